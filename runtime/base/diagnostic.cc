@@ -1,0 +1,85 @@
+#include "runtime/base/diagnostic.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace nabla {
+namespace {
+constexpr CodeInfo kCodes[] = {
+#define NABLA_CODE_ROW(name, number, title, help) {Code::name, title, help},
+    NABLA_ERROR_CODES(NABLA_CODE_ROW)
+#undef NABLA_CODE_ROW
+};
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+}  // namespace
+
+const CodeInfo* all_codes(int& count) {
+  count = static_cast<int>(std::size(kCodes));
+  return kCodes;
+}
+
+const CodeInfo& code_info(Code code) {
+  for (const CodeInfo& info : kCodes)
+    if (info.code == code) return info;
+  NABLA_CHECK(false, "code {} has no row", static_cast<int>(code));
+  __builtin_unreachable();
+}
+
+std::string code_name(Code code) { return fmt::format("E{:04}", static_cast<int>(code)); }
+
+std::string Diagnostic::str() const {
+  std::string out = fmt::format("error[{}]: {}\n", code_name(code), message);
+  if (location && !location->file.empty()) {
+    out += "  --> " + location->file;
+    if (location->line > 0) out += fmt::format(":{}", location->line);
+    if (location->column > 0) out += fmt::format(":{}", location->column);
+    if (!location->function.empty()) out += "  in " + location->function;
+    out += "\n";
+    if (!location->text.empty()) {
+      out += "   | " + location->text + "\n";
+      if (location->column > 0) out += "   | " + std::string(location->column - 1, ' ') + "^\n";
+    }
+  }
+  if (!excerpt.empty()) out += "   | " + excerpt + "\n";
+  for (const std::string& note : notes) out += "   = note: " + note + "\n";
+  std::string_view advice = help.empty() ? code_info(code).help : std::string_view(help);
+  out += fmt::format("   = help: {}\n", advice);
+  return out;
+}
+
+std::string to_string(const Diagnostics& diagnostics) {
+  std::string out;
+  for (const Diagnostic& d : diagnostics) out += d.str();
+  return out;
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) best_distance = distance, best = candidate;
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& known) {
+  std::string best = nearest_name(name, known);
+  return best.empty() ? "" : "; did you mean `" + best + "`?";
+}
+
+}  // namespace nabla

@@ -1,0 +1,92 @@
+// What went wrong, for people: a stable code, a message with the actual values, where, and what to do.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/check.h"
+#include "runtime/base/codes.h"
+
+namespace nabla {
+
+/// A place in the user's program. It carries the source line's text, so that a diagnostic needs no file.
+struct Location {
+  std::string file;      ///< empty: unknown
+  int line = 0;          ///< 1-based; 0: unknown
+  int column = 0;        ///< 1-based; 0: unknown
+  std::string function;  ///< may be empty
+  std::string text;      ///< the source line, may be empty
+  bool operator==(const Location&) const = default;
+};
+using LocationRef = std::shared_ptr<const Location>;  ///< null: unknown
+
+struct Diagnostic {
+  Code code;
+  std::string message;
+  LocationRef location;
+  std::string excerpt;             ///< what stands below the source line, such as the operands' types
+  std::vector<std::string> notes;  ///< where the operands came from
+  std::string help;                ///< what to do; empty: the code's own help is shown
+
+  /// "error[E0203]: dot: ..." with location, excerpt, notes and help, in that order; ends with a newline.
+  std::string str() const;
+};
+using Diagnostics = std::vector<Diagnostic>;
+
+std::string to_string(const Diagnostics& diagnostics);
+/// "E0203"
+std::string code_name(Code code);
+
+/// Either a value or at least one diagnostic.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Diagnostic d) : state_(std::in_place_index<1>, Diagnostics{std::move(d)}) {}
+  Result(Diagnostics d) : state_(std::in_place_index<1>, std::move(d)) {
+    NABLA_CHECK(!errors().empty(), "a failed Result needs a diagnostic");
+  }
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() & { return check_ok(), std::get<0>(state_); }
+  const T& value() const& { return check_ok(), std::get<0>(state_); }
+  T&& value() && { return check_ok(), std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Diagnostics& errors() const { return std::get<1>(state_); }
+  Diagnostics& errors() { return std::get<1>(state_); }
+
+ private:
+  void check_ok() const { NABLA_CHECK(ok(), "value() of a failed Result:\n{}", to_string(std::get<1>(state_))); }
+  std::variant<T, Diagnostics> state_;
+};
+
+struct Ok {};
+/// A Result without a value: `return Ok{};` or `return error(...)`.
+using Status = Result<Ok>;
+
+/// A diagnostic whose message is formatted.
+template <class... Args>
+Diagnostic error(Code code, fmt::format_string<Args...> format, Args&&... args) {
+  return Diagnostic{code, fmt::format(format, std::forward<Args>(args)...), nullptr, {}, {}, {}};
+}
+
+/// The known name nearest to `name` by edit distance, or "" when none is near.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
+/// "; did you mean `x`?" or "".
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace nabla
+
+/// Yields the value of a Result, or returns its diagnostics from the enclosing function.
+#define NABLA_TRY(expression)                                        \
+  ({                                                                 \
+    auto nabla_try_result = (expression);                            \
+    if (!nabla_try_result.ok()) return std::move(nabla_try_result.errors()); \
+    std::move(nabla_try_result).value();                             \
+  })

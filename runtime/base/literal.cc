@@ -1,0 +1,99 @@
+#include "runtime/base/literal.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/base/check.h"
+
+namespace nabla {
+namespace {
+std::shared_ptr<char> allocate(int64_t bytes) {
+  size_t rounded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
+  auto* p = static_cast<char*>(std::aligned_alloc(64, rounded));
+  NABLA_CHECK(p != nullptr, "cannot allocate {} bytes", bytes);
+  std::memset(p, 0, rounded);
+  return std::shared_ptr<char>(p, [](char* q) { std::free(q); });
+}
+}  // namespace
+
+int64_t count_of(std::span<const int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  return n;
+}
+
+std::vector<int64_t> strides_of(std::span<const int64_t> shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (int i = static_cast<int>(shape.size()) - 2; i >= 0; --i) strides[i] = strides[i + 1] * shape[i + 1];
+  return strides;
+}
+
+std::string shape_str(std::span<const int64_t> shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? "," : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+Literal::Literal(DType dtype, std::vector<int64_t> shape)
+    : dtype_(dtype), shape_(std::move(shape)), size_(count_of(shape_)), data_(allocate(size_ * bytes_of(dtype))) {}
+
+Literal Literal::scalar(DType dtype, double value) {
+  Literal out(dtype, {});
+  out.set(0, value);
+  return out;
+}
+
+Literal Literal::scalar_int(DType dtype, int64_t value) {
+  Literal out(dtype, {});
+  out.set_i(0, value);
+  return out;
+}
+
+Literal Literal::from_bytes(DType dtype, std::vector<int64_t> shape, const void* data) {
+  Literal out(dtype, std::move(shape));
+  if (out.size_ > 0) std::memcpy(out.data_.get(), data, out.size_bytes());
+  return out;
+}
+
+void* Literal::mutable_data() {
+  if (data_.use_count() > 1) {
+    auto fresh = allocate(size_bytes());
+    std::memcpy(fresh.get(), data_.get(), size_bytes());
+    data_ = std::move(fresh);
+  }
+  return data_.get();
+}
+
+Literal Literal::reshaped(std::vector<int64_t> shape) const {
+  NABLA_CHECK(count_of(shape) == size_, "reshape {} to {}", shape_str(shape_), shape_str(shape));
+  Literal out = *this;
+  out.shape_ = std::move(shape);
+  return out;
+}
+
+Literal Literal::converted(DType to) const {
+  Literal out(to, shape_);
+  bool through_int = !is_float(dtype_) && !is_float(to);
+  for (int64_t i = 0; i < size_; ++i) {
+    if (to == DType::kBool) out.set_i(i, is_float(dtype_) ? get(i) != 0 : get_i(i) != 0);
+    else if (through_int) out.set_i(i, get_i(i));
+    else out.set(i, get(i));
+  }
+  return out;
+}
+
+bool Literal::operator==(const Literal& other) const {
+  return dtype_ == other.dtype_ && shape_ == other.shape_ &&
+         (data_ == other.data_ || size_ == 0 || std::memcmp(data(), other.data(), size_bytes()) == 0);
+}
+
+std::string Literal::str(int64_t limit) const {
+  std::string out = fmt::format("{}{} {{", name_of(dtype_), shape_str(shape_));
+  for (int64_t i = 0; i < std::min(size_, limit); ++i) {
+    if (i) out += ", ";
+    out += is_float(dtype_) ? fmt::format("{}", get(i)) : fmt::format("{}", get_i(i));
+  }
+  return out + (size_ > limit ? ", ...}" : "}");
+}
+
+}  // namespace nabla
