@@ -1,0 +1,62 @@
+// Attributes of nodes: a small sorted table of named values.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ir/type.h"
+#include "runtime/base/literal.h"
+
+namespace nabla::ir {
+
+struct FunctionRef {
+  std::string name;
+  bool operator==(const FunctionRef&) const = default;
+};
+
+using Ints = std::vector<int64_t>;
+using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Shape, FunctionRef, Literal>;
+/// In the order of Attr's alternatives.
+enum class AttrKind : uint8_t { kBool, kInt, kFloat, kString, kDType, kInts, kShape, kFunction, kLiteral };
+std::string_view name_of(AttrKind kind);
+inline AttrKind kind_of(const Attr& attr) { return static_cast<AttrKind>(attr.index()); }
+
+/// Sorted by name. The typed getters abort when the attribute is missing or of another kind: the checked
+/// builder and the verifier have seen to it that every declared attribute is present.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, Attr>> list);
+
+  const Attr* find(std::string_view name) const;
+  void set(std::string name, Attr value);
+  void erase(std::string_view name);
+
+  bool get_bool(std::string_view name) const { return get<bool>(name); }
+  int64_t get_int(std::string_view name) const { return get<int64_t>(name); }
+  double get_float(std::string_view name) const { return get<double>(name); }
+  const std::string& get_string(std::string_view name) const { return get<std::string>(name); }
+  DType get_dtype(std::string_view name) const { return get<DType>(name); }
+  const Ints& get_ints(std::string_view name) const { return get<Ints>(name); }
+  const Shape& get_shape(std::string_view name) const { return get<Shape>(name); }
+  const std::string& get_function(std::string_view name) const { return get<FunctionRef>(name).name; }
+  const Literal& get_literal(std::string_view name) const { return get<Literal>(name); }
+
+  auto begin() const { return table_.begin(); }
+  auto end() const { return table_.end(); }
+  size_t size() const { return table_.size(); }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  template <class T>
+  const T& get(std::string_view name) const {
+    return std::get<T>(at(name, static_cast<AttrKind>(Attr(T{}).index())));
+  }
+  const Attr& at(std::string_view name, AttrKind kind) const;
+  std::vector<std::pair<std::string, Attr>> table_;
+};
+
+}  // namespace nabla::ir

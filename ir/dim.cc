@@ -1,0 +1,283 @@
+#include "ir/dim.h"
+
+#include <algorithm>
+
+#include "runtime/base/check.h"
+
+namespace nabla::ir {
+
+enum class AtomKind { kSymbol, kFloorDiv, kMod, kMin, kMax };
+
+struct Dim::Atom {
+  AtomKind kind;
+  SymbolRef symbol;  // kSymbol only
+  Dim a, b;          // the others
+  std::string key;   // canonical text: equality and order
+};
+struct Dim::Term {
+  int64_t coefficient;
+  std::vector<std::shared_ptr<const Atom>> factors;  // sorted by key, repeated for powers; empty: the constant
+  std::string key() const {
+    std::string out;
+    for (const auto& f : factors) out += (out.empty() ? "" : "*") + f->key;
+    return out;
+  }
+};
+
+namespace {
+int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+int64_t saturating_mul(int64_t a, int64_t b) {
+  int64_t out;
+  return __builtin_mul_overflow(a, b, &out) ? ((a < 0) == (b < 0) ? INT64_MAX : INT64_MIN) : out;
+}
+int64_t saturating_add(int64_t a, int64_t b) {
+  int64_t out;
+  return __builtin_add_overflow(a, b, &out) ? (a > 0 ? INT64_MAX : INT64_MIN) : out;
+}
+Interval add(Interval x, Interval y) { return {saturating_add(x.min, y.min), saturating_add(x.max, y.max)}; }
+Interval multiply(Interval x, Interval y) {
+  int64_t p[] = {saturating_mul(x.min, y.min), saturating_mul(x.min, y.max), saturating_mul(x.max, y.min),
+                 saturating_mul(x.max, y.max)};
+  return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
+}
+}  // namespace
+
+Dim::Terms Dim::terms() const {
+  if (terms_) return *terms_;
+  return value_ == 0 ? Terms{} : Terms{{value_, {}}};
+}
+
+Dim Dim::from_terms(Terms in) {
+  std::sort(in.begin(), in.end(), [](const Term& x, const Term& y) { return x.key() < y.key(); });
+  Terms out;
+  for (Term& t : in) {
+    if (!out.empty() && out.back().key() == t.key()) out.back().coefficient += t.coefficient;
+    else out.push_back(std::move(t));
+  }
+  std::erase_if(out, [](const Term& t) { return t.coefficient == 0; });
+  if (out.empty()) return Dim(0);
+  if (out.size() == 1 && out[0].factors.empty()) return Dim(out[0].coefficient);
+  Dim d;
+  d.terms_ = std::make_shared<const Terms>(std::move(out));
+  return d;
+}
+
+Dim Dim::from_atom(Atom atom) {
+  auto name = [&](const char* op) { return std::string(op) + "(" + atom.a.str() + "," + atom.b.str() + ")"; };
+  switch (atom.kind) {
+    case AtomKind::kSymbol: atom.key = atom.symbol->name; break;
+    case AtomKind::kFloorDiv: atom.key = name("floordiv"); break;
+    case AtomKind::kMod: atom.key = name("mod"); break;
+    case AtomKind::kMin: atom.key = name("min"); break;
+    case AtomKind::kMax: atom.key = name("max"); break;
+  }
+  return from_terms({{1, {std::make_shared<const Atom>(std::move(atom))}}});
+}
+
+Dim Dim::symbol(SymbolRef symbol) {
+  if (symbol->min == symbol->max) return Dim(symbol->min);
+  return from_atom({AtomKind::kSymbol, std::move(symbol), {}, {}, {}});
+}
+
+int64_t Dim::value() const {
+  NABLA_CHECK(is_static(), "{} is not static", str());
+  return value_;
+}
+
+Dim Dim::operator+(const Dim& other) const {
+  if (is_static() && other.is_static()) return Dim(value_ + other.value_);
+  Terms sum = terms();
+  for (const Term& t : other.terms()) sum.push_back(t);
+  return from_terms(std::move(sum));
+}
+
+Dim Dim::operator-(const Dim& other) const { return *this + other * Dim(-1); }
+
+Dim Dim::operator*(const Dim& other) const {
+  if (is_static() && other.is_static()) return Dim(value_ * other.value_);
+  Terms product;
+  for (const Term& x : terms())
+    for (const Term& y : other.terms()) {
+      Term t{x.coefficient * y.coefficient, x.factors};
+      t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
+      std::sort(t.factors.begin(), t.factors.end(), [](const auto& p, const auto& q) { return p->key < q->key; });
+      product.push_back(std::move(t));
+    }
+  return from_terms(std::move(product));
+}
+
+Dim Dim::floordiv(const Dim& a, const Dim& b) {
+  NABLA_CHECK(b.bounds().min > 0, "division of {} by {}", a.str(), b.str());
+  if (a.is_static() && b.is_static()) return Dim(floor_div(a.value_, b.value_));
+  if (b.is(1)) return a;
+  if (a == b) return Dim(1);
+  if (b.is_static()) {
+    // Terms that the divisor divides leave the quotient: floordiv(8*n + r, 8) = n + floordiv(r, 8).
+    Terms whole, rest;
+    for (const Term& t : a.terms()) {
+      int64_t step = t.coefficient;
+      if (t.factors.size() == 1 && t.factors[0]->kind == AtomKind::kSymbol) step *= t.factors[0]->symbol->multiple;
+      if (t.coefficient % b.value_ == 0) whole.push_back({t.coefficient / b.value_, t.factors});
+      else rest.push_back(t);
+      (void)step;
+    }
+    if (!whole.empty()) return from_terms(whole) + floordiv(from_terms(rest), b);
+  } else {
+    // floordiv(x*b, b) = x where b is one symbolic product with coefficient 1 dividing every term.
+    Terms divisor = b.terms();
+    if (divisor.size() == 1 && divisor[0].coefficient == 1) {
+      Terms quotient;
+      for (const Term& t : a.terms()) {
+        Term q{t.coefficient, t.factors};
+        bool divides = true;
+        for (const auto& f : divisor[0].factors) {
+          auto it = std::find_if(q.factors.begin(), q.factors.end(), [&](const auto& g) { return g->key == f->key; });
+          if (it == q.factors.end()) divides = false;
+          else q.factors.erase(it);
+        }
+        if (!divides) break;
+        quotient.push_back(std::move(q));
+      }
+      if (quotient.size() == a.terms().size()) return from_terms(quotient);
+    }
+  }
+  Interval lo = a.bounds();
+  if (b.is_static() && floor_div(lo.min, b.value_) == floor_div(lo.max, b.value_)) return Dim(floor_div(lo.min, b.value_));
+  return from_atom({AtomKind::kFloorDiv, nullptr, a, b, {}});
+}
+
+Dim Dim::mod(const Dim& a, const Dim& b) {
+  if (a.is_static() && b.is_static()) return Dim(a.value_ - b.value_ * floor_div(a.value_, b.value_));
+  if (b.is(1) || a == b) return Dim(0);
+  if (b.is_static()) {
+    Terms rest;
+    for (const Term& t : a.terms()) {
+      int64_t step = t.coefficient;
+      if (t.factors.size() == 1 && t.factors[0]->kind == AtomKind::kSymbol) step *= t.factors[0]->symbol->multiple;
+      if (step % b.value_ != 0) rest.push_back(t);
+    }
+    if (rest.size() != a.terms().size()) return mod(from_terms(rest), b);
+  }
+  Interval r = a.bounds();
+  if (r.min >= 0 && r.max < b.bounds().min) return a;
+  return from_atom({AtomKind::kMod, nullptr, a, b, {}});
+}
+
+Dim Dim::min(const Dim& a, const Dim& b) {
+  if (less_equal(a, b).value_or(false)) return a;
+  if (less_equal(b, a).value_or(false)) return b;
+  bool ordered = a.str() <= b.str();
+  return from_atom({AtomKind::kMin, nullptr, ordered ? a : b, ordered ? b : a, {}});
+}
+
+Dim Dim::max(const Dim& a, const Dim& b) {
+  if (less_equal(a, b).value_or(false)) return b;
+  if (less_equal(b, a).value_or(false)) return a;
+  bool ordered = a.str() <= b.str();
+  return from_atom({AtomKind::kMax, nullptr, ordered ? a : b, ordered ? b : a, {}});
+}
+
+bool Dim::operator==(const Dim& other) const {
+  if (is_static() || other.is_static()) return is_static() && other.is_static() && value_ == other.value_;
+  if (terms_ == other.terms_) return true;
+  return std::equal(terms_->begin(), terms_->end(), other.terms_->begin(), other.terms_->end(),
+                    [](const Term& x, const Term& y) { return x.coefficient == y.coefficient && x.key() == y.key(); });
+}
+
+std::optional<bool> Dim::equal(const Dim& a, const Dim& b) {
+  Dim difference = a - b;
+  if (difference.is_static()) return difference.value_ == 0;
+  Interval r = difference.bounds();
+  if (r.min > 0 || r.max < 0) return false;
+  return std::nullopt;
+}
+
+std::optional<bool> Dim::less_equal(const Dim& a, const Dim& b) {
+  Interval r = (a - b).bounds();
+  if (r.max <= 0) return true;
+  if (r.min > 0) return false;
+  return std::nullopt;
+}
+
+Interval Dim::bounds() const {
+  if (is_static()) return {value_, value_};
+  Interval sum{0, 0};
+  for (const Term& t : *terms_) {
+    Interval product{t.coefficient, t.coefficient};
+    for (const auto& f : t.factors) {
+      Interval x = f->kind == AtomKind::kSymbol ? Interval{f->symbol->min, f->symbol->max} : f->a.bounds();
+      Interval y = f->kind == AtomKind::kSymbol ? x : f->b.bounds();
+      switch (f->kind) {
+        case AtomKind::kSymbol: break;
+        case AtomKind::kFloorDiv: {
+          int64_t q[] = {floor_div(x.min, y.min), floor_div(x.min, y.max), floor_div(x.max, y.min), floor_div(x.max, y.max)};
+          x = {*std::min_element(q, q + 4), *std::max_element(q, q + 4)};
+          break;
+        }
+        case AtomKind::kMod: x = {0, y.max - 1}; break;
+        case AtomKind::kMin: x = {std::min(x.min, y.min), std::min(x.max, y.max)}; break;
+        case AtomKind::kMax: x = {std::max(x.min, y.min), std::max(x.max, y.max)}; break;
+      }
+      product = multiply(product, x);
+    }
+    sum = add(sum, product);
+  }
+  return sum;
+}
+
+std::vector<SymbolRef> Dim::symbols() const {
+  std::vector<SymbolRef> out;
+  auto add_unique = [&](const SymbolRef& s) {
+    if (std::none_of(out.begin(), out.end(), [&](const SymbolRef& t) { return t->name == s->name; })) out.push_back(s);
+  };
+  if (!terms_) return out;
+  for (const Term& t : *terms_)
+    for (const auto& f : t.factors) {
+      if (f->kind == AtomKind::kSymbol) add_unique(f->symbol);
+      for (const Dim* d : {&f->a, &f->b})
+        for (const SymbolRef& s : d->symbols()) add_unique(s);
+    }
+  return out;
+}
+
+Dim Dim::substitute(const std::function<Dim(const SymbolRef&)>& replacement) const {
+  if (is_static()) return *this;
+  Dim sum(0);
+  for (const Term& t : *terms_) {
+    Dim product(t.coefficient);
+    for (const auto& f : t.factors) {
+      if (f->kind == AtomKind::kSymbol) {
+        product = product * replacement(f->symbol);
+        continue;
+      }
+      Dim a = f->a.substitute(replacement), b = f->b.substitute(replacement);
+      product = product * (f->kind == AtomKind::kFloorDiv ? floordiv(a, b)
+                           : f->kind == AtomKind::kMod    ? mod(a, b)
+                           : f->kind == AtomKind::kMin    ? min(a, b)
+                                                          : max(a, b));
+    }
+    sum = sum + product;
+  }
+  return sum;
+}
+
+int64_t Dim::eval(const std::function<int64_t(const Symbol&)>& value_of) const {
+  return substitute([&](const SymbolRef& s) { return Dim(value_of(*s)); }).value();
+}
+
+std::string Dim::str() const {
+  if (is_static()) return std::to_string(value_);
+  std::string out;
+  std::string constant;
+  for (const Term& t : *terms_) {
+    std::string text = t.key();
+    int64_t c = t.coefficient;
+    if (text.empty()) text = std::to_string(std::abs(c));
+    else if (std::abs(c) != 1) text = std::to_string(std::abs(c)) + "*" + text;
+    std::string& target = t.factors.empty() ? constant : out;
+    target += (c < 0 ? "-" : (target.empty() && !t.factors.empty() ? "" : "+")) + text;
+  }
+  return out + constant;
+}
+
+}  // namespace nabla::ir

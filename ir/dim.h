@@ -1,0 +1,75 @@
+// One extent of a shape: an integer, or a polynomial over bounded symbols with floordiv, mod, min and max.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nabla::ir {
+
+/// A size that is known only at run time: an integer in [min, max], a multiple of `multiple`.
+struct Symbol {
+  std::string name;
+  int64_t min = 1;
+  int64_t max = 1;
+  int64_t multiple = 1;
+  bool operator==(const Symbol&) const = default;
+};
+using SymbolRef = std::shared_ptr<const Symbol>;
+
+struct Interval {
+  int64_t min, max;
+};
+
+/// A value type kept in a canonical form (a sorted sum of products), so that == decides the equality of
+/// polynomials. Expressions that are equal for another reason may compare unequal: ask `equal` then.
+class Dim {
+ public:
+  Dim(int64_t value = 0) : value_(value) {}  // NOLINT: integers are dims
+  static Dim symbol(SymbolRef symbol);
+
+  bool is_static() const { return terms_ == nullptr; }
+  /// The integer; requires is_static().
+  int64_t value() const;
+  bool is(int64_t v) const { return is_static() && value_ == v; }
+
+  Dim operator+(const Dim& other) const;
+  Dim operator-(const Dim& other) const;
+  Dim operator*(const Dim& other) const;
+  /// Rounds towards minus infinity; the divisor is positive.
+  static Dim floordiv(const Dim& a, const Dim& b);
+  static Dim ceildiv(const Dim& a, const Dim& b) { return floordiv(a + b - 1, b); }
+  static Dim mod(const Dim& a, const Dim& b);
+  static Dim min(const Dim& a, const Dim& b);
+  static Dim max(const Dim& a, const Dim& b);
+
+  bool operator==(const Dim& other) const;
+  /// Yes, no, or nullopt where the bounds of the symbols do not decide.
+  static std::optional<bool> equal(const Dim& a, const Dim& b);
+  static std::optional<bool> less_equal(const Dim& a, const Dim& b);
+
+  /// Conservative bounds from the symbols' ranges.
+  Interval bounds() const;
+  /// Every symbol in it, each once, in order of first appearance.
+  std::vector<SymbolRef> symbols() const;
+  int64_t eval(const std::function<int64_t(const Symbol&)>& value_of) const;
+  Dim substitute(const std::function<Dim(const SymbolRef&)>& replacement) const;
+  /// "batch*8+1", "floordiv(len+7,8)"; parses back.
+  std::string str() const;
+
+ private:
+  struct Atom;
+  struct Term;
+  using Terms = std::vector<Term>;
+  static Dim from_terms(Terms terms);
+  static Dim from_atom(Atom atom);
+  Terms terms() const;
+
+  int64_t value_ = 0;
+  std::shared_ptr<const Terms> terms_;  // null: the integer value_
+};
+
+}  // namespace nabla::ir

@@ -1,0 +1,110 @@
+// kernel_ir: one kernel as parallel loops, reductions, ordered loops and stores; printable and parseable.
+// Semantics come first (what is computed for which index); the schedule (what lives where, which axis goes to
+// threads or vector lanes) is kept beside it and never changes a result beyond rounding.
+// Grammar and the nine reference kernels: docs/kernel-ir.md and tests/golden/kernel_ir/.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/kernel_ir/fragment.h"
+#include "runtime/base/literal.h"
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::kernel_ir {
+
+enum class BufferRole : uint8_t { kIn, kOut, kInOut, kWorkspace };
+
+struct Buffer {
+  std::string name;
+  DType dtype;
+  ir::Shape shape;
+  BufferRole role;
+};
+
+/// A value inside a kernel: `let m`, `let e[j]`, or a loop's carried state.
+struct ValueInfo {
+  std::string name;
+  DType dtype;
+  std::vector<int> axes;  ///< its own axes; empty: one number per iteration of the enclosing loops
+};
+
+struct Stmt;
+using Body = std::vector<Stmt>;
+
+/// let name[axes]: dtype = combiner(reduce) expr
+struct Let {
+  int value;  ///< into Kernel::values
+  Combiner combiner = Combiner::kNone;
+  std::vector<int> reduce;
+  Expr expr;
+  /// sum of products that a matrix micro-kernel computes; at the top level of a kernel only.
+  bool contract = false;
+};
+
+/// store buffer[indices] over axes (= | combiner=) expr if guard
+/// A plain store writes each place once. A combining store may meet a place many times: iterations are combined
+/// in row-major order of the enclosing axes, or in a fixed tree that does not depend on the number of threads.
+struct Store {
+  int buffer;
+  std::vector<Expr> indices;
+  std::vector<int> axes;  ///< parallel axes of this statement alone
+  Combiner combiner = Combiner::kNone;
+  Expr expr;
+  Expr guard;  ///< may be null
+};
+
+/// for axes { body }: the iterations are independent but for combining stores.
+struct For {
+  std::vector<int> axes;
+  Body body;
+};
+
+/// loop axis carry (s[tile]: dtype = init, ...) { body; next s = expr }: iterations in ascending order (descending
+/// with `reverse`). After the loop the carried values hold the last `next`.
+struct Loop {
+  int axis;
+  bool reverse = false;
+  std::vector<int> state;   ///< values
+  std::vector<Expr> init;   ///< over the value's own axes
+  Body body;
+  std::vector<Expr> next;
+};
+
+struct Stmt {
+  std::variant<Let, Store, For, Loop> node;
+};
+
+/// How a kernel runs on its target. Set by passes/lower/schedule_kernels, obeyed by codegen.
+struct Schedule {
+  /// Iterations of the outermost `for` (its axes flattened) that form one unit of work; units are what threads
+  /// share out, and their borders do not depend on the number of threads.
+  int64_t unit = 1;
+  int64_t units = 1;
+  int max_threads = 1;
+  int vector_axis = -1;  ///< the axis whose neighbours go to vector lanes; -1: each statement's innermost own axis
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Buffer> buffers;  ///< in the order of the launch arguments
+  std::vector<Axis> axes;
+  std::vector<ValueInfo> values;
+  Body body;
+  Schedule schedule;
+};
+using KernelPtr = std::shared_ptr<const Kernel>;
+
+/// Text that parse_kernel reads back to an equal kernel.
+std::string print(const Kernel& kernel);
+Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name);
+/// Checks references, dtypes, ranks and that every axis is bound where it is used.
+Status verify(const Kernel& kernel);
+/// Runs a kernel with static extents, slowly. `buffers` follow Kernel::buffers; outputs are written.
+void interpret(const Kernel& kernel, std::vector<Literal*> buffers);
+/// Evaluates an op's meaning; the reference against which `access` is tested.
+std::vector<Literal> interpret(const Fragment& fragment, const std::vector<Literal>& operands);
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,104 @@
+// The graph: a module holds functions, state leaves and entry points; a function holds nodes in SSA order.
+// Values and nodes are plain data. Build them with FunctionBuilder (ir/builder.h), which checks; passes make
+// new modules and share the functions that they do not change.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/attr.h"
+#include "ir/type.h"
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::kernel_ir {
+struct Kernel;
+}
+namespace nabla::ir {
+
+struct OpDef;
+struct MemoryPlan;
+
+/// Index into Function::values.
+using ValueId = int;
+
+struct Value {
+  Type type;
+  std::string name;  ///< a parameter's or the user's name; empty: the printer numbers it
+};
+
+struct Node {
+  const OpDef* op = nullptr;
+  std::vector<ValueId> operands;
+  Attrs attrs;
+  std::vector<ValueId> results;
+  LocationRef location;
+};
+
+struct Function {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<ValueId> params;
+  std::vector<Node> nodes;  ///< every operand is a parameter or a result of an earlier node
+  std::vector<ValueId> results;
+  LocationRef location;
+
+  const Type& type(ValueId id) const { return values[id].type; }
+  std::vector<Type> types(const std::vector<ValueId>& ids) const;
+};
+using FunctionPtr = std::shared_ptr<const Function>;
+
+/// A named tensor that lives as long as a session and is shared by the entries. Its type never changes.
+struct StateLeaf {
+  std::string name;
+  Type type;
+  LocationRef location;
+};
+
+/// A function that `nabla-run --entry NAME` calls. Its function's parameters are the leaves of `reads` in order,
+/// then the inputs; its results are the leaves of `writes` in order, then the outputs.
+struct Entry {
+  std::string name;
+  std::string function;
+  std::vector<int> reads;   ///< indices into Module::state
+  std::vector<int> writes;
+  std::vector<std::string> inputs;   ///< names, one per remaining parameter
+  std::vector<std::string> outputs;  ///< names, one per remaining result
+};
+
+/// How far a module has come. Each op's record says where it is legal.
+enum class Stage : uint8_t { kTraced, kFlat, kStaged, kSharded, kLocal, kScheduled, kKernels, kPlanned };
+inline constexpr int kStageCount = 8;
+std::string_view name_of(Stage stage);
+std::optional<Stage> stage_from_name(std::string_view name);
+
+struct Module {
+  Stage stage = Stage::kTraced;
+  std::vector<SymbolRef> symbols;
+  std::vector<StateLeaf> state;
+  std::vector<Entry> entries;
+  std::vector<FunctionPtr> functions;
+  /// From `kernels` on: what `launch` nodes call, by name.
+  std::vector<std::shared_ptr<const kernel_ir::Kernel>> kernels;
+  /// At `planned`: where every value lives.
+  std::shared_ptr<const MemoryPlan> plan;
+
+  const Function* find(std::string_view name) const;
+  const Entry* find_entry(std::string_view name) const;
+  int find_state(std::string_view name) const;  ///< -1: none
+  std::vector<std::string> function_names() const;
+  std::vector<std::string> entry_names() const;
+  /// Replaces the function of the same name, or appends.
+  void set(FunctionPtr function);
+};
+
+/// How often each value is used as an operand or a result.
+std::vector<int> use_counts(const Function& function);
+/// Index of the node that produces each value; -1 for parameters.
+std::vector<int> producers(const Function& function);
+/// The value's name for a message: "%w1" or "%12".
+std::string value_name(const Function& function, ValueId id);
+/// "%w1 is parameter \"w1\"" or "%3 is the result of dot_general at model.cc:14".
+std::string describe_value(const Function& function, ValueId id);
+
+}  // namespace nabla::ir

@@ -1,0 +1,188 @@
+#include "ir/op_def.h"
+
+#include <algorithm>
+#include <map>
+
+namespace nabla::ir {
+
+OpTable::OpTable(std::vector<OpDef> records) : records_(std::move(records)) {
+  std::sort(records_.begin(), records_.end(), [](const OpDef& a, const OpDef& b) { return a.name < b.name; });
+  for (size_t i = 1; i < records_.size(); ++i)
+    NABLA_CHECK(records_[i - 1].name != records_[i].name, "two records are named {}", records_[i].name);
+}
+
+const OpDef* OpTable::find(std::string_view name) const {
+  auto it = std::lower_bound(records_.begin(), records_.end(), name, [](const OpDef& o, auto n) { return o.name < n; });
+  return it != records_.end() && it->name == name ? &*it : nullptr;
+}
+
+const OpDef& OpTable::get(std::string_view name) const {
+  const OpDef* op = find(name);
+  NABLA_CHECK(op != nullptr, "no op is named {}", name);
+  return *op;
+}
+
+std::vector<std::string> OpTable::names() const {
+  std::vector<std::string> out;
+  for (const OpDef& op : records_) out.push_back(op.name);
+  return out;
+}
+
+Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs) {
+  std::vector<std::string> known;
+  for (const AttrDef& def : op.attrs) known.push_back(def.name);
+  for (const auto& [name, value] : attrs) {
+    auto def = std::find_if(op.attrs.begin(), op.attrs.end(), [&, n = name](const AttrDef& d) { return d.name == n; });
+    if (def == op.attrs.end())
+      return error(Code::kBadAttribute, "{}: unknown attribute `{}`{}", op.name, name, did_you_mean(name, known));
+    if (kind_of(value) != def->kind)
+      return error(Code::kBadAttribute, "{}: attribute `{}` is {}, expected {}", op.name, name, name_of(kind_of(value)),
+                   name_of(def->kind));
+  }
+  for (const AttrDef& def : op.attrs) {
+    if (attrs.find(def.name)) continue;
+    if (!def.default_value) return error(Code::kBadAttribute, "{}: attribute `{}` is missing", op.name, def.name);
+    attrs.set(def.name, *def.default_value);
+  }
+  return attrs;
+}
+
+Result<std::vector<Type>> infer_types(const OpDef& op, std::span<const Type> operands, const Attrs& attrs,
+                                      const FunctionLookup& functions) {
+  bool variadic = !op.operands.empty() && op.operands.back().variadic;
+  bool fits = variadic ? operands.size() >= op.operands.size() : operands.size() == op.operands.size();
+  if (!fits)
+    return error(Code::kOperandCount, "{}: takes {}{} operand{}, got {}", op.name, variadic ? "at least " : "",
+                 op.operands.size(), op.operands.size() == 1 ? "" : "s", operands.size());
+  for (const Type& t : operands)
+    if (t.is_residual() && op.stages != stages(Stage::kTraced, Stage::kTraced))
+      return error(Code::kWrongStage, "{}: an operand is {}, which only vjp_backward takes", op.name, t.str());
+  return op.infer({op, operands, attrs, functions});
+}
+
+Diagnostic InferContext::make_error(Code code, std::string_view constraint, std::string message) const {
+  Diagnostic d = error(code, "{}: {}{}", op.name, message, constraint.empty() ? "" : fmt::format(" ({})", constraint));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::string& name = op.operands[std::min(i, op.operands.size() - 1)].name;
+    d.excerpt += fmt::format("{}{}: {}", i ? "   " : "", name, operands[i].str());
+  }
+  return d;
+}
+
+Status InferContext::require_equal(const Dim& a, const Dim& b, std::string_view constraint, std::string_view what) const {
+  std::optional<bool> same = Dim::equal(a, b);
+  if (same.value_or(false)) return Ok{};
+  if (same.has_value()) return fail(Code::kShapeMismatch, constraint, "{} differ: {} vs {}", what, a.str(), b.str());
+  Diagnostic d = fail(Code::kUndecidable, constraint, "{} may differ: {} vs {}", what, a.str(), b.str());
+  d.help = fmt::format("declare the constraint {} == {}", a.str(), b.str());
+  return d;
+}
+
+Status InferContext::require_same_dtype(int a, int b, std::string_view constraint) const {
+  if (operands[a].dtype == operands[b].dtype) return Ok{};
+  return fail(Code::kDTypeMismatch, constraint, "operand dtypes differ: {} vs {}", name_of(operands[a].dtype),
+              name_of(operands[b].dtype));
+}
+
+Status InferContext::require_same_type(int a, int b, std::string_view constraint) const {
+  NABLA_TRY(require_same_dtype(a, b, constraint));
+  if (rank(a) != rank(b))
+    return fail(Code::kShapeMismatch, constraint, "operand ranks differ: {} vs {}", str(shape(a)), str(shape(b)));
+  for (int i = 0; i < rank(a); ++i)
+    NABLA_TRY(require_equal(shape(a)[i], shape(b)[i], constraint, fmt::format("operand sizes in dimension {}", i)));
+  return Ok{};
+}
+
+Status InferContext::require_axis(int64_t axis, int rank, std::string_view constraint) const {
+  if (axis >= 0 && axis < rank) return Ok{};
+  return fail(Code::kBadAttribute, constraint, "axis {} is not in [0, {})", axis, rank);
+}
+
+Val VjpContext::ct(int i) const { return cotangents[i] ? *cotangents[i] : b.zeros_like(results[i]); }
+Val JvpContext::tangent(int i) const { return tangents[i] ? *tangents[i] : b.zeros_like(operands[i]); }
+
+Val BatchContext::batched_operand(int i) const {
+  if (batched[i]) return operands[i];
+  Shape shape = operands[i].shape();
+  shape.insert(shape.begin(), size);
+  return broadcast_along(operands[i], shape, {0});
+}
+
+int Factors::add(std::string name, Dim size, Kind kind, kernel_ir::Combiner combiner) {
+  factors.push_back({std::move(name), size, kind, combiner, false});
+  return static_cast<int>(factors.size()) - 1;
+}
+
+Factors Factors::einsum(std::string_view spec, const TypedOp& op, kernel_ir::Combiner combiner) {
+  Factors out;
+  std::map<char, int> by_letter;
+  size_t arrow = spec.find("->");
+  NABLA_CHECK(arrow != std::string_view::npos, "einsum {}", spec);
+  std::string_view rhs = spec.substr(arrow + 2);
+  auto tensors = [&](std::string_view text, const std::vector<Type>& types) {
+    std::vector<Tensor> list;
+    size_t at = 0;
+    for (const Type& type : types) {
+      Tensor tensor;
+      for (; at < text.size() && text[at] != ','; ++at) {
+        char c = text[at];
+        if (!by_letter.count(c)) {
+          bool reduced = rhs.find(c) == std::string_view::npos;
+          by_letter[c] = out.add(std::string(1, c), type.shape[tensor.size()], reduced ? Kind::kReduce : Kind::kPass,
+                                 reduced ? combiner : kernel_ir::Combiner::kNone);
+        }
+        tensor.push_back({by_letter[c]});
+      }
+      NABLA_CHECK(static_cast<int>(tensor.size()) == type.rank(), "einsum {} against {}", spec, type.str());
+      list.push_back(std::move(tensor));
+      ++at;
+    }
+    return list;
+  };
+  out.operands = tensors(spec.substr(0, arrow), op.operands);
+  out.results = tensors(rhs, op.results);
+  return out;
+}
+
+Factors Factors::pointwise(const TypedOp& op) {
+  Factors out;
+  const Type& result = op.results[0];
+  Tensor full;
+  for (int i = 0; i < result.rank(); ++i) full.push_back({out.add(std::string(1, static_cast<char>('a' + i)), result.shape[i])});
+  for (const Type& t : op.operands) out.operands.push_back(t.rank() == result.rank() ? full : Tensor(t.rank()));
+  for (size_t i = 0; i < op.results.size(); ++i) out.results.push_back(full);
+  return out;
+}
+
+std::string Factors::str() const {
+  auto tensor = [&](const Tensor& t) {
+    std::string s;
+    for (const auto& dim : t) {
+      if (dim.size() != 1) s += "(";
+      for (int f : dim) s += factors[f].name;
+      if (dim.size() != 1) s += ")";
+    }
+    return s;
+  };
+  std::string out;
+  for (size_t i = 0; i < operands.size(); ++i) out += (i ? "," : "") + tensor(operands[i]);
+  out += "->";
+  for (size_t i = 0; i < results.size(); ++i) out += (i ? "," : "") + tensor(results[i]);
+  for (const Factor& f : factors) {
+    constexpr const char* kKinds[] = {"", "reduce", "ordered", "replicate", "permute"};
+    if (f.kind == Kind::kPass && !f.blocked) continue;
+    out += fmt::format("  {}: {}", f.name, kKinds[static_cast<int>(f.kind)]);
+    if (f.kind == Kind::kReduce) out += fmt::format("({})", kernel_ir::name_of(f.combiner));
+    if (f.blocked) out += f.kind == Kind::kPass ? "blocked" : ", blocked";
+  }
+  return out;
+}
+
+Cost pointwise_cost(const TypedOp& op, int64_t flops_per_result) {
+  Cost cost{Dim(flops_per_result) * op.results[0].count(), Dim(0)};
+  for (const Type& t : op.operands) cost.bytes = cost.bytes + t.bytes();
+  for (const Type& t : op.results) cost.bytes = cost.bytes + t.bytes();
+  return cost;
+}
+
+}  // namespace nabla::ir

@@ -1,0 +1,342 @@
+// OpDef: everything the product knows about one op. Passes ask records; a record knows no pass and no backend,
+// and nothing else in the product keeps a list of ops. The records are in ir/ops/.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/kernel_ir/fragment.h"
+#include "ir/module.h"
+#include "runtime/base/literal.h"
+
+namespace nabla::ir {
+
+// ---- Rules ------------------------------------------------------------------------------------------------------
+
+/// Why a rule does not exist. Shown to users and collected by `nablac doc refusals`.
+struct Refusal {
+  std::string reason;
+};
+inline Refusal not_differentiable(std::string reason) { return {std::move(reason)}; }
+inline Refusal no_rule(std::string reason) { return {std::move(reason)}; }
+struct ByDecomposition {};
+/// The rule follows from the op's decomposition into other ops.
+inline ByDecomposition by_decomposition() { return {}; }
+
+/// A function, a written refusal, or "by decomposition". It has no default: a record that leaves a rule out does
+/// not compile.
+template <class Signature>
+class Rule {
+ public:
+  Rule(Refusal refusal) : reason_(std::move(refusal.reason)) {}
+  Rule(ByDecomposition) : by_decomposition_(true) {}
+  template <class F>
+    requires std::is_constructible_v<std::function<Signature>, F>
+  Rule(F f) : function_(std::move(f)) {}
+
+  bool exists() const { return static_cast<bool>(function_); }
+  bool by_decomposition() const { return by_decomposition_; }
+  bool refused() const { return !exists() && !by_decomposition_; }
+  const std::string& reason() const { return reason_; }  ///< of a refusal
+  template <class... Args>
+  auto operator()(Args&&... args) const { return function_(std::forward<Args>(args)...); }
+
+ private:
+  std::function<Signature> function_;
+  std::string reason_;
+  bool by_decomposition_ = false;
+};
+
+// ---- What rules are given -----------------------------------------------------------------------------------------
+
+/// A node seen by its types alone.
+struct TypedOp {
+  const OpDef& op;
+  std::vector<Type> operands;
+  const Attrs& attrs;
+  std::vector<Type> results;
+};
+
+/// Types of the functions that attributes name.
+using FunctionLookup = std::function<const Function*(std::string_view)>;
+
+struct InferContext {
+  const OpDef& op;
+  std::span<const Type> operands;
+  const Attrs& attrs;
+  FunctionLookup functions;  ///< may be empty: no function is known
+
+  int rank(int operand) const { return operands[operand].rank(); }
+  const Shape& shape(int operand) const { return operands[operand].shape; }
+  /// "OP: message (C2)" with the operands' types as excerpt.
+  template <class... Args>
+  Diagnostic fail(Code code, std::string_view constraint, fmt::format_string<Args...> format, Args&&... args) const {
+    return make_error(code, constraint, fmt::format(format, std::forward<Args>(args)...));
+  }
+  /// Ok when the two extents are equal; otherwise `what` differs, or cannot be decided (E0207, which proposes the
+  /// constraint to add).
+  Status require_equal(const Dim& a, const Dim& b, std::string_view constraint, std::string_view what) const;
+  Status require_same_dtype(int a, int b, std::string_view constraint) const;
+  Status require_same_type(int a, int b, std::string_view constraint) const;
+  Status require_axis(int64_t axis, int rank, std::string_view constraint) const;  ///< in [0, rank)
+
+ private:
+  Diagnostic make_error(Code code, std::string_view constraint, std::string message) const;
+};
+
+struct EvalContext {
+  const TypedOp& op;  ///< static types
+  std::span<const Literal> operands;
+  /// Runs a function of the module; only higher-order ops use it.
+  std::function<std::vector<Literal>(std::string_view function, std::vector<Literal> args)> call;
+  const Attrs& attrs() const { return op.attrs; }
+};
+
+struct DecomposeContext {
+  FunctionBuilder& b;
+  const TypedOp& op;
+  std::vector<Val> operands;
+  const Attrs& attrs() const { return op.attrs; }
+  Val operand(int i) const { return operands[i]; }
+};
+
+enum class Transform : uint8_t { kVjpForward, kVjpBackward, kJvp };
+/// Name of the function that is `transform` of `function` with these parameters active; made on demand.
+using Derive = std::function<std::string(std::string_view function, Transform transform, std::vector<bool> active)>;
+
+/// An absent cotangent, tangent or gradient is a zero of its type that nobody has to compute.
+using MaybeVal = std::optional<Val>;
+
+struct VjpContext {
+  FunctionBuilder& b;
+  const TypedOp& op;
+  std::vector<Val> operands;
+  std::vector<Val> results;
+  std::vector<MaybeVal> cotangents;  ///< per result, at least one present
+  std::vector<bool> active;          ///< per operand: is its gradient wanted?
+  std::vector<Val> residuals;        ///< what vjp_forward saved
+  Derive derive;
+  const Attrs& attrs() const { return op.attrs; }
+  Val operand(int i) const { return operands[i]; }
+  Val result(int i = 0) const { return results[i]; }
+  /// The cotangent of result i, as a zero tensor where it is absent.
+  Val ct(int i = 0) const;
+};
+
+struct VjpForwardContext {
+  FunctionBuilder& b;
+  const TypedOp& op;
+  std::vector<Val> operands;
+  std::vector<bool> active;
+  Derive derive;
+};
+struct VjpForward {
+  std::vector<Val> results, residuals;
+};
+
+struct JvpContext {
+  FunctionBuilder& b;
+  const TypedOp& op;
+  std::vector<Val> operands;
+  std::vector<Val> results;
+  std::vector<MaybeVal> tangents;  ///< per operand, at least one present
+  Derive derive;
+  const Attrs& attrs() const { return op.attrs; }
+  Val operand(int i) const { return operands[i]; }
+  Val result(int i = 0) const { return results[i]; }
+  Val tangent(int i) const;  ///< a zero tensor where it is absent
+};
+
+struct BatchContext {
+  FunctionBuilder& b;
+  const TypedOp& op;            ///< the types of one example, without the batch dimension
+  std::vector<Val> operands;    ///< batched ones carry the batch as dimension 0
+  std::vector<bool> batched;    ///< per operand, at least one true
+  Dim size;                     ///< of the batch
+  const Attrs& attrs() const { return op.attrs; }
+  /// Operand i with the batch dimension in front, broadcast where it is unbatched.
+  Val batched_operand(int i) const;
+};
+// A batch rule returns every result with the batch as dimension 0.
+
+/// How dimensions of operands and results are tied together (Shardy's factors).
+struct Factors {
+  enum class Kind : uint8_t { kPass, kReduce, kOrdered, kReplicate, kPermute };
+  struct Factor {
+    std::string name;  ///< a letter in str()
+    Dim size;
+    Kind kind = Kind::kPass;
+    kernel_ir::Combiner combiner = kernel_ir::Combiner::kNone;  ///< of kReduce
+    bool blocked = false;
+  };
+  /// Per dimension, the factors whose product it is, major first. A dimension of extent 1 may have none.
+  using Tensor = std::vector<std::vector<int>>;
+  std::vector<Factor> factors;
+  std::vector<Tensor> operands, results;
+
+  int add(std::string name, Dim size, Kind kind = Kind::kPass,
+          kernel_ir::Combiner combiner = kernel_ir::Combiner::kNone);
+  /// From "mk,kn->mn": letters are dimensions; a letter that no result has is a reduction with `combiner`.
+  static Factors einsum(std::string_view spec, const TypedOp& op,
+                        kernel_ir::Combiner combiner = kernel_ir::Combiner::kSum);
+  /// Every operand of full rank and every result share one pass-through factor per dimension; scalars have none.
+  static Factors pointwise(const TypedOp& op);
+  std::string str() const;  ///< "mk,kn->mn  k: reduce(sum)"
+};
+
+/// Which operands may hold a value whose sum over a mesh axis is still to be taken.
+struct Linearity {
+  enum class Kind : uint8_t { kNone, kJointly, kEach };
+  Kind kind = Kind::kNone;     ///< jointly: all of `operands` at once (add); each: any one of them alone (mul, dot)
+  std::vector<int> operands;
+};
+inline Linearity not_linear() { return {}; }
+inline Linearity jointly_linear(std::vector<int> operands) { return {Linearity::Kind::kJointly, std::move(operands)}; }
+inline Linearity linear_in_each(std::vector<int> operands) { return {Linearity::Kind::kEach, std::move(operands)}; }
+
+struct Cost {
+  Dim flops;
+  Dim bytes;  ///< read and written once
+};
+/// `flops_per_result` operations per element of the first result; bytes of all operands and results.
+Cost pointwise_cost(const TypedOp& op, int64_t flops_per_result);
+
+/// How a node becomes machine code.
+enum class Lowering : uint8_t {
+  kAccess,       ///< loops that follow from `access`
+  kContraction,  ///< a matrix product: `access` is a sum of products; generated or library GEMM
+  kConvolution,  ///< a library convolution, or loops that follow from `access`
+  kView,         ///< the operand's bytes under another type (reshape)
+  kConstant,     ///< bytes of the bundle
+  kCall,         ///< inlined or called
+  kDecompose,    ///< its decomposition is lowered
+  kTransform,    ///< gone before lowering
+};
+
+// ---- What tests are generated from ---------------------------------------------------------------------------------
+
+/// How the elements of an operand are drawn.
+struct ValueSpec {
+  double low = -2, high = 2;   ///< floats: uniform in [low, high]; integers: uniform in {low..high}
+  bool distinct = false;       ///< no two elements closer than 0.05 (keeps max, sort and pooling away from ties)
+  bool awkward = false;        ///< NaN, infinities, -0 and denormals may be mixed in (never for derivatives)
+};
+struct Operand {
+  Type type;
+  ValueSpec values;
+};
+struct Example {
+  std::vector<Operand> operands;
+  Attrs attrs;
+};
+/// One bad input per constraint: `infer` must fail and its message must hold "(constraint)".
+struct Reject {
+  std::string constraint;
+  std::vector<Type> operands;
+  Attrs attrs;
+};
+using Rng = std::mt19937_64;
+
+// ---- The record ----------------------------------------------------------------------------------------------------
+
+struct OperandDef {
+  std::string name, doc;
+  bool variadic = false;  ///< the last one only: any number, at least one
+};
+struct AttrDef {
+  std::string name;
+  AttrKind kind;
+  std::string doc;
+  std::optional<Attr> default_value;  ///< none: required
+};
+struct ResultDef {
+  std::string name, doc;
+  bool auxiliary = false;  ///< dropped when nobody uses it
+};
+struct Constraint {
+  std::string id;    ///< "C1"
+  std::string text;
+};
+struct Traits {
+  bool elementwise = false;   ///< result element i depends on operand elements i alone
+  bool commutative = false;
+  bool composite = false;     ///< stays whole until lowering to kernel_ir; has a decomposition
+  bool side_effect = false;   ///< neither removed nor merged
+};
+/// Which dtypes examples are repeated in: f32 in an example stands for each of them.
+enum class DTypes : uint8_t { kAsWritten, kFloats, kNumeric, kAll };
+
+using StageSet = uint8_t;
+constexpr StageSet stages(Stage first, Stage last) {
+  return static_cast<StageSet>(((1u << (static_cast<int>(last) + 1)) - 1) & ~((1u << static_cast<int>(first)) - 1));
+}
+inline constexpr StageSet kTensorStages = stages(Stage::kTraced, Stage::kScheduled);
+
+struct OpDef {
+  std::string name;
+  int version;
+  std::string category;  ///< heading in the reference: "elementwise", "movement", "composite"...
+  std::string doc;       ///< meaning, edge cases (overflow, NaN, empty), source
+  std::vector<OperandDef> operands;
+  std::vector<AttrDef> attrs;
+  std::vector<ResultDef> results;
+  std::vector<Constraint> constraints;
+  Traits traits;
+  StageSet stages;
+
+  /// Result types; checks every constraint, quoting its id. Attributes are present and of their kind already.
+  std::function<Result<std::vector<Type>>(const InferContext&)> infer;
+  /// Slow and obvious; the meaning of the op. Element types follow op.results.
+  Rule<std::vector<Literal>(const EvalContext&)> reference;
+  /// Constants in, constants out; normally fold_by_reference().
+  Rule<std::vector<Literal>(const EvalContext&)> fold;
+  Rule<std::vector<Val>(DecomposeContext&)> decompose;
+  /// One entry per operand.
+  Rule<std::vector<MaybeVal>(VjpContext&)> vjp;
+  /// Higher-order ops only: what runs forward, and what is kept. Empty: the op itself runs and keeps nothing.
+  std::function<VjpForward(VjpForwardContext&)> vjp_forward = nullptr;
+  /// One entry per result.
+  Rule<std::vector<MaybeVal>(JvpContext&)> jvp;
+  Rule<std::vector<Val>(BatchContext&)> batch;
+  Rule<Factors(const TypedOp&)> factors;
+  /// The meaning element by element; static and symbolic shapes alike.
+  Rule<kernel_ir::Fragment(const TypedOp&)> access;
+  Linearity linearity;
+  Lowering lower;
+  std::function<Cost(const TypedOp&)> cost;
+  /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
+  std::vector<std::function<Attrs(Attrs)>> upgrades = {};
+
+  DTypes dtypes;
+  std::vector<Example> examples;
+  /// A random legal example; sizes include 0, 1, primes and larger ones. The dtype is f32 where `dtypes` varies.
+  std::function<Example(Rng&)> draw;
+  std::vector<Reject> rejects;
+};
+
+/// The records, looked up by name.
+class OpTable {
+ public:
+  explicit OpTable(std::vector<OpDef> records);
+  const OpDef* find(std::string_view name) const;
+  const OpDef& get(std::string_view name) const;  ///< aborts when there is none
+  std::span<const OpDef> all() const { return records_; }
+  std::vector<std::string> names() const;
+
+ private:
+  std::vector<OpDef> records_;  // sorted by name
+};
+
+/// Fills in defaults, then checks names, kinds and required ones (E0204).
+Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs);
+/// Operand count, then `infer`.
+Result<std::vector<Type>> infer_types(const OpDef& op, std::span<const Type> operands, const Attrs& attrs,
+                                      const FunctionLookup& functions);
+
+}  // namespace nabla::ir

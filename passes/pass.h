@@ -1,0 +1,45 @@
+// A pass is a pure function from module to module and one row in passes/registry.cc. It neither prints nor reads
+// the environment; verification, timing, dumps and reproducers belong to the manager (passes/pass_manager.h).
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/op_def.h"
+#include "ir/target.h"
+
+namespace nabla::passes {
+
+struct PassContext {
+  const ir::OpTable& ops;
+  const ir::Target& target;
+  std::map<std::string, std::string> options = {};  ///< of this pass; the manager rejects undeclared ones
+  /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
+  std::vector<std::string> remarks = {};
+};
+
+using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
+
+struct PassOption {
+  std::string name, default_value, doc;
+};
+
+struct Pass {
+  std::string name;     ///< a verb phrase: "fold-constants"
+  std::string summary;  ///< one line
+  std::string doc;      ///< what it does, needs and guarantees, and why it runs where it runs
+  ir::Stage stage_in;   ///< the earliest stage at which it may run
+  ir::Stage stage_out;  ///< the stage of its result; equal to stage_in: the stage is kept
+  std::vector<PassOption> options;
+  PassFn run;
+};
+
+/// Every pass there is, in the order of the pipeline.
+std::span<const Pass> all_passes();
+const Pass* find_pass(std::string_view name);
+
+}  // namespace nabla::passes

@@ -1,0 +1,93 @@
+/* The C API of the runtime: load a bundle, give it arrays, run its entries.
+ *
+ * Ownership. A nabla_session owns its state; the caller owns every input and output array and keeps them alive
+ * during the call that uses them. Strings returned by the API belong to the session (or to the status) that
+ * returned them and live as long as it does.
+ * Threads. A session is used by one thread at a time; different sessions are independent.
+ * Errors. Functions that can fail return a nabla_status*: NULL is success; anything else is freed with
+ * nabla_status_free. Codes are those of `nablac doc errors` (E0703 is 703).
+ * Versions. NABLA_RUN_VERSION changes when a declaration here changes its meaning; declarations are only added. */
+#ifndef NABLA_RUNTIME_NABLA_RUN_H_
+#define NABLA_RUNTIME_NABLA_RUN_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NABLA_RUN_VERSION 1
+
+typedef struct nabla_session nabla_session;
+typedef struct nabla_status nabla_status;
+
+/* DLPack's element types: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, and its bits; lanes are 1. */
+typedef struct {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} nabla_dtype;
+
+/* The fields of a DLTensor on the CPU, in its order. Row-major and contiguous: strides may be NULL. */
+typedef struct {
+  void* data;
+  int32_t device_type; /* 1: CPU */
+  int32_t device_id;
+  int32_t ndim;
+  nabla_dtype dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+} nabla_tensor;
+
+typedef struct {
+  const char* name;
+  nabla_dtype dtype;
+  int32_t ndim;
+  const int64_t* shape;
+} nabla_tensor_info;
+
+typedef struct {
+  int32_t threads;      /* 0: as many as the process may run on */
+  const char* trace;    /* not NULL: write a Chrome trace of all runs to this file when the session ends */
+} nabla_options;
+
+uint32_t nabla_run_version(void);
+
+int32_t nabla_status_code(const nabla_status* status);
+/* The whole diagnostic, several lines. */
+const char* nabla_status_message(const nabla_status* status);
+void nabla_status_free(nabla_status* status);
+
+/* Reads, verifies and prepares a bundle, or an executable that carries one. `options` may be NULL. */
+nabla_status* nabla_session_open(const char* path, const nabla_options* options, nabla_session** out);
+void nabla_session_close(nabla_session* session);
+
+/* Entries, and the inputs and outputs of one. Indices are in [0, count). */
+int32_t nabla_entry_count(const nabla_session* session);
+const char* nabla_entry_name(const nabla_session* session, int32_t entry);
+int32_t nabla_find_entry(const nabla_session* session, const char* name); /* -1: none */
+int32_t nabla_input_count(const nabla_session* session, int32_t entry);
+int32_t nabla_output_count(const nabla_session* session, int32_t entry);
+nabla_tensor_info nabla_input_info(const nabla_session* session, int32_t entry, int32_t input);
+nabla_tensor_info nabla_output_info(const nabla_session* session, int32_t entry, int32_t output);
+
+/* State leaves: read and written in place by the entries, copied in and out here. */
+int32_t nabla_state_count(const nabla_session* session);
+nabla_tensor_info nabla_state_info(const nabla_session* session, int32_t leaf);
+nabla_status* nabla_state_get(nabla_session* session, int32_t leaf, const nabla_tensor* to);
+nabla_status* nabla_state_set(nabla_session* session, int32_t leaf, const nabla_tensor* from);
+/* safetensors files; a load is all or nothing. */
+nabla_status* nabla_state_load(nabla_session* session, const char* path);
+nabla_status* nabla_state_save(nabla_session* session, const char* path);
+
+/* Runs an entry. Arrays are in the order of the entry's inputs and outputs and must match their dtype and shape.
+ * Outputs are written completely; on failure their contents are undefined. */
+nabla_status* nabla_run(nabla_session* session, int32_t entry, const nabla_tensor* inputs, int32_t input_count,
+                        const nabla_tensor* outputs, int32_t output_count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* NABLA_RUNTIME_NABLA_RUN_H_ */
