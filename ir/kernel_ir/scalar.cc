@@ -1,0 +1,115 @@
+#include "ir/kernel_ir/scalar.h"
+
+#include <cmath>
+#include <limits>
+
+namespace nabla::kernel_ir {
+namespace {
+
+using F = std::span<const double>;
+using I = std::span<const int64_t>;
+
+double nan_max(F x) { return std::isnan(x[0]) || std::isnan(x[1]) ? NAN : std::fmax(x[0], x[1]); }
+double nan_min(F x) { return std::isnan(x[0]) || std::isnan(x[1]) ? NAN : std::fmin(x[0], x[1]); }
+double sign(F x) { return std::isnan(x[0]) ? x[0] : static_cast<double>((x[0] > 0) - (x[0] < 0)); }
+int bits_of(DType d) { return d == DType::kBool ? 1 : 8 * bytes_of(d); }
+bool less(DType d, int64_t a, int64_t b) {
+  return is_unsigned(d) ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+}
+// Integer division truncates; by zero it gives -1 (all bits set), and the most negative value over -1 gives itself,
+// as in XLA.
+int64_t divide(DType d, I x) {
+  if (x[1] == 0) return -1;
+  if (is_unsigned(d)) return static_cast<int64_t>(static_cast<uint64_t>(x[0]) / static_cast<uint64_t>(x[1]));
+  return x[1] == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(x[0])) : x[0] / x[1];
+}
+int64_t remainder(DType d, I x) {
+  if (x[1] == 0) return x[0];
+  if (is_unsigned(d)) return static_cast<int64_t>(static_cast<uint64_t>(x[0]) % static_cast<uint64_t>(x[1]));
+  return x[1] == -1 ? 0 : x[0] % x[1];
+}
+int64_t int_pow(DType, I x) {  // negative exponents: 0 unless the base is 1 or -1
+  if (x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, base = static_cast<uint64_t>(x[0]);
+  for (uint64_t e = static_cast<uint64_t>(x[1]); e; e >>= 1, base *= base)
+    if (e & 1) result *= base;
+  return static_cast<int64_t>(result);
+}
+int64_t shift_left(DType d, I x) { return x[1] < 0 || x[1] >= bits_of(d) ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x[0]) << x[1]); }
+int64_t shift_right(DType d, I x) {
+  if (x[1] < 0 || x[1] >= bits_of(d)) return is_signed(d) && x[0] < 0 ? -1 : 0;
+  return is_unsigned(d) ? static_cast<int64_t>(static_cast<uint64_t>(x[0]) >> x[1]) : x[0] >> x[1];
+}
+
+#define FLOAT(name, expression) \
+  ScalarFn { name, 1, ResultKind::kSame, +[](F x) -> double { return expression; }, nullptr }
+#define COMPARE(name, op)                                                                               \
+  ScalarFn { name, 2, ResultKind::kBool, +[](F x) -> double { return x[0] op x[1]; },                   \
+             +[](DType d, I x) -> int64_t { return is_unsigned(d) ? static_cast<uint64_t>(x[0]) op static_cast<uint64_t>(x[1]) : x[0] op x[1]; } }
+
+constexpr ResultKind kSame = ResultKind::kSame, kBool = ResultKind::kBool, kFirst = ResultKind::kFirst;
+
+const ScalarFn kRows[] = {
+    {"neg", 1, kSame, +[](F x) { return -x[0]; }, +[](DType, I x) { return static_cast<int64_t>(-static_cast<uint64_t>(x[0])); }},
+    {"abs", 1, kSame, +[](F x) { return std::fabs(x[0]); }, +[](DType d, I x) { return is_signed(d) && x[0] < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x[0])) : x[0]; }},
+    {"sign", 1, kSame, sign, +[](DType d, I x) { return is_unsigned(d) ? int64_t{x[0] != 0} : int64_t{(x[0] > 0) - (x[0] < 0)}; }},
+    FLOAT("exp", std::exp(x[0])), FLOAT("expm1", std::expm1(x[0])), FLOAT("log", std::log(x[0])),
+    FLOAT("log1p", std::log1p(x[0])), FLOAT("sqrt", std::sqrt(x[0])), FLOAT("rsqrt", 1 / std::sqrt(x[0])),
+    FLOAT("sin", std::sin(x[0])), FLOAT("cos", std::cos(x[0])), FLOAT("tan", std::tan(x[0])), FLOAT("tanh", std::tanh(x[0])),
+    FLOAT("erf", std::erf(x[0])), FLOAT("floor", std::floor(x[0])), FLOAT("ceil", std::ceil(x[0])),
+    FLOAT("round", std::nearbyint(x[0])),  // ties to even
+    {"is_finite", 1, kBool, +[](F x) -> double { return std::isfinite(x[0]); }, +[](DType, I) { return int64_t{1}; }},
+    {"is_nan", 1, kBool, +[](F x) -> double { return std::isnan(x[0]); }, +[](DType, I) { return int64_t{0}; }},
+    {"not", 1, kSame, nullptr, +[](DType d, I x) { return d == DType::kBool ? int64_t{!x[0]} : ~x[0]; }},
+    {"add", 2, kSame, +[](F x) { return x[0] + x[1]; }, +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1])); }},
+    {"sub", 2, kSame, +[](F x) { return x[0] - x[1]; }, +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1])); }},
+    {"mul", 2, kSame, +[](F x) { return x[0] * x[1]; }, +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1])); }},
+    {"div", 2, kSame, +[](F x) { return x[0] / x[1]; }, divide},
+    {"rem", 2, kSame, +[](F x) { return std::fmod(x[0], x[1]); }, remainder},
+    {"pow", 2, kSame, +[](F x) { return std::pow(x[0], x[1]); }, int_pow},
+    {"atan2", 2, kSame, +[](F x) { return std::atan2(x[0], x[1]); }, nullptr},
+    {"maximum", 2, kSame, nan_max, +[](DType d, I x) { return less(d, x[0], x[1]) ? x[1] : x[0]; }},
+    {"minimum", 2, kSame, nan_min, +[](DType d, I x) { return less(d, x[1], x[0]) ? x[1] : x[0]; }},
+    {"and", 2, kSame, nullptr, +[](DType, I x) { return x[0] & x[1]; }},
+    {"or", 2, kSame, nullptr, +[](DType, I x) { return x[0] | x[1]; }},
+    {"xor", 2, kSame, nullptr, +[](DType, I x) { return x[0] ^ x[1]; }},
+    {"shift_left", 2, kSame, nullptr, shift_left},
+    {"shift_right", 2, kSame, nullptr, shift_right},  // arithmetic on signed types
+    COMPARE("eq", ==), COMPARE("ne", !=), COMPARE("lt", <), COMPARE("le", <=), COMPARE("gt", >), COMPARE("ge", >=),
+    // Index arithmetic, by a positive divisor.
+    {"floordiv", 2, kSame, nullptr, +[](DType, I x) { return x[0] / x[1] - (x[0] % x[1] < 0); }},
+    {"mod", 2, kSame, nullptr, +[](DType, I x) { return x[0] % x[1] + (x[0] % x[1] < 0 ? x[1] : 0); }},
+    // select(bool, a, b) and convert are evaluated by the interpreters themselves: their operands' dtypes differ.
+    {"select", 3, kFirst, nullptr, nullptr},
+    {"convert", 1, kFirst, nullptr, nullptr},
+    {"bitcast", 1, kFirst, nullptr, nullptr},
+    // philox(k0: u32, k1: u32, index: i64) -> u32
+    {"philox", 3, kFirst, nullptr, +[](DType, I x) { return static_cast<int64_t>(philox_word(static_cast<uint32_t>(x[0]), static_cast<uint32_t>(x[1]), static_cast<uint64_t>(x[2]))); }},
+};
+#undef FLOAT
+#undef COMPARE
+
+}  // namespace
+
+std::span<const ScalarFn> all_scalars() { return kRows; }
+
+const ScalarFn* find_scalar(std::string_view name) {
+  for (const ScalarFn& row : kRows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+uint32_t philox_word(uint32_t k0, uint32_t k1, uint64_t index) {
+  uint64_t block = index / 4;
+  uint32_t c[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
+  for (int round = 0; round < 10; ++round) {
+    uint64_t p0 = uint64_t{0xD2511F53} * c[0], p1 = uint64_t{0xCD9E8D57} * c[2];
+    uint32_t next[4] = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+                        static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+    for (int i = 0; i < 4; ++i) c[i] = next[i];
+    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+  }
+  return c[index % 4];
+}
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,27 @@
+// The table of every op.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace nabla::ops {
+
+/// Built on first use; lives for ever.
+const ir::OpTable& all_ops();
+
+// One function per family; each record stands in the family's file. A new structured op is a file of its own and
+// one line in all_ops.cc.
+std::vector<ir::OpDef> elementwise_ops();
+std::vector<ir::OpDef> creation_ops();
+std::vector<ir::OpDef> movement_ops();
+std::vector<ir::OpDef> call_ops();
+std::vector<ir::OpDef> dot_ops();
+std::vector<ir::OpDef> convolution_ops();
+std::vector<ir::OpDef> reduce_ops();
+std::vector<ir::OpDef> window_ops();
+std::vector<ir::OpDef> gather_scatter_ops();
+std::vector<ir::OpDef> normalization_ops();
+std::vector<ir::OpDef> activation_ops();
+std::vector<ir::OpDef> loss_ops();
+std::vector<ir::OpDef> optimizer_ops();
+
+}  // namespace nabla::ops
