@@ -7,6 +7,7 @@ const ir::OpTable& all_ops() {
     std::vector<ir::OpDef> records;
     for (auto family : {
              elementwise_ops,
+             creation_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));
     return new ir::OpTable(std::move(records));
