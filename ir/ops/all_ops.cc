@@ -8,6 +8,7 @@ const ir::OpTable& all_ops() {
     for (auto family : {
              elementwise_ops,
              creation_ops,
+             movement_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));
     return new ir::OpTable(std::move(records));
