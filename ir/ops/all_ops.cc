@@ -9,6 +9,7 @@ const ir::OpTable& all_ops() {
              elementwise_ops,
              creation_ops,
              movement_ops,
+             call_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));
     return new ir::OpTable(std::move(records));
