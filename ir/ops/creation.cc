@@ -206,7 +206,7 @@ OpDef random_op(std::string name, std::string doc, std::vector<AttrDef> attrs, s
   return {
       .name = std::move(name),
       .version = 1,
-      .category = "creation",
+      .category = "random",
       .doc = std::move(doc),
       .operands = {{"key", "u32[2]"}},
       .attrs = std::move(attrs),
@@ -447,7 +447,7 @@ OpDef rng_fold_in_op() {
   return {
       .name = "rng_fold_in",
       .version = 1,
-      .category = "creation",
+      .category = "random",
       .doc = "A new key from a key and a number (a step, a layer): the first two words of Philox4x32-10(key) at block "
              "2^60 + data, which no draw of less than 2^61 elements uses.",
       .operands = {{"key", "u32[2]"}, {"data", "u32[]"}},
