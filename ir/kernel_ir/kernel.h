@@ -104,7 +104,5 @@ Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name)
 Status verify(const Kernel& kernel);
 /// Runs a kernel with static extents, slowly. `buffers` follow Kernel::buffers; outputs are written.
 void interpret(const Kernel& kernel, std::vector<Literal*> buffers);
-/// Evaluates an op's meaning; the reference against which `access` is tested.
-std::vector<Literal> interpret(const Fragment& fragment, const std::vector<Literal>& operands);
 
 }  // namespace nabla::kernel_ir

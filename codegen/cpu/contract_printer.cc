@@ -1,0 +1,214 @@
+#include "codegen/cpu/contract_printer.h"
+
+#include <algorithm>
+
+#include "ir/kernel_ir/contract.h"
+
+namespace nabla::codegen {
+namespace {
+
+using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+// At most this many bytes of packed right-hand side at a time: half of a usual L2.
+constexpr int64_t kPanelBytes = 512 << 10;
+constexpr int64_t kDepth = 1024;  // of a panel; longer sums go through the scratch tile several times
+
+class ContractPrinter {
+ public:
+  ContractPrinter(const Kernel& k, const ir::Target& target, CppWriter& out, int& next_temp)
+      : k_(k), target_(target), out_(out), next_temp_(next_temp), c_(*find_contraction(k)) {
+    m_ = extent(c_.m), n_ = extent(c_.n), depth_ = extent(c_.k);
+    lanes_ = target.lanes(c_.dtype == DType::kF64 || bytes_of(c_.dtype) == 8 ? DType::kF64 : DType::kF32);
+    RegisterTile tile = register_tile(n_, lanes_, target.vector_registers);
+    rows_ = tile.rows;
+    vectors_ = tile.vectors;
+    columns_ = vectors_ * lanes_;
+    plan_ = plan_contraction(m_, n_, rows_, columns_);
+    step_ = std::min(depth_, kDepth);
+    type_ = compute_type(c_.dtype);
+    vec_ = vector_type(c_.dtype);
+    int64_t cols_in_unit = plan_.by_columns ? plan_.block : n_;
+    int64_t rows_in_unit = std::min(m_, plan_.by_columns ? m_ : plan_.block);
+    int64_t group = kPanelBytes / (step_ * columns_ * bytes_of(c_.dtype));
+    group_ = std::clamp<int64_t>(group, 1, (cols_in_unit + columns_ - 1) / columns_);
+    // Rows of B that lie ready need no packing where too few rows of A would pay for it.
+    direct_ = stride(c_.rhs, c_.n) == 1 && n_ % columns_ == 0 && rows_in_unit <= 128 && storage_type(c_.rhs->dtype) == type_;
+    scratch_rows_ = (rows_in_unit + rows_ - 1) / rows_ * rows_;
+  }
+
+  void run() {
+    for (const Stmt& s : k_.body)
+      if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract) scalar_let(*let);
+    int64_t per_batch = plan_.blocks;
+    if (!direct_) out_.line(fmt::format("alignas(64) {} panel[{}];", type_, group_ * step_ * columns_));
+    out_.line(fmt::format("alignas(64) {} tile[{}];", type_, scratch_rows_ * group_ * columns_));
+    out_.open("for (long unit = begin; unit < end; ++unit) {");
+    decode_batch(per_batch);
+    int64_t size = plan_.by_columns ? n_ : m_;
+    out_.line(fmt::format("const long first = unit % {} * {}, last = first + {} < {} ? first + {} : {};", per_batch, plan_.block,
+                          plan_.block, size, plan_.block, size));
+    out_.line(plan_.by_columns ? fmt::format("const long m0 = 0, m1 = {}, n0 = first, n1 = last;", m_)
+                               : fmt::format("const long m0 = first, m1 = last, n0 = 0, n1 = {};", n_));
+    out_.open(fmt::format("for (long j0 = n0; j0 < n1; j0 += {}) {{", group_ * columns_));
+    out_.line(fmt::format("const long j1 = j0 + {0} < n1 ? j0 + {0} : n1;", group_ * columns_));
+    out_.open(fmt::format("for (long k0 = 0; k0 < {}; k0 += {}) {{", depth_, step_));
+    out_.line(fmt::format("const long depth = k0 + {0} < {1} ? {0} : {1} - k0;", step_, depth_));
+    if (!direct_) pack();
+    out_.open(fmt::format("for (long i0 = m0; i0 < m1; i0 += {}) {{", rows_));
+    out_.open(fmt::format("for (long j = j0; j < j1; j += {}) {{", columns_));
+    int64_t rest = m_ % rows_;
+    if (rest && m_ > rows_) out_.open(fmt::format("if (i0 + {} <= m1) {{", rows_));
+    if (m_ >= rows_) micro(rows_);
+    if (rest && m_ > rows_) out_.close("} else {"), out_.open("{");
+    if (rest) micro(static_cast<int>(rest));
+    if (rest && m_ > rows_) out_.close(), out_.close();
+    out_.close();
+    out_.close();
+    out_.close();
+    epilogue();
+    out_.close();
+    out_.close();
+  }
+
+ private:
+  int64_t extent(int axis) const { return k_.axes[axis].extent.value(); }
+  // Elements between neighbours along `axis`.
+  int64_t stride(const Expr& load, int axis) const {
+    const ir::Shape& shape = k_.buffers[load->ref].shape;
+    int64_t step = 1, total = 0;
+    for (int d = static_cast<int>(load->args.size()) - 1; d >= 0; --d) {
+      total += step * as_affine(load->args[d])->of(axis);
+      step *= shape[d].value();
+    }
+    return total;
+  }
+  std::string base(const Expr& load) const {
+    std::string out = cpp_name(k_.buffers[load->ref].name);
+    for (size_t i = 0; i < c_.batch.size(); ++i)
+      if (int64_t s = stride(load, c_.batch[i])) out += fmt::format(" + {} * {}", cpp_name(k_.axes[c_.batch[i]].name), s);
+    return out;
+  }
+
+  void scalar_let(const Let& let) {
+    std::map<int, ValuePlace> none;
+    ExprPrinter p(k_, places_, out_, next_temp_);
+    const ValueInfo& v = k_.values[let.value];
+    out_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), cpp_name(v.name), p.print(let.expr)));
+    places_[let.value] = {};
+  }
+
+  void decode_batch(int64_t per_batch) {
+    int64_t inner = per_batch;
+    for (int i = static_cast<int>(c_.batch.size()) - 1; i >= 0; --i) {
+      out_.line(fmt::format("const long {} = unit / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), inner, extent(c_.batch[i])));
+      inner *= extent(c_.batch[i]);
+    }
+  }
+
+  void pack() {
+    int64_t sk = stride(c_.rhs, c_.k), sn = stride(c_.rhs, c_.n);
+    out_.open(fmt::format("for (long j = j0; j < j1; j += {}) {{", columns_));
+    out_.line(fmt::format("{}* to = panel + (j - j0) * {};", type_, step_));
+    out_.line(fmt::format("const long width = j + {0} <= j1 ? {0} : j1 - j;", columns_));
+    out_.line(fmt::format("const auto* from = {} + k0 * {} + j * {};", base(c_.rhs), sk, sn));
+    if (sn == 1) {
+      out_.open("for (long k = 0; k < depth; ++k) {");
+      out_.line(fmt::format("for (long x = 0; x < {}; x += NB_L)", columns_));
+      out_.line(fmt::format("  nb_store(to + k * {0} + x, x + NB_L <= width ? nb_load<{1}>(from + k * {2} + x, nb_full{{}}) : "
+                            "nb_load<{1}>(from + k * {2} + x, width > x ? width - x : 0), nb_full{{}});", columns_, vec_, sk));
+      out_.close();
+    } else {
+      // B is transposed: read along k, eight columns at a time stay in cache.
+      out_.open(fmt::format("for (long x = 0; x < {}; ++x) {{", columns_));
+      out_.line(fmt::format("if (x < width) for (long k = 0; k < depth; ++k) to[k * {} + x] = nb_widen(from[x * {} + k * {}]);",
+                            columns_, sn, sk));
+      out_.line(fmt::format("else for (long k = 0; k < depth; ++k) to[k * {} + x] = 0;", columns_));
+      out_.close();
+    }
+    out_.close();
+  }
+
+  // `rows` x `columns_` accumulators in registers over one stretch of k.
+  void micro(int rows) {
+    int64_t sm = stride(c_.lhs, c_.m), sk = stride(c_.lhs, c_.k);
+    int64_t pitch = group_ * columns_;
+    out_.line(fmt::format("const auto* a = {} + i0 * {} + k0 * {};", base(c_.lhs), sm, sk));
+    if (direct_) out_.line(fmt::format("const auto* b = {} + k0 * {} + j;", base(c_.rhs), stride(c_.rhs, c_.k)));
+    else out_.line(fmt::format("const {}* b = panel + (j - j0) * {};", type_, step_));
+    out_.line(fmt::format("{}* t = tile + (i0 - m0) * {} + (j - j0);", type_, pitch));
+    for (int r = 0; r < rows; ++r) {
+      std::string line = vec_ + " ";
+      for (int v = 0; v < vectors_; ++v) line += fmt::format("{}c{}_{} = {{}}", v ? ", " : "", r, v);
+      out_.line(line + ";");
+    }
+    out_.open("for (long k = 0; k < depth; ++k) {");
+    for (int v = 0; v < vectors_; ++v)
+      out_.line(fmt::format("const {0} b{1} = nb_load<{0}>(b + {2}, nb_full{{}});", vec_, v, v * lanes_));
+    for (int r = 0; r < rows; ++r) {
+      std::string line = fmt::format("const {} a{} = nb_widen(a[{}]);", type_, r, r * sm);
+      for (int v = 0; v < vectors_; ++v) line += fmt::format(" c{0}_{1} += a{0} * b{1};", r, v);
+      out_.line(line);
+    }
+    out_.line(fmt::format("a += {}, b += {};", sk, direct_ ? stride(c_.rhs, c_.k) : columns_));
+    out_.close();
+    for (int r = 0; r < rows; ++r)
+      for (int v = 0; v < vectors_; ++v) {
+        std::string at = fmt::format("t + {}", r * pitch + v * lanes_);
+        std::string sum = depth_ > step_ ? fmt::format("k0 ? c{0}_{1} + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}", r, v, vec_, at)
+                                         : fmt::format("c{}_{}", r, v);
+        out_.line(fmt::format("nb_store({}, {}, nb_full{{}});", at, sum));
+      }
+  }
+
+  // The stores, over the finished tile: acc[m, n] becomes tile[r, x] with m = i0 + r and n = j0 + x.
+  void epilogue() {
+    Kernel k = k_;
+    auto new_axis = [&](const std::string& name) {
+      k.axes.push_back({name, ir::Dim(1)});
+      return static_cast<int>(k.axes.size()) - 1;
+    };
+    int m0 = new_axis("m0"), r = new_axis("r"), j0 = new_axis("j0"), x = new_axis("x");
+    int tile = static_cast<int>(k.buffers.size());
+    k.buffers.push_back({"tile", c_.dtype, {scratch_rows_, group_ * columns_}, BufferRole::kIn});
+    std::map<int, Expr> places{{c_.m, axis(m0) + axis(r)}, {c_.n, axis(j0) + axis(x)}};
+    auto moved = [&](const Expr& e) {
+      Expr loaded = rewrite(e, [&](const Expr& y) {
+        return y->kind == ExprKind::kValue && y->ref == c_.value ? load(c_.dtype, tile, {axis(r), axis(x)}) : Expr();
+      });
+      return substitute_axes(loaded, places);
+    };
+    out_.open("for (long r = 0; r < m1 - m0; ++r) {");
+    out_.open("nb_for(0, j1 - j0, [&](long x, auto n) NB_INLINE {");
+    for (const Stmt& s : k_.body) {
+      const Store* store = std::get_if<Store>(&s.node);
+      if (!store) continue;
+      Store here = *store;
+      for (Expr& i : here.indices) i = moved(i);
+      here.expr = moved(here.expr);
+      if (here.guard) here.guard = moved(here.guard);
+      print_store(k, here, x, places_, out_, next_temp_);
+    }
+    out_.close("});");
+    out_.close();
+  }
+
+  const Kernel& k_;
+  const ir::Target& target_;
+  CppWriter& out_;
+  int& next_temp_;
+  Contraction c_;
+  ContractPlan plan_;
+  int64_t m_, n_, depth_, step_, group_, scratch_rows_;
+  int lanes_, rows_, vectors_, columns_;
+  bool direct_;
+  std::string type_, vec_;
+  std::map<int, ValuePlace> places_;
+};
+
+}  // namespace
+
+void print_contract(const Kernel& kernel, const ir::Target& target, CppWriter& out, int& next_temp) {
+  ContractPrinter(kernel, target, out, next_temp).run();
+}
+
+}  // namespace nabla::codegen

@@ -1,0 +1,275 @@
+#include "codegen/cpu/expr_printer.h"
+
+#include <cmath>
+
+namespace nabla::codegen {
+
+using kernel_ir::Expr;
+using kernel_ir::ExprKind;
+
+namespace {
+struct TypeRow {
+  const char *storage, *compute;
+};
+// By DType; f8 has no CPU code (the backend refuses it before printing).
+constexpr TypeRow kTypes[kDTypeCount] = {
+    {"bool", "bool"},           {"signed char", "signed char"}, {"short", "short"},
+    {"int", "int"},             {"long", "long"},               {"unsigned char", "unsigned char"},
+    {"unsigned short", "unsigned short"}, {"unsigned", "unsigned"}, {"unsigned long", "unsigned long"},
+    {"nb_f16", "float"},        {"nb_bf16", "float"},           {"float", "float"},
+    {"double", "double"},       {"nb_f8e4m3", "float"},         {"nb_f8e5m2", "float"}};
+
+bool is_16bit(DType d) { return d == DType::kF16 || d == DType::kBF16; }
+
+const char* infix(std::string_view fn) {
+  if (fn == "add") return "+";
+  if (fn == "sub") return "-";
+  if (fn == "mul") return "*";
+  if (fn == "div") return "/";
+  return nullptr;
+}
+// Infix operators are right for floats and for integers of at least int's width; division of integers is not C++'s.
+bool prints_infix(const Expr& e) {
+  if (!infix(e->fn->name)) return false;
+  if (is_float(e->dtype)) return true;
+  return e->fn->name != "div" && bytes_of(e->dtype) >= 4;
+}
+}  // namespace
+
+std::string storage_type(DType d) { return kTypes[static_cast<int>(d)].storage; }
+std::string compute_type(DType d) { return kTypes[static_cast<int>(d)].compute; }
+std::string vector_type(DType d) { return d == DType::kBool ? "nb_mask" : "nb_vec<" + compute_type(d) + ">"; }
+
+std::string cpp_name(const std::string& name) {
+  static const std::set<std::string> kTaken = {"do", "for", "if", "else", "int", "long", "float", "double", "bool", "auto", "n", "l",
+                                               "new", "this", "case", "return", "delete", "default", "args", "begin", "end", "union",
+                                               "or", "and", "not", "xor", "char", "short", "signed", "unsigned", "void", "while"};
+  return kTaken.count(name) ? name + "_" : name;
+}
+
+std::string number_text(DType dtype, double number, int64_t integer) {
+  if (dtype == DType::kBool) return integer ? "true" : "false";
+  if (!is_float(dtype)) {
+    if (dtype == DType::kI64) return integer == INT64_MIN ? "(-9223372036854775807L - 1)" : fmt::format("{}L", integer);
+    if (dtype == DType::kU64) return fmt::format("{}UL", static_cast<uint64_t>(integer));
+    if (dtype == DType::kU32) return fmt::format("{}u", integer);
+    if (dtype == DType::kI32) return integer == INT32_MIN ? "(-2147483647 - 1)" : fmt::format("{}", integer);
+    return fmt::format("({})({})", compute_type(dtype), integer);
+  }
+  bool f64 = dtype == DType::kF64;
+  if (std::isnan(number)) return f64 ? "__builtin_nan(\"\")" : "__builtin_nanf(\"\")";
+  if (std::isinf(number)) return std::string(number < 0 ? "-" : "") + (f64 ? "__builtin_inf()" : "__builtin_inff()");
+  std::string digits = f64 ? fmt::format("{}", number) : fmt::format("{}", static_cast<float>(number));
+  if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
+  return f64 ? digits : digits + "f";
+}
+
+ir::Shape ExprPrinter::value_shape(int value) const {
+  ir::Shape shape;
+  for (int a : k_.values[value].axes) shape.push_back(k_.axes[a].extent);
+  return shape;
+}
+
+bool ExprPrinter::varies(const Expr& e) {
+  if (lane_axis < 0) return false;
+  auto it = varies_.find(e.id());
+  if (it != varies_.end()) return it->second;
+  bool v = e->kind == ExprKind::kAxis && e->ref == lane_axis;
+  if (e->kind == ExprKind::kValue) v |= places_.at(e->ref).vector;
+  for (const Expr& a : e->args) v |= varies(a);
+  if (e->guard) v |= varies(e->guard) || varies(e->fill);
+  return varies_[e.id()] = v;
+}
+
+void ExprPrinter::count_uses(const Expr& e) {
+  if (++uses_[e.id()] > 1) return;
+  // Indices are printed as address arithmetic, not through temporaries.
+  if (e->kind == ExprKind::kLoad || e->kind == ExprKind::kValue) return;
+  for (const Expr& a : e->args) count_uses(a);
+}
+
+std::string ExprPrinter::print(const Expr& e) {
+  if (uses_.find(e.id()) == uses_.end()) count_uses(e);
+  if (auto it = done_.find(e.id()); it != done_.end()) return it->second;
+  std::string text = print_node(e);
+  bool trivial = e->kind == ExprKind::kConst || e->kind == ExprKind::kAxis ||
+                 (e->kind == ExprKind::kValue && !places_.at(e->ref).row);
+  if (uses_[e.id()] > 1 && !trivial) {
+    std::string name = fmt::format("t{}", next_temp_++);
+    out_.line(fmt::format("const auto {} = {};", name, text));
+    text = name;
+  }
+  return done_[e.id()] = text;
+}
+
+std::string ExprPrinter::print_vector(const Expr& e) {
+  std::string text = print(e);
+  return lane_axis < 0 || varies(e) ? text : fmt::format("nb_splat<{}>({})", vector_type(e->dtype), text);
+}
+
+std::string ExprPrinter::print_node(const Expr& e) {
+  switch (e->kind) {
+    case ExprKind::kConst: return number_text(e->dtype, e->number, e->integer);
+    case ExprKind::kDim: NABLA_CHECK(false, "symbolic extent {} in a static kernel", e->dim.str()); return "";
+    case ExprKind::kAxis: {
+      std::string name = cpp_name(k_.axes[e->ref].name);
+      if (e->ref != lane_axis) return name;
+      return at_lane_ ? "(" + name + " + l)" : "nb_iota(" + name + ")";
+    }
+    case ExprKind::kLoad: return print_load(e);
+    case ExprKind::kValue: return print_value(e);
+    case ExprKind::kCall: return print_call(e);
+  }
+  return "";
+}
+
+std::string ExprPrinter::offset(const std::vector<Expr>& indices, const ir::Shape& shape) {
+  Expr flat = kernel_ir::index(0);
+  for (size_t d = 0; d < indices.size(); ++d)
+    flat = flat * kernel_ir::index(shape[d].value()) + indices[d];
+  std::optional<kernel_ir::Affine> affine = kernel_ir::as_affine(flat);
+  ExprPrinter scalar(k_, places_, out_, next_temp_);
+  if (!affine) {
+    scalar.lane_axis = lane_axis;
+    scalar.at_lane_ = at_lane_;
+    return scalar.print(flat);
+  }
+  std::string out;
+  for (auto [a, c] : affine->coefficients) {
+    std::string name = cpp_name(k_.axes[a].name);
+    if (a == lane_axis && at_lane_) name = "(" + name + " + l)";
+    out += (out.empty() ? "" : " + ") + name + (c == 1 ? "" : fmt::format(" * {}", c));
+  }
+  if (affine->constant || out.empty()) {
+    out += out.empty() ? fmt::format("{}", affine->constant)
+                       : fmt::format(" {} {}", affine->constant < 0 ? "-" : "+", std::abs(affine->constant));
+  }
+  return out;
+}
+
+std::optional<int64_t> ExprPrinter::lane_stride(const std::vector<Expr>& indices, const ir::Shape& shape) {
+  int64_t stride = 1, total = 0;
+  for (int d = static_cast<int>(indices.size()) - 1; d >= 0; --d) {
+    if (varies(indices[d])) {
+      std::optional<kernel_ir::Affine> affine = kernel_ir::as_affine(indices[d]);
+      if (affine) {
+        total += stride * affine->of(lane_axis);
+      } else {
+        // Terms without the lane axis may be anything: only the lane's own part must be linear.
+        const Expr& e = indices[d];
+        bool sum = e->kind == ExprKind::kCall && e->fn->name == "add" && varies(e->args[0]) != varies(e->args[1]);
+        const Expr& moving = sum && varies(e->args[1]) ? e->args[1] : e->args[0];
+        std::optional<kernel_ir::Affine> part = sum ? kernel_ir::as_affine(moving) : std::nullopt;
+        if (!part) return std::nullopt;
+        total += stride * part->of(lane_axis);
+      }
+    }
+    stride *= shape[d].value();
+  }
+  return total;
+}
+
+std::string ExprPrinter::print_load(const Expr& e) {
+  const kernel_ir::Buffer& b = k_.buffers[e->ref];
+  std::string name = cpp_name(b.name);
+  if (!varies(e)) {
+    std::string at = fmt::format("nb_widen({}[{}])", name, offset(e->args, b.shape));
+    return e->guard ? fmt::format("({} ? {} : {})", print(e->guard), at, print(e->fill)) : at;
+  }
+  std::optional<int64_t> stride = lane_stride(e->args, b.shape);
+  bool uniform_guard = !e->guard || (!varies(e->guard) && !varies(e->fill));
+  if (!uniform_guard || !stride || (*stride != 0 && *stride != 1)) return gather(e);
+  if (*stride == 0) {  // lanes differ in nothing but the guard's operands
+    return gather(e);
+  }
+  // The axis name stands for the first lane, so the offset text is the first lane's address.
+  bool was = at_lane_;
+  at_lane_ = false;
+  ExprPrinter first(k_, places_, out_, next_temp_);
+  std::string at = first.offset(e->args, b.shape);
+  at_lane_ = was;
+  std::string text = fmt::format("nb_load<{}>({} + {}, {})", vector_type(e->dtype), name, at, tail);
+  if (!e->guard) return text;
+  return fmt::format("({} ? {} : nb_splat<{}>({}))", print(e->guard), text, vector_type(e->dtype), print(e->fill));
+}
+
+// Lane by lane, in scalar arithmetic.
+std::string ExprPrinter::gather(const Expr& e) {
+  CppWriter body;
+  std::string text = print_at_lane(e, body);
+  if (e->dtype == DType::kBool) text = "-int(" + text + ")";
+  std::string lines = body.take();
+  for (char& c : lines)
+    if (c == '\n') c = ' ';
+  return fmt::format("nb_each<{}>({}, [&](long l) {{ {}return {}; }})", vector_type(e->dtype), tail, lines, text);
+}
+
+std::string ExprPrinter::print_at_lane(const Expr& e, CppWriter& out) {
+  ExprPrinter scalar(k_, places_, out, next_temp_);
+  scalar.lane_axis = lane_axis;
+  scalar.at_lane_ = true;
+  // In scalar arithmetic nothing varies; the lane shows in the axis' name and in the lanes of vector values.
+  const Expr& x = e;
+  if (x->kind == ExprKind::kLoad) {
+    const kernel_ir::Buffer& b = k_.buffers[x->ref];
+    std::string at = fmt::format("nb_widen({}[{}])", cpp_name(b.name), scalar.offset(x->args, b.shape));
+    return x->guard ? fmt::format("({} ? {} : {})", scalar.print_at_lane(x->guard, out), at, scalar.print_at_lane(x->fill, out)) : at;
+  }
+  return scalar.print(e);
+}
+
+std::string ExprPrinter::print_value(const Expr& e) {
+  const ValuePlace& place = places_.at(e->ref);
+  std::string name = cpp_name(k_.values[e->ref].name);
+  if (!place.row) return place.vector && at_lane_ ? (e->dtype == DType::kBool ? "bool(" + name + "[l])" : name + "[l]") : name;
+  ir::Shape shape = value_shape(e->ref);
+  std::string text;
+  if (place.vector) {
+    text = fmt::format("{}[{}]", name, offset(e->args, shape));
+    return at_lane_ ? (e->dtype == DType::kBool ? "bool(" + text + "[l])" : text + "[l]") : text;
+  }
+  bool moving = false;
+  for (const Expr& a : e->args) moving |= varies(a);
+  if (!moving || at_lane_) return fmt::format("{}[{}]", name, offset(e->args, shape));
+  std::optional<int64_t> stride = lane_stride(e->args, shape);
+  if (stride != 1) return gather(e);
+  ExprPrinter first(k_, places_, out_, next_temp_);
+  return fmt::format("nb_load<{}>({} + {}, {})", vector_type(e->dtype), name, first.offset(e->args, shape), tail);
+}
+
+std::string ExprPrinter::print_call(const Expr& e) {
+  std::string_view fn = e->fn->name;
+  bool vector = varies(e) && !at_lane_;
+  auto operand = [&](int i) { return vector ? print_vector(e->args[i]) : print(e->args[i]); };
+  if (fn == "select") {
+    std::string predicate = vector && !varies(e->args[0]) ? print(e->args[0]) : operand(0);
+    std::string a = operand(1), b = operand(2);
+    if (!vector) return fmt::format("({} ? {} : {})", predicate, a, b);
+    return fmt::format("nb_select({}, {}, {})", predicate, a, b);
+  }
+  if (fn == "convert") {
+    DType from = e->args[0]->dtype;
+    std::string x = operand(0);
+    if (is_16bit(e->dtype)) {
+      if (!is_float(from)) x = fmt::format("{}<float>({})", vector && from == DType::kBool ? "nb_convert_mask" : "nb_convert", x);
+      else if (from == DType::kF64) x = fmt::format("nb_convert<float>({})", x);
+      return fmt::format("nb_round16<{}>({})", storage_type(e->dtype), x);
+    }
+    if (compute_type(from) == compute_type(e->dtype)) return x;
+    if (vector && from == DType::kBool) return fmt::format("nb_convert_mask<{}>({})", compute_type(e->dtype), x);
+    return fmt::format("nb_convert<{}>({})", compute_type(e->dtype), x);
+  }
+  NABLA_CHECK(fn != "bitcast", "bitcast has no CPU code");
+  if (fn == "philox") {
+    // The key is one for all lanes; only the counter varies.
+    NABLA_CHECK(!varies(e->args[0]) && !varies(e->args[1]), "philox key varies between lanes");
+    return fmt::format("nb_philox({}, {}, {})", print(e->args[0]), print(e->args[1]), operand(2));
+  }
+  if (fn == "not" && e->dtype != DType::kBool && !vector) return fmt::format("{}(~{})", compute_type(e->dtype), operand(0));
+  if (prints_infix(e)) return fmt::format("({} {} {})", operand(0), infix(fn), operand(1));
+  std::string args;
+  for (int i = 0; i < e->fn->arity; ++i) args += (i ? ", " : "") + operand(i);
+  return fmt::format("nb_{}({})", fn, args);
+}
+
+}  // namespace nabla::codegen

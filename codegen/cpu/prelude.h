@@ -1,0 +1,469 @@
+// What generated kernels are written in: vectors of NB_L lanes, loads and stores with tails, NaN-safe mathematics.
+// No includes: a header costs more to compile than all kernels of a model. Every function takes a scalar or a
+// vector (their last bits may differ: the compiler contracts differently). Tails run on vectors too, so that an
+// element's value does not depend on where a tail begins. bool is `bool` in scalars and an int lane of 0 or -1 in
+// vectors; 16-bit floats are computed in float.
+// Polynomials: Chebyshev fits of degree as written, errors below 1e-8 relative on their intervals.
+
+#define NB_FN static inline __attribute__((always_inline))
+#define NB_INLINE __attribute__((always_inline))
+
+struct nb_bf16 { unsigned short bits; };
+struct nb_f16 { unsigned short bits; };
+struct nb_full {};  // a whole vector, where a tail passes its number of lanes
+
+template <class T> struct nb_lanes_of { typedef T type __attribute__((vector_size(sizeof(T) * NB_L))); };
+template <class T> using nb_vec = typename nb_lanes_of<T>::type;
+template <class V> struct nb_elem { using type = V; static constexpr bool vector = false; };
+#define NB_VECTOR(T) template <> struct nb_elem<nb_vec<T>> { using type = T; static constexpr bool vector = true; };
+NB_VECTOR(signed char) NB_VECTOR(unsigned char) NB_VECTOR(short) NB_VECTOR(unsigned short)
+NB_VECTOR(int) NB_VECTOR(unsigned) NB_VECTOR(long) NB_VECTOR(unsigned long) NB_VECTOR(float) NB_VECTOR(double)
+#undef NB_VECTOR
+template <int bytes> struct nb_sint;
+template <> struct nb_sint<1> { using type = signed char; };
+template <> struct nb_sint<2> { using type = short; };
+template <> struct nb_sint<4> { using type = int; };
+template <> struct nb_sint<8> { using type = long; };
+template <class A, class B> constexpr bool nb_same = false;
+template <class A> constexpr bool nb_same<A, A> = true;
+template <class V> using nb_scalar = typename nb_elem<V>::type;
+template <class V> constexpr bool nb_is_vec = nb_elem<V>::vector;
+template <class T> constexpr bool nb_is_float = nb_same<T, float> || nb_same<T, double>;
+template <class T> constexpr bool nb_is_signed = T(-1) < T(0);
+using nb_mask = nb_vec<int>;
+
+template <class V, class S> NB_FN V nb_splat(S s) {
+  if constexpr (nb_is_vec<V>) return V{} + nb_scalar<V>(s);
+  else return V(s);
+}
+template <> NB_INLINE inline nb_mask nb_splat<nb_mask, bool>(bool s) { return nb_mask{} - int(s); }
+// f(lane) for the first n lanes, 0 beyond.
+template <class V, class F> NB_FN V nb_each(nb_full, F f) {
+  V v;
+  for (int l = 0; l < NB_L; ++l) v[l] = f(l);
+  return v;
+}
+template <class V, class F> NB_FN V nb_each(long n, F f) {
+  V v = {};
+  for (long l = 0; l < n; ++l) v[l] = f(l);
+  return v;
+}
+NB_FN nb_vec<long> nb_iota(long first) {
+  return nb_each<nb_vec<long>>(nb_full{}, [](int l) { return long(l); }) + first;
+}
+
+// ---- Bits and selection
+NB_FN int nb_bits(float x) { int i; __builtin_memcpy(&i, &x, 4); return i; }
+NB_FN nb_vec<int> nb_bits(nb_vec<float> x) { return (nb_vec<int>)x; }
+NB_FN float nb_float(int i) { float x; __builtin_memcpy(&x, &i, 4); return x; }
+NB_FN nb_vec<float> nb_float(nb_vec<int> i) { return (nb_vec<float>)i; }
+template <class M> NB_FN M nb_not(M m) {
+  if constexpr (nb_same<M, bool>) return !m;
+  else return ~m;
+}
+template <class V, class M> NB_FN auto nb_to_mask(M m) {
+  if constexpr (nb_is_vec<V>) return __builtin_convertvector(m, nb_mask);
+  else return bool(m);
+}
+#define NB_COMPARE(name, op) \
+  template <class V> NB_FN auto name(V a, V b) { return nb_to_mask<V>(a op b); }
+NB_COMPARE(nb_eq, ==) NB_COMPARE(nb_ne, !=) NB_COMPARE(nb_lt, <) NB_COMPARE(nb_le, <=) NB_COMPARE(nb_gt, >) NB_COMPARE(nb_ge, >=)
+#undef NB_COMPARE
+template <class M, class V> NB_FN V nb_select(M m, V a, V b) {
+  if constexpr (!nb_is_vec<M>) {
+    return m ? a : b;
+  } else {
+    auto wide = __builtin_convertvector(m, nb_vec<typename nb_sint<sizeof(nb_scalar<V>)>::type>);
+    return wide ? a : b;
+  }
+}
+template <class V> NB_FN auto nb_is_nan(V x) { return nb_ne(x, x); }
+template <class V> NB_FN auto nb_is_finite(V x) { return nb_eq(x - x, V{} ); }
+
+// ---- Memory
+template <class V, class T> NB_FN V nb_from(T x) { return V(x); }  // one stored element as a number
+NB_FN float nb_widen(nb_bf16 x) { return nb_float(int(x.bits) << 16); }
+NB_FN float nb_widen(nb_f16 x) {
+  int magnitude = (x.bits & 0x7fff) << 13;
+  float f = nb_float(magnitude) * nb_float(0x77800000);  // rebias by 2^112; subnormals come out right
+  if (magnitude >= 0x0f800000) f = nb_float(magnitude | 0x7f800000);
+  return nb_float(nb_bits(f) | (int(x.bits & 0x8000) << 16));
+}
+template <class T> NB_FN T nb_widen(T x) { return x; }
+NB_FN nb_bf16 nb_narrow(nb_bf16, float x) {
+  unsigned u = unsigned(nb_bits(x));
+  unsigned rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return {(unsigned short)(x != x ? (u >> 16) | 0x40 : rounded)};
+}
+NB_FN nb_f16 nb_narrow(nb_f16, float x) {
+  unsigned u = unsigned(nb_bits(x)), sign = (u >> 16) & 0x8000, m = u & 0x7fffffff;
+  unsigned normal = (m + 0xfff + ((m >> 13) & 1) - (112u << 23)) >> 13;
+  unsigned small = unsigned(nb_bits(nb_float(int(m)) + 0.5f)) - 0x3f000000;  // the addition rounds to 2^-24
+  unsigned bits = m > 0x7f800000 ? 0x7e00 : m >= 0x477ff000 ? 0x7c00 : m < 0x38800000 ? small : normal;
+  return {(unsigned short)(sign | bits)};
+}
+template <class T, class S> NB_FN T nb_narrow(T, S x) { return T(x); }
+template <class V, class T> NB_FN V nb_load(const T* p, nb_full n) {
+  if constexpr (nb_same<T, bool>) {
+    nb_vec<unsigned char> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return -__builtin_convertvector(v, nb_mask);
+  } else if constexpr (nb_same<T, nb_bf16>) {
+    nb_vec<unsigned short> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return (nb_vec<float>)(__builtin_convertvector(v, nb_vec<unsigned>) << 16);
+  } else if constexpr (nb_same<T, nb_f16>) {
+    return nb_each<V>(n, [&](int l) { return nb_widen(p[l]); });
+  } else {
+    V v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+}
+template <class V, class T> NB_FN V nb_load(const T* p, long n) {
+  if constexpr (nb_same<T, bool>) return nb_each<V>(n, [&](long l) { return -int(p[l]); });
+  else return nb_each<V>(n, [&](long l) { return nb_widen(p[l]); });
+}
+template <class T, class V> NB_FN void nb_store(T* p, V v, nb_full) {
+  if constexpr (nb_same<T, bool>) {
+    auto bytes = __builtin_convertvector(-v, nb_vec<unsigned char>);
+    __builtin_memcpy(p, &bytes, sizeof bytes);
+  } else if constexpr (nb_same<T, nb_bf16>) {
+    nb_vec<unsigned> u = (nb_vec<unsigned>)v;
+    nb_vec<unsigned> rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    auto out = __builtin_convertvector(nb_select(nb_is_nan(v), (u >> 16) | 0x40, rounded), nb_vec<unsigned short>);
+    __builtin_memcpy(p, &out, sizeof out);
+  } else if constexpr (nb_same<T, nb_f16>) {
+    for (int l = 0; l < NB_L; ++l) p[l] = nb_narrow(T{}, v[l]);
+  } else {
+    __builtin_memcpy(p, &v, sizeof v);
+  }
+}
+template <class T, class V> NB_FN void nb_store(T* p, V v, long n) {
+  for (long l = 0; l < n; ++l) p[l] = nb_narrow(T{}, v[l]);
+}
+
+// ---- Conversions
+NB_FN long nb_count(nb_full) { return NB_L; }
+NB_FN long nb_count(long n) { return n; }
+// x rounded to the values of a 16-bit float.
+template <class H, class V> NB_FN V nb_round16(V x) {
+  if constexpr (nb_is_vec<V>) {
+    H t[NB_L];
+    nb_store(t, x, nb_full{});
+    return nb_load<V>(t, nb_full{});
+  } else {
+    return nb_widen(nb_narrow(H{}, x));
+  }
+}
+template <class S, class F> NB_FN S nb_saturate(F x) {  // towards zero; NaN gives 0
+  constexpr S low = nb_is_signed<S> ? S(S(1) << (8 * sizeof(S) - 1)) : S(0);
+  constexpr S high = S(~low);
+  return x != x ? S(0) : x <= F(low) ? low : x >= F(high) ? high : S(x);
+}
+// `S` is the wanted element type; bool vectors are masks.
+template <class S, class V> NB_FN auto nb_convert(V x) {
+  using E = nb_scalar<V>;
+  if constexpr (!nb_is_vec<V>) {
+    if constexpr (nb_same<S, bool>) return x != V(0);
+    else if constexpr (nb_is_float<V> && !nb_is_float<S>) return nb_saturate<S>(x);
+    else return S(x);
+  } else if constexpr (nb_same<S, bool>) {
+    return nb_ne(x, V{});
+  } else if constexpr (nb_is_float<E> && !nb_is_float<S>) {
+    return nb_each<nb_vec<S>>(nb_full{}, [&](int l) { return nb_saturate<S>(x[l]); });
+  } else {
+    return __builtin_convertvector(x, nb_vec<S>);
+  }
+}
+template <class S> NB_FN nb_vec<S> nb_convert_mask(nb_mask m) { return __builtin_convertvector(-m, nb_vec<S>); }
+
+// ---- Arithmetic
+template <class V> NB_FN V nb_add(V a, V b) { return a + b; }
+template <class V> NB_FN V nb_sub(V a, V b) { return a - b; }
+template <class V> NB_FN V nb_mul(V a, V b) { return a * b; }
+template <class V> NB_FN V nb_neg(V a) { return -a; }
+template <class V> NB_FN V nb_and(V a, V b) { return a & b; }
+template <class V> NB_FN V nb_or(V a, V b) { return a | b; }
+template <class V> NB_FN V nb_xor(V a, V b) { return a ^ b; }
+template <class V> NB_FN V nb_maximum(V a, V b) {
+  if constexpr (nb_is_float<nb_scalar<V>>) return nb_select(nb_or(nb_gt(a, b), nb_is_nan(a)), a, b);
+  else return nb_select(nb_gt(a, b), a, b);
+}
+template <class V> NB_FN V nb_minimum(V a, V b) {
+  if constexpr (nb_is_float<nb_scalar<V>>) return nb_select(nb_or(nb_lt(a, b), nb_is_nan(a)), a, b);
+  else return nb_select(nb_lt(a, b), a, b);
+}
+// Applies a scalar function lane by lane.
+#define NB_LANEWISE1(name, scalar)                                                                  \
+  template <class V> NB_FN V name(V x) {                                                            \
+    if constexpr (nb_is_vec<V>) return nb_each<V>(nb_full{}, [&](int l) { return scalar(x[l]); });  \
+    else return scalar(x);                                                                          \
+  }
+#define NB_LANEWISE2(name, scalar)                                                                        \
+  template <class V> NB_FN V name(V x, V y) {                                                             \
+    if constexpr (nb_is_vec<V>) return nb_each<V>(nb_full{}, [&](int l) { return scalar(x[l], y[l]); });  \
+    else return scalar(x, y);                                                                             \
+  }
+template <class T> NB_FN T nb_div1(T a, T b) {  // by zero: all bits set; overflow: the dividend
+  if constexpr (nb_is_float<T>) return a / b;
+  else if (b == 0) return T(-1);
+  else if (nb_is_signed<T> && b == T(-1)) return T(0 - (unsigned long)a);
+  else return T(a / b);
+}
+template <class T> NB_FN T nb_rem1(T a, T b) {
+  if constexpr (nb_same<T, float>) return __builtin_fmodf(a, b);
+  else if constexpr (nb_same<T, double>) return __builtin_fmod(a, b);
+  else if (b == 0) return a;
+  else if (nb_is_signed<T> && b == T(-1)) return T(0);
+  else return T(a % b);
+}
+template <class T> NB_FN T nb_pow1(T a, T b) {
+  if constexpr (nb_same<T, float>) return __builtin_powf(a, b);
+  else if constexpr (nb_same<T, double>) return __builtin_pow(a, b);
+  else {
+    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b % T(2) ? T(-1) : T(1)) : T(0);
+    unsigned long r = 1, x = (unsigned long)a;
+    for (unsigned long e = (unsigned long)b; e; e >>= 1, x *= x) if (e & 1) r *= x;
+    return T(r);
+  }
+}
+template <class T> NB_FN T nb_shift_left1(T a, T b) {
+  return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : T((unsigned long)a << b);
+}
+template <class T> NB_FN T nb_shift_right1(T a, T b) {
+  if (b < T(0) || b >= T(8 * sizeof(T))) return a < T(0) ? T(-1) : T(0);
+  return T(a >> b);
+}
+template <class T> NB_FN T nb_floordiv1(T a, T b) { return a / b - (a % b < 0); }
+template <class T> NB_FN T nb_mod1(T a, T b) { return a % b + (a % b < 0 ? b : 0); }
+template <class T> NB_FN T nb_atan21(T a, T b) {
+  if constexpr (nb_same<T, float>) return __builtin_atan2f(a, b);
+  else return __builtin_atan2(a, b);
+}
+NB_LANEWISE2(nb_rem, nb_rem1) NB_LANEWISE2(nb_pow, nb_pow1) NB_LANEWISE2(nb_atan2, nb_atan21)
+NB_LANEWISE2(nb_shift_left, nb_shift_left1) NB_LANEWISE2(nb_shift_right, nb_shift_right1)
+NB_LANEWISE2(nb_floordiv, nb_floordiv1) NB_LANEWISE2(nb_mod, nb_mod1) NB_LANEWISE2(nb_idiv, nb_div1)
+template <class V> NB_FN V nb_div(V a, V b) {
+  if constexpr (nb_is_float<nb_scalar<V>>) return a / b;
+  else return nb_idiv(a, b);
+}
+#define NB_LIBM(name, function)                                                    \
+  template <class T> NB_FN T name##1(T x) {                                        \
+    if constexpr (nb_same<T, float>) return __builtin_##function##f(x);            \
+    else return __builtin_##function(x);                                           \
+  }                                                                                \
+  NB_LANEWISE1(name, name##1)
+NB_LIBM(nb_sqrt, sqrt) NB_LIBM(nb_floor, floor) NB_LIBM(nb_ceil, ceil) NB_LIBM(nb_round, rint) NB_LIBM(nb_tan, tan)
+NB_LIBM(nb_libm_exp, exp) NB_LIBM(nb_libm_expm1, expm1) NB_LIBM(nb_libm_log, log) NB_LIBM(nb_libm_log1p, log1p)
+NB_LIBM(nb_libm_sin, sin) NB_LIBM(nb_libm_cos, cos) NB_LIBM(nb_libm_tanh, tanh) NB_LIBM(nb_libm_erf, erf)
+#undef NB_LIBM
+template <class V> NB_FN V nb_abs(V x) {
+  if constexpr (nb_same<nb_scalar<V>, float>) return nb_float(nb_bits(x) & 0x7fffffff);
+  else return nb_select(nb_lt(x, V{}), -x, x);
+}
+template <> NB_INLINE inline double nb_abs<double>(double x) { return __builtin_fabs(x); }
+template <class V> NB_FN V nb_sign(V x) {
+  V one = nb_splat<V>(nb_scalar<V>(1));
+  if constexpr (nb_is_signed<nb_scalar<V>>) return nb_select(nb_gt(x, V{}), one, nb_select(nb_lt(x, V{}), -one, x));
+  else return nb_select(nb_gt(x, V{}), one, x);
+}
+template <class V> NB_FN V nb_rsqrt(V x) { return nb_splat<V>(nb_scalar<V>(1)) / nb_sqrt(x); }
+
+// ---- Transcendental functions in f32; f64 goes to libm lane by lane.
+// Rounding to an integer by adding 1.5 * 2^23 works for |x| < 2^22, also on vectors.
+template <class V> NB_FN V nb_nearest(V x) { return (x + 12582912.0f) - 12582912.0f; }
+template <class V> NB_FN auto nb_to_int(V x) {
+  if constexpr (nb_is_vec<V>) return __builtin_convertvector(x, nb_vec<int>);
+  else return int(x);
+}
+template <class I> NB_FN auto nb_to_float(I i) {
+  if constexpr (nb_is_vec<I>) return __builtin_convertvector(i, nb_vec<float>);
+  else return float(i);
+}
+template <class V> NB_FN V nb_exp32(V x) {
+  V c = nb_select(nb_gt(x, nb_splat<V>(89.0f)), nb_splat<V>(89.0f), x);  // NaN compares false and stays
+  c = nb_select(nb_lt(c, nb_splat<V>(-104.0f)), nb_splat<V>(-104.0f), c);
+  V n = nb_nearest(c * 1.44269504088896341f);
+  V r = c - n * 0.693359375f;
+  r = r - n * -2.12194440054690581e-4f;
+  V p = r * 1.98909808698e-4f + 1.3933641032e-3f;
+  p = p * r + 8.33331093445e-3f;
+  p = p * r + 4.1666465006e-2f;
+  p = p * r + 0.166666666816f;
+  p = p * r + 0.500000001346f;
+  p = p * (r * r) + r + 1.0f;
+  auto k = nb_to_int(nb_select(nb_is_nan(n), V{}, n));
+  auto k1 = k >> 1, k2 = k - k1;  // in two steps: right for overflow and for subnormal results
+  return p * nb_float((k1 + 127) << 23) * nb_float((k2 + 127) << 23);
+}
+template <class V> NB_FN V nb_log32(V x) {
+  auto tiny = nb_lt(x, nb_splat<V>(1.17549435e-38f));
+  V y = nb_select(tiny, x * 8388608.0f, x);
+  auto bits = nb_bits(y);
+  auto e = ((bits - 0x3f3504f3) >> 23);                // y = 2^e * m, m in [sqrt(1/2), sqrt(2))
+  V f = nb_float(bits - (e << 23)) - 1.0f;
+  V ef = nb_to_float(e) - nb_select(tiny, nb_splat<V>(23.0f), V{});
+  V p = f * -0.0620150011902f + 0.105308647389f;
+  p = p * f + -0.106461916382f;
+  p = p * f + 0.110377833591f;
+  p = p * f + -0.124507433209f;
+  p = p * f + 0.142865245478f;
+  p = p * f + -0.166680015231f;
+  p = p * f + 0.200000100397f;
+  p = p * f + -0.24999990275f;
+  p = p * f + 0.333333332812f;
+  V z = f * f;
+  V r = (p * f * z + ef * -2.12194440054690581e-4f) - z * 0.5f + f + ef * 0.693359375f;
+  V inf = nb_splat<V>(__builtin_inff());
+  r = nb_select(nb_eq(x, inf), x, r);
+  r = nb_select(nb_eq(x, V{}), -inf, r);
+  return nb_select(nb_or(nb_lt(x, V{}), nb_is_nan(x)), nb_splat<V>(__builtin_nanf("")), r);
+}
+template <class V> NB_FN V nb_expm132(V x) {
+  V p = x * 2.76828561695e-06f + 2.49397333001e-05f;
+  p = p * x + 0.000198410735562f;
+  p = p * x + 0.00138886728621f;
+  p = p * x + 0.0083333334315f;
+  p = p * x + 0.0416666677471f;
+  p = p * x + 0.166666666666f;
+  p = p * x + 0.5f;
+  V near = p * (x * x) + x;
+  return nb_select(nb_lt(nb_abs(x), nb_splat<V>(0.5f)), near, nb_exp32(x) - 1.0f);
+}
+template <class V> NB_FN V nb_log1p32(V x) {
+  V u = x + 1.0f;
+  V y = nb_log32(u) + (x - (u - 1.0f)) / u;            // adds back what the sum's rounding lost
+  return nb_select(nb_or(nb_eq(u, nb_splat<V>(1.0f)), nb_eq(x, nb_splat<V>(__builtin_inff()))), x,
+                   nb_select(nb_eq(u, V{}), nb_splat<V>(-__builtin_inff()), y));
+}
+template <class V> NB_FN V nb_copysign32(V magnitude, V sign) {
+  return nb_float((nb_bits(magnitude) & 0x7fffffff) | (nb_bits(sign) & int(0x80000000)));
+}
+template <class V> NB_FN V nb_tanh32(V x) {
+  V t = x * x;
+  V p = t * 0.00229274481618f + -0.00834394551584f;
+  p = p * t + 0.021768918651f;
+  p = p * t + -0.0539592595772f;
+  p = p * t + 0.133333035569f;
+  p = p * t + -0.333333331721f;
+  V near = p * t * x + x;
+  V a = nb_abs(x);
+  V far = 1.0f - 2.0f / (nb_exp32(a + a) + 1.0f);
+  return nb_select(nb_lt(a, nb_splat<V>(0.625f)), near, nb_copysign32(far, x));
+}
+template <class V> NB_FN V nb_erf32(V x) {
+  V t = x * x;
+  V p = t * -9.66704457149e-06f + 0.000112659590256f;
+  p = p * t + -0.000848408040554f;
+  p = p * t + 0.00522103180786f;
+  p = p * t + -0.0268654307277f;
+  p = p * t + 0.112837824952f;
+  p = p * t + -0.37612638468f;
+  p = p * t + 1.12837916706f;
+  V a = nb_abs(x);
+  V c = nb_select(nb_gt(a, nb_splat<V>(3.95f)), nb_splat<V>(3.95f), a);
+  V q = c * 1.65832052157e-06f + -4.64599236542e-05f;   // log(erfc(c))
+  q = q * c + 0.000600055478965f;
+  q = q * c + -0.00477419102811f;
+  q = q * c + 0.0264608791517f;
+  q = q * c + -0.110147179474f;
+  q = q * c + -0.631757550491f;
+  q = q * c + -1.13027207467f;
+  q = q * c + 0.000329357089162f;
+  V far = nb_copysign32(1.0f - nb_exp32(q), x);
+  return nb_select(nb_lt(a, nb_splat<V>(1.0f)), p * x, nb_select(nb_is_nan(x), x, far));
+}
+// quarter: 0 for sin, 1 for cos. Beyond 1024 the three-part reduction loses bits: those lanes go to libm.
+template <class V> NB_FN V nb_sincos32(V x, int quarter) {
+  V n = nb_nearest(x * 0.636619772367581343f);
+  V r = x - n * 1.5703125f;
+  r = r - n * 0.0004837512969970703f;
+  r = r - n * 7.549789954891882e-08f;
+  V t = r * r;
+  V s = t * 2.72499258031e-06f + -0.000198400867354f;
+  s = s * t + 0.00833333187471f;
+  s = s * t + -0.166666666639f;
+  s = s * t * r + r;
+  V c = t * -2.73009592039e-07f + 2.48006003772e-05f;
+  c = c * t + -0.0013888887672f;
+  c = c * t + 0.0416666666643f;
+  c = c * t * t - t * 0.5f + 1.0f;
+  auto far = nb_not(nb_lt(nb_abs(x), nb_splat<V>(1024.0f)));
+  auto q = nb_to_int(nb_select(far, V{}, n)) + quarter;
+  V y = nb_select(nb_eq(q & 1, q & 0), s, c);
+  y = nb_select(nb_eq(q & 2, q & 0), y, -y);
+  if constexpr (nb_is_vec<V>) {
+    for (int l = 0; l < NB_L; ++l)
+      if (__builtin_expect(far[l], 0)) y[l] = quarter ? __builtin_cosf(x[l]) : __builtin_sinf(x[l]);
+    return y;
+  } else {
+    return far ? (quarter ? __builtin_cosf(x) : __builtin_sinf(x)) : y;
+  }
+}
+#define NB_MATH(name, f32, f64)                                        \
+  template <class V> NB_FN V name(V x) {                               \
+    if constexpr (nb_same<nb_scalar<V>, float>) return f32;            \
+    else return f64(x);                                                \
+  }
+NB_MATH(nb_exp, nb_exp32(x), nb_libm_exp) NB_MATH(nb_expm1, nb_expm132(x), nb_libm_expm1)
+NB_MATH(nb_log, nb_log32(x), nb_libm_log) NB_MATH(nb_log1p, nb_log1p32(x), nb_libm_log1p)
+NB_MATH(nb_tanh, nb_tanh32(x), nb_libm_tanh) NB_MATH(nb_erf, nb_erf32(x), nb_libm_erf)
+NB_MATH(nb_sin, nb_sincos32(x, 0), nb_libm_sin) NB_MATH(nb_cos, nb_sincos32(x, 1), nb_libm_cos)
+#undef NB_MATH
+
+// Philox4x32-10: word index % 4 of block index / 4.
+NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
+  unsigned long block = (unsigned long)index / 4;
+  unsigned c0 = unsigned(block), c1 = unsigned(block >> 32), c2 = 0, c3 = 0;
+  for (int round = 0; round < 10; ++round) {
+    unsigned long p0 = 0xD2511F53ul * c0, p1 = 0xCD9E8D57ul * c2;
+    c0 = unsigned(p1 >> 32) ^ c1 ^ k0, c1 = unsigned(p1), c2 = unsigned(p0 >> 32) ^ c3 ^ k1, c3 = unsigned(p0);
+    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
+  }
+  long w = index & 3;
+  return w == 0 ? c0 : w == 1 ? c1 : w == 2 ? c2 : c3;
+}
+NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<long> index) {
+  return nb_each<nb_vec<unsigned>>(nb_full{}, [&](int l) { return nb_philox(k0, k1, index[l]); });
+}
+
+// ---- Loops. f(position, n) with n lanes from position on: whole vectors, then one tail.
+template <class F> NB_FN void nb_for(long begin, long end, F f) {
+  long j = begin;
+  for (; j + NB_L <= end; j += NB_L) f(j, nb_full{});
+  if (j < end) f(j, end - j);
+}
+// Reduction over lanes with four accumulators; the tail's missing lanes count as `identity`.
+template <class V, class Op, class F> NB_FN auto nb_reduce(Op op, nb_scalar<V> identity, long end, F f) {
+  V a0 = nb_splat<V>(identity), a1 = a0, a2 = a0, a3 = a0;
+  long j = 0;
+  for (; j + 4 * NB_L <= end; j += 4 * NB_L) {
+    a0 = op(a0, f(j, nb_full{})), a1 = op(a1, f(j + NB_L, nb_full{}));
+    a2 = op(a2, f(j + 2 * NB_L, nb_full{})), a3 = op(a3, f(j + 3 * NB_L, nb_full{}));
+  }
+  for (; j + NB_L <= end; j += NB_L) a0 = op(a0, f(j, nb_full{}));
+  if (j < end) {
+    V v = f(j, end - j);
+    for (long l = end - j; l < NB_L; ++l) v[l] = identity;
+    a1 = op(a1, v);
+  }
+  a0 = op(op(a0, a1), op(a2, a3));
+  nb_scalar<V> t[NB_L];
+  __builtin_memcpy(t, &a0, sizeof t);
+  for (int s = NB_L / 2; s; s /= 2)
+    for (int l = 0; l < s; ++l) t[l] = op(t[l], t[l + s]);
+  return t[0];
+}
+// Reduction over a serial axis with four accumulators.
+template <class V, class Op, class F> NB_FN V nb_fold(Op op, V identity, long end, F f) {
+  V a0 = identity, a1 = identity, a2 = identity, a3 = identity;
+  long k = 0;
+  for (; k + 4 <= end; k += 4)
+    a0 = op(a0, f(k)), a1 = op(a1, f(k + 1)), a2 = op(a2, f(k + 2)), a3 = op(a3, f(k + 3));
+  for (; k < end; ++k) a0 = op(a0, f(k));
+  return op(op(a0, a1), op(a2, a3));
+}
+#define NB_OP(name) struct name##_op { template <class V> NB_INLINE V operator()(V a, V b) const { return name(a, b); } };
+NB_OP(nb_add) NB_OP(nb_mul) NB_OP(nb_maximum) NB_OP(nb_minimum) NB_OP(nb_and) NB_OP(nb_or)
+#undef NB_OP

@@ -1,0 +1,37 @@
+// Matrix products inside kernels: what is multiplied, and how the work is cut into units.
+#pragma once
+
+#include <optional>
+
+#include "ir/kernel_ir/kernel.h"
+
+namespace nabla::kernel_ir {
+
+/// acc[batch..., m, n] = sum(k) lhs * rhs, each side one load, perhaps converted.
+struct Contraction {
+  int value = -1;                ///< acc
+  std::vector<int> batch;        ///< axes of acc before m and n
+  int m = -1, n = -1, k = -1;    ///< axes
+  Expr lhs, rhs;                 ///< loads; lhs moves with m and k, rhs with k and n
+  DType dtype = DType::kF32;     ///< of acc
+};
+
+/// The contraction of a kernel whose body is [let...] contract [store...]; nullopt for other kernels.
+std::optional<Contraction> find_contraction(const Kernel& kernel);
+
+/// How a generated matrix product is cut: blocks of rows, or of columns where there are many more of them.
+struct ContractPlan {
+  bool by_columns = false;
+  int64_t block = 1;   ///< rows or columns of a unit; a multiple of the register tile
+  int64_t blocks = 1;  ///< per batch element
+};
+/// `tile_rows` x `tile_columns` is the register tile. Does not depend on the number of threads.
+ContractPlan plan_contraction(int64_t m, int64_t n, int64_t tile_rows, int64_t tile_columns);
+
+/// Rows and columns of the register tile on a target with this many vector registers of `lanes` elements.
+struct RegisterTile {
+  int rows, vectors;
+};
+RegisterTile register_tile(int64_t n, int lanes, int vector_registers);
+
+}  // namespace nabla::kernel_ir

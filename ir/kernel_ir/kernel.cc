@@ -1,0 +1,175 @@
+// Printing and checking of kernels.
+#include "ir/kernel_ir/kernel.h"
+
+#include <set>
+
+#include "ir/kernel_ir/text.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+constexpr const char* kRoles[] = {"in", "out", "inout", "workspace"};
+
+class KernelPrinter {
+ public:
+  explicit KernelPrinter(const Kernel& k) : k_(k) {
+    names_.axis = [this](int a) { return k_.axes[a].name; };
+    names_.tensor = [this](int b) { return k_.buffers[b].name; };
+    names_.value = [this](int v) { return k_.values[v].name; };
+  }
+
+  std::string run() {
+    out_ = "kernel @" + k_.name + "(";
+    for (size_t i = 0; i < k_.buffers.size(); ++i) {
+      const Buffer& b = k_.buffers[i];
+      out_ += fmt::format("{}{} {}: {}{}", i ? ", " : "", kRoles[static_cast<int>(b.role)], b.name, name_of(b.dtype),
+                          ir::str(b.shape));
+    }
+    out_ += ") {\n";
+    if (!k_.axes.empty()) {
+      out_ += "  axes ";
+      for (size_t i = 0; i < k_.axes.size(); ++i)
+        out_ += fmt::format("{}{} = {}", i ? ", " : "", k_.axes[i].name, k_.axes[i].extent.str());
+      out_ += "\n";
+    }
+    const Schedule& s = k_.schedule;
+    out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, s.units, s.max_threads);
+    if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
+    out_ += "\n";
+    body(k_.body, 1);
+    return out_ + "}\n";
+  }
+
+ private:
+  std::string axes(const std::vector<int>& ids) {
+    std::string s;
+    for (int a : ids) s += (s.empty() ? "" : ", ") + k_.axes[a].name;
+    return s;
+  }
+  std::string text(const Expr& e) { return to_text(e, names_); }
+  std::string value_decl(int v) {
+    const ValueInfo& info = k_.values[v];
+    std::string s = info.name;
+    if (!info.axes.empty()) s += "[" + axes(info.axes) + "]";
+    return s + ": " + std::string(name_of(info.dtype));
+  }
+  void line(int depth, const std::string& s) { out_ += std::string(2 * depth, ' ') + s + "\n"; }
+  void body(const Body& b, int depth) {
+    for (const Stmt& s : b) std::visit([&](const auto& node) { stmt(node, depth); }, s.node);
+  }
+  void stmt(const Let& s, int depth) {
+    std::string reduce = s.combiner == Combiner::kNone ? "" : fmt::format("{}({}) ", name_of(s.combiner), axes(s.reduce));
+    line(depth, fmt::format("{} {} = {}{}", s.contract ? "contract" : "let", value_decl(s.value), reduce, text(s.expr)));
+  }
+  void stmt(const Store& s, int depth) {
+    std::string at;
+    for (const Expr& i : s.indices) at += (at.empty() ? "" : ", ") + text(i);
+    line(depth, fmt::format("store {}[{}]{} {}= {}{}", k_.buffers[s.buffer].name, at,
+                            s.axes.empty() ? "" : " over " + axes(s.axes),
+                            s.combiner == Combiner::kNone ? "" : name_of(s.combiner), text(s.expr),
+                            s.guard ? " if " + text(s.guard) : ""));
+  }
+  void stmt(const For& s, int depth) {
+    line(depth, "for " + axes(s.axes) + " {");
+    body(s.body, depth + 1);
+    line(depth, "}");
+  }
+  void stmt(const Loop& s, int depth) {
+    std::string carry;
+    for (size_t i = 0; i < s.state.size(); ++i)
+      carry += (i ? ", " : "") + value_decl(s.state[i]) + " = " + text(s.init[i]);
+    line(depth, fmt::format("loop {}{} carry ({}) {{", k_.axes[s.axis].name, s.reverse ? " reverse" : "", carry));
+    body(s.body, depth + 1);
+    for (size_t i = 0; i < s.state.size(); ++i)
+      line(depth + 1, "next " + k_.values[s.state[i]].name + " = " + text(s.next[i]));
+    line(depth, "}");
+  }
+
+  const Kernel& k_;
+  ExprNames names_;
+  std::string out_;
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& k) : k_(k) {}
+  Status run() { return body(k_.body, {}, {}); }
+
+ private:
+  using Set = std::set<int>;
+  template <class... Args>
+  Diagnostic fail(fmt::format_string<Args...> f, Args&&... args) const {
+    return error(Code::kInvalidModule, "kernel @{}: {}", k_.name, fmt::format(f, std::forward<Args>(args)...));
+  }
+  static Set with(Set s, const std::vector<int>& more) {
+    s.insert(more.begin(), more.end());
+    return s;
+  }
+  Status expr(const Expr& e, const Set& axes, const Set& values) {
+    Status status = Ok{};
+    visit(e, [&](const Expr& x) {
+      if (!status.ok()) return;
+      if (x->kind == ExprKind::kAxis && !axes.count(x->ref))
+        status = fail("axis {} is used outside its loop", k_.axes[x->ref].name);
+      if (x->kind == ExprKind::kValue) {
+        const ValueInfo& v = k_.values[x->ref];
+        if (!values.count(x->ref)) status = fail("value {} is used before it is defined", v.name);
+        else if (v.axes.size() != x->args.size()) status = fail("value {} takes {} indices", v.name, v.axes.size());
+        else if (v.dtype != x->dtype) status = fail("value {} is {}", v.name, name_of(v.dtype));
+      }
+      if (x->kind == ExprKind::kLoad) {
+        const Buffer& b = k_.buffers[x->ref];
+        if (b.shape.size() != x->args.size()) status = fail("buffer {} takes {} indices", b.name, b.shape.size());
+        else if (b.dtype != x->dtype) status = fail("buffer {} is {}", b.name, name_of(b.dtype));
+      }
+    });
+    return status;
+  }
+  Status dtype(const Expr& e, DType want, const std::string& what) {
+    if (e->dtype == want) return Ok{};
+    return fail("{} is {}, its expression {}", what, name_of(want), name_of(e->dtype));
+  }
+  Status body(const Body& b, Set axes, Set values) {
+    for (const Stmt& s : b) {
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        const ValueInfo& v = k_.values[let->value];
+        NABLA_TRY(expr(let->expr, with(with(axes, v.axes), let->reduce), values));
+        NABLA_TRY(dtype(let->expr, v.dtype, "value " + v.name));
+        values.insert(let->value);
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        const Buffer& target = k_.buffers[store->buffer];
+        Set inner = with(axes, store->axes);
+        if (target.role == BufferRole::kIn) return fail("store to the input {}", target.name);
+        if (target.shape.size() != store->indices.size()) return fail("store to {} with {} indices", target.name, store->indices.size());
+        for (const Expr& i : store->indices) NABLA_TRY(expr(i, inner, values));
+        NABLA_TRY(expr(store->expr, inner, values));
+        NABLA_TRY(dtype(store->expr, target.dtype, "buffer " + target.name));
+        if (store->guard) NABLA_TRY(expr(store->guard, inner, values));
+      } else if (const For* loop = std::get_if<For>(&s.node)) {
+        NABLA_TRY(body(loop->body, with(axes, loop->axes), values));
+      } else {
+        const Loop& l = std::get<Loop>(s.node);
+        for (size_t i = 0; i < l.state.size(); ++i) {
+          NABLA_TRY(expr(l.init[i], with(axes, k_.values[l.state[i]].axes), values));
+          NABLA_TRY(dtype(l.init[i], k_.values[l.state[i]].dtype, "state " + k_.values[l.state[i]].name));
+        }
+        values.insert(l.state.begin(), l.state.end());
+        NABLA_TRY(body(l.body, with(axes, {l.axis}), values));
+        Set inside = values;
+        for (const Stmt& inner : l.body)
+          if (const Let* let = std::get_if<Let>(&inner.node)) inside.insert(let->value);
+        for (size_t i = 0; i < l.state.size(); ++i)
+          NABLA_TRY(expr(l.next[i], with(with(axes, {l.axis}), k_.values[l.state[i]].axes), inside));
+      }
+    }
+    return Ok{};
+  }
+  const Kernel& k_;
+};
+
+}  // namespace
+
+std::string print(const Kernel& kernel) { return KernelPrinter(kernel).run(); }
+Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,352 @@
+// The text form of kernels, read back. Grammar: docs/kernel-ir.md.
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "ir/kernel_ir/kernel.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+struct Token {
+  enum Kind { kEnd, kName, kNumber, kPunct } kind;
+  std::string text;
+  int line, column;
+};
+
+// The parser stops at the first error: it is kept in failure_ and every rule returns early once it is set.
+class Parser {
+ public:
+  Parser(std::string_view text, std::string file) : text_(text), file_(std::move(file)) { next(); }
+
+  Result<Kernel> run() {
+    expect("kernel"), expect("@");
+    k_.name = name();
+    expect("(");
+    while (ok() && !at(")")) {
+      buffer();
+      if (!at(")")) expect(",");
+    }
+    expect(")"), expect("{");
+    while (ok() && accept("axes")) do {
+        std::string n = name();
+        expect("=");
+        axis_ids_[n] = static_cast<int>(k_.axes.size());
+        k_.axes.push_back({n, ir::Dim(integer())});
+      } while (accept(","));
+    if (accept("schedule")) schedule();
+    k_.body = body();
+    if (!failure_.empty()) return failure_;
+    if (token_.kind != Token::kEnd) fail("text after the kernel's end");
+    if (!failure_.empty()) return failure_;
+    NABLA_TRY(verify(k_));
+    return std::move(k_);
+  }
+
+ private:
+  bool ok() const { return failure_.empty(); }
+  void fail(std::string message) {
+    if (!ok()) return;
+    Diagnostic d = error(Code::kSyntax, "{}", message);
+    d.location = std::make_shared<Location>(Location{file_, token_.line, token_.column, "", line_text(token_.line)});
+    failure_.push_back(std::move(d));
+  }
+  std::string line_text(int line) const {
+    size_t begin = 0;
+    for (int i = 1; i < line; ++i) begin = text_.find('\n', begin) + 1;
+    return std::string(text_.substr(begin, text_.find('\n', begin) - begin));
+  }
+
+  void next() {
+    while (pos_ < text_.size() && (isspace(static_cast<unsigned char>(text_[pos_])) || text_.substr(pos_, 2) == "//")) {
+      if (text_[pos_] == '/') pos_ = std::min(text_.find('\n', pos_), text_.size());
+      else if (text_[pos_++] == '\n') ++line_, line_start_ = pos_;
+    }
+    at_ = pos_;
+    int column = static_cast<int>(pos_ - line_start_) + 1;
+    if (pos_ >= text_.size()) return void(token_ = {Token::kEnd, "end of text", line_, column});
+    char c = text_[pos_];
+    auto word = [](char ch) { return isalnum(static_cast<unsigned char>(ch)) || ch == '_'; };
+    Token::Kind kind = Token::kPunct;
+    if (isdigit(static_cast<unsigned char>(c))) {
+      kind = Token::kNumber;
+      while (pos_ < text_.size() && (word(text_[pos_]) || text_[pos_] == '.' ||
+                                     ((text_[pos_] == '-' || text_[pos_] == '+') && (text_[pos_ - 1] == 'e'))))
+        ++pos_;
+    } else if (word(c)) {
+      kind = Token::kName;
+      while (pos_ < text_.size() && word(text_[pos_])) ++pos_;
+    } else {
+      ++pos_;
+      if (pos_ < text_.size() && text_[pos_] == '=' && (c == '=' || c == '!' || c == '<' || c == '>')) ++pos_;
+    }
+    token_ = {kind, std::string(text_.substr(at_, pos_ - at_)), line_, column};
+  }
+  bool at(std::string_view t) const { return token_.kind != Token::kEnd && token_.text == t; }
+  bool accept(std::string_view t) {
+    if (!ok() || !at(t)) return false;
+    next();
+    return true;
+  }
+  void expect(std::string_view t) {
+    if (ok() && !accept(t)) fail(fmt::format("expected `{}`, found `{}`", t, token_.text));
+  }
+  std::string name() {
+    if (ok() && token_.kind != Token::kName) fail(fmt::format("expected a name, found `{}`", token_.text));
+    std::string out = token_.text;
+    if (ok()) next();
+    return out;
+  }
+  int64_t integer() {
+    int64_t v = 0;
+    bool negative = accept("-");
+    auto [end, ec] = std::from_chars(token_.text.data(), token_.text.data() + token_.text.size(), v);
+    if (ok() && (token_.kind != Token::kNumber || ec != std::errc())) fail(fmt::format("expected an integer, found `{}`", token_.text));
+    if (ok()) next();
+    return negative ? -v : v;
+  }
+  DType dtype() {
+    std::string n = name();
+    std::optional<DType> d = dtype_from_name(n);
+    if (ok() && !d) fail(fmt::format("unknown dtype `{}`", n));
+    return d.value_or(DType::kF32);
+  }
+  int lookup(const std::map<std::string, int>& table, const std::string& n, const char* what) {
+    auto it = table.find(n);
+    if (it != table.end()) return it->second;
+    std::vector<std::string> known;
+    for (const auto& [key, id] : table) known.push_back(key);
+    fail(fmt::format("unknown {} `{}`{}", what, n, did_you_mean(n, known)));
+    return 0;
+  }
+  int axis_id() { return lookup(axis_ids_, name(), "axis"); }
+  std::vector<int> axis_list() {
+    std::vector<int> out{axis_id()};
+    while (accept(",")) out.push_back(axis_id());
+    return out;
+  }
+
+  void buffer() {
+    Buffer b;
+    std::string role = name();
+    const std::map<std::string, int> kRoles{{"in", 0}, {"out", 1}, {"inout", 2}, {"workspace", 3}};
+    b.role = static_cast<BufferRole>(lookup(kRoles, role, "buffer role"));
+    b.name = name();
+    expect(":");
+    b.dtype = dtype();
+    expect("[");
+    while (ok() && !at("]")) {
+      b.shape.push_back(ir::Dim(integer()));
+      if (!at("]")) expect(",");
+    }
+    expect("]");
+    buffer_ids_[b.name] = static_cast<int>(k_.buffers.size());
+    k_.buffers.push_back(std::move(b));
+  }
+  void schedule() {
+    while (ok()) {
+      if (accept("unit")) k_.schedule.unit = integer();
+      else if (accept("units")) k_.schedule.units = integer();
+      else if (accept("threads")) k_.schedule.max_threads = static_cast<int>(integer());
+      else if (accept("vector")) k_.schedule.vector_axis = axis_id();
+      else break;
+    }
+  }
+
+  int declare_value() {
+    ValueInfo v;
+    v.name = name();
+    if (accept("[")) v.axes = axis_list(), expect("]");
+    expect(":");
+    v.dtype = dtype();
+    value_ids_[v.name] = static_cast<int>(k_.values.size());
+    k_.values.push_back(std::move(v));
+    return static_cast<int>(k_.values.size()) - 1;
+  }
+  Body body() {
+    Body out;
+    while (ok() && !at("next") && !accept("}")) out.push_back(stmt());
+    return out;
+  }
+  Stmt stmt() {
+    if (accept("for")) {
+      For f;
+      f.axes = axis_list();
+      expect("{");
+      f.body = body();
+      return {std::move(f)};
+    }
+    if (accept("loop")) return {loop()};
+    if (accept("store")) return {store()};
+    bool contract = accept("contract");
+    if (!contract) expect("let");
+    Let let;
+    let.contract = contract;
+    let.value = declare_value();
+    expect("=");
+    let.combiner = combiner();
+    if (let.combiner != Combiner::kNone) expect("("), let.reduce = axis_list(), expect(")");
+    let.expr = expr();
+    return {std::move(let)};
+  }
+  Combiner combiner() {
+    std::optional<Combiner> c = token_.kind == Token::kName ? combiner_from_name(token_.text) : std::nullopt;
+    if (!c || *c == Combiner::kNone || buffer_ids_.count(token_.text) || value_ids_.count(token_.text)) return Combiner::kNone;
+    next();
+    return *c;
+  }
+  Store store() {
+    Store s;
+    s.buffer = lookup(buffer_ids_, name(), "buffer");
+    expect("[");
+    while (ok() && !at("]")) {
+      s.indices.push_back(expr());
+      if (!at("]")) expect(",");
+    }
+    expect("]");
+    if (accept("over")) s.axes = axis_list();
+    s.combiner = combiner();
+    expect("=");
+    s.expr = expr();
+    if (accept("if")) s.guard = expr();
+    return s;
+  }
+  Loop loop() {
+    Loop l;
+    l.axis = axis_id();
+    l.reverse = accept("reverse");
+    expect("carry"), expect("(");
+    while (ok() && !at(")")) {
+      l.state.push_back(declare_value());
+      expect("=");
+      l.init.push_back(expr());
+      if (!at(")")) expect(",");
+    }
+    expect(")"), expect("{");
+    l.body = body();
+    for (size_t i = 0; ok() && i < l.state.size(); ++i) {
+      expect("next");
+      if (lookup(value_ids_, name(), "value") != l.state[i]) fail("`next` lines follow the order of the carried values");
+      expect("=");
+      l.next.push_back(expr());
+    }
+    expect("}");
+    return l;
+  }
+
+  Expr expr(int level = 1) {
+    if (level == 6) return primary();
+    struct Row {
+      const char *text, *fn;
+      int level;
+    };
+    constexpr Row kRows[] = {{"|", "or", 1}, {"&", "and", 2}, {"==", "eq", 3}, {"!=", "ne", 3}, {"<", "lt", 3}, {"<=", "le", 3},
+                             {">", "gt", 3}, {">=", "ge", 3}, {"+", "add", 4}, {"-", "sub", 4}, {"*", "mul", 5}, {"/", "div", 5}};
+    Expr left = expr(level + 1);
+    for (bool again = true; again && ok();) {
+      again = false;
+      for (const Row& row : kRows)
+        if (row.level == level && accept(row.text)) {
+          Expr right = expr(level + 1);
+          if (!ok()) return index(0);
+          if (left->dtype != right->dtype) {
+            fail(fmt::format("operands of {} are {} and {}", row.text, name_of(left->dtype), name_of(right->dtype)));
+            return index(0);
+          }
+          left = call(row.fn, {left, right});
+          again = true;
+          break;
+        }
+    }
+    return left;
+  }
+  std::vector<Expr> arguments(std::string_view close) {
+    std::vector<Expr> out;
+    while (ok() && !at(close)) {
+      out.push_back(expr());
+      if (!at(close)) expect(",");
+    }
+    expect(close);
+    return out;
+  }
+  Expr number(bool negative) {
+    std::string digits = (negative ? "-" : "") + token_.text;
+    next();
+    DType d = accept(":") ? dtype() : DType::kI64;
+    if (is_float(d)) return constant(d, std::strtod(digits.c_str(), nullptr));
+    return constant_int(d, digits[0] == '-' ? std::strtoll(digits.c_str(), nullptr, 10)
+                                            : static_cast<int64_t>(std::strtoull(digits.c_str(), nullptr, 10)));
+  }
+  Expr conditional() {
+    Expr e = expr();
+    if (accept("if")) {
+      Expr guard = expr();
+      expect("else");
+      Expr fill = expr();
+      if (!ok()) return index(0);
+      if (e->kind != ExprKind::kLoad || e->guard || fill->dtype != e->dtype || guard->dtype != DType::kBool) {
+        fail("`if` guards a load, with a bool and a fill of its dtype");
+        return index(0);
+      }
+      e = guarded_load(e->dtype, e->ref, e->args, guard, fill);
+    }
+    expect(")");
+    return e;
+  }
+  Expr primary() {
+    if (!ok()) return index(0);
+    if (accept("(")) return conditional();
+    if (accept("-")) return number(true);
+    if (token_.kind == Token::kNumber || at("inf") || at("nan")) return number(false);
+    std::string n = name();
+    if (n == "true" || n == "false") return constant_int(DType::kBool, n == "true");
+    if (auto it = axis_ids_.find(n); it != axis_ids_.end() && !at("(")) return axis(it->second);
+    if (auto it = value_ids_.find(n); it != value_ids_.end() && !at("("))
+      return value(k_.values[it->second].dtype, it->second, accept("[") ? arguments("]") : std::vector<Expr>{});
+    if (accept("[")) {
+      int id = lookup(buffer_ids_, n, "buffer");
+      std::vector<Expr> indices = arguments("]");
+      return ok() ? load(k_.buffers[id].dtype, id, std::move(indices)) : index(0);
+    }
+    return function_call(n);
+  }
+  Expr function_call(const std::string& n) {
+    const ScalarFn* fn = find_scalar(n);
+    if (ok() && !fn) fail(fmt::format("`{}` is no axis, value, buffer or function", n));
+    if (!ok()) return index(0);
+    std::optional<DType> result;
+    if (accept(".")) result = dtype();
+    expect("(");
+    std::vector<Expr> args = arguments(")");
+    if (!ok()) return index(0);
+    bool same = true;
+    for (size_t i = n == "select" ? 2 : 1; i < args.size(); ++i) same &= args[i]->dtype == args[i - 1]->dtype;
+    if (static_cast<int>(args.size()) != fn->arity || (!same && n != "philox")) {
+      fail(fmt::format("{} takes {} operands of one dtype", n, fn->arity));
+      return index(0);
+    }
+    if (n == "select") return select(args[0], args[1], args[2]);
+    if (fn->result != ResultKind::kFirst) return call(n, std::move(args));
+    if (!result) {
+      fail(fmt::format("{} needs a result dtype: {}.f32(...)", n, n));
+      return index(0);
+    }
+    return n == "convert" ? convert(*result, args[0]) : call_as(*result, n, std::move(args));
+  }
+
+  std::string_view text_;
+  std::string file_;
+  size_t pos_ = 0, at_ = 0, line_start_ = 0;
+  int line_ = 1;
+  Token token_{Token::kEnd, "", 1, 1};
+  Diagnostics failure_;
+  Kernel k_;
+  std::map<std::string, int> axis_ids_, buffer_ids_, value_ids_;
+};
+
+}  // namespace
+
+Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name) { return Parser(text, file_name).run(); }
+
+}  // namespace nabla::kernel_ir
