@@ -6,11 +6,16 @@ const ir::OpTable& all_ops() {
   static const ir::OpTable* const table = [] {
     std::vector<ir::OpDef> records;
     for (auto family : {
+             elementwise_ops,
+             creation_ops,
+             movement_ops,
+             call_ops,
              dot_ops,
              convolution_ops,
              reduce_ops,
              window_ops,
              gather_scatter_ops,
+             embedding_ops,
              normalization_ops,
              activation_ops,
              loss_ops,
