@@ -50,10 +50,11 @@ Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs) {
 Result<std::vector<Type>> infer_types(const OpDef& op, std::span<const Type> operands, const Attrs& attrs,
                                       const FunctionLookup& functions) {
   bool variadic = !op.operands.empty() && op.operands.back().variadic;
-  bool fits = variadic ? operands.size() >= op.operands.size() : operands.size() == op.operands.size();
+  size_t least = op.operands.size() - (variadic && op.operands.back().may_be_absent ? 1 : 0);
+  bool fits = variadic ? operands.size() >= least : operands.size() == least;
   if (!fits)
-    return error(Code::kOperandCount, "{}: takes {}{} operand{}, got {}", op.name, variadic ? "at least " : "",
-                 op.operands.size(), op.operands.size() == 1 ? "" : "s", operands.size());
+    return error(Code::kOperandCount, "{}: takes {}{} operand{}, got {}", op.name, variadic ? "at least " : "", least,
+                 least == 1 ? "" : "s", operands.size());
   for (const Type& t : operands)
     if (t.is_residual() && op.stages != stages(Stage::kTraced, Stage::kTraced))
       return error(Code::kWrongStage, "{}: an operand is {}, which only vjp_backward takes", op.name, t.str());

@@ -247,7 +247,8 @@ using Rng = std::mt19937_64;
 
 struct OperandDef {
   std::string name, doc;
-  bool variadic = false;  ///< the last one only: any number, at least one
+  bool variadic = false;       ///< the last one only: any number, at least one
+  bool may_be_absent = false;  ///< variadic only: none at all is fine too
 };
 struct AttrDef {
   std::string name;

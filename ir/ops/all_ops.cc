@@ -15,6 +15,7 @@ const ir::OpTable& all_ops() {
              reduce_ops,
              window_ops,
              gather_scatter_ops,
+             embedding_ops,
              normalization_ops,
              activation_ops,
              loss_ops,

@@ -19,6 +19,7 @@ std::vector<ir::OpDef> convolution_ops();
 std::vector<ir::OpDef> reduce_ops();
 std::vector<ir::OpDef> window_ops();
 std::vector<ir::OpDef> gather_scatter_ops();
+std::vector<ir::OpDef> embedding_ops();
 std::vector<ir::OpDef> normalization_ops();
 std::vector<ir::OpDef> activation_ops();
 std::vector<ir::OpDef> loss_ops();

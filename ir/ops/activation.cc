@@ -1,0 +1,161 @@
+// Activation functions as composites: relu, gelu, silu.
+#include <cmath>
+#include <numbers>
+
+#include "ir/ops/access.h"
+#include "ir/ops/all_ops.h"
+
+namespace nabla::ops {
+namespace {
+
+using kernel_ir::Expr;
+using kernel_ir::Fragment;
+
+InferResult infer_activation(const InferContext& ctx) {
+  NABLA_TRY(require_float(ctx, 0, "C1"));
+  return Types{ctx.operands[0]};
+}
+
+/// A record of a function of one float; `value` is its meaning, `expr` the same in the accumulation type.
+OpDef make_activation(const char* name, const char* doc, double (*value)(double), Expr (*expr)(Expr), Val (*build)(Val),
+                      int64_t flops) {
+  auto example = [](Shape shape) { return Example{{operand(f32(std::move(shape)), between(-4, 4))}, {}}; };
+  return {
+      .name = name,
+      .version = 1,
+      .category = "composite",
+      .doc = doc,
+      .operands = {{"x", "any shape"}},
+      .attrs = {},
+      .results = {{"y", "shaped like x"}},
+      .constraints = {{"C1", "the operand is floating"}},
+      .traits = {.elementwise = true, .composite = true},
+      .stages = ir::kTensorStages,
+      .infer = infer_activation,
+      .reference =
+          [value](const EvalContext& ctx) -> Literals {
+            Literal out = zeros(ctx.op.results[0]);
+            for (int64_t i = 0; i < out.size(); ++i) out.set(i, value(ctx.operands[0].get(i)));
+            return {out};
+          },
+      .fold = fold_by_reference(),
+      .decompose =
+          [build](DecomposeContext& ctx) -> std::vector<Val> {
+            return {convert(build(wide(ctx.operand(0))), ctx.operand(0).dtype())};
+          },
+      .vjp = ir::by_decomposition(),
+      .jvp = ir::by_decomposition(),
+      .batch = batch_elementwise,
+      .factors = Factors::pointwise,
+      .access =
+          [expr](const TypedOp& op) {
+            Fragment f;
+            std::vector<int> own = f.add_axes("i", op.operands[0].shape);
+            Expr y = expr(load_wide(op, 0, kernel_ir::axes_as_indices(own)));
+            f.results = {define(f, "y", own, kernel_ir::convert(op.results[0].dtype, y))};
+            return f;
+          },
+      .linearity = ir::not_linear(),
+      .lower = Lowering::kAccess,
+      .cost = [flops](const TypedOp& op) { return pointwise_cost(op, flops); },
+      .dtypes = DTypes::kFloats,
+      .examples = {example({2, 3}), example({}), example({3, 0})},
+      .draw = [example](Rng& rng) { return example(random_shape(rng, static_cast<int>(random_int(rng, 0, 3)))); },
+      .rejects = {{"C1", {i32({2, 3})}, {}}},
+  };
+}
+
+OpDef relu() {
+  OpDef op = make_activation(
+      "relu", "max(x, 0). The derivative at 0 is 0; NaN stays NaN.",
+      [](double x) { return std::isnan(x) ? x : std::fmax(x, 0); },
+      [](Expr x) { return kernel_ir::call("maximum", {x, number_like(x, 0)}); },
+      [](Val x) { return apply("maximum", x, x.b->zeros_like(x)); }, 1);
+  // The decomposition would give half of the cotangent at 0.
+  auto push = [](Val x, Val t) -> std::vector<MaybeVal> {
+    return {select(apply("gt", x, x.b->zeros_like(x)), t, x.b->zeros_like(t))};
+  };
+  op.vjp = [push](VjpContext& ctx) { return push(ctx.operand(0), ctx.ct()); };
+  op.jvp = [push](JvpContext& ctx) { return push(ctx.operand(0), ctx.tangent(0)); };
+  return op;
+}
+
+OpDef silu() {
+  return make_activation(
+      "silu", "x / (1 + exp(-x)), also called swish.", [](double x) { return x / (1 + std::exp(-x)); },
+      [](Expr x) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
+      [](Val x) { return x * apply("logistic", x); }, 4);
+}
+
+// ---- gelu: the only one with an attribute.
+
+constexpr double kCubic = 0.044715;
+const double kRootTwoOverPi = std::sqrt(2 / std::numbers::pi);
+
+bool by_tanh(const Attrs& attrs) { return attrs.get_string("approximate") == "tanh"; }
+
+double gelu_value(double x, bool tanh) {
+  return tanh ? 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)))
+              : 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+}
+
+Expr gelu_expr(Expr x, bool tanh) {
+  auto c = [&](double v) { return number_like(x, v); };
+  Expr inner = tanh ? unary("tanh", c(kRootTwoOverPi) * (x + c(kCubic) * x * x * x))
+                    : unary("erf", x * c(1 / std::numbers::sqrt2));
+  return c(0.5) * x * (c(1) + inner);
+}
+
+Val gelu_ops(Val x, bool tanh) {
+  Val inner = tanh ? apply("tanh", (x + x * x * x * kCubic) * kRootTwoOverPi)
+                   : apply("erf", x * (1 / std::numbers::sqrt2));
+  return x * 0.5 * (inner + 1);
+}
+
+OpDef gelu() {
+  OpDef op = make_activation("gelu",
+                             "x times the normal distribution function at x: exactly, by erf (\"none\"), or as "
+                             "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (\"tanh\"). Hendrycks and Gimpel, \"Gaussian "
+                             "error linear units\", 2016.",
+                             nullptr, nullptr, nullptr, 10);
+  op.attrs = {optional("approximate", "\"tanh\" or \"none\"", std::string("tanh"))};
+  op.constraints.push_back({"C2", "approximate is \"tanh\" or \"none\""});
+  op.infer = [](const InferContext& ctx) -> InferResult {
+    const std::string& how = ctx.attrs.get_string("approximate");
+    if (how != "tanh" && how != "none")
+      return ctx.fail(Code::kBadAttribute, "C2", "approximate is \"{}\", expected \"tanh\" or \"none\"{}", how,
+                      did_you_mean(how, {"tanh", "none"}));
+    return infer_activation(ctx);
+  };
+  op.reference = [](const EvalContext& ctx) -> Literals {
+    Literal out = zeros(ctx.op.results[0]);
+    for (int64_t i = 0; i < out.size(); ++i) out.set(i, gelu_value(ctx.operands[0].get(i), by_tanh(ctx.attrs())));
+    return {out};
+  };
+  op.decompose = [](DecomposeContext& ctx) -> std::vector<Val> {
+    return {convert(gelu_ops(wide(ctx.operand(0)), by_tanh(ctx.attrs())), ctx.operand(0).dtype())};
+  };
+  op.access = [](const TypedOp& t) {
+    Fragment f;
+    std::vector<int> own = f.add_axes("i", t.operands[0].shape);
+    Expr y = gelu_expr(load_wide(t, 0, kernel_ir::axes_as_indices(own)), by_tanh(t.attrs));
+    f.results = {define(f, "y", own, kernel_ir::convert(t.results[0].dtype, y))};
+    return f;
+  };
+  op.examples[0].attrs = {{"approximate", std::string("tanh")}};
+  op.examples.push_back(op.examples[0]);
+  op.examples.back().attrs = {{"approximate", std::string("none")}};
+  op.draw = [](Rng& rng) {
+    Example e{{operand(f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 3)))), between(-4, 4))}, {}};
+    e.attrs = {{"approximate", std::string(random_bool(rng) ? "tanh" : "none")}};
+    return e;
+  };
+  op.rejects.push_back({"C2", {f32({2})}, {{"approximate", std::string("tan")}}});
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpDef> activation_ops() { return {relu(), gelu(), silu()}; }
+
+}  // namespace nabla::ops

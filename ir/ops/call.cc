@@ -1,0 +1,122 @@
+// call: runs another function of the module. Its derivatives are calls of derived functions.
+#include "ir/ops/call.h"
+
+#include "ir/ops/all_ops.h"
+
+namespace nabla::ops {
+
+Result<const ir::Function*> find_callee(const InferContext& ctx) {
+  const std::string& name = ctx.attrs.get_function("callee");
+  const ir::Function* f = ctx.functions ? ctx.functions(name) : nullptr;
+  if (!f) return ctx.fail(Code::kUnknownName, "C1", "no function is named @{}", name);
+  return f;
+}
+
+Types param_types(const ir::Function& f) { return f.types(f.params); }
+Types result_types(const ir::Function& f) { return f.types(f.results); }
+
+Status require_types(const InferContext& ctx, size_t first, const Types& expected, std::string_view what) {
+  const std::string& callee = ctx.attrs.get_function("callee");
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Type &got = ctx.operands[first + i], &want = expected[i];
+    if (got.dtype != want.dtype || got.is_residual())
+      return ctx.fail(Code::kDTypeMismatch, "C2", "{} {} of @{} is {}, got {}", what, i, callee, want.str(), got.str());
+    if (got.rank() != want.rank())
+      return ctx.fail(Code::kShapeMismatch, "C2", "{} {} of @{} is {}, got {}", what, i, callee, want.str(), got.str());
+    for (int d = 0; d < want.rank(); ++d)
+      NABLA_TRY(ctx.require_equal(got.shape[d], want.shape[d], "C2", fmt::format("sizes of {} {} of @{} in dimension {}", what, i, callee, d)));
+  }
+  return Ok{};
+}
+
+namespace {
+
+InferResult infer_call(const InferContext& ctx) {
+  const ir::Function* f = NABLA_TRY(find_callee(ctx));
+  if (ctx.operands.size() != f->params.size())
+    return ctx.fail(Code::kOperandCount, "C2", "@{} takes {} operands, got {}", f->name, f->params.size(), ctx.operands.size());
+  NABLA_TRY(require_types(ctx, 0, param_types(*f), "operand"));
+  return result_types(*f);
+}
+
+std::vector<Val> call(FunctionBuilder& b, const std::string& function, std::vector<Val> operands) {
+  return b.add("call", std::move(operands), {{"callee", FunctionRef{function}}});
+}
+
+ir::VjpForward call_vjp_forward(ir::VjpForwardContext& ctx) {
+  std::string forward = ctx.derive(ctx.op.attrs.get_function("callee"), ir::Transform::kVjpForward, ctx.active);
+  std::vector<Val> all = call(ctx.b, forward, ctx.operands);
+  auto middle = all.begin() + static_cast<std::ptrdiff_t>(ctx.op.results.size());
+  return {{all.begin(), middle}, {middle, all.end()}};
+}
+
+std::vector<MaybeVal> call_vjp(VjpContext& ctx) {
+  std::string backward = ctx.derive(ctx.attrs().get_function("callee"), ir::Transform::kVjpBackward, ctx.active);
+  std::vector<Val> operands = ctx.residuals;
+  for (size_t i = 0; i < ctx.results.size(); ++i) operands.push_back(ctx.ct(static_cast<int>(i)));
+  std::vector<Val> gradients = call(ctx.b, backward, operands);
+  std::vector<MaybeVal> out(ctx.operands.size());
+  size_t next = 0;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (ctx.active[i]) out[i] = gradients[next++];
+  return out;
+}
+
+std::vector<MaybeVal> call_jvp(JvpContext& ctx) {
+  std::vector<bool> active;
+  std::vector<Val> operands = ctx.operands;
+  for (const MaybeVal& t : ctx.tangents) {
+    active.push_back(t.has_value());
+    if (t) operands.push_back(*t);
+  }
+  std::string derived = ctx.derive(ctx.attrs().get_function("callee"), ir::Transform::kJvp, active);
+  std::vector<Val> all = call(ctx.b, derived, operands);
+  return {all.begin() + static_cast<std::ptrdiff_t>(ctx.results.size()), all.end()};
+}
+
+}  // namespace
+
+std::vector<OpDef> call_ops() {
+  constexpr const char* kInlined = "calls are inlined before this is asked";
+  std::vector<OpDef> out = transform_ops();
+  out.push_back({
+      .name = "call",
+      .version = 1,
+      .category = "call",
+      .doc = "The results of another function of the module. Functions never call each other in a cycle. Derivatives are "
+             "calls of derived functions, made once for each set of active operands.",
+      .operands = {{"operands", "the callee's parameters", true, true}},
+      .attrs = {required("callee", AttrKind::kFunction, "the function")},
+      .results = {{"results", "the callee's results"}},
+      .constraints = {{"C1", "the callee exists"}, {"C2", "the operands have the types of its parameters"}},
+      .traits = {},
+      .stages = ir::kTensorStages,
+      .infer = infer_call,
+      .reference = [](const EvalContext& ctx) {
+        return ctx.call(ctx.attrs().get_function("callee"), {ctx.operands.begin(), ctx.operands.end()});
+      },
+      .fold = ir::no_rule(kInlined),
+      .decompose = ir::no_rule(kInlined),
+      .vjp = call_vjp,
+      .vjp_forward = call_vjp_forward,
+      .jvp = call_jvp,
+      .batch = ir::no_rule(kInlined),
+      .factors = ir::no_rule(kInlined),
+      .access = ir::no_rule(kInlined),
+      .linearity = ir::not_linear(),
+      .lower = Lowering::kCall,
+      .cost = [](const TypedOp& op) {
+        Cost cost{Dim(0), Dim(0)};
+        for (const Type& t : op.operands) cost.bytes = cost.bytes + t.bytes();
+        for (const Type& t : op.results) cost.bytes = cost.bytes + t.bytes();
+        return cost;
+      },
+      .dtypes = DTypes::kAsWritten,
+      .examples = {},
+      .draw = nullptr,
+      .rejects = {},
+  });
+  return out;
+}
+
+}  // namespace nabla::ops

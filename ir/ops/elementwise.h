@@ -1,0 +1,53 @@
+// Elementwise ops are rows: what differs between them stands in an ElementwiseSpec, and one function makes the record.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/ops/common.h"
+
+namespace nabla::ops {
+
+/// The dtypes that all operands may have.
+enum class Domain : uint8_t { kFloat, kNumeric, kBits, kAny };
+
+/// What a derivative rule sees. An elementwise Jacobian is diagonal, so tangents and cotangents take the same way.
+struct Push {
+  Val t;  ///< the tangent of one operand, or the cotangent of the result
+  std::vector<Val> x;
+  Val y;
+};
+/// t times the partial derivative by one operand; a null function is a partial derivative that is 0 everywhere.
+using PushRule = Val (*)(const Push&);
+
+struct ElementwiseSpec {
+  std::string name, doc;
+  std::vector<OperandDef> operands;  ///< all of one type
+  Domain domain = Domain::kFloat;
+  bool predicate = false;            ///< the result is bool
+  /// Meaning for floats; null where the domain has none. Predicates return 0 or 1.
+  double (*on_floats)(const double* x) = nullptr;
+  /// Meaning for integers and bool, before wrapping to the dtype; null where the domain has none.
+  int64_t (*on_ints)(DType dtype, const int64_t* x) = nullptr;
+  /// Scalar expression; null: the scalar function of the op's name.
+  kernel_ir::Expr (*expr)(const std::vector<kernel_ir::Expr>& x) = nullptr;
+  std::string refusal;               ///< not empty: why there is no derivative
+  std::vector<PushRule> push;        ///< per operand
+  ir::Linearity linearity = ir::not_linear();
+  bool commutative = false;
+  int flops = 1;
+  std::vector<ValueSpec> values;     ///< where examples draw from, per operand
+};
+
+OpDef make_elementwise(ElementwiseSpec spec);
+/// A fragment of one map over the first result's shape, whose value is `value` of the result's axes.
+kernel_ir::Fragment map_fragment(const TypedOp& op,
+                                 const std::function<kernel_ir::Expr(const std::vector<kernel_ir::Expr>&)>& value);
+
+std::vector<OpDef> unary_ops();
+std::vector<OpDef> binary_ops();
+/// select, clamp and convert: their operands' types differ.
+std::vector<OpDef> other_elementwise_ops();
+
+}  // namespace nabla::ops

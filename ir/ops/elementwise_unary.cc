@@ -1,0 +1,144 @@
+// Ops of one operand, a row each.
+#include <cmath>
+#include <limits>
+
+#include "ir/ops/elementwise.h"
+
+namespace nabla::ops {
+namespace {
+
+using kernel_ir::Expr;
+
+// The operators of Val need the namespace of Val; they are found by argument.
+Val apply(const char* op, Val x) { return x.b->op(op, {x}); }
+
+constexpr const char* kBoolean = "the result is boolean";
+
+std::vector<OperandDef> one_operand() { return {{"x", "the operand"}}; }
+
+ElementwiseSpec unary(std::string name, std::string doc, double (*f)(const double*), PushRule push,
+                      ValueSpec values = between(-2, 2), int flops = 10) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
+          .operands = one_operand(),
+          .on_floats = f,
+          .push = {push},
+          .flops = flops,
+          .values = {values}};
+}
+
+// Piecewise constant on floats: the derivative is 0 wherever it exists.
+ElementwiseSpec rounding(std::string name, std::string doc, double (*f)(const double*)) {
+  return unary(std::move(name), std::move(doc), f, nullptr, between(-4, 4), 1);
+}
+
+ElementwiseSpec numeric(std::string name, std::string doc, double (*f)(const double*),
+                        int64_t (*g)(DType, const int64_t*), PushRule push) {
+  ElementwiseSpec spec = unary(std::move(name), std::move(doc), f, push, between(-3, 3), 1);
+  spec.domain = Domain::kNumeric;
+  spec.on_ints = g;
+  return spec;
+}
+
+ElementwiseSpec predicate(std::string name, std::string doc, double (*f)(const double*)) {
+  ElementwiseSpec spec = unary(std::move(name), std::move(doc), f, nullptr, between(-2, 2), 1);
+  spec.predicate = true;
+  spec.refusal = kBoolean;
+  return spec;
+}
+
+int64_t wrapping_neg(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
+
+std::vector<ElementwiseSpec> simple_rows() {
+  ElementwiseSpec neg = numeric(
+      "neg", "-x. Integers wrap: the most negative value and unsigned values are taken modulo 2^bits.",
+      +[](const double* x) { return -x[0]; }, +[](DType, const int64_t* x) { return wrapping_neg(x[0]); },
+      +[](const Push& p) { return -p.t; });
+  neg.linearity = ir::jointly_linear({0});
+  ElementwiseSpec bit_not{.name = "not",
+                          .doc = "Logical negation of bool; every bit inverted for integers.",
+                          .operands = one_operand(),
+                          .domain = Domain::kBits,
+                          .on_ints = +[](DType d, const int64_t* x) { return d == DType::kBool ? 1 - x[0] : -1 - x[0]; },
+                          .refusal = "the operand is not floating",
+                          .values = {between(0, 1)}};
+  return {
+      neg,
+      numeric("abs", "|x|. The most negative integer gives itself; NaN stays. The derivative at 0 is 0.",
+              +[](const double* x) { return std::fabs(x[0]); },
+              +[](DType d, const int64_t* x) { return is_signed(d) && x[0] < 0 ? wrapping_neg(x[0]) : x[0]; },
+              +[](const Push& p) { return p.t * apply("sign", p.x[0]); }),
+      numeric("sign", "-1, 0 or 1 by the sign of x. NaN stays NaN; -0 gives 0. Its derivative is 0.",
+              +[](const double* x) { return x[0] > 0 ? 1.0 : x[0] < 0 ? -1.0 : x[0] == 0 ? 0.0 : x[0]; },
+              +[](DType d, const int64_t* x) { return x[0] == 0 ? int64_t{0} : is_signed(d) && x[0] < 0 ? int64_t{-1} : int64_t{1}; },
+              nullptr),
+      rounding("floor", "The largest integer <= x. Infinities and NaN stay. Its derivative is 0.",
+               +[](const double* x) { return std::floor(x[0]); }),
+      rounding("ceil", "The smallest integer >= x. Infinities and NaN stay. Its derivative is 0.",
+               +[](const double* x) { return std::ceil(x[0]); }),
+      rounding("round", "The nearest integer, ties to even (IEEE 754 roundToIntegralTiesToEven). Its derivative is 0.",
+               +[](const double* x) { return std::nearbyint(x[0]); }),
+      predicate("is_finite", "Whether x is neither infinite nor NaN.",
+                +[](const double* x) -> double { return std::isfinite(x[0]); }),
+      predicate("is_nan", "Whether x is NaN.", +[](const double* x) -> double { return std::isnan(x[0]); }),
+      bit_not,
+  };
+}
+
+// Derivatives are written in the result y where that saves evaluating the function again.
+std::vector<ElementwiseSpec> exponential_rows() {
+  ElementwiseSpec logistic = unary(
+      "logistic", "1 / (1 + exp(-x)), the logistic sigmoid. -inf gives 0 and inf gives 1.",
+      +[](const double* x) { return 1 / (1 + std::exp(-x[0])); },
+      +[](const Push& p) { return p.t * (p.y * (1.0 - p.y)); }, between(-4, 4));
+  logistic.expr = +[](const std::vector<Expr>& x) {
+    Expr one = kernel_ir::constant(x[0]->dtype, 1);
+    return one / (one + kernel_ir::call("exp", {kernel_ir::call("neg", {x[0]})}));
+  };
+  return {
+      unary("exp", "e^x. Overflows to inf; -inf gives 0.", +[](const double* x) { return std::exp(x[0]); },
+            +[](const Push& p) { return p.t * p.y; }),
+      unary("expm1", "e^x - 1, accurate near 0.", +[](const double* x) { return std::expm1(x[0]); },
+            +[](const Push& p) { return p.t * (p.y + 1.0); }),
+      unary("log", "Natural logarithm. 0 gives -inf, negative values NaN.",
+            +[](const double* x) { return std::log(x[0]); }, +[](const Push& p) { return p.t / p.x[0]; },
+            between(0.2, 4)),
+      unary("log1p", "log(1 + x), accurate near 0. -1 gives -inf, smaller values NaN.",
+            +[](const double* x) { return std::log1p(x[0]); }, +[](const Push& p) { return p.t / (p.x[0] + 1.0); },
+            between(-0.7, 3)),
+      unary("sqrt", "Square root. Negative values give NaN; -0 stays. The derivative at 0 is infinite.",
+            +[](const double* x) { return std::sqrt(x[0]); }, +[](const Push& p) { return p.t * 0.5 / p.y; },
+            between(0.2, 4), 4),
+      unary("rsqrt", "1 / sqrt(x). 0 gives inf, -0 gives -inf, negative values NaN.",
+            +[](const double* x) { return 1 / std::sqrt(x[0]); },
+            +[](const Push& p) { return p.t * (p.y * p.y * p.y) * -0.5; }, between(0.2, 4), 5),
+      unary("tanh", "Hyperbolic tangent; infinities give -1 and 1.", +[](const double* x) { return std::tanh(x[0]); },
+            +[](const Push& p) { return p.t * (1.0 - p.y * p.y); }),
+      unary("erf", "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
+            +[](const double* x) { return std::erf(x[0]); },
+            +[](const Push& p) { return p.t * (apply("exp", -(p.x[0] * p.x[0])) * 1.1283791670955126); }),
+      logistic,
+  };
+}
+
+std::vector<ElementwiseSpec> trigonometric_rows() {
+  return {
+      unary("sin", "Sine of x in radians; infinities give NaN.", +[](const double* x) { return std::sin(x[0]); },
+            +[](const Push& p) { return p.t * apply("cos", p.x[0]); }, between(-4, 4)),
+      unary("cos", "Cosine of x in radians; infinities give NaN.", +[](const double* x) { return std::cos(x[0]); },
+            +[](const Push& p) { return -(p.t * apply("sin", p.x[0])); }, between(-4, 4)),
+      unary("tan", "Tangent of x in radians; infinities give NaN.", +[](const double* x) { return std::tan(x[0]); },
+            +[](const Push& p) { return p.t * (p.y * p.y + 1.0); }, between(-1.2, 1.2)),
+  };
+}
+
+}  // namespace
+
+std::vector<OpDef> unary_ops() {
+  std::vector<OpDef> out;
+  for (auto rows : {simple_rows, exponential_rows, trigonometric_rows})
+    for (ElementwiseSpec& spec : rows()) out.push_back(make_elementwise(std::move(spec)));
+  return out;
+}
+
+}  // namespace nabla::ops

@@ -1,0 +1,171 @@
+#include "ir/reference/interpreter.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/op_def.h"
+#include "ir/ops/all_ops.h"
+
+namespace nabla::ir {
+namespace {
+
+using Bindings = std::map<std::string, int64_t>;
+
+/// One run: the module, and what its symbols are.
+class Interpreter {
+ public:
+  explicit Interpreter(const Module& module) : module_(module) {}
+
+  /// Checks the arguments and learns the symbols' values from them.
+  Status bind(const Function& f, const std::vector<Literal>& args);
+  /// Whether everything that can be reached has a reference; `path` are the callers.
+  Status check(const Function& f, std::vector<std::string>& path);
+  std::vector<Literal> run(const Function& f, std::vector<Literal> args) const;
+
+ private:
+  Dim resolve(const Dim& d) const;
+  Shape resolve(const Shape& shape) const;
+  Type resolve(const Type& type) const;
+  std::vector<Type> resolve(const std::vector<Type>& types) const;
+  std::vector<Literal> run_node(const Function& f, const Node& node, const std::vector<Literal>& operands) const;
+  std::vector<Literal> run_decomposition(const TypedOp& op, const std::vector<Literal>& operands) const;
+
+  const Module& module_;
+  Bindings bindings_;
+  std::set<std::string> checked_;
+};
+
+Status check_symbol(const Symbol& s, int64_t value, const Function& f, ValueId param) {
+  if (value >= s.min && value <= s.max && value % s.multiple == 0) return Ok{};
+  return error(Code::kShapeMismatch, "{}: {} = {} is not a multiple of {} in [{}, {}]", describe_value(f, param), s.name,
+               value, s.multiple, s.min, s.max);
+}
+
+Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
+  if (args.size() != f.params.size())
+    return error(Code::kOperandCount, "@{} takes {} arguments, got {}", f.name, f.params.size(), args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Type& type = f.type(f.params[i]);
+    if (type.dtype != args[i].dtype())
+      return error(Code::kDTypeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(), args[i].str(0));
+    if (type.rank() != args[i].rank())
+      return error(Code::kShapeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(), args[i].str(0));
+    for (int d = 0; d < type.rank(); ++d) {
+      std::vector<SymbolRef> symbols = type.shape[d].symbols();
+      if (symbols.size() != 1 || !(type.shape[d] == Dim::symbol(symbols[0]))) continue;
+      NABLA_TRY(check_symbol(*symbols[0], args[i].shape()[d], f, f.params[i]));
+      bindings_.emplace(symbols[0]->name, args[i].shape()[d]);
+    }
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Type& type = f.type(f.params[i]);
+    for (int d = 0; d < type.rank(); ++d)
+      if (!resolve(type.shape[d]).is(args[i].shape()[d]))
+        return error(Code::kShapeMismatch, "{}: dimension {} of {} is {}, got {}", describe_value(f, f.params[i]), d,
+                     type.str(), resolve(type.shape[d]).str(), args[i].shape()[d]);
+  }
+  return Ok{};
+}
+
+Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
+  if (std::find(path.begin(), path.end(), f.name) != path.end())
+    return error(Code::kRecursion, "@{} calls itself through @{}", f.name, path.back());
+  if (!checked_.insert(f.name).second) return Ok{};
+  path.push_back(f.name);
+  for (const Node& node : f.nodes) {
+    if (node.op->reference.refused()) {
+      Diagnostic d = error(Code::kNoRule, "{} has no reference: {}", node.op->name, node.op->reference.reason());
+      d.location = node.location;
+      return d;
+    }
+    for (const auto& [name, attr] : node.attrs) {
+      const FunctionRef* ref = std::get_if<FunctionRef>(&attr);
+      if (!ref) continue;
+      const Function* callee = module_.find(ref->name);
+      if (!callee)
+        return error(Code::kUnknownName, "{}: no function is named @{}{}", node.op->name, ref->name,
+                     did_you_mean(ref->name, module_.function_names()));
+      NABLA_TRY(check(*callee, path));
+    }
+  }
+  path.pop_back();
+  return Ok{};
+}
+
+Dim Interpreter::resolve(const Dim& d) const {
+  return d.substitute([&](const SymbolRef& s) {
+    auto it = bindings_.find(s->name);
+    return it == bindings_.end() ? Dim::symbol(s) : Dim(it->second);
+  });
+}
+
+Shape Interpreter::resolve(const Shape& shape) const {
+  Shape out;
+  for (const Dim& d : shape) out.push_back(resolve(d));
+  return out;
+}
+
+Type Interpreter::resolve(const Type& type) const { return {type.dtype, resolve(type.shape)}; }
+
+std::vector<Type> Interpreter::resolve(const std::vector<Type>& types) const {
+  std::vector<Type> out;
+  for (const Type& t : types) out.push_back(resolve(t));
+  return out;
+}
+
+std::vector<Literal> Interpreter::run(const Function& f, std::vector<Literal> args) const {
+  std::vector<int> uses = use_counts(f);
+  std::vector<Literal> values(f.values.size());
+  for (size_t i = 0; i < args.size(); ++i) values[f.params[i]] = std::move(args[i]);
+  for (const Node& node : f.nodes) {
+    std::vector<Literal> operands;
+    for (ValueId id : node.operands) {
+      operands.push_back(values[id]);
+      if (--uses[id] == 0) values[id] = Literal();
+    }
+    std::vector<Literal> results = run_node(f, node, operands);
+    NABLA_CHECK(results.size() == node.results.size(), "{}: the reference made {} results", node.op->name, results.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      if (uses[node.results[i]] > 0) values[node.results[i]] = std::move(results[i]);
+  }
+  std::vector<Literal> out;
+  for (ValueId id : f.results) out.push_back(values[id]);
+  return out;
+}
+
+std::vector<Literal> Interpreter::run_node(const Function& f, const Node& node, const std::vector<Literal>& operands) const {
+  Attrs attrs = node.attrs;
+  for (const auto& [name, attr] : node.attrs)
+    if (const Shape* shape = std::get_if<Shape>(&attr)) attrs.set(name, resolve(*shape));
+  TypedOp op{*node.op, resolve(f.types(node.operands)), attrs, resolve(f.types(node.results))};
+  if (node.op->reference.by_decomposition()) return run_decomposition(op, operands);
+  EvalContext ctx{op, operands, [this](std::string_view name, std::vector<Literal> args) {
+                    return run(*module_.find(name), std::move(args));
+                  }};
+  return node.op->reference(ctx);
+}
+
+std::vector<Literal> Interpreter::run_decomposition(const TypedOp& op, const std::vector<Literal>& operands) const {
+  FunctionBuilder b("decomposition", ops::all_ops(), &module_);
+  std::vector<Val> params;
+  for (size_t i = 0; i < op.operands.size(); ++i) params.push_back(b.param(fmt::format("x{}", i), op.operands[i]));
+  DecomposeContext ctx{b, op, params};
+  std::vector<Val> results = op.op.decompose(ctx);
+  return run(b.finish(results), operands);
+}
+
+}  // namespace
+
+Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args) {
+  const Function* f = module.find(function);
+  if (!f)
+    return error(Code::kUnknownName, "no function is named @{}{}", function, did_you_mean(function, module.function_names()));
+  Interpreter interpreter(module);
+  std::vector<std::string> path;
+  NABLA_TRY(interpreter.check(*f, path));
+  NABLA_TRY(interpreter.bind(*f, args));
+  return interpreter.run(*f, std::move(args));
+}
+
+}  // namespace nabla::ir
