@@ -6,7 +6,9 @@
 
 namespace nabla::ir {
 
-const Type& Val::type() const { return b->type(id); }
+Type Val::type() const { return b->type(id); }
+int Val::rank() const { return b->type(id).rank(); }
+DType Val::dtype() const { return b->type(id).dtype; }
 
 FunctionBuilder::FunctionBuilder(std::string name, const OpTable& ops, const Module* module)
     : ops_(ops), module_(module) {
