@@ -17,6 +17,7 @@ FunctionBuilder::FunctionBuilder(std::string name, const OpTable& ops, const Mod
 
 Val FunctionBuilder::param(std::string name, Type type) {
   ValueId id = static_cast<ValueId>(function_.values.size());
+  types_.push_back(type);
   function_.values.push_back({std::move(type), std::move(name)});
   function_.params.push_back(id);
   return {this, id};
@@ -56,6 +57,7 @@ std::vector<Val> FunctionBuilder::append(const OpDef& op, const std::vector<Val>
   std::vector<Val> out;
   for (Type& t : types) {
     ValueId id = static_cast<ValueId>(function_.values.size());
+    types_.push_back(t);
     function_.values.push_back({std::move(t), ""});
     node.results.push_back(id);
     out.push_back({this, id});

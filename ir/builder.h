@@ -1,6 +1,7 @@
 // The only way to make nodes: every one is checked as it is added, so that no ill-typed function exists.
 #pragma once
 
+#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -55,7 +56,8 @@ class FunctionBuilder {
   Val like(Val v, double value) { return fill(v.dtype(), v.shape(), value); }
 
   const Function& function() const { return function_; }
-  const Type& type(ValueId id) const { return function_.values[id].type; }
+  /// Stays valid while the builder lives, so that rules may hold it across additions.
+  const Type& type(ValueId id) const { return types_[id]; }
   const OpTable& ops() const { return ops_; }
   const Module* module() const { return module_; }
   /// Ends the construction.
@@ -65,6 +67,7 @@ class FunctionBuilder {
   std::vector<Val> append(const OpDef& op, const std::vector<Val>& operands, Attrs attrs, std::vector<Type> types);
 
   Function function_;
+  std::deque<Type> types_;  // of function_.values, whose elements move
   const OpTable& ops_;
   const Module* module_;
   LocationRef location_;

@@ -1,0 +1,39 @@
+// Inputs for the generated tests: examples and draws of an op's record, in every dtype that it names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace nabla::property {
+
+struct Case {
+  const ir::OpDef* op;
+  std::string label;  ///< "example 1 as bf16", "draw 3"
+  std::vector<ir::Operand> operands;
+  ir::Attrs attrs;                ///< completed
+  std::vector<ir::Type> results;  ///< inferred
+  uint64_t seed;                  ///< of its values
+
+  std::vector<ir::Type> types() const;
+  ir::TypedOp typed() const { return {*op, types(), attrs, results}; }
+  /// One literal per operand; awkward values only where the operand admits them and `awkward` is set.
+  std::vector<Literal> values(bool awkward) const;
+  std::string str() const;  ///< label, types and attributes, for messages
+};
+
+/// Which dtypes to make cases in.
+enum class Precision : uint8_t { kAll, kF64Only };
+
+/// Every example in every dtype, then `draws` random ones. Reports a test failure where `infer` refuses one.
+std::vector<Case> cases_of(const ir::OpDef& op, int draws, Precision precision);
+
+/// One example's operands in random values.
+Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward);
+/// Whether an attribute names a function: such ops have tests of their own, because examples cannot hold functions.
+bool takes_function(const ir::OpDef& op);
+/// "[2,3] attrs" for messages.
+std::string describe(const ir::Attrs& attrs);
+
+}  // namespace nabla::property

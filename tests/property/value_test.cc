@@ -1,0 +1,286 @@
+// Do the other descriptions of an op's values agree with its reference: access, decomposition, batch, factors, fold?
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/kernel_ir/eval.h"
+#include "tests/property/compare.h"
+#include "tests/property/dependence.h"
+#include "tests/property/driver.h"
+#include "tests/property/fixture.h"
+
+namespace nabla::property {
+namespace {
+
+class ValueRules : public OpProperty {};
+
+constexpr int kDraws = 14;
+
+Tolerance tolerance_of(const Case& c, DType dtype) {
+  Tolerance out = default_tolerance(dtype);
+  out.elementwise = c.op->traits.elementwise;
+  out.zero_signs = c.op->traits.elementwise && c.operands.size() == 1;
+  return out;
+}
+
+TEST_P(ValueRules, AccessGivesTheReferencesValues) {
+  if (!op().access.exists()) return;
+  for (const Case& c : cases_of(op(), kDraws, Precision::kAll)) {
+    kernel_ir::Fragment fragment = op().access(c.typed());
+    if (fragment.results.empty() && op().lower == ir::Lowering::kConstant) continue;
+    for (bool awkward : {false, true}) {
+      std::vector<Literal> operands = c.values(awkward);
+      std::vector<Literal> expected = run_reference(c.typed(), operands);
+      std::vector<Literal> got = kernel_ir::interpret(fragment, operands);
+      ASSERT_EQ(got.size(), expected.size()) << c.str();
+      for (size_t i = 0; i < got.size(); ++i) {
+        auto text = difference(expected[i], got[i], tolerance_of(c, expected[i].dtype()));
+        ASSERT_FALSE(text) << c.str() << (awkward ? " awkward" : "") << ", result " << i << ": " << *text << "\n" << fragment.str();
+      }
+    }
+  }
+}
+
+TEST_P(ValueRules, DecompositionGivesTheReferencesValues) {
+  if (!op().decompose.exists()) return;
+  for (const Case& c : cases_of(op(), kDraws, Precision::kAll)) {
+    std::vector<Literal> operands = c.values(false);
+    // Narrow floats are rounded at each step of a decomposition, but once by the reference.
+    auto text = difference(run_reference(c.typed(), operands), run(decomposed(c), operands));
+    bool narrow = std::any_of(c.operands.begin(), c.operands.end(), [](const auto& o) { return is_float(o.type.dtype) && bytes_of(o.type.dtype) < 4; });
+    if (narrow) continue;
+    ASSERT_FALSE(text) << c.str() << ": " << *text;
+  }
+}
+
+TEST_P(ValueRules, FoldGivesTheReferencesValues) {
+  if (!op().fold.exists()) return;
+  for (const Case& c : cases_of(op(), 3, Precision::kAll)) {
+    std::vector<Literal> operands = c.values(true);
+    ir::TypedOp typed = c.typed();
+    std::vector<Literal> folded = op().fold(ir::EvalContext{typed, operands, nullptr});
+    auto text = difference(run_reference(typed, operands), folded, Tolerance{0});
+    ASSERT_FALSE(text) << c.str() << ": " << *text;
+  }
+}
+
+// ---- batch
+
+constexpr int64_t kBatch = 3;
+
+Literal row(const Literal& batched, int64_t b) {
+  std::vector<int64_t> shape(batched.shape().begin() + 1, batched.shape().end());
+  Literal out(batched.dtype(), shape);
+  int64_t bytes = out.size_bytes();
+  return Literal::from_bytes(batched.dtype(), shape, static_cast<const char*>(batched.data()) + b * bytes);
+}
+
+void check_batch(const Case& c, const std::vector<bool>& batched) {
+  ir::Rng rng(c.seed);
+  ir::FunctionBuilder b("batched", ops::all_ops());
+  std::vector<ir::Val> params;
+  std::vector<Literal> values;
+  for (size_t k = 0; k < batched.size(); ++k) {
+    ir::Operand operand = c.operands[k];
+    if (batched[k]) operand.type.shape.insert(operand.type.shape.begin(), ir::Dim(kBatch));
+    params.push_back(b.param("x", operand.type));
+    values.push_back(draw_literal(operand, rng, false));
+  }
+  ir::TypedOp typed = c.typed();
+  ir::BatchContext ctx{b, typed, params, batched, ir::Dim(kBatch)};
+  std::vector<Literal> got = run(b.finish(c.op->batch(ctx)), values);
+  std::string what = c.str() + ", batched:";
+  for (bool x : batched) what += x ? " yes" : " no";
+  ASSERT_EQ(got.size(), c.results.size()) << what;
+  for (int64_t i = 0; i < kBatch; ++i) {
+    std::vector<Literal> one;
+    for (size_t k = 0; k < batched.size(); ++k) one.push_back(batched[k] ? row(values[k], i) : values[k]);
+    std::vector<Literal> expected = run_reference(typed, one);
+    for (size_t r = 0; r < got.size(); ++r) {
+      ASSERT_EQ(got[r].rank(), expected[r].rank() + 1) << what;
+      ASSERT_EQ(got[r].shape()[0], kBatch) << what;
+      auto text = difference(expected[r], row(got[r], i));
+      ASSERT_FALSE(text) << what << ", example " << i << ", result " << r << ": " << *text;
+    }
+  }
+}
+
+TEST_P(ValueRules, BatchIsALoopOverExamples) {
+  if (!op().batch.exists()) return;
+  for (const Case& c : cases_of(op(), 6, Precision::kAll)) {
+    size_t n = c.operands.size();
+    if (n == 0) continue;
+    check_batch(c, std::vector<bool>(n, true));
+    for (size_t k = 0; n > 1 && k < n; ++k) {
+      std::vector<bool> batched(n, false);
+      batched[k] = true;
+      check_batch(c, batched);
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+// ---- factors
+
+/// A half-open range of one factor's coordinate.
+struct Piece {
+  int factor;
+  int64_t begin, end;
+};
+
+class Splitter {
+ public:
+  Splitter(const ir::Factors& factors, Piece piece) : factors_(factors), piece_(piece) {}
+
+  bool splits(const ir::Factors::Tensor& dims) const {
+    return std::any_of(dims.begin(), dims.end(), [&](const auto& d) { return contains(d); });
+  }
+  ir::Type type(ir::Type t, const ir::Factors::Tensor& dims) const {
+    for (int d = 0; d < t.rank(); ++d)
+      if (contains(dims[d])) t.shape[d] = ir::Dim(t.shape[d].value() / size() * (piece_.end - piece_.begin));
+    return t;
+  }
+  /// Calls f(position in the whole, position in the piece) for every element of the piece.
+  template <class F>
+  void for_each(const ir::Type& whole, const ir::Factors::Tensor& dims, F f) const {
+    std::vector<int64_t> shape = whole.extents();
+    int64_t count = count_of(shape), next = 0;
+    for (int64_t i = 0; i < count; ++i)
+      if (inside(i, shape, dims)) f(i, next++);
+  }
+
+ private:
+  int64_t size() const { return factors_.factors[piece_.factor].size.value(); }
+  bool contains(const std::vector<int>& ids) const { return std::find(ids.begin(), ids.end(), piece_.factor) != ids.end(); }
+  // Is the coordinate of the factor, in every dimension that it is part of, within the piece?
+  bool inside(int64_t i, const std::vector<int64_t>& shape, const ir::Factors::Tensor& dims) const {
+    for (size_t d = shape.size(); d-- > 0;) {
+      int64_t x = i % shape[d];
+      i /= shape[d];
+      if (!contains(dims[d])) continue;
+      for (size_t k = dims[d].size(); dims[d][--k] != piece_.factor;) x /= factors_.factors[dims[d][k]].size.value();
+      x %= size();
+      if (x < piece_.begin || x >= piece_.end) return false;
+    }
+    return true;
+  }
+
+  const ir::Factors& factors_;
+  Piece piece_;
+};
+
+void copy_element(Literal& to, int64_t i, const Literal& from, int64_t j) {
+  if (is_float(from.dtype())) to.set(i, from.get(j));
+  else to.set_i(i, from.get_i(j));
+}
+
+void check_split(const Case& c, const ir::Factors& factors, int f) {
+  const ir::Factors::Factor& factor = factors.factors[f];
+  std::string what = fmt::format("{}, factor {} of {}", c.str(), factor.name, factors.str());
+  std::vector<Literal> operands = c.values(false);
+  std::vector<Literal> expected = run_reference(c.typed(), operands);
+  std::vector<Literal> joined;
+  for (const Literal& e : expected) joined.emplace_back(e.dtype(), e.shape());
+  int64_t size = factor.size.value(), middle = (size + 1) / 2;
+  for (Piece piece : {Piece{f, 0, middle}, Piece{f, middle, size}}) {
+    Splitter split(factors, piece);
+    std::vector<Literal> pieces;
+    std::vector<ir::Type> types;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      types.push_back(split.type(c.operands[k].type, factors.operands[k]));
+      Literal part(types[k].dtype, types[k].extents());
+      split.for_each(c.operands[k].type, factors.operands[k], [&](int64_t i, int64_t j) { copy_element(part, j, operands[k], i); });
+      pieces.push_back(part);
+    }
+    ir::Attrs attrs = c.attrs;
+    for (const auto& [name, attr] : c.attrs)
+      if (const ir::Shape* s = std::get_if<ir::Shape>(&attr); s && *s == c.results[0].shape)
+        attrs.set(name, split.type(c.results[0], factors.results[0]).shape);
+    Result<std::vector<ir::Type>> results = ir::infer_types(*c.op, types, attrs, {});
+    ASSERT_TRUE(results.ok()) << what << ": " << to_string(results.errors());
+    std::vector<Literal> got = run_reference({*c.op, types, attrs, *results}, pieces);
+    for (size_t r = 0; r < got.size(); ++r) {
+      ASSERT_EQ((*results)[r], split.type(c.results[r], factors.results[r])) << what;
+      bool reduced = factor.kind == ir::Factors::Kind::kReduce && !split.splits(factors.results[r]);
+      bool combine = reduced && piece.begin > 0;
+      split.for_each(c.results[r], factors.results[r], [&](int64_t i, int64_t j) {
+        if (!combine) return copy_element(joined[r], i, got[r], j);
+        kernel_ir::Scalar sum = kernel_ir::combine(factor.combiner, got[r].dtype(), kernel_ir::get(joined[r], i), kernel_ir::get(got[r], j));
+        kernel_ir::set(joined[r], i, sum);
+      });
+    }
+  }
+  auto text = difference(expected, joined);
+  ASSERT_FALSE(text) << what << ": " << *text;
+}
+
+void check_shapes(const Case& c, const ir::Factors& factors) {
+  auto check = [&](const std::vector<ir::Type>& types, const std::vector<ir::Factors::Tensor>& tensors) {
+    ASSERT_EQ(types.size(), tensors.size()) << c.str();
+    for (size_t k = 0; k < types.size(); ++k) {
+      ASSERT_EQ(types[k].rank(), static_cast<int>(tensors[k].size())) << c.str() << " " << factors.str();
+      for (int d = 0; d < types[k].rank(); ++d) {
+        int64_t product = 1;
+        for (int f : tensors[k][d]) product *= factors.factors[f].size.value();
+        bool fits = product == types[k].shape[d].value();
+        // An operand that is repeated along a dimension has no factor there, or has extent 1.
+        EXPECT_TRUE(fits || (tensors[k][d].empty() && types[k].shape[d].is(1))) << c.str() << " " << factors.str();
+      }
+    }
+  };
+  check(c.types(), factors.operands);
+  check(c.results, factors.results);
+}
+
+TEST_P(ValueRules, EachFactorMayBeSplitAndRecombined) {
+  if (!op().factors.exists()) return;
+  for (const Case& c : cases_of(op(), kDraws, Precision::kAll)) {
+    bool narrow = std::any_of(c.operands.begin(), c.operands.end(), [](const auto& o) { return is_float(o.type.dtype) && bytes_of(o.type.dtype) < 4; });
+    ir::Factors factors = op().factors(c.typed());
+    check_shapes(c, factors);
+    for (int f = 0; f < static_cast<int>(factors.factors.size()); ++f) {
+      const ir::Factors::Factor& factor = factors.factors[f];
+      bool reduce = factor.kind == ir::Factors::Kind::kReduce;
+      bool divisible = (reduce && !narrow) || factor.kind == ir::Factors::Kind::kPass;
+      if (divisible && !factor.blocked && factor.size.value() >= 2) check_split(c, factors, f);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// ---- perturbation
+
+TEST_P(ValueRules, AChangedElementChangesOnlyWhatAccessAdmits) {
+  if (!op().access.exists()) return;
+  for (const Case& c : cases_of(op(), 6, Precision::kF64Only)) {
+    kernel_ir::Fragment fragment = op().access(c.typed());
+    int64_t total = 0;
+    for (const ir::Operand& o : c.operands) total += o.type.count().value();
+    if (total == 0 || total > 300 || fragment.results.empty()) continue;
+    std::vector<Literal> operands = c.values(false);
+    std::vector<Literal> before = run_reference(c.typed(), operands);
+    Dependence dependence(fragment, operands);
+    ir::Rng rng(c.seed + 1);
+    std::vector<Literal> others;
+    for (const ir::Operand& o : c.operands) others.push_back(draw_literal(o, rng, false));
+    for (int trial = 0; trial < 25; ++trial) {
+      int64_t element = static_cast<int64_t>(rng() % static_cast<uint64_t>(total)), k = 0, i = element;
+      for (; i >= operands[k].size(); ++k) i -= operands[k].size();
+      std::vector<Literal> changed = operands;
+      copy_element(changed[k], i, others[k], i);
+      std::vector<Literal> after = run_reference(c.typed(), changed);
+      for (size_t r = 0; r < after.size(); ++r)
+        for (int64_t j = 0; j < after[r].size(); ++j) {
+          kernel_ir::Scalar x = kernel_ir::get(before[r], j), y = kernel_ir::get(after[r], j);
+          if (x.i == y.i && (x.f == y.f || (x.f != x.f && y.f != y.f))) continue;
+          ASSERT_TRUE(dependence.depends(static_cast<int>(r), j, element))
+              << c.str() << ": operand " << k << " element " << i << " changes result " << r << " element " << j << "\n" << fragment.str();
+        }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, ValueRules, ::testing::ValuesIn(op_names(false)), param_name);
+
+}  // namespace
+}  // namespace nabla::property
