@@ -6,9 +6,7 @@
 
 namespace nabla::ir {
 
-Type Val::type() const { return b->type(id); }
-int Val::rank() const { return b->type(id).rank(); }
-DType Val::dtype() const { return b->type(id).dtype; }
+const Type& Val::type() const { return b->type(id); }
 
 FunctionBuilder::FunctionBuilder(std::string name, const OpTable& ops, const Module* module)
     : ops_(ops), module_(module) {

@@ -20,11 +20,10 @@ class FunctionBuilder;
 struct Val {
   FunctionBuilder* b = nullptr;
   ValueId id = -1;
-  /// Copies: the function's table of values moves when nodes are added, as in f(g(v), v.shape()).
-  Type type() const;
-  Shape shape() const { return type().shape; }
-  int rank() const;
-  DType dtype() const;
+  const Type& type() const;
+  const Shape& shape() const { return type().shape; }
+  int rank() const { return type().rank(); }
+  DType dtype() const { return type().dtype; }
   bool operator==(const Val&) const = default;
 };
 

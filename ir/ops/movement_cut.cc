@@ -78,7 +78,7 @@ std::vector<MaybeVal> slice_vjp(VjpContext& ctx) {
   Ints low, high, interior;
   for (int d = 0; d < ctx.operand(0).rank(); ++d) {
     Cut cut = cut_of(ctx.attrs(), d);
-    Dim extent = ctx.operand(0).shape()[d];
+    const Dim& extent = ctx.operand(0).shape()[d];
     low.push_back(cut.start);
     interior.push_back(cut.stride - 1);
     if (!extent.is_static()) {
