@@ -43,7 +43,10 @@ std::vector<Literal> central_difference(const ir::Function& f, const std::vector
   std::vector<Literal> plus = floating(run(f, moved(args, direction, kStep)));
   std::vector<Literal> minus = floating(run(f, moved(args, direction, -kStep)));
   for (size_t k = 0; k < plus.size(); ++k)
-    for (int64_t i = 0; i < plus[k].size(); ++i) plus[k].set(i, (plus[k].get(i) - minus[k].get(i)) / (2 * kStep));
+    for (int64_t i = 0; i < plus[k].size(); ++i) {
+      bool constant = plus[k].get(i) == minus[k].get(i);  // infinities too: the maximum of no elements
+      plus[k].set(i, constant ? 0 : (plus[k].get(i) - minus[k].get(i)) / (2 * kStep));
+    }
   return plus;
 }
 
