@@ -279,6 +279,8 @@ constexpr StageSet stages(Stage first, Stage last) {
   return static_cast<StageSet>(((1u << (static_cast<int>(last) + 1)) - 1) & ~((1u << static_cast<int>(first)) - 1));
 }
 inline constexpr StageSet kTensorStages = stages(Stage::kTraced, Stage::kScheduled);
+/// Of ops that may reach the program as they are: constants, views and what a library can do.
+inline constexpr StageSet kAllStages = stages(Stage::kTraced, Stage::kPlanned);
 
 struct OpDef {
   std::string name;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ struct Target {
   /// Estimated nanoseconds of work below which one more thread does not pay.
   int64_t thread_grain_ns = 3000;
   bool library = true;                     ///< may call oneDNN
+  /// Matrix products and convolutions below this many floating-point operations are generated, unless measured.
+  int64_t library_flops = 4 << 20;
+  /// From a tuning file: what measured fastest per problem, such as {"gemm f32 1x64x128x64 nn", "generated"}.
+  std::map<std::string, std::string> choices;
 
   int lanes(DType dtype) const { return vector_bytes / bytes_of(dtype); }
 };

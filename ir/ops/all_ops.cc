@@ -20,6 +20,7 @@ const ir::OpTable& all_ops() {
              activation_ops,
              loss_ops,
              optimizer_ops,
+             lowered_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));
     return new ir::OpTable(std::move(records));

@@ -24,5 +24,6 @@ std::vector<ir::OpDef> normalization_ops();
 std::vector<ir::OpDef> activation_ops();
 std::vector<ir::OpDef> loss_ops();
 std::vector<ir::OpDef> optimizer_ops();
+std::vector<ir::OpDef> lowered_ops();
 
 }  // namespace nabla::ops

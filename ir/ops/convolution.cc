@@ -487,7 +487,7 @@ OpDef make_part(const char* name, const char* doc, Part part, std::vector<Operan
           .results = {std::move(result)},
           .constraints = std::move(constraints),
           .traits = {},
-          .stages = ir::kTensorStages,
+          .stages = ir::kAllStages,
           .infer = part == Part::kOutput ? infer_convolution : part == Part::kInput ? infer_input_grad : infer_filter_grad,
           .reference = [part](const EvalContext& ctx) { return reference_part(ctx, part); },
           .fold = fold_by_reference(),

@@ -78,7 +78,7 @@ OpDef constant_op() {
       .results = {{"y", "of the literal's type"}},
       .constraints = {},
       .traits = {},
-      .stages = ir::kTensorStages,
+      .stages = ir::kAllStages,
       .infer = [](const InferContext& ctx) -> InferResult {
         const Literal& value = ctx.attrs.get_literal("value");
         return Types{{value.dtype(), ir::static_shape(value.shape())}};

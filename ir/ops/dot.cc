@@ -264,7 +264,7 @@ std::vector<OpDef> dot_ops() {
                       {"C3", "lhs and rhs have equally many batch dimensions, and their sizes are equal"},
                       {"C4", "the dimensions named exist, and each is named once"}},
       .traits = {},
-      .stages = ir::kTensorStages,
+      .stages = ir::kAllStages,
       .infer = infer_dot,
       .reference = reference_dot,
       .fold = fold_by_reference(),

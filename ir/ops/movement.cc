@@ -154,7 +154,7 @@ OpDef reshape_op() {
       .results = {{"y", "x's elements in the given shape"}},
       .constraints = {{"C1", "the numbers of elements are equal"}, {"C2", "no size is negative"}},
       .traits = {},
-      .stages = ir::kTensorStages,
+      .stages = ir::kAllStages,
       .infer = infer_reshape,
       .reference = [](const EvalContext& ctx) { return Literals{ctx.operands[0].reshaped(ctx.op.results[0].extents())}; },
       .fold = fold_by_reference(),
@@ -436,11 +436,13 @@ OpDef stop_gradient_op() {
 }
 
 OpDef copy_op() {
-  return identity_op("copy", "movement",
+  OpDef op = identity_op("copy", "movement",
                      "x in memory of its own. The only op that may copy a tensor for no other reason: write it where a "
                      "state leaf must be read after its update.",
                      Lowering::kAccess, [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.ct()}; },
                      [](JvpContext& ctx) { return std::vector<MaybeVal>{ctx.tangents[0]}; });
+  op.traits.fence = true;
+  return op;
 }
 
 }  // namespace

@@ -1,0 +1,199 @@
+#include "passes/lower/fuse.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/kernel_ir/contract.h"
+#include "passes/lower/build_kernel.h"
+#include "passes/lower/gemm.h"
+
+namespace nabla::passes {
+namespace {
+
+using kernel_ir::ExprKind;
+
+// A product that the generated micro-kernel computes well: one axis each for rows, columns and depth, not too thin.
+bool is_plain_product(const Tensor& t) {
+  const Formula& f = t.formula;
+  if (f.combiner != kernel_ir::Combiner::kSum || f.rank < 2 || f.extents.size() != static_cast<size_t>(f.rank) + 1) return false;
+  return f.extents[f.rank - 2] >= 4 && f.extents[f.rank - 1] >= 4 && f.extents[f.rank] >= 1 && t.size() > 0;
+}
+
+class FunctionLowering {
+ public:
+  FunctionLowering(const ir::Function& f, PassContext& context, std::map<std::string, kernel_ir::KernelPtr>& kernels,
+                   std::vector<kernel_ir::KernelPtr>& order)
+      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops) {}
+
+  Result<ir::Function> run() {
+    auto is_library = [&](const ir::Node& n) {
+      if (n.op->lower == ir::Lowering::kContraction) {
+        auto p = gemm_problem(n, f_);
+        return p && gemm_choice(*p, context_.target) != "generated";
+      }
+      return n.op->lower == ir::Lowering::kConvolution && convolution_choice(n, f_, context_.target) != "generated";
+    };
+    TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, context_.ops, is_library));
+    for (Tensor& t : graph.tensors)
+      if (t.kind == TensorKind::kDefinition && t.node >= 0 && f_.nodes[t.node].op->lower == ir::Lowering::kContraction)
+        t.contraction = is_plain_product(t);
+    std::vector<ir::ValueId> needed = f_.results;
+    for (int n : graph.library_nodes) needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
+    plan_ = plan_fusion(std::move(graph), f_, needed);
+    of_tensor_.resize(plan_.graph.tensors.size());
+    for (ir::ValueId id : f_.params) of_tensor_[plan_.graph.of_value[id]] = b_.param(f_.values[id].name, f_.type(id));
+    emit_all();
+    std::vector<ir::Val> results;
+    for (ir::ValueId id : f_.results) results.push_back(value_of(plan_.graph.of_value[id]));
+    ir::Function out = b_.finish(results);
+    out.location = f_.location;
+    return out;
+  }
+
+ private:
+  const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
+
+  // In program order, as far as dependencies allow: a group waits for its last member.
+  void emit_all() {
+    for (size_t t = 0; t < plan_.graph.tensors.size(); ++t) {
+      int g = plan_.group_of[t];
+      bool last = g >= 0 && plan_.groups[g].members.back().tensor == static_cast<int>(t);
+      bool library = tensor(static_cast<int>(t)).kind == TensorKind::kGiven && tensor(static_cast<int>(t)).node >= 0 &&
+                     f_.nodes[tensor(static_cast<int>(t)).node].op->lower != ir::Lowering::kConstant;
+      if (last || library) ensure(static_cast<int>(t));
+    }
+  }
+
+  // The value that holds the tensor's bytes, in the tensor's own shape.
+  ir::Val value_of(int t) {
+    int s = storage_of(plan_.graph, t);
+    ensure(s);
+    ir::Val v = of_tensor_[s];
+    NABLA_CHECK(v.id >= 0, "@{}: tensor {} ({}) has no value", f_.name, t, tensor(t).name);
+    return t == s ? v : ir::reshape(v, ir::static_shape(tensor(t).shape));
+  }
+
+  void ensure(int t) {
+    t = storage_of(plan_.graph, t);
+    if (of_tensor_[t].id >= 0) return;
+    if (plan_.group_of[t] >= 0) return launch(plan_.group_of[t]);
+    const Tensor& x = tensor(t);
+    NABLA_CHECK(x.kind == TensorKind::kGiven && x.node >= 0, "@{}: tensor {} ({}) is computed nowhere", f_.name, t, x.name);
+    const ir::Node& n = f_.nodes[x.node];
+    std::vector<ir::Val> operands;
+    for (ir::ValueId id : n.operands) operands.push_back(value_of(plan_.graph.of_value[id]));
+    std::vector<ir::Val> results = b_.clone(n, operands);
+    for (size_t i = 0; i < results.size(); ++i) {
+      int r = plan_.graph.of_value[n.results[i]];
+      if (r >= 0) of_tensor_[r] = results[i];
+    }
+  }
+
+  void launch(int g) {
+    BuiltKernel built = build_kernel(plan_, g);
+    std::vector<ir::Val> operands;
+    for (int t : built.operands) {
+      int s = storage_of(plan_.graph, t);
+      ensure(s);
+      operands.push_back(of_tensor_[s]);
+    }
+    merge_axes(built.kernel);
+    schedule_kernel(built.kernel, context_.target);
+    Status ok = kernel_ir::verify(built.kernel);
+    NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));
+    std::string types;
+    for (int t : built.results)
+      types += (types.empty() ? "" : ";") + ir::Type(tensor(t).dtype, ir::static_shape(tensor(t).shape)).str();
+    const FusionGroup& group = plan_.groups[g];
+    b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
+    std::vector<ir::Val> results = b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}});
+    for (size_t i = 0; i < results.size(); ++i) {
+      of_tensor_[built.results[i]] = results[i];
+      ir::ValueId id = tensor(built.results[i]).value;
+      if (id >= 0 && !f_.values[id].name.empty()) b_.name_value(results[i], f_.values[id].name);
+    }
+  }
+
+  // The name of an equal kernel, or a new one.
+  std::string unique(kernel_ir::Kernel kernel) {
+    std::string base = kernel.name;
+    kernel.name = "";
+    std::string text = kernel_ir::print(kernel);
+    auto it = kernels_.find(text);
+    if (it != kernels_.end()) return it->second->name;
+    int same = 0;
+    for (const auto& k : order_) same += k->name == base || k->name.rfind(base + "_", 0) == 0;
+    std::string name = base;
+    auto taken = [&] { return std::any_of(order_.begin(), order_.end(), [&](const auto& k) { return k->name == name; }); };
+    for (int i = std::max(same, 1) + 1; taken(); ++i) name = base + "_" + std::to_string(i);
+    kernel.name = name;
+    auto shared = std::make_shared<const kernel_ir::Kernel>(std::move(kernel));
+    kernels_[text] = shared;
+    order_.push_back(shared);
+    return name;
+  }
+
+  const ir::Function& f_;
+  PassContext& context_;
+  std::map<std::string, kernel_ir::KernelPtr>& kernels_;
+  std::vector<kernel_ir::KernelPtr>& order_;
+  ir::FunctionBuilder b_;
+  FusionPlan plan_;
+  std::vector<ir::Val> of_tensor_;
+};
+
+// Every result of an entry in memory of its own: repeated results, inputs and constants that are passed on are
+// copied. A leaf that an entry hands on unchanged needs nothing.
+ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
+  const ir::Entry* entry = nullptr;
+  for (const ir::Entry& e : m.entries)
+    if (e.function == f.name) entry = &e;
+  ir::FunctionBuilder b(f.name, ops);
+  std::vector<ir::Val> of(f.values.size());
+  std::vector<int> origin(f.values.size());  // the value whose bytes it is, through views
+  for (size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<int>(i);
+  std::vector<bool> shared(f.values.size(), false);
+  for (ir::ValueId id : f.params) of[id] = b.param(f.values[id].name, f.type(id)), shared[id] = true;
+  for (const ir::Node& n : f.nodes) {
+    std::vector<ir::Val> operands;
+    for (ir::ValueId id : n.operands) operands.push_back(of[id]);
+    std::vector<ir::Val> results = b.clone(n, operands);
+    for (size_t i = 0; i < results.size(); ++i) {
+      of[n.results[i]] = results[i];
+      if (!f.values[n.results[i]].name.empty()) b.name_value(results[i], f.values[n.results[i]].name);
+      if (n.op->lower == ir::Lowering::kView) origin[n.results[i]] = origin[n.operands[0]];
+      if (n.op->lower == ir::Lowering::kConstant) shared[n.results[i]] = n.attrs.get_literal("value").size() != 1;
+    }
+  }
+  std::vector<ir::Val> results;
+  std::vector<bool> taken(f.values.size(), false);
+  for (size_t r = 0; r < f.results.size(); ++r) {
+    ir::ValueId id = f.results[r];
+    bool unchanged = false;
+    if (entry && r < entry->writes.size())
+      for (size_t p = 0; p < entry->reads.size(); ++p)
+        unchanged |= entry->reads[p] == entry->writes[r] && f.params[p] == id;
+    bool copy = !unchanged && (shared[origin[id]] || taken[origin[id]]);
+    taken[origin[id]] = true;
+    results.push_back(copy ? b.op("copy", {of[id]}) : of[id]);
+  }
+  ir::Function out = b.finish(results);
+  out.location = f.location;
+  return out;
+}
+
+}  // namespace
+
+Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
+  ir::Module out = module;
+  out.stage = ir::Stage::kKernels;
+  std::map<std::string, kernel_ir::KernelPtr> kernels;
+  for (ir::FunctionPtr& f : out.functions) {
+    ScopedActivity activity("fuse on @" + f->name);
+    ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), context.ops);
+    f = std::make_shared<ir::Function>(NABLA_TRY(FunctionLowering(prepared, context, kernels, out.kernels).run()));
+  }
+  return out;
+}
+
+}  // namespace nabla::passes

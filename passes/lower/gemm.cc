@@ -1,0 +1,140 @@
+#include "passes/lower/gemm.h"
+
+#include <algorithm>
+
+namespace nabla::passes {
+namespace {
+
+using ir::Ints;
+
+bool contains(const Ints& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+// Dimensions of one operand: batch and contracted ones as listed, the free ones in order.
+struct Side {
+  Ints batch, free, contract;
+};
+Side side(const ir::Node& n, const char* batch, const char* contract, int rank) {
+  Side s{n.attrs.get_ints(batch), {}, n.attrs.get_ints(contract)};
+  for (int d = 0; d < rank; ++d)
+    if (!contains(s.batch, d) && !contains(s.contract, d)) s.free.push_back(d);
+  return s;
+}
+
+int64_t product(const ir::Shape& shape, const Ints& dims) {
+  int64_t p = 1;
+  for (int64_t d : dims) p *= shape[d].value();
+  return p;
+}
+
+// An operand with each part merged into one dimension, in the order in which the parts lie in memory.
+struct Merged {
+  ir::Val value;
+  int batch = -1, free = -1, contract = -1;  // dimensions of value
+};
+Merged merge(ir::Val v, const Side& s) {
+  std::vector<const Ints*> parts;
+  for (const Ints* p : {&s.batch, &s.free, &s.contract})
+    if (!p->empty()) parts.push_back(p);
+  std::sort(parts.begin(), parts.end(), [](const Ints* a, const Ints* b) { return a->front() < b->front(); });
+  Ints order;
+  for (const Ints* p : parts) order.insert(order.end(), p->begin(), p->end());
+  if (!std::is_sorted(order.begin(), order.end())) v = ir::transpose(v, order);
+  ir::Shape shape;
+  Merged out;
+  for (const Ints* p : parts) {
+    ir::Dim extent(1);
+    int64_t place = std::find(order.begin(), order.end(), p->front()) - order.begin();
+    for (size_t i = 0; i < p->size(); ++i) extent = extent * v.shape()[place + i];
+    int at = static_cast<int>(shape.size());
+    shape.push_back(extent);
+    (p == &s.batch ? out.batch : p == &s.free ? out.free : out.contract) = at;
+  }
+  out.value = ir::reshape(v, shape);
+  return out;
+}
+
+Ints one(int d) { return d < 0 ? Ints{} : Ints{d}; }
+
+}  // namespace
+
+std::string GemmProblem::key() const {
+  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), batch, m, n, k, transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
+}
+
+std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function& f) {
+  const ir::Type &a = f.type(node.operands[0]), &b = f.type(node.operands[1]);
+  if (!a.is_static() || !b.is_static()) return std::nullopt;
+  Side l = side(node, "lhs_batch", "lhs_contract", a.rank()), r = side(node, "rhs_batch", "rhs_contract", b.rank());
+  if (l.free.size() != 1 || r.free.size() != 1 || l.contract.size() != 1 || l.batch.size() > 1) return std::nullopt;
+  auto stride = [](const ir::Type& t, int64_t dim) {
+    int64_t s = 1;
+    for (int d = t.rank() - 1; d > dim; --d) s *= t.shape[d].value();
+    return s;
+  };
+  GemmProblem p;
+  p.dtype = a.dtype;
+  p.m = product(a.shape, l.free), p.n = product(b.shape, r.free), p.k = product(a.shape, l.contract);
+  if (!l.batch.empty()) {
+    p.batch = a.shape[l.batch[0]].value();
+    p.stride_a = stride(a, l.batch[0]), p.stride_b = stride(b, r.batch[0]), p.stride_c = p.m * p.n;
+  }
+  int64_t am = stride(a, l.free[0]), ak = stride(a, l.contract[0]), bk = stride(b, r.contract[0]), bn = stride(b, r.free[0]);
+  p.transpose_a = ak != 1, p.transpose_b = bn != 1;
+  if ((p.transpose_a && am != 1) || (p.transpose_b && bk != 1)) return std::nullopt;
+  p.lda = std::max<int64_t>(p.transpose_a ? ak : am, 1);
+  p.ldb = std::max<int64_t>(p.transpose_b ? bn : bk, 1);
+  p.ldc = p.n;
+  if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return std::nullopt;
+  return p;
+}
+
+std::string gemm_choice(const GemmProblem& p, const ir::Target& target) {
+  if (!target.library || p.dtype != DType::kF32) return "generated";
+  auto measured = target.choices.find(p.key());
+  if (measured != target.choices.end()) return measured->second;
+  return p.flops() >= target.library_flops ? "matmul" : "generated";
+}
+
+std::string convolution_choice(const ir::Node& node, const ir::Function& f, const ir::Target& target) {
+  const ir::Type& out = f.type(node.results[0]);
+  if (!target.library || out.dtype != DType::kF32 || out.rank() != 4) return "generated";
+  for (ir::ValueId id : node.operands)
+    if (f.type(id).count().is(0)) return "generated";
+  ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
+  return node.op->cost(op).flops.value() >= target.library_flops / 4 ? "direct" : "generated";
+}
+
+ir::Function normalize_dots(const ir::Function& f, const ir::OpTable& ops) {
+  ir::FunctionBuilder b(f.name, ops);
+  std::vector<ir::Val> of(f.values.size());
+  for (ir::ValueId id : f.params) of[id] = b.param(f.values[id].name, f.type(id));
+  for (const ir::Node& n : f.nodes) {
+    std::vector<ir::Val> operands;
+    for (ir::ValueId id : n.operands) operands.push_back(of[id]);
+    bool dot = n.op->lower == ir::Lowering::kContraction;
+    std::vector<ir::Val> results;
+    if (dot) {
+      b.set_location(n.location);
+      Side l = side(n, "lhs_batch", "lhs_contract", operands[0].rank());
+      Side r = side(n, "rhs_batch", "rhs_contract", operands[1].rank());
+      Merged lhs = merge(operands[0], l), rhs = merge(operands[1], r);
+      ir::Val out = b.op(n.op->name, {lhs.value, rhs.value},
+                         {{"lhs_contract", one(lhs.contract)}, {"rhs_contract", one(rhs.contract)},
+                          {"lhs_batch", one(lhs.batch)}, {"rhs_batch", one(rhs.batch)}});
+      results = {ir::reshape(out, f.type(n.results[0]).shape)};
+    } else {
+      results = b.clone(n, operands);
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      of[n.results[i]] = results[i];
+      if (!f.values[n.results[i]].name.empty()) b.name_value(results[i], f.values[n.results[i]].name);
+    }
+  }
+  std::vector<ir::Val> results;
+  for (ir::ValueId id : f.results) results.push_back(of[id]);
+  ir::Function out = b.finish(results);
+  out.location = f.location;
+  return out;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,285 @@
+#include "passes/lower/plan_memory.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "ir/kernel_ir/kernel.h"
+#include "passes/lower/in_place.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Base;
+using ir::Placement;
+using ir::ValueId;
+
+constexpr int64_t kAlignment = 64;
+int64_t aligned(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+class FunctionPlanner {
+ public:
+  FunctionPlanner(const ir::Module& m, const ir::Function& f, ir::MemoryPlan& memory, PassContext& context)
+      : m_(m), memory_(memory), context_(context), f_(f) {
+    for (const ir::Entry& e : m.entries)
+      if (e.function == f.name) entry_ = &e;
+    plan_.values.resize(f.values.size());
+    root_.resize(f.values.size());
+    for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<int>(i);
+    for (const ir::Node& n : f_.nodes)
+      if (n.op->lower == ir::Lowering::kView) root_[n.results[0]] = root_[n.operands[0]];
+    producer_ = ir::producers(f_);
+  }
+
+  Result<std::pair<ir::Function, ir::FunctionPlan>> run() {
+    fix_borders();
+    NABLA_TRY(order_nodes());
+    find_lifetimes();
+    share_with_operands();
+    place_temporaries();
+    for (size_t i = 0; i < plan_.values.size(); ++i)
+      if (root_[i] != static_cast<int>(i)) plan_.values[i] = plan_.values[root_[i]];
+    return std::make_pair(std::move(f_), std::move(plan_));
+  }
+
+ private:
+  int64_t bytes(ValueId id) const { return f_.type(id).bytes().value(); }
+  bool fixed(ValueId root) const { return plan_.values[root].offset >= 0; }
+  void fix(ValueId id, Base base, int index, int64_t offset) { plan_.values[root_[id]] = {base, index, offset, bytes(id)}; }
+
+  // Parameters, constants and results lie where the caller, the bundle and the state table want them.
+  void fix_borders() {
+    size_t reads = entry_ ? entry_->reads.size() : 0, writes = entry_ ? entry_->writes.size() : 0;
+    for (size_t p = 0; p < f_.params.size(); ++p) {
+      if (p < reads) fix(f_.params[p], Base::kArena, 0, memory_.state_offsets[entry_->reads[p]]);
+      else fix(f_.params[p], Base::kInput, static_cast<int>(p - reads), 0);
+    }
+    for (const ir::Node& n : f_.nodes)
+      if (n.op->lower == ir::Lowering::kConstant) fix(n.results[0], Base::kConstants, 0, constant(n.attrs.get_literal("value")));
+    for (size_t r = 0; r < f_.results.size(); ++r) {
+      if (r >= writes) fix(f_.results[r], Base::kOutput, static_cast<int>(r - writes), 0);
+      else if (producer_[root_[f_.results[r]]] >= 0) fix(f_.results[r], Base::kArena, 0, memory_.state_offsets[entry_->writes[r]]);
+    }
+  }
+  int64_t constant(const Literal& value) {
+    for (const auto& c : memory_.constants)
+      if (c.value == value) return c.offset;
+    memory_.constants.push_back({value, memory_.constants_bytes});
+    memory_.constants_bytes += aligned(value.size_bytes());
+    return memory_.constants.back().offset;
+  }
+
+  // ---- Order: the given one, but every reader of a leaf's old value before its writer
+  Status order_nodes() {
+    size_t n = f_.nodes.size();
+    std::vector<std::set<int>> after(n);  // edges to later nodes
+    std::vector<int> waits(n, 0);
+    auto edge = [&](int from, int to) {
+      if (from >= 0 && from != to && after[from].insert(to).second) ++waits[to];
+    };
+    for (size_t i = 0; i < n; ++i)
+      for (ValueId id : f_.nodes[i].operands) edge(producer_[id], static_cast<int>(i));
+    if (entry_)
+      for (size_t w = 0; w < entry_->writes.size(); ++w) NABLA_TRY(write_after_read(static_cast<int>(w), edge));
+    std::set<int> ready;
+    for (size_t i = 0; i < n; ++i)
+      if (waits[i] == 0) ready.insert(static_cast<int>(i));
+    std::vector<ir::Node> ordered;
+    while (!ready.empty()) {
+      int i = *ready.begin();
+      ready.erase(ready.begin());
+      ordered.push_back(f_.nodes[i]);
+      for (int next : after[i])
+        if (--waits[next] == 0) ready.insert(next);
+    }
+    if (ordered.size() < n) return cyclic(waits);
+    f_.nodes = std::move(ordered);
+    producer_ = ir::producers(f_);
+    return Ok{};
+  }
+  template <class Edge>
+  Status write_after_read(int w, const Edge& edge) {
+    int leaf = entry_->writes[w], writer = producer_[root_[f_.results[w]]];
+    auto read = std::find(entry_->reads.begin(), entry_->reads.end(), leaf);
+    if (writer < 0 || read == entry_->reads.end()) return Ok{};
+    ValueId old = f_.params[read - entry_->reads.begin()];
+    for (size_t i = 0; i < f_.nodes.size(); ++i) {
+      bool reads = std::any_of(f_.nodes[i].operands.begin(), f_.nodes[i].operands.end(), [&](ValueId id) { return root_[id] == old; });
+      if (!reads) continue;
+      edge(static_cast<int>(i), writer);
+      if (static_cast<int>(i) == writer && !shares(f_.nodes[i], old, root_[f_.results[w]]))
+        return donation(leaf, f_.nodes[i], fmt::format("{} reads all of it while it writes", label(f_.nodes[i])));
+    }
+    return Ok{};
+  }
+  std::string label(const ir::Node& n) const {
+    const Attr* kernel = n.attrs.find("kernel");
+    return kernel ? "kernel " + std::get<std::string>(*kernel) : n.op->name;
+  }
+  using Attr = ir::Attr;
+  Diagnostic donation(int leaf, const ir::Node& n, const std::string& why) const {
+    const ir::StateLeaf& l = m_.state[leaf];
+    Diagnostic d = error(Code::kDonationFailed, "state leaf `{}` cannot be updated in place in entry `{}`: {}", l.name, entry_->name, why);
+    d.location = n.location;
+    d.notes.push_back(fmt::format("a copy would cost {} bytes", l.type.bytes().str()));
+    d.help = "pass the new value through nabla::copy, which allows it";
+    return d;
+  }
+  Status cyclic(const std::vector<int>& waits) const {
+    for (size_t w = 0; w < entry_->writes.size(); ++w) {
+      int writer = producer_[root_[f_.results[w]]];
+      if (writer < 0 || waits[writer] == 0) continue;
+      Diagnostic d = donation(entry_->writes[w], f_.nodes[writer], "its old value is read after the new one is stored");
+      for (size_t i = 0; i < waits.size(); ++i) {
+        const LocationRef& at = f_.nodes[i].location;
+        if (waits[i] > 0 && static_cast<int>(i) != writer && at)
+          d.notes.push_back(fmt::format("{} at {}:{} waits too", label(f_.nodes[i]), at->file, at->line));
+      }
+      return d;
+    }
+    NABLA_CHECK(false, "@{}: a cycle without a state leaf", f_.name);
+    return Ok{};
+  }
+
+  // May `result` of the node lie where `operand` (a root) lies?
+  bool shares(const ir::Node& n, ValueId operand, ValueId result) const {
+    const Attr* name = n.attrs.find("kernel");
+    if (!name) return false;
+    const kernel_ir::Kernel* kernel = nullptr;
+    for (const auto& k : m_.kernels)
+      if (k->name == std::get<std::string>(*name)) kernel = k.get();
+    NABLA_CHECK(kernel, "{} is not in the module", std::get<std::string>(*name));
+    auto r = std::find(n.results.begin(), n.results.end(), result);
+    int out = static_cast<int>(n.operands.size() + (r - n.results.begin()));
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      if (root_[n.operands[i]] == operand && !may_share(*kernel, static_cast<int>(i), out)) return false;
+    return r != n.results.end();
+  }
+
+  // ---- Lifetimes over node positions; of roots only
+  void find_lifetimes() {
+    first_.assign(f_.values.size(), -1);
+    last_.assign(f_.values.size(), -1);
+    for (size_t i = 0; i < f_.nodes.size(); ++i) {
+      for (ValueId id : f_.nodes[i].results)
+        if (root_[id] == id) first_[id] = static_cast<int>(i), last_[id] = std::max(last_[id], static_cast<int>(i));
+      for (ValueId id : f_.nodes[i].operands) last_[root_[id]] = static_cast<int>(i);
+    }
+    buffer_.resize(f_.values.size());
+    for (size_t i = 0; i < buffer_.size(); ++i) buffer_[i] = static_cast<int>(i);
+  }
+
+  // A result takes over the memory of an operand that dies there, where the kernel permits.
+  void share_with_operands() {
+    for (size_t i = 0; i < f_.nodes.size(); ++i) {
+      const ir::Node& n = f_.nodes[i];
+      std::set<ValueId> taken;
+      for (ValueId r : n.results) {
+        if (root_[r] != r || fixed(r)) continue;
+        for (ValueId o : n.operands) {
+          ValueId a = root_[o];
+          bool temporary = !fixed(a) && producer_[a] >= 0;
+          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) || bytes(a) != bytes(r) || !shares(n, a, r)) continue;
+          buffer_[r] = buffer_[a];
+          last_[buffer_[a]] = std::max(last_[buffer_[a]], last_[r]);
+          taken.insert(a);
+          break;
+        }
+      }
+      // The buffer's end is that of its last owner.
+      for (ValueId r : n.results)
+        if (buffer_[r] != r) last_[buffer_[r]] = std::max(last_[buffer_[r]], last_[r]);
+    }
+  }
+
+  void place_temporaries() {
+    struct Item {
+      ValueId id;
+      int64_t bytes, offset;
+      int first, last;
+    };
+    std::vector<Item> items;
+    for (size_t v = 0; v < f_.values.size(); ++v) {
+      bool own = root_[v] == static_cast<int>(v) && producer_[v] >= 0 && !fixed(static_cast<int>(v)) && buffer_[v] == static_cast<int>(v);
+      if (own) items.push_back({static_cast<int>(v), aligned(std::max<int64_t>(bytes(static_cast<int>(v)), 1)), 0, first_[v], last_[v]});
+    }
+    // Large ones first, each at the lowest place that no live neighbour holds.
+    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
+    for (size_t i = 0; i < items.size(); ++i) {
+      std::vector<const Item*> neighbours;
+      for (size_t j = 0; j < i; ++j)
+        if (items[j].first <= items[i].last && items[i].first <= items[j].last) neighbours.push_back(&items[j]);
+      std::sort(neighbours.begin(), neighbours.end(), [](auto* a, auto* b) { return a->offset < b->offset; });
+      int64_t at = 0;
+      for (const Item* other : neighbours) {
+        if (other->offset >= at + items[i].bytes) break;
+        at = std::max(at, other->offset + other->bytes);
+      }
+      items[i].offset = at;
+      plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
+      plan_.temporary_bytes = std::max(plan_.temporary_bytes, at + items[i].bytes);
+    }
+    for (size_t v = 0; v < f_.values.size(); ++v)
+      if (buffer_[v] != static_cast<int>(v) && root_[v] == static_cast<int>(v) && !fixed(static_cast<int>(v))) {
+        int b = buffer_[v];
+        while (buffer_[b] != b) b = buffer_[b];
+        plan_.values[v] = plan_.values[b];
+      }
+    int64_t peak = -1;
+    for (int i = 0; i < static_cast<int>(f_.nodes.size()); ++i) {
+      int64_t live = 0;
+      for (const Item& item : items)
+        if (item.first <= i && i <= item.last) live += item.bytes;
+      if (live > peak) peak = live, plan_.peak_node = i;
+    }
+    for (const Item& item : items)
+      if (item.first <= plan_.peak_node && plan_.peak_node <= item.last) plan_.at_peak.push_back({item.id, item.bytes});
+  }
+
+  const ir::Module& m_;
+  ir::MemoryPlan& memory_;
+  PassContext& context_;
+  ir::Function f_;
+  const ir::Entry* entry_ = nullptr;
+  ir::FunctionPlan plan_;
+  std::vector<int> root_;      // views followed to the value that owns the bytes
+  std::vector<int> producer_;
+  std::vector<int> first_, last_;
+  std::vector<int> buffer_;    // the root whose memory a root uses
+};
+
+}  // namespace
+
+Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
+  auto plan = std::make_shared<ir::MemoryPlan>();
+  for (const ir::StateLeaf& leaf : module.state) {
+    plan->state_offsets.push_back(plan->state_bytes);
+    plan->state_bytes += aligned(leaf.type.bytes().value());
+  }
+  ir::Module out = module;
+  out.stage = ir::Stage::kPlanned;
+  int64_t temporaries = 0;
+  for (ir::FunctionPtr& f : out.functions) {
+    ScopedActivity activity("plan-memory on @" + f->name);
+    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, *plan, context).run());
+    temporaries = std::max(temporaries, function_plan.temporary_bytes);
+    plan->functions[function.name] = std::move(function_plan);
+    f = std::make_shared<ir::Function>(std::move(function));
+  }
+  plan->arena_bytes = plan->state_bytes + temporaries;
+  out.plan = plan;
+  auto limit = context.options.find("max-bytes");
+  if (limit != context.options.end() && !limit->second.empty()) {
+    int64_t bytes = 0;
+    const std::string& text = limit->second;
+    auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    if (ec != std::errc() || end != text.data() + text.size() || bytes < 0)
+      return error(Code::kBadOption, "max-bytes: `{}` is no number of bytes", text);
+    if (plan->arena_bytes > bytes)
+      return error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed", plan->arena_bytes,
+                   plan->state_bytes, temporaries, bytes);
+  }
+  return out;
+}
+
+}  // namespace nabla::passes
