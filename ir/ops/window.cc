@@ -257,7 +257,7 @@ std::vector<MaybeVal> vjp_window_sum(VjpContext& ctx) {
   for (size_t d = 0; d < in.size(); ++d) {
     const WindowDim& w = windows[d];
     Dim span = (w.size - 1) * w.dilation;
-    const Dim& out = ct.shape()[d];
+    Dim out = ct.shape()[d];
     Dim spread = out.is(0) ? Dim(0) : (out - 1) * w.stride + 1;
     low.push_back((span - w.low).value());
     high.push_back((in[d] + w.low - spread).value());
