@@ -130,7 +130,8 @@ TEST_P(DerivativeRules, VjpIsTheTransposeOfTheCentralDifference) {
       double expected = inner_product(cotangents, *difference);
       double got = inner_product(gradients, direction);
       double size = std::sqrt(inner_product(gradients, gradients) * inner_product(direction, direction));
-      ASSERT_LE(std::fabs(expected - got), kTolerance * std::max(1.0, size)) << c.str() << ": expected " << expected << ", got " << got;
+      ASSERT_LE(std::fabs(expected - got), kTolerance * std::max(1.0, size))
+          << c.str() << ": expected " << expected << ", got " << got;
     }
   }
   EXPECT_GE(compared, 3) << "hardly any case is smooth";
@@ -148,7 +149,8 @@ TEST_P(DerivativeRules, JvpAndVjpAreTransposes) {
     std::vector<Literal> cotangents = random_like(tangents, rng);
     double forward = inner_product(cotangents, tangents);
     double backward = inner_product(run(vjp.function, joined(args, cotangents)), direction);
-    ASSERT_LE(std::fabs(forward - backward), 1e-10 * std::max(1.0, std::sqrt(inner_product(tangents, tangents)))) << c.str();
+    ASSERT_LE(std::fabs(forward - backward), 1e-10 * std::max(1.0, std::sqrt(inner_product(tangents, tangents))))
+        << c.str();
   }
 }
 
