@@ -1,6 +1,7 @@
 #include "ir/dim.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/base/check.h"
 
@@ -35,6 +36,10 @@ int64_t saturating_add(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &out) ? (a > 0 ? INT64_MAX : INT64_MIN) : out;
 }
 Interval add(Interval x, Interval y) { return {saturating_add(x.min, y.min), saturating_add(x.max, y.max)}; }
+Interval quotient(Interval x, Interval y) {  // y is positive
+  int64_t q[] = {floor_div(x.min, y.min), floor_div(x.min, y.max), floor_div(x.max, y.min), floor_div(x.max, y.max)};
+  return {*std::min_element(q, q + 4), *std::max_element(q, q + 4)};
+}
 Interval multiply(Interval x, Interval y) {
   int64_t p[] = {saturating_mul(x.min, y.min), saturating_mul(x.min, y.max), saturating_mul(x.max, y.min),
                  saturating_mul(x.max, y.max)};
@@ -51,7 +56,7 @@ Dim Dim::from_terms(Terms in) {
   std::sort(in.begin(), in.end(), [](const Term& x, const Term& y) { return x.key() < y.key(); });
   Terms out;
   for (Term& t : in) {
-    if (!out.empty() && out.back().key() == t.key()) out.back().coefficient += t.coefficient;
+    if (!out.empty() && out.back().key() == t.key()) out.back().coefficient = saturating_add(out.back().coefficient, t.coefficient);
     else out.push_back(std::move(t));
   }
   std::erase_if(out, [](const Term& t) { return t.coefficient == 0; });
@@ -85,7 +90,7 @@ int64_t Dim::value() const {
 }
 
 Dim Dim::operator+(const Dim& other) const {
-  if (is_static() && other.is_static()) return Dim(value_ + other.value_);
+  if (is_static() && other.is_static()) return Dim(saturating_add(value_, other.value_));
   Terms sum = terms();
   for (const Term& t : other.terms()) sum.push_back(t);
   return from_terms(std::move(sum));
@@ -94,11 +99,11 @@ Dim Dim::operator+(const Dim& other) const {
 Dim Dim::operator-(const Dim& other) const { return *this + other * Dim(-1); }
 
 Dim Dim::operator*(const Dim& other) const {
-  if (is_static() && other.is_static()) return Dim(value_ * other.value_);
+  if (is_static() && other.is_static()) return Dim(saturating_mul(value_, other.value_));
   Terms product;
   for (const Term& x : terms())
     for (const Term& y : other.terms()) {
-      Term t{x.coefficient * y.coefficient, x.factors};
+      Term t{saturating_mul(x.coefficient, y.coefficient), x.factors};
       t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
       std::sort(t.factors.begin(), t.factors.end(), [](const auto& p, const auto& q) { return p->key < q->key; });
       product.push_back(std::move(t));
@@ -106,57 +111,70 @@ Dim Dim::operator*(const Dim& other) const {
   return from_terms(std::move(product));
 }
 
+int64_t Dim::common_divisor(const Dim& a, int64_t b) {
+  int64_t g = b;
+  for (const Term& t : a.terms()) g = std::gcd(g, t.coefficient);
+  return g;
+}
+
+Dim Dim::divided(const Dim& a, int64_t g) {
+  Terms out = a.terms();
+  for (Term& t : out) t.coefficient /= g;
+  return from_terms(std::move(out));
+}
+
+// The quotient where b is one product of atoms that every term of a contains.
+std::optional<Dim> Dim::exact_quotient(const Dim& a, const Dim& b) {
+  Terms divisor = b.terms(), quotient = a.terms();
+  if (divisor.size() != 1) return std::nullopt;
+  for (Term& q : quotient) {
+    if (q.coefficient % divisor[0].coefficient != 0) return std::nullopt;
+    q.coefficient /= divisor[0].coefficient;
+    for (const auto& f : divisor[0].factors) {
+      auto it = std::find_if(q.factors.begin(), q.factors.end(), [&](const auto& g) { return g->key == f->key; });
+      if (it == q.factors.end()) return std::nullopt;
+      q.factors.erase(it);
+    }
+  }
+  return from_terms(std::move(quotient));
+}
+
 Dim Dim::floordiv(const Dim& a, const Dim& b) {
   NABLA_CHECK(b.bounds().min > 0, "division of {} by {}", a.str(), b.str());
   if (a.is_static() && b.is_static()) return Dim(floor_div(a.value_, b.value_));
-  if (b.is(1)) return a;
-  if (a == b) return Dim(1);
+  if (std::optional<Dim> exact = exact_quotient(a, b)) return *exact;
   if (b.is_static()) {
     // Terms that the divisor divides leave the quotient: floordiv(8*n + r, 8) = n + floordiv(r, 8).
     Terms whole, rest;
     for (const Term& t : a.terms()) {
-      int64_t step = t.coefficient;
-      if (t.factors.size() == 1 && t.factors[0]->kind == AtomKind::kSymbol) step *= t.factors[0]->symbol->multiple;
       if (t.coefficient % b.value_ == 0) whole.push_back({t.coefficient / b.value_, t.factors});
       else rest.push_back(t);
-      (void)step;
     }
     if (!whole.empty()) return from_terms(whole) + floordiv(from_terms(rest), b);
-  } else {
-    // floordiv(x*b, b) = x where b is one symbolic product with coefficient 1 dividing every term.
-    Terms divisor = b.terms();
-    if (divisor.size() == 1 && divisor[0].coefficient == 1) {
-      Terms quotient;
-      for (const Term& t : a.terms()) {
-        Term q{t.coefficient, t.factors};
-        bool divides = true;
-        for (const auto& f : divisor[0].factors) {
-          auto it = std::find_if(q.factors.begin(), q.factors.end(), [&](const auto& g) { return g->key == f->key; });
-          if (it == q.factors.end()) divides = false;
-          else q.factors.erase(it);
-        }
-        if (!divides) break;
-        quotient.push_back(std::move(q));
-      }
-      if (quotient.size() == a.terms().size()) return from_terms(quotient);
-    }
+    if (int64_t g = common_divisor(a, b.value_); g > 1) return floordiv(divided(a, g), Dim(b.value_ / g));
   }
-  Interval lo = a.bounds();
-  if (b.is_static() && floor_div(lo.min, b.value_) == floor_div(lo.max, b.value_)) return Dim(floor_div(lo.min, b.value_));
+  Interval q = quotient(a.bounds(), b.bounds());
+  if (q.min == q.max) return Dim(q.min);
   return from_atom({AtomKind::kFloorDiv, nullptr, a, b, {}});
 }
 
 Dim Dim::mod(const Dim& a, const Dim& b) {
+  NABLA_CHECK(b.bounds().min > 0, "{} modulo {}", a.str(), b.str());
   if (a.is_static() && b.is_static()) return Dim(a.value_ - b.value_ * floor_div(a.value_, b.value_));
-  if (b.is(1) || a == b) return Dim(0);
+  if (exact_quotient(a, b)) return Dim(0);
   if (b.is_static()) {
+    // Multiples of the divisor vanish; so do multiples of a symbol that is one itself.
     Terms rest;
     for (const Term& t : a.terms()) {
       int64_t step = t.coefficient;
-      if (t.factors.size() == 1 && t.factors[0]->kind == AtomKind::kSymbol) step *= t.factors[0]->symbol->multiple;
-      if (step % b.value_ != 0) rest.push_back(t);
+      for (const auto& f : t.factors)
+        if (f->kind == AtomKind::kSymbol) step = saturating_mul(step, std::gcd(f->symbol->multiple, b.value_));
+      int64_t coefficient = t.coefficient - b.value_ * floor_div(t.coefficient, b.value_);
+      if (step % b.value_ != 0) rest.push_back({coefficient, t.factors});
     }
-    if (rest.size() != a.terms().size()) return mod(from_terms(rest), b);
+    Dim reduced = from_terms(std::move(rest));
+    if (!(reduced == a)) return mod(reduced, b);
+    if (int64_t g = common_divisor(a, b.value_); g > 1) return Dim(g) * mod(divided(a, g), Dim(b.value_ / g));
   }
   Interval r = a.bounds();
   if (r.min >= 0 && r.max < b.bounds().min) return a;
@@ -184,16 +202,28 @@ bool Dim::operator==(const Dim& other) const {
                     [](const Term& x, const Term& y) { return x.coefficient == y.coefficient && x.key() == y.key(); });
 }
 
+// The difference with every symbol that is a multiple of m written as m * (another symbol), so that divisions cancel.
+Dim Dim::difference(const Dim& a, const Dim& b) {
+  Dim d = a - b;
+  if (d.is_static()) return d;
+  return d.substitute([](const SymbolRef& s) {
+    if (s->multiple <= 1) return symbol(s);
+    int64_t m = s->multiple;
+    Symbol part{s->name, -floor_div(-s->min, m), floor_div(s->max, m), 1};
+    return Dim(m) * symbol(std::make_shared<const Symbol>(part));
+  });
+}
+
 std::optional<bool> Dim::equal(const Dim& a, const Dim& b) {
-  Dim difference = a - b;
-  if (difference.is_static()) return difference.value_ == 0;
-  Interval r = difference.bounds();
+  Dim d = difference(a, b);
+  if (d.is_static()) return d.value_ == 0;
+  Interval r = d.bounds();
   if (r.min > 0 || r.max < 0) return false;
   return std::nullopt;
 }
 
 std::optional<bool> Dim::less_equal(const Dim& a, const Dim& b) {
-  Interval r = (a - b).bounds();
+  Interval r = difference(a, b).bounds();
   if (r.max <= 0) return true;
   if (r.min > 0) return false;
   return std::nullopt;
@@ -209,12 +239,8 @@ Interval Dim::bounds() const {
       Interval y = f->kind == AtomKind::kSymbol ? x : f->b.bounds();
       switch (f->kind) {
         case AtomKind::kSymbol: break;
-        case AtomKind::kFloorDiv: {
-          int64_t q[] = {floor_div(x.min, y.min), floor_div(x.min, y.max), floor_div(x.max, y.min), floor_div(x.max, y.max)};
-          x = {*std::min_element(q, q + 4), *std::max_element(q, q + 4)};
-          break;
-        }
-        case AtomKind::kMod: x = {0, y.max - 1}; break;
+        case AtomKind::kFloorDiv: x = quotient(x, y); break;
+        case AtomKind::kMod: x = {0, x.min >= 0 ? std::min(x.max, y.max - 1) : y.max - 1}; break;
         case AtomKind::kMin: x = {std::min(x.min, y.min), std::min(x.max, y.max)}; break;
         case AtomKind::kMax: x = {std::max(x.min, y.min), std::max(x.max, y.max)}; break;
       }

@@ -36,6 +36,7 @@ class Dim {
   int64_t value() const;
   bool is(int64_t v) const { return is_static() && value_ == v; }
 
+  /// Sums and products saturate at the ends of int64.
   Dim operator+(const Dim& other) const;
   Dim operator-(const Dim& other) const;
   Dim operator*(const Dim& other) const;
@@ -57,7 +58,7 @@ class Dim {
   std::vector<SymbolRef> symbols() const;
   int64_t eval(const std::function<int64_t(const Symbol&)>& value_of) const;
   Dim substitute(const std::function<Dim(const SymbolRef&)>& replacement) const;
-  /// "batch*8+1", "floordiv(len+7,8)"; parses back.
+  /// "8*batch+1", "floordiv(len+7,8)"; parses back.
   std::string str() const;
 
  private:
@@ -67,6 +68,10 @@ class Dim {
   static Dim from_terms(Terms terms);
   static Dim from_atom(Atom atom);
   Terms terms() const;
+  static int64_t common_divisor(const Dim& a, int64_t b);
+  static Dim divided(const Dim& a, int64_t g);
+  static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
+  static Dim difference(const Dim& a, const Dim& b);
 
   int64_t value_ = 0;
   std::shared_ptr<const Terms> terms_;  // null: the integer value_

@@ -24,7 +24,8 @@ Status require_types(const InferContext& ctx, size_t first, const Types& expecte
     if (got.rank() != want.rank())
       return ctx.fail(Code::kShapeMismatch, "C2", "{} {} of @{} is {}, got {}", what, i, callee, want.str(), got.str());
     for (int d = 0; d < want.rank(); ++d)
-      NABLA_TRY(ctx.require_equal(got.shape[d], want.shape[d], "C2", fmt::format("sizes of {} {} of @{} in dimension {}", what, i, callee, d)));
+      NABLA_TRY(ctx.require_equal(got.shape[d], want.shape[d], "C2",
+                                  fmt::format("sizes of {} {} of @{} in dimension {}", what, i, callee, d)));
   }
   return Ok{};
 }
@@ -34,7 +35,8 @@ namespace {
 InferResult infer_call(const InferContext& ctx) {
   const ir::Function* f = NABLA_TRY(find_callee(ctx));
   if (ctx.operands.size() != f->params.size())
-    return ctx.fail(Code::kOperandCount, "C2", "@{} takes {} operands, got {}", f->name, f->params.size(), ctx.operands.size());
+    return ctx.fail(Code::kOperandCount, "C2", "@{} takes {} operands, got {}", f->name, f->params.size(),
+                    ctx.operands.size());
   NABLA_TRY(require_types(ctx, 0, param_types(*f), "operand"));
   return result_types(*f);
 }
@@ -83,8 +85,9 @@ std::vector<OpDef> call_ops() {
       .name = "call",
       .version = 1,
       .category = "call",
-      .doc = "The results of another function of the module. Functions never call each other in a cycle. Derivatives are "
-             "calls of derived functions, made once for each set of active operands.",
+      .doc =
+          "The results of another function of the module. Functions never call each other in a cycle. Derivatives are "
+          "calls of derived functions, made once for each set of active operands.",
       .operands = {{"operands", "the callee's parameters", true, true}},
       .attrs = {required("callee", AttrKind::kFunction, "the function")},
       .results = {{"results", "the callee's results"}},
@@ -92,9 +95,10 @@ std::vector<OpDef> call_ops() {
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_call,
-      .reference = [](const EvalContext& ctx) {
-        return ctx.call(ctx.attrs().get_function("callee"), {ctx.operands.begin(), ctx.operands.end()});
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            return ctx.call(ctx.attrs().get_function("callee"), {ctx.operands.begin(), ctx.operands.end()});
+          },
       .fold = ir::no_rule(kInlined),
       .decompose = ir::no_rule(kInlined),
       .vjp = call_vjp,
@@ -105,12 +109,13 @@ std::vector<OpDef> call_ops() {
       .access = ir::no_rule(kInlined),
       .linearity = ir::not_linear(),
       .lower = Lowering::kCall,
-      .cost = [](const TypedOp& op) {
-        Cost cost{Dim(0), Dim(0)};
-        for (const Type& t : op.operands) cost.bytes = cost.bytes + t.bytes();
-        for (const Type& t : op.results) cost.bytes = cost.bytes + t.bytes();
-        return cost;
-      },
+      .cost =
+          [](const TypedOp& op) {
+            Cost cost{Dim(0), Dim(0)};
+            for (const Type& t : op.operands) cost.bytes = cost.bytes + t.bytes();
+            for (const Type& t : op.results) cost.bytes = cost.bytes + t.bytes();
+            return cost;
+          },
       .dtypes = DTypes::kAsWritten,
       .examples = {},
       .draw = nullptr,

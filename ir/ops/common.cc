@@ -167,8 +167,10 @@ std::function<std::vector<Val>(BatchContext&)> batch_shifting(std::vector<std::s
   return [names = std::move(names)](BatchContext& ctx) {
     Attrs attrs = ctx.attrs();
     for (const std::string& name : names) {
-      if (ir::kind_of(*attrs.find(name)) == AttrKind::kInt) attrs.set(name, attrs.get_int(name) + 1);
-      else attrs.set(name, shifted(attrs.get_ints(name)));
+      if (ir::kind_of(*attrs.find(name)) == AttrKind::kInt)
+        attrs.set(name, attrs.get_int(name) + 1);
+      else
+        attrs.set(name, shifted(attrs.get_ints(name)));
     }
     return batch_with(ctx, std::move(attrs));
   };

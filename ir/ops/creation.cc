@@ -48,8 +48,9 @@ Fragment constant_access(const TypedOp& op) {
   const Literal& value = op.attrs.get_literal("value");
   Fragment out;
   for (int64_t i = 0; i < value.size(); ++i) {
-    bool same = is_float(value.dtype()) ? value.get(i) == value.get(0) && std::signbit(value.get(i)) == std::signbit(value.get(0))
-                                        : value.get_i(i) == value.get_i(0);
+    bool same = is_float(value.dtype())
+                    ? value.get(i) == value.get(0) && std::signbit(value.get(i)) == std::signbit(value.get(0))
+                    : value.get_i(i) == value.get_i(0);
     if (!same) return out;
   }
   if (value.size() == 0) return out;
@@ -71,8 +72,9 @@ OpDef constant_op() {
       .name = "constant",
       .version = 1,
       .category = "creation",
-      .doc = "The tensor in `value`. Its access is a map where all elements are equal; any other constant has no "
-             "formula (an empty fragment) and is read from the bundle.",
+      .doc =
+          "The tensor in `value`. Its access is a map where all elements are equal; any other constant has no "
+          "formula (an empty fragment) and is read from the bundle.",
       .operands = {},
       .attrs = {required("value", AttrKind::kLiteral, "the elements")},
       .results = {{"y", "of the literal's type"}},
@@ -93,7 +95,10 @@ OpDef constant_op() {
       .access = constant_access,
       .linearity = ir::not_linear(),
       .lower = Lowering::kConstant,
-      .cost = [](const TypedOp& op) { return Cost{Dim(0), op.results[0].bytes()}; },
+      .cost =
+          [](const TypedOp& op) {
+            return Cost{Dim(0), op.results[0].bytes()};
+          },
       .dtypes = DTypes::kAsWritten,
       .examples = {{{}, {{"value", Literal::scalar(DType::kF32, 0.5)}}},
                    {{}, {{"value", counting(DType::kI32, {2, 3})}}},
@@ -129,25 +134,27 @@ OpDef iota_op() {
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_iota,
-      .reference = [](const EvalContext& ctx) {
-        Literal out = zeros(ctx.op.results[0]);
-        int64_t axis = ctx.attrs().get_int("axis");
-        for_each_index(out.shape(), [&](const Extents& at, int64_t i) { out.set_i(i, at[axis]); });
-        return Literals{out};
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            Literal out = zeros(ctx.op.results[0]);
+            int64_t axis = ctx.attrs().get_int("axis");
+            for_each_index(out.shape(), [&](const Extents& at, int64_t i) { out.set_i(i, at[axis]); });
+            return Literals{out};
+          },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("primitive"),
       .vjp = ir::not_differentiable(kNoOperands),
       .jvp = ir::not_differentiable(kNoOperands),
       .batch = ir::no_rule(kNoOperands),
       .factors = fixed_factors,
-      .access = [](const TypedOp& op) {
-        Fragment out;
-        std::vector<int> axes = out.add_axes("i", op.results[0].shape);
-        Expr position = kernel_ir::axis(axes[op.attrs.get_int("axis")]);
-        out.results = {out.map("y", op.results[0].dtype, axes, kernel_ir::convert(op.results[0].dtype, position))};
-        return out;
-      },
+      .access =
+          [](const TypedOp& op) {
+            Fragment out;
+            std::vector<int> axes = out.add_axes("i", op.results[0].shape);
+            Expr position = kernel_ir::axis(axes[op.attrs.get_int("axis")]);
+            out.results = {out.map("y", op.results[0].dtype, axes, kernel_ir::convert(op.results[0].dtype, position))};
+            return out;
+          },
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
@@ -182,8 +189,7 @@ Expr philox(const TypedOp& op, Expr word) {
 
 Expr linear_position(const std::vector<int>& axes, const Shape& shape) {
   Expr position = kernel_ir::index(0);
-  for (size_t d = 0; d < axes.size(); ++d)
-    position = position * kernel_ir::dim(shape[d]) + kernel_ir::axis(axes[d]);
+  for (size_t d = 0; d < axes.size(); ++d) position = position * kernel_ir::dim(shape[d]) + kernel_ir::axis(axes[d]);
   return position;
 }
 
@@ -277,7 +283,8 @@ double unit_from_words(DType dtype, Key key, int64_t i) {
 }
 
 Expr shifted_word(const TypedOp& op, DType dtype, Expr word, int64_t shift) {
-  Expr bits = kernel_ir::call("shift_right", {philox(op, std::move(word)), kernel_ir::constant_int(DType::kU32, shift)});
+  Expr bits =
+      kernel_ir::call("shift_right", {philox(op, std::move(word)), kernel_ir::constant_int(DType::kU32, shift)});
   return kernel_ir::convert(dtype, bits);
 }
 
@@ -336,7 +343,8 @@ Fragment uniform_access(const TypedOp& op) {
   if (dtype == DType::kF64) {
     Expr major = shifted_word(op, wide, kernel_ir::index(2) * i, 5);
     Expr minor = shifted_word(op, wide, kernel_ir::index(2) * i + kernel_ir::index(1), 6);
-    unit = (major * kernel_ir::constant(wide, std::ldexp(1, 26)) + minor) * kernel_ir::constant(wide, std::ldexp(1, -53));
+    unit =
+        (major * kernel_ir::constant(wide, std::ldexp(1, 26)) + minor) * kernel_ir::constant(wide, std::ldexp(1, -53));
   } else {
     unit = shifted_word(op, wide, i, 8) * kernel_ir::constant(wide, std::ldexp(1, -24));
   }
@@ -355,7 +363,9 @@ OpDef rng_uniform_op() {
       "Uniform numbers in [low, high). f32 and narrower types use the top 24 bits of word i of the key's stream (see "
       "rng_bits), f64 53 bits of words 2i and 2i+1; so the f64 stream is not the f32 stream widened.",
       random_float_attrs(optional("low", "included", 0.0), optional("high", "excluded", 1.0)),
-      {{"C1", "the key is u32[2]"}, {"C2", "no size is negative"}, {"C3", "the dtype is f16, bf16, f32 or f64"},
+      {{"C1", "the key is u32[2]"},
+       {"C2", "no size is negative"},
+       {"C3", "the dtype is f16, bf16, f32 or f64"},
        {"C4", "[low, high) holds a value of the dtype, and high - low is finite"}},
       infer_uniform, uniform_reference, uniform_access, 45,
       {{{key_operand()}, attrs({33}, DType::kF32, 0, 1)},
@@ -364,7 +374,8 @@ OpDef rng_uniform_op() {
       [attrs](Rng& rng) -> Example {
         constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kF64};
         Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 3)));
-        return {{key_operand()}, attrs(shape, kTypes[random_int(rng, 0, 2)], -1, static_cast<double>(random_int(rng, 0, 3)))};
+        return {{key_operand()},
+                attrs(shape, kTypes[random_int(rng, 0, 2)], -1, static_cast<double>(random_int(rng, 0, 3)))};
       },
       {{"C1", {u32({})}, attrs({3}, DType::kF32, 0, 1)},
        {"C2", {u32({2})}, attrs({-3}, DType::kF32, 0, 1)},
@@ -420,17 +431,21 @@ OpDef rng_normal_op() {
   };
   return random_op(
       "rng_normal",
-      "Normal numbers by the transform of Box and Muller (1958): sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1] from word 2i "
+      "Normal numbers by the transform of Box and Muller (1958): sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1] from word "
+      "2i "
       "and u2 in [0, 1) from word 2i+1 of the key's stream (see rng_bits); 24 bits of each, 32 for f64.",
       random_float_attrs(optional("mean", "of the distribution", 0.0), optional("stddev", ">= 0", 1.0)),
-      {{"C1", "the key is u32[2]"}, {"C2", "no size is negative"}, {"C3", "the dtype is f16, bf16, f32 or f64"},
+      {{"C1", "the key is u32[2]"},
+       {"C2", "no size is negative"},
+       {"C3", "the dtype is f16, bf16, f32 or f64"},
        {"C4", "mean and stddev are finite and stddev >= 0"}},
       infer_normal, normal_reference, normal_access, 100,
       {{{key_operand()}, attrs({33}, DType::kF32, 0, 1)}, {{key_operand()}, attrs({2, 3}, DType::kF64, 1, 0.02)}},
       [attrs](Rng& rng) -> Example {
         constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF64};
         Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 3)));
-        return {{key_operand()}, attrs(shape, kTypes[random_int(rng, 0, 2)], 0, static_cast<double>(random_int(rng, 0, 3)))};
+        return {{key_operand()},
+                attrs(shape, kTypes[random_int(rng, 0, 2)], 0, static_cast<double>(random_int(rng, 0, 3)))};
       },
       {{"C1", {f32({2})}, attrs({3}, DType::kF32, 0, 1)},
        {"C2", {u32({2})}, attrs({-3}, DType::kF32, 0, 1)},
@@ -448,8 +463,9 @@ OpDef rng_fold_in_op() {
       .name = "rng_fold_in",
       .version = 1,
       .category = "random",
-      .doc = "A new key from a key and a number (a step, a layer): the first two words of Philox4x32-10(key) at block "
-             "2^60 + data, which no draw of less than 2^61 elements uses.",
+      .doc =
+          "A new key from a key and a number (a step, a layer): the first two words of Philox4x32-10(key) at block "
+          "2^60 + data, which no draw of less than 2^61 elements uses.",
       .operands = {{"key", "u32[2]"}, {"data", "u32[]"}},
       .attrs = {},
       .results = {{"key", "u32[2]"}},
@@ -462,33 +478,37 @@ OpDef rng_fold_in_op() {
           return ctx.fail(Code::kDTypeMismatch, "C2", "data must be u32[], got {}", ctx.operands[1].str());
         return Types{u32({2})};
       },
-      .reference = [](const EvalContext& ctx) {
-        Literal out(DType::kU32, {2});
-        Key key = key_of(ctx);
-        for (int64_t j = 0; j < 2; ++j)
-          out.set_i(j, kernel_ir::philox_word(key.k0, key.k1, kFoldOffset + 4 * ctx.operands[1].get_i(0) + j));
-        return Literals{out};
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            Literal out(DType::kU32, {2});
+            Key key = key_of(ctx);
+            for (int64_t j = 0; j < 2; ++j)
+              out.set_i(j, kernel_ir::philox_word(key.k0, key.k1, kFoldOffset + 4 * ctx.operands[1].get_i(0) + j));
+            return Literals{out};
+          },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("primitive"),
       .vjp = ir::not_differentiable(kKeyIsInteger),
       .jvp = ir::not_differentiable(kKeyIsInteger),
       .batch = ir::no_rule(kBatchedKey),
       .factors = fixed_factors,
-      .access = [](const TypedOp& op) {
-        Fragment out;
-        std::vector<int> axes = out.add_axes("j", op.results[0].shape);
-        Expr data = kernel_ir::convert(DType::kI64, load_operand(op, 1, {}));
-        Expr word = kernel_ir::index(kFoldOffset) + kernel_ir::index(4) * data + kernel_ir::axis(axes[0]);
-        out.results = {out.map("y", DType::kU32, axes, philox(op, word))};
-        return out;
-      },
+      .access =
+          [](const TypedOp& op) {
+            Fragment out;
+            std::vector<int> axes = out.add_axes("j", op.results[0].shape);
+            Expr data = kernel_ir::convert(DType::kI64, load_operand(op, 1, {}));
+            Expr word = kernel_ir::index(kFoldOffset) + kernel_ir::index(4) * data + kernel_ir::axis(axes[0]);
+            out.results = {out.map("y", DType::kU32, axes, philox(op, word))};
+            return out;
+          },
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 40); },
       .dtypes = DTypes::kAsWritten,
       .examples = {{{key_operand(), operand(u32({}), between(0, 100))}, {}}},
-      .draw = [](Rng&) -> Example { return {{key_operand(), operand(u32({}), between(0, 4e9))}, {}}; },
+      .draw = [](Rng&) -> Example {
+        return {{key_operand(), operand(u32({}), between(0, 4e9))}, {}};
+      },
       .rejects = {{"C1", {u32({4}), u32({})}, {}}, {"C2", {u32({2}), i32({})}, {}}},
   };
 }

@@ -8,10 +8,14 @@ namespace {
 
 bool admits(Domain domain, DType dtype) {
   switch (domain) {
-    case Domain::kFloat: return is_float(dtype);
-    case Domain::kNumeric: return dtype != DType::kBool;
-    case Domain::kBits: return !is_float(dtype);
-    case Domain::kAny: return true;
+    case Domain::kFloat:
+      return is_float(dtype);
+    case Domain::kNumeric:
+      return dtype != DType::kBool;
+    case Domain::kBits:
+      return !is_float(dtype);
+    case Domain::kAny:
+      return true;
   }
   return false;
 }
@@ -116,7 +120,9 @@ std::vector<Reject> rejects(const ElementwiseSpec& spec) {
   std::vector<Reject> out;
   size_t n = spec.operands.size();
   DType good = spec.domain == Domain::kBits ? DType::kI32 : DType::kF32;
-  DType bad = spec.domain == Domain::kFloat ? DType::kI32 : spec.domain == Domain::kNumeric ? DType::kBool : DType::kF32;
+  DType bad = spec.domain == Domain::kFloat     ? DType::kI32
+              : spec.domain == Domain::kNumeric ? DType::kBool
+                                                : DType::kF32;
   if (spec.domain != Domain::kAny) out.push_back({"C1", Types(n, {bad, {3}}), {}});
   if (n > 1) {
     Types shapes(n, {good, {3}}), dtypes(n, {good, {3}});

@@ -25,19 +25,19 @@ struct ElementwiseSpec {
   std::string name, doc;
   std::vector<OperandDef> operands;  ///< all of one type
   Domain domain = Domain::kFloat;
-  bool predicate = false;            ///< the result is bool
+  bool predicate = false;  ///< the result is bool
   /// Meaning for floats; null where the domain has none. Predicates return 0 or 1.
   double (*on_floats)(const double* x) = nullptr;
   /// Meaning for integers and bool, before wrapping to the dtype; null where the domain has none.
   int64_t (*on_ints)(DType dtype, const int64_t* x) = nullptr;
   /// Scalar expression; null: the scalar function of the op's name.
   kernel_ir::Expr (*expr)(const std::vector<kernel_ir::Expr>& x) = nullptr;
-  std::string refusal;               ///< not empty: why there is no derivative
-  std::vector<PushRule> push;        ///< per operand
+  std::string refusal;         ///< not empty: why there is no derivative
+  std::vector<PushRule> push;  ///< per operand
   ir::Linearity linearity = ir::not_linear();
   bool commutative = false;
   int flops = 1;
-  std::vector<ValueSpec> values;     ///< where examples draw from, per operand
+  std::vector<ValueSpec> values;  ///< where examples draw from, per operand
 };
 
 OpDef make_elementwise(ElementwiseSpec spec);

@@ -87,97 +87,127 @@ Val push_pow_exponent(const Push& p) {
 
 std::vector<ElementwiseSpec> arithmetic_rows() {
   return {
-      with(binary("add", "a + b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] + x[1]; },
-                  +[](DType, const int64_t* x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1])); },
-                  +[](const Push& p) { return p.t; }, +[](const Push& p) { return p.t; }),
+      with(binary(
+               "add", "a + b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] + x[1]; },
+               +[](DType, const int64_t* x) {
+                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1]));
+               },
+               +[](const Push& p) { return p.t; }, +[](const Push& p) { return p.t; }),
            ir::jointly_linear({0, 1}), true),
-      with(binary("sub", "a - b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] - x[1]; },
-                  +[](DType, const int64_t* x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1])); },
-                  +[](const Push& p) { return p.t; }, +[](const Push& p) { return -p.t; }),
+      with(binary(
+               "sub", "a - b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] - x[1]; },
+               +[](DType, const int64_t* x) {
+                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1]));
+               },
+               +[](const Push& p) { return p.t; }, +[](const Push& p) { return -p.t; }),
            ir::jointly_linear({0, 1}), false),
-      with(binary("mul", "a * b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] * x[1]; },
-                  +[](DType, const int64_t* x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1])); },
-                  +[](const Push& p) { return p.t * p.x[1]; }, +[](const Push& p) { return p.t * p.x[0]; }),
+      with(binary(
+               "mul", "a * b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] * x[1]; },
+               +[](DType, const int64_t* x) {
+                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1]));
+               },
+               +[](const Push& p) { return p.t * p.x[1]; }, +[](const Push& p) { return p.t * p.x[0]; }),
            ir::linear_in_each({0, 1}), true),
-      with(binary("div",
-                  "a / b. Integers truncate towards zero; by zero the result is -1 (all bits set), and the most "
-                  "negative value over -1 gives itself, as in XLA.",
-                  +[](const double* x) { return x[0] / x[1]; }, int_div, +[](const Push& p) { return p.t / p.x[1]; },
-                  +[](const Push& p) { return -(p.t * p.y / p.x[1]); }, between(-3, 3), between(0.5, 3)),
+      with(binary(
+               "div",
+               "a / b. Integers truncate towards zero; by zero the result is -1 (all bits set), and the most "
+               "negative value over -1 gives itself, as in XLA.",
+               +[](const double* x) { return x[0] / x[1]; }, int_div, +[](const Push& p) { return p.t / p.x[1]; },
+               +[](const Push& p) { return -(p.t * p.y / p.x[1]); }, between(-3, 3), between(0.5, 3)),
            ir::linear_in_each({0}), false, 4),
-      with(binary("rem",
-                  "The remainder of truncating division, with the sign of a (C's fmod). Integers by zero give a; "
-                  "floats by zero NaN.",
-                  +[](const double* x) { return std::fmod(x[0], x[1]); }, int_rem, +[](const Push& p) { return p.t; },
-                  +[](const Push& p) { return -(p.t * apply("round", (p.x[0] - p.y) / p.x[1])); }, between(-3, 3),
-                  between(0.5, 3)),
+      with(binary(
+               "rem",
+               "The remainder of truncating division, with the sign of a (C's fmod). Integers by zero give a; "
+               "floats by zero NaN.",
+               +[](const double* x) { return std::fmod(x[0], x[1]); }, int_rem, +[](const Push& p) { return p.t; },
+               +[](const Push& p) { return -(p.t * apply("round", (p.x[0] - p.y) / p.x[1])); }, between(-3, 3),
+               between(0.5, 3)),
            ir::not_linear(), false, 10),
-      with(binary("pow",
-                  "a to the power b, as C's pow: pow(x, 0) is 1 even for NaN. Integer powers wrap; a negative integer "
-                  "exponent gives 0 unless a is 1 or -1. The derivative by b is 0 where a <= 0.",
-                  +[](const double* x) { return std::pow(x[0], x[1]); }, int_pow, push_pow_base, push_pow_exponent,
-                  between(0.3, 3), between(-2, 2)),
+      with(binary(
+               "pow",
+               "a to the power b, as C's pow: pow(x, 0) is 1 even for NaN. Integer powers wrap; a negative integer "
+               "exponent gives 0 unless a is 1 or -1. The derivative by b is 0 where a <= 0.",
+               +[](const double* x) { return std::pow(x[0], x[1]); }, int_pow, push_pow_base, push_pow_exponent,
+               between(0.3, 3), between(-2, 2)),
            ir::not_linear(), false, 20),
-      with(binary("atan2", "The angle of the point (b, a) in (-pi, pi]; atan2(0, 0) is 0.",
-                  +[](const double* x) { return std::atan2(x[0], x[1]); }, nullptr,
-                  +[](const Push& p) { return p.t * p.x[1] / (p.x[0] * p.x[0] + p.x[1] * p.x[1]); },
-                  +[](const Push& p) { return -(p.t * p.x[0] / (p.x[0] * p.x[0] + p.x[1] * p.x[1])); },
-                  between(0.3, 3), between(-3, 3)),
+      with(binary(
+               "atan2", "The angle of the point (b, a) in (-pi, pi]; atan2(0, 0) is 0.",
+               +[](const double* x) { return std::atan2(x[0], x[1]); }, nullptr,
+               +[](const Push& p) { return p.t * p.x[1] / (p.x[0] * p.x[0] + p.x[1] * p.x[1]); },
+               +[](const Push& p) { return -(p.t * p.x[0] / (p.x[0] * p.x[0] + p.x[1] * p.x[1])); }, between(0.3, 3),
+               between(-3, 3)),
            ir::not_linear(), false, 20),
-      with(binary("maximum",
-                  "The larger of a and b; NaN if either is NaN. Which zero max(-0, 0) returns is not specified. On a "
-                  "tie each operand gets half of the cotangent.",
-                  +[](const double* x) { return std::isnan(x[0]) ? x[0] : std::isnan(x[1]) || x[0] < x[1] ? x[1] : x[0]; },
-                  +[](DType d, const int64_t* x) { return int_less(d, x[0], x[1]) ? x[1] : x[0]; },
-                  +[](const Push& p) { return share_of_winner(p, "gt", 0, 1); },
-                  +[](const Push& p) { return share_of_winner(p, "gt", 1, 0); }),
+      with(binary(
+               "maximum",
+               "The larger of a and b; NaN if either is NaN. Which zero max(-0, 0) returns is not specified. On a "
+               "tie each operand gets half of the cotangent.",
+               +[](const double* x) { return std::isnan(x[0])                  ? x[0]
+                                             : std::isnan(x[1]) || x[0] < x[1] ? x[1]
+                                                                               : x[0]; },
+               +[](DType d, const int64_t* x) { return int_less(d, x[0], x[1]) ? x[1] : x[0]; },
+               +[](const Push& p) { return share_of_winner(p, "gt", 0, 1); },
+               +[](const Push& p) { return share_of_winner(p, "gt", 1, 0); }),
            ir::not_linear(), true),
-      with(binary("minimum",
-                  "The smaller of a and b; NaN if either is NaN. Which zero min(-0, 0) returns is not specified. On a "
-                  "tie each operand gets half of the cotangent.",
-                  +[](const double* x) { return std::isnan(x[0]) ? x[0] : std::isnan(x[1]) || x[1] < x[0] ? x[1] : x[0]; },
-                  +[](DType d, const int64_t* x) { return int_less(d, x[1], x[0]) ? x[1] : x[0]; },
-                  +[](const Push& p) { return share_of_winner(p, "lt", 0, 1); },
-                  +[](const Push& p) { return share_of_winner(p, "lt", 1, 0); }),
+      with(binary(
+               "minimum",
+               "The smaller of a and b; NaN if either is NaN. Which zero min(-0, 0) returns is not specified. On a "
+               "tie each operand gets half of the cotangent.",
+               +[](const double* x) { return std::isnan(x[0])                  ? x[0]
+                                             : std::isnan(x[1]) || x[1] < x[0] ? x[1]
+                                                                               : x[0]; },
+               +[](DType d, const int64_t* x) { return int_less(d, x[1], x[0]) ? x[1] : x[0]; },
+               +[](const Push& p) { return share_of_winner(p, "lt", 0, 1); },
+               +[](const Push& p) { return share_of_winner(p, "lt", 1, 0); }),
            ir::not_linear(), true),
   };
 }
 
 std::vector<ElementwiseSpec> bit_rows() {
   auto bits = [](std::string name, std::string doc, IntFn g) {
-    ElementwiseSpec spec = with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), ir::not_linear(), true);
+    ElementwiseSpec spec =
+        with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), ir::not_linear(), true);
     spec.domain = Domain::kBits;
     spec.refusal = "the operands are not floating";
     return spec;
   };
   return {
-      bits("and", "Logical and of bool; bitwise and of integers.", +[](DType, const int64_t* x) { return x[0] & x[1]; }),
-      bits("or", "Logical or of bool; bitwise or of integers.", +[](DType, const int64_t* x) { return x[0] | x[1]; }),
-      bits("xor", "Exclusive or, of bool or bitwise.", +[](DType, const int64_t* x) { return x[0] ^ x[1]; }),
+      bits(
+          "and", "Logical and of bool; bitwise and of integers.", +[](DType, const int64_t* x) { return x[0] & x[1]; }),
+      bits(
+          "or", "Logical or of bool; bitwise or of integers.", +[](DType, const int64_t* x) { return x[0] | x[1]; }),
+      bits(
+          "xor", "Exclusive or, of bool or bitwise.", +[](DType, const int64_t* x) { return x[0] ^ x[1]; }),
   };
 }
 
 std::vector<ElementwiseSpec> comparison_rows() {
   auto compare = [](std::string name, std::string doc, FloatFn f, IntFn g, bool commutative) {
-    ElementwiseSpec spec = with(binary(std::move(name), std::move(doc), f, g, nullptr, nullptr), ir::not_linear(), commutative);
+    ElementwiseSpec spec =
+        with(binary(std::move(name), std::move(doc), f, g, nullptr, nullptr), ir::not_linear(), commutative);
     spec.domain = Domain::kAny;
     spec.predicate = true;
     spec.refusal = "the result is boolean";
     return spec;
   };
   return {
-      compare("eq", "Whether a == b; NaN equals nothing.", +[](const double* x) -> double { return x[0] == x[1]; },
-              +[](DType, const int64_t* x) -> int64_t { return x[0] == x[1]; }, true),
-      compare("ne", "Whether a != b; true where either is NaN.", +[](const double* x) -> double { return x[0] != x[1]; },
-              +[](DType, const int64_t* x) -> int64_t { return x[0] != x[1]; }, true),
-      compare("lt", "Whether a < b; false where either is NaN.", +[](const double* x) -> double { return x[0] < x[1]; },
-              +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[0], x[1]); }, false),
-      compare("le", "Whether a <= b; false where either is NaN.", +[](const double* x) -> double { return x[0] <= x[1]; },
-              +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[1], x[0]); }, false),
-      compare("gt", "Whether a > b; false where either is NaN.", +[](const double* x) -> double { return x[0] > x[1]; },
-              +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[1], x[0]); }, false),
-      compare("ge", "Whether a >= b; false where either is NaN.", +[](const double* x) -> double { return x[0] >= x[1]; },
-              +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[0], x[1]); }, false),
+      compare(
+          "eq", "Whether a == b; NaN equals nothing.", +[](const double* x) -> double { return x[0] == x[1]; },
+          +[](DType, const int64_t* x) -> int64_t { return x[0] == x[1]; }, true),
+      compare(
+          "ne", "Whether a != b; true where either is NaN.", +[](const double* x) -> double { return x[0] != x[1]; },
+          +[](DType, const int64_t* x) -> int64_t { return x[0] != x[1]; }, true),
+      compare(
+          "lt", "Whether a < b; false where either is NaN.", +[](const double* x) -> double { return x[0] < x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[0], x[1]); }, false),
+      compare(
+          "le", "Whether a <= b; false where either is NaN.", +[](const double* x) -> double { return x[0] <= x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[1], x[0]); }, false),
+      compare(
+          "gt", "Whether a > b; false where either is NaN.", +[](const double* x) -> double { return x[0] > x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[1], x[0]); }, false),
+      compare(
+          "ge", "Whether a >= b; false where either is NaN.", +[](const double* x) -> double { return x[0] >= x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[0], x[1]); }, false),
   };
 }
 

@@ -42,8 +42,10 @@ std::vector<Val> select_batch(BatchContext& ctx) {
   Val on_true = ctx.batched_operand(1), on_false = ctx.batched_operand(2);
   Val predicate = ctx.operands[0];
   bool scalar = ctx.op.operands[0].rank() == 0;
-  if (!scalar) predicate = ctx.batched_operand(0);
-  else if (ctx.batched[0]) predicate = ir::broadcast_in_dim(predicate, on_true.shape(), {0});
+  if (!scalar)
+    predicate = ctx.batched_operand(0);
+  else if (ctx.batched[0])
+    predicate = ir::broadcast_in_dim(predicate, on_true.shape(), {0});
   return {ir::select(predicate, on_true, on_false)};
 }
 
@@ -52,9 +54,12 @@ OpDef select_op() {
       .name = "select",
       .version = 1,
       .category = "elementwise",
-      .doc = "on_true where the predicate holds, on_false elsewhere. A scalar predicate chooses for every element. The "
-             "branch not taken contributes nothing, not even NaN, to result and gradient.",
-      .operands = {{"predicate", "bool, of the same shape or a scalar"}, {"on_true", "any type"}, {"on_false", "its type"}},
+      .doc =
+          "on_true where the predicate holds, on_false elsewhere. A scalar predicate chooses for every element. The "
+          "branch not taken contributes nothing, not even NaN, to result and gradient.",
+      .operands = {{"predicate", "bool, of the same shape or a scalar"},
+                   {"on_true", "any type"},
+                   {"on_false", "its type"}},
       .attrs = {},
       .results = {{"y", "of on_true's type"}},
       .constraints = {{"C1", "the predicate is bool"},
@@ -70,12 +75,14 @@ OpDef select_op() {
       .jvp = jvp_linear_in({1, 2}),
       .batch = select_batch,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
-      .access = [](const TypedOp& op) {
-        return map_fragment(op, [&](const std::vector<kernel_ir::Expr>& at) {
-          kernel_ir::Expr predicate = load_operand(op, 0, op.operands[0].rank() ? at : std::vector<kernel_ir::Expr>{});
-          return kernel_ir::select(predicate, load_operand(op, 1, at), load_operand(op, 2, at));
-        });
-      },
+      .access =
+          [](const TypedOp& op) {
+            return map_fragment(op, [&](const std::vector<kernel_ir::Expr>& at) {
+              kernel_ir::Expr predicate =
+                  load_operand(op, 0, op.operands[0].rank() ? at : std::vector<kernel_ir::Expr>{});
+              return kernel_ir::select(predicate, load_operand(op, 1, at), load_operand(op, 2, at));
+            });
+          },
       .linearity = ir::jointly_linear({1, 2}),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 1); },
@@ -96,17 +103,18 @@ OpDef select_op() {
 
 // ---- convert
 
-InferResult infer_convert(const InferContext& ctx) {
-  return Types{{ctx.attrs.get_dtype("dtype"), ctx.shape(0)}};
-}
+InferResult infer_convert(const InferContext& ctx) { return Types{{ctx.attrs.get_dtype("dtype"), ctx.shape(0)}}; }
 
 Literals convert_reference(const EvalContext& ctx) {
   const Literal& x = ctx.operands[0];
   Literal out = zeros(ctx.op.results[0]);
   for (int64_t i = 0; i < out.size(); ++i) {
-    if (is_float(x.dtype())) out.set(i, x.get(i));
-    else if (x.dtype() == DType::kU64 && is_float(out.dtype())) out.set(i, static_cast<double>(static_cast<uint64_t>(x.get_i(i))));
-    else out.set_i(i, x.get_i(i));
+    if (is_float(x.dtype()))
+      out.set(i, x.get(i));
+    else if (x.dtype() == DType::kU64 && is_float(out.dtype()))
+      out.set(i, static_cast<double>(static_cast<uint64_t>(x.get_i(i))));
+    else
+      out.set_i(i, x.get_i(i));
   }
   return {out};
 }
@@ -128,9 +136,10 @@ OpDef convert_op() {
       .name = "convert",
       .version = 1,
       .category = "elementwise",
-      .doc = "x in another dtype. To a narrower float: rounded to nearest even, overflow gives inf (NaN in f8e4m3). Float "
-             "to integer: towards zero, saturating, NaN gives 0. Integer to integer: modulo 2^bits. To bool: x != 0. "
-             "Only float to float has a derivative; the others are constant almost everywhere.",
+      .doc =
+          "x in another dtype. To a narrower float: rounded to nearest even, overflow gives inf (NaN in f8e4m3). Float "
+          "to integer: towards zero, saturating, NaN gives 0. Integer to integer: modulo 2^bits. To bool: x != 0. "
+          "Only float to float has a derivative; the others are constant almost everywhere.",
       .operands = {{"x", "any type"}},
       .attrs = {required("dtype", AttrKind::kDType, "of the result")},
       .results = {{"y", "x's shape with the dtype `dtype`"}},
@@ -153,11 +162,12 @@ OpDef convert_op() {
       },
       .batch = batch_elementwise,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
-      .access = [](const TypedOp& op) {
-        return map_fragment(op, [&](const std::vector<kernel_ir::Expr>& at) {
-          return kernel_ir::convert(op.results[0].dtype, load_operand(op, 0, at));
-        });
-      },
+      .access =
+          [](const TypedOp& op) {
+            return map_fragment(op, [&](const std::vector<kernel_ir::Expr>& at) {
+              return kernel_ir::convert(op.results[0].dtype, load_operand(op, 0, at));
+            });
+          },
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 1); },
@@ -211,9 +221,10 @@ OpDef clamp_op() {
   };
   return make_elementwise({
       .name = "clamp",
-      .doc = "min(max(x, low), high): x kept between two bounds of its own type. Where low > high the result is high. NaN "
-             "in any operand gives NaN. The cotangent goes to x inside the bounds (the bounds included) and to the bound "
-             "that holds x back elsewhere.",
+      .doc =
+          "min(max(x, low), high): x kept between two bounds of its own type. Where low > high the result is high. NaN "
+          "in any operand gives NaN. The cotangent goes to x inside the bounds (the bounds included) and to the bound "
+          "that holds x back elsewhere.",
       .operands = {{"low", "the lower bound"}, {"x", "the operand"}, {"high", "the upper bound"}},
       .domain = Domain::kNumeric,
       .on_floats = median,

@@ -55,32 +55,44 @@ std::vector<ElementwiseSpec> simple_rows() {
       +[](const double* x) { return -x[0]; }, +[](DType, const int64_t* x) { return wrapping_neg(x[0]); },
       +[](const Push& p) { return -p.t; });
   neg.linearity = ir::jointly_linear({0});
-  ElementwiseSpec bit_not{.name = "not",
-                          .doc = "Logical negation of bool; every bit inverted for integers.",
-                          .operands = one_operand(),
-                          .domain = Domain::kBits,
-                          .on_ints = +[](DType d, const int64_t* x) { return d == DType::kBool ? 1 - x[0] : -1 - x[0]; },
-                          .refusal = "the operand is not floating",
-                          .values = {between(0, 1)}};
+  ElementwiseSpec bit_not{
+      .name = "not",
+      .doc = "Logical negation of bool; every bit inverted for integers.",
+      .operands = one_operand(),
+      .domain = Domain::kBits,
+      .on_ints = +[](DType d, const int64_t* x) { return d == DType::kBool ? 1 - x[0] : -1 - x[0]; },
+      .refusal = "the operand is not floating",
+      .values = {between(0, 1)}};
   return {
       neg,
-      numeric("abs", "|x|. The most negative integer gives itself; NaN stays. The derivative at 0 is 0.",
-              +[](const double* x) { return std::fabs(x[0]); },
-              +[](DType d, const int64_t* x) { return is_signed(d) && x[0] < 0 ? wrapping_neg(x[0]) : x[0]; },
-              +[](const Push& p) { return p.t * apply("sign", p.x[0]); }),
-      numeric("sign", "-1, 0 or 1 by the sign of x. NaN stays NaN; -0 gives 0. Its derivative is 0.",
-              +[](const double* x) { return x[0] > 0 ? 1.0 : x[0] < 0 ? -1.0 : x[0] == 0 ? 0.0 : x[0]; },
-              +[](DType d, const int64_t* x) { return x[0] == 0 ? int64_t{0} : is_signed(d) && x[0] < 0 ? int64_t{-1} : int64_t{1}; },
-              nullptr),
-      rounding("floor", "The largest integer <= x. Infinities and NaN stay. Its derivative is 0.",
-               +[](const double* x) { return std::floor(x[0]); }),
-      rounding("ceil", "The smallest integer >= x. Infinities and NaN stay. Its derivative is 0.",
-               +[](const double* x) { return std::ceil(x[0]); }),
-      rounding("round", "The nearest integer, ties to even (IEEE 754 roundToIntegralTiesToEven). Its derivative is 0.",
-               +[](const double* x) { return std::nearbyint(x[0]); }),
-      predicate("is_finite", "Whether x is neither infinite nor NaN.",
-                +[](const double* x) -> double { return std::isfinite(x[0]); }),
-      predicate("is_nan", "Whether x is NaN.", +[](const double* x) -> double { return std::isnan(x[0]); }),
+      numeric(
+          "abs", "|x|. The most negative integer gives itself; NaN stays. The derivative at 0 is 0.",
+          +[](const double* x) { return std::fabs(x[0]); },
+          +[](DType d, const int64_t* x) { return is_signed(d) && x[0] < 0 ? wrapping_neg(x[0]) : x[0]; },
+          +[](const Push& p) { return p.t * apply("sign", p.x[0]); }),
+      numeric(
+          "sign", "-1, 0 or 1 by the sign of x. NaN stays NaN; -0 gives 0. Its derivative is 0.",
+          +[](const double* x) {
+            return x[0] > 0 ? 1.0 : x[0] < 0 ? -1.0 : x[0] == 0 ? 0.0 : x[0];
+          },
+          +[](DType d, const int64_t* x) {
+            return x[0] == 0 ? int64_t{0} : is_signed(d) && x[0] < 0 ? int64_t{-1} : int64_t{1};
+          },
+          nullptr),
+      rounding(
+          "floor", "The largest integer <= x. Infinities and NaN stay. Its derivative is 0.",
+          +[](const double* x) { return std::floor(x[0]); }),
+      rounding(
+          "ceil", "The smallest integer >= x. Infinities and NaN stay. Its derivative is 0.",
+          +[](const double* x) { return std::ceil(x[0]); }),
+      rounding(
+          "round", "The nearest integer, ties to even (IEEE 754 roundToIntegralTiesToEven). Its derivative is 0.",
+          +[](const double* x) { return std::nearbyint(x[0]); }),
+      predicate(
+          "is_finite", "Whether x is neither infinite nor NaN.",
+          +[](const double* x) -> double { return std::isfinite(x[0]); }),
+      predicate(
+          "is_nan", "Whether x is NaN.", +[](const double* x) -> double { return std::isnan(x[0]); }),
       bit_not,
   };
 }
@@ -96,39 +108,50 @@ std::vector<ElementwiseSpec> exponential_rows() {
     return one / (one + kernel_ir::call("exp", {kernel_ir::call("neg", {x[0]})}));
   };
   return {
-      unary("exp", "e^x. Overflows to inf; -inf gives 0.", +[](const double* x) { return std::exp(x[0]); },
-            +[](const Push& p) { return p.t * p.y; }),
-      unary("expm1", "e^x - 1, accurate near 0.", +[](const double* x) { return std::expm1(x[0]); },
-            +[](const Push& p) { return p.t * (p.y + 1.0); }),
-      unary("log", "Natural logarithm. 0 gives -inf, negative values NaN.",
-            +[](const double* x) { return std::log(x[0]); }, +[](const Push& p) { return p.t / p.x[0]; },
-            between(0.2, 4)),
-      unary("log1p", "log(1 + x), accurate near 0. -1 gives -inf, smaller values NaN.",
-            +[](const double* x) { return std::log1p(x[0]); }, +[](const Push& p) { return p.t / (p.x[0] + 1.0); },
-            between(-0.7, 3)),
-      unary("sqrt", "Square root. Negative values give NaN; -0 stays. The derivative at 0 is infinite.",
-            +[](const double* x) { return std::sqrt(x[0]); }, +[](const Push& p) { return p.t * 0.5 / p.y; },
-            between(0.2, 4), 4),
-      unary("rsqrt", "1 / sqrt(x). 0 gives inf, -0 gives -inf, negative values NaN.",
-            +[](const double* x) { return 1 / std::sqrt(x[0]); },
-            +[](const Push& p) { return p.t * (p.y * p.y * p.y) * -0.5; }, between(0.2, 4), 5),
-      unary("tanh", "Hyperbolic tangent; infinities give -1 and 1.", +[](const double* x) { return std::tanh(x[0]); },
-            +[](const Push& p) { return p.t * (1.0 - p.y * p.y); }),
-      unary("erf", "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
-            +[](const double* x) { return std::erf(x[0]); },
-            +[](const Push& p) { return p.t * (apply("exp", -(p.x[0] * p.x[0])) * 1.1283791670955126); }),
+      unary(
+          "exp", "e^x. Overflows to inf; -inf gives 0.", +[](const double* x) { return std::exp(x[0]); },
+          +[](const Push& p) { return p.t * p.y; }),
+      unary(
+          "expm1", "e^x - 1, accurate near 0.", +[](const double* x) { return std::expm1(x[0]); },
+          +[](const Push& p) { return p.t * (p.y + 1.0); }),
+      unary(
+          "log", "Natural logarithm. 0 gives -inf, negative values NaN.",
+          +[](const double* x) { return std::log(x[0]); }, +[](const Push& p) { return p.t / p.x[0]; },
+          between(0.2, 4)),
+      unary(
+          "log1p", "log(1 + x), accurate near 0. -1 gives -inf, smaller values NaN.",
+          +[](const double* x) { return std::log1p(x[0]); }, +[](const Push& p) { return p.t / (p.x[0] + 1.0); },
+          between(-0.7, 3)),
+      unary(
+          "sqrt", "Square root. Negative values give NaN; -0 stays. The derivative at 0 is infinite.",
+          +[](const double* x) { return std::sqrt(x[0]); }, +[](const Push& p) { return p.t * 0.5 / p.y; },
+          between(0.2, 4), 4),
+      unary(
+          "rsqrt", "1 / sqrt(x). 0 gives inf, -0 gives -inf, negative values NaN.",
+          +[](const double* x) { return 1 / std::sqrt(x[0]); },
+          +[](const Push& p) { return p.t * (p.y * p.y * p.y) * -0.5; }, between(0.2, 4), 5),
+      unary(
+          "tanh", "Hyperbolic tangent; infinities give -1 and 1.", +[](const double* x) { return std::tanh(x[0]); },
+          +[](const Push& p) { return p.t * (1.0 - p.y * p.y); }),
+      unary(
+          "erf", "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
+          +[](const double* x) { return std::erf(x[0]); },
+          +[](const Push& p) { return p.t * (apply("exp", -(p.x[0] * p.x[0])) * 1.1283791670955126); }),
       logistic,
   };
 }
 
 std::vector<ElementwiseSpec> trigonometric_rows() {
   return {
-      unary("sin", "Sine of x in radians; infinities give NaN.", +[](const double* x) { return std::sin(x[0]); },
-            +[](const Push& p) { return p.t * apply("cos", p.x[0]); }, between(-4, 4)),
-      unary("cos", "Cosine of x in radians; infinities give NaN.", +[](const double* x) { return std::cos(x[0]); },
-            +[](const Push& p) { return -(p.t * apply("sin", p.x[0])); }, between(-4, 4)),
-      unary("tan", "Tangent of x in radians; infinities give NaN.", +[](const double* x) { return std::tan(x[0]); },
-            +[](const Push& p) { return p.t * (p.y * p.y + 1.0); }, between(-1.2, 1.2)),
+      unary(
+          "sin", "Sine of x in radians; infinities give NaN.", +[](const double* x) { return std::sin(x[0]); },
+          +[](const Push& p) { return p.t * apply("cos", p.x[0]); }, between(-4, 4)),
+      unary(
+          "cos", "Cosine of x in radians; infinities give NaN.", +[](const double* x) { return std::cos(x[0]); },
+          +[](const Push& p) { return -(p.t * apply("sin", p.x[0])); }, between(-4, 4)),
+      unary(
+          "tan", "Tangent of x in radians; infinities give NaN.", +[](const double* x) { return std::tan(x[0]); },
+          +[](const Push& p) { return p.t * (p.y * p.y + 1.0); }, between(-1.2, 1.2)),
   };
 }
 

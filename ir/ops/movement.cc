@@ -40,15 +40,19 @@ std::vector<ReshapeGroup> reshape_groups(const Shape& from, const Shape& to) {
     auto take_operand = [&] { a = a * from[i], group.operand.push_back(static_cast<int>(i++)); };
     auto take_result = [&] { b = b * to[j], group.result.push_back(static_cast<int>(j++)); };
     // Dimensions of extent 1 stand alone.
-    if (i < from.size() && from[i].is(1)) take_operand();
-    else if (j < to.size() && to[j].is(1)) take_result();
+    if (i < from.size() && from[i].is(1))
+      take_operand();
+    else if (j < to.size() && to[j].is(1))
+      take_result();
     else {
       if (i < from.size()) take_operand();
       if (j < to.size()) take_result();
       while (!(a == b) && (i < from.size() || j < to.size())) {
         bool operand_is_smaller = Dim::less_equal(a, b).value_or(j >= to.size());
-        if ((operand_is_smaller && i < from.size()) || j >= to.size()) take_operand();
-        else take_result();
+        if ((operand_is_smaller && i < from.size()) || j >= to.size())
+          take_operand();
+        else
+          take_result();
       }
     }
     groups.push_back(std::move(group));
@@ -90,10 +94,14 @@ bool common_factors(const Shape& from, const Shape& to, const ReshapeGroup& grou
       return part.bounds().min > 0 && Dim::floordiv(whole, part) * part == whole;
     };
     Dim size = a;
-    if (a == b) a = Dim(1), b = Dim(1);
-    else if (divides(b, a)) b = Dim::floordiv(b, a), a = Dim(1);
-    else if (divides(a, b)) size = b, a = Dim::floordiv(a, b), b = Dim(1);
-    else return false;
+    if (a == b)
+      a = Dim(1), b = Dim(1);
+    else if (divides(b, a))
+      b = Dim::floordiv(b, a), a = Dim(1);
+    else if (divides(a, b))
+      size = b, a = Dim::floordiv(a, b), b = Dim(1);
+    else
+      return false;
     int f = added.add(std::string(1, static_cast<char>('a' + added.factors.size())), size);
     added.operands[0][group.operand[i - 1]].push_back(f);
     added.results[0][group.result[j - 1]].push_back(f);
@@ -112,7 +120,8 @@ Factors reshape_factors(const TypedOp& op) {
     if (common_factors(from, to, group, out)) continue;
     auto keep_whole = [&](Factors::Tensor& tensor, const Shape& shape, const std::vector<int>& dims) {
       for (int d : dims)
-        tensor[d] = {out.add(std::string(1, static_cast<char>('a' + out.factors.size())), shape[d], Factors::Kind::kReplicate)};
+        tensor[d] = {
+            out.add(std::string(1, static_cast<char>('a' + out.factors.size())), shape[d], Factors::Kind::kReplicate)};
     };
     keep_whole(out.operands[0], from, group.operand);
     keep_whole(out.results[0], to, group.result);
@@ -123,8 +132,7 @@ Factors reshape_factors(const TypedOp& op) {
 InferResult infer_reshape(const InferContext& ctx) {
   const Shape& shape = ctx.attrs.get_shape("shape");
   for (const Dim& d : shape)
-    if (d.bounds().min < 0)
-      return ctx.fail(Code::kBadAttribute, "C2", "shape {} has a negative size", ir::str(shape));
+    if (d.bounds().min < 0) return ctx.fail(Code::kBadAttribute, "C2", "shape {} has a negative size", ir::str(shape));
   Type result(ctx.operands[0].dtype, shape);
   NABLA_TRY(ctx.require_equal(ctx.operands[0].count(), result.count(), "C1", "numbers of elements"));
   return Types{result};
@@ -135,8 +143,10 @@ Example draw_reshape(Rng& rng) {
   // Joining neighbours, and adding ones, gives a shape of the same size.
   Extents from;
   for (int64_t extent : to) {
-    if (!from.empty() && random_bool(rng)) from.back() *= extent;
-    else from.push_back(extent);
+    if (!from.empty() && random_bool(rng))
+      from.back() *= extent;
+    else
+      from.push_back(extent);
     if (random_int(rng, 0, 4) == 0) from.push_back(1);
   }
   if (random_bool(rng)) std::swap(from, to);
@@ -156,21 +166,27 @@ OpDef reshape_op() {
       .traits = {},
       .stages = ir::kAllStages,
       .infer = infer_reshape,
-      .reference = [](const EvalContext& ctx) { return Literals{ctx.operands[0].reshaped(ctx.op.results[0].extents())}; },
+      .reference =
+          [](const EvalContext& ctx) { return Literals{ctx.operands[0].reshaped(ctx.op.results[0].extents())}; },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),
       .vjp = [](VjpContext& ctx) { return std::vector<MaybeVal>{ir::reshape(ctx.ct(), ctx.operand(0).shape())}; },
       .jvp = jvp_linear,
-      .batch = [](BatchContext& ctx) {
-        return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}});
-      },
+      .batch =
+          [](BatchContext& ctx) {
+            return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}});
+          },
       .factors = reshape_factors,
-      .access = [](const TypedOp& op) {
-        return gather_fragment(op, [&](const std::vector<Expr>& at) { return reshape_source(op, at); });
-      },
+      .access =
+          [](const TypedOp& op) {
+            return gather_fragment(op, [&](const std::vector<Expr>& at) { return reshape_source(op, at); });
+          },
       .linearity = ir::jointly_linear({0}),
       .lower = Lowering::kView,
-      .cost = [](const TypedOp&) { return Cost{Dim(0), Dim(0)}; },
+      .cost =
+          [](const TypedOp&) {
+            return Cost{Dim(0), Dim(0)};
+          },
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({2, 6}))}, {{"shape", ir::static_shape({4, 3})}}},
                    {{operand(f32({2, 3, 4}), awkward())}, {{"shape", ir::static_shape({6, 2, 1, 2})}}},
@@ -214,42 +230,47 @@ OpDef transpose_op() {
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_transpose,
-      .reference = [](const EvalContext& ctx) {
-        const Literal& x = ctx.operands[0];
-        Literal out = zeros(ctx.op.results[0]);
-        const Ints& permutation = ctx.attrs().get_ints("permutation");
-        Extents source(x.rank());
-        for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-          for (size_t d = 0; d < at.size(); ++d) source[permutation[d]] = at[d];
-          copy_element(out, i, x, position_of(source, x.shape()));
-        });
-        return Literals{out};
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            const Literal& x = ctx.operands[0];
+            Literal out = zeros(ctx.op.results[0]);
+            const Ints& permutation = ctx.attrs().get_ints("permutation");
+            Extents source(x.rank());
+            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
+              for (size_t d = 0; d < at.size(); ++d) source[permutation[d]] = at[d];
+              copy_element(out, i, x, position_of(source, x.shape()));
+            });
+            return Literals{out};
+          },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),
-      .vjp = [](VjpContext& ctx) {
-        return std::vector<MaybeVal>{ir::transpose(ctx.ct(), inverse(ctx.attrs().get_ints("permutation")))};
-      },
+      .vjp =
+          [](VjpContext& ctx) {
+            return std::vector<MaybeVal>{ir::transpose(ctx.ct(), inverse(ctx.attrs().get_ints("permutation")))};
+          },
       .jvp = jvp_linear,
-      .batch = [](BatchContext& ctx) {
-        Ints permutation = shifted(ctx.attrs().get_ints("permutation"));
-        permutation.insert(permutation.begin(), 0);
-        return batch_with(ctx, {{"permutation", permutation}});
-      },
-      .factors = [](const TypedOp& op) {
-        std::string from, to;
-        for (int i = 0; i < op.operands[0].rank(); ++i) from += static_cast<char>('a' + i);
-        for (int64_t p : op.attrs.get_ints("permutation")) to += from[p];
-        return Factors::einsum(from + "->" + to, op);
-      },
-      .access = [](const TypedOp& op) {
-        return gather_fragment(op, [&](const std::vector<Expr>& at) {
-          std::vector<Expr> source(at.size());
-          const Ints& permutation = op.attrs.get_ints("permutation");
-          for (size_t d = 0; d < at.size(); ++d) source[permutation[d]] = at[d];
-          return source;
-        });
-      },
+      .batch =
+          [](BatchContext& ctx) {
+            Ints permutation = shifted(ctx.attrs().get_ints("permutation"));
+            permutation.insert(permutation.begin(), 0);
+            return batch_with(ctx, {{"permutation", permutation}});
+          },
+      .factors =
+          [](const TypedOp& op) {
+            std::string from, to;
+            for (int i = 0; i < op.operands[0].rank(); ++i) from += static_cast<char>('a' + i);
+            for (int64_t p : op.attrs.get_ints("permutation")) to += from[p];
+            return Factors::einsum(from + "->" + to, op);
+          },
+      .access =
+          [](const TypedOp& op) {
+            return gather_fragment(op, [&](const std::vector<Expr>& at) {
+              std::vector<Expr> source(at.size());
+              const Ints& permutation = op.attrs.get_ints("permutation");
+              for (size_t d = 0; d < at.size(); ++d) source[permutation[d]] = at[d];
+              return source;
+            });
+          },
       .linearity = ir::jointly_linear({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
@@ -273,7 +294,8 @@ InferResult infer_broadcast(const InferContext& ctx) {
   const Shape& shape = ctx.attrs.get_shape("shape");
   const Ints& dims = ctx.attrs.get_ints("dims");
   if (static_cast<int>(dims.size()) != ctx.rank(0))
-    return ctx.fail(Code::kBadAttribute, "C1", "dims has {} entries, the operand {} dimensions", dims.size(), ctx.rank(0));
+    return ctx.fail(Code::kBadAttribute, "C1", "dims has {} entries, the operand {} dimensions", dims.size(),
+                    ctx.rank(0));
   for (size_t i = 0; i < dims.size(); ++i) {
     NABLA_TRY(ctx.require_axis(dims[i], static_cast<int>(shape.size()), "C2"));
     if (i && dims[i] <= dims[i - 1])
@@ -283,8 +305,7 @@ InferResult infer_broadcast(const InferContext& ctx) {
                                 fmt::format("sizes of operand dimension {} and result dimension {}", i, dims[i])));
   }
   for (const Dim& d : shape)
-    if (d.bounds().min < 0)
-      return ctx.fail(Code::kBadAttribute, "C4", "shape {} has a negative size", ir::str(shape));
+    if (d.bounds().min < 0) return ctx.fail(Code::kBadAttribute, "C4", "shape {} has a negative size", ir::str(shape));
   return Types{{ctx.operands[0].dtype, shape}};
 }
 
@@ -308,7 +329,8 @@ Factors broadcast_factors(const TypedOp& op) {
   const Shape& shape = op.results[0].shape;
   Factors out;
   Factors::Tensor result, operand(op.operands[0].rank());
-  for (size_t d = 0; d < shape.size(); ++d) result.push_back({out.add(std::string(1, static_cast<char>('a' + d)), shape[d])});
+  for (size_t d = 0; d < shape.size(); ++d)
+    result.push_back({out.add(std::string(1, static_cast<char>('a' + d)), shape[d])});
   for (size_t i = 0; i < dims.size(); ++i)
     if (!expands(op.operands[0], shape, dims, i)) operand[i] = result[dims[i]];
   out.operands = {operand};
@@ -330,10 +352,12 @@ OpDef broadcast_op() {
       .name = "broadcast_in_dim",
       .version = 1,
       .category = "movement",
-      .doc = "x repeated: dimension i of x becomes dimension dims[i] of the result, and x is repeated along the other "
-             "dimensions and along those where x has extent 1.",
+      .doc =
+          "x repeated: dimension i of x becomes dimension dims[i] of the result, and x is repeated along the other "
+          "dimensions and along those where x has extent 1.",
       .operands = {{"x", "any type"}},
-      .attrs = {required("shape", AttrKind::kShape, "of the result"), required("dims", AttrKind::kInts, "ascending; where the dimensions of x go")},
+      .attrs = {required("shape", AttrKind::kShape, "of the result"),
+                required("dims", AttrKind::kInts, "ascending; where the dimensions of x go")},
       .results = {{"y", "of the given shape"}},
       .constraints = {{"C1", "dims has one entry per dimension of x"},
                       {"C2", "dims ascends within the result's dimensions"},
@@ -342,36 +366,40 @@ OpDef broadcast_op() {
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_broadcast,
-      .reference = [](const EvalContext& ctx) {
-        const Literal& x = ctx.operands[0];
-        Literal out = zeros(ctx.op.results[0]);
-        const Ints& dims = ctx.attrs().get_ints("dims");
-        Extents source(x.rank());
-        for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-          for (size_t d = 0; d < source.size(); ++d) source[d] = x.shape()[d] == 1 ? 0 : at[dims[d]];
-          copy_element(out, i, x, position_of(source, x.shape()));
-        });
-        return Literals{out};
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            const Literal& x = ctx.operands[0];
+            Literal out = zeros(ctx.op.results[0]);
+            const Ints& dims = ctx.attrs().get_ints("dims");
+            Extents source(x.rank());
+            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
+              for (size_t d = 0; d < source.size(); ++d) source[d] = x.shape()[d] == 1 ? 0 : at[dims[d]];
+              copy_element(out, i, x, position_of(source, x.shape()));
+            });
+            return Literals{out};
+          },
       .fold = ir::no_rule("a folded broadcast would swell the bundle"),
       .decompose = ir::no_rule(kPrimitive),
       .vjp = broadcast_vjp,
       .jvp = jvp_linear,
-      .batch = [](BatchContext& ctx) {
-        Ints dims = shifted(ctx.attrs().get_ints("dims"));
-        dims.insert(dims.begin(), 0);
-        return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}, {"dims", dims}});
-      },
+      .batch =
+          [](BatchContext& ctx) {
+            Ints dims = shifted(ctx.attrs().get_ints("dims"));
+            dims.insert(dims.begin(), 0);
+            return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}, {"dims", dims}});
+          },
       .factors = broadcast_factors,
-      .access = [](const TypedOp& op) {
-        return gather_fragment(op, [&](const std::vector<Expr>& at) {
-          const Ints& dims = op.attrs.get_ints("dims");
-          std::vector<Expr> source;
-          for (size_t i = 0; i < dims.size(); ++i)
-            source.push_back(expands(op.operands[0], op.results[0].shape, dims, i) ? kernel_ir::index(0) : at[dims[i]]);
-          return source;
-        });
-      },
+      .access =
+          [](const TypedOp& op) {
+            return gather_fragment(op, [&](const std::vector<Expr>& at) {
+              const Ints& dims = op.attrs.get_ints("dims");
+              std::vector<Expr> source;
+              for (size_t i = 0; i < dims.size(); ++i)
+                source.push_back(expands(op.operands[0], op.results[0].shape, dims, i) ? kernel_ir::index(0)
+                                                                                       : at[dims[i]]);
+              return source;
+            });
+          },
       .linearity = ir::jointly_linear({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
@@ -411,9 +439,7 @@ OpDef identity_op(std::string name, std::string category, std::string doc, Lower
       .jvp = std::move(jvp),
       .batch = batch_elementwise,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
-      .access = [](const TypedOp& op) {
-        return gather_fragment(op, [](const std::vector<Expr>& at) { return at; });
-      },
+      .access = [](const TypedOp& op) { return gather_fragment(op, [](const std::vector<Expr>& at) { return at; }); },
       .linearity = ir::jointly_linear({0}),
       .lower = lower,
       .cost = movement_cost,
@@ -429,10 +455,9 @@ OpDef identity_op(std::string name, std::string category, std::string doc, Lower
 OpDef stop_gradient_op() {
   // A rule, not a refusal: differentiation goes on, and this path contributes nothing.
   auto nothing = [](auto&) { return std::vector<MaybeVal>{std::nullopt}; };
-  return identity_op("stop_gradient", "autodiff",
-                     "x, through which no derivative flows: tangents and cotangents are 0 by definition.",
-                     Lowering::kView, [=](VjpContext& ctx) { return nothing(ctx); },
-                     [=](JvpContext& ctx) { return nothing(ctx); });
+  return identity_op(
+      "stop_gradient", "autodiff", "x, through which no derivative flows: tangents and cotangents are 0 by definition.",
+      Lowering::kView, [=](VjpContext& ctx) { return nothing(ctx); }, [=](JvpContext& ctx) { return nothing(ctx); });
 }
 
 OpDef copy_op() {

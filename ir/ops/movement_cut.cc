@@ -25,7 +25,8 @@ Factors cut_factors(const TypedOp& op, Factors::Kind kind, const std::function<b
   auto tensor = [&](const Type& t) {
     Factors::Tensor dims;
     if (t.rank() != result.rank()) return Factors::Tensor(t.rank());
-    for (int d = 0; d < t.rank(); ++d) dims.push_back({shared[d] >= 0 ? shared[d] : out.add(letter(), t.shape[d], kind)});
+    for (int d = 0; d < t.rank(); ++d)
+      dims.push_back({shared[d] >= 0 ? shared[d] : out.add(letter(), t.shape[d], kind)});
     return dims;
   };
   for (const Type& t : op.operands) out.operands.push_back(tensor(t));
@@ -57,7 +58,8 @@ InferResult infer_slice(const InferContext& ctx) {
   for (size_t d = 0; d < ctx.shape(0).size(); ++d) {
     Cut cut = cut_of(ctx.attrs, d);
     const Dim& extent = ctx.shape(0)[d];
-    if (cut.stride < 1) return ctx.fail(Code::kBadAttribute, "C2", "stride {} of dimension {} is not positive", cut.stride, d);
+    if (cut.stride < 1)
+      return ctx.fail(Code::kBadAttribute, "C2", "stride {} of dimension {} is not positive", cut.stride, d);
     if (!extent.is_static()) {
       if (cut.limit != -1 || cut.stride != 1 || cut.start < 0 || cut.start > extent.bounds().min)
         return ctx.fail(Code::kBadAttribute, "C4", "dimension {} of size {} is symbolic, but is cut to [{}:{}:{}]", d,
@@ -67,8 +69,8 @@ InferResult infer_slice(const InferContext& ctx) {
     }
     int64_t limit = cut.limit == -1 ? extent.value() : cut.limit;
     if (cut.start < 0 || cut.start > limit || limit > extent.value())
-      return ctx.fail(Code::kBadAttribute, "C3", "[{}:{}] is not within dimension {} of size {}", cut.start, cut.limit, d,
-                      extent.value());
+      return ctx.fail(Code::kBadAttribute, "C3", "[{}:{}] is not within dimension {} of size {}", cut.start, cut.limit,
+                      d, extent.value());
     result.shape.push_back(Dim((limit - cut.start + cut.stride - 1) / cut.stride));
   }
   return Types{result};
@@ -98,7 +100,9 @@ std::vector<Val> slice_batch(BatchContext& ctx) {
     out.insert(out.begin(), front);
     return out;
   };
-  return batch_with(ctx, {{"starts", with_front("starts", 0)}, {"limits", with_front("limits", -1)}, {"strides", with_front("strides", 1)}});
+  return batch_with(ctx, {{"starts", with_front("starts", 0)},
+                          {"limits", with_front("limits", -1)},
+                          {"strides", with_front("strides", 1)}});
 }
 
 Example draw_slice(Rng& rng) {
@@ -122,8 +126,9 @@ OpDef slice_op() {
       .name = "slice",
       .version = 1,
       .category = "movement",
-      .doc = "x[start:limit:stride] in each dimension; an empty range gives extent 0. A limit of -1 is the end of the "
-             "dimension: write 0, -1, 1 for a whole dimension, which is also what keeps it divisible among devices.",
+      .doc =
+          "x[start:limit:stride] in each dimension; an empty range gives extent 0. A limit of -1 is the end of the "
+          "dimension: write 0, -1, 1 for a whole dimension, which is also what keeps it divisible among devices.",
       .operands = {{"x", "any type"}},
       .attrs = {required("starts", AttrKind::kInts, "first positions"),
                 required("limits", AttrKind::kInts, "positions after the last, or -1"),
@@ -136,41 +141,47 @@ OpDef slice_op() {
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_slice,
-      .reference = [](const EvalContext& ctx) {
-        const Literal& x = ctx.operands[0];
-        Literal out = zeros(ctx.op.results[0]);
-        Extents source(x.rank());
-        for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-          for (size_t d = 0; d < at.size(); ++d) {
-            Cut cut = cut_of(ctx.attrs(), d);
-            source[d] = cut.start + at[d] * cut.stride;
-          }
-          copy_element(out, i, x, position_of(source, x.shape()));
-        });
-        return Literals{out};
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            const Literal& x = ctx.operands[0];
+            Literal out = zeros(ctx.op.results[0]);
+            Extents source(x.rank());
+            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
+              for (size_t d = 0; d < at.size(); ++d) {
+                Cut cut = cut_of(ctx.attrs(), d);
+                source[d] = cut.start + at[d] * cut.stride;
+              }
+              copy_element(out, i, x, position_of(source, x.shape()));
+            });
+            return Literals{out};
+          },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),
       .vjp = slice_vjp,
       .jvp = jvp_linear,
       .batch = slice_batch,
-      .factors = [](const TypedOp& op) {
-        return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return cut_of(op.attrs, d).whole(); });
-      },
-      .access = [](const TypedOp& op) {
-        Fragment out;
-        std::vector<int> axes = out.add_axes("i", op.results[0].shape);
-        std::vector<Expr> source;
-        for (size_t d = 0; d < axes.size(); ++d) {
-          Cut cut = cut_of(op.attrs, d);
-          source.push_back(kernel_ir::axis(axes[d]) * kernel_ir::index(cut.stride) + kernel_ir::index(cut.start));
-        }
-        out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
-        return out;
-      },
+      .factors =
+          [](const TypedOp& op) {
+            return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return cut_of(op.attrs, d).whole(); });
+          },
+      .access =
+          [](const TypedOp& op) {
+            Fragment out;
+            std::vector<int> axes = out.add_axes("i", op.results[0].shape);
+            std::vector<Expr> source;
+            for (size_t d = 0; d < axes.size(); ++d) {
+              Cut cut = cut_of(op.attrs, d);
+              source.push_back(kernel_ir::axis(axes[d]) * kernel_ir::index(cut.stride) + kernel_ir::index(cut.start));
+            }
+            out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
+            return out;
+          },
       .linearity = ir::jointly_linear({0}),
       .lower = Lowering::kAccess,
-      .cost = [](const TypedOp& op) { return Cost{Dim(0), Dim(2) * op.results[0].bytes()}; },
+      .cost =
+          [](const TypedOp& op) {
+            return Cost{Dim(0), Dim(2) * op.results[0].bytes()};
+          },
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({5}), awkward())}, attrs({1}, {4}, {1})},
                    {{operand(f32({4, 7}))}, attrs({0, 1}, {-1, 7}, {1, 3})},
@@ -180,7 +191,9 @@ OpDef slice_op() {
                   {"C2", {f32({5})}, attrs({1}, {4}, {0})},
                   {"C3", {f32({5})}, attrs({1}, {6}, {1})},
                   {"C3", {f32({5})}, attrs({3}, {2}, {1})},
-                  {"C4", {f32({Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 64, 1}))})}, attrs({0}, {4}, {1})}},
+                  {"C4",
+                   {f32({Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 64, 1}))})},
+                   attrs({0}, {4}, {1})}},
   };
 }
 
@@ -205,7 +218,8 @@ InferResult infer_pad(const InferContext& ctx) {
     Padding p = padding_of(ctx.attrs, d);
     const Dim& extent = ctx.shape(0)[d];
     if (p.interior < 0 || (p.interior > 0 && !extent.is_static()))
-      return ctx.fail(Code::kBadAttribute, "C3", "interior padding {} of dimension {} with size {}", p.interior, d, extent.str());
+      return ctx.fail(Code::kBadAttribute, "C3", "interior padding {} of dimension {} with size {}", p.interior, d,
+                      extent.str());
     Dim gaps = extent.is_static() ? Dim(std::max<int64_t>(extent.value() - 1, 0) * p.interior) : Dim(0);
     Dim size = extent + gaps + Dim(p.low + p.high);
     if (size.bounds().min < 0)
@@ -241,7 +255,8 @@ Fragment pad_access(const TypedOp& op) {
     Padding p = padding_of(op.attrs, d);
     Expr position = kernel_ir::axis(axes[d]) + kernel_ir::index(-p.low);
     if (p.low > 0) guard = kernel_ir::both(guard, at_least(position, 0));
-    if (p.interior > 0) guard = kernel_ir::both(guard, kernel_ir::eq(kernel_ir::mod(position, p.step()), kernel_ir::index(0)));
+    if (p.interior > 0)
+      guard = kernel_ir::both(guard, kernel_ir::eq(kernel_ir::mod(position, p.step()), kernel_ir::index(0)));
     position = kernel_ir::floordiv(position, p.step());
     if (p.high > 0) guard = kernel_ir::both(guard, kernel_ir::lt(position, kernel_ir::dim(op.operands[0].shape[d])));
     source.push_back(position);
@@ -261,7 +276,10 @@ Val unpad(FunctionBuilder& b, Val ct, const Attrs& attrs) {
   const Ints& interior = attrs.get_ints("interior");
   Val zero = b.constant(Literal::scalar(ct.dtype(), 0));
   int rank = ct.rank();
-  Val inner = b.op("pad", {ct, zero}, {{"low", negated(attrs.get_ints("low"))}, {"high", negated(attrs.get_ints("high"))}, {"interior", Ints(rank, 0)}});
+  Val inner = b.op("pad", {ct, zero},
+                   {{"low", negated(attrs.get_ints("low"))},
+                    {"high", negated(attrs.get_ints("high"))},
+                    {"interior", Ints(rank, 0)}});
   if (std::all_of(interior.begin(), interior.end(), [](int64_t i) { return i == 0; })) return inner;
   Ints strides;
   for (int64_t i : interior) strides.push_back(i + 1);
@@ -309,7 +327,8 @@ Example draw_pad(Rng& rng) {
     int64_t left = inside + std::min<int64_t>(low.back(), 0);
     high.push_back(whole ? 0 : random_int(rng, -std::min<int64_t>(left, 2), 3));
   }
-  return {{operand(f32(ir::static_shape(shape))), operand(f32({}))}, {{"low", low}, {"high", high}, {"interior", interior}}};
+  return {{operand(f32(ir::static_shape(shape))), operand(f32({}))},
+          {{"low", low}, {"high", high}, {"interior", interior}}};
 }
 
 OpDef pad_op() {
@@ -320,8 +339,9 @@ OpDef pad_op() {
       .name = "pad",
       .version = 1,
       .category = "movement",
-      .doc = "x with `value` around it (low, high) and between its elements (interior). Negative low and high cut "
-             "elements off, after the interior padding.",
+      .doc =
+          "x with `value` around it (low, high) and between its elements (interior). Negative low and high cut "
+          "elements off, after the interior padding.",
       .operands = {{"x", "any type"}, {"value", "a scalar of x's dtype"}},
       .attrs = {required("low", AttrKind::kInts, "elements before, per dimension"),
                 required("high", AttrKind::kInts, "elements after"),
@@ -340,9 +360,10 @@ OpDef pad_op() {
       .vjp = pad_vjp,
       .jvp = jvp_linear,
       .batch = pad_batch,
-      .factors = [](const TypedOp& op) {
-        return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return padding_of(op.attrs, d).whole(); });
-      },
+      .factors =
+          [](const TypedOp& op) {
+            return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return padding_of(op.attrs, d).whole(); });
+          },
       .access = pad_access,
       .linearity = ir::jointly_linear({0, 1}),
       .lower = Lowering::kAccess,
@@ -369,10 +390,12 @@ InferResult infer_concatenate(const InferContext& ctx) {
   for (int k = 1; k < static_cast<int>(ctx.operands.size()); ++k) {
     NABLA_TRY(ctx.require_same_dtype(0, k, "C2"));
     if (ctx.rank(k) != ctx.rank(0))
-      return ctx.fail(Code::kShapeMismatch, "C2", "operand {} has rank {}, the first has {}", k, ctx.rank(k), ctx.rank(0));
+      return ctx.fail(Code::kShapeMismatch, "C2", "operand {} has rank {}, the first has {}", k, ctx.rank(k),
+                      ctx.rank(0));
     for (int d = 0; d < ctx.rank(0); ++d)
       if (d != axis)
-        NABLA_TRY(ctx.require_equal(ctx.shape(0)[d], ctx.shape(k)[d], "C3", fmt::format("sizes of operands 0 and {} in dimension {}", k, d)));
+        NABLA_TRY(ctx.require_equal(ctx.shape(0)[d], ctx.shape(k)[d], "C3",
+                                    fmt::format("sizes of operands 0 and {} in dimension {}", k, d)));
     result.shape[axis] = result.shape[axis] + ctx.shape(k)[axis];
   }
   for (size_t k = 0; ctx.operands.size() > 1 && k < ctx.operands.size(); ++k)
@@ -430,7 +453,8 @@ std::vector<MaybeVal> concatenate_vjp(VjpContext& ctx) {
     Ints starts(rank, 0), limits(rank, -1);
     starts[axis] = offset;
     limits[axis] = offset += size;
-    if (ctx.active[k]) out[k] = ctx.b.op("slice", {ctx.ct()}, {{"starts", starts}, {"limits", limits}, {"strides", Ints(rank, 1)}});
+    if (ctx.active[k])
+      out[k] = ctx.b.op("slice", {ctx.ct()}, {{"starts", starts}, {"limits", limits}, {"strides", Ints(rank, 1)}});
   }
   return out;
 }
@@ -458,10 +482,11 @@ OpDef concatenate_op() {
       .vjp = concatenate_vjp,
       .jvp = jvp_linear,
       .batch = batch_shifting({"axis"}),
-      .factors = [](const TypedOp& op) {
-        int64_t axis = op.attrs.get_int("axis");
-        return cut_factors(op, Factors::Kind::kReplicate, [axis](int d) { return d != axis; });
-      },
+      .factors =
+          [](const TypedOp& op) {
+            int64_t axis = op.attrs.get_int("axis");
+            return cut_factors(op, Factors::Kind::kReplicate, [axis](int d) { return d != axis; });
+          },
       .access = concatenate_access,
       .linearity = ir::jointly_linear({0}),
       .lower = Lowering::kAccess,
@@ -485,7 +510,9 @@ OpDef concatenate_op() {
                   {"C2", {f32({2}), i32({2})}, attrs(0)},
                   {"C2", {f32({2}), f32({2, 2})}, attrs(0)},
                   {"C3", {f32({2, 3}), f32({2, 4})}, attrs(0)},
-                  {"C4", {f32({Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 64, 1}))}), f32({2})}, attrs(0)}},
+                  {"C4",
+                   {f32({Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 64, 1}))}), f32({2})},
+                   attrs(0)}},
   };
 }
 
@@ -508,38 +535,44 @@ OpDef reverse_op() {
         NABLA_TRY(require_axes(ctx, ctx.attrs.get_ints("axes"), ctx.rank(0), "C1"));
         return Types{ctx.operands[0]};
       },
-      .reference = [](const EvalContext& ctx) {
-        const Literal& x = ctx.operands[0];
-        Literal out = zeros(ctx.op.results[0]);
-        for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-          Extents source = at;
-          for (int64_t a : ctx.attrs().get_ints("axes")) source[a] = x.shape()[a] - 1 - at[a];
-          copy_element(out, i, x, position_of(source, x.shape()));
-        });
-        return Literals{out};
-      },
+      .reference =
+          [](const EvalContext& ctx) {
+            const Literal& x = ctx.operands[0];
+            Literal out = zeros(ctx.op.results[0]);
+            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
+              Extents source = at;
+              for (int64_t a : ctx.attrs().get_ints("axes")) source[a] = x.shape()[a] - 1 - at[a];
+              copy_element(out, i, x, position_of(source, x.shape()));
+            });
+            return Literals{out};
+          },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),
       .vjp = [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.b.op("reverse", {ctx.ct()}, ctx.attrs())}; },
       .jvp = jvp_linear,
       .batch = batch_shifting({"axes"}),
-      .factors = [](const TypedOp& op) {
-        return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return !contains(op.attrs.get_ints("axes"), d); });
-      },
-      .access = [](const TypedOp& op) {
-        Fragment out;
-        std::vector<int> axes = out.add_axes("i", op.results[0].shape);
-        std::vector<Expr> source = kernel_ir::axes_as_indices(axes);
-        for (int64_t a : op.attrs.get_ints("axes"))
-          source[a] = kernel_ir::dim(op.operands[0].shape[a] - Dim(1)) - source[a];
-        out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
-        return out;
-      },
+      .factors =
+          [](const TypedOp& op) {
+            return cut_factors(op, Factors::Kind::kPermute,
+                               [&](int d) { return !contains(op.attrs.get_ints("axes"), d); });
+          },
+      .access =
+          [](const TypedOp& op) {
+            Fragment out;
+            std::vector<int> axes = out.add_axes("i", op.results[0].shape);
+            std::vector<Expr> source = kernel_ir::axes_as_indices(axes);
+            for (int64_t a : op.attrs.get_ints("axes"))
+              source[a] = kernel_ir::dim(op.operands[0].shape[a] - Dim(1)) - source[a];
+            out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
+            return out;
+          },
       .linearity = ir::jointly_linear({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,
-      .examples = {{{operand(f32({5}), awkward())}, attrs({0})}, {{operand(f32({2, 3, 2}))}, attrs({0, 2})}, {{operand(f32({}))}, attrs({})}},
+      .examples = {{{operand(f32({5}), awkward())}, attrs({0})},
+                   {{operand(f32({2, 3, 2}))}, attrs({0, 2})},
+                   {{operand(f32({}))}, attrs({})}},
       .draw = [attrs](Rng& rng) -> Example {
         int rank = static_cast<int>(random_int(rng, 0, 3));
         return {{operand(f32(random_shape(rng, rank)))}, attrs(random_axes(rng, rank))};

@@ -34,7 +34,10 @@ OpDef transform_op(std::string name, std::string doc, std::vector<OperandDef> op
       .access = ir::no_rule(kReplaced),
       .linearity = ir::not_linear(),
       .lower = Lowering::kTransform,
-      .cost = [](const TypedOp&) { return Cost{Dim(0), Dim(0)}; },
+      .cost =
+          [](const TypedOp&) {
+            return Cost{Dim(0), Dim(0)};
+          },
       .dtypes = DTypes::kAsWritten,
       .examples = {},
       .draw = nullptr,
@@ -60,7 +63,8 @@ InferResult infer_gradients(const InferContext& ctx, bool with_values) {
   std::vector<bool> seen(params.size(), false);
   for (int64_t i : ctx.attrs.get_ints("wrt")) {
     if (i < 0 || i >= static_cast<int64_t>(params.size()))
-      return ctx.fail(Code::kBadAttribute, "C4", "wrt names parameter {} of @{}, which has {}", i, f->name, params.size());
+      return ctx.fail(Code::kBadAttribute, "C4", "wrt names parameter {} of @{}, which has {}", i, f->name,
+                      params.size());
     if (seen[i]) return ctx.fail(Code::kBadAttribute, "C4", "wrt names parameter {} twice", i);
     seen[i] = true;
     if (!is_float(params[i].dtype))
@@ -97,7 +101,8 @@ InferResult infer_vjp_backward(const InferContext& ctx) {
   const ir::Function* f = NABLA_TRY(find_callee(ctx));
   NABLA_TRY(require_count(ctx, 1 + f->results.size(), *f));
   if (ctx.operands[0].residual_of != f->name)
-    return ctx.fail(Code::kDTypeMismatch, "C3", "the residual must be residual<@{}>, got {}", f->name, ctx.operands[0].str());
+    return ctx.fail(Code::kDTypeMismatch, "C3", "the residual must be residual<@{}>, got {}", f->name,
+                    ctx.operands[0].str());
   NABLA_TRY(require_types(ctx, 1, result_types(*f), "cotangent"));
   return param_types(*f);
 }
@@ -118,12 +123,13 @@ std::vector<OpDef> transform_ops() {
                              {arguments}, {required("wrt", AttrKind::kInts, "positions of the parameters")},
                              {"gradients", "of the types of those parameters"}, grad_constraints(),
                              [](const InferContext& ctx) { return infer_gradients(ctx, false); }));
-  out.push_back(transform_op("value_and_grad", "The callee's results, then the gradients of the first one.", {arguments},
-                             {required("wrt", AttrKind::kInts, "positions of the parameters")},
+  out.push_back(transform_op("value_and_grad", "The callee's results, then the gradients of the first one.",
+                             {arguments}, {required("wrt", AttrKind::kInts, "positions of the parameters")},
                              {"results", "the callee's results, then the gradients"}, grad_constraints(),
                              [](const InferContext& ctx) { return infer_gradients(ctx, true); }));
   out.push_back(transform_op(
-      "jvp", "The callee's results and their derivatives in the direction of the tangents. Tangents of integers are ignored.",
+      "jvp",
+      "The callee's results and their derivatives in the direction of the tangents. Tangents of integers are ignored.",
       {{"operands", "the callee's parameters, then a tangent of each", true, true}}, {},
       {"results", "the callee's results, then a tangent of each"},
       {{"C2", "operands and tangents have the types of the parameters"}}, infer_jvp));

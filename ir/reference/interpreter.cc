@@ -38,8 +38,8 @@ class Interpreter {
 
 Status check_symbol(const Symbol& s, int64_t value, const Function& f, ValueId param) {
   if (value >= s.min && value <= s.max && value % s.multiple == 0) return Ok{};
-  return error(Code::kShapeMismatch, "{}: {} = {} is not a multiple of {} in [{}, {}]", describe_value(f, param), s.name,
-               value, s.multiple, s.min, s.max);
+  return error(Code::kShapeMismatch, "{}: {} = {} is not a multiple of {} in [{}, {}]", describe_value(f, param),
+               s.name, value, s.multiple, s.min, s.max);
 }
 
 Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
@@ -48,9 +48,11 @@ Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const Type& type = f.type(f.params[i]);
     if (type.dtype != args[i].dtype())
-      return error(Code::kDTypeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(), args[i].str(0));
+      return error(Code::kDTypeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(),
+                   args[i].str(0));
     if (type.rank() != args[i].rank())
-      return error(Code::kShapeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(), args[i].str(0));
+      return error(Code::kShapeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(),
+                   args[i].str(0));
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<SymbolRef> symbols = type.shape[d].symbols();
       if (symbols.size() != 1 || !(type.shape[d] == Dim::symbol(symbols[0]))) continue;
@@ -125,7 +127,8 @@ std::vector<Literal> Interpreter::run(const Function& f, std::vector<Literal> ar
       if (--uses[id] == 0) values[id] = Literal();
     }
     std::vector<Literal> results = run_node(f, node, operands);
-    NABLA_CHECK(results.size() == node.results.size(), "{}: the reference made {} results", node.op->name, results.size());
+    NABLA_CHECK(results.size() == node.results.size(), "{}: the reference made {} results", node.op->name,
+                results.size());
     for (size_t i = 0; i < results.size(); ++i)
       if (uses[node.results[i]] > 0) values[node.results[i]] = std::move(results[i]);
   }
@@ -134,7 +137,8 @@ std::vector<Literal> Interpreter::run(const Function& f, std::vector<Literal> ar
   return out;
 }
 
-std::vector<Literal> Interpreter::run_node(const Function& f, const Node& node, const std::vector<Literal>& operands) const {
+std::vector<Literal> Interpreter::run_node(const Function& f, const Node& node,
+                                           const std::vector<Literal>& operands) const {
   Attrs attrs = node.attrs;
   for (const auto& [name, attr] : node.attrs)
     if (const Shape* shape = std::get_if<Shape>(&attr)) attrs.set(name, resolve(*shape));
@@ -160,7 +164,8 @@ std::vector<Literal> Interpreter::run_decomposition(const TypedOp& op, const std
 Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args) {
   const Function* f = module.find(function);
   if (!f)
-    return error(Code::kUnknownName, "no function is named @{}{}", function, did_you_mean(function, module.function_names()));
+    return error(Code::kUnknownName, "no function is named @{}{}", function,
+                 did_you_mean(function, module.function_names()));
   Interpreter interpreter(module);
   std::vector<std::string> path;
   NABLA_TRY(interpreter.check(*f, path));

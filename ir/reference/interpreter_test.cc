@@ -56,7 +56,9 @@ TEST(Interpreter, TakesSymbolsFromTheArguments) {
 
 TEST(Interpreter, RefusesWrongArgumentsWithTheirTypes) {
   Module module = doubling({3});
-  auto code = [&](std::string_view f, std::vector<Literal> args) { return interpret(module, f, args).errors()[0].code; };
+  auto code = [&](std::string_view f, std::vector<Literal> args) {
+    return interpret(module, f, args).errors()[0].code;
+  };
   EXPECT_EQ(code("doubel", {}), Code::kUnknownName);
   EXPECT_EQ(code("double", {}), Code::kOperandCount);
   EXPECT_EQ(code("double", {ramp(DType::kI32, {3})}), Code::kDTypeMismatch);

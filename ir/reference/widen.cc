@@ -36,7 +36,8 @@ Function widen_function(const Function& f, const Module& module) {
     // What a dtype's random numbers are depends on the dtype, so these are drawn first and widened afterwards.
     bool random = node.op->category == "random";
     std::vector<Val> results = b.add(node.op->name, operands, random ? node.attrs : widened(node.attrs));
-    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = convert(results[i], widened(results[i].dtype()));
+    for (size_t i = 0; i < results.size(); ++i)
+      values[node.results[i]] = convert(results[i], widened(results[i].dtype()));
   }
   std::vector<Val> results;
   for (ValueId id : f.results) results.push_back(values[id]);

@@ -141,7 +141,8 @@ Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward) {
     if (is_unsigned(dtype) || dtype == DType::kBool) low = std::max(low, 0.0);
     if (dtype == DType::kBool) high = 1;
     int64_t span = std::max<int64_t>(static_cast<int64_t>(high - low), 0) + 1;
-    int64_t offset = spec.distinct && span <= out.size() ? order[i] : static_cast<int64_t>(unit * static_cast<double>(span));
+    int64_t offset =
+        spec.distinct && span <= out.size() ? order[i] : static_cast<int64_t>(unit * static_cast<double>(span));
     out.set_i(i, static_cast<int64_t>(low) + offset);
   }
   return out;

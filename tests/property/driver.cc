@@ -65,7 +65,8 @@ Function expanded(const Function& f, const Copier::ByDecomposition& expand) {
   return b.finish(Copier(b, expand).copy(f, params));
 }
 
-std::vector<Val> copy_nodes(FunctionBuilder& b, const Function& f, const std::vector<Val>& params, std::vector<Val>& values) {
+std::vector<Val> copy_nodes(FunctionBuilder& b, const Function& f, const std::vector<Val>& params,
+                            std::vector<Val>& values) {
   values.assign(f.values.size(), Val{});
   for (size_t i = 0; i < params.size(); ++i) values[f.params[i]] = params[i];
   for (const Node& node : f.nodes) {

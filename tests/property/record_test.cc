@@ -132,7 +132,8 @@ TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
       for (size_t k = 0; k < expected.size(); ++k) expected[k] = symbolic(expected[k], factors.results[k]);
       ir::Attrs attrs = c.attrs;
       for (const auto& [name, attr] : c.attrs)
-        if (const ir::Shape* s = std::get_if<ir::Shape>(&attr); s && *s == c.results[0].shape) attrs.set(name, expected[0].shape);
+        if (const ir::Shape* s = std::get_if<ir::Shape>(&attr); s && *s == c.results[0].shape)
+          attrs.set(name, expected[0].shape);
       std::string what = fmt::format("{} with factor {} of {} symbolic", c.str(), factor.name, factors.str());
       Result<std::vector<ir::Type>> got = ir::infer_types(op(), types, attrs, {});
       ASSERT_TRUE(got.ok()) << what << ": " << to_string(got.errors());

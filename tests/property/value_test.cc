@@ -28,7 +28,8 @@ Tolerance tolerance_of(const Case& c, DType dtype) {
   out.elementwise = primitive;
   out.zero_signs = primitive && c.operands.size() == 1;
   for (const ir::Operand& o : c.operands)
-    if (c.op->traits.composite) out.least_scale = std::max(out.least_scale, 0.01 * std::max(-o.values.low, o.values.high));
+    if (c.op->traits.composite)
+      out.least_scale = std::max(out.least_scale, 0.01 * std::max(-o.values.low, o.values.high));
   return out;
 }
 
@@ -44,7 +45,8 @@ TEST_P(ValueRules, AccessGivesTheReferencesValues) {
       ASSERT_EQ(got.size(), expected.size()) << c.str();
       for (size_t i = 0; i < got.size(); ++i) {
         auto text = difference(expected[i], got[i], tolerance_of(c, expected[i].dtype()));
-        ASSERT_FALSE(text) << c.str() << (awkward ? " awkward" : "") << ", result " << i << ": " << *text << "\n" << fragment.str();
+        ASSERT_FALSE(text) << c.str() << (awkward ? " awkward" : "") << ", result " << i << ": " << *text << "\n"
+                           << fragment.str();
       }
     }
   }
@@ -163,7 +165,9 @@ class Splitter {
 
  private:
   int64_t size() const { return factors_.factors[piece_.factor].size.value(); }
-  bool contains(const std::vector<int>& ids) const { return std::find(ids.begin(), ids.end(), piece_.factor) != ids.end(); }
+  bool contains(const std::vector<int>& ids) const {
+    return std::find(ids.begin(), ids.end(), piece_.factor) != ids.end();
+  }
   // Is the coordinate of the factor, in every dimension that it is part of, within the piece?
   bool inside(int64_t i, const std::vector<int64_t>& shape, const ir::Factors::Tensor& dims) const {
     for (size_t d = shape.size(); d-- > 0;) {
@@ -182,8 +186,10 @@ class Splitter {
 };
 
 void copy_element(Literal& to, int64_t i, const Literal& from, int64_t j) {
-  if (is_float(from.dtype())) to.set(i, from.get(j));
-  else to.set_i(i, from.get_i(j));
+  if (is_float(from.dtype()))
+    to.set(i, from.get(j));
+  else
+    to.set_i(i, from.get_i(j));
 }
 
 void check_split(const Case& c, const ir::Factors& factors, int f) {
@@ -201,7 +207,8 @@ void check_split(const Case& c, const ir::Factors& factors, int f) {
     for (size_t k = 0; k < operands.size(); ++k) {
       types.push_back(split.type(c.operands[k].type, factors.operands[k]));
       Literal part(types[k].dtype, types[k].extents());
-      split.for_each(c.operands[k].type, factors.operands[k], [&](int64_t i, int64_t j) { copy_element(part, j, operands[k], i); });
+      split.for_each(c.operands[k].type, factors.operands[k],
+                     [&](int64_t i, int64_t j) { copy_element(part, j, operands[k], i); });
       pieces.push_back(part);
     }
     ir::Attrs attrs = c.attrs;
@@ -217,7 +224,8 @@ void check_split(const Case& c, const ir::Factors& factors, int f) {
       bool combine = reduced && piece.begin > 0;
       split.for_each(c.results[r], factors.results[r], [&](int64_t i, int64_t j) {
         if (!combine) return copy_element(joined[r], i, got[r], j);
-        kernel_ir::Scalar sum = kernel_ir::combine(factor.combiner, got[r].dtype(), kernel_ir::get(joined[r], i), kernel_ir::get(got[r], j));
+        kernel_ir::Scalar sum = kernel_ir::combine(factor.combiner, got[r].dtype(), kernel_ir::get(joined[r], i),
+                                                   kernel_ir::get(got[r], j));
         kernel_ir::set(joined[r], i, sum);
       });
     }
@@ -286,7 +294,8 @@ TEST_P(ValueRules, AChangedElementChangesOnlyWhatAccessAdmits) {
           kernel_ir::Scalar x = kernel_ir::get(before[r], j), y = kernel_ir::get(after[r], j);
           if (x.i == y.i && (x.f == y.f || (x.f != x.f && y.f != y.f))) continue;
           ASSERT_TRUE(dependence.depends(static_cast<int>(r), j, element))
-              << c.str() << ": operand " << k << " element " << i << " changes result " << r << " element " << j << "\n" << fragment.str();
+              << c.str() << ": operand " << k << " element " << i << " changes result " << r << " element " << j << "\n"
+              << fragment.str();
         }
     }
   }

@@ -1,0 +1,140 @@
+#include "ir/dim.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace nabla::ir {
+namespace {
+
+Dim symbol(std::string name, int64_t min, int64_t max, int64_t multiple = 1) {
+  return Dim::symbol(std::make_shared<Symbol>(Symbol{std::move(name), min, max, multiple}));
+}
+
+class DimTest : public ::testing::Test {
+ protected:
+  const Dim n = symbol("n", 1, 100), m = symbol("m", 2, 50), b = symbol("b", 8, 64, 8);
+};
+
+TEST_F(DimTest, PolynomialsHaveOneForm) {
+  EXPECT_EQ((n + 1) * (n - 1), n * n - 1);
+  EXPECT_EQ((n + m) * (n + m), n * n + m * m + Dim(2) * m * n);
+  EXPECT_EQ(n - n, Dim(0));
+  EXPECT_TRUE((n * 0).is(0));
+  EXPECT_EQ(((n + m) * 8 + 1).str(), "8*m+8*n+1");
+  EXPECT_EQ((Dim(1) - n).str(), "-n+1");
+}
+
+TEST_F(DimTest, ASymbolWithOneValueIsThatValue) { EXPECT_TRUE(symbol("k", 7, 7).is(7)); }
+
+TEST_F(DimTest, DivisionTakesOutWhatTheDivisorDivides) {
+  EXPECT_EQ(Dim::floordiv(n * 8 + 5, 8), n);
+  EXPECT_EQ(Dim::floordiv(n * 8 + 11, 8), n + 1);
+  EXPECT_EQ(Dim::floordiv(n * m, m), n);
+  EXPECT_EQ(Dim::floordiv(n * m * 6, m * 3), n * 2);
+  EXPECT_EQ(Dim::floordiv(n * 4, 8), Dim::floordiv(n, 2));
+  EXPECT_EQ(Dim::floordiv(n, n), Dim(1));
+  EXPECT_EQ(Dim::floordiv(0, n * 2), Dim(0));
+  EXPECT_EQ(Dim::floordiv(m - 2, 49), Dim(0));  // its bounds say so
+  EXPECT_EQ(Dim::floordiv(-7, 2), Dim(-4));
+  EXPECT_EQ(Dim::ceildiv(n * 8 + 1, 8), n + 1);
+}
+
+TEST_F(DimTest, RemaindersDropMultiplesOfTheDivisor) {
+  EXPECT_EQ(Dim::mod(n * 16 + 3, 8), Dim(3));
+  EXPECT_EQ(Dim::mod(n * 9, 8), Dim::mod(n, 8));
+  EXPECT_EQ(Dim::mod(b, 8), Dim(0));
+  EXPECT_EQ(Dim::mod(b * 3 + n, 4), Dim::mod(n, 4));
+  EXPECT_EQ(Dim::mod(n * m, m), Dim(0));
+  EXPECT_EQ(Dim::mod(n * 4, 8), Dim::mod(n, 2) * 4);
+  EXPECT_EQ(Dim::mod(m, 51), m);
+  EXPECT_EQ(Dim::mod(-3, 8), Dim(5));
+}
+
+TEST_F(DimTest, MinAndMaxAreDecidedByBoundsWhereTheyCanBe) {
+  EXPECT_EQ(Dim::min(n, n + 1), n);
+  EXPECT_EQ(Dim::max(n, 100), Dim(100));
+  EXPECT_EQ(Dim::min(n, m), Dim::min(m, n));
+  EXPECT_EQ(Dim::min(n, m).str(), "min(m,n)");
+}
+
+TEST_F(DimTest, ComparisonsSayYesNoOrUndecidable) {
+  EXPECT_EQ(Dim::equal(n + m, m + n), true);
+  EXPECT_EQ(Dim::equal(n, n + 1), false);
+  EXPECT_EQ(Dim::equal(n, m), std::nullopt);
+  EXPECT_EQ(Dim::equal(n, 200), false);
+  EXPECT_EQ(Dim::less_equal(n, 100), true);
+  EXPECT_EQ(Dim::less_equal(n + 100, n), false);
+  EXPECT_EQ(Dim::less_equal(n, m), std::nullopt);
+  EXPECT_EQ(Dim::less_equal(n, n * 1), true);
+}
+
+TEST_F(DimTest, MultiplesOfASymbolCancelInComparisons) {
+  EXPECT_EQ(Dim::equal(Dim::floordiv(b, 8) * 8, b), true);
+  EXPECT_EQ(Dim::equal(Dim::floordiv(b, 4), Dim::floordiv(b, 8) * 2), true);
+  EXPECT_EQ(Dim::equal(Dim::floordiv(n, 8) * 8, n), std::nullopt);
+}
+
+TEST_F(DimTest, SumsAndProductsSaturate) {
+  EXPECT_TRUE((Dim(int64_t{1} << 40) * Dim(int64_t{1} << 40)).is(INT64_MAX));
+  EXPECT_TRUE((Dim(INT64_MAX) + 1).is(INT64_MAX));
+  EXPECT_EQ((n * (int64_t{1} << 62)).bounds().max, INT64_MAX);
+}
+
+TEST_F(DimTest, SymbolsAreListedOnceAndSubstituted) {
+  Dim d = Dim::floordiv(n + m, 3) * n + m;
+  ASSERT_EQ(d.symbols().size(), 2u);
+  EXPECT_EQ(d.eval([](const Symbol& s) { return s.name == "n" ? 10 : 4; }), 10 * 4 + 4);
+  EXPECT_EQ(d.substitute([&](const SymbolRef& s) { return s->name == "m" ? n * 2 : Dim::symbol(s); }), n * n + n * 2);
+}
+
+// Random expressions, built symbolically and beside it in integers: the value is the same and within the bounds.
+TEST_F(DimTest, EveryExpressionHasTheValueOfItsIntegers) {
+  std::mt19937_64 rng(1);
+  auto below = [&](int64_t k) { return static_cast<int64_t>(rng() % static_cast<uint64_t>(k)); };
+  for (int trial = 0; trial < 3000; ++trial) {
+    int64_t values[] = {1 + below(100), 2 + below(49), 8 * (1 + below(8))};
+    std::vector<std::pair<Dim, int64_t>> pool = {
+        {n, values[0]}, {m, values[1]}, {b, values[2]}, {Dim(below(9) - 4), 0}};
+    pool[3].second = pool[3].first.value();
+    for (int step = 0; step < 5; ++step) {
+      auto [x, vx] = pool[below(static_cast<int64_t>(pool.size()))];
+      auto [y, vy] = pool[below(static_cast<int64_t>(pool.size()))];
+      int64_t k = 1 + below(12), floor = vx / k - (vx % k < 0);
+      switch (below(7)) {
+        case 0:
+          pool.push_back({x + y, vx + vy});
+          break;
+        case 1:
+          pool.push_back({x - y, vx - vy});
+          break;
+        case 2:
+          pool.push_back({x * Dim(k), vx * k});
+          break;
+        case 3:
+          pool.push_back({Dim::floordiv(x, k), floor});
+          break;
+        case 4:
+          pool.push_back({Dim::mod(x, k), vx - k * floor});
+          break;
+        case 5:
+          pool.push_back({Dim::min(x, y), std::min(vx, vy)});
+          break;
+        case 6:
+          pool.push_back({Dim::max(x, y), std::max(vx, vy)});
+          break;
+      }
+      auto [d, v] = pool.back();
+      int64_t got = d.eval([&](const Symbol& s) { return values[s.name == "n" ? 0 : s.name == "m" ? 1 : 2]; });
+      ASSERT_EQ(got, v) << d.str();
+      ASSERT_LE(d.bounds().min, v) << d.str();
+      ASSERT_GE(d.bounds().max, v) << d.str();
+      auto [other, w] = pool[below(static_cast<int64_t>(pool.size()))];
+      ASSERT_EQ(Dim::equal(d, other).value_or(v == w), v == w) << d.str() << " and " << other.str();
+      ASSERT_EQ(Dim::less_equal(d, other).value_or(v <= w), v <= w) << d.str() << " and " << other.str();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nabla::ir
