@@ -394,8 +394,14 @@ std::vector<ir::Constraint> window_constraints() {
                  "padding is at least 0"}};
 }
 
-/// What the four records have in common; the rest is filled in by the caller.
-OpDef window_op(const char* name, std::string doc, Second second) {
+using Infer = std::function<InferResult(const InferContext&)>;
+using Vjp = ir::Rule<std::vector<MaybeVal>(VjpContext&)>;
+using Jvp = ir::Rule<std::vector<MaybeVal>(JvpContext&)>;
+
+/// A record; its arguments are the rules in which the four differ.
+OpDef window_op(const char* name, std::string doc, Second second, Infer infer,
+                ir::Rule<Literals(const EvalContext&)> reference, Vjp vjp, Jvp jvp,
+                ir::Rule<Fragment(const TypedOp&)> access) {
   return {.name = name,
           .version = 1,
           .category = "window",
@@ -406,15 +412,15 @@ OpDef window_op(const char* name, std::string doc, Second second) {
           .constraints = window_constraints(),
           .traits = {},
           .stages = ir::kTensorStages,
-          .infer = nullptr,
-          .reference = reference_gather_max,
+          .infer = std::move(infer),
+          .reference = std::move(reference),
           .fold = fold_by_reference(),
           .decompose = ir::no_rule("a primitive: loops follow from its access"),
-          .vjp = ir::not_differentiable("set by the record"),
-          .jvp = ir::not_differentiable("set by the record"),
+          .vjp = std::move(vjp),
+          .jvp = std::move(jvp),
           .batch = batch_window,
           .factors = factors_window,
-          .access = access_gather_max,
+          .access = std::move(access),
           .linearity = ir::not_linear(),
           .lower = Lowering::kAccess,
           .cost = cost_window,
@@ -424,20 +430,19 @@ OpDef window_op(const char* name, std::string doc, Second second) {
           .rejects = window_rejects(second)};
 }
 
-OpDef reduce_window(const char* name, std::string doc, Combiner combiner) {
-  OpDef op = window_op(name, std::move(doc), Second::kNone);
-  op.infer = [combiner](const InferContext& ctx) { return infer_reduce_window(ctx, combiner); };
-  op.reference = [combiner](const EvalContext& ctx) { return reference_reduce_window(ctx, combiner); };
-  op.access = [combiner](const TypedOp& t) { return access_reduce_window(t, combiner); };
-  return op;
+/// reduce_window_sum or reduce_window_max.
+OpDef reduce_window(const char* name, std::string doc, Combiner combiner, Vjp vjp, Jvp jvp) {
+  return window_op(
+      name, std::move(doc), Second::kNone,
+      [combiner](const InferContext& ctx) { return infer_reduce_window(ctx, combiner); },
+      [combiner](const EvalContext& ctx) { return reference_reduce_window(ctx, combiner); }, std::move(vjp),
+      std::move(jvp), [combiner](const TypedOp& op) { return access_reduce_window(op, combiner); });
 }
 
 OpDef reduce_window_sum() {
   OpDef op = reduce_window("reduce_window_sum",
                            "Sum over sliding windows (average pooling without the division). Padding adds 0.",
-                           Combiner::kSum);
-  op.vjp = vjp_window_sum;
-  op.jvp = jvp_linear;
+                           Combiner::kSum, vjp_window_sum, jvp_linear);
   op.linearity = ir::jointly_linear({0});
   op.constraints.push_back({"C3", "a dimension with a stride above 1 has a static size"});
   auto symbol = std::make_shared<const ir::Symbol>(ir::Symbol{"length", 1, 64, 1});
@@ -446,18 +451,25 @@ OpDef reduce_window_sum() {
 }
 
 OpDef reduce_window_max() {
-  OpDef op = reduce_window("reduce_window_max",
-                           "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but "
-                           "padding gives -infinity, or the least integer. NaN wins. The derivative goes to the first "
-                           "maximum of each window.",
-                           Combiner::kMax);
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    return {ctx.b.op("select_and_scatter", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
+  return reduce_window(
+      "reduce_window_max",
+      "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but padding gives -infinity, "
+      "or the least integer. NaN wins. The derivative goes to the first maximum of each window.",
+      Combiner::kMax,
+      [](VjpContext& ctx) -> std::vector<MaybeVal> {
+        return {ctx.b.op("select_and_scatter", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
+      },
+      [](JvpContext& ctx) -> std::vector<MaybeVal> {
+        return {ctx.b.op("window_gather_max", {ctx.operand(0), ctx.tangent(0)}, ctx.attrs())};
+      });
+}
+
+/// The gradient of operand 1 is `op` of the cotangent; there is none of operand 0, which only chooses places.
+Vjp vjp_by(const char* transpose) {
+  return [transpose](VjpContext& ctx) -> std::vector<MaybeVal> {
+    if (!ctx.active[1]) return {std::nullopt, std::nullopt};
+    return {std::nullopt, ctx.b.op(transpose, {ctx.operand(0), ctx.ct()}, ctx.attrs())};
   };
-  op.jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
-    return {ctx.b.op("window_gather_max", {ctx.operand(0), ctx.tangent(0)}, ctx.attrs())};
-  };
-  return op;
 }
 
 OpDef select_and_scatter() {
@@ -466,19 +478,13 @@ OpDef select_and_scatter() {
                        "its window (the first NaN wins); elements whose window is all padding are dropped. It is the "
                        "transpose of window_gather_max and the derivative of reduce_window_max. No derivative with "
                        "respect to x: the choice is constant almost everywhere.",
-                       Second::kPerWindow);
+                       Second::kPerWindow, [](const InferContext& ctx) { return infer_chosen(ctx, true); },
+                       reference_select_and_scatter, vjp_by("window_gather_max"), jvp_linear_in({1}),
+                       access_select_and_scatter);
   op.operands.push_back({"source", "one element per window"});
   op.results = {{"out", "sums, shaped like x"}};
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "source has one element per window"});
-  op.infer = [](const InferContext& ctx) { return infer_chosen(ctx, true); };
-  op.reference = reference_select_and_scatter;
-  op.access = access_select_and_scatter;
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    if (!ctx.active[1]) return {std::nullopt, std::nullopt};
-    return {std::nullopt, ctx.b.op("window_gather_max", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
-  };
-  op.jvp = jvp_linear_in({1});
   op.linearity = ir::linear_in_each({1});
   return op;
 }
@@ -488,16 +494,11 @@ OpDef window_gather_max() {
                        "For each window of `x` the element of `values` that stands where the window has its first "
                        "maximum (the first NaN wins); 0 where the window is all padding. No derivative with respect to "
                        "x: the choice is constant almost everywhere.",
-                       Second::kPerElement);
+                       Second::kPerElement, [](const InferContext& ctx) { return infer_chosen(ctx, false); },
+                       reference_gather_max, vjp_by("select_and_scatter"), jvp_linear_in({1}), access_gather_max);
   op.operands.push_back({"values", "shaped like x"});
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "the operands have one shape"});
-  op.infer = [](const InferContext& ctx) { return infer_chosen(ctx, false); };
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    if (!ctx.active[1]) return {std::nullopt, std::nullopt};
-    return {std::nullopt, ctx.b.op("select_and_scatter", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
-  };
-  op.jvp = jvp_linear_in({1});
   op.linearity = ir::linear_in_each({1});
   return op;
 }
