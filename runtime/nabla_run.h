@@ -22,7 +22,8 @@ extern "C" {
 typedef struct nabla_session nabla_session;
 typedef struct nabla_status nabla_status;
 
-/* DLPack's element types: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, and its bits; lanes are 1. */
+/* DLPack's element types: code 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn, 12 float8_e5m2, and its
+ * bits; lanes are 1. */
 typedef struct {
   uint8_t code;
   uint8_t bits;
@@ -64,7 +65,7 @@ void nabla_status_free(nabla_status* status);
 nabla_status* nabla_session_open(const char* path, const nabla_options* options, nabla_session** out);
 void nabla_session_close(nabla_session* session);
 
-/* Entries, and the inputs and outputs of one. Indices are in [0, count). */
+/* Entries, and the inputs and outputs of one. Indices are in [0, count); for others counts are 0 and names NULL. */
 int32_t nabla_entry_count(const nabla_session* session);
 const char* nabla_entry_name(const nabla_session* session, int32_t entry);
 int32_t nabla_find_entry(const nabla_session* session, const char* name); /* -1: none */

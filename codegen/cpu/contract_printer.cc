@@ -40,28 +40,28 @@ class ContractPrinter {
     for (const Stmt& s : k_.body)
       if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract) scalar_let(*let);
     int64_t per_batch = plan_.blocks;
-    if (!direct_) out_.line(fmt::format("alignas(64) {} panel[{}];", type_, group_ * step_ * columns_));
-    out_.line(fmt::format("alignas(64) {} tile[{}];", type_, scratch_rows_ * group_ * columns_));
-    out_.open("for (long unit = begin; unit < end; ++unit) {");
+    if (!direct_) out_.line(fmt::format("alignas(64) {} panel_[{}];", type_, group_ * step_ * columns_));
+    out_.line(fmt::format("alignas(64) {} tile_[{}];", type_, scratch_rows_ * group_ * columns_));
+    out_.open("for (long unit_ = begin; unit_ < end; ++unit_) {");
     decode_batch(per_batch);
     int64_t size = plan_.by_columns ? n_ : m_;
-    out_.line(fmt::format("const long first = unit % {} * {}, last = first + {} < {} ? first + {} : {};", per_batch, plan_.block,
+    out_.line(fmt::format("const long first_ = unit_ % {} * {}, last_ = first_ + {} < {} ? first_ + {} : {};", per_batch, plan_.block,
                           plan_.block, size, plan_.block, size));
-    out_.line(plan_.by_columns ? fmt::format("const long m0 = 0, m1 = {}, n0 = first, n1 = last;", m_)
-                               : fmt::format("const long m0 = first, m1 = last, n0 = 0, n1 = {};", n_));
-    out_.open(fmt::format("for (long j0 = n0; j0 < n1; j0 += {}) {{", group_ * columns_));
-    out_.line(fmt::format("const long j1 = j0 + {0} < n1 ? j0 + {0} : n1;", group_ * columns_));
-    out_.open(fmt::format("for (long k0 = 0; k0 < {}; k0 += {}) {{", depth_, step_));
-    out_.line(fmt::format("const long depth = k0 + {0} < {1} ? {0} : {1} - k0;", step_, depth_));
+    out_.line(plan_.by_columns ? fmt::format("const long m0_ = 0, m1_ = {}, n0_ = first_, n1_ = last_;", m_)
+                               : fmt::format("const long m0_ = first_, m1_ = last_, n0_ = 0, n1_ = {};", n_));
+    out_.open(fmt::format("for (long j0_ = n0_; j0_ < n1_; j0_ += {}) {{", group_ * columns_));
+    out_.line(fmt::format("const long j1_ = j0_ + {0} < n1_ ? j0_ + {0} : n1_;", group_ * columns_));
+    out_.open(fmt::format("for (long k0_ = 0; k0_ < {}; k0_ += {}) {{", depth_, step_));
+    out_.line(fmt::format("const long depth_ = k0_ + {0} < {1} ? {0} : {1} - k0_;", step_, depth_));
     if (!direct_) pack();
-    out_.open(fmt::format("for (long i0 = m0; i0 < m1; i0 += {}) {{", rows_));
-    out_.open(fmt::format("for (long j = j0; j < j1; j += {}) {{", columns_));
+    out_.open(fmt::format("for (long i0_ = m0_; i0_ < m1_; i0_ += {}) {{", rows_));
+    out_.open(fmt::format("for (long j_ = j0_; j_ < j1_; j_ += {}) {{", columns_));
     int64_t rest = m_ % rows_;
-    if (rest && m_ > rows_) out_.open(fmt::format("if (i0 + {} <= m1) {{", rows_));
+    if (rest && m_ > rows_) out_.open(fmt::format("if (i0_ + {} <= m1_) {{", rows_));
     if (m_ >= rows_) micro(rows_);
-    if (rest && m_ > rows_) out_.close("} else {"), out_.open("{");
+    if (rest && m_ > rows_) out_.reopen("} else {");
     if (rest) micro(static_cast<int>(rest));
-    if (rest && m_ > rows_) out_.close(), out_.close();
+    if (rest && m_ > rows_) out_.close();
     out_.close();
     out_.close();
     out_.close();
@@ -100,29 +100,29 @@ class ContractPrinter {
   void decode_batch(int64_t per_batch) {
     int64_t inner = per_batch;
     for (int i = static_cast<int>(c_.batch.size()) - 1; i >= 0; --i) {
-      out_.line(fmt::format("const long {} = unit / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), inner, extent(c_.batch[i])));
+      out_.line(fmt::format("const long {} = unit_ / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), inner, extent(c_.batch[i])));
       inner *= extent(c_.batch[i]);
     }
   }
 
   void pack() {
     int64_t sk = stride(c_.rhs, c_.k), sn = stride(c_.rhs, c_.n);
-    out_.open(fmt::format("for (long j = j0; j < j1; j += {}) {{", columns_));
-    out_.line(fmt::format("{}* to = panel + (j - j0) * {};", type_, step_));
-    out_.line(fmt::format("const long width = j + {0} <= j1 ? {0} : j1 - j;", columns_));
-    out_.line(fmt::format("const auto* from = {} + k0 * {} + j * {};", base(c_.rhs), sk, sn));
+    out_.open(fmt::format("for (long j_ = j0_; j_ < j1_; j_ += {}) {{", columns_));
+    out_.line(fmt::format("{}* to_ = panel_ + (j_ - j0_) * {};", type_, step_));
+    out_.line(fmt::format("const long width_ = j_ + {0} <= j1_ ? {0} : j1_ - j_;", columns_));
+    out_.line(fmt::format("const auto* from_ = {} + k0_ * {} + j_ * {};", base(c_.rhs), sk, sn));
     if (sn == 1) {
-      out_.open("for (long k = 0; k < depth; ++k) {");
-      out_.line(fmt::format("for (long x = 0; x < {}; x += NB_L)", columns_));
-      out_.line(fmt::format("  nb_store(to + k * {0} + x, x + NB_L <= width ? nb_load<{1}>(from + k * {2} + x, nb_full{{}}) : "
-                            "nb_load<{1}>(from + k * {2} + x, width > x ? width - x : 0), nb_full{{}});", columns_, vec_, sk));
+      out_.open("for (long k_ = 0; k_ < depth_; ++k_) {");
+      out_.line(fmt::format("for (long x_ = 0; x_ < {}; x_ += NB_L)", columns_));
+      out_.line(fmt::format("  nb_store(to_ + k_ * {0} + x_, x_ + NB_L <= width_ ? nb_load<{1}>(from_ + k_ * {2} + x_, nb_full{{}}) : "
+                            "nb_load<{1}>(from_ + k_ * {2} + x_, width_ > x_ ? width_ - x_ : 0), nb_full{{}});", columns_, vec_, sk));
       out_.close();
     } else {
       // B is transposed: read along k, eight columns at a time stay in cache.
-      out_.open(fmt::format("for (long x = 0; x < {}; ++x) {{", columns_));
-      out_.line(fmt::format("if (x < width) for (long k = 0; k < depth; ++k) to[k * {} + x] = nb_widen(from[x * {} + k * {}]);",
+      out_.open(fmt::format("for (long x_ = 0; x_ < {}; ++x_) {{", columns_));
+      out_.line(fmt::format("if (x_ < width_) for (long k_ = 0; k_ < depth_; ++k_) to_[k_ * {} + x_] = nb_widen(from_[x_ * {} + k_ * {}]);",
                             columns_, sn, sk));
-      out_.line(fmt::format("else for (long k = 0; k < depth; ++k) to[k * {} + x] = 0;", columns_));
+      out_.line(fmt::format("else for (long k_ = 0; k_ < depth_; ++k_) to_[k_ * {} + x_] = 0;", columns_));
       out_.close();
     }
     out_.close();
@@ -132,30 +132,30 @@ class ContractPrinter {
   void micro(int rows) {
     int64_t sm = stride(c_.lhs, c_.m), sk = stride(c_.lhs, c_.k);
     int64_t pitch = group_ * columns_;
-    out_.line(fmt::format("const auto* a = {} + i0 * {} + k0 * {};", base(c_.lhs), sm, sk));
-    if (direct_) out_.line(fmt::format("const auto* b = {} + k0 * {} + j;", base(c_.rhs), stride(c_.rhs, c_.k)));
-    else out_.line(fmt::format("const {}* b = panel + (j - j0) * {};", type_, step_));
-    out_.line(fmt::format("{}* t = tile + (i0 - m0) * {} + (j - j0);", type_, pitch));
+    out_.line(fmt::format("const auto* a_ = {} + i0_ * {} + k0_ * {};", base(c_.lhs), sm, sk));
+    if (direct_) out_.line(fmt::format("const auto* b_ = {} + k0_ * {} + j_;", base(c_.rhs), stride(c_.rhs, c_.k)));
+    else out_.line(fmt::format("const {}* b_ = panel_ + (j_ - j0_) * {};", type_, step_));
+    out_.line(fmt::format("{}* t_ = tile_ + (i0_ - m0_) * {} + (j_ - j0_);", type_, pitch));
     for (int r = 0; r < rows; ++r) {
       std::string line = vec_ + " ";
-      for (int v = 0; v < vectors_; ++v) line += fmt::format("{}c{}_{} = {{}}", v ? ", " : "", r, v);
+      for (int v = 0; v < vectors_; ++v) line += fmt::format("{}c{}_{}_ = {{}}", v ? ", " : "", r, v);
       out_.line(line + ";");
     }
-    out_.open("for (long k = 0; k < depth; ++k) {");
+    out_.open("for (long k_ = 0; k_ < depth_; ++k_) {");
     for (int v = 0; v < vectors_; ++v)
-      out_.line(fmt::format("const {0} b{1} = nb_load<{0}>(b + {2}, nb_full{{}});", vec_, v, v * lanes_));
+      out_.line(fmt::format("const {0} b_{1} = nb_load<{0}>(b_ + {2}, nb_full{{}});", vec_, v, v * lanes_));
     for (int r = 0; r < rows; ++r) {
-      std::string line = fmt::format("const {} a{} = nb_widen(a[{}]);", type_, r, r * sm);
-      for (int v = 0; v < vectors_; ++v) line += fmt::format(" c{0}_{1} += a{0} * b{1};", r, v);
+      std::string line = fmt::format("const {} a{}_ = nb_widen(a_[{}]);", type_, r, r * sm);
+      for (int v = 0; v < vectors_; ++v) line += fmt::format(" c{0}_{1}_ += a{0}_ * b_{1};", r, v);
       out_.line(line);
     }
-    out_.line(fmt::format("a += {}, b += {};", sk, direct_ ? stride(c_.rhs, c_.k) : columns_));
+    out_.line(fmt::format("a_ += {}, b_ += {};", sk, direct_ ? stride(c_.rhs, c_.k) : columns_));
     out_.close();
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < vectors_; ++v) {
-        std::string at = fmt::format("t + {}", r * pitch + v * lanes_);
-        std::string sum = depth_ > step_ ? fmt::format("k0 ? c{0}_{1} + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}", r, v, vec_, at)
-                                         : fmt::format("c{}_{}", r, v);
+        std::string at = fmt::format("t_ + {}", r * pitch + v * lanes_);
+        std::string sum = depth_ > step_ ? fmt::format("k0_ ? c{0}_{1}_ + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}_", r, v, vec_, at)
+                                         : fmt::format("c{}_{}_", r, v);
         out_.line(fmt::format("nb_store({}, {}, nb_full{{}});", at, sum));
       }
   }
@@ -167,9 +167,9 @@ class ContractPrinter {
       k.axes.push_back({name, ir::Dim(1)});
       return static_cast<int>(k.axes.size()) - 1;
     };
-    int m0 = new_axis("m0"), r = new_axis("r"), j0 = new_axis("j0"), x = new_axis("x");
+    int m0 = new_axis("m0_"), r = new_axis("r_"), j0 = new_axis("j0_"), x = new_axis("x_");
     int tile = static_cast<int>(k.buffers.size());
-    k.buffers.push_back({"tile", c_.dtype, {scratch_rows_, group_ * columns_}, BufferRole::kIn});
+    k.buffers.push_back({"tile_", c_.dtype, {scratch_rows_, group_ * columns_}, BufferRole::kIn});
     std::map<int, Expr> places{{c_.m, axis(m0) + axis(r)}, {c_.n, axis(j0) + axis(x)}};
     auto moved = [&](const Expr& e) {
       Expr loaded = rewrite(e, [&](const Expr& y) {
@@ -177,8 +177,8 @@ class ContractPrinter {
       });
       return substitute_axes(loaded, places);
     };
-    out_.open("for (long r = 0; r < m1 - m0; ++r) {");
-    out_.open("nb_for(0, j1 - j0, [&](long x, auto n) NB_INLINE {");
+    out_.open("for (long r_ = 0; r_ < m1_ - m0_; ++r_) {");
+    out_.open("nb_for(0, j1_ - j0_, [&](long x_, auto n) NB_INLINE {");
     for (const Stmt& s : k_.body) {
       const Store* store = std::get_if<Store>(&s.node);
       if (!store) continue;

@@ -95,7 +95,7 @@ std::string ExprPrinter::print(const Expr& e) {
   bool trivial = e->kind == ExprKind::kConst || e->kind == ExprKind::kAxis ||
                  (e->kind == ExprKind::kValue && !places_.at(e->ref).row);
   if (uses_[e.id()] > 1 && !trivial) {
-    std::string name = fmt::format("t{}", next_temp_++);
+    std::string name = fmt::format("t{}_", next_temp_++);
     out_.line(fmt::format("const auto {} = {};", name, text));
     text = name;
   }
@@ -249,6 +249,8 @@ std::string ExprPrinter::print_call(const Expr& e) {
   }
   if (fn == "convert") {
     DType from = e->args[0]->dtype;
+    if (vector && e->dtype == DType::kI32 && e->args[0]->kind == ExprKind::kAxis)
+      return "nb_iota32(" + cpp_name(k_.axes[lane_axis].name) + ")";
     std::string x = operand(0);
     if (is_16bit(e->dtype)) {
       if (!is_float(from)) x = fmt::format("{}<float>({})", vector && from == DType::kBool ? "nb_convert_mask" : "nb_convert", x);

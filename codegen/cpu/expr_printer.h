@@ -17,6 +17,7 @@ class CppWriter {
   void line(const std::string& text) { text_ += std::string(2 * depth_, ' ') + text + "\n"; }
   void open(const std::string& text) { line(text), ++depth_; }
   void close(const std::string& text = "}") { --depth_, line(text); }
+  void reopen(const std::string& text) { close(text), ++depth_; }
   std::string take() { return std::move(text_); }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "codegen/cpu/contract_printer.h"
 #include "codegen/cpu/expr_printer.h"
+#include "codegen/cpu/narrow.h"
 
 namespace nabla::codegen {
 namespace {
@@ -12,7 +13,7 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 class KernelPrinter {
  public:
-  KernelPrinter(const Kernel& k, const ir::Target& target) : k_(k), target_(target) {}
+  KernelPrinter(Kernel k, const ir::Target& target) : k_(std::move(k)), target_(target) {}
 
   std::string run(const std::string& symbol) {
     out_.open(fmt::format("extern \"C\" void {}(void* const* args, const long*, long begin, long end) {{", symbol));
@@ -77,7 +78,7 @@ class KernelPrinter {
       lane_loop(f, lane, fmt::format("begin * {}", s.unit), fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, extent(lane)));
       return;
     }
-    std::string u = serial.size() == 1 ? axis_name(serial[0]) : "u";
+    std::string u = serial.size() == 1 ? axis_name(serial[0]) : "u_";
     std::string last = s.units * s.unit == total ? fmt::format("end * {}", s.unit)
                                                  : fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, total);
     out_.open(fmt::format("for (long {0} = begin * {1}; {0} < {2}; ++{0}) {{", u, s.unit, last));
@@ -85,7 +86,7 @@ class KernelPrinter {
       int64_t inner = total;
       for (size_t i = 0; i < serial.size(); ++i) {
         inner /= extent(serial[i]);
-        std::string value = inner == 1 ? "u" : fmt::format("u / {}", inner);
+        std::string value = inner == 1 ? "u_" : fmt::format("u_ / {}", inner);
         if (i > 0) value = fmt::format("{} % {}", value, extent(serial[i]));
         out_.line(fmt::format("const long {} = {};", axis_name(serial[i]), value));
       }
@@ -267,11 +268,11 @@ class KernelPrinter {
       std::string text = own ? p.print_vector(s.expr) : p.print(s.expr);
       out_.line(own ? fmt::format("nb_store({} + {}, {}, n);", name, at, text) : fmt::format("{}[{}] = {};", name, at, text));
     } else {
-      fold_prefix_ = own ? "const auto r = " : fmt::format("{}[{}] = ", name, at);
+      fold_prefix_ = own ? "const auto r_ = " : fmt::format("{}[{}] = ", name, at);
       bool varies = own && p.varies(s.expr);
       reduction(s.combiner, v.dtype, s.reduce, own ? -1 : lane, s.expr, p);
       if (own) out_.line(fmt::format("nb_store({} + {}, {}, n);", name, at,
-                                     varies ? "r" : fmt::format("nb_splat<{}>(r)", vector_type(v.dtype))));
+                                     varies ? "r_" : fmt::format("nb_splat<{}>(r_)", vector_type(v.dtype))));
     }
     if (own) out_.close("});");
     close_loops(loops);
@@ -331,7 +332,7 @@ class KernelPrinter {
       const ValueInfo& v = k_.values[l.state[i]];
       if (!v.axes.empty()) continue;
       ExprPrinter p = printer(-1);
-      std::string temp = fmt::format("next{}", next_temp_++);
+      std::string temp = fmt::format("next{}_", next_temp_++);
       out_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), temp, p.print(l.next[i])));
       numbers.push_back({cpp_name(v.name), temp});
     }
@@ -355,7 +356,7 @@ class KernelPrinter {
     close_loops(loops);
   }
 
-  const Kernel& k_;
+  const Kernel k_;
   const ir::Target& target_;
   CppWriter out_;
   std::map<int, ValuePlace> places_;
@@ -371,7 +372,7 @@ Result<std::string> print_cpp(const Kernel& kernel, const std::string& symbol, c
   for (const Buffer& b : kernel.buffers)
     if (b.dtype == DType::kF8E4M3 || b.dtype == DType::kF8E5M2)
       return error(Code::kNoLowering, "kernel {}: {} has no CPU code", kernel.name, name_of(b.dtype));
-  return KernelPrinter(kernel, target).run(symbol);
+  return KernelPrinter(narrow_indices(kernel), target).run(symbol);
 }
 
 }  // namespace nabla::codegen

@@ -51,6 +51,9 @@ template <class V, class F> NB_FN V nb_each(long n, F f) {
 NB_FN nb_vec<long> nb_iota(long first) {
   return nb_each<nb_vec<long>>(nb_full{}, [](int l) { return long(l); }) + first;
 }
+NB_FN nb_vec<int> nb_iota32(long first) {
+  return nb_each<nb_vec<int>>(nb_full{}, [](int l) { return l; }) + int(first);
+}
 
 // ---- Bits and selection
 NB_FN int nb_bits(float x) { int i; __builtin_memcpy(&i, &x, 4); return i; }
@@ -426,6 +429,10 @@ NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
 }
 NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<long> index) {
   return nb_each<nb_vec<unsigned>>(nb_full{}, [&](int l) { return nb_philox(k0, k1, index[l]); });
+}
+
+NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<int> index) {
+  return nb_each<nb_vec<unsigned>>(nb_full{}, [&](int l) { return nb_philox(k0, k1, long(index[l])); });
 }
 
 // ---- Loops. f(position, n) with n lanes from position on: whole vectors, then one tail.

@@ -8,9 +8,9 @@ namespace {
 
 void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& out) {
   const Buffer& b = k.buffers[s.buffer];
-  out.line(fmt::format("const {} lanes = {};", vector_type(b.dtype), p.print_vector(s.expr)));
+  out.line(fmt::format("const {} lanes_ = {};", vector_type(b.dtype), p.print_vector(s.expr)));
   out.open("for (long l = 0; l < nb_count(n); ++l) {");
-  std::string element = b.dtype == DType::kBool ? "bool(lanes[l])" : "lanes[l]";
+  std::string element = b.dtype == DType::kBool ? "bool(lanes_[l])" : "lanes_[l]";
   if (s.guard && p.varies(s.guard)) out.line(fmt::format("if (!({})) continue;", p.print_at_lane(s.guard, out)));
   Expr flat = kernel_ir::index(0);
   for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::index(b.shape[d].value()) + s.indices[d];

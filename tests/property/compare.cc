@@ -39,7 +39,7 @@ std::optional<std::string> difference(const Literal& expected, const Literal& go
     double scale = tolerance.elementwise ? std::fabs(e) : tensor_scale;
     bool same = std::isnan(e) ? std::isnan(g)
                 : std::isinf(e) ? e == g
-                                : std::isfinite(g) && std::fabs(e - g) <= tolerance.relative * std::max(scale, floor);
+                                : std::isfinite(g) && std::fabs(e - g) <= tolerance.relative * std::max({scale, floor, tolerance.least_scale});
     if (same && tolerance.zero_signs && e == 0 && g == 0) same = std::signbit(e) == std::signbit(g);
     if (!same) return fmt::format("element {}: expected {}, got {} (scale {}, tolerance {})", i, e, g, scale, tolerance.relative);
   }

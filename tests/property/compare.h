@@ -13,6 +13,7 @@ struct Tolerance {
   double relative;           ///< to the scale
   bool elementwise = false;  ///< the scale is the expected element itself, not the largest finite one of the tensor
   bool zero_signs = false;   ///< -0 and 0 differ
+  double least_scale = 0;    ///< the scale is not smaller: what cancelled on the way
 };
 
 /// f64: 1e-12, f32: 1e-5, narrower floats: 4 units in the last place; their scale is the largest element.

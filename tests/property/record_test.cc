@@ -97,7 +97,7 @@ TEST_P(RecordRules, RefusesWrongOperandCountsAndAttributes) {
 }
 
 TEST_P(RecordRules, ReferenceMakesTheInferredTypes) {
-  for (const Case& c : cases_of(op(), 10, Precision::kAll)) {
+  for (const Case& c : cases_of(op(), 40, Precision::kAll)) {
     std::vector<Literal> got = run_reference(c.typed(), c.values(true));
     ASSERT_EQ(got.size(), c.results.size()) << c.str();
     for (size_t i = 0; i < got.size(); ++i)
@@ -114,7 +114,7 @@ ir::Dim product(const ir::Factors& factors, const std::vector<int>& ids, int sym
 // Whatever passes through or is reduced may have a symbolic size: types, formula and cost follow.
 TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
   if (!op().factors.exists()) return;
-  for (const Case& c : cases_of(op(), 10, Precision::kAll)) {
+  for (const Case& c : cases_of(op(), 40, Precision::kAll)) {
     ir::Factors factors = op().factors(c.typed());
     for (int f = 0; f < static_cast<int>(factors.factors.size()); ++f) {
       const ir::Factors::Factor& factor = factors.factors[f];

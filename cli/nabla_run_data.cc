@@ -1,0 +1,216 @@
+#include "cli/nabla_run_data.h"
+
+#include <charconv>
+#include <cstring>
+#include <numeric>
+
+#include "runtime/format/npy.h"
+#include "runtime/format/safetensors.h"
+
+namespace nabla::cli {
+namespace {
+
+using exec::EntryInfo;
+using exec::TensorInfo;
+
+bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
+
+Result<format::NamedArrays> read_archive(const std::string& path) {
+  if (ends_with(path, ".npz")) return format::read_npz(path);
+  if (ends_with(path, ".safetensors")) return format::read_safetensors(path);
+  return error(Code::kBadOption, "`{}` does not end in .npz or .safetensors", path);
+}
+
+std::vector<std::string> names_of(const format::NamedArrays& arrays) {
+  std::vector<std::string> out;
+  for (const auto& [name, array] : arrays) out.push_back(name);
+  return out;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += fmt::format("{}`{}`", out.empty() ? "" : ", ", name);
+  return out.empty() ? "none" : out;
+}
+
+Result<Literal> pick(const format::NamedArrays& arrays, const std::string& name, const std::string& path) {
+  for (const auto& [key, array] : arrays)
+    if (key == name) return array;
+  std::vector<std::string> names = names_of(arrays);
+  return error(Code::kUnknownInput, "{} has no array `{}`{}; its arrays are {}", path, name, did_you_mean(name, names),
+               listed(names));
+}
+
+/// "file.npz:images" gives the file and the array's name, which is empty when none is stated.
+std::pair<std::string, std::string> split_array(const std::string& value) {
+  for (std::string_view ending : {".npz:", ".safetensors:"}) {
+    size_t at = value.rfind(ending);
+    if (at != value.npos) return {value.substr(0, at + ending.size() - 1), value.substr(at + ending.size())};
+  }
+  return {value, ""};
+}
+
+Result<Literal> read_file(const std::string& value, const std::string& name) {
+  auto [path, array] = split_array(value);
+  if (ends_with(path, ".npy")) return format::read_npy(path);
+  format::NamedArrays arrays = NABLA_TRY(read_archive(path));
+  if (array.empty() && arrays.size() == 1) return arrays[0].second;
+  return pick(arrays, array.empty() ? name : array, path);
+}
+
+/// A scalar's value when the whole text is a number that the dtype holds.
+Result<Literal> read_number(const std::string& text, const TensorInfo& input) {
+  const char* end = text.data() + text.size();
+  auto unusable = [&] {
+    return error(Code::kInputDType, "input `{}` is {}; `{}` is not such a number", input.name, input.type_str(), text);
+  };
+  if (is_float(input.dtype)) {
+    double value = 0;
+    auto [stop, problem] = std::from_chars(text.data(), end, value);
+    if (problem != std::errc() || stop != end) return unusable();
+    return Literal::scalar(input.dtype, value);
+  }
+  int64_t value = 0;
+  auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem != std::errc() || stop != end) return unusable();
+  Literal out = Literal::scalar_int(input.dtype, value);
+  if (out.get_i(0) != value) return unusable();
+  return out;
+}
+
+/// Converts what loses nothing and is common in data files; anything else is the user's decision.
+Result<Literal> fit_dtype(const Literal& value, const TensorInfo& input, const std::string& what,
+                          std::vector<std::string>& notes) {
+  DType from = value.dtype(), to = input.dtype;
+  if (from == to) return value;
+  bool widening = from == DType::kU8 && to == DType::kF32;
+  bool integer = (from == DType::kI32 || from == DType::kI64) && (to == DType::kI32 || to == DType::kI64);
+  if (!widening && !integer)
+    return error(Code::kInputDType, "input `{}` is {}; {} holds {}", input.name, input.type_str(), what, name_of(from));
+  Literal out = value.converted(to);
+  if (integer)
+    for (int64_t i = 0; i < out.size(); ++i)
+      if (out.get_i(i) != value.get_i(i))
+        return error(Code::kInputDType, "input `{}` is {}; {} holds {}, which does not fit", input.name,
+                     input.type_str(), what, value.get_i(i));
+  notes.push_back(
+      fmt::format("{} is converted from {} to {} for input `{}`", what, name_of(from), name_of(to), input.name));
+  return out;
+}
+
+}  // namespace
+
+Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input) {
+  const std::string& value = assignment.value;
+  bool file = ends_with(value, ".npy") || value.find(".npz") != value.npos || value.find(".safetensors") != value.npos;
+  if (!file && input.shape.empty()) return read_number(value, input);
+  if (!file)
+    return error(Code::kBadOption, "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name,
+                 value);
+  Literal array = NABLA_TRY(read_file(value, assignment.name));
+  TensorInfo got{input.name, array.dtype(), array.shape()};
+  if (got.shape != input.shape)
+    return error(Code::kInputShape, "input `{}` is {}; {} holds {}", input.name, input.type_str(), value,
+                 got.type_str());
+  if (got.dtype != input.dtype)
+    return error(Code::kInputDType, "input `{}` is {}; {} holds {}", input.name, input.type_str(), value,
+                 got.type_str());
+  return array;
+}
+
+Status write_output(const std::string& path, const std::string& name, const Literal& value) {
+  if (ends_with(path, ".npy")) return format::write_npy(path, value);
+  if (ends_with(path, ".safetensors")) return format::write_safetensors(path, {{name, value}});
+  return error(Code::kBadOption, "--output {}={}: the file name must end in .npy or .safetensors", name, path);
+}
+
+Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignment>& maps, const EntryInfo& entry,
+                              const std::vector<bool>& taken, std::vector<std::string>& notes) {
+  format::NamedArrays arrays = NABLA_TRY(read_archive(path));
+  std::vector<std::string> input_names;
+  for (const TensorInfo& input : entry.inputs) input_names.push_back(input.name);
+  for (const Assignment& map : maps)
+    if (std::find(input_names.begin(), input_names.end(), map.name) == input_names.end())
+      return error(Code::kUnknownInput, "--map: entry `{}` has no input `{}`{}; its inputs are {}", entry.name,
+                   map.name, did_you_mean(map.name, input_names), listed(input_names));
+  Dataset data;
+  for (size_t i = 0; i < entry.inputs.size(); ++i) {
+    const std::string& name = entry.inputs[i].name;
+    std::string array = name;
+    bool mapped = false;
+    for (const Assignment& map : maps)
+      if (map.name == name) array = map.value, mapped = true;
+    if (taken[i]) {
+      if (mapped) return error(Code::kBadOption, "input `{}` has both --input and --map", name);
+      continue;
+    }
+    std::vector<std::string> names = names_of(arrays);
+    if (!mapped && std::find(names.begin(), names.end(), array) == names.end()) continue;
+    Literal value = NABLA_TRY(pick(arrays, array, path));
+    (void)NABLA_TRY(data.add(static_cast<int>(i), fmt::format("array `{}` of {}", array, path), value, entry, notes));
+  }
+  if (data.inputs_.empty())
+    return error(Code::kUnknownInput, "no array of {} feeds an input of entry `{}`: the arrays are {}, the inputs {}",
+                 path, entry.name, listed(names_of(arrays)), listed(input_names));
+  return data;
+}
+
+Status Dataset::add(int input, const std::string& what, const Literal& value, const EntryInfo& entry,
+                    std::vector<std::string>& notes) {
+  const TensorInfo& want = entry.inputs[input];
+  if (want.shape.empty() || value.rank() == 0)
+    return error(Code::kInputShape, "input `{}` is {}; {} cannot be cut into batches for it", want.name,
+                 want.type_str(), what);
+  bool same = value.rank() == static_cast<int>(want.shape.size()) &&
+              std::equal(want.shape.begin() + 1, want.shape.end(), value.shape().begin() + 1);
+  if (!same)
+    return error(Code::kInputShape, "input `{}` is {}; {} has samples of another shape: {}", want.name, want.type_str(),
+                 what, shape_str(value.shape()));
+  if (!inputs_.empty() && value.shape()[0] != samples_)
+    return error(Code::kInputShape, "{} has {} samples, `{}` has {}", what, value.shape()[0],
+                 entry.inputs[inputs_[0]].name, samples_);
+  if (!inputs_.empty() && want.shape[0] != batch_)
+    return error(Code::kInputShape, "inputs `{}` and `{}` have different batch sizes, {} and {}",
+                 entry.inputs[inputs_[0]].name, want.name, batch_, want.shape[0]);
+  samples_ = value.shape()[0];
+  batch_ = want.shape[0];
+  if (samples_ == 0 || batch_ == 0) return error(Code::kInputShape, "{} or its input `{}` is empty", what, want.name);
+  arrays_.push_back(NABLA_TRY(fit_dtype(value, want, what, notes)));
+  inputs_.push_back(input);
+  return Ok{};
+}
+
+uint64_t next_random(uint64_t& state) {
+  state += 0x9E3779B97F4A7C15u;
+  uint64_t z = state;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+std::vector<int64_t> Dataset::shuffled(uint64_t seed, int64_t epoch) const {
+  std::vector<int64_t> order(samples_);
+  std::iota(order.begin(), order.end(), 0);
+  uint64_t state = seed;
+  state = next_random(state) + static_cast<uint64_t>(epoch);
+  for (int64_t i = samples_ - 1; i > 0; --i) {
+    auto range = static_cast<unsigned __int128>(i + 1);
+    auto j = static_cast<int64_t>(range * next_random(state) >> 64);
+    std::swap(order[i], order[j]);
+  }
+  return order;
+}
+
+int64_t Dataset::fill(const std::vector<int64_t>& order, int64_t begin, std::vector<Literal>& arrays) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Literal& source = arrays_[i];
+    int64_t bytes = source.size_bytes() / samples_;
+    auto* to = static_cast<char*>(arrays[inputs_[i]].mutable_data());
+    const auto* from = static_cast<const char*>(source.data());
+    for (int64_t b = 0; b < batch_; ++b)
+      std::memcpy(to + b * bytes, from + order[(begin + b) % samples_] * bytes, static_cast<size_t>(bytes));
+  }
+  return std::min(batch_, samples_ - begin);
+}
+
+}  // namespace nabla::cli

@@ -1,0 +1,54 @@
+// Arrays for an entry's inputs: from files, and batches of samples.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/nabla_run_options.h"
+#include "runtime/base/diagnostic.h"
+#include "runtime/base/literal.h"
+#include "runtime/exec/session.h"
+
+namespace nabla::cli {
+
+/// The value of `--input`: a file, an array of one, or a number for a scalar. E0703, E0704 when it does not fit.
+Result<Literal> read_input(const Assignment& assignment, const exec::TensorInfo& input);
+
+/// Writes .npy or .safetensors, by the name's ending.
+Status write_output(const std::string& path, const std::string& name, const Literal& value);
+
+/// Samples for some inputs of an entry, ready to be cut into batches.
+class Dataset {
+ public:
+  /// Reads `path`. `taken` inputs have a value already. Notes on conversions are appended to `notes`. E0701 for unknown
+  /// names in `maps` or when no array feeds an input, E0703 and E0704 when arrays do not fit.
+  static Result<Dataset> load(const std::string& path, const std::vector<Assignment>& maps,
+                              const exec::EntryInfo& entry, const std::vector<bool>& taken,
+                              std::vector<std::string>& notes);
+
+  int64_t samples() const { return samples_; }
+  int64_t batch() const { return batch_; }
+  /// Inputs that the data feed.
+  const std::vector<int>& inputs() const { return inputs_; }
+
+  /// The samples' order in an epoch; the same seed and epoch give the same order on every machine.
+  std::vector<int64_t> shuffled(uint64_t seed, int64_t epoch) const;
+  /// Copies samples order[begin ...] into the inputs' arrays. Behind the end samples are repeated from the beginning;
+  /// returns the number of real ones.
+  int64_t fill(const std::vector<int64_t>& order, int64_t begin, std::vector<Literal>& arrays) const;
+
+ private:
+  Status add(int input, const std::string& array, const Literal& value, const exec::EntryInfo& entry,
+             std::vector<std::string>& notes);
+
+  int64_t samples_ = 0;
+  int64_t batch_ = 0;
+  std::vector<int> inputs_;
+  std::vector<Literal> arrays_;  ///< one per element of inputs_
+};
+
+/// A small random generator (splitmix64): 64 bits from a counter.
+uint64_t next_random(uint64_t& state);
+
+}  // namespace nabla::cli

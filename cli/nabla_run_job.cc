@@ -1,0 +1,329 @@
+#include "cli/nabla_run_job.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "cli/nabla_run_data.h"
+#include "runtime/exec/trace.h"
+
+namespace nabla::cli {
+namespace {
+
+using exec::EntryInfo;
+using exec::Session;
+using exec::TensorInfo;
+
+/// One entry with the arrays of its inputs and outputs.
+class Job {
+ public:
+  Job(Session& session, const RunOptions& options, const JobOptions& job, int entry)
+      : session_(session), options_(options), job_(job), index_(entry), entry_(session.entries()[entry]) {}
+
+  bool training() const { return !entry_.writes.empty(); }
+  Status prepare(Reporter& reporter);
+  Status run(Reporter& reporter);
+
+ private:
+  Status take_inputs();
+  Status take_data(Reporter& reporter);
+  Status take_remaining(Reporter& reporter);
+  Status check_outputs();
+  Result<bool> fill_special(size_t input);
+  Status run_once(int64_t step);
+  Status train(Reporter& reporter);
+  Status evaluate(Reporter& reporter);
+  Status repeat(Reporter& reporter);
+  Status bench(Reporter& reporter);
+  Status write_outputs();
+  std::vector<Metric> metrics() const;
+  bool has_metrics() const {
+    return std::any_of(entry_.outputs.begin(), entry_.outputs.end(),
+                       [](const TensorInfo& t) { return t.shape.empty(); });
+  }
+  /// True when the first axis of the output is the batch.
+  bool joined(size_t output) const {
+    return data_ && !training() && !entry_.outputs[output].shape.empty() &&
+           entry_.outputs[output].shape[0] == data_->batch();
+  }
+
+  Session& session_;
+  const RunOptions& options_;
+  const JobOptions& job_;
+  int index_;
+  const EntryInfo& entry_;
+  std::vector<Literal> inputs_, outputs_;
+  std::vector<bool> given_;
+  std::vector<const void*> input_data_;
+  std::vector<void*> output_data_;
+  std::optional<Dataset> data_;
+  int step_input_ = -1, mask_input_ = -1;
+  std::vector<std::string> joined_bytes_;  ///< of the outputs that --output asks for
+};
+
+std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string> out;
+  for (const TensorInfo& tensor : tensors) out.push_back(tensor.name);
+  return out;
+}
+
+Result<int> find_tensor(const std::vector<TensorInfo>& tensors, const std::string& name, const std::string& entry,
+                        std::string_view role) {
+  std::vector<std::string> names = names_of(tensors);
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<int>(found - names.begin());
+  std::string list;
+  for (const std::string& n : names) list += fmt::format("{}`{}`", list.empty() ? "" : ", ", n);
+  return error(Code::kUnknownInput, "entry `{}` has no {} `{}`{}; it has {}", entry, role, name,
+               did_you_mean(name, names), list.empty() ? "none" : list);
+}
+
+Status Job::take_inputs() {
+  for (const TensorInfo& input : entry_.inputs) inputs_.emplace_back(input.dtype, input.shape);
+  given_.assign(inputs_.size(), false);
+  for (const Assignment& assignment : job_.inputs) {
+    int input = NABLA_TRY(find_tensor(entry_.inputs, assignment.name, entry_.name, "input"));
+    inputs_[input] = NABLA_TRY(read_input(assignment, entry_.inputs[input]));
+    given_[input] = true;
+  }
+  return Ok{};
+}
+
+Status Job::take_data(Reporter& reporter) {
+  if (job_.data.empty()) return Ok{};
+  std::vector<std::string> notes;
+  data_ = NABLA_TRY(Dataset::load(job_.data, job_.maps, entry_, given_, notes));
+  for (const std::string& note : notes) reporter.note(fmt::format("note: {}", note));
+  for (int input : data_->inputs()) given_[input] = true;
+  int64_t samples = data_->samples(), batch = data_->batch();
+  if (job_.bench) return Ok{};
+  if (training()) {
+    if (samples < batch)
+      return error(Code::kInputShape, "{} has {} samples, less than one batch of {} for entry `{}`", job_.data, samples,
+                   batch, entry_.name);
+    return Ok{};
+  }
+  if (job_.steps || job_.epochs)
+    return error(Code::kBadOption, "entry `{}` writes no state: it runs over all of --data once, without --{}",
+                 entry_.name, job_.steps ? "steps" : "epochs");
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (!given_[i] && entry_.inputs[i].name == "mask" && entry_.inputs[i].dtype == DType::kF32 &&
+        entry_.inputs[i].shape == std::vector<int64_t>{batch}) {
+      mask_input_ = static_cast<int>(i);
+      given_[i] = true;
+    }
+  if (samples % batch != 0 && mask_input_ < 0 && has_metrics())
+    return error(Code::kInputShape,
+                 "{} has {} samples, which is no multiple of the batch of {}: entry `{}` needs an input `mask` "
+                 "f32[{}], over the ones of which its scalar outputs are means",
+                 job_.data, samples, batch, entry_.name, batch);
+  return Ok{};
+}
+
+Result<bool> Job::fill_special(size_t i) {
+  const TensorInfo& input = entry_.inputs[i];
+  uint64_t seed = options_.seed;
+  bool scalar = input.shape.empty() && is_integer(input.dtype) && bytes_of(input.dtype) >= 4;
+  if (input.name == "seed" && input.dtype == DType::kU32 && input.shape == std::vector<int64_t>{2}) {
+    inputs_[i].set_i(0, static_cast<int64_t>(seed >> 32));
+    inputs_[i].set_i(1, static_cast<int64_t>(seed & 0xFFFFFFFF));
+    return true;
+  }
+  if (input.name == "seed" && scalar) {
+    inputs_[i].set_i(0, static_cast<int64_t>(seed));
+    bool negative = is_signed(input.dtype) && inputs_[i].get_i(0) < 0;
+    if (static_cast<uint64_t>(inputs_[i].get_i(0)) != seed || negative)
+      return error(Code::kBadOption, "--seed {} does not fit input `seed`, which is {}", seed, input.type_str());
+    return true;
+  }
+  if (input.name == "step" && (scalar || (input.shape.empty() && is_float(input.dtype)))) {
+    step_input_ = static_cast<int>(i);
+    return true;
+  }
+  return false;
+}
+
+Status Job::take_remaining(Reporter& reporter) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (given_[i] || NABLA_TRY(fill_special(i))) continue;
+    const TensorInfo& input = entry_.inputs[i];
+    if (!job_.bench)
+      return error(Code::kInputMissing, "input `{}` ({}) of entry `{}` has no value", input.name, input.type_str(),
+                   entry_.name);
+    reporter.note(fmt::format("note: input `{}` has no value; --bench uses zeros", input.name));
+  }
+  return Ok{};
+}
+
+Status Job::check_outputs() {
+  for (const TensorInfo& output : entry_.outputs) outputs_.emplace_back(output.dtype, output.shape);
+  joined_bytes_.resize(outputs_.size());
+  for (const Assignment& output : job_.outputs)
+    (void)NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
+  return Ok{};
+}
+
+Status Job::prepare(Reporter& reporter) {
+  (void)NABLA_TRY(take_inputs());
+  (void)NABLA_TRY(take_data(reporter));
+  (void)NABLA_TRY(take_remaining(reporter));
+  (void)NABLA_TRY(check_outputs());
+  // From here on the arrays stay where they are.
+  for (Literal& input : inputs_) input_data_.push_back(input.mutable_data());
+  for (Literal& output : outputs_) output_data_.push_back(output.mutable_data());
+  return Ok{};
+}
+
+Status Job::run_once(int64_t step) {
+  if (step_input_ >= 0) inputs_[step_input_].set(0, static_cast<double>(step));
+  return session_.run(index_, input_data_, output_data_);
+}
+
+std::vector<Metric> Job::metrics() const {
+  std::vector<Metric> out;
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (entry_.outputs[i].shape.empty()) out.push_back({entry_.outputs[i].name, outputs_[i].get(0)});
+  return out;
+}
+
+Status Job::train(Reporter& reporter) {
+  int64_t batches = data_->samples() / data_->batch();
+  int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
+  reporter.begin(entry_.name, true, total, batches, data_->batch());
+  std::vector<int64_t> order;
+  for (int64_t step = 0; step < total; ++step) {
+    int64_t epoch = step / batches;
+    if (step % batches == 0) order = data_->shuffled(options_.seed, epoch);
+    data_->fill(order, step % batches * data_->batch(), inputs_);
+    (void)NABLA_TRY(run_once(step + 1));
+    reporter.step(step + 1, epoch + 1, metrics());
+  }
+  reporter.end();
+  return Ok{};
+}
+
+Status Job::evaluate(Reporter& reporter) {
+  int64_t samples = data_->samples(), batch = data_->batch();
+  int64_t batches = (samples + batch - 1) / batch;
+  reporter.begin(entry_.name, false, batches, 0, batch);
+  std::vector<int64_t> order(samples);
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<Metric> sums = metrics();
+  for (Metric& sum : sums) sum.value = 0;
+  for (int64_t b = 0; b < batches; ++b) {
+    int64_t real = data_->fill(order, b * batch, inputs_);
+    if (mask_input_ >= 0)
+      for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
+    (void)NABLA_TRY(run_once(b + 1));
+    std::vector<Metric> values = metrics();
+    for (size_t i = 0; i < sums.size(); ++i) sums[i].value += values[i].value * static_cast<double>(real);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      if (joined(i))
+        joined_bytes_[i].append(static_cast<const char*>(outputs_[i].data()),
+                                static_cast<size_t>(outputs_[i].size_bytes() / batch * real));
+    reporter.progress(b + 1);
+  }
+  for (Metric& sum : sums) sum.value /= static_cast<double>(samples);
+  reporter.evaluated(samples, sums);
+  return Ok{};
+}
+
+Status Job::repeat(Reporter& reporter) {
+  int64_t total = job_.steps.value_or(1);
+  reporter.begin(entry_.name, training() && total > 1, total, 0, 0);
+  for (int64_t step = 1; step <= total; ++step) {
+    (void)NABLA_TRY(run_once(step));
+    reporter.step(step, 0, metrics());
+  }
+  reporter.end();
+  std::vector<std::string> written;
+  for (const Assignment& output : job_.outputs) written.push_back(output.name);
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (!entry_.outputs[i].shape.empty() &&
+        std::find(written.begin(), written.end(), entry_.outputs[i].name) == written.end())
+      fmt::print("{} = {}\n", entry_.outputs[i].name, outputs_[i].str());
+  return Ok{};
+}
+
+Status Job::bench(Reporter& reporter) {
+  constexpr int kWarmUp = 3;
+  if (data_) {
+    std::vector<int64_t> order(data_->samples());
+    std::iota(order.begin(), order.end(), 0);
+    data_->fill(order, 0, inputs_);
+  }
+  std::vector<double> micros;
+  for (int64_t i = -kWarmUp; i < *job_.bench; ++i) {
+    int64_t start = exec::now_ns();
+    (void)NABLA_TRY(run_once(std::max<int64_t>(i, 0) + 1));
+    if (i >= 0) micros.push_back(static_cast<double>(exec::now_ns() - start) / 1e3);
+  }
+  std::sort(micros.begin(), micros.end());
+  double median = (micros[micros.size() / 2] + micros[(micros.size() - 1) / 2]) / 2;
+  if (options_.json) {
+    fmt::print(
+        "{{\"entry\": \"{}\", \"runs\": {}, \"threads\": {}, \"min_us\": {:.3f}, \"median_us\": {:.3f}, "
+        "\"max_us\": {:.3f}}}\n",
+        entry_.name, micros.size(), session_.threads(), micros.front(), median, micros.back());
+  } else {
+    std::string gflops = entry_.flops > 0 ? fmt::format("  {:.1f} GFLOP/s at the minimum",
+                                                        static_cast<double>(entry_.flops) / micros.front() / 1e3)
+                                          : "";
+    fmt::print("{}: min {:.2f} us  median {:.2f} us  max {:.2f} us  ({} runs, {} threads){}\n", entry_.name,
+               micros.front(), median, micros.back(), micros.size(), session_.threads(), gflops);
+  }
+  return Ok{};
+}
+
+Status Job::write_outputs() {
+  for (const Assignment& output : job_.outputs) {
+    int i = NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
+    Literal value = outputs_[i];
+    if (joined(i) && !job_.bench) {
+      std::vector<int64_t> shape = value.shape();
+      shape[0] = data_->samples();
+      value = Literal::from_bytes(value.dtype(), std::move(shape), joined_bytes_[i].data());
+    }
+    (void)NABLA_TRY(write_output(output.value, output.name, value));
+  }
+  return Ok{};
+}
+
+Status Job::run(Reporter& reporter) {
+  Status status = job_.bench   ? bench(reporter)
+                  : !data_     ? repeat(reporter)
+                  : training() ? train(reporter)
+                               : evaluate(reporter);
+  if (!status.ok()) return status;
+  return write_outputs();
+}
+
+/// Runs `init` when training is about to read state that nothing has given a value.
+Status initialize(Session& session, const RunOptions& options, int entry, Reporter& reporter) {
+  const EntryInfo& info = session.entries()[entry];
+  int init = session.find_entry("init");
+  bool missing = std::any_of(info.reads.begin(), info.reads.end(), [&](int leaf) { return !session.has_value(leaf); });
+  if (!missing || info.writes.empty() || init < 0 || init == entry || !options.state.empty()) return Ok{};
+  JobOptions plain{.entry = "init"};
+  Job job(session, options, plain, init);
+  (void)NABLA_TRY(job.prepare(reporter));
+  return job.run(reporter);
+}
+
+}  // namespace
+
+Status run_job(Session& session, const RunOptions& options, const JobOptions& job, Reporter& reporter) {
+  if (job.entry.empty() && session.entries().size() != 1) {
+    std::string list;
+    for (const EntryInfo& entry : session.entries())
+      list += fmt::format("{}`{}`", list.empty() ? "" : ", ", entry.name);
+    return error(Code::kUnknownEntry, "which entry? Pass --entry with one of {}", list.empty() ? "none" : list);
+  }
+  int entry = job.entry.empty() ? 0 : NABLA_TRY(session.need_entry(job.entry));
+  Job runner(session, options, job, entry);
+  (void)NABLA_TRY(runner.prepare(reporter));
+  (void)NABLA_TRY(initialize(session, options, entry, reporter));
+  return runner.run(reporter);
+}
+
+}  // namespace nabla::cli

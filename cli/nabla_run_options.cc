@@ -1,0 +1,180 @@
+#include "cli/nabla_run_options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace nabla::cli {
+namespace {
+
+constexpr const char* kFooter = R"(
+Several entries run one after the other in one process and share the state. Options after an --entry belong to it:
+  nabla-run model.nbundle --entry step --data train.npz --epochs 40 --entry eval --data test.npz
+With one --entry or none its options may stand anywhere; an entry may be left out when the bundle has only one.
+
+Data. The arrays of --data have the samples on their first axis and feed the inputs of the same name, or those named by
+--map INPUT=ARRAY. The batch size is the first extent of those inputs.
+  An entry that writes state is training: samples are shuffled in every epoch (by --seed), the last partial batch is
+  dropped. State that has no value yet is first made by the entry `init`, if there is one.
+  Any other entry is evaluation: every sample is used once, in order. The last batch is filled up by repeating samples;
+  an f32[batch] input named `mask` gets 1 for each real sample and 0 for each repeated one. Scalar outputs must be means
+  over the ones of the mask; they are averaged over the batches by the number of real samples. Without `mask` the
+  number of samples must be a multiple of the batch. Outputs with the batch as first axis are joined for --output.
+
+Inputs without a value: `seed` gets --seed (u32[2]: its high and low half), `step` counts the entry's runs from 1.
+State names, dtypes and shapes in --state must be exactly the program's.
+
+Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line.)";
+
+/// The options of one part of the line: all that may be given anywhere, and those of one entry.
+struct Part {
+  JobOptions job;
+  std::optional<std::string> bundle, state, save_state, trace, metrics, loss_curve;
+  std::optional<uint64_t> seed;
+  std::optional<int> threads;
+  bool json = false;
+  std::vector<std::string> inputs, outputs, maps;
+
+  bool has_job_options() const {
+    return !inputs.empty() || !outputs.empty() || !maps.empty() || !job.data.empty() || job.steps || job.epochs ||
+           job.bench;
+  }
+};
+
+void declare(CLI::App& app, Part& part, bool carries_bundle) {
+  app.footer(kFooter);
+  app.get_formatter()->column_width(34);
+  if (!carries_bundle) app.add_option("BUNDLE", part.bundle, "the compiled program");
+  app.add_option("--entry", part.job.entry, "the entry to run; may be repeated")->group("Entries");
+  app.add_option("--input", part.inputs, "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar")
+      ->group("Entries");
+  app.add_option("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run")->group("Entries");
+  app.add_option("--data", part.job.data, "FILE.npz|.safetensors of samples, see below")->group("Entries");
+  app.add_option("--map", part.maps, "INPUT=ARRAY of --data")->group("Entries");
+  app.add_option("--steps", part.job.steps, "runs of the entry [1, or as --epochs says]")
+      ->check(CLI::PositiveNumber)
+      ->group("Entries");
+  app.add_option("--epochs", part.job.epochs, "passes over --data [1]")->check(CLI::PositiveNumber)->group("Entries");
+  app.add_option("--bench", part.job.bench, "time this many runs; inputs without a value are zeros")
+      ->check(CLI::PositiveNumber)
+      ->group("Entries");
+  app.add_option("--state", part.state, "start from this .safetensors file");
+  app.add_option("--save-state", part.save_state, "write the state here at the end");
+  app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]");
+  app.add_option("--threads", part.threads, "[as many as the process may run on]")->check(CLI::Range(1, 1024));
+  app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction");
+  app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines");
+  app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG");
+  app.add_flag("--json", part.json, "print --bench results as JSON lines");
+}
+
+Result<std::vector<Assignment>> assignments(const std::vector<std::string>& texts, const std::string& option) {
+  std::vector<Assignment> out;
+  for (const std::string& text : texts) {
+    size_t at = text.find('=');
+    if (at == 0 || at == text.npos || at + 1 == text.size())
+      return error(Code::kBadOption, "{} takes NAME=VALUE, not `{}`", option, text);
+    out.push_back({text.substr(0, at), text.substr(at + 1)});
+    for (size_t i = 0; i + 1 < out.size(); ++i)
+      if (out[i].name == out.back().name) return error(Code::kBadOption, "{} names `{}` twice", option, out[i].name);
+  }
+  return out;
+}
+
+/// Splits the line before every --entry but the first, when nothing of an entry stands before that one.
+std::vector<std::vector<std::string>> split(const std::vector<std::string>& args) {
+  std::vector<std::vector<std::string>> parts(1);
+  for (const std::string& arg : args) {
+    if (arg == "--entry" || arg.starts_with("--entry=")) parts.emplace_back();
+    parts.back().push_back(arg);
+  }
+  return parts;
+}
+
+template <class T>
+Status merge(std::optional<T>& into, const std::optional<T>& from, const char* name) {
+  if (into && from) return error(Code::kBadOption, "{} is given twice", name);
+  if (from) into = from;
+  return Ok{};
+}
+
+Status merge_globals(Part& all, const Part& part) {
+  (void)NABLA_TRY(merge(all.bundle, part.bundle, "BUNDLE"));
+  (void)NABLA_TRY(merge(all.state, part.state, "--state"));
+  (void)NABLA_TRY(merge(all.save_state, part.save_state, "--save-state"));
+  (void)NABLA_TRY(merge(all.trace, part.trace, "--trace"));
+  (void)NABLA_TRY(merge(all.metrics, part.metrics, "--metrics"));
+  (void)NABLA_TRY(merge(all.loss_curve, part.loss_curve, "--loss-curve"));
+  (void)NABLA_TRY(merge(all.seed, part.seed, "--seed"));
+  (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
+  all.json = all.json || part.json;
+  return Ok{};
+}
+
+/// Parses one part; a help text ends up in `text`.
+Result<Part> parse_part(std::vector<std::string> args, bool carries_bundle, std::string& text) {
+  CLI::App app("Runs a program that nablac compiled.", "nabla-run");
+  Part part;
+  declare(app, part, carries_bundle);
+  std::reverse(args.begin(), args.end());  // the parser takes them from the back
+  try {
+    app.parse(std::move(args));
+  } catch (const CLI::CallForHelp&) {
+    text = app.help();
+  } catch (const CLI::ParseError& e) {
+    return error(Code::kBadOption, "{}", e.what());
+  }
+  part.job.inputs = NABLA_TRY(assignments(part.inputs, "--input"));
+  part.job.outputs = NABLA_TRY(assignments(part.outputs, "--output"));
+  part.job.maps = NABLA_TRY(assignments(part.maps, "--map"));
+  return part;
+}
+
+Status check_job(const JobOptions& job) {
+  std::string of = job.entry.empty() ? "" : fmt::format(" (of --entry {})", job.entry);
+  if (job.epochs && job.data.empty()) return error(Code::kBadOption, "--epochs needs --data{}", of);
+  if (!job.maps.empty() && job.data.empty()) return error(Code::kBadOption, "--map needs --data{}", of);
+  if (job.steps && job.epochs) return error(Code::kBadOption, "--steps and --epochs exclude each other{}", of);
+  if (job.bench && (job.steps || job.epochs))
+    return error(Code::kBadOption, "--bench excludes --steps and --epochs{}", of);
+  return Ok{};
+}
+
+}  // namespace
+
+Result<CommandLine> parse_command_line(const std::vector<std::string>& args, bool carries_bundle) {
+  CommandLine line;
+  Part all;
+  std::vector<std::vector<std::string>> texts = split(args);
+  Part first = NABLA_TRY(parse_part(texts[0], carries_bundle, line.text));
+  std::vector<Part> parts;
+  for (size_t i = 1; i < texts.size(); ++i) parts.push_back(NABLA_TRY(parse_part(texts[i], carries_bundle, line.text)));
+  if (!line.text.empty()) return line;
+  if (first.has_job_options() && parts.size() > 1)
+    return error(Code::kBadOption, "with several entries, the options of an entry stand after its --entry");
+  if (first.has_job_options() && parts.size() == 1) {
+    // One entry: its options may stand on both sides, so the whole line is one part.
+    parts[0] = NABLA_TRY(parse_part(args, carries_bundle, line.text));
+  } else if (parts.empty()) {
+    parts.push_back(first);
+  } else {
+    (void)NABLA_TRY(merge_globals(all, first));
+  }
+  RunOptions& out = line.options;
+  for (Part& part : parts) {
+    (void)NABLA_TRY(merge_globals(all, part));
+    (void)NABLA_TRY(check_job(part.job));
+    out.jobs.push_back(std::move(part.job));
+  }
+  if (!all.bundle && !carries_bundle) return error(Code::kBadOption, "BUNDLE is missing; see --help");
+  out.bundle = all.bundle.value_or("");
+  out.state = all.state.value_or("");
+  out.save_state = all.save_state.value_or("");
+  out.trace = all.trace.value_or("");
+  out.metrics = all.metrics.value_or("");
+  out.loss_curve = all.loss_curve.value_or("");
+  out.seed = all.seed.value_or(0);
+  out.threads = all.threads.value_or(0);
+  out.json = all.json;
+  return line;
+}
+
+}  // namespace nabla::cli

@@ -1,0 +1,45 @@
+// The command line of nabla-run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::cli {
+
+/// "x=file.npz:images": a name of the program and what stands for it.
+struct Assignment {
+  std::string name;
+  std::string value;
+};
+
+/// What belongs to one --entry.
+struct JobOptions {
+  std::string entry;  ///< empty: the bundle's only entry
+  std::vector<Assignment> inputs, outputs, maps;
+  std::string data;
+  std::optional<int64_t> steps, epochs, bench;
+};
+
+struct RunOptions {
+  std::string bundle;  ///< empty: the bundle that this executable carries
+  std::string state, save_state, trace, metrics, loss_curve;
+  uint64_t seed = 0;
+  int threads = 0;
+  bool json = false;
+  std::vector<JobOptions> jobs;  ///< at least one
+};
+
+/// What the command line asks for: a run, or a text to print (--help).
+struct CommandLine {
+  RunOptions options;
+  std::string text;  ///< not empty: print this and exit with 0
+};
+
+/// `carries_bundle`: the executable carries one, so that BUNDLE is no argument. E0901 when the line is wrong.
+Result<CommandLine> parse_command_line(const std::vector<std::string>& args, bool carries_bundle);
+
+}  // namespace nabla::cli

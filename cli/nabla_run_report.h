@@ -1,0 +1,69 @@
+// What nabla-run tells while it runs: a progress bar or plain lines, the metrics file, and the points of the curve.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/nabla_run_curve.h"
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::cli {
+
+struct Metric {
+  std::string name;
+  double value = 0;
+};
+
+class Reporter {
+ public:
+  explicit Reporter(bool want_curve) : want_curve_(want_curve) {}
+  ~Reporter();
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+
+  /// Opens the metrics file, when `path` is not empty. E0803 when that fails.
+  Status open_metrics(const std::string& path);
+
+  /// A job begins. `per_epoch`: runs in an epoch, 0 when there are none.
+  void begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run);
+  /// After a training run, or a run without data. `step` counts from 1.
+  void step(int64_t step, int64_t epoch, const std::vector<Metric>& metrics);
+  /// After each batch of an evaluation, whose metrics come at the end.
+  void progress(int64_t done);
+  /// After an evaluation: its metrics over all samples.
+  void evaluated(int64_t samples, const std::vector<Metric>& metrics);
+  void end();
+  /// Prints a line between the others.
+  void note(const std::string& text);
+
+  /// E0803 when the metrics file could not be written completely.
+  Status close();
+  const Curve& curve() const { return curve_; }
+
+ private:
+  void write_metrics(int64_t step, int64_t epoch, const std::vector<Metric>& metrics);
+  void draw_bar(int64_t done, const std::vector<Metric>& metrics);
+  void clear_bar();
+
+  bool want_curve_;
+  std::FILE* metrics_file_ = nullptr;
+  std::string metrics_path_;
+  bool metrics_failed_ = false;
+  Curve curve_;
+
+  std::string entry_;
+  bool training_ = false;
+  int64_t total_ = 0, per_epoch_ = 0, samples_per_run_ = 0, done_ = 0;
+  int64_t line_every_ = 1;
+  int64_t start_ns_ = 0, last_draw_ns_ = 0;
+  bool bar_shown_ = false;
+  int64_t trained_steps_ = 0, trained_epochs_ = 0;  ///< of all training jobs so far
+  std::vector<Metric> last_;
+};
+
+/// "loss 0.1234  accuracy 0.97"
+std::string metrics_str(const std::vector<Metric>& metrics);
+
+}  // namespace nabla::cli

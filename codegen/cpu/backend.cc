@@ -1,0 +1,59 @@
+#include "codegen/cpu/backend.h"
+
+#include <algorithm>
+
+#include "codegen/cpu/kernel_printer.h"
+
+namespace nabla::codegen {
+namespace {
+
+constexpr const char* kPrelude =
+#include "codegen/cpu/prelude_text.inc"
+    ;
+
+// Lanes per vector: as many as the widest data of the kernel allows in one register.
+int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target) {
+  bool wide = std::any_of(kernel.buffers.begin(), kernel.buffers.end(), [](const auto& b) { return bytes_of(b.dtype) == 8; });
+  for (const auto& v : kernel.values) wide |= v.dtype == DType::kF64;
+  return target.vector_bytes / (wide ? 8 : 4);
+}
+
+}  // namespace
+
+Result<CpuCode> print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target, int jobs) {
+  CpuCode out;
+  struct Piece {
+    int lanes;
+    std::string text;
+  };
+  std::vector<Piece> pieces;
+  size_t total = 0;
+  for (const kernel_ir::KernelPtr& k : kernels) {
+    ScopedActivity activity("printing kernel " + k->name);
+    std::string symbol = "nk_" + k->name;
+    for (char& c : symbol)
+      if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+    pieces.push_back({lanes_of(*k, target), NABLA_TRY(print_cpp(*k, symbol, target))});
+    total += pieces.back().text.size();
+    out.symbols.push_back(std::move(symbol));
+  }
+  // Files are cut by text size, a fair measure of compile time; kernels of other lane counts go to files of their own.
+  size_t share = total / std::max(1, jobs) + 1;
+  for (int lanes : {target.vector_bytes / 4, target.vector_bytes / 8}) {
+    std::string text;
+    auto flush = [&] {
+      if (text.empty()) return;
+      out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size()), fmt::format("#define NB_L {}\n", lanes) + kPrelude + "\n" + text});
+      text.clear();
+    };
+    for (const Piece& p : pieces) {
+      if (p.lanes != lanes) continue;
+      if (!text.empty() && text.size() + p.text.size() / 2 > share) flush();
+      text += "\n" + p.text;
+    }
+    flush();
+  }
+  return out;
+}
+
+}  // namespace nabla::codegen

@@ -1,0 +1,219 @@
+#include "codegen/cpu/toolchain.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/format/sha256.h"
+
+extern char** environ;
+
+namespace nabla::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Never -ffast-math: besides breaking NaN, an object linked with it switches the loading thread to flush-to-zero.
+constexpr const char* kFlags[] = {"-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
+                                  "-fno-exceptions", "-fno-rtti", "-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector",
+                                  "-fPIC", "-fno-ident", "-fvisibility=default", "-Wno-psabi"};
+
+std::string slurp(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Status write_text(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return error(Code::kWriteFailed, "cannot write {}", path.string());
+  return Ok{};
+}
+
+bool on_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+// Empty: none.
+std::string find_compiler() {
+  if (const char* named = std::getenv("NABLA_CXX"); named && *named) return on_path(named) ? named : "";
+  for (const char* name : {"g++", "clang++", "c++"})
+    if (on_path(name)) return name;
+  return "";
+}
+
+struct Job {
+  pid_t pid = -1;
+  fs::path log;
+};
+
+// Starts `args` in `folder`, its output going to `log`.
+Job start(std::vector<std::string> args, const fs::path& folder, const fs::path& log) {
+  std::string script = "cd \"$0\" && exec \"$@\"";  // posix_spawn has no portable way to change the folder
+  std::vector<std::string> all{"sh", "-c", script, folder.string()};
+  all.insert(all.end(), args.begin(), args.end());
+  std::vector<char*> argv;
+  for (std::string& a : all) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  Job job{-1, log};
+  if (posix_spawn(&job.pid, "/bin/sh", &actions, nullptr, argv.data(), environ) != 0) job.pid = -1;
+  posix_spawn_file_actions_destroy(&actions);
+  return job;
+}
+
+bool succeeded(const Job& job) {
+  int status = 0;
+  return job.pid > 0 && waitpid(job.pid, &status, 0) == job.pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+Diagnostic refused(const Job& job, const std::string& what, const fs::path& folder) {
+  std::istringstream log(slurp(job.log));
+  std::string head, line;
+  for (int i = 0; i < 12 && std::getline(log, line); ++i) head += "\n    " + line;
+  Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}:{}", what, head);
+  d.notes.push_back("the generated sources are kept in " + folder.string());
+  return d;
+}
+
+class Workspace {
+ public:
+  Workspace() {
+    const char* tmp = std::getenv("TMPDIR");
+    std::string pattern = std::string(tmp && *tmp ? tmp : "/tmp") + "/nabla-XXXXXX";
+    if (mkdtemp(pattern.data())) path_ = pattern;
+  }
+  ~Workspace() {
+    std::error_code ignored;
+    if (!keep_ && !path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  void keep() { keep_ = true; }
+
+ private:
+  fs::path path_;
+  bool keep_ = false;
+};
+
+std::vector<std::string> arguments(const std::string& compiler, const ir::Target& target) {
+  std::vector<std::string> out{compiler};
+  for (const char* flag : kFlags) out.push_back(flag);
+  out.push_back("-march=" + target.march);
+  if (target.vector_bytes == 64 && compiler.find("clang") == std::string::npos) out.push_back("-mprefer-vector-width=512");
+  return out;
+}
+
+std::string cache_key(const std::vector<SourceFile>& sources, const std::string& command) {
+  std::string all = command;
+  for (const SourceFile& s : sources) all += "\n--" + s.name + "\n" + s.text;
+  return format::sha256_hex({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
+}
+
+// The path and size of the compiler's binary change with its version, and asking is cheaper than running it.
+std::string compiler_identity(const std::string& compiler) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  std::error_code ec;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    fs::path real = fs::canonical(folder + "/" + compiler, ec);
+    if (!ec) return fmt::format("{} {}", real.filename().string(), fs::file_size(real, ec));
+  }
+  return compiler;
+}
+
+void store_in_cache(const std::string& folder, const std::string& name, const std::string& bytes) {
+  // A cache that cannot be written costs time, not correctness.
+  std::error_code ec;
+  fs::create_directories(folder, ec);
+  fs::path temporary = fs::path(folder) / fmt::format("{}.{}", name, getpid());
+  if (ec || !write_text(temporary, bytes).ok()) return void(fs::remove(temporary, ec));
+  fs::rename(temporary, fs::path(folder) / name, ec);
+}
+
+}  // namespace
+
+std::string cache_directory() {
+  if (const char* own = std::getenv("NABLA_CACHE"); own && *own) return own;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::string(xdg) + "/nabla";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache/nabla";
+  return "";
+}
+
+std::string compiler_command(const ir::Target& target) {
+  std::string compiler = find_compiler(), out;
+  if (compiler.empty()) return "";
+  for (const std::string& a : arguments(compiler, target)) out += (out.empty() ? "" : " ") + a;
+  return out;
+}
+
+Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources, const ir::Target& target,
+                                          const ToolchainOptions& options) {
+  std::string compiler = find_compiler();
+  if (compiler.empty()) {
+    const char* named = std::getenv("NABLA_CXX");
+    return error(Code::kCompilerMissing, "no C++ compiler: {} not found", named && *named ? fmt::format("$NABLA_CXX ({}) was", named) : "g++, clang++ and c++ were");
+  }
+  std::string cached;
+  if (!options.cache_dir.empty()) {
+    std::string key = cache_key(sources, compiler_command(target) + compiler_identity(compiler));
+    cached = key + ".so";
+    fs::path hit = fs::path(options.cache_dir) / cached;
+    std::error_code ec;
+    if (fs::exists(hit, ec)) {
+      std::string bytes = slurp(hit);
+      if (bytes.size() > 4 && bytes.compare(0, 4, "\177ELF") == 0) return bytes;
+    }
+  }
+  Workspace work;
+  if (work.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder in $TMPDIR");
+  const fs::path& folder = work.path();
+  std::vector<std::string> link{compiler, "-shared", "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-s", "-Wl,--as-needed", "-o", "kernels.so"};
+  for (const SourceFile& s : sources) NABLA_TRY(write_text(folder / s.name, s.text));
+  for (size_t first = 0; first < sources.size(); first += options.jobs) {
+    std::vector<Job> running;
+    size_t last = std::min(sources.size(), first + options.jobs);
+    for (size_t i = first; i < last; ++i) {
+      std::vector<std::string> args = arguments(compiler, target);
+      std::string object = sources[i].name + ".o";
+      args.insert(args.end(), {"-c", sources[i].name, "-o", object});
+      link.push_back(object);
+      running.push_back(start(args, folder, folder / (sources[i].name + ".log")));
+    }
+    size_t failed = last;
+    for (size_t i = first; i < last; ++i)
+      if (!succeeded(running[i - first])) failed = std::min(failed, i);
+    if (failed < last) {
+      work.keep();
+      return refused(running[failed - first], sources[failed].name, folder);
+    }
+  }
+  link.insert(link.end(), {"-lm", "-lc"});
+  Job linking = start(link, folder, folder / "link.log");
+  if (!succeeded(linking)) {
+    work.keep();
+    return refused(linking, "the link", folder);
+  }
+  std::string bytes = slurp(folder / "kernels.so");
+  if (!cached.empty()) store_in_cache(options.cache_dir, cached, bytes);
+  return bytes;
+}
+
+}  // namespace nabla::codegen

@@ -1,0 +1,33 @@
+// The host compiler: C++ text in, one shared object out, in parallel and through a cache on disk.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/target.h"
+
+namespace nabla::codegen {
+
+struct SourceFile {
+  std::string name;  ///< "cpu_0.cc"
+  std::string text;
+};
+
+struct ToolchainOptions {
+  int jobs = 2;
+  std::string cache_dir;  ///< empty: no cache. The default is cache_directory().
+};
+
+/// $NABLA_CACHE, else $XDG_CACHE_HOME/nabla, else ~/.cache/nabla; empty when there is no home.
+std::string cache_directory();
+
+/// What compile_shared_object runs, without file names: part of the cache key and of the report.
+std::string compiler_command(const ir::Target& target);
+
+/// Compiles each file in a process of its own and links them. The same texts give the same bytes.
+/// E0501: no compiler ($NABLA_CXX, g++, clang++, c++ are tried). E0502: it refused the text; the diagnostic holds its
+/// first messages and the folder that keeps the sources.
+Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources, const ir::Target& target,
+                                          const ToolchainOptions& options);
+
+}  // namespace nabla::codegen

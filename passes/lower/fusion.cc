@@ -1,0 +1,276 @@
+#include "passes/lower/fusion.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "passes/lower/inline_maps.h"
+
+namespace nabla::passes {
+
+using kernel_ir::Expr;
+using kernel_ir::ExprKind;
+
+int storage_of(const TensorGraph& graph, int tensor) {
+  while (graph.tensors[tensor].kind == TensorKind::kView) tensor = graph.tensors[tensor].base;
+  return tensor;
+}
+
+namespace {
+
+constexpr int64_t kRowBytes = 64 << 10;     // of one tensor inside a kernel: rows live on the stack, in cache
+constexpr int64_t kSerialPoints = 16 << 10;  // work that may lose its parallel axes to be fused
+constexpr size_t kLargestGroup = 16;
+
+class Fuser {
+ public:
+  Fuser(TensorGraph graph, const ir::Function& f, const std::vector<ir::ValueId>& needed) : f_(f) {
+    std::vector<bool> stored(graph.tensors.size(), false);
+    for (ir::ValueId id : needed) stored[storage_of(graph, graph.of_value[id])] = true;
+    InlineResult r = inline_maps(std::move(graph), stored);
+    // A view that became a formula of its own may itself be needed.
+    stored.assign(stored.size(), false);
+    for (ir::ValueId id : needed) stored[storage_of(r.graph, r.graph.of_value[id])] = true;
+    plan_.graph = std::move(r.graph);
+    plan_.scalar = std::move(r.scalar);
+    plan_.external = stored;
+    plan_.group_of.assign(stored.size(), -1);
+    find_kept();
+  }
+
+  FusionPlan run() {
+    for (size_t t = 0; t < plan_.graph.tensors.size(); ++t)
+      if (kept_[t] && plan_.graph.tensors[t].kind == TensorKind::kDefinition) place(static_cast<int>(t));
+    mark_external();
+    sort_groups();
+    return std::move(plan_);
+  }
+
+ private:
+  const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
+  int group_of_storage(int t) const { return plan_.group_of[storage_of(plan_.graph, t)]; }
+
+  // Tensors that must be computed by a kernel: needed ones, and what kept formulas load. A scalar is part of its
+  // readers unless it is needed itself.
+  void find_kept() {
+    kept_.assign(plan_.external.size(), false);
+    std::vector<int> work;
+    auto keep = [&](int t) {
+      t = storage_of(plan_.graph, t);
+      if (!visited_.insert(t).second) return;
+      work.push_back(t);
+    };
+    for (size_t t = 0; t < plan_.external.size(); ++t)
+      if (plan_.external[t]) kept_[t] = true, keep(static_cast<int>(t));
+    while (!work.empty()) {
+      int t = work.back();
+      work.pop_back();
+      if (tensor(t).kind != TensorKind::kDefinition) continue;
+      if (!plan_.scalar[t]) kept_[t] = true;
+      for (int u : loads_of(tensor(t).formula)) keep(u);
+    }
+  }
+
+  // ---- Which groups must run before which
+  std::set<int> inputs_of(int t) const {  // groups that the formula reads, through scalars and library calls
+    std::set<int> out;
+    std::vector<int> work = loads_of(tensor(t).formula);
+    std::set<int> seen;
+    while (!work.empty()) {
+      int u = storage_of(plan_.graph, work.back());
+      work.pop_back();
+      if (!seen.insert(u).second) continue;
+      if (plan_.group_of[u] >= 0) out.insert(plan_.group_of[u]);
+      else if (tensor(u).kind == TensorKind::kDefinition) for (int v : loads_of(tensor(u).formula)) work.push_back(v);
+      else if (tensor(u).node >= 0)  // a library call's result depends on its operands
+        for (ir::ValueId id : f_.nodes[tensor(u).node].operands) work.push_back(plan_.graph.of_value[id]);
+    }
+    return out;
+  }
+  // True when `from` is read, directly or not, by what `to` needs.
+  bool reaches(int from, int to, std::set<int>& seen) const {
+    if (from == to) return true;
+    if (!seen.insert(to).second) return false;
+    for (int g : depends_[to])
+      if (reaches(from, g, seen)) return true;
+    return false;
+  }
+
+  void place(int t) {
+    std::set<int> inputs = inputs_of(t);
+    std::vector<int> candidates;
+    for (int u : loads_of(tensor(t).formula)) {
+      int g = group_of_storage(u);
+      if (g >= 0 && std::find(candidates.begin(), candidates.end(), g) == candidates.end()) candidates.push_back(g);
+    }
+    std::sort(candidates.rbegin(), candidates.rend());
+    if (!tensor(t).formula.scatter && !tensor(t).contraction && !tensor(t).fence)
+      for (int g : candidates) {
+        // No other input of t may need g: the kernel would wait for itself.
+        bool cycle = reads_through_scalar(t, g);
+        for (int other : inputs) {
+          std::set<int> seen;
+          cycle |= other != g && reaches(g, other, seen);
+        }
+        if (!cycle && join(t, g)) {
+          inputs.erase(g);
+          depends_[g].insert(inputs.begin(), inputs.end());
+          return;
+        }
+      }
+    FusionGroup group;
+    const Tensor& x = tensor(t);
+    group.contraction = x.contraction;
+    FusionGroup::Member m{t, {}};
+    for (int d = 0; d < x.formula.rank; ++d) {
+      m.outer_axes.push_back(d);
+      group.outer.push_back(x.shape[d]);
+    }
+    group.members.push_back(std::move(m));
+    plan_.group_of[t] = static_cast<int>(plan_.groups.size());
+    plan_.groups.push_back(std::move(group));
+    depends_.push_back(std::move(inputs));
+  }
+
+  // Scalars are computed at a kernel's head: none may wait for the kernel's own members.
+  bool reads_through_scalar(int t, int g) const {
+    for (int u : loads_of(tensor(t).formula)) {
+      int s = storage_of(plan_.graph, u);
+      if (!plan_.scalar[s] || plan_.group_of[s] == g) continue;
+      std::set<int> inputs = inputs_of(s);
+      for (int other : inputs) {
+        std::set<int> seen;
+        if (reaches(g, other, seen)) return true;
+      }
+    }
+    return false;
+  }
+
+  // For each outer axis of the group, the axis of t that runs along it at every load of a member; -1: none does.
+  std::optional<std::vector<int>> align(int t, const FusionGroup& g) const {
+    std::vector<int> along(g.outer.size(), -2);  // -2: not seen yet
+    bool reads_view = false;
+    auto load_site = [&](const Expr& x) {
+      int s = storage_of(plan_.graph, x->ref);
+      auto m = std::find_if(g.members.begin(), g.members.end(), [&](const auto& member) { return member.tensor == s; });
+      if (m == g.members.end()) return;
+      if (s != x->ref) return void(reads_view = true);
+      for (size_t o = 0; o < g.outer.size(); ++o) {
+        const Expr& at = x->args[m->outer_axes[o]];
+        int a = at->kind == ExprKind::kAxis && at->ref < tensor(t).formula.rank && !x->guard ? at->ref : -1;
+        if (along[o] == -2) along[o] = a;
+        else if (along[o] != a) along[o] = -1;
+      }
+    };
+    auto scan = [&](const Expr& e) {
+      if (e) kernel_ir::visit(e, [&](const Expr& x) { if (x->kind == ExprKind::kLoad) load_site(x); });
+    };
+    scan(tensor(t).formula.value);
+    if (reads_view) return std::nullopt;
+    for (size_t o = 0; o < along.size(); ++o) {
+      if (along[o] < 0) along[o] = -1;
+      else if (tensor(t).shape[along[o]] != g.outer[o]) along[o] = -1;
+      for (size_t p = 0; p < o; ++p)
+        if (along[o] >= 0 && along[p] == along[o]) along[o] = -1;
+    }
+    return along;
+  }
+
+  bool join(int t, int g_index) {
+    FusionGroup& g = plan_.groups[g_index];
+    if (g.members.size() >= kLargestGroup) return false;
+    if (tensor(g.members[0].tensor).formula.scatter) return false;
+    for (const auto& m : g.members)
+      if (tensor(m.tensor).fence) return false;
+    std::optional<std::vector<int>> along = align(t, g);
+    if (!along) return false;
+    std::vector<size_t> keep;
+    for (size_t o = 0; o < g.outer.size(); ++o)
+      if ((*along)[o] >= 0) keep.push_back(o);
+    if (g.contraction && (keep.size() != g.outer.size() || !tensor(t).formula.is_map() ||
+                          tensor(t).formula.rank != static_cast<int>(g.outer.size())))
+      return false;
+    if (!worth_joining(t, g, keep)) return false;
+    std::vector<int64_t> outer;
+    for (size_t o : keep) outer.push_back(g.outer[o]);
+    for (auto& m : g.members) {
+      std::vector<int> axes;
+      for (size_t o : keep) axes.push_back(m.outer_axes[o]);
+      m.outer_axes = std::move(axes);
+    }
+    FusionGroup::Member added{t, {}};
+    for (size_t o : keep) added.outer_axes.push_back((*along)[o]);
+    g.outer = std::move(outer);
+    g.members.push_back(std::move(added));
+    plan_.group_of[t] = g_index;
+    return true;
+  }
+
+  // The axes that stop being outer become rows inside the kernel: they must fit, and enough outer work must remain.
+  bool worth_joining(int t, const FusionGroup& g, const std::vector<size_t>& keep) const {
+    int64_t outer = 1, total = 1;
+    for (size_t o : keep) outer *= g.outer[o];
+    for (int64_t e : g.outer) total *= e;
+    int64_t points = tensor(t).formula.points();
+    for (const auto& m : g.members) points += tensor(m.tensor).formula.points();
+    auto row = [&](int u) { return tensor(u).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(u).dtype); };
+    for (const auto& m : g.members)
+      if (row(m.tensor) > kRowBytes) return false;
+    if (row(t) > kRowBytes && keep.size() != g.outer.size()) return false;
+    if (keep.size() == g.outer.size()) return true;
+    if (points <= kSerialPoints) return true;
+    return outer >= 16 || outer * 4 >= total;
+  }
+
+  void mark_external() {
+    for (size_t t = 0; t < plan_.graph.tensors.size(); ++t) {
+      if (!kept_[t] || tensor(static_cast<int>(t)).kind != TensorKind::kDefinition) continue;
+      mark_reads(static_cast<int>(t), plan_.group_of[t]);
+    }
+  }
+  // What a kernel of group `g` reads from outside the group must be in memory; scalars are looked through.
+  void mark_reads(int t, int g) {
+    for (int u : loads_of(tensor(t).formula)) {
+      int s = storage_of(plan_.graph, u);
+      if (tensor(s).kind != TensorKind::kDefinition) continue;
+      if (plan_.scalar[s] && plan_.group_of[s] < 0) mark_reads(s, g);
+      else if (plan_.scalar[s] && plan_.group_of[s] != g) mark_reads(s, g);
+      else if (plan_.group_of[s] != g) plan_.external[s] = true;
+    }
+  }
+
+  void sort_groups() {
+    std::vector<int> order;
+    std::vector<int> state(plan_.groups.size(), 0);
+    std::function<void(int)> visit = [&](int g) {
+      if (state[g]) return;
+      state[g] = 1;
+      for (int d : depends_[g]) visit(d);
+      order.push_back(g);
+    };
+    for (size_t g = 0; g < plan_.groups.size(); ++g) visit(static_cast<int>(g));
+    std::vector<FusionGroup> sorted;
+    std::vector<int> place(plan_.groups.size());
+    for (int g : order) {
+      place[g] = static_cast<int>(sorted.size());
+      sorted.push_back(std::move(plan_.groups[g]));
+    }
+    plan_.groups = std::move(sorted);
+    for (int& g : plan_.group_of)
+      if (g >= 0) g = place[g];
+  }
+
+  const ir::Function& f_;
+  FusionPlan plan_;
+  std::vector<bool> kept_;
+  std::set<int> visited_;
+  std::vector<std::set<int>> depends_;  // per group: groups that run before it
+};
+
+}  // namespace
+
+FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed) {
+  return Fuser(std::move(graph), function, needed).run();
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,34 @@
+// Decides what is computed inside its users, what is stored, and which stored tensors share a kernel.
+#pragma once
+
+#include "passes/lower/tensor_graph.h"
+
+namespace nabla::passes {
+
+/// Tensors that one kernel computes. `outer` are its shared parallel axes; for each member, outer_axes[i] is the
+/// member's own axis that runs along outer axis i.
+struct FusionGroup {
+  struct Member {
+    int tensor;
+    std::vector<int> outer_axes;
+  };
+  std::vector<int64_t> outer;
+  std::vector<Member> members;   ///< in dependency order
+  bool contraction = false;      ///< the first member is a matrix product, the others its epilogue
+};
+
+struct FusionPlan {
+  TensorGraph graph;                 ///< formulas after inlining
+  std::vector<FusionGroup> groups;   ///< in an order in which they can run, library calls aside
+  std::vector<int> group_of;         ///< per tensor; -1: not stored by a kernel
+  std::vector<bool> external;        ///< per tensor: must be in memory for a result, a library call or another group
+  std::vector<bool> scalar;          ///< rank-0 maps: computed at the head of every kernel that reads them
+};
+
+/// `needed`: values that must be in memory at the end (results of the function, operands of library calls).
+FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed);
+
+/// The tensor that holds the bytes: views followed to their base.
+int storage_of(const TensorGraph& graph, int tensor);
+
+}  // namespace nabla::passes

@@ -1,0 +1,179 @@
+#include "passes/lower/inline_maps.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace nabla::passes {
+
+using kernel_ir::Expr;
+using kernel_ir::ExprKind;
+
+int64_t cost_of(const Expr& e) {
+  static const std::map<std::string_view, int64_t> kHeavy = {
+      {"exp", 16}, {"expm1", 20}, {"log", 20}, {"log1p", 24}, {"sin", 24}, {"cos", 24}, {"tan", 40}, {"tanh", 24}, {"erf", 32},
+      {"pow", 60}, {"atan2", 60}, {"rem", 40}, {"div", 4},    {"sqrt", 6}, {"rsqrt", 8}, {"philox", 120}, {"floordiv", 6}, {"mod", 6}};
+  int64_t cost = 0;
+  kernel_ir::visit(e, [&](const Expr& x) {
+    if (x->kind != ExprKind::kCall || x->dtype == DType::kI64) return;  // addresses are free beside the data
+    auto heavy = kHeavy.find(x->fn->name);
+    cost += heavy == kHeavy.end() ? (x->fn->name == "convert" ? 0 : 1) : heavy->second;
+  });
+  return cost;
+}
+
+namespace {
+
+// Duplicating a tensor into several users, or into more evaluations than it has elements, must cost next to nothing.
+constexpr int64_t kFreeCost = 2;
+constexpr size_t kFreeLoads = 1;
+constexpr size_t kLargestFormula = 400;  // nodes; a formula beyond it is stored to keep kernels readable
+
+class Inliner {
+ public:
+  Inliner(TensorGraph graph, const std::vector<bool>& stored) : g_(std::move(graph)), stored_(stored) {
+    inlined_.assign(g_.tensors.size(), false);
+    scalar_.assign(g_.tensors.size(), false);
+    readers_.resize(g_.tensors.size());
+    for (size_t t = 0; t < g_.tensors.size(); ++t)
+      for (int u : inputs(static_cast<int>(t))) readers_[u].push_back(static_cast<int>(t));
+  }
+
+  InlineResult run() {
+    for (size_t i = 0; i < g_.tensors.size(); ++i) {
+      Tensor& t = g_.tensors[i];
+      if (t.kind == TensorKind::kView) follow_view(static_cast<int>(i));
+      if (t.kind != TensorKind::kDefinition) continue;
+      t.formula = map_expressions(t.formula, [&](const Expr& e) { return absorb(e); });
+      if (!t.formula.is_map() || t.fence) continue;
+      if (t.shape.empty() && !is_constant(t)) scalar_[i] = true;
+      else if (should_inline(static_cast<int>(i))) inlined_[i] = true;
+    }
+    return {std::move(g_), std::move(inlined_), std::move(scalar_)};
+  }
+
+ private:
+  std::vector<int> inputs(int t) const {
+    const Tensor& x = g_.tensors[t];
+    if (x.kind == TensorKind::kView) return {x.base};
+    return x.kind == TensorKind::kDefinition ? loads_of(x.formula) : std::vector<int>{};
+  }
+  static bool is_constant(const Tensor& t) { return t.formula.value->kind == ExprKind::kConst; }
+
+  // For shapes that differ in dimensions of extent 1 only: the view's dimension of each base dimension, -1 for those.
+  static std::optional<std::vector<int>> match_dims(const std::vector<int64_t>& base, const std::vector<int64_t>& view) {
+    std::vector<int> out;
+    size_t v = 0;
+    for (int64_t extent : base) {
+      while (extent != 1 && v < view.size() && view[v] == 1) ++v;
+      if (extent != 1 && (v == view.size() || view[v] != extent)) return std::nullopt;
+      out.push_back(extent == 1 ? -1 : static_cast<int>(v++));
+    }
+    for (; v < view.size(); ++v)
+      if (view[v] != 1) return std::nullopt;
+    return out;
+  }
+
+  // A view of an inlined tensor becomes a formula of its own.
+  void follow_view(int v) {
+    Tensor& view = g_.tensors[v];
+    if (!inlined_[view.base]) return;
+    const Tensor& base = g_.tensors[view.base];
+    std::map<int, Expr> at;
+    if (std::optional<std::vector<int>> dims = match_dims(base.shape, view.shape)) {
+      for (size_t d = 0; d < base.shape.size(); ++d)
+        at[static_cast<int>(d)] = (*dims)[d] < 0 ? kernel_ir::index(0) : kernel_ir::axis((*dims)[d]);
+    } else {
+      Expr flat = kernel_ir::index(0);
+      for (size_t d = 0; d < view.shape.size(); ++d)
+        flat = flat * kernel_ir::index(view.shape[d]) + kernel_ir::axis(static_cast<int>(d));
+      int64_t inner = base.size();
+      for (size_t d = 0; d < base.shape.size(); ++d) {
+        inner = base.shape[d] ? inner / base.shape[d] : 0;
+        Expr p = inner > 1 ? kernel_ir::floordiv(flat, inner) : flat;
+        at[static_cast<int>(d)] = base.shape[d] == 1 ? kernel_ir::index(0) : d == 0 ? p : kernel_ir::mod(p, base.shape[d]);
+      }
+    }
+    view.kind = TensorKind::kDefinition;
+    view.formula.extents = view.shape;
+    view.formula.rank = static_cast<int>(view.shape.size());
+    view.formula.value = kernel_ir::substitute_axes(base.formula.value, at);
+  }
+
+  // The expression with every load of an inlined tensor replaced by what the tensor computes there.
+  Expr absorb(const Expr& e) {
+    return kernel_ir::rewrite(e, [&](const Expr& x) -> Expr {
+      if (x->kind != ExprKind::kLoad || !inlined_[x->ref]) return Expr();
+      const Formula& f = g_.tensors[x->ref].formula;
+      std::map<int, Expr> at;
+      for (size_t d = 0; d < x->args.size(); ++d) at[static_cast<int>(d)] = absorb(x->args[d]);
+      Expr inside = kernel_ir::substitute_axes(f.value, at);
+      if (!x->guard) return inside;
+      Expr guard = absorb(x->guard);
+      return kernel_ir::select(guard, under_guard(inside, guard), absorb(x->fill));
+    });
+  }
+  // Loads inside a guarded value may only happen where the guard holds.
+  static Expr under_guard(const Expr& e, const Expr& guard) {
+    return kernel_ir::rewrite(e, [&](const Expr& x) -> Expr {
+      if (x->kind != ExprKind::kLoad) return Expr();
+      Expr zero = kernel_ir::constant_int(x->dtype, 0);
+      if (!x->guard) return kernel_ir::guarded_load(x->dtype, x->ref, x->args, guard, zero);
+      return kernel_ir::guarded_load(x->dtype, x->ref, x->args, kernel_ir::both(guard, x->guard), x->fill);
+    });
+  }
+
+  static size_t nodes(const Expr& e) {
+    size_t n = 0;
+    kernel_ir::visit(e, [&](const Expr&) { ++n; });
+    return n;
+  }
+  bool should_inline(int i) const {
+    const Tensor& t = g_.tensors[i];
+    const Formula& f = t.formula;
+    for (int r : readers_[i])
+      if (g_.tensors[r].contraction) return false;  // a matrix product reads memory
+    if (loads_of(f).empty() && cost_of(f.value) <= kFreeCost) return true;  // iota and constants: nothing to store
+    if (stored_[i] || readers_[i].empty()) return false;
+    if (nodes(f.value) > kLargestFormula) return false;
+    bool cheap = cost_of(f.value) <= kFreeCost && loads_of(f).size() <= kFreeLoads;
+    if (readers_[i].size() > 1) return cheap && readers_[i].size() <= 4;
+    int reader = readers_[i][0];
+    if (g_.tensors[reader].kind == TensorKind::kView) {
+      // Through a reshape only where positions need no division, and the view has a map as its single reader.
+      return single_map_behind(reader) && match_dims(t.shape, g_.tensors[reader].shape);
+    }
+    const Formula& user = g_.tensors[reader].formula;
+    int64_t evaluations = std::max(user.points(), count_of({user.extents.data(), static_cast<size_t>(user.rank)}));
+    int64_t loads = sites(user, i);
+    return cheap || evaluations * loads <= t.size() + t.size() / 64;
+  }
+  bool single_map_behind(int view) const {
+    return !stored_[view] && readers_[view].size() == 1 && g_.tensors[readers_[view][0]].kind == TensorKind::kDefinition &&
+           g_.tensors[readers_[view][0]].formula.is_map() && !g_.tensors[readers_[view][0]].contraction;
+  }
+  // In how many places the formula reads the tensor.
+  static int64_t sites(const Formula& f, int tensor) {
+    int64_t n = 0;
+    auto count = [&](const Expr& e) {
+      if (e) kernel_ir::visit(e, [&](const Expr& x) { n += x->kind == ExprKind::kLoad && x->ref == tensor; });
+    };
+    count(f.value);
+    count(f.update);
+    for (const Expr& e : f.indices) count(e);
+    return n;
+  }
+
+  TensorGraph g_;
+  const std::vector<bool>& stored_;
+  std::vector<bool> inlined_, scalar_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace
+
+InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored) {
+  return Inliner(std::move(graph), stored).run();
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ir/kernel_ir/contract.h"
+#include "passes/lower/build_kernel.h"
+#include "passes/lower/inline_maps.h"
+
+namespace nabla::passes {
+
+using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
+
+namespace {
+
+class Scheduler {
+ public:
+  Scheduler(Kernel& k, const ir::Target& target) : k_(k), target_(target) {
+    wide_ = std::any_of(k.buffers.begin(), k.buffers.end(), [](const Buffer& b) { return bytes_of(b.dtype) == 8; });
+    lanes_ = target.vector_bytes / (wide_ ? 8 : 4);
+  }
+
+  void run() {
+    k_.schedule = {};
+    if (auto c = find_contraction(k_)) return contraction(*c);
+    const For* loop = nullptr;
+    int loops = 0;
+    for (const Stmt& s : k_.body)
+      if (const For* f = std::get_if<For>(&s.node)) loop = f, ++loops;
+    if (loops != 1 || combines(k_.body)) {
+      // Several phases, or stores that meet: one unit does all, in order.
+      k_.schedule.unit = longest_loop();
+      return;
+    }
+    k_.schedule.vector_axis = lane_axis(*loop);
+    cut(*loop);
+  }
+
+ private:
+  int64_t extent(int axis) const { return k_.axes[axis].extent.value(); }
+
+  void contraction(const Contraction& c) {
+    int64_t m = extent(c.m), n = extent(c.n), batch = 1;
+    for (int b : c.batch) batch *= extent(b);
+    int lanes = target_.vector_bytes / (bytes_of(c.dtype) == 8 ? 8 : 4);
+    RegisterTile tile = register_tile(n, lanes, target_.vector_registers);
+    ContractPlan plan = plan_contraction(m, n, tile.rows, tile.vectors * lanes);
+    k_.schedule.unit = plan.block;
+    k_.schedule.units = plan.blocks * batch;
+    double ns = 2.0 * m * n * extent(c.k) * batch / (4 * lanes * 2.5);
+    k_.schedule.max_threads = threads_for(ns);
+  }
+  int threads_for(double ns) const {
+    double threads = std::min<double>(ns / target_.thread_grain_ns, static_cast<double>(k_.schedule.units));
+    return static_cast<int>(std::clamp<double>(threads, 1, target_.threads));
+  }
+
+  static bool combines(const Body& b) {
+    return std::any_of(b.begin(), b.end(), [](const Stmt& s) {
+      if (const Store* store = std::get_if<Store>(&s.node)) return store->combiner != Combiner::kNone || store->guard;
+      if (const For* f = std::get_if<For>(&s.node)) return combines(f->body);
+      return std::holds_alternative<Loop>(s.node);
+    });
+  }
+  int64_t longest_loop() const {
+    int64_t longest = 1;
+    for (const Stmt& s : k_.body)
+      if (const For* f = std::get_if<For>(&s.node)) longest = std::max(longest, static_cast<int64_t>(points(f->axes)));
+    return longest;
+  }
+
+  // ---- Lanes along an outer axis, or along each statement's own innermost axis?
+  struct Score {
+    double bad = 0;
+    bool any = false;
+  };
+  void access(const std::vector<Expr>& at, const ir::Shape& shape, int axis, double weight, Score& score) const {
+    int64_t stride = 1, total = 0;
+    for (int d = static_cast<int>(at.size()) - 1; d >= 0; --d) {
+      if (uses_axis(at[d], axis)) {
+        std::optional<Affine> affine = as_affine(at[d]);
+        if (!affine) return void(score.bad += weight);
+        total += stride * affine->of(axis);
+      }
+      stride *= shape[d].value();
+    }
+    score.any |= total == 1;
+    if (total != 0 && total != 1) score.bad += weight;
+  }
+  void loads(const Expr& e, int axis, double weight, Score& score) const {
+    visit(e, [&](const Expr& x) {
+      if (x->kind != ExprKind::kLoad) return;
+      access(x->args, k_.buffers[x->ref].shape, axis, weight, score);
+      if (x->guard && uses_axis(x->guard, axis)) score.bad += weight;
+    });
+  }
+  // The price of putting `axis` into lanes for the whole body.
+  Score score_outer(const Body& body, int axis, double weight) const {
+    Score score;
+    for (const Stmt& s : body) {
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        double w = weight * points(k_.values[let->value].axes) * points(let->reduce);
+        loads(let->expr, axis, w, score);
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        double w = weight * points(store->axes);
+        loads(store->expr, axis, w, score);
+        access(store->indices, k_.buffers[store->buffer].shape, axis, w, score);
+      }
+    }
+    return score;
+  }
+  // The price of lanes along own axes: statements without any run as scalars.
+  double score_inner(const Body& body) const {
+    double bad = 0;
+    auto best = [&](std::vector<int> axes, const Expr& e, const Store* store, double weight) {
+      double price = weight * (2 + static_cast<double>(cost_of(e)) / 2);  // scalars: all lanes idle but one
+      for (int a : axes) {
+        Score s;
+        loads(e, a, weight, s);
+        if (store) access(store->indices, k_.buffers[store->buffer].shape, a, weight, s);
+        double idle = extent(a) < lanes_ ? weight * (1 - static_cast<double>(extent(a)) / lanes_) : 0;
+        price = std::min(price, s.bad + idle);
+      }
+      bad += price;
+    };
+    for (const Stmt& s : body) {
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        std::vector<int> axes = k_.values[let->value].axes;
+        axes.insert(axes.end(), let->reduce.begin(), let->reduce.end());
+        best(axes, let->expr, nullptr, points(axes));
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        best(store->axes, store->expr, store, points(store->axes));
+      }
+    }
+    return bad;
+  }
+  double points(const std::vector<int>& axes) const {
+    double n = 1;
+    for (int a : axes) n *= static_cast<double>(extent(a));
+    return n;
+  }
+  int lane_axis(const For& f) const {
+    double inner = score_inner(f.body), best = inner;
+    int lane = -1;
+    for (int a : f.axes) {
+      Score s = score_outer(f.body, a, 1);
+      double idle = extent(a) < lanes_ ? work(f.body) * (1 - static_cast<double>(extent(a)) / lanes_) : 0;
+      if (s.bad + idle < best || (s.bad + idle <= best && lane >= 0 && extent(a) >= extent(lane))) best = s.bad + idle, lane = a;
+    }
+    return lane;
+  }
+  double work(const Body& body) const {
+    double n = 0;
+    for (const Stmt& s : body) {
+      if (const Let* let = std::get_if<Let>(&s.node)) n += points(k_.values[let->value].axes) * points(let->reduce);
+      if (const Store* store = std::get_if<Store>(&s.node)) n += points(store->axes);
+    }
+    return n;
+  }
+
+  // ---- Units and threads
+  double iteration_ns(const Body& body) const {
+    double ns = 0;
+    for (const Stmt& s : body) {
+      double n = 0, cost = 0;
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        n = points(k_.values[let->value].axes) * points(let->reduce);
+        cost = static_cast<double>(cost_of(let->expr)) + 2;
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        n = points(store->axes);
+        cost = static_cast<double>(cost_of(store->expr)) + 3;
+      }
+      ns += n * cost / (lanes_ * 2.5);
+    }
+    return ns;
+  }
+  void cut(const For& f) {
+    std::vector<int> serial = f.axes;
+    int lane = k_.schedule.vector_axis;
+    bool flat = f.axes.size() == 1 && lane == f.axes[0];
+    if (lane >= 0 && !flat) std::erase(serial, lane);
+    double total = points(serial);
+    double iteration = iteration_ns(f.body) * (lane >= 0 && !flat ? static_cast<double>(extent(lane)) : 1);
+    // A unit is worth about a microsecond, and there are at most 1024 of them.
+    double unit = std::max({1.0, 1000 / std::max(iteration, 1e-3), total / 1024});
+    if (flat) unit = std::ceil(unit / (4 * lanes_)) * 4 * lanes_;
+    k_.schedule.unit = static_cast<int64_t>(std::clamp(std::ceil(unit), 1.0, std::max(total, 1.0)));
+    if (flat && k_.schedule.unit >= total) k_.schedule.unit = static_cast<int64_t>(std::max(total, 1.0));
+    k_.schedule.units = (static_cast<int64_t>(total) + k_.schedule.unit - 1) / k_.schedule.unit;
+    k_.schedule.max_threads = threads_for(iteration * total);
+  }
+
+  Kernel& k_;
+  const ir::Target& target_;
+  bool wide_;
+  int lanes_;
+};
+
+}  // namespace
+
+void schedule_kernel(Kernel& kernel, const ir::Target& target) { Scheduler(kernel, target).run(); }
+
+}  // namespace nabla::passes

@@ -1,0 +1,64 @@
+// A function as formulas: every node that has an `access` becomes definitions over virtual tensors, so that fusion
+// sees elements, not ops.
+#pragma once
+
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace nabla::passes {
+
+/// How a tensor comes to be.
+enum class TensorKind : uint8_t {
+  kGiven,       ///< parameter, constant or result of a library call: its elements are in memory
+  kDefinition,  ///< a formula
+  kView,        ///< the bytes of `base` under another shape
+};
+
+/// A formula with axes of its own: axes [0, rank) are the tensor's dimensions, then come the reduced (or, for a
+/// scatter, the update) axes. Loads name tensors of the graph; there are no kValue references.
+struct Formula {
+  std::vector<int64_t> extents;  ///< of all axes
+  int rank = 0;
+  kernel_ir::Combiner combiner = kernel_ir::Combiner::kNone;
+  kernel_ir::Expr value;
+  bool scatter = false;
+  std::vector<kernel_ir::Expr> indices;
+  kernel_ir::Expr update;
+
+  bool is_map() const { return combiner == kernel_ir::Combiner::kNone && !scatter; }
+  int64_t points() const;      ///< evaluations of `value` (or of `update`)
+};
+
+struct Tensor {
+  TensorKind kind = TensorKind::kGiven;
+  std::string name;            ///< for kernel text: the op's or the definition's name
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  int node = -1;               ///< the function's node that it comes from; -1: parameter
+  ir::ValueId value = -1;      ///< the function's value that it is; -1: internal to an op
+  int base = -1;               ///< kView
+  bool fence = false;          ///< kDefinition: always materialised (op `copy`)
+  bool contraction = false;    ///< kDefinition: a matrix product in canonical form
+  Formula formula;             ///< kDefinition
+  int64_t size() const;
+};
+
+struct TensorGraph {
+  std::vector<Tensor> tensors;           ///< in dependency order
+  std::vector<int> of_value;             ///< tensor of each value; -1: none
+  std::vector<int> library_nodes;        ///< nodes that stay library calls, in order
+};
+
+/// Which nodes become library calls; the others become formulas.
+using IsLibraryCall = std::function<bool(const ir::Node&)>;
+
+/// E0403 for symbolic shapes and for ops without `access`.
+Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable& ops, const IsLibraryCall& is_library);
+
+/// Every tensor that the formula loads, each once, in order of appearance.
+std::vector<int> loads_of(const Formula& formula);
+/// `f` applied to the loads; every expression of the formula is rewritten.
+Formula map_expressions(const Formula& formula, const std::function<kernel_ir::Expr(const kernel_ir::Expr&)>& f);
+
+}  // namespace nabla::passes

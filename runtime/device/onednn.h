@@ -1,0 +1,75 @@
+// GEMM and convolution by oneDNN, opened at run time. Its primitives are made for one thread each; the work is
+// partitioned over our own pool, so that no second pool of threads exists.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/base/dtype.h"
+#include "runtime/device/pool.h"
+
+namespace nabla::device {
+
+/// C[b] = op(A[b]) op(B[b]), row-major; see Gemm in runtime/format/program.fbs.
+struct GemmSpec {
+  DType dtype = DType::kF32;
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t lda = 0, ldb = 0, ldc = 0;
+  int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+  std::string implementation;  ///< "matmul" or "sgemm"
+  auto operator<=>(const GemmSpec&) const = default;
+};
+
+enum class ConvolutionKind : uint8_t { kForward, kInputGrad, kFilterGrad };
+
+/// Input N,spatial...,C; filter spatial...,C/groups,O; output N,spatial...,O.
+struct ConvolutionSpec {
+  ConvolutionKind kind = ConvolutionKind::kForward;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> input_shape, filter_shape, output_shape;
+  std::vector<int64_t> strides, dilations, padding_low, padding_high;
+  int64_t groups = 1;
+  /// Room for the filter in the layout that the primitive prefers. Without enough of it the primitive works on the
+  /// plain filter, which is slower.
+  uint64_t workspace_bytes = 0;
+  auto operator<=>(const ConvolutionSpec&) const = default;
+};
+
+/// A prepared call. `operands` are a, b, c of a GEMM; input, filter, output, workspace of a convolution.
+class LibraryCall {
+ public:
+  virtual ~LibraryCall() = default;
+  /// Allocates nothing. False when the library reports a failure.
+  virtual bool run(void* const* operands) = 0;
+};
+
+class OneDnn {
+ public:
+  /// Opens `soname`. E0602 when it is not there, lacks a function or is older than `min_version` ("2.6", may be
+  /// empty). The pool must outlive the object.
+  static Result<std::unique_ptr<OneDnn>> open(const std::string& soname, const std::string& min_version,
+                                              ThreadPool& pool);
+  ~OneDnn();
+  OneDnn(const OneDnn&) = delete;
+  OneDnn& operator=(const OneDnn&) = delete;
+
+  /// Equal specs share one call, which belongs to this object. E0602 when the library cannot do it here, E0103 for
+  /// an unknown implementation.
+  Result<LibraryCall*> gemm(const GemmSpec& spec);
+  Result<LibraryCall*> convolution(const ConvolutionSpec& spec);
+
+  /// "2.6.3"
+  std::string version() const;
+
+  struct Library;
+
+ private:
+  OneDnn() = default;
+  std::unique_ptr<Library> library_;
+};
+
+}  // namespace nabla::device

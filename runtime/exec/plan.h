@@ -1,0 +1,58 @@
+// An entry's instructions, resolved at load into a flat list: the step path only follows pointers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "runtime/device/kernel_object.h"
+#include "runtime/device/onednn.h"
+#include "runtime/device/pool.h"
+#include "runtime/exec/trace.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::exec {
+
+/// One resolved call. Its operands are `slots[first_slot ...]` of the plan.
+struct Step {
+  device::KernelFunction kernel = nullptr;  ///< one of kernel, library or, when both are null, a copy
+  device::LibraryCall* library = nullptr;
+  uint32_t first_slot = 0;
+  int32_t max_threads = 0;  ///< 0: no bound
+  int64_t units = 0;        ///< of a kernel; bytes of a copy
+};
+
+/// A slot whose address depends on the caller's arrays.
+struct Patch {
+  uint32_t slot;
+  uint32_t index;  ///< of the entry's input or output
+  uint64_t offset;
+};
+
+struct Plan {
+  std::vector<Step> steps;
+  std::vector<void*> slots;
+  std::vector<Patch> input_patches, output_patches;
+  uint32_t entry_label = 0;           ///< of the trace
+  std::vector<uint32_t> step_labels;  ///< one per step; empty without a trace
+
+  /// Runs all steps with the caller's arrays. Returns the index of the step whose library call failed, or -1.
+  int64_t run(device::ThreadPool& pool, const void* const* inputs, void* const* outputs, TraceRecorder* trace);
+};
+
+/// What binding needs.
+struct Binder {
+  char* arena = nullptr;
+  const char* constants = nullptr;
+  const std::vector<device::KernelFunction>& kernels;  ///< by Launch.kernel
+  std::function<Result<device::OneDnn*>()> onednn;     ///< called when an instruction needs it
+  TraceRecorder* trace = nullptr;
+};
+
+/// `program` has passed the bundle reader's checks. E0602 for library calls that cannot be made here.
+Result<Plan> bind_entry(const format::Program& program, const format::Entry& entry, const Binder& binder);
+
+/// The runtime's element type of a checked schema dtype.
+inline DType dtype_of(format::DType dtype) { return static_cast<DType>(static_cast<uint8_t>(dtype)); }
+
+}  // namespace nabla::exec

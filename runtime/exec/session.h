@@ -1,0 +1,93 @@
+// A loaded bundle: its state, and its entries ready to run. The C API, nabla-run and the jit sit on it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/base/literal.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::exec {
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  /// "f32[2,3]"
+  std::string type_str() const;
+};
+
+struct EntryInfo {
+  std::string name;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<int> reads, writes;  ///< state leaves
+  uint64_t flops = 0;              ///< of one run
+  uint64_t bytes = 0;              ///< read and written by one run
+};
+
+struct SessionOptions {
+  int threads = 0;          ///< 0: as many as the process may run on
+  std::string trace;        ///< not empty: the file that `finish` writes the trace to
+  bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
+};
+
+/// Used by one thread at a time.
+class Session {
+ public:
+  /// E06xx when this machine cannot run the bundle (CPU features, libraries, kernels), E0804 without memory, and the
+  /// errors of Bundle::open.
+  static Result<std::unique_ptr<Session>> open(const std::string& path, const SessionOptions& options);
+  static Result<std::unique_ptr<Session>> create(format::Bundle bundle, const SessionOptions& options);
+  /// Writes the trace if `finish` was not called; an error then goes to stderr.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const std::vector<EntryInfo>& entries() const { return entries_; }
+  /// -1 when there is none.
+  int find_entry(std::string_view name) const;
+  /// E0603 with the nearest name.
+  Result<int> need_entry(std::string_view name) const;
+  const std::vector<TensorInfo>& state_leaves() const { return leaves_; }
+  std::string_view target() const;
+  uint64_t arena_bytes() const;
+  uint64_t state_bytes() const;
+  int threads() const;
+
+  /// Runs an entry on raw arrays in the order of its inputs and outputs, of exactly their dtypes and shapes.
+  /// Allocates nothing. E0705 when the entry reads state without a value.
+  Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
+  /// The same with checks (E0702, E0703, E0704), and outputs made here.
+  Result<std::vector<Literal>> call(int entry, const std::vector<Literal>& inputs);
+
+  /// True when a leaf was written by an entry, set or loaded.
+  bool has_value(int leaf) const { return has_value_[leaf]; }
+  /// Copies `bytes` out of / into a leaf. get_state: E0705 without a value.
+  Status get_state(int leaf, void* to) const;
+  void set_state(int leaf, const void* from);
+  /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
+  Status load_state(const std::string& path);
+  /// E0705 when a leaf has no value.
+  Status save_state(const std::string& path) const;
+
+  /// Writes the trace, once. E0803 when that fails.
+  Status finish();
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  Status prepare();
+  Diagnostic state_missing(int entry) const;
+
+  std::unique_ptr<Impl> impl_;
+  std::vector<EntryInfo> entries_;
+  std::vector<TensorInfo> leaves_;
+  std::vector<char> has_value_;
+};
+
+}  // namespace nabla::exec

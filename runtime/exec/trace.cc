@@ -1,0 +1,65 @@
+#include "runtime/exec/trace.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/format/file.h"
+
+namespace nabla::exec {
+namespace {
+
+std::string json_quoted(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+int64_t now_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
+}
+
+uint32_t TraceRecorder::add_label(const Label& label) {
+  labels_.push_back(label);
+  return static_cast<uint32_t>(labels_.size() - 1);
+}
+
+void TraceRecorder::span(uint32_t label, int64_t begin_ns, int64_t end_ns) {
+  if (spans_.size() < kMaxSpans) {
+    spans_.push_back({label, begin_ns, end_ns});
+  } else {
+    ++dropped_;
+  }
+}
+
+std::string TraceRecorder::json() const {
+  std::vector<std::string> fixed;  // what all spans of a label share
+  for (const Label& label : labels_) {
+    std::string args;
+    if (!label.file.empty())
+      args += fmt::format("\"source\": {}", json_quoted(fmt::format("{}:{}", label.file, label.line)));
+    if (!label.text.empty()) args += fmt::format("{}\"text\": {}", args.empty() ? "" : ", ", json_quoted(label.text));
+    fixed.push_back(fmt::format("\"name\": {}, \"cat\": {}, \"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"args\": {{{}}}",
+                                json_quoted(label.name), json_quoted(label.category), args));
+  }
+  std::string out =
+      "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"
+      "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"nabla-run\"}},\n"
+      "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": \"steps\"}}";
+  // An entry's span is recorded after those of its instructions, so the first one is not the earliest.
+  int64_t zero = spans_.empty() ? 0 : spans_.front().begin_ns;
+  for (const Span& span : spans_) zero = std::min(zero, span.begin_ns);
+  for (const Span& span : spans_)
+    out += fmt::format(",\n{{{}, \"ts\": {:.3f}, \"dur\": {:.3f}}}", fixed[span.label],
+                       static_cast<double>(span.begin_ns - zero) / 1e3,
+                       static_cast<double>(span.end_ns - span.begin_ns) / 1e3);
+  out += fmt::format("\n], \"otherData\": {{\"dropped_spans\": {}}}}}\n", dropped_);
+  return out;
+}
+
+Status TraceRecorder::write(const std::string& path) const { return format::write_file(path, json()); }
+
+}  // namespace nabla::exec

@@ -1,0 +1,180 @@
+// Array files: round trips and hostile input.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/format/npy.h"
+#include "runtime/format/safetensors.h"
+#include "runtime/format/zip.h"
+
+namespace nabla::format {
+namespace {
+
+Literal counting(DType dtype, std::vector<int64_t> shape) {
+  Literal out(dtype, std::move(shape));
+  for (int64_t i = 0; i < out.size(); ++i) out.set_i(i, i % 100);
+  return out;
+}
+
+std::string temporary(const std::string& name) { return testing::TempDir() + "/" + name; }
+
+Code code_of(const auto& result) { return result.errors().at(0).code; }
+
+TEST(Npy, EveryNumpyDTypeSurvivesARoundTrip) {
+  for (int d = 0; d < kDTypeCount; ++d) {
+    auto dtype = static_cast<DType>(d);
+    Literal array = counting(dtype, {3, 5});
+    Result<std::string> bytes = npy_bytes(array);
+    if (info(dtype).numpy.empty()) {
+      EXPECT_EQ(code_of(bytes), Code::kInputDType);
+      continue;
+    }
+    EXPECT_EQ(*parse_npy(as_bytes(*bytes), "x"), array) << name_of(dtype);
+  }
+}
+
+TEST(Npy, ScalarsVectorsAndEmptyArraysKeepTheirShape) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {7}, {0, 4}, {2, 1, 3}}) {
+    std::string bytes = *npy_bytes(counting(DType::kF32, shape));
+    EXPECT_EQ(parse_npy(as_bytes(bytes), "x")->shape(), shape);
+  }
+}
+
+std::string npy_with_header(std::string header, std::string data) {
+  std::string out("\x93NUMPY\x01\x00", 8);
+  out += static_cast<char>(header.size() & 255);
+  out += static_cast<char>(header.size() >> 8);
+  return out + header + data;
+}
+
+TEST(Npy, FortranOrderIsTransposed) {
+  std::string bytes =
+      npy_with_header("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", std::string("\0\3\1\4\2\5", 6));
+  Result<Literal> array = parse_npy(as_bytes(bytes), "x");
+  ASSERT_TRUE(array.ok()) << to_string(array.errors());
+  for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(array->get_i(i), i);
+}
+
+TEST(Npy, HostileHeadersAreRefused) {
+  auto code = [](std::string header, std::string data) {
+    std::string bytes = npy_with_header(std::move(header), std::move(data));
+    return code_of(parse_npy(as_bytes(bytes), "x"));
+  };
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (4, ), }", "123"), Code::kCorrupt);
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (-4, ), }", "1234"), Code::kCorrupt);
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", ""), Code::kCorrupt);
+  EXPECT_EQ(code("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, ), }", ""), Code::kCorrupt);
+  EXPECT_EQ(code("{'descr': '<c8', 'fortran_order': False, 'shape': (1, ), }", "12345678"), Code::kInputDType);
+  EXPECT_EQ(code("{'descr': '>f4', 'fortran_order': False, 'shape': (1, ), }", "1234"), Code::kInputDType);
+  EXPECT_EQ(code("{'descr': '<f4', 'shape': (1, ), }", "1234"), Code::kCorrupt);
+  EXPECT_EQ(code("import os", ""), Code::kCorrupt);
+  EXPECT_EQ(code_of(parse_npy(as_bytes("hello"), "x")), Code::kForeignFile);
+}
+
+TEST(Npy, EveryTruncationIsAnError) {
+  std::string bytes = *npy_bytes(counting(DType::kF32, {4, 4}));
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    Result<Literal> cut = parse_npy(as_bytes(std::string_view(bytes).substr(0, n)), "x");
+    EXPECT_FALSE(cut.ok()) << n;
+  }
+}
+
+TEST(Npz, StoredAndDeflatedArchivesGiveTheSameArrays) {
+  NamedArrays arrays = {{"x", counting(DType::kF32, {8, 3})}, {"labels", counting(DType::kI64, {8})}};
+  for (bool deflate : {false, true}) {
+    std::string path = temporary("a.npz");
+    ASSERT_TRUE(write_npz(path, arrays, deflate).ok());
+    Result<NamedArrays> read = read_npz(path);
+    ASSERT_TRUE(read.ok()) << to_string(read.errors());
+    EXPECT_EQ(*read, arrays);
+  }
+}
+
+TEST(Npz, AFlippedByteIsNoticed) {
+  std::string path = temporary("flip.npz");
+  ASSERT_TRUE(write_npz(path, {{"x", counting(DType::kF32, {64})}}, true).ok());
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  bytes[60] ^= 0x10;
+  EXPECT_FALSE(parse_npz(as_bytes(bytes), "x").ok());
+}
+
+TEST(Zip, ADeflatedMemberThatClaimsTooMuchIsRefusedBeforeAllocation) {
+  ZipWriter writer;
+  writer.add_deflated("x", as_bytes("hello hello hello"));
+  std::string bytes = *std::move(writer).finish();
+  size_t central = bytes.find("PK\x01\x02");
+  uint32_t huge = 0xF0000000;
+  std::memcpy(bytes.data() + central + 24, &huge, 4);
+  Result<ZipReader> zip = ZipReader::open(as_bytes(bytes), "x");
+  ASSERT_TRUE(zip.ok());
+  EXPECT_EQ(code_of(zip->read(zip->members()[0])), Code::kTooLarge);
+}
+
+TEST(Zip, NamesThatLeaveTheFolderAreRefused) {
+  ZipWriter writer;
+  writer.add("aa/b", as_bytes("x"));
+  std::string bytes = *std::move(writer).finish();
+  for (size_t at; (at = bytes.find("aa/b")) != std::string::npos;) bytes.replace(at, 4, "../b");
+  EXPECT_EQ(code_of(ZipReader::open(as_bytes(bytes), "x")), Code::kCorrupt);
+}
+
+TEST(Safetensors, EveryDTypeSurvivesARoundTrip) {
+  NamedArrays arrays;
+  for (int d = 0; d < kDTypeCount; ++d)
+    arrays.emplace_back(name_of(static_cast<DType>(d)), counting(static_cast<DType>(d), {2, 3}));
+  arrays.emplace_back("scalar", Literal::scalar(DType::kF64, 0.1));
+  arrays.emplace_back("empty", Literal(DType::kF32, {0, 5}));
+  std::string path = temporary("a.safetensors");
+  ASSERT_TRUE(write_safetensors(path, arrays).ok());
+  Result<NamedArrays> read = read_safetensors(path);
+  ASSERT_TRUE(read.ok()) << to_string(read.errors());
+  EXPECT_EQ(*read, arrays);
+}
+
+std::string safetensors_with(std::string header, size_t data) {
+  uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(data, 'x');
+}
+
+TEST(Safetensors, HostileHeadersAreRefused) {
+  auto code = [](const std::string& header, size_t data) {
+    std::string bytes = safetensors_with(header, data);
+    return code_of(parse_safetensors(as_bytes(bytes), "x"));
+  };
+  EXPECT_EQ(
+      code(
+          R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+          4),
+      Code::kCorrupt);
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), Code::kCorrupt);
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8), Code::kCorrupt);
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4), Code::kCorrupt);
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0), Code::kCorrupt);
+  EXPECT_EQ(code(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), Code::kCorrupt);
+  EXPECT_EQ(code(R"({"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}})", 4), Code::kInputDType);
+  EXPECT_EQ(code(R"({"a":1})", 0), Code::kCorrupt);
+  EXPECT_EQ(
+      code(
+          R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+          1),
+      Code::kCorrupt);
+  EXPECT_EQ(code("{", 0), Code::kCorrupt);
+  std::string huge = safetensors_with("{}", 0);
+  huge[7] = 0x7f;
+  EXPECT_EQ(code_of(parse_safetensors(as_bytes(huge), "x")), Code::kTooLarge);
+  EXPECT_EQ(code_of(parse_safetensors(as_bytes("PK\3\4----------"), "x")), Code::kForeignFile);
+}
+
+TEST(Files, AFullDiskIsAnErrorAndLeavesNothing) {
+  EXPECT_EQ(code_of(write_file("/dev/full", std::string(100000, 'x'))), Code::kWriteFailed);
+  EXPECT_EQ(code_of(write_file(temporary("no/such/folder/x"), "x")), Code::kWriteFailed);
+  EXPECT_EQ(code_of(FileBytes::map(temporary("missing"))), Code::kNotFound);
+  EXPECT_EQ(code_of(FileBytes::map(testing::TempDir())), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace nabla::format

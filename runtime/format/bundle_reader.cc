@@ -1,0 +1,103 @@
+#include "runtime/format/bundle_reader.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "runtime/format/bundle_writer.h"
+#include "runtime/format/program_check.h"
+#include "runtime/format/program_generated.h"
+#include "runtime/format/sha256.h"
+
+namespace nabla::format {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxManifest = 64 << 20;
+
+Result<Json> read_manifest(const ZipReader& zip, const std::string& what) {
+  const ZipMember* member = zip.find(kManifestMember);
+  if (member == nullptr)
+    return error(Code::kForeignFile, "{}: a zip archive, but not a bundle: no {}", what, kManifestMember);
+  if (member->size > kMaxManifest)
+    return error(Code::kTooLarge, "{}: a manifest of {} bytes; at most {}", what, member->size, kMaxManifest);
+  std::string text = NABLA_TRY(zip.read(*member));
+  Json manifest = Json::parse(text, nullptr, false);
+  if (manifest.is_discarded() || !manifest.is_object())
+    return error(Code::kCorrupt, "{}: the manifest is not a JSON object", what);
+  auto format = manifest.find("format");
+  if (format == manifest.end() || *format != "nabla-bundle")
+    return error(Code::kForeignFile, "{}: a zip archive with a manifest, but not a Nabla bundle", what);
+  auto version = manifest.find("version");
+  if (version == manifest.end() || !version->is_number_unsigned())
+    return error(Code::kCorrupt, "{}: the manifest states no version", what);
+  if (version->get<uint64_t>() > static_cast<uint64_t>(kBundleVersion))
+    return error(Code::kNewerVersion, "{}: bundle version {}; this program reads up to {}", what,
+                 version->get<uint64_t>(), kBundleVersion);
+  return manifest;
+}
+
+Status check_hashes(const ZipReader& zip, const Json& manifest, const std::string& what) {
+  auto hashes = manifest.find("sha256");
+  if (hashes == manifest.end() || !hashes->is_object())
+    return error(Code::kCorrupt, "{}: the manifest has no hashes", what);
+  for (const auto& [name, value] : hashes->items())
+    if (zip.find(name) == nullptr) return error(Code::kCorrupt, "{}: member `{}` is missing", what, name);
+  for (const ZipMember& member : zip.members()) {
+    if (member.name == kManifestMember) continue;
+    auto stated = hashes->find(member.name);
+    if (stated == hashes->end() || !stated->is_string())
+      return error(Code::kCorrupt, "{}: member `{}` has no hash in the manifest", what, member.name);
+    std::string actual = sha256_hex(member.data);
+    if (*stated != actual)
+      return error(Code::kCorrupt, "{}: member `{}` is damaged: its SHA-256 is {}, the manifest says {}", what,
+                   member.name, actual, stated->get_ref<const std::string&>());
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<Bundle> Bundle::open(const std::string& path) { return from_bytes(NABLA_TRY(FileBytes::map(path)), path); }
+
+Result<Bundle> Bundle::from_bytes(std::shared_ptr<const FileBytes> file, std::string what) {
+  Bundle bundle;
+  bundle.zip_ = NABLA_TRY(ZipReader::open(file->bytes(), what));
+  for (const ZipMember& member : bundle.zip_.members()) {
+    if (member.name == kManifestMember) continue;
+    if (member.method != 0 || reinterpret_cast<uintptr_t>(member.data.data()) % 64 != 0) {
+      bool bundle_like = bundle.zip_.find(kManifestMember) != nullptr;
+      return error(bundle_like ? Code::kCorrupt : Code::kForeignFile,
+                   "{}: member `{}` is not stored at a multiple of 64 bytes, as a bundle's members are", what,
+                   member.name);
+    }
+  }
+  Json manifest = NABLA_TRY(read_manifest(bundle.zip_, what));
+  Bytes program = bundle.member(kProgramMember);
+  if (program.empty()) return error(Code::kCorrupt, "{}: member `{}` is missing", what, kProgramMember);
+  (void)NABLA_TRY(check_program_bytes(program, what, [&](std::string_view name) -> int64_t {
+    const ZipMember* member = bundle.zip_.find(name);
+    return member == nullptr ? -1 : static_cast<int64_t>(member->size);
+  }));
+  (void)NABLA_TRY(check_hashes(bundle.zip_, manifest, what));
+  bundle.program_ = GetProgram(program.data());
+  bundle.file_ = std::move(file);
+  bundle.what_ = std::move(what);
+  return bundle;
+}
+
+Bytes Bundle::member(std::string_view name) const {
+  const ZipMember* member = zip_.find(name);
+  return member == nullptr ? Bytes{} : member->data;
+}
+
+Status check_program_bytes(Bytes bytes, const std::string& what,
+                           const std::function<int64_t(std::string_view)>& member_size) {
+  if (bytes.size() < 8 || !ProgramBufferHasIdentifier(bytes.data()))
+    return error(Code::kCorrupt, "{}: the program does not have the identifier {}", what, ProgramIdentifier());
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), 64, 100'000'000);
+  if (!VerifyProgramBuffer(verifier)) return error(Code::kCorrupt, "{}: the program is not a valid FlatBuffer", what);
+  return ProgramCheck(*GetProgram(bytes.data()), what, member_size).run();
+}
+
+}  // namespace nabla::format

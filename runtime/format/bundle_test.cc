@@ -1,0 +1,281 @@
+// Bundles: reproducible bytes, and every kind of bad file answered with its own code.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/format/bundle_reader.h"
+#include "runtime/format/bundle_writer.h"
+#include "runtime/format/program_generated.h"
+#include "runtime/format/sha256.h"
+
+namespace nabla::format {
+namespace {
+
+std::unique_ptr<TensorT> tensor(std::string name, std::vector<int64_t> shape) {
+  auto out = std::make_unique<TensorT>();
+  out->name = std::move(name);
+  out->dtype = DType::F32;
+  out->shape = std::move(shape);
+  return out;
+}
+
+std::unique_ptr<AddressT> address(BaseKind base, uint64_t offset, uint64_t bytes) {
+  auto out = std::make_unique<AddressT>();
+  out->base = base;
+  out->offset = offset;
+  out->bytes = bytes;
+  return out;
+}
+
+std::unique_ptr<InstructionT> copy_step(std::unique_ptr<AddressT> from, std::unique_ptr<AddressT> to, uint64_t bytes) {
+  CopyT action;
+  action.from = std::move(from);
+  action.to = std::move(to);
+  action.bytes = bytes;
+  auto out = std::make_unique<InstructionT>();
+  out->label = "copy";
+  out->action.Set(std::move(action));
+  return out;
+}
+
+/// One entry that copies its input to its output through the state leaf `w`.
+ProgramT small_program() {
+  ProgramT program;
+  program.target = "cpu:x86-64-v3";
+  program.arena_bytes = 256;
+  program.state_bytes = 64;
+  program.constants_bytes = 8;
+  auto leaf = std::make_unique<StateLeafT>();
+  leaf->tensor = tensor("w", {4});
+  program.state.push_back(std::move(leaf));
+  auto entry = std::make_unique<EntryT>();
+  entry->name = "main";
+  entry->inputs.push_back(tensor("x", {4}));
+  entry->outputs.push_back(tensor("y", {4}));
+  entry->reads = {0};
+  entry->writes = {0};
+  entry->instructions.push_back(copy_step(address(BaseKind::Input, 0, 16), address(BaseKind::Arena, 0, 16), 16));
+  entry->instructions.push_back(copy_step(address(BaseKind::Arena, 0, 16), address(BaseKind::Output, 0, 16), 16));
+  program.entries.push_back(std::move(entry));
+  return program;
+}
+
+std::vector<BundleMember> small_members() { return {{"constants.bin", "12345678"}, {"source/note.txt", "a note"}}; }
+
+Result<Bundle> open_text(std::string_view bytes) {
+  return Bundle::from_bytes(FileBytes::copy_of(as_bytes(bytes)), "test.nbundle");
+}
+
+Code code_of(const auto& result) { return result.errors().at(0).code; }
+
+/// The loader's code for a program after `change`; the writer checks the same way, so it is asked.
+std::string refusal(const std::function<void(ProgramT&)>& change) {
+  ProgramT program = small_program();
+  change(program);
+  Result<std::string> bytes = bundle_bytes(program, small_members());
+  return bytes.ok() ? "accepted" : code_name(code_of(bytes));
+}
+
+TEST(Sha256, AgreesWithTheStandardsExamples) {
+  EXPECT_EQ(sha256_hex(as_bytes("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256_hex(as_bytes("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex(as_bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+}
+
+TEST(Bundle, TheSameProgramGivesTheSameBytes) {
+  EXPECT_EQ(*bundle_bytes(small_program(), small_members()), *bundle_bytes(small_program(), small_members()));
+}
+
+TEST(Bundle, IsReadBackWithAlignedMembersAndAManifestFirst) {
+  Result<Bundle> bundle = open_text(*bundle_bytes(small_program(), small_members()));
+  ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
+  EXPECT_EQ(bundle->members()[0].name, "manifest.json");
+  EXPECT_EQ(as_text(bundle->member("constants.bin")), "12345678");
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(bundle->member("constants.bin").data()) % 64, 0u);
+  EXPECT_EQ(bundle->program().entries()->Get(0)->name()->str(), "main");
+  auto manifest = nlohmann::json::parse(as_text(bundle->member("manifest.json")));
+  EXPECT_EQ(manifest["entries"][0]["inputs"][0], (nlohmann::json{{"name", "x"}, {"dtype", "f32"}, {"shape", {4}}}));
+  EXPECT_EQ(manifest["entries"][0]["writes"][0], "w");
+  EXPECT_EQ(manifest["sha256"].size(), 3u);
+}
+
+TEST(Bundle, AnExecutableThatCarriesOneIsABundleToo) {
+  std::string path = testing::TempDir() + "/carrier";
+  std::string bytes = *bundle_bytes(small_program(), small_members());
+  ASSERT_TRUE(write_executable(path, as_bytes(std::string(5001, 'E')), bytes).ok());
+  Result<Bundle> bundle = Bundle::open(path);
+  ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
+  EXPECT_EQ(as_text(bundle->member("source/note.txt")), "a note");
+  EXPECT_TRUE(ends_with_zip(FileBytes::map(path).value()->bytes()));
+  EXPECT_NE(std::filesystem::status(path).permissions() & std::filesystem::perms::owner_exec,
+            std::filesystem::perms::none);
+}
+
+TEST(Bundle, EveryTruncationIsAnErrorWithoutACrash) {
+  std::string bytes = *bundle_bytes(small_program(), small_members());
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    Result<Bundle> cut = open_text(std::string_view(bytes).substr(0, n));
+    ASSERT_FALSE(cut.ok()) << n;
+    EXPECT_TRUE(code_of(cut) == Code::kCorrupt || n < 4) << n << to_string(cut.errors());
+  }
+}
+
+TEST(Bundle, EveryFlippedByteOfAMemberIsNoticed) {
+  std::string bytes = *bundle_bytes(small_program(), small_members());
+  Bundle whole = *open_text(bytes);
+  Bytes program = whole.member("programs/main.fb");
+  std::string_view inside = as_text(program);
+  size_t begin = bytes.find(inside);
+  for (size_t i = begin; i < begin + inside.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] ^= 0x41;
+    EXPECT_FALSE(open_text(damaged).ok()) << i;
+  }
+}
+
+TEST(Bundle, AForeignFileIsToldFromADamagedOne) {
+  EXPECT_EQ(code_of(open_text("hello, this is text and no bundle at all")), Code::kForeignFile);
+  ZipWriter zip;
+  zip.add("readme.txt", as_bytes("x"));
+  EXPECT_EQ(code_of(open_text(*std::move(zip).finish())), Code::kForeignFile);
+  ZipWriter other;
+  other.add("manifest.json", as_bytes(R"({"format": "something else"})"));
+  EXPECT_EQ(code_of(open_text(*std::move(other).finish())), Code::kForeignFile);
+}
+
+TEST(Bundle, ANewerBundleOrProgramSaysSo) {
+  ZipWriter zip;
+  zip.add("manifest.json", as_bytes(R"({"format": "nabla-bundle", "version": 2})"));
+  EXPECT_EQ(code_of(open_text(*std::move(zip).finish())), Code::kNewerVersion);
+  EXPECT_EQ(refusal([](ProgramT& p) { p.version = 2; }), "E0103");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->tensor->dtype = static_cast<DType>(77); }), "E0103");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->inputs[0]->symbols = {"batch"}; }), "E0103");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->action.AsCopy()->from->terms.emplace_back(); }),
+            "E0103");
+}
+
+TEST(Bundle, EveryAddressAndIndexIsCheckedAgainstItsBounds) {
+  auto first = [](ProgramT& p) { return p.entries[0]->instructions[0]->action.AsCopy(); };
+  EXPECT_EQ(refusal([](ProgramT&) {}), "accepted");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->bytes = 17; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->from->offset = 1; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->from->offset = ~uint64_t{0}; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->from->index = 1; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->to->offset = 241; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->to->base = BaseKind::Input; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->from = nullptr; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->reads = {1}; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->location = 1; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->offset = 52; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.state_bytes = 1000; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.arena_bytes = ~uint64_t{0}; }), "E0106");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.constants_bytes = 9; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->outputs[0]->shape = {-1}; }), "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) {
+              p.entries[0]->outputs[0]->shape = {int64_t{1} << 62, int64_t{1} << 62};
+            }),
+            "E0106");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->action.Reset(); }), "E0104");
+}
+
+TEST(Bundle, KernelsMustBeInTheBundle) {
+  EXPECT_EQ(refusal([](ProgramT& p) {
+              p.kernels.push_back(std::make_unique<KernelT>());
+              p.kernels[0]->symbol = "k";
+              p.kernels[0]->object = "kernels/cpu.so";
+            }),
+            "E0104");
+  EXPECT_EQ(refusal([](ProgramT& p) {
+              LaunchT launch;
+              launch.kernel = 0;
+              p.entries[0]->instructions[0]->action.Set(std::move(launch));
+            }),
+            "E0104");
+}
+
+GemmT small_gemm() {
+  GemmT gemm;
+  gemm.dtype = DType::F32;
+  gemm.m = gemm.n = gemm.k = 2;
+  gemm.lda = gemm.ldb = gemm.ldc = 2;
+  gemm.implementation = "matmul";
+  gemm.a = address(BaseKind::Arena, 0, 16);
+  gemm.b = address(BaseKind::Arena, 16, 16);
+  gemm.c = address(BaseKind::Arena, 32, 16);
+  return gemm;
+}
+
+TEST(Bundle, AGemmMustFitItsOperands) {
+  auto code = [](const std::function<void(GemmT&)>& change) {
+    return refusal([&](ProgramT& p) {
+      GemmT gemm = small_gemm();
+      change(gemm);
+      p.entries[0]->instructions[0]->action.Set(std::move(gemm));
+    });
+  };
+  EXPECT_EQ(code([](GemmT&) {}), "accepted");
+  EXPECT_EQ(code([](GemmT& g) { g.lda = 3; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.lda = 1; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.m = 3; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.batch = 2; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.k = -1; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.m = int64_t{1} << 40, g.ldc = int64_t{1} << 40; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.c->base = BaseKind::Constants; }), "E0104");
+}
+
+ConvolutionT small_convolution() {
+  ConvolutionT c;
+  c.dtype = DType::F32;
+  c.input_shape = {1, 3, 3, 1};
+  c.filter_shape = {2, 2, 1, 1};
+  c.output_shape = {1, 2, 2, 1};
+  c.strides = c.dilations = {1, 1};
+  c.padding_low = c.padding_high = {0, 0};
+  c.implementation = "onednn";
+  c.input = address(BaseKind::Arena, 0, 36);
+  c.filter = address(BaseKind::Arena, 64, 16);
+  c.output = address(BaseKind::Arena, 128, 16);
+  return c;
+}
+
+TEST(Bundle, AConvolutionMustBeConsistent) {
+  auto code = [](const std::function<void(ConvolutionT&)>& change) {
+    return refusal([&](ProgramT& p) {
+      ConvolutionT convolution = small_convolution();
+      change(convolution);
+      p.entries[0]->instructions[0]->action.Set(std::move(convolution));
+    });
+  };
+  EXPECT_EQ(code([](ConvolutionT&) {}), "accepted");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.strides = {2, 1}; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.strides = {0, 1}; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.groups = 0; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.filter_shape = {2, 2, 2, 1}; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.padding_low = {0}; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.input->bytes = 35; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.kind = ConvKind::FilterGrad, c.filter->base = BaseKind::Constants; }),
+            "E0104");
+}
+
+TEST(Bundle, AFullDiskLeavesNothingBehind) {
+  EXPECT_EQ(code_of(write_bundle("/dev/full", small_program(), small_members())), Code::kWriteFailed);
+  std::filesystem::path folder = testing::TempDir() + "/full";
+  std::filesystem::create_directory(folder);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old{}, tiny{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  tiny = {1000, old.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &tiny);
+  Status status = write_bundle(folder / "x.nbundle", small_program(), small_members());
+  setrlimit(RLIMIT_FSIZE, &old);
+  EXPECT_EQ(code_of(status), Code::kWriteFailed);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+}  // namespace
+}  // namespace nabla::format

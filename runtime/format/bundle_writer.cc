@@ -1,0 +1,97 @@
+#include "runtime/format/bundle_writer.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "runtime/base/dtype.h"
+#include "runtime/format/bundle_reader.h"
+#include "runtime/format/program_generated.h"
+#include "runtime/format/sha256.h"
+#include "runtime/format/zip.h"
+
+namespace nabla::format {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json tensor_json(const TensorT& tensor) {
+  auto dtype = static_cast<int>(tensor.dtype);
+  Json out = {{"name", tensor.name}, {"dtype", name_of(static_cast<nabla::DType>(dtype))}, {"shape", tensor.shape}};
+  if (!tensor.symbols.empty()) out["symbols"] = tensor.symbols;
+  return out;
+}
+
+Json tensors_json(const std::vector<std::unique_ptr<TensorT>>& tensors) {
+  Json out = Json::array();
+  for (const auto& tensor : tensors) out.push_back(tensor_json(*tensor));
+  return out;
+}
+
+Json entry_json(const ProgramT& program, const EntryT& entry) {
+  auto names = [&](const std::vector<uint32_t>& leaves) {
+    Json out = Json::array();
+    for (uint32_t leaf : leaves) out.push_back(program.state[leaf]->tensor->name);
+    return out;
+  };
+  return {
+      {"name", entry.name},          {"inputs", tensors_json(entry.inputs)}, {"outputs", tensors_json(entry.outputs)},
+      {"reads", names(entry.reads)}, {"writes", names(entry.writes)},        {"flops", entry.flops},
+      {"bytes", entry.bytes}};
+}
+
+std::string manifest_text(const ProgramT& program, const std::vector<BundleMember>& members) {
+  Json manifest = {{"format", "nabla-bundle"}, {"version", kBundleVersion}};
+  manifest["programs"] = Json::array({Json{{"member", kProgramMember}, {"target", program.target}}});
+  manifest["requires"] = {{"cpu_features", program.cpu_features}, {"libraries", Json::array()}};
+  for (const auto& library : program.libraries)
+    manifest["requires"]["libraries"].push_back(
+        {{"name", library->name}, {"soname", library->soname}, {"min_version", library->min_version}});
+  manifest["entries"] = Json::array();
+  for (const auto& entry : program.entries) manifest["entries"].push_back(entry_json(program, *entry));
+  manifest["state"] = Json::array();
+  for (const auto& leaf : program.state) manifest["state"].push_back(tensor_json(*leaf->tensor));
+  manifest["arena_bytes"] = program.arena_bytes;
+  manifest["sha256"] = Json::object();
+  for (const BundleMember& member : members) manifest["sha256"][member.name] = sha256_hex(as_bytes(member.bytes));
+  return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members) {
+  flatbuffers::FlatBufferBuilder builder;
+  FinishProgramBuffer(builder, Program::Pack(builder, &program));
+  std::vector<BundleMember> all;
+  all.push_back({std::string(kProgramMember),
+                 std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize())});
+  all.insert(all.end(), members.begin(), members.end());
+  std::set<std::string_view> names{kManifestMember};
+  for (const BundleMember& member : all)
+    if (!names.insert(member.name).second)
+      return error(Code::kDuplicateName, "two members of the bundle are named `{}`", member.name);
+  // What the loader would refuse must not be written; the check comes first because the manifest follows indices.
+  (void)NABLA_TRY(check_program_bytes(as_bytes(all[0].bytes), "the program", [&](std::string_view name) -> int64_t {
+    for (const BundleMember& member : members)
+      if (member.name == name) return static_cast<int64_t>(member.bytes.size());
+    return -1;
+  }));
+  std::string manifest = manifest_text(program, all);
+  ZipWriter zip;
+  zip.add(std::string(kManifestMember), as_bytes(manifest));
+  for (const BundleMember& member : all) zip.add(member.name, as_bytes(member.bytes));
+  return std::move(zip).finish();
+}
+
+Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members) {
+  return write_file(path, NABLA_TRY(bundle_bytes(program, members)));
+}
+
+Status write_executable(const std::string& path, Bytes runtime, std::string_view bundle) {
+  // Member data are aligned relative to the archive, which therefore starts on a page.
+  constexpr size_t kPage = 4096;
+  std::string padding((kPage - runtime.size() % kPage) % kPage, '\0');
+  Bytes pieces[] = {runtime, as_bytes(padding), as_bytes(bundle)};
+  return write_file(path, pieces, true);
+}
+
+}  // namespace nabla::format

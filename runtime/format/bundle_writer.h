@@ -1,0 +1,36 @@
+// Makes bundles: a zip of a manifest, one program and whatever belongs to it. docs/bundle-format.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/format/file.h"
+
+namespace nabla::format {
+
+struct ProgramT;
+
+inline constexpr int kBundleVersion = 1;
+inline constexpr std::string_view kManifestMember = "manifest.json";
+inline constexpr std::string_view kProgramMember = "programs/main.fb";
+inline constexpr std::string_view kConstantsMember = "constants.bin";
+
+struct BundleMember {
+  std::string name;  ///< "kernels/cpu.so", "constants.bin", "source/cpu.cc", ...
+  std::string bytes;
+};
+
+/// The bundle's bytes: manifest, program, then `members` in their order. The same arguments give the same bytes.
+/// `program` needs the members that it names: every kernel object, and constants.bin unless constants_bytes is 0.
+/// E0108 for a repeated member, E0106 above 4 GiB, and the errors of the loader when the program is not in order.
+Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members);
+
+/// Writes `bundle_bytes` to `path`, all or nothing; E0803 when that fails.
+Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members);
+
+/// Writes an executable that carries a bundle: the runtime's bytes, padding, then `bundle`. All or nothing.
+Status write_executable(const std::string& path, Bytes runtime, std::string_view bundle);
+
+}  // namespace nabla::format

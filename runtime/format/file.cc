@@ -1,0 +1,111 @@
+#include "runtime/format/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace nabla::format {
+namespace {
+
+/// Closes on every path; `release` hands the descriptor over to an explicit, checked close.
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+  int release() { return std::exchange(fd, -1); }
+};
+
+Diagnostic write_error(const std::string& path) {
+  return error(Code::kWriteFailed, "cannot write `{}`: {}", path, std::strerror(errno));
+}
+
+bool write_all(int fd, Bytes bytes) {
+  while (!bytes.empty()) {
+    ssize_t n = ::write(fd, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      if (n == 0) errno = ENOSPC;
+      return false;
+    }
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+Status write_directly(const std::string& path, std::span<const Bytes> pieces) {
+  Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+  if (file.fd < 0) return write_error(path);
+  for (Bytes piece : pieces)
+    if (!write_all(file.fd, piece)) return write_error(path);
+  if (::close(file.release()) != 0) return write_error(path);
+  return Ok{};
+}
+
+bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces, bool executable) {
+  Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0777 : 0666)};
+  if (file.fd < 0) return false;
+  for (Bytes piece : pieces)
+    if (!write_all(file.fd, piece)) return false;
+  if (::fsync(file.fd) != 0) return false;
+  return ::close(file.release()) == 0;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const FileBytes>> FileBytes::map(const std::string& path) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return error(Code::kNotFound, "cannot open `{}`: {}", path, std::strerror(errno));
+  struct stat info {};
+  if (::fstat(file.fd, &info) != 0) return error(Code::kReadFailed, "cannot read `{}`: {}", path, std::strerror(errno));
+  if (S_ISDIR(info.st_mode)) return error(Code::kNotFound, "`{}` is a folder, not a file", path);
+  if (!S_ISREG(info.st_mode)) return error(Code::kNotFound, "`{}` is not a regular file", path);
+  auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) return std::shared_ptr<const FileBytes>(new FileBytes(nullptr, 0, false));
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) return error(Code::kReadFailed, "cannot map `{}`: {}", path, std::strerror(errno));
+  return std::shared_ptr<const FileBytes>(new FileBytes(static_cast<uint8_t*>(data), size, true));
+}
+
+std::shared_ptr<const FileBytes> FileBytes::copy_of(Bytes bytes) {
+  if (bytes.empty()) return std::shared_ptr<const FileBytes>(new FileBytes(nullptr, 0, false));
+  void* data = std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64);
+  NABLA_CHECK(data != nullptr, "cannot allocate {} bytes", bytes.size());
+  std::memcpy(data, bytes.data(), bytes.size());
+  return std::shared_ptr<const FileBytes>(new FileBytes(static_cast<uint8_t*>(data), bytes.size(), false));
+}
+
+FileBytes::~FileBytes() {
+  if (mapped_) {
+    ::munmap(data_, size_);
+  } else {
+    std::free(data_);
+  }
+}
+
+Status write_file(const std::string& path, std::span<const Bytes> pieces, bool executable) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) return error(Code::kWriteFailed, "cannot write `{}`: it is a folder", path);
+    return write_directly(path, pieces);
+  }
+  std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  if (!write_temporary(temporary, pieces, executable) || ::rename(temporary.c_str(), path.c_str()) != 0) {
+    Diagnostic failure = write_error(path);
+    ::unlink(temporary.c_str());
+    return failure;
+  }
+  return Ok{};
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  Bytes piece = as_bytes(text);
+  return write_file(path, std::span(&piece, 1));
+}
+
+}  // namespace nabla::format

@@ -1,0 +1,44 @@
+// Whole files: read-only maps, and writes that leave either the complete new file or what was there before.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::format {
+
+using Bytes = std::span<const uint8_t>;
+
+inline Bytes as_bytes(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+inline std::string_view as_text(Bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
+
+/// The bytes of a file, aligned to at least 64. Shared: the map lives as long as one of its owners.
+class FileBytes {
+ public:
+  /// Maps `path` read only. E0801 when it cannot be opened (or is a folder), E0802 when it cannot be mapped.
+  static Result<std::shared_ptr<const FileBytes>> map(const std::string& path);
+  /// An aligned copy, for bytes that come from elsewhere.
+  static std::shared_ptr<const FileBytes> copy_of(Bytes bytes);
+  ~FileBytes();
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+  Bytes bytes() const { return {data_, size_}; }
+
+ private:
+  FileBytes(uint8_t* data, size_t size, bool mapped) : data_(data), size_(size), mapped_(mapped) {}
+  uint8_t* data_;
+  size_t size_;
+  bool mapped_;
+};
+
+/// Writes `pieces` one after the other to a temporary name beside `path`, syncs, and renames it to `path`. A path
+/// that exists and is no regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left.
+Status write_file(const std::string& path, std::span<const Bytes> pieces, bool executable = false);
+Status write_file(const std::string& path, std::string_view text);
+
+}  // namespace nabla::format

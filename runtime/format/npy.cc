@@ -1,0 +1,222 @@
+#include "runtime/format/npy.h"
+
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "runtime/format/zip.h"
+
+namespace nabla::format {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMaxRank = 32;
+
+struct Header {
+  std::string descr;
+  bool fortran = false;
+  std::vector<int64_t> shape;
+};
+
+/// Reads the header's Python dictionary: three keys, each with a string, a boolean or a tuple of integers.
+class HeaderParser {
+ public:
+  explicit HeaderParser(std::string_view text) : text_(text) {}
+
+  std::optional<Header> parse() {
+    Header header;
+    bool seen[3] = {};
+    if (!take('{')) return std::nullopt;
+    while (!take('}')) {
+      std::optional<std::string> key = quoted();
+      if (!key || !take(':')) return std::nullopt;
+      if (*key == "descr" && !seen[0]) {
+        std::optional<std::string> descr = quoted();
+        if (!descr) return std::nullopt;
+        header.descr = *descr;
+        seen[0] = true;
+      } else if (*key == "fortran_order" && !seen[1]) {
+        if (word("True")) {
+          header.fortran = true;
+        } else if (!word("False")) {
+          return std::nullopt;
+        }
+        seen[1] = true;
+      } else if (*key == "shape" && !seen[2]) {
+        if (!tuple(header.shape)) return std::nullopt;
+        seen[2] = true;
+      } else {
+        return std::nullopt;
+      }
+      if (!take(',') && peek() != '}') return std::nullopt;
+    }
+    if (peek() != '\0' || !seen[0] || !seen[1] || !seen[2]) return std::nullopt;
+    return header;
+  }
+
+ private:
+  char peek() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char c) { return peek() == c && (++at_, true); }
+  bool word(std::string_view w) {
+    (void)peek();
+    if (text_.substr(at_, w.size()) != w) return false;
+    at_ += w.size();
+    return true;
+  }
+  std::optional<std::string> quoted() {
+    char quote = peek();
+    if (quote != '\'' && quote != '"') return std::nullopt;
+    size_t end = text_.find(quote, at_ + 1);
+    if (end == text_.npos) return std::nullopt;
+    std::string out(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    return out;
+  }
+  bool tuple(std::vector<int64_t>& shape) {
+    if (!take('(')) return false;
+    while (!take(')')) {
+      (void)peek();
+      int64_t value = 0;
+      auto [end, problem] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+      if (problem != std::errc() || value < 0 || shape.size() >= kMaxRank) return false;
+      at_ = static_cast<size_t>(end - text_.data());
+      shape.push_back(value);
+      if (!take(',') && peek() != ')') return false;
+    }
+    return true;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+/// Moves column-major elements to row-major places.
+Literal from_fortran(const Literal& columns, std::vector<int64_t> shape) {
+  Literal out(columns.dtype(), shape);
+  int bytes = bytes_of(columns.dtype());
+  auto* to = static_cast<char*>(out.mutable_data());
+  const auto* from = static_cast<const char*>(columns.data());
+  std::vector<int64_t> strides = strides_of(shape);
+  std::vector<int64_t> index(shape.size(), 0);
+  int64_t target = 0;
+  for (int64_t i = 0; i < out.size(); ++i) {
+    std::memcpy(to + target * bytes, from + i * bytes, bytes);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      target += strides[d];
+      if (++index[d] < shape[d]) break;
+      target -= strides[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+/// Bytes of an array of this shape, or nothing when that is more than `limit`.
+std::optional<uint64_t> bytes_within(const Header& header, DType dtype, uint64_t limit) {
+  unsigned __int128 total = bytes_of(dtype);
+  bool empty = false;
+  for (int64_t extent : header.shape) {
+    empty = empty || extent == 0;
+    if (!empty && (total *= static_cast<uint64_t>(extent)) > limit) return std::nullopt;
+  }
+  return empty ? 0 : static_cast<uint64_t>(total);
+}
+
+std::string stem_of(const std::string& member) {
+  return member.ends_with(".npy") ? member.substr(0, member.size() - 4) : member;
+}
+
+}  // namespace
+
+Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
+  std::string_view text = as_text(bytes);
+  if (!text.starts_with(kMagic)) return error(Code::kForeignFile, "{}: not a .npy file", what);
+  auto damaged = [&](std::string_view why) { return error(Code::kCorrupt, "{}: damaged .npy: {}", what, why); };
+  if (text.size() < 10) return damaged("cut short in the header");
+  int version = bytes[6];
+  if (version < 1 || version > 3) return error(Code::kNewerVersion, "{}: .npy version {}", what, version);
+  size_t prefix = version == 1 ? 10 : 12;
+  if (text.size() < prefix) return damaged("cut short in the header");
+  size_t length = bytes[8] | size_t{bytes[9]} << 8;
+  if (version > 1) length |= size_t{bytes[10]} << 16 | size_t{bytes[11]} << 24;
+  if (length > text.size() - prefix) return damaged("cut short in the header");
+  std::optional<Header> header = HeaderParser(text.substr(prefix, length)).parse();
+  if (!header) return damaged("the header does not parse");
+  std::optional<DType> dtype = dtype_from_numpy(header->descr);
+  if (!dtype) return error(Code::kInputDType, "{}: element type `{}` is not supported", what, header->descr);
+  Bytes data = bytes.subspan(prefix + length);
+  std::optional<uint64_t> size = bytes_within(*header, *dtype, data.size());
+  if (!size)
+    return damaged(
+        fmt::format("{}{} needs more than the {} bytes there", name_of(*dtype), shape_str(header->shape), data.size()));
+  if (header->fortran && header->shape.size() > 1) {
+    std::vector<int64_t> reversed(header->shape.rbegin(), header->shape.rend());
+    return from_fortran(Literal::from_bytes(*dtype, std::move(reversed), data.data()), header->shape);
+  }
+  return Literal::from_bytes(*dtype, header->shape, data.data());
+}
+
+Result<Literal> read_npy(const std::string& path) {
+  std::shared_ptr<const FileBytes> file = NABLA_TRY(FileBytes::map(path));
+  return parse_npy(file->bytes(), path);
+}
+
+Result<std::string> npy_bytes(const Literal& array) {
+  std::string_view descr = info(array.dtype()).numpy;
+  if (descr.empty())
+    return error(Code::kInputDType, "NumPy has no element type {}; write a .safetensors file", name_of(array.dtype()));
+  std::string shape;
+  for (int64_t extent : array.shape()) shape += fmt::format("{}{}", shape.empty() ? "" : ", ", extent);
+  if (array.rank() == 1) shape += ",";
+  std::string dictionary = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, shape);
+  size_t length = (10 + dictionary.size() + 1 + 63) / 64 * 64 - 10;
+  dictionary.resize(length - 1, ' ');
+  dictionary += '\n';
+  std::string out(kMagic);
+  out += '\x01';
+  out += '\0';
+  out += static_cast<char>(length & 255);
+  out += static_cast<char>(length >> 8);
+  out += dictionary;
+  out.append(static_cast<const char*>(array.data()), array.size_bytes());
+  return out;
+}
+
+Status write_npy(const std::string& path, const Literal& array) {
+  return write_file(path, NABLA_TRY(npy_bytes(array)));
+}
+
+Result<NamedArrays> parse_npz(Bytes bytes, const std::string& what) {
+  ZipReader zip = NABLA_TRY(ZipReader::open(bytes, what));
+  NamedArrays out;
+  for (const ZipMember& member : zip.members()) {
+    std::string contents = NABLA_TRY(zip.read(member));
+    out.emplace_back(
+        stem_of(member.name),
+        NABLA_TRY(parse_npy(as_bytes(contents), fmt::format("{}: array `{}`", what, stem_of(member.name)))));
+  }
+  return out;
+}
+
+Result<NamedArrays> read_npz(const std::string& path) {
+  std::shared_ptr<const FileBytes> file = NABLA_TRY(FileBytes::map(path));
+  return parse_npz(file->bytes(), path);
+}
+
+Status write_npz(const std::string& path, const NamedArrays& arrays, bool deflate) {
+  ZipWriter zip;
+  for (const auto& [name, array] : arrays) {
+    std::string bytes = NABLA_TRY(npy_bytes(array));
+    if (deflate) {
+      zip.add_deflated(name + ".npy", as_bytes(bytes));
+    } else {
+      zip.add(name + ".npy", as_bytes(bytes));
+    }
+  }
+  return write_file(path, NABLA_TRY(std::move(zip).finish()));
+}
+
+}  // namespace nabla::format

@@ -1,0 +1,29 @@
+// NumPy's .npy and .npz files.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/base/literal.h"
+#include "runtime/format/file.h"
+
+namespace nabla::format {
+
+using NamedArrays = std::vector<std::pair<std::string, Literal>>;
+
+/// Versions 1 to 3, C or Fortran order, little-endian. E0105 when `bytes` is no .npy, E0104 when it is damaged,
+/// E0704 for element types that Nabla does not have. `what` names the source in messages.
+Result<Literal> parse_npy(Bytes bytes, const std::string& what);
+Result<Literal> read_npy(const std::string& path);
+/// The file's bytes. E0704 for element types that NumPy does not have (bf16, f8).
+Result<std::string> npy_bytes(const Literal& array);
+Status write_npy(const std::string& path, const Literal& array);
+
+/// The arrays of a .npz in the archive's order, stored or deflated.
+Result<NamedArrays> parse_npz(Bytes bytes, const std::string& what);
+Result<NamedArrays> read_npz(const std::string& path);
+Status write_npz(const std::string& path, const NamedArrays& arrays, bool deflate = false);
+
+}  // namespace nabla::format

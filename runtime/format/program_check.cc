@@ -1,0 +1,160 @@
+#include "runtime/format/program_check.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/literal.h"
+#include "runtime/format/bundle_writer.h"
+
+namespace nabla::format {
+namespace {
+
+constexpr uint32_t kProgramVersion = 1;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
+constexpr size_t kMaxRank = 32;
+
+template <class T>
+uint32_t size_of(const flatbuffers::Vector<T>* list) {
+  return list == nullptr ? 0 : list->size();
+}
+
+}  // namespace
+
+uint64_t element_bytes(DType dtype) {
+  auto index = static_cast<int>(dtype);
+  return index < kDTypeCount ? bytes_of(static_cast<nabla::DType>(index)) : 0;
+}
+
+std::string_view view(const flatbuffers::String* text) {
+  return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
+}
+
+Status ProgramCheck::run() {
+  if (program_.version() > kProgramVersion)
+    return error(Code::kNewerVersion, "{}: program version {}; this program reads up to {}", what_, program_.version(),
+                 kProgramVersion);
+  (void)NABLA_TRY(check_tables());
+  (void)NABLA_TRY(check_memory());
+  (void)NABLA_TRY(check_state());
+  std::set<std::string_view> names;
+  for (uint32_t i = 0; i < size_of(program_.entries()); ++i) {
+    const Entry& entry = *program_.entries()->Get(i);
+    std::string_view name = view(entry.name());
+    if (name.empty()) return damaged("entry {} has no name", i);
+    if (!names.insert(name).second) return damaged("two entries are named `{}`", name);
+    where_ = fmt::format("entry `{}`: ", name);
+    (void)NABLA_TRY(check_entry(entry));
+    where_.clear();
+  }
+  return Ok{};
+}
+
+Status ProgramCheck::check_tables() {
+  for (uint32_t i = 0; i < size_of(program_.kernels()); ++i) {
+    const Kernel& kernel = *program_.kernels()->Get(i);
+    if (view(kernel.symbol()).empty()) return damaged("kernel {} has no symbol", i);
+    if (member_size_(view(kernel.object())) <= 0)
+      return damaged("kernel `{}` is in member `{}`, which is not there", view(kernel.symbol()), view(kernel.object()));
+  }
+  for (uint32_t i = 0; i < size_of(program_.libraries()); ++i) {
+    const Library& library = *program_.libraries()->Get(i);
+    if (view(library.name()).empty() || view(library.soname()).empty())
+      return damaged("library {} has no name or soname", i);
+  }
+  return Ok{};
+}
+
+Status ProgramCheck::check_memory() {
+  if (program_.arena_bytes() > kMaxBytes)
+    return error(Code::kTooLarge, "{}: an arena of {} bytes; at most {}", what_, program_.arena_bytes(), kMaxBytes);
+  if (program_.state_bytes() > program_.arena_bytes())
+    return damaged("{} bytes of state in an arena of {}", program_.state_bytes(), program_.arena_bytes());
+  int64_t constants = std::max<int64_t>(member_size_(kConstantsMember), 0);
+  if (program_.constants_bytes() != static_cast<uint64_t>(constants))
+    return damaged("{} bytes of constants are named, {} are there", program_.constants_bytes(), constants);
+  return Ok{};
+}
+
+Status ProgramCheck::check_state() {
+  std::set<std::string_view> names;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (uint32_t i = 0; i < size_of(program_.state()); ++i) {
+    const StateLeaf& leaf = *program_.state()->Get(i);
+    uint64_t bytes = NABLA_TRY(check_tensor(leaf.tensor(), "state leaf"));
+    std::string_view name = view(leaf.tensor()->name());
+    if (!names.insert(name).second) return damaged("two state leaves are named `{}`", name);
+    if (leaf.offset() > program_.state_bytes() || bytes > program_.state_bytes() - leaf.offset())
+      return damaged("state leaf `{}` ({} bytes at {}) lies outside the {} bytes of state", name, bytes, leaf.offset(),
+                     program_.state_bytes());
+    if (leaf.offset() % element_bytes(leaf.tensor()->dtype()) != 0)
+      return damaged("state leaf `{}` at {} is not aligned", name, leaf.offset());
+    if (bytes > 0) ranges.emplace_back(leaf.offset(), leaf.offset() + bytes);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second) return damaged("state leaves overlap at byte {}", ranges[i].first);
+  return Ok{};
+}
+
+Result<uint64_t> ProgramCheck::check_tensor(const Tensor* tensor, std::string_view role) {
+  if (tensor == nullptr || view(tensor->name()).empty()) return damaged("{} without a name", role);
+  std::string_view name = view(tensor->name());
+  uint64_t element = element_bytes(tensor->dtype());
+  if (element == 0)
+    return error(Code::kNewerVersion, "{}: {} `{}` has unknown element type {}", what_, role, name,
+                 static_cast<int>(tensor->dtype()));
+  if (size_of(tensor->shape()) > kMaxRank) return damaged("{} `{}` has rank {}", role, name, tensor->shape()->size());
+  unsigned __int128 bytes = element;
+  for (uint32_t d = 0; d < size_of(tensor->shape()); ++d) {
+    int64_t extent = tensor->shape()->Get(d);
+    if (extent < 0) return damaged("{} `{}` has extent {}", role, name, extent);
+    bytes *= static_cast<uint64_t>(std::min<uint64_t>(extent, kMaxBytes));
+    if (bytes > kMaxBytes) return error(Code::kTooLarge, "{}: {} `{}` is above {} bytes", what_, role, name, kMaxBytes);
+  }
+  for (uint32_t d = 0; d < size_of(tensor->symbols()); ++d)
+    if (!view(tensor->symbols()->Get(d)).empty())
+      return error(Code::kNewerVersion, "{}: {} `{}` has a symbolic size, which this version does not run", what_, role,
+                   name);
+  return static_cast<uint64_t>(bytes);
+}
+
+Status ProgramCheck::check_tensors(const flatbuffers::Vector<flatbuffers::Offset<Tensor>>* tensors,
+                                   std::string_view role) {
+  std::set<std::string_view> names;
+  std::vector<uint64_t>& sizes = role == "input" ? input_bytes_ : output_bytes_;
+  sizes.clear();
+  for (uint32_t i = 0; i < size_of(tensors); ++i) {
+    sizes.push_back(NABLA_TRY(check_tensor(tensors->Get(i), role)));
+    if (!names.insert(view(tensors->Get(i)->name())).second)
+      return damaged("two {}s are named `{}`", role, view(tensors->Get(i)->name()));
+  }
+  return Ok{};
+}
+
+Status ProgramCheck::check_leaves(const flatbuffers::Vector<uint32_t>* leaves, std::string_view role) {
+  for (uint32_t i = 0; i < size_of(leaves); ++i)
+    if (leaves->Get(i) >= size_of(program_.state()))
+      return damaged("it {} state leaf {} of {}", role, leaves->Get(i), size_of(program_.state()));
+  return Ok{};
+}
+
+Status ProgramCheck::check_entry(const Entry& entry) {
+  entry_ = &entry;
+  (void)NABLA_TRY(check_tensors(entry.inputs(), "input"));
+  (void)NABLA_TRY(check_tensors(entry.outputs(), "output"));
+  (void)NABLA_TRY(check_leaves(entry.reads(), "reads"));
+  (void)NABLA_TRY(check_leaves(entry.writes(), "writes"));
+  std::string entry_where = where_;
+  for (uint32_t i = 0; i < size_of(entry.instructions()); ++i) {
+    const Instruction& instruction = *entry.instructions()->Get(i);
+    where_ = fmt::format("{}instruction {} `{}`: ", entry_where, i, view(instruction.label()));
+    if (instruction.location() >= std::max<uint32_t>(size_of(program_.locations()), 1))
+      return damaged("location {} of {}", instruction.location(), size_of(program_.locations()));
+    (void)NABLA_TRY(check_instruction(instruction));
+  }
+  where_ = entry_where;
+  return Ok{};
+}
+
+}  // namespace nabla::format

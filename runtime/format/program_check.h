@@ -1,0 +1,62 @@
+// Semantic checks of a program that already passed the FlatBuffers verifier: every index, address, size and shape.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::format {
+
+class ProgramCheck {
+ public:
+  /// `member_size` gives the size of a member of the bundle, or -1 when there is none.
+  ProgramCheck(const Program& program, const std::string& what,
+               const std::function<int64_t(std::string_view)>& member_size)
+      : program_(program), what_(what), member_size_(member_size) {}
+
+  /// E0103 when the program uses what this version does not know, E0104 when something in it is out of bounds.
+  Status run();
+
+ private:
+  Status check_tables();
+  Status check_memory();
+  Status check_state();
+  Status check_entry(const Entry& entry);
+  Status check_tensors(const flatbuffers::Vector<flatbuffers::Offset<Tensor>>* tensors, std::string_view role);
+  Result<uint64_t> check_tensor(const Tensor* tensor, std::string_view role);
+  Status check_leaves(const flatbuffers::Vector<uint32_t>* leaves, std::string_view role);
+
+  // In program_check_actions.cc: `where_` names the instruction under check.
+  Status check_instruction(const Instruction& instruction);
+  Status check_launch(const Launch& launch);
+  Status check_gemm(const Gemm& gemm);
+  Status check_convolution(const Convolution& convolution);
+  Status check_copy(const Copy& copy);
+  /// The operand's extent; `written`: constants and inputs are refused; `needed`: bytes that the action touches.
+  Status check_address(const Address* address, std::string_view role, bool written, unsigned __int128 needed);
+
+  template <class... Args>
+  Diagnostic damaged(fmt::format_string<Args...> format, Args&&... args) const {
+    return error(Code::kCorrupt, "{}: damaged program: {}{}", what_, where_,
+                 fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const Program& program_;
+  const std::string& what_;
+  const std::function<int64_t(std::string_view)>& member_size_;
+  const Entry* entry_ = nullptr;
+  std::vector<uint64_t> input_bytes_, output_bytes_;  ///< of entry_
+  std::string where_;
+};
+
+/// Bytes of one element of a schema dtype, 0 when the value is unknown.
+uint64_t element_bytes(DType dtype);
+/// "" for a null string.
+std::string_view view(const flatbuffers::String* text);
+
+}  // namespace nabla::format

@@ -1,0 +1,171 @@
+// The part of ProgramCheck that looks at single instructions.
+#include <algorithm>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/literal.h"
+#include "runtime/format/program_check.h"
+
+namespace nabla::format {
+namespace {
+
+using Wide = unsigned __int128;
+using Extents = flatbuffers::Vector<int64_t>;
+
+constexpr int64_t kMaxExtent = int64_t{1} << 40;
+
+bool plausible(int64_t extent) { return extent >= 0 && extent <= kMaxExtent; }
+
+/// Elements from the first to behind the last of `batch` matrices.
+Wide span_of(int64_t batch, int64_t batch_stride, int64_t rows, int64_t cols, int64_t leading) {
+  if (batch == 0 || rows == 0 || cols == 0) return 0;
+  return static_cast<Wide>(batch - 1) * static_cast<Wide>(batch_stride) +
+         static_cast<Wide>(rows - 1) * static_cast<Wide>(leading) + static_cast<Wide>(cols);
+}
+
+std::vector<int64_t> list(const Extents* extents) {
+  return extents == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(extents->begin(), extents->end());
+}
+
+/// Elements of a shape whose extents are plausible, capped where a product would no longer fit.
+Wide count_elements(const std::vector<int64_t>& shape) {
+  Wide n = 1;
+  for (int64_t extent : shape) n = std::min<Wide>(n * static_cast<Wide>(extent), static_cast<Wide>(1) << 80);
+  return n;
+}
+
+}  // namespace
+
+Status ProgramCheck::check_instruction(const Instruction& instruction) {
+  switch (instruction.action_type()) {
+    case Action::Launch:
+      return check_launch(*instruction.action_as_Launch());
+    case Action::Gemm:
+      return check_gemm(*instruction.action_as_Gemm());
+    case Action::Convolution:
+      return check_convolution(*instruction.action_as_Convolution());
+    case Action::Copy:
+      return check_copy(*instruction.action_as_Copy());
+    case Action::NONE:
+      return damaged("it has no action");
+  }
+  return error(Code::kNewerVersion, "{}: {}unknown kind of instruction {}", what_, where_,
+               static_cast<int>(instruction.action_type()));
+}
+
+Status ProgramCheck::check_address(const Address* address, std::string_view role, bool written, Wide needed) {
+  if (address == nullptr) return damaged("{} has no address", role);
+  if (address->terms() != nullptr && address->terms()->size() > 0)
+    return error(Code::kNewerVersion, "{}: {}{} is addressed with registers, which this version does not have", what_,
+                 where_, role);
+  uint64_t limit = 0;
+  size_t index = address->index();
+  switch (address->base()) {
+    case BaseKind::Arena:
+      limit = program_.arena_bytes();
+      break;
+    case BaseKind::Constants:
+      limit = program_.constants_bytes();
+      break;
+    case BaseKind::Input:
+      if (index >= input_bytes_.size()) return damaged("{} is input {} of {}", role, index, input_bytes_.size());
+      limit = input_bytes_[index];
+      break;
+    case BaseKind::Output:
+      if (index >= output_bytes_.size()) return damaged("{} is output {} of {}", role, index, output_bytes_.size());
+      limit = output_bytes_[index];
+      break;
+    default:
+      return error(Code::kNewerVersion, "{}: {}{} has an unknown base {}", what_, where_, role,
+                   static_cast<int>(address->base()));
+  }
+  if (address->offset() > limit || address->bytes() > limit - address->offset())
+    return damaged("{} ({} bytes at {}) lies outside the {} bytes of its base", role, address->bytes(),
+                   address->offset(), limit);
+  if (needed > address->bytes()) return damaged("{} is accessed beyond its {} bytes", role, address->bytes());
+  if (written && (address->base() == BaseKind::Constants || address->base() == BaseKind::Input))
+    return damaged("{} is written, but lies in {}", role,
+                   address->base() == BaseKind::Input ? "an input" : "the constants");
+  return Ok{};
+}
+
+Status ProgramCheck::check_launch(const Launch& launch) {
+  uint32_t kernels = program_.kernels() == nullptr ? 0 : program_.kernels()->size();
+  if (launch.kernel() >= kernels) return damaged("kernel {} of {}", launch.kernel(), kernels);
+  if (!plausible(launch.units())) return damaged("{} units", launch.units());
+  for (uint32_t i = 0; launch.args() != nullptr && i < launch.args()->size(); ++i)
+    (void)NABLA_TRY(check_address(launch.args()->Get(i), fmt::format("argument {}", i), false, 0));
+  return Ok{};
+}
+
+Status ProgramCheck::check_gemm(const Gemm& gemm) {
+  if (gemm.dtype() != DType::F32 && gemm.dtype() != DType::BF16 && gemm.dtype() != DType::F16)
+    return damaged("a gemm of element type {}", static_cast<int>(gemm.dtype()));
+  if (view(gemm.implementation()).empty()) return damaged("a gemm without an implementation");
+  for (int64_t n : {gemm.batch(), gemm.m(), gemm.n(), gemm.k(), gemm.lda(), gemm.ldb(), gemm.ldc(), gemm.stride_a(),
+                    gemm.stride_b(), gemm.stride_c()})
+    if (!plausible(n)) return damaged("a gemm with size or stride {}", n);
+  int64_t a_rows = gemm.transpose_a() ? gemm.k() : gemm.m(), a_cols = gemm.transpose_a() ? gemm.m() : gemm.k();
+  int64_t b_rows = gemm.transpose_b() ? gemm.n() : gemm.k(), b_cols = gemm.transpose_b() ? gemm.k() : gemm.n();
+  if (gemm.lda() < a_cols || gemm.ldb() < b_cols || gemm.ldc() < gemm.n())
+    return damaged("a gemm with a leading dimension below its row: {}, {}, {}", gemm.lda(), gemm.ldb(), gemm.ldc());
+  auto rows_span = span_of(1, 0, gemm.m(), gemm.n(), gemm.ldc());
+  if (gemm.batch() > 1 && static_cast<Wide>(gemm.stride_c()) < rows_span)
+    return damaged("a gemm whose results overlap: batch stride {}", gemm.stride_c());
+  Wide element = element_bytes(gemm.dtype());
+  (void)NABLA_TRY(check_address(gemm.a(), "operand a", false,
+                                element * span_of(gemm.batch(), gemm.stride_a(), a_rows, a_cols, gemm.lda())));
+  (void)NABLA_TRY(check_address(gemm.b(), "operand b", false,
+                                element * span_of(gemm.batch(), gemm.stride_b(), b_rows, b_cols, gemm.ldb())));
+  return check_address(gemm.c(), "operand c", true,
+                       element * span_of(gemm.batch(), gemm.stride_c(), gemm.m(), gemm.n(), gemm.ldc()));
+}
+
+Status ProgramCheck::check_convolution(const Convolution& c) {
+  if (c.kind() > ConvKind::FilterGrad)
+    return error(Code::kNewerVersion, "{}: {}unknown kind of convolution {}", what_, where_,
+                 static_cast<int>(c.kind()));
+  if (c.dtype() != DType::F32 && c.dtype() != DType::BF16)
+    return damaged("a convolution of element type {}", static_cast<int>(c.dtype()));
+  if (view(c.implementation()).empty()) return damaged("a convolution without an implementation");
+  std::vector<int64_t> in = list(c.input_shape()), filter = list(c.filter_shape()), out = list(c.output_shape());
+  std::vector<int64_t> stride = list(c.strides()), dilation = list(c.dilations());
+  std::vector<int64_t> low = list(c.padding_low()), high = list(c.padding_high());
+  size_t rank = in.size();
+  if (rank < 3 || rank > 5 || filter.size() != rank || out.size() != rank)
+    return damaged("a convolution of ranks {}, {}, {}", in.size(), filter.size(), out.size());
+  size_t spatial = rank - 2;
+  if (stride.size() != spatial || dilation.size() != spatial || low.size() != spatial || high.size() != spatial)
+    return damaged("a convolution whose windows have another rank than its {} spatial axes", spatial);
+  for (const auto* shape : {&in, &filter, &out})
+    for (int64_t extent : *shape)
+      if (extent < 1 || !plausible(extent)) return damaged("a convolution with extent {}", extent);
+  int64_t groups = c.groups();
+  if (groups < 1 || in[rank - 1] % groups != 0 || filter[rank - 2] != in[rank - 1] / groups ||
+      out[rank - 1] != filter[rank - 1] || out[rank - 1] % groups != 0 || out[0] != in[0])
+    return damaged("a convolution of {} groups with input {}, filter {}, output {}", groups, shape_str(in),
+                   shape_str(filter), shape_str(out));
+  for (size_t d = 0; d < spatial; ++d) {
+    bool sane = stride[d] >= 1 && plausible(stride[d]) && dilation[d] >= 1 && plausible(dilation[d]) &&
+                plausible(low[d]) && plausible(high[d]);
+    if (!sane) return damaged("a convolution with a stride, dilation or padding out of range on axis {}", d);
+    Wide window = static_cast<Wide>(filter[d] - 1) * static_cast<Wide>(dilation[d]) + 1;
+    Wide padded = static_cast<Wide>(in[d + 1] + low[d] + high[d]);
+    if (window > padded || (padded - window) / static_cast<Wide>(stride[d]) + 1 != static_cast<Wide>(out[d + 1]))
+      return damaged("a convolution whose output extent {} on axis {} does not follow from its window", out[d + 1], d);
+  }
+  Wide element = element_bytes(c.dtype());
+  (void)NABLA_TRY(check_address(c.input(), "the input", c.kind() == ConvKind::InputGrad, element * count_elements(in)));
+  (void)NABLA_TRY(
+      check_address(c.filter(), "the filter", c.kind() == ConvKind::FilterGrad, element * count_elements(filter)));
+  (void)NABLA_TRY(
+      check_address(c.output(), "the output", c.kind() == ConvKind::Forward, element * count_elements(out)));
+  if (c.workspace() == nullptr) return Ok{};
+  return check_address(c.workspace(), "the workspace", true, 0);
+}
+
+Status ProgramCheck::check_copy(const Copy& copy) {
+  (void)NABLA_TRY(check_address(copy.from(), "the source", false, copy.bytes()));
+  return check_address(copy.to(), "the target", true, copy.bytes());
+}
+
+}  // namespace nabla::format
