@@ -38,17 +38,15 @@ OpDef make_activation(const char* name, const char* doc, Meaning meaning, int64_
       .traits = {.elementwise = true, .composite = true},
       .stages = ir::kTensorStages,
       .infer = infer_activation,
-      .reference =
-          [meaning](const EvalContext& ctx) -> Literals {
-            Literal out = zeros(ctx.op.results[0]);
-            for (int64_t i = 0; i < out.size(); ++i) out.set(i, meaning.value(ctx.operands[0].get(i), ctx.attrs()));
-            return {out};
-          },
+      .reference = [meaning](const EvalContext& ctx) -> Literals {
+        Literal out = zeros(ctx.op.results[0]);
+        for (int64_t i = 0; i < out.size(); ++i) out.set(i, meaning.value(ctx.operands[0].get(i), ctx.attrs()));
+        return {out};
+      },
       .fold = fold_by_reference(),
-      .decompose =
-          [meaning](DecomposeContext& ctx) -> std::vector<Val> {
-            return {convert(meaning.ops(wide(ctx.operand(0)), ctx.attrs()), ctx.operand(0).dtype())};
-          },
+      .decompose = [meaning](DecomposeContext& ctx) -> std::vector<Val> {
+        return {convert(meaning.ops(wide(ctx.operand(0)), ctx.attrs()), ctx.operand(0).dtype())};
+      },
       .vjp = ir::by_decomposition(),
       .jvp = ir::by_decomposition(),
       .batch = batch_elementwise,
@@ -72,12 +70,13 @@ OpDef make_activation(const char* name, const char* doc, Meaning meaning, int64_
 }
 
 OpDef relu() {
-  OpDef op = make_activation(
-      "relu", "max(x, 0). The derivative at 0 is 0; NaN stays NaN.",
-      {[](double x, const Attrs&) { return std::isnan(x) ? x : std::fmax(x, 0); },
-       [](Expr x, const Attrs&) { return kernel_ir::call("maximum", {x, number_like(x, 0)}); },
-       [](Val x, const Attrs&) { return apply("maximum", x, x.b->zeros_like(x)); }},
-      1);
+  OpDef op = make_activation("relu", "max(x, 0). The derivative at 0 is 0; NaN stays NaN.",
+                             {[](double x, const Attrs&) { return std::isnan(x) ? x : std::fmax(x, 0); },
+                              [](Expr x, const Attrs&) {
+                                return kernel_ir::call("maximum", {x, number_like(x, 0)});
+                              },
+                              [](Val x, const Attrs&) { return apply("maximum", x, x.b->zeros_like(x)); }},
+                             1);
   // The decomposition would give half of the cotangent at 0.
   auto push = [](Val x, Val t) -> std::vector<MaybeVal> {
     return {select(apply("gt", x, x.b->zeros_like(x)), t, x.b->zeros_like(t))};
@@ -88,12 +87,11 @@ OpDef relu() {
 }
 
 OpDef silu() {
-  return make_activation(
-      "silu", "x / (1 + exp(-x)), also called swish.",
-      {[](double x, const Attrs&) { return x / (1 + std::exp(-x)); },
-       [](Expr x, const Attrs&) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
-       [](Val x, const Attrs&) { return x * apply("logistic", x); }},
-      4);
+  return make_activation("silu", "x / (1 + exp(-x)), also called swish.",
+                         {[](double x, const Attrs&) { return x / (1 + std::exp(-x)); },
+                          [](Expr x, const Attrs&) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
+                          [](Val x, const Attrs&) { return x * apply("logistic", x); }},
+                         4);
 }
 
 // ---- gelu: the only one with an attribute.
@@ -105,7 +103,7 @@ bool by_tanh(const Attrs& attrs) { return attrs.get_string("approximate") == "ta
 
 double gelu_value(double x, const Attrs& attrs) {
   return by_tanh(attrs) ? 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)))
-              : 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+                        : 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
 }
 
 Expr gelu_expr(Expr x, const Attrs& attrs) {

@@ -73,9 +73,7 @@ std::string inferred(const char* op, const std::vector<Type>& operands, Attrs at
   return types.ok() ? (*types)[0].str() : types.errors()[0].message;
 }
 
-Dim symbol(const char* name) {
-  return Dim::symbol(std::make_shared<const ir::Symbol>(ir::Symbol{name, 1, 64, 1}));
-}
+Dim symbol(const char* name) { return Dim::symbol(std::make_shared<const ir::Symbol>(ir::Symbol{name, 1, 64, 1})); }
 
 using Doubles = std::vector<double>;
 
@@ -94,7 +92,11 @@ TEST(Dot, AccumulatesNarrowFloatsInF32) {
 }
 
 TEST(Convolution, PadsStridesAndGroups) {
-  Attrs attrs{{"strides", Ints{2}}, {"padding_low", Ints{1}}, {"padding_high", Ints{0}}, {"dilation", Ints{1}}, {"groups", int64_t{2}}};
+  Attrs attrs{{"strides", Ints{2}},
+              {"padding_low", Ints{1}},
+              {"padding_high", Ints{0}},
+              {"dilation", Ints{1}},
+              {"groups", int64_t{2}}};
   // Channels 0 and 1 of 4 positions; the filter has 2 taps and one output channel per group.
   Literal x = tensor({1, 4, 2}, {1, 10, 2, 20, 3, 30, 4, 40}), w = tensor({2, 1, 2}, {1, 3, 2, 4});
   // Output o reads positions 2o-1 and 2o: (pad, 0) and (1, 2).
@@ -118,7 +120,11 @@ TEST(Reduce, FindsTheFirstOfEqualExtremesAndTheFirstNan) {
 }
 
 TEST(Window, GivesTheGradientOfPoolingToTheFirstMaximum) {
-  Attrs attrs{{"window", Ints{2}}, {"strides", Ints{1}}, {"padding_low", Ints{0}}, {"padding_high", Ints{0}}, {"dilation", Ints{1}}};
+  Attrs attrs{{"window", Ints{2}},
+              {"strides", Ints{1}},
+              {"padding_low", Ints{0}},
+              {"padding_high", Ints{0}},
+              {"dilation", Ints{1}}};
   Literal x = tensor({4}, {3, 3, 1, 2}), ct = tensor({3}, {1, 10, 100});
   EXPECT_EQ(numbers(eval("reduce_window_max", {x}, attrs)[0]), (Doubles{3, 3, 2}));
   EXPECT_EQ(gradient("reduce_window_max", {x}, attrs, ct), (Doubles{1, 10, 0, 100}));
@@ -127,14 +133,20 @@ TEST(Window, GivesTheGradientOfPoolingToTheFirstMaximum) {
 TEST(GatherScatter, ClampsReadsAndDropsWrites) {
   Literal table = tensor({3, 2}, {1, 2, 3, 4, 5, 6}), ids = tensor({3}, {-4, 1, 9}, DType::kI32);
   EXPECT_EQ(numbers(eval("embedding", {table, ids})[0]), (Doubles{1, 2, 3, 4, 5, 6}));
-  Attrs attrs{{"update_window_dims", Ints{1}}, {"inserted_window_dims", Ints{0}}, {"scatter_dims_to_operand_dims", Ints{0}}, {"index_vector_dim", int64_t{1}}};
+  Attrs attrs{{"update_window_dims", Ints{1}},
+              {"inserted_window_dims", Ints{0}},
+              {"scatter_dims_to_operand_dims", Ints{0}},
+              {"index_vector_dim", int64_t{1}}};
   Literal updates = tensor({3, 2}, {10, 20, 30, 40, 50, 60});
   EXPECT_EQ(numbers(eval("scatter_add", {table, ids, updates}, attrs)[0]), (Doubles{1, 2, 33, 44, 5, 6}));
 }
 
 TEST(GatherScatter, LetsTheLastOfSeveralWritesWinInValueAndGradient) {
   Literal x = tensor({2}, {1, 2}), ids = tensor({3}, {1, 1, 0}, DType::kI32), updates = tensor({3}, {5, 6, 7});
-  Attrs attrs{{"update_window_dims", Ints{}}, {"inserted_window_dims", Ints{0}}, {"scatter_dims_to_operand_dims", Ints{0}}, {"index_vector_dim", int64_t{1}}};
+  Attrs attrs{{"update_window_dims", Ints{}},
+              {"inserted_window_dims", Ints{0}},
+              {"scatter_dims_to_operand_dims", Ints{0}},
+              {"index_vector_dim", int64_t{1}}};
   EXPECT_EQ(numbers(eval("scatter_set", {x, ids, updates}, attrs)[0]), (Doubles{7, 6}));
   EXPECT_EQ(gradient("scatter_set", {x, ids, updates}, attrs, tensor({2}, {3, 4}), 2), (Doubles{0, 4, 3}));
 }

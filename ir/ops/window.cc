@@ -160,7 +160,8 @@ Loop make_loop(Fragment& f, const Windows& windows, const Shape& in, const Shape
 
 int reduce_or_map(Fragment& f, const char* name, const std::vector<int>& own, Combiner combiner,
                   const std::vector<int>& over, Expr value) {
-  return over.empty() ? f.map(name, value->dtype, own, value) : f.reduce(name, value->dtype, own, combiner, over, value);
+  return over.empty() ? f.map(name, value->dtype, own, value)
+                      : f.reduce(name, value->dtype, own, combiner, over, value);
 }
 
 Fragment access_reduce_window(const TypedOp& op, Combiner combiner) {
@@ -235,8 +236,9 @@ Fragment access_gather_max(const TypedOp& op) {
     int64_t size = windows[d].size.value();
     below /= size;
     Expr tap = kernel_ir::mod(kernel_ir::floordiv(f.at(chosen), below), size);
-    indices.push_back(forward_tap(kernel_ir::axis(loop.own[d]), tap, windows[d], op.operands[0].shape[d],
-                                  op.results[0].shape[d]).index);
+    indices.push_back(
+        forward_tap(kernel_ir::axis(loop.own[d]), tap, windows[d], op.operands[0].shape[d], op.results[0].shape[d])
+            .index);
   }
   Expr guard;
   if (loop.guard) guard = kernel_ir::lt(f.at(chosen), kernel_ir::index(loop.taps_count));
@@ -263,12 +265,14 @@ std::vector<MaybeVal> vjp_window_sum(VjpContext& ctx) {
     high.push_back((in[d] + w.low - spread).value());
     interior.push_back(w.stride - 1);
   }
-  Val padded = ctx.b.op("pad", {ct, ctx.b.fill(ct.dtype(), {}, 0)}, {{"low", low}, {"high", high}, {"interior", interior}});
-  return {ctx.b.op("reduce_window_sum", {padded}, {{"window", ctx.attrs().get_ints("window")},
-                                                   {"strides", ones},
-                                                   {"padding_low", none},
-                                                   {"padding_high", none},
-                                                   {"dilation", ctx.attrs().get_ints("dilation")}})};
+  Val padded =
+      ctx.b.op("pad", {ct, ctx.b.fill(ct.dtype(), {}, 0)}, {{"low", low}, {"high", high}, {"interior", interior}});
+  return {ctx.b.op("reduce_window_sum", {padded},
+                   {{"window", ctx.attrs().get_ints("window")},
+                    {"strides", ones},
+                    {"padding_low", none},
+                    {"padding_high", none},
+                    {"dilation", ctx.attrs().get_ints("dilation")}})};
 }
 
 std::vector<Val> batch_window(BatchContext& ctx) {
@@ -334,8 +338,8 @@ Example window_example(Shape shape, Attrs attrs, Second second) {
 
 std::vector<Example> window_examples(Second second) {
   return {window_example({4, 6}, window_attrs({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1}), second),
-          window_example({1, 5, 5, 2}, window_attrs({1, 3, 3, 1}, {1, 2, 2, 1}, {0, 1, 1, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}),
-                         second),
+          window_example({1, 5, 5, 2},
+                         window_attrs({1, 3, 3, 1}, {1, 2, 2, 1}, {0, 1, 1, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}), second),
           window_example({7}, window_attrs({2}, {1}, {1}, {0}, {3}), second)};
 }
 
@@ -390,8 +394,9 @@ const char* const kWindowDoc =
 
 std::vector<ir::Constraint> window_constraints() {
   return {{"C1", "the operand is not bool"},
-          {"C2", "every window attribute has one entry per dimension; window, strides and dilation are at least 1, "
-                 "padding is at least 0"}};
+          {"C2",
+           "every window attribute has one entry per dimension; window, strides and dilation are at least 1, "
+           "padding is at least 0"}};
 }
 
 using Infer = std::function<InferResult(const InferContext&)>;
@@ -453,7 +458,8 @@ OpDef reduce_window_sum() {
 OpDef reduce_window_max() {
   return reduce_window(
       "reduce_window_max",
-      "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but padding gives -infinity, "
+      "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but padding gives "
+      "-infinity, "
       "or the least integer. NaN wins. The derivative goes to the first maximum of each window.",
       Combiner::kMax,
       [](VjpContext& ctx) -> std::vector<MaybeVal> {
@@ -473,14 +479,14 @@ Vjp vjp_by(const char* transpose) {
 }
 
 OpDef select_and_scatter() {
-  OpDef op = window_op("select_and_scatter",
-                       "Adds each element of `source` to a zero tensor of the operand's shape, at the first maximum of "
-                       "its window (the first NaN wins); elements whose window is all padding are dropped. It is the "
-                       "transpose of window_gather_max and the derivative of reduce_window_max. No derivative with "
-                       "respect to x: the choice is constant almost everywhere.",
-                       Second::kPerWindow, [](const InferContext& ctx) { return infer_chosen(ctx, true); },
-                       reference_select_and_scatter, vjp_by("window_gather_max"), jvp_linear_in({1}),
-                       access_select_and_scatter);
+  OpDef op = window_op(
+      "select_and_scatter",
+      "Adds each element of `source` to a zero tensor of the operand's shape, at the first maximum of "
+      "its window (the first NaN wins); elements whose window is all padding are dropped. It is the "
+      "transpose of window_gather_max and the derivative of reduce_window_max. No derivative with "
+      "respect to x: the choice is constant almost everywhere.",
+      Second::kPerWindow, [](const InferContext& ctx) { return infer_chosen(ctx, true); }, reference_select_and_scatter,
+      vjp_by("window_gather_max"), jvp_linear_in({1}), access_select_and_scatter);
   op.operands.push_back({"source", "one element per window"});
   op.results = {{"out", "sums, shaped like x"}};
   op.constraints.push_back({"C3", "the operands have one dtype"});
@@ -490,12 +496,13 @@ OpDef select_and_scatter() {
 }
 
 OpDef window_gather_max() {
-  OpDef op = window_op("window_gather_max",
-                       "For each window of `x` the element of `values` that stands where the window has its first "
-                       "maximum (the first NaN wins); 0 where the window is all padding. No derivative with respect to "
-                       "x: the choice is constant almost everywhere.",
-                       Second::kPerElement, [](const InferContext& ctx) { return infer_chosen(ctx, false); },
-                       reference_gather_max, vjp_by("select_and_scatter"), jvp_linear_in({1}), access_gather_max);
+  OpDef op = window_op(
+      "window_gather_max",
+      "For each window of `x` the element of `values` that stands where the window has its first "
+      "maximum (the first NaN wins); 0 where the window is all padding. No derivative with respect to "
+      "x: the choice is constant almost everywhere.",
+      Second::kPerElement, [](const InferContext& ctx) { return infer_chosen(ctx, false); }, reference_gather_max,
+      vjp_by("select_and_scatter"), jvp_linear_in({1}), access_gather_max);
   op.operands.push_back({"values", "shaped like x"});
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "the operands have one shape"});
@@ -505,6 +512,8 @@ OpDef window_gather_max() {
 
 }  // namespace
 
-std::vector<OpDef> window_ops() { return {reduce_window_sum(), reduce_window_max(), select_and_scatter(), window_gather_max()}; }
+std::vector<OpDef> window_ops() {
+  return {reduce_window_sum(), reduce_window_max(), select_and_scatter(), window_gather_max()};
+}
 
 }  // namespace nabla::ops
