@@ -185,8 +185,8 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
 }
 
 TEST(CommandLine, OptionsOfTheOnlyEntryMayStandBeforeIt) {
-  auto line =
-      parse_command_line({"--data", "d.npz", "b.nbundle", "--entry", "step", "--epochs", "2", "--threads", "3"}, false);
+  auto line = parse_command_line(
+      {"--data", "d.npz", "--map", "x=a", "b.nbundle", "--entry", "step", "--epochs", "2", "--threads", "3"}, false);
   ASSERT_TRUE(line.ok()) << to_string(line.errors());
   ASSERT_EQ(line->options.jobs.size(), 1u);
   EXPECT_EQ(line->options.jobs[0].entry, "step");
