@@ -83,19 +83,46 @@ Axis log_axis(double low, double high) {
   return axis;
 }
 
-/// Exponential average, corrected for its start; gaps keep the last value.
-std::vector<double> smoothed(const std::vector<double>& values) {
-  double keep = 1 - 1 / std::clamp(static_cast<double>(values.size()) / 40, 1.0, 200.0);
-  std::vector<double> out;
-  double sum = 0, weight = 0;
-  for (double v : values) {
-    if (std::isfinite(v)) {
-      sum = keep * sum + (1 - keep) * v;
-      weight = keep * weight + (1 - keep);
+/// Mean over a window around each value, run twice (so that far values count less); of logarithms on a logarithmic
+/// axis. A centred window does not lag behind the values. Gaps are left out.
+std::vector<double> smoothed(std::vector<double> values, bool log) {
+  auto n = static_cast<int64_t>(values.size());
+  int64_t radius = std::max<int64_t>(1, n / 60);
+  for (double& v : values) v = !log ? v : v > 0 ? std::log(v) : std::nan("");
+  for (int pass = 0; pass < 2; ++pass) {
+    std::vector<double> sums(n + 1, 0);
+    std::vector<int64_t> counts(n + 1, 0);
+    for (int64_t i = 0; i < n; ++i) {
+      bool there = std::isfinite(values[i]);
+      sums[i + 1] = sums[i] + (there ? values[i] : 0);
+      counts[i + 1] = counts[i] + (there ? 1 : 0);
     }
-    out.push_back(weight > 0 ? sum / weight : std::nan(""));
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t from = std::max<int64_t>(i - radius, 0), to = std::min(i + radius + 1, n);
+      int64_t count = counts[to] - counts[from];
+      values[i] = count > 0 ? (sums[to] - sums[from]) / static_cast<double>(count) : std::nan("");
+    }
   }
-  return out;
+  if (log)
+    for (double& v : values) v = std::exp(v);
+  return values;
+}
+
+/// Mean of the last twentieth of the values.
+double tail_mean(const std::vector<double>& values) {
+  double sum = 0;
+  int count = 0;
+  for (size_t i = values.size() - (values.size() + 19) / 20; i < values.size(); ++i)
+    if (std::isfinite(values[i])) sum += values[i], ++count;
+  return count > 0 ? sum / count : std::nan("");
+}
+
+std::string subtitle_of(const Curve& curve) {
+  if (curve.values.empty()) return "no training steps";
+  double mean = tail_mean(curve.values);
+  if (!std::isfinite(mean))
+    return fmt::format("{} steps, {} is not finite at the end", curve.values.size(), curve.metric);
+  return fmt::format("{} steps, {} {:.4g} at the end (mean of the last 5 %)", curve.values.size(), curve.metric, mean);
 }
 
 class Picture {
@@ -168,11 +195,7 @@ std::string curve_svg(const Curve& curve, const std::string& title) {
   out += kStyle;
   out += fmt::format("<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n", kWidth, kHeight);
   out += fmt::format("<text class=\"t\" x=\"{}\" y=\"28\">{}</text>\n", kLeft, escaped(title));
-  std::vector<double> smooth = smoothed(values);
-  std::string subtitle = values.empty() ? "no training steps"
-                                        : fmt::format("{} steps, last {} {:.4g} (smoothed {:.4g})", values.size(),
-                                                      curve.metric, values.back(), smooth.back());
-  out += fmt::format("<text class=\"s\" x=\"{}\" y=\"47\">{}</text>\n", kLeft, escaped(subtitle));
+  out += fmt::format("<text class=\"s\" x=\"{}\" y=\"47\">{}</text>\n", kLeft, escaped(subtitle_of(curve)));
   for (double tick : y.ticks)
     out += fmt::format(
         "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e6e9ef\"/>"
@@ -187,7 +210,7 @@ std::string curve_svg(const Curve& curve, const std::string& title) {
                      p.path(values));
   out +=
       fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#2257c9\" stroke-width=\"2.4\" stroke-linejoin=\"round\"/>\n",
-                  p.path(smooth));
+                  p.path(smoothed(values, y.log)));
   out += fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}H{3:.1f}\" fill=\"none\" stroke=\"#8891a3\"/>\n", kLeft, kTop,
                      bottom, right);
   std::string x_label = curve.per_epoch > 0 ? fmt::format("step ({} per epoch)", curve.per_epoch) : "step";

@@ -241,7 +241,7 @@ Status Job::repeat(Reporter& reporter) {
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (!entry_.outputs[i].shape.empty() &&
         std::find(written.begin(), written.end(), entry_.outputs[i].name) == written.end())
-      fmt::print("{} = {}\n", entry_.outputs[i].name, outputs_[i].str());
+      say("{} = {}\n", entry_.outputs[i].name, outputs_[i].str());
   return Ok{};
 }
 
@@ -261,16 +261,15 @@ Status Job::bench(Reporter& reporter) {
   std::sort(micros.begin(), micros.end());
   double median = (micros[micros.size() / 2] + micros[(micros.size() - 1) / 2]) / 2;
   if (options_.json) {
-    fmt::print(
-        "{{\"entry\": \"{}\", \"runs\": {}, \"threads\": {}, \"min_us\": {:.3f}, \"median_us\": {:.3f}, "
+    say("{{\"entry\": \"{}\", \"runs\": {}, \"threads\": {}, \"min_us\": {:.3f}, \"median_us\": {:.3f}, "
         "\"max_us\": {:.3f}}}\n",
         entry_.name, micros.size(), session_.threads(), micros.front(), median, micros.back());
   } else {
     std::string gflops = entry_.flops > 0 ? fmt::format("  {:.1f} GFLOP/s at the minimum",
                                                         static_cast<double>(entry_.flops) / micros.front() / 1e3)
                                           : "";
-    fmt::print("{}: min {:.2f} us  median {:.2f} us  max {:.2f} us  ({} runs, {} threads){}\n", entry_.name,
-               micros.front(), median, micros.back(), micros.size(), session_.threads(), gflops);
+    say("{}: min {:.2f} us  median {:.2f} us  max {:.2f} us  ({} runs, {} threads){}\n", entry_.name, micros.front(),
+        median, micros.back(), micros.size(), session_.threads(), gflops);
   }
   return Ok{};
 }

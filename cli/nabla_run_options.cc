@@ -1,6 +1,7 @@
 #include "cli/nabla_run_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 namespace nabla::cli {
 namespace {
@@ -45,10 +46,13 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   if (!carries_bundle) app.add_option("BUNDLE", part.bundle, "the compiled program");
   app.add_option("--entry", part.job.entry, "the entry to run; may be repeated")->group("Entries");
   app.add_option("--input", part.inputs, "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar")
+      ->allow_extra_args(false)
       ->group("Entries");
-  app.add_option("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run")->group("Entries");
+  app.add_option("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run")
+      ->allow_extra_args(false)
+      ->group("Entries");
   app.add_option("--data", part.job.data, "FILE.npz|.safetensors of samples, see below")->group("Entries");
-  app.add_option("--map", part.maps, "INPUT=ARRAY of --data")->group("Entries");
+  app.add_option("--map", part.maps, "INPUT=ARRAY of --data")->allow_extra_args(false)->group("Entries");
   app.add_option("--steps", part.job.steps, "runs of the entry [1, or as --epochs says]")
       ->check(CLI::PositiveNumber)
       ->group("Entries");

@@ -87,7 +87,7 @@ void Reporter::begin(const std::string& entry, bool training, int64_t total, int
 }
 
 void Reporter::write_metrics(int64_t step, int64_t epoch, const std::vector<Metric>& metrics) {
-  if (metrics_file_ == nullptr) return;
+  if (metrics_file_ == nullptr || metrics.empty()) return;
   std::string line = fmt::format("{{\"entry\": {}, \"step\": {}, \"epoch\": {}", json_string(entry_), step, epoch);
   for (const Metric& m : metrics)
     line += std::isfinite(m.value) ? fmt::format(", {}: {:.9g}", json_string(m.name), m.value)
@@ -115,7 +115,7 @@ void Reporter::step(int64_t step, int64_t epoch, const std::vector<Metric>& metr
     draw_bar(step, metrics);
   } else if (total_ > 1 && (step % line_every_ == 0 || step == total_)) {
     std::string of_epoch = per_epoch_ > 0 ? fmt::format("  epoch {}", epoch) : "";
-    fmt::print("{}: step {}/{}{}  {}\n", entry_, step, total_, of_epoch, metrics_str(metrics));
+    say("{}: step {}/{}{}  {}\n", entry_, step, total_, of_epoch, metrics_str(metrics));
     std::fflush(stdout);
   }
 }
@@ -158,7 +158,7 @@ void Reporter::evaluated(int64_t samples, const std::vector<Metric>& metrics) {
   clear_bar();
   write_metrics(trained_steps_, trained_epochs_, metrics);
   std::string values = metrics.empty() ? "" : metrics_str(metrics) + "  ";
-  fmt::print("{}: {}({} samples in {} runs)\n", entry_, values, samples, done_);
+  say("{}: {}({} samples in {} runs)\n", entry_, values, samples, done_);
   std::fflush(stdout);
   last_.clear();
   total_ = 0;
@@ -170,14 +170,14 @@ void Reporter::end() {
   double seconds = static_cast<double>(exec::now_ns() - start_ns_) / 1e9;
   std::string values = last_.empty() ? "" : metrics_str(last_) + "  ";
   if (total_ == 1) {
-    fmt::print("{}: {}done\n", entry_, values);
+    say("{}: {}done\n", entry_, values);
   } else {
     std::string samples =
         samples_per_run_ > 0
             ? fmt::format(", {} samples/s", rate_str(static_cast<double>(done_ * samples_per_run_) / seconds))
             : "";
-    fmt::print("{}: {}{} steps in {:.2f} s, {} steps/s{}\n", entry_, values, done_, seconds,
-               rate_str(static_cast<double>(done_) / seconds), samples);
+    say("{}: {}{} steps in {:.2f} s, {} steps/s{}\n", entry_, values, done_, seconds,
+        rate_str(static_cast<double>(done_) / seconds), samples);
   }
   std::fflush(stdout);
 }

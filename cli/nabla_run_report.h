@@ -63,6 +63,12 @@ class Reporter {
   std::vector<Metric> last_;
 };
 
+/// Prints to stdout; unlike fmt::print it does not throw when stdout is full or closed.
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stdout);
+}
+
 /// "loss 0.1234  accuracy 0.97"
 std::string metrics_str(const std::vector<Metric>& metrics);
 

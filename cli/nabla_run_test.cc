@@ -1,0 +1,239 @@
+// nabla-run end to end over the toy bundle, as a function and as an executable.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/nabla_run_curve.h"
+#include "cli/nabla_run_data.h"
+#include "cli/nabla_run_main.h"
+#include "cli/nabla_run_options.h"
+#include "runtime/exec/test_bundle.h"
+#include "runtime/format/bundle_writer.h"
+#include "runtime/format/file.h"
+#include "runtime/format/npy.h"
+#include "runtime/format/program_generated.h"
+#include "runtime/format/safetensors.h"
+
+namespace nabla::cli {
+namespace {
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+Outcome run(std::vector<std::string> args) {
+  args.insert(args.begin(), "nabla-run");
+  std::vector<const char*> argv;
+  for (const std::string& arg : args) argv.push_back(arg.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = nabla_run_main(static_cast<int>(argv.size()), argv.data());
+  std::fflush(stdout);
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+std::string temporary(const std::string& name) { return testing::TempDir() + "/" + name; }
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+class NablaRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    bundle_ = exec::write_toy_bundle("toy.nbundle");
+    // Five samples x[s] = {s, 1, 1, 1}: two batches of 2 and one left over.
+    Literal x(DType::kU8, {5, 4});
+    for (int64_t i = 0; i < 20; ++i) x.set_i(i, i % 4 == 0 ? i / 4 : 1);
+    data_ = temporary("data.npz");
+    ASSERT_TRUE(format::write_npz(data_, {{"x", x}, {"other", x.reshaped({4, 5})}}).ok());
+  }
+  std::string bundle_, data_;
+};
+
+TEST_F(NablaRun, TrainsEvaluatesAndSavesInOneProcess) {
+  std::string state = temporary("w.safetensors"), metrics = temporary("m.jsonl"), curve = temporary("c.svg");
+  Outcome o = run({bundle_, "--seed", "7", "--entry", "step", "--data", data_, "--epochs", "3", "--entry", "eval",
+                   "--data", data_, "--save-state", state, "--metrics", metrics, "--loss-curve", curve});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "note: array `x` of " + data_ + " is converted from u8 to f32 for input `x`");
+  // The mean of 0..4 over all five samples; a batch counts by its real samples.
+  EXPECT_HAS(o.out, "eval: mean 2  (5 samples in 3 runs)");
+  Literal w = (*format::read_safetensors(state))[0].second;
+  // init made 7, 8, 9, 10; 3 epochs of 2 batches of 2 samples add 12 to the columns of ones.
+  EXPECT_EQ(w.get(1), 20);
+  EXPECT_EQ(w.get(3), 22);
+  std::istringstream lines(read_text(metrics));
+  std::vector<nlohmann::json> records;
+  for (std::string line; std::getline(lines, line);) records.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(records.size(), 7u);
+  EXPECT_EQ(records[5]["entry"], "step");
+  EXPECT_EQ(records[5]["step"], 6);
+  EXPECT_EQ(records[5]["epoch"], 3);
+  EXPECT_EQ(records[5]["loss"].get<double>(), w.get(0) + w.get(1) + w.get(2) + w.get(3));
+  EXPECT_EQ(records[6], (nlohmann::json{{"entry", "eval"}, {"step", 6}, {"epoch", 3}, {"mean", 2}}));
+  EXPECT_HAS(read_text(curve), "</svg>");
+}
+
+TEST_F(NablaRun, TheSameSeedGivesTheSameRunAndAnotherSeedAnotherOrder) {
+  auto metrics = [&](const char* seed) {
+    std::string path = temporary("seed.jsonl");
+    EXPECT_EQ(
+        run({bundle_, "--seed", seed, "--entry", "step", "--data", data_, "--epochs", "5", "--metrics", path}).code, 0);
+    return read_text(path);
+  };
+  EXPECT_EQ(metrics("1"), metrics("1"));
+  EXPECT_NE(metrics("1"), metrics("2"));
+}
+
+TEST_F(NablaRun, PredictionsOfAllSamplesAreJoined) {
+  std::string state = temporary("ones.safetensors"), y = temporary("y.npy");
+  ASSERT_TRUE(format::write_safetensors(
+                  state, {{"w", Literal::from_bytes(DType::kF32, {4}, std::vector<float>{1, 2, 3, 4}.data())}})
+                  .ok());
+  Outcome o = run({bundle_, "--state", state, "--entry", "predict", "--data", data_, "--output", "y=" + y});
+  ASSERT_EQ(o.code, 0) << o.err;
+  Literal joined = *format::read_npy(y);
+  ASSERT_EQ(joined.shape(), (std::vector<int64_t>{5, 4}));
+  EXPECT_EQ(joined.get(16), 4);
+  EXPECT_EQ(joined.get(19), 4);
+}
+
+TEST_F(NablaRun, ASingleRunTakesFilesAndNumbersAndPrintsItsOutputs) {
+  std::string x = temporary("x.npy");
+  Literal ones(DType::kF32, {2, 4});
+  for (int64_t i = 0; i < 8; ++i) ones.set(i, 1);
+  ASSERT_TRUE(format::write_npy(x, ones).ok());
+  Outcome o = run({bundle_, "--entry", "init", "--input", "seed=3", "--entry", "predict", "--input", "x=" + x});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.out, "y = f32[2,4] {3, 4, 5, 6, 3, 4, 5, 6}");
+}
+
+TEST_F(NablaRun, BenchPrintsJson) {
+  Outcome o = run({bundle_, "--entry", "step", "--bench", "5", "--json", "--threads", "1"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  auto record = nlohmann::json::parse(o.out.substr(o.out.find('{')));
+  EXPECT_EQ(record["runs"], 5);
+  EXPECT_LE(record["min_us"].get<double>(), record["median_us"].get<double>());
+}
+
+TEST_F(NablaRun, MistakesAreDiagnosticsWithCodesAndNames) {
+  auto fails = [&](std::vector<std::string> args, int code, const std::string& part) {
+    args.insert(args.begin(), bundle_);
+    Outcome o = run(args);
+    EXPECT_EQ(o.code, code) << o.err;
+    EXPECT_HAS(o.err, part);
+  };
+  fails({"--entry", "stop"}, 1, "error[E0603]");
+  fails({"--entry", "stop"}, 1, "did you mean `step`?");
+  fails({}, 1, "which entry?");
+  fails({"--entry", "eval"}, 1, "input `x` (f32[2,4]) of entry `eval` has no value");
+  fails({"--entry", "eval", "--input", "z=1"}, 1, "error[E0701]: entry `eval` has no input `z`");
+  fails({"--entry", "eval", "--input", "x=" + data_ + ":other"}, 1, "error[E0703]: input `x` is f32[2,4]; ");
+  fails({"--entry", "eval", "--data", temporary("none.npz")}, 1, "error[E0801]");
+  fails({"--entry", "eval", "--data", data_, "--map", "x=xx"}, 1, "has no array `xx`; did you mean `x`?");
+  fails({"--entry", "eval", "--data", data_, "--map", "x=other"}, 1, "samples of another shape: [4,5]");
+  fails({"--entry", "eval", "--data", data_, "--epochs", "2"}, 2, "without --epochs");
+  fails({"--entry", "predict", "--data", data_}, 1, "error[E0705]: entry `predict` reads state `w`");
+  fails({"--entry", "predict", "--data", data_, "--output", "q=y.npy"}, 1, "has no output `q`");
+  fails({"--entry", "init", "--input", "seed=-1"}, 1, "error[E0704]");
+  fails({"--entry", "init", "--seed", "99999999999"}, 2, "--seed 99999999999 does not fit input `seed`");
+  fails({"--entry", "init", "--state", data_}, 1, "error[E0105]");
+  fails({"--entry", "init", "--metrics", "/dev/full"}, 0, "");
+  fails({"--entry", "init", "--save-state", "/dev/full"}, 1, "error[E0803]");
+  fails({"--entry", "init", "--loss-curve", "x.svg"}, 2, "--loss-curve: no entry");
+}
+
+TEST_F(NablaRun, AMetricsFileOnAFullDiskIsAnError) {
+  Outcome o = run({bundle_, "--entry", "step", "--data", data_, "--metrics", "/dev/full"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_HAS(o.err, "error[E0803]: cannot write all of `/dev/full`");
+}
+
+TEST_F(NablaRun, AnEvaluationWithARestNeedsAMask) {
+  std::string path =
+      exec::write_toy_bundle("nomask.nbundle", [](format::ProgramT& p) { p.entries[2]->inputs[1]->name = "weights"; });
+  Outcome o = run({path, "--entry", "eval", "--data", data_});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_HAS(o.err, "has 5 samples, which is no multiple of the batch of 2: entry `eval` needs an input `mask` f32[2]");
+}
+
+TEST_F(NablaRun, WrongCommandLinesExitWith2) {
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(run({bundle_, "--nonsense"}).code, 2);
+  EXPECT_EQ(run({bundle_, "--entry", "step", "--epochs", "2"}).code, 2);
+  EXPECT_EQ(run({bundle_, "--entry", "step", "--steps", "0"}).code, 2);
+  EXPECT_EQ(run({bundle_, "--seed", "1", "--entry", "step", "--seed", "2"}).code, 2);
+  EXPECT_EQ(run({bundle_, "--data", data_, "--entry", "step", "--entry", "eval"}).code, 2);
+  EXPECT_EQ(run({bundle_, "--input", "x"}).code, 2);
+  EXPECT_EQ(run({"--help"}).code, 0);
+  Outcome none = run({temporary("missing.nbundle")});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_HAS(none.err, "error[E0801]");
+}
+
+TEST(CommandLine, OptionsOfTheOnlyEntryMayStandBeforeIt) {
+  auto line = parse_command_line(
+      {"--data", "d.npz", "--map", "x=a", "b.nbundle", "--entry", "step", "--epochs", "2", "--threads", "3"}, false);
+  ASSERT_TRUE(line.ok()) << to_string(line.errors());
+  ASSERT_EQ(line->options.jobs.size(), 1u);
+  EXPECT_EQ(line->options.jobs[0].entry, "step");
+  EXPECT_EQ(line->options.jobs[0].data, "d.npz");
+  EXPECT_EQ(line->options.bundle, "b.nbundle");
+  EXPECT_EQ(line->options.threads, 3);
+}
+
+TEST(Dataset, AnEpochIsAPermutation) {
+  exec::EntryInfo entry;
+  entry.name = "step";
+  entry.inputs.push_back({"x", DType::kF32, {4}});
+  std::string path = testing::TempDir() + "/perm.npz";
+  ASSERT_TRUE(format::write_npz(path, {{"x", Literal(DType::kF32, {100})}}).ok());
+  std::vector<std::string> notes;
+  auto data = Dataset::load(path, {}, entry, {false}, notes);
+  ASSERT_TRUE(data.ok());
+  std::vector<int64_t> first = data->shuffled(1, 0), second = data->shuffled(1, 1);
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
+  std::sort(first.begin(), first.end());
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(first[i], i);
+}
+
+TEST(Curve, GapsAndConstantsAndNothingAreDrawn) {
+  for (std::vector<double> values : {std::vector<double>{}, {1}, {0, 0, 0}, {1, NAN, 2}, {1e-9, 1e9}, {-5, -5}}) {
+    std::string svg = curve_svg({"loss <a>", values, 0}, "t & u");
+    EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find("inf"), std::string::npos) << svg;
+    EXPECT_HAS(svg, "loss &lt;a&gt;");
+    EXPECT_HAS(svg, "t &amp; u");
+  }
+}
+
+TEST(Executable, ABundleAtItsEndIsRunWithoutAnArgument) {
+  auto runtime = format::FileBytes::map("cli/nabla-run");
+  ASSERT_TRUE(runtime.ok()) << to_string(runtime.errors());
+  std::string path = testing::TempDir() + "/toy", out = testing::TempDir() + "/toy.out";
+  ASSERT_TRUE(format::write_executable(path, (*runtime)->bytes(), exec::toy_bundle()).ok());
+  auto shell = [&](const std::string& args) {
+    int status = std::system(fmt::format("'{}' {} >'{}' 2>&1", path, args, out).c_str());
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(shell("--entry init --input seed=1 --entry step --bench 3"), 0) << read_text(out);
+  EXPECT_HAS(read_text(out), "step: min ");
+  EXPECT_EQ(shell("other.nbundle --entry init"), 2) << read_text(out);
+}
+
+}  // namespace
+}  // namespace nabla::cli

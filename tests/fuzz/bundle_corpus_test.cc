@@ -1,0 +1,66 @@
+// Drives the bundle fuzzer without libFuzzer: over the kept corpus, and over a fixed number of seeded mutations of it.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+using Input = std::vector<uint8_t>;
+
+std::vector<Input> corpus() {
+  std::vector<Input> inputs;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/bundle_corpus")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return inputs;
+}
+
+/// Overwrites, drops or repeats a few bytes.
+Input mutate(Input input, uint64_t& state) {
+  auto random = [&](uint64_t range) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return range == 0 ? 0 : (state >> 33) % range;
+  };
+  for (uint64_t n = random(4) + 1; n > 0 && !input.empty(); --n) {
+    uint64_t at = random(input.size());
+    switch (random(4)) {
+      case 0:
+        input[at] ^= static_cast<uint8_t>(1u << random(8));
+        break;
+      case 1:
+        input[at] = random(2) == 0 ? 0xFF : 0;
+        break;
+      case 2:
+        input.resize(at);
+        break;
+      default:
+        input.insert(input.begin() + static_cast<int64_t>(at), input.begin(), input.begin() + random(at + 1));
+    }
+  }
+  return input;
+}
+
+TEST(BundleFuzz, TheCorpusIsThereAndCrashesNothing) {
+  std::vector<Input> inputs = corpus();
+  EXPECT_GE(inputs.size(), 5u);
+  for (const Input& input : inputs) EXPECT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
+}
+
+TEST(BundleFuzz, ThousandsOfMutationsCrashNothing) {
+  uint64_t state = 1;
+  for (const Input& input : corpus())
+    for (int i = 0; i < 1500; ++i) {
+      Input mutated = mutate(input, state);
+      ASSERT_EQ(LLVMFuzzerTestOneInput(mutated.data(), mutated.size()), 0);
+    }
+}
+
+}  // namespace
