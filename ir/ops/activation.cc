@@ -16,9 +16,15 @@ InferResult infer_activation(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
-/// A record of a function of one float; `value` is its meaning, `expr` the same in the accumulation type.
-OpDef make_activation(const char* name, const char* doc, double (*value)(double), Expr (*expr)(Expr), Val (*build)(Val),
-                      int64_t flops) {
+/// What an activation means: per element for the reference, as an expression and as ops in the accumulation type.
+/// The attributes are those of the node.
+struct Meaning {
+  double (*value)(double x, const Attrs& attrs);
+  Expr (*expr)(Expr x, const Attrs& attrs);
+  Val (*ops)(Val x, const Attrs& attrs);
+};
+
+OpDef make_activation(const char* name, const char* doc, Meaning meaning, int64_t flops) {
   auto example = [](Shape shape) { return Example{{operand(f32(std::move(shape)), between(-2, 4))}, {}}; };
   return {
       .name = name,
@@ -32,26 +38,24 @@ OpDef make_activation(const char* name, const char* doc, double (*value)(double)
       .traits = {.elementwise = true, .composite = true},
       .stages = ir::kTensorStages,
       .infer = infer_activation,
-      .reference =
-          [value](const EvalContext& ctx) -> Literals {
-            Literal out = zeros(ctx.op.results[0]);
-            for (int64_t i = 0; i < out.size(); ++i) out.set(i, value(ctx.operands[0].get(i)));
-            return {out};
-          },
+      .reference = [meaning](const EvalContext& ctx) -> Literals {
+        Literal out = zeros(ctx.op.results[0]);
+        for (int64_t i = 0; i < out.size(); ++i) out.set(i, meaning.value(ctx.operands[0].get(i), ctx.attrs()));
+        return {out};
+      },
       .fold = fold_by_reference(),
-      .decompose =
-          [build](DecomposeContext& ctx) -> std::vector<Val> {
-            return {convert(build(wide(ctx.operand(0))), ctx.operand(0).dtype())};
-          },
+      .decompose = [meaning](DecomposeContext& ctx) -> std::vector<Val> {
+        return {convert(meaning.ops(wide(ctx.operand(0)), ctx.attrs()), ctx.operand(0).dtype())};
+      },
       .vjp = ir::by_decomposition(),
       .jvp = ir::by_decomposition(),
       .batch = batch_elementwise,
       .factors = Factors::pointwise,
       .access =
-          [expr](const TypedOp& op) {
+          [meaning](const TypedOp& op) {
             Fragment f;
             std::vector<int> own = f.add_axes("i", op.operands[0].shape);
-            Expr y = expr(load_wide(op, 0, kernel_ir::axes_as_indices(own)));
+            Expr y = meaning.expr(load_wide(op, 0, kernel_ir::axes_as_indices(own)), op.attrs);
             f.results = {define(f, "y", own, kernel_ir::convert(op.results[0].dtype, y))};
             return f;
           },
@@ -66,11 +70,13 @@ OpDef make_activation(const char* name, const char* doc, double (*value)(double)
 }
 
 OpDef relu() {
-  OpDef op = make_activation(
-      "relu", "max(x, 0). The derivative at 0 is 0; NaN stays NaN.",
-      [](double x) { return std::isnan(x) ? x : std::fmax(x, 0); },
-      [](Expr x) { return kernel_ir::call("maximum", {x, number_like(x, 0)}); },
-      [](Val x) { return apply("maximum", x, x.b->zeros_like(x)); }, 1);
+  OpDef op = make_activation("relu", "max(x, 0). The derivative at 0 is 0; NaN stays NaN.",
+                             {[](double x, const Attrs&) { return std::isnan(x) ? x : std::fmax(x, 0); },
+                              [](Expr x, const Attrs&) {
+                                return kernel_ir::call("maximum", {x, number_like(x, 0)});
+                              },
+                              [](Val x, const Attrs&) { return apply("maximum", x, x.b->zeros_like(x)); }},
+                             1);
   // The decomposition would give half of the cotangent at 0.
   auto push = [](Val x, Val t) -> std::vector<MaybeVal> {
     return {select(apply("gt", x, x.b->zeros_like(x)), t, x.b->zeros_like(t))};
@@ -81,10 +87,11 @@ OpDef relu() {
 }
 
 OpDef silu() {
-  return make_activation(
-      "silu", "x / (1 + exp(-x)), also called swish.", [](double x) { return x / (1 + std::exp(-x)); },
-      [](Expr x) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
-      [](Val x) { return x * apply("logistic", x); }, 4);
+  return make_activation("silu", "x / (1 + exp(-x)), also called swish.",
+                         {[](double x, const Attrs&) { return x / (1 + std::exp(-x)); },
+                          [](Expr x, const Attrs&) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
+                          [](Val x, const Attrs&) { return x * apply("logistic", x); }},
+                         4);
 }
 
 // ---- gelu: the only one with an attribute.
@@ -94,20 +101,20 @@ const double kRootTwoOverPi = std::sqrt(2 / std::numbers::pi);
 
 bool by_tanh(const Attrs& attrs) { return attrs.get_string("approximate") == "tanh"; }
 
-double gelu_value(double x, bool tanh) {
-  return tanh ? 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)))
-              : 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+double gelu_value(double x, const Attrs& attrs) {
+  return by_tanh(attrs) ? 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)))
+                        : 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
 }
 
-Expr gelu_expr(Expr x, bool tanh) {
+Expr gelu_expr(Expr x, const Attrs& attrs) {
   auto c = [&](double v) { return number_like(x, v); };
   // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), which does not cancel where u is far below 0.
-  if (tanh) return x / (c(1) + unary("exp", c(-2 * kRootTwoOverPi) * (x + c(kCubic) * x * x * x)));
+  if (by_tanh(attrs)) return x / (c(1) + unary("exp", c(-2 * kRootTwoOverPi) * (x + c(kCubic) * x * x * x)));
   return c(0.5) * x * (c(1) + unary("erf", x * c(1 / std::numbers::sqrt2)));
 }
 
-Val gelu_ops(Val x, bool tanh) {
-  if (tanh) return x * apply("logistic", (x + x * x * x * kCubic) * (2 * kRootTwoOverPi));
+Val gelu_ops(Val x, const Attrs& attrs) {
+  if (by_tanh(attrs)) return x * apply("logistic", (x + x * x * x * kCubic) * (2 * kRootTwoOverPi));
   return x * 0.5 * (apply("erf", x * (1 / std::numbers::sqrt2)) + 1);
 }
 
@@ -117,7 +124,7 @@ OpDef gelu() {
                              "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (\"tanh\"). By erf the absolute error is "
                              "small everywhere, but not the relative one far below 0. Hendrycks and Gimpel, \"Gaussian "
                              "error linear units\", 2016.",
-                             nullptr, nullptr, nullptr, 10);
+                             {gelu_value, gelu_expr, gelu_ops}, 10);
   op.attrs = {optional("approximate", "\"tanh\" or \"none\"", std::string("tanh"))};
   op.constraints.push_back({"C2", "approximate is \"tanh\" or \"none\""});
   op.infer = [](const InferContext& ctx) -> InferResult {
@@ -126,21 +133,6 @@ OpDef gelu() {
       return ctx.fail(Code::kBadAttribute, "C2", "approximate is \"{}\", expected \"tanh\" or \"none\"{}", how,
                       did_you_mean(how, {"tanh", "none"}));
     return infer_activation(ctx);
-  };
-  op.reference = [](const EvalContext& ctx) -> Literals {
-    Literal out = zeros(ctx.op.results[0]);
-    for (int64_t i = 0; i < out.size(); ++i) out.set(i, gelu_value(ctx.operands[0].get(i), by_tanh(ctx.attrs())));
-    return {out};
-  };
-  op.decompose = [](DecomposeContext& ctx) -> std::vector<Val> {
-    return {convert(gelu_ops(wide(ctx.operand(0)), by_tanh(ctx.attrs())), ctx.operand(0).dtype())};
-  };
-  op.access = [](const TypedOp& t) {
-    Fragment f;
-    std::vector<int> own = f.add_axes("i", t.operands[0].shape);
-    Expr y = gelu_expr(load_wide(t, 0, kernel_ir::axes_as_indices(own)), by_tanh(t.attrs));
-    f.results = {define(f, "y", own, kernel_ir::convert(t.results[0].dtype, y))};
-    return f;
   };
   op.examples[0].attrs = {{"approximate", std::string("tanh")}};
   op.examples.push_back(op.examples[0]);

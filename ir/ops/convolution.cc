@@ -19,8 +19,8 @@ struct Geometry {
   Windows windows;  ///< per spatial dimension
   int64_t groups = 1;
   int spatial() const { return static_cast<int>(windows.size()); }
-  Dim channels() const { return filter[filter.size() - 2]; }                          ///< of one group
-  Dim features() const { return Dim::floordiv(output.back(), groups); }               ///< of one group
+  Dim channels() const { return filter[filter.size() - 2]; }             ///< of one group
+  Dim features() const { return Dim::floordiv(output.back(), groups); }  ///< of one group
 };
 
 Shape middle(const Shape& s, size_t from_front, size_t from_back) {
@@ -50,8 +50,9 @@ Status check_convolution(const InferContext& ctx) {
     return ctx.fail(Code::kDTypeMismatch, "C1", "operands are bool; convert them to a number first");
   int rank = ctx.rank(0);
   if (rank < 3 || rank > 5)
-    return ctx.fail(Code::kShapeMismatch, "C2", "{} has {} dimensions, expected batch, 1 to 3 spatial ones and channels",
-                    ir::str(ctx.shape(0)), rank);
+    return ctx.fail(Code::kShapeMismatch, "C2",
+                    "{} has {} dimensions, expected batch, 1 to 3 spatial ones and channels", ir::str(ctx.shape(0)),
+                    rank);
   NABLA_TRY(require_rank(ctx, 1, rank, "C2"));
   NABLA_TRY(check_windows(ctx, rank - 2, "C3"));
   if (ctx.attrs.get_int("groups") < 1)
@@ -79,7 +80,8 @@ Shape outputs_of(const InferContext& ctx, const Shape& space, const Shape& taps)
 /// C5: the gradient's operand has the sizes that the forward convolution gives.
 Status require_outputs(const InferContext& ctx, const Shape& expected, const Shape& ct) {
   for (size_t d = 0; d < expected.size(); ++d)
-    NABLA_TRY(ctx.require_equal(ct[d + 1], expected[d], "C5", fmt::format("ct and convolved sizes in dimension {}", d + 1)));
+    NABLA_TRY(
+        ctx.require_equal(ct[d + 1], expected[d], "C5", fmt::format("ct and convolved sizes in dimension {}", d + 1)));
   return Ok{};
 }
 
@@ -270,13 +272,13 @@ std::vector<MaybeVal> vjp_part(VjpContext& ctx, Part part) {
   Val a = ctx.operand(0), b = ctx.operand(1), ct = ctx.ct();
   std::vector<MaybeVal> out(2);
   if (ctx.active[0])
-    out[0] = part == Part::kInput ? output_of(ct, b, ctx.attrs())
-                                  : input_grad(part == Part::kOutput ? ct : b, part == Part::kOutput ? b : ct, a.shape(),
-                                               ctx.attrs());
+    out[0] = part == Part::kInput
+                 ? output_of(ct, b, ctx.attrs())
+                 : input_grad(part == Part::kOutput ? ct : b, part == Part::kOutput ? b : ct, a.shape(), ctx.attrs());
   if (ctx.active[1])
-    out[1] = part == Part::kFilter ? output_of(a, ct, ctx.attrs())
-                                   : filter_grad(part == Part::kOutput ? a : ct, part == Part::kOutput ? ct : a,
-                                                 b.shape(), ctx.attrs());
+    out[1] = part == Part::kFilter
+                 ? output_of(a, ct, ctx.attrs())
+                 : filter_grad(part == Part::kOutput ? a : ct, part == Part::kOutput ? ct : a, b.shape(), ctx.attrs());
   return out;
 }
 
@@ -314,7 +316,8 @@ std::vector<Val> batch_part(BatchContext& ctx, Part part) {
     Val out = ctx.b.op(ctx.op.op.name, {merge(ctx.operands[0], 0), ctx.operands[1]}, attrs);
     return {unmerge(out, 0, ctx.size, result.shape[0])};
   }
-  NABLA_CHECK(ctx.size.is_static(), "{}: a batched filter needs a static batch, got {}", ctx.op.op.name, ctx.size.str());
+  NABLA_CHECK(ctx.size.is_static(), "{}: a batched filter needs a static batch, got {}", ctx.op.op.name,
+              ctx.size.str());
   attrs.set("groups", attrs.get_int("groups") * ctx.size.value());
   std::vector<Val> operands;
   for (int i = 0; i < 2; ++i) operands.push_back(merge(ctx.batched_operand(i), ctx.op.operands[i].rank() - 1));
@@ -393,10 +396,11 @@ Example conv_example(Part part, Shape input, Shape filter, Attrs attrs) {
 }
 
 std::vector<Example> conv_examples(Part part) {
-  return {conv_example(part, {2, 5, 4, 2}, {3, 3, 2, 3}, conv_attrs({1, 1}, {1, 1}, {1, 1}, {1, 1}, 1)),
-          conv_example(part, {1, 6, 5, 1}, {2, 3, 1, 2}, conv_attrs({2, 2}, {0, 1}, {1, 0}, {1, 1}, 1)),
-          conv_example(part, {2, 7, 4}, {2, 2, 6}, conv_attrs({2}, {0}, {0}, {2}, 2)),
-          conv_example(part, {1, 2, 3, 2, 1}, {2, 1, 2, 1, 1}, conv_attrs({1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, 1))};
+  return {
+      conv_example(part, {2, 5, 4, 2}, {3, 3, 2, 3}, conv_attrs({1, 1}, {1, 1}, {1, 1}, {1, 1}, 1)),
+      conv_example(part, {1, 6, 5, 1}, {2, 3, 1, 2}, conv_attrs({2, 2}, {0, 1}, {1, 0}, {1, 1}, 1)),
+      conv_example(part, {2, 7, 4}, {2, 2, 6}, conv_attrs({2}, {0}, {0}, {2}, 2)),
+      conv_example(part, {1, 2, 3, 2, 1}, {2, 1, 2, 1, 1}, conv_attrs({1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, 1))};
 }
 
 Example draw_conv(Part part, Rng& rng) {
@@ -423,7 +427,8 @@ Example draw_conv(Part part, Rng& rng) {
 std::vector<Reject> conv_rejects(Part part) {
   const char* size_attr = part == Part::kInput ? "input_spatial" : "filter_spatial";
   auto make = [&](const char* id, Shape a, Shape b, Attrs attrs, DType second) {
-    if (part != Part::kOutput && !attrs.find(size_attr)) attrs.set(size_attr, part == Part::kInput ? Shape{5} : Shape{2});
+    if (part != Part::kOutput && !attrs.find(size_attr))
+      attrs.set(size_attr, part == Part::kInput ? Shape{5} : Shape{2});
     return Reject{id, {f32(std::move(a)), Type(second, std::move(b))}, std::move(attrs)};
   };
   DType f = DType::kF32;
@@ -458,68 +463,72 @@ std::vector<Reject> conv_rejects(Part part) {
 const char* const kConvDoc =
     "\nLayouts: input [N, space..., C], filter [taps..., C/groups, O], output [N, space'..., O], with 1 to 3 spatial "
     "dimensions. Output position o reads input positions o*stride + k*dilation - padding_low for the taps k; padding "
-    "reads as 0. Group g joins input channels g*C/groups... with output channels g*O/groups... 8- and 16-bit floats are "
+    "reads as 0. Group g joins input channels g*C/groups... with output channels g*O/groups... 8- and 16-bit floats "
+    "are "
     "summed in f32 and rounded once; integers wrap. A batch over the filter needs a static batch size.";
 
 OpDef make_part(const char* name, const char* doc, Part part, std::vector<OperandDef> operands, ResultDef result) {
-  std::vector<AttrDef> attrs = {required("strides", AttrKind::kInts, "per spatial dimension"),
-                                required("padding_low", AttrKind::kInts, "before the input, per spatial dimension"),
-                                required("padding_high", AttrKind::kInts, "behind the input, per spatial dimension"),
-                                required("dilation", AttrKind::kInts, "distance of neighbouring taps, per spatial dimension"),
-                                optional("groups", "into how many independent parts the channels fall", int64_t{1})};
+  std::vector<AttrDef> attrs = {
+      required("strides", AttrKind::kInts, "per spatial dimension"),
+      required("padding_low", AttrKind::kInts, "before the input, per spatial dimension"),
+      required("padding_high", AttrKind::kInts, "behind the input, per spatial dimension"),
+      required("dilation", AttrKind::kInts, "distance of neighbouring taps, per spatial dimension"),
+      optional("groups", "into how many independent parts the channels fall", int64_t{1})};
   std::vector<ir::Constraint> constraints = {
       {"C1", "the operands have one dtype, and it is not bool"},
       {"C2", "both operands have rank 3 to 5, the same"},
-      {"C3", "every list has one entry per spatial dimension; strides, dilation and groups are at least 1, padding and "
-             "sizes at least 0"},
+      {"C3",
+       "every list has one entry per spatial dimension; strides, dilation and groups are at least 1, padding and "
+       "sizes at least 0"},
       {"C4", "batch and channel sizes agree, and the groups divide the channels"}};
-  if (part == Part::kInput)
-    attrs.push_back(required("input_spatial", AttrKind::kShape, "the input's spatial sizes"));
+  if (part == Part::kInput) attrs.push_back(required("input_spatial", AttrKind::kShape, "the input's spatial sizes"));
   if (part == Part::kFilter)
     attrs.push_back(required("filter_spatial", AttrKind::kShape, "the filter's spatial sizes"));
   if (part != Part::kOutput) constraints.push_back({"C5", "ct has the spatial sizes that the convolution gives"});
-  return {.name = name,
-          .version = 1,
-          .category = "contraction",
-          .doc = std::string(doc) + kConvDoc,
-          .operands = std::move(operands),
-          .attrs = std::move(attrs),
-          .results = {std::move(result)},
-          .constraints = std::move(constraints),
-          .traits = {},
-          .stages = ir::kTensorStages,
-          .infer = part == Part::kOutput ? infer_convolution : part == Part::kInput ? infer_input_grad : infer_filter_grad,
-          .reference = [part](const EvalContext& ctx) { return reference_part(ctx, part); },
-          .fold = fold_by_reference(),
-          .decompose = ir::no_rule("a primitive: loops follow from its access"),
-          .vjp = [part](VjpContext& ctx) { return vjp_part(ctx, part); },
-          .jvp = jvp_linear_in_each({0, 1}),
-          .batch = [part](BatchContext& ctx) { return batch_part(ctx, part); },
-          .factors = [part](const TypedOp& op) { return factors_part(op, part); },
-          .access = [part](const TypedOp& op) {
-            return part == Part::kInput ? access_input_grad(op) : access_forward(op, part);
-          },
-          .linearity = ir::linear_in_each({0, 1}),
-          .lower = Lowering::kConvolution,
-          .cost = [part](const TypedOp& op) { return cost_part(op, part); },
-          .dtypes = DTypes::kNumeric,
-          .examples = conv_examples(part),
-          .draw = [part](Rng& rng) { return draw_conv(part, rng); },
-          .rejects = conv_rejects(part)};
+  return {
+      .name = name,
+      .version = 1,
+      .category = "contraction",
+      .doc = std::string(doc) + kConvDoc,
+      .operands = std::move(operands),
+      .attrs = std::move(attrs),
+      .results = {std::move(result)},
+      .constraints = std::move(constraints),
+      .traits = {},
+      .stages = ir::kTensorStages,
+      .infer = part == Part::kOutput  ? infer_convolution
+               : part == Part::kInput ? infer_input_grad
+                                      : infer_filter_grad,
+      .reference = [part](const EvalContext& ctx) { return reference_part(ctx, part); },
+      .fold = fold_by_reference(),
+      .decompose = ir::no_rule("a primitive: loops follow from its access"),
+      .vjp = [part](VjpContext& ctx) { return vjp_part(ctx, part); },
+      .jvp = jvp_linear_in_each({0, 1}),
+      .batch = [part](BatchContext& ctx) { return batch_part(ctx, part); },
+      .factors = [part](const TypedOp& op) { return factors_part(op, part); },
+      .access =
+          [part](const TypedOp& op) { return part == Part::kInput ? access_input_grad(op) : access_forward(op, part); },
+      .linearity = ir::linear_in_each({0, 1}),
+      .lower = Lowering::kConvolution,
+      .cost = [part](const TypedOp& op) { return cost_part(op, part); },
+      .dtypes = DTypes::kNumeric,
+      .examples = conv_examples(part),
+      .draw = [part](Rng& rng) { return draw_conv(part, rng); },
+      .rejects = conv_rejects(part)};
 }
 
 }  // namespace
 
 std::vector<OpDef> convolution_ops() {
-  return {make_part("convolution", "Slides a filter over the input: sums of products of taps and channels.",
-                    Part::kOutput, {{"input", "[N, space..., C]"}, {"filter", "[taps..., C/groups, O]"}},
-                    {"out", "[N, space'..., O]"}),
-          make_part("conv_input_grad", "The gradient of a convolution with respect to its input.", Part::kInput,
-                    {{"ct", "cotangent of the output"}, {"filter", "[taps..., C/groups, O]"}},
-                    {"dinput", "[N, input_spatial..., C]"}),
-          make_part("conv_filter_grad", "The gradient of a convolution with respect to its filter.", Part::kFilter,
-                    {{"input", "[N, space..., C]"}, {"ct", "cotangent of the output"}},
-                    {"dfilter", "[filter_spatial..., C/groups, O]"})};
+  return {
+      make_part("convolution", "Slides a filter over the input: sums of products of taps and channels.", Part::kOutput,
+                {{"input", "[N, space..., C]"}, {"filter", "[taps..., C/groups, O]"}}, {"out", "[N, space'..., O]"}),
+      make_part("conv_input_grad", "The gradient of a convolution with respect to its input.", Part::kInput,
+                {{"ct", "cotangent of the output"}, {"filter", "[taps..., C/groups, O]"}},
+                {"dinput", "[N, input_spatial..., C]"}),
+      make_part("conv_filter_grad", "The gradient of a convolution with respect to its filter.", Part::kFilter,
+                {{"input", "[N, space..., C]"}, {"ct", "cotangent of the output"}},
+                {"dfilter", "[filter_spatial..., C/groups, O]"})};
 }
 
 }  // namespace nabla::ops

@@ -34,8 +34,8 @@ Literals reference_embedding(const EvalContext& ctx) {
 /// The gather of which `embedding` is the name; also the scatter_add that is its transpose.
 Attrs gather_attrs(int ids_rank) {
   int64_t rank = ids_rank;
-  return {{"offset_dims", Ints{rank}},    {"collapsed_slice_dims", Ints{0}}, {"start_index_map", Ints{0}},
-          {"index_vector_dim", rank},     {"slice_sizes", Ints{1, -1}},      {"out_of_range", std::string("clamp")}};
+  return {{"offset_dims", Ints{rank}}, {"collapsed_slice_dims", Ints{0}}, {"start_index_map", Ints{0}},
+          {"index_vector_dim", rank},  {"slice_sizes", Ints{1, -1}},      {"out_of_range", std::string("clamp")}};
 }
 Attrs scatter_attrs(int ids_rank) {
   int64_t rank = ids_rank;
@@ -52,7 +52,8 @@ Fragment access_embedding(const TypedOp& op) {
   std::vector<Expr> at = kernel_ir::axes_as_indices(own);
   Expr column = at.back();
   at.pop_back();
-  Expr id = kernel_ir::convert(DType::kI64, load_operand(op, 1, at)), last = kernel_ir::dim(op.operands[0].shape[0] - 1);
+  Expr id = kernel_ir::convert(DType::kI64, load_operand(op, 1, at)),
+       last = kernel_ir::dim(op.operands[0].shape[0] - 1);
   id = kernel_ir::call("maximum", {kernel_ir::call("minimum", {id, last}), kernel_ir::index(0)});
   f.results = {define(f, "out", own, load_operand(op, 0, {id, column}))};
   return f;
@@ -76,7 +77,8 @@ std::vector<Val> batch_embedding(BatchContext& ctx) {
 
 Factors factors_embedding(const TypedOp& op) {
   Factors f;
-  int rows = f.add("v", op.operands[0].shape[0], Factors::Kind::kReplicate), width = f.add("w", op.operands[0].shape[1]);
+  int rows = f.add("v", op.operands[0].shape[0], Factors::Kind::kReplicate),
+      width = f.add("w", op.operands[0].shape[1]);
   Factors::Tensor ids;
   for (int d = 0; d < op.operands[1].rank(); ++d)
     ids.push_back({f.add(std::string(1, static_cast<char>('a' + d)), op.operands[1].shape[d])});
@@ -99,7 +101,8 @@ std::vector<OpDef> embedding_ops() {
       .name = "embedding",
       .version = 1,
       .category = "composite",
-      .doc = "The rows of `table` that `ids` name. An id outside of the table is moved to its nearest row, as by gather. The "
+      .doc = "The rows of `table` that `ids` name. An id outside of the table is moved to its nearest row, as by "
+             "gather. The "
              "gradient of the table adds up the cotangents of equal ids.",
       .operands = {{"table", "[rows, width]"}, {"ids", "integers of any shape"}},
       .attrs = {},
@@ -111,9 +114,7 @@ std::vector<OpDef> embedding_ops() {
       .reference = reference_embedding,
       .fold = fold_by_reference(),
       .decompose =
-          [](DecomposeContext& ctx) {
-            return ctx.b.add("gather", ctx.operands, gather_attrs(ctx.operand(1).rank()));
-          },
+          [](DecomposeContext& ctx) { return ctx.b.add("gather", ctx.operands, gather_attrs(ctx.operand(1).rank())); },
       .vjp = vjp_embedding,
       .jvp = jvp_linear_in({0}),
       .batch = batch_embedding,

@@ -77,7 +77,8 @@ Fragment access_gather(const TypedOp& op) {
                                      kernel_ir::axes_as_indices(own));
   DType dtype = op.operands[0].dtype;
   Expr zero = kernel_ir::constant_int(dtype, 0);
-  Expr value = at.guard ? kernel_ir::guarded_load(dtype, 0, at.indices, at.guard, zero) : load_operand(op, 0, at.indices);
+  Expr value =
+      at.guard ? kernel_ir::guarded_load(dtype, 0, at.indices, at.guard, zero) : load_operand(op, 0, at.indices);
   f.results = {f.map("out", dtype, own, value)};
   return f;
 }
@@ -130,8 +131,7 @@ Factors factors_gather(const TypedOp& op) {
   std::vector<bool> whole;
   for (int d = 0; d < op.operands[0].rank(); ++d)
     whole.push_back(op.attrs.get_ints("slice_sizes")[d] == -1 && !contains(dims.start_map, d));
-  IndexedFactors x =
-      indexed_factors(dims, op.operands[0], op.operands[1], op.results[0], whole, Factors::Kind::kPass);
+  IndexedFactors x = indexed_factors(dims, op.operands[0], op.operands[1], op.results[0], whole, Factors::Kind::kPass);
   x.f.operands = {x.operand, x.indices};
   x.f.results = {x.window};
   return x.f;
@@ -194,7 +194,8 @@ Literals reference_scatter(const EvalContext& ctx, bool add) {
     else if (is_float(x.dtype()))
       sums[*to] += updates.get(from);
     else
-      out.set_i(*to, static_cast<int64_t>(static_cast<uint64_t>(out.get_i(*to)) + static_cast<uint64_t>(updates.get_i(from))));
+      out.set_i(*to, static_cast<int64_t>(static_cast<uint64_t>(out.get_i(*to)) +
+                                          static_cast<uint64_t>(updates.get_i(from))));
   });
   for (size_t i = 0; i < sums.size(); ++i) out.set(static_cast<int64_t>(i), sums[i]);
   return {out};
@@ -243,10 +244,10 @@ std::vector<MaybeVal> vjp_scatter_add(VjpContext& ctx) {
 std::vector<MaybeVal> vjp_scatter_set(VjpContext& ctx) {
   std::vector<MaybeVal> out(3);
   Val indices = ctx.operand(1), updates = ctx.operand(2), ct = ctx.ct();
-  if (ctx.active[0])
-    out[0] = ctx.b.op("scatter_set", {ct, indices, ctx.b.zeros_like(updates)}, ctx.attrs());
+  if (ctx.active[0]) out[0] = ctx.b.op("scatter_set", {ct, indices, ctx.b.zeros_like(updates)}, ctx.attrs());
   if (ctx.active[2]) {
-    Val numbers = ctx.b.op("iota", {}, {{"shape", Shape{updates.type().count()}}, {"axis", int64_t{0}}, {"dtype", DType::kI64}});
+    Val numbers =
+        ctx.b.op("iota", {}, {{"shape", Shape{updates.type().count()}}, {"axis", int64_t{0}}, {"dtype", DType::kI64}});
     numbers = reshape(numbers, updates.shape());
     Val blank = ctx.b.fill(DType::kI64, ctx.operand(0).shape(), -1);
     Val written = ctx.b.op("scatter_set", {blank, indices, numbers}, ctx.attrs());
@@ -418,8 +419,9 @@ std::vector<Reject> scatter_rejects() {
 
 std::vector<ir::Constraint> indexed_constraints(const char* c5, const char* other_mode) {
   return {{"C1", "indices are integers"},
-          {"C2", "the dimension lists name existing dimensions, each once and each in one role; the lists of window, "
-                 "collapsed and batching dimensions are ascending"},
+          {"C2",
+           "the dimension lists name existing dimensions, each once and each in one role; the lists of window, "
+           "collapsed and batching dimensions are ascending"},
           {"C3", "an index vector has one component per operand dimension that it maps to"},
           {"C4", "batching dimensions of operand and indices have equal sizes"},
           {"C5", c5},
@@ -431,15 +433,17 @@ OpDef gather() {
       .name = "gather",
       .version = 1,
       .category = "indexing",
-      .doc = "Reads windows of the operand at computed starts. `indices` holds vectors of starts along "
-             "`index_vector_dim` (its rank: every index is a vector of one component); component k counts along operand "
-             "dimension start_index_map[k]. The result's dimensions `offset_dims` run through the window; the others "
-             "are the dimensions of `indices` without the vectors, in order. Batching dimensions of the operand follow "
-             "their counterparts in `indices`. With out_of_range \"clamp\" a start is moved so that its window fits; with "
-             "\"zero\" elements outside of the operand read as 0. Repeated indices are fine. Follows gather of StableHLO.",
+      .doc =
+          "Reads windows of the operand at computed starts. `indices` holds vectors of starts along "
+          "`index_vector_dim` (its rank: every index is a vector of one component); component k counts along operand "
+          "dimension start_index_map[k]. The result's dimensions `offset_dims` run through the window; the others "
+          "are the dimensions of `indices` without the vectors, in order. Batching dimensions of the operand follow "
+          "their counterparts in `indices`. With out_of_range \"clamp\" a start is moved so that its window fits; with "
+          "\"zero\" elements outside of the operand read as 0. Repeated indices are fine. Follows gather of StableHLO.",
       .operands = {{"operand", "what is read"}, {"indices", "vectors of starts"}},
       .attrs = {required("offset_dims", AttrKind::kInts, "result dimensions that run through the window"),
-                required("collapsed_slice_dims", AttrKind::kInts, "operand dimensions of slice size 1 that the result lacks"),
+                required("collapsed_slice_dims", AttrKind::kInts,
+                         "operand dimensions of slice size 1 that the result lacks"),
                 optional("operand_batching_dims", "operand dimensions that run along with `indices`", Ints{}),
                 optional("start_indices_batching_dims", "their counterparts in `indices`", Ints{}),
                 required("start_index_map", AttrKind::kInts, "operand dimension of each component of an index vector"),
@@ -448,7 +452,8 @@ OpDef gather() {
                 optional("out_of_range", "\"clamp\" or \"zero\"", std::string("clamp"))},
       .results = {{"out", "the windows"}},
       .constraints = indexed_constraints("slice_sizes has one entry per operand dimension, at most its size, 1 for "
-                                         "collapsed and batching ones", "zero"),
+                                         "collapsed and batching ones",
+                                         "zero"),
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_gather,
@@ -462,13 +467,15 @@ OpDef gather() {
       .access = access_gather,
       .linearity = ir::linear_in_each({0}),
       .lower = Lowering::kAccess,
-      .cost = [](const TypedOp& op) {
-        Cost cost = pointwise_cost(op, 0);
-        cost.bytes = op.results[0].bytes() * 2 + op.operands[1].bytes();
-        return cost;
-      },
+      .cost =
+          [](const TypedOp& op) {
+            Cost cost = pointwise_cost(op, 0);
+            cost.bytes = op.results[0].bytes() * 2 + op.operands[1].bytes();
+            return cost;
+          },
       .dtypes = DTypes::kAll,
-      .examples = {gather_example(rows(), true, 6), gather_example(windows(), true, 6), gather_example(along(), false, 6)},
+      .examples = {gather_example(rows(), true, 6), gather_example(windows(), true, 6),
+                   gather_example(along(), false, 6)},
       .draw =
           [](Rng& rng) {
             Scene s = draw_scene(rng);
@@ -479,10 +486,11 @@ OpDef gather() {
 }
 
 OpDef scatter(const char* name, bool add) {
-  std::string doc = add ? "Adds updates to the operand at computed places. Several updates of one place all count, in "
-                          "row-major order; 8- and 16-bit floats are summed in f32 and rounded once, integers wrap."
-                        : "Writes updates over the operand at computed places. Where several updates have one place, the "
-                          "last in row-major order stays, and only it has a derivative.";
+  std::string doc =
+      add ? "Adds updates to the operand at computed places. Several updates of one place all count, in "
+            "row-major order; 8- and 16-bit floats are summed in f32 and rounded once, integers wrap."
+          : "Writes updates over the operand at computed places. Where several updates have one place, the "
+            "last in row-major order stays, and only it has a derivative.";
   ir::Rule<std::vector<MaybeVal>(VjpContext&)> vjp = add ? vjp_scatter_add : vjp_scatter_set;
   return {
       .name = name,
@@ -492,9 +500,12 @@ OpDef scatter(const char* name, bool add) {
              " The places are those that gather with the corresponding attributes reads. With out_of_range \"drop\" "
              "elements of a window outside of the operand are left out; with \"clamp\" a start is moved so that its "
              "window fits. Follows scatter of StableHLO.",
-      .operands = {{"operand", "what is updated"}, {"indices", "vectors of starts"}, {"updates", "windows of new values"}},
+      .operands = {{"operand", "what is updated"},
+                   {"indices", "vectors of starts"},
+                   {"updates", "windows of new values"}},
       .attrs = {required("update_window_dims", AttrKind::kInts, "dimensions of updates that run through the window"),
-                required("inserted_window_dims", AttrKind::kInts, "operand dimensions of window size 1 that updates lack"),
+                required("inserted_window_dims", AttrKind::kInts,
+                         "operand dimensions of window size 1 that updates lack"),
                 optional("operand_batching_dims", "operand dimensions that run along with `indices`", Ints{}),
                 optional("scatter_indices_batching_dims", "their counterparts in `indices`", Ints{}),
                 required("scatter_dims_to_operand_dims", AttrKind::kInts, "operand dimension of each index component"),
@@ -503,7 +514,9 @@ OpDef scatter(const char* name, bool add) {
       .results = {{"out", "the operand with the updates"}},
       .constraints =
           [] {
-            auto list = indexed_constraints("updates have the batch sizes of indices, and windows that fit; a symbolic window covers its dimension", "drop");
+            auto list = indexed_constraints(
+                "updates have the batch sizes of indices, and windows that fit; a symbolic window covers its dimension",
+                "drop");
             list.push_back({"C7", "operand and updates have one dtype"});
             return list;
           }(),
@@ -520,11 +533,12 @@ OpDef scatter(const char* name, bool add) {
       .access = [add](const TypedOp& op) { return access_scatter(op, add); },
       .linearity = ir::jointly_linear({0, 2}),
       .lower = Lowering::kAccess,
-      .cost = [](const TypedOp& op) {
-        Cost cost = pointwise_cost(op, 0);
-        cost.flops = op.operands[2].count();
-        return cost;
-      },
+      .cost =
+          [](const TypedOp& op) {
+            Cost cost = pointwise_cost(op, 0);
+            cost.flops = op.operands[2].count();
+            return cost;
+          },
       .dtypes = add ? DTypes::kNumeric : DTypes::kAll,
       .examples = {scatter_example(rows(), true, 6), scatter_example(windows(), false, 6),
                    scatter_example(along(), false, 6)},
@@ -539,6 +553,8 @@ OpDef scatter(const char* name, bool add) {
 
 }  // namespace
 
-std::vector<OpDef> gather_scatter_ops() { return {gather(), scatter("scatter_set", false), scatter("scatter_add", true)}; }
+std::vector<OpDef> gather_scatter_ops() {
+  return {gather(), scatter("scatter_set", false), scatter("scatter_add", true)};
+}
 
 }  // namespace nabla::ops

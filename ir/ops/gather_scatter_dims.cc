@@ -68,7 +68,8 @@ Status check_indexed(const InferContext& ctx, const IndexedDims& d) {
     if (contains(d.operand_collapsed, b) || contains(d.start_map, b))
       return ctx.fail(Code::kBadAttribute, "C2", "operand dimension {} is batching and something else", b);
   if (contains(d.indices_batching, d.vector_dim))
-    return ctx.fail(Code::kBadAttribute, "C2", "dimension {} of indices is batching and holds the vectors", d.vector_dim);
+    return ctx.fail(Code::kBadAttribute, "C2", "dimension {} of indices is batching and holds the vectors",
+                    d.vector_dim);
   if (d.operand_batching.size() != d.indices_batching.size())
     return ctx.fail(Code::kBadAttribute, "C2", "the operand has {} batching dimensions, indices {}",
                     d.operand_batching.size(), d.indices_batching.size());
@@ -95,7 +96,8 @@ std::optional<int64_t> operand_position(const IndexedDims& dims, const Extents& 
     if (dims.vector_dim < indices.rank()) vector[dims.vector_dim] = static_cast<int64_t>(k);
     int64_t d = dims.start_map[k], start = indices.get_i(position_of(vector, indices.shape()));
     position[d] = dims.clamp ? std::max<int64_t>(0, std::min(start, operand[d] - window[d])) : start;
-    if (position[d] < -window[d] || position[d] >= operand[d]) return std::nullopt;  // also keeps the sum below in range
+    if (position[d] < -window[d] || position[d] >= operand[d])
+      return std::nullopt;  // also keeps the sum below in range
   }
   for (size_t i = 0; i < dims.window_dims.size(); ++i) position[dims.operand_window[i]] += at[dims.window_dims[i]];
   for (size_t d = 0; d < operand.size(); ++d)
@@ -136,8 +138,8 @@ IndexedAccess operand_indices(const IndexedDims& dims, const TypedOp& op, const 
 }
 
 BatchedLists batch_lists(const IndexedDims& d, bool operand, bool indices) {
-  BatchedLists out{shifted(d.window_dims), d.operand_collapsed, d.operand_batching, d.indices_batching, d.start_map,
-                   d.vector_dim};
+  BatchedLists out{shifted(d.window_dims), d.operand_collapsed, d.operand_batching,
+                   d.indices_batching,     d.start_map,         d.vector_dim};
   if (operand) {
     out.collapsed = shifted(out.collapsed);
     out.operand_batching = shifted(out.operand_batching);

@@ -29,8 +29,9 @@ Status check_logits(const InferContext& ctx) {
 Status require_rows(const InferContext& ctx, int operand, std::string_view constraint) {
   NABLA_TRY(require_rank(ctx, operand, ctx.rank(0) - 1, constraint));
   for (int d = 0; d < ctx.rank(operand); ++d)
-    NABLA_TRY(ctx.require_equal(ctx.shape(operand)[d], ctx.shape(0)[d], constraint,
-                                fmt::format("sizes of {} and logits in dimension {}", ctx.op.operands[operand].name, d)));
+    NABLA_TRY(
+        ctx.require_equal(ctx.shape(operand)[d], ctx.shape(0)[d], constraint,
+                          fmt::format("sizes of {} and logits in dimension {}", ctx.op.operands[operand].name, d)));
   return Ok{};
 }
 
@@ -196,9 +197,10 @@ OpDef cross_entropy() {
       .name = "cross_entropy",
       .version = 1,
       .category = "composite",
-      .doc = "Per row the negative log-likelihood of its label under softmax of the logits: logsumexp(logits) - "
-             "logits[label]. The largest logit is subtracted first, so that nothing overflows. A label outside of the "
-             "classes gives NaN, as loss and as gradient. logsumexp is a result for the backward op.",
+      .doc =
+          "Per row the negative log-likelihood of its label under softmax of the logits: logsumexp(logits) - "
+          "logits[label]. The largest logit is subtracted first, so that nothing overflows. A label outside of the "
+          "classes gives NaN, as loss and as gradient. logsumexp is a result for the backward op.",
       .operands = {{"logits", "[rows..., classes]"}, {"labels", "integers [rows...]"}},
       .attrs = {},
       .results = {{"loss", "per row"}, {"logsumexp", "per row", true}},
@@ -219,13 +221,15 @@ OpDef cross_entropy() {
       .access = access_cross_entropy,
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
-      .cost = [](const TypedOp& op) {
-        Cost cost = pointwise_cost(op, 0);
-        cost.flops = op.operands[0].count() * 4;
-        return cost;
-      },
+      .cost =
+          [](const TypedOp& op) {
+            Cost cost = pointwise_cost(op, 0);
+            cost.flops = op.operands[0].count() * 4;
+            return cost;
+          },
       .dtypes = DTypes::kFloats,
-      .examples = {loss_example({3, 5}, false, false), loss_example({4}, false, false), loss_example({2, 3, 2}, false, false)},
+      .examples = {loss_example({3, 5}, false, false), loss_example({4}, false, false),
+                   loss_example({2, 3, 2}, false, false)},
       .draw = [](Rng& rng) { return loss_example(draw_logits(rng), false, false); },
       .rejects = {{"C1", {i32({3, 5}), i32({3})}, {}},
                   {"C2", {f32({3, 5}), f32({3})}, {}},
@@ -242,9 +246,12 @@ OpDef cross_entropy_grad() {
       .name = "cross_entropy_grad",
       .version = 1,
       .category = "composite",
-      .doc = "Gradient of cross_entropy by its logits: (exp(logits - logsumexp) - onehot(label)) * ct, where logsumexp "
-             "counts as an independent operand. Rows whose label is outside of the classes are NaN.",
-      .operands = {{"logits", "[rows..., classes]"}, {"labels", "integers [rows...]"}, {"logsumexp", "per row"},
+      .doc =
+          "Gradient of cross_entropy by its logits: (exp(logits - logsumexp) - onehot(label)) * ct, where logsumexp "
+          "counts as an independent operand. Rows whose label is outside of the classes are NaN.",
+      .operands = {{"logits", "[rows..., classes]"},
+                   {"labels", "integers [rows...]"},
+                   {"logsumexp", "per row"},
                    {"ct", "cotangent of the loss, per row"}},
       .attrs = {},
       .results = {{"dlogits", "shaped like logits"}},
@@ -267,7 +274,8 @@ OpDef cross_entropy_grad() {
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return pointwise_cost(op, 4); },
       .dtypes = DTypes::kFloats,
-      .examples = {loss_example({3, 5}, true, false), loss_example({4}, true, false), loss_example({2, 3, 2}, true, false)},
+      .examples = {loss_example({3, 5}, true, false), loss_example({4}, true, false),
+                   loss_example({2, 3, 2}, true, false)},
       .draw = [](Rng& rng) { return loss_example(draw_logits(rng), true, false); },
       .rejects = {{"C1", {x, labels, i32({3}), row}, {}},
                   {"C1", {i32({3, 5}), labels, row, row}, {}},

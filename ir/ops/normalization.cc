@@ -44,7 +44,8 @@ std::vector<Val> decompose_softmax(DecomposeContext& ctx, bool log) {
   Val top = ctx.b.op("stop_gradient", {reduce_max(x, axes)});
   Val shifted = x - broadcast_along(top, x.shape(), axes);
   Val e = apply("exp", shifted), sum = reduce_sum(e, axes);
-  Val y = log ? shifted - broadcast_along(apply("log", sum), x.shape(), axes) : e / broadcast_along(sum, x.shape(), axes);
+  Val y =
+      log ? shifted - broadcast_along(apply("log", sum), x.shape(), axes) : e / broadcast_along(sum, x.shape(), axes);
   return {convert(y, ctx.operand(0).dtype())};
 }
 
@@ -57,7 +58,8 @@ Fragment access_softmax(const TypedOp& op, bool log) {
   int top = f.reduce("top", x->dtype, rows, Combiner::kMax, {all[axis]}, x);
   Expr shifted = x - f.at(top), e = unary("exp", shifted);
   int sum = f.reduce("sum", x->dtype, rows, Combiner::kSum, {all[axis]}, e);
-  int scale = define(f, log ? "log_sum" : "inverse", rows, log ? unary("log", f.at(sum)) : number_like(x, 1) / f.at(sum));
+  int scale =
+      define(f, log ? "log_sum" : "inverse", rows, log ? unary("log", f.at(sum)) : number_like(x, 1) / f.at(sum));
   Expr y = log ? shifted - f.at(scale) : e * f.at(scale);
   f.results = {define(f, "out", all, kernel_ir::convert(op.results[0].dtype, y))};
   return f;
@@ -246,8 +248,8 @@ std::vector<Val> batch_layer_norm(BatchContext& ctx) {
   if (!ctx.batched[1] && !ctx.batched[2]) return ctx.b.add("layer_norm", {x, gamma, beta}, ctx.attrs());
   // One gamma and beta per example: normalise alone, then scale and shift.
   Shape features = {x.shape().back()};
-  std::vector<Val> out = ctx.b.add(
-      "layer_norm", {x, ctx.b.fill(x.dtype(), features, 1), ctx.b.fill(x.dtype(), features, 0)}, ctx.attrs());
+  std::vector<Val> out =
+      ctx.b.add("layer_norm", {x, ctx.b.fill(x.dtype(), features, 1), ctx.b.fill(x.dtype(), features, 0)}, ctx.attrs());
   auto spread = [&](int i) { return broadcast_in_dim(ctx.batched_operand(i), x.shape(), {0, x.rank() - 1}); };
   out[0] = out[0] * spread(1) + spread(2);
   return out;
@@ -292,9 +294,10 @@ OpDef layer_norm() {
       .name = "layer_norm",
       .version = 1,
       .category = "composite",
-      .doc = "(x - mean) * rstd * gamma + beta over the last axis, where rstd = 1 / sqrt(variance + eps) and the variance "
-             "divides by the number of features. The sums are taken in f32 for 8- and 16-bit floats, in two passes. mean "
-             "and rstd are results for the backward op. Ba, Kiros and Hinton, \"Layer normalization\", 2016.",
+      .doc =
+          "(x - mean) * rstd * gamma + beta over the last axis, where rstd = 1 / sqrt(variance + eps) and the variance "
+          "divides by the number of features. The sums are taken in f32 for 8- and 16-bit floats, in two passes. mean "
+          "and rstd are results for the backward op. Ba, Kiros and Hinton, \"Layer normalization\", 2016.",
       .operands = {{"x", "rows along the last axis"}, {"gamma", "scale per feature"}, {"beta", "shift per feature"}},
       .attrs = {optional("eps", "added to the variance", 1e-5)},
       .results = {{"out", "shaped like x"}, {"mean", "per row", true}, {"rstd", "per row", true}},
@@ -362,7 +365,8 @@ std::vector<Val> decompose_layer_norm_grad(DecomposeContext& ctx) {
   Val size = reduce_sum(ctx.b.fill(x.dtype(), x.shape(), 1), {last});
   Val sum = reduce_sum(g, {last}) / size, dot = reduce_sum(g * normal, {last}) / size;
   Val dx = rows(rstd) * (g - rows(sum) - normal * rows(dot));
-  return {convert(dx, dtype), convert(reduce_sum(ct * normal, leading), dtype), convert(reduce_sum(ct, leading), dtype)};
+  return {convert(dx, dtype), convert(reduce_sum(ct * normal, leading), dtype),
+          convert(reduce_sum(ct, leading), dtype)};
 }
 
 Fragment access_layer_norm_grad(const TypedOp& op) {
@@ -386,7 +390,9 @@ Fragment access_layer_norm_grad(const TypedOp& op) {
 
 Example layer_norm_grad_example(Shape shape) {
   Type x = f32(shape), features = f32({shape.back()}), rows = f32(rows_of(shape));
-  return {{operand(x), operand(features), operand(rows, between(-0.5, 0.5)), operand(rows, between(0.5, 2)), operand(x)}, {}};
+  return {
+      {operand(x), operand(features), operand(rows, between(-0.5, 0.5)), operand(rows, between(0.5, 2)), operand(x)},
+      {}};
 }
 
 OpDef layer_norm_grad() {
@@ -395,11 +401,15 @@ OpDef layer_norm_grad() {
       .name = "layer_norm_grad",
       .version = 1,
       .category = "composite",
-      .doc = "Gradients of layer_norm by its operands, from the mean and rstd that it saved, which count as independent "
-             "operands here: dx = rstd * (g - avg(g) - n * avg(g * n)) with n = (x - mean) * rstd and g = ct * gamma; "
-             "dgamma and dbeta are the sums of ct * n and of ct over all rows.",
-      .operands = {{"x", "operand of layer_norm"}, {"gamma", "scale per feature"}, {"mean", "per row"},
-                   {"rstd", "per row"}, {"ct", "cotangent of layer_norm's result"}},
+      .doc =
+          "Gradients of layer_norm by its operands, from the mean and rstd that it saved, which count as independent "
+          "operands here: dx = rstd * (g - avg(g) - n * avg(g * n)) with n = (x - mean) * rstd and g = ct * gamma; "
+          "dgamma and dbeta are the sums of ct * n and of ct over all rows.",
+      .operands = {{"x", "operand of layer_norm"},
+                   {"gamma", "scale per feature"},
+                   {"mean", "per row"},
+                   {"rstd", "per row"},
+                   {"ct", "cotangent of layer_norm's result"}},
       .attrs = {},
       .results = {{"dx", "shaped like x"}, {"dgamma", "per feature"}, {"dbeta", "per feature"}},
       .constraints = {{"C1", "the operands are floating and have one dtype"},

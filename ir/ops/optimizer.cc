@@ -261,12 +261,13 @@ Fragment access_adamw(const TypedOp& op) {
 }
 
 OpDef adamw() {
-  OpDef op = make_update("adamw_update",
-                         "One step of Adam with decoupled weight decay: m' = beta1 m + (1 - beta1) g; v' = beta2 v + "
-                         "(1 - beta2) g^2; p' = p (1 - lr weight_decay) - lr (m' / (1 - beta1^step)) / "
-                         "(sqrt(v' / (1 - beta2^step)) + eps). m and v start at zero, step counts from 1. Loshchilov and "
-                         "Hutter, \"Decoupled weight decay regularization\", 2017; the order of operations is PyTorch's.",
-                         4, true, 16, reference_adamw, decompose_adamw, access_adamw);
+  OpDef op =
+      make_update("adamw_update",
+                  "One step of Adam with decoupled weight decay: m' = beta1 m + (1 - beta1) g; v' = beta2 v + "
+                  "(1 - beta2) g^2; p' = p (1 - lr weight_decay) - lr (m' / (1 - beta1^step)) / "
+                  "(sqrt(v' / (1 - beta2^step)) + eps). m and v start at zero, step counts from 1. Loshchilov and "
+                  "Hutter, \"Decoupled weight decay regularization\", 2017; the order of operations is PyTorch's.",
+                  4, true, 16, reference_adamw, decompose_adamw, access_adamw);
   op.operands.insert(op.operands.end(), {{"m", "first moment"},
                                          {"v", "second moment, not negative"},
                                          {"step", "which step this is, from 1; an integer scalar"},

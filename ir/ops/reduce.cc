@@ -41,12 +41,18 @@ int64_t combine(Combiner combiner, DType dtype, int64_t a, int64_t b) {
   uint64_t ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   bool less = is_unsigned(dtype) ? ua < ub : a < b;
   switch (combiner) {
-    case Combiner::kSum: return static_cast<int64_t>(ua + ub);
-    case Combiner::kProd: return static_cast<int64_t>(ua * ub);
-    case Combiner::kMax: return less ? b : a;
-    case Combiner::kMin: return less ? a : b;
-    case Combiner::kAnd: return a & b;
-    default: return a | b;
+    case Combiner::kSum:
+      return static_cast<int64_t>(ua + ub);
+    case Combiner::kProd:
+      return static_cast<int64_t>(ua * ub);
+    case Combiner::kMax:
+      return less ? b : a;
+    case Combiner::kMin:
+      return less ? a : b;
+    case Combiner::kAnd:
+      return a & b;
+    default:
+      return a | b;
   }
 }
 
@@ -162,7 +168,9 @@ Val products_of_others(Val x, const Ints& axes) {
     Shape square = kept;
     square.push_back(n);
     int64_t last = static_cast<int64_t>(square.size()) - 1;
-    auto iota = [&](int64_t axis) { return x.b->op("iota", {}, {{"shape", square}, {"axis", axis}, {"dtype", DType::kI64}}); };
+    auto iota = [&](int64_t axis) {
+      return x.b->op("iota", {}, {{"shape", square}, {"axis", axis}, {"dtype", DType::kI64}});
+    };
     Val all = broadcast_along(rows, square, {last - 1});
     Val masked = select(x.b->op("eq", {iota(last - 1), iota(last)}), x.b->fill(x.dtype(), square, 1), all);
     others = x.b->op("reduce_prod", {masked}, {{"axes", Ints{last}}});
@@ -258,7 +266,9 @@ OpDef make_reduction(const ReduceRow& row) {
       .jvp = jvp_of(combiner),
       .batch = batch_shifting({"axes"}),
       .factors =
-          [combiner](const TypedOp& op) { return factors_over(op, axes_of(op.attrs), Factors::Kind::kReduce, combiner); },
+          [combiner](const TypedOp& op) {
+            return factors_over(op, axes_of(op.attrs), Factors::Kind::kReduce, combiner);
+          },
       .access = [combiner](const TypedOp& op) { return access_reduce(op, combiner); },
       .linearity = combiner == Combiner::kSum ? ir::jointly_linear({0}) : ir::not_linear(),
       .lower = Lowering::kAccess,
@@ -371,7 +381,8 @@ OpDef make_arg(const char* name, bool max) {
       .lower = Lowering::kAccess,
       .cost = cost_reduce,
       .dtypes = DTypes::kNumeric,
-      .examples = {example({2, 3}, 1, DType::kI32), example({3, 2, 2}, 0, DType::kI64),
+      .examples = {example({2, 3}, 1, DType::kI32),
+                   example({3, 2, 2}, 0, DType::kI64),
                    {{operand(f32({4, 5}), awkward())}, {{"axis", int64_t{1}}, {"dtype", DType::kI32}}}},
       .draw =
           [example](Rng& rng) {

@@ -160,7 +160,8 @@ Loop make_loop(Fragment& f, const Windows& windows, const Shape& in, const Shape
 
 int reduce_or_map(Fragment& f, const char* name, const std::vector<int>& own, Combiner combiner,
                   const std::vector<int>& over, Expr value) {
-  return over.empty() ? f.map(name, value->dtype, own, value) : f.reduce(name, value->dtype, own, combiner, over, value);
+  return over.empty() ? f.map(name, value->dtype, own, value)
+                      : f.reduce(name, value->dtype, own, combiner, over, value);
 }
 
 Fragment access_reduce_window(const TypedOp& op, Combiner combiner) {
@@ -235,8 +236,9 @@ Fragment access_gather_max(const TypedOp& op) {
     int64_t size = windows[d].size.value();
     below /= size;
     Expr tap = kernel_ir::mod(kernel_ir::floordiv(f.at(chosen), below), size);
-    indices.push_back(forward_tap(kernel_ir::axis(loop.own[d]), tap, windows[d], op.operands[0].shape[d],
-                                  op.results[0].shape[d]).index);
+    indices.push_back(
+        forward_tap(kernel_ir::axis(loop.own[d]), tap, windows[d], op.operands[0].shape[d], op.results[0].shape[d])
+            .index);
   }
   Expr guard;
   if (loop.guard) guard = kernel_ir::lt(f.at(chosen), kernel_ir::index(loop.taps_count));
@@ -263,12 +265,14 @@ std::vector<MaybeVal> vjp_window_sum(VjpContext& ctx) {
     high.push_back((in[d] + w.low - spread).value());
     interior.push_back(w.stride - 1);
   }
-  Val padded = ctx.b.op("pad", {ct, ctx.b.fill(ct.dtype(), {}, 0)}, {{"low", low}, {"high", high}, {"interior", interior}});
-  return {ctx.b.op("reduce_window_sum", {padded}, {{"window", ctx.attrs().get_ints("window")},
-                                                   {"strides", ones},
-                                                   {"padding_low", none},
-                                                   {"padding_high", none},
-                                                   {"dilation", ctx.attrs().get_ints("dilation")}})};
+  Val padded =
+      ctx.b.op("pad", {ct, ctx.b.fill(ct.dtype(), {}, 0)}, {{"low", low}, {"high", high}, {"interior", interior}});
+  return {ctx.b.op("reduce_window_sum", {padded},
+                   {{"window", ctx.attrs().get_ints("window")},
+                    {"strides", ones},
+                    {"padding_low", none},
+                    {"padding_high", none},
+                    {"dilation", ctx.attrs().get_ints("dilation")}})};
 }
 
 std::vector<Val> batch_window(BatchContext& ctx) {
@@ -334,8 +338,8 @@ Example window_example(Shape shape, Attrs attrs, Second second) {
 
 std::vector<Example> window_examples(Second second) {
   return {window_example({4, 6}, window_attrs({2, 3}, {2, 3}, {0, 0}, {0, 0}, {1, 1}), second),
-          window_example({1, 5, 5, 2}, window_attrs({1, 3, 3, 1}, {1, 2, 2, 1}, {0, 1, 1, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}),
-                         second),
+          window_example({1, 5, 5, 2},
+                         window_attrs({1, 3, 3, 1}, {1, 2, 2, 1}, {0, 1, 1, 0}, {0, 1, 1, 0}, {1, 1, 1, 1}), second),
           window_example({7}, window_attrs({2}, {1}, {1}, {0}, {3}), second)};
 }
 
@@ -390,12 +394,19 @@ const char* const kWindowDoc =
 
 std::vector<ir::Constraint> window_constraints() {
   return {{"C1", "the operand is not bool"},
-          {"C2", "every window attribute has one entry per dimension; window, strides and dilation are at least 1, "
-                 "padding is at least 0"}};
+          {"C2",
+           "every window attribute has one entry per dimension; window, strides and dilation are at least 1, "
+           "padding is at least 0"}};
 }
 
-/// What the four records have in common; the rest is filled in by the caller.
-OpDef window_op(const char* name, std::string doc, Second second) {
+using Infer = std::function<InferResult(const InferContext&)>;
+using Vjp = ir::Rule<std::vector<MaybeVal>(VjpContext&)>;
+using Jvp = ir::Rule<std::vector<MaybeVal>(JvpContext&)>;
+
+/// A record; its arguments are the rules in which the four differ.
+OpDef window_op(const char* name, std::string doc, Second second, Infer infer,
+                ir::Rule<Literals(const EvalContext&)> reference, Vjp vjp, Jvp jvp,
+                ir::Rule<Fragment(const TypedOp&)> access) {
   return {.name = name,
           .version = 1,
           .category = "window",
@@ -406,15 +417,15 @@ OpDef window_op(const char* name, std::string doc, Second second) {
           .constraints = window_constraints(),
           .traits = {},
           .stages = ir::kTensorStages,
-          .infer = nullptr,
-          .reference = reference_gather_max,
+          .infer = std::move(infer),
+          .reference = std::move(reference),
           .fold = fold_by_reference(),
           .decompose = ir::no_rule("a primitive: loops follow from its access"),
-          .vjp = ir::not_differentiable("set by the record"),
-          .jvp = ir::not_differentiable("set by the record"),
+          .vjp = std::move(vjp),
+          .jvp = std::move(jvp),
           .batch = batch_window,
           .factors = factors_window,
-          .access = access_gather_max,
+          .access = std::move(access),
           .linearity = ir::not_linear(),
           .lower = Lowering::kAccess,
           .cost = cost_window,
@@ -424,20 +435,19 @@ OpDef window_op(const char* name, std::string doc, Second second) {
           .rejects = window_rejects(second)};
 }
 
-OpDef reduce_window(const char* name, std::string doc, Combiner combiner) {
-  OpDef op = window_op(name, std::move(doc), Second::kNone);
-  op.infer = [combiner](const InferContext& ctx) { return infer_reduce_window(ctx, combiner); };
-  op.reference = [combiner](const EvalContext& ctx) { return reference_reduce_window(ctx, combiner); };
-  op.access = [combiner](const TypedOp& t) { return access_reduce_window(t, combiner); };
-  return op;
+/// reduce_window_sum or reduce_window_max.
+OpDef reduce_window(const char* name, std::string doc, Combiner combiner, Vjp vjp, Jvp jvp) {
+  return window_op(
+      name, std::move(doc), Second::kNone,
+      [combiner](const InferContext& ctx) { return infer_reduce_window(ctx, combiner); },
+      [combiner](const EvalContext& ctx) { return reference_reduce_window(ctx, combiner); }, std::move(vjp),
+      std::move(jvp), [combiner](const TypedOp& op) { return access_reduce_window(op, combiner); });
 }
 
 OpDef reduce_window_sum() {
   OpDef op = reduce_window("reduce_window_sum",
                            "Sum over sliding windows (average pooling without the division). Padding adds 0.",
-                           Combiner::kSum);
-  op.vjp = vjp_window_sum;
-  op.jvp = jvp_linear;
+                           Combiner::kSum, vjp_window_sum, jvp_linear);
   op.linearity = ir::jointly_linear({0});
   op.constraints.push_back({"C3", "a dimension with a stride above 1 has a static size"});
   auto symbol = std::make_shared<const ir::Symbol>(ir::Symbol{"length", 1, 64, 1});
@@ -446,64 +456,64 @@ OpDef reduce_window_sum() {
 }
 
 OpDef reduce_window_max() {
-  OpDef op = reduce_window("reduce_window_max",
-                           "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but "
-                           "padding gives -infinity, or the least integer. NaN wins. The derivative goes to the first "
-                           "maximum of each window.",
-                           Combiner::kMax);
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    return {ctx.b.op("select_and_scatter", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
+  return reduce_window(
+      "reduce_window_max",
+      "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but padding gives "
+      "-infinity, "
+      "or the least integer. NaN wins. The derivative goes to the first maximum of each window.",
+      Combiner::kMax,
+      [](VjpContext& ctx) -> std::vector<MaybeVal> {
+        return {ctx.b.op("select_and_scatter", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
+      },
+      [](JvpContext& ctx) -> std::vector<MaybeVal> {
+        return {ctx.b.op("window_gather_max", {ctx.operand(0), ctx.tangent(0)}, ctx.attrs())};
+      });
+}
+
+/// The gradient of operand 1 is `op` of the cotangent; there is none of operand 0, which only chooses places.
+Vjp vjp_by(const char* transpose) {
+  return [transpose](VjpContext& ctx) -> std::vector<MaybeVal> {
+    if (!ctx.active[1]) return {std::nullopt, std::nullopt};
+    return {std::nullopt, ctx.b.op(transpose, {ctx.operand(0), ctx.ct()}, ctx.attrs())};
   };
-  op.jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
-    return {ctx.b.op("window_gather_max", {ctx.operand(0), ctx.tangent(0)}, ctx.attrs())};
-  };
-  return op;
 }
 
 OpDef select_and_scatter() {
-  OpDef op = window_op("select_and_scatter",
-                       "Adds each element of `source` to a zero tensor of the operand's shape, at the first maximum of "
-                       "its window (the first NaN wins); elements whose window is all padding are dropped. It is the "
-                       "transpose of window_gather_max and the derivative of reduce_window_max. No derivative with "
-                       "respect to x: the choice is constant almost everywhere.",
-                       Second::kPerWindow);
+  OpDef op = window_op(
+      "select_and_scatter",
+      "Adds each element of `source` to a zero tensor of the operand's shape, at the first maximum of "
+      "its window (the first NaN wins); elements whose window is all padding are dropped. It is the "
+      "transpose of window_gather_max and the derivative of reduce_window_max. No derivative with "
+      "respect to x: the choice is constant almost everywhere.",
+      Second::kPerWindow, [](const InferContext& ctx) { return infer_chosen(ctx, true); }, reference_select_and_scatter,
+      vjp_by("window_gather_max"), jvp_linear_in({1}), access_select_and_scatter);
   op.operands.push_back({"source", "one element per window"});
   op.results = {{"out", "sums, shaped like x"}};
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "source has one element per window"});
-  op.infer = [](const InferContext& ctx) { return infer_chosen(ctx, true); };
-  op.reference = reference_select_and_scatter;
-  op.access = access_select_and_scatter;
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    if (!ctx.active[1]) return {std::nullopt, std::nullopt};
-    return {std::nullopt, ctx.b.op("window_gather_max", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
-  };
-  op.jvp = jvp_linear_in({1});
   op.linearity = ir::linear_in_each({1});
   return op;
 }
 
 OpDef window_gather_max() {
-  OpDef op = window_op("window_gather_max",
-                       "For each window of `x` the element of `values` that stands where the window has its first "
-                       "maximum (the first NaN wins); 0 where the window is all padding. No derivative with respect to "
-                       "x: the choice is constant almost everywhere.",
-                       Second::kPerElement);
+  OpDef op = window_op(
+      "window_gather_max",
+      "For each window of `x` the element of `values` that stands where the window has its first "
+      "maximum (the first NaN wins); 0 where the window is all padding. No derivative with respect to "
+      "x: the choice is constant almost everywhere.",
+      Second::kPerElement, [](const InferContext& ctx) { return infer_chosen(ctx, false); }, reference_gather_max,
+      vjp_by("select_and_scatter"), jvp_linear_in({1}), access_gather_max);
   op.operands.push_back({"values", "shaped like x"});
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "the operands have one shape"});
-  op.infer = [](const InferContext& ctx) { return infer_chosen(ctx, false); };
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    if (!ctx.active[1]) return {std::nullopt, std::nullopt};
-    return {std::nullopt, ctx.b.op("select_and_scatter", {ctx.operand(0), ctx.ct()}, ctx.attrs())};
-  };
-  op.jvp = jvp_linear_in({1});
   op.linearity = ir::linear_in_each({1});
   return op;
 }
 
 }  // namespace
 
-std::vector<OpDef> window_ops() { return {reduce_window_sum(), reduce_window_max(), select_and_scatter(), window_gather_max()}; }
+std::vector<OpDef> window_ops() {
+  return {reduce_window_sum(), reduce_window_max(), select_and_scatter(), window_gather_max()};
+}
 
 }  // namespace nabla::ops

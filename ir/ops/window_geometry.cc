@@ -54,8 +54,7 @@ Tap backward_tap(Expr i, Expr w, const WindowDim& window, const Dim& in, const D
   Tap tap;
   Expr t = i + kernel_ir::index(window.low);
   if (!window.size.is(1)) t = t - w * kernel_ir::index(window.dilation);
-  if (window.stride > 1)
-    tap.guard = kernel_ir::eq(kernel_ir::mod(t, window.stride), kernel_ir::index(0));
+  if (window.stride > 1) tap.guard = kernel_ir::eq(kernel_ir::mod(t, window.stride), kernel_ir::index(0));
   tap.index = kernel_ir::floordiv(t, window.stride);
   if (!surely_less((window.size - 1) * window.dilation, Dim(window.low) + 1))
     tap.guard = both_guards(tap.guard, kernel_ir::ge(tap.index, kernel_ir::index(0)));
