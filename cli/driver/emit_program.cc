@@ -1,0 +1,225 @@
+#include "cli/driver/emit_program.h"
+
+#include <map>
+
+#include "codegen/cpu/backend.h"
+#include "ir/kernel_ir/kernel.h"
+#include "ir/op_def.h"
+#include "ir/plan.h"
+#include "passes/lower/gemm.h"
+#include "runtime/format/bundle_writer.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::driver {
+namespace {
+
+constexpr const char* kObject = "kernels/cpu.so";
+
+class Emitter {
+ public:
+  Emitter(const ir::Module& m, const ir::Target& target) : m_(m), target_(target) {
+    for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
+    program_.locations.push_back(std::make_unique<format::LocationT>());  // 0: unknown
+  }
+
+  Result<Ok> run(const std::vector<std::string>& symbols) {
+    program_.target = target_.name;
+    program_.cpu_features = target_.cpu_features;
+    program_.arena_bytes = m_.plan->arena_bytes;
+    program_.state_bytes = m_.plan->state_bytes;
+    program_.constants_bytes = m_.plan->constants_bytes;
+    for (size_t i = 0; i < m_.kernels.size(); ++i) {
+      auto k = std::make_unique<format::KernelT>();
+      k->symbol = symbols[i];
+      k->object = kObject;
+      k->name = m_.kernels[i]->name;
+      program_.kernels.push_back(std::move(k));
+    }
+    for (size_t i = 0; i < m_.state.size(); ++i) {
+      auto leaf = std::make_unique<format::StateLeafT>();
+      leaf->tensor = tensor(m_.state[i].name, m_.state[i].type);
+      leaf->offset = m_.plan->state_offsets[i];
+      program_.state.push_back(std::move(leaf));
+    }
+    for (const ir::Entry& e : m_.entries) program_.entries.push_back(NABLA_TRY(entry(e)));
+    if (uses_library_) {
+      auto library = std::make_unique<format::LibraryT>();
+      library->name = "onednn";
+      library->soname = "libdnnl.so.2";
+      library->min_version = "2.6";
+      program_.libraries.push_back(std::move(library));
+    }
+    return Ok{};
+  }
+
+  std::string constants() const {
+    std::string bytes(m_.plan->constants_bytes, '\0');
+    for (const auto& c : m_.plan->constants)
+      bytes.replace(c.offset, c.value.size_bytes(), static_cast<const char*>(c.value.data()), c.value.size_bytes());
+    return bytes;
+  }
+  const format::ProgramT& program() const { return program_; }
+
+ private:
+  static std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
+    auto t = std::make_unique<format::TensorT>();
+    t->name = name;
+    t->dtype = static_cast<format::DType>(type.dtype);
+    t->shape = type.extents();
+    t->symbols.resize(t->shape.size());
+    return t;
+  }
+
+  Result<std::unique_ptr<format::EntryT>> entry(const ir::Entry& e) {
+    const ir::Function& f = *m_.find(e.function);
+    const ir::FunctionPlan& plan = m_.plan->functions.at(f.name);
+    auto out = std::make_unique<format::EntryT>();
+    out->name = e.name;
+    out->reads.assign(e.reads.begin(), e.reads.end());
+    out->writes.assign(e.writes.begin(), e.writes.end());
+    for (size_t i = 0; i < e.inputs.size(); ++i) out->inputs.push_back(tensor(e.inputs[i], f.type(f.params[e.reads.size() + i])));
+    for (size_t i = 0; i < e.outputs.size(); ++i) out->outputs.push_back(tensor(e.outputs[i], f.type(f.results[e.writes.size() + i])));
+    for (const ir::Node& n : f.nodes) {
+      for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
+      for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
+      if (n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant) continue;
+      out->instructions.push_back(NABLA_TRY(instruction(n, f, plan)));
+    }
+    return out;
+  }
+
+  std::unique_ptr<format::AddressT> address(const ir::Placement& p, int64_t extra = 0) const {
+    auto a = std::make_unique<format::AddressT>();
+    a->base = static_cast<format::BaseKind>(p.base);
+    a->index = static_cast<uint16_t>(p.index);
+    a->offset = p.offset + extra;
+    a->bytes = p.bytes;
+    return a;
+  }
+
+  uint32_t location(const LocationRef& at) {
+    if (!at) return 0;
+    auto [it, fresh] = location_of_.try_emplace(fmt::format("{}:{}:{}", at->file, at->line, at->function), 0);
+    if (fresh) {
+      auto l = std::make_unique<format::LocationT>();
+      l->file = at->file;
+      l->line = at->line;
+      l->function = at->function;
+      l->text = at->text;
+      it->second = static_cast<uint32_t>(program_.locations.size());
+      program_.locations.push_back(std::move(l));
+    }
+    return it->second;
+  }
+
+  Result<std::unique_ptr<format::InstructionT>> instruction(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) {
+    auto out = std::make_unique<format::InstructionT>();
+    out->location = location(n.location);
+    switch (n.op->lower) {
+      case ir::Lowering::kCall: {
+        const std::string& name = n.attrs.get_string("kernel");
+        uint32_t index = kernel_of_.at(name);
+        format::LaunchT launch;
+        launch.kernel = index;
+        launch.units = m_.kernels[index]->schedule.units;
+        launch.max_threads = static_cast<uint16_t>(m_.kernels[index]->schedule.max_threads);
+        for (ir::ValueId id : n.operands) launch.args.push_back(address(plan.values[id]));
+        for (ir::ValueId id : n.results) launch.args.push_back(address(plan.values[id]));
+        out->label = name;
+        out->action.Set(std::move(launch));
+        return out;
+      }
+      case ir::Lowering::kContraction:
+        out->label = n.op->name;
+        out->action.Set(gemm(n, f, plan));
+        uses_library_ = true;
+        return out;
+      case ir::Lowering::kConvolution:
+        out->label = n.op->name;
+        out->action.Set(convolution(n, f, plan));
+        uses_library_ = true;
+        return out;
+      default: {
+        Diagnostic d = error(Code::kNoLowering, "{} has no instruction", n.op->name);
+        d.location = n.location;
+        return d;
+      }
+    }
+  }
+
+  format::GemmT gemm(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) const {
+    passes::GemmProblem p = *passes::gemm_problem(n, f);
+    format::GemmT g;
+    g.dtype = static_cast<format::DType>(p.dtype);
+    g.batch = p.batch, g.m = p.m, g.n = p.n, g.k = p.k;
+    g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
+    g.lda = p.lda, g.ldb = p.ldb, g.ldc = p.ldc;
+    g.stride_a = p.stride_a, g.stride_b = p.stride_b, g.stride_c = p.stride_c;
+    g.implementation = passes::gemm_choice(p, target_);
+    g.a = address(plan.values[n.operands[0]]);
+    g.b = address(plan.values[n.operands[1]]);
+    g.c = address(plan.values[n.results[0]]);
+    return g;
+  }
+
+  // The record's roles: forward (input, filter), input grad (ct, filter), filter grad (input, ct).
+  format::ConvolutionT convolution(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) const {
+    ir::ValueId input, filter, output;
+    format::ConvolutionT c;
+    if (n.attrs.find("input_spatial")) {
+      c.kind = format::ConvKind::InputGrad;
+      output = n.operands[0], filter = n.operands[1], input = n.results[0];
+    } else if (n.attrs.find("filter_spatial")) {
+      c.kind = format::ConvKind::FilterGrad;
+      input = n.operands[0], output = n.operands[1], filter = n.results[0];
+    } else {
+      c.kind = format::ConvKind::Forward;
+      input = n.operands[0], filter = n.operands[1], output = n.results[0];
+    }
+    c.dtype = static_cast<format::DType>(f.type(input).dtype);
+    c.input_shape = f.type(input).extents();
+    c.filter_shape = f.type(filter).extents();
+    c.output_shape = f.type(output).extents();
+    c.strides = n.attrs.get_ints("strides");
+    c.dilations = n.attrs.get_ints("dilation");
+    c.padding_low = n.attrs.get_ints("padding_low");
+    c.padding_high = n.attrs.get_ints("padding_high");
+    c.groups = n.attrs.get_int("groups");
+    c.implementation = "direct";
+    c.input = address(plan.values[input]);
+    c.filter = address(plan.values[filter]);
+    c.output = address(plan.values[output]);
+    c.workspace = address({ir::Base::kArena, 0, 0, 0});
+    return c;
+  }
+
+  const ir::Module& m_;
+  const ir::Target& target_;
+  format::ProgramT program_;
+  std::map<std::string, uint32_t> kernel_of_, location_of_;
+  bool uses_library_ = false;
+};
+
+}  // namespace
+
+Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
+  NABLA_CHECK(module.stage == ir::Stage::kPlanned && module.plan, "a module of stage {} is not planned", name_of(module.stage));
+  codegen::CpuCode code = NABLA_TRY(codegen::print_cpu(module.kernels, target, options.toolchain.jobs));
+  EmittedProgram out;
+  out.kernels = module.kernels.size();
+  std::vector<format::BundleMember> members;
+  if (!module.kernels.empty()) {
+    std::string object = NABLA_TRY(codegen::compile_shared_object(code.sources, target, options.toolchain));
+    out.code_bytes = object.size();
+    members.push_back({kObject, std::move(object)});
+  }
+  Emitter emitter(module, target);
+  NABLA_TRY(emitter.run(code.symbols));
+  if (module.plan->constants_bytes > 0) members.push_back({std::string(format::kConstantsMember), emitter.constants()});
+  for (codegen::SourceFile& s : code.sources) members.push_back({"source/" + s.name, std::move(s.text)});
+  for (const auto& [name, bytes] : options.members) members.push_back({name, bytes});
+  out.bytes = NABLA_TRY(format::bundle_bytes(emitter.program(), members));
+  return out;
+}
+
+}  // namespace nabla::driver

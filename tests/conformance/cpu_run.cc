@@ -1,0 +1,23 @@
+#include "tests/conformance/cpu_run.h"
+
+#include "cli/driver/emit_program.h"
+#include "ir/ops/all_ops.h"
+#include "passes/lower/fuse.h"
+#include "passes/lower/plan_memory.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::conformance {
+
+Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& target_name, bool library) {
+  ir::Target target = NABLA_TRY(ir::find_target(target_name));
+  target.library = library;
+  passes::PassContext context{ops::all_ops(), target};
+  Compiled out;
+  out.planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(module, context)), context));
+  driver::EmittedProgram program = NABLA_TRY(driver::emit_program(out.planned, target, {{2, codegen::cache_directory()}, {}}));
+  format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "test"));
+  out.session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = 2}));
+  return out;
+}
+
+}  // namespace nabla::conformance
