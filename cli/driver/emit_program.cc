@@ -204,7 +204,7 @@ class Emitter {
 
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
   NABLA_CHECK(module.stage == ir::Stage::kPlanned && module.plan, "a module of stage {} is not planned", name_of(module.stage));
-  codegen::CpuCode code = NABLA_TRY(codegen::print_cpu(module.kernels, target, options.toolchain.jobs));
+  codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.toolchain.jobs);
   EmittedProgram out;
   out.kernels = module.kernels.size();
   std::vector<format::BundleMember> members;
