@@ -73,6 +73,7 @@ class KernelPrinter {
     int64_t total = 1;
     for (int a : f.axes)
       if (!lanes_here || a != lane) serial.push_back(a), total *= extent(a);
+    if (total == 0) return;  // an empty tensor
     const Schedule& s = k_.schedule;
     if (serial.empty()) {  // one flat axis: units are ranges of lanes
       lane_loop(f, lane, fmt::format("begin * {}", s.unit), fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, extent(lane)));
