@@ -244,6 +244,7 @@ Result<RawModule> read_binary(std::string_view bytes, const std::string& what, c
   if (bytes.size() < 8 || std::memcmp(data + 4, schema::ModuleIdentifier(), 4) != 0)
     return error(Code::kForeignFile, "{}: not a module: the file identifier `{}` is not there", what,
                  schema::ModuleIdentifier());
+  if (bytes.size() % 4 != 0) return error(Code::kCorrupt, "{}: damaged module: {} bytes, no multiple of 4", what, bytes.size());
   // Every visit of a table costs the writer an offset of four bytes, unless vectors are shared.
   auto tables = static_cast<fb::uoffset_t>(bytes.size() / 4 + 1);
   fb::Verifier verifier(data, bytes.size(), 16, tables);
