@@ -228,6 +228,15 @@ std::vector<RuleCase> movement_cases() {
          return {b.op("reverse", {once}, {{"axes", Ints{1, 0}}})};
        },
        ""},
+      {"transpose-of-dot",
+       [](B& b) -> Vals {
+         Val x = b.param("x", {DType::kF32, {5, 2, 3}}), y = b.param("y", {DType::kF32, {3, 5, 4}});
+         Val product = b.op(
+             "dot_general", {x, y},
+             {{"lhs_contract", Ints{2}}, {"rhs_contract", Ints{0}}, {"lhs_batch", Ints{0}}, {"rhs_batch", Ints{1}}});
+         return {plain_transpose(product, {0, 2, 1})};
+       },
+       "dot_general"},
       {"dot-of-transposed-lhs",
        [](B& b) -> Vals {
          return {dot(plain_transpose(x23(b), {1, 0}), y23(b), {1}, {0})};
@@ -319,6 +328,12 @@ const std::vector<GuardCase>& guard_cases() {
          Val once = b.op("reverse", {x23(b)}, {{"axes", Ints{0}}});
          return {b.op("reverse", {once}, {{"axes", Ints{1}}})};
        }},
+      {"transpose-of-dot", "product_used_again",
+       [](B& b) -> Vals {
+         Val product = dot(x23(b), b.param("w", {DType::kF32, {3, 3}}), {1}, {0});
+         un("exp", product);
+         return {plain_transpose(product, {1, 0})};
+       }},
       {"dot-of-transposed-lhs", "free_dimensions_swap",
        [](B& b) -> Vals {
          Val x = b.param("x", {DType::kF32, {2, 3, 4}});
@@ -345,7 +360,11 @@ bool applies(const Rule& rule, FunctionBuilder& b) {
   std::vector<int> producer = producers(b.function());
   std::vector<Val> operands;
   for (ir::ValueId id : node.operands) operands.push_back({&b, id});
-  return concerns(rule, node) && rule.apply(Candidate(b, *node.op, operands, node.attrs, producer)).has_value();
+  std::vector<bool> only_use;
+  std::vector<int> uses = use_counts(b.function());
+  for (ir::ValueId id : node.operands) only_use.push_back(uses[id] == 1);
+  Candidate candidate(b, *node.op, operands, node.attrs, producer, only_use);
+  return concerns(rule, node) && rule.apply(candidate).has_value();
 }
 
 std::string op_names(const ir::Function& f) {
