@@ -33,6 +33,14 @@ void split_steps(std::vector<passes::Step> steps, const std::string& max_bytes, 
 
 }  // namespace
 
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target) {
+  std::vector<passes::Step> graph, lowering;
+  split_steps(passes::default_steps(), "", graph, lowering);
+  passes::ManagerOptions manager;
+  manager.verify = [](const ir::Module& m) { return ir::verify(m); };
+  return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
+}
+
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options) {
   CompiledModule out;
   out.target = NABLA_TRY(target_of(options));

@@ -33,6 +33,8 @@ struct CompiledBundle {
   double codegen_seconds = 0;  ///< printing kernels and the host compiler
 };
 
+/// The passes before lowering: transforms gone, calls inlined, simplified.
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target);
 /// Every pass up to the memory plan; no host compiler runs.
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
 /// And the bundle: kernels compiled, report and the module itself inside.

@@ -189,7 +189,8 @@ class Emitter {
     c.input = address(plan.values[input]);
     c.filter = address(plan.values[filter]);
     c.output = address(plan.values[output]);
-    c.workspace = address({ir::Base::kArena, 0, 0, 0});
+    auto scratch = plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
+    c.workspace = address(scratch == plan.workspaces.end() ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second);
     return c;
   }
 
