@@ -139,6 +139,8 @@ class Printer {
   std::string literal(const Literal& v) {
     std::string type = std::string(name_of(v.dtype())) + shape_str(v.shape());
     if (is_splat(v)) return fmt::format("{} {{splat {}}}", type, element_text(v, 0));
+    if (options_.hash_constants && v.size_bytes() > kInlineBytes)
+      return fmt::format("{} sha256({})", type, ConstantWriter().add(v).sha256);
     if (options_.constants && v.size_bytes() > kInlineBytes) {
       ExternalRef ref = options_.constants->add(v);
       return fmt::format("{} external(offset {}, bytes {}, sha256 \"{}\")", type, ref.offset, ref.bytes, ref.sha256);

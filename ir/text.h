@@ -18,6 +18,8 @@ struct PrintOptions {
   ConstantWriter* constants = nullptr;
   /// The sidecar's file name, for the header; needed with `constants`.
   std::string constants_name = {};
+  /// For reading and comparing only: literals above 1 KiB are shown by their hash. Such a text does not parse.
+  bool hash_constants = false;
 };
 
 /// The same module gives the same text. Value names that are already used in their function are replaced by numbers.

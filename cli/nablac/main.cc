@@ -1,31 +1,18 @@
-// nablac: the compiler's command line.
-#include <CLI/CLI.hpp>
-#include <cstdio>
+// nablac: the offline compiler's command line.
+#include <unistd.h>
+
+#include <iostream>
 
 #include "cli/nablac/commands.h"
 
-namespace nabla::cli {
-
-int report(const Status& status) {
-  if (status.ok()) return 0;
-  std::fputs(to_string(status.errors()).c_str(), stderr);
-  return 1;
-}
-
-}  // namespace nabla::cli
-
 int main(int argc, char** argv) {
-  CLI::App app{"nablac compiles traced programs ahead of time."};
-  app.require_subcommand(1);
-  int exit_code = 0;
-  nabla::cli::add_compile(app, exit_code);
-  nabla::cli::add_inspect(app, exit_code);
-  nabla::cli::add_tune(app, exit_code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    int code = app.exit(e);
-    return code == 0 ? 0 : 2;
+  std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  nabla::cli::Streams streams{std::cout, std::cerr, isatty(STDOUT_FILENO) == 1};
+  int code = nabla::cli::run_nablac(args, streams);
+  std::cout.flush();
+  if (!std::cout && code == 0) {
+    std::cerr << nabla::error(nabla::Code::kWriteFailed, "standard output cannot be written").str();
+    code = 1;
   }
-  return exit_code;
+  return code;
 }
