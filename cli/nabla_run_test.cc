@@ -1,6 +1,5 @@
 // nabla-run end to end over the toy bundle, as a function and as an executable.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include "cli/nabla_run_main.h"
 #include "cli/nabla_run_options.h"
 #include "runtime/exec/test_bundle.h"
-#include "runtime/format/bundle_writer.h"
 #include "runtime/format/file.h"
 #include "runtime/format/npy.h"
 #include "runtime/format/program_generated.h"
@@ -219,20 +217,6 @@ TEST(Curve, GapsAndConstantsAndNothingAreDrawn) {
     EXPECT_HAS(svg, "loss &lt;a&gt;");
     EXPECT_HAS(svg, "t &amp; u");
   }
-}
-
-TEST(Executable, ABundleAtItsEndIsRunWithoutAnArgument) {
-  auto runtime = format::FileBytes::map("cli/nabla-run");
-  ASSERT_TRUE(runtime.ok()) << to_string(runtime.errors());
-  std::string path = testing::TempDir() + "/toy", out = testing::TempDir() + "/toy.out";
-  ASSERT_TRUE(format::write_executable(path, (*runtime)->bytes(), exec::toy_bundle()).ok());
-  auto shell = [&](const std::string& args) {
-    int status = std::system(fmt::format("'{}' {} >'{}' 2>&1", path, args, out).c_str());
-    return WEXITSTATUS(status);
-  };
-  EXPECT_EQ(shell("--entry init --input seed=1 --entry step --bench 3"), 0) << read_text(out);
-  EXPECT_HAS(read_text(out), "step: min ");
-  EXPECT_EQ(shell("other.nbundle --entry init"), 2) << read_text(out);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Placement {
 
 struct FunctionPlan {
   std::vector<Placement> values;     ///< by ValueId
+  std::map<int, Placement> workspaces;  ///< by node: scratch memory of library calls
   int64_t temporary_bytes = 0;       ///< behind the state, while this function runs
   struct Live {
     ValueId value;

@@ -189,7 +189,8 @@ class Emitter {
     c.input = address(plan.values[input]);
     c.filter = address(plan.values[filter]);
     c.output = address(plan.values[output]);
-    c.workspace = address({ir::Base::kArena, 0, 0, 0});
+    auto scratch = plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
+    c.workspace = address(scratch == plan.workspaces.end() ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second);
     return c;
   }
 
@@ -204,7 +205,7 @@ class Emitter {
 
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
   NABLA_CHECK(module.stage == ir::Stage::kPlanned && module.plan, "a module of stage {} is not planned", name_of(module.stage));
-  codegen::CpuCode code = NABLA_TRY(codegen::print_cpu(module.kernels, target, options.toolchain.jobs));
+  codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.toolchain.jobs);
   EmittedProgram out;
   out.kernels = module.kernels.size();
   std::vector<format::BundleMember> members;

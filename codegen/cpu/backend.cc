@@ -20,7 +20,7 @@ int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target) {
 
 }  // namespace
 
-Result<CpuCode> print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target, int jobs) {
+CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target, int jobs) {
   CpuCode out;
   struct Piece {
     int lanes;
@@ -33,7 +33,7 @@ Result<CpuCode> print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, cons
     std::string symbol = "nk_" + k->name;
     for (char& c : symbol)
       if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-    pieces.push_back({lanes_of(*k, target), NABLA_TRY(print_cpp(*k, symbol, target))});
+    pieces.push_back({lanes_of(*k, target), print_cpp(*k, symbol, target)});
     total += pieces.back().text.size();
     out.symbols.push_back(std::move(symbol));
   }

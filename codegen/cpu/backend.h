@@ -15,6 +15,6 @@ struct CpuCode {
 };
 
 /// Prints every kernel once (kernels are distinct already) and spreads them over about `jobs` files.
-Result<CpuCode> print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target, int jobs);
+CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target, int jobs);
 
 }  // namespace nabla::codegen

@@ -11,15 +11,15 @@ namespace {
 struct TypeRow {
   const char *storage, *compute;
 };
-// By DType; f8 has no CPU code (the backend refuses it before printing).
+// By DType.
 constexpr TypeRow kTypes[kDTypeCount] = {
-    {"bool", "bool"},           {"signed char", "signed char"}, {"short", "short"},
-    {"int", "int"},             {"long", "long"},               {"unsigned char", "unsigned char"},
-    {"unsigned short", "unsigned short"}, {"unsigned", "unsigned"}, {"unsigned long", "unsigned long"},
+    {"bool", "bool"},     {"nb_i8", "nb_i8"},   {"short", "short"},   {"int", "int"},     {"long", "long"},
+    {"nb_u8", "nb_u8"},   {"nb_u16", "nb_u16"}, {"unsigned", "unsigned"}, {"nb_u64", "nb_u64"},
     {"nb_f16", "float"},        {"nb_bf16", "float"},           {"float", "float"},
     {"double", "double"},       {"nb_f8e4m3", "float"},         {"nb_f8e5m2", "float"}};
 
-bool is_16bit(DType d) { return d == DType::kF16 || d == DType::kBF16; }
+// Computed in float and rounded when stored, or when a program converts to them.
+bool is_narrow_float(DType d) { return is_float(d) && bytes_of(d) < 4; }
 
 const char* infix(std::string_view fn) {
   if (fn == "add") return "+";
@@ -172,22 +172,16 @@ std::optional<int64_t> ExprPrinter::lane_stride(const std::vector<Expr>& indices
 std::string ExprPrinter::print_load(const Expr& e) {
   const kernel_ir::Buffer& b = k_.buffers[e->ref];
   std::string name = cpp_name(b.name);
-  if (!varies(e)) {
+  if (!varies(e) || at_lane_) {
     std::string at = fmt::format("nb_widen({}[{}])", name, offset(e->args, b.shape));
     return e->guard ? fmt::format("({} ? {} : {})", print(e->guard), at, print(e->fill)) : at;
   }
   std::optional<int64_t> stride = lane_stride(e->args, b.shape);
   bool uniform_guard = !e->guard || (!varies(e->guard) && !varies(e->fill));
-  if (!uniform_guard || !stride || (*stride != 0 && *stride != 1)) return gather(e);
-  if (*stride == 0) {  // lanes differ in nothing but the guard's operands
-    return gather(e);
-  }
+  if (!uniform_guard || stride != 1) return gather(e);
   // The axis name stands for the first lane, so the offset text is the first lane's address.
-  bool was = at_lane_;
-  at_lane_ = false;
   ExprPrinter first(k_, places_, out_, next_temp_);
   std::string at = first.offset(e->args, b.shape);
-  at_lane_ = was;
   std::string text = fmt::format("nb_load<{}>({} + {}, {})", vector_type(e->dtype), name, at, tail);
   if (!e->guard) return text;
   return fmt::format("({} ? {} : nb_splat<{}>({}))", print(e->guard), text, vector_type(e->dtype), print(e->fill));
@@ -208,13 +202,7 @@ std::string ExprPrinter::print_at_lane(const Expr& e, CppWriter& out) {
   ExprPrinter scalar(k_, places_, out, next_temp_);
   scalar.lane_axis = lane_axis;
   scalar.at_lane_ = true;
-  // In scalar arithmetic nothing varies; the lane shows in the axis' name and in the lanes of vector values.
-  const Expr& x = e;
-  if (x->kind == ExprKind::kLoad) {
-    const kernel_ir::Buffer& b = k_.buffers[x->ref];
-    std::string at = fmt::format("nb_widen({}[{}])", cpp_name(b.name), scalar.offset(x->args, b.shape));
-    return x->guard ? fmt::format("({} ? {} : {})", scalar.print_at_lane(x->guard, out), at, scalar.print_at_lane(x->fill, out)) : at;
-  }
+  // In scalar arithmetic the lane shows in the axis' name and in the lanes of vector values.
   return scalar.print(e);
 }
 
@@ -241,6 +229,9 @@ std::string ExprPrinter::print_call(const Expr& e) {
   std::string_view fn = e->fn->name;
   bool vector = varies(e) && !at_lane_;
   auto operand = [&](int i) { return vector ? print_vector(e->args[i]) : print(e->args[i]); };
+  // true is -1 in masks: order comparisons of bools turn round.
+  bool turned = vector && e->args[0]->dtype == DType::kBool && (fn == "lt" || fn == "le" || fn == "gt" || fn == "ge");
+  if (turned) return fmt::format("nb_{}({}, {})", fn, operand(1), operand(0));
   if (fn == "select") {
     std::string predicate = vector && !varies(e->args[0]) ? print(e->args[0]) : operand(0);
     std::string a = operand(1), b = operand(2);
@@ -252,10 +243,10 @@ std::string ExprPrinter::print_call(const Expr& e) {
     if (vector && e->dtype == DType::kI32 && e->args[0]->kind == ExprKind::kAxis)
       return "nb_iota32(" + cpp_name(k_.axes[lane_axis].name) + ")";
     std::string x = operand(0);
-    if (is_16bit(e->dtype)) {
+    if (is_narrow_float(e->dtype)) {
       if (!is_float(from)) x = fmt::format("{}<float>({})", vector && from == DType::kBool ? "nb_convert_mask" : "nb_convert", x);
       else if (from == DType::kF64) x = fmt::format("nb_convert<float>({})", x);
-      return fmt::format("nb_round16<{}>({})", storage_type(e->dtype), x);
+      return fmt::format("nb_round_to<{}>({})", storage_type(e->dtype), x);
     }
     if (compute_type(from) == compute_type(e->dtype)) return x;
     if (vector && from == DType::kBool) return fmt::format("nb_convert_mask<{}>({})", compute_type(e->dtype), x);

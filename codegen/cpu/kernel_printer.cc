@@ -73,6 +73,7 @@ class KernelPrinter {
     int64_t total = 1;
     for (int a : f.axes)
       if (!lanes_here || a != lane) serial.push_back(a), total *= extent(a);
+    if (total == 0) return;  // an empty tensor
     const Schedule& s = k_.schedule;
     if (serial.empty()) {  // one flat axis: units are ranges of lanes
       lane_loop(f, lane, fmt::format("begin * {}", s.unit), fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, extent(lane)));
@@ -200,7 +201,7 @@ class KernelPrinter {
       fold_prefix_ = "return ";
     }
     if (lane >= 0) {
-      out_.open(fmt::format("{}nb_reduce<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_, vector_type(d), op_name(c),
+      out_.open(fmt::format("{}nb_reduce{}<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_, d == DType::kBool ? "_mask" : "", vector_type(d), op_name(c),
                             identity(c, d), extent(lane), axis_name(lane)));
       close += "})";
     }
@@ -368,10 +369,7 @@ class KernelPrinter {
 
 }  // namespace
 
-Result<std::string> print_cpp(const Kernel& kernel, const std::string& symbol, const ir::Target& target) {
-  for (const Buffer& b : kernel.buffers)
-    if (b.dtype == DType::kF8E4M3 || b.dtype == DType::kF8E5M2)
-      return error(Code::kNoLowering, "kernel {}: {} has no CPU code", kernel.name, name_of(b.dtype));
+std::string print_cpp(const Kernel& kernel, const std::string& symbol, const ir::Target& target) {
   return KernelPrinter(narrow_indices(kernel), target).run(symbol);
 }
 

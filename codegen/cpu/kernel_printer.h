@@ -9,7 +9,7 @@
 namespace nabla::codegen {
 
 /// The function `extern "C" void SYMBOL(void* const* args, const long*, long begin, long end)`, which runs units
-/// [begin, end) of the kernel. E0403 where a dtype has no CPU code.
-Result<std::string> print_cpp(const kernel_ir::Kernel& kernel, const std::string& symbol, const ir::Target& target);
+/// [begin, end) of the kernel.
+std::string print_cpp(const kernel_ir::Kernel& kernel, const std::string& symbol, const ir::Target& target);
 
 }  // namespace nabla::codegen

@@ -8,8 +8,14 @@
 #define NB_FN static inline __attribute__((always_inline))
 #define NB_INLINE __attribute__((always_inline))
 
+typedef signed char nb_i8;
+typedef unsigned char nb_u8;
+typedef unsigned short nb_u16;
+typedef unsigned long nb_u64;
 struct nb_bf16 { unsigned short bits; };
 struct nb_f16 { unsigned short bits; };
+struct nb_f8e4m3 { unsigned char bits; };
+struct nb_f8e5m2 { unsigned char bits; };
 struct nb_full {};  // a whole vector, where a tail passes its number of lanes
 
 template <class T> struct nb_lanes_of { typedef T type __attribute__((vector_size(sizeof(T) * NB_L))); };
@@ -92,6 +98,11 @@ NB_FN float nb_widen(nb_f16 x) {
   if (magnitude >= 0x0f800000) f = nb_float(magnitude | 0x7f800000);
   return nb_float(nb_bits(f) | (int(x.bits & 0x8000) << 16));
 }
+NB_FN float nb_widen(nb_f8e5m2 x) { return nb_widen(nb_f16{(unsigned short)(x.bits << 8)}); }
+NB_FN float nb_widen(nb_f8e4m3 x) {
+  float f = nb_float((x.bits & 0x7f) << 20) * nb_float(0x7b800000);
+  return (x.bits & 0x7f) == 0x7f ? __builtin_nanf("") : x.bits & 0x80 ? -f : f;
+}
 template <class T> NB_FN T nb_widen(T x) { return x; }
 NB_FN nb_bf16 nb_narrow(nb_bf16, float x) {
   unsigned u = unsigned(nb_bits(x));
@@ -105,6 +116,18 @@ NB_FN nb_f16 nb_narrow(nb_f16, float x) {
   unsigned bits = m > 0x7f800000 ? 0x7e00 : m >= 0x477ff000 ? 0x7c00 : m < 0x38800000 ? small : normal;
   return {(unsigned short)(sign | bits)};
 }
+// x as `bias`, `mantissa` bits and the codes of overflow and NaN say; rounds to nearest even.
+NB_FN unsigned char nb_pack8(float x, int bias, int mantissa, unsigned overflow, unsigned nan) {
+  unsigned u = unsigned(nb_bits(x)), sign = (u >> 24) & 0x80, m = u & 0x7fffffff, shift = unsigned(23 - mantissa);
+  float magic = nb_float((127 + 24 - mantissa - bias) << 23);
+  unsigned small = unsigned(nb_bits(nb_float(int(m)) + magic) - nb_bits(magic));
+  unsigned normal = (m + (1u << (shift - 1)) - 1 + ((m >> shift) & 1) - (unsigned(127 - bias) << 23)) >> shift;
+  unsigned code = m < (unsigned(128 - bias) << 23) ? small : normal;
+  return (unsigned char)(sign | (m > 0x7f800000 ? nan : m == 0x7f800000 || code >= overflow ? overflow : code));
+}
+NB_FN nb_f8e4m3 nb_narrow(nb_f8e4m3, float x) { return {nb_pack8(x, 7, 3, 0x7f, 0x7f)}; }
+NB_FN nb_f8e5m2 nb_narrow(nb_f8e5m2, float x) { return {nb_pack8(x, 15, 2, 0x7c, 0x7e)}; }
+template <class T> constexpr bool nb_lanewise = nb_same<T, nb_f16> || nb_same<T, nb_f8e4m3> || nb_same<T, nb_f8e5m2>;
 template <class T, class S> NB_FN T nb_narrow(T, S x) { return T(x); }
 template <class V, class T> NB_FN V nb_load(const T* p, nb_full n) {
   if constexpr (nb_same<T, bool>) {
@@ -115,7 +138,7 @@ template <class V, class T> NB_FN V nb_load(const T* p, nb_full n) {
     nb_vec<unsigned short> v;
     __builtin_memcpy(&v, p, sizeof v);
     return (nb_vec<float>)(__builtin_convertvector(v, nb_vec<unsigned>) << 16);
-  } else if constexpr (nb_same<T, nb_f16>) {
+  } else if constexpr (nb_lanewise<T>) {
     return nb_each<V>(n, [&](int l) { return nb_widen(p[l]); });
   } else {
     V v;
@@ -136,7 +159,7 @@ template <class T, class V> NB_FN void nb_store(T* p, V v, nb_full) {
     nb_vec<unsigned> rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
     auto out = __builtin_convertvector(nb_select(nb_is_nan(v), (u >> 16) | 0x40, rounded), nb_vec<unsigned short>);
     __builtin_memcpy(p, &out, sizeof out);
-  } else if constexpr (nb_same<T, nb_f16>) {
+  } else if constexpr (nb_lanewise<T>) {
     for (int l = 0; l < NB_L; ++l) p[l] = nb_narrow(T{}, v[l]);
   } else {
     __builtin_memcpy(p, &v, sizeof v);
@@ -149,8 +172,8 @@ template <class T, class V> NB_FN void nb_store(T* p, V v, long n) {
 // ---- Conversions
 NB_FN long nb_count(nb_full) { return NB_L; }
 NB_FN long nb_count(long n) { return n; }
-// x rounded to the values of a 16-bit float.
-template <class H, class V> NB_FN V nb_round16(V x) {
+// x rounded to the values of a narrower float.
+template <class H, class V> NB_FN V nb_round_to(V x) {
   if constexpr (nb_is_vec<V>) {
     H t[NB_L];
     nb_store(t, x, nb_full{});
@@ -263,12 +286,12 @@ NB_LIBM(nb_libm_sin, sin) NB_LIBM(nb_libm_cos, cos) NB_LIBM(nb_libm_tanh, tanh) 
 #undef NB_LIBM
 template <class V> NB_FN V nb_abs(V x) {
   if constexpr (nb_same<nb_scalar<V>, float>) return nb_float(nb_bits(x) & 0x7fffffff);
-  else return nb_select(nb_lt(x, V{}), -x, x);
+  else return nb_select(nb_lt(x, V{}), V(-x), x);
 }
 template <> NB_INLINE inline double nb_abs<double>(double x) { return __builtin_fabs(x); }
 template <class V> NB_FN V nb_sign(V x) {
   V one = nb_splat<V>(nb_scalar<V>(1));
-  if constexpr (nb_is_signed<nb_scalar<V>>) return nb_select(nb_gt(x, V{}), one, nb_select(nb_lt(x, V{}), -one, x));
+  if constexpr (nb_is_signed<nb_scalar<V>>) return nb_select(nb_gt(x, V{}), one, nb_select(nb_lt(x, V{}), V(-one), x));
   else return nb_select(nb_gt(x, V{}), one, x);
 }
 template <class V> NB_FN V nb_rsqrt(V x) { return nb_splat<V>(nb_scalar<V>(1)) / nb_sqrt(x); }
@@ -461,6 +484,9 @@ template <class V, class Op, class F> NB_FN auto nb_reduce(Op op, nb_scalar<V> i
   for (int s = NB_L / 2; s; s /= 2)
     for (int l = 0; l < s; ++l) t[l] = op(t[l], t[l + s]);
   return t[0];
+}
+template <class V, class Op, class F> NB_FN bool nb_reduce_mask(Op op, bool identity, long end, F f) {
+  return nb_reduce<V>(op, -int(identity), end, f) != 0;
 }
 // Reduction over a serial axis with four accumulators.
 template <class V, class Op, class F> NB_FN V nb_fold(Op op, V identity, long end, F f) {

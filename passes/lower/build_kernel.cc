@@ -106,7 +106,9 @@ class KernelBuilder {
     if (f.scatter) return scatter(m, axis_of, body);
     Expr value = translate(f.value, axis_of);
     bool external = plan_.external[m.tensor];
-    bool as_let = read_inside(m.tensor) || f.combiner != Combiner::kNone;
+    bool epilogue = g_.contraction && !x.contraction;
+    if (epilogue) epilogue_[m.tensor] = value;  // read at the same position only: written out where it is read
+    bool as_let = !epilogue && (read_inside(m.tensor) || f.combiner != Combiner::kNone);
     if (as_let) {
       int v = add_value(x.name, x.dtype, g_.contraction && x.contraction ? outer_ : own);
       values_[m.tensor] = v;
@@ -169,6 +171,7 @@ class KernelBuilder {
   }
   Expr read(const Expr& x, const std::vector<Expr>& at, const Expr& guard, const Expr& fill) {
     int t = x->ref, s = storage_of(plan_.graph, t);
+    if (auto it = epilogue_.find(t); it != epilogue_.end()) return it->second;
     if (values_.count(t)) {
       std::vector<Expr> own;
       const std::vector<int>& outer_axes = member_outer_.at(t);
@@ -252,7 +255,7 @@ class KernelBuilder {
   std::set<std::string> names_;
   std::map<std::pair<int64_t, int>, int> inner_;
   std::map<int, int> buffers_, values_;
-  std::map<int, Expr> scalars_;
+  std::map<int, Expr> scalars_, epilogue_;
   std::map<int, std::vector<int>> member_outer_;
   std::vector<std::pair<int, int>> operand_buffers_, result_buffers_;
 };

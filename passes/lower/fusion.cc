@@ -115,6 +115,8 @@ class Fuser {
         if (!cycle && join(t, g)) {
           inputs.erase(g);
           depends_[g].insert(inputs.begin(), inputs.end());
+          for (int other : candidates)
+            if (other != g) merge(t, g, other);
           return;
         }
       }
@@ -206,6 +208,47 @@ class Fuser {
     return true;
   }
 
+  // t, a member of g, also reads group `other`: one kernel for both where they run over the same positions of t and
+  // nothing between them must wait.
+  void merge(int t, int g, int other) {
+    FusionGroup &a = plan_.groups[g], &b = plan_.groups[other];
+    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup) return;
+    if (tensor(b.members[0].tensor).formula.scatter || a.outer.size() != b.outer.size()) return;
+    for (const auto& m : b.members)
+      if (tensor(m.tensor).fence) return;
+    std::optional<std::vector<int>> along = align(t, b);
+    if (!along) return;
+    const std::vector<int>& mine = a.members.back().outer_axes;
+    std::vector<size_t> place;  // outer axis of b for each outer axis of a
+    for (int axis : mine) {
+      auto it = std::find(along->begin(), along->end(), axis);
+      if (it == along->end()) return;
+      place.push_back(it - along->begin());
+    }
+    for (auto [from, to] : {std::pair(g, other), std::pair(other, g)})
+      for (int d : depends_[to]) {
+        std::set<int> seen;
+        if (d != from && reaches(from, d, seen)) return;
+      }
+    int64_t outer = 1;
+    for (int64_t e : a.outer) outer *= e;
+    for (const auto& m : b.members)
+      if (tensor(m.tensor).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(m.tensor).dtype) > kRowBytes) return;
+    for (const auto& m : b.members) {
+      FusionGroup::Member moved{m.tensor, {}};
+      for (size_t o : place) moved.outer_axes.push_back(m.outer_axes[o]);
+      a.members.push_back(std::move(moved));
+      plan_.group_of[m.tensor] = g;
+    }
+    b.members.clear();
+    std::sort(a.members.begin(), a.members.end(), [](const auto& x, const auto& y) { return x.tensor < y.tensor; });
+    depends_[g].insert(depends_[other].begin(), depends_[other].end());
+    depends_[other].clear();
+    for (std::set<int>& d : depends_)
+      if (d.erase(other)) d.insert(g);
+    depends_[g].erase(g);
+  }
+
   // The axes that stop being outer become rows inside the kernel: they must fit, and enough outer work must remain.
   bool worth_joining(int t, const FusionGroup& g, const std::vector<size_t>& keep) const {
     int64_t outer = 1, total = 1;
@@ -248,9 +291,10 @@ class Fuser {
       for (int d : depends_[g]) visit(d);
       order.push_back(g);
     };
-    for (size_t g = 0; g < plan_.groups.size(); ++g) visit(static_cast<int>(g));
+    for (size_t g = 0; g < plan_.groups.size(); ++g)
+      if (!plan_.groups[g].members.empty()) visit(static_cast<int>(g));
     std::vector<FusionGroup> sorted;
-    std::vector<int> place(plan_.groups.size());
+    std::vector<int> place(plan_.groups.size(), -1);
     for (int g : order) {
       place[g] = static_cast<int>(sorted.size());
       sorted.push_back(std::move(plan_.groups[g]));

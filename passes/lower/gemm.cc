@@ -104,6 +104,19 @@ std::string convolution_choice(const ir::Node& node, const ir::Function& f, cons
   return node.op->cost(op).flops.value() >= target.library_flops / 4 ? "direct" : "generated";
 }
 
+int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
+  if (node.op->lower != ir::Lowering::kConvolution) return 0;
+  // Blocks of 16 channels on both sides of the filter; which operand it is follows from the result's kind.
+  const ir::Type& filter = node.attrs.find("filter_spatial") ? f.type(node.results[0]) : f.type(node.operands[1]);
+  int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;
+  for (int d = 0; d < filter.rank(); ++d) {
+    int64_t extent = filter.shape[d].value();
+    if (d == filter.rank() - 1) extent /= groups;
+    bytes *= d + 2 >= filter.rank() ? (extent + 15) / 16 * 16 : extent;
+  }
+  return bytes;
+}
+
 ir::Function normalize_dots(const ir::Function& f, const ir::OpTable& ops) {
   ir::FunctionBuilder b(f.name, ops);
   std::vector<ir::Val> of(f.values.size());

@@ -30,6 +30,10 @@ std::string gemm_choice(const GemmProblem& problem, const ir::Target& target);
 /// "generated" or "direct" for a convolution node.
 std::string convolution_choice(const ir::Node& node, const ir::Function& function, const ir::Target& target);
 
+/// Bytes of scratch memory that the library call of a node may use; 0 for none. A convolution keeps its filter there
+/// in the layout that the library prefers.
+int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& function);
+
 /// dot_general with several batch, free or contracted dimensions as reshapes around one with at most one of each;
 /// operands whose dimensions are interleaved are transposed first. Other nodes stay as they are.
 ir::Function normalize_dots(const ir::Function& function, const ir::OpTable& ops);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/kernel_ir/kernel.h"
+#include "passes/lower/gemm.h"
 #include "passes/lower/in_place.h"
 
 namespace nabla::passes {
@@ -203,6 +204,11 @@ class FunctionPlanner {
       bool own = root_[v] == static_cast<int>(v) && producer_[v] >= 0 && !fixed(static_cast<int>(v)) && buffer_[v] == static_cast<int>(v);
       if (own) items.push_back({static_cast<int>(v), aligned(std::max<int64_t>(bytes(static_cast<int>(v)), 1)), 0, first_[v], last_[v]});
     }
+    // Scratch memory of library calls lives for one node; it is numbered behind the values.
+    int values = static_cast<int>(f_.values.size());
+    for (size_t i = 0; i < f_.nodes.size(); ++i)
+      if (int64_t scratch = library_workspace_bytes(f_.nodes[i], f_); scratch > 0)
+        items.push_back({values + static_cast<int>(i), aligned(scratch), 0, static_cast<int>(i), static_cast<int>(i)});
     // Large ones first, each at the lowest place that no live neighbour holds.
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
     for (size_t i = 0; i < items.size(); ++i) {
@@ -216,7 +222,8 @@ class FunctionPlanner {
         at = std::max(at, other->offset + other->bytes);
       }
       items[i].offset = at;
-      plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
+      if (items[i].id < values) plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
+      else plan_.workspaces[items[i].id - values] = {Base::kArena, 0, memory_.state_bytes + at, items[i].bytes};
       plan_.temporary_bytes = std::max(plan_.temporary_bytes, at + items[i].bytes);
     }
     for (size_t v = 0; v < f_.values.size(); ++v)
@@ -233,7 +240,7 @@ class FunctionPlanner {
       if (live > peak) peak = live, plan_.peak_node = i;
     }
     for (const Item& item : items)
-      if (item.first <= plan_.peak_node && plan_.peak_node <= item.last) plan_.at_peak.push_back({item.id, item.bytes});
+      if (item.id < values && item.first <= plan_.peak_node && plan_.peak_node <= item.last) plan_.at_peak.push_back({item.id, item.bytes});
   }
 
   const ir::Module& m_;

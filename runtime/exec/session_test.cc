@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "runtime/exec/test_bundle.h"
@@ -20,6 +21,7 @@ void* operator new(size_t n) {
   ++allocations;
   return std::malloc(n);
 }
+void* operator new(size_t n, const std::nothrow_t&) noexcept { return operator new(n); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 

@@ -1,0 +1,80 @@
+#include "cli/driver/compile.h"
+
+#include <chrono>
+#include <thread>
+
+#include "cli/driver/emit_program.h"
+#include "cli/driver/report.h"
+#include "cli/driver/tuning.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "ir/verifier.h"
+#include "passes/pipeline.h"
+
+namespace nabla::driver {
+namespace {
+
+Result<ir::Target> target_of(const CompileOptions& options) {
+  ir::Target target = NABLA_TRY(ir::find_target(options.target));
+  target.library = options.library;
+  if (!options.tuning_file.empty()) NABLA_TRY(read_tuning(options.tuning_file, target));
+  return target;
+}
+
+// The default steps, split where a module becomes kernels: the report describes both sides.
+void split_steps(std::vector<passes::Step> steps, const std::string& max_bytes, std::vector<passes::Step>& graph,
+                 std::vector<passes::Step>& lowering) {
+  for (passes::Step& step : steps) {
+    if (step.pass == "plan-memory" && !max_bytes.empty()) step.options["max-bytes"] = max_bytes;
+    bool lower = step.pass == "fuse" || step.pass == "plan-memory";
+    (lower ? lowering : graph).push_back(std::move(step));
+  }
+}
+
+}  // namespace
+
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target) {
+  std::vector<passes::Step> graph, lowering;
+  split_steps(passes::default_steps(), "", graph, lowering);
+  passes::ManagerOptions manager;
+  manager.verify = [](const ir::Module& m) { return ir::verify(m); };
+  return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
+}
+
+Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options) {
+  CompiledModule out;
+  out.target = NABLA_TRY(target_of(options));
+  passes::ManagerOptions manager = options.passes;
+  manager.verify = [](const ir::Module& m) { return ir::verify(m); };
+  std::vector<passes::Step> graph, lowering;
+  split_steps(passes::default_steps(), options.max_bytes, graph, lowering);
+  auto flat = NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), out.target, manager));
+  out.passes = std::move(flat.reports);
+  auto planned = NABLA_TRY(passes::run_passes(flat.module, lowering, ops::all_ops(), out.target, manager));
+  out.passes.insert(out.passes.end(), planned.reports.begin(), planned.reports.end());
+  out.planned = std::move(planned.module);
+  out.report = make_report(flat.module, out.planned, out.target);
+  return out;
+}
+
+Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
+  CompiledModule lowered = NABLA_TRY(lower_module(module, options));
+  CompiledBundle out;
+  out.report = std::move(lowered.report);
+  out.passes = std::move(lowered.passes);
+  EmitOptions emit;
+  emit.toolchain.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (options.cache) emit.toolchain.cache_dir = codegen::cache_directory();
+  emit.members.push_back({"ir/module.nbl", ir::print(module, {.locations = true})});
+  emit.members.push_back({"report.json", out.report});
+  emit.members.push_back({"report.html", NABLA_TRY(report_html(out.report))});
+  auto start = std::chrono::steady_clock::now();
+  EmittedProgram program = NABLA_TRY(emit_program(lowered.planned, lowered.target, emit));
+  out.codegen_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out.bytes = std::move(program.bytes);
+  out.kernels = program.kernels;
+  out.code_bytes = program.code_bytes;
+  return out;
+}
+
+}  // namespace nabla::driver

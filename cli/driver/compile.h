@@ -1,0 +1,43 @@
+// The one function from a module to a bundle. nablac, the jit of the frontends and the tests call it.
+#pragma once
+
+#include <string>
+
+#include "ir/module.h"
+#include "ir/target.h"
+#include "passes/pass_manager.h"
+
+namespace nabla::driver {
+
+struct CompileOptions {
+  std::string target = "cpu";
+  bool library = true;          ///< may call oneDNN
+  std::string tuning_file;      ///< empty: the built-in rule
+  std::string max_bytes;        ///< empty: no limit on the arena
+  int jobs = 0;                 ///< compiler processes; 0: one per CPU
+  bool cache = true;            ///< of compiled kernels, in codegen::cache_directory()
+  passes::ManagerOptions passes = {};  ///< dumps and reproducers; `verify` is filled in
+};
+
+struct CompiledModule {
+  ir::Module planned;
+  std::string report;   ///< JSON
+  ir::Target target;
+  std::vector<passes::PassReport> passes;
+};
+struct CompiledBundle {
+  std::string bytes;
+  std::string report;
+  size_t kernels = 0, code_bytes = 0;
+  std::vector<passes::PassReport> passes;
+  double codegen_seconds = 0;  ///< printing kernels and the host compiler
+};
+
+/// The passes before lowering: transforms gone, calls inlined, simplified.
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target);
+/// Every pass up to the memory plan; no host compiler runs.
+Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
+/// And the bundle: kernels compiled, report and the module itself inside.
+Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);
+
+}  // namespace nabla::driver

@@ -1,0 +1,22 @@
+// The bill: what a program is made of and what it needs, before it runs. As data (report.json), as text
+// (nablac inspect) and as a page (report.html).
+#pragma once
+
+#include <string>
+
+#include "ir/module.h"
+#include "ir/op_def.h"
+#include "ir/target.h"
+
+namespace nabla::driver {
+
+/// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,
+/// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels.
+std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target);
+
+/// The report for people. E0104 where `json` is no report.
+Result<std::string> report_text(const std::string& json);
+/// One page without references to anything outside it.
+Result<std::string> report_html(const std::string& json);
+
+}  // namespace nabla::driver

@@ -1,0 +1,121 @@
+#include "cli/driver/tuning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "cli/driver/emit_program.h"
+#include "passes/lower/fuse.h"
+#include "passes/lower/gemm.h"
+#include "passes/lower/plan_memory.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::driver {
+namespace {
+
+constexpr const char* kHeader = "nabla-tuning 1";
+constexpr const char* kChoices[] = {"generated", "matmul", "sgemm"};
+
+std::string trim(const std::string& s) {
+  size_t first = s.find_first_not_of(" \t\r"), last = s.find_last_not_of(" \t\r");
+  return first == std::string::npos ? "" : s.substr(first, last - first + 1);
+}
+
+// A module with one entry that computes the product alone.
+ir::Module product(const passes::GemmProblem& p, const ir::OpTable& ops) {
+  ir::FunctionBuilder b("product", ops);
+  ir::Shape a = p.transpose_a ? ir::Shape{p.k, p.m} : ir::Shape{p.m, p.k}, c = p.transpose_b ? ir::Shape{p.n, p.k} : ir::Shape{p.k, p.n};
+  ir::Ints batch;
+  if (p.batch > 1) a.insert(a.begin(), p.batch), c.insert(c.begin(), p.batch), batch = {0};
+  int64_t shift = p.batch > 1;
+  ir::Val x = b.param("a", ir::Type(p.dtype, a)), y = b.param("b", ir::Type(p.dtype, c));
+  ir::Val out = b.op("dot_general", {x, y}, {{"lhs_contract", ir::Ints{shift + !p.transpose_a}}, {"rhs_contract", ir::Ints{shift + p.transpose_b}},
+                                             {"lhs_batch", batch}, {"rhs_batch", batch}});
+  ir::Module m;
+  m.stage = ir::Stage::kFlat;
+  m.functions.push_back(std::make_shared<ir::Function>(b.finish({out})));
+  m.entries.push_back({"product", "product", {}, {}, {"a", "b"}, {"c"}});
+  return m;
+}
+
+// Seconds of one run, the best of several, with the implementation forced.
+Result<double> measure(const ir::Module& m, const passes::GemmProblem& p, const std::string& choice, const ir::OpTable& ops, ir::Target target,
+                       int threads) {
+  target.choices[p.key()] = choice;
+  passes::PassContext context{ops, target};
+  ir::Module planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(m, context)), context));
+  EmittedProgram program = NABLA_TRY(emit_program(planned, target, {{2, codegen::cache_directory()}, {}}));
+  format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "tuning"));
+  auto session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = threads}));
+  std::vector<Literal> arrays;
+  for (const auto& info : session->entries()[0].inputs) arrays.push_back(Literal(info.dtype, info.shape));
+  Literal out(session->entries()[0].outputs[0].dtype, session->entries()[0].outputs[0].shape);
+  const void* inputs[] = {arrays[0].data(), arrays[1].data()};
+  void* outputs[] = {out.mutable_data()};
+  using Clock = std::chrono::steady_clock;
+  double best = 1e9;
+  auto deadline = Clock::now() + std::chrono::milliseconds(300);
+  for (int i = 0; i < 200 && (i < 5 || Clock::now() < deadline); ++i) {
+    auto start = Clock::now();
+    NABLA_TRY(session->run(0, inputs, outputs));
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+Status read_tuning(const std::string& path, ir::Target& target) {
+  std::ifstream in(path);
+  if (!in) return error(Code::kNotFound, "cannot open the tuning file {}", path);
+  std::string line;
+  auto bad = [&](int number, const std::string& what) {
+    Diagnostic d = error(Code::kBadTuning, "tuning file: {}", what);
+    d.location = std::make_shared<Location>(Location{path, number, 0, "", line});
+    return d;
+  };
+  for (int number = 1; std::getline(in, line); ++number) {
+    std::string text = trim(line.substr(0, line.find('#')));
+    if (number == 1) {
+      if (text != kHeader) return bad(1, fmt::format("the first line is not `{}`", kHeader));
+      continue;
+    }
+    if (text.empty()) continue;
+    size_t equals = text.find('=');
+    if (equals == std::string::npos) return bad(number, "expected `PROBLEM = CHOICE`");
+    std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1));
+    if (std::find(std::begin(kChoices), std::end(kChoices), choice) == std::end(kChoices))
+      return bad(number, fmt::format("unknown choice `{}`; known: generated, matmul, sgemm", choice));
+    target.choices[key] = choice;
+  }
+  return Ok{};
+}
+
+Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const ir::Target& target, int threads,
+                         const std::function<void(const std::string&)>& progress) {
+  std::map<std::string, passes::GemmProblem> problems;
+  for (const ir::FunctionPtr& f : flat.functions) {
+    ir::Function normal = passes::normalize_dots(*f, ops);
+    for (const ir::Node& n : normal.nodes)
+      if (n.op->lower == ir::Lowering::kContraction)
+        if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = *p;
+  }
+  std::string out = std::string(kHeader) + "\n";
+  out += fmt::format("# {} on {} thread{}; GFLOP/s of each path behind the choice\n", target.name, threads, threads == 1 ? "" : "s");
+  for (const auto& [key, p] : problems) {
+    std::string best, figures;
+    double best_seconds = 1e9;
+    for (const char* choice : kChoices) {
+      if (std::string(choice) == "sgemm" && p.batch > 1) continue;
+      double seconds = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
+      figures += fmt::format("  {} {:.1f}", choice, static_cast<double>(p.flops()) / seconds / 1e9);
+      if (seconds < best_seconds) best_seconds = seconds, best = choice;
+    }
+    out += fmt::format("{} = {}  #{}\n", key, best, figures);
+    progress(fmt::format("{}:{}", key, figures));
+  }
+  return out;
+}
+
+}  // namespace nabla::driver

@@ -1,0 +1,61 @@
+// What the subcommands of nablac share. Each stands in a file of its own and adds itself to the command line.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+
+namespace CLI {
+class App;
+}
+namespace nabla::ir {
+class OpTable;
+struct Module;
+}
+
+namespace nabla::cli {
+
+/// Where a command writes. Tests pass string streams.
+struct Streams {
+  std::ostream& out;
+  std::ostream& err;
+  bool color = false;  ///< of `out`
+};
+
+/// The chosen command, once the command line is parsed. It returns the exit code: 0 done, 1 failed (or "different"),
+/// 2 for a wrong command line.
+using Action = std::function<int()>;
+
+// Each declares its subcommand and, when that is chosen, sets the action.
+void add_convert(CLI::App& app, const Streams& streams, Action& action);
+void add_verify(CLI::App& app, const Streams& streams, Action& action);
+void add_diff(CLI::App& app, const Streams& streams, Action& action);
+void add_doc(CLI::App& app, const Streams& streams, Action& action);
+void add_opt(CLI::App& app, const Streams& streams, Action& action);
+
+/// Prints the diagnostics of a failure; the exit code of `status`.
+int finish(const Status& status, const Streams& streams);
+/// nablac without the process around it; `args` lacks the program's name.
+int run_nablac(const std::vector<std::string>& args, const Streams& streams);
+
+/// "2 functions, 14 nodes, stage flat".
+std::string summary_of(const ir::Module& module);
+
+// ---- diff.
+/// The changes from `a` to `b`, or "" when the modules are the same: what changed in words, then the texts as a unified
+/// diff. Numbers of unnamed values do not matter, only what they stand for.
+std::string diff_modules(const ir::Module& a, const ir::Module& b, const std::string& name_a, const std::string& name_b,
+                         bool locations, bool color);
+
+// ---- doc: pages in Markdown, made from the records and tables.
+std::string doc_ops(const ir::OpTable& ops);
+/// E0102 for an unknown name, with the nearest one.
+Result<std::string> doc_op(const ir::OpTable& ops, const std::string& name);
+std::string doc_refusals(const ir::OpTable& ops);
+std::string doc_errors();
+std::string doc_passes();
+
+}  // namespace nabla::cli

@@ -1,0 +1,96 @@
+// nablac compile: a module becomes a bundle, or one executable.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "cli/driver/compile.h"
+#include "cli/nablac/commands.h"
+#include "ir/ops/all_ops.h"
+#include "ir/serialize.h"
+#include "runtime/format/bundle_writer.h"
+#include "runtime/format/file.h"
+
+namespace nabla::cli {
+namespace {
+
+struct CompileArgs {
+  std::string input, output, emit = "bundle";
+  driver::CompileOptions options;
+  bool no_library = false, no_cache = false, timing = false;
+};
+
+// nabla-run lies beside nablac, or where $NABLA_RUN says.
+Result<std::shared_ptr<const format::FileBytes>> runtime_bytes() {
+  if (const char* named = std::getenv("NABLA_RUN"); named && *named) return format::FileBytes::map(named);
+  std::error_code ec;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ec);
+  std::filesystem::path beside = self.parent_path() / "nabla-run";
+  if (!ec && std::filesystem::exists(beside, ec)) return format::FileBytes::map(beside.string());
+  Diagnostic d = error(Code::kNotFound, "nabla-run is not beside nablac ({})", beside.string());
+  d.help = "build //cli:nabla-run, or name it in $NABLA_RUN";
+  return d;
+}
+
+void keep_reproducer(const ir::Module& before, const std::string& command) {
+  const char* tmp = std::getenv("TMPDIR");
+  std::string path = fmt::format("{}/nablac-reproducer-{}.nbl", tmp && *tmp ? tmp : "/tmp", getpid());
+  if (!ir::write_module(path, before).ok()) return;
+  std::string line = command;
+  if (size_t at = line.find("FILE"); at != std::string::npos) line.replace(at, 4, path);
+  std::fprintf(stderr, "reproducer: %s\n", line.c_str());
+}
+
+Status write_output(const CompileArgs& args, const driver::CompiledBundle& bundle) {
+  if (args.emit == "exe") {
+    auto runtime = NABLA_TRY(runtime_bytes());
+    return format::write_executable(args.output, runtime->bytes(), bundle.bytes);
+  }
+  return format::write_file(args.output, bundle.bytes);
+}
+
+Status run(CompileArgs& args) {
+  args.options.library = !args.no_library;
+  args.options.cache = !args.no_cache;
+  args.options.passes.reproduce = keep_reproducer;
+  if (args.output.empty()) {
+    std::filesystem::path path(args.input);
+    while (path.has_extension()) path.replace_extension();
+    args.output = path.string() + (args.emit == "exe" ? "" : ".nbundle");
+  }
+  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
+  driver::CompiledBundle bundle = NABLA_TRY(driver::compile(module, args.options));
+  NABLA_TRY(write_output(args, bundle));
+  double passes = 0;
+  for (const auto& p : bundle.passes) {
+    passes += p.seconds;
+    if (args.timing) std::printf("%9.1f ms  %s%s\n", p.seconds * 1e3, p.pass.c_str(), p.changed ? "" : " (unchanged)");
+  }
+  std::printf("wrote %s: %zu entries, %zu kernels, %.1f KB of code; passes %.2f s, code %.2f s\n", args.output.c_str(), module.entries.size(),
+              bundle.kernels, static_cast<double>(bundle.code_bytes) / 1e3, passes, bundle.codegen_seconds);
+  return Ok{};
+}
+
+}  // namespace
+
+void add_compile(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<CompileArgs>();
+  CLI::App* command = app.add_subcommand("compile", "Compile a module ahead of time into a bundle");
+  command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
+  command->add_option("-o,--output", args->output, "file to write; default: the module's name with .nbundle");
+  command->add_option("--emit", args->emit, "bundle, or exe: one executable that carries the bundle")
+      ->check(CLI::IsMember({"bundle", "exe"}));
+  command->add_option("--target", args->options.target, "cpu, cpu:x86-64-v3, cpu:x86-64-v4 or cpu:native");
+  command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
+  command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote");
+  command->add_option("--max-bytes", args->options.max_bytes, "fail when the program needs more memory");
+  command->add_option("--jobs", args->options.jobs, "compiler processes; default: one per CPU")->check(CLI::PositiveNumber);
+  command->add_flag("--no-cache", args->no_cache, "compile every kernel anew");
+  command->add_flag("--timing", args->timing, "print the time of each pass");
+  command->callback([args, &exit_code] { exit_code = report(run(*args)); });
+}
+
+}  // namespace nabla::cli

@@ -1,0 +1,61 @@
+// nablac inspect: what a model or a bundle is, and what it needs.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/driver/compile.h"
+#include "cli/driver/report.h"
+#include "cli/nablac/commands.h"
+#include "ir/ops/all_ops.h"
+#include "ir/serialize.h"
+#include "runtime/format/bundle_reader.h"
+#include "runtime/format/file.h"
+
+namespace nabla::cli {
+namespace {
+
+struct InspectArgs {
+  std::string input, html;
+  bool json = false, source = false;
+  driver::CompileOptions options;
+};
+
+bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
+
+Status run(const InspectArgs& args) {
+  std::string report;
+  if (is_module(args.input)) {
+    if (args.source) return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
+    ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
+    report = NABLA_TRY(driver::lower_module(module, args.options)).report;
+  } else {
+    format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
+    if (args.source) {
+      for (const std::string& name : bundle.member_names())
+        if (name.rfind("source/", 0) == 0) std::printf("// ---- %s\n%s\n", name.c_str(), std::string(format::as_text(*bundle.member(name))).c_str());
+      return Ok{};
+    }
+    std::optional<format::Bytes> member = bundle.member("report.json");
+    if (!member) return error(Code::kCorrupt, "{} carries no report.json", args.input);
+    report = std::string(format::as_text(*member));
+  }
+  if (!args.html.empty()) return format::write_file(args.html, NABLA_TRY(driver::report_html(report)));
+  std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report));
+  std::fputs(text.c_str(), stdout);
+  return Ok{};
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int& exit_code) {
+  auto args = std::make_shared<InspectArgs>();
+  CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
+  command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
+  command->add_option("--target", args->options.target, "for a module: the target to plan for");
+  command->add_flag("--json", args->json, "print the report as JSON");
+  command->add_option("--html", args->html, "write the report as a page");
+  command->add_flag("--source", args->source, "print the generated code of a bundle");
+  command->callback([args, &exit_code] { exit_code = report(run(*args)); });
+}
+
+}  // namespace nabla::cli

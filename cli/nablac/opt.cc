@@ -1,0 +1,103 @@
+// nablac opt: runs passes on a module and prints what they make of it.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "cli/nablac/command.h"
+#include "ir/ops/all_ops.h"
+#include "ir/serialize.h"
+#include "ir/target.h"
+#include "ir/verifier.h"
+#include "passes/pass_manager.h"
+#include "runtime/format/file.h"
+
+namespace nabla::cli {
+namespace {
+
+struct Options {
+  std::string in, out, target = "cpu", pipeline_to;
+  std::vector<std::string> passes;
+  passes::ManagerOptions manager;
+  bool locations = false, timing = false;
+};
+
+/// The default pipeline's steps that end at `stage` or before.
+Result<std::vector<passes::Step>> steps_to(const std::string& stage) {
+  std::optional<ir::Stage> last = ir::stage_from_name(stage);
+  if (!last) {
+    std::vector<std::string> known;
+    for (int i = 0; i < ir::kStageCount; ++i) known.emplace_back(name_of(static_cast<ir::Stage>(i)));
+    return error(Code::kBadOption, "--pipeline-to: unknown stage `{}`{}", stage, did_you_mean(stage, known));
+  }
+  std::vector<passes::Step> out;
+  for (passes::Step& step : passes::default_steps()) {
+    const passes::Pass* pass = passes::find_pass(step.pass);
+    NABLA_CHECK(pass != nullptr, "the pipeline names the unknown pass {}", step.pass);
+    if (pass->stage_out > *last) break;
+    out.push_back(std::move(step));
+  }
+  return out;
+}
+
+Result<std::vector<passes::Step>> steps_of(const Options& o) {
+  if (!o.pipeline_to.empty() && !o.passes.empty())
+    return error(Code::kBadOption, "--pass and --pipeline-to exclude each other");
+  if (!o.pipeline_to.empty()) return steps_to(o.pipeline_to);
+  std::vector<passes::Step> out;
+  for (const std::string& text : o.passes) out.push_back(NABLA_TRY(passes::parse_step(text)));
+  return out;
+}
+
+Status opt(const Options& o, const Streams& streams) {
+  std::vector<passes::Step> steps = NABLA_TRY(steps_of(o));
+  ir::Target target = NABLA_TRY(ir::find_target(o.target));
+  if (!o.out.empty()) (void)NABLA_TRY(ir::form_of(o.out));
+  ir::Module module = NABLA_TRY(ir::read_module(o.in, ops::all_ops()));
+  ir::PrintOptions print_options{.locations = o.locations};
+
+  passes::ManagerOptions manager = o.manager;
+  manager.verify = [](const ir::Module& m) { return ir::verify(m); };
+  manager.print = [&](const passes::Pass& pass, const ir::Module& m, bool changed) {
+    streams.out << "// after " << pass.name << (changed ? "" : " (no change)") << "\n" << print(m, print_options) << "\n";
+  };
+  manager.reproduce = [&](const ir::Module& before, const std::string& command) {
+    std::string path = o.in + ".reproducer.nbl", run = command;
+    size_t at = run.find("FILE");
+    if (at != std::string::npos) run.replace(at, 4, path);
+    Status written = format::write_file(path, "// " + run + "\n" + print(before, {.locations = true}));
+    if (written.ok()) streams.err << "note: the module before the failing pass is in " << path << "; run: " << run << "\n";
+    else streams.err << to_string(written.errors());
+  };
+  passes::ManagerResult result =
+      NABLA_TRY(passes::run_passes(module, steps, ops::all_ops(), target, manager));
+  for (const passes::PassReport& report : result.reports) {
+    if (o.timing) streams.err << fmt::format("{:>10.3f} ms  {}\n", report.seconds * 1e3, report.pass);
+    for (const std::string& remark : report.remarks) streams.err << report.pass << ": " << remark << "\n";
+  }
+  if (!o.out.empty()) return ir::write_module(o.out, result.module);
+  streams.out << print(result.module, print_options);
+  return Ok{};
+}
+
+}  // namespace
+
+void add_opt(CLI::App& app, const Streams& streams, Action& action) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("opt", "Runs passes on a module and prints the result");
+  command->add_option("IN", o->in, "a module: .nbl, .nir.json or .nir")->required();
+  command->add_option("--pass", o->passes, "a pass, NAME or NAME{OPTION=VALUE,...}; may be repeated")->take_all();
+  command->add_option("--pipeline-to", o->pipeline_to, "the default pipeline, up to and including this stage");
+  command->add_option("--target", o->target, "what to compile for; `cpu` by default");
+  command->add_option("--print-after", o->manager.print_after, "print the module after this pass; may be repeated");
+  command->add_flag("--print-after-all", o->manager.print_after_all, "print the module after every pass");
+  command->add_flag("--print-changed", o->manager.print_changed, "print the module after every pass that changes it");
+  command->add_option("--stop-after", o->manager.stop_after, "the last pass to run");
+  command->add_flag("--locations", o->locations, "print source locations");
+  command->add_flag("--timing", o->timing, "print how long each pass took");
+  command->add_option("-o,--output", o->out, "write the result to this file instead");
+  command->callback([=, &streams, &action] {
+    action = [=, &streams] { return finish(opt(*o, streams), streams); };
+  });
+}
+
+}  // namespace nabla::cli

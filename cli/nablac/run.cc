@@ -1,0 +1,53 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+
+#include "cli/nablac/command.h"
+#include "ir/module.h"
+
+namespace nabla::cli {
+
+int finish(const Status& status, const Streams& streams) {
+  if (status.ok()) return 0;
+  streams.err << to_string(status.errors());
+  return status.errors().front().code == Code::kBadOption ? 2 : 1;
+}
+
+std::string summary_of(const ir::Module& module) {
+  size_t nodes = 0;
+  for (const ir::FunctionPtr& f : module.functions) nodes += f->nodes.size();
+  auto count = [](size_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); };
+  std::string out = count(module.functions.size(), "function") + ", " + count(nodes, "node");
+  if (!module.entries.empty())
+    out += fmt::format(", {} entr{}", module.entries.size(), module.entries.size() == 1 ? "y" : "ies");
+  return out + fmt::format(", stage {}", name_of(module.stage));
+}
+
+int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
+  CLI::App app("The compiler of Nabla: modules in, bundles out.", "nablac");
+  app.require_subcommand(1);
+  Action action;
+  add_opt(app, streams, action);
+  add_convert(app, streams, action);
+  add_diff(app, streams, action);
+  add_verify(app, streams, action);
+  add_doc(app, streams, action);
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* shown = &app;
+    while (!shown->get_subcommands().empty()) shown = shown->get_subcommands().front();
+    streams.out << shown->help();
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    std::vector<std::string> known;
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+    std::string hint = !args.empty() && app.get_subcommands().empty() ? did_you_mean(args[0], known) : "";
+    return finish(error(Code::kBadOption, "nablac: {}{}", e.what(), hint), streams);
+  }
+  return action();
+}
+
+}  // namespace nabla::cli

@@ -1,0 +1,538 @@
+// Reads the text form. One pass over the tokens makes a RawModule; `assemble` checks the rest.
+#include <charconv>
+#include <map>
+
+#include "ir/constants.h"
+#include "ir/dim_parser.h"
+#include "ir/kernel_ir/kernel.h"
+#include "ir/op_def.h"
+#include "ir/raw.h"
+#include "ir/text.h"
+
+namespace nabla::ir {
+namespace {
+
+/// A short text must not make the reader allocate much: the bytes that all `splat`s of a text may take.
+constexpr int64_t kMaxSplatTotal = int64_t{256} << 20;
+constexpr size_t kMaxText = size_t{1} << 30;
+
+class ModuleParser {
+ public:
+  ModuleParser(Lexer& lexer, const LoadSidecar& load) : lexer_(lexer), load_(load) {}
+
+  Result<RawModule> run() {
+    (void)NABLA_TRY(header());
+    while (lexer_.token().kind != Token::kEnd) (void)NABLA_TRY(item());
+    if (lexer_.damage()) return *lexer_.damage();
+    return std::move(raw_);
+  }
+
+ private:
+  // ---- Tokens.
+  const Token& token() const { return lexer_.token(); }
+  Status expect(std::string_view text) {
+    if (lexer_.accept(text)) return Ok{};
+    return lexer_.fail(fmt::format("expected `{}`, {}", text, found(token())));
+  }
+  /// A name: a word or a string.
+  Result<std::string> name(std::string_view what) {
+    if (token().kind != Token::kName && token().kind != Token::kString)
+      return lexer_.fail(fmt::format("expected {}, {}", what, found(token())));
+    std::string out = token().text;
+    lexer_.next();
+    return out;
+  }
+  Result<std::string> sigil_name(char sigil, std::string_view what) {
+    (void)NABLA_TRY(expect(std::string_view(&sigil, 1)));
+    if (token().kind == Token::kNumber && sigil == '%') {
+      std::string out = token().text;
+      lexer_.next();
+      return out;
+    }
+    return name(what);
+  }
+  Result<std::string> string() {
+    if (token().kind != Token::kString) return lexer_.fail("expected a string in quotes, " + found(token()));
+    std::string out = token().text;
+    lexer_.next();
+    return out;
+  }
+  Result<int64_t> integer() {
+    Token at = token();
+    std::string digits = lexer_.accept("-") ? "-" : "";
+    if (token().kind != Token::kNumber) return lexer_.fail("expected an integer, " + found(token()));
+    digits += token().text;
+    int64_t value = 0;
+    auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (ec != std::errc() || end != digits.data() + digits.size())
+      return lexer_.fail_at(at.place, Code::kSyntax, fmt::format("`{}` is no 64-bit integer", digits.substr(0, 40)));
+    lexer_.next();
+    return value;
+  }
+  Result<std::vector<std::string>> names(std::string_view what) {
+    std::vector<std::string> out;
+    do out.push_back(NABLA_TRY(name(what)));
+    while (lexer_.accept(","));
+    return out;
+  }
+
+  // ---- The module's parts.
+  Status header() {
+    if (!lexer_.at("nabla"))
+      return lexer_.fail_at(token().place, Code::kForeignFile,
+                            "not the text of a module: it must begin with `nabla VERSION STAGE`, " + found(token()));
+    lexer_.next();
+    Place place = token().place;
+    int64_t version = NABLA_TRY(integer());
+    Status known = check_version(version, "the text");
+    if (!known.ok()) {
+      known.errors()[0].location = lexer_.locate(place);
+      return known;
+    }
+    place = token().place;
+    std::string stage = NABLA_TRY(name("a stage"));
+    std::optional<Stage> s = stage_from_name(stage);
+    if (!s) {
+      std::vector<std::string> all;
+      for (int i = 0; i < kStageCount; ++i) all.emplace_back(name_of(static_cast<Stage>(i)));
+      return lexer_.fail_at(place, Code::kUnknownName,
+                            fmt::format("unknown stage `{}`{}", stage, did_you_mean(stage, all)));
+    }
+    if (*s == Stage::kPlanned)
+      return lexer_.fail_at(place, Code::kWrongStage,
+                            "a planned module cannot be read back: its text lacks the memory plan; read the module of "
+                            "stage kernels");
+    raw_.module.stage = *s;
+    return Ok{};
+  }
+
+  Status item() {
+    Token keyword = token();
+    if (lexer_.accept("constants")) return constants(keyword.place);
+    if (lexer_.accept("symbol")) return symbol(keyword.place);
+    if (lexer_.accept("state")) return state(keyword.place);
+    if (lexer_.accept("entry")) return entry(keyword.place);
+    if (lexer_.accept("func")) return function(keyword.place);
+    if (lexer_.at("kernel")) return kernel();
+    return lexer_.fail("expected symbol, state, entry, func or kernel, " + found(keyword));
+  }
+
+  Status constants(Place place) {
+    std::string file = NABLA_TRY(string());
+    auto refuse = [&](Diagnostic d) {
+      d.location = lexer_.locate(place);
+      return d;
+    };
+    if (file.empty() || file[0] == '.' || file.find('/') != std::string::npos)
+      return refuse(error(Code::kSyntax, "the sidecar `{}` must be a plain file name", file));
+    if (!load_) return refuse(error(Code::kNotFound, "the sidecar `{}` cannot be read here", file));
+    sidecar_ = NABLA_TRY(load_(file));
+    constants_ = ConstantReader(sidecar_);
+    return Ok{};
+  }
+
+  Status symbol(Place place) {
+    Symbol s;
+    s.name = NABLA_TRY(name("a symbol's name"));
+    for (std::string_view t : {"in", "["}) (void)NABLA_TRY(expect(t));
+    s.min = NABLA_TRY(integer());
+    (void)NABLA_TRY(expect(","));
+    s.max = NABLA_TRY(integer());
+    (void)NABLA_TRY(expect("]"));
+    if (lexer_.accept("multiple")) s.multiple = NABLA_TRY(integer());
+    SymbolRef ref = std::make_shared<const Symbol>(s);
+    raw_.module.symbols.push_back(ref);
+    raw_.symbol_places.push_back(place);
+    // A bad range is reported by the verifier; until then nothing may be computed with it.
+    if (s.min >= 0 && s.min <= s.max && s.multiple >= 1) symbols_[s.name] = ref;
+    return Ok{};
+  }
+
+  Status state(Place place) {
+    StateLeaf leaf;
+    leaf.name = NABLA_TRY(name("a state leaf's name"));
+    (void)NABLA_TRY(expect(":"));
+    leaf.type = NABLA_TRY(type());
+    leaf.location = NABLA_TRY(location());
+    leaves_.emplace(leaf.name, static_cast<int>(raw_.module.state.size()));
+    raw_.module.state.push_back(std::move(leaf));
+    raw_.state_places.push_back(place);
+    return Ok{};
+  }
+
+  Result<std::vector<int>> leaves() {
+    std::vector<int> out;
+    do {
+      Place place = token().place;
+      std::string leaf = NABLA_TRY(name("a state leaf's name"));
+      auto it = leaves_.find(leaf);
+      if (it == leaves_.end()) {
+        std::vector<std::string> known;
+        for (const auto& [n, i] : leaves_) known.push_back(n);
+        return lexer_.fail_at(place, Code::kUnknownName,
+                              fmt::format("no state leaf is named `{}`{}", leaf, did_you_mean(leaf, known)));
+      }
+      out.push_back(it->second);
+    } while (lexer_.accept(","));
+    return out;
+  }
+
+  Status entry(Place place) {
+    Entry e;
+    e.name = NABLA_TRY(name("an entry's name"));
+    (void)NABLA_TRY(expect("calls"));
+    e.function = NABLA_TRY(sigil_name('@', "a function's name"));
+    (void)NABLA_TRY(expect("{"));
+    while (!lexer_.accept("}")) {
+      if (lexer_.accept("reads")) e.reads = NABLA_TRY(leaves());
+      else if (lexer_.accept("writes")) e.writes = NABLA_TRY(leaves());
+      else if (lexer_.accept("inputs")) e.inputs = NABLA_TRY(names("an input's name"));
+      else if (lexer_.accept("outputs")) e.outputs = NABLA_TRY(names("an output's name"));
+      else return lexer_.fail("expected reads, writes, inputs, outputs or `}`, " + found(token()));
+    }
+    raw_.module.entries.push_back(std::move(e));
+    raw_.entry_places.push_back(place);
+    return Ok{};
+  }
+
+  Status kernel() {
+    std::string_view text = lexer_.text();
+    size_t begin = token().begin, end = begin;
+    int line = token().place.line, depth = 0;
+    for (; end < text.size(); ++end) {
+      if (text[end] == '{') ++depth;
+      if (text[end] == '}' && --depth <= 0) break;
+    }
+    if (end == text.size()) return lexer_.fail("the kernel has no closing `}`");
+    Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(text.substr(begin, end + 1 - begin), "");
+    if (!k.ok()) {
+      for (Diagnostic& d : k.errors())
+        d.location = lexer_.locate({d.location ? d.location->line + line - 1 : line, d.location ? d.location->column : 1});
+      return std::move(k.errors());
+    }
+    for (const auto& other : raw_.module.kernels)
+      if (other->name == k->name)
+        return lexer_.fail_at(token().place, Code::kDuplicateName, fmt::format("kernel @{} is defined twice", k->name));
+    raw_.module.kernels.push_back(std::make_shared<const kernel_ir::Kernel>(std::move(*k)));
+    lexer_.jump(end + 1);
+    return Ok{};
+  }
+
+  // ---- Functions.
+  Status function(Place place) {
+    RawFunction f;
+    f.place = place;
+    f.name = NABLA_TRY(sigil_name('@', "a function's name"));
+    values_.clear();
+    (void)NABLA_TRY(expect("("));
+    while (!lexer_.accept(")")) {
+      ValueId id = NABLA_TRY(define(f));
+      (void)NABLA_TRY(expect(":"));
+      f.values[id].type = NABLA_TRY(type());
+      f.params.push_back(id);
+      if (!lexer_.accept(",") && !lexer_.at(")")) return lexer_.fail("expected `,` or `)`, " + found(token()));
+    }
+    if (lexer_.accept("->")) {
+      (void)NABLA_TRY(expect("("));
+      f.result_types.emplace();
+      while (!lexer_.accept(")")) {
+        f.result_types->push_back(NABLA_TRY(type()));
+        if (!lexer_.accept(",") && !lexer_.at(")")) return lexer_.fail("expected `,` or `)`, " + found(token()));
+      }
+    }
+    f.location = NABLA_TRY(location());
+    (void)NABLA_TRY(expect("{"));
+    while (!lexer_.at("return")) f.nodes.push_back(NABLA_TRY(node(f)));
+    lexer_.next();
+    if (lexer_.at("%")) f.results = NABLA_TRY(uses());
+    (void)NABLA_TRY(expect("}"));
+    raw_.functions.push_back(std::move(f));
+    return Ok{};
+  }
+
+  Result<ValueId> define(RawFunction& f) {
+    Place place = token().place;
+    bool numbered = false;
+    std::string value = NABLA_TRY(value_name(numbered));
+    ValueId id = static_cast<ValueId>(f.values.size());
+    if (!values_.emplace(std::pair(value, numbered), id).second)
+      return lexer_.fail_at(place, Code::kDuplicateName, fmt::format("%{} is defined twice", value));
+    f.values.push_back({numbered ? "" : value, std::nullopt, place});
+    return id;
+  }
+
+  Result<std::string> value_name(bool& numbered) {
+    (void)NABLA_TRY(expect("%"));
+    numbered = token().kind == Token::kNumber;
+    if (!numbered) return name("a value's name");
+    std::string out = token().text;
+    lexer_.next();
+    return out;
+  }
+
+  Result<std::vector<ValueId>> uses() {
+    std::vector<ValueId> out;
+    do {
+      Place place = token().place;
+      bool numbered = false;
+      std::string value = NABLA_TRY(value_name(numbered));
+      auto it = values_.find({value, numbered});
+      if (it == values_.end()) {
+        std::vector<std::string> known;
+        for (const auto& [key, id] : values_) known.push_back(key.first);
+        return lexer_.fail_at(place, Code::kUnknownName,
+                              fmt::format("%{} is not defined here{}", value, did_you_mean(value, known)));
+      }
+      out.push_back(it->second);
+    } while (lexer_.accept(","));
+    return out;
+  }
+
+  Result<RawNode> node(RawFunction& f) {
+    RawNode n;
+    size_t first = f.values.size();
+    if (lexer_.at("%")) {
+      // The results are not visible to the node's own operands, but names are unique, so defining them early only
+      // changes which error a use of them gives: assemble reports it.
+      do n.results.push_back(NABLA_TRY(define(f)));
+      while (lexer_.accept(","));
+      (void)NABLA_TRY(expect("="));
+    }
+    n.place = token().place;
+    if (token().kind != Token::kName) return lexer_.fail("expected an op, " + found(token()));
+    n.op = token().text;
+    lexer_.next();
+    size_t dot = n.op.rfind(".v");
+    if (dot != std::string::npos) {
+      const char *begin = n.op.data() + dot + 2, *end = n.op.data() + n.op.size();
+      auto [stop, ec] = std::from_chars(begin, end, n.version);
+      if (ec != std::errc() || stop != end)
+        return lexer_.fail_at(n.place, Code::kSyntax, fmt::format("`{}`: expected a version behind .v", n.op));
+      n.op.resize(dot);
+    }
+    (void)NABLA_TRY(expect("("));
+    if (lexer_.at("%")) n.operands = NABLA_TRY(uses());
+    (void)NABLA_TRY(expect(")"));
+    if (lexer_.accept("{")) (void)NABLA_TRY(attributes(n));
+    if (lexer_.accept(":")) {
+      for (size_t i = first; i < f.values.size(); ++i) {
+        if (i > first) (void)NABLA_TRY(expect(","));
+        f.values[i].type = NABLA_TRY(type());
+      }
+    }
+    n.location = NABLA_TRY(location());
+    return n;
+  }
+
+  Status attributes(RawNode& n) {
+    while (!lexer_.accept("}")) {
+      Place place = token().place;
+      if (token().kind != Token::kName) return lexer_.fail("expected an attribute's name, " + found(token()));
+      std::string attr = token().text;
+      lexer_.next();
+      (void)NABLA_TRY(expect("="));
+      Attr value = NABLA_TRY(attribute());
+      n.attrs.push_back({std::move(attr), std::move(value), place});
+      if (!lexer_.accept(",") && !lexer_.at("}")) return lexer_.fail("expected `,` or `}`, " + found(token()));
+    }
+    return Ok{};
+  }
+
+  // ---- Attributes, types, literals.
+  Result<Attr> attribute() {
+    Token t = token();
+    if (t.kind == Token::kString) return Attr(NABLA_TRY(string()));
+    if (lexer_.at("@")) return Attr(FunctionRef{NABLA_TRY(sigil_name('@', "a function's name"))});
+    if (lexer_.at("[")) return list();
+    if (lexer_.accept("true")) return Attr(true);
+    if (lexer_.accept("false")) return Attr(false);
+    if (lexer_.accept("bits")) return bit_pattern();
+    if (std::optional<DType> dtype = t.kind == Token::kName ? dtype_from_name(t.text) : std::nullopt) {
+      lexer_.next();
+      if (!lexer_.at("[")) return Attr(*dtype);
+      return Attr(NABLA_TRY(literal(*dtype)));
+    }
+    return number();
+  }
+
+  Result<Attr> bit_pattern() {
+    (void)NABLA_TRY(expect("("));
+    Literal value(DType::kF64, {});
+    if (!token().text.starts_with("0x") || !parse_element(token().text, value, 0))
+      return lexer_.fail("expected the bit pattern of an f64, such as 0x7ff8000000000001, " + found(token()));
+    lexer_.next();
+    (void)NABLA_TRY(expect(")"));
+    return Attr(value.get(0));
+  }
+
+  Result<Attr> number() {
+    Token t = token();
+    std::string text = element();
+    if (text.find_first_of("0123456789") != std::string::npos && text.find_first_of(".enix") == std::string::npos) {
+      int64_t value = 0;
+      auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (ec == std::errc() && end == text.data() + text.size()) return Attr(value);
+      return lexer_.fail_at(t.place, Code::kSyntax, fmt::format("`{}` is no 64-bit integer", text.substr(0, 40)));
+    }
+    Literal value(DType::kF64, {});
+    if (text.starts_with("0x") || !parse_element(text, value, 0))
+      return lexer_.fail_at(t.place, Code::kSyntax, "expected an attribute's value, " + found(t));
+    return Attr(value.get(0));
+  }
+
+  /// The text of a number, with its sign.
+  std::string element() {
+    std::string out = lexer_.accept("-") ? "-" : "";
+    if (token().kind == Token::kNumber || token().kind == Token::kName) {
+      out += token().text;
+      lexer_.next();
+    }
+    return out;
+  }
+
+  Result<Shape> shape() {
+    (void)NABLA_TRY(expect("["));
+    Shape out;
+    while (!lexer_.accept("]")) {
+      out.push_back(NABLA_TRY(parse_dim(lexer_, symbols_)));
+      if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
+    }
+    return out;
+  }
+
+  /// Integers, where all are; otherwise a shape.
+  Result<Attr> list() {
+    Lexer::State before = lexer_.save();
+    lexer_.next();
+    Ints ints;
+    for (;;) {
+      if (lexer_.accept("]")) return Attr(std::move(ints));
+      bool number = token().kind == Token::kNumber || lexer_.at("-");
+      Result<int64_t> value = number ? integer() : Result<int64_t>(int64_t{0});
+      if (!number || !value.ok() || !(lexer_.at(",") || lexer_.at("]"))) break;
+      ints.push_back(*value);
+      lexer_.accept(",");
+    }
+    lexer_.restore(before);
+    return Attr(NABLA_TRY(shape()));
+  }
+
+  Result<Type> type() {
+    Place place = token().place;
+    std::string word = token().text;
+    if (token().kind != Token::kName) return lexer_.fail("expected a type, " + found(token()));
+    lexer_.next();
+    if (word == "residual") {
+      (void)NABLA_TRY(expect("<"));
+      std::string function = NABLA_TRY(sigil_name('@', "a function's name"));
+      (void)NABLA_TRY(expect(">"));
+      if (function.empty()) return lexer_.fail_at(place, Code::kSyntax, "a residual names a function");
+      return Type::residual(function);
+    }
+    std::optional<DType> dtype = dtype_from_name(word);
+    if (!dtype) {
+      std::vector<std::string> known;
+      for (int i = 0; i < kDTypeCount; ++i) known.emplace_back(name_of(static_cast<DType>(i)));
+      return lexer_.fail_at(place, Code::kUnknownName,
+                            fmt::format("unknown dtype `{}`{}", word, did_you_mean(word, known)));
+    }
+    return Type(*dtype, NABLA_TRY(shape()));
+  }
+
+  Result<Literal> literal(DType dtype) {
+    Place place = token().place;
+    std::vector<int64_t> extents;
+    (void)NABLA_TRY(expect("["));
+    while (!lexer_.accept("]")) {
+      extents.push_back(NABLA_TRY(integer()));
+      if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
+    }
+    auto located = [&](Diagnostics errors) {
+      for (Diagnostic& d : errors) d.location = lexer_.locate(place);
+      return errors;
+    };
+    Result<int64_t> count = checked_count(extents);
+    if (!count.ok()) return located(std::move(count.errors()));
+    if (lexer_.accept("external")) {
+      Result<Literal> value = constants_.get(dtype, extents, NABLA_TRY(external()));
+      return value.ok() ? std::move(value) : located(std::move(value.errors()));
+    }
+    (void)NABLA_TRY(expect("{"));
+    bool splat = lexer_.accept("splat");
+    int64_t bytes = *count > kMaxSplatTotal ? kMaxSplatTotal : *count * bytes_of(dtype);
+    size_t left = lexer_.text().size() - token().begin;
+    if (splat ? (splat_total_ += bytes) > kMaxSplatTotal || bytes > kMaxSplatBytes : *count > static_cast<int64_t>(left))
+      return lexer_.fail_at(place, Code::kTooLarge,
+                            fmt::format("a literal of {} elements is larger than this text may hold", *count));
+    Literal value(dtype, extents);
+    int64_t written = splat ? std::min<int64_t>(*count, 1) : *count;
+    for (int64_t i = 0; i < written; ++i) {
+      if (i > 0) (void)NABLA_TRY(expect(","));
+      Token at = token();
+      if (!parse_element(element(), value, i))
+        return lexer_.fail_at(at.place, Code::kSyntax,
+                              fmt::format("expected element {} of {}, an {}: {}", i, *count, name_of(dtype), found(at)));
+    }
+    (void)NABLA_TRY(expect("}"));
+    char* data = splat ? static_cast<char*>(value.mutable_data()) : nullptr;
+    for (int64_t i = 1; splat && i < *count; ++i) std::copy_n(data, bytes_of(dtype), data + i * bytes_of(dtype));
+    Status bools = check_bools(value);
+    if (!bools.ok()) return located(std::move(bools.errors()));
+    return value;
+  }
+
+  Result<ExternalRef> external() {
+    ExternalRef ref;
+    for (std::string_view t : {"(", "offset"}) (void)NABLA_TRY(expect(t));
+    ref.offset = static_cast<uint64_t>(NABLA_TRY(integer()));
+    for (std::string_view t : {",", "bytes"}) (void)NABLA_TRY(expect(t));
+    ref.bytes = static_cast<uint64_t>(NABLA_TRY(integer()));
+    for (std::string_view t : {",", "sha256"}) (void)NABLA_TRY(expect(t));
+    ref.sha256 = NABLA_TRY(string());
+    (void)NABLA_TRY(expect(")"));
+    return ref;
+  }
+
+  Result<LocationRef> location() {
+    if (!lexer_.accept("loc")) return LocationRef();
+    Location l;
+    (void)NABLA_TRY(expect("("));
+    l.file = NABLA_TRY(string());
+    (void)NABLA_TRY(expect(":"));
+    l.line = NABLA_TRY(small());
+    if (lexer_.accept(":")) l.column = NABLA_TRY(small());
+    if (token().kind == Token::kString) l.function = NABLA_TRY(string());
+    if (token().kind == Token::kString) l.text = NABLA_TRY(string());
+    (void)NABLA_TRY(expect(")"));
+    return LocationRef(std::make_shared<const Location>(std::move(l)));
+  }
+  Result<int> small() {
+    Place place = token().place;
+    int64_t v = NABLA_TRY(integer());
+    if (v < 0 || v > INT32_MAX) return lexer_.fail_at(place, Code::kSyntax, fmt::format("{} is no line or column", v));
+    return static_cast<int>(v);
+  }
+
+  Lexer& lexer_;
+  const LoadSidecar& load_;
+  RawModule raw_;
+  SymbolTable symbols_;
+  std::map<std::string, int> leaves_;
+  std::map<std::pair<std::string, bool>, ValueId> values_;  // of the current function, by name and "is a number"
+  std::string sidecar_;
+  ConstantReader constants_;
+  int64_t splat_total_ = 0;
+};
+
+}  // namespace
+
+Result<Module> parse_module(std::string_view text, const std::string& file_name, const OpTable& ops,
+                            const LoadSidecar& load) {
+  if (text.size() > kMaxText)
+    return error(Code::kTooLarge, "{}: {} bytes of text, at most {} are read", file_name, text.size(), kMaxText);
+  Lexer lexer(text, file_name);
+  RawModule raw = NABLA_TRY(ModuleParser(lexer, load).run());
+  return assemble(std::move(raw), ops, [&](Place place) { return lexer.locate(place); });
+}
+
+}  // namespace nabla::ir

@@ -1,0 +1,181 @@
+#include "ir/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ir/constants.h"
+#include "ir/kernel_ir/kernel.h"
+#include "ir/op_def.h"
+#include "ir/plan.h"
+#include "ir/raw.h"
+
+namespace nabla::ir {
+namespace {
+
+bool is_word(std::string_view s) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  auto inside = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.'; };
+  return !s.empty() && letter(s[0]) && std::all_of(s.begin(), s.end(), inside);
+}
+
+std::string quoted(std::string_view s) {
+  std::string out = "\"";
+  for (char c : s) {
+    if (c == '"' || c == '\\') out += std::string("\\") + c;
+    else if (c == '\n') out += "\\n";
+    else if (c == '\t') out += "\\t";
+    else if (static_cast<unsigned char>(c) < ' ' || c == 127) out += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+    else out += c;
+  }
+  return out + "\"";
+}
+
+std::string word(std::string_view s) { return is_word(s) ? std::string(s) : quoted(s); }
+
+template <class List, class F>
+std::string joined(const List& list, F text) {
+  std::string out;
+  for (const auto& item : list) out += (out.empty() ? "" : ", ") + text(item);
+  return out;
+}
+
+std::string type_text(const Type& type) {
+  return type.is_residual() ? "residual<@" + word(type.residual_of) + ">" : type.str();
+}
+
+class Printer {
+ public:
+  explicit Printer(const PrintOptions& options) : options_(options) {}
+
+  std::string module(const Module& m) {
+    std::string body;
+    for (const SymbolRef& s : m.symbols) {
+      body += fmt::format("symbol {} in [{}, {}]", s->name, s->min, s->max);
+      body += s->multiple == 1 ? "\n" : fmt::format(" multiple {}\n", s->multiple);
+    }
+    for (const StateLeaf& leaf : m.state)
+      body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type), location(leaf.location));
+    for (const Entry& e : m.entries) body += entry(m, e);
+    for (const FunctionPtr& f : m.functions) body += "\n" + function(*f);
+    for (const auto& k : m.kernels) body += "\n" + kernel_ir::print(*k);
+    if (m.plan)
+      body += fmt::format("\n// plan: state {} bytes, arena {} bytes, constants {} bytes\n", m.plan->state_bytes,
+                          m.plan->arena_bytes, m.plan->constants_bytes);
+    std::string head = fmt::format("nabla {} {}\n", kFormatVersion, name_of(m.stage));
+    if (options_.constants && !options_.constants->section().empty())
+      head += fmt::format("constants {}\n", quoted(options_.constants_name));
+    return head + body;
+  }
+
+  std::string function(const Function& f) {
+    name_values(f);
+    std::string out = fmt::format("func @{}({}) ", word(f.name), joined(f.params, [&](ValueId id) {
+                                    return names_[id] + ": " + type_text(f.type(id));
+                                  }));
+    out += "-> (" + joined(f.results, [&](ValueId id) { return type_text(f.type(id)); }) + ")";
+    out += location(f.location) + " {\n";
+    for (const Node& node : f.nodes) out += "  " + print_node(f, node) + "\n";
+    return out + fmt::format("  return{}{}\n}}\n", f.results.empty() ? "" : " ", values(f.results));
+  }
+
+ private:
+  void name_values(const Function& f) {
+    names_.assign(f.values.size(), "");
+    std::set<std::string_view> used;
+    int next = 0;
+    auto give = [&](ValueId id) {
+      const std::string& own = f.values[id].name;
+      bool fresh = !own.empty() && used.insert(own).second;
+      names_[id] = fresh ? "%" + word(own) : fmt::format("%{}", next++);
+    };
+    for (ValueId id : f.params) give(id);
+    for (const Node& node : f.nodes)
+      for (ValueId id : node.results) give(id);
+  }
+
+  std::string values(const std::vector<ValueId>& ids) {
+    return joined(ids, [&](ValueId id) { return names_[id]; });
+  }
+
+  std::string print_node(const Function& f, const Node& node) {
+    std::string out = values(node.results);
+    if (!out.empty()) out += " = ";
+    out += node.op->name;
+    if (node.op->version != 1) out += fmt::format(".v{}", node.op->version);
+    out += "(" + values(node.operands) + ")";
+    std::string attrs;
+    for (const auto& [name, value] : node.attrs) {
+      if (is_default(*node.op, name, value)) continue;
+      attrs += (attrs.empty() ? "" : ", ") + name + "=" + attribute(value);
+    }
+    if (!attrs.empty()) out += " {" + attrs + "}";
+    if (!node.results.empty())
+      out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id)); });
+    return out + location(node.location);
+  }
+
+  std::string attribute(const Attr& attr) {
+    struct Visitor {
+      Printer& p;
+      std::string operator()(bool v) const { return v ? "true" : "false"; }
+      std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+      std::string operator()(double v) const { return float_text(v); }
+      std::string operator()(const std::string& v) const { return quoted(v); }
+      std::string operator()(DType v) const { return std::string(name_of(v)); }
+      std::string operator()(const Ints& v) const {
+        return "[" + joined(v, [](int64_t i) { return fmt::format("{}", i); }) + "]";
+      }
+      std::string operator()(const Shape& v) const {
+        return "[" + joined(v, [](const Dim& d) { return d.str(); }) + "]";
+      }
+      std::string operator()(const FunctionRef& v) const { return "@" + word(v.name); }
+      std::string operator()(const Literal& v) const { return p.literal(v); }
+    };
+    return std::visit(Visitor{*this}, attr);
+  }
+
+  std::string literal(const Literal& v) {
+    std::string type = std::string(name_of(v.dtype())) + shape_str(v.shape());
+    if (is_splat(v)) return fmt::format("{} {{splat {}}}", type, element_text(v, 0));
+    if (options_.hash_constants && v.size_bytes() > kInlineBytes)
+      return fmt::format("{} sha256({})", type, ConstantWriter().add(v).sha256);
+    if (options_.constants && v.size_bytes() > kInlineBytes) {
+      ExternalRef ref = options_.constants->add(v);
+      return fmt::format("{} external(offset {}, bytes {}, sha256 \"{}\")", type, ref.offset, ref.bytes, ref.sha256);
+    }
+    std::string out = type + " {";
+    for (int64_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + element_text(v, i);
+    return out + "}";
+  }
+
+  std::string location(const LocationRef& l) {
+    if (!options_.locations || !l) return "";
+    std::string out = fmt::format(" loc({}:{}", quoted(l->file), l->line);
+    if (l->column != 0) out += fmt::format(":{}", l->column);
+    if (!l->function.empty() || !l->text.empty()) out += " " + quoted(l->function);
+    if (!l->text.empty()) out += " " + quoted(l->text);
+    return out + ")";
+  }
+
+  std::string entry(const Module& m, const Entry& e) {
+    auto leaf = [&](int i) { return word(m.state[i].name); };
+    std::string out = fmt::format("entry {} calls @{} {{\n", word(e.name), word(e.function));
+    if (!e.reads.empty()) out += "  reads " + joined(e.reads, leaf) + "\n";
+    if (!e.writes.empty()) out += "  writes " + joined(e.writes, leaf) + "\n";
+    if (!e.inputs.empty()) out += "  inputs " + joined(e.inputs, word) + "\n";
+    if (!e.outputs.empty()) out += "  outputs " + joined(e.outputs, word) + "\n";
+    return out + "}\n";
+  }
+
+  const PrintOptions& options_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::string print(const Module& module, const PrintOptions& options) { return Printer(options).module(module); }
+std::string print(const Function& function) { return Printer(PrintOptions{}).function(function); }
+
+}  // namespace nabla::ir

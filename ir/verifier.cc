@@ -1,0 +1,288 @@
+#include "ir/verifier.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/op_def.h"
+
+namespace nabla::ir {
+namespace {
+
+using Names = std::vector<std::string>;
+
+class ModuleVerifier {
+ public:
+  ModuleVerifier(const Module& module, const LocateItem& locate) : m_(module), locate_(locate) {}
+
+  Status structure() {
+    (void)NABLA_TRY(symbols());
+    (void)NABLA_TRY(state());
+    (void)NABLA_TRY(unique_functions());
+    (void)NABLA_TRY(no_recursion());
+    for (size_t i = 0; i < m_.entries.size(); ++i) (void)NABLA_TRY(at(Item::kEntry, i, entry(m_.entries[i])));
+    return Ok{};
+  }
+
+  Status functions() {
+    std::map<std::string_view, const Function*> by_name;
+    for (const FunctionPtr& f : m_.functions) by_name[f->name] = f.get();
+    FunctionLookup lookup = [&](std::string_view name) {
+      auto it = by_name.find(name);
+      return it == by_name.end() ? nullptr : it->second;
+    };
+    for (const FunctionPtr& f : m_.functions) (void)NABLA_TRY(function(*f, lookup));
+    return Ok{};
+  }
+
+ private:
+  Status at(Item item, size_t index, Status status) const {
+    if (status.ok() || !locate_) return status;
+    for (Diagnostic& d : status.errors())
+      if (!d.location) d.location = locate_(item, index);
+    return status;
+  }
+
+  Status symbols() const {
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < m_.symbols.size(); ++i) {
+      const Symbol& s = *m_.symbols[i];
+      if (!seen.insert(s.name).second)
+        return at(Item::kSymbol, i, error(Code::kDuplicateName, "symbol {} is declared twice", s.name));
+      bool empty = s.min < 0 || s.max < s.min || s.max > kMaxElements || s.multiple < 1 ||
+                   s.max / s.multiple * s.multiple < s.min;
+      if (s.name.empty() || empty)
+        return at(Item::kSymbol, i,
+                  error(Code::kInvalidModule, "symbol {}: no size is in [{}, {}] and a multiple of {}", s.name, s.min,
+                        s.max, s.multiple));
+    }
+    return Ok{};
+  }
+
+  Status state() const {
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < m_.state.size(); ++i) {
+      const StateLeaf& leaf = m_.state[i];
+      if (leaf.name.empty()) return at(Item::kState, i, error(Code::kBadState, "state leaf {} has no name", i));
+      if (!seen.insert(leaf.name).second)
+        return at(Item::kState, i, error(Code::kDuplicateName, "state leaf {} is declared twice", leaf.name));
+      if (leaf.type.is_residual())
+        return at(Item::kState, i, error(Code::kBadState, "state leaf {} is {}", leaf.name, leaf.type.str()));
+      (void)NABLA_TRY(at(Item::kState, i, check_type(m_, leaf.type)));
+    }
+    return Ok{};
+  }
+
+  Status unique_functions() const {
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < m_.functions.size(); ++i) {
+      if (!seen.insert(m_.functions[i]->name).second)
+        return at(Item::kFunction, i,
+                  error(Code::kDuplicateName, "function @{} is defined twice", m_.functions[i]->name));
+    }
+    return Ok{};
+  }
+
+  Status no_recursion() const {
+    std::vector<std::pair<std::string, Names>> calls;
+    for (const FunctionPtr& f : m_.functions) {
+      Names callees;
+      for (const Node& node : f->nodes)
+        for (const auto& [name, attr] : node.attrs)
+          if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr)) callees.push_back(ref->name);
+      calls.emplace_back(f->name, std::move(callees));
+    }
+    (void)NABLA_TRY(callees_first(calls));
+    return Ok{};
+  }
+
+  Status leaf_types(const Entry& e, const Function& f, const std::vector<int>& leaves, const std::vector<ValueId>& ids,
+                    std::string_view verb) const {
+    std::set<int> seen;
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      int leaf = leaves[i];
+      if (leaf < 0 || leaf >= static_cast<int>(m_.state.size()))
+        return error(Code::kBadState, "entry {} {} state leaf {}, the module has {}", e.name, verb, leaf,
+                     m_.state.size());
+      const StateLeaf& s = m_.state[leaf];
+      if (!seen.insert(leaf).second)
+        return error(Code::kBadState, "entry {} {} state leaf {} twice", e.name, verb, s.name);
+      if (f.type(ids[i]) != s.type)
+        return error(Code::kBadState, "entry {} {} state leaf {}, which is {}, as {}", e.name, verb, s.name,
+                     s.type.str(), f.type(ids[i]).str());
+    }
+    return Ok{};
+  }
+
+  Status borders(const Entry& e, const Function& f, const Names& names, const std::vector<ValueId>& ids, size_t first,
+                 std::string_view what) const {
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!seen.insert(names[i]).second)
+        return error(Code::kDuplicateName, "entry {} has two {}s named {}", e.name, what, names[i]);
+      const Type& type = f.type(ids[first + i]);
+      if (type.is_residual()) return error(Code::kInvalidModule, "entry {}: {} {} is {}", e.name, what, names[i], type.str());
+    }
+    return Ok{};
+  }
+
+  Status entry(const Entry& e) const {
+    if (e.name.empty()) return error(Code::kInvalidModule, "an entry has no name");
+    if (m_.find_entry(e.name) != &e) return error(Code::kDuplicateName, "entry {} is defined twice", e.name);
+    const Function* f = m_.find(e.function);
+    if (!f)
+      return error(Code::kUnknownName, "entry {}: no function is named @{}{}", e.name, e.function,
+                   did_you_mean(e.function, m_.function_names()));
+    if (e.reads.size() + e.inputs.size() != f->params.size())
+      return error(Code::kOperandCount, "entry {} has {} leaves to read and {} inputs, @{} has {} parameters", e.name,
+                   e.reads.size(), e.inputs.size(), f->name, f->params.size());
+    if (e.writes.size() + e.outputs.size() != f->results.size())
+      return error(Code::kOperandCount, "entry {} has {} leaves to write and {} outputs, @{} has {} results", e.name,
+                   e.writes.size(), e.outputs.size(), f->name, f->results.size());
+    (void)NABLA_TRY(leaf_types(e, *f, e.reads, f->params, "reads"));
+    (void)NABLA_TRY(leaf_types(e, *f, e.writes, f->results, "writes"));
+    (void)NABLA_TRY(borders(e, *f, e.inputs, f->params, e.reads.size(), "input"));
+    return borders(e, *f, e.outputs, f->results, e.writes.size(), "output");
+  }
+
+  // ---- One function.
+  Status function(const Function& f, const FunctionLookup& lookup) const {
+    std::vector<char> defined(f.values.size(), 0);
+    auto define = [&](ValueId id) -> Status {
+      if (id < 0 || id >= static_cast<int>(f.values.size()))
+        return error(Code::kInvalidModule, "@{}: value {} is not in the table of {}", f.name, id, f.values.size());
+      if (defined[id]++)
+        return error(Code::kInvalidModule, "@{}: {} is defined twice", f.name, value_name(f, id));
+      return check_type(m_, f.type(id));
+    };
+    auto use = [&](ValueId id, std::string_view user) -> Status {
+      if (id >= 0 && id < static_cast<int>(f.values.size()) && defined[id]) return Ok{};
+      bool known = id >= 0 && id < static_cast<int>(f.values.size());
+      return error(Code::kInvalidModule, "@{}: {} uses {} before it is defined", f.name, user,
+                   known ? value_name(f, id) : fmt::format("value {}", id));
+    };
+    for (ValueId id : f.params) (void)NABLA_TRY(define(id));
+    for (const Node& node : f.nodes) {
+      Status status = [&]() -> Status {
+        for (ValueId id : node.operands) (void)NABLA_TRY(use(id, node.op->name));
+        (void)NABLA_TRY(check_node(f, node, lookup));
+        for (ValueId id : node.results) (void)NABLA_TRY(define(id));
+        return Ok{};
+      }();
+      if (status.ok()) continue;
+      for (Diagnostic& d : status.errors())
+        if (!d.location) d.location = node.location;
+      return status;
+    }
+    for (ValueId id : f.results) (void)NABLA_TRY(use(id, "return"));
+    return Ok{};
+  }
+
+  Status check_node(const Function& f, const Node& node, const FunctionLookup& lookup) const {
+    NABLA_CHECK(node.op != nullptr, "a node of @{} has no op", f.name);
+    (void)NABLA_TRY(check_stage(*node.op, m_.stage));
+    Attrs full = NABLA_TRY(complete_attrs(*node.op, node.attrs));
+    if (full.size() != node.attrs.size())
+      return error(Code::kBadAttribute, "{}: an attribute is missing", node.op->name);
+    for (const auto& [name, attr] : node.attrs)
+      if (const Shape* shape = std::get_if<Shape>(&attr)) (void)NABLA_TRY(check_type(m_, Type(DType::kBool, *shape)));
+    std::vector<Type> inferred = NABLA_TRY(infer_types(*node.op, f.types(node.operands), node.attrs, lookup));
+    if (inferred.size() != node.results.size())
+      return error(Code::kOperandCount, "{}: has {} results, the module states {}", node.op->name, inferred.size(),
+                   node.results.size());
+    for (size_t i = 0; i < inferred.size(); ++i)
+      if (inferred[i] != f.type(node.results[i]))
+        return error(Code::kTypeDisagrees, "{}: {} is stated as {}, inferred as {}", node.op->name,
+                     value_name(f, node.results[i]), f.type(node.results[i]).str(), inferred[i].str());
+    return Ok{};
+  }
+
+  const Module& m_;
+  const LocateItem& locate_;
+};
+
+}  // namespace
+
+Status check_stage(const OpDef& op, Stage stage) {
+  if (op.stages >> static_cast<int>(stage) & 1) return Ok{};
+  std::string legal;
+  for (int s = 0; s < kStageCount; ++s)
+    if (op.stages >> s & 1) legal += (legal.empty() ? "" : ", ") + std::string(name_of(static_cast<Stage>(s)));
+  return error(Code::kWrongStage, "{}: not legal in a module of stage {}; legal in: {}", op.name, name_of(stage), legal);
+}
+
+Status check_type(const Module& module, const Type& type) {
+  if (type.is_residual()) {
+    if (module.stage == Stage::kTraced) return Ok{};
+    return error(Code::kWrongStage, "{} is legal in traced modules only", type.str());
+  }
+  if (type.rank() > kMaxRank) return error(Code::kTooLarge, "a type has {} dimensions, at most {} are allowed", type.rank(), kMaxRank);
+  int64_t elements = 1;
+  for (const Dim& d : type.shape) {
+    Interval range = d.bounds();
+    if (range.min < 0) return error(Code::kInvalidModule, "{}: extent {} may be negative", type.str(), d.str());
+    if (range.max > kMaxElements || (range.max > 0 && elements > kMaxElements / range.max))
+      return error(Code::kTooLarge, "{} may have more than {} elements", type.str(), kMaxElements);
+    elements *= std::max<int64_t>(range.max, 1);
+    for (const SymbolRef& s : d.symbols()) {
+      auto same = [&](const SymbolRef& t) { return t->name == s->name; };
+      auto it = std::find_if(module.symbols.begin(), module.symbols.end(), same);
+      if (it == module.symbols.end())
+        return error(Code::kUnknownName, "{}: the module declares no symbol {}", type.str(), s->name);
+      if (**it != *s)
+        return error(Code::kInvalidModule, "{}: symbol {} is in [{}, {}] here and in [{}, {}] where it is declared",
+                     type.str(), s->name, s->min, s->max, (*it)->min, (*it)->max);
+    }
+  }
+  return Ok{};
+}
+
+Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, Names>>& calls) {
+  std::map<std::string_view, size_t> index;
+  for (size_t i = 0; i < calls.size(); ++i) index.emplace(calls[i].first, i);
+  std::vector<size_t> order;
+  std::vector<char> state(calls.size(), 0);  // 0 new, 1 open, 2 done
+  struct Frame {
+    size_t function, next;
+  };
+  for (size_t root = 0; root < calls.size(); ++root) {
+    if (state[root]) continue;
+    // An own stack: a file may chain more functions than the machine's stack holds frames.
+    std::vector<Frame> stack = {{root, 0}};
+    state[root] = 1;
+    while (!stack.empty()) {
+      auto& [function, next] = stack.back();
+      const Names& callees = calls[function].second;
+      if (next == callees.size()) {
+        state[function] = 2;
+        order.push_back(function);
+        stack.pop_back();
+        continue;
+      }
+      auto it = index.find(callees[next++]);
+      if (it == index.end() || state[it->second] == 2) continue;
+      if (state[it->second] == 1) {
+        std::string cycle;
+        bool inside = false;
+        for (const Frame& frame : stack) {
+          inside = inside || frame.function == it->second;
+          if (inside) cycle += "@" + calls[frame.function].first + " -> ";
+        }
+        return error(Code::kRecursion, "functions call each other in a cycle: {}@{}", cycle, it->first);
+      }
+      state[it->second] = 1;
+      stack.push_back({it->second, 0});
+    }
+  }
+  return order;
+}
+
+Status verify_structure(const Module& module, const LocateItem& locate) { return ModuleVerifier(module, locate).structure(); }
+
+Status verify(const Module& module, const LocateItem& locate) {
+  ModuleVerifier verifier(module, locate);
+  (void)NABLA_TRY(verifier.structure());
+  return verifier.functions();
+}
+
+}  // namespace nabla::ir

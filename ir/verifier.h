@@ -1,0 +1,35 @@
+// Checks whole modules. The builder checks nodes as they are made; the verifier checks what files and passes leave.
+#pragma once
+
+#include <functional>
+
+#include "ir/module.h"
+
+namespace nabla::ir {
+
+class OpTable;
+
+/// What a module-level error is about, for callers that know where it stands in a file.
+enum class Item : uint8_t { kSymbol, kState, kEntry, kFunction };
+using LocateItem = std::function<LocationRef(Item item, size_t index)>;
+
+/// Ok when the module keeps every rule of docs/ir-format.md: SSA order, types as inferred, ops legal at the stage,
+/// attributes as declared, entries and state that fit their functions, no recursion, unique names, symbols with one
+/// range. Otherwise at least one diagnostic.
+Status verify(const Module& module, const LocateItem& locate = {});
+/// The same without the functions' insides, which the caller has checked node by node.
+Status verify_structure(const Module& module, const LocateItem& locate = {});
+
+/// E0205 unless the op is legal at the stage.
+Status check_stage(const OpDef& op, Stage stage);
+/// E0208 for negative extents and symbols that the module does not declare, E0106 for types above the limits.
+Status check_type(const Module& module, const Type& type);
+/// Limits of types: hostile files must not make size computations overflow.
+inline constexpr int kMaxRank = 32;
+inline constexpr int64_t kMaxElements = int64_t{1} << 48;
+
+/// The functions in an order in which every callee comes before its callers: indices into Module::functions. E0303
+/// when functions call each other in a cycle. Unknown callees are left out.
+Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, std::vector<std::string>>>& calls);
+
+}  // namespace nabla::ir

@@ -1,0 +1,173 @@
+#include "passes/pass_manager.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "passes/pipeline.h"
+
+namespace nabla::passes {
+
+using ir::Module;
+using ir::Stage;
+
+namespace {
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> out;
+  for (const Pass& p : all_passes()) out.push_back(p.name);
+  return out;
+}
+
+Result<const Pass*> known_pass(const std::string& name, std::string_view where) {
+  if (const Pass* p = find_pass(name)) return p;
+  return error(Code::kUnknownPass, "{}unknown pass `{}`{}", where, name, did_you_mean(name, pass_names()));
+}
+
+// The pass with its options as given, and defaults for the others.
+struct Bound {
+  const Pass* pass;
+  std::map<std::string, std::string> options;
+};
+
+Result<Bound> bind(const Step& step) {
+  Bound out{NABLA_TRY(known_pass(step.pass, "")), {}};
+  std::vector<std::string> known;
+  for (const PassOption& o : out.pass->options) {
+    known.push_back(o.name);
+    out.options[o.name] = o.default_value;
+  }
+  for (const auto& [name, value] : step.options) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return error(Code::kUnknownPass, "pass `{}` has no option `{}`{}", step.pass, name,
+                   known.empty() ? "; it has none" : did_you_mean(name, known));
+    out.options[name] = value;
+  }
+  return out;
+}
+
+// Passes over tensors stop where kernels begin.
+bool keeps_stage(const Pass& p) { return p.stage_in == p.stage_out; }
+
+Status check_stage(const Pass& p, Stage stage) {
+  if (stage < p.stage_in)
+    return error(Code::kWrongStage, "pass `{}` needs a module at stage {}, got {}", p.name, name_of(p.stage_in),
+                 name_of(stage));
+  bool too_late = keeps_stage(p) ? p.stage_in < Stage::kKernels && stage >= Stage::kKernels : stage >= p.stage_out;
+  if (!too_late) return Ok{};
+  return error(Code::kWrongStage, "pass `{}` comes too late: {}, got {}", p.name,
+               keeps_stage(p) ? "it works on tensors, before lowering to kernels"
+                              : fmt::format("it makes a module of stage {}", name_of(p.stage_out)),
+               name_of(stage));
+}
+
+bool asked_to_print(const ManagerOptions& o, const Pass& p, bool changed) {
+  return o.print_after_all || (o.print_changed && changed) ||
+         std::find(o.print_after.begin(), o.print_after.end(), p.name) != o.print_after.end();
+}
+
+Diagnostics with_note(Diagnostics errors, const std::string& note) {
+  for (Diagnostic& d : errors) d.notes.push_back(note);
+  return errors;
+}
+
+Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTable& ops, const ir::Target& target,
+                       const ManagerOptions& options, PassReport& report) {
+  const Pass& pass = *bound.pass;
+  NABLA_TRY(check_stage(pass, module.stage));
+  PassContext context{ops, target, bound.options};
+  auto start = std::chrono::steady_clock::now();
+  Result<Module> out = pass.run(module, context);
+  std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  if (!out.ok()) return with_note(out.errors(), fmt::format("in pass `{}`", pass.name));
+  Stage expected = keeps_stage(pass) ? module.stage : pass.stage_out;
+  NABLA_CHECK(out->stage == expected, "pass {} left the module at stage {}, not {}", pass.name, name_of(out->stage),
+              name_of(expected));
+  if (options.verify) {
+    Status status = options.verify(*out);
+    if (!status.ok()) return with_note(status.errors(), fmt::format("after pass `{}`, which made it", pass.name));
+  }
+  report = {pass.name, elapsed.count(), !same_module(module, *out), std::move(context.remarks)};
+  return out;
+}
+
+}  // namespace
+
+std::string Step::str() const {
+  std::string out = pass, separator = "{";
+  for (const auto& [name, value] : options) out += std::exchange(separator, ",") + name + "=" + value;
+  return options.empty() ? out : out + "}";
+}
+
+Result<Step> parse_step(std::string_view text) {
+  auto bad = [&] { return error(Code::kSyntax, "`{}` is not NAME or NAME{{OPTION=VALUE,...}}", text); };
+  Step step;
+  size_t open = text.find('{');
+  step.pass = text.substr(0, open);
+  if (step.pass.empty() || step.pass.find('}') != std::string::npos) return bad();
+  if (open == std::string_view::npos) return step;
+  if (text.back() != '}') return bad();
+  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+  while (!rest.empty()) {
+    size_t comma = rest.find(','), equals = rest.find('=');
+    if (equals == 0 || equals == std::string_view::npos || equals > comma) return bad();
+    std::string name(rest.substr(0, equals));
+    std::string_view value = rest.substr(equals + 1, comma == std::string_view::npos ? comma : comma - equals - 1);
+    if (!step.options.emplace(name, value).second)
+      return error(Code::kDuplicateName, "`{}` gives option `{}` twice", text, name);
+    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  }
+  return step;
+}
+
+std::vector<Step> default_steps() {
+  std::vector<Step> out;
+  for (const PipelineStep& s : default_pipeline()) out.push_back({s.pass});
+  return out;
+}
+
+Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
+                                 const ir::Target& target, const ManagerOptions& options) {
+  std::vector<Bound> bound;
+  std::vector<std::string> named;
+  for (const Step& s : steps) {
+    bound.push_back(NABLA_TRY(bind(s)));
+    named.push_back(s.pass);
+  }
+  for (const std::string& name : options.print_after) NABLA_TRY(known_pass(name, "print-after: "));
+  if (!options.stop_after.empty()) {
+    NABLA_TRY(known_pass(options.stop_after, "stop-after: "));
+    if (std::find(named.begin(), named.end(), options.stop_after) == named.end())
+      return error(Code::kUnknownPass, "stop-after: pass `{}` does not run here", options.stop_after);
+  }
+  if (options.verify) NABLA_TRY(options.verify(module));
+  ManagerResult result{module, {}};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    PassReport report;
+    Result<Module> next = run_one(bound[i], result.module, ops, target, options, report);
+    if (!next.ok()) {
+      if (options.reproduce)
+        options.reproduce(result.module,
+                          fmt::format("nablac opt --target={} '--pass={}' FILE", target.name, steps[i].str()));
+      return next.errors();
+    }
+    result.module = std::move(*next);
+    if (options.print && asked_to_print(options, *bound[i].pass, report.changed))
+      options.print(*bound[i].pass, result.module, report.changed);
+    result.reports.push_back(std::move(report));
+    if (steps[i].pass == options.stop_after) break;
+  }
+  return result;
+}
+
+bool same_module(const Module& a, const Module& b) {
+  auto same_entry = [](const ir::Entry& x, const ir::Entry& y) {
+    return x.name == y.name && x.function == y.function && x.reads == y.reads && x.writes == y.writes &&
+           x.inputs == y.inputs && x.outputs == y.outputs;
+  };
+  auto same_leaf = [](const ir::StateLeaf& x, const ir::StateLeaf& y) { return x.name == y.name && x.type == y.type; };
+  return a.stage == b.stage && a.functions == b.functions && a.kernels == b.kernels && a.plan == b.plan &&
+         a.symbols == b.symbols && std::ranges::equal(a.entries, b.entries, same_entry) &&
+         std::ranges::equal(a.state, b.state, same_leaf);
+}
+
+}  // namespace nabla::passes

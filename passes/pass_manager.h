@@ -1,0 +1,63 @@
+// Runs passes over a module. Verification, timing, dumps and reproducers are here and nowhere else.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace nabla::passes {
+
+/// One pass with its options, as on the command line: `plan-memory{max-bytes=1000}`.
+struct Step {
+  std::string pass;
+  std::map<std::string, std::string> options = {};
+  std::string str() const;
+};
+
+/// E0101 when the text is no `NAME` or `NAME{OPTION=VALUE,...}`, E0108 for an option that is given twice. The names
+/// are not looked up yet.
+Result<Step> parse_step(std::string_view text);
+/// The steps of default_pipeline().
+std::vector<Step> default_steps();
+
+/// What the caller wants to see and how. Every callback may be empty.
+struct ManagerOptions {
+  /// Checks a module: before the first pass and after each one. ir::verify in the product.
+  std::function<Status(const ir::Module&)> verify;
+  /// Receives the module after each pass that the four fields below ask for.
+  std::function<void(const Pass&, const ir::Module&, bool changed)> print;
+  bool print_after_all = false;
+  bool print_changed = false;            ///< after passes that change something
+  std::vector<std::string> print_after;  ///< after these passes
+  std::string stop_after;                ///< not empty: the last pass to run, at its first occurrence
+  /// When a pass or the verification after it fails: the module before the pass, and the command that runs the pass
+  /// on it alone, with FILE in the place of the module's file.
+  std::function<void(const ir::Module& before, const std::string& command)> reproduce;
+};
+
+struct PassReport {
+  std::string pass;
+  double seconds;  ///< of the pass itself, without verification
+  bool changed;
+  std::vector<std::string> remarks;
+};
+
+struct ManagerResult {
+  ir::Module module;
+  std::vector<PassReport> reports;  ///< one per pass that ran
+};
+
+/// Runs the steps in order. E0405 for an unknown pass, option, or name in print_after or stop_after, with the nearest
+/// known name, before anything runs; E0205 when a pass does not fit the module's stage. A failing pass's own
+/// diagnostics come with a note that names the pass.
+Result<ManagerResult> run_passes(const ir::Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
+                                 const ir::Target& target, const ManagerOptions& options = {});
+
+/// Whether two modules share all functions, entries and kernels, and have the same stage and plan.
+bool same_module(const ir::Module& a, const ir::Module& b);
+
+}  // namespace nabla::passes

@@ -1,0 +1,193 @@
+#include "passes/pass_manager.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ir/builder.h"
+#include "ir/ops/all_ops.h"
+#include "passes/pipeline.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::FunctionBuilder;
+using ir::Module;
+using ir::Val;
+
+ir::Target target() {
+  ir::Target t;
+  t.name = "cpu";
+  return t;
+}
+
+// @f(x) = x + 0 and a node that nobody uses, at `stage`.
+Module module(ir::Stage stage = ir::Stage::kFlat) {
+  FunctionBuilder b("f", ops::all_ops());
+  Val x = b.param("x", {DType::kF32, {3}});
+  x* x;
+  Module m;
+  m.stage = stage;
+  m.set(std::make_shared<const ir::Function>(b.finish({x + b.like(x, 0)})));
+  return m;
+}
+
+// Its gradient asks for the derivative of an optimizer step.
+Module not_differentiable() {
+  Module m;
+  FunctionBuilder b("f", ops::all_ops());
+  const ir::OpDef& op = ops::all_ops().get("sgd_update");
+  std::vector<Val> operands;
+  for (const ir::Operand& o : op.examples[0].operands)
+    operands.push_back(b.param(fmt::format("p{}", operands.size()), o.type));
+  Val y = b.add("sgd_update", operands, op.examples[0].attrs)[0];
+  m.set(std::make_shared<const ir::Function>(b.finish({reduce_sum(y, ir::iota_ints(y.rank()))})));
+  FunctionBuilder g("g", ops::all_ops(), &m);
+  std::vector<Val> args;
+  for (ir::ValueId id : m.find("f")->params) args.push_back(g.param(m.find("f")->values[id].name, m.find("f")->type(id)));
+  m.set(std::make_shared<const ir::Function>(
+      g.finish(g.add("grad", args, {{"callee", ir::FunctionRef{"f"}}, {"wrt", ir::Ints{0}}}))));
+  return m;
+}
+
+Result<ManagerResult> run(const Module& m, std::vector<Step> steps, const ManagerOptions& options = {}) {
+  return run_passes(m, steps, ops::all_ops(), target(), options);
+}
+
+Diagnostic failure(const Module& m, std::vector<Step> steps, const ManagerOptions& options = {}) {
+  auto out = run(m, std::move(steps), options);
+  EXPECT_FALSE(out.ok());
+  return out.ok() ? Diagnostic{} : out.errors()[0];
+}
+
+TEST(PassManager, RunsTheStepsInOrderAndReportsEach) {
+  auto out = run(module(), {{"eliminate-dead-code"}, {"eliminate-dead-code"}, {"canonicalize"}});
+  ASSERT_TRUE(out.ok()) << to_string(out.errors());
+  ASSERT_EQ(out->reports.size(), 3u);
+  EXPECT_EQ(out->reports[2].pass, "canonicalize");
+  EXPECT_TRUE(out->reports[0].changed);
+  EXPECT_FALSE(out->reports[1].changed);
+  EXPECT_GE(out->reports[0].seconds, 0);
+  EXPECT_TRUE(out->module.find("f")->nodes.empty());
+}
+
+TEST(PassManager, NamesTheNearestPassAndSaysWhenThereAreNoOptions) {
+  EXPECT_EQ(failure(module(), {{"canonicalise"}}).code, Code::kUnknownPass);
+  EXPECT_NE(failure(module(), {{"canonicalise"}}).message.find("did you mean `canonicalize`?"), std::string::npos);
+  Diagnostic option = failure(module(), {{"canonicalize", {{"depth", "3"}}}});
+  EXPECT_EQ(option.code, Code::kUnknownPass);
+  EXPECT_EQ(option.message, "pass `canonicalize` has no option `depth`; it has none");
+}
+
+TEST(PassManager, ChecksNamesBeforeItRunsAnything) {
+  int verified = 0;
+  ManagerOptions options;
+  options.verify = [&](const Module&) -> Status { return ++verified, Ok{}; };
+  options.stop_after = "fuse-all";
+  EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).code, Code::kUnknownPass);
+  options.stop_after = "inline-calls";
+  EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).message, "stop-after: pass `inline-calls` does not run here");
+  options.stop_after = "";
+  options.print_after = {"cse"};
+  EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).code, Code::kUnknownPass);
+  EXPECT_EQ(verified, 0);
+}
+
+TEST(PassManager, RefusesAPassThatComesTooEarlyOrTooLate) {
+  EXPECT_EQ(failure(module(ir::Stage::kTraced), {{"canonicalize"}}).message,
+            "pass `canonicalize` needs a module at stage flat, got traced");
+  EXPECT_EQ(failure(module(), {{"lower-transforms"}}).code, Code::kWrongStage);
+  EXPECT_EQ(failure(module(ir::Stage::kKernels), {{"canonicalize"}}).code, Code::kWrongStage);
+}
+
+TEST(PassManager, VerifiesTheInputAndTheResultOfEveryPass) {
+  int verified = 0, fail_at = -1;
+  ManagerOptions options;
+  options.verify = [&](const Module&) -> Status {
+    if (verified++ == fail_at) return error(Code::kInvalidModule, "broken");
+    return Ok{};
+  };
+  std::string command;
+  options.reproduce = [&](const Module& before, const std::string& c) {
+    command = c;
+    EXPECT_EQ(before.find("f")->nodes.size(), 3u) << "the module before the failing pass";
+  };
+  ASSERT_TRUE(run(module(), {{"eliminate-dead-code"}, {"canonicalize"}}, options).ok());
+  EXPECT_EQ(verified, 3);
+  verified = 0, fail_at = 2;
+  Diagnostic d = failure(module(), {{"eliminate-dead-code"}, {"canonicalize"}}, options);
+  EXPECT_EQ(d.code, Code::kInvalidModule);
+  EXPECT_EQ(d.notes.back(), "after pass `canonicalize`, which made it");
+  EXPECT_EQ(command, "nablac opt --target=cpu '--pass=canonicalize' FILE");
+}
+
+TEST(PassManager, HandsOverAReproducerWhenAPassFails) {
+  int reproducers = 0;
+  ManagerOptions options;
+  options.reproduce = [&](const Module& before, const std::string& command) {
+    ++reproducers;
+    EXPECT_TRUE(before.find("g"));
+    EXPECT_EQ(command, "nablac opt --target=cpu '--pass=lower-transforms' FILE");
+  };
+  Diagnostic d = failure(not_differentiable(), default_steps(), options);
+  EXPECT_EQ(d.code, Code::kNotDifferentiable);
+  EXPECT_EQ(d.notes.back(), "in pass `lower-transforms`");
+  EXPECT_EQ(reproducers, 1);
+}
+
+TEST(PassManager, PrintsAfterThePassesThatWereAskedFor) {
+  std::vector<std::string> printed;
+  auto passes = [&](auto set) {
+    ManagerOptions options;
+    options.print = [&](const Pass& p, const Module&, bool changed) { printed.push_back(p.name + (changed ? "!" : "")); };
+    set(options);
+    printed.clear();
+    EXPECT_TRUE(run(module(), {{"fold-constants"}, {"canonicalize"}, {"eliminate-dead-code"}}, options).ok());
+    return printed;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(passes([](ManagerOptions&) {}), Names{});
+  EXPECT_EQ(passes([](ManagerOptions& o) { o.print_after_all = true; }),
+            (Names{"fold-constants", "canonicalize!", "eliminate-dead-code"}));
+  EXPECT_EQ(passes([](ManagerOptions& o) { o.print_changed = true; }), Names{"canonicalize!"});
+  EXPECT_EQ(passes([](ManagerOptions& o) { o.print_after = {"fold-constants"}; }), Names{"fold-constants"});
+}
+
+TEST(PassManager, StopsAfterTheNamedPass) {
+  ManagerOptions options;
+  options.stop_after = "eliminate-dead-code";
+  auto out = run(module(), {{"eliminate-dead-code"}, {"canonicalize"}}, options);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->reports.size(), 1u);
+}
+
+TEST(PassManager, StepsParseAndPrintBack) {
+  for (const char* text : {"fuse", "plan-memory{max-bytes=10}", "a{b=,c=d=e}"}) EXPECT_EQ(parse_step(text)->str(), text);
+  for (const char* text : {"", "{a=b}", "a{b}", "a{=b}", "a{b=c", "a}", "a{b,c=d}"})
+    EXPECT_EQ(parse_step(text).errors()[0].code, Code::kSyntax) << text;
+  EXPECT_EQ(parse_step("a{b=1,b=2}").errors()[0].code, Code::kDuplicateName);
+}
+
+TEST(Registry, NamesAreUniqueAndEveryRowIsDocumented) {
+  std::set<std::string> names;
+  for (const Pass& p : all_passes()) {
+    EXPECT_TRUE(names.insert(p.name).second) << p.name;
+    EXPECT_FALSE(p.summary.empty() || p.doc.empty()) << p.name;
+    EXPECT_LE(p.stage_in, p.stage_out) << p.name;
+    EXPECT_TRUE(p.run) << p.name;
+  }
+}
+
+TEST(Pipeline, ItsStepsExistHaveReasonsAndFitTogether) {
+  ir::Stage stage = ir::Stage::kTraced;
+  for (const PipelineStep& s : default_pipeline()) {
+    const Pass* p = find_pass(s.pass);
+    ASSERT_TRUE(p) << s.pass;
+    EXPECT_FALSE(s.reason.empty()) << s.pass;
+    EXPECT_GE(stage, p->stage_in) << s.pass;
+    stage = std::max(stage, p->stage_out);
+  }
+}
+
+}  // namespace
+}  // namespace nabla::passes

@@ -1,0 +1,55 @@
+// Every pass there is, a row each: name, one line, documentation, stages, options, function.
+#include <algorithm>
+
+#include "passes/pass.h"
+#include "passes/simplify/simplify.h"
+#include "passes/transform/inline_calls.h"
+#include "passes/transform/lower_transforms.h"
+
+namespace nabla::passes {
+
+using ir::Stage;
+
+std::span<const Pass> all_passes() {
+  static const std::vector<Pass> passes = {
+      {"lower-transforms", "replaces grad, value_and_grad, jvp and pullbacks by derived functions",
+       "Works bottom-up over the call graph, so that inner transforms are gone before outer ones look. Reverse mode "
+       "composes the ops' vjp rules; functions are derived once per set of active parameters, and a function is cut into "
+       "a forward and a backward part whose residuals are exactly what the way back reads. Ops whose rule is by "
+       "decomposition are decomposed on the way back only. An op without a derivative on an active path is E0301. Runs "
+       "first: later passes know neither transforms nor residuals.",
+       Stage::kTraced, Stage::kFlat, {}, lower_transforms},
+      {"inline-calls", "puts called functions in the place of their calls",
+       "Keeps the callees' source locations. Functions that no entry reaches are removed. Runs before simplification, "
+       "which looks at one function at a time.",
+       Stage::kFlat, Stage::kFlat, {}, inline_calls},
+      {"canonicalize", "applies small rewrite rules until none applies",
+       "The rules are listed in passes/simplify/rules_arithmetic.cc and rules_movement.cc. They drop identities, join "
+       "movements, fold transposes into matrix products and gather constants under scalars. No rule changes a result, "
+       "except for the sign of a zero in x + 0; x * 0 stays for floats, because x may be NaN. Runs before folding and "
+       "merging, which compare nodes by form.",
+       Stage::kFlat, Stage::kFlat, {}, canonicalize},
+      {"fold-constants", "computes nodes whose operands are all constants",
+       "Runs the ops' fold rules, which agree with their references to the bit. Results of more than 4096 elements stay "
+       "unless they are smaller than the operands. Random numbers are never folded.",
+       Stage::kFlat, Stage::kFlat, {}, fold_constants},
+      {"merge-common-subexpressions", "computes equal nodes once",
+       "Nodes are equal when op, attributes and operands are; the operands of commutative ops in any order. Fences and "
+       "side effects are left alone, so that what was fenced for recomputation stays recomputed.",
+       Stage::kFlat, Stage::kFlat, {}, merge_common_subexpressions},
+      {"eliminate-dead-code", "drops nodes that nobody uses",
+       "A node stays when one of its results is used or when it has side effects. Unused auxiliary results stay listed; "
+       "lowering does not compute them.",
+       Stage::kFlat, Stage::kFlat, {}, eliminate_dead_code},
+      // Rows of passes/lower follow here.
+  };
+  return passes;
+}
+
+const Pass* find_pass(std::string_view name) {
+  std::span<const Pass> passes = all_passes();
+  auto it = std::find_if(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == name; });
+  return it == passes.end() ? nullptr : &*it;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,46 @@
+// What passes that rebuild functions share: a function under copy, and the order of the call graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/op_def.h"
+
+namespace nabla::passes {
+
+/// A new function that starts with the parameters of `from`; the pass then copies or replaces node after node.
+class FunctionCopy {
+ public:
+  /// `module` gives the types of called functions; all three outlive the copy.
+  FunctionCopy(const ir::Function& from, const ir::OpTable& ops, const ir::Module* module);
+
+  ir::FunctionBuilder& builder() { return b_; }
+  /// What stands for a value of `from`; requires that it is known.
+  ir::Val at(ir::ValueId id) const;
+  std::vector<ir::Val> at(const std::vector<ir::ValueId>& ids) const;
+  /// From now on `v` stands for `id`. A new value inherits its name.
+  void set(ir::ValueId id, ir::Val v);
+  void set(const std::vector<ir::ValueId>& ids, const std::vector<ir::Val>& values);
+  /// The node as it is, on the new operands.
+  void copy(const ir::Node& node);
+  /// Ends the copy: results, name and location are those of `from`.
+  ir::FunctionPtr finish();
+
+ private:
+  const ir::Function& from_;
+  ir::FunctionBuilder b_;
+  std::vector<ir::Val> values_;
+};
+
+/// The node seen by its types.
+ir::TypedOp typed(const ir::Function& f, const ir::Node& node);
+/// The functions that f's nodes name, and those of its residuals; each once, in order of appearance.
+std::vector<std::string> referenced_functions(const ir::Function& f);
+/// All functions, callees before callers. E0303 with the path when they call each other in a cycle, E0107 for an
+/// unknown name.
+Result<std::vector<ir::FunctionPtr>> bottom_up(const ir::Module& module);
+/// `f` without the nodes that nobody uses; f itself when there are none. Side effects stay.
+ir::FunctionPtr without_dead_nodes(const ir::FunctionPtr& f, const ir::Module& module, const ir::OpTable& ops);
+
+}  // namespace nabla::passes

@@ -1,0 +1,22 @@
+// The four simplifying passes. Each is flat -> flat (any tensor stage is kept), and each shares the functions that it
+// does not change. None of them changes results: see passes/simplify/rules.h for what canonicalize may do.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace nabla::passes {
+
+/// Applies the rules of rules.h until none applies, then drops what became unused.
+Result<ir::Module> canonicalize(const ir::Module& module, PassContext& context);
+
+/// Replaces nodes whose operands are all constants by constants, where the op folds and the results are small.
+Result<ir::Module> fold_constants(const ir::Module& module, PassContext& context);
+
+/// Merges nodes with the same op, attributes and operands (in any order for commutative ops), except for fences and
+/// ops with side effects.
+Result<ir::Module> merge_common_subexpressions(const ir::Module& module, PassContext& context);
+
+/// Drops nodes none of whose results is used, except for those with side effects.
+Result<ir::Module> eliminate_dead_code(const ir::Module& module, PassContext& context);
+
+}  // namespace nabla::passes

@@ -1,0 +1,58 @@
+// Derivatives of functions, composed from the rules of the ops. Nothing here knows an op by name.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace nabla::passes {
+
+/// Which function is derived from f.
+enum class Derivative : uint8_t {
+  kVjpForward,    ///< f's parameters -> f's results, then residuals
+  kVjpBackward,   ///< residuals, a cotangent per result of f -> gradients of the active parameters
+  kJvp,           ///< f's parameters, tangents of the active ones -> f's results, then a tangent of each
+  kGrad,          ///< f's parameters -> gradients of its first result, a scalar, by the active parameters
+  kValueAndGrad,  ///< f's parameters -> f's results, then those gradients
+};
+
+/// Makes derived functions on demand and adds them to a module, each once. An op without a derivative on an active
+/// path counts as constant and is noted in errors(), so that one run finds all of them.
+class Differentiator {
+ public:
+  /// Both outlive it. Functions that are derived from must be free of transforms.
+  Differentiator(ir::Module& module, const ir::OpTable& ops) : module_(module), ops_(ops) {}
+  Differentiator(const Differentiator&) = delete;
+
+  /// Name of the derived function in the module. `active`, one per parameter, says by which ones to differentiate;
+  /// those that are not floating never are. Requires that the module has `function`.
+  std::string derive(std::string_view function, Derivative kind, std::vector<bool> active);
+  /// `active` with every floating parameter.
+  static std::vector<bool> all_active(const ir::Function& f);
+
+  const Diagnostics& errors() const { return errors_; }
+  /// Notes that a node of f stands on an active path and cannot be differentiated.
+  void refuse(const ir::Function& f, const ir::Node& node, Code code, std::string_view reason);
+  /// For the contexts of rules.
+  ir::Derive rule_derive();
+  const ir::OpTable& ops() const { return ops_; }
+  const ir::Module& module() const { return module_; }
+
+ private:
+  using Key = std::tuple<std::string, Derivative, std::vector<bool>>;
+  std::string add(ir::Function f);
+  std::string fresh_name(const ir::Function& f, Derivative kind, const std::vector<bool>& active) const;
+  ir::Function make_jvp(const ir::Function& f, const std::vector<bool>& active, std::string name);
+  ir::Function make_grad(const ir::Function& f, const std::vector<bool>& active, bool with_values, std::string name);
+  void make_vjp(const ir::Function& f, const std::vector<bool>& active);
+
+  ir::Module& module_;
+  const ir::OpTable& ops_;
+  std::map<Key, std::string> names_;
+  Diagnostics errors_;
+};
+
+}  // namespace nabla::passes

@@ -1,0 +1,70 @@
+#include "passes/transform/inline_calls.h"
+
+#include <algorithm>
+#include <set>
+
+#include "passes/rewrite.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Function;
+using ir::FunctionPtr;
+using ir::Node;
+using ir::Val;
+using ir::ValueId;
+
+// The function that a call names; null for any other node.
+const Function* called(const Node& node, const ir::Module& module) {
+  if (node.op->lower != ir::Lowering::kCall) return nullptr;
+  for (const auto& [name, attr] : node.attrs)
+    if (const ir::FunctionRef* ref = std::get_if<ir::FunctionRef>(&attr)) return module.find(ref->name);
+  return nullptr;
+}
+
+// Emits the body of `f` on these arguments. Its values stay unnamed: a body may be inlined more than once.
+std::vector<Val> emit_body(ir::FunctionBuilder& b, const Function& f, const std::vector<Val>& args) {
+  std::vector<Val> values(f.values.size());
+  for (size_t i = 0; i < args.size(); ++i) values[f.params[i]] = args[i];
+  for (const Node& node : f.nodes) {
+    std::vector<Val> operands;
+    for (ValueId id : node.operands) operands.push_back(values[id]);
+    std::vector<Val> results = b.clone(node, operands);
+    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
+  }
+  std::vector<Val> out;
+  for (ValueId id : f.results) out.push_back(values[id]);
+  return out;
+}
+
+void reach(const std::string& name, const ir::Module& module, std::set<std::string>& reached) {
+  if (!reached.insert(name).second) return;
+  for (const std::string& callee : referenced_functions(*module.find(name))) reach(callee, module, reached);
+}
+
+}  // namespace
+
+Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) {
+  ir::Module out = module;
+  for (const FunctionPtr& f : NABLA_TRY(bottom_up(module))) {
+    bool calls = std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return called(n, out); });
+    if (!calls) continue;
+    FunctionCopy copy(*f, context.ops, &out);
+    for (const Node& node : f->nodes) {
+      const Function* callee = called(node, out);
+      copy.builder().set_location(node.location);  // for nodes of the body that have none
+      if (callee)
+        copy.set(node.results, emit_body(copy.builder(), *callee, copy.at(node.operands)));
+      else
+        copy.copy(node);
+    }
+    out.set(copy.finish());
+  }
+  if (module.entries.empty()) return out;
+  std::set<std::string> reached;
+  for (const ir::Entry& e : module.entries) reach(e.function, out, reached);
+  std::erase_if(out.functions, [&](const FunctionPtr& f) { return !reached.count(f->name); });
+  return out;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,188 @@
+#include "passes/transform/lower_transforms.h"
+
+#include <algorithm>
+#include <map>
+
+#include "passes/rewrite.h"
+#include "passes/transform/differentiate.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Function;
+using ir::FunctionBuilder;
+using ir::FunctionPtr;
+using ir::Node;
+using ir::Type;
+using ir::Val;
+using ir::ValueId;
+
+using Vals = std::vector<Val>;
+
+class TransformLowering {
+ public:
+  TransformLowering(const ir::Module& module, const ir::OpTable& ops) : in_(module), out_(module), ops_(ops), d_(out_, ops) {
+    out_.stage = ir::Stage::kFlat;
+  }
+
+  Result<ir::Module> run() {
+    for (const FunctionPtr& f : NABLA_TRY(bottom_up(in_)))
+      if (needs_lowering(*f)) out_.set(lower(*f));
+    if (!d_.errors().empty()) return d_.errors();
+    return std::move(out_);
+  }
+
+ private:
+  using Rewrite = Vals (TransformLowering::*)(FunctionBuilder&, const Node&);
+  static const std::map<std::string, Rewrite, std::less<>>& rewrites();
+
+  static bool needs_lowering(const Function& f) {
+    return std::any_of(f.values.begin(), f.values.end(), [](const ir::Value& v) { return v.type.is_residual(); }) ||
+           std::any_of(f.nodes.begin(), f.nodes.end(),
+                       [](const Node& n) { return n.op->lower == ir::Lowering::kTransform; });
+  }
+
+  FunctionPtr lower(const Function& f);
+  // A type becomes one type or, for a residual, those of the values it stands for.
+  std::vector<Type> expand(const Type& type);
+  // Per parameter of the callee as traced: where its values begin among the parameters as lowered.
+  std::vector<size_t> param_offsets(const Function& traced);
+
+  const Function& traced_callee(const Node& node) const { return *in_.find(node.attrs.get_function("callee")); }
+  const Function& callee(const Node& node) const { return *out_.find(node.attrs.get_function("callee")); }
+  static Vals call(FunctionBuilder& b, const std::string& function, Vals operands) {
+    return b.add("call", std::move(operands), {{"callee", ir::FunctionRef{function}}});
+  }
+
+  // Each takes the node's operands as lowered from operands_ and returns its results as lowered.
+  Vals gradients(FunctionBuilder& b, const Node& node, Derivative kind);
+  Vals lower_grad(FunctionBuilder& b, const Node& node) {
+    return gradients(b, node, Derivative::kGrad);
+  }
+  Vals lower_value_and_grad(FunctionBuilder& b, const Node& node) {
+    return gradients(b, node, Derivative::kValueAndGrad);
+  }
+  Vals lower_jvp(FunctionBuilder& b, const Node& node);
+  Vals lower_vjp_forward(FunctionBuilder& b, const Node& node);
+  Vals lower_vjp_backward(FunctionBuilder& b, const Node& node);
+
+  const ir::Module& in_;
+  ir::Module out_;
+  const ir::OpTable& ops_;
+  Differentiator d_;
+  Vals operands_;
+};
+
+const std::map<std::string, TransformLowering::Rewrite, std::less<>>& TransformLowering::rewrites() {
+  static const std::map<std::string, Rewrite, std::less<>> table = {
+      {"grad", &TransformLowering::lower_grad},
+      {"value_and_grad", &TransformLowering::lower_value_and_grad},
+      {"jvp", &TransformLowering::lower_jvp},
+      {"vjp_forward", &TransformLowering::lower_vjp_forward},
+      {"vjp_backward", &TransformLowering::lower_vjp_backward},
+  };
+  return table;
+}
+
+std::vector<Type> TransformLowering::expand(const Type& type) {
+  if (!type.is_residual()) return {type};
+  const Function& f = *out_.find(type.residual_of);
+  size_t results = f.results.size();
+  std::string forward = d_.derive(type.residual_of, Derivative::kVjpForward, Differentiator::all_active(f));
+  const Function& made = *out_.find(forward);
+  std::vector<Type> all = made.types(made.results);
+  return {all.begin() + static_cast<std::ptrdiff_t>(results), all.end()};
+}
+
+std::vector<size_t> TransformLowering::param_offsets(const Function& traced) {
+  std::vector<size_t> out;
+  size_t at = 0;
+  for (ValueId id : traced.params) {
+    out.push_back(at);
+    at += expand(traced.type(id)).size();
+  }
+  return out;
+}
+
+FunctionPtr TransformLowering::lower(const Function& f) {
+  FunctionBuilder b(f.name, ops_, &out_);
+  std::vector<Vals> values(f.values.size());
+  for (ValueId id : f.params) {
+    std::vector<Type> types = expand(f.type(id));
+    const std::string& name = f.values[id].name;
+    for (size_t i = 0; i < types.size(); ++i)
+      values[id].push_back(b.param(f.type(id).is_residual() ? fmt::format("{}.{}", name, i) : name, types[i]));
+  }
+  for (const Node& node : f.nodes) {
+    operands_.clear();
+    for (ValueId id : node.operands) operands_.insert(operands_.end(), values[id].begin(), values[id].end());
+    b.set_location(node.location);
+    auto rewrite = rewrites().find(node.op->name);
+    Vals flat = rewrite == rewrites().end() ? b.clone(node, operands_) : (this->*rewrite->second)(b, node);
+    auto next = flat.begin();
+    for (ValueId id : node.results) {
+      auto count = static_cast<std::ptrdiff_t>(expand(f.type(id)).size());
+      NABLA_CHECK(flat.end() - next >= count, "{}: {} values for its results", node.op->name, flat.size());
+      values[id].assign(next, next + count);
+      next += count;
+      if (!f.type(id).is_residual() && !f.values[id].name.empty() &&
+          b.function().values[values[id][0].id].name.empty())
+        b.name_value(values[id][0], f.values[id].name);
+    }
+  }
+  Vals results;
+  for (ValueId id : f.results) results.insert(results.end(), values[id].begin(), values[id].end());
+  auto out = std::make_shared<Function>(b.finish(results));
+  out->location = f.location;
+  return out;
+}
+
+Vals TransformLowering::gradients(FunctionBuilder& b, const Node& node, Derivative kind) {
+  const Function& traced = traced_callee(node);
+  std::vector<size_t> offsets = param_offsets(traced);
+  size_t primal = kind == Derivative::kValueAndGrad ? callee(node).results.size() : 0;
+  std::vector<bool> active(callee(node).params.size(), false);
+  for (int64_t i : node.attrs.get_ints("wrt")) active[offsets[i]] = true;
+  Vals made = call(b, d_.derive(traced.name, kind, active), operands_);
+  // The derived function has the gradients in the order of its parameters.
+  Vals out(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(primal));
+  for (int64_t i : node.attrs.get_ints("wrt")) {
+    auto before = std::count(active.begin(), active.begin() + static_cast<std::ptrdiff_t>(offsets[i]), true);
+    out.push_back(made[primal + static_cast<size_t>(before)]);
+  }
+  return out;
+}
+
+Vals TransformLowering::lower_jvp(FunctionBuilder& b, const Node& node) {
+  const Function& f = callee(node);
+  size_t n = f.params.size();
+  std::vector<bool> active = Differentiator::all_active(f);
+  Vals operands(operands_.begin(), operands_.begin() + static_cast<std::ptrdiff_t>(n));
+  for (size_t i = 0; i < n; ++i)
+    if (active[i]) operands.push_back(operands_[n + i]);
+  return call(b, d_.derive(f.name, Derivative::kJvp, active), operands);
+}
+
+Vals TransformLowering::lower_vjp_forward(FunctionBuilder& b, const Node& node) {
+  const Function& f = callee(node);
+  return call(b, d_.derive(f.name, Derivative::kVjpForward, Differentiator::all_active(f)), operands_);
+}
+
+Vals TransformLowering::lower_vjp_backward(FunctionBuilder& b, const Node& node) {
+  const Function& f = callee(node);
+  std::vector<bool> active = Differentiator::all_active(f);
+  std::vector<Type> types = f.types(f.params);
+  Vals made = call(b, d_.derive(f.name, Derivative::kVjpBackward, active), operands_), out;
+  size_t next = 0;
+  for (size_t i = 0; i < active.size(); ++i)
+    out.push_back(active[i] ? made[next++] : b.fill(types[i].dtype, types[i].shape, 0));
+  return out;
+}
+
+}  // namespace
+
+Result<ir::Module> lower_transforms(const ir::Module& module, PassContext& context) {
+  return TransformLowering(module, context.ops).run();
+}
+
+}  // namespace nabla::passes

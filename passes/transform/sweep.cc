@@ -1,0 +1,228 @@
+#include "passes/transform/sweep.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+
+namespace nabla::passes {
+
+using ir::Function;
+using ir::FunctionBuilder;
+using ir::MaybeVal;
+using ir::Node;
+using ir::TypedOp;
+using ir::Val;
+using ir::ValueId;
+
+namespace {
+
+bool any_of(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
+bool any_present(const std::vector<MaybeVal>& values) {
+  return std::any_of(values.begin(), values.end(), [](const MaybeVal& v) { return v.has_value(); });
+}
+
+std::vector<bool> presence(const std::vector<MaybeVal>& values) {
+  std::vector<bool> out;
+  for (const MaybeVal& v : values) out.push_back(v.has_value());
+  return out;
+}
+
+// A derivative that does not have its value's type is a mistake in a rule.
+void check_derivative(const Node& node, const MaybeVal& derivative, const ir::Type& type, const char* what) {
+  if (!derivative) return;
+  NABLA_CHECK(derivative->dtype() == type.dtype && derivative->rank() == type.rank(), "{} of {}: {} for a value of {}",
+              what, node.op->name, derivative->type().str(), type.str());
+}
+
+// The node's decomposition as a function of its operands.
+Function decomposed(const TypedOp& op, const Node& node, const Differentiator& d) {
+  FunctionBuilder inner(op.op.name, d.ops(), &d.module());
+  inner.set_location(node.location);
+  std::vector<Val> params;
+  for (size_t i = 0; i < op.operands.size(); ++i) params.push_back(inner.param("", op.operands[i]));
+  ir::DecomposeContext ctx{inner, op, params};
+  std::vector<Val> results = op.op.decompose(ctx);
+  return inner.finish(results);
+}
+
+// Whether the node can be differentiated by its decomposition; notes why not.
+bool can_decompose(Differentiator& d, const Function& f, const Node& node) {
+  if (node.op->decompose.exists()) return true;
+  d.refuse(f, node, Code::kNoRule,
+           fmt::format("its derivative is by decomposition, but it has none: {}", node.op->decompose.reason()));
+  return false;
+}
+
+}  // namespace
+
+Activity::Activity(const Function& f, const std::vector<bool>& active_params, const std::vector<bool>& wanted_results)
+    : depends(f.values.size(), false), active(f.values.size(), false) {
+  auto floating = [&](ValueId id) { return is_float(f.type(id).dtype) && !f.type(id).is_residual(); };
+  for (size_t i = 0; i < f.params.size(); ++i) depends[f.params[i]] = active_params[i] && floating(f.params[i]);
+  for (const Node& node : f.nodes) {
+    bool any = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return depends[id]; });
+    for (ValueId id : node.results) depends[id] = any && floating(id);
+  }
+  std::vector<bool> leads(f.values.size(), false);
+  for (size_t i = 0; i < f.results.size(); ++i)
+    if (wanted_results[i]) leads[f.results[i]] = true;
+  for (auto node = f.nodes.rbegin(); node != f.nodes.rend(); ++node) {
+    bool any = std::any_of(node->results.begin(), node->results.end(),
+                           [&](ValueId id) { return leads[id] && floating(id); });
+    if (any)
+      for (ValueId id : node->operands) leads[id] = true;
+  }
+  for (size_t i = 0; i < active.size(); ++i) active[i] = depends[i] && leads[i];
+}
+
+bool Activity::any(const std::vector<ValueId>& ids) const {
+  return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return active[id]; });
+}
+
+// ---- Forward mode
+
+namespace {
+
+std::vector<MaybeVal> push_node(Differentiator& d, FunctionBuilder& b, const Function& f, const Node& node,
+                                const std::vector<Val>& operands, const std::vector<Val>& results,
+                                const std::vector<MaybeVal>& tangents) {
+  TypedOp op = typed(f, node);
+  b.set_location(node.location);
+  if (node.op->jvp.exists()) {
+    ir::JvpContext ctx{b, op, operands, results, tangents, d.rule_derive()};
+    return node.op->jvp(ctx);
+  }
+  if (node.op->jvp.by_decomposition()) {
+    if (!can_decompose(d, f, node)) return std::vector<MaybeVal>(results.size());
+    return push_forward(d, b, decomposed(op, node, d), operands, tangents).tangents;
+  }
+  d.refuse(f, node, Code::kNotDifferentiable, node.op->jvp.reason());
+  return std::vector<MaybeVal>(results.size());
+}
+
+}  // namespace
+
+Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, const std::vector<Val>& args,
+                    const std::vector<MaybeVal>& arg_tangents) {
+  Activity activity(f, presence(arg_tangents), std::vector<bool>(f.results.size(), true));
+  std::vector<Val> values(f.values.size());
+  std::vector<MaybeVal> tangents(f.values.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    values[f.params[i]] = args[i];
+    if (activity.depends[f.params[i]]) tangents[f.params[i]] = arg_tangents[i];
+  }
+  for (const Node& node : f.nodes) {
+    std::vector<Val> operands;
+    std::vector<MaybeVal> in;
+    for (ValueId id : node.operands) {
+      operands.push_back(values[id]);
+      in.push_back(tangents[id]);
+    }
+    std::vector<Val> results = b.clone(node, operands);
+    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
+    if (!any_present(in) || !activity.any(node.results)) continue;
+    std::vector<MaybeVal> out = push_node(d, b, f, node, operands, results, in);
+    NABLA_CHECK(out.size() == results.size(), "jvp of {}: {} tangents for {} results", node.op->name, out.size(),
+                results.size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!activity.depends[node.results[i]]) continue;
+      check_derivative(node, out[i], results[i].type(), "tangent");
+      tangents[node.results[i]] = out[i];
+    }
+  }
+  Pushed out;
+  for (ValueId id : f.results) {
+    out.values.push_back(values[id]);
+    out.tangents.push_back(tangents[id]);
+  }
+  return out;
+}
+
+// ---- Reverse mode
+
+ReverseSweep::ReverseSweep(Differentiator& d, FunctionBuilder& b, const Function& f, const std::vector<Val>& args,
+                           const std::vector<bool>& active_params, const std::vector<bool>& wanted_results)
+    : d_(d), b_(b), f_(f), activity_(f, active_params, wanted_results), values_(f.values.size()),
+      cotangents_(f.values.size()), residuals_(f.nodes.size()) {
+  for (size_t i = 0; i < args.size(); ++i) values_[f.params[i]] = args[i];
+  for (size_t n = 0; n < f.nodes.size(); ++n) {
+    const Node& node = f.nodes[n];
+    std::vector<Val> results;
+    if (node.op->vjp_forward && activity_.any(node.results)) {
+      TypedOp op = typed(f, node);
+      b.set_location(node.location);
+      ir::VjpForwardContext ctx{b, op, pick(node.operands), wanted_operands(node), d.rule_derive()};
+      ir::VjpForward forward = node.op->vjp_forward(ctx);
+      results = std::move(forward.results);
+      residuals_[n] = std::move(forward.residuals);
+    } else {
+      results = b.clone(node, pick(node.operands));
+    }
+    for (size_t i = 0; i < results.size(); ++i) values_[node.results[i]] = results[i];
+  }
+}
+
+std::vector<Val> ReverseSweep::pick(const std::vector<ValueId>& ids) const {
+  std::vector<Val> out;
+  for (ValueId id : ids) out.push_back(values_[id]);
+  return out;
+}
+
+std::vector<bool> ReverseSweep::wanted_operands(const Node& node) const {
+  std::vector<bool> out;
+  for (ValueId id : node.operands) out.push_back(activity_.depends[id]);
+  return out;
+}
+
+void ReverseSweep::accumulate(ValueId id, const MaybeVal& ct) {
+  if (!ct) return;
+  cotangents_[id] = cotangents_[id] ? *cotangents_[id] + *ct : *ct;
+}
+
+std::vector<MaybeVal> ReverseSweep::pull_back_node(size_t n, const std::vector<MaybeVal>& cotangents) {
+  const Node& node = f_.nodes[n];
+  TypedOp op = typed(f_, node);
+  std::vector<bool> wanted = wanted_operands(node);
+  if (node.op->vjp.exists()) {
+    ir::VjpContext ctx{b_,     op,           pick(node.operands), pick(node.results), cotangents,
+                       wanted, residuals_[n], d_.rule_derive()};
+    return node.op->vjp(ctx);
+  }
+  std::vector<MaybeVal> none(node.operands.size());
+  if (!node.op->vjp.by_decomposition()) {
+    d_.refuse(f_, node, Code::kNotDifferentiable, node.op->vjp.reason());
+    return none;
+  }
+  if (!can_decompose(d_, f_, node)) return none;
+  // The composite itself ran forward; its parts are computed again here, on the way back.
+  Function parts = decomposed(op, node, d_);
+  ReverseSweep inner(d_, b_, parts, pick(node.operands), wanted, presence(cotangents));
+  return inner.pull_back(cotangents);
+}
+
+std::vector<MaybeVal> ReverseSweep::pull_back(const std::vector<MaybeVal>& cotangents) {
+  for (size_t i = 0; i < cotangents.size(); ++i)
+    if (activity_.active[f_.results[i]]) accumulate(f_.results[i], cotangents[i]);
+  for (size_t n = f_.nodes.size(); n-- > 0;) {
+    const Node& node = f_.nodes[n];
+    std::vector<MaybeVal> ct;
+    for (ValueId id : node.results) ct.push_back(cotangents_[id]);
+    std::vector<bool> wanted = wanted_operands(node);
+    if (!any_present(ct) || !any_of(wanted)) continue;
+    b_.set_location(node.location);
+    std::vector<MaybeVal> out = pull_back_node(n, ct);
+    NABLA_CHECK(out.size() == node.operands.size(), "vjp of {}: {} cotangents for {} operands", node.op->name,
+                out.size(), node.operands.size());
+    b_.set_location(node.location);
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!wanted[i]) continue;
+      check_derivative(node, out[i], f_.type(node.operands[i]), "cotangent");
+      accumulate(node.operands[i], out[i]);
+    }
+  }
+  std::vector<MaybeVal> out;
+  for (ValueId id : f_.params) out.push_back(activity_.depends[id] ? cotangents_[id] : std::nullopt);
+  return out;
+}
+
+}  // namespace nabla::passes
