@@ -1,6 +1,7 @@
 #include "frontend/cpp/program.h"
 
 #include "frontend/cpp/frame.h"
+#include "ir/serialize.h"
 
 namespace nabla {
 
@@ -58,28 +59,40 @@ State Program::state(const std::string& name, DType dtype, Shape shape, Site sit
   return {context_, static_cast<int>(context_->module.state.size()) - 1};
 }
 
+namespace {
+
+struct Pushed {
+  explicit Pushed(std::shared_ptr<Frame> f) { Frame::push(std::move(f)); }
+  ~Pushed() { Frame::pop(); }
+  Pushed(const Pushed&) = delete;
+};
+
+// Names of inputs or outputs: each one given, and once.
+void check_names(const std::string& entry, const char* what, const std::vector<std::string>& names, const Site& site) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (name.empty()) throw error_at(site, Code::kUnknownName, "an {} of entry `{}` has no name", what, entry);
+    if (!seen.insert(name).second)
+      throw error_at(site, Code::kDuplicateName, "entry `{}` has two {}s `{}`", entry, what, name);
+  }
+}
+
+}  // namespace
+
 void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs, size_t arity, const Body& body,
                         Site site) {
   ir::Module& module = context_->module;
+  if (Frame::current()) throw error_at(site, Code::kMisuse, "entry `{}` is declared inside a traced function", name);
   if (module.find_entry(name)) throw error_at(site, Code::kDuplicateName, "entry `{}` is declared twice", name);
   if (arity != inputs.size())
     throw error_at(site, Code::kOperandCount, "entry `{}` has {} inputs, but its function takes {} tensors", name,
                    inputs.size(), arity);
   ir::Entry entry{name, "", {}, {}, {}, {}};
-  std::set<std::string> names;
-  for (const Spec& s : inputs) {
-    if (s.name.empty()) throw error_at(site, Code::kUnknownInput, "an input of entry `{}` has no name", name);
-    if (!names.insert(s.name).second)
-      throw error_at(site, Code::kDuplicateName, "entry `{}` has two inputs `{}`", name, s.name);
-    entry.inputs.push_back(s.name);
-  }
-  if (Frame::current()) throw error_at(site, Code::kMisuse, "entry `{}` is declared inside a traced function", name);
+  for (const Spec& s : inputs) entry.inputs.push_back(s.name);
+  check_names(name, "input", entry.inputs, site);
   auto frame = std::make_shared<Frame>(context_, nullptr, name);
   frame->program = context_.get();
-  struct Pop {
-    explicit Pop(std::shared_ptr<Frame> f) { Frame::push(std::move(f)); }
-    ~Pop() { Frame::pop(); }
-  } pop(frame);
+  Pushed pushed(frame);
   std::vector<Tensor> arguments;
   std::vector<int> input_params;
   for (const Spec& s : inputs) {
@@ -99,17 +112,20 @@ void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs
     entry.writes.push_back(leaf);
     results.push_back(frame->leaf_values[leaf]);
   }
-  names.clear();
   for (const Output& o : outputs) {
-    if (!names.insert(o.name).second)
-      throw error_at(site, Code::kDuplicateName, "entry `{}` has two outputs `{}`", name, o.name);
     entry.outputs.push_back(o.name);
     results.push_back(o.value);
   }
+  check_names(name, "output", entry.outputs, site);
   entry.function = frame->finish(results, params, site)->name;
   module.entries.push_back(std::move(entry));
 }
 
 const ir::Module& Program::module() const { return context_->module; }
+
+void Program::save(const std::string& path) const {
+  Status written = ir::write_module(path, context_->module);
+  if (!written.ok()) throw Error(std::move(written.errors()));
+}
 
 }  // namespace nabla
