@@ -48,10 +48,11 @@ LocationRef locate(const Site& site, const std::string& function) {
   // Bodies are lambdas, whose own name says nothing.
   std::string_view own = site.function;
   std::string name = own.empty() || own == "operator()" ? function : std::string(own);
-  LocationRef& location = known[{site.file, site.line, name}];
+  std::string file = site.file;
+  if (file.starts_with("./")) file.erase(0, 2);  // headers that the compiler found relative to the workspace
+  LocationRef& location = known[{file, site.line, name}];
   if (!location)
-    location = std::make_shared<const Location>(
-        Location{site.file, site.line, 0, name, source_line(site.file, site.line)});
+    location = std::make_shared<const Location>(Location{file, site.line, 0, name, source_line(file, site.line)});
   return location;
 }
 

@@ -39,10 +39,11 @@ class AdamW {
   };
 
   /// Declares the leaves "PREFIX.m...", "PREFIX.v..." and "PREFIX.step".
-  AdamW(Program& program, const P<Spec>& specs, Options options, const std::string& prefix = "adamw")
-      : m_(program.states(prefix + ".m", specs)),
-        v_(program.states(prefix + ".v", specs)),
-        step_(program.state(prefix + ".step", i32, {})),
+  AdamW(Program& program, const P<Spec>& specs, Options options, const std::string& prefix = "adamw",
+        Site site = Site::here())
+      : m_(program.states(prefix + ".m", specs, site)),
+        v_(program.states(prefix + ".v", specs, site)),
+        step_(program.state(prefix + ".step", i32, {}, site)),
         options_(options) {}
 
   /// In the entry that makes the parameters: moments and step become 0.
