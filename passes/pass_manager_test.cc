@@ -44,7 +44,8 @@ Module not_differentiable() {
   m.set(std::make_shared<const ir::Function>(b.finish({reduce_sum(y, ir::iota_ints(y.rank()))})));
   FunctionBuilder g("g", ops::all_ops(), &m);
   std::vector<Val> args;
-  for (ir::ValueId id : m.find("f")->params) args.push_back(g.param(m.find("f")->values[id].name, m.find("f")->type(id)));
+  for (ir::ValueId id : m.find("f")->params)
+    args.push_back(g.param(m.find("f")->values[id].name, m.find("f")->type(id)));
   m.set(std::make_shared<const ir::Function>(
       g.finish(g.add("grad", args, {{"callee", ir::FunctionRef{"f"}}, {"wrt", ir::Ints{0}}}))));
   return m;
@@ -86,7 +87,8 @@ TEST(PassManager, ChecksNamesBeforeItRunsAnything) {
   options.stop_after = "fuse-all";
   EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).code, Code::kUnknownPass);
   options.stop_after = "inline-calls";
-  EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).message, "stop-after: pass `inline-calls` does not run here");
+  EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).message,
+            "stop-after: pass `inline-calls` does not run here");
   options.stop_after = "";
   options.print_after = {"cse"};
   EXPECT_EQ(failure(module(), {{"canonicalize"}}, options).code, Code::kUnknownPass);
@@ -139,7 +141,9 @@ TEST(PassManager, PrintsAfterThePassesThatWereAskedFor) {
   std::vector<std::string> printed;
   auto passes = [&](auto set) {
     ManagerOptions options;
-    options.print = [&](const Pass& p, const Module&, bool changed) { printed.push_back(p.name + (changed ? "!" : "")); };
+    options.print = [&](const Pass& p, const Module&, bool changed) {
+      printed.push_back(p.name + (changed ? "!" : ""));
+    };
     set(options);
     printed.clear();
     EXPECT_TRUE(run(module(), {{"fold-constants"}, {"canonicalize"}, {"eliminate-dead-code"}}, options).ok());
@@ -162,7 +166,8 @@ TEST(PassManager, StopsAfterTheNamedPass) {
 }
 
 TEST(PassManager, StepsParseAndPrintBack) {
-  for (const char* text : {"fuse", "plan-memory{max-bytes=10}", "a{b=,c=d=e}"}) EXPECT_EQ(parse_step(text)->str(), text);
+  for (const char* text : {"fuse", "plan-memory{max-bytes=10}", "a{b=,c=d=e}"})
+    EXPECT_EQ(parse_step(text)->str(), text);
   for (const char* text : {"", "{a=b}", "a{b}", "a{=b}", "a{b=c", "a}", "a{b,c=d}"})
     EXPECT_EQ(parse_step(text).errors()[0].code, Code::kSyntax) << text;
   EXPECT_EQ(parse_step("a{b=1,b=2}").errors()[0].code, Code::kDuplicateName);

@@ -17,7 +17,8 @@ std::span<const PipelineStep> default_pipeline() {
       {"merge-common-subexpressions", "forward and backward compute the same values; equal nodes are equal in form only "
                                       "now"},
       {"eliminate-dead-code", "folding and merging leave producers without users"},
-      // Lowering follows: fuse, then plan-memory.
+      {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
+      {"plan-memory", "last: lifetimes follow from the final order of kernels"},
   };
   return steps;
 }

@@ -1,6 +1,8 @@
 // Every pass there is, a row each: name, one line, documentation, stages, options, function.
 #include <algorithm>
 
+#include "passes/lower/fuse.h"
+#include "passes/lower/plan_memory.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
 #include "passes/transform/inline_calls.h"
@@ -41,7 +43,19 @@ std::span<const Pass> all_passes() {
        "A node stays when one of its results is used or when it has side effects. Unused auxiliary results stay listed; "
        "lowering does not compute them.",
        Stage::kFlat, Stage::kFlat, {}, eliminate_dead_code},
-      // Rows of passes/lower follow here.
+      {"fuse", "cuts functions into kernels, library calls and views",
+       "Reads every op as formulas over elements (its access). Maps are computed where they are read; reductions and what "
+       "follows them row by row share a kernel; matrix products take their elementwise successors as an epilogue. Which "
+       "products and convolutions a library computes follows from the target and its tuning file. Equal kernels are one. "
+       "Runs after simplification: what is computed twice then is computed twice on purpose.",
+       Stage::kFlat, Stage::kKernels, {}, fuse},
+      {"plan-memory", "gives every value its place in one arena",
+       "State leaves come first and are updated in place: the readers of an old value run before its writer, and an update "
+       "that cannot be in place is an error with the bytes that a copy would cost. Temporaries share bytes where their "
+       "lifetimes do not overlap, and results take over operands that die where the kernel permits. Runs last: it needs "
+       "the final order.",
+       Stage::kKernels, Stage::kPlanned,
+       {{"max-bytes", "", "fail when state and temporaries together need more"}}, plan_memory},
   };
   return passes;
 }

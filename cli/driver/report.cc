@@ -144,7 +144,8 @@ std::string entry_text(const Json& e) {
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b["bytes"]), b["type"].get<std::string>(), b["made_by"].get<std::string>(),
                        b["source"].get<std::string>());
   std::string ops;
-  for (const auto& [op, count] : e.value("ops", Json::object()).items())
+  const Json counts = e.value("ops", Json::object());
+  for (const auto& [op, count] : counts.items())
     ops += (ops.empty() ? "" : ", ") + op + (count == 1 ? "" : fmt::format(" x{}", count.get<int>()));
   return out + "  ops        " + (ops.empty() ? "none" : ops) + "\n";
 }

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "cli/nablac/command.h"
+#include "cli/nablac/commands.h"
 #include "ir/text.h"
 
 namespace nabla::cli {

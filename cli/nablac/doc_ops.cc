@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/nablac/command.h"
+#include "cli/nablac/commands.h"
 #include "ir/op_def.h"
 #include "ir/text.h"
 

@@ -31,13 +31,13 @@ Status run(const InspectArgs& args) {
   } else {
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (args.source) {
-      for (const std::string& name : bundle.member_names())
-        if (name.rfind("source/", 0) == 0) std::printf("// ---- %s\n%s\n", name.c_str(), std::string(format::as_text(*bundle.member(name))).c_str());
+      for (const format::ZipMember& m : bundle.members())
+        if (m.name.rfind("source/", 0) == 0)
+          std::printf("// ---- %s\n%s\n", m.name.c_str(), std::string(format::as_text(bundle.member(m.name))).c_str());
       return Ok{};
     }
-    std::optional<format::Bytes> member = bundle.member("report.json");
-    if (!member) return error(Code::kCorrupt, "{} carries no report.json", args.input);
-    report = std::string(format::as_text(*member));
+    report = std::string(format::as_text(bundle.member("report.json")));
+    if (report.empty()) return error(Code::kCorrupt, "{} carries no report.json", args.input);
   }
   if (!args.html.empty()) return format::write_file(args.html, NABLA_TRY(driver::report_html(report)));
   std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report));

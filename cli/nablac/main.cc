@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "cli/nablac/command.h"
+#include "cli/nablac/commands.h"
 
 int main(int argc, char** argv) {
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);

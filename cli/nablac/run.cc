@@ -2,8 +2,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <iostream>
 
-#include "cli/nablac/command.h"
+#include "cli/nablac/commands.h"
 #include "ir/module.h"
 
 namespace nabla::cli {
@@ -13,6 +14,8 @@ int finish(const Status& status, const Streams& streams) {
   streams.err << to_string(status.errors());
   return status.errors().front().code == Code::kBadOption ? 2 : 1;
 }
+
+int report(const Status& status) { return finish(status, {std::cout, std::cerr}); }
 
 std::string summary_of(const ir::Module& module) {
   size_t nodes = 0;
@@ -28,6 +31,10 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
   CLI::App app("The compiler of Nabla: modules in, bundles out.", "nablac");
   app.require_subcommand(1);
   Action action;
+  int exit_code = 0;
+  add_compile(app, exit_code);
+  add_inspect(app, exit_code);
+  add_tune(app, exit_code);
   add_opt(app, streams, action);
   add_convert(app, streams, action);
   add_diff(app, streams, action);
@@ -47,7 +54,7 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     std::string hint = !args.empty() && app.get_subcommands().empty() ? did_you_mean(args[0], known) : "";
     return finish(error(Code::kBadOption, "nablac: {}{}", e.what(), hint), streams);
   }
-  return action();
+  return action ? action() : exit_code;
 }
 
 }  // namespace nabla::cli

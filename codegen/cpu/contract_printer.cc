@@ -38,7 +38,7 @@ class ContractPrinter {
 
   void run() {
     for (const Stmt& s : k_.body)
-      if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract) scalar_let(*let);
+      if (const Let* let = std::get_if<Let>(&s.node); let && k_.values[let->value].axes.empty()) scalar_let(*let);
     int64_t per_batch = plan_.blocks;
     if (!direct_) out_.line(fmt::format("alignas(64) {} panel_[{}];", type_, group_ * step_ * columns_));
     out_.line(fmt::format("alignas(64) {} tile_[{}];", type_, scratch_rows_ * group_ * columns_));
@@ -90,7 +90,6 @@ class ContractPrinter {
   }
 
   void scalar_let(const Let& let) {
-    std::map<int, ValuePlace> none;
     ExprPrinter p(k_, places_, out_, next_temp_);
     const ValueInfo& v = k_.values[let.value];
     out_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), cpp_name(v.name), p.print(let.expr)));
@@ -173,13 +172,23 @@ class ContractPrinter {
     std::map<int, Expr> places{{c_.m, axis(m0) + axis(r)}, {c_.n, axis(j0) + axis(x)}};
     auto moved = [&](const Expr& e) {
       Expr loaded = rewrite(e, [&](const Expr& y) {
-        return y->kind == ExprKind::kValue && y->ref == c_.value ? load(c_.dtype, tile, {axis(r), axis(x)}) : Expr();
+        if (y->kind != ExprKind::kValue || y->args.empty()) return Expr();
+        // Other values of the epilogue are in registers, at this position.
+        return y->ref == c_.value ? load(c_.dtype, tile, {axis(r), axis(x)}) : value(y->dtype, y->ref, {});
       });
       return substitute_axes(loaded, places);
     };
     out_.open("for (long r_ = 0; r_ < m1_ - m0_; ++r_) {");
     out_.open("nb_for(0, j1_ - j0_, [&](long x_, auto n) NB_INLINE {");
     for (const Stmt& s : k_.body) {
+      if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract && !k_.values[let->value].axes.empty()) {
+        ExprPrinter p(k, places_, out_, next_temp_);
+        p.lane_axis = x;
+        const ValueInfo& v = k_.values[let->value];
+        std::string text = p.print_vector(moved(let->expr));
+        out_.line(fmt::format("const {} {} = {};", vector_type(v.dtype), cpp_name(v.name), text));
+        places_[let->value] = {true, false};
+      }
       const Store* store = std::get_if<Store>(&s.node);
       if (!store) continue;
       Store here = *store;

@@ -6,11 +6,12 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
-void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& out) {
+void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& out, int& next_temp) {
   const Buffer& b = k.buffers[s.buffer];
-  out.line(fmt::format("const {} lanes_ = {};", vector_type(b.dtype), p.print_vector(s.expr)));
+  std::string lanes = fmt::format("lanes{}_", next_temp++), value = p.print_vector(s.expr);
+  out.line(fmt::format("const {} {} = {};", vector_type(b.dtype), lanes, value));
   out.open("for (long l = 0; l < nb_count(n); ++l) {");
-  std::string element = b.dtype == DType::kBool ? "bool(lanes_[l])" : "lanes_[l]";
+  std::string element = b.dtype == DType::kBool ? fmt::format("bool({}[l])", lanes) : lanes + "[l]";
   if (s.guard && p.varies(s.guard)) out.line(fmt::format("if (!({})) continue;", p.print_at_lane(s.guard, out)));
   Expr flat = kernel_ir::index(0);
   for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::index(b.shape[d].value()) + s.indices[d];
@@ -43,7 +44,7 @@ void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, 
       value = fmt::format("nb_{}(nb_load<{}>({}, n), {})", scalar_of(s.combiner), vector_type(b.dtype), place, value);
     out.line(fmt::format("nb_store({}, {}, n);", place, value));
   } else {
-    store_by_lane(k, s, p, out);
+    store_by_lane(k, s, p, out, next_temp);
   }
   if (s.guard && !lane_guard) out.close();
 }

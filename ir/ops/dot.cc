@@ -136,20 +136,28 @@ Fragment access_dot(const TypedOp& op) {
   return f;
 }
 
-/// The gradient of one operand: `ct` times the other operand, laid out like the operand again.
+/// The gradient of one operand: `ct` times the other operand, laid out like the operand again. The product is taken
+/// in the order that gives this layout without a transpose where one of the two does: for matrices always.
 Val operand_gradient(Val ct, Val other, const Side& mine, const Side& theirs, int64_t theirs_free_at) {
   int64_t batches = static_cast<int64_t>(mine.batch.size());
-  Val d = ct.b->op("dot_general", {ct, other},
-                   dot_attrs(range(theirs_free_at, theirs.free.size()), theirs.free, range(0, batches), theirs.batch));
-  // d is (batch, my free dimensions, contracted ones in the order of their dimensions in `other`).
+  Ints ct_batch = range(0, batches), ct_contract = range(theirs_free_at, theirs.free.size());
+  bool other_first = !mine.contract.empty() && !mine.free.empty() &&
+                     *std::min_element(mine.contract.begin(), mine.contract.end()) < mine.free.front();
+  Val d = other_first
+              ? ct.b->op("dot_general", {other, ct}, dot_attrs(theirs.free, ct_contract, theirs.batch, ct_batch))
+              : ct.b->op("dot_general", {ct, other}, dot_attrs(ct_contract, theirs.free, ct_batch, theirs.batch));
+  // d is batch, then my free dimensions and the contracted ones (in the order of their dimensions in `other`), or
+  // these two the other way round.
   Ints rest = theirs.contract;
   std::sort(rest.begin(), rest.end());
+  int64_t free_at = batches + (other_first ? static_cast<int64_t>(rest.size()) : 0);
+  int64_t rest_at = batches + (other_first ? 0 : static_cast<int64_t>(mine.free.size()));
   Ints permutation(mine.batch.size() + mine.free.size() + mine.contract.size());
   for (size_t i = 0; i < mine.batch.size(); ++i) permutation[mine.batch[i]] = static_cast<int64_t>(i);
-  for (size_t i = 0; i < mine.free.size(); ++i) permutation[mine.free[i]] = batches + static_cast<int64_t>(i);
+  for (size_t i = 0; i < mine.free.size(); ++i) permutation[mine.free[i]] = free_at + static_cast<int64_t>(i);
   for (size_t i = 0; i < mine.contract.size(); ++i) {
     int64_t place = std::find(rest.begin(), rest.end(), theirs.contract[i]) - rest.begin();
-    permutation[mine.contract[i]] = batches + static_cast<int64_t>(mine.free.size()) + place;
+    permutation[mine.contract[i]] = rest_at + place;
   }
   return transpose(d, permutation);
 }

@@ -24,6 +24,8 @@ class KernelBuilder {
       outer_.push_back(add_axis(o < std::size(kOuter) ? kOuter[o] : "o" + std::to_string(o), g_.outer[o]));
     Body inner;
     for (const auto& m : g_.members) member(m, g_.contraction ? k.body : inner);
+    Body& last = g_.contraction ? k.body : inner;
+    last.insert(last.end(), std::make_move_iterator(stores_.begin()), std::make_move_iterator(stores_.end()));
     if (!g_.contraction) {
       k.body.insert(k.body.begin(), std::make_move_iterator(heads_.begin()), std::make_move_iterator(heads_.end()));
       if (outer_.empty()) k.body.insert(k.body.end(), std::make_move_iterator(inner.begin()), std::make_move_iterator(inner.end()));
@@ -106,11 +108,10 @@ class KernelBuilder {
     if (f.scatter) return scatter(m, axis_of, body);
     Expr value = translate(f.value, axis_of);
     bool external = plan_.external[m.tensor];
-    bool epilogue = g_.contraction && !x.contraction;
-    if (epilogue) epilogue_[m.tensor] = value;  // read at the same position only: written out where it is read
-    bool as_let = !epilogue && (read_inside(m.tensor) || f.combiner != Combiner::kNone);
+    // Stores come last, so that a result may take over the memory of an operand that another member still reads.
+    bool as_let = read_inside(m.tensor) || f.combiner != Combiner::kNone || (external && own.empty() && several_stores());
     if (as_let) {
-      int v = add_value(x.name, x.dtype, g_.contraction && x.contraction ? outer_ : own);
+      int v = add_value(x.name, x.dtype, g_.contraction ? outer_ : own);
       values_[m.tensor] = v;
       body.push_back({Let{v, f.combiner, reduce, value, g_.contraction && x.contraction}});
       value = kernel_ir::value(x.dtype, v, axes_as_indices(out_.kernel.values[v].axes));
@@ -119,7 +120,10 @@ class KernelBuilder {
     std::vector<Expr> at;
     for (int a = 0; a < f.rank; ++a) at.push_back(axis(axis_of[a]));
     Store store{buffer_of(m.tensor, BufferRole::kOut), std::move(at), g_.contraction ? outer_ : own, Combiner::kNone, value, Expr()};
-    body.push_back({std::move(store)});
+    stores_.push_back({std::move(store)});
+  }
+  bool several_stores() const {
+    return std::count_if(g_.members.begin(), g_.members.end(), [&](const auto& m) { return plan_.external[m.tensor]; }) > 1;
   }
 
   // The initial value over all of the tensor, then the updates one after the other.
@@ -171,13 +175,12 @@ class KernelBuilder {
   }
   Expr read(const Expr& x, const std::vector<Expr>& at, const Expr& guard, const Expr& fill) {
     int t = x->ref, s = storage_of(plan_.graph, t);
-    if (auto it = epilogue_.find(t); it != epilogue_.end()) return it->second;
     if (values_.count(t)) {
       std::vector<Expr> own;
       const std::vector<int>& outer_axes = member_outer_.at(t);
       for (size_t d = 0; d < at.size(); ++d) {
         bool is_outer = std::find(outer_axes.begin(), outer_axes.end(), static_cast<int>(d)) != outer_axes.end();
-        if (!is_outer || (g_.contraction && tensor(t).contraction)) own.push_back(at[d]);
+        if (!is_outer || g_.contraction) own.push_back(at[d]);
       }
       Expr v = kernel_ir::value(x->dtype, values_.at(t), own);
       return guard ? select(guard, clamp_row(v), fill) : v;
@@ -255,7 +258,8 @@ class KernelBuilder {
   std::set<std::string> names_;
   std::map<std::pair<int64_t, int>, int> inner_;
   std::map<int, int> buffers_, values_;
-  std::map<int, Expr> scalars_, epilogue_;
+  std::map<int, Expr> scalars_;
+  Body stores_;
   std::map<int, std::vector<int>> member_outer_;
   std::vector<std::pair<int, int>> operand_buffers_, result_buffers_;
 };

@@ -192,6 +192,9 @@ class Fuser {
     if (g.contraction && (keep.size() != g.outer.size() || !tensor(t).formula.is_map() ||
                           tensor(t).formula.rank != static_cast<int>(g.outer.size())))
       return false;
+    if (g.contraction)  // the epilogue walks tiles as the product lies
+      for (size_t o = 0; o < keep.size(); ++o)
+        if ((*along)[o] != static_cast<int>(o)) return false;
     if (!worth_joining(t, g, keep)) return false;
     std::vector<int64_t> outer;
     for (size_t o : keep) outer.push_back(g.outer[o]);

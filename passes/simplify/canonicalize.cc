@@ -31,7 +31,11 @@ class RuleTable {
 class Walk {
  public:
   Walk(const FunctionPtr& f, const ir::Module& module, PassContext& context, RuleTable& rules)
-      : f_(f), copy_(*f, context.ops, &module), rules_(rules) {}
+      : f_(f),
+        copy_(*f, context.ops, &module),
+        rules_(rules),
+        uses_(use_counts(*f)),
+        replaced_(f->values.size(), false) {}
 
   // The new function, or f itself when no rule applies.
   FunctionPtr run() {
@@ -42,6 +46,7 @@ class Walk {
       if (Replacement r = replacement(node, operands)) {
         check(node, *r);
         copy_.set(node.results, *r);
+        for (ir::ValueId id : node.results) replaced_[id] = true;
         changed = true;
       } else {
         copy_.copy(node);
@@ -53,7 +58,9 @@ class Walk {
  private:
   Replacement replacement(const Node& node, const std::vector<Val>& operands) {
     index_producers();
-    Candidate candidate(copy_.builder(), *node.op, operands, node.attrs, producers_);
+    std::vector<bool> only_use;
+    for (ir::ValueId id : node.operands) only_use.push_back(uses_[id] == 1 && !replaced_[id]);
+    Candidate candidate(copy_.builder(), *node.op, operands, node.attrs, producers_, only_use);
     for (const Rule* rule : rules_.of(*node.op))
       if (Replacement r = rule->apply(candidate)) return r;
     return std::nullopt;
@@ -77,6 +84,8 @@ class Walk {
   FunctionPtr f_;
   FunctionCopy copy_;
   RuleTable& rules_;
+  std::vector<int> uses_;       // of f's values
+  std::vector<bool> replaced_;  // by a rule: what stands for the value may have other users
   std::vector<int> producers_;
   size_t indexed_ = 0;
 };

@@ -15,8 +15,8 @@ namespace nabla::passes {
 class Candidate {
  public:
   Candidate(ir::FunctionBuilder& b, const ir::OpDef& op, const std::vector<ir::Val>& operands, const ir::Attrs& attrs,
-            const std::vector<int>& producers)
-      : b(b), op(op), operands(operands), attrs(attrs), producers_(producers) {}
+            const std::vector<int>& producers, std::vector<bool> only_use)
+      : b(b), op(op), operands(operands), attrs(attrs), producers_(producers), only_use_(std::move(only_use)) {}
 
   ir::FunctionBuilder& b;
   const ir::OpDef& op;
@@ -33,9 +33,13 @@ class Candidate {
   /// The one number that every element of `v` is known to be, as a literal of rank 0.
   std::optional<Literal> number(ir::Val v) const;
   bool is_number(ir::Val v, double value) const;
+  /// Whether this node is known to be the only user of operand i, so that its producer may be replaced and not
+  /// doubled.
+  bool is_only_user(int i) const { return only_use_[i]; }
 
  private:
   const std::vector<int>& producers_;  // per value of the function; -1: parameter
+  std::vector<bool> only_use_;         // per operand
 };
 
 /// What stands for the node's results instead; nothing: the rule does not apply.

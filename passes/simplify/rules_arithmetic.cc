@@ -139,7 +139,7 @@ Replacement scalar_elementwise(const Candidate& c) {
   for (Val v : c.operands) {
     std::optional<Val> scalar = c.repeated_scalar(v);
     if (!scalar) return std::nullopt;
-    if (v.rank() > 0) shape = &v.shape();
+    if (v.rank() > 0 && !shape) shape = &v.shape();
     scalars.push_back(*scalar);
   }
   if (!shape) return std::nullopt;
@@ -167,12 +167,18 @@ std::vector<Rule> arithmetic_rules() {
       {"select-known", "select(true, x, y) -> x, select(false, x, y) -> y", {"select"}, select_known},
       {"select-same", "select(p, x, x) -> x", {"select"}, select_same},
       {"convert-same", "convert(x) to x's own dtype -> x", {"convert"}, convert_same},
-      {"convert-of-widening", "convert(convert(x)) -> convert(x), where the inner one loses nothing", {"convert"},
+      {"convert-of-widening",
+       "convert(convert(x)) -> convert(x), where the inner one loses nothing",
+       {"convert"},
        convert_of_widening},
       {"stop-gradient", "stop_gradient(x) -> x, after differentiation", {"stop_gradient"}, stop_gradient},
-      {"constant-to-the-right", "2 + x -> x + 2 for commutative ops", {"add", "mul", "maximum", "minimum"},
+      {"constant-to-the-right",
+       "2 + x -> x + 2 for commutative ops",
+       {"add", "mul", "maximum", "minimum"},
        constant_to_the_right},
-      {"scalar-elementwise", "f(broadcast(a), broadcast(b)) -> broadcast(f(a, b)) for scalars a, b", {},
+      {"scalar-elementwise",
+       "f(broadcast(a), broadcast(b)) -> broadcast(f(a, b)) for scalars a, b",
+       {},
        scalar_elementwise},
   };
 }

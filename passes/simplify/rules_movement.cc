@@ -125,6 +125,26 @@ Replacement dot_of_transpose(const Candidate& c, int side) {
   return Vals{c.b.op(c.op.name, operands, attrs)};
 }
 
+// (batch, rows, columns) with rows and columns swapped is the product of the swapped operands.
+Replacement transpose_of_dot(const Candidate& c) {
+  const Node* dot = c.made_by(c.operand(0), "dot_general");
+  if (!dot || !c.is_only_user(0)) return std::nullopt;
+  auto dims = [&](const char* name) { return dot->attrs.get_ints(name); };
+  Val lhs = c.operand_of(*dot, 0), rhs = c.operand_of(*dot, 1);
+  auto batch = static_cast<int64_t>(dims("lhs_batch").size()),
+       contract = static_cast<int64_t>(dims("lhs_contract").size());
+  int64_t rows = lhs.rank() - batch - contract, columns = rhs.rank() - batch - contract;
+  Ints swapped = ir::iota_ints(static_cast<int>(batch));
+  for (int64_t i = 0; i < columns; ++i) swapped.push_back(batch + rows + i);
+  for (int64_t i = 0; i < rows; ++i) swapped.push_back(batch + i);
+  if (c.attrs.get_ints("permutation") != swapped) return std::nullopt;
+  return Vals{c.b.op("dot_general", {rhs, lhs},
+                     {{"lhs_contract", dims("rhs_contract")},
+                      {"rhs_contract", dims("lhs_contract")},
+                      {"lhs_batch", dims("rhs_batch")},
+                      {"rhs_batch", dims("lhs_batch")}})};
+}
+
 Replacement dot_of_transposed_lhs(const Candidate& c) { return dot_of_transpose(c, 0); }
 Replacement dot_of_transposed_rhs(const Candidate& c) { return dot_of_transpose(c, 1); }
 
@@ -137,19 +157,35 @@ std::vector<Rule> movement_rules() {
       {"reshape-identity", "reshape(x) to x's own shape -> x", {"reshape"}, reshape_identity},
       {"reshape-reshape", "reshape(reshape(x)) -> reshape(x)", {"reshape"}, reshape_reshape},
       {"broadcast-identity", "broadcast_in_dim(x) to x's own shape -> x", {"broadcast_in_dim"}, broadcast_identity},
-      {"broadcast-broadcast", "broadcast_in_dim(broadcast_in_dim(x)) -> broadcast_in_dim(x)", {"broadcast_in_dim"},
+      {"broadcast-broadcast",
+       "broadcast_in_dim(broadcast_in_dim(x)) -> broadcast_in_dim(x)",
+       {"broadcast_in_dim"},
        broadcast_broadcast},
-      {"movement-of-scalar", "a repeated scalar moved -> the scalar repeated over the new shape",
-       {"transpose", "reshape", "slice", "reverse"}, movement_of_scalar},
+      {"movement-of-scalar",
+       "a repeated scalar moved -> the scalar repeated over the new shape",
+       {"transpose", "reshape", "slice", "reverse"},
+       movement_of_scalar},
       {"slice-whole", "slice(x) of everything -> x", {"slice"}, slice_whole},
       {"pad-nothing", "pad(x) by nothing -> x", {"pad"}, pad_nothing},
-      {"reduce-nothing", "a reduction over no axes -> x",
-       {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"}, reduce_nothing},
+      {"reduce-nothing",
+       "a reduction over no axes -> x",
+       {"reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"},
+       reduce_nothing},
       {"concatenate-one", "concatenate(x) -> x", {"concatenate"}, concatenate_one},
       {"reverse-reverse", "reverse(reverse(x)) along the same axes -> x", {"reverse"}, reverse_reverse},
-      {"dot-of-transposed-lhs", "dot_general(transpose(x), y) -> dot_general(x, y) with other dimension numbers, where "
-       "the free dimensions keep their order", {"dot_general"}, dot_of_transposed_lhs},
-      {"dot-of-transposed-rhs", "dot_general(x, transpose(y)) -> dot_general(x, y), likewise", {"dot_general"},
+      {"transpose-of-dot",
+       "transpose(dot_general(x, y)) -> dot_general(y, x), where it swaps rows and columns and nobody else uses the "
+       "product",
+       {"transpose"},
+       transpose_of_dot},
+      {"dot-of-transposed-lhs",
+       "dot_general(transpose(x), y) -> dot_general(x, y) with other dimension numbers, where "
+       "the free dimensions keep their order",
+       {"dot_general"},
+       dot_of_transposed_lhs},
+      {"dot-of-transposed-rhs",
+       "dot_general(x, transpose(y)) -> dot_general(x, y), likewise",
+       {"dot_general"},
        dot_of_transposed_rhs},
   };
 }

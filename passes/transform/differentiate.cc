@@ -19,11 +19,16 @@ namespace {
 
 std::string_view suffix_of(Derivative kind) {
   switch (kind) {
-    case Derivative::kVjpForward: return ".vjp_fwd";
-    case Derivative::kVjpBackward: return ".vjp_bwd";
-    case Derivative::kJvp: return ".jvp";
-    case Derivative::kGrad: return ".grad";
-    case Derivative::kValueAndGrad: return ".value_and_grad";
+    case Derivative::kVjpForward:
+      return ".vjp_fwd";
+    case Derivative::kVjpBackward:
+      return ".vjp_bwd";
+    case Derivative::kJvp:
+      return ".jvp";
+    case Derivative::kGrad:
+      return ".grad";
+    case Derivative::kValueAndGrad:
+      return ".value_and_grad";
   }
   return "";
 }
@@ -203,8 +208,12 @@ std::string Differentiator::derive(std::string_view function, Derivative kind, s
   if (auto known = names_.find(key); known != names_.end()) return known->second;
   switch (kind) {
     case Derivative::kVjpForward:
-    case Derivative::kVjpBackward: make_vjp(*f, active); break;
-    case Derivative::kJvp: names_[key] = add(make_jvp(*f, active, fresh_name(*f, kind, active))); break;
+    case Derivative::kVjpBackward:
+      make_vjp(*f, active);
+      break;
+    case Derivative::kJvp:
+      names_[key] = add(make_jvp(*f, active, fresh_name(*f, kind, active)));
+      break;
     case Derivative::kGrad:
     case Derivative::kValueAndGrad:
       names_[key] = add(make_grad(*f, active, kind == Derivative::kValueAndGrad, fresh_name(*f, kind, active)));

@@ -21,7 +21,8 @@ using Vals = std::vector<Val>;
 
 class TransformLowering {
  public:
-  TransformLowering(const ir::Module& module, const ir::OpTable& ops) : in_(module), out_(module), ops_(ops), d_(out_, ops) {
+  TransformLowering(const ir::Module& module, const ir::OpTable& ops)
+      : in_(module), out_(module), ops_(ops), d_(out_, ops) {
     out_.stage = ir::Stage::kFlat;
   }
 
@@ -56,9 +57,7 @@ class TransformLowering {
 
   // Each takes the node's operands as lowered from operands_ and returns its results as lowered.
   Vals gradients(FunctionBuilder& b, const Node& node, Derivative kind);
-  Vals lower_grad(FunctionBuilder& b, const Node& node) {
-    return gradients(b, node, Derivative::kGrad);
-  }
+  Vals lower_grad(FunctionBuilder& b, const Node& node) { return gradients(b, node, Derivative::kGrad); }
   Vals lower_value_and_grad(FunctionBuilder& b, const Node& node) {
     return gradients(b, node, Derivative::kValueAndGrad);
   }
@@ -125,8 +124,7 @@ FunctionPtr TransformLowering::lower(const Function& f) {
       NABLA_CHECK(flat.end() - next >= count, "{}: {} values for its results", node.op->name, flat.size());
       values[id].assign(next, next + count);
       next += count;
-      if (!f.type(id).is_residual() && !f.values[id].name.empty() &&
-          b.function().values[values[id][0].id].name.empty())
+      if (!f.type(id).is_residual() && !f.values[id].name.empty() && b.function().values[values[id][0].id].name.empty())
         b.name_value(values[id][0], f.values[id].name);
     }
   }

@@ -67,8 +67,8 @@ Activity::Activity(const Function& f, const std::vector<bool>& active_params, co
   for (size_t i = 0; i < f.results.size(); ++i)
     if (wanted_results[i]) leads[f.results[i]] = true;
   for (auto node = f.nodes.rbegin(); node != f.nodes.rend(); ++node) {
-    bool any = std::any_of(node->results.begin(), node->results.end(),
-                           [&](ValueId id) { return leads[id] && floating(id); });
+    bool any =
+        std::any_of(node->results.begin(), node->results.end(), [&](ValueId id) { return leads[id] && floating(id); });
     if (any)
       for (ValueId id : node->operands) leads[id] = true;
   }
@@ -83,9 +83,16 @@ bool Activity::any(const std::vector<ValueId>& ids) const {
 
 namespace {
 
-std::vector<MaybeVal> push_node(Differentiator& d, FunctionBuilder& b, const Function& f, const Node& node,
-                                const std::vector<Val>& operands, const std::vector<Val>& results,
-                                const std::vector<MaybeVal>& tangents) {
+std::vector<MaybeVal> zeros(FunctionBuilder& b, const std::vector<Val>& values) {
+  std::vector<MaybeVal> out;
+  for (Val v : values) out.push_back(b.zeros_like(v));
+  return out;
+}
+
+// Tangents of the node's results; nothing when its op refuses.
+std::optional<std::vector<MaybeVal>> push_node(Differentiator& d, FunctionBuilder& b, const Function& f,
+                                               const Node& node, const std::vector<Val>& operands,
+                                               const std::vector<Val>& results, const std::vector<MaybeVal>& tangents) {
   TypedOp op = typed(f, node);
   b.set_location(node.location);
   if (node.op->jvp.exists()) {
@@ -96,9 +103,29 @@ std::vector<MaybeVal> push_node(Differentiator& d, FunctionBuilder& b, const Fun
     if (!can_decompose(d, f, node)) return std::vector<MaybeVal>(results.size());
     return push_forward(d, b, decomposed(op, node, d), operands, tangents).tangents;
   }
-  d.refuse(f, node, Code::kNotDifferentiable, node.op->jvp.reason());
-  return std::vector<MaybeVal>(results.size());
+  return std::nullopt;
 }
+
+// A refusal counts only where the tangent reaches a result: an op such as stop_gradient may end its path. Until then
+// zeros stand for it, and the values that they reach are marked with the node that refused.
+class Refusals {
+ public:
+  explicit Refusals(const Function& f) : f_(f), by_(f.values.size(), nullptr) {}
+  void mark(ValueId id, const Node* node) { by_[id] = node; }
+  const Node* among(const std::vector<ValueId>& ids) const {
+    for (ValueId id : ids)
+      if (by_[id]) return by_[id];
+    return nullptr;
+  }
+  void report(Differentiator& d) const {
+    for (ValueId id : f_.results)
+      if (by_[id]) d.refuse(f_, *by_[id], Code::kNotDifferentiable, by_[id]->op->jvp.reason());
+  }
+
+ private:
+  const Function& f_;
+  std::vector<const Node*> by_;
+};
 
 }  // namespace
 
@@ -107,6 +134,7 @@ Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, co
   Activity activity(f, presence(arg_tangents), std::vector<bool>(f.results.size(), true));
   std::vector<Val> values(f.values.size());
   std::vector<MaybeVal> tangents(f.values.size());
+  Refusals refusals(f);
   for (size_t i = 0; i < args.size(); ++i) {
     values[f.params[i]] = args[i];
     if (activity.depends[f.params[i]]) tangents[f.params[i]] = arg_tangents[i];
@@ -121,15 +149,20 @@ Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, co
     std::vector<Val> results = b.clone(node, operands);
     for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
     if (!any_present(in) || !activity.any(node.results)) continue;
-    std::vector<MaybeVal> out = push_node(d, b, f, node, operands, results, in);
+    const Node* refusing = refusals.among(node.operands);
+    std::optional<std::vector<MaybeVal>> pushed = push_node(d, b, f, node, operands, results, in);
+    if (!pushed) refusing = &node;
+    std::vector<MaybeVal> out = pushed ? *pushed : zeros(b, results);
     NABLA_CHECK(out.size() == results.size(), "jvp of {}: {} tangents for {} results", node.op->name, out.size(),
                 results.size());
     for (size_t i = 0; i < out.size(); ++i) {
       if (!activity.depends[node.results[i]]) continue;
       check_derivative(node, out[i], results[i].type(), "tangent");
       tangents[node.results[i]] = out[i];
+      if (out[i]) refusals.mark(node.results[i], refusing);
     }
   }
+  refusals.report(d);
   Pushed out;
   for (ValueId id : f.results) {
     out.values.push_back(values[id]);
@@ -142,8 +175,13 @@ Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, co
 
 ReverseSweep::ReverseSweep(Differentiator& d, FunctionBuilder& b, const Function& f, const std::vector<Val>& args,
                            const std::vector<bool>& active_params, const std::vector<bool>& wanted_results)
-    : d_(d), b_(b), f_(f), activity_(f, active_params, wanted_results), values_(f.values.size()),
-      cotangents_(f.values.size()), residuals_(f.nodes.size()) {
+    : d_(d),
+      b_(b),
+      f_(f),
+      activity_(f, active_params, wanted_results),
+      values_(f.values.size()),
+      cotangents_(f.values.size()),
+      residuals_(f.nodes.size()) {
   for (size_t i = 0; i < args.size(); ++i) values_[f.params[i]] = args[i];
   for (size_t n = 0; n < f.nodes.size(); ++n) {
     const Node& node = f.nodes[n];
@@ -184,8 +222,8 @@ std::vector<MaybeVal> ReverseSweep::pull_back_node(size_t n, const std::vector<M
   TypedOp op = typed(f_, node);
   std::vector<bool> wanted = wanted_operands(node);
   if (node.op->vjp.exists()) {
-    ir::VjpContext ctx{b_,     op,           pick(node.operands), pick(node.results), cotangents,
-                       wanted, residuals_[n], d_.rule_derive()};
+    ir::VjpContext ctx{b_,         op,     pick(node.operands), pick(node.results),
+                       cotangents, wanted, residuals_[n],       d_.rule_derive()};
     return node.op->vjp(ctx);
   }
   std::vector<MaybeVal> none(node.operands.size());

@@ -10,8 +10,8 @@ namespace nabla::passes {
 /// Which values carry derivatives: floating ones that depend on an active parameter and lead to a wanted result.
 struct Activity {
   Activity(const ir::Function& f, const std::vector<bool>& active_params, const std::vector<bool>& wanted_results);
-  std::vector<bool> depends;  ///< per value: floating and computed from an active parameter
-  std::vector<bool> active;   ///< per value
+  std::vector<bool> depends;                            ///< per value: floating and computed from an active parameter
+  std::vector<bool> active;                             ///< per value
   bool any(const std::vector<ir::ValueId>& ids) const;  ///< is one of them active?
 };
 

@@ -66,26 +66,93 @@ using Vals = std::vector<Val>;
 
 std::vector<RuleCase> arithmetic_cases() {
   return {
-      {"add-zero", [](B& b) -> Vals { Val x = x23(b); return {bin("add", b.like(x, 0), x)}; }, ""},
-      {"sub-zero", [](B& b) -> Vals { Val x = x23(b); return {x - b.like(x, 0)}; }, ""},
-      {"mul-one", [](B& b) -> Vals { Val x = x23(b); return {x * b.like(x, 1)}; }, ""},
-      {"integer-mul-zero", [](B& b) -> Vals { Val i = i23(b); return {i * b.like(i, 0)}; },
+      {"add-zero",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {bin("add", b.like(x, 0), x)};
+       },
+       ""},
+      {"sub-zero",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x - b.like(x, 0)};
+       },
+       ""},
+      {"mul-one",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x * b.like(x, 1)};
+       },
+       ""},
+      {"integer-mul-zero",
+       [](B& b) -> Vals {
+         Val i = i23(b);
+         return {i * b.like(i, 0)};
+       },
        "constant broadcast_in_dim"},
-      {"mul-minus-one", [](B& b) -> Vals { Val x = x23(b); return {x * b.like(x, -1)}; }, "neg"},
-      {"div-one", [](B& b) -> Vals { Val i = i23(b); return {i / b.like(i, 1)}; }, ""},
-      {"div-power-of-two", [](B& b) -> Vals { Val x = x23(b); return {x / b.like(x, -4)}; },
+      {"mul-minus-one",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x * b.like(x, -1)};
+       },
+       "neg"},
+      {"div-one",
+       [](B& b) -> Vals {
+         Val i = i23(b);
+         return {i / b.like(i, 1)};
+       },
+       ""},
+      {"div-power-of-two",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x / b.like(x, -4)};
+       },
        "constant broadcast_in_dim mul"},
-      {"add-negated", [](B& b) -> Vals { Val x = x23(b), y = y23(b); return {-x + y}; }, "sub"},
-      {"sub-negated", [](B& b) -> Vals { Val x = x23(b), y = y23(b); return {x - (-y)}; }, "add"},
-      {"double-negation", [](B& b) -> Vals { Val x = x23(b); return {-(-x)}; }, ""},
-      {"small-power", [](B& b) -> Vals { Val x = x23(b); return {bin("pow", x, b.like(x, 3))}; }, "mul mul"},
-      {"select-known", [](B& b) -> Vals { Val x = x23(b), y = y23(b); return {select(truth(b, 0), x, y)}; }, ""},
-      {"select-same", [](B& b) -> Vals { Val x = x23(b); return {select(bin("lt", x, y23(b)), x, x)}; }, ""},
+      {"add-negated",
+       [](B& b) -> Vals {
+         Val x = x23(b), y = y23(b);
+         return {-x + y};
+       },
+       "sub"},
+      {"sub-negated",
+       [](B& b) -> Vals {
+         Val x = x23(b), y = y23(b);
+         return {x - (-y)};
+       },
+       "add"},
+      {"double-negation",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {-(-x)};
+       },
+       ""},
+      {"small-power",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {bin("pow", x, b.like(x, 3))};
+       },
+       "mul mul"},
+      {"select-known",
+       [](B& b) -> Vals {
+         Val x = x23(b), y = y23(b);
+         return {select(truth(b, 0), x, y)};
+       },
+       ""},
+      {"select-same",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {select(bin("lt", x, y23(b)), x, x)};
+       },
+       ""},
       {"convert-same", [](B& b) -> Vals { return {plain_convert(x23(b), DType::kF32)}; }, ""},
       {"convert-of-widening",
        [](B& b) -> Vals { return {plain_convert(plain_convert(x23(b), DType::kF64), DType::kBF16)}; }, "convert"},
       {"stop-gradient", [](B& b) -> Vals { return {un("stop_gradient", x23(b))}; }, ""},
-      {"constant-to-the-right", [](B& b) -> Vals { Val x = x23(b); return {b.like(x, 3) * x}; },
+      {"constant-to-the-right",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {b.like(x, 3) * x};
+       },
        "constant broadcast_in_dim mul"},
       {"scalar-elementwise",
        [](B& b) -> Vals {
@@ -98,18 +165,36 @@ std::vector<RuleCase> arithmetic_cases() {
 
 std::vector<RuleCase> movement_cases() {
   return {
-      {"transpose-identity", [](B& b) -> Vals { return {plain_transpose(x23(b), {0, 1})}; }, ""},
+      {"transpose-identity",
+       [](B& b) -> Vals {
+         return {plain_transpose(x23(b), {0, 1})};
+       },
+       ""},
       {"transpose-transpose",
        [](B& b) -> Vals {
          Val x = b.param("x", {DType::kF32, {2, 3, 4}});
          return {plain_transpose(plain_transpose(x, {1, 2, 0}), {1, 0, 2})};
        },
        "transpose"},
-      {"reshape-identity", [](B& b) -> Vals { return {plain_reshape(x23(b), {2, 3})}; }, ""},
-      {"reshape-reshape", [](B& b) -> Vals { return {plain_reshape(plain_reshape(x23(b), {6}), {3, 2})}; }, "reshape"},
-      {"broadcast-identity", [](B& b) -> Vals { return {plain_broadcast(x23(b), {2, 3}, {0, 1})}; }, ""},
+      {"reshape-identity",
+       [](B& b) -> Vals {
+         return {plain_reshape(x23(b), {2, 3})};
+       },
+       ""},
+      {"reshape-reshape",
+       [](B& b) -> Vals {
+         return {plain_reshape(plain_reshape(x23(b), {6}), {3, 2})};
+       },
+       "reshape"},
+      {"broadcast-identity",
+       [](B& b) -> Vals {
+         return {plain_broadcast(x23(b), {2, 3}, {0, 1})};
+       },
+       ""},
       {"broadcast-broadcast",
-       [](B& b) -> Vals { return {plain_broadcast(plain_broadcast(x23(b), {4, 2, 3}, {1, 2}), {4, 2, 5, 3}, {0, 1, 3})}; },
+       [](B& b) -> Vals {
+         return {plain_broadcast(plain_broadcast(x23(b), {4, 2, 3}, {1, 2}), {4, 2, 5, 3}, {0, 1, 3})};
+       },
        "broadcast_in_dim"},
       {"movement-of-scalar",
        [](B& b) -> Vals {
@@ -117,20 +202,51 @@ std::vector<RuleCase> movement_cases() {
          return {slice(plain_broadcast(s, {2, 3}, {}), {1, 0}, {-1, -1})};
        },
        "broadcast_in_dim"},
-      {"slice-whole", [](B& b) -> Vals { return {slice(x23(b), {0, 0}, {-1, 3})}; }, ""},
-      {"pad-nothing", [](B& b) -> Vals { return {pad(x23(b), {0, 0})}; }, ""},
-      {"reduce-nothing", [](B& b) -> Vals { return {b.op("reduce_max", {x23(b)}, {{"axes", Ints{}}})}; }, ""},
-      {"concatenate-one", [](B& b) -> Vals { return {b.op("concatenate", {x23(b)}, {{"axis", int64_t{0}}})}; }, ""},
+      {"slice-whole",
+       [](B& b) -> Vals {
+         return {slice(x23(b), {0, 0}, {-1, 3})};
+       },
+       ""},
+      {"pad-nothing",
+       [](B& b) -> Vals {
+         return {pad(x23(b), {0, 0})};
+       },
+       ""},
+      {"reduce-nothing",
+       [](B& b) -> Vals {
+         return {b.op("reduce_max", {x23(b)}, {{"axes", Ints{}}})};
+       },
+       ""},
+      {"concatenate-one",
+       [](B& b) -> Vals {
+         return {b.op("concatenate", {x23(b)}, {{"axis", int64_t{0}}})};
+       },
+       ""},
       {"reverse-reverse",
        [](B& b) -> Vals {
          Val once = b.op("reverse", {x23(b)}, {{"axes", Ints{0, 1}}});
          return {b.op("reverse", {once}, {{"axes", Ints{1, 0}}})};
        },
        ""},
+      {"transpose-of-dot",
+       [](B& b) -> Vals {
+         Val x = b.param("x", {DType::kF32, {5, 2, 3}}), y = b.param("y", {DType::kF32, {3, 5, 4}});
+         Val product = b.op(
+             "dot_general", {x, y},
+             {{"lhs_contract", Ints{2}}, {"rhs_contract", Ints{0}}, {"lhs_batch", Ints{0}}, {"rhs_batch", Ints{1}}});
+         return {plain_transpose(product, {0, 2, 1})};
+       },
+       "dot_general"},
       {"dot-of-transposed-lhs",
-       [](B& b) -> Vals { return {dot(plain_transpose(x23(b), {1, 0}), y23(b), {1}, {0})}; }, "dot_general"},
+       [](B& b) -> Vals {
+         return {dot(plain_transpose(x23(b), {1, 0}), y23(b), {1}, {0})};
+       },
+       "dot_general"},
       {"dot-of-transposed-rhs",
-       [](B& b) -> Vals { return {dot(x23(b), plain_transpose(y23(b), {1, 0}), {1}, {0})}; }, "dot_general"},
+       [](B& b) -> Vals {
+         return {dot(x23(b), plain_transpose(y23(b), {1, 0}), {1}, {0})};
+       },
+       "dot_general"},
   };
 }
 
@@ -142,19 +258,41 @@ std::vector<RuleCase> rule_cases() {
 
 const std::vector<GuardCase>& guard_cases() {
   static const std::vector<GuardCase> cases = {
-      {"integer-mul-zero", "NaN", [](B& b) -> Vals { Val x = x23(b); return {x * b.like(x, 0)}; }},
+      {"integer-mul-zero", "NaN",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x * b.like(x, 0)};
+       }},
       {"mul-minus-one", "unsigned",
        [](B& b) -> Vals {
          Val u = b.param("u", {DType::kU8, {3}});
          return {u * b.constant(Literal::from_bytes(DType::kU8, {3}, "\xff\xff\xff"))};
        }},
-      {"div-power-of-two", "inexact", [](B& b) -> Vals { Val x = x23(b); return {x / b.like(x, 3)}; }},
-      {"div-power-of-two", "integers", [](B& b) -> Vals { Val i = i23(b); return {i / b.like(i, 2)}; }},
+      {"div-power-of-two", "inexact",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x / b.like(x, 3)};
+       }},
+      {"div-power-of-two", "integers",
+       [](B& b) -> Vals {
+         Val i = i23(b);
+         return {i / b.like(i, 2)};
+       }},
       {"div-power-of-two", "inverse_overflows",
-       [](B& b) -> Vals { Val h = b.param("h", {DType::kF16, {3}}); return {h / b.like(h, 5.9604644775390625e-08)}; }},
+       [](B& b) -> Vals {
+         Val h = b.param("h", {DType::kF16, {3}});
+         return {h / b.like(h, 5.9604644775390625e-08)};
+       }},
       {"small-power", "rounds_twice",
-       [](B& b) -> Vals { Val h = b.param("h", {DType::kBF16, {3}}); return {bin("pow", h, b.like(h, 3))}; }},
-      {"small-power", "fraction", [](B& b) -> Vals { Val x = x23(b); return {bin("pow", x, b.like(x, 0.5))}; }},
+       [](B& b) -> Vals {
+         Val h = b.param("h", {DType::kBF16, {3}});
+         return {bin("pow", h, b.like(h, 3))};
+       }},
+      {"small-power", "fraction",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {bin("pow", x, b.like(x, 0.5))};
+       }},
       {"convert-of-widening", "loses",
        [](B& b) -> Vals { return {plain_convert(plain_convert(x23(b), DType::kBF16), DType::kF64)}; }},
       {"convert-of-widening", "wraps_or_saturates",
@@ -168,15 +306,33 @@ const std::vector<GuardCase>& guard_cases() {
          return {plain_convert(plain_convert(i, DType::kU32), DType::kI64)};
        }},
       {"constant-to-the-right", "both_constant",
-       [](B& b) -> Vals { Val c = b.constant(Literal::scalar(DType::kF32, 2)); return {c + c}; }},
+       [](B& b) -> Vals {
+         Val c = b.constant(Literal::scalar(DType::kF32, 2));
+         return {c + c};
+       }},
       {"scalar-elementwise", "not_repeated",
-       [](B& b) -> Vals { Val x = x23(b); return {x + b.like(x, 2)}; }},
-      {"slice-whole", "cut", [](B& b) -> Vals { return {slice(x23(b), {0, 0}, {-1, 2})}; }},
-      {"pad-nothing", "padded", [](B& b) -> Vals { return {pad(x23(b), {0, 1})}; }},
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x + b.like(x, 2)};
+       }},
+      {"slice-whole", "cut",
+       [](B& b) -> Vals {
+         return {slice(x23(b), {0, 0}, {-1, 2})};
+       }},
+      {"pad-nothing", "padded",
+       [](B& b) -> Vals {
+         return {pad(x23(b), {0, 1})};
+       }},
       {"reverse-reverse", "other_axes",
        [](B& b) -> Vals {
          Val once = b.op("reverse", {x23(b)}, {{"axes", Ints{0}}});
          return {b.op("reverse", {once}, {{"axes", Ints{1}}})};
+       }},
+      {"transpose-of-dot", "product_used_again",
+       [](B& b) -> Vals {
+         Val product = dot(x23(b), b.param("w", {DType::kF32, {3, 3}}), {1}, {0});
+         un("exp", product);
+         return {plain_transpose(product, {1, 0})};
        }},
       {"dot-of-transposed-lhs", "free_dimensions_swap",
        [](B& b) -> Vals {
@@ -204,7 +360,11 @@ bool applies(const Rule& rule, FunctionBuilder& b) {
   std::vector<int> producer = producers(b.function());
   std::vector<Val> operands;
   for (ir::ValueId id : node.operands) operands.push_back({&b, id});
-  return concerns(rule, node) && rule.apply(Candidate(b, *node.op, operands, node.attrs, producer)).has_value();
+  std::vector<bool> only_use;
+  std::vector<int> uses = use_counts(b.function());
+  for (ir::ValueId id : node.operands) only_use.push_back(uses[id] == 1);
+  Candidate candidate(b, *node.op, operands, node.attrs, producer, only_use);
+  return concerns(rule, node) && rule.apply(candidate).has_value();
 }
 
 std::string op_names(const ir::Function& f) {

@@ -6,6 +6,7 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/target.h"
+#include "passes/simplify/simplify.h"
 #include "passes/transform/lower_transforms.h"
 #include "tests/transforms/random_function.h"
 
@@ -168,7 +169,8 @@ TEST(Derivatives, GradientsOfGradientsAreDifferenceQuotientsOfGradients) {
     add_wrapper(m, "g", "grad", "f", {{"wrt", Ints{0}}});
     FunctionBuilder b("s", ops::all_ops(), &m);  // the sum of squares of the gradient
     std::vector<Val> params;
-    for (ir::ValueId id : m.find("g")->params) params.push_back(b.param(m.find("g")->values[id].name, m.find("g")->type(id)));
+    for (ir::ValueId id : m.find("g")->params)
+      params.push_back(b.param(m.find("g")->values[id].name, m.find("g")->type(id)));
     Val g = b.op("call", params, {{"callee", FunctionRef{"g"}}});
     add(m, b.finish({reduce_sum(g * g, {0, 1})}));
     add_wrapper(m, "gg", "grad", "s", {{"wrt", Ints{1, 0}}});
@@ -266,7 +268,46 @@ TEST(Derivatives, DerivedFunctionsAreMadeOncePerFunctionAndActivity) {
   EXPECT_EQ(lowered.function_names(), expected);
 }
 
-TEST(Derivatives, ResidualsPassThroughFunctions) {
+TEST(Derivatives, FunctionsWithPartOfTheirParametersActiveAreNamedAfterThem) {
+  Module m;
+  FunctionBuilder h("h", ops::all_ops());
+  Val a = h.param("a", f64()), c = h.param("c", f64());
+  add(m, h.finish({unary("exp", a * c)}));
+  FunctionBuilder b("f", ops::all_ops(), &m);
+  Val x = b.param("x", f64()), y = b.param("y", f64());
+  add(m, b.finish({b.op("call", {x, y}, {{"callee", FunctionRef{"h"}}})}));
+  add_wrapper(m, "g", "grad", "f", {{"wrt", Ints{1}}});
+  FunctionBuilder taken("h.vjp_bwd.01", ops::all_ops());
+  add(m, taken.finish({taken.param("x", f64())}));
+  Module lowered = apply(passes::lower_transforms, m);
+  EXPECT_TRUE(lowered.find("h.vjp_fwd.01") && lowered.find("h.vjp_bwd.01.v2") && lowered.find("f.grad.01"));
+  Literal two = Literal::scalar(DType::kF64, 2), three = Literal::scalar(DType::kF64, 3);
+  EXPECT_NEAR(run(lowered, "g", {two, three})[0].get(0), 2 * std::exp(6.0), 1e-9);
+}
+
+TEST(Derivatives, SizesMayBeSymbolic) {
+  Module m;
+  ir::SymbolRef symbol = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 64, 1});
+  m.symbols = {symbol};
+  ir::Dim n = ir::Dim::symbol(symbol);
+  FunctionBuilder b("f", ops::all_ops());
+  Val x = b.param("x", f64({n, 6})), w = b.param("w", f64({6, 4})), labels = b.param("labels", {DType::kI32, {n}});
+  Val y = b.op("dot_general", {b.op("gelu", {x}), w}, {{"lhs_contract", Ints{1}}, {"rhs_contract", Ints{0}}});
+  Val rows = reduce_sum(reshape(transpose(x, {1, 0}), {n * 6}), {0});
+  add(m, b.finish({reduce_sum(b.op("cross_entropy", {y, labels}), {0}) + rows * reduce_max(w, {0, 1})}));
+  add_wrapper(m, "g", "grad", "f", {{"wrt", Ints{0, 1}}});
+  Module flat = apply(passes::canonicalize, flattened(m));
+  for (int64_t rows_now : {1, 5}) {
+    std::vector<Literal> args = {random_literal(f64({rows_now, 6}), 1), random_literal(f64({6, 4}), 2),
+                                 random_literal({DType::kI32, {rows_now}}, 3)};
+    std::vector<Literal> direction = {random_literal(f64({rows_now, 6}), 4), random_literal(f64({6, 4}), 5), args[2]};
+    auto out = run(flat, "g", args);
+    double expected = quotient(flat, "f", args, direction, 0).get(0);
+    EXPECT_NEAR(expected, dot(out[0], direction[0]) + dot(out[1], direction[1]), 1e-6 * std::fabs(expected));
+  }
+}
+
+TEST(Derivatives, ResidualsMayBeParameters) {
   Module m = with_helper(1);
   ir::Type residual = ir::Type::residual("helper");
   {
@@ -277,7 +318,7 @@ TEST(Derivatives, ResidualsPassThroughFunctions) {
   FunctionBuilder b("main", ops::all_ops(), &m);
   Val x = b.param("x", f64({4, 6})), ct = b.param("ct", f64({4, 6}));
   Val r = b.add("vjp_forward", {x}, {{"callee", FunctionRef{"helper"}}})[1];
-  // A call checks types of arrays only, so the residual goes through another way: @back is differentiated here.
+  // A call takes no residuals, so that @back is lowered but not called.
   add(m, b.finish({b.op("vjp_backward", {r, ct}, {{"callee", FunctionRef{"helper"}}})}));
   add_pullback(m, "pull", "helper");
   Module flat = flattened(m);
@@ -313,15 +354,17 @@ Module with_optimizer_step(bool stopped) {
   if (stopped) y = unary("stop_gradient", y);
   add(m, b.finish({convert(reduce_sum(y, ir::iota_ints(y.rank())), DType::kF64) + reduce_sum(x * x, {0})}));
   add_wrapper(m, "g", "grad", "f", {{"wrt", Ints{0}}});
+  add_wrapper(m, "push", "jvp", "f");
   return m;
 }
 
 TEST(Refusals, AnOpWithoutADerivativeOnAnActivePathIsNamedWithItsReasonAndPlace) {
   Diagnostics errors = refused(with_optimizer_step(false));
-  ASSERT_EQ(errors.size(), 1u) << to_string(errors);
+  ASSERT_EQ(errors.size(), 1u) << to_string(errors) << "both modes refuse the same place, which is reported once";
   std::string text = errors[0].str();
   EXPECT_EQ(errors[0].code, Code::kNotDifferentiable);
-  EXPECT_NE(text.find("sgd_update cannot be differentiated: " + ops::all_ops().get("sgd_update").vjp.reason()), std::string::npos)
+  EXPECT_NE(text.find("sgd_update cannot be differentiated: " + ops::all_ops().get("sgd_update").vjp.reason()),
+            std::string::npos)
       << text;
   EXPECT_NE(text.find("model.cc:14"), std::string::npos) << text;
   EXPECT_NE(text.find("in the derivative of @f"), std::string::npos) << text;
@@ -332,6 +375,9 @@ TEST(Refusals, StopGradientMakesTheSamePathLegal) {
   ASSERT_TRUE(flat.find("g"));
   auto args = random_args(*flat.find("g"), 1);
   Literal g = run(flat, "g", args)[0];
+  auto tangent_args = args;
+  tangent_args.insert(tangent_args.end(), args.begin(), args.end());
+  EXPECT_NEAR(run(flat, "push", tangent_args)[1].get(0), dot(g, args[0]), 1e-12);
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(g.get(i), 2 * args[0].get(i));
 }
 

@@ -33,19 +33,32 @@ class Pieces {
 
   Val next(Val a, Val c) {
     switch (rng_() % (callee_.empty() ? 12 : 13)) {
-      case 0: return unary(a);
-      case 1: return b_.op("tanh", {binary(a, c)});
-      case 2: return b_.op("tanh", {dot(a)});
-      case 3: return b_.op(rng_() % 2 ? "softmax" : "log_softmax", {a}, {{"axis", int64_t(rng_() % 2)}});
-      case 4: return b_.op("layer_norm", {a, p_.v, reduce_sum(p_.w, {0})}) * 0.5;
-      case 5: return a - broadcast_along(reduce_sum(c, {1}) * 0.2, a.shape(), {1});
-      case 6: return a + broadcast_along(reduce_max(c, {0}), a.shape(), {0}) * 0.5;
-      case 7: return transpose(b_.op("sin", {transpose(a, {1, 0})}), {1, 0}) * c;
-      case 8: return b_.op("embedding", {a, p_.labels}) + a * c;
-      case 9: return b_.op("tanh", {convolution(a)});
-      case 10: return pooling(a);
-      case 11: return rejoined(a, c);
-      default: return b_.op("call", {a}, {{"callee", ir::FunctionRef{callee_}}}) + c * 0.5;
+      case 0:
+        return unary(a);
+      case 1:
+        return b_.op("tanh", {binary(a, c)});
+      case 2:
+        return b_.op("tanh", {dot(a)});
+      case 3:
+        return b_.op(rng_() % 2 ? "softmax" : "log_softmax", {a}, {{"axis", int64_t(rng_() % 2)}});
+      case 4:
+        return b_.op("layer_norm", {a, p_.v, reduce_sum(p_.w, {0})}) * 0.5;
+      case 5:
+        return a - broadcast_along(reduce_sum(c, {1}) * 0.2, a.shape(), {1});
+      case 6:
+        return a + broadcast_along(reduce_max(c, {0}), a.shape(), {0}) * 0.5;
+      case 7:
+        return transpose(b_.op("sin", {transpose(a, {1, 0})}), {1, 0}) * c;
+      case 8:
+        return b_.op("embedding", {a, p_.labels}) + a * c;
+      case 9:
+        return b_.op("tanh", {convolution(a)});
+      case 10:
+        return pooling(a);
+      case 11:
+        return rejoined(a, c);
+      default:
+        return b_.op("call", {a}, {{"callee", ir::FunctionRef{callee_}}}) + c * 0.5;
     }
   }
 
@@ -61,11 +74,9 @@ class Pieces {
   Val dot(Val a) { return b_.op("dot_general", {a, p_.w}, {{"lhs_contract", Ints{1}}, {"rhs_contract", Ints{0}}}); }
   Val convolution(Val a) {
     Val image = reshape(a, {1, kRows, kColumns, 1});
-    Val out = b_.op("convolution", {image, p_.k},
-                    {{"strides", Ints{1, 1}},
-                     {"padding_low", Ints{1, 1}},
-                     {"padding_high", Ints{1, 1}},
-                     {"dilation", Ints{1, 1}}});
+    Val out = b_.op(
+        "convolution", {image, p_.k},
+        {{"strides", Ints{1, 1}}, {"padding_low", Ints{1, 1}}, {"padding_high", Ints{1, 1}}, {"dilation", Ints{1, 1}}});
     return reshape(out, a.shape());
   }
   Val pooling(Val a) {

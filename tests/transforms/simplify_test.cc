@@ -1,8 +1,9 @@
 // Folding, merging and dead code; and all simplifying passes together on random functions and their gradients.
+#include "passes/simplify/simplify.h"
+
 #include <gtest/gtest.h>
 
 #include "ir/ops/all_ops.h"
-#include "passes/simplify/simplify.h"
 #include "tests/property/compare.h"
 #include "tests/transforms/random_function.h"
 
@@ -90,8 +91,8 @@ TEST(Simplify, UntouchedFunctionsAreShared) {
   FunctionBuilder b("f", ops::all_ops());
   Val x = b.param("x", f32({2}));
   Module m = flat(b.finish({b.op("exp", {x})}));
-  for (auto pass : {passes::canonicalize, passes::fold_constants, passes::merge_common_subexpressions,
-                    passes::eliminate_dead_code})
+  for (auto pass :
+       {passes::canonicalize, passes::fold_constants, passes::merge_common_subexpressions, passes::eliminate_dead_code})
     EXPECT_EQ(apply(pass, m).find("f"), m.find("f"));
 }
 

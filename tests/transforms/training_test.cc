@@ -38,11 +38,9 @@ ir::Function cnn() {
   Val k = b.param("k", f32({3, 3, 1, 3}));
   Val w = b.param("w", f32({48, 4})), bias = b.param("b", f32({4}));
   Val x = b.param("x", f32({8, 8, 8, 1})), labels = b.param("labels", {DType::kI32, {8}});
-  Val y = b.op("convolution", {x, k},
-               {{"strides", Ints{1, 1}},
-                {"padding_low", Ints{1, 1}},
-                {"padding_high", Ints{1, 1}},
-                {"dilation", Ints{1, 1}}});
+  Val y = b.op(
+      "convolution", {x, k},
+      {{"strides", Ints{1, 1}}, {"padding_low", Ints{1, 1}}, {"padding_high", Ints{1, 1}}, {"dilation", Ints{1, 1}}});
   y = b.op("reduce_window_max", {b.op("relu", {y})},
            {{"window", Ints{1, 2, 2, 1}},
             {"strides", Ints{1, 2, 2, 1}},
