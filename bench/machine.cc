@@ -35,7 +35,9 @@ __attribute__((target("avx512f"), noinline)) float fma_512(int64_t rounds) {
 #define X(i) sum = _mm512_add_ps(sum, a##i);
   NABLA_BENCH_ACCUMULATORS(X)
 #undef X
-  return _mm512_reduce_add_ps(sum);
+  alignas(64) float lanes[16];
+  _mm512_store_ps(lanes, sum);
+  return lanes[0] + lanes[15];
 }
 
 __attribute__((target("avx2,fma"), noinline)) float fma_256(int64_t rounds) {
