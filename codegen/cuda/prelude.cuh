@@ -1,0 +1,154 @@
+// What generated CUDA kernels are written in: one element at a time, in the functions that kernel_ir names.
+// No includes: NVRTC knows the mathematics and the bit casts by itself. 16-bit and smaller floats are computed in f32.
+
+#define NB_FN static __device__ inline
+
+typedef signed char nb_i8;
+typedef unsigned char nb_u8;
+typedef unsigned short nb_u16;
+typedef unsigned long nb_u64;
+
+// Constants are printed as host compilers spell them.
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_inf() double(__builtin_inff())
+#define __builtin_nan(text) double(__builtin_nanf(text))
+
+// `inf` is the code of infinity, or of the NaN that stands for it in formats without.
+template <class Bits, int mantissa, int bias, unsigned inf, unsigned nan> struct nb_small { Bits bits; };
+typedef nb_small<unsigned short, 10, 15, 0x7c00, 0x7e00> nb_f16;
+typedef nb_small<unsigned short, 7, 127, 0x7f80, 0x7fc0> nb_bf16;
+typedef nb_small<unsigned char, 3, 7, 0x7f, 0x7f> nb_f8e4m3;
+typedef nb_small<unsigned char, 2, 15, 0x7c, 0x7e> nb_f8e5m2;
+
+// ---- Threads
+NB_FN long nb_thread() { return long(blockIdx.x) * blockDim.x + threadIdx.x; }
+NB_FN long nb_threads() { return long(gridDim.x) * blockDim.x; }
+
+// ---- Memory
+template <class T> NB_FN T nb_widen(T x) { return x; }
+template <class B, int mantissa, int bias, unsigned inf, unsigned nan>
+NB_FN float nb_widen(nb_small<B, mantissa, bias, inf, nan> x) {
+  unsigned sign = 1u << (8 * sizeof(B) - 1), m = x.bits & (sign - 1);
+  float f = __int_as_float(int(m << (23 - mantissa))) * __int_as_float((254 - bias) << 23);
+  if (m >= inf) f = __int_as_float(m > inf || inf == nan ? 0x7fc00000 : 0x7f800000);
+  return x.bits & sign ? -f : f;
+}
+template <class T, class S> NB_FN T nb_narrow(T, S x) { return T(x); }
+// Rounds to nearest even; the addition in `small` rounds to the spacing of subnormals.
+template <class B, int mantissa, int bias, unsigned inf, unsigned nan>
+NB_FN nb_small<B, mantissa, bias, inf, nan> nb_narrow(nb_small<B, mantissa, bias, inf, nan>, float x) {
+  unsigned u = unsigned(__float_as_int(x)), m = u & 0x7fffffff, sign = (u >> 31) << (8 * sizeof(B) - 1), shift = 23 - mantissa;
+  int magic = (127 + 24 - mantissa - bias) << 23;
+  unsigned small = unsigned(__float_as_int(__int_as_float(int(m)) + __int_as_float(magic)) - magic);
+  unsigned normal = (m + (1u << (shift - 1)) - 1 + ((m >> shift) & 1) - (unsigned(127 - bias) << 23)) >> shift;
+  unsigned code = m < (unsigned(128 - bias) << 23) ? small : normal;
+  return {B(sign | (m > 0x7f800000 ? nan : m == 0x7f800000 || code > inf ? inf : code))};
+}
+template <class H> NB_FN float nb_round_to(float x) { return nb_widen(nb_narrow(H{}, x)); }
+
+// ---- Conversions: floats go towards zero and stop at the ends; NaN gives 0
+template <class T> struct nb_type { static const bool is_float = false, is_bool = false; };
+template <> struct nb_type<float> { static const bool is_float = true, is_bool = false; };
+template <> struct nb_type<double> { static const bool is_float = true, is_bool = false; };
+template <> struct nb_type<bool> { static const bool is_float = false, is_bool = true; };
+template <class T> NB_FN constexpr bool nb_signed() { return T(-1) < T(0); }
+template <class S, class T> NB_FN S nb_convert(T x) {
+  if constexpr (nb_type<S>::is_bool) {
+    return x != T(0);
+  } else if constexpr (nb_type<T>::is_float && !nb_type<S>::is_float) {
+    const S low = nb_signed<S>() ? S(S(1) << (8 * sizeof(S) - 1)) : S(0), high = S(~low);
+    return x != x ? S(0) : x <= T(low) ? low : x >= T(high) ? high : S(x);
+  } else {
+    return S(x);
+  }
+}
+
+// ---- Arithmetic
+template <class T> NB_FN T nb_add(T a, T b) { return T(a + b); }
+template <class T> NB_FN T nb_sub(T a, T b) { return T(a - b); }
+template <class T> NB_FN T nb_mul(T a, T b) { return T(a * b); }
+template <class T> NB_FN T nb_neg(T a) { return T(-a); }
+template <class T> NB_FN T nb_and(T a, T b) { return T(a & b); }
+template <class T> NB_FN T nb_or(T a, T b) { return T(a | b); }
+template <class T> NB_FN T nb_xor(T a, T b) { return T(a ^ b); }
+template <class T> NB_FN T nb_not(T a) { return !a; }  // of bool; other types are printed in place
+template <class T> NB_FN T nb_maximum(T a, T b) { return a > b || a != a ? a : b; }
+template <class T> NB_FN T nb_minimum(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> NB_FN T nb_abs(T x) {
+  if constexpr (nb_type<T>::is_float) return T(fabs(x));
+  else return x < T(0) ? T(-x) : x;
+}
+template <class T> NB_FN T nb_sign(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+template <class T> NB_FN T nb_div(T a, T b) {  // integers by zero: all bits set; overflow: the dividend
+  if constexpr (nb_type<T>::is_float) return a / b;
+  else return b == T(0) ? T(-1) : nb_signed<T>() && b == T(-1) ? T(0 - (unsigned long)a) : T(a / b);
+}
+template <class T> NB_FN T nb_rem(T a, T b) {
+  if constexpr (nb_type<T>::is_float) return T(fmod(a, b));
+  else return b == T(0) ? a : nb_signed<T>() && b == T(-1) ? T(0) : T(a % b);
+}
+template <class T> NB_FN T nb_pow(T a, T b) {
+  if constexpr (nb_type<T>::is_float) {
+    return T(pow(a, b));
+  } else {
+    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b % T(2) ? T(-1) : T(1)) : T(0);
+    unsigned long r = 1, x = (unsigned long)a;
+    for (unsigned long e = (unsigned long)b; e; e >>= 1, x *= x)
+      if (e & 1) r *= x;
+    return T(r);
+  }
+}
+template <class T> NB_FN T nb_shift_left(T a, T b) {
+  return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : T((unsigned long)a << b);
+}
+template <class T> NB_FN T nb_shift_right(T a, T b) {
+  return b < T(0) || b >= T(8 * sizeof(T)) ? (a < T(0) ? T(-1) : T(0)) : T(a >> b);
+}
+template <class T> NB_FN T nb_floordiv(T a, T b) { return T(a / b - (a % b < 0)); }
+template <class T> NB_FN T nb_mod(T a, T b) { return T(a % b + (a % b < 0 ? b : 0)); }
+template <class T> NB_FN bool nb_eq(T a, T b) { return a == b; }
+template <class T> NB_FN bool nb_ne(T a, T b) { return a != b; }
+template <class T> NB_FN bool nb_lt(T a, T b) { return a < b; }
+template <class T> NB_FN bool nb_le(T a, T b) { return a <= b; }
+template <class T> NB_FN bool nb_gt(T a, T b) { return a > b; }
+template <class T> NB_FN bool nb_ge(T a, T b) { return a >= b; }
+template <class T> NB_FN bool nb_is_nan(T x) { return x != x; }
+template <class T> NB_FN bool nb_is_finite(T x) { return x - x == T(0); }
+
+// ---- Mathematics
+#define NB_MATH(name, f32, f64)                   \
+  NB_FN float nb_##name(float x) { return f32(x); } \
+  NB_FN double nb_##name(double x) { return f64(x); }
+NB_MATH(exp, expf, exp) NB_MATH(expm1, expm1f, expm1) NB_MATH(log, logf, log) NB_MATH(log1p, log1pf, log1p)
+NB_MATH(sqrt, sqrtf, sqrt) NB_MATH(rsqrt, 1.0f / sqrtf, 1.0 / sqrt) NB_MATH(sin, sinf, sin) NB_MATH(cos, cosf, cos)
+NB_MATH(tan, tanf, tan) NB_MATH(tanh, tanhf, tanh) NB_MATH(erf, erff, erf) NB_MATH(floor, floorf, floor)
+NB_MATH(ceil, ceilf, ceil) NB_MATH(round, rintf, rint)
+#undef NB_MATH
+NB_FN float nb_atan2(float y, float x) { return atan2f(y, x); }
+NB_FN double nb_atan2(double y, double x) { return atan2(y, x); }
+
+// Philox4x32-10: word index % 4 of block index / 4.
+NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
+  unsigned long block = (unsigned long)index / 4;
+  unsigned c[4] = {unsigned(block), unsigned(block >> 32), 0, 0};
+  for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
+    unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
+    c[0] = unsigned(p1 >> 32) ^ c[1] ^ k0, c[1] = unsigned(p1);
+    c[2] = unsigned(p0 >> 32) ^ c[3] ^ k1, c[3] = unsigned(p0);
+  }
+  return c[index & 3];
+}
+
+// ---- Stores that meet, of integers: any order gives the same
+#define NB_ATOMIC(name, function)                                                                              \
+  NB_FN void nb_atomic_##name(int* p, int x) { function(p, x); }                                               \
+  NB_FN void nb_atomic_##name(unsigned* p, unsigned x) { function(p, x); }                                     \
+  NB_FN void nb_atomic_##name(nb_u64* p, nb_u64 x) { function((unsigned long long*)p, (unsigned long long)x); }
+NB_ATOMIC(add, atomicAdd) NB_ATOMIC(maximum, atomicMax) NB_ATOMIC(minimum, atomicMin) NB_ATOMIC(and, atomicAnd) NB_ATOMIC(or, atomicOr)
+#undef NB_ATOMIC
+NB_FN void nb_atomic_add(long* p, long x) { atomicAdd((unsigned long long*)p, (unsigned long long)x); }
+NB_FN void nb_atomic_maximum(long* p, long x) { atomicMax((long long*)p, (long long)x); }
+NB_FN void nb_atomic_minimum(long* p, long x) { atomicMin((long long*)p, (long long)x); }
+NB_FN void nb_atomic_and(long* p, long x) { atomicAnd((unsigned long long*)p, (unsigned long long)x); }
+NB_FN void nb_atomic_or(long* p, long x) { atomicOr((unsigned long long*)p, (unsigned long long)x); }

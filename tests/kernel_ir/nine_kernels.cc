@@ -1,0 +1,78 @@
+#include "tests/kernel_ir/nine_kernels.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+namespace nabla::kernel_ir {
+
+std::vector<std::string> nine_kernels() {
+  return {"matmul_gelu", "softmax",     "norm_backward", "attention_forward", "attention_backward",
+          "cumsum",      "scatter_add", "max_pool_grad", "adamw_group"};
+}
+
+Kernel read_kernel(const std::string& name) {
+  std::string path = "tests/golden/kernel_ir/" + name + ".nbk";
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_kernel(text.str(), path).value();
+}
+
+std::vector<Literal> draw_buffers(const Kernel& k) {
+  std::mt19937 rng(7);
+  std::vector<Literal> out;
+  for (const Buffer& b : k.buffers) {
+    Literal t(b.dtype, ir::Type(b.dtype, b.shape).extents());
+    for (int64_t i = 0; i < t.size(); ++i) {
+      if (is_float(b.dtype)) t.set(i, std::uniform_real_distribution<double>(0.25, 2)(rng));
+      else t.set_i(i, static_cast<int64_t>(rng() % 14) - 2);
+    }
+    if (b.role == BufferRole::kOut)
+      for (int64_t i = 0; i < t.size(); ++i) is_float(b.dtype) ? t.set(i, std::nan("")) : t.set_i(i, 99);
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+std::vector<Literal> interpreted(const Kernel& k) {
+  std::vector<Literal> out = draw_buffers(k);
+  std::vector<Literal*> pointers;
+  for (Literal& b : out) pointers.push_back(&b);
+  interpret(k, pointers);
+  return out;
+}
+
+void expect_near(const Kernel& k, const std::vector<Literal>& want, const std::vector<Literal>& got) {
+  for (size_t b = 0; b < want.size(); ++b) {
+    double scale = 1;  // sums of terms that cancel are right to the size of the terms
+    for (int64_t i = 0; i < want[b].size(); ++i) scale = std::max(scale, std::fabs(want[b].get(i)));
+    for (int64_t i = 0; i < want[b].size(); ++i)
+      ASSERT_NEAR(got[b].get(i), want[b].get(i), 2e-5 * scale) << k.name << " " << k.buffers[b].name << "[" << i << "]";
+  }
+}
+
+Library::Library(const std::string& object) : fd_(memfd_create("kernels", 0)) {
+  EXPECT_EQ(write(fd_, object.data(), object.size()), static_cast<ssize_t>(object.size()));
+  handle_ = dlopen(fmt::format("/proc/self/fd/{}", fd_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  EXPECT_NE(handle_, nullptr) << dlerror();
+}
+
+Library::~Library() {
+  if (handle_) dlclose(handle_);
+  close(fd_);
+}
+
+void* Library::find(const std::string& symbol) const {
+  void* found = handle_ ? dlsym(handle_, symbol.c_str()) : nullptr;
+  EXPECT_NE(found, nullptr) << symbol;
+  return found;
+}
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,37 @@
+// The kernels that settle kernel_ir (tests/golden/kernel_ir), and what tests of printers need around them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/kernel_ir/kernel.h"
+
+namespace nabla::kernel_ir {
+
+/// Their names, each a file NAME.nbk.
+std::vector<std::string> nine_kernels();
+/// Reads one; aborts when it does not parse.
+Kernel read_kernel(const std::string& name);
+/// A value per buffer; outputs hold NaN (or a number nobody computes), so that every element must be written.
+std::vector<Literal> draw_buffers(const Kernel& kernel);
+/// The buffers after interpret().
+std::vector<Literal> interpreted(const Kernel& kernel);
+/// Test failures where `got` differs by more than f32 sums of a few hundred terms may.
+void expect_near(const Kernel& kernel, const std::vector<Literal>& want, const std::vector<Literal>& got);
+
+/// A shared object in this process.
+class Library {
+ public:
+  /// `object` is the file's bytes. A test failure when it cannot be loaded.
+  explicit Library(const std::string& object);
+  ~Library();
+  Library(const Library&) = delete;
+  /// Null, and a test failure, when there is no such symbol.
+  void* find(const std::string& symbol) const;
+
+ private:
+  int fd_ = -1;
+  void* handle_ = nullptr;
+};
+
+}  // namespace nabla::kernel_ir
