@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRun = "// run: ", kInput = "// input: ", kSeparator = "// ----\n";
 const std::set<std::string> kSuites = {"ir", "errors", "passes"};
 // Suites with a runner of their own.
-const std::set<std::string> kOthers = {"kernel_ir"};
+const std::set<std::string> kOthers = {"codegen", "kernel_ir"};
 
 bool update_goldens = false;
 
