@@ -36,8 +36,9 @@ class Assembler {
           if (const FunctionRef* ref = std::get_if<FunctionRef>(&a.value)) callees.push_back(ref->name);
       calls.emplace_back(f.name, std::move(callees));
     }
-    Result<std::vector<size_t>> order = callees_first(calls);
-    if (!order.ok()) return located(std::move(order.errors()), {1, 1}, nullptr);
+    size_t member = 0;
+    Result<std::vector<size_t>> order = callees_first(calls, &member);
+    if (!order.ok()) return located(std::move(order.errors()), raw_.functions[member].place, nullptr);
 
     LocateItem item = [this](Item kind, size_t i) -> LocationRef {
       const auto& places = kind == Item::kSymbol  ? raw_.symbol_places
@@ -100,7 +101,7 @@ class Assembler {
       if (!made.ok()) {
         for (Diagnostic& d : made.errors())
           for (ValueId id : n.operands)
-            if (known(f, id) && defined_[id]) d.notes.push_back(describe_value(f, id));
+            if (known(f, id) && defined_[id]) d.notes.push_back(description(f, raw, id));
         return located(std::move(made.errors()), n.place, n.location);
       }
       f.nodes.push_back(std::move(*made));
@@ -118,6 +119,12 @@ class Assembler {
     return f;
   }
 
+  /// describe_value with the name that the text uses.
+  static std::string description(const Function& f, const RawFunction& raw, ValueId id) {
+    std::string out = describe_value(f, id);
+    if (!raw.values[id].number.empty()) out.replace(0, out.find(' '), "%" + raw.values[id].number);
+    return out;
+  }
   static bool known(const Function& f, ValueId id) { return id >= 0 && id < static_cast<int>(f.values.size()); }
   Status at(Status status, Place place, const LocationRef& own) const {
     if (status.ok()) return status;
@@ -175,14 +182,14 @@ class Assembler {
                      did_you_mean(ref->name, function_names()));
     std::vector<Type> types = NABLA_TRY(infer_types(*op, f.types(n.operands), attrs, lookup_));
     if (types.size() != n.results.size())
-      return error(Code::kOperandCount, "{}: has {} result{}, the text names {}", op->name, types.size(),
-                   types.size() == 1 ? "" : "s", n.results.size());
+      return error(Code::kOperandCount, "{}: has {} result{}, {} stated", op->name, types.size(),
+                   types.size() == 1 ? "" : "s", n.results.size() == 1 ? "1 is" : fmt::format("{} are", n.results.size()));
     for (size_t i = 0; i < types.size(); ++i) {
       ValueId id = n.results[i];
       (void)NABLA_TRY(check_type(raw_.module, types[i]));
       (void)NABLA_TRY(define(f, id));
       if (raw.values[id].type && *raw.values[id].type != types[i])
-        return error(Code::kTypeDisagrees, "{}: {} is stated as {}, inferred as {}", op->name, value_name(f, id),
+        return error(Code::kTypeDisagrees, "{}: result {} is stated as {}, inferred as {}", op->name, i,
                      raw.values[id].type->str(), types[i].str());
       f.values[id].type = std::move(types[i]);
     }

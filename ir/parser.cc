@@ -257,7 +257,7 @@ class ModuleParser {
     ValueId id = static_cast<ValueId>(f.values.size());
     if (!values_.emplace(std::pair(value, numbered), id).second)
       return lexer_.fail_at(place, Code::kDuplicateName, fmt::format("%{} is defined twice", value));
-    f.values.push_back({numbered ? "" : value, std::nullopt, place});
+    f.values.push_back({numbered ? "" : value, std::nullopt, place, numbered ? value : ""});
     return id;
   }
 

@@ -43,6 +43,7 @@ struct RawValue {
   std::string name;
   std::optional<Type> type;  ///< none: take the inferred one (parameters always have one)
   Place place;
+  std::string number = {};  ///< how the text calls a value without a name
 };
 
 struct RawFunction {

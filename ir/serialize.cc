@@ -53,6 +53,20 @@ int64_t stated_version(std::string_view json) {
   return version;
 }
 
+/// The parser's "LINE: COLUMN: error: MESSAGE" as a diagnostic.
+Diagnostic json_error(const std::string& text, std::string_view json, const std::string& what) {
+  constexpr std::string_view kError = ": error: ";
+  size_t cut = text.find(kError);
+  Place place;
+  const char *begin = text.data(), *end = begin + (cut == std::string::npos ? 0 : cut);
+  auto [colon, ec] = std::from_chars(begin, end, place.line);
+  if (ec == std::errc() && end - colon > 2) std::from_chars(colon + 2, end, place.column);
+  std::string message = cut == std::string::npos ? text : text.substr(cut + kError.size());
+  message = message.substr(0, message.find('\n')).substr(0, 300);
+  Lexer lexer(json, what);
+  return lexer.fail_at(place, Code::kSyntax, message.empty() ? "the JSON does not parse" : message);
+}
+
 Result<RawModule> from_json(std::string_view json, const std::string& what, const LoadSidecar& load) {
   if (json.size() > kMaxJson)
     return error(Code::kTooLarge, "{}: {} bytes of JSON, at most {} are read", what, json.size(), kMaxJson);
@@ -62,11 +76,7 @@ Result<RawModule> from_json(std::string_view json, const std::string& what, cons
     return error(Code::kForeignFile, "{}: not the JSON of a module: it must begin with {{", what);
   if (int64_t version = stated_version(json); version != 0) (void)NABLA_TRY(check_version(version, what));
   std::unique_ptr<flatbuffers::Parser> parser = json_parser();
-  if (!parser->ParseJson(std::string(json).c_str(), what.c_str())) {
-    std::string message = parser->error_;
-    while (!message.empty() && message.back() == '\n') message.pop_back();
-    return error(Code::kSyntax, "{}", message.empty() ? what + ": the JSON does not parse" : message);
-  }
+  if (!parser->ParseJson(std::string(json).c_str(), nullptr)) return json_error(parser->error_, json, what);
   const flatbuffers::FlatBufferBuilder& b = parser->builder_;
   auto copy = format::FileBytes::copy_of({b.GetBufferPointer(), b.GetSize()});
   return read_binary(format::as_text(copy->bytes()), what, load);

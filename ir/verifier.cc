@@ -192,7 +192,7 @@ class ModuleVerifier {
                    node.results.size());
     for (size_t i = 0; i < inferred.size(); ++i)
       if (inferred[i] != f.type(node.results[i]))
-        return error(Code::kTypeDisagrees, "{}: {} is stated as {}, inferred as {}", node.op->name,
+        return error(Code::kTypeDisagrees, "{}: result {}, {}, is stated as {}, inferred as {}", node.op->name, i,
                      value_name(f, node.results[i]), f.type(node.results[i]).str(), inferred[i].str());
     return Ok{};
   }
@@ -237,7 +237,7 @@ Status check_type(const Module& module, const Type& type) {
   return Ok{};
 }
 
-Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, Names>>& calls) {
+Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, Names>>& calls, size_t* member) {
   std::map<std::string_view, size_t> index;
   for (size_t i = 0; i < calls.size(); ++i) index.emplace(calls[i].first, i);
   std::vector<size_t> order;
@@ -268,6 +268,7 @@ Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::strin
           inside = inside || frame.function == it->second;
           if (inside) cycle += "@" + calls[frame.function].first + " -> ";
         }
+        if (member) *member = it->second;
         return error(Code::kRecursion, "functions call each other in a cycle: {}@{}", cycle, it->first);
       }
       state[it->second] = 1;

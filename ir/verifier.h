@@ -29,7 +29,8 @@ inline constexpr int kMaxRank = 32;
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 /// The functions in an order in which every callee comes before its callers: indices into Module::functions. E0303
-/// when functions call each other in a cycle. Unknown callees are left out.
-Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, std::vector<std::string>>>& calls);
+/// when functions call each other in a cycle; `member` receives one of them. Unknown callees are left out.
+Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, std::vector<std::string>>>& calls,
+                                          size_t* member = nullptr);
 
 }  // namespace nabla::ir

@@ -1,0 +1,88 @@
+#include "bench/bench.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "cli/driver/compile.h"
+#include "ir/module.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::bench {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double best_seconds(const std::function<void()>& f, int rounds, double round_seconds) {
+  f();
+  double begin = now();
+  f();
+  double once = std::max(now() - begin, 1e-9);
+  int64_t calls = std::max<int64_t>(1, static_cast<int64_t>(round_seconds / once));
+  double best = once;
+  for (int i = 0; i < rounds; ++i) {
+    begin = now();
+    for (int64_t k = 0; k < calls; ++k) f();
+    best = std::min(best, (now() - begin) / static_cast<double>(calls));
+  }
+  return best;
+}
+
+Measurement plain(double value, std::string unit) { return {value, std::move(unit), "", 0, 0, false}; }
+Measurement against_budget(double value, std::string unit, double budget) {
+  return {value, std::move(unit), "budget", budget, budget / value, false};
+}
+Measurement against_requirement(double value, std::string unit, double required) {
+  return {value, std::move(unit), "required", required, value / required, false};
+}
+Measurement share_of(double value, std::string unit, std::string limit, double limit_value) {
+  return {value, std::move(unit), std::move(limit), limit_value, value / limit_value, true};
+}
+
+Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads) {
+  driver::CompileOptions options;
+  options.target = "cpu:native";
+  driver::CompiledBundle compiled = NABLA_TRY(driver::compile(module, options));
+  format::Bundle bundle = NABLA_TRY(
+      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled.bytes)), "bench"));
+  return exec::Session::create(std::move(bundle), {.threads = threads, .pin_caller = true});
+}
+
+Buffers::Buffers(const exec::EntryInfo& entry) {
+  for (const exec::TensorInfo& t : entry.inputs) {
+    inputs.emplace_back(t.dtype, t.shape);
+    if (is_float(t.dtype))
+      for (int64_t i = 0; i < inputs.back().size(); ++i)
+        set_float(t.dtype, inputs.back().mutable_data(), i, 0.25 + 0.01 * static_cast<double>(i % 7));
+    in.push_back(inputs.back().data());
+  }
+  for (const exec::TensorInfo& t : entry.outputs) outputs.emplace_back(t.dtype, t.shape);
+  for (Literal& o : outputs) out.push_back(o.mutable_data());
+}
+
+Result<double> seconds_per_run(exec::Session& session, const std::string& name) {
+  int entry = NABLA_TRY(session.need_entry(name));
+  Buffers buffers(session.entries()[entry]);
+  NABLA_TRY(session.run(entry, buffers.in, buffers.out));
+  bool ok = true;
+  double seconds = best_seconds([&] { ok = session.run(entry, buffers.in, buffers.out).ok() && ok; });
+  if (!ok) return error(Code::kMisuse, "a run of entry `{}` failed", name);
+  return seconds;
+}
+
+Result<std::string> output_of(const std::string& command) {
+  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe) return error(Code::kReadFailed, "cannot start: {}", command);
+  std::string text;
+  char buffer[4096];
+  while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
+  int status = pclose(pipe);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return error(Code::kReadFailed, "this failed: {}\n{}", command, text);
+  return text;
+}
+
+}  // namespace nabla::bench

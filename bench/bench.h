@@ -1,0 +1,74 @@
+// What benches are made of: a table of named measurements, timing helpers, and programs compiled in process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/exec/session.h"
+
+namespace nabla::ir {
+struct Module;
+}
+
+namespace nabla::bench {
+
+struct Measurement {
+  double value = 0;
+  std::string unit;
+  std::string peer;       ///< what it is compared with: a physical limit, a budget of the project; empty: nothing
+  double peer_value = 0;
+  double ratio = 0;       ///< above 1: better than the peer; of a physical limit: the share of it
+  bool is_share = false;  ///< of a physical limit: above 1.02 the limit was measured wrongly
+};
+
+/// Where the programs that some benches start are, and where they may write.
+struct Paths {
+  std::string bin;      ///< bazel-bin
+  std::string scratch;  ///< an empty folder
+};
+
+struct Bench {
+  std::string name;
+  std::string what;  ///< one line
+  std::function<Result<Measurement>(const Paths&)> run;
+};
+
+std::vector<Bench> machine_benches();  ///< peak_gflops_*, copy_gbs_*
+std::vector<Bench> kernel_benches();   ///< gemm_*, fused_chain, dispatch_us, empty_step_us
+std::vector<Bench> digits_benches();   ///< digits_*
+std::vector<Bench> product_benches();  ///< compile_*, load_to_first_step_ms, nabla_run_stripped_bytes
+
+/// What fused multiply-adds reach on `threads` pinned threads; measured once.
+double peak_gflops(int threads);
+/// Bytes read and written per second by a copy between arrays far larger than the caches; measured once.
+double copy_gbs(int threads);
+
+double now();
+/// Seconds of one call of `f`: the best of `rounds` rounds, each as many calls as fit into `round_seconds`.
+double best_seconds(const std::function<void()>& f, int rounds = 7, double round_seconds = 0.2);
+
+Measurement plain(double value, std::string unit);
+/// Smaller is better.
+Measurement against_budget(double value, std::string unit, double budget);
+/// Larger is better.
+Measurement against_requirement(double value, std::string unit, double required);
+Measurement share_of(double value, std::string unit, std::string limit, double limit_value);
+
+/// Compiles for this machine and opens a session.
+Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads);
+/// Arrays for an entry, filled with small numbers; integers are 0.
+struct Buffers {
+  std::vector<Literal> inputs, outputs;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  explicit Buffers(const exec::EntryInfo& entry);
+};
+/// Seconds of one run of `entry`; state must have values.
+Result<double> seconds_per_run(exec::Session& session, const std::string& entry);
+/// Runs a command by /bin/sh and returns what it prints; E0802 when it fails.
+Result<std::string> output_of(const std::string& command);
+
+}  // namespace nabla::bench

@@ -1,0 +1,78 @@
+// Generated code and the runtime's own costs, on small programs of the C++ frontend.
+#include "bench/bench.h"
+#include "frontend/nabla.h"
+
+namespace nabla::bench {
+namespace {
+
+Result<Measurement> gemm(int threads) {
+  constexpr int64_t kM = 1024, kK = 768, kN = 3072;
+  Program program;
+  program.entry("run", {{"a", f32, {kM, kK}}, {"b", f32, {kK, kN}}},
+                [](Tensor a, Tensor b) -> Outputs { return {{"c", matmul(a, b)}}; });
+  auto session = NABLA_TRY(open_program(program.module(), threads));
+  double seconds = NABLA_TRY(seconds_per_run(*session, "run"));
+  double gflops = 2e-9 * static_cast<double>(kM * kK * kN) / seconds;
+  return share_of(gflops, "GFLOP/s", "peak", peak_gflops(threads));
+}
+
+// One array in, one out, as in the copy that it is compared with.
+Result<Measurement> fused_chain() {
+  constexpr int64_t kElements = int64_t{1} << 25;
+  Program program;
+  program.entry("run", {{"x", f32, {kElements}}}, [](Tensor x) -> Outputs {
+    Tensor y = maximum(x * 1.5 + 0.25, 0.0);
+    y = y * y - x / 3.0;
+    return {{"y", select(y > 1.0, y, -y) + 0.5}};
+  });
+  auto session = NABLA_TRY(open_program(program.module(), 2));
+  double seconds = NABLA_TRY(seconds_per_run(*session, "run"));
+  return share_of(8e-9 * static_cast<double>(kElements) / seconds, "GB/s", "copy", copy_gbs(2));
+}
+
+// A chain of products of a 1x4 with a 4x4 matrix, each an instruction of its own.
+Program product_chain(int length) {
+  Program program;
+  program.entry("run", {{"x", f32, {1, 4}}, {"w", f32, {4, 4}}}, [&](Tensor x, Tensor w) -> Outputs {
+    for (int i = 0; i < length; ++i) x = matmul(x, w);
+    return {{"y", x}};
+  });
+  return program;
+}
+
+// The products' own arithmetic is part of it.
+Result<Measurement> dispatch() {
+  constexpr int kShort = 8, kLong = 264;
+  double seconds[2];
+  for (int i = 0; i < 2; ++i) {
+    auto session = NABLA_TRY(open_program(product_chain(i ? kLong : kShort).module(), 1));
+    seconds[i] = NABLA_TRY(seconds_per_run(*session, "run"));
+  }
+  return against_budget((seconds[1] - seconds[0]) / (kLong - kShort) * 1e6, "us", 1.0);
+}
+
+Result<Measurement> empty_step() {
+  Program program;
+  State count = program.state("count", i32, {});
+  program.entry("init", {}, [&](const std::vector<Tensor>&) { count.set(zeros({}, i32)); });
+  program.entry("run", {}, [&](const std::vector<Tensor>&) { count.set(count.get() + 1); });
+  auto session = NABLA_TRY(open_program(program.module(), 0));
+  NABLA_TRY(session->run(session->find_entry("init"), {}, {}));
+  double seconds = NABLA_TRY(seconds_per_run(*session, "run"));
+  return against_budget(seconds * 1e6, "us", 5.0);
+}
+
+}  // namespace
+
+std::vector<Bench> kernel_benches() {
+  return {
+      {"gemm_1024x768x3072_1t", "f32 matrix product, one thread", [](const Paths&) { return gemm(1); }},
+      {"gemm_1024x768x3072_2t", "f32 matrix product, two threads", [](const Paths&) { return gemm(2); }},
+      {"fused_chain", "nine elementwise ops over 128 MiB in one kernel, two threads",
+       [](const Paths&) { return fused_chain(); }},
+      {"dispatch_us", "one more instruction in a step, one thread", [](const Paths&) { return dispatch(); }},
+      {"empty_step_us", "a step that adds 1 to a counter", [](const Paths&) { return empty_step(); }},
+  };
+}
+
+}  // namespace nabla::bench

@@ -1,0 +1,133 @@
+#include "frontend/cpp/emit.h"
+
+#include <cmath>
+
+#include "frontend/cpp/frame.h"
+#include "frontend/cpp/ops.h"
+#include "ir/op_def.h"
+#include "ir/ops/all_ops.h"
+
+namespace nabla {
+namespace {
+
+thread_local Site outer_site;
+thread_local bool has_outer_site = false;
+
+// The dtype of a number among these operands: that of the tensors it meets.
+DType number_dtype(const Arg& number, const std::vector<Arg>& operands, bool elementwise, const Site& site) {
+  bool only_bool = true;
+  const Tensor* first = nullptr;
+  for (const Arg& a : operands) {
+    if (!a.is_tensor()) continue;
+    bool is_bool = a.tensor().dtype() == DType::kBool;
+    if (!first || (only_bool && !is_bool)) first = &a.tensor();
+    only_bool = only_bool && is_bool;
+  }
+  DType own = number.kind() == Arg::Kind::kBool ? DType::kBool : number.kind() == Arg::Kind::kInt ? i32 : f32;
+  if (!first || (only_bool && own != DType::kBool)) return own;
+  DType dtype = first->dtype();
+  // A count beside floating operands, such as the step of an optimizer.
+  if (!elementwise && number.kind() == Arg::Kind::kInt && !is_integer(dtype)) return i32;
+  bool whole = number.number() == std::floor(number.number());
+  if (!is_float(dtype) && !whole)
+    throw error_at(site, Code::kDTypeMismatch, "the number {} does not fit an operand of dtype {}", number.number(),
+                   name_of(dtype));
+  return dtype;
+}
+
+// The shape that all operands broadcast to, or nullopt when they do not fit: the op's own check says so then.
+std::optional<Shape> common_shape(const std::vector<ir::Val>& operands) {
+  Shape out;
+  for (ir::Val v : operands) {
+    const Shape& s = v.shape();
+    if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), ir::Dim(1));
+    size_t offset = out.size() - s.size();
+    for (size_t i = 0; i < s.size(); ++i) {
+      ir::Dim& d = out[offset + i];
+      if (s[i].is(1) || d == s[i]) continue;
+      if (!d.is(1)) return std::nullopt;
+      d = s[i];
+    }
+  }
+  return out;
+}
+
+ir::Val broadcast_to(ir::Val v, const Shape& shape) {
+  if (v.shape() == shape) return v;
+  Ints dims;
+  for (size_t i = shape.size() - v.shape().size(); i < shape.size(); ++i) dims.push_back(static_cast<int64_t>(i));
+  return ir::broadcast_in_dim(v, shape, dims);
+}
+
+}  // namespace
+
+AtSite::AtSite(const Site& site) : outermost_(!has_outer_site) {
+  if (!outermost_) return;
+  outer_site = site;
+  has_outer_site = true;
+}
+
+AtSite::~AtSite() {
+  if (outermost_) has_outer_site = false;
+}
+
+int64_t counted_from_end(int64_t axis, const Arg& x) {
+  return axis < 0 && x.is_tensor() ? axis + x.tensor().rank() : axis;
+}
+
+Ints counted_from_end(Ints axes, const Arg& x) {
+  for (int64_t& axis : axes) axis = counted_from_end(axis, x);
+  return axes;
+}
+
+std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, ir::Attrs attrs, Site site) {
+  for (const Arg& a : operands)
+    if (a.is_tensor() && a.site().line > 0) {
+      site = a.site();
+      break;
+    }
+  if (has_outer_site) site = outer_site;
+  std::shared_ptr<Frame> frame = Frame::current();
+  if (!frame) throw error_at(site, Code::kMisuse, "{} is called outside of a traced function", op);
+  ir::FunctionBuilder& b = frame->builder;
+  b.set_location(locate(site, frame->name));
+  const ir::OpDef* record = ops::all_ops().find(op);
+  bool elementwise = record && record->traits.elementwise;
+  std::vector<ir::Val> values;
+  for (const Arg& a : operands)
+    values.push_back(a.is_tensor() ? frame->value_of(a.tensor(), site)
+                                   : b.fill(number_dtype(a, operands, elementwise, site), {}, a.number()));
+  if (elementwise && values.size() > 1)
+    if (std::optional<Shape> shape = common_shape(values))
+      for (ir::Val& v : values) v = broadcast_to(v, *shape);
+  Result<std::vector<ir::Val>> added = b.try_add(op, std::move(values), std::move(attrs));
+  if (!added.ok()) throw Error(std::move(added.errors()));
+  std::vector<Tensor> out;
+  for (ir::Val v : *added) out.push_back(frame->wrap(v));
+  return out;
+}
+
+namespace {
+
+Tensor binary(std::string_view op, const Arg& a, const Arg& b) { return emit(op, {a, b}, {}, a.site())[0]; }
+
+}  // namespace
+
+Tensor operator+(const Arg& a, const Arg& b) { return binary("add", a, b); }
+Tensor operator-(const Arg& a, const Arg& b) { return binary("sub", a, b); }
+Tensor operator*(const Arg& a, const Arg& b) { return binary("mul", a, b); }
+Tensor operator/(const Arg& a, const Arg& b) { return binary("div", a, b); }
+Tensor operator%(const Arg& a, const Arg& b) { return binary("rem", a, b); }
+Tensor operator-(const Arg& a) { return emit("neg", {a}, {}, a.site())[0]; }
+Tensor operator==(const Arg& a, const Arg& b) { return binary("eq", a, b); }
+Tensor operator!=(const Arg& a, const Arg& b) { return binary("ne", a, b); }
+Tensor operator<(const Arg& a, const Arg& b) { return binary("lt", a, b); }
+Tensor operator<=(const Arg& a, const Arg& b) { return binary("le", a, b); }
+Tensor operator>(const Arg& a, const Arg& b) { return binary("gt", a, b); }
+Tensor operator>=(const Arg& a, const Arg& b) { return binary("ge", a, b); }
+Tensor operator&(const Arg& a, const Arg& b) { return binary("and", a, b); }
+Tensor operator|(const Arg& a, const Arg& b) { return binary("or", a, b); }
+Tensor operator^(const Arg& a, const Arg& b) { return binary("xor", a, b); }
+Tensor operator!(const Arg& a) { return emit("not", {a}, {}, a.site())[0]; }
+
+}  // namespace nabla

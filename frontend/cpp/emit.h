@@ -1,0 +1,33 @@
+// How frontend functions add nodes. Used by the generated functions, and by helpers made of several of them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "frontend/cpp/tensor.h"
+#include "ir/attr.h"
+
+namespace nabla {
+
+/// Adds a node to the function being traced and returns its results. Numbers become constants; operands of an
+/// elementwise op are broadcast against each other; values of enclosing functions become operands of this one.
+/// Throws Error when the op refuses the operands, or outside of a trace.
+std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, ir::Attrs attrs, Site site);
+
+/// Axes below 0 count from the end. What is out of range is left for the op's own check.
+int64_t counted_from_end(int64_t axis, const Arg& x);
+Ints counted_from_end(Ints axes, const Arg& x);
+
+/// While one lives, nodes carry its place: a helper's nodes show the line of the helper's caller.
+class AtSite {
+ public:
+  explicit AtSite(const Site& site);
+  explicit AtSite(const Arg& arg) : AtSite(arg.site()) {}
+  ~AtSite();
+  AtSite(const AtSite&) = delete;
+
+ private:
+  bool outermost_;
+};
+
+}  // namespace nabla

@@ -1,0 +1,140 @@
+#include "frontend/cpp/frame.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "ir/ops/all_ops.h"
+
+namespace nabla {
+namespace {
+
+std::vector<std::shared_ptr<Frame>>& frames() {
+  thread_local std::vector<std::shared_ptr<Frame>> stack;
+  return stack;
+}
+
+// Bazel compiles with paths relative to the workspace; `bazel run` says where that is.
+std::vector<std::string> lines_of(const std::string& file) {
+  std::ifstream in(file);
+  if (const char* workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY"); !in && workspace)
+    in.open(std::string(workspace) + "/" + file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    size_t begin = line.find_first_not_of(" \t");
+    lines.push_back(begin == line.npos ? "" : line.substr(begin));
+  }
+  return lines;
+}
+
+const std::string& source_line(const std::string& file, int line) {
+  thread_local std::map<std::string, std::vector<std::string>> files;
+  static const std::string none;
+  auto [it, fresh] = files.try_emplace(file);
+  if (fresh) it->second = lines_of(file);
+  return line >= 1 && line <= static_cast<int>(it->second.size()) ? it->second[line - 1] : none;
+}
+
+}  // namespace
+
+std::string Context::unique_name(const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 2; !function_names.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+  return name;
+}
+
+LocationRef locate(const Site& site, const std::string& function) {
+  thread_local std::map<std::tuple<std::string, int, std::string>, LocationRef> known;
+  // Bodies are lambdas, whose own name says nothing.
+  std::string_view own = site.function;
+  std::string name = own.empty() || own == "operator()" ? function : std::string(own);
+  std::string file = site.file;
+  if (file.starts_with("./")) file.erase(0, 2);  // headers that the compiler found relative to the workspace
+  LocationRef& location = known[{file, site.line, name}];
+  if (!location)
+    location = std::make_shared<const Location>(Location{file, site.line, 0, name, source_line(file, site.line)});
+  return location;
+}
+
+Frame::Frame(std::shared_ptr<Context> context_in, std::shared_ptr<Frame> parent_in, const std::string& wanted)
+    : context(std::move(context_in)),
+      parent(std::move(parent_in)),
+      name(context->unique_name(wanted)),
+      builder(name, ops::all_ops(), &context->module) {}
+
+std::shared_ptr<Frame> Frame::current() { return frames().empty() ? nullptr : frames().back(); }
+void Frame::push(std::shared_ptr<Frame> frame) { frames().push_back(std::move(frame)); }
+void Frame::pop() { frames().pop_back(); }
+
+ir::Val Frame::value_of(const Tensor& t, const Site& site) {
+  if (!t.has_value()) throw error_at(site, Code::kMisuse, "a tensor without a value is used");
+  if (t.frame().get() == this) return {&builder, t.id()};
+  auto known = captured_.find({t.frame().get(), t.id()});
+  if (known != captured_.end()) return {&builder, known->second};
+  if (!parent)
+    throw error_at(site, Code::kMisuse, "a value of function `{}` is used in `{}`, which is not inside it",
+                   t.frame()->name, name);
+  ir::Val outer = parent->value_of(t, site);
+  ir::Val inner = builder.param(parent->builder.function().values[outer.id].name, outer.type());
+  captures.push_back(parent->wrap(outer));
+  capture_params.push_back(inner.id);
+  captured_[{t.frame().get(), t.id()}] = inner.id;
+  return inner;
+}
+
+ir::FunctionPtr Frame::finish(const std::vector<Tensor>& results, const std::vector<int>& params, const Site& site) {
+  std::vector<ir::Val> values;
+  for (const Tensor& t : results) values.push_back(value_of(t, site));
+  std::vector<int> order = params;
+  order.insert(order.end(), capture_params.begin(), capture_params.end());
+  // The builder keeps its types for tensors that are looked at later.
+  ir::Function f = builder.function();
+  for (ir::Val v : values) f.results.push_back(v.id);
+  std::vector<ir::ValueId> to(f.values.size(), -1);
+  std::vector<ir::Value> renumbered;
+  std::set<std::string> names;
+  auto move = [&](ir::ValueId& id) {
+    if (to[id] < 0) {
+      to[id] = static_cast<int>(renumbered.size());
+      ir::Value value = f.values[id];
+      std::string wanted = value.name;
+      for (int i = 2; !wanted.empty() && !names.insert(value.name).second; ++i) value.name = fmt::format("{}_{}", wanted, i);
+      renumbered.push_back(std::move(value));
+    }
+    id = to[id];
+  };
+  f.params = order;
+  for (ir::ValueId& id : f.params) move(id);
+  for (ir::Node& node : f.nodes) {
+    for (ir::ValueId& id : node.operands) move(id);
+    for (ir::ValueId& id : node.results) move(id);
+  }
+  for (ir::ValueId& id : f.results) move(id);
+  f.values = std::move(renumbered);
+  f.location = locate(site, name);
+  auto out = std::make_shared<const ir::Function>(std::move(f));
+  context->module.functions.push_back(out);
+  return out;
+}
+
+const ir::Type& Tensor::type() const {
+  if (!frame_) throw Error(error(Code::kMisuse, "a tensor without a value is used"));
+  return frame_->builder.type(id_);
+}
+
+int64_t Tensor::size(int axis, Site site) const {
+  int at = axis < 0 ? axis + rank() : axis;
+  if (at < 0 || at >= rank())
+    throw error_at(site, Code::kBadAttribute, "size: {} has no dimension {}", type().str(), axis);
+  if (!shape()[at].is_static())
+    throw error_at(site, Code::kBadAttribute, "size: dimension {} of {} is known only at run time", axis, type().str());
+  return shape()[at].value();
+}
+
+Tensor Tensor::named(const std::string& name) const {
+  if (!frame_) throw Error(error(Code::kMisuse, "a tensor without a value is named `{}`", name));
+  frame_->builder.name_value({&frame_->builder, id_}, name);
+  return *this;
+}
+
+}  // namespace nabla

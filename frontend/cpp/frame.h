@@ -1,0 +1,72 @@
+// A function under construction, and the stack of them. Internal to the frontend.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontend/cpp/tensor.h"
+#include "ir/builder.h"
+#include "ir/module.h"
+
+namespace nabla {
+
+/// The module that traced functions go into: one per Program, or per trace outside of one.
+struct Context {
+  ir::Module module;
+  std::set<std::string> function_names;  ///< of open frames too
+  /// Names under which functions of other contexts were taken over. They stay alive, so that no address is used twice.
+  std::map<ir::FunctionPtr, std::string> imported;
+
+  /// `wanted`, or with a number behind it.
+  std::string unique_name(const std::string& wanted);
+};
+
+class Frame : public std::enable_shared_from_this<Frame> {
+ public:
+  Frame(std::shared_ptr<Context> context, std::shared_ptr<Frame> parent, const std::string& name);
+
+  /// The function being traced by this thread; null: none.
+  static std::shared_ptr<Frame> current();
+  static void push(std::shared_ptr<Frame> frame);
+  /// Closes the innermost frame; its tensors can still be looked at.
+  static void pop();
+
+  Tensor wrap(ir::Val v) { return {shared_from_this(), v.id}; }
+  /// `t` as a value of this function; one of an enclosing function becomes a parameter. Throws E0707 when `t` belongs
+  /// to a function that does not enclose this one.
+  ir::Val value_of(const Tensor& t, const Site& site);
+  /// Ends the function. Parameters come first and in the order `params`; names are made unique.
+  ir::FunctionPtr finish(const std::vector<Tensor>& results, const std::vector<int>& params, const Site& site);
+
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Frame> parent;
+  std::string name;
+  ir::FunctionBuilder builder;
+  std::vector<Tensor> captures;  ///< values of `parent`, in the order of their parameters
+  std::vector<int> capture_params;
+  /// Of the frame of an entry: parameters that read leaves, and the values that leaves have now.
+  std::map<int, int> reads;
+  std::map<int, Tensor> leaf_values;
+  std::set<int> written;
+  const void* program = nullptr;
+
+ private:
+  std::map<std::pair<const Frame*, int>, int> captured_;
+};
+
+/// The place with the source line's text, when the file can be read; shared between nodes.
+LocationRef locate(const Site& site, const std::string& function);
+/// A diagnostic at the site.
+template <class... Args>
+Error error_at(const Site& site, Code code, fmt::format_string<Args...> format, Args&&... args) {
+  Diagnostic d = error(code, format, std::forward<Args>(args)...);
+  std::shared_ptr<Frame> frame = Frame::current();
+  d.location = locate(site, frame ? frame->name : "");
+  return Error(std::move(d));
+}
+
+}  // namespace nabla

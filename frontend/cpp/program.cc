@@ -1,0 +1,131 @@
+#include "frontend/cpp/program.h"
+
+#include "frontend/cpp/frame.h"
+#include "ir/serialize.h"
+
+namespace nabla {
+
+const std::string& State::name() const {
+  NABLA_CHECK(context_ != nullptr, "a state leaf that no program declared");
+  return context_->module.state[index_].name;
+}
+
+const ir::Type& State::type() const {
+  NABLA_CHECK(context_ != nullptr, "a state leaf that no program declared");
+  return context_->module.state[index_].type;
+}
+
+std::shared_ptr<Frame> State::entry_frame(const Site& site, const char* verb) const {
+  if (!context_) throw error_at(site, Code::kBadState, "a state leaf that no program declared is {}", verb);
+  std::shared_ptr<Frame> frame = Frame::current();
+  while (frame && frame->parent) frame = frame->parent;
+  if (!frame || frame->program != context_.get())
+    throw error_at(site, Code::kBadState, "state leaf \"{}\" is {} outside of an entry of its program", name(), verb);
+  return frame;
+}
+
+Tensor State::get(Site site) const {
+  std::shared_ptr<Frame> entry = entry_frame(site, "read");
+  auto known = entry->leaf_values.find(index_);
+  if (known != entry->leaf_values.end()) return known->second;
+  ir::Val v = entry->builder.param(name(), type());
+  entry->reads[index_] = v.id;
+  return entry->leaf_values[index_] = entry->wrap(v);
+}
+
+void State::set(const Arg& value) const {
+  std::shared_ptr<Frame> entry = entry_frame(value.site(), "written");
+  if (Frame::current() != entry)
+    throw error_at(value.site(), Code::kBadState,
+                   "state leaf \"{}\" is written inside `{}`: return the value and write it in the entry `{}`", name(),
+                   Frame::current()->name, entry->name);
+  if (!value.is_tensor())
+    throw error_at(value.site(), Code::kBadState, "state leaf \"{}\" is {}, got the number {}", name(), type().str(),
+                   value.number());
+  entry->value_of(value.tensor(), value.site());
+  if (value.tensor().type() != type())
+    throw error_at(value.site(), Code::kBadState, "state leaf \"{}\" is {}, got {}", name(), type().str(),
+                   value.tensor().type().str());
+  entry->leaf_values[index_] = value.tensor();
+  entry->written.insert(index_);
+}
+
+Program::Program() : context_(std::make_shared<Context>()) {}
+
+State Program::state(const std::string& name, DType dtype, Shape shape, Site site) {
+  if (context_->module.find_state(name) >= 0)
+    throw error_at(site, Code::kDuplicateName, "state leaf \"{}\" is declared twice", name);
+  context_->module.state.push_back({name, ir::Type(dtype, std::move(shape)), locate(site, "")});
+  return {context_, static_cast<int>(context_->module.state.size()) - 1};
+}
+
+namespace {
+
+struct Pushed {
+  explicit Pushed(std::shared_ptr<Frame> f) { Frame::push(std::move(f)); }
+  ~Pushed() { Frame::pop(); }
+  Pushed(const Pushed&) = delete;
+};
+
+// Names of inputs or outputs: each one given, and once.
+void check_names(const std::string& entry, const char* what, const std::vector<std::string>& names, const Site& site) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (name.empty()) throw error_at(site, Code::kUnknownName, "an {} of entry `{}` has no name", what, entry);
+    if (!seen.insert(name).second)
+      throw error_at(site, Code::kDuplicateName, "entry `{}` has two {}s `{}`", entry, what, name);
+  }
+}
+
+}  // namespace
+
+void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs, size_t arity, const Body& body,
+                        Site site) {
+  ir::Module& module = context_->module;
+  if (Frame::current()) throw error_at(site, Code::kMisuse, "entry `{}` is declared inside a traced function", name);
+  if (module.find_entry(name)) throw error_at(site, Code::kDuplicateName, "entry `{}` is declared twice", name);
+  if (arity != inputs.size())
+    throw error_at(site, Code::kOperandCount, "entry `{}` has {} inputs, but its function takes {} tensors", name,
+                   inputs.size(), arity);
+  ir::Entry entry{name, "", {}, {}, {}, {}};
+  for (const Spec& s : inputs) entry.inputs.push_back(s.name);
+  check_names(name, "input", entry.inputs, site);
+  auto frame = std::make_shared<Frame>(context_, nullptr, name);
+  frame->program = context_.get();
+  Pushed pushed(frame);
+  std::vector<Tensor> arguments;
+  std::vector<int> input_params;
+  for (const Spec& s : inputs) {
+    ir::Val v = frame->builder.param(s.name, s.type());
+    input_params.push_back(v.id);
+    arguments.push_back(frame->wrap(v));
+  }
+  Outputs outputs = body(arguments);
+  std::vector<int> params;
+  for (auto [leaf, value] : frame->reads) {
+    entry.reads.push_back(leaf);
+    params.push_back(value);
+  }
+  params.insert(params.end(), input_params.begin(), input_params.end());
+  std::vector<Tensor> results;
+  for (int leaf : frame->written) {
+    entry.writes.push_back(leaf);
+    results.push_back(frame->leaf_values[leaf]);
+  }
+  for (const Output& o : outputs) {
+    entry.outputs.push_back(o.name);
+    results.push_back(o.value);
+  }
+  check_names(name, "output", entry.outputs, site);
+  entry.function = frame->finish(results, params, site)->name;
+  module.entries.push_back(std::move(entry));
+}
+
+const ir::Module& Program::module() const { return context_->module; }
+
+void Program::save(const std::string& path) const {
+  Status written = ir::write_module(path, context_->module);
+  if (!written.ok()) throw Error(std::move(written.errors()));
+}
+
+}  // namespace nabla

@@ -1,0 +1,20 @@
+// The C++ frontend: trace functions, differentiate them, and save programs for nablac. It holds no maths: every
+// function below adds a node.
+//
+//   nabla::Program program;
+//   nabla::State w = program.state("w", nabla::f32, {3});
+//   program.entry("step", {{"x", nabla::f32, {3}}}, [&](nabla::Tensor x) -> nabla::Outputs {
+//     auto loss = [&](nabla::Tensor p) { return nabla::sum(p * x); };
+//     auto [value, g] = nabla::value_and_grad(loss)(w.get());
+//     w.set(w.get() - 0.1 * g);
+//     return {{"loss", value}};
+//   });
+//   program.save("model.nir");
+#pragma once
+
+#include "frontend/cpp/convenience.h"  // IWYU pragma: export
+#include "frontend/cpp/nn.h"           // IWYU pragma: export
+#include "frontend/cpp/ops.h"          // IWYU pragma: export
+#include "frontend/cpp/program.h"      // IWYU pragma: export
+#include "frontend/cpp/tensor.h"       // IWYU pragma: export
+#include "frontend/cpp/trace.h"        // IWYU pragma: export
