@@ -1,3 +1,4 @@
+// The FlatBuffer form of modules, read back and checked.
 #include <cstring>
 
 #include "ir/binary.h"

@@ -1,3 +1,4 @@
+// The FlatBuffer form of modules, written.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

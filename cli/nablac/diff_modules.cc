@@ -1,3 +1,4 @@
+// What differs between two modules, function by function and node by node.
 #include <algorithm>
 #include <map>
 #include <set>

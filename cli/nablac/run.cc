@@ -1,3 +1,4 @@
+// `nablac run`: a module under the reference interpreter.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

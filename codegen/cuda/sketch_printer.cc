@@ -180,7 +180,8 @@ class SketchPrinter {
     collect_stores(b, stores);
     std::vector<int> parallel, serial;
     for (int a : axes) {
-      bool free = std::all_of(stores.begin(), stores.end(), [&](const Store* s) { return !may_meet(*s) || is_plain_index(*s, a) || has_atomic(*s); });
+      bool free = std::all_of(stores.begin(), stores.end(),
+                              [&](const Store* s) { return !may_meet(*s) || is_plain_index(*s, a) || has_atomic(*s); });
       (free ? parallel : serial).push_back(a);
     }
     open_launch(suffix, points(parallel));

@@ -1,3 +1,4 @@
+// Which dimensions of gather and scatter operands mean what.
 #include <algorithm>
 
 #include "ir/ops/gather_scatter.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
@@ -90,6 +91,7 @@ class FunctionLowering {
   }
 
   void launch(int g) {
+    NABLA_CHECK(open_.insert(g).second, "@{}: the kernel of {} waits for itself", f_.name, describe(g));
     BuiltKernel built = build_kernel(plan_, g);
     std::vector<ir::Val> operands;
     for (int t : built.operands) {
@@ -114,11 +116,24 @@ class FunctionLowering {
     }
   }
 
+  std::string describe(int g) const {
+    std::string out;
+    for (const auto& m : plan_.groups[g].members) {
+      out += fmt::format("{}{} {} (reads", out.empty() ? "" : "; ", m.tensor, tensor(m.tensor).name);
+      for (int u : loads_of(tensor(m.tensor).formula)) out += fmt::format(" {}", u);
+      out += ")";
+    }
+    return out;
+  }
+
   // The name of an equal kernel, or a new one.
   std::string unique(kernel_ir::Kernel kernel) {
     std::string base = kernel.name;
     kernel.name = "";
-    std::string text = kernel_ir::print(kernel);
+    // Layers that repeat differ in the names of their parameters only.
+    kernel_ir::Kernel nameless = kernel;
+    for (size_t i = 0; i < nameless.buffers.size(); ++i) nameless.buffers[i].name = "b" + std::to_string(i);
+    std::string text = kernel_ir::print(nameless);
     auto it = kernels_.find(text);
     if (it != kernels_.end()) return it->second->name;
     int same = 0;
@@ -140,6 +155,7 @@ class FunctionLowering {
   ir::FunctionBuilder b_;
   FusionPlan plan_;
   std::vector<ir::Val> of_tensor_;
+  std::set<int> open_;  // groups whose kernels are built, or wait for others
 };
 
 // Every result of an entry in memory of its own: repeated results, inputs and constants that are passed on are

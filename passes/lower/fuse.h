@@ -1,3 +1,4 @@
+// From ops to kernels, library calls and views.
 #pragma once
 
 #include "passes/pass.h"

@@ -72,10 +72,10 @@ class Fuser {
   }
 
   // ---- Which groups must run before which
-  std::set<int> inputs_of(int t) const {  // groups that the formula reads, through scalars and library calls
-    std::set<int> out;
-    std::vector<int> work = loads_of(tensor(t).formula);
-    std::set<int> seen;
+  // Groups that the formula reads, through scalars and library calls.
+  std::set<int> inputs_of(int t) const { return groups_behind(loads_of(tensor(t).formula)); }
+  std::set<int> groups_behind(std::vector<int> work) const {
+    std::set<int> out, seen;
     while (!work.empty()) {
       int u = storage_of(plan_.graph, work.back());
       work.pop_back();
@@ -107,7 +107,7 @@ class Fuser {
     if (!tensor(t).formula.scatter && !tensor(t).contraction && !tensor(t).fence)
       for (int g : candidates) {
         // No other input of t may need g: the kernel would wait for itself.
-        bool cycle = reads_through_scalar(t, g);
+        bool cycle = waits_for(t, g);
         for (int other : inputs) {
           std::set<int> seen;
           cycle |= other != g && reaches(g, other, seen);
@@ -134,13 +134,18 @@ class Fuser {
     depends_.push_back(std::move(inputs));
   }
 
-  // Scalars are computed at a kernel's head: none may wait for the kernel's own members.
-  bool reads_through_scalar(int t, int g) const {
+  // True when t reads what group g computes not as a member's element but through a scalar, which is computed at the
+  // kernel's head, or through a library call, which runs after the kernel.
+  bool waits_for(int t, int g) const {
     for (int u : loads_of(tensor(t).formula)) {
       int s = storage_of(plan_.graph, u);
-      if (!plan_.scalar[s] || plan_.group_of[s] == g) continue;
-      std::set<int> inputs = inputs_of(s);
-      for (int other : inputs) {
+      const Tensor& x = tensor(s);
+      bool definition = x.kind == TensorKind::kDefinition;
+      if (plan_.group_of[s] == g || (definition && !plan_.scalar[s])) continue;
+      std::vector<int> sources;
+      if (definition) sources = loads_of(x.formula);
+      else if (x.node >= 0) for (ir::ValueId id : f_.nodes[x.node].operands) sources.push_back(plan_.graph.of_value[id]);
+      for (int other : groups_behind(sources)) {
         std::set<int> seen;
         if (reaches(g, other, seen)) return true;
       }
@@ -211,6 +216,19 @@ class Fuser {
     return true;
   }
 
+  // Does m, of another group, read members of g only at its own position? along[o]: m's outer axis of g's outer axis o.
+  bool runs_along(const FusionGroup::Member& m, const FusionGroup& g, const std::vector<size_t>& along) const {
+    bool reads = false;
+    for (int u : loads_of(tensor(m.tensor).formula))
+      for (const auto& member : g.members) reads |= member.tensor == storage_of(plan_.graph, u);
+    if (!reads) return true;
+    std::optional<std::vector<int>> axes = align(m.tensor, g);
+    if (!axes) return false;
+    for (size_t o = 0; o < along.size(); ++o)
+      if ((*axes)[o] != m.outer_axes[along[o]]) return false;
+    return true;
+  }
+
   // t, a member of g, also reads group `other`: one kernel for both where they run over the same positions of t and
   // nothing between them must wait.
   void merge(int t, int g, int other) {
@@ -233,6 +251,12 @@ class Fuser {
         std::set<int> seen;
         if (d != from && reaches(from, d, seen)) return;
       }
+    std::vector<size_t> back(place.size());
+    for (size_t o = 0; o < place.size(); ++o) back[place[o]] = o;
+    for (const auto& m : a.members)
+      if (waits_for(m.tensor, other) || !runs_along(m, b, back)) return;
+    for (const auto& m : b.members)
+      if (waits_for(m.tensor, g) || !runs_along(m, a, place)) return;
     int64_t outer = 1;
     for (int64_t e : a.outer) outer *= e;
     for (const auto& m : b.members)

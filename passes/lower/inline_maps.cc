@@ -133,6 +133,8 @@ class Inliner {
     const Formula& f = t.formula;
     for (int r : readers_[i])
       if (g_.tensors[r].contraction) return false;  // a matrix product reads memory
+    for (int r : readers_[i])  // a copy is what keeps its operand apart from its result
+      if (g_.tensors[r].fence && !loads_of(f).empty()) return false;
     if (loads_of(f).empty() && cost_of(f.value) <= kFreeCost) return true;  // iota and constants: nothing to store
     if (stored_[i] || readers_[i].empty()) return false;
     if (nodes(f.value) > kLargestFormula) return false;
@@ -150,7 +152,8 @@ class Inliner {
   }
   bool single_map_behind(int view) const {
     return !stored_[view] && readers_[view].size() == 1 && g_.tensors[readers_[view][0]].kind == TensorKind::kDefinition &&
-           g_.tensors[readers_[view][0]].formula.is_map() && !g_.tensors[readers_[view][0]].contraction;
+           g_.tensors[readers_[view][0]].formula.is_map() && !g_.tensors[readers_[view][0]].contraction &&
+           !g_.tensors[readers_[view][0]].fence;
   }
   // In how many places the formula reads the tensor.
   static int64_t sites(const Formula& f, int tensor) {

@@ -1,3 +1,4 @@
+// Neighbouring axes that every access walks together become one.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,3 +1,4 @@
+// Where every value lives.
 #pragma once
 
 #include "ir/plan.h"

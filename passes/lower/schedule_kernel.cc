@@ -1,3 +1,4 @@
+// How the work of a kernel is cut into units, and which axis goes to vector lanes.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// Applies rewrite rules until none applies.
 #include <algorithm>
 #include <map>
 

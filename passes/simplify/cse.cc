@@ -1,3 +1,4 @@
+// Equal nodes are computed once.
 #include <algorithm>
 #include <map>
 

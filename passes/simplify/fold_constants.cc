@@ -1,3 +1,4 @@
+// Nodes whose operands are constants become constants.
 #include <algorithm>
 
 #include "passes/rewrite.h"

@@ -1,0 +1,52 @@
+#include "tests/lower/lower_text.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "passes/lower/fuse.h"
+#include "passes/lower/plan_memory.h"
+
+namespace nabla::lower_tests {
+namespace {
+
+Result<ir::Module> lower(const ir::Module& module, bool plan, const std::string& max_bytes, bool library = false) {
+  ir::Target target = ir::find_target("cpu:x86-64-v3").value();
+  target.library = library;
+  target.library_flops = 1;
+  passes::PassContext context{ops::all_ops(), target};
+  ir::Module out = NABLA_TRY(passes::fuse(module, context));
+  if (!plan) return out;
+  context.options["max-bytes"] = max_bytes;
+  return passes::plan_memory(out, context);
+}
+
+}  // namespace
+
+ir::Module flat(const std::string& body) {
+  Result<ir::Module> m = ir::parse_module("nabla 1 flat\n" + body, "test.nbl", ops::all_ops());
+  EXPECT_TRUE(m.ok()) << (m.ok() ? "" : to_string(m.errors()));
+  return m.ok() ? std::move(*m) : ir::Module{};
+}
+
+ir::Module function(const std::string& params, const std::string& body) {
+  ir::Module m = flat("func @f(" + params + ") {\n" + body + "}\n");
+  ir::Entry entry{"f", "f", {}, {}, {}, {}};
+  const ir::Function* f = m.find("f");
+  for (size_t i = 0; f && i < f->params.size(); ++i) entry.inputs.push_back("x" + std::to_string(i));
+  for (size_t i = 0; f && i < f->results.size(); ++i) entry.outputs.push_back("y" + std::to_string(i));
+  m.entries.push_back(std::move(entry));
+  return m;
+}
+
+ir::Module fused(const ir::Module& module) {
+  Result<ir::Module> out = lower(module, false, "");
+  EXPECT_TRUE(out.ok()) << (out.ok() ? "" : to_string(out.errors()));
+  return out.ok() ? std::move(*out) : ir::Module{};
+}
+
+Result<ir::Module> fused_with_library(const ir::Module& module) { return lower(module, false, "", true); }
+
+Result<ir::Module> planned(const ir::Module& module, const std::string& max_bytes) { return lower(module, true, max_bytes); }
+
+}  // namespace nabla::lower_tests
