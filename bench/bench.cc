@@ -8,6 +8,7 @@
 
 #include "cli/driver/compile.h"
 #include "ir/module.h"
+#include "ir/op_def.h"
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::bench {
@@ -21,7 +22,9 @@ double best_seconds(const std::function<void()>& f, int rounds, double round_sec
   double begin = now();
   f();
   double once = std::max(now() - begin, 1e-9);
-  int64_t calls = std::max<int64_t>(1, static_cast<int64_t>(round_seconds / once));
+  // A long call is a round of its own: the fewer calls, the likelier that nothing else ran meanwhile.
+  int64_t calls = once > 1e-3 ? 1 : std::max<int64_t>(1, static_cast<int64_t>(round_seconds / once));
+  if (calls == 1) rounds = std::clamp(static_cast<int>(rounds * round_seconds / once), rounds, 100);
   double best = once;
   for (int i = 0; i < rounds; ++i) {
     begin = now();
@@ -49,6 +52,18 @@ Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, in
   format::Bundle bundle = NABLA_TRY(
       format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled.bytes)), "bench"));
   return exec::Session::create(std::move(bundle), {.threads = threads, .pin_caller = true});
+}
+
+Result<int64_t> instructions_of(const ir::Module& module, const std::string& entry) {
+  driver::CompileOptions options;
+  options.target = "cpu:native";
+  driver::CompiledModule lowered = NABLA_TRY(driver::lower_module(module, options));
+  const ir::Entry* found = lowered.planned.find_entry(entry);
+  if (!found) return error(Code::kUnknownEntry, "the program has no entry `{}`", entry);
+  int64_t count = 0;
+  for (const ir::Node& node : lowered.planned.find(found->function)->nodes)
+    count += node.op->lower != ir::Lowering::kView && node.op->lower != ir::Lowering::kConstant;
+  return count;
 }
 
 Buffers::Buffers(const exec::EntryInfo& entry) {

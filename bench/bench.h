@@ -59,6 +59,8 @@ Measurement share_of(double value, std::string unit, std::string limit, double l
 
 /// Compiles for this machine and opens a session.
 Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads);
+/// How many nodes of an entry's planned function run: launches and library calls, not views and constants.
+Result<int64_t> instructions_of(const ir::Module& module, const std::string& entry);
 /// Arrays for an entry, filled with small numbers; integers are 0.
 struct Buffers {
   std::vector<Literal> inputs, outputs;

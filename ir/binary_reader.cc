@@ -15,6 +15,7 @@ namespace fb = flatbuffers;
 // can describe a huge module.
 constexpr uint64_t kAmplification = 64;
 
+// NABLA_TRY never stands inside a list of other values here: its return would leak those that exist already.
 class Reader {
  public:
   Reader(const schema::Module& module, size_t size, std::string what, const LoadSidecar& load)
@@ -46,12 +47,11 @@ class Reader {
     if (!s || !take(s->size() + 1)) return "";
     return s->str();
   }
-  template <class T, class Vector>
-  std::vector<T> numbers(const Vector* v) {
-    if (!v || !take(v->size() * sizeof(T))) return {};
-    std::vector<T> out;
-    out.reserve(v->size());
-    for (auto x : *v) out.push_back(static_cast<T>(x));
+  /// Byte by byte: the verifier does not check that elements of eight bytes are aligned.
+  std::vector<int64_t> numbers(const fb::Vector<int64_t>* v) {
+    if (!v || v->size() == 0 || !take(v->size() * sizeof(int64_t))) return {};
+    std::vector<int64_t> out(v->size());
+    std::memcpy(out.data(), v->Data(), out.size() * sizeof(int64_t));
     return out;
   }
   std::vector<std::string> strings(const fb::Vector<fb::Offset<fb::String>>* v) {
@@ -111,7 +111,8 @@ class Reader {
     if (m_.state())
       for (const schema::StateLeaf* s : *m_.state()) {
         Type leaf = NABLA_TRY(type(s->type()));
-        raw_.module.state.push_back({text(s->name()), std::move(leaf), NABLA_TRY(location(s->location()))});
+        LocationRef at = NABLA_TRY(location(s->location()));
+        raw_.module.state.push_back({text(s->name()), std::move(leaf), std::move(at)});
       }
     if (m_.entries())
       for (const schema::Entry* e : *m_.entries())
@@ -128,11 +129,13 @@ class Reader {
       return damaged("a shape of {} dimensions has {} expressions", rank, symbolic->size());
     Shape out;
     take(rank * sizeof(Dim));
+    std::vector<int64_t> integers = numbers(extents);
+    if (integers.size() != rank) return out;  // above the budget, which run() reports
     for (uint32_t i = 0; i < rank; ++i) {
       const fb::String* expression = symbolic ? symbolic->Get(i) : nullptr;
       if (expression && expression->size() > 0)
         out.push_back(NABLA_TRY(parse_dim_text(text(expression), symbols_, what_)));
-      else out.push_back(Dim(extents->Get(i)));
+      else out.push_back(Dim(integers[i]));
     }
     return out;
   }
@@ -157,7 +160,7 @@ class Reader {
     DType d = NABLA_TRY(dtype(l.dtype()));
     if (l.shape() && l.shape()->size() > static_cast<size_t>(kMaxRank))
       return error(Code::kTooLarge, "{}: a literal has {} dimensions", what_, l.shape()->size());
-    std::vector<int64_t> extents = numbers<int64_t>(l.shape());
+    std::vector<int64_t> extents = numbers(l.shape());
     int64_t count = NABLA_TRY(checked_count(extents));
     if (const schema::External* e = l.external()) {
       if (l.data()) return damaged("a literal has both data and an external place");
@@ -186,7 +189,7 @@ class Reader {
       }
       case AttrValue::StringAttr: return Attr(text(a.value_as_StringAttr()->value()));
       case AttrValue::DTypeAttr: return Attr(NABLA_TRY(dtype(a.value_as_DTypeAttr()->value())));
-      case AttrValue::IntsAttr: return Attr(numbers<int64_t>(a.value_as_IntsAttr()->value()));
+      case AttrValue::IntsAttr: return Attr(numbers(a.value_as_IntsAttr()->value()));
       case AttrValue::ShapeAttr: {
         const schema::ShapeAttr* s = a.value_as_ShapeAttr();
         return Attr(NABLA_TRY(shape(s->shape(), s->symbolic())));
@@ -203,8 +206,10 @@ class Reader {
     out.name = text(f.name());
     out.location = NABLA_TRY(location(f.location()));
     if (f.values())
-      for (const schema::Value* v : *f.values())
-        out.values.push_back({text(v->name()), NABLA_TRY(type(v->type())), {}});
+      for (const schema::Value* v : *f.values()) {
+        Type t = NABLA_TRY(type(v->type()));
+        out.values.push_back({text(v->name()), std::move(t), {}});
+      }
     out.params = ids(f.params());
     out.results = ids(f.results());
     if (!f.nodes()) return out;
@@ -216,7 +221,10 @@ class Reader {
       node.results = ids(n->results());
       node.location = NABLA_TRY(location(n->location()));
       if (n->attrs())
-        for (const schema::Attr* a : *n->attrs()) node.attrs.push_back({text(a->name()), NABLA_TRY(attribute(*a)), {}});
+        for (const schema::Attr* a : *n->attrs()) {
+          Attr value = NABLA_TRY(attribute(*a));
+          node.attrs.push_back({text(a->name()), std::move(value), {}});
+        }
       take(sizeof(RawNode));
       out.nodes.push_back(std::move(node));
       if (over_) break;

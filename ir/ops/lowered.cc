@@ -59,7 +59,10 @@ OpDef launch_op() {
       .cost = [](const TypedOp&) { return Cost{Dim(0), Dim(0)}; },
       .dtypes = DTypes::kAsWritten,
       .examples = {{{}, {{"kernel", std::string("k")}, {"results", std::string("f32[2,3];i32[]")}}}},
-      .draw = nullptr,
+      .draw =
+          [](ir::Rng&) {
+            return ir::Example{{}, {{"kernel", std::string("k")}, {"results", std::string("i32[];bf16[1,0]")}}};
+          },
       .rejects = {{"C1", {}, {{"kernel", std::string("k")}, {"results", std::string("f32[2")}}}},
   };
 }

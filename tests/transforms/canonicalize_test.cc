@@ -108,6 +108,11 @@ std::vector<RuleCase> arithmetic_cases() {
          return {x / b.like(x, -4)};
        },
        "constant broadcast_in_dim mul"},
+  };
+}
+
+std::vector<RuleCase> sign_and_select_cases() {
+  return {
       {"add-negated",
        [](B& b) -> Vals {
          Val x = x23(b), y = y23(b);
@@ -202,6 +207,11 @@ std::vector<RuleCase> movement_cases() {
          return {slice(plain_broadcast(s, {2, 3}, {}), {1, 0}, {-1, -1})};
        },
        "broadcast_in_dim"},
+  };
+}
+
+std::vector<RuleCase> cutting_cases() {
+  return {
       {"slice-whole",
        [](B& b) -> Vals {
          return {slice(x23(b), {0, 0}, {-1, 3})};
@@ -252,12 +262,13 @@ std::vector<RuleCase> movement_cases() {
 
 std::vector<RuleCase> rule_cases() {
   std::vector<RuleCase> all = arithmetic_cases();
-  for (RuleCase& c : movement_cases()) all.push_back(std::move(c));
+  for (auto more : {sign_and_select_cases, movement_cases, cutting_cases})
+    for (RuleCase& c : more()) all.push_back(std::move(c));
   return all;
 }
 
-const std::vector<GuardCase>& guard_cases() {
-  static const std::vector<GuardCase> cases = {
+std::vector<GuardCase> arithmetic_guards() {
+  return {
       {"integer-mul-zero", "NaN",
        [](B& b) -> Vals {
          Val x = x23(b);
@@ -305,6 +316,11 @@ const std::vector<GuardCase>& guard_cases() {
          Val i = b.param("i", {DType::kI8, {3}});
          return {plain_convert(plain_convert(i, DType::kU32), DType::kI64)};
        }},
+  };
+}
+
+std::vector<GuardCase> movement_guards() {
+  return {
       {"constant-to-the-right", "both_constant",
        [](B& b) -> Vals {
          Val c = b.constant(Literal::scalar(DType::kF32, 2));
@@ -340,6 +356,14 @@ const std::vector<GuardCase>& guard_cases() {
          return {dot(plain_transpose(x, {1, 0, 2}), b.param("w", {DType::kF32, {4, 5}}), {2}, {0})};
        }},
   };
+}
+
+const std::vector<GuardCase>& guard_cases() {
+  static const std::vector<GuardCase> cases = [] {
+    std::vector<GuardCase> all = arithmetic_guards();
+    for (GuardCase& c : movement_guards()) all.push_back(std::move(c));
+    return all;
+  }();
   return cases;
 }
 

@@ -1,0 +1,151 @@
+// The subcommands of nablac that need no host compiler, as a user calls them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/nablac/commands.h"
+
+namespace nabla::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome nablac(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  int code = run_nablac(args, {out, err});
+  return {code, out.str(), err.str()};
+}
+
+class Nablac : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::create_directories(folder_);
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+    return path(name);
+  }
+  static std::string read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  fs::path folder_;
+};
+
+constexpr const char* kModule = R"(nabla 1 flat
+
+func @f(%x: f32[2,300]) -> (f32[2,300]) {
+  %0 = neg(%x) : f32[2,300]
+  %1 = exp(%0) : f32[2,300]
+  %2 = add(%1, %0) : f32[2,300]
+  return %2
+}
+)";
+
+TEST_F(Nablac, ConvertGoesThroughAllFormsAndBack) {
+  std::string elements = "0";
+  for (int i = 1; i < 300; ++i) elements += ", " + std::to_string(i);
+  std::string first = write("a.nbl", "nabla 1 flat\nfunc @f() {\n  %c = constant() {value=f32[300] {" + elements +
+                                         "}} loc(\"m.cc\":3)\n  return %c\n}\n");
+  EXPECT_EQ(nablac({"convert", first, path("b.nir")}).code, 0);
+  EXPECT_EQ(nablac({"convert", path("b.nir"), path("c.nir.json")}).code, 0);
+  EXPECT_EQ(nablac({"convert", path("c.nir.json"), path("d.nbl")}).code, 0);
+  EXPECT_EQ(fs::file_size(path("d.nbl.consts")), 1200u);
+  EXPECT_TRUE(fs::exists(path("c.nir.json.consts")));
+  EXPECT_FALSE(fs::exists(path("b.nir.consts"))) << "the binary form holds its constants";
+  Outcome same = nablac({"diff", "--locations", first, path("d.nbl")});
+  EXPECT_EQ(same.code, 0) << same.out << same.err;
+  EXPECT_EQ(nablac({"convert", path("d.nbl"), path("e.nir")}).code, 0);
+  EXPECT_EQ(read(path("e.nir")), read(path("b.nir")));
+}
+
+TEST_F(Nablac, ConvertRefusesUnknownExtensionsAsAWrongCommandLine) {
+  Outcome o = nablac({"convert", write("a.nbl", kModule), path("b.onnx")});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_NE(o.err.find(".nir.json"), std::string::npos) << o.err;
+  EXPECT_FALSE(fs::exists(path("b.onnx")));
+}
+
+TEST_F(Nablac, DiffShowsAnInsertedNodeAndNotTheNumbersThatItShifts) {
+  std::string a = write("a.nbl", kModule);
+  std::string b = write("b.nbl", R"(nabla 1 flat
+func @f(%x: f32[2,300]) {
+  %0 = sin(%x)
+  %1 = neg(%x)
+  %2 = exp(%1)
+  %3 = add(%2, %1)
+  return %3
+}
+)");
+  Outcome o = nablac({"diff", a, b});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_EQ(o.out, "functions changed: f\n--- " + a + "\n+++ " + b + R"(
+@@ -1,6 +1,7 @@
+ nabla 1 flat
+ 
+ func @f(%x: f32[2,300]) -> (f32[2,300]) {
++  %0 = sin(%x) : f32[2,300]
+   %1 = neg(%x) : f32[2,300]
+   %2 = exp(%1) : f32[2,300]
+   %3 = add(%2, %1) : f32[2,300]
+)");
+}
+
+TEST_F(Nablac, DiffShowsOperandsThatStandForOtherValues) {
+  std::string a = write("a.nbl", kModule), swapped = kModule;
+  swapped.replace(swapped.find("add(%1, %0)"), 11, "add(%0, %1)");
+  Outcome o = nablac({"diff", a, write("b.nbl", swapped)});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.out.find("-  %2 = add(%1, %0) : f32[2,300]\n+  %2 = add(%0, %1) : f32[2,300]\n"), std::string::npos) << o.out;
+}
+
+TEST_F(Nablac, DiffWithAFileThatIsNotThereFailsOtherwiseThanADifference) {
+  EXPECT_EQ(nablac({"diff", write("a.nbl", kModule), path("nothing.nbl")}).code, 2);
+}
+
+TEST_F(Nablac, VerifyRefusesWhatIsNeitherModuleNorBundle) {
+  Outcome o = nablac({"verify", write("notes.txt", "hello")});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.err.find("E0105"), std::string::npos) << o.err;
+}
+
+TEST_F(Nablac, DocKnowsEveryTopicAndSuggestsNames) {
+  EXPECT_NE(nablac({"doc", "ops"}).out.find("## dot_general"), std::string::npos);
+  EXPECT_NE(nablac({"doc", "passes"}).out.find("## lower-transforms"), std::string::npos);
+  EXPECT_NE(nablac({"doc", "errors"}).out.find("| E0203 |"), std::string::npos);
+  EXPECT_NE(nablac({"doc", "refusals"}).out.find("| `argmax` | vjp |"), std::string::npos);
+  EXPECT_NE(nablac({"doc", "op", "softmax"}).out.find("| C1 |"), std::string::npos);
+  EXPECT_NE(nablac({"doc", "op", "sofmax"}).err.find("did you mean `softmax`?"), std::string::npos);
+  EXPECT_EQ(nablac({"doc", "opps"}).code, 2);
+  EXPECT_EQ(nablac({"doc", "errors", "--out", folder_.string()}).code, 0);
+  EXPECT_EQ(read(path("errors.md")), nablac({"doc", "errors"}).out);
+}
+
+TEST_F(Nablac, OptRunsPassesAndWritesTheForms) {
+  std::string a = write("a.nbl", kModule);
+  Outcome printed = nablac({"opt", a, "--pass=eliminate-dead-code", "--print-after=eliminate-dead-code"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(printed.out, "// after eliminate-dead-code (no change)\n" + std::string(kModule) + "\n" + kModule);
+  EXPECT_EQ(nablac({"opt", a, "--pass=eliminate-dead-code", "-o", path("b.nir")}).code, 0);
+  EXPECT_EQ(nablac({"diff", a, path("b.nir")}).code, 0);
+  Outcome both = nablac({"opt", a, "--pass=eliminate-dead-code", "--pipeline-to=flat"});
+  EXPECT_EQ(both.code, 2) << both.err;
+}
+
+TEST_F(Nablac, UnknownCommandsAreRefusedWithASuggestion) {
+  Outcome o = nablac({"veryfy", "a.nbl"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_NE(o.err.find("did you mean `verify`?"), std::string::npos) << o.err;
+}
+
+}  // namespace
+}  // namespace nabla::cli
