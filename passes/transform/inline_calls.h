@@ -1,3 +1,4 @@
+// Called functions in the place of their calls.
 #pragma once
 
 #include "passes/pass.h"

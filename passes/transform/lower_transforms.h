@@ -1,3 +1,4 @@
+// Transform calls become derived functions.
 #pragma once
 
 #include "passes/pass.h"

@@ -1,3 +1,4 @@
+// Diagnostics, codes, dtypes and literals.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// libFuzzer on the FlatBuffer form of modules.
 #include <cstddef>
 #include <cstdint>
 

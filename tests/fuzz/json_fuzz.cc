@@ -1,3 +1,4 @@
+// libFuzzer on the JSON form of modules.
 #include <cstddef>
 #include <cstdint>
 

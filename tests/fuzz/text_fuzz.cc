@@ -1,3 +1,4 @@
+// libFuzzer on the text form of modules.
 #include <cstddef>
 #include <cstdint>
 
