@@ -7,7 +7,8 @@
 namespace nabla::ir {
 
 std::string_view name_of(AttrKind kind) {
-  constexpr std::string_view kNames[] = {"bool", "int", "float", "string", "dtype", "ints", "shape", "function", "literal"};
+  constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string", "dtype",
+                                         "ints", "shape", "function", "literal"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -21,9 +22,12 @@ const Attr* Attrs::find(std::string_view name) const {
 }
 
 void Attrs::set(std::string name, Attr value) {
-  auto it = std::lower_bound(table_.begin(), table_.end(), name, [](const auto& e, const auto& n) { return e.first < n; });
-  if (it != table_.end() && it->first == name) it->second = std::move(value);
-  else table_.insert(it, {std::move(name), std::move(value)});
+  auto it =
+      std::lower_bound(table_.begin(), table_.end(), name, [](const auto& e, const auto& n) { return e.first < n; });
+  if (it != table_.end() && it->first == name)
+    it->second = std::move(value);
+  else
+    table_.insert(it, {std::move(name), std::move(value)});
 }
 
 void Attrs::erase(std::string_view name) {

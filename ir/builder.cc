@@ -115,19 +115,17 @@ Val broadcast_along(Val v, const Shape& shape, const Ints& axes) {
   return broadcast_in_dim(v, shape, dims);
 }
 
-Val reduce_sum(Val v, Ints axes) {
-  return axes.empty() ? v : v.b->op("reduce_sum", {v}, {{"axes", std::move(axes)}});
-}
-Val reduce_max(Val v, Ints axes) {
-  return axes.empty() ? v : v.b->op("reduce_max", {v}, {{"axes", std::move(axes)}});
-}
+Val reduce_sum(Val v, Ints axes) { return axes.empty() ? v : v.b->op("reduce_sum", {v}, {{"axes", std::move(axes)}}); }
+Val reduce_max(Val v, Ints axes) { return axes.empty() ? v : v.b->op("reduce_max", {v}, {{"axes", std::move(axes)}}); }
 Val reshape(Val v, Shape shape) {
   return v.shape() == shape ? v : v.b->op("reshape", {v}, {{"shape", std::move(shape)}});
 }
 Val transpose(Val v, Ints permutation) {
   return permutation == iota_ints(v.rank()) ? v : v.b->op("transpose", {v}, {{"permutation", std::move(permutation)}});
 }
-Val select(Val predicate, Val on_true, Val on_false) { return predicate.b->op("select", {predicate, on_true, on_false}); }
+Val select(Val predicate, Val on_true, Val on_false) {
+  return predicate.b->op("select", {predicate, on_true, on_false});
+}
 Val convert(Val v, DType dtype) { return v.dtype() == dtype ? v : v.b->op("convert", {v}, {{"dtype", dtype}}); }
 
 Ints iota_ints(int n) {

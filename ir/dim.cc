@@ -56,8 +56,10 @@ Dim Dim::from_terms(Terms in) {
   std::sort(in.begin(), in.end(), [](const Term& x, const Term& y) { return x.key() < y.key(); });
   Terms out;
   for (Term& t : in) {
-    if (!out.empty() && out.back().key() == t.key()) out.back().coefficient = saturating_add(out.back().coefficient, t.coefficient);
-    else out.push_back(std::move(t));
+    if (!out.empty() && out.back().key() == t.key())
+      out.back().coefficient = saturating_add(out.back().coefficient, t.coefficient);
+    else
+      out.push_back(std::move(t));
   }
   std::erase_if(out, [](const Term& t) { return t.coefficient == 0; });
   if (out.empty()) return Dim(0);
@@ -70,11 +72,21 @@ Dim Dim::from_terms(Terms in) {
 Dim Dim::from_atom(Atom atom) {
   auto name = [&](const char* op) { return std::string(op) + "(" + atom.a.str() + "," + atom.b.str() + ")"; };
   switch (atom.kind) {
-    case AtomKind::kSymbol: atom.key = atom.symbol->name; break;
-    case AtomKind::kFloorDiv: atom.key = name("floordiv"); break;
-    case AtomKind::kMod: atom.key = name("mod"); break;
-    case AtomKind::kMin: atom.key = name("min"); break;
-    case AtomKind::kMax: atom.key = name("max"); break;
+    case AtomKind::kSymbol:
+      atom.key = atom.symbol->name;
+      break;
+    case AtomKind::kFloorDiv:
+      atom.key = name("floordiv");
+      break;
+    case AtomKind::kMod:
+      atom.key = name("mod");
+      break;
+    case AtomKind::kMin:
+      atom.key = name("min");
+      break;
+    case AtomKind::kMax:
+      atom.key = name("max");
+      break;
   }
   return from_terms({{1, {std::make_shared<const Atom>(std::move(atom))}}});
 }
@@ -147,8 +159,10 @@ Dim Dim::floordiv(const Dim& a, const Dim& b) {
     // Terms that the divisor divides leave the quotient: floordiv(8*n + r, 8) = n + floordiv(r, 8).
     Terms whole, rest;
     for (const Term& t : a.terms()) {
-      if (t.coefficient % b.value_ == 0) whole.push_back({t.coefficient / b.value_, t.factors});
-      else rest.push_back(t);
+      if (t.coefficient % b.value_ == 0)
+        whole.push_back({t.coefficient / b.value_, t.factors});
+      else
+        rest.push_back(t);
     }
     if (!whole.empty()) return from_terms(whole) + floordiv(from_terms(rest), b);
     if (int64_t g = common_divisor(a, b.value_); g > 1) return floordiv(divided(a, g), Dim(b.value_ / g));
@@ -238,11 +252,20 @@ Interval Dim::bounds() const {
       Interval x = f->kind == AtomKind::kSymbol ? Interval{f->symbol->min, f->symbol->max} : f->a.bounds();
       Interval y = f->kind == AtomKind::kSymbol ? x : f->b.bounds();
       switch (f->kind) {
-        case AtomKind::kSymbol: break;
-        case AtomKind::kFloorDiv: x = quotient(x, y); break;
-        case AtomKind::kMod: x = {0, x.min >= 0 ? std::min(x.max, y.max - 1) : y.max - 1}; break;
-        case AtomKind::kMin: x = {std::min(x.min, y.min), std::min(x.max, y.max)}; break;
-        case AtomKind::kMax: x = {std::max(x.min, y.min), std::max(x.max, y.max)}; break;
+        case AtomKind::kSymbol:
+          break;
+        case AtomKind::kFloorDiv:
+          x = quotient(x, y);
+          break;
+        case AtomKind::kMod:
+          x = {0, x.min >= 0 ? std::min(x.max, y.max - 1) : y.max - 1};
+          break;
+        case AtomKind::kMin:
+          x = {std::min(x.min, y.min), std::min(x.max, y.max)};
+          break;
+        case AtomKind::kMax:
+          x = {std::max(x.min, y.min), std::max(x.max, y.max)};
+          break;
       }
       product = multiply(product, x);
     }
@@ -298,8 +321,10 @@ std::string Dim::str() const {
   for (const Term& t : *terms_) {
     std::string text = t.key();
     int64_t c = t.coefficient;
-    if (text.empty()) text = std::to_string(std::abs(c));
-    else if (std::abs(c) != 1) text = std::to_string(std::abs(c)) + "*" + text;
+    if (text.empty())
+      text = std::to_string(std::abs(c));
+    else if (std::abs(c) != 1)
+      text = std::to_string(std::abs(c)) + "*" + text;
     std::string& target = t.factors.empty() ? constant : out;
     target += (c < 0 ? "-" : (target.empty() && !t.factors.empty() ? "" : "+")) + text;
   }

@@ -60,7 +60,7 @@ struct StateLeaf {
 struct Entry {
   std::string name;
   std::string function;
-  std::vector<int> reads;   ///< indices into Module::state
+  std::vector<int> reads;  ///< indices into Module::state
   std::vector<int> writes;
   std::vector<std::string> inputs;   ///< names, one per remaining parameter
   std::vector<std::string> outputs;  ///< names, one per remaining result

@@ -70,7 +70,8 @@ Diagnostic InferContext::make_error(Code code, std::string_view constraint, std:
   return d;
 }
 
-Status InferContext::require_equal(const Dim& a, const Dim& b, std::string_view constraint, std::string_view what) const {
+Status InferContext::require_equal(const Dim& a, const Dim& b, std::string_view constraint,
+                                   std::string_view what) const {
   std::optional<bool> same = Dim::equal(a, b);
   if (same.value_or(false)) return Ok{};
   if (same.has_value()) return fail(Code::kShapeMismatch, constraint, "{} differ: {} vs {}", what, a.str(), b.str());
@@ -149,7 +150,8 @@ Factors Factors::pointwise(const TypedOp& op) {
   Factors out;
   const Type& result = op.results[0];
   Tensor full;
-  for (int i = 0; i < result.rank(); ++i) full.push_back({out.add(std::string(1, static_cast<char>('a' + i)), result.shape[i])});
+  for (int i = 0; i < result.rank(); ++i)
+    full.push_back({out.add(std::string(1, static_cast<char>('a' + i)), result.shape[i])});
   for (const Type& t : op.operands) out.operands.push_back(t.rank() == result.rank() ? full : Tensor(t.rank()));
   for (size_t i = 0; i < op.results.size(); ++i) out.results.push_back(full);
   return out;

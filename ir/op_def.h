@@ -37,15 +37,16 @@ class Rule {
   Rule(Refusal refusal) : reason_(std::move(refusal.reason)) {}
   Rule(ByDecomposition) : by_decomposition_(true) {}
   template <class F>
-    requires std::is_constructible_v<std::function<Signature>, F>
-  Rule(F f) : function_(std::move(f)) {}
+  requires std::is_constructible_v<std::function<Signature>, F> Rule(F f) : function_(std::move(f)) {}
 
   bool exists() const { return static_cast<bool>(function_); }
   bool by_decomposition() const { return by_decomposition_; }
   bool refused() const { return !exists() && !by_decomposition_; }
   const std::string& reason() const { return reason_; }  ///< of a refusal
   template <class... Args>
-  auto operator()(Args&&... args) const { return function_(std::forward<Args>(args)...); }
+  auto operator()(Args&&... args) const {
+    return function_(std::forward<Args>(args)...);
+  }
 
  private:
   std::function<Signature> function_;
@@ -155,10 +156,10 @@ struct JvpContext {
 
 struct BatchContext {
   FunctionBuilder& b;
-  const TypedOp& op;            ///< the types of one example, without the batch dimension
-  std::vector<Val> operands;    ///< batched ones carry the batch as dimension 0
-  std::vector<bool> batched;    ///< per operand, at least one true
-  Dim size;                     ///< of the batch
+  const TypedOp& op;          ///< the types of one example, without the batch dimension
+  std::vector<Val> operands;  ///< batched ones carry the batch as dimension 0
+  std::vector<bool> batched;  ///< per operand, at least one true
+  Dim size;                   ///< of the batch
   const Attrs& attrs() const { return op.attrs; }
   /// Operand i with the batch dimension in front, broadcast where it is unbatched.
   Val batched_operand(int i) const;
@@ -193,7 +194,7 @@ struct Factors {
 /// Which operands may hold a value whose sum over a mesh axis is still to be taken.
 struct Linearity {
   enum class Kind : uint8_t { kNone, kJointly, kEach };
-  Kind kind = Kind::kNone;     ///< jointly: all of `operands` at once (add); each: any one of them alone (mul, dot)
+  Kind kind = Kind::kNone;  ///< jointly: all of `operands` at once (add); each: any one of them alone (mul, dot)
   std::vector<int> operands;
 };
 inline Linearity not_linear() { return {}; }
@@ -223,9 +224,9 @@ enum class Lowering : uint8_t {
 
 /// How the elements of an operand are drawn.
 struct ValueSpec {
-  double low = -2, high = 2;   ///< floats: uniform in [low, high]; integers: uniform in {low..high}
-  bool distinct = false;       ///< no two elements closer than 0.05 (keeps max, sort and pooling away from ties)
-  bool awkward = false;        ///< NaN, infinities, -0 and denormals may be mixed in (never for derivatives)
+  double low = -2, high = 2;  ///< floats: uniform in [low, high]; integers: uniform in {low..high}
+  bool distinct = false;      ///< no two elements closer than 0.05 (keeps max, sort and pooling away from ties)
+  bool awkward = false;       ///< NaN, infinities, -0 and denormals may be mixed in (never for derivatives)
 };
 struct Operand {
   Type type;
@@ -261,15 +262,15 @@ struct ResultDef {
   bool auxiliary = false;  ///< dropped when nobody uses it
 };
 struct Constraint {
-  std::string id;    ///< "C1"
+  std::string id;  ///< "C1"
   std::string text;
 };
 struct Traits {
-  bool elementwise = false;   ///< result element i depends on operand elements i alone
+  bool elementwise = false;  ///< result element i depends on operand elements i alone
   bool commutative = false;
-  bool composite = false;     ///< stays whole until lowering to kernel_ir; has a decomposition
-  bool side_effect = false;   ///< neither removed nor merged
-  bool fence = false;         ///< its result is always stored, never computed inside its users
+  bool composite = false;    ///< stays whole until lowering to kernel_ir; has a decomposition
+  bool side_effect = false;  ///< neither removed nor merged
+  bool fence = false;        ///< its result is always stored, never computed inside its users
 };
 /// Which dtypes examples are repeated in: f32 in an example stands for each of them.
 enum class DTypes : uint8_t { kAsWritten, kFloats, kNumeric, kAll };

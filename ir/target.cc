@@ -15,9 +15,12 @@ struct Row {
 const std::vector<Row>& rows() {
   static const auto* const kRows = new std::vector<Row>{
       {"cpu:x86-64-v3", "x86-64-v3", {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}, 32, 16},
-      {"cpu:x86-64-v4", "x86-64-v4",
-       {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
-       64, 32},
+      {"cpu:x86-64-v4",
+       "x86-64-v4",
+       {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "avx512f", "avx512bw", "avx512cd", "avx512dq",
+        "avx512vl"},
+       64,
+       32},
   };
   return *kRows;
 }
@@ -57,13 +60,15 @@ Result<Target> find_target(std::string_view name) {
     // The largest level that this machine has: bundles made so are the same on all machines of that level.
     for (auto row = rows().rbegin(); row != rows().rend(); ++row)
       if (machine_has(row->features)) return from(*row);
-    return error(Code::kUnknownTarget, "cpu:native: this machine has none of the instruction sets that code is generated for");
+    return error(Code::kUnknownTarget,
+                 "cpu:native: this machine has none of the instruction sets that code is generated for");
   }
   for (const Row& r : rows())
     if (name == r.name) return from(r);
   std::string known;
   for (const std::string& t : target_names()) known += (known.empty() ? "" : ", ") + t;
-  return error(Code::kUnknownTarget, "unknown target `{}`{}; known: {}", name, did_you_mean(name, target_names()), known);
+  return error(Code::kUnknownTarget, "unknown target `{}`{}; known: {}", name, did_you_mean(name, target_names()),
+               known);
 }
 
 }  // namespace nabla::ir

@@ -24,11 +24,11 @@ struct Type {
   bool is_residual() const { return !residual_of.empty(); }
   int rank() const { return static_cast<int>(shape.size()); }
   bool is_static() const;
-  Dim count() const;                   ///< elements
+  Dim count() const;  ///< elements
   Dim bytes() const;
   std::vector<int64_t> extents() const;  ///< requires is_static()
   bool operator==(const Type&) const = default;
-  std::string str() const;             ///< "f32[batch,64]", "residual<@f>"
+  std::string str() const;  ///< "f32[batch,64]", "residual<@f>"
 };
 
 std::string str(const Shape& shape);  ///< "[batch,64]"

@@ -6,16 +6,20 @@ namespace nabla::passes {
 
 std::span<const PipelineStep> default_pipeline() {
   static const std::vector<PipelineStep> steps = {
-      {"lower-transforms", "first: rules see the program as the user wrote it, composites whole and types still bound "
-                           "to functions"},
+      {"lower-transforms",
+       "first: rules see the program as the user wrote it, composites whole and types still bound "
+       "to functions"},
       {"inline-calls", "derived functions are cut at calls; only their bodies side by side show what they share"},
-      {"eliminate-dead-code", "gradients that nobody asked for and residuals of unused pullbacks go before any work is "
-                              "spent on them"},
-      {"canonicalize", "brings what the rules of derivatives produced into the forms that folding and merging look for"},
+      {"eliminate-dead-code",
+       "gradients that nobody asked for and residuals of unused pullbacks go before any work is "
+       "spent on them"},
+      {"canonicalize",
+       "brings what the rules of derivatives produced into the forms that folding and merging look for"},
       {"fold-constants", "after canonicalize, which gathers the constants under scalars"},
       {"canonicalize", "folded constants make further rules apply: x * (2 - 1)"},
-      {"merge-common-subexpressions", "forward and backward compute the same values; equal nodes are equal in form only "
-                                      "now"},
+      {"merge-common-subexpressions",
+       "forward and backward compute the same values; equal nodes are equal in form only "
+       "now"},
       {"eliminate-dead-code", "folding and merging leave producers without users"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
       {"plan-memory", "last: lifetimes follow from the final order of kernels"},

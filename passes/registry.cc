@@ -14,48 +14,87 @@ using ir::Stage;
 
 std::span<const Pass> all_passes() {
   static const std::vector<Pass> passes = {
-      {"lower-transforms", "replaces grad, value_and_grad, jvp and pullbacks by derived functions",
+      {"lower-transforms",
+       "replaces grad, value_and_grad, jvp and pullbacks by derived functions",
        "Works bottom-up over the call graph, so that inner transforms are gone before outer ones look. Reverse mode "
-       "composes the ops' vjp rules; functions are derived once per set of active parameters, and a function is cut into "
+       "composes the ops' vjp rules; functions are derived once per set of active parameters, and a function is cut "
+       "into "
        "a forward and a backward part whose residuals are exactly what the way back reads. Ops whose rule is by "
        "decomposition are decomposed on the way back only. An op without a derivative on an active path is E0301. Runs "
        "first: later passes know neither transforms nor residuals.",
-       Stage::kTraced, Stage::kFlat, {}, lower_transforms},
-      {"inline-calls", "puts called functions in the place of their calls",
+       Stage::kTraced,
+       Stage::kFlat,
+       {},
+       lower_transforms},
+      {"inline-calls",
+       "puts called functions in the place of their calls",
        "Keeps the callees' source locations. Functions that no entry reaches are removed. Runs before simplification, "
        "which looks at one function at a time.",
-       Stage::kFlat, Stage::kFlat, {}, inline_calls},
-      {"canonicalize", "applies small rewrite rules until none applies",
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       inline_calls},
+      {"canonicalize",
+       "applies small rewrite rules until none applies",
        "The rules are listed in passes/simplify/rules_arithmetic.cc and rules_movement.cc. They drop identities, join "
        "movements, fold transposes into matrix products and gather constants under scalars. No rule changes a result, "
        "except for the sign of a zero in x + 0; x * 0 stays for floats, because x may be NaN. Runs before folding and "
        "merging, which compare nodes by form.",
-       Stage::kFlat, Stage::kFlat, {}, canonicalize},
-      {"fold-constants", "computes nodes whose operands are all constants",
-       "Runs the ops' fold rules, which agree with their references to the bit. Results of more than 4096 elements stay "
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       canonicalize},
+      {"fold-constants",
+       "computes nodes whose operands are all constants",
+       "Runs the ops' fold rules, which agree with their references to the bit. Results of more than 4096 elements "
+       "stay "
        "unless they are smaller than the operands. Random numbers are never folded.",
-       Stage::kFlat, Stage::kFlat, {}, fold_constants},
-      {"merge-common-subexpressions", "computes equal nodes once",
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       fold_constants},
+      {"merge-common-subexpressions",
+       "computes equal nodes once",
        "Nodes are equal when op, attributes and operands are; the operands of commutative ops in any order. Fences and "
        "side effects are left alone, so that what was fenced for recomputation stays recomputed.",
-       Stage::kFlat, Stage::kFlat, {}, merge_common_subexpressions},
-      {"eliminate-dead-code", "drops nodes that nobody uses",
-       "A node stays when one of its results is used or when it has side effects. Unused auxiliary results stay listed; "
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       merge_common_subexpressions},
+      {"eliminate-dead-code",
+       "drops nodes that nobody uses",
+       "A node stays when one of its results is used or when it has side effects. Unused auxiliary results stay "
+       "listed; "
        "lowering does not compute them.",
-       Stage::kFlat, Stage::kFlat, {}, eliminate_dead_code},
-      {"fuse", "cuts functions into kernels, library calls and views",
-       "Reads every op as formulas over elements (its access). Maps are computed where they are read; reductions and what "
-       "follows them row by row share a kernel; matrix products take their elementwise successors as an epilogue. Which "
-       "products and convolutions a library computes follows from the target and its tuning file. Equal kernels are one. "
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       eliminate_dead_code},
+      {"fuse",
+       "cuts functions into kernels, library calls and views",
+       "Reads every op as formulas over elements (its access). Maps are computed where they are read; reductions and "
+       "what "
+       "follows them row by row share a kernel; matrix products take their elementwise successors as an epilogue. "
+       "Which "
+       "products and convolutions a library computes follows from the target and its tuning file. Equal kernels are "
+       "one. "
        "Runs after simplification: what is computed twice then is computed twice on purpose.",
-       Stage::kFlat, Stage::kKernels, {}, fuse},
-      {"plan-memory", "gives every value its place in one arena",
-       "State leaves come first and are updated in place: the readers of an old value run before its writer, and an update "
+       Stage::kFlat,
+       Stage::kKernels,
+       {},
+       fuse},
+      {"plan-memory",
+       "gives every value its place in one arena",
+       "State leaves come first and are updated in place: the readers of an old value run before its writer, and an "
+       "update "
        "that cannot be in place is an error with the bytes that a copy would cost. Temporaries share bytes where their "
-       "lifetimes do not overlap, and results take over operands that die where the kernel permits. Runs last: it needs "
+       "lifetimes do not overlap, and results take over operands that die where the kernel permits. Runs last: it "
+       "needs "
        "the final order.",
-       Stage::kKernels, Stage::kPlanned,
-       {{"max-bytes", "", "fail when state and temporaries together need more"}}, plan_memory},
+       Stage::kKernels,
+       Stage::kPlanned,
+       {{"max-bytes", "", "fail when state and temporaries together need more"}},
+       plan_memory},
   };
   return passes;
 }

@@ -25,7 +25,8 @@ bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 Status run(const InspectArgs& args) {
   std::string report;
   if (is_module(args.input)) {
-    if (args.source) return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
+    if (args.source)
+      return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
     report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {

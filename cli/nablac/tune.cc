@@ -22,8 +22,9 @@ Status run(const TuneArgs& args) {
   ir::Target target = NABLA_TRY(ir::find_target(args.target));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target));
-  std::string text = NABLA_TRY(driver::tune(flat, ops::all_ops(), target, args.threads,
-                                            [](const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }));
+  std::string text = NABLA_TRY(driver::tune(flat, ops::all_ops(), target, args.threads, [](const std::string& line) {
+    std::printf("%s\n", line.c_str()), std::fflush(stdout);
+  }));
   NABLA_TRY(format::write_file(args.output, text));
   std::printf("wrote %s\n", args.output.c_str());
   return Ok{};
@@ -33,7 +34,8 @@ Status run(const TuneArgs& args) {
 
 void add_tune(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<TuneArgs>();
-  CLI::App* command = app.add_subcommand("tune", "Measure the matrix products of a module on this machine; writes a tuning file");
+  CLI::App* command =
+      app.add_subcommand("tune", "Measure the matrix products of a module on this machine; writes a tuning file");
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
   command->add_option("-o,--output", args->output, "the tuning file to write");
   command->add_option("--target", args->target, "the target that will be compiled for");

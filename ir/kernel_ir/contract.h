@@ -9,11 +9,11 @@ namespace nabla::kernel_ir {
 
 /// acc[batch..., m, n] = sum(k) lhs * rhs, each side one load, perhaps converted.
 struct Contraction {
-  int value = -1;                ///< acc
-  std::vector<int> batch;        ///< axes of acc before m and n
-  int m = -1, n = -1, k = -1;    ///< axes
-  Expr lhs, rhs;                 ///< loads; lhs moves with m and k, rhs with k and n
-  DType dtype = DType::kF32;     ///< of acc
+  int value = -1;              ///< acc
+  std::vector<int> batch;      ///< axes of acc before m and n
+  int m = -1, n = -1, k = -1;  ///< axes
+  Expr lhs, rhs;               ///< loads; lhs moves with m and k, rhs with k and n
+  DType dtype = DType::kF32;   ///< of acc
 };
 
 /// The contraction of a kernel whose body is [let...] contract [store...]; nullopt for other kernels.

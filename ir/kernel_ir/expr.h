@@ -47,14 +47,14 @@ class Expr {
 struct ExprNode {
   ExprKind kind;
   DType dtype;
-  double number = 0;      ///< kConst of a float dtype
-  int64_t integer = 0;    ///< kConst of an integer dtype or bool
-  ir::Dim dim;            ///< kDim
-  int ref = -1;           ///< kAxis, kLoad, kValue
+  double number = 0;             ///< kConst of a float dtype
+  int64_t integer = 0;           ///< kConst of an integer dtype or bool
+  ir::Dim dim;                   ///< kDim
+  int ref = -1;                  ///< kAxis, kLoad, kValue
   const ScalarFn* fn = nullptr;  ///< kCall
   std::vector<Expr> args;
-  Expr guard, fill;       ///< kLoad only; both or none
-  size_t hash = 0;        ///< set by make()
+  Expr guard, fill;  ///< kLoad only; both or none
+  size_t hash = 0;   ///< set by make()
 };
 
 Expr make(ExprNode node);  ///< computes the hash
@@ -65,8 +65,8 @@ struct ExprHash {
 // ---- Construction. Calls on constants fold; x*1, x+0 and the like simplify for index expressions.
 Expr constant(DType dtype, double value);
 Expr constant_int(DType dtype, int64_t value);
-Expr index(int64_t value);           ///< an i64 constant
-Expr dim(const ir::Dim& d);          ///< index(value) where static
+Expr index(int64_t value);   ///< an i64 constant
+Expr dim(const ir::Dim& d);  ///< index(value) where static
 Expr axis(int id);
 Expr load(DType dtype, int tensor, std::vector<Expr> indices);
 Expr guarded_load(DType dtype, int tensor, std::vector<Expr> indices, Expr guard, Expr fill);
@@ -74,15 +74,15 @@ Expr value(DType dtype, int id, std::vector<Expr> indices);
 /// Aborts when the name is unknown, the arity is wrong or the operand dtypes differ where they must not.
 Expr call(std::string_view fn, std::vector<Expr> args);
 Expr call_as(DType result, std::string_view fn, std::vector<Expr> args);  ///< for ResultKind::kFirst
-Expr convert(DType to, Expr e);      ///< no node when the dtype is `to` already
+Expr convert(DType to, Expr e);                                           ///< no node when the dtype is `to` already
 Expr select(Expr predicate, Expr on_true, Expr on_false);
 
 inline Expr operator+(Expr a, Expr b) { return call("add", {std::move(a), std::move(b)}); }
 inline Expr operator-(Expr a, Expr b) { return call("sub", {std::move(a), std::move(b)}); }
 inline Expr operator*(Expr a, Expr b) { return call("mul", {std::move(a), std::move(b)}); }
 inline Expr operator/(Expr a, Expr b) { return call("div", {std::move(a), std::move(b)}); }
-Expr floordiv(Expr a, int64_t b);    ///< index arithmetic, rounds towards minus infinity
-Expr mod(Expr a, int64_t b);         ///< in [0, b)
+Expr floordiv(Expr a, int64_t b);  ///< index arithmetic, rounds towards minus infinity
+Expr mod(Expr a, int64_t b);       ///< in [0, b)
 inline Expr eq(Expr a, Expr b) { return call("eq", {std::move(a), std::move(b)}); }
 inline Expr lt(Expr a, Expr b) { return call("lt", {std::move(a), std::move(b)}); }
 inline Expr le(Expr a, Expr b) { return call("le", {std::move(a), std::move(b)}); }

@@ -31,10 +31,10 @@ std::string_view scalar_of(Combiner combiner);
 struct Definition {
   std::string name;
   DType dtype;
-  std::vector<int> axes;    ///< into Fragment::axes; one per dimension of the defined tensor
+  std::vector<int> axes;  ///< into Fragment::axes; one per dimension of the defined tensor
   Combiner combiner = Combiner::kNone;
   std::vector<int> reduce;
-  Expr value;               ///< loads: operand k is tensor k; kValue: an earlier definition, by position
+  Expr value;  ///< loads: operand k is tensor k; kValue: an earlier definition, by position
   bool scatter = false;
   std::vector<int> update_axes;
   std::vector<Expr> indices;
@@ -51,7 +51,8 @@ struct Fragment {
   std::vector<int> add_axes(std::string_view prefix, const ir::Shape& shape);
   /// Adds a map and returns its position.
   int map(std::string name, DType dtype, std::vector<int> axes, Expr value);
-  int reduce(std::string name, DType dtype, std::vector<int> axes, Combiner combiner, std::vector<int> over, Expr value);
+  int reduce(std::string name, DType dtype, std::vector<int> axes, Combiner combiner, std::vector<int> over,
+             Expr value);
   /// The element of definition `d` at these positions (its own axes when none are given).
   Expr at(int d) const;
   Expr at(int d, std::vector<Expr> indices) const;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ir/kernel_ir/fragment.h"
-#include "runtime/base/literal.h"
 #include "runtime/base/diagnostic.h"
+#include "runtime/base/literal.h"
 
 namespace nabla::kernel_ir {
 
@@ -67,8 +67,8 @@ struct For {
 struct Loop {
   int axis;
   bool reverse = false;
-  std::vector<int> state;   ///< values
-  std::vector<Expr> init;   ///< over the value's own axes
+  std::vector<int> state;  ///< values
+  std::vector<Expr> init;  ///< over the value's own axes
   Body body;
   std::vector<Expr> next;
 };

@@ -21,9 +21,12 @@ Result<std::vector<ir::Type>> parse_types(const InferContext& ctx) {
     int64_t extent = -1;
     for (size_t i = open + 1; i <= close; ++i) {
       char c = text[i];
-      if (c >= '0' && c <= '9' && extent < (int64_t{1} << 40)) extent = std::max<int64_t>(extent, 0) * 10 + (c - '0');
-      else if ((c == ',' || c == ']') && extent >= 0) type.shape.push_back(Dim(std::exchange(extent, -1)));
-      else if (!(c == ']' && i == open + 1)) return bad();
+      if (c >= '0' && c <= '9' && extent < (int64_t{1} << 40))
+        extent = std::max<int64_t>(extent, 0) * 10 + (c - '0');
+      else if ((c == ',' || c == ']') && extent >= 0)
+        type.shape.push_back(Dim(std::exchange(extent, -1)));
+      else if (!(c == ']' && i == open + 1))
+        return bad();
     }
     out.push_back(std::move(type));
     at = close + 1;
@@ -56,7 +59,10 @@ OpDef launch_op() {
       .access = ir::no_rule(kLowered),
       .linearity = ir::not_linear(),
       .lower = Lowering::kCall,
-      .cost = [](const TypedOp&) { return Cost{Dim(0), Dim(0)}; },
+      .cost =
+          [](const TypedOp&) {
+            return Cost{Dim(0), Dim(0)};
+          },
       .dtypes = DTypes::kAsWritten,
       .examples = {{{}, {{"kernel", std::string("k")}, {"results", std::string("f32[2,3];i32[]")}}}},
       .draw =

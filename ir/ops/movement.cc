@@ -461,11 +461,12 @@ OpDef stop_gradient_op() {
 }
 
 OpDef copy_op() {
-  OpDef op = identity_op("copy", "movement",
-                     "x in memory of its own. The only op that may copy a tensor for no other reason: write it where a "
-                     "state leaf must be read after its update.",
-                     Lowering::kAccess, [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.ct()}; },
-                     [](JvpContext& ctx) { return std::vector<MaybeVal>{ctx.tangents[0]}; });
+  OpDef op = identity_op(
+      "copy", "movement",
+      "x in memory of its own. The only op that may copy a tensor for no other reason: write it where a "
+      "state leaf must be read after its update.",
+      Lowering::kAccess, [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.ct()}; },
+      [](JvpContext& ctx) { return std::vector<MaybeVal>{ctx.tangents[0]}; });
   op.traits.fence = true;
   return op;
 }

@@ -61,8 +61,8 @@ TEST(Random, UniformNumbersFillTheirRangeEvenly) {
 
 TEST(Random, NormalNumbersHaveTheMomentsOfTheNormalDistribution) {
   for (DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
-    Literal x = draw("rng_normal", key(7, 8),
-                     {{"shape", ir::Shape{20000}}, {"dtype", dtype}, {"mean", 3.0}, {"stddev", 2.0}});
+    Literal x =
+        draw("rng_normal", key(7, 8), {{"shape", ir::Shape{20000}}, {"dtype", dtype}, {"mean", 3.0}, {"stddev", 2.0}});
     auto z = [](double v) { return (v - 3) / 2; };
     EXPECT_NEAR(mean(x, z), 0, 0.036);
     EXPECT_NEAR(mean(x, [&](double v) { return z(v) * z(v); }), 1, 0.05);

@@ -16,18 +16,20 @@ TEST(DType, EveryHalfPrecisionBitPatternSurvivesARoundTrip) {
       uint32_t out = 0;
       double value = get_float(dtype, &bits, 0);
       set_float(dtype, &out, 0, value);
-      if (std::isnan(value)) EXPECT_TRUE(std::isnan(get_float(dtype, &out, 0)));
-      else EXPECT_EQ(bits, out) << name_of(dtype);
+      if (std::isnan(value))
+        EXPECT_TRUE(std::isnan(get_float(dtype, &out, 0)));
+      else
+        EXPECT_EQ(bits, out) << name_of(dtype);
     }
   }
 }
 
 TEST(DType, RoundsToNearestEvenAndOverflowsToInfinity) {
-  EXPECT_EQ(round_to(DType::kBF16, 1 + 1.0 / 256), 1);            // a tie goes to the even neighbour
+  EXPECT_EQ(round_to(DType::kBF16, 1 + 1.0 / 256), 1);  // a tie goes to the even neighbour
   EXPECT_EQ(round_to(DType::kBF16, 1 + 3.0 / 256), 1 + 1.0 / 64);
   EXPECT_EQ(round_to(DType::kF16, 65519), 65504);
   EXPECT_TRUE(std::isinf(round_to(DType::kF16, 65520)));
-  EXPECT_TRUE(std::isnan(round_to(DType::kF8E4M3, 1000)));        // e4m3fn has no infinity
+  EXPECT_TRUE(std::isnan(round_to(DType::kF8E4M3, 1000)));  // e4m3fn has no infinity
 }
 
 TEST(DType, FloatToIntegerSaturates) {

@@ -24,8 +24,8 @@ class ScopedActivity {
 
 }  // namespace nabla
 
-#define NABLA_CHECK(condition, ...)                                                             \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]]                                                              \
-      ::nabla::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));     \
+#define NABLA_CHECK(condition, ...)                                                         \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]]                                                          \
+      ::nabla::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -7,51 +7,51 @@
 
 namespace nabla {
 
-#define NABLA_ERROR_CODES(X)                                                                                         \
-  X(kSyntax, 101, "the text or JSON does not parse", "correct the text at the place shown")                          \
-  X(kUnknownOp, 102, "unknown op", "use a known op, or a newer nablac")                                              \
-  X(kNewerVersion, 103, "made by a newer version", "use a nablac or nabla-run at least as new as the writer")        \
-  X(kCorrupt, 104, "the bytes are damaged", "make or copy the file again")                                           \
-  X(kForeignFile, 105, "not a file of this kind", "pass a file of the kind that the message names")                  \
-  X(kTooLarge, 106, "a size in the file exceeds its limit", "the file is damaged or hostile; make it again")         \
-  X(kUnknownName, 107, "a name is not defined", "use one of the names that the message lists")                       \
-  X(kDuplicateName, 108, "a name is defined twice", "rename one of the two")                                         \
-  X(kOperandCount, 201, "wrong number of operands or results", "pass what the op's documentation lists")             \
-  X(kDTypeMismatch, 202, "operand dtypes do not fit", "convert one of the operands")                                 \
-  X(kShapeMismatch, 203, "operand shapes do not fit", "reshape, transpose or broadcast one of the operands")         \
-  X(kBadAttribute, 204, "an attribute is missing, unknown or out of range", "see `nablac doc op NAME`")              \
-  X(kWrongStage, 205, "an op is not legal at this stage", "run the passes in the order of `nablac doc passes`")      \
-  X(kTypeDisagrees, 206, "a stated type is not the inferred one", "correct the stated type")                         \
-  X(kUndecidable, 207, "a symbolic size comparison cannot be decided", "add the constraint that the message names")  \
-  X(kInvalidModule, 208, "the module breaks a structural rule", "see docs/ir-format.md")                             \
-  X(kBadState, 209, "a state leaf is declared or used wrongly", "a leaf keeps one type in all entries")              \
-  X(kNotDifferentiable, 301, "no derivative exists", "stop_gradient the operand or choose another op")               \
-  X(kNotScalar, 302, "grad needs a scalar floating result", "reduce the result to a scalar, or use vjp")             \
-  X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                     \
-  X(kNoRule, 304, "an op has no rule for this transform", "see `nablac doc op NAME` for the reason")                 \
-  X(kDonationFailed, 401, "a state leaf cannot be updated in place", "write the copy with nabla::copy")              \
-  X(kOverBudget, 402, "the program needs more memory than allowed", "raise --max-bytes or shrink the program")       \
-  X(kNoLowering, 403, "no backend code exists for an op", "see `nablac doc op NAME`")                                \
-  X(kUnknownTarget, 404, "unknown target", "use one of the targets that the message lists")                          \
-  X(kUnknownPass, 405, "unknown pass or option of a pass", "see `nablac doc passes`")                                \
-  X(kCompilerMissing, 501, "the host compiler is not there", "install g++ or set NABLA_CXX")                         \
-  X(kCompilerFailed, 502, "the host compiler refused generated code", "report the reproducer that the message names")  \
-  X(kBadTuning, 503, "the tuning file is not usable", "run `nablac tune` again")                                     \
-  X(kCpuTooOld, 601, "this CPU lacks an instruction set", "compile the bundle for this CPU with --target")           \
-  X(kMissingLibrary, 602, "a library that the bundle names is not there", "install it, or compile with --no-library")  \
-  X(kUnknownEntry, 603, "no such entry point", "use one of the entries that the message lists")                      \
-  X(kKernelLoad, 604, "a kernel object cannot be loaded", "compile the bundle again on this kind of machine")        \
-  X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                    \
-  X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                           \
-  X(kInputShape, 703, "an input has another shape", "pass an array of the shape that the message names")             \
-  X(kInputDType, 704, "an input has another dtype", "convert the array to the dtype that the message names")         \
-  X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                               \
-  X(kStateMismatch, 706, "a state file does not fit the program", "pass a file saved by this program")               \
-  X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                  \
-  X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                 \
-  X(kReadFailed, 802, "reading failed", "check the file and the disk")                                               \
-  X(kWriteFailed, 803, "writing failed", "free space on the disk and check permissions")                             \
-  X(kOutOfMemory, 804, "memory could not be had", "use a machine with more memory or a smaller program")             \
+#define NABLA_ERROR_CODES(X)                                                                                          \
+  X(kSyntax, 101, "the text or JSON does not parse", "correct the text at the place shown")                           \
+  X(kUnknownOp, 102, "unknown op", "use a known op, or a newer nablac")                                               \
+  X(kNewerVersion, 103, "made by a newer version", "use a nablac or nabla-run at least as new as the writer")         \
+  X(kCorrupt, 104, "the bytes are damaged", "make or copy the file again")                                            \
+  X(kForeignFile, 105, "not a file of this kind", "pass a file of the kind that the message names")                   \
+  X(kTooLarge, 106, "a size in the file exceeds its limit", "the file is damaged or hostile; make it again")          \
+  X(kUnknownName, 107, "a name is not defined", "use one of the names that the message lists")                        \
+  X(kDuplicateName, 108, "a name is defined twice", "rename one of the two")                                          \
+  X(kOperandCount, 201, "wrong number of operands or results", "pass what the op's documentation lists")              \
+  X(kDTypeMismatch, 202, "operand dtypes do not fit", "convert one of the operands")                                  \
+  X(kShapeMismatch, 203, "operand shapes do not fit", "reshape, transpose or broadcast one of the operands")          \
+  X(kBadAttribute, 204, "an attribute is missing, unknown or out of range", "see `nablac doc op NAME`")               \
+  X(kWrongStage, 205, "an op is not legal at this stage", "run the passes in the order of `nablac doc passes`")       \
+  X(kTypeDisagrees, 206, "a stated type is not the inferred one", "correct the stated type")                          \
+  X(kUndecidable, 207, "a symbolic size comparison cannot be decided", "add the constraint that the message names")   \
+  X(kInvalidModule, 208, "the module breaks a structural rule", "see docs/ir-format.md")                              \
+  X(kBadState, 209, "a state leaf is declared or used wrongly", "a leaf keeps one type in all entries")               \
+  X(kNotDifferentiable, 301, "no derivative exists", "stop_gradient the operand or choose another op")                \
+  X(kNotScalar, 302, "grad needs a scalar floating result", "reduce the result to a scalar, or use vjp")              \
+  X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                      \
+  X(kNoRule, 304, "an op has no rule for this transform", "see `nablac doc op NAME` for the reason")                  \
+  X(kDonationFailed, 401, "a state leaf cannot be updated in place", "write the copy with nabla::copy")               \
+  X(kOverBudget, 402, "the program needs more memory than allowed", "raise --max-bytes or shrink the program")        \
+  X(kNoLowering, 403, "no backend code exists for an op", "see `nablac doc op NAME`")                                 \
+  X(kUnknownTarget, 404, "unknown target", "use one of the targets that the message lists")                           \
+  X(kUnknownPass, 405, "unknown pass or option of a pass", "see `nablac doc passes`")                                 \
+  X(kCompilerMissing, 501, "the host compiler is not there", "install g++ or set NABLA_CXX")                          \
+  X(kCompilerFailed, 502, "the host compiler refused generated code", "report the reproducer that the message names") \
+  X(kBadTuning, 503, "the tuning file is not usable", "run `nablac tune` again")                                      \
+  X(kCpuTooOld, 601, "this CPU lacks an instruction set", "compile the bundle for this CPU with --target")            \
+  X(kMissingLibrary, 602, "a library that the bundle names is not there", "install it, or compile with --no-library") \
+  X(kUnknownEntry, 603, "no such entry point", "use one of the entries that the message lists")                       \
+  X(kKernelLoad, 604, "a kernel object cannot be loaded", "compile the bundle again on this kind of machine")         \
+  X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
+  X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
+  X(kInputShape, 703, "an input has another shape", "pass an array of the shape that the message names")              \
+  X(kInputDType, 704, "an input has another dtype", "convert the array to the dtype that the message names")          \
+  X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
+  X(kStateMismatch, 706, "a state file does not fit the program", "pass a file saved by this program")                \
+  X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
+  X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                  \
+  X(kReadFailed, 802, "reading failed", "check the file and the disk")                                                \
+  X(kWriteFailed, 803, "writing failed", "free space on the disk and check permissions")                              \
+  X(kOutOfMemory, 804, "memory could not be had", "use a machine with more memory or a smaller program")              \
   X(kBadOption, 901, "a command-line option is wrong", "see --help")
 
 enum class Code : uint16_t {

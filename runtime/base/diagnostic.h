@@ -84,9 +84,9 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
 }  // namespace nabla
 
 /// Yields the value of a Result, or returns its diagnostics from the enclosing function.
-#define NABLA_TRY(expression)                                        \
-  ({                                                                 \
-    auto nabla_try_result = (expression);                            \
+#define NABLA_TRY(expression)                                                \
+  ({                                                                         \
+    auto nabla_try_result = (expression);                                    \
     if (!nabla_try_result.ok()) return std::move(nabla_try_result.errors()); \
-    std::move(nabla_try_result).value();                             \
+    std::move(nabla_try_result).value();                                     \
   })

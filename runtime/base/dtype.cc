@@ -10,13 +10,13 @@ namespace nabla {
 namespace {
 
 constexpr DTypeInfo kRows[kDTypeCount] = {
-    {"bool", 1, DTypeKind::kBool, "|b1", "BOOL"},     {"i8", 1, DTypeKind::kSigned, "|i1", "I8"},
-    {"i16", 2, DTypeKind::kSigned, "<i2", "I16"},     {"i32", 4, DTypeKind::kSigned, "<i4", "I32"},
-    {"i64", 8, DTypeKind::kSigned, "<i8", "I64"},     {"u8", 1, DTypeKind::kUnsigned, "|u1", "U8"},
-    {"u16", 2, DTypeKind::kUnsigned, "<u2", "U16"},   {"u32", 4, DTypeKind::kUnsigned, "<u4", "U32"},
-    {"u64", 8, DTypeKind::kUnsigned, "<u8", "U64"},   {"f16", 2, DTypeKind::kFloat, "<f2", "F16"},
-    {"bf16", 2, DTypeKind::kFloat, "", "BF16"},       {"f32", 4, DTypeKind::kFloat, "<f4", "F32"},
-    {"f64", 8, DTypeKind::kFloat, "<f8", "F64"},      {"f8e4m3", 1, DTypeKind::kFloat, "", "F8_E4M3"},
+    {"bool", 1, DTypeKind::kBool, "|b1", "BOOL"},    {"i8", 1, DTypeKind::kSigned, "|i1", "I8"},
+    {"i16", 2, DTypeKind::kSigned, "<i2", "I16"},    {"i32", 4, DTypeKind::kSigned, "<i4", "I32"},
+    {"i64", 8, DTypeKind::kSigned, "<i8", "I64"},    {"u8", 1, DTypeKind::kUnsigned, "|u1", "U8"},
+    {"u16", 2, DTypeKind::kUnsigned, "<u2", "U16"},  {"u32", 4, DTypeKind::kUnsigned, "<u4", "U32"},
+    {"u64", 8, DTypeKind::kUnsigned, "<u8", "U64"},  {"f16", 2, DTypeKind::kFloat, "<f2", "F16"},
+    {"bf16", 2, DTypeKind::kFloat, "", "BF16"},      {"f32", 4, DTypeKind::kFloat, "<f4", "F32"},
+    {"f64", 8, DTypeKind::kFloat, "<f8", "F64"},     {"f8e4m3", 1, DTypeKind::kFloat, "", "F8_E4M3"},
     {"f8e5m2", 1, DTypeKind::kFloat, "", "F8_E5M2"},
 };
 
@@ -27,7 +27,8 @@ struct MiniFloat {
   bool finite_only;
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
 };
-constexpr MiniFloat kF16Format{5, 10, false}, kBF16Format{8, 7, false}, kE4M3Format{4, 3, true}, kE5M2Format{5, 2, false};
+constexpr MiniFloat kF16Format{5, 10, false}, kBF16Format{8, 7, false}, kE4M3Format{4, 3, true},
+    kE5M2Format{5, 2, false};
 
 double decode(MiniFloat f, uint32_t bits) {
   int sign = (bits >> (f.exponent_bits + f.mantissa_bits)) & 1;
@@ -55,8 +56,8 @@ uint32_t encode(MiniFloat f, double value) {
   if (std::isinf(magnitude)) return sign | infinity;
   if (magnitude == 0) return sign;
   int exponent;
-  std::frexp(magnitude, &exponent);                        // magnitude in [2^(exponent-1), 2^exponent)
-  int scale = std::max(exponent - 1, 1 - f.bias());        // subnormals share the smallest exponent
+  std::frexp(magnitude, &exponent);                  // magnitude in [2^(exponent-1), 2^exponent)
+  int scale = std::max(exponent - 1, 1 - f.bias());  // subnormals share the smallest exponent
   double units = std::nearbyint(std::ldexp(magnitude, f.mantissa_bits - scale));  // to nearest even
   // Adding the mantissa's carry to the exponent field rounds up across a power of two for free.
   double code = units + std::ldexp(static_cast<double>(scale + f.bias() - 1), f.mantissa_bits);
@@ -91,7 +92,7 @@ const DTypeInfo& info(DType dtype) {
   return kRows[static_cast<int>(dtype)];
 }
 
-static std::optional<DType> find_row(std::string_view text, std::string_view DTypeInfo::* column) {
+static std::optional<DType> find_row(std::string_view text, std::string_view DTypeInfo::*column) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (!text.empty() && kRows[i].*column == text) return static_cast<DType>(i);
   return std::nullopt;
@@ -102,59 +103,96 @@ std::optional<DType> dtype_from_safetensors(std::string_view name) { return find
 
 double get_float(DType dtype, const void* data, int64_t i) {
   switch (dtype) {
-    case DType::kF64: return load<double>(data, i);
-    case DType::kF32: return load<float>(data, i);
-    case DType::kF16: return decode(kF16Format, load<uint16_t>(data, i));
-    case DType::kBF16: return decode(kBF16Format, load<uint16_t>(data, i));
-    case DType::kF8E4M3: return decode(kE4M3Format, load<uint8_t>(data, i));
-    case DType::kF8E5M2: return decode(kE5M2Format, load<uint8_t>(data, i));
-    case DType::kU64: return static_cast<double>(load<uint64_t>(data, i));
-    default: return static_cast<double>(get_int(dtype, data, i));
+    case DType::kF64:
+      return load<double>(data, i);
+    case DType::kF32:
+      return load<float>(data, i);
+    case DType::kF16:
+      return decode(kF16Format, load<uint16_t>(data, i));
+    case DType::kBF16:
+      return decode(kBF16Format, load<uint16_t>(data, i));
+    case DType::kF8E4M3:
+      return decode(kE4M3Format, load<uint8_t>(data, i));
+    case DType::kF8E5M2:
+      return decode(kE5M2Format, load<uint8_t>(data, i));
+    case DType::kU64:
+      return static_cast<double>(load<uint64_t>(data, i));
+    default:
+      return static_cast<double>(get_int(dtype, data, i));
   }
 }
 
 void set_float(DType dtype, void* data, int64_t i, double v) {
   switch (dtype) {
-    case DType::kF64: return store<double>(data, i, v);
-    case DType::kF32: return store<float>(data, i, static_cast<float>(v));
-    case DType::kF16: return store<uint16_t>(data, i, static_cast<uint16_t>(encode(kF16Format, v)));
-    case DType::kBF16: return store<uint16_t>(data, i, static_cast<uint16_t>(encode(kBF16Format, v)));
-    case DType::kF8E4M3: return store<uint8_t>(data, i, static_cast<uint8_t>(encode(kE4M3Format, v)));
-    case DType::kF8E5M2: return store<uint8_t>(data, i, static_cast<uint8_t>(encode(kE5M2Format, v)));
-    case DType::kBool: return store<uint8_t>(data, i, v != 0);
-    case DType::kI8: return store(data, i, saturate<int8_t>(v));
-    case DType::kI16: return store(data, i, saturate<int16_t>(v));
-    case DType::kI32: return store(data, i, saturate<int32_t>(v));
-    case DType::kI64: return store(data, i, saturate<int64_t>(v));
-    case DType::kU8: return store(data, i, saturate<uint8_t>(v));
-    case DType::kU16: return store(data, i, saturate<uint16_t>(v));
-    case DType::kU32: return store(data, i, saturate<uint32_t>(v));
-    case DType::kU64: return store(data, i, saturate<uint64_t>(v));
+    case DType::kF64:
+      return store<double>(data, i, v);
+    case DType::kF32:
+      return store<float>(data, i, static_cast<float>(v));
+    case DType::kF16:
+      return store<uint16_t>(data, i, static_cast<uint16_t>(encode(kF16Format, v)));
+    case DType::kBF16:
+      return store<uint16_t>(data, i, static_cast<uint16_t>(encode(kBF16Format, v)));
+    case DType::kF8E4M3:
+      return store<uint8_t>(data, i, static_cast<uint8_t>(encode(kE4M3Format, v)));
+    case DType::kF8E5M2:
+      return store<uint8_t>(data, i, static_cast<uint8_t>(encode(kE5M2Format, v)));
+    case DType::kBool:
+      return store<uint8_t>(data, i, v != 0);
+    case DType::kI8:
+      return store(data, i, saturate<int8_t>(v));
+    case DType::kI16:
+      return store(data, i, saturate<int16_t>(v));
+    case DType::kI32:
+      return store(data, i, saturate<int32_t>(v));
+    case DType::kI64:
+      return store(data, i, saturate<int64_t>(v));
+    case DType::kU8:
+      return store(data, i, saturate<uint8_t>(v));
+    case DType::kU16:
+      return store(data, i, saturate<uint16_t>(v));
+    case DType::kU32:
+      return store(data, i, saturate<uint32_t>(v));
+    case DType::kU64:
+      return store(data, i, saturate<uint64_t>(v));
   }
 }
 
 int64_t get_int(DType dtype, const void* data, int64_t i) {
   switch (dtype) {
-    case DType::kBool: return load<uint8_t>(data, i) != 0;
-    case DType::kI8: return load<int8_t>(data, i);
-    case DType::kI16: return load<int16_t>(data, i);
-    case DType::kI32: return load<int32_t>(data, i);
-    case DType::kI64: return load<int64_t>(data, i);
-    case DType::kU8: return load<uint8_t>(data, i);
-    case DType::kU16: return load<uint16_t>(data, i);
-    case DType::kU32: return load<uint32_t>(data, i);
-    case DType::kU64: return static_cast<int64_t>(load<uint64_t>(data, i));
-    default: return saturate<int64_t>(get_float(dtype, data, i));
+    case DType::kBool:
+      return load<uint8_t>(data, i) != 0;
+    case DType::kI8:
+      return load<int8_t>(data, i);
+    case DType::kI16:
+      return load<int16_t>(data, i);
+    case DType::kI32:
+      return load<int32_t>(data, i);
+    case DType::kI64:
+      return load<int64_t>(data, i);
+    case DType::kU8:
+      return load<uint8_t>(data, i);
+    case DType::kU16:
+      return load<uint16_t>(data, i);
+    case DType::kU32:
+      return load<uint32_t>(data, i);
+    case DType::kU64:
+      return static_cast<int64_t>(load<uint64_t>(data, i));
+    default:
+      return saturate<int64_t>(get_float(dtype, data, i));
   }
 }
 
 void set_int(DType dtype, void* data, int64_t i, int64_t v) {
   if (is_float(dtype)) return set_float(dtype, data, i, static_cast<double>(v));
   switch (bytes_of(dtype)) {
-    case 1: return store<uint8_t>(data, i, dtype == DType::kBool ? v != 0 : static_cast<uint8_t>(v));
-    case 2: return store<uint16_t>(data, i, static_cast<uint16_t>(v));
-    case 4: return store<uint32_t>(data, i, static_cast<uint32_t>(v));
-    default: return store<int64_t>(data, i, v);
+    case 1:
+      return store<uint8_t>(data, i, dtype == DType::kBool ? v != 0 : static_cast<uint8_t>(v));
+    case 2:
+      return store<uint16_t>(data, i, static_cast<uint16_t>(v));
+    case 4:
+      return store<uint32_t>(data, i, static_cast<uint32_t>(v));
+    default:
+      return store<int64_t>(data, i, v);
   }
 }
 
@@ -166,13 +204,20 @@ double round_to(DType dtype, double value) {
 
 double epsilon_of(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return std::numeric_limits<double>::epsilon();
-    case DType::kF32: return std::numeric_limits<float>::epsilon();
-    case DType::kF16: return std::ldexp(1, -10);
-    case DType::kBF16: return std::ldexp(1, -7);
-    case DType::kF8E4M3: return std::ldexp(1, -3);
-    case DType::kF8E5M2: return std::ldexp(1, -2);
-    default: return 0;
+    case DType::kF64:
+      return std::numeric_limits<double>::epsilon();
+    case DType::kF32:
+      return std::numeric_limits<float>::epsilon();
+    case DType::kF16:
+      return std::ldexp(1, -10);
+    case DType::kBF16:
+      return std::ldexp(1, -7);
+    case DType::kF8E4M3:
+      return std::ldexp(1, -3);
+    case DType::kF8E5M2:
+      return std::ldexp(1, -2);
+    default:
+      return 0;
   }
 }
 

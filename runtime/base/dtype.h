@@ -8,15 +8,29 @@
 namespace nabla {
 
 enum class DType : uint8_t {
-  kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kF8E4M3, kF8E5M2
+  kBool,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kF8E4M3,
+  kF8E5M2
 };
 inline constexpr int kDTypeCount = 15;
 
 enum class DTypeKind : uint8_t { kBool, kSigned, kUnsigned, kFloat };
 
 struct DTypeInfo {
-  std::string_view name;         ///< in text IR: "f32"
-  int bytes;                     ///< of one element; bool takes one byte, 0 or 1
+  std::string_view name;  ///< in text IR: "f32"
+  int bytes;              ///< of one element; bool takes one byte, 0 or 1
   DTypeKind kind;
   std::string_view numpy;        ///< descr in .npy files, little-endian; empty: NumPy has no such type
   std::string_view safetensors;  ///< dtype in safetensors headers

@@ -75,9 +75,12 @@ Literal Literal::converted(DType to) const {
   Literal out(to, shape_);
   bool through_int = !is_float(dtype_) && !is_float(to);
   for (int64_t i = 0; i < size_; ++i) {
-    if (to == DType::kBool) out.set_i(i, is_float(dtype_) ? get(i) != 0 : get_i(i) != 0);
-    else if (through_int) out.set_i(i, get_i(i));
-    else out.set(i, get(i));
+    if (to == DType::kBool)
+      out.set_i(i, is_float(dtype_) ? get(i) != 0 : get_i(i) != 0);
+    else if (through_int)
+      out.set_i(i, get_i(i));
+    else
+      out.set(i, get(i));
   }
   return out;
 }

@@ -14,8 +14,10 @@ Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& ta
   passes::PassContext context{ops::all_ops(), target};
   Compiled out;
   out.planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(module, context)), context));
-  driver::EmittedProgram program = NABLA_TRY(driver::emit_program(out.planned, target, {{2, codegen::cache_directory()}, {}}));
-  format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "test"));
+  driver::EmittedProgram program =
+      NABLA_TRY(driver::emit_program(out.planned, target, {{2, codegen::cache_directory()}, {}}));
+  format::Bundle bundle =
+      NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "test"));
   out.session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = 2}));
   return out;
 }

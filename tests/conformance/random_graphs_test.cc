@@ -43,23 +43,38 @@ class GraphDrawer {
     Val x = any(), y = any();
     int kind = pick(family_ == Family::kElementwise ? 6 : 13);
     switch (kind) {
-      case 0: return x + y;
-      case 1: return x * b.op("tanh", {y});
-      case 2: return b.op("maximum", {x, -y});
-      case 3: return ir::select(b.op("gt", {x, y}), x * 0.5, y + 1.0);
-      case 4: return b.op("exp", {b.op("tanh", {x})});
-      case 5: return b.op("abs", {x - y * 0.25});
-      case 6: return ++barriers_, x - ir::broadcast_along(ir::reduce_max(x, {1}), x.shape(), {1});
-      case 7: return ++barriers_, x * ir::broadcast_along(ir::reduce_sum(y, {0}) * 0.01, x.shape(), {0});
-      case 8: return ++barriers_, b.op("softmax", {x}, {{"axis", int64_t{1}}});
+      case 0:
+        return x + y;
+      case 1:
+        return x * b.op("tanh", {y});
+      case 2:
+        return b.op("maximum", {x, -y});
+      case 3:
+        return ir::select(b.op("gt", {x, y}), x * 0.5, y + 1.0);
+      case 4:
+        return b.op("exp", {b.op("tanh", {x})});
+      case 5:
+        return b.op("abs", {x - y * 0.25});
+      case 6:
+        return ++barriers_, x - ir::broadcast_along(ir::reduce_max(x, {1}), x.shape(), {1});
+      case 7:
+        return ++barriers_, x * ir::broadcast_along(ir::reduce_sum(y, {0}) * 0.01, x.shape(), {0});
+      case 8:
+        return ++barriers_, b.op("softmax", {x}, {{"axis", int64_t{1}}});
       case 9: {
         barriers_ += 3;  // the transpose is stored too: a product reads memory
-        Val square = b.op("dot_general", {x, ir::transpose(y, {1, 0})}, {{"lhs_contract", ir::Ints{1}}, {"rhs_contract", ir::Ints{0}}});
-        return b.op("dot_general", {b.op("tanh", {square}), x}, {{"lhs_contract", ir::Ints{1}}, {"rhs_contract", ir::Ints{0}}}) * 0.1;
+        Val square = b.op("dot_general", {x, ir::transpose(y, {1, 0})},
+                          {{"lhs_contract", ir::Ints{1}}, {"rhs_contract", ir::Ints{0}}});
+        return b.op("dot_general", {b.op("tanh", {square}), x},
+                    {{"lhs_contract", ir::Ints{1}}, {"rhs_contract", ir::Ints{0}}}) *
+               0.1;
       }
-      case 10: return barriers_ += 2, ir::transpose(ir::reshape(x, {columns_, rows_}), {1, 0}) + y;
-      case 11: return ++barriers_, b.op("reverse", {x}, {{"axes", ir::Ints{1}}}) + y;
-      default: return ++barriers_, ir::reshape(ir::reshape(x, {rows_ * columns_}) * 2.0, x.shape());
+      case 10:
+        return barriers_ += 2, ir::transpose(ir::reshape(x, {columns_, rows_}), {1, 0}) + y;
+      case 11:
+        return ++barriers_, b.op("reverse", {x}, {{"axes", ir::Ints{1}}}) + y;
+      default:
+        return ++barriers_, ir::reshape(ir::reshape(x, {rows_ * columns_}) * 2.0, x.shape());
     }
   }
 
@@ -100,7 +115,8 @@ std::vector<Literal> draw_inputs(const ir::Function& f, uint64_t seed) {
 }
 
 int launches(const ir::Function& f) {
-  return static_cast<int>(std::count_if(f.nodes.begin(), f.nodes.end(), [](const ir::Node& n) { return n.op->name == "launch"; }));
+  return static_cast<int>(
+      std::count_if(f.nodes.begin(), f.nodes.end(), [](const ir::Node& n) { return n.op->name == "launch"; }));
 }
 
 class RandomGraphs : public testing::TestWithParam<int> {
