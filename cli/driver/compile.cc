@@ -63,7 +63,8 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   out.report = std::move(lowered.report);
   out.passes = std::move(lowered.passes);
   EmitOptions emit;
-  emit.toolchain.jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  emit.toolchain.jobs =
+      options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.cache) emit.toolchain.cache_dir = codegen::cache_directory();
   emit.members.push_back({"ir/module.nbl", ir::print(module, {.locations = true})});
   emit.members.push_back({"report.json", out.report});

@@ -11,17 +11,17 @@ namespace nabla::driver {
 
 struct CompileOptions {
   std::string target = "cpu";
-  bool library = true;          ///< may call oneDNN
-  std::string tuning_file;      ///< empty: the built-in rule
-  std::string max_bytes;        ///< empty: no limit on the arena
-  int jobs = 0;                 ///< compiler processes; 0: one per CPU
-  bool cache = true;            ///< of compiled kernels, in codegen::cache_directory()
+  bool library = true;                 ///< may call oneDNN
+  std::string tuning_file;             ///< empty: the built-in rule
+  std::string max_bytes;               ///< empty: no limit on the arena
+  int jobs = 0;                        ///< compiler processes; 0: one per CPU
+  bool cache = true;                   ///< of compiled kernels, in codegen::cache_directory()
   passes::ManagerOptions passes = {};  ///< dumps and reproducers; `verify` is filled in
 };
 
 struct CompiledModule {
   ir::Module planned;
-  std::string report;   ///< JSON
+  std::string report;  ///< JSON
   ir::Target target;
   std::vector<passes::PassReport> passes;
 };

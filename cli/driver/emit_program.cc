@@ -77,8 +77,10 @@ class Emitter {
     out->name = e.name;
     out->reads.assign(e.reads.begin(), e.reads.end());
     out->writes.assign(e.writes.begin(), e.writes.end());
-    for (size_t i = 0; i < e.inputs.size(); ++i) out->inputs.push_back(tensor(e.inputs[i], f.type(f.params[e.reads.size() + i])));
-    for (size_t i = 0; i < e.outputs.size(); ++i) out->outputs.push_back(tensor(e.outputs[i], f.type(f.results[e.writes.size() + i])));
+    for (size_t i = 0; i < e.inputs.size(); ++i)
+      out->inputs.push_back(tensor(e.inputs[i], f.type(f.params[e.reads.size() + i])));
+    for (size_t i = 0; i < e.outputs.size(); ++i)
+      out->outputs.push_back(tensor(e.outputs[i], f.type(f.results[e.writes.size() + i])));
     for (const ir::Node& n : f.nodes) {
       for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
       for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
@@ -112,7 +114,8 @@ class Emitter {
     return it->second;
   }
 
-  Result<std::unique_ptr<format::InstructionT>> instruction(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) {
+  Result<std::unique_ptr<format::InstructionT>> instruction(const ir::Node& n, const ir::Function& f,
+                                                            const ir::FunctionPlan& plan) {
     auto out = std::make_unique<format::InstructionT>();
     out->location = location(n.location);
     switch (n.op->lower) {
@@ -190,7 +193,8 @@ class Emitter {
     c.filter = address(plan.values[filter]);
     c.output = address(plan.values[output]);
     auto scratch = plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
-    c.workspace = address(scratch == plan.workspaces.end() ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second);
+    c.workspace =
+        address(scratch == plan.workspaces.end() ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second);
     return c;
   }
 
@@ -204,7 +208,8 @@ class Emitter {
 }  // namespace
 
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
-  NABLA_CHECK(module.stage == ir::Stage::kPlanned && module.plan, "a module of stage {} is not planned", name_of(module.stage));
+  NABLA_CHECK(module.stage == ir::Stage::kPlanned && module.plan, "a module of stage {} is not planned",
+              name_of(module.stage));
   codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.toolchain.jobs);
   EmittedProgram out;
   out.kernels = module.kernels.size();

@@ -27,7 +27,10 @@ class Reporter {
     out["target"] = target_.name;
     int64_t state_elements = 0;
     for (const ir::StateLeaf& l : flat_.state) {
-      out["state"].push_back({{"name", l.name}, {"type", l.type.str()}, {"bytes", l.type.bytes().value()}, {"source", place_of(l.location)}});
+      out["state"].push_back({{"name", l.name},
+                              {"type", l.type.str()},
+                              {"bytes", l.type.bytes().value()},
+                              {"source", place_of(l.location)}});
       state_elements += l.type.count().value();
     }
     out["state_elements"] = state_elements;
@@ -88,14 +91,17 @@ class Reporter {
     for (const auto& live : plan.at_peak) {
       if (++shown > 8) break;
       const ir::Node& n = p.nodes[producer[live.value]];
-      out["top_buffers"].push_back({{"value", ir::value_name(p, live.value)}, {"type", p.type(live.value).str()}, {"bytes", live.bytes},
-                                    {"made_by", made_by(n)}, {"source", place_of(n.location)}});
+      out["top_buffers"].push_back({{"value", ir::value_name(p, live.value)},
+                                    {"type", p.type(live.value).str()},
+                                    {"bytes", live.bytes},
+                                    {"made_by", made_by(n)},
+                                    {"source", place_of(n.location)}});
     }
     out["calls"] = Json::array();
     for (const ir::Node& n : p.nodes)
       if (n.op->lower != ir::Lowering::kView && n.op->lower != ir::Lowering::kConstant)
-        out["calls"].push_back({{"what", made_by(n)}, {"library", n.op->lower != ir::Lowering::kCall}, {"source", place_of(n.location)}});
-    
+        out["calls"].push_back(
+            {{"what", made_by(n)}, {"library", n.op->lower != ir::Lowering::kCall}, {"source", place_of(n.location)}});
   }
   static std::string made_by(const ir::Node& n) {
     const ir::Attr* kernel = n.attrs.find("kernel");
@@ -107,7 +113,11 @@ class Reporter {
     for (const ir::FunctionPtr& f : planned_.functions)
       for (const ir::Node& n : f->nodes) launches += made_by(n) == k.name;
     for (const auto& b : k.buffers) bytes += ir::Type(b.dtype, b.shape).bytes().value();
-    return {{"name", k.name}, {"launches", launches}, {"buffer_bytes", bytes}, {"units", k.schedule.units}, {"threads", k.schedule.max_threads}};
+    return {{"name", k.name},
+            {"launches", launches},
+            {"buffer_bytes", bytes},
+            {"units", k.schedule.units},
+            {"threads", k.schedule.max_threads}};
   }
 
   const ir::Module &flat_, &planned_;
@@ -124,7 +134,9 @@ std::string flops_text(const Json& flops) {
   if (flops.is_string()) return flops.get<std::string>() + " FLOP";
   double n = flops.get<double>();
   if (n < 1e4) return fmt::format("{:.0f} FLOP", n);
-  return n < 1e6 ? fmt::format("{:.1f} kFLOP", n / 1e3) : n < 1e9 ? fmt::format("{:.2f} MFLOP", n / 1e6) : fmt::format("{:.2f} GFLOP", n / 1e9);
+  return n < 1e6   ? fmt::format("{:.1f} kFLOP", n / 1e3)
+         : n < 1e9 ? fmt::format("{:.2f} MFLOP", n / 1e6)
+                   : fmt::format("{:.2f} GFLOP", n / 1e9);
 }
 
 std::string list_tensors(const Json& tensors) {
@@ -135,14 +147,16 @@ std::string list_tensors(const Json& tensors) {
 }
 
 std::string entry_text(const Json& e) {
-  std::string out = fmt::format("entry {}({}) -> {}\n", e["name"].get<std::string>(), list_tensors(e["inputs"]), list_tensors(e["outputs"]));
+  std::string out = fmt::format("entry {}({}) -> {}\n", e["name"].get<std::string>(), list_tensors(e["inputs"]),
+                                list_tensors(e["outputs"]));
   out += fmt::format("  state      reads {} leaves, writes {}\n", e["reads"].size(), e["writes"].size());
-  out += fmt::format("  work       {}, {} instructions, {} moved\n", flops_text(e["flops"]), e["instructions"].get<int64_t>(),
-                     bytes_text(e["bytes_moved"]));
-  out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e["peak_bytes"]), bytes_text(e["temporary_bytes"]));
+  out += fmt::format("  work       {}, {} instructions, {} moved\n", flops_text(e["flops"]),
+                     e["instructions"].get<int64_t>(), bytes_text(e["bytes_moved"]));
+  out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e["peak_bytes"]),
+                     bytes_text(e["temporary_bytes"]));
   for (const Json& b : e["top_buffers"])
-    out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b["bytes"]), b["type"].get<std::string>(), b["made_by"].get<std::string>(),
-                       b["source"].get<std::string>());
+    out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b["bytes"]), b["type"].get<std::string>(),
+                       b["made_by"].get<std::string>(), b["source"].get<std::string>());
   std::string ops;
   const Json counts = e.value("ops", Json::object());
   for (const auto& [op, count] : counts.items())
@@ -166,18 +180,20 @@ std::string make_report(const ir::Module& flat, const ir::Module& planned, const
 Result<std::string> report_text(const std::string& text) {
   Json r = NABLA_TRY(parse(text));
   try {
-    std::string out = fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
-                                  r["target"].get<std::string>(), r["state_elements"].get<int64_t>(), bytes_text(r["state_bytes"]),
-                                  bytes_text(r["arena_bytes"]), bytes_text(r["constants_bytes"]));
+    std::string out =
+        fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
+                    r["target"].get<std::string>(), r["state_elements"].get<int64_t>(), bytes_text(r["state_bytes"]),
+                    bytes_text(r["arena_bytes"]), bytes_text(r["constants_bytes"]));
     for (const Json& l : r.value("state", Json::array()))
-      out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l["name"].get<std::string>(), l["type"].get<std::string>(), bytes_text(l["bytes"]),
-                         l["source"].get<std::string>());
+      out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l["name"].get<std::string>(), l["type"].get<std::string>(),
+                         bytes_text(l["bytes"]), l["source"].get<std::string>());
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e);
     out += fmt::format("\n{} kernels\n", r.value("kernels", Json::array()).size());
     for (const Json& k : r.value("kernels", Json::array()))
-      out += fmt::format("  {:<44} {} launch{}, {} buffers, {} units, at most {} thread{}\n", k["name"].get<std::string>(), k["launches"].get<int64_t>(),
-                         k["launches"] == 1 ? "" : "es", bytes_text(k["buffer_bytes"]), k["units"].get<int64_t>(), k["threads"].get<int64_t>(),
-                         k["threads"] == 1 ? "" : "s");
+      out +=
+          fmt::format("  {:<44} {} launch{}, {} buffers, {} units, at most {} thread{}\n", k["name"].get<std::string>(),
+                      k["launches"].get<int64_t>(), k["launches"] == 1 ? "" : "es", bytes_text(k["buffer_bytes"]),
+                      k["units"].get<int64_t>(), k["threads"].get<int64_t>(), k["threads"] == 1 ? "" : "s");
     return out;
   } catch (const nlohmann::json::exception& e) {
     return error(Code::kCorrupt, "the bundle's report.json is damaged: {}", e.what());
@@ -196,16 +212,19 @@ Result<std::string> report_html(const std::string& text) {
   for (const Json& e : r.value("entries", Json::array())) {
     int64_t peak = e["peak_bytes"], temporary = e["temporary_bytes"];
     double scale = 480.0 / static_cast<double>(most);
-    bars += fmt::format("<text x='0' y='{}'>{}</text><rect x='110' y='{}' width='{:.1f}' height='14' fill='#9bb7d4'/>"
-                        "<rect x='{:.1f}' y='{}' width='{:.1f}' height='14' fill='#d98e5f'/><text x='{:.1f}' y='{}'>{}</text>",
-                        y + 12, e["name"].get<std::string>(), y, (peak - temporary) * scale, 110 + (peak - temporary) * scale, y,
-                        temporary * scale, 116 + peak * scale, y + 12, bytes_text(peak));
+    bars += fmt::format(
+        "<text x='0' y='{}'>{}</text><rect x='110' y='{}' width='{:.1f}' height='14' fill='#9bb7d4'/>"
+        "<rect x='{:.1f}' y='{}' width='{:.1f}' height='14' fill='#d98e5f'/><text x='{:.1f}' y='{}'>{}</text>",
+        y + 12, e["name"].get<std::string>(), y, (peak - temporary) * scale, 110 + (peak - temporary) * scale, y,
+        temporary * scale, 116 + peak * scale, y + 12, bytes_text(peak));
     y += 24;
   }
-  return fmt::format("<!doctype html><meta charset='utf-8'><title>Nabla report</title><style>body{{font:14px sans-serif;margin:2em}}"
-                     "pre{{font:12px monospace;background:#f6f6f6;padding:1em;overflow:auto}}svg text{{font:12px sans-serif}}</style>"
-                     "<h1>Program report</h1><h2>Peak memory by entry</h2><p>Blue: state. Orange: temporaries.</p>"
-                     "<svg width='760' height='{}'>{}</svg><h2>Details</h2><pre>{}</pre>\n", y + 4, bars, escaped);
+  return fmt::format(
+      "<!doctype html><meta charset='utf-8'><title>Nabla report</title><style>body{{font:14px sans-serif;margin:2em}}"
+      "pre{{font:12px monospace;background:#f6f6f6;padding:1em;overflow:auto}}svg text{{font:12px sans-serif}}</style>"
+      "<h1>Program report</h1><h2>Peak memory by entry</h2><p>Blue: state. Orange: temporaries.</p>"
+      "<svg width='760' height='{}'>{}</svg><h2>Details</h2><pre>{}</pre>\n",
+      y + 4, bars, escaped);
 }
 
 }  // namespace nabla::driver

@@ -25,13 +25,17 @@ std::string trim(const std::string& s) {
 // A module with one entry that computes the product alone.
 ir::Module product(const passes::GemmProblem& p, const ir::OpTable& ops) {
   ir::FunctionBuilder b("product", ops);
-  ir::Shape a = p.transpose_a ? ir::Shape{p.k, p.m} : ir::Shape{p.m, p.k}, c = p.transpose_b ? ir::Shape{p.n, p.k} : ir::Shape{p.k, p.n};
+  ir::Shape a = p.transpose_a ? ir::Shape{p.k, p.m} : ir::Shape{p.m, p.k},
+            c = p.transpose_b ? ir::Shape{p.n, p.k} : ir::Shape{p.k, p.n};
   ir::Ints batch;
   if (p.batch > 1) a.insert(a.begin(), p.batch), c.insert(c.begin(), p.batch), batch = {0};
   int64_t shift = p.batch > 1;
   ir::Val x = b.param("a", ir::Type(p.dtype, a)), y = b.param("b", ir::Type(p.dtype, c));
-  ir::Val out = b.op("dot_general", {x, y}, {{"lhs_contract", ir::Ints{shift + !p.transpose_a}}, {"rhs_contract", ir::Ints{shift + p.transpose_b}},
-                                             {"lhs_batch", batch}, {"rhs_batch", batch}});
+  ir::Val out = b.op("dot_general", {x, y},
+                     {{"lhs_contract", ir::Ints{shift + !p.transpose_a}},
+                      {"rhs_contract", ir::Ints{shift + p.transpose_b}},
+                      {"lhs_batch", batch},
+                      {"rhs_batch", batch}});
   ir::Module m;
   m.stage = ir::Stage::kFlat;
   m.functions.push_back(std::make_shared<ir::Function>(b.finish({out})));
@@ -40,13 +44,14 @@ ir::Module product(const passes::GemmProblem& p, const ir::OpTable& ops) {
 }
 
 // Seconds of one run, the best of several, with the implementation forced.
-Result<double> measure(const ir::Module& m, const passes::GemmProblem& p, const std::string& choice, const ir::OpTable& ops, ir::Target target,
-                       int threads) {
+Result<double> measure(const ir::Module& m, const passes::GemmProblem& p, const std::string& choice,
+                       const ir::OpTable& ops, ir::Target target, int threads) {
   target.choices[p.key()] = choice;
   passes::PassContext context{ops, target};
   ir::Module planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(m, context)), context));
   EmittedProgram program = NABLA_TRY(emit_program(planned, target, {{2, codegen::cache_directory()}, {}}));
-  format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "tuning"));
+  format::Bundle bundle =
+      NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "tuning"));
   auto session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = threads}));
   std::vector<Literal> arrays;
   for (const auto& info : session->entries()[0].inputs) arrays.push_back(Literal(info.dtype, info.shape));
@@ -102,7 +107,8 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
         if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = *p;
   }
   std::string out = std::string(kHeader) + "\n";
-  out += fmt::format("# {} on {} thread{}; GFLOP/s of each path behind the choice\n", target.name, threads, threads == 1 ? "" : "s");
+  out += fmt::format("# {} on {} thread{}; GFLOP/s of each path behind the choice\n", target.name, threads,
+                     threads == 1 ? "" : "s");
   for (const auto& [key, p] : problems) {
     std::string best, figures;
     double best_seconds = 1e9;

@@ -1,4 +1,6 @@
 // nablac compile: a module becomes a bundle, or one executable.
+#include "cli/driver/compile.h"
+
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/driver/compile.h"
 #include "cli/nablac/commands.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
@@ -69,8 +70,9 @@ Status run(CompileArgs& args) {
     passes += p.seconds;
     if (args.timing) std::printf("%9.1f ms  %s%s\n", p.seconds * 1e3, p.pass.c_str(), p.changed ? "" : " (unchanged)");
   }
-  std::printf("wrote %s: %zu entries, %zu kernels, %.1f KB of code; passes %.2f s, code %.2f s\n", args.output.c_str(), module.entries.size(),
-              bundle.kernels, static_cast<double>(bundle.code_bytes) / 1e3, passes, bundle.codegen_seconds);
+  std::printf("wrote %s: %zu entries, %zu kernels, %.1f KB of code; passes %.2f s, code %.2f s\n", args.output.c_str(),
+              module.entries.size(), bundle.kernels, static_cast<double>(bundle.code_bytes) / 1e3, passes,
+              bundle.codegen_seconds);
   return Ok{};
 }
 
@@ -87,7 +89,8 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote");
   command->add_option("--max-bytes", args->options.max_bytes, "fail when the program needs more memory");
-  command->add_option("--jobs", args->options.jobs, "compiler processes; default: one per CPU")->check(CLI::PositiveNumber);
+  command->add_option("--jobs", args->options.jobs, "compiler processes; default: one per CPU")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--no-cache", args->no_cache, "compile every kernel anew");
   command->add_flag("--timing", args->timing, "print the time of each pass");
   command->callback([args, &exit_code] { exit_code = report(run(*args)); });

@@ -13,7 +13,8 @@ constexpr const char* kPrelude =
 
 // Lanes per vector: as many as the widest data of the kernel allows in one register.
 int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target) {
-  bool wide = std::any_of(kernel.buffers.begin(), kernel.buffers.end(), [](const auto& b) { return bytes_of(b.dtype) == 8; });
+  bool wide =
+      std::any_of(kernel.buffers.begin(), kernel.buffers.end(), [](const auto& b) { return bytes_of(b.dtype) == 8; });
   for (const auto& v : kernel.values) wide |= v.dtype == DType::kF64;
   return target.vector_bytes / (wide ? 8 : 4);
 }
@@ -43,7 +44,8 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
     std::string text;
     auto flush = [&] {
       if (text.empty()) return;
-      out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size()), fmt::format("#define NB_L {}\n", lanes) + kPrelude + "\n" + text});
+      out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size()),
+                             fmt::format("#define NB_L {}\n", lanes) + kPrelude + "\n" + text});
       text.clear();
     };
     for (const Piece& p : pieces) {

@@ -10,8 +10,8 @@
 namespace nabla::codegen {
 
 struct CpuCode {
-  std::vector<SourceFile> sources;    ///< complete: each carries the prelude
-  std::vector<std::string> symbols;   ///< per kernel
+  std::vector<SourceFile> sources;   ///< complete: each carries the prelude
+  std::vector<std::string> symbols;  ///< per kernel
 };
 
 /// Prints every kernel once (kernels are distinct already) and spreads them over about `jobs` files.

@@ -32,7 +32,8 @@ class ContractPrinter {
     int64_t group = kPanelBytes / (step_ * columns_ * bytes_of(c_.dtype));
     group_ = std::clamp<int64_t>(group, 1, (cols_in_unit + columns_ - 1) / columns_);
     // Rows of B that lie ready need no packing where too few rows of A would pay for it.
-    direct_ = stride(c_.rhs, c_.n) == 1 && n_ % columns_ == 0 && rows_in_unit <= 128 && storage_type(c_.rhs->dtype) == type_;
+    direct_ =
+        stride(c_.rhs, c_.n) == 1 && n_ % columns_ == 0 && rows_in_unit <= 128 && storage_type(c_.rhs->dtype) == type_;
     scratch_rows_ = (rows_in_unit + rows_ - 1) / rows_ * rows_;
   }
 
@@ -45,8 +46,8 @@ class ContractPrinter {
     out_.open("for (long unit_ = begin; unit_ < end; ++unit_) {");
     decode_batch(per_batch);
     int64_t size = plan_.by_columns ? n_ : m_;
-    out_.line(fmt::format("const long first_ = unit_ % {} * {}, last_ = first_ + {} < {} ? first_ + {} : {};", per_batch, plan_.block,
-                          plan_.block, size, plan_.block, size));
+    out_.line(fmt::format("const long first_ = unit_ % {} * {}, last_ = first_ + {} < {} ? first_ + {} : {};",
+                          per_batch, plan_.block, plan_.block, size, plan_.block, size));
     out_.line(plan_.by_columns ? fmt::format("const long m0_ = 0, m1_ = {}, n0_ = first_, n1_ = last_;", m_)
                                : fmt::format("const long m0_ = first_, m1_ = last_, n0_ = 0, n1_ = {};", n_));
     out_.open(fmt::format("for (long j0_ = n0_; j0_ < n1_; j0_ += {}) {{", group_ * columns_));
@@ -85,7 +86,8 @@ class ContractPrinter {
   std::string base(const Expr& load) const {
     std::string out = cpp_name(k_.buffers[load->ref].name);
     for (size_t i = 0; i < c_.batch.size(); ++i)
-      if (int64_t s = stride(load, c_.batch[i])) out += fmt::format(" + {} * {}", cpp_name(k_.axes[c_.batch[i]].name), s);
+      if (int64_t s = stride(load, c_.batch[i]))
+        out += fmt::format(" + {} * {}", cpp_name(k_.axes[c_.batch[i]].name), s);
     return out;
   }
 
@@ -99,7 +101,8 @@ class ContractPrinter {
   void decode_batch(int64_t per_batch) {
     int64_t inner = per_batch;
     for (int i = static_cast<int>(c_.batch.size()) - 1; i >= 0; --i) {
-      out_.line(fmt::format("const long {} = unit_ / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), inner, extent(c_.batch[i])));
+      out_.line(fmt::format("const long {} = unit_ / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), inner,
+                            extent(c_.batch[i])));
       inner *= extent(c_.batch[i]);
     }
   }
@@ -113,14 +116,18 @@ class ContractPrinter {
     if (sn == 1) {
       out_.open("for (long k_ = 0; k_ < depth_; ++k_) {");
       out_.line(fmt::format("for (long x_ = 0; x_ < {}; x_ += NB_L)", columns_));
-      out_.line(fmt::format("  nb_store(to_ + k_ * {0} + x_, x_ + NB_L <= width_ ? nb_load<{1}>(from_ + k_ * {2} + x_, nb_full{{}}) : "
-                            "nb_load<{1}>(from_ + k_ * {2} + x_, width_ > x_ ? width_ - x_ : 0), nb_full{{}});", columns_, vec_, sk));
+      out_.line(fmt::format(
+          "  nb_store(to_ + k_ * {0} + x_, x_ + NB_L <= width_ ? nb_load<{1}>(from_ + k_ * {2} + x_, nb_full{{}}) : "
+          "nb_load<{1}>(from_ + k_ * {2} + x_, width_ > x_ ? width_ - x_ : 0), nb_full{{}});",
+          columns_, vec_, sk));
       out_.close();
     } else {
       // B is transposed: read along k, eight columns at a time stay in cache.
       out_.open(fmt::format("for (long x_ = 0; x_ < {}; ++x_) {{", columns_));
-      out_.line(fmt::format("if (x_ < width_) for (long k_ = 0; k_ < depth_; ++k_) to_[k_ * {} + x_] = nb_widen(from_[x_ * {} + k_ * {}]);",
-                            columns_, sn, sk));
+      out_.line(
+          fmt::format("if (x_ < width_) for (long k_ = 0; k_ < depth_; ++k_) to_[k_ * {} + x_] = nb_widen(from_[x_ * "
+                      "{} + k_ * {}]);",
+                      columns_, sn, sk));
       out_.line(fmt::format("else for (long k_ = 0; k_ < depth_; ++k_) to_[k_ * {} + x_] = 0;", columns_));
       out_.close();
     }
@@ -132,8 +139,10 @@ class ContractPrinter {
     int64_t sm = stride(c_.lhs, c_.m), sk = stride(c_.lhs, c_.k);
     int64_t pitch = group_ * columns_;
     out_.line(fmt::format("const auto* a_ = {} + i0_ * {} + k0_ * {};", base(c_.lhs), sm, sk));
-    if (direct_) out_.line(fmt::format("const auto* b_ = {} + k0_ * {} + j_;", base(c_.rhs), stride(c_.rhs, c_.k)));
-    else out_.line(fmt::format("const {}* b_ = panel_ + (j_ - j0_) * {};", type_, step_));
+    if (direct_)
+      out_.line(fmt::format("const auto* b_ = {} + k0_ * {} + j_;", base(c_.rhs), stride(c_.rhs, c_.k)));
+    else
+      out_.line(fmt::format("const {}* b_ = panel_ + (j_ - j0_) * {};", type_, step_));
     out_.line(fmt::format("{}* t_ = tile_ + (i0_ - m0_) * {} + (j_ - j0_);", type_, pitch));
     for (int r = 0; r < rows; ++r) {
       std::string line = vec_ + " ";
@@ -153,8 +162,9 @@ class ContractPrinter {
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < vectors_; ++v) {
         std::string at = fmt::format("t_ + {}", r * pitch + v * lanes_);
-        std::string sum = depth_ > step_ ? fmt::format("k0_ ? c{0}_{1}_ + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}_", r, v, vec_, at)
-                                         : fmt::format("c{}_{}_", r, v);
+        std::string sum =
+            depth_ > step_ ? fmt::format("k0_ ? c{0}_{1}_ + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}_", r, v, vec_, at)
+                           : fmt::format("c{}_{}_", r, v);
         out_.line(fmt::format("nb_store({}, {}, nb_full{{}});", at, sum));
       }
   }

@@ -12,11 +12,11 @@ struct TypeRow {
   const char *storage, *compute;
 };
 // By DType.
-constexpr TypeRow kTypes[kDTypeCount] = {
-    {"bool", "bool"},     {"nb_i8", "nb_i8"},   {"short", "short"},   {"int", "int"},     {"long", "long"},
-    {"nb_u8", "nb_u8"},   {"nb_u16", "nb_u16"}, {"unsigned", "unsigned"}, {"nb_u64", "nb_u64"},
-    {"nb_f16", "float"},        {"nb_bf16", "float"},           {"float", "float"},
-    {"double", "double"},       {"nb_f8e4m3", "float"},         {"nb_f8e5m2", "float"}};
+constexpr TypeRow kTypes[kDTypeCount] = {{"bool", "bool"},     {"nb_i8", "nb_i8"},       {"short", "short"},
+                                         {"int", "int"},       {"long", "long"},         {"nb_u8", "nb_u8"},
+                                         {"nb_u16", "nb_u16"}, {"unsigned", "unsigned"}, {"nb_u64", "nb_u64"},
+                                         {"nb_f16", "float"},  {"nb_bf16", "float"},     {"float", "float"},
+                                         {"double", "double"}, {"nb_f8e4m3", "float"},   {"nb_f8e5m2", "float"}};
 
 // Computed in float and rounded when stored, or when a program converts to them.
 bool is_narrow_float(DType d) { return is_float(d) && bytes_of(d) < 4; }
@@ -41,9 +41,10 @@ std::string compute_type(DType d) { return kTypes[static_cast<int>(d)].compute; 
 std::string vector_type(DType d) { return d == DType::kBool ? "nb_mask" : "nb_vec<" + compute_type(d) + ">"; }
 
 std::string cpp_name(const std::string& name) {
-  static const std::set<std::string> kTaken = {"do", "for", "if", "else", "int", "long", "float", "double", "bool", "auto", "n", "l",
-                                               "new", "this", "case", "return", "delete", "default", "args", "begin", "end", "union",
-                                               "or", "and", "not", "xor", "char", "short", "signed", "unsigned", "void", "while"};
+  static const std::set<std::string> kTaken = {
+      "do", "for", "if",   "else", "int",    "long",   "float",   "double",   "bool",  "auto", "n",
+      "l",  "new", "this", "case", "return", "delete", "default", "args",     "begin", "end",  "union",
+      "or", "and", "not",  "xor",  "char",   "short",  "signed",  "unsigned", "void",  "while"};
   return kTaken.count(name) ? name + "_" : name;
 }
 
@@ -109,24 +110,29 @@ std::string ExprPrinter::print_vector(const Expr& e) {
 
 std::string ExprPrinter::print_node(const Expr& e) {
   switch (e->kind) {
-    case ExprKind::kConst: return number_text(e->dtype, e->number, e->integer);
-    case ExprKind::kDim: NABLA_CHECK(false, "symbolic extent {} in a static kernel", e->dim.str()); return "";
+    case ExprKind::kConst:
+      return number_text(e->dtype, e->number, e->integer);
+    case ExprKind::kDim:
+      NABLA_CHECK(false, "symbolic extent {} in a static kernel", e->dim.str());
+      return "";
     case ExprKind::kAxis: {
       std::string name = cpp_name(k_.axes[e->ref].name);
       if (e->ref != lane_axis) return name;
       return at_lane_ ? "(" + name + " + l)" : "nb_iota(" + name + ")";
     }
-    case ExprKind::kLoad: return print_load(e);
-    case ExprKind::kValue: return print_value(e);
-    case ExprKind::kCall: return print_call(e);
+    case ExprKind::kLoad:
+      return print_load(e);
+    case ExprKind::kValue:
+      return print_value(e);
+    case ExprKind::kCall:
+      return print_call(e);
   }
   return "";
 }
 
 std::string ExprPrinter::offset(const std::vector<Expr>& indices, const ir::Shape& shape) {
   Expr flat = kernel_ir::index(0);
-  for (size_t d = 0; d < indices.size(); ++d)
-    flat = flat * kernel_ir::index(shape[d].value()) + indices[d];
+  for (size_t d = 0; d < indices.size(); ++d) flat = flat * kernel_ir::index(shape[d].value()) + indices[d];
   std::optional<kernel_ir::Affine> affine = kernel_ir::as_affine(flat);
   ExprPrinter scalar(k_, places_, out_, next_temp_);
   if (!affine) {
@@ -209,7 +215,8 @@ std::string ExprPrinter::print_at_lane(const Expr& e, CppWriter& out) {
 std::string ExprPrinter::print_value(const Expr& e) {
   const ValuePlace& place = places_.at(e->ref);
   std::string name = cpp_name(k_.values[e->ref].name);
-  if (!place.row) return place.vector && at_lane_ ? (e->dtype == DType::kBool ? "bool(" + name + "[l])" : name + "[l]") : name;
+  if (!place.row)
+    return place.vector && at_lane_ ? (e->dtype == DType::kBool ? "bool(" + name + "[l])" : name + "[l]") : name;
   ir::Shape shape = value_shape(e->ref);
   std::string text;
   if (place.vector) {
@@ -244,8 +251,10 @@ std::string ExprPrinter::print_call(const Expr& e) {
       return "nb_iota32(" + cpp_name(k_.axes[lane_axis].name) + ")";
     std::string x = operand(0);
     if (is_narrow_float(e->dtype)) {
-      if (!is_float(from)) x = fmt::format("{}<float>({})", vector && from == DType::kBool ? "nb_convert_mask" : "nb_convert", x);
-      else if (from == DType::kF64) x = fmt::format("nb_convert<float>({})", x);
+      if (!is_float(from))
+        x = fmt::format("{}<float>({})", vector && from == DType::kBool ? "nb_convert_mask" : "nb_convert", x);
+      else if (from == DType::kF64)
+        x = fmt::format("nb_convert<float>({})", x);
       return fmt::format("nb_round_to<{}>({})", storage_type(e->dtype), x);
     }
     if (compute_type(from) == compute_type(e->dtype)) return x;
@@ -258,7 +267,8 @@ std::string ExprPrinter::print_call(const Expr& e) {
     NABLA_CHECK(!varies(e->args[0]) && !varies(e->args[1]), "philox key varies between lanes");
     return fmt::format("nb_philox({}, {}, {})", print(e->args[0]), print(e->args[1]), operand(2));
   }
-  if (fn == "not" && e->dtype != DType::kBool && !vector) return fmt::format("{}(~{})", compute_type(e->dtype), operand(0));
+  if (fn == "not" && e->dtype != DType::kBool && !vector)
+    return fmt::format("{}(~{})", compute_type(e->dtype), operand(0));
   if (prints_infix(e)) return fmt::format("({} {} {})", operand(0), infix(fn), operand(1));
   std::string args;
   for (int i = 0; i < e->fn->arity; ++i) args += (i ? ", " : "") + operand(i);

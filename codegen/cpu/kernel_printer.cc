@@ -20,16 +20,19 @@ class KernelPrinter {
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const Buffer& b = k_.buffers[i];
       const char* constness = b.role == BufferRole::kIn ? "const " : "";
-      out_.line(fmt::format("{}{}* {} = ({}{}*)args[{}];  // {}", constness, storage_type(b.dtype), cpp_name(b.name), constness,
-                            storage_type(b.dtype), i, b.dtype == DType::kF32 ? ir::str(b.shape) : ir::Type(b.dtype, b.shape).str()));
+      out_.line(fmt::format("{}{}* {} = ({}{}*)args[{}];  // {}", constness, storage_type(b.dtype), cpp_name(b.name),
+                            constness, storage_type(b.dtype), i,
+                            b.dtype == DType::kF32 ? ir::str(b.shape) : ir::Type(b.dtype, b.shape).str()));
     }
     clear_accumulators(k_.body);
     if (is_contract()) {
       print_contract(k_, target_, out_, next_temp_);
     } else {
       for (const Stmt& s : k_.body) {
-        if (const For* f = std::get_if<For>(&s.node)) outer_for(*f);
-        else stmt(s);
+        if (const For* f = std::get_if<For>(&s.node))
+          outer_for(*f);
+        else
+          stmt(s);
       }
     }
     out_.close();
@@ -58,8 +61,9 @@ class KernelPrinter {
       Expr start = identity_of(store->combiner, target.dtype);
       int64_t size = ir::Type(target.dtype, target.shape).count().value();
       // With several units each clears what it owns: the slices of its own outermost iterations.
-      std::string range = k_.schedule.units == 1 ? fmt::format("long i = 0; i < {}; ++i", size)
-                                                 : fmt::format("long i = begin * {0}; i < end * {0}; ++i", size / k_.schedule.units);
+      std::string range = k_.schedule.units == 1
+                              ? fmt::format("long i = 0; i < {}; ++i", size)
+                              : fmt::format("long i = begin * {0}; i < end * {0}; ++i", size / k_.schedule.units);
       out_.line(fmt::format("for ({}) {}[i] = nb_narrow({}{{}}, {});", range, cpp_name(target.name),
                             storage_type(target.dtype), number_text(target.dtype, start->number, start->integer)));
     }
@@ -76,7 +80,8 @@ class KernelPrinter {
     if (total == 0) return;  // an empty tensor
     const Schedule& s = k_.schedule;
     if (serial.empty()) {  // one flat axis: units are ranges of lanes
-      lane_loop(f, lane, fmt::format("begin * {}", s.unit), fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, extent(lane)));
+      lane_loop(f, lane, fmt::format("begin * {}", s.unit),
+                fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, extent(lane)));
       return;
     }
     std::string u = serial.size() == 1 ? axis_name(serial[0]) : "u_";
@@ -92,8 +97,10 @@ class KernelPrinter {
         out_.line(fmt::format("const long {} = {};", axis_name(serial[i]), value));
       }
     }
-    if (lanes_here) lane_loop(f, lane, "0", fmt::format("{}", extent(lane)));
-    else body(f.body);
+    if (lanes_here)
+      lane_loop(f, lane, "0", fmt::format("{}", extent(lane)));
+    else
+      body(f.body);
     out_.close();
   }
 
@@ -138,8 +145,10 @@ class KernelPrinter {
       }
       stride *= shape[d].value();
     }
-    if (total == 1) ++score.good;
-    else if (total != 0) ++score.bad;
+    if (total == 1)
+      ++score.good;
+    else if (total != 0)
+      ++score.bad;
   }
   ir::Shape value_shape(int v) const {
     ir::Shape shape;
@@ -163,7 +172,8 @@ class KernelPrinter {
       score_expr(e, a, s);
       if (store) {
         score_access(store->indices, k_.buffers[store->buffer].shape, a, s);
-        bool moves = std::any_of(store->indices.begin(), store->indices.end(), [&](const Expr& i) { return uses_axis(i, a); });
+        bool moves =
+            std::any_of(store->indices.begin(), store->indices.end(), [&](const Expr& i) { return uses_axis(i, a); });
         if (!moves) s.bad += 3;
         if (store->guard && uses_axis(store->guard, a)) ++s.bad;
       }
@@ -188,21 +198,23 @@ class KernelPrinter {
   }
 
   // combiner over `reduce` of e, printed as nested folds; `lane` (one of reduce, or -1) innermost.
-  std::string reduction(Combiner c, DType d, const std::vector<int>& reduce, int lane, const Expr& e, ExprPrinter& outer) {
+  std::string reduction(Combiner c, DType d, const std::vector<int>& reduce, int lane, const Expr& e,
+                        ExprPrinter& outer) {
     std::vector<int> serial = without(reduce, lane);
     bool vector = lane < 0 && outer.varies(e);
     std::string type = vector ? vector_type(d) : compute_type(d);
     std::string start = vector ? fmt::format("nb_splat<{}>({})", type, identity(c, d)) : identity(c, d);
     std::string close;
     for (int a : serial) {
-      out_.open(fmt::format("{}nb_fold<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_, type, op_name(c), start, extent(a),
-                            axis_name(a)));
+      out_.open(fmt::format("{}nb_fold<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_, type, op_name(c),
+                            start, extent(a), axis_name(a)));
       close += "})";
       fold_prefix_ = "return ";
     }
     if (lane >= 0) {
-      out_.open(fmt::format("{}nb_reduce{}<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_, d == DType::kBool ? "_mask" : "", vector_type(d), op_name(c),
-                            identity(c, d), extent(lane), axis_name(lane)));
+      out_.open(fmt::format("{}nb_reduce{}<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_,
+                            d == DType::kBool ? "_mask" : "", vector_type(d), op_name(c), identity(c, d), extent(lane),
+                            axis_name(lane)));
       close += "})";
     }
     ExprPrinter inner(k_, places_, out_, next_temp_);
@@ -267,13 +279,15 @@ class KernelPrinter {
     if (own) out_.open(fmt::format("nb_for(0, {}, [&](long {}, auto n) NB_INLINE {{", extent(lane), axis_name(lane)));
     if (s.combiner == Combiner::kNone) {
       std::string text = own ? p.print_vector(s.expr) : p.print(s.expr);
-      out_.line(own ? fmt::format("nb_store({} + {}, {}, n);", name, at, text) : fmt::format("{}[{}] = {};", name, at, text));
+      out_.line(own ? fmt::format("nb_store({} + {}, {}, n);", name, at, text)
+                    : fmt::format("{}[{}] = {};", name, at, text));
     } else {
       fold_prefix_ = own ? "const auto r_ = " : fmt::format("{}[{}] = ", name, at);
       bool varies = own && p.varies(s.expr);
       reduction(s.combiner, v.dtype, s.reduce, own ? -1 : lane, s.expr, p);
-      if (own) out_.line(fmt::format("nb_store({} + {}, {}, n);", name, at,
-                                     varies ? "r_" : fmt::format("nb_splat<{}>(r_)", vector_type(v.dtype))));
+      if (own)
+        out_.line(fmt::format("nb_store({} + {}, {}, n);", name, at,
+                              varies ? "r_" : fmt::format("nb_splat<{}>(r_)", vector_type(v.dtype))));
     }
     if (own) out_.close("});");
     close_loops(loops);

@@ -60,7 +60,8 @@ class Narrower {
     if (e->kind == ExprKind::kConst) return is_float(e->dtype) ? kWide : Range{double(e->integer), double(e->integer)};
     if (e->kind == ExprKind::kAxis) return {0, double(k_.axes[e->ref].extent.value()) - 1};
     if (e->kind == ExprKind::kValue) return values_[e->ref].value_or(kWide);
-    if (e->kind == ExprKind::kLoad) return bytes_of(e->dtype) < 4 || e->dtype == DType::kI32 ? Range{-2147483648.0, 2147483647.0} : kWide;
+    if (e->kind == ExprKind::kLoad)
+      return bytes_of(e->dtype) < 4 || e->dtype == DType::kI32 ? Range{-2147483648.0, 2147483647.0} : kWide;
     if (e->kind != ExprKind::kCall) return kWide;
     std::string_view fn = e->fn->name;
     if (fn == "convert") return is_float(e->args[0]->dtype) ? kWide : arg(0);
@@ -68,10 +69,12 @@ class Narrower {
     if (fn == "add") return {arg(0).low + arg(1).low, arg(0).high + arg(1).high};
     if (fn == "sub") return {arg(0).low - arg(1).high, arg(0).high - arg(1).low};
     if (fn == "mul") {
-      double p[] = {arg(0).low * arg(1).low, arg(0).low * arg(1).high, arg(0).high * arg(1).low, arg(0).high * arg(1).high};
+      double p[] = {arg(0).low * arg(1).low, arg(0).low * arg(1).high, arg(0).high * arg(1).low,
+                    arg(0).high * arg(1).high};
       return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
     }
-    if (fn == "maximum" || fn == "minimum") return {std::min(arg(0).low, arg(1).low), std::max(arg(0).high, arg(1).high)};
+    if (fn == "maximum" || fn == "minimum")
+      return {std::min(arg(0).low, arg(1).low), std::max(arg(0).high, arg(1).high)};
     if (fn == "floordiv") return {std::min(arg(0).low, 0.0), std::max(arg(0).high, 0.0)};
     if (fn == "mod") return {0, arg(1).high};
     return kWide;
@@ -83,7 +86,8 @@ class Narrower {
       if (x->kind == ExprKind::kLoad) {
         std::vector<Expr> at;
         for (const Expr& i : x->args) at.push_back(address(i));
-        return x->guard ? guarded_load(x->dtype, x->ref, at, data(x->guard, any), data(x->fill, any)) : load(x->dtype, x->ref, at);
+        return x->guard ? guarded_load(x->dtype, x->ref, at, data(x->guard, any), data(x->fill, any))
+                        : load(x->dtype, x->ref, at);
       }
       if (x->kind == ExprKind::kValue && !x->args.empty()) {
         std::vector<Expr> at;
@@ -128,8 +132,6 @@ class Narrower {
 
 }  // namespace
 
-kernel_ir::Kernel narrow_indices(const kernel_ir::Kernel& kernel) {
-  return Narrower(kernel).run().value_or(kernel);
-}
+kernel_ir::Kernel narrow_indices(const kernel_ir::Kernel& kernel) { return Narrower(kernel).run().value_or(kernel); }
 
 }  // namespace nabla::codegen

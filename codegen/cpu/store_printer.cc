@@ -17,7 +17,8 @@ void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& o
   for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::index(b.shape[d].value()) + s.indices[d];
   std::string place = fmt::format("{}[{}]", cpp_name(b.name), p.print_at_lane(flat, out));
   if (s.combiner != Combiner::kNone)
-    element = fmt::format("nb_{0}<{2}>(nb_widen({1}), {3})", scalar_of(s.combiner), place, compute_type(b.dtype), element);
+    element =
+        fmt::format("nb_{0}<{2}>(nb_widen({1}), {3})", scalar_of(s.combiner), place, compute_type(b.dtype), element);
   out.line(fmt::format("{} = nb_narrow({}{{}}, {});", place, storage_type(b.dtype), element));
   out.close();
 }
@@ -39,7 +40,8 @@ void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, 
       value = fmt::format("nb_{}<{}>(nb_widen({}), {})", scalar_of(s.combiner), compute_type(b.dtype), place, value);
     out.line(fmt::format("{} = nb_narrow({}{{}}, {});", place, storage_type(b.dtype), value));
   } else if (stride == 1 && !lane_guard) {
-    std::string value = p.print_vector(s.expr), place = fmt::format("{} + {}", target, first.offset(s.indices, b.shape));
+    std::string value = p.print_vector(s.expr),
+                place = fmt::format("{} + {}", target, first.offset(s.indices, b.shape));
     if (s.combiner != Combiner::kNone)
       value = fmt::format("nb_{}(nb_load<{}>({}, n), {})", scalar_of(s.combiner), vector_type(b.dtype), place, value);
     out.line(fmt::format("nb_store({}, {}, n);", place, value));

@@ -20,9 +20,20 @@ namespace {
 namespace fs = std::filesystem;
 
 // Never -ffast-math: besides breaking NaN, an object linked with it switches the loading thread to flush-to-zero.
-constexpr const char* kFlags[] = {"-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
-                                  "-fno-exceptions", "-fno-rtti", "-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector",
-                                  "-fPIC", "-fno-ident", "-fvisibility=default", "-Wno-psabi"};
+constexpr const char* kFlags[] = {"-std=c++20",
+                                  "-O2",
+                                  "-fno-math-errno",
+                                  "-fno-trapping-math",
+                                  "-ffp-contract=fast",
+                                  "-fno-exceptions",
+                                  "-fno-rtti",
+                                  "-fwrapv",
+                                  "-fno-strict-aliasing",
+                                  "-fno-stack-protector",
+                                  "-fPIC",
+                                  "-fno-ident",
+                                  "-fvisibility=default",
+                                  "-Wno-psabi"};
 
 std::string slurp(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -117,7 +128,8 @@ std::vector<std::string> arguments(const std::string& compiler, const ir::Target
   std::vector<std::string> out{compiler};
   for (const char* flag : kFlags) out.push_back(flag);
   out.push_back("-march=" + target.march);
-  if (target.vector_bytes == 64 && compiler.find("clang") == std::string::npos) out.push_back("-mprefer-vector-width=512");
+  if (target.vector_bytes == 64 && compiler.find("clang") == std::string::npos)
+    out.push_back("-mprefer-vector-width=512");
   return out;
 }
 
@@ -169,7 +181,8 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
   std::string compiler = find_compiler();
   if (compiler.empty()) {
     const char* named = std::getenv("NABLA_CXX");
-    return error(Code::kCompilerMissing, "no C++ compiler: {} not found", named && *named ? fmt::format("$NABLA_CXX ({}) was", named) : "g++, clang++ and c++ were");
+    return error(Code::kCompilerMissing, "no C++ compiler: {} not found",
+                 named && *named ? fmt::format("$NABLA_CXX ({}) was", named) : "g++, clang++ and c++ were");
   }
   std::string cached;
   if (!options.cache_dir.empty()) {
@@ -185,7 +198,9 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
   Workspace work;
   if (work.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder in $TMPDIR");
   const fs::path& folder = work.path();
-  std::vector<std::string> link{compiler, "-shared", "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-s", "-Wl,--as-needed", "-o", "kernels.so"};
+  std::vector<std::string> link{
+      compiler,          "-shared", "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-s",
+      "-Wl,--as-needed", "-o",      "kernels.so"};
   for (const SourceFile& s : sources) NABLA_TRY(write_text(folder / s.name, s.text));
   for (size_t first = 0; first < sources.size(); first += options.jobs) {
     std::vector<Job> running;

@@ -16,11 +16,13 @@ constexpr const char* kPrelude =
     ;
 
 bool is_plain_index(const Store& s, int axis_id) {
-  return std::any_of(s.indices.begin(), s.indices.end(), [&](const Expr& i) { return i->kind == ExprKind::kAxis && i->ref == axis_id; });
+  return std::any_of(s.indices.begin(), s.indices.end(),
+                     [&](const Expr& i) { return i->kind == ExprKind::kAxis && i->ref == axis_id; });
 }
 // A store whose place is looked up may meet a place again even without a combiner: the last one wins.
 bool may_meet(const Store& s) {
-  return s.combiner != Combiner::kNone || std::any_of(s.indices.begin(), s.indices.end(), [](const Expr& i) { return !as_affine(i); });
+  return s.combiner != Combiner::kNone ||
+         std::any_of(s.indices.begin(), s.indices.end(), [](const Expr& i) { return !as_affine(i); });
 }
 void collect_stores(const Body& b, std::vector<const Store*>& out) {
   for (const Stmt& s : b) {
@@ -40,9 +42,12 @@ class SketchPrinter {
   CudaKernel run() {
     clear_accumulators();
     const Let* product = elementwise_product();
-    if (product) print_product(*product);
-    else if (can_be_cut()) print_statements();
-    else print_on_one_thread();
+    if (product)
+      print_product(*product);
+    else if (can_be_cut())
+      print_statements();
+    else
+      print_on_one_thread();
     out_.text = text_.take();
     return std::move(out_);
   }
@@ -61,8 +66,8 @@ class SketchPrinter {
   void open_launch(const std::string& suffix, int64_t threads) {
     std::string params;
     for (const Buffer& b : k_.buffers)
-      params += fmt::format("{}{}{}* {}", params.empty() ? "" : ", ", b.role == BufferRole::kIn ? "const " : "", storage_type(b.dtype),
-                            cpp_name(b.name));
+      params += fmt::format("{}{}{}* {}", params.empty() ? "" : ", ", b.role == BufferRole::kIn ? "const " : "",
+                            storage_type(b.dtype), cpp_name(b.name));
     if (!out_.launches.empty()) text_.line("");
     out_.launches.push_back({symbol_ + suffix, std::max<int64_t>(threads, 1)});
     text_.open(fmt::format("extern \"C\" __global__ void {}({}) {{", symbol_ + suffix, params));
@@ -76,7 +81,8 @@ class SketchPrinter {
     for (size_t i = 0; i < axes.size() && !one; ++i) {
       inner = extent(axes[i]) ? inner / extent(axes[i]) : 1;
       std::string at = inner == 1 ? "u_" : fmt::format("u_ / {}", inner);
-      text_.line(fmt::format("const long {} = {}{};", axis_name(axes[i]), at, i ? fmt::format(" % {}", extent(axes[i])) : ""));
+      text_.line(
+          fmt::format("const long {} = {}{};", axis_name(axes[i]), at, i ? fmt::format(" % {}", extent(axes[i])) : ""));
     }
   }
   void open_loops(const std::vector<int>& axes) {
@@ -113,7 +119,9 @@ class SketchPrinter {
     const std::vector<int>& tile = k_.values[product->value].axes;
     auto own_element = [&](const Expr& e) {
       bool own = true;
-      visit(e, [&](const Expr& x) { own &= x->kind != ExprKind::kValue || x->args.empty() || x->args == axes_as_indices(tile); });
+      visit(e, [&](const Expr& x) {
+        own &= x->kind != ExprKind::kValue || x->args.empty() || x->args == axes_as_indices(tile);
+      });
       return own;
     };
     for (const Stmt& s : k_.body) {
@@ -122,7 +130,8 @@ class SketchPrinter {
       if (let && !own_element(let->expr)) return nullptr;
       if (let && let != product && let->combiner != Combiner::kNone) return nullptr;
       if (let && !k_.values[let->value].axes.empty() && k_.values[let->value].axes != tile) return nullptr;
-      if (store && (store->axes != tile || may_meet(*store) || store->guard || !own_element(store->expr))) return nullptr;
+      if (store && (store->axes != tile || may_meet(*store) || store->guard || !own_element(store->expr)))
+        return nullptr;
       if (!let && !store) return nullptr;
     }
     return product;
@@ -148,23 +157,29 @@ class SketchPrinter {
       if (std::holds_alternative<Loop>(s.node)) return false;
       const Let* let = std::get_if<Let>(&s.node);
       if (!let && ++statements) continue;
-      bool plain = statements == 0 && !let->contract && let->combiner == Combiner::kNone && k_.values[let->value].axes.empty();
-      visit(let->expr, [&](const Expr& x) { plain &= x->kind != ExprKind::kLoad || k_.buffers[x->ref].role == BufferRole::kIn; });
+      bool plain =
+          statements == 0 && !let->contract && let->combiner == Combiner::kNone && k_.values[let->value].axes.empty();
+      visit(let->expr,
+            [&](const Expr& x) { plain &= x->kind != ExprKind::kLoad || k_.buffers[x->ref].role == BufferRole::kIn; });
       if (!plain) return false;
       ++heads;
     }
     return statements == 1 || heads == 0;
   }
   void print_statements() {
-    size_t statements = std::count_if(k_.body.begin(), k_.body.end(), [](const Stmt& s) { return !std::holds_alternative<Let>(s.node); });
+    size_t statements = std::count_if(k_.body.begin(), k_.body.end(),
+                                      [](const Stmt& s) { return !std::holds_alternative<Let>(s.node); });
     int next = 0;
     for (const Stmt& s : k_.body) {
       if (std::holds_alternative<Let>(s.node)) continue;
       std::string suffix = statements == 1 ? "" : fmt::format("_{}", next++);
-      if (const Store* store = std::get_if<Store>(&s.node)) nest(suffix, {}, *store);
-      else if (const For& f = std::get<For>(s.node); f.body.size() == 1 && std::holds_alternative<Store>(f.body[0].node))
+      if (const Store* store = std::get_if<Store>(&s.node))
+        nest(suffix, {}, *store);
+      else if (const For& f = std::get<For>(s.node);
+               f.body.size() == 1 && std::holds_alternative<Store>(f.body[0].node))
         nest(suffix, f.axes, std::get<Store>(f.body[0].node));
-      else nest(suffix, f.axes, f.body);
+      else
+        nest(suffix, f.axes, f.body);
     }
   }
   // A lone store: its own axes are as good as those of the loop around it.
@@ -220,9 +235,12 @@ class SketchPrinter {
     Store one = s;
     one.axes.clear();
     open_loops(s.axes);
-    bool shared = may_meet(s) && std::any_of(parallel_.begin(), parallel_.end(), [&](int a) { return !is_plain_index(s, a); });
-    if (shared) atomic_store(one);
-    else print_store(k_, one, -1, places_, text_, next_temp_);
+    bool shared =
+        may_meet(s) && std::any_of(parallel_.begin(), parallel_.end(), [&](int a) { return !is_plain_index(s, a); });
+    if (shared)
+      atomic_store(one);
+    else
+      print_store(k_, one, -1, places_, text_, next_temp_);
     close_loops(s.axes.size());
   }
   void atomic_store(const Store& s) {
@@ -230,7 +248,8 @@ class SketchPrinter {
     const Buffer& b = k_.buffers[s.buffer];
     if (s.guard) text_.open(fmt::format("if ({}) {{", p.print(s.guard)));
     std::string value = p.print(s.expr);
-    text_.line(fmt::format("nb_atomic_{}({} + {}, {});", scalar_of(s.combiner), cpp_name(b.name), p.offset(s.indices, b.shape), value));
+    text_.line(fmt::format("nb_atomic_{}({} + {}, {});", scalar_of(s.combiner), cpp_name(b.name),
+                           p.offset(s.indices, b.shape), value));
     if (s.guard) text_.close();
   }
 
@@ -242,16 +261,19 @@ class SketchPrinter {
     open_loops(s.reduce);
     std::string text = printer().print(s.expr);
     bool plain_sum = s.combiner == Combiner::kSum && d != DType::kBool;
-    text_.line(plain_sum ? fmt::format("{} += {};", acc, text)
-                         : fmt::format("{0} = nb_{1}<{2}>({0}, {3});", acc, scalar_of(s.combiner), compute_type(d), text));
+    text_.line(plain_sum
+                   ? fmt::format("{} += {};", acc, text)
+                   : fmt::format("{0} = nb_{1}<{2}>({0}, {3});", acc, scalar_of(s.combiner), compute_type(d), text));
     close_loops(s.reduce.size());
   }
   // A value of which the thread needs one element at a time.
   void number(const Let& s) {
     const ValueInfo& v = k_.values[s.value];
     std::string name = cpp_name(v.name);
-    if (s.combiner != Combiner::kNone) reduce(s, name);
-    else text_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), name, printer().print(s.expr)));
+    if (s.combiner != Combiner::kNone)
+      reduce(s, name);
+    else
+      text_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), name, printer().print(s.expr)));
     places_[s.value] = {};
   }
   void stmt(const Let& s) {
@@ -261,7 +283,8 @@ class SketchPrinter {
     text_.line(fmt::format("{} {}[{}];", compute_type(v.dtype), name, points(v.axes)));
     open_loops(v.axes);
     if (s.combiner != Combiner::kNone) reduce(s, name + "_acc_");
-    text_.line(fmt::format("{}[{}] = {};", name, element(v), s.combiner != Combiner::kNone ? name + "_acc_" : printer().print(s.expr)));
+    text_.line(fmt::format("{}[{}] = {};", name, element(v),
+                           s.combiner != Combiner::kNone ? name + "_acc_" : printer().print(s.expr)));
     close_loops(v.axes.size());
     places_[s.value] = {false, true};
   }

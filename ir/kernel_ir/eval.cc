@@ -17,15 +17,19 @@ Scalar converted(DType from, DType to, Scalar x) {
     return {0, get_int(to, &cell, 0)};
   }
   if (to == DType::kBool) return {0, x.f != 0};
-  double v = is_float(from) ? x.f : from == DType::kU64 ? static_cast<double>(static_cast<uint64_t>(x.i)) : static_cast<double>(x.i);
+  double v = is_float(from)        ? x.f
+             : from == DType::kU64 ? static_cast<double>(static_cast<uint64_t>(x.i))
+                                   : static_cast<double>(x.i);
   set_float(to, &cell, 0, v);
   return is_float(to) ? Scalar{get_float(to, &cell, 0), 0} : Scalar{0, get_int(to, &cell, 0)};
 }
 
 Scalar bitcast(DType from, DType to, Scalar x) {
   uint64_t cell = 0;
-  if (is_float(from)) set_float(from, &cell, 0, x.f);
-  else set_int(from, &cell, 0, x.i);
+  if (is_float(from))
+    set_float(from, &cell, 0, x.f);
+  else
+    set_int(from, &cell, 0, x.i);
   return is_float(to) ? Scalar{get_float(to, &cell, 0), 0} : Scalar{0, get_int(to, &cell, 0)};
 }
 
@@ -93,14 +97,20 @@ Scalar Evaluator::eval(const Step& step, const std::vector<int64_t>& axes, const
     return at;
   };
   switch (e.kind) {
-    case ExprKind::kConst: return is_float(e.dtype) ? Scalar{e.number, 0} : Scalar{0, e.integer};
-    case ExprKind::kDim: NABLA_CHECK(false, "evaluation of the symbolic extent {}", e.dim.str()); break;
-    case ExprKind::kAxis: return {0, axes[e.ref]};
+    case ExprKind::kConst:
+      return is_float(e.dtype) ? Scalar{e.number, 0} : Scalar{0, e.integer};
+    case ExprKind::kDim:
+      NABLA_CHECK(false, "evaluation of the symbolic extent {}", e.dim.str());
+      break;
+    case ExprKind::kAxis:
+      return {0, axes[e.ref]};
     case ExprKind::kLoad:
       if (step.guard >= 0 && !results_[step.guard].i) return results_[step.fill];
       return memory.load(e.ref, positions());
-    case ExprKind::kValue: return memory.value(e.ref, positions());
-    case ExprKind::kCall: break;
+    case ExprKind::kValue:
+      return memory.value(e.ref, positions());
+    case ExprKind::kCall:
+      break;
   }
   std::string_view fn = e.fn->name;
   if (fn == "select") return results_[step.args[results_[step.args[0]].i ? 1 : 2]];
@@ -120,8 +130,10 @@ Scalar get(const Literal& t, int64_t offset) {
   return is_float(t.dtype()) ? Scalar{t.get(offset), 0} : Scalar{0, t.get_i(offset)};
 }
 void set(Literal& t, int64_t offset, Scalar v) {
-  if (is_float(t.dtype())) t.set(offset, v.f);
-  else t.set_i(offset, v.i);
+  if (is_float(t.dtype()))
+    t.set(offset, v.f);
+  else
+    t.set_i(offset, v.i);
 }
 
 std::vector<Literal> interpret(const Fragment& fragment, const std::vector<Literal>& operands) {

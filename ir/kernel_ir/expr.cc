@@ -163,7 +163,8 @@ Expr convert(DType to, Expr e) {
   if (e->dtype == to) return e;
   if (is_const(e)) {
     double v = is_float(e->dtype) ? e->number : static_cast<double>(e->integer);
-    if (!is_float(e->dtype) && !is_float(to)) return to == DType::kBool ? constant_int(to, e->integer != 0) : constant_int(to, e->integer);
+    if (!is_float(e->dtype) && !is_float(to))
+      return to == DType::kBool ? constant_int(to, e->integer != 0) : constant_int(to, e->integer);
     uint64_t cell = 0;
     set_float(to, &cell, 0, v);
     return is_float(to) ? constant(to, v) : constant_int(to, get_int(to, &cell, 0));
@@ -187,14 +188,17 @@ namespace {
 Expr rebuild(const Expr& e, std::vector<Expr> args, Expr guard, Expr fill) {
   switch (e->kind) {
     case ExprKind::kLoad:
-      return guard ? guarded_load(e->dtype, e->ref, std::move(args), guard, fill) : load(e->dtype, e->ref, std::move(args));
-    case ExprKind::kValue: return value(e->dtype, e->ref, std::move(args));
+      return guard ? guarded_load(e->dtype, e->ref, std::move(args), guard, fill)
+                   : load(e->dtype, e->ref, std::move(args));
+    case ExprKind::kValue:
+      return value(e->dtype, e->ref, std::move(args));
     case ExprKind::kCall:
       if (e->fn->name == "select") return select(args[0], args[1], args[2]);
       if (e->fn->name == "convert") return convert(e->dtype, args[0]);
       return e->fn->result == ResultKind::kFirst ? call_as(e->dtype, e->fn->name, std::move(args))
                                                  : call(e->fn->name, std::move(args));
-    default: return e;
+    default:
+      return e;
   }
 }
 

@@ -10,8 +10,8 @@ namespace {
 struct CombinerRow {
   std::string_view name, scalar;
 };
-constexpr CombinerRow kCombiners[] = {{"none", ""},           {"sum", "add"}, {"prod", "mul"}, {"max", "maximum"},
-                                      {"min", "minimum"},     {"and", "and"}, {"or", "or"}};
+constexpr CombinerRow kCombiners[] = {{"none", ""},       {"sum", "add"}, {"prod", "mul"}, {"max", "maximum"},
+                                      {"min", "minimum"}, {"and", "and"}, {"or", "or"}};
 
 int64_t lowest_int(DType d) {
   if (d == DType::kBool || is_unsigned(d)) return 0;
@@ -37,13 +37,20 @@ Expr identity_of(Combiner combiner, DType dtype) {
   bool f = is_float(dtype);
   double inf = std::numeric_limits<double>::infinity();
   switch (combiner) {
-    case Combiner::kSum: return constant_int(dtype, 0);
-    case Combiner::kProd: return constant_int(dtype, 1);
-    case Combiner::kMax: return f ? constant(dtype, -inf) : constant_int(dtype, lowest_int(dtype));
-    case Combiner::kMin: return f ? constant(dtype, inf) : constant_int(dtype, highest_int(dtype));
-    case Combiner::kAnd: return constant_int(dtype, -1);
-    case Combiner::kOr: return constant_int(dtype, 0);
-    case Combiner::kNone: break;
+    case Combiner::kSum:
+      return constant_int(dtype, 0);
+    case Combiner::kProd:
+      return constant_int(dtype, 1);
+    case Combiner::kMax:
+      return f ? constant(dtype, -inf) : constant_int(dtype, lowest_int(dtype));
+    case Combiner::kMin:
+      return f ? constant(dtype, inf) : constant_int(dtype, highest_int(dtype));
+    case Combiner::kAnd:
+      return constant_int(dtype, -1);
+    case Combiner::kOr:
+      return constant_int(dtype, 0);
+    case Combiner::kNone:
+      break;
   }
   NABLA_CHECK(false, "no identity of {}", name_of(combiner));
   return {};
@@ -79,9 +86,7 @@ int Fragment::reduce(std::string name, DType dtype, std::vector<int> own, Combin
 }
 
 Expr Fragment::at(int d) const { return at(d, axes_as_indices(definitions[d].axes)); }
-Expr Fragment::at(int d, std::vector<Expr> indices) const {
-  return value(definitions[d].dtype, d, std::move(indices));
-}
+Expr Fragment::at(int d, std::vector<Expr> indices) const { return value(definitions[d].dtype, d, std::move(indices)); }
 
 std::vector<Expr> axes_as_indices(const std::vector<int>& axes) {
   std::vector<Expr> out;
@@ -107,8 +112,8 @@ std::string Fragment::str() const {
     if (d.scatter) {
       std::string at;
       for (const Expr& i : d.indices) at += (at.empty() ? "" : ", ") + to_text(i, names);
-      out += fmt::format("; over {}: [{}] {}= {}", list(d.update_axes), at, d.combiner == Combiner::kNone ? "" : name_of(d.combiner),
-                         to_text(d.update, names));
+      out += fmt::format("; over {}: [{}] {}= {}", list(d.update_axes), at,
+                         d.combiner == Combiner::kNone ? "" : name_of(d.combiner), to_text(d.update, names));
     }
     out += "\n";
   }

@@ -9,14 +9,17 @@ namespace {
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& k, std::vector<Literal*> buffers) : k_(k), buffers_(std::move(buffers)), axes_(k.axes.size()) {
+  Interpreter(const Kernel& k, std::vector<Literal*> buffers)
+      : k_(k), buffers_(std::move(buffers)), axes_(k.axes.size()) {
     for (const Axis& a : k_.axes) extents_.push_back(a.extent.value());
     for (const ValueInfo& v : k_.values) {
       std::vector<int64_t> shape;
       for (int a : v.axes) shape.push_back(extents_[a]);
       values_.emplace_back(v.dtype == DType::kBF16 || v.dtype == DType::kF16 ? DType::kF32 : v.dtype, shape);
     }
-    memory_.load = [this](int b, const std::vector<int64_t>& at) { return get(*buffers_[b], offset(*buffers_[b], at)); };
+    memory_.load = [this](int b, const std::vector<int64_t>& at) {
+      return get(*buffers_[b], offset(*buffers_[b], at));
+    };
     memory_.value = [this](int v, const std::vector<int64_t>& at) { return get(values_[v], offset(values_[v], at)); };
   }
 

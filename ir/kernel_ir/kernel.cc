@@ -58,8 +58,10 @@ class KernelPrinter {
     for (const Stmt& s : b) std::visit([&](const auto& node) { stmt(node, depth); }, s.node);
   }
   void stmt(const Let& s, int depth) {
-    std::string reduce = s.combiner == Combiner::kNone ? "" : fmt::format("{}({}) ", name_of(s.combiner), axes(s.reduce));
-    line(depth, fmt::format("{} {} = {}{}", s.contract ? "contract" : "let", value_decl(s.value), reduce, text(s.expr)));
+    std::string reduce =
+        s.combiner == Combiner::kNone ? "" : fmt::format("{}({}) ", name_of(s.combiner), axes(s.reduce));
+    line(depth,
+         fmt::format("{} {} = {}{}", s.contract ? "contract" : "let", value_decl(s.value), reduce, text(s.expr)));
   }
   void stmt(const Store& s, int depth) {
     std::string at;
@@ -113,14 +115,19 @@ class Verifier {
         status = fail("axis {} is used outside its loop", k_.axes[x->ref].name);
       if (x->kind == ExprKind::kValue) {
         const ValueInfo& v = k_.values[x->ref];
-        if (!values.count(x->ref)) status = fail("value {} is used before it is defined", v.name);
-        else if (v.axes.size() != x->args.size()) status = fail("value {} takes {} indices", v.name, v.axes.size());
-        else if (v.dtype != x->dtype) status = fail("value {} is {}", v.name, name_of(v.dtype));
+        if (!values.count(x->ref))
+          status = fail("value {} is used before it is defined", v.name);
+        else if (v.axes.size() != x->args.size())
+          status = fail("value {} takes {} indices", v.name, v.axes.size());
+        else if (v.dtype != x->dtype)
+          status = fail("value {} is {}", v.name, name_of(v.dtype));
       }
       if (x->kind == ExprKind::kLoad) {
         const Buffer& b = k_.buffers[x->ref];
-        if (b.shape.size() != x->args.size()) status = fail("buffer {} takes {} indices", b.name, b.shape.size());
-        else if (b.dtype != x->dtype) status = fail("buffer {} is {}", b.name, name_of(b.dtype));
+        if (b.shape.size() != x->args.size())
+          status = fail("buffer {} takes {} indices", b.name, b.shape.size());
+        else if (b.dtype != x->dtype)
+          status = fail("buffer {} is {}", b.name, name_of(b.dtype));
       }
     });
     return status;
@@ -140,7 +147,8 @@ class Verifier {
         const Buffer& target = k_.buffers[store->buffer];
         Set inner = with(axes, store->axes);
         if (target.role == BufferRole::kIn) return fail("store to the input {}", target.name);
-        if (target.shape.size() != store->indices.size()) return fail("store to {} with {} indices", target.name, store->indices.size());
+        if (target.shape.size() != store->indices.size())
+          return fail("store to {} with {} indices", target.name, store->indices.size());
         for (const Expr& i : store->indices) NABLA_TRY(expr(i, inner, values));
         NABLA_TRY(expr(store->expr, inner, values));
         NABLA_TRY(dtype(store->expr, target.dtype, "buffer " + target.name));

@@ -60,8 +60,10 @@ class Parser {
 
   void next() {
     while (pos_ < text_.size() && (isspace(static_cast<unsigned char>(text_[pos_])) || text_.substr(pos_, 2) == "//")) {
-      if (text_[pos_] == '/') pos_ = std::min(text_.find('\n', pos_), text_.size());
-      else if (text_[pos_++] == '\n') ++line_, line_start_ = pos_;
+      if (text_[pos_] == '/')
+        pos_ = std::min(text_.find('\n', pos_), text_.size());
+      else if (text_[pos_++] == '\n')
+        ++line_, line_start_ = pos_;
     }
     at_ = pos_;
     int column = static_cast<int>(pos_ - line_start_) + 1;
@@ -102,7 +104,8 @@ class Parser {
     int64_t v = 0;
     bool negative = accept("-");
     auto [end, ec] = std::from_chars(token_.text.data(), token_.text.data() + token_.text.size(), v);
-    if (ok() && (token_.kind != Token::kNumber || ec != std::errc())) fail(fmt::format("expected an integer, found `{}`", token_.text));
+    if (ok() && (token_.kind != Token::kNumber || ec != std::errc()))
+      fail(fmt::format("expected an integer, found `{}`", token_.text));
     if (ok()) next();
     return negative ? -v : v;
   }
@@ -146,11 +149,16 @@ class Parser {
   }
   void schedule() {
     while (ok()) {
-      if (accept("unit")) k_.schedule.unit = integer();
-      else if (accept("units")) k_.schedule.units = integer();
-      else if (accept("threads")) k_.schedule.max_threads = static_cast<int>(integer());
-      else if (accept("vector")) k_.schedule.vector_axis = axis_id();
-      else break;
+      if (accept("unit"))
+        k_.schedule.unit = integer();
+      else if (accept("units"))
+        k_.schedule.units = integer();
+      else if (accept("threads"))
+        k_.schedule.max_threads = static_cast<int>(integer());
+      else if (accept("vector"))
+        k_.schedule.vector_axis = axis_id();
+      else
+        break;
     }
   }
 
@@ -192,7 +200,8 @@ class Parser {
   }
   Combiner combiner() {
     std::optional<Combiner> c = token_.kind == Token::kName ? combiner_from_name(token_.text) : std::nullopt;
-    if (!c || *c == Combiner::kNone || buffer_ids_.count(token_.text) || value_ids_.count(token_.text)) return Combiner::kNone;
+    if (!c || *c == Combiner::kNone || buffer_ids_.count(token_.text) || value_ids_.count(token_.text))
+      return Combiner::kNone;
     next();
     return *c;
   }
@@ -227,7 +236,8 @@ class Parser {
     l.body = body();
     for (size_t i = 0; ok() && i < l.state.size(); ++i) {
       expect("next");
-      if (lookup(value_ids_, name(), "value") != l.state[i]) fail("`next` lines follow the order of the carried values");
+      if (lookup(value_ids_, name(), "value") != l.state[i])
+        fail("`next` lines follow the order of the carried values");
       expect("=");
       l.next.push_back(expr());
     }
@@ -241,8 +251,9 @@ class Parser {
       const char *text, *fn;
       int level;
     };
-    constexpr Row kRows[] = {{"|", "or", 1}, {"&", "and", 2}, {"==", "eq", 3}, {"!=", "ne", 3}, {"<", "lt", 3}, {"<=", "le", 3},
-                             {">", "gt", 3}, {">=", "ge", 3}, {"+", "add", 4}, {"-", "sub", 4}, {"*", "mul", 5}, {"/", "div", 5}};
+    constexpr Row kRows[] = {{"|", "or", 1},  {"&", "and", 2}, {"==", "eq", 3}, {"!=", "ne", 3},
+                             {"<", "lt", 3},  {"<=", "le", 3}, {">", "gt", 3},  {">=", "ge", 3},
+                             {"+", "add", 4}, {"-", "sub", 4}, {"*", "mul", 5}, {"/", "div", 5}};
     Expr left = expr(level + 1);
     for (bool again = true; again && ok();) {
       again = false;
@@ -347,6 +358,8 @@ class Parser {
 
 }  // namespace
 
-Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name) { return Parser(text, file_name).run(); }
+Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name) {
+  return Parser(text, file_name).run();
+}
 
 }  // namespace nabla::kernel_ir

@@ -35,35 +35,59 @@ int64_t int_pow(DType, I x) {  // negative exponents: 0 unless the base is 1 or 
     if (e & 1) result *= base;
   return static_cast<int64_t>(result);
 }
-int64_t shift_left(DType d, I x) { return x[1] < 0 || x[1] >= bits_of(d) ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x[0]) << x[1]); }
+int64_t shift_left(DType d, I x) {
+  return x[1] < 0 || x[1] >= bits_of(d) ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x[0]) << x[1]);
+}
 int64_t shift_right(DType d, I x) {
   if (x[1] < 0 || x[1] >= bits_of(d)) return is_signed(d) && x[0] < 0 ? -1 : 0;
   return is_unsigned(d) ? static_cast<int64_t>(static_cast<uint64_t>(x[0]) >> x[1]) : x[0] >> x[1];
 }
 
-#define FLOAT(name, expression) \
-  ScalarFn { name, 1, ResultKind::kSame, +[](F x) -> double { return expression; }, nullptr }
-#define COMPARE(name, op)                                                                               \
-  ScalarFn { name, 2, ResultKind::kBool, +[](F x) -> double { return x[0] op x[1]; },                   \
-             +[](DType d, I x) -> int64_t { return is_unsigned(d) ? static_cast<uint64_t>(x[0]) op static_cast<uint64_t>(x[1]) : x[0] op x[1]; } }
+#define FLOAT(name, expression)                                                    \
+  ScalarFn {                                                                       \
+    name, 1, ResultKind::kSame, +[](F x) -> double { return expression; }, nullptr \
+  }
+#define COMPARE(name, op)                                                                                   \
+  ScalarFn {                                                                                                \
+    name, 2, ResultKind::kBool, +[](F x) -> double { return x[0] op x[1]; }, +[](DType d, I x) -> int64_t { \
+      return is_unsigned(d) ? static_cast<uint64_t>(x[0]) op static_cast<uint64_t>(x[1]) : x[0] op x[1];    \
+    }                                                                                                       \
+  }
 
 constexpr ResultKind kSame = ResultKind::kSame, kBool = ResultKind::kBool, kFirst = ResultKind::kFirst;
 
 const ScalarFn kRows[] = {
-    {"neg", 1, kSame, +[](F x) { return -x[0]; }, +[](DType, I x) { return static_cast<int64_t>(-static_cast<uint64_t>(x[0])); }},
-    {"abs", 1, kSame, +[](F x) { return std::fabs(x[0]); }, +[](DType d, I x) { return is_signed(d) && x[0] < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x[0])) : x[0]; }},
-    {"sign", 1, kSame, sign, +[](DType d, I x) { return is_unsigned(d) ? int64_t{x[0] != 0} : int64_t{(x[0] > 0) - (x[0] < 0)}; }},
-    FLOAT("exp", std::exp(x[0])), FLOAT("expm1", std::expm1(x[0])), FLOAT("log", std::log(x[0])),
-    FLOAT("log1p", std::log1p(x[0])), FLOAT("sqrt", std::sqrt(x[0])), FLOAT("rsqrt", 1 / std::sqrt(x[0])),
-    FLOAT("sin", std::sin(x[0])), FLOAT("cos", std::cos(x[0])), FLOAT("tan", std::tan(x[0])), FLOAT("tanh", std::tanh(x[0])),
-    FLOAT("erf", std::erf(x[0])), FLOAT("floor", std::floor(x[0])), FLOAT("ceil", std::ceil(x[0])),
+    {"neg", 1, kSame, +[](F x) { return -x[0]; },
+     +[](DType, I x) { return static_cast<int64_t>(-static_cast<uint64_t>(x[0])); }},
+    {"abs", 1, kSame, +[](F x) { return std::fabs(x[0]); },
+     +[](DType d, I x) {
+       return is_signed(d) && x[0] < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(x[0])) : x[0];
+     }},
+    {"sign", 1, kSame, sign,
+     +[](DType d, I x) { return is_unsigned(d) ? int64_t{x[0] != 0} : int64_t{(x[0] > 0) - (x[0] < 0)}; }},
+    FLOAT("exp", std::exp(x[0])),
+    FLOAT("expm1", std::expm1(x[0])),
+    FLOAT("log", std::log(x[0])),
+    FLOAT("log1p", std::log1p(x[0])),
+    FLOAT("sqrt", std::sqrt(x[0])),
+    FLOAT("rsqrt", 1 / std::sqrt(x[0])),
+    FLOAT("sin", std::sin(x[0])),
+    FLOAT("cos", std::cos(x[0])),
+    FLOAT("tan", std::tan(x[0])),
+    FLOAT("tanh", std::tanh(x[0])),
+    FLOAT("erf", std::erf(x[0])),
+    FLOAT("floor", std::floor(x[0])),
+    FLOAT("ceil", std::ceil(x[0])),
     FLOAT("round", std::nearbyint(x[0])),  // ties to even
     {"is_finite", 1, kBool, +[](F x) -> double { return std::isfinite(x[0]); }, +[](DType, I) { return int64_t{1}; }},
     {"is_nan", 1, kBool, +[](F x) -> double { return std::isnan(x[0]); }, +[](DType, I) { return int64_t{0}; }},
     {"not", 1, kSame, nullptr, +[](DType d, I x) { return d == DType::kBool ? int64_t{!x[0]} : ~x[0]; }},
-    {"add", 2, kSame, +[](F x) { return x[0] + x[1]; }, +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1])); }},
-    {"sub", 2, kSame, +[](F x) { return x[0] - x[1]; }, +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1])); }},
-    {"mul", 2, kSame, +[](F x) { return x[0] * x[1]; }, +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1])); }},
+    {"add", 2, kSame, +[](F x) { return x[0] + x[1]; },
+     +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1])); }},
+    {"sub", 2, kSame, +[](F x) { return x[0] - x[1]; },
+     +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1])); }},
+    {"mul", 2, kSame, +[](F x) { return x[0] * x[1]; },
+     +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1])); }},
     {"div", 2, kSame, +[](F x) { return x[0] / x[1]; }, divide},
     {"rem", 2, kSame, +[](F x) { return std::fmod(x[0], x[1]); }, remainder},
     {"pow", 2, kSame, +[](F x) { return std::pow(x[0], x[1]); }, int_pow},
@@ -75,7 +99,12 @@ const ScalarFn kRows[] = {
     {"xor", 2, kSame, nullptr, +[](DType, I x) { return x[0] ^ x[1]; }},
     {"shift_left", 2, kSame, nullptr, shift_left},
     {"shift_right", 2, kSame, nullptr, shift_right},  // arithmetic on signed types
-    COMPARE("eq", ==), COMPARE("ne", !=), COMPARE("lt", <), COMPARE("le", <=), COMPARE("gt", >), COMPARE("ge", >=),
+    COMPARE("eq", ==),
+    COMPARE("ne", !=),
+    COMPARE("lt", <),
+    COMPARE("le", <=),
+    COMPARE("gt", >),
+    COMPARE("ge", >=),
     // Index arithmetic, by a positive divisor.
     {"floordiv", 2, kSame, nullptr, +[](DType, I x) { return x[0] / x[1] - (x[0] % x[1] < 0); }},
     {"mod", 2, kSame, nullptr, +[](DType, I x) { return x[0] % x[1] + (x[0] % x[1] < 0 ? x[1] : 0); }},
@@ -84,7 +113,11 @@ const ScalarFn kRows[] = {
     {"convert", 1, kFirst, nullptr, nullptr},
     {"bitcast", 1, kFirst, nullptr, nullptr},
     // philox(k0: u32, k1: u32, index: i64) -> u32
-    {"philox", 3, kFirst, nullptr, +[](DType, I x) { return static_cast<int64_t>(philox_word(static_cast<uint32_t>(x[0]), static_cast<uint32_t>(x[1]), static_cast<uint64_t>(x[2]))); }},
+    {"philox", 3, kFirst, nullptr,
+     +[](DType, I x) {
+       return static_cast<int64_t>(
+           philox_word(static_cast<uint32_t>(x[0]), static_cast<uint32_t>(x[1]), static_cast<uint64_t>(x[2])));
+     }},
 };
 #undef FLOAT
 #undef COMPARE

@@ -28,8 +28,10 @@ class KernelBuilder {
     last.insert(last.end(), std::make_move_iterator(stores_.begin()), std::make_move_iterator(stores_.end()));
     if (!g_.contraction) {
       k.body.insert(k.body.begin(), std::make_move_iterator(heads_.begin()), std::make_move_iterator(heads_.end()));
-      if (outer_.empty()) k.body.insert(k.body.end(), std::make_move_iterator(inner.begin()), std::make_move_iterator(inner.end()));
-      else k.body.push_back({For{outer_, std::move(inner)}});
+      if (outer_.empty())
+        k.body.insert(k.body.end(), std::make_move_iterator(inner.begin()), std::make_move_iterator(inner.end()));
+      else
+        k.body.push_back({For{outer_, std::move(inner)}});
     } else {
       k.body.insert(k.body.begin(), std::make_move_iterator(heads_.begin()), std::make_move_iterator(heads_.end()));
     }
@@ -79,7 +81,8 @@ class KernelBuilder {
     if (isdigit(static_cast<unsigned char>(name[0]))) name = "x" + name;
     while (!names_.insert(name).second) name += std::to_string(buffers_.size());
     out_.kernel.buffers.push_back({name, x.dtype, ir::static_shape(x.shape), role});
-    (role == BufferRole::kIn ? operand_buffers_ : result_buffers_).push_back({t, static_cast<int>(out_.kernel.buffers.size()) - 1});
+    (role == BufferRole::kIn ? operand_buffers_ : result_buffers_)
+        .push_back({t, static_cast<int>(out_.kernel.buffers.size()) - 1});
     return buffers_[t] = static_cast<int>(out_.kernel.buffers.size()) - 1;
   }
 
@@ -109,7 +112,8 @@ class KernelBuilder {
     Expr value = translate(f.value, axis_of);
     bool external = plan_.external[m.tensor];
     // Stores come last, so that a result may take over the memory of an operand that another member still reads.
-    bool as_let = read_inside(m.tensor) || f.combiner != Combiner::kNone || (external && own.empty() && several_stores());
+    bool as_let =
+        read_inside(m.tensor) || f.combiner != Combiner::kNone || (external && own.empty() && several_stores());
     if (as_let) {
       int v = add_value(x.name, x.dtype, g_.contraction ? outer_ : own);
       values_[m.tensor] = v;
@@ -119,18 +123,25 @@ class KernelBuilder {
     if (!external) return;
     std::vector<Expr> at;
     for (int a = 0; a < f.rank; ++a) at.push_back(axis(axis_of[a]));
-    Store store{buffer_of(m.tensor, BufferRole::kOut), std::move(at), g_.contraction ? outer_ : own, Combiner::kNone, value, Expr()};
+    Store store{buffer_of(m.tensor, BufferRole::kOut),
+                std::move(at),
+                g_.contraction ? outer_ : own,
+                Combiner::kNone,
+                value,
+                Expr()};
     stores_.push_back({std::move(store)});
   }
   bool several_stores() const {
-    return std::count_if(g_.members.begin(), g_.members.end(), [&](const auto& m) { return plan_.external[m.tensor]; }) > 1;
+    return std::count_if(g_.members.begin(), g_.members.end(),
+                         [&](const auto& m) { return plan_.external[m.tensor]; }) > 1;
   }
 
   // The initial value over all of the tensor, then the updates one after the other.
   void scatter(const FusionGroup::Member& m, std::vector<int> axis_of, Body&) {
     const Formula& f = tensor(m.tensor).formula;
     std::vector<int> all, updates;
-    for (int a = 0; a < f.rank; ++a) axis_of[a] = add_axis("s" + std::to_string(a), f.extents[a]), all.push_back(axis_of[a]);
+    for (int a = 0; a < f.rank; ++a)
+      axis_of[a] = add_axis("s" + std::to_string(a), f.extents[a]), all.push_back(axis_of[a]);
     for (size_t a = f.rank; a < f.extents.size(); ++a) updates.push_back(axis_of[a]);
     // The kernel is the scatter alone: its outer axes stay unused.
     outer_.clear();
@@ -142,7 +153,8 @@ class KernelBuilder {
       Expr i = translate(f.indices[d], axis_of);
       add.indices.push_back(i);
       std::optional<Affine> affine = as_affine(i);
-      bool inside = affine && affine->constant == 0 && affine->coefficients.size() == 1 && affine->coefficients.begin()->second == 1 &&
+      bool inside = affine && affine->constant == 0 && affine->coefficients.size() == 1 &&
+                    affine->coefficients.begin()->second == 1 &&
                     out_.kernel.axes[affine->coefficients.begin()->first].extent.value() <= f.extents[d];
       if (inside) continue;
       Expr ok = both(ge(i, kernel_ir::index(0)), lt(i, kernel_ir::index(f.extents[d])));
@@ -151,14 +163,19 @@ class KernelBuilder {
     Body first, second;
     first.push_back({std::move(start)});
     // Neighbouring columns of an update may go to lanes: the innermost update axis, where it is plain.
-    int lane = !updates.empty() && !add.indices.empty() && add.indices.back() == axis(updates.back()) ? updates.back() : -1;
+    int lane =
+        !updates.empty() && !add.indices.empty() && add.indices.back() == axis(updates.back()) ? updates.back() : -1;
     if (lane >= 0) add.axes = {lane}, updates.pop_back();
     second.push_back({std::move(add)});
     if (!all.empty()) std::get<Store>(first[0].node).axes = {all.back()}, all.pop_back();
-    if (all.empty()) out_.kernel.body.push_back(std::move(first[0]));
-    else out_.kernel.body.push_back({For{all, std::move(first)}});
-    if (updates.empty()) out_.kernel.body.push_back(std::move(second[0]));
-    else out_.kernel.body.push_back({For{updates, std::move(second)}});
+    if (all.empty())
+      out_.kernel.body.push_back(std::move(first[0]));
+    else
+      out_.kernel.body.push_back({For{all, std::move(first)}});
+    if (updates.empty())
+      out_.kernel.body.push_back(std::move(second[0]));
+    else
+      out_.kernel.body.push_back({For{updates, std::move(second)}});
   }
 
   // Formula axes become kernel axes; loads become buffers, values of members, or scalars at the kernel's head.

@@ -8,9 +8,9 @@
 namespace nabla::passes {
 
 struct BuiltKernel {
-  kernel_ir::Kernel kernel;    ///< buffers: operands, then results
-  std::vector<int> operands;   ///< tensors (views keep their own number)
-  std::vector<int> results;    ///< tensors
+  kernel_ir::Kernel kernel;   ///< buffers: operands, then results
+  std::vector<int> operands;  ///< tensors (views keep their own number)
+  std::vector<int> results;   ///< tensors
 };
 
 BuiltKernel build_kernel(const FusionPlan& plan, int group);

@@ -16,7 +16,8 @@ using kernel_ir::ExprKind;
 // A product that the generated micro-kernel computes well: one axis each for rows, columns and depth, not too thin.
 bool is_plain_product(const Tensor& t) {
   const Formula& f = t.formula;
-  if (f.combiner != kernel_ir::Combiner::kSum || f.rank < 2 || f.extents.size() != static_cast<size_t>(f.rank) + 1) return false;
+  if (f.combiner != kernel_ir::Combiner::kSum || f.rank < 2 || f.extents.size() != static_cast<size_t>(f.rank) + 1)
+    return false;
   return f.extents[f.rank - 2] >= 4 && f.extents[f.rank - 1] >= 4 && f.extents[f.rank] >= 1 && t.size() > 0;
 }
 
@@ -39,7 +40,8 @@ class FunctionLowering {
       if (t.kind == TensorKind::kDefinition && t.node >= 0 && f_.nodes[t.node].op->lower == ir::Lowering::kContraction)
         t.contraction = is_plain_product(t);
     std::vector<ir::ValueId> needed = f_.results;
-    for (int n : graph.library_nodes) needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
+    for (int n : graph.library_nodes)
+      needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
     plan_ = plan_fusion(std::move(graph), f_, needed);
     of_tensor_.resize(plan_.graph.tensors.size());
     for (ir::ValueId id : f_.params) of_tensor_[plan_.graph.of_value[id]] = b_.param(f_.values[id].name, f_.type(id));
@@ -79,7 +81,8 @@ class FunctionLowering {
     if (of_tensor_[t].id >= 0) return;
     if (plan_.group_of[t] >= 0) return launch(plan_.group_of[t]);
     const Tensor& x = tensor(t);
-    NABLA_CHECK(x.kind == TensorKind::kGiven && x.node >= 0, "@{}: tensor {} ({}) is computed nowhere", f_.name, t, x.name);
+    NABLA_CHECK(x.kind == TensorKind::kGiven && x.node >= 0, "@{}: tensor {} ({}) is computed nowhere", f_.name, t,
+                x.name);
     const ir::Node& n = f_.nodes[x.node];
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(value_of(plan_.graph.of_value[id]));
@@ -108,7 +111,8 @@ class FunctionLowering {
       types += (types.empty() ? "" : ";") + ir::Type(tensor(t).dtype, ir::static_shape(tensor(t).shape)).str();
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
-    std::vector<ir::Val> results = b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}});
+    std::vector<ir::Val> results =
+        b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}});
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;
@@ -139,7 +143,9 @@ class FunctionLowering {
     int same = 0;
     for (const auto& k : order_) same += k->name == base || k->name.rfind(base + "_", 0) == 0;
     std::string name = base;
-    auto taken = [&] { return std::any_of(order_.begin(), order_.end(), [&](const auto& k) { return k->name == name; }); };
+    auto taken = [&] {
+      return std::any_of(order_.begin(), order_.end(), [&](const auto& k) { return k->name == name; });
+    };
     for (int i = std::max(same, 1) + 1; taken(); ++i) name = base + "_" + std::to_string(i);
     kernel.name = name;
     auto shared = std::make_shared<const kernel_ir::Kernel>(std::move(kernel));

@@ -18,7 +18,7 @@ int storage_of(const TensorGraph& graph, int tensor) {
 
 namespace {
 
-constexpr int64_t kRowBytes = 64 << 10;     // of one tensor inside a kernel: rows live on the stack, in cache
+constexpr int64_t kRowBytes = 64 << 10;      // of one tensor inside a kernel: rows live on the stack, in cache
 constexpr int64_t kSerialPoints = 16 << 10;  // work that may lose its parallel axes to be fused
 constexpr size_t kLargestGroup = 16;
 
@@ -80,8 +80,10 @@ class Fuser {
       int u = storage_of(plan_.graph, work.back());
       work.pop_back();
       if (!seen.insert(u).second) continue;
-      if (plan_.group_of[u] >= 0) out.insert(plan_.group_of[u]);
-      else if (tensor(u).kind == TensorKind::kDefinition) for (int v : loads_of(tensor(u).formula)) work.push_back(v);
+      if (plan_.group_of[u] >= 0)
+        out.insert(plan_.group_of[u]);
+      else if (tensor(u).kind == TensorKind::kDefinition)
+        for (int v : loads_of(tensor(u).formula)) work.push_back(v);
       else if (tensor(u).node >= 0)  // a library call's result depends on its operands
         for (ir::ValueId id : f_.nodes[tensor(u).node].operands) work.push_back(plan_.graph.of_value[id]);
     }
@@ -143,8 +145,10 @@ class Fuser {
       bool definition = x.kind == TensorKind::kDefinition;
       if (plan_.group_of[s] == g || (definition && !plan_.scalar[s])) continue;
       std::vector<int> sources;
-      if (definition) sources = loads_of(x.formula);
-      else if (x.node >= 0) for (ir::ValueId id : f_.nodes[x.node].operands) sources.push_back(plan_.graph.of_value[id]);
+      if (definition)
+        sources = loads_of(x.formula);
+      else if (x.node >= 0)
+        for (ir::ValueId id : f_.nodes[x.node].operands) sources.push_back(plan_.graph.of_value[id]);
       for (int other : groups_behind(sources)) {
         std::set<int> seen;
         if (reaches(g, other, seen)) return true;
@@ -165,18 +169,25 @@ class Fuser {
       for (size_t o = 0; o < g.outer.size(); ++o) {
         const Expr& at = x->args[m->outer_axes[o]];
         int a = at->kind == ExprKind::kAxis && at->ref < tensor(t).formula.rank && !x->guard ? at->ref : -1;
-        if (along[o] == -2) along[o] = a;
-        else if (along[o] != a) along[o] = -1;
+        if (along[o] == -2)
+          along[o] = a;
+        else if (along[o] != a)
+          along[o] = -1;
       }
     };
     auto scan = [&](const Expr& e) {
-      if (e) kernel_ir::visit(e, [&](const Expr& x) { if (x->kind == ExprKind::kLoad) load_site(x); });
+      if (e)
+        kernel_ir::visit(e, [&](const Expr& x) {
+          if (x->kind == ExprKind::kLoad) load_site(x);
+        });
     };
     scan(tensor(t).formula.value);
     if (reads_view) return std::nullopt;
     for (size_t o = 0; o < along.size(); ++o) {
-      if (along[o] < 0) along[o] = -1;
-      else if (tensor(t).shape[along[o]] != g.outer[o]) along[o] = -1;
+      if (along[o] < 0)
+        along[o] = -1;
+      else if (tensor(t).shape[along[o]] != g.outer[o])
+        along[o] = -1;
       for (size_t p = 0; p < o; ++p)
         if (along[o] >= 0 && along[p] == along[o]) along[o] = -1;
     }
@@ -233,7 +244,8 @@ class Fuser {
   // nothing between them must wait.
   void merge(int t, int g, int other) {
     FusionGroup &a = plan_.groups[g], &b = plan_.groups[other];
-    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup) return;
+    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup)
+      return;
     if (tensor(b.members[0].tensor).formula.scatter || a.outer.size() != b.outer.size()) return;
     for (const auto& m : b.members)
       if (tensor(m.tensor).fence) return;
@@ -303,9 +315,12 @@ class Fuser {
     for (int u : loads_of(tensor(t).formula)) {
       int s = storage_of(plan_.graph, u);
       if (tensor(s).kind != TensorKind::kDefinition) continue;
-      if (plan_.scalar[s] && plan_.group_of[s] < 0) mark_reads(s, g);
-      else if (plan_.scalar[s] && plan_.group_of[s] != g) mark_reads(s, g);
-      else if (plan_.group_of[s] != g) plan_.external[s] = true;
+      if (plan_.scalar[s] && plan_.group_of[s] < 0)
+        mark_reads(s, g);
+      else if (plan_.scalar[s] && plan_.group_of[s] != g)
+        mark_reads(s, g);
+      else if (plan_.group_of[s] != g)
+        plan_.external[s] = true;
     }
   }
 

@@ -13,16 +13,16 @@ struct FusionGroup {
     std::vector<int> outer_axes;
   };
   std::vector<int64_t> outer;
-  std::vector<Member> members;   ///< in dependency order
-  bool contraction = false;      ///< the first member is a matrix product, the others its epilogue
+  std::vector<Member> members;  ///< in dependency order
+  bool contraction = false;     ///< the first member is a matrix product, the others its epilogue
 };
 
 struct FusionPlan {
-  TensorGraph graph;                 ///< formulas after inlining
-  std::vector<FusionGroup> groups;   ///< in an order in which they can run, library calls aside
-  std::vector<int> group_of;         ///< per tensor; -1: not stored by a kernel
-  std::vector<bool> external;        ///< per tensor: must be in memory for a result, a library call or another group
-  std::vector<bool> scalar;          ///< rank-0 maps: computed at the head of every kernel that reads them
+  TensorGraph graph;                ///< formulas after inlining
+  std::vector<FusionGroup> groups;  ///< in an order in which they can run, library calls aside
+  std::vector<int> group_of;        ///< per tensor; -1: not stored by a kernel
+  std::vector<bool> external;       ///< per tensor: must be in memory for a result, a library call or another group
+  std::vector<bool> scalar;         ///< rank-0 maps: computed at the head of every kernel that reads them
 };
 
 /// `needed`: values that must be in memory at the end (results of the function, operands of library calls).

@@ -58,7 +58,8 @@ Ints one(int d) { return d < 0 ? Ints{} : Ints{d}; }
 }  // namespace
 
 std::string GemmProblem::key() const {
-  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), batch, m, n, k, transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
+  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), batch, m, n, k, transpose_a ? 't' : 'n',
+                     transpose_b ? 't' : 'n');
 }
 
 std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function& f) {
@@ -78,7 +79,8 @@ std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function
     p.batch = a.shape[l.batch[0]].value();
     p.stride_a = stride(a, l.batch[0]), p.stride_b = stride(b, r.batch[0]), p.stride_c = p.m * p.n;
   }
-  int64_t am = stride(a, l.free[0]), ak = stride(a, l.contract[0]), bk = stride(b, r.contract[0]), bn = stride(b, r.free[0]);
+  int64_t am = stride(a, l.free[0]), ak = stride(a, l.contract[0]), bk = stride(b, r.contract[0]),
+          bn = stride(b, r.free[0]);
   p.transpose_a = ak != 1, p.transpose_b = bn != 1;
   if ((p.transpose_a && am != 1) || (p.transpose_b && bk != 1)) return std::nullopt;
   p.lda = std::max<int64_t>(p.transpose_a ? ak : am, 1);
@@ -132,8 +134,10 @@ ir::Function normalize_dots(const ir::Function& f, const ir::OpTable& ops) {
       Side r = side(n, "rhs_batch", "rhs_contract", operands[1].rank());
       Merged lhs = merge(operands[0], l), rhs = merge(operands[1], r);
       ir::Val out = b.op(n.op->name, {lhs.value, rhs.value},
-                         {{"lhs_contract", one(lhs.contract)}, {"rhs_contract", one(rhs.contract)},
-                          {"lhs_batch", one(lhs.batch)}, {"rhs_batch", one(rhs.batch)}});
+                         {{"lhs_contract", one(lhs.contract)},
+                          {"rhs_contract", one(rhs.contract)},
+                          {"lhs_batch", one(lhs.batch)},
+                          {"rhs_batch", one(rhs.batch)}});
       results = {ir::reshape(out, f.type(n.results[0]).shape)};
     } else {
       results = b.clone(n, operands);

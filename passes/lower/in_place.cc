@@ -15,8 +15,10 @@ struct Statement {
 
 bool flatten(const Body& body, std::vector<Statement>& out) {
   for (const Stmt& s : body) {
-    if (const Let* let = std::get_if<Let>(&s.node)) out.push_back({let, nullptr});
-    else if (const Store* store = std::get_if<Store>(&s.node)) out.push_back({nullptr, store});
+    if (const Let* let = std::get_if<Let>(&s.node))
+      out.push_back({let, nullptr});
+    else if (const Store* store = std::get_if<Store>(&s.node))
+      out.push_back({nullptr, store});
     else if (const For* f = std::get_if<For>(&s.node)) {
       if (!flatten(f->body, out)) return false;
     } else {
@@ -41,7 +43,7 @@ bool may_share(const Kernel& k, int in, int out) {
   if (bytes_of(a.dtype) != bytes_of(b.dtype) || a.shape != b.shape) return false;
   std::vector<Statement> statements;
   if (!flatten(k.body, statements)) return false;
-  std::vector<std::vector<Expr>> sites;   // where `in` is read
+  std::vector<std::vector<Expr>> sites;      // where `in` is read
   const std::vector<Expr>* place = nullptr;  // where `out` is stored first
   for (const Statement& s : statements) {
     size_t before = sites.size();

@@ -11,8 +11,9 @@ using kernel_ir::ExprKind;
 
 int64_t cost_of(const Expr& e) {
   static const std::map<std::string_view, int64_t> kHeavy = {
-      {"exp", 16}, {"expm1", 20}, {"log", 20}, {"log1p", 24}, {"sin", 24}, {"cos", 24}, {"tan", 40}, {"tanh", 24}, {"erf", 32},
-      {"pow", 60}, {"atan2", 60}, {"rem", 40}, {"div", 4},    {"sqrt", 6}, {"rsqrt", 8}, {"philox", 120}, {"floordiv", 6}, {"mod", 6}};
+      {"exp", 16}, {"expm1", 20}, {"log", 20},  {"log1p", 24},   {"sin", 24},     {"cos", 24},
+      {"tan", 40}, {"tanh", 24},  {"erf", 32},  {"pow", 60},     {"atan2", 60},   {"rem", 40},
+      {"div", 4},  {"sqrt", 6},   {"rsqrt", 8}, {"philox", 120}, {"floordiv", 6}, {"mod", 6}};
   int64_t cost = 0;
   kernel_ir::visit(e, [&](const Expr& x) {
     if (x->kind != ExprKind::kCall || x->dtype == DType::kI64) return;  // addresses are free beside the data
@@ -46,8 +47,10 @@ class Inliner {
       if (t.kind != TensorKind::kDefinition) continue;
       t.formula = map_expressions(t.formula, [&](const Expr& e) { return absorb(e); });
       if (!t.formula.is_map() || t.fence) continue;
-      if (t.shape.empty() && !is_constant(t)) scalar_[i] = true;
-      else if (should_inline(static_cast<int>(i))) inlined_[i] = true;
+      if (t.shape.empty() && !is_constant(t))
+        scalar_[i] = true;
+      else if (should_inline(static_cast<int>(i)))
+        inlined_[i] = true;
     }
     return {std::move(g_), std::move(inlined_), std::move(scalar_)};
   }
@@ -61,7 +64,8 @@ class Inliner {
   static bool is_constant(const Tensor& t) { return t.formula.value->kind == ExprKind::kConst; }
 
   // For shapes that differ in dimensions of extent 1 only: the view's dimension of each base dimension, -1 for those.
-  static std::optional<std::vector<int>> match_dims(const std::vector<int64_t>& base, const std::vector<int64_t>& view) {
+  static std::optional<std::vector<int>> match_dims(const std::vector<int64_t>& base,
+                                                    const std::vector<int64_t>& view) {
     std::vector<int> out;
     size_t v = 0;
     for (int64_t extent : base) {
@@ -91,7 +95,9 @@ class Inliner {
       for (size_t d = 0; d < base.shape.size(); ++d) {
         inner = base.shape[d] ? inner / base.shape[d] : 0;
         Expr p = inner > 1 ? kernel_ir::floordiv(flat, inner) : flat;
-        at[static_cast<int>(d)] = base.shape[d] == 1 ? kernel_ir::index(0) : d == 0 ? p : kernel_ir::mod(p, base.shape[d]);
+        at[static_cast<int>(d)] = base.shape[d] == 1 ? kernel_ir::index(0)
+                                  : d == 0           ? p
+                                                     : kernel_ir::mod(p, base.shape[d]);
       }
     }
     view.kind = TensorKind::kDefinition;
@@ -133,7 +139,7 @@ class Inliner {
     const Formula& f = t.formula;
     for (int r : readers_[i])
       if (g_.tensors[r].contraction) return false;  // a matrix product reads memory
-    for (int r : readers_[i])  // a copy is what keeps its operand apart from its result
+    for (int r : readers_[i])                       // a copy is what keeps its operand apart from its result
       if (g_.tensors[r].fence && !loads_of(f).empty()) return false;
     if (loads_of(f).empty() && cost_of(f.value) <= kFreeCost) return true;  // iota and constants: nothing to store
     if (stored_[i] || readers_[i].empty()) return false;
@@ -151,7 +157,8 @@ class Inliner {
     return cheap || evaluations * loads <= t.size() + t.size() / 64;
   }
   bool single_map_behind(int view) const {
-    return !stored_[view] && readers_[view].size() == 1 && g_.tensors[readers_[view][0]].kind == TensorKind::kDefinition &&
+    return !stored_[view] && readers_[view].size() == 1 &&
+           g_.tensors[readers_[view][0]].kind == TensorKind::kDefinition &&
            g_.tensors[readers_[view][0]].formula.is_map() && !g_.tensors[readers_[view][0]].contraction &&
            !g_.tensors[readers_[view][0]].fence;
   }

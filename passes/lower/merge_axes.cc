@@ -67,16 +67,19 @@ class AxisMerger {
     return ok && !uses(e);
   }
   bool stmt(Stmt& s) {
-    if (Let* let = std::get_if<Let>(&s.node)) return !let->contract && k_.values[let->value].axes.empty() && expr(let->expr);
+    if (Let* let = std::get_if<Let>(&s.node))
+      return !let->contract && k_.values[let->value].axes.empty() && expr(let->expr);
     if (Store* store = std::get_if<Store>(&s.node))
-      return store->axes.empty() && store->combiner == Combiner::kNone && indices(store->buffer, store->indices) && expr(store->expr) &&
-             expr(store->guard);
+      return store->axes.empty() && store->combiner == Combiner::kNone && indices(store->buffer, store->indices) &&
+             expr(store->expr) && expr(store->guard);
     For* loop = std::get_if<For>(&s.node);
     if (!loop) return false;
     std::vector<int> axes;
     for (int a : loop->axes) {
-      if (a == a_) axes.push_back(merged_);
-      else if (a != b_) axes.push_back(a);
+      if (a == a_)
+        axes.push_back(merged_);
+      else if (a != b_)
+        axes.push_back(a);
     }
     loop->axes = std::move(axes);
     return std::all_of(loop->body.begin(), loop->body.end(), [&](Stmt& inner) { return stmt(inner); });

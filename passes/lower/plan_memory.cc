@@ -46,20 +46,27 @@ class FunctionPlanner {
  private:
   int64_t bytes(ValueId id) const { return f_.type(id).bytes().value(); }
   bool fixed(ValueId root) const { return plan_.values[root].offset >= 0; }
-  void fix(ValueId id, Base base, int index, int64_t offset) { plan_.values[root_[id]] = {base, index, offset, bytes(id)}; }
+  void fix(ValueId id, Base base, int index, int64_t offset) {
+    plan_.values[root_[id]] = {base, index, offset, bytes(id)};
+  }
 
   // Parameters, constants and results lie where the caller, the bundle and the state table want them.
   void fix_borders() {
     size_t reads = entry_ ? entry_->reads.size() : 0, writes = entry_ ? entry_->writes.size() : 0;
     for (size_t p = 0; p < f_.params.size(); ++p) {
-      if (p < reads) fix(f_.params[p], Base::kArena, 0, memory_.state_offsets[entry_->reads[p]]);
-      else fix(f_.params[p], Base::kInput, static_cast<int>(p - reads), 0);
+      if (p < reads)
+        fix(f_.params[p], Base::kArena, 0, memory_.state_offsets[entry_->reads[p]]);
+      else
+        fix(f_.params[p], Base::kInput, static_cast<int>(p - reads), 0);
     }
     for (const ir::Node& n : f_.nodes)
-      if (n.op->lower == ir::Lowering::kConstant) fix(n.results[0], Base::kConstants, 0, constant(n.attrs.get_literal("value")));
+      if (n.op->lower == ir::Lowering::kConstant)
+        fix(n.results[0], Base::kConstants, 0, constant(n.attrs.get_literal("value")));
     for (size_t r = 0; r < f_.results.size(); ++r) {
-      if (r >= writes) fix(f_.results[r], Base::kOutput, static_cast<int>(r - writes), 0);
-      else if (producer_[root_[f_.results[r]]] >= 0) fix(f_.results[r], Base::kArena, 0, memory_.state_offsets[entry_->writes[r]]);
+      if (r >= writes)
+        fix(f_.results[r], Base::kOutput, static_cast<int>(r - writes), 0);
+      else if (producer_[root_[f_.results[r]]] >= 0)
+        fix(f_.results[r], Base::kArena, 0, memory_.state_offsets[entry_->writes[r]]);
     }
   }
   int64_t constant(const Literal& value) {
@@ -105,7 +112,8 @@ class FunctionPlanner {
     if (writer < 0 || read == entry_->reads.end()) return Ok{};
     ValueId old = f_.params[read - entry_->reads.begin()];
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
-      bool reads = std::any_of(f_.nodes[i].operands.begin(), f_.nodes[i].operands.end(), [&](ValueId id) { return root_[id] == old; });
+      bool reads = std::any_of(f_.nodes[i].operands.begin(), f_.nodes[i].operands.end(),
+                               [&](ValueId id) { return root_[id] == old; });
       if (!reads) continue;
       edge(static_cast<int>(i), writer);
       if (static_cast<int>(i) == writer && !shares(f_.nodes[i], old, root_[f_.results[w]]))
@@ -120,7 +128,8 @@ class FunctionPlanner {
   using Attr = ir::Attr;
   Diagnostic donation(int leaf, const ir::Node& n, const std::string& why) const {
     const ir::StateLeaf& l = m_.state[leaf];
-    Diagnostic d = error(Code::kDonationFailed, "state leaf `{}` cannot be updated in place in entry `{}`: {}", l.name, entry_->name, why);
+    Diagnostic d = error(Code::kDonationFailed, "state leaf `{}` cannot be updated in place in entry `{}`: {}", l.name,
+                         entry_->name, why);
     d.location = n.location;
     d.notes.push_back(fmt::format("a copy would cost {} bytes", l.type.bytes().str()));
     d.help = "pass the new value through nabla::copy, which allows it";
@@ -180,7 +189,9 @@ class FunctionPlanner {
         for (ValueId o : n.operands) {
           ValueId a = root_[o];
           bool temporary = !fixed(a) && producer_[a] >= 0;
-          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) || bytes(a) != bytes(r) || !shares(n, a, r)) continue;
+          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) || bytes(a) != bytes(r) ||
+              !shares(n, a, r))
+            continue;
           buffer_[r] = buffer_[a];
           last_[buffer_[a]] = std::max(last_[buffer_[a]], last_[r]);
           taken.insert(a);
@@ -201,8 +212,11 @@ class FunctionPlanner {
     };
     std::vector<Item> items;
     for (size_t v = 0; v < f_.values.size(); ++v) {
-      bool own = root_[v] == static_cast<int>(v) && producer_[v] >= 0 && !fixed(static_cast<int>(v)) && buffer_[v] == static_cast<int>(v);
-      if (own) items.push_back({static_cast<int>(v), aligned(std::max<int64_t>(bytes(static_cast<int>(v)), 1)), 0, first_[v], last_[v]});
+      bool own = root_[v] == static_cast<int>(v) && producer_[v] >= 0 && !fixed(static_cast<int>(v)) &&
+                 buffer_[v] == static_cast<int>(v);
+      if (own)
+        items.push_back(
+            {static_cast<int>(v), aligned(std::max<int64_t>(bytes(static_cast<int>(v)), 1)), 0, first_[v], last_[v]});
     }
     // Scratch memory of library calls lives for one node; it is numbered behind the values.
     int values = static_cast<int>(f_.values.size());
@@ -222,8 +236,10 @@ class FunctionPlanner {
         at = std::max(at, other->offset + other->bytes);
       }
       items[i].offset = at;
-      if (items[i].id < values) plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
-      else plan_.workspaces[items[i].id - values] = {Base::kArena, 0, memory_.state_bytes + at, items[i].bytes};
+      if (items[i].id < values)
+        plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
+      else
+        plan_.workspaces[items[i].id - values] = {Base::kArena, 0, memory_.state_bytes + at, items[i].bytes};
       plan_.temporary_bytes = std::max(plan_.temporary_bytes, at + items[i].bytes);
     }
     for (size_t v = 0; v < f_.values.size(); ++v)
@@ -240,7 +256,8 @@ class FunctionPlanner {
       if (live > peak) peak = live, plan_.peak_node = i;
     }
     for (const Item& item : items)
-      if (item.id < values && item.first <= plan_.peak_node && plan_.peak_node <= item.last) plan_.at_peak.push_back({item.id, item.bytes});
+      if (item.id < values && item.first <= plan_.peak_node && plan_.peak_node <= item.last)
+        plan_.at_peak.push_back({item.id, item.bytes});
   }
 
   const ir::Module& m_;
@@ -249,10 +266,10 @@ class FunctionPlanner {
   ir::Function f_;
   const ir::Entry* entry_ = nullptr;
   ir::FunctionPlan plan_;
-  std::vector<int> root_;      // views followed to the value that owns the bytes
+  std::vector<int> root_;  // views followed to the value that owns the bytes
   std::vector<int> producer_;
   std::vector<int> first_, last_;
-  std::vector<int> buffer_;    // the root whose memory a root uses
+  std::vector<int> buffer_;  // the root whose memory a root uses
 };
 
 }  // namespace
@@ -283,8 +300,8 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
     if (ec != std::errc() || end != text.data() + text.size() || bytes < 0)
       return error(Code::kBadOption, "max-bytes: `{}` is no number of bytes", text);
     if (plan->arena_bytes > bytes)
-      return error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed", plan->arena_bytes,
-                   plan->state_bytes, temporaries, bytes);
+      return error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
+                   plan->arena_bytes, plan->state_bytes, temporaries, bytes);
   }
   return out;
 }

@@ -144,7 +144,8 @@ class Scheduler {
     for (int a : f.axes) {
       Score s = score_outer(f.body, a, 1);
       double idle = extent(a) < lanes_ ? work(f.body) * (1 - static_cast<double>(extent(a)) / lanes_) : 0;
-      if (s.bad + idle < best || (s.bad + idle <= best && lane >= 0 && extent(a) >= extent(lane))) best = s.bad + idle, lane = a;
+      if (s.bad + idle < best || (s.bad + idle <= best && lane >= 0 && extent(a) >= extent(lane)))
+        best = s.bad + idle, lane = a;
     }
     return lane;
   }

@@ -92,7 +92,8 @@ class Builder {
       return Ok{};
     }
     if (!n.op->access.exists()) {
-      Diagnostic d = error(Code::kNoLowering, "{} has no CPU code{}", n.op->name, n.op->access.reason().empty() ? "" : ": " + n.op->access.reason());
+      Diagnostic d = error(Code::kNoLowering, "{} has no CPU code{}", n.op->name,
+                           n.op->access.reason().empty() ? "" : ": " + n.op->access.reason());
       d.location = n.location;
       return d;
     }
@@ -107,7 +108,8 @@ class Builder {
     t.node = index;
     t.formula.extents = v.shape();
     t.formula.rank = v.rank();
-    t.formula.value = is_float(v.dtype()) ? kernel_ir::constant(v.dtype(), v.get(0)) : kernel_ir::constant_int(v.dtype(), v.get_i(0));
+    t.formula.value =
+        is_float(v.dtype()) ? kernel_ir::constant(v.dtype(), v.get(0)) : kernel_ir::constant_int(v.dtype(), v.get_i(0));
     add(std::move(t), n.results[0]);
   }
 
@@ -183,7 +185,8 @@ class Builder {
       std::vector<Expr> at;
       for (const Expr& i : x->args) at.push_back(kernel_ir::rewrite(i, change));
       if (!x->guard) return kernel_ir::load(x->dtype, id, at);
-      return kernel_ir::guarded_load(x->dtype, id, at, kernel_ir::rewrite(x->guard, change), kernel_ir::rewrite(x->fill, change));
+      return kernel_ir::guarded_load(x->dtype, id, at, kernel_ir::rewrite(x->guard, change),
+                                     kernel_ir::rewrite(x->fill, change));
     };
     return kernel_ir::rewrite(e, change);
   }
@@ -195,7 +198,8 @@ class Builder {
 
 }  // namespace
 
-Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable&, const IsLibraryCall& is_library) {
+Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable&,
+                                       const IsLibraryCall& is_library) {
   return Builder(function, is_library).run();
 }
 

@@ -27,34 +27,35 @@ struct Formula {
   kernel_ir::Expr update;
 
   bool is_map() const { return combiner == kernel_ir::Combiner::kNone && !scatter; }
-  int64_t points() const;      ///< evaluations of `value` (or of `update`)
+  int64_t points() const;  ///< evaluations of `value` (or of `update`)
 };
 
 struct Tensor {
   TensorKind kind = TensorKind::kGiven;
-  std::string name;            ///< for kernel text: the op's or the definition's name
+  std::string name;  ///< for kernel text: the op's or the definition's name
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  int node = -1;               ///< the function's node that it comes from; -1: parameter
-  ir::ValueId value = -1;      ///< the function's value that it is; -1: internal to an op
-  int base = -1;               ///< kView
-  bool fence = false;          ///< kDefinition: always materialised (op `copy`)
-  bool contraction = false;    ///< kDefinition: a matrix product in canonical form
-  Formula formula;             ///< kDefinition
+  int node = -1;             ///< the function's node that it comes from; -1: parameter
+  ir::ValueId value = -1;    ///< the function's value that it is; -1: internal to an op
+  int base = -1;             ///< kView
+  bool fence = false;        ///< kDefinition: always materialised (op `copy`)
+  bool contraction = false;  ///< kDefinition: a matrix product in canonical form
+  Formula formula;           ///< kDefinition
   int64_t size() const;
 };
 
 struct TensorGraph {
-  std::vector<Tensor> tensors;           ///< in dependency order
-  std::vector<int> of_value;             ///< tensor of each value; -1: none
-  std::vector<int> library_nodes;        ///< nodes that stay library calls, in order
+  std::vector<Tensor> tensors;     ///< in dependency order
+  std::vector<int> of_value;       ///< tensor of each value; -1: none
+  std::vector<int> library_nodes;  ///< nodes that stay library calls, in order
 };
 
 /// Which nodes become library calls; the others become formulas.
 using IsLibraryCall = std::function<bool(const ir::Node&)>;
 
 /// E0403 for symbolic shapes and for ops without `access`.
-Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable& ops, const IsLibraryCall& is_library);
+Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable& ops,
+                                       const IsLibraryCall& is_library);
 
 /// Every tensor that the formula loads, each once, in order of appearance.
 std::vector<int> loads_of(const Formula& formula);

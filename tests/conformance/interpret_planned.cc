@@ -16,7 +16,8 @@ class PlannedRun {
       : m_(m), entry_(entry), f_(*m.find(entry.function)), plan_(m.plan->functions.at(f_.name)) {
     arena_.assign(m.plan->arena_bytes, '\xff');
     constants_.assign(m.plan->constants_bytes, '\0');
-    for (const auto& c : m.plan->constants) std::memcpy(constants_.data() + c.offset, c.value.data(), c.value.size_bytes());
+    for (const auto& c : m.plan->constants)
+      std::memcpy(constants_.data() + c.offset, c.value.data(), c.value.size_bytes());
     for (const Literal& x : inputs) inputs_.emplace_back(static_cast<const char*>(x.data()), x.size_bytes());
     for (size_t i = entry.writes.size(); i < f_.results.size(); ++i)
       outputs_.emplace_back(f_.type(f_.results[i]).bytes().value(), '\xff');
@@ -46,8 +47,8 @@ class PlannedRun {
     if (p.base == ir::Base::kConstants) base = &constants_;
     if (p.base == ir::Base::kInput) base = &inputs_[p.index];
     if (p.base == ir::Base::kOutput) base = &outputs_[p.index];
-    NABLA_CHECK(p.offset >= 0 && p.offset + p.bytes <= static_cast<int64_t>(base->size()), "a placement beyond its base: {} + {} of {}",
-                p.offset, p.bytes, base->size());
+    NABLA_CHECK(p.offset >= 0 && p.offset + p.bytes <= static_cast<int64_t>(base->size()),
+                "a placement beyond its base: {} + {} of {}", p.offset, p.bytes, base->size());
     return base->data() + p.offset;
   }
 
@@ -58,7 +59,8 @@ class PlannedRun {
     const kernel_ir::Kernel& k = **kernel;
     std::vector<ir::ValueId> args = n.operands;
     args.insert(args.end(), n.results.begin(), n.results.end());
-    NABLA_CHECK(args.size() == k.buffers.size(), "kernel {} has {} buffers, its launch {}", name, k.buffers.size(), args.size());
+    NABLA_CHECK(args.size() == k.buffers.size(), "kernel {} has {} buffers, its launch {}", name, k.buffers.size(),
+                args.size());
     std::vector<char*> at;
     std::vector<Literal> memory(args.size());
     std::vector<Literal*> buffers(args.size());
@@ -71,7 +73,8 @@ class PlannedRun {
       buffers[i] = same ? buffers[first] : &memory[i];
     }
     kernel_ir::interpret(k, buffers);
-    for (size_t i = n.operands.size(); i < args.size(); ++i) std::memcpy(at[i], buffers[i]->data(), buffers[i]->size_bytes());
+    for (size_t i = n.operands.size(); i < args.size(); ++i)
+      std::memcpy(at[i], buffers[i]->data(), buffers[i]->size_bytes());
   }
 
   const ir::Module& m_;
@@ -84,11 +87,13 @@ class PlannedRun {
 
 }  // namespace
 
-Result<std::vector<Literal>> interpret_planned(const ir::Module& module, std::string_view entry, const std::vector<Literal>& inputs,
-                                               std::vector<Literal>& state) {
+Result<std::vector<Literal>> interpret_planned(const ir::Module& module, std::string_view entry,
+                                               const std::vector<Literal>& inputs, std::vector<Literal>& state) {
   const ir::Entry* found = module.find_entry(entry);
-  if (!found) return error(Code::kUnknownEntry, "no entry is named `{}`{}", entry, did_you_mean(entry, module.entry_names()));
-  NABLA_CHECK(module.plan && state.size() == module.state.size(), "{} leaves for a module with {}", state.size(), module.state.size());
+  if (!found)
+    return error(Code::kUnknownEntry, "no entry is named `{}`{}", entry, did_you_mean(entry, module.entry_names()));
+  NABLA_CHECK(module.plan && state.size() == module.state.size(), "{} leaves for a module with {}", state.size(),
+              module.state.size());
   return PlannedRun(module, *found, inputs).run(state);
 }
 

@@ -52,7 +52,8 @@ TEST(PlannedGraphs, GradientsOfRandomFunctionsAreWhatTheReferenceSays) {
       auto got = conformance::interpret_planned(*lowered, e.name, args, state);
       ASSERT_TRUE(got.ok()) << to_string(got.errors());
       // f64 throughout; the order of sums differs.
-      EXPECT_EQ(property::difference(transforms::run(m, e.function, args), *got, property::Tolerance{1e-10}), std::nullopt)
+      EXPECT_EQ(property::difference(transforms::run(m, e.function, args), *got, property::Tolerance{1e-10}),
+                std::nullopt)
           << "seed " << seed << " @" << e.function;
     }
   }

@@ -59,7 +59,8 @@ TEST(CudaSketch, RunsOnTheHostAsTheInterpreterSaysInEveryOrderOfThreads) {
   for (const Kernel& k : kernels()) {
     codegen::CudaKernel code = codegen::print_cuda(k);
     text += "\n" + code.text + fmt::format("extern \"C\" void run_{}(void** args, bool backwards) {{\n", k.name);
-    for (const codegen::CudaLaunch& l : code.launches) text += fmt::format("  shim_launch({}, args, 3, 2, backwards);\n", l.symbol);
+    for (const codegen::CudaLaunch& l : code.launches)
+      text += fmt::format("  shim_launch({}, args, 3, 2, backwards);\n", l.symbol);
     text += "}\n";
   }
   auto object = codegen::compile_shared_object({{"cuda.cc", text}}, ir::find_target("cpu:x86-64-v3").value(), {1, ""});
@@ -85,11 +86,11 @@ TEST(CudaSketch, SharesOutEveryAxisThatTheSemanticsAllow) {
     return out;
   };
   using Threads = std::vector<int64_t>;
-  EXPECT_EQ(threads("matmul_gelu"), Threads{37 * 50});         // a thread per element
-  EXPECT_EQ(threads("softmax"), Threads{19});                  // a thread per row
+  EXPECT_EQ(threads("matmul_gelu"), Threads{37 * 50});                             // a thread per element
+  EXPECT_EQ(threads("softmax"), Threads{19});                                      // a thread per row
   EXPECT_EQ(threads("attention_backward"), (Threads{2 * 9 * 24, 2 * 9 * 24, 2}));  // two clears; queries meet
-  EXPECT_EQ(threads("norm_backward"), (Threads{40, 40, 1}));   // every row adds to the same sums
-  EXPECT_EQ(threads("scatter_add"), (Threads{11 * 33, 33}));   // columns; updates stay in order
+  EXPECT_EQ(threads("norm_backward"), (Threads{40, 40, 1}));                       // every row adds to the same sums
+  EXPECT_EQ(threads("scatter_add"), (Threads{11 * 33, 33}));                       // columns; updates stay in order
   EXPECT_EQ(codegen::print_cuda(parse_kernel(kMore[0], "more.nbk").value()).launches.back().threads, 40);  // by atomics
 }
 

@@ -31,8 +31,10 @@ std::vector<Literal> draw_buffers(const Kernel& k) {
   for (const Buffer& b : k.buffers) {
     Literal t(b.dtype, ir::Type(b.dtype, b.shape).extents());
     for (int64_t i = 0; i < t.size(); ++i) {
-      if (is_float(b.dtype)) t.set(i, std::uniform_real_distribution<double>(0.25, 2)(rng));
-      else t.set_i(i, static_cast<int64_t>(rng() % 14) - 2);
+      if (is_float(b.dtype))
+        t.set(i, std::uniform_real_distribution<double>(0.25, 2)(rng));
+      else
+        t.set_i(i, static_cast<int64_t>(rng() % 14) - 2);
     }
     if (b.role == BufferRole::kOut)
       for (int64_t i = 0; i < t.size(); ++i) is_float(b.dtype) ? t.set(i, std::nan("")) : t.set_i(i, 99);

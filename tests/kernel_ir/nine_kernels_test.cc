@@ -39,15 +39,18 @@ TEST_P(NineKernels, GeneratedCodeAgreesWithTheInterpreter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, NineKernels, testing::ValuesIn(nine_kernels()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, NineKernels, testing::ValuesIn(nine_kernels()),
+                         [](const auto& info) { return info.param; });
 
 TEST(KernelText, ErrorsShowThePlace) {
   Result<Kernel> k = parse_kernel(
-      "kernel @f(in x: f32[4], out y: f32[4]) {\n  axes i = 4\n  for i {\n    store y[i] = ex(x[i])\n  }\n}\n", "f.nbk");
+      "kernel @f(in x: f32[4], out y: f32[4]) {\n  axes i = 4\n  for i {\n    store y[i] = ex(x[i])\n  }\n}\n",
+      "f.nbk");
   ASSERT_FALSE(k.ok());
-  EXPECT_EQ(k.errors()[0].str(),
-            "error[E0101]: `ex` is no axis, value, buffer or function\n  --> f.nbk:4:20\n   |     store y[i] = ex(x[i])\n"
-            "   |                    ^\n   = help: correct the text at the place shown\n");
+  EXPECT_EQ(
+      k.errors()[0].str(),
+      "error[E0101]: `ex` is no axis, value, buffer or function\n  --> f.nbk:4:20\n   |     store y[i] = ex(x[i])\n"
+      "   |                    ^\n   = help: correct the text at the place shown\n");
 }
 
 }  // namespace
