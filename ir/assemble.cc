@@ -108,14 +108,16 @@ class Assembler {
     }
     for (ValueId id : f.results)
       if (!known(f, id) || !defined_[id])
-        return located(error(Code::kInvalidModule, "@{}: return uses value {} before it is defined", f.name, id), raw.place,
-                       raw.location);
+        return located(error(Code::kInvalidModule, "@{}: return uses value {} before it is defined", f.name, id),
+                       raw.place, raw.location);
     if (raw.result_types && *raw.result_types != f.types(f.results))
-      return located(error(Code::kTypeDisagrees, "@{}: the stated result types are not those of the returned values",
-                           f.name), raw.place, raw.location);
+      return located(
+          error(Code::kTypeDisagrees, "@{}: the stated result types are not those of the returned values", f.name),
+          raw.place, raw.location);
     for (size_t i = 0; i < defined_.size(); ++i)
       if (!defined_[i])
-        return located(error(Code::kInvalidModule, "@{}: value {} is never defined", f.name, i), raw.place, raw.location);
+        return located(error(Code::kInvalidModule, "@{}: value {} is never defined", f.name, i), raw.place,
+                       raw.location);
     return f;
   }
 
@@ -131,7 +133,8 @@ class Assembler {
     return located(std::move(status.errors()), place, own);
   }
   Status define(const Function& f, ValueId id) {
-    if (!known(f, id)) return error(Code::kCorrupt, "@{}: value {} is not in the table of {}", f.name, id, f.values.size());
+    if (!known(f, id))
+      return error(Code::kCorrupt, "@{}: value {} is not in the table of {}", f.name, id, f.values.size());
     if (defined_[id]) return error(Code::kInvalidModule, "@{}: {} is defined twice", f.name, value_name(f, id));
     defined_[id] = true;
     return Ok{};
@@ -183,7 +186,8 @@ class Assembler {
     std::vector<Type> types = NABLA_TRY(infer_types(*op, f.types(n.operands), attrs, lookup_));
     if (types.size() != n.results.size())
       return error(Code::kOperandCount, "{}: has {} result{}, {} stated", op->name, types.size(),
-                   types.size() == 1 ? "" : "s", n.results.size() == 1 ? "1 is" : fmt::format("{} are", n.results.size()));
+                   types.size() == 1 ? "" : "s",
+                   n.results.size() == 1 ? "1 is" : fmt::format("{} are", n.results.size()));
     for (size_t i = 0; i < types.size(); ++i) {
       ValueId id = n.results[i];
       (void)NABLA_TRY(check_type(raw_.module, types[i]));

@@ -28,7 +28,9 @@ class Reader {
     (void)NABLA_TRY(declarations());
     if (m_.functions())
       for (const schema::Function* f : *m_.functions()) raw_.functions.push_back(NABLA_TRY(function(*f)));
-    if (over_) return error(Code::kTooLarge, "{}: its parts are shared so often that it would need more than {} bytes", what_, budget_);
+    if (over_)
+      return error(Code::kTooLarge, "{}: its parts are shared so often that it would need more than {} bytes", what_,
+                   budget_);
     return std::move(raw_);
   }
 
@@ -88,8 +90,8 @@ class Reader {
     for (const schema::Location* l : *m_.locations()) {
       if (l->line() > INT32_MAX || l->column() > INT32_MAX) return damaged("a location has line {}", l->line());
       locations_.push_back(std::make_shared<const Location>(Location{text(l->file()), static_cast<int>(l->line()),
-                                                                     static_cast<int>(l->column()),
-                                                                     text(l->function()), text(l->text())}));
+                                                                     static_cast<int>(l->column()), text(l->function()),
+                                                                     text(l->text())}));
     }
     return Ok{};
   }
@@ -134,7 +136,8 @@ class Reader {
       const fb::String* expression = symbolic ? symbolic->Get(i) : nullptr;
       if (expression && expression->size() > 0)
         out.push_back(NABLA_TRY(parse_dim_text(text(expression), symbols_, what_)));
-      else out.push_back(Dim(integers[i]));
+      else
+        out.push_back(Dim(integers[i]));
     }
     return out;
   }
@@ -166,7 +169,8 @@ class Reader {
       return constants_.get(d, extents, {e->offset(), e->bytes(), text(e->sha256())});
     }
     uint64_t size = l.data() ? l.data()->size() : 0, needed = static_cast<uint64_t>(count) * bytes_of(d);
-    if (size != needed) return damaged("a literal {}{} has {} bytes, not {}", name_of(d), shape_str(extents), size, needed);
+    if (size != needed)
+      return damaged("a literal {}{} has {} bytes, not {}", name_of(d), shape_str(extents), size, needed);
     if (!take(size)) return Literal();
     Literal out(d, extents);
     if (size > 0) std::memcpy(out.mutable_data(), l.data()->data(), size);
@@ -178,24 +182,32 @@ class Reader {
     using schema::AttrValue;
     if (!a.value()) return damaged("attribute `{}` has no value", text(a.name()));
     switch (a.value_type()) {
-      case AttrValue::BoolAttr: return Attr(a.value_as_BoolAttr()->value());
-      case AttrValue::IntAttr: return Attr(a.value_as_IntAttr()->value());
+      case AttrValue::BoolAttr:
+        return Attr(a.value_as_BoolAttr()->value());
+      case AttrValue::IntAttr:
+        return Attr(a.value_as_IntAttr()->value());
       case AttrValue::FloatAttr: {
         const schema::FloatAttr* f = a.value_as_FloatAttr();
         double v = f->value();
         if (uint64_t bits = f->bits()) std::memcpy(&v, &bits, sizeof v);
         return Attr(v);
       }
-      case AttrValue::StringAttr: return Attr(text(a.value_as_StringAttr()->value()));
-      case AttrValue::DTypeAttr: return Attr(NABLA_TRY(dtype(a.value_as_DTypeAttr()->value())));
-      case AttrValue::IntsAttr: return Attr(numbers(a.value_as_IntsAttr()->value()));
+      case AttrValue::StringAttr:
+        return Attr(text(a.value_as_StringAttr()->value()));
+      case AttrValue::DTypeAttr:
+        return Attr(NABLA_TRY(dtype(a.value_as_DTypeAttr()->value())));
+      case AttrValue::IntsAttr:
+        return Attr(numbers(a.value_as_IntsAttr()->value()));
       case AttrValue::ShapeAttr: {
         const schema::ShapeAttr* s = a.value_as_ShapeAttr();
         return Attr(NABLA_TRY(shape(s->shape(), s->symbolic())));
       }
-      case AttrValue::FunctionAttr: return Attr(FunctionRef{text(a.value_as_FunctionAttr()->name())});
-      case AttrValue::Literal: return Attr(NABLA_TRY(literal(*a.value_as_Literal())));
-      case AttrValue::NONE: break;
+      case AttrValue::FunctionAttr:
+        return Attr(FunctionRef{text(a.value_as_FunctionAttr()->name())});
+      case AttrValue::Literal:
+        return Attr(NABLA_TRY(literal(*a.value_as_Literal())));
+      case AttrValue::NONE:
+        break;
     }
     return damaged("attribute `{}` has a value of kind {}", text(a.name()), static_cast<int>(a.value_type()));
   }
@@ -252,7 +264,8 @@ Result<RawModule> read_binary(std::string_view bytes, const std::string& what, c
   if (bytes.size() < 8 || std::memcmp(data + 4, schema::ModuleIdentifier(), 4) != 0)
     return error(Code::kForeignFile, "{}: not a module: the file identifier `{}` is not there", what,
                  schema::ModuleIdentifier());
-  if (bytes.size() % 4 != 0) return error(Code::kCorrupt, "{}: damaged module: {} bytes, no multiple of 4", what, bytes.size());
+  if (bytes.size() % 4 != 0)
+    return error(Code::kCorrupt, "{}: damaged module: {} bytes, no multiple of 4", what, bytes.size());
   // Every visit of a table costs the writer an offset of four bytes, unless vectors are shared.
   auto tables = static_cast<fb::uoffset_t>(bytes.size() / 4 + 1);
   fb::Verifier verifier(data, bytes.size(), 16, tables);

@@ -52,8 +52,8 @@ class Writer {
       section = b_.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     }
     schema::FinishModuleBuffer(
-        b_, schema::CreateModule(b_, kFormatVersion, static_cast<schema::Stage>(m.stage), symbols_at, state_at, entries_at,
-                                 functions_at, locations_at, section, file));
+        b_, schema::CreateModule(b_, kFormatVersion, static_cast<schema::Stage>(m.stage), symbols_at, state_at,
+                                 entries_at, functions_at, locations_at, section, file));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 
@@ -197,7 +197,8 @@ class Writer {
 
 }  // namespace
 
-std::string write_binary(const Module& module, ConstantWriter& constants, bool sidecar, const std::string& constants_file) {
+std::string write_binary(const Module& module, ConstantWriter& constants, bool sidecar,
+                         const std::string& constants_file) {
   return Writer(constants, sidecar, constants_file).run(module);
 }
 

@@ -33,8 +33,10 @@ bool parse_bits(std::string_view digits, int bytes, uint64_t& bits) {
 bool parse_float(std::string_view text, double& value) {
   bool negative = text.starts_with("-");
   std::string_view rest = text.substr(negative ? 1 : 0);
-  if (rest == "nan") value = std::nan("");
-  else if (rest == "inf") value = HUGE_VAL;
+  if (rest == "nan")
+    value = std::nan("");
+  else if (rest == "inf")
+    value = HUGE_VAL;
   else {
     if (rest.empty() || rest[0] < '0' || rest[0] > '9') return false;
     auto [end, ec] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
@@ -93,16 +95,15 @@ Result<Literal> ConstantReader::get(DType dtype, const std::vector<int64_t>& sha
   int64_t count = NABLA_TRY(checked_count(shape));
   uint64_t bytes = static_cast<uint64_t>(count) * static_cast<uint64_t>(bytes_of(dtype));
   if (bytes != ref.bytes)
-    return error(Code::kCorrupt, "constant at offset {}: {}{} takes {} bytes, {} are stated", ref.offset, name_of(dtype),
-                 shape_str(shape), bytes, ref.bytes);
+    return error(Code::kCorrupt, "constant at offset {}: {}{} takes {} bytes, {} are stated", ref.offset,
+                 name_of(dtype), shape_str(shape), bytes, ref.bytes);
   if (ref.offset % kConstantAlignment != 0 || ref.offset > section_.size() || bytes > section_.size() - ref.offset)
     return error(Code::kCorrupt, "constant at offset {} with {} bytes: not inside the constants' {} bytes", ref.offset,
                  bytes, section_.size());
   auto it = known_.find({ref.offset, dtype});
   if (it != known_.end() && it->second.size() == count) return it->second.reshaped(shape);
   copied_ += bytes;
-  if (copied_ > section_.size())
-    return error(Code::kCorrupt, "constant at offset {} overlaps another one", ref.offset);
+  if (copied_ > section_.size()) return error(Code::kCorrupt, "constant at offset {} overlaps another one", ref.offset);
   Literal literal = Literal::from_bytes(dtype, shape, section_.data() + ref.offset);
   if (format::sha256_hex(bytes_of_literal(literal)) != ref.sha256)
     return error(Code::kCorrupt, "constant at offset {}: its bytes do not have the stated hash", ref.offset);

@@ -55,7 +55,8 @@ class DimParser {
       int64_t v = 0;
       auto [end, ec] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), v);
       if (ec != std::errc() || end != token.text.data() + token.text.size() || v > kMaxMagnitude)
-        return lexer_.fail(fmt::format("`{}` is no extent: it must be an integer up to 2^53", token.text.substr(0, 40)));
+        return lexer_.fail(
+            fmt::format("`{}` is no extent: it must be an integer up to 2^53", token.text.substr(0, 40)));
       lexer_.next();
       return Dim(v);
     }
@@ -94,8 +95,7 @@ class DimParser {
     if (range.min < -kMaxMagnitude || range.max > kMaxMagnitude)
       return lexer_.fail_at(place, Code::kTooLarge, "an extent may exceed 2^53");
     if (!value.is_static() && value.str().size() > kMaxText)
-      return lexer_.fail_at(place, Code::kTooLarge,
-                            fmt::format("an extent takes more than {} characters", kMaxText));
+      return lexer_.fail_at(place, Code::kTooLarge, fmt::format("an extent takes more than {} characters", kMaxText));
     return value;
   }
 

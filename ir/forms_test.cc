@@ -91,8 +91,9 @@ func @step_fn(%w: f32[64,10], %n: i32[], %x: f32[batch,64]) -> (f32[64,10], f32[
 }
 
 TEST(Forms, KeepSymbolicExtents) {
-  const char* extents[] = {"batch*8+1",           "floordiv(len + 7, 8)", "mod(len, 3)", "min(len, batch)",
-                           "max(len, batch) - 1", "batch*len",            "len*len",     "ceildiv(len, 4)*4"};
+  const char* extents[] = {"batch*8+1",       "floordiv(len + 7, 8)", "mod(len, 3)",
+                           "min(len, batch)", "max(len, batch) - 1",  "batch*len",
+                           "len*len",         "ceildiv(len, 4)*4"};
   for (const char* extent : extents) {
     SCOPED_TRACE(extent);
     Module m = parsed(std::string("nabla 1 flat\nsymbol batch in [1, 9]\nsymbol len in [1, 100]\nfunc @f(%x: f32[") +
@@ -126,7 +127,8 @@ TEST(Forms, KeepEveryBitOfEveryDType) {
       uint64_t bits = static_cast<uint64_t>(i);
       if (bytes > 1) {
         uint64_t high = static_cast<uint64_t>(i) & 0xff, low = i & 0x100 ? 0x9e3779b97f4a7c15u : 1u;
-        bits = (high << (8 * bytes - 8)) | (low & ((uint64_t{1} << (8 * bytes - 8)) - 1)) | (i % 3 ? uint64_t{0xf0} << (8 * bytes - 16) : 0);
+        bits = (high << (8 * bytes - 8)) | (low & ((uint64_t{1} << (8 * bytes - 8)) - 1)) |
+               (i % 3 ? uint64_t{0xf0} << (8 * bytes - 16) : 0);
       }
       std::memcpy(data + i * bytes, &bits, static_cast<size_t>(bytes));
     }
@@ -181,8 +183,10 @@ TEST(Forms, RefuseASidecarWithOtherBytes) {
 TEST(Forms, KeepFloatAttributesExactly) {
   for (double v : {0.1, 1.0 / 3, 1e-8, 1e300, -0.0, 5e-324, std::nan("7"), HUGE_VAL, 2.0, 123456.75}) {
     EXPECT_NE(float_text(v).find_first_of(".eni"), std::string::npos) << v;
-    Result<Module> m = parse_module("nabla 1 flat\nfunc @f(%x: f32[2,4]) {\n  %0, %1, %2 = layer_norm(%x, %x) {eps=" + float_text(v) +
-                                        "}\n  return %0\n}\n", "t", ops());
+    Result<Module> m =
+        parse_module("nabla 1 flat\nfunc @f(%x: f32[2,4]) {\n  %0, %1, %2 = layer_norm(%x, %x) {eps=" + float_text(v) +
+                         "}\n  return %0\n}\n",
+                     "t", ops());
     if (!m.ok()) continue;  // layer_norm refuses some; those are covered by the constants above
     expect_round_trips(*m);
   }
@@ -203,8 +207,10 @@ TEST(Forms, KeepEveryExampleOfEveryRecord) {
       m.set(std::make_shared<const Function>(b.finish(results)));
       Status valid = verify(m);
       EXPECT_TRUE(valid.ok()) << to_string(valid.errors());
-      if (m.stage == Stage::kFlat) expect_round_trips(m);
-      else EXPECT_EQ(everything(parsed(everything(m))), everything(m));
+      if (m.stage == Stage::kFlat)
+        expect_round_trips(m);
+      else
+        EXPECT_EQ(everything(parsed(everything(m))), everything(m));
       ++count;
     }
   }
@@ -230,10 +236,36 @@ TEST(Forms, NameNewerVersionsUnknownOpsAndForeignFiles) {
   EXPECT_EQ(code(R"(<html>)", Form::kJson), "E0105");
   EXPECT_EQ(code("PK\3\4 a zip", Form::kBinary), "E0105");
   EXPECT_EQ(code("", Form::kBinary), "E0105");
-  EXPECT_EQ(code(R"({"version": 1, "stage": "Flat", "functions": [{"name": "f", "nodes": [{"op": "sine"}]}]})", Form::kJson),
-            "E0102");
-  EXPECT_EQ(code(R"({"version": 1, "stage": "Flat", "functions": [{"name": "f", "nodes": [{"op": "sin", "version": 99}]}]})",
-                 Form::kJson), "E0103");
+  EXPECT_EQ(
+      code(R"({"version": 1, "stage": "Flat", "functions": [{"name": "f", "nodes": [{"op": "sine"}]}]})", Form::kJson),
+      "E0102");
+  EXPECT_EQ(
+      code(R"({"version": 1, "stage": "Flat", "functions": [{"name": "f", "nodes": [{"op": "sin", "version": 99}]}]})",
+           Form::kJson),
+      "E0103");
+}
+
+TEST(Forms, RefuseTextsThatAreNestedWithoutEnd) {
+  auto repeated = [](std::string_view piece) {
+    std::string out;
+    for (int i = 0; i < 100000; ++i) out += piece;
+    return out;
+  };
+  auto code = [](const std::string& text) {
+    Result<Module> m = parse_module(text, "deep.nbl", ops());
+    return m.ok() ? "ok" : code_name(m.errors()[0].code);
+  };
+  std::string kernel =
+      "nabla 1 kernels\nkernel @k(in x: f32[4], out y: f32[4]) {\n  axes i = 4\n  schedule unit 4 units 1 threads 1\n";
+  for (std::string_view piece : {"(", "neg(", "1:f32 + ", "x["})
+    EXPECT_EQ(code(kernel + "  for i {\n    store y[i] = " + repeated(piece) + "\n  }\n}\n"), "E0101") << piece;
+  EXPECT_EQ(code(kernel + repeated("for i {") + repeated("}") + "}\n"), "E0101");
+  EXPECT_EQ(code("nabla 1 flat\nfunc @f(%x: f32[" + repeated("(")), "E0106");
+  EXPECT_EQ(code("nabla 1 flat\nfunc @f(%x: f32[" + repeated("-")), "E0106");
+  std::string chain = "nabla 1 flat\n";
+  for (int i = 0; i < 3000; ++i)
+    chain += fmt::format("func @f{}(%x: f32[]) {{ %0 = call(%x) {{callee=@f{}}} return %0 }}\n", i, i + 1);
+  EXPECT_EQ(code(chain + "func @f3000(%x: f32[]) { return %x }\n"), "ok") << "long chains of calls are no recursion";
 }
 
 TEST(Forms, FindEveryTruncationOfABinaryFile) {

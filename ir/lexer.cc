@@ -23,10 +23,14 @@ Lexer::Lexer(std::string_view text, std::string file) : text_(text), file_(std::
 void Lexer::skip_blanks() {
   while (position_ < text_.size()) {
     char c = text_[position_];
-    if (c == '\n') ++line_, line_start_ = ++position_;
-    else if (c == ' ' || c == '\t' || c == '\r') ++position_;
-    else if (text_.substr(position_, 2) == "//") position_ = std::min(text_.find('\n', position_), text_.size());
-    else break;
+    if (c == '\n')
+      ++line_, line_start_ = ++position_;
+    else if (c == ' ' || c == '\t' || c == '\r')
+      ++position_;
+    else if (text_.substr(position_, 2) == "//")
+      position_ = std::min(text_.find('\n', position_), text_.size());
+    else
+      break;
   }
 }
 
@@ -46,9 +50,12 @@ void Lexer::read_string() {
       continue;
     }
     char escape = position_ < text_.size() ? text_[position_++] : ' ';
-    if (escape == 'n') token_.text += '\n';
-    else if (escape == 't') token_.text += '\t';
-    else if (escape == '"' || escape == '\\') token_.text += escape;
+    if (escape == 'n')
+      token_.text += '\n';
+    else if (escape == 't')
+      token_.text += '\t';
+    else if (escape == '"' || escape == '\\')
+      token_.text += escape;
     else if (escape == 'x' && position_ + 2 <= text_.size() && hex_digit(text_[position_]) >= 0 &&
              hex_digit(text_[position_ + 1]) >= 0) {
       token_.text += static_cast<char>(hex_digit(text_[position_]) * 16 + hex_digit(text_[position_ + 1]));

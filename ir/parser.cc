@@ -184,11 +184,16 @@ class ModuleParser {
     e.function = NABLA_TRY(sigil_name('@', "a function's name"));
     (void)NABLA_TRY(expect("{"));
     while (!lexer_.accept("}")) {
-      if (lexer_.accept("reads")) e.reads = NABLA_TRY(leaves());
-      else if (lexer_.accept("writes")) e.writes = NABLA_TRY(leaves());
-      else if (lexer_.accept("inputs")) e.inputs = NABLA_TRY(names("an input's name"));
-      else if (lexer_.accept("outputs")) e.outputs = NABLA_TRY(names("an output's name"));
-      else return lexer_.fail("expected reads, writes, inputs, outputs or `}`, " + found(token()));
+      if (lexer_.accept("reads"))
+        e.reads = NABLA_TRY(leaves());
+      else if (lexer_.accept("writes"))
+        e.writes = NABLA_TRY(leaves());
+      else if (lexer_.accept("inputs"))
+        e.inputs = NABLA_TRY(names("an input's name"));
+      else if (lexer_.accept("outputs"))
+        e.outputs = NABLA_TRY(names("an output's name"));
+      else
+        return lexer_.fail("expected reads, writes, inputs, outputs or `}`, " + found(token()));
     }
     raw_.module.entries.push_back(std::move(e));
     raw_.entry_places.push_back(place);
@@ -207,7 +212,8 @@ class ModuleParser {
     Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(text.substr(begin, end + 1 - begin), "");
     if (!k.ok()) {
       for (Diagnostic& d : k.errors())
-        d.location = lexer_.locate({d.location ? d.location->line + line - 1 : line, d.location ? d.location->column : 1});
+        d.location =
+            lexer_.locate({d.location ? d.location->line + line - 1 : line, d.location ? d.location->column : 1});
       return std::move(k.errors());
     }
     for (const auto& other : raw_.module.kernels)
@@ -461,7 +467,8 @@ class ModuleParser {
     bool splat = lexer_.accept("splat");
     int64_t bytes = *count > kMaxSplatTotal ? kMaxSplatTotal : *count * bytes_of(dtype);
     size_t left = lexer_.text().size() - token().begin;
-    if (splat ? (splat_total_ += bytes) > kMaxSplatTotal || bytes > kMaxSplatBytes : *count > static_cast<int64_t>(left))
+    if (splat ? (splat_total_ += bytes) > kMaxSplatTotal || bytes > kMaxSplatBytes
+              : *count > static_cast<int64_t>(left))
       return lexer_.fail_at(place, Code::kTooLarge,
                             fmt::format("a literal of {} elements is larger than this text may hold", *count));
     Literal value(dtype, extents);
@@ -470,8 +477,9 @@ class ModuleParser {
       if (i > 0) (void)NABLA_TRY(expect(","));
       Token at = token();
       if (!parse_element(element(), value, i))
-        return lexer_.fail_at(at.place, Code::kSyntax,
-                              fmt::format("expected element {} of {}, an {}: {}", i, *count, name_of(dtype), found(at)));
+        return lexer_.fail_at(
+            at.place, Code::kSyntax,
+            fmt::format("expected element {} of {}, an {}: {}", i, *count, name_of(dtype), found(at)));
     }
     (void)NABLA_TRY(expect("}"));
     char* data = splat ? static_cast<char*>(value.mutable_data()) : nullptr;

@@ -70,7 +70,8 @@ Diagnostic json_error(const std::string& text, std::string_view json, const std:
 Result<RawModule> from_json(std::string_view json, const std::string& what, const LoadSidecar& load) {
   if (json.size() > kMaxJson)
     return error(Code::kTooLarge, "{}: {} bytes of JSON, at most {} are read", what, json.size(), kMaxJson);
-  if (json.find('\0') != std::string_view::npos) return error(Code::kSyntax, "{}: a zero byte stands in the JSON", what);
+  if (json.find('\0') != std::string_view::npos)
+    return error(Code::kSyntax, "{}: a zero byte stands in the JSON", what);
   size_t first = json.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || json[first] != '{')
     return error(Code::kForeignFile, "{}: not the JSON of a module: it must begin with {{", what);

@@ -23,11 +23,16 @@ bool is_word(std::string_view s) {
 std::string quoted(std::string_view s) {
   std::string out = "\"";
   for (char c : s) {
-    if (c == '"' || c == '\\') out += std::string("\\") + c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (static_cast<unsigned char>(c) < ' ' || c == 127) out += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += std::string("\\") + c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < ' ' || c == 127)
+      out += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+    else
+      out += c;
   }
   return out + "\"";
 }
@@ -71,9 +76,9 @@ class Printer {
 
   std::string function(const Function& f) {
     name_values(f);
-    std::string out = fmt::format("func @{}({}) ", word(f.name), joined(f.params, [&](ValueId id) {
-                                    return names_[id] + ": " + type_text(f.type(id));
-                                  }));
+    std::string out =
+        fmt::format("func @{}({}) ", word(f.name),
+                    joined(f.params, [&](ValueId id) { return names_[id] + ": " + type_text(f.type(id)); }));
     out += "-> (" + joined(f.results, [&](ValueId id) { return type_text(f.type(id)); }) + ")";
     out += location(f.location) + " {\n";
     for (const Node& node : f.nodes) out += "  " + print_node(f, node) + "\n";
@@ -111,8 +116,7 @@ class Printer {
       attrs += (attrs.empty() ? "" : ", ") + name + "=" + attribute(value);
     }
     if (!attrs.empty()) out += " {" + attrs + "}";
-    if (!node.results.empty())
-      out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id)); });
+    if (!node.results.empty()) out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id)); });
     return out + location(node.location);
   }
 

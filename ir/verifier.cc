@@ -121,7 +121,8 @@ class ModuleVerifier {
       if (!seen.insert(names[i]).second)
         return error(Code::kDuplicateName, "entry {} has two {}s named {}", e.name, what, names[i]);
       const Type& type = f.type(ids[first + i]);
-      if (type.is_residual()) return error(Code::kInvalidModule, "entry {}: {} {} is {}", e.name, what, names[i], type.str());
+      if (type.is_residual())
+        return error(Code::kInvalidModule, "entry {}: {} {} is {}", e.name, what, names[i], type.str());
     }
     return Ok{};
   }
@@ -151,8 +152,7 @@ class ModuleVerifier {
     auto define = [&](ValueId id) -> Status {
       if (id < 0 || id >= static_cast<int>(f.values.size()))
         return error(Code::kInvalidModule, "@{}: value {} is not in the table of {}", f.name, id, f.values.size());
-      if (defined[id]++)
-        return error(Code::kInvalidModule, "@{}: {} is defined twice", f.name, value_name(f, id));
+      if (defined[id]++) return error(Code::kInvalidModule, "@{}: {} is defined twice", f.name, value_name(f, id));
       return check_type(m_, f.type(id));
     };
     auto use = [&](ValueId id, std::string_view user) -> Status {
@@ -208,7 +208,8 @@ Status check_stage(const OpDef& op, Stage stage) {
   std::string legal;
   for (int s = 0; s < kStageCount; ++s)
     if (op.stages >> s & 1) legal += (legal.empty() ? "" : ", ") + std::string(name_of(static_cast<Stage>(s)));
-  return error(Code::kWrongStage, "{}: not legal in a module of stage {}; legal in: {}", op.name, name_of(stage), legal);
+  return error(Code::kWrongStage, "{}: not legal in a module of stage {}; legal in: {}", op.name, name_of(stage),
+               legal);
 }
 
 Status check_type(const Module& module, const Type& type) {
@@ -216,7 +217,8 @@ Status check_type(const Module& module, const Type& type) {
     if (module.stage == Stage::kTraced) return Ok{};
     return error(Code::kWrongStage, "{} is legal in traced modules only", type.str());
   }
-  if (type.rank() > kMaxRank) return error(Code::kTooLarge, "a type has {} dimensions, at most {} are allowed", type.rank(), kMaxRank);
+  if (type.rank() > kMaxRank)
+    return error(Code::kTooLarge, "a type has {} dimensions, at most {} are allowed", type.rank(), kMaxRank);
   int64_t elements = 1;
   for (const Dim& d : type.shape) {
     Interval range = d.bounds();
@@ -278,7 +280,9 @@ Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::strin
   return order;
 }
 
-Status verify_structure(const Module& module, const LocateItem& locate) { return ModuleVerifier(module, locate).structure(); }
+Status verify_structure(const Module& module, const LocateItem& locate) {
+  return ModuleVerifier(module, locate).structure();
+}
 
 Status verify(const Module& module, const LocateItem& locate) {
   ModuleVerifier verifier(module, locate);

@@ -14,7 +14,7 @@ class App;
 namespace nabla::ir {
 class OpTable;
 struct Module;
-}
+}  // namespace nabla::ir
 
 namespace nabla::cli {
 

@@ -15,7 +15,8 @@ void add_diff(CLI::App& app, const Streams& streams, Action& action) {
     bool locations = false, color = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("diff", "Shows what differs between two modules; exit code 1 when something does");
+  CLI::App* command =
+      app.add_subcommand("diff", "Shows what differs between two modules; exit code 1 when something does");
   command->add_option("A", options->a, "a module")->required();
   command->add_option("B", options->b, "a module")->required();
   command->add_flag("--locations", options->locations, "source locations count too");

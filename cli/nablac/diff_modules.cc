@@ -108,11 +108,15 @@ std::vector<Edit> edits_of(const Lines& a, const Lines& b) {
     const Shape &x = sa[i], &y = sb[next];
     bool same = x.defined == y.defined;
     for (size_t k = 0; same && k < x.numbers.size(); ++k) {
-      if (k < x.defined) known[x.numbers[k]] = y.numbers[k];
-      else same = known.count(x.numbers[k]) && known[x.numbers[k]] == y.numbers[k];
+      if (k < x.defined)
+        known[x.numbers[k]] = y.numbers[k];
+      else
+        same = known.count(x.numbers[k]) && known[x.numbers[k]] == y.numbers[k];
     }
-    if (same) out.push_back({' ', b[next]});
-    else out.push_back({'-', a[i]}), out.push_back({'+', b[next]});
+    if (same)
+      out.push_back({' ', b[next]});
+    else
+      out.push_back({'-', a[i]}), out.push_back({'+', b[next]});
     ++next;
   }
   for (; next < b.size(); ++next) out.push_back({'+', b[next]});
@@ -125,7 +129,8 @@ std::string unified(const std::vector<Edit>& edits, bool color) {
   std::vector<bool> shown(edits.size(), false);
   int n = static_cast<int>(edits.size());
   for (int i = 0; i < n; ++i)
-    for (int j = std::max(0, i - kContext); edits[i].kind != ' ' && j <= std::min(n - 1, i + kContext); ++j) shown[j] = true;
+    for (int j = std::max(0, i - kContext); edits[i].kind != ' ' && j <= std::min(n - 1, i + kContext); ++j)
+      shown[j] = true;
   int line_a = 1, line_b = 1;
   for (int i = 0; i < n; ++i) {
     if (shown[i] && (i == 0 || !shown[i - 1])) {
@@ -163,31 +168,40 @@ std::string in_words(const ir::Module& a, const ir::Module& b) {
     std::vector<std::string> added, removed, altered, before = names(a), after = names(b);
     std::set<std::string> in_a(before.begin(), before.end()), in_b(after.begin(), after.end());
     for (const std::string& n : before)
-      if (!in_b.count(n)) removed.push_back(n);
-      else if (changed(n)) altered.push_back(n);
+      if (!in_b.count(n))
+        removed.push_back(n);
+      else if (changed(n))
+        altered.push_back(n);
     for (const std::string& n : after)
       if (!in_a.count(n)) added.push_back(n);
     out += words(fmt::format("{} removed", what), removed) + words(fmt::format("{} added", what), added) +
            words(fmt::format("{} changed", what), altered);
   };
-  compare("state", [](const ir::Module& m) {
-    std::vector<std::string> names;
-    for (const ir::StateLeaf& l : m.state) names.push_back(l.name);
-    return names;
-  }, [&](const std::string& n) { return a.state[a.find_state(n)].type != b.state[b.find_state(n)].type; });
-  compare("entries", [](const ir::Module& m) { return m.entry_names(); }, [&](const std::string& n) {
-    const ir::Entry &x = *a.find_entry(n), &y = *b.find_entry(n);
-    auto leaves = [](const ir::Module& m, const std::vector<int>& ids) {
-      std::vector<std::string> names;
-      for (int i : ids) names.push_back(m.state[i].name);
-      return names;
-    };
-    return x.function != y.function || x.inputs != y.inputs || x.outputs != y.outputs ||
-           leaves(a, x.reads) != leaves(b, y.reads) || leaves(a, x.writes) != leaves(b, y.writes);
-  });
-  compare("functions", [](const ir::Module& m) { return m.function_names(); }, [&](const std::string& n) {
-    return different(edits_of(lines_of(print(*a.find(n))), lines_of(print(*b.find(n)))));
-  });
+  compare(
+      "state",
+      [](const ir::Module& m) {
+        std::vector<std::string> names;
+        for (const ir::StateLeaf& l : m.state) names.push_back(l.name);
+        return names;
+      },
+      [&](const std::string& n) { return a.state[a.find_state(n)].type != b.state[b.find_state(n)].type; });
+  compare(
+      "entries", [](const ir::Module& m) { return m.entry_names(); },
+      [&](const std::string& n) {
+        const ir::Entry &x = *a.find_entry(n), &y = *b.find_entry(n);
+        auto leaves = [](const ir::Module& m, const std::vector<int>& ids) {
+          std::vector<std::string> names;
+          for (int i : ids) names.push_back(m.state[i].name);
+          return names;
+        };
+        return x.function != y.function || x.inputs != y.inputs || x.outputs != y.outputs ||
+               leaves(a, x.reads) != leaves(b, y.reads) || leaves(a, x.writes) != leaves(b, y.writes);
+      });
+  compare(
+      "functions", [](const ir::Module& m) { return m.function_names(); },
+      [&](const std::string& n) {
+        return different(edits_of(lines_of(print(*a.find(n))), lines_of(print(*b.find(n)))));
+      });
   return out;
 }
 

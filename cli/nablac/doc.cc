@@ -45,7 +45,8 @@ std::string doc_errors() {
 }
 
 std::string doc_passes() {
-  std::string out = "# Passes\n\nMade by `nablac doc passes`.\n\n## The pipeline\n\nWhat `nablac compile` runs, in order:\n\n";
+  std::string out =
+      "# Passes\n\nMade by `nablac doc passes`.\n\n## The pipeline\n\nWhat `nablac compile` runs, in order:\n\n";
   int number = 1;
   for (const passes::PipelineStep& step : passes::default_pipeline())
     out += fmt::format("{}. `{}`: {}\n", number++, step.pass, step.reason);
@@ -64,7 +65,8 @@ void add_doc(CLI::App& app, const Streams& streams, Action& action) {
     std::string topic, name, folder;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("doc", "Prints a reference in Markdown: ops, op NAME, passes, errors, refusals");
+  CLI::App* command =
+      app.add_subcommand("doc", "Prints a reference in Markdown: ops, op NAME, passes, errors, refusals");
   command->add_option("TOPIC", options->topic, "ops, op, passes, errors or refusals")->required();
   command->add_option("NAME", options->name, "the op's name");
   command->add_option("--out", options->folder, "write TOPIC.md (or NAME.md) into this folder instead");

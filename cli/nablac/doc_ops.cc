@@ -104,7 +104,10 @@ std::string section(const ir::OpDef& op) {
     out += "\n";
   };
   table("Operand", op.operands, [](const ir::OperandDef& o) {
-    return fmt::format("| `{}`{} | {} |\n", o.name, !o.variadic ? "" : o.may_be_absent ? " (any number)" : " (one or more)",
+    return fmt::format("| `{}`{} | {} |\n", o.name,
+                       !o.variadic       ? ""
+                       : o.may_be_absent ? " (any number)"
+                                         : " (one or more)",
                        cell(o.doc));
   });
   table("Attribute", op.attrs, [](const ir::AttrDef& a) {
@@ -151,7 +154,8 @@ Result<std::string> doc_op(const ir::OpTable& ops, const std::string& name) {
 
 std::string doc_refusals(const ir::OpTable& ops) {
   std::string out =
-      "# Rules that do not exist\n\nMade by `nablac doc refusals`: every rule that a record refuses, with its reason.\n\n"
+      "# Rules that do not exist\n\nMade by `nablac doc refusals`: every rule that a record refuses, with its "
+      "reason.\n\n"
       "| Op | Rule | Reason |\n|---|---|---|\n";
   for (const ir::OpDef& op : ops.all())
     for_each_rule(op, [&](const char* name, const auto& rule) {

@@ -105,7 +105,8 @@ TEST_F(Nablac, DiffShowsOperandsThatStandForOtherValues) {
   swapped.replace(swapped.find("add(%1, %0)"), 11, "add(%0, %1)");
   Outcome o = nablac({"diff", a, write("b.nbl", swapped)});
   EXPECT_EQ(o.code, 1);
-  EXPECT_NE(o.out.find("-  %2 = add(%1, %0) : f32[2,300]\n+  %2 = add(%0, %1) : f32[2,300]\n"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("-  %2 = add(%1, %0) : f32[2,300]\n+  %2 = add(%0, %1) : f32[2,300]\n"), std::string::npos)
+      << o.out;
 }
 
 TEST_F(Nablac, DiffWithAFileThatIsNotThereFailsOtherwiseThanADifference) {

@@ -58,18 +58,20 @@ Status opt(const Options& o, const Streams& streams) {
   passes::ManagerOptions manager = o.manager;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   manager.print = [&](const passes::Pass& pass, const ir::Module& m, bool changed) {
-    streams.out << "// after " << pass.name << (changed ? "" : " (no change)") << "\n" << print(m, print_options) << "\n";
+    streams.out << "// after " << pass.name << (changed ? "" : " (no change)") << "\n"
+                << print(m, print_options) << "\n";
   };
   manager.reproduce = [&](const ir::Module& before, const std::string& command) {
     std::string path = o.in + ".reproducer.nbl", run = command;
     size_t at = run.find("FILE");
     if (at != std::string::npos) run.replace(at, 4, path);
     Status written = format::write_file(path, "// " + run + "\n" + print(before, {.locations = true}));
-    if (written.ok()) streams.err << "note: the module before the failing pass is in " << path << "; run: " << run << "\n";
-    else streams.err << to_string(written.errors());
+    if (written.ok())
+      streams.err << "note: the module before the failing pass is in " << path << "; run: " << run << "\n";
+    else
+      streams.err << to_string(written.errors());
   };
-  passes::ManagerResult result =
-      NABLA_TRY(passes::run_passes(module, steps, ops::all_ops(), target, manager));
+  passes::ManagerResult result = NABLA_TRY(passes::run_passes(module, steps, ops::all_ops(), target, manager));
   for (const passes::PassReport& report : result.reports) {
     if (o.timing) streams.err << fmt::format("{:>10.3f} ms  {}\n", report.seconds * 1e3, report.pass);
     for (const std::string& remark : report.remarks) streams.err << report.pass << ": " << remark << "\n";
@@ -95,9 +97,7 @@ void add_opt(CLI::App& app, const Streams& streams, Action& action) {
   command->add_flag("--locations", o->locations, "print source locations");
   command->add_flag("--timing", o->timing, "print how long each pass took");
   command->add_option("-o,--output", o->out, "write the result to this file instead");
-  command->callback([=, &streams, &action] {
-    action = [=, &streams] { return finish(opt(*o, streams), streams); };
-  });
+  command->callback([=, &streams, &action] { action = [=, &streams] { return finish(opt(*o, streams), streams); }; });
 }
 
 }  // namespace nabla::cli

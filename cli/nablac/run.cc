@@ -50,7 +50,8 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     return 0;
   } catch (const CLI::ParseError& e) {
     std::vector<std::string> known;
-    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+      known.push_back(sub->get_name());
     std::string hint = !args.empty() && app.get_subcommands().empty() ? did_you_mean(args[0], known) : "";
     return finish(error(Code::kBadOption, "nablac: {}{}", e.what(), hint), streams);
   }

@@ -18,8 +18,7 @@ Result<std::string> verify_bundle(const std::string& path) {
   std::string out = fmt::format("bundle, {} members", bundle.members().size());
   format::Bytes text = bundle.member(kModuleMember);
   if (text.empty()) return out;
-  ir::Module module =
-      NABLA_TRY(ir::parse_module(format::as_text(text), path + ":" + kModuleMember, ops::all_ops()));
+  ir::Module module = NABLA_TRY(ir::parse_module(format::as_text(text), path + ":" + kModuleMember, ops::all_ops()));
   return out + "; its module: " + summary_of(module);
 }
 
