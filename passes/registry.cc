@@ -12,8 +12,10 @@ namespace nabla::passes {
 
 using ir::Stage;
 
-std::span<const Pass> all_passes() {
-  static const std::vector<Pass> passes = {
+namespace {
+
+std::vector<Pass> transform_passes() {
+  return {
       {"lower-transforms",
        "replaces grad, value_and_grad, jvp and pullbacks by derived functions",
        "Works bottom-up over the call graph, so that inner transforms are gone before outer ones look. Reverse mode "
@@ -34,6 +36,11 @@ std::span<const Pass> all_passes() {
        Stage::kFlat,
        {},
        inline_calls},
+  };
+}
+
+std::vector<Pass> simplify_passes() {
+  return {
       {"canonicalize",
        "applies small rewrite rules until none applies",
        "The rules are listed in passes/simplify/rules_arithmetic.cc and rules_movement.cc. They drop identities, join "
@@ -70,6 +77,11 @@ std::span<const Pass> all_passes() {
        Stage::kFlat,
        {},
        eliminate_dead_code},
+  };
+}
+
+std::vector<Pass> lower_passes() {
+  return {
       {"fuse",
        "cuts functions into kernels, library calls and views",
        "Reads every op as formulas over elements (its access). Maps are computed where they are read; reductions and "
@@ -96,6 +108,17 @@ std::span<const Pass> all_passes() {
        {{"max-bytes", "", "fail when state and temporaries together need more"}},
        plan_memory},
   };
+}
+
+}  // namespace
+
+std::span<const Pass> all_passes() {
+  static const std::vector<Pass> passes = [] {
+    std::vector<Pass> all;
+    for (auto family : {transform_passes, simplify_passes, lower_passes})
+      for (Pass& pass : family()) all.push_back(std::move(pass));
+    return all;
+  }();
   return passes;
 }
 

@@ -37,7 +37,7 @@ std::string read(const fs::path& path) {
 }
 
 struct Golden {
-  std::string head;                ///< the lines before the input
+  std::string head;  ///< the lines before the input
   std::vector<std::string> args;
   std::string input_name = "input.nbl";
   std::string input, output;
@@ -69,8 +69,10 @@ std::string run(const Golden& g) {
       << std::string(static_cast<size_t>(std::count(g.head.begin(), g.head.end(), '\n')), '\n') << g.input;
   std::vector<std::string> args = g.args;
   auto file = std::find(args.begin(), args.end(), "FILE");
-  if (file == args.end()) args.push_back(g.input_name);
-  else *file = g.input_name;
+  if (file == args.end())
+    args.push_back(g.input_name);
+  else
+    *file = g.input_name;
   std::ostringstream out, err;
   int code = cli::run_nablac(args, {out, err});
   std::string text = out.str() + err.str();
@@ -92,8 +94,10 @@ class GoldenFile : public testing::Test {
     std::string now = g->head + g->input + std::string(kSeparator) + run(*g);
     fs::current_path(before);
     fs::remove_all(folder);
-    if (update_goldens) std::ofstream(path_, std::ios::binary) << now;
-    else EXPECT_EQ(now, text) << "bazel run //tests:golden_runner_test -- --update_goldens writes what comes out now";
+    if (update_goldens)
+      std::ofstream(path_, std::ios::binary) << now;
+    else
+      EXPECT_EQ(now, text) << "bazel run //tests:golden_runner_test -- --update_goldens writes what comes out now";
   }
 
  private:
@@ -120,8 +124,10 @@ void register_goldens() {
     // Lexically: in the test the files are links.
     fs::path relative = entry.path().lexically_relative(root);
     std::string suite = relative.begin()->string();
-    if (kSuites.count(suite)) files.push_back(relative);
-    else if (!kOthers.count(suite)) strays.push_back(relative);
+    if (kSuites.count(suite))
+      files.push_back(relative);
+    else if (!kOthers.count(suite))
+      strays.push_back(relative);
   }
   std::sort(files.begin(), files.end());
   for (const fs::path& f : files)

@@ -41,15 +41,24 @@ std::string return_type(const OpDef& op) {
 
 std::string attr_type(AttrKind kind) {
   switch (kind) {
-    case AttrKind::kBool: return "bool";
-    case AttrKind::kInt: return "int64_t";
-    case AttrKind::kFloat: return "double";
-    case AttrKind::kString: return "std::string";
-    case AttrKind::kDType: return "DType";
-    case AttrKind::kInts: return "Ints";
-    case AttrKind::kShape: return "Shape";
-    case AttrKind::kLiteral: return "Literal";
-    case AttrKind::kFunction: break;
+    case AttrKind::kBool:
+      return "bool";
+    case AttrKind::kInt:
+      return "int64_t";
+    case AttrKind::kFloat:
+      return "double";
+    case AttrKind::kString:
+      return "std::string";
+    case AttrKind::kDType:
+      return "DType";
+    case AttrKind::kInts:
+      return "Ints";
+    case AttrKind::kShape:
+      return "Shape";
+    case AttrKind::kLiteral:
+      return "Literal";
+    case AttrKind::kFunction:
+      break;
   }
   NABLA_CHECK(false, "attributes of this kind have no parameter type");
 }
@@ -79,8 +88,8 @@ std::string parameters(const OpDef& op, bool defaults) {
     if (!a.default_value) out += fmt::format("{} {}, ", attr_type(a.kind), a.name);
   for (const AttrDef& a : op.attrs)
     if (a.default_value)
-      out += fmt::format("{} {}{}, ", attr_type(a.kind), a.name,
-                         defaults ? " = " + default_text(*a.default_value) : "");
+      out +=
+          fmt::format("{} {}{}, ", attr_type(a.kind), a.name, defaults ? " = " + default_text(*a.default_value) : "");
   return out + (defaults ? "Site site = Site::here()" : "Site site");
 }
 
@@ -136,8 +145,9 @@ int run(std::string_view what) {
     return 2;
   }
   fmt::print("// The functions of the C++ frontend, generated from the op records by tools/gen_ops.cc.\n");
-  fmt::print("{}", header ? "#pragma once\n\n#include <array>\n#include <string>\n\n#include \"frontend/cpp/tensor.h\"\n"
-                          : "#include \"frontend/cpp/ops.h\"\n\n#include \"frontend/cpp/emit.h\"\n");
+  fmt::print("{}", header
+                       ? "#pragma once\n\n#include <array>\n#include <string>\n\n#include \"frontend/cpp/tensor.h\"\n"
+                       : "#include \"frontend/cpp/ops.h\"\n\n#include \"frontend/cpp/emit.h\"\n");
   fmt::print("\nnamespace nabla {{\n\n");
   for (const OpDef& op : ops::all_ops().all())
     if (is_generated(op)) header ? print_header(op) : print_source(op);

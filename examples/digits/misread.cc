@@ -46,8 +46,9 @@ std::string page(const Literal& pictures, const std::vector<Misread>& wrong, int
       "model saw, with its probability. Green: the label.</p>\n<div class=\"grid\">\n",
       wrong.size(), total, 100.0 * (1 - static_cast<double>(wrong.size()) / static_cast<double>(total)));
   for (const Misread& m : wrong)
-    out += fmt::format("<figure>{}<figcaption><b>{}</b> {:.0f} % &nbsp; label <i>{}</i><br>picture {}</figcaption></figure>\n",
-                       picture_svg(pictures, m.index), m.guess, 100 * m.confidence, m.truth, m.index);
+    out += fmt::format(
+        "<figure>{}<figcaption><b>{}</b> {:.0f} % &nbsp; label <i>{}</i><br>picture {}</figcaption></figure>\n",
+        picture_svg(pictures, m.index), m.guess, 100 * m.confidence, m.truth, m.index);
   return out + "</div></html>\n";
 }
 

@@ -98,7 +98,8 @@ ir::FunctionPtr Frame::finish(const std::vector<Tensor>& results, const std::vec
       to[id] = static_cast<int>(renumbered.size());
       ir::Value value = f.values[id];
       std::string wanted = value.name;
-      for (int i = 2; !wanted.empty() && !names.insert(value.name).second; ++i) value.name = fmt::format("{}_{}", wanted, i);
+      for (int i = 2; !wanted.empty() && !names.insert(value.name).second; ++i)
+        value.name = fmt::format("{}_{}", wanted, i);
       renumbered.push_back(std::move(value));
     }
     id = to[id];

@@ -30,7 +30,8 @@ std::vector<double> run(const ir::Module& module, const string& name, std::vecto
 
 template <class F>
 std::vector<double> eval(F f, std::vector<Literal> args) {
-  auto traced = trace("f", f, Spec(f32, ir::static_shape(args[0].shape())), Spec(f32, ir::static_shape(args[1].shape())));
+  auto traced =
+      trace("f", f, Spec(f32, ir::static_shape(args[0].shape())), Spec(f32, ir::static_shape(args[1].shape())));
   return run(traced.module(), "f", std::move(args));
 }
 
@@ -70,7 +71,10 @@ TEST(Tensor, comparisons_select) {
 
 TEST(Tensor, a_number_with_a_fraction_does_not_fit_integers) {
   int line = __LINE__ + 1;
-  string text = error_of([] { trace("f", [](Tensor x) { return x + 0.5; }, Spec(i32, {2})); });
+  string text = error_of([] {
+    trace(
+        "f", [](Tensor x) { return x + 0.5; }, Spec(i32, {2}));
+  });
   EXPECT_HAS(text, "error[E0202]: the number 0.5 does not fit an operand of dtype i32");
   EXPECT_HAS(text, fmt::format("frontend/cpp/frontend_test.cc:{}", line));
 }
@@ -87,21 +91,35 @@ TEST(Convenience, matmul_broadcasts_leading_dimensions) {
 }
 
 TEST(Convenience, reductions_keep_dimensions_on_request) {
-  auto traced = trace("f", [](Tensor x) { return amax(x, {1}, true) - amin(x, {1}, true); }, Spec(f32, {3, 4}));
+  auto traced = trace(
+      "f", [](Tensor x) { return amax(x, {1}, true) - amin(x, {1}, true); }, Spec(f32, {3, 4}));
   const ir::Function& f = *traced.function().function;
   EXPECT_EQ(f.type(f.results[0]).str(), "f32[3,1]");
 }
 
 TEST(Convenience, reshape_finds_the_open_extent) {
-  auto traced = trace("f", [](Tensor x) { return reshape(x, {4, -1}); }, Spec(f32, {2, 6}));
+  auto traced = trace(
+      "f",
+      [](Tensor x) {
+        return reshape(x, {4, -1});
+      },
+      Spec(f32, {2, 6}));
   const ir::Function& f = *traced.function().function;
   EXPECT_EQ(f.type(f.results[0]).str(), "f32[4,3]");
-  EXPECT_HAS(error_of([] { trace("f", [](Tensor x) { return reshape(x, {5, -1}); }, Spec(f32, {2, 6})); }),
+  EXPECT_HAS(error_of([] {
+               trace(
+                   "f",
+                   [](Tensor x) {
+                     return reshape(x, {5, -1});
+                   },
+                   Spec(f32, {2, 6}));
+             }),
              "error[E0203]: reshape: the 12 elements of f32[2,6] do not divide by 5");
 }
 
 TEST(Convenience, one_hot_marks_the_label) {
-  auto traced = trace("f", [](Tensor x) { return one_hot(x, 3); }, Spec(i32, {2}));
+  auto traced = trace(
+      "f", [](Tensor x) { return one_hot(x, 3); }, Spec(i32, {2}));
   Literal labels(DType::kI32, {2});
   labels.set_i(0, 2);
   labels.set_i(1, 7);
@@ -129,14 +147,19 @@ TEST(Errors, a_shape_mismatch_shows_the_users_line_and_operands) {
 
 TEST(Errors, an_op_outside_of_a_trace_is_refused) {
   Tensor outside;
-  trace("f", [&](Tensor x) { return outside = x; }, Spec(f32, {2}));
+  trace(
+      "f", [&](Tensor x) { return outside = x; }, Spec(f32, {2}));
   EXPECT_HAS(error_of([&] { exp(outside); }), "error[E0707]: exp is called outside of a traced function");
 }
 
 TEST(Errors, a_value_of_a_function_that_does_not_enclose_this_one_is_refused) {
   Tensor outside;
-  trace("f", [&](Tensor x) { return outside = x; }, Spec(f32, {2}));
-  string text = error_of([&] { trace("g", [&](Tensor x) { return x + outside; }, Spec(f32, {2})); });
+  trace(
+      "f", [&](Tensor x) { return outside = x; }, Spec(f32, {2}));
+  string text = error_of([&] {
+    trace(
+        "g", [&](Tensor x) { return x + outside; }, Spec(f32, {2}));
+  });
   EXPECT_HAS(text, "error[E0707]: a value of function `f` is used in `g`, which is not inside it");
 }
 
@@ -157,8 +180,10 @@ TEST(Locations, every_node_carries_the_users_line) {
 }
 
 TEST(Calls, a_traced_function_is_called_and_not_copied) {
-  auto square = trace("square", [](Tensor x) { return x * x; }, Spec(f32, {2}));
-  auto traced = trace("f", [&](Tensor x) { return square(square(x)); }, Spec(f32, {2}));
+  auto square = trace(
+      "square", [](Tensor x) { return x * x; }, Spec(f32, {2}));
+  auto traced = trace(
+      "f", [&](Tensor x) { return square(square(x)); }, Spec(f32, {2}));
   ir::Module m = traced.module();
   EXPECT_EQ(m.functions.size(), 2u);
   EXPECT_EQ(node(m, "f", "call").attrs.get_function("callee"), "square");
@@ -166,9 +191,12 @@ TEST(Calls, a_traced_function_is_called_and_not_copied) {
 }
 
 TEST(Calls, functions_of_one_name_are_told_apart) {
-  auto one = trace("g", [](Tensor x) { return x + 1; }, Spec(f32, {1}));
-  auto two = trace("g", [](Tensor x) { return x * 10; }, Spec(f32, {1}));
-  auto traced = trace("f", [&](Tensor x) { return two(one(x)); }, Spec(f32, {1}));
+  auto one = trace(
+      "g", [](Tensor x) { return x + 1; }, Spec(f32, {1}));
+  auto two = trace(
+      "g", [](Tensor x) { return x * 10; }, Spec(f32, {1}));
+  auto traced = trace(
+      "f", [&](Tensor x) { return two(one(x)); }, Spec(f32, {1}));
   EXPECT_EQ(run(traced.module(), "f", {vec({2})}), (std::vector<double>{30}));
 }
 
@@ -211,7 +239,8 @@ TEST(Transforms, value_and_grad_keeps_the_structure_of_results_and_arguments) {
 
 TEST(Transforms, grad_of_grad_nests_through_a_wrapper) {
   auto cube = [](Tensor x) { return x * x * x; };
-  auto traced = trace("f", [&](Tensor x) { return grad(grad(cube))(x); }, Spec(f32, {}));
+  auto traced = trace(
+      "f", [&](Tensor x) { return grad(grad(cube))(x); }, Spec(f32, {}));
   ir::Module m = traced.module();
   string outer = node(m, "f", "grad").attrs.get_function("callee");
   string inner = node(m, outer, "grad").attrs.get_function("callee");
@@ -271,13 +300,17 @@ TEST(Program, state_is_checked) {
   State w = program.state("w", f32, {3});
   EXPECT_HAS(error_of([&] { program.state("w", f32, {3}); }), "error[E0108]: state leaf \"w\" is declared twice");
   EXPECT_HAS(error_of([&] { w.get(); }), "error[E0209]: state leaf \"w\" is read outside of an entry of its program");
-  EXPECT_HAS(error_of([&] { program.entry("a", {{"x", f32, {2}}}, [&](Tensor x) { w.set(x); }); }),
+  EXPECT_HAS(error_of([&] {
+               program.entry("a", {{"x", f32, {2}}}, [&](Tensor x) { w.set(x); });
+             }),
              "error[E0209]: state leaf \"w\" is f32[3], got f32[2]");
   auto inside = [&](Tensor x) {
     w.set(x);
     return sum(x);
   };
-  EXPECT_HAS(error_of([&] { program.entry("b", {{"x", f32, {3}}}, [&](Tensor x) { grad(inside)(x); }); }),
+  EXPECT_HAS(error_of([&] {
+               program.entry("b", {{"x", f32, {3}}}, [&](Tensor x) { grad(inside)(x); });
+             }),
              "state leaf \"w\" is written inside `b_fn`: return the value and write it in the entry `b`");
   EXPECT_HAS(error_of([&] { program.entry("c", {}, [&](Tensor x) { w.set(x); }); }),
              "error[E0201]: entry `c` has 0 inputs, but its function takes 1 tensors");
@@ -290,8 +323,8 @@ TEST(Program, structs_of_leaves_have_dotted_names) {
   nn::AdamW<nn::Affine> optimizer(program, nn::dense_spec(4, 2), {});
   std::vector<string> names;
   for (const ir::StateLeaf& leaf : program.module().state) names.push_back(leaf.name);
-  EXPECT_EQ(names, (std::vector<string>{"fc.w", "fc.b", "adamw.m.w", "adamw.m.b", "adamw.v.w", "adamw.v.b",
-                                        "adamw.step"}));
+  EXPECT_EQ(names,
+            (std::vector<string>{"fc.w", "fc.b", "adamw.m.w", "adamw.m.b", "adamw.v.w", "adamw.v.b", "adamw.step"}));
   program.entry("step", {{"x", f32, {5, 4}}}, [&](Tensor x) -> Outputs {
     auto loss = [&](nn::Affine<Tensor> p) { return mean(nn::dense(x, p)); };
     auto [value, g] = value_and_grad(loss)(get(layer));

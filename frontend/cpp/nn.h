@@ -25,7 +25,8 @@ inline Affine<Spec> dense_spec(int64_t in, int64_t out) { return {{f32, {in, out
 inline Affine<Spec> conv_spec(int64_t taps, int64_t in, int64_t out) {
   return {{f32, {taps, taps, in, out}}, {f32, {out}}};
 }
-/// He's initial values: w uniform in +-sqrt(6 / fan_in), b zero; fan_in is the product of all extents of w but the last.
+/// He's initial values: w uniform in +-sqrt(6 / fan_in), b zero; fan_in is the product of all extents of w but the
+/// last.
 void init_affine(const Affine<State>& layer, const Arg& key);
 /// x [..., in] times w plus b.
 Tensor dense(const Arg& x, const Affine<Tensor>& layer);

@@ -61,12 +61,13 @@ class Program {
     return out;
   }
 
-  /// Declares an entry point. `f` takes one Tensor per input, or a vector of them, and returns Outputs or nothing; which
-  /// leaves the entry reads and writes follows from what `f` does.
+  /// Declares an entry point. `f` takes one Tensor per input, or a vector of them, and returns Outputs or nothing;
+  /// which leaves the entry reads and writes follows from what `f` does.
   template <class F>
   void entry(const std::string& name, const std::vector<Spec>& inputs, F f, Site site = Site::here()) {
     if constexpr (std::is_invocable_v<F, const std::vector<Tensor>&>)
-      add_entry(name, inputs, inputs.size(), [&](const std::vector<Tensor>& x) { return outputs(f, x); }, site);
+      add_entry(
+          name, inputs, inputs.size(), [&](const std::vector<Tensor>& x) { return outputs(f, x); }, site);
     else
       add_with_arity(name, inputs, f, &F::operator(), site);
   }
@@ -92,8 +93,9 @@ class Program {
     auto body = [&]<size_t... I>(const std::vector<Tensor>& x, std::index_sequence<I...>) {
       return outputs(f, x[I]...);
     };
-    add_entry(name, inputs, sizeof...(A),
-              [&](const std::vector<Tensor>& x) { return body(x, std::index_sequence_for<A...>{}); }, site);
+    add_entry(
+        name, inputs, sizeof...(A),
+        [&](const std::vector<Tensor>& x) { return body(x, std::index_sequence_for<A...>{}); }, site);
   }
   void add_entry(const std::string& name, const std::vector<Spec>& inputs, size_t arity, const Body& body, Site site);
 

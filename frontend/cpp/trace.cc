@@ -21,8 +21,7 @@ std::string import_function(Context& to, const Context& from, const std::string&
   for (ir::Node& node : copy->nodes)
     for (const ir::AttrDef& def : node.op->attrs)
       if (def.kind == ir::AttrKind::kFunction)
-        node.attrs.set(def.name,
-                       ir::FunctionRef{import_function(to, from, node.attrs.get_function(def.name))});
+        node.attrs.set(def.name, ir::FunctionRef{import_function(to, from, node.attrs.get_function(def.name))});
   copy->name = to.unique_name(name);
   to.imported[source] = copy->name;
   to.module.functions.push_back(copy);
@@ -76,9 +75,7 @@ std::string inner_name(const std::string& what) {
   return frame ? frame->name + "_" + what : what;
 }
 
-std::string name_of(const Tensor& t) {
-  return t.has_value() ? t.frame()->builder.function().values[t.id()].name : "";
-}
+std::string name_of(const Tensor& t) { return t.has_value() ? t.frame()->builder.function().values[t.id()].name : ""; }
 
 std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vector<Tensor> operands, const Ints* wrt,
                               const Site& site) {
@@ -97,12 +94,11 @@ std::vector<Tensor> emit_jvp(const TracedFunction& f, std::vector<Tensor> operan
   return emit_on("jvp", operands, {{"callee", ir::FunctionRef{callee_name(f, site)}}}, site);
 }
 
-std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residual, const std::vector<Tensor>& cotangents,
-                                  size_t operands, const Site& site) {
+std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residual,
+                                  const std::vector<Tensor>& cotangents, size_t operands, const Site& site) {
   std::vector<Tensor> all{residual};
   all.insert(all.end(), cotangents.begin(), cotangents.end());
-  std::vector<Tensor> out =
-      emit_on("vjp_backward", all, {{"callee", ir::FunctionRef{callee_name(f, site)}}}, site);
+  std::vector<Tensor> out = emit_on("vjp_backward", all, {{"callee", ir::FunctionRef{callee_name(f, site)}}}, site);
   out.resize(operands);
   return out;
 }

@@ -67,8 +67,8 @@ std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vect
 std::vector<Tensor> emit_jvp(const TracedFunction& f, std::vector<Tensor> operands, std::vector<Tensor> tangents,
                              const Site& site);
 /// vjp_backward: the gradients of the first `operands` parameters.
-std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residual, const std::vector<Tensor>& cotangents,
-                                  size_t operands, const Site& site);
+std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residual,
+                                  const std::vector<Tensor>& cotangents, size_t operands, const Site& site);
 /// The module of a function traced outside of a Program: the function and all that it calls.
 ir::Module module_of(const TracedFunction& f);
 
@@ -101,15 +101,16 @@ template <class F, class... A>
 auto trace_like(const std::string& name, F& f, const Site& site, const A&... args) {
   Tracing tracing(name, site);
   auto inner = [&](auto copy) {
-    for (auto& leaf : leaves_of<Tensor>(copy))
-      *leaf.second = tracing.param(name_of(*leaf.second), leaf.second->type());
+    for (auto& leaf : leaves_of<Tensor>(copy)) *leaf.second = tracing.param(name_of(*leaf.second), leaf.second->type());
     return copy;
   };
   std::tuple<A...> inside{inner(args)...};
   auto result = std::apply(
       [&](const A&... a) {
-        if constexpr (requires { f.call_at(site, a...); }) return f.call_at(site, a...);
-        else return f(a...);
+        if constexpr (requires { f.call_at(site, a...); })
+          return f.call_at(site, a...);
+        else
+          return f(a...);
       },
       inside);
   TracedFunction traced = tracing.finish(tensors_of(result));
@@ -145,8 +146,7 @@ class Traced {
 
 /// Traces `f` once, on parameters of the types `specs`. Calls of the result become calls in the IR.
 template <class F, class... S>
-  requires(std::is_same_v<S, Spec> && ...)
-auto trace(const std::string& name, F f, const S&... specs) {
+requires(std::is_same_v<S, Spec>&&...) auto trace(const std::string& name, F f, const S&... specs) {
   Tracing tracing(name, Site{});
   // A braced list, because its elements are evaluated in order.
   std::vector<Tensor> params{tracing.param(specs.name, specs.type())...};
@@ -154,7 +154,8 @@ auto trace(const std::string& name, F f, const S&... specs) {
     auto result = f(params[I]...);
     TracedFunction traced = tracing.finish(tensors_of(result));
     return Traced<decltype(result), I...>(std::move(traced), std::move(result));
-  }(std::index_sequence_for<S...>{});
+  }
+  (std::index_sequence_for<S...>{});
 }
 
 /// Which arguments to differentiate by: `grad(f, wrt<0, 2>)`.
@@ -202,8 +203,10 @@ class Gradient {
   static auto gradients(const Tuple& args, const std::vector<Tensor>& out, size_t& next) {
     // Braces: evaluated in order.
     auto all = std::tuple{with_tensors(std::get<I>(args), out, next)...};
-    if constexpr (sizeof...(I) == 1) return std::get<0>(std::move(all));
-    else return all;
+    if constexpr (sizeof...(I) == 1)
+      return std::get<0>(std::move(all));
+    else
+      return all;
   }
   F f_;
   Site site_;

@@ -45,6 +45,15 @@ class Parser {
   }
 
  private:
+  // Hostile texts must not exhaust the stack, neither here nor in what walks the expressions later.
+  static constexpr int kMaxNesting = 200, kMaxOperators = 5000;
+  struct Nesting {
+    explicit Nesting(Parser& parser) : p(parser) {
+      if (++p.nesting_ > kMaxNesting) p.fail(fmt::format("nested deeper than {}", kMaxNesting));
+    }
+    ~Nesting() { --p.nesting_; }
+    Parser& p;
+  };
   bool ok() const { return failure_.empty(); }
   void fail(std::string message) {
     if (!ok()) return;
@@ -174,10 +183,12 @@ class Parser {
   }
   Body body() {
     Body out;
+    Nesting nesting(*this);
     while (ok() && !at("next") && !accept("}")) out.push_back(stmt());
     return out;
   }
   Stmt stmt() {
+    operators_ = 0;
     if (accept("for")) {
       For f;
       f.axes = axis_list();
@@ -259,6 +270,7 @@ class Parser {
       again = false;
       for (const Row& row : kRows)
         if (row.level == level && accept(row.text)) {
+          if (++operators_ > kMaxOperators) fail(fmt::format("a statement has more than {} operators", kMaxOperators));
           Expr right = expr(level + 1);
           if (!ok()) return index(0);
           if (left->dtype != right->dtype) {
@@ -306,6 +318,7 @@ class Parser {
     return e;
   }
   Expr primary() {
+    Nesting nesting(*this);
     if (!ok()) return index(0);
     if (accept("(")) return conditional();
     if (accept("-")) return number(true);
@@ -354,6 +367,7 @@ class Parser {
   Diagnostics failure_;
   Kernel k_;
   std::map<std::string, int> axis_ids_, buffer_ids_, value_ids_;
+  int nesting_ = 0, operators_ = 0;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Compiled {
 };
 
 /// Through fuse and plan_memory; `library` allows oneDNN.
-Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& target = "cpu:native", bool library = false);
+Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& target = "cpu:native",
+                                 bool library = false);
 
 }  // namespace nabla::conformance

@@ -13,7 +13,7 @@ namespace nabla::conformance {
 /// and results that share memory are one buffer to the kernel, so that a wrong plan or a wrong claim of may_share
 /// shows in the values. Memory that nothing has written yet holds NaN. E0603 for an unknown entry, E0403 for a
 /// library call: compile without the library.
-Result<std::vector<Literal>> interpret_planned(const ir::Module& module, std::string_view entry, const std::vector<Literal>& inputs,
-                                               std::vector<Literal>& state);
+Result<std::vector<Literal>> interpret_planned(const ir::Module& module, std::string_view entry,
+                                               const std::vector<Literal>& inputs, std::vector<Literal>& state);
 
 }  // namespace nabla::conformance

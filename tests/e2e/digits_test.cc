@@ -63,8 +63,9 @@ void compile(const string& model, const string& options, const string& out) {
 
 string train(const string& program, const string& model, int epochs, int seed) {
   return program + " --seed " + std::to_string(seed) + " --loss-curve " + scratch("loss.svg") + " --save-state " +
-         scratch(model + ".safetensors") + " --entry step --data " + kData + " --map x=x_train --map y=y_train --epochs " +
-         std::to_string(epochs) + " --entry eval --data " + kData + " --map x=x_test --map y=y_test";
+         scratch(model + ".safetensors") + " --entry step --data " + kData +
+         " --map x=x_train --map y=y_train --epochs " + std::to_string(epochs) + " --entry eval --data " + kData +
+         " --map x=x_test --map y=y_test";
 }
 
 TEST(Digits, the_mlp_reaches_96_5_percent_over_three_seeds) {
@@ -79,9 +80,10 @@ TEST(Digits, the_mlp_reaches_96_5_percent_over_three_seeds) {
 TEST(Digits, a_saved_state_predicts_and_the_misread_page_agrees_with_the_accuracy) {
   compile("mlp", "", scratch("mlp.nbundle"));
   must(train("cli/nabla-run " + scratch("mlp.nbundle"), "mlp", 5, 0));
-  string text = must("cli/nabla-run " + scratch("mlp.nbundle") + " --state " + scratch("mlp.safetensors") +
-                     " --entry eval --data " + kData + " --map x=x_test --map y=y_test --entry predict --data " + kData +
-                     " --map x=x_test --output class=" + scratch("class.npy") + " --output probability=" + scratch("p.npy"));
+  string text =
+      must("cli/nabla-run " + scratch("mlp.nbundle") + " --state " + scratch("mlp.safetensors") +
+           " --entry eval --data " + kData + " --map x=x_test --map y=y_test --entry predict --data " + kData +
+           " --map x=x_test --output class=" + scratch("class.npy") + " --output probability=" + scratch("p.npy"));
   string drawn = must(string("examples/digits/misread ") + kData + " " + scratch("class.npy") + " " + scratch("p.npy") +
                       " " + scratch("misread.html"));
   double wrong = std::strtod(drawn.c_str(), nullptr);

@@ -60,7 +60,8 @@ kernel @twice(in x: f32[4], out y: f32[4]) {
 )";
 
 Status write_all(const ir::Module& m, const std::string& folder, const std::string& name) {
-  for (auto [form, kind] : {std::pair{ir::Form::kText, "text"}, {ir::Form::kJson, "json"}, {ir::Form::kBinary, "binary"}}) {
+  for (auto [form, kind] :
+       {std::pair{ir::Form::kText, "text"}, {ir::Form::kJson, "json"}, {ir::Form::kBinary, "binary"}}) {
     Result<ir::Encoded> e = encode(m, form, name + ".consts");
     if (!e.ok()) continue;
     (void)NABLA_TRY(format::write_file(folder + "/" + kind + "_corpus/" + name, e->bytes));

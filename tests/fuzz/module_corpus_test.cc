@@ -43,16 +43,29 @@ class Random {
 
 /// Small damage: bits, numbers, pieces dropped, repeated or taken from another input.
 std::string mutate(std::string input, const std::string& other, Random& random) {
-  constexpr const char* kPieces[] = {"0", "-1", "9223372036854775807", "4294967296", "nan", "[", "{", "\"", "%0", "batch", ""};
+  constexpr const char* kPieces[] = {"0",     "-1", "9223372036854775807", "4294967296", "nan", "[", "{", "\"", "%0",
+                                     "batch", ""};
   for (size_t n = random.below(3) + 1; n > 0 && !input.empty(); --n) {
     size_t at = random.below(input.size()), length = random.below(16);
     switch (random.below(6)) {
-      case 0: input[at] = static_cast<char>(input[at] ^ (1 << random.below(8))); break;
-      case 1: input[at] = static_cast<char>(random.below(256)); break;
-      case 2: input.erase(at, length); break;
-      case 3: input.insert(at, input.substr(random.below(input.size()), length)); break;
-      case 4: input.replace(at, random.below(4), kPieces[random.below(std::size(kPieces))]); break;
-      default: input.insert(at, other.substr(random.below(other.size()), 4 * length)); break;
+      case 0:
+        input[at] = static_cast<char>(input[at] ^ (1 << random.below(8)));
+        break;
+      case 1:
+        input[at] = static_cast<char>(random.below(256));
+        break;
+      case 2:
+        input.erase(at, length);
+        break;
+      case 3:
+        input.insert(at, input.substr(random.below(input.size()), length));
+        break;
+      case 4:
+        input.replace(at, random.below(4), kPieces[random.below(std::size(kPieces))]);
+        break;
+      default:
+        input.insert(at, other.substr(random.below(other.size()), 4 * length));
+        break;
     }
   }
   return input;

@@ -23,7 +23,8 @@ inline int check_module(std::string_view bytes, ir::Form form) {
   std::string text = print(*module, {.locations = true});
   Result<ir::Module> again = ir::parse_module(text, "printed", ops::all_ops());
   NABLA_CHECK(again.ok(), "{}\n{}", to_string(again.errors()), text);
-  NABLA_CHECK(print(*again, {.locations = true}) == text, "{}\n-- became --\n{}", text, print(*again, {.locations = true}));
+  NABLA_CHECK(print(*again, {.locations = true}) == text, "{}\n-- became --\n{}", text,
+              print(*again, {.locations = true}));
   for (ir::Form other : {ir::Form::kBinary, ir::Form::kJson}) {
     Result<ir::Encoded> encoded = encode(*module, other, "m.consts");
     if (!encoded.ok()) continue;

@@ -17,31 +17,44 @@ struct Pattern {
 };
 
 constexpr Pattern kPatterns[] = {
-    {"SoftmaxAndResidual", "%x: f32[32,20], %r: f32[32,20]", "%s = softmax(%x) {axis=1}\n %y = add(%s, %r)\n return %y\n", 1},
+    {"SoftmaxAndResidual", "%x: f32[32,20], %r: f32[32,20]",
+     "%s = softmax(%x) {axis=1}\n %y = add(%s, %r)\n return %y\n", 1},
     {"LayerNorm", "%x: f32[32,20], %g: f32[20], %b: f32[20]", "%y, %m, %r = layer_norm(%x, %g, %b)\n return %y\n", 1},
-    {"LayerNormWithItsResiduals", "%x: f32[32,20], %g: f32[20], %b: f32[20]", "%y, %m, %r = layer_norm(%x, %g, %b)\n return %y, %m, %r\n", 1},
+    {"LayerNormWithItsResiduals", "%x: f32[32,20], %g: f32[20], %b: f32[20]",
+     "%y, %m, %r = layer_norm(%x, %g, %b)\n return %y, %m, %r\n", 1},
     {"ProductWithBiasAndRelu", "%x: f32[32,20], %w: f32[20,24], %b: f32[24]",
-     "%d = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %c = broadcast_in_dim(%b) {shape=[32,24], dims=[1]}\n"
-     " %s = add(%d, %c)\n %y = relu(%s)\n return %y\n", 1},
+     "%d = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %c = broadcast_in_dim(%b) {shape=[32,24], "
+     "dims=[1]}\n"
+     " %s = add(%d, %c)\n %y = relu(%s)\n return %y\n",
+     1},
     {"ProductThatKeepsItsPreactivation", "%x: f32[32,20], %w: f32[20,24]",
      "%d = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %y = tanh(%d)\n return %d, %y\n", 1},
     {"TwoProductsInARow", "%x: f32[32,20], %w: f32[20,24], %v: f32[24,8]",
      "%d = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %t = tanh(%d)\n"
-     " %y = dot_general(%t, %v) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n", 2},
+     " %y = dot_general(%t, %v) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n",
+     2},
     {"AdamW", "%p: f32[100], %g: f32[100], %m: f32[100], %v: f32[100], %t: i32[], %lr: f32[]",
      "%a, %b, %c = adamw_update(%p, %g, %m, %v, %t, %lr) {weight_decay=0.01}\n return %a, %b, %c\n", 1},
-    {"ColumnSumOfAProduct", "%x: f32[64,20], %y: f32[64,20]", "%p = mul(%x, %y)\n %s = reduce_sum(%p) {axes=[0]}\n return %s\n", 1},
+    {"ColumnSumOfAProduct", "%x: f32[64,20], %y: f32[64,20]",
+     "%p = mul(%x, %y)\n %s = reduce_sum(%p) {axes=[0]}\n return %s\n", 1},
     {"TwoResultsOfOneChain", "%x: f32[32,20]", "%e = exp(%x)\n %n = neg(%e)\n return %e, %n\n", 1},
-    {"AMapThatTwoOthersRead", "%x: f32[32,20], %y: f32[32,20]", "%e = exp(%x)\n %a = mul(%e, %y)\n %b = sub(%e, %y)\n return %a, %b\n", 1},
+    {"AMapThatTwoOthersRead", "%x: f32[32,20], %y: f32[32,20]",
+     "%e = exp(%x)\n %a = mul(%e, %y)\n %b = sub(%e, %y)\n return %a, %b\n", 1},
     {"SumOfARowAndWhatFollows", "%x: f32[64,20]",
-     "%s = reduce_sum(%x) {axes=[1]}\n %b = broadcast_in_dim(%s) {shape=[64,20], dims=[0]}\n %y = div(%x, %b)\n return %y\n", 1},
+     "%s = reduce_sum(%x) {axes=[1]}\n %b = broadcast_in_dim(%s) {shape=[64,20], dims=[0]}\n %y = div(%x, %b)\n return "
+     "%y\n",
+     1},
     {"SumThatATransposedReaderSpreads", "%x: f32[400,300]",
-     "%s = reduce_sum(%x) {axes=[1]}\n %b = broadcast_in_dim(%s) {shape=[300,400], dims=[1]}\n %e = exp(%b)\n return %s, %e\n", 1},
+     "%s = reduce_sum(%x) {axes=[1]}\n %b = broadcast_in_dim(%s) {shape=[300,400], dims=[1]}\n %e = exp(%b)\n return "
+     "%s, %e\n",
+     1},
     {"RowsAndThenColumns", "%x: f32[400,300]",
      "%e = exp(%x)\n %r = reduce_sum(%e) {axes=[1]}\n %c = reduce_sum(%e) {axes=[0]}\n return %r, %c\n", 2},
     {"SumOfEverythingThatRescalesItsTerms", "%x: f32[200,300]",
-     "%e = exp(%x)\n %s = reduce_sum(%e) {axes=[0, 1]}\n %q = sqrt(%s)\n %b = broadcast_in_dim(%q) {shape=[200,300], dims=[]}\n"
-     " %y = div(%e, %b)\n return %y\n", 3},
+     "%e = exp(%x)\n %s = reduce_sum(%e) {axes=[0, 1]}\n %q = sqrt(%s)\n %b = broadcast_in_dim(%q) {shape=[200,300], "
+     "dims=[]}\n"
+     " %y = div(%e, %b)\n return %y\n",
+     3},
 };
 
 class Fusion : public testing::TestWithParam<Pattern> {};
@@ -56,12 +69,14 @@ TEST_P(Fusion, NeedsThisManyKernels) {
   EXPECT_EQ(launches, GetParam().launches) << kernels;
 }
 
-INSTANTIATE_TEST_SUITE_P(Patterns, Fusion, testing::ValuesIn(kPatterns), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Patterns, Fusion, testing::ValuesIn(kPatterns),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Fusion, AKernelNeverWaitsForALibraryCallThatReadsItsOwnResult) {
   // h + h w: the sum reads h as an element and once more through the product.
   ir::Module m = function("%x: f32[64,64], %w: f32[64,64]",
-                          "%h = tanh(%x)\n %d = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n %y = add(%h, %d)\n return %y, %h\n");
+                          "%h = tanh(%x)\n %d = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n %y = "
+                          "add(%h, %d)\n return %y, %h\n");
   Result<ir::Module> out = fused_with_library(m);
   ASSERT_TRUE(out.ok()) << to_string(out.errors());
   std::vector<std::string> ops;
@@ -76,11 +91,13 @@ TEST(Fusion, EqualKernelsAreOne) {
 
 // `may_share` of the first input and the first output of a kernel.
 bool shares(const std::string& buffers, const std::string& body) {
-  Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel("kernel @k(" + buffers + ") {\n  axes i = 4, j = 4\n" + body + "}\n", "k.nbk");
+  Result<kernel_ir::Kernel> k =
+      kernel_ir::parse_kernel("kernel @k(" + buffers + ") {\n  axes i = 4, j = 4\n" + body + "}\n", "k.nbk");
   EXPECT_TRUE(k.ok()) << (k.ok() ? "" : to_string(k.errors()));
   if (!k.ok()) return false;
   auto is_out = [](const kernel_ir::Buffer& b) { return b.role == kernel_ir::BufferRole::kOut; };
-  return passes::may_share(*k, 0, static_cast<int>(std::find_if(k->buffers.begin(), k->buffers.end(), is_out) - k->buffers.begin()));
+  return passes::may_share(
+      *k, 0, static_cast<int>(std::find_if(k->buffers.begin(), k->buffers.end(), is_out) - k->buffers.begin()));
 }
 
 constexpr const char* kSquare = "in x: f32[4,4], out y: f32[4,4]";
@@ -88,7 +105,8 @@ constexpr const char* kSquare = "in x: f32[4,4], out y: f32[4,4]";
 TEST(MayShare, HoldsWhereEachElementIsReadByItsOwnStore) {
   EXPECT_TRUE(shares(kSquare, "for i, j {\n store y[i, j] = x[i, j] * x[i, j]\n }\n"));
   EXPECT_TRUE(shares(kSquare, "for i {\n let m: f32 = max(j) x[i, j]\n store y[i, j] over j = x[i, j] - m\n }\n"));
-  EXPECT_TRUE(shares("in x: f32[4,4], in z: f32[4,4], out y: f32[4,4]", "for i, j {\n store y[i, j] = x[i, j] + z[j, i]\n }\n"));
+  EXPECT_TRUE(shares("in x: f32[4,4], in z: f32[4,4], out y: f32[4,4]",
+                     "for i, j {\n store y[i, j] = x[i, j] + z[j, i]\n }\n"));
   EXPECT_TRUE(shares("in x: i32[4], out y: f32[4]", "for i {\n store y[i] = convert.f32(x[i])\n }\n"));
 }
 

@@ -47,6 +47,8 @@ ir::Module fused(const ir::Module& module) {
 
 Result<ir::Module> fused_with_library(const ir::Module& module) { return lower(module, false, "", true); }
 
-Result<ir::Module> planned(const ir::Module& module, const std::string& max_bytes) { return lower(module, true, max_bytes); }
+Result<ir::Module> planned(const ir::Module& module, const std::string& max_bytes) {
+  return lower(module, true, max_bytes);
+}
 
 }  // namespace nabla::lower_tests

@@ -28,8 +28,10 @@ std::vector<Lifetime> lifetimes(const ir::Module& m, const ir::Function& f, cons
     const ir::Node& n = f.nodes[i];
     for (ir::ValueId id : n.operands) last[root[id]] = i;
     for (ir::ValueId id : n.results) {
-      if (n.op->lower == ir::Lowering::kView) root[id] = root[n.operands[0]];
-      else first[id] = last[id] = i;
+      if (n.op->lower == ir::Lowering::kView)
+        root[id] = root[n.operands[0]];
+      else
+        first[id] = last[id] = i;
     }
   }
   for (ir::ValueId id : f.results) last[root[id]] = end;
@@ -51,14 +53,17 @@ void expect_no_overlap(const ir::Module& m, const ir::Entry& entry) {
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t j = i + 1; j < all.size(); ++j) {
       const Lifetime &a = all[i], &b = all[j];
-      if (a.place.base != b.place.base || a.place.index != b.place.index || a.place.base == ir::Base::kConstants) continue;
-      if (a.place.offset + a.place.bytes <= b.place.offset || b.place.offset + b.place.bytes <= a.place.offset) continue;
+      if (a.place.base != b.place.base || a.place.index != b.place.index || a.place.base == ir::Base::kConstants)
+        continue;
+      if (a.place.offset + a.place.bytes <= b.place.offset || b.place.offset + b.place.bytes <= a.place.offset)
+        continue;
       if (a.last < b.first || b.last < a.first) continue;
       const Lifetime &older = a.first < b.first ? a : b, &newer = a.first < b.first ? b : a;
-      bool handed_over = older.last == newer.first && older.first < newer.first && older.place.offset == newer.place.offset &&
-                         older.place.bytes == newer.place.bytes;
-      EXPECT_TRUE(handed_over) << "@" << f.name << ": " << ir::value_name(f, a.value) << " (" << a.first << ".." << a.last << ") and "
-                               << ir::value_name(f, b.value) << " (" << b.first << ".." << b.last << ") share bytes";
+      bool handed_over = older.last == newer.first && older.first < newer.first &&
+                         older.place.offset == newer.place.offset && older.place.bytes == newer.place.bytes;
+      EXPECT_TRUE(handed_over) << "@" << f.name << ": " << ir::value_name(f, a.value) << " (" << a.first << ".."
+                               << a.last << ") and " << ir::value_name(f, b.value) << " (" << b.first << ".." << b.last
+                               << ") share bytes";
     }
 }
 
@@ -84,7 +89,8 @@ TEST(PlanMemory, NothingAliveIsOverwrittenInRandomFunctionsAndTheirGradients) {
     for (const Lifetime& l : lifetimes(*out, *out->find("g"), entry))
       if (l.place.base == ir::Base::kArena) sum += l.place.bytes;
     shared += plan.temporary_bytes < sum;
-    EXPECT_EQ(out->plan->arena_bytes, out->plan->state_bytes + std::max(plan.temporary_bytes, out->plan->functions.at("f").temporary_bytes));
+    EXPECT_EQ(out->plan->arena_bytes,
+              out->plan->state_bytes + std::max(plan.temporary_bytes, out->plan->functions.at("f").temporary_bytes));
   }
   EXPECT_GT(shared, 30);
 }
@@ -137,16 +143,19 @@ entry step calls @step {
 func @step(%a: f32[8], %b: f32[8]) {
   %u = exp(%b) loc("model.cc":3)
   %v = tanh(%a) loc("model.cc":4)
-)" + a + b + "  return %x, %y\n}\n";
+)" + a + b +
+         "  return %x, %y\n}\n";
 }
 
 TEST(PlanMemory, AnUpdateThatReadsAllOfItsLeafIsRefusedWithTheBytesOfACopy) {
-  std::string head = "state w: f32[6,6]\nentry step calls @step {\n  reads w\n  writes w\n}\nfunc @step(%w: f32[6,6]) {\n"
-                     "  %t = transpose(%w) {permutation=[1, 0]} loc(\"model.cc\":7 \"step\" \"w = transpose(w)\")\n";
+  std::string head =
+      "state w: f32[6,6]\nentry step calls @step {\n  reads w\n  writes w\n}\nfunc @step(%w: f32[6,6]) {\n"
+      "  %t = transpose(%w) {permutation=[1, 0]} loc(\"model.cc\":7 \"step\" \"w = transpose(w)\")\n";
   Result<ir::Module> out = planned(flat(head + "  return %t\n}\n"));
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(to_string(out.errors()),
-            "error[E0401]: state leaf `w` cannot be updated in place in entry `step`: kernel transpose reads all of it while it writes\n"
+            "error[E0401]: state leaf `w` cannot be updated in place in entry `step`: kernel transpose reads all of it "
+            "while it writes\n"
             "  --> model.cc:7  in step\n"
             "   | w = transpose(w)\n"
             "   = note: a copy would cost 144 bytes\n"
@@ -157,12 +166,14 @@ TEST(PlanMemory, AnUpdateThatReadsAllOfItsLeafIsRefusedWithTheBytesOfACopy) {
 }
 
 TEST(PlanMemory, LeavesThatReplaceEachOtherAreRefusedWithBothLines) {
-  Result<ir::Module> out = planned(flat(swap_like("  %x = copy(%u) loc(\"model.cc\":5)\n", "  %y = copy(%v) loc(\"model.cc\":6)\n")));
+  Result<ir::Module> out =
+      planned(flat(swap_like("  %x = copy(%u) loc(\"model.cc\":5)\n", "  %y = copy(%v) loc(\"model.cc\":6)\n")));
   EXPECT_TRUE(out.ok()) << (out.ok() ? "" : to_string(out.errors()));
   out = planned(flat(swap_like("  %x = neg(%u) loc(\"model.cc\":5)\n", "  %y = neg(%v) loc(\"model.cc\":6)\n")));
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(to_string(out.errors()),
-            "error[E0401]: state leaf `a` cannot be updated in place in entry `step`: its old value is read after the new one is stored\n"
+            "error[E0401]: state leaf `a` cannot be updated in place in entry `step`: its old value is read after the "
+            "new one is stored\n"
             "  --> model.cc:5\n"
             "   = note: a copy would cost 32 bytes\n"
             "   = note: kernel neg_2 at model.cc:6 waits too\n"
@@ -176,8 +187,9 @@ TEST(PlanMemory, AProgramAboveItsBudgetIsRefusedAndOneAtItPasses) {
   Result<ir::Module> out = planned(m, std::to_string(needed - 1));
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.errors()[0].code, Code::kOverBudget);
-  EXPECT_EQ(out.errors()[0].message, fmt::format("the program needs {} bytes (576 of state, {} of temporaries), {} are allowed", needed,
-                                                 needed - 576, needed - 1));
+  EXPECT_EQ(out.errors()[0].message,
+            fmt::format("the program needs {} bytes (576 of state, {} of temporaries), {} are allowed", needed,
+                        needed - 576, needed - 1));
   for (const char* text : {"12 MB", "-1", "many"}) {
     Result<ir::Module> bad = planned(m, text);
     ASSERT_FALSE(bad.ok()) << text;

@@ -13,9 +13,12 @@ class Scanner {
     while (at_ < s_.size()) {
       if (skip_blank() || skip_string()) continue;
       char c = s_[at_];
-      if (c == '{') open();
-      else if (c == '}') close();
-      else if (c == ';' && parens_ == 0) head_.clear();
+      if (c == '{')
+        open();
+      else if (c == '}')
+        close();
+      else if (c == ';' && parens_ == 0)
+        head_.clear();
       else {
         if (c == '(') ++parens_;
         if (c == ')' && parens_ > 0) --parens_;
@@ -35,8 +38,10 @@ class Scanner {
   };
 
   void advance() {
-    if (s_[at_++] == '\n') ++line_, line_start_ = true;
-    else line_start_ = line_start_ && isspace(static_cast<unsigned char>(s_[at_ - 1]));
+    if (s_[at_++] == '\n')
+      ++line_, line_start_ = true;
+    else
+      line_start_ = line_start_ && isspace(static_cast<unsigned char>(s_[at_ - 1]));
   }
   bool starts(const char* text) const { return s_.compare(at_, std::char_traits<char>::length(text), text) == 0; }
   void skip_until(const std::string& end) {
@@ -112,7 +117,8 @@ class Scanner {
     size_t word = end;
     while (end < head_.size() && (isalnum(static_cast<unsigned char>(head_[end])) || head_[end] == '_')) ++end;
     std::string first = head_.substr(word, end - word);
-    for (const char* other : {"namespace", "class", "struct", "enum", "union", "if", "for", "while", "switch", "else", "do"})
+    for (const char* other :
+         {"namespace", "class", "struct", "enum", "union", "if", "for", "while", "switch", "else", "do"})
       if (first == other) return false;
     // The braces of `S() : x_{1} {`: the first belong to a member.
     char last = head_.back() == ' ' && head_.size() > 1 ? head_[head_.size() - 2] : head_.back();
@@ -122,7 +128,9 @@ class Scanner {
     int depth = 0;
     for (size_t i = 0; i < head_.size(); ++i) {
       depth += head_[i] == '(' ? 1 : head_[i] == ')' ? -1 : 0;
-      if (head_[i] == '=' && depth == 0 && head_.rfind("operator", i) == std::string::npos && head_.find("template") != 0) return false;
+      if (head_[i] == '=' && depth == 0 && head_.rfind("operator", i) == std::string::npos &&
+          head_.find("template") != 0)
+        return false;
     }
     return true;
   }

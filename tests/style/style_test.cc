@@ -78,12 +78,14 @@ template <class F>
 void expect_lines(const File& file, const std::string& what, const F& accepts) {
   int number = 0;
   for (const std::string& line : file.lines())
-    if (++number; !accepts(line)) ADD_FAILURE() << file.name << ":" << number << ": " << what << ": " << line.substr(0, 160);
+    if (++number; !accepts(line))
+      ADD_FAILURE() << file.name << ":" << number << ": " << what << ": " << line.substr(0, 160);
 }
 
 TEST(Style, TheTreeIsThere) {
   EXPECT_GT(files().size(), 150u);
-  EXPECT_TRUE(std::any_of(files().begin(), files().end(), [](const File& f) { return f.name == "tests/style/style_test.cc"; }));
+  EXPECT_TRUE(
+      std::any_of(files().begin(), files().end(), [](const File& f) { return f.name == "tests/style/style_test.cc"; }));
 }
 
 TEST(Style, FilesAreShort) {
@@ -97,7 +99,8 @@ TEST(Style, FunctionsAreShort) {
   // Tables whose rows are code: a named case per rewrite rule.
   const std::set<std::string> kTables = {"arithmetic_cases", "movement_cases", "guard_cases"};
   auto is_table = [&](const std::string& head) {
-    return std::any_of(kTables.begin(), kTables.end(), [&](const std::string& t) { return head.find(" " + t + "()") != std::string::npos; });
+    return std::any_of(kTables.begin(), kTables.end(),
+                       [&](const std::string& t) { return head.find(" " + t + "()") != std::string::npos; });
   };
   int found = 0;
   for (const File& f : files()) {
@@ -105,7 +108,8 @@ TEST(Style, FunctionsAreShort) {
     for (const FunctionLines& function : find_functions(f.text)) {
       ++found;
       if (is_table(function.head)) continue;
-      EXPECT_LE(function.last - function.first + 1, kFunctionLines) << f.name << ":" << function.first << ": " << function.head;
+      EXPECT_LE(function.last - function.first + 1, kFunctionLines)
+          << f.name << ":" << function.first << ": " << function.head;
     }
   }
   EXPECT_GT(found, 1000);
@@ -135,7 +139,8 @@ TEST(Style, FunctionsAreFoundAsTheyStand) {
 
 TEST(Style, LinesAreNotWide) {
   for (const File& f : files())
-    if (f.is_cpp() && !f.is_generated()) expect_lines(f, "too wide", [](const std::string& line) { return line.size() <= kColumns; });
+    if (f.is_cpp() && !f.is_generated())
+      expect_lines(f, "too wide", [](const std::string& line) { return line.size() <= kColumns; });
 }
 
 TEST(Style, EveryFolderWithSourcesHasOneBuildFile) {
@@ -163,7 +168,8 @@ TEST(Style, NothingIsLeftToDo) {
 }
 
 TEST(Style, NoMachineIsNamed) {
-  const std::string root_home = std::string("/ro") + "ot/", mount = std::string("/wo") + "rk", shared = std::string("../sh") + "ared";
+  const std::string root_home = std::string("/ro") + "ot/", mount = std::string("/wo") + "rk",
+                    shared = std::string("../sh") + "ared";
   const std::regex place("(" + root_home + "|" + mount + R"(\b(?!sp|er|ing)|)" + shared + "|/home/[a-z]+/)");
   const std::regex registry(std::string("(artifact") + "ory|pypi" + R"(\.org|registry\.np)" + "m|jf" + "rog)");
   for (const File& f : files()) {
@@ -192,8 +198,8 @@ TEST(Style, SourcesBeginWithTheirPurposeOrTheirHeader) {
 
 TEST(Style, TargetsAreClosedUnlessTheyNameTheirClients) {
   for (const File& f : files()) {
-    if (!f.name.ends_with("BUILD") || f.text.find("cc_library") == std::string::npos || f.name.starts_with("third_party/") ||
-        f.name == "runtime/base/BUILD")  // below everything
+    if (!f.name.ends_with("BUILD") || f.text.find("cc_library") == std::string::npos ||
+        f.name.starts_with("third_party/") || f.name == "runtime/base/BUILD")  // below everything
       continue;
     EXPECT_NE(f.text.find("package(default_visibility = "), std::string::npos) << f.name;
     EXPECT_EQ(f.text.find("default_visibility = [\"//visibility:public\"]"), std::string::npos) << f.name;
