@@ -7,9 +7,12 @@
 #include <cstdio>
 
 #include "cli/driver/compile.h"
+#include "cli/driver/tuning.h"
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "ir/ops/all_ops.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/file.h"
 
 namespace nabla::bench {
 
@@ -45,9 +48,18 @@ Measurement share_of(double value, std::string unit, std::string limit, double l
   return {value, std::move(unit), std::move(limit), limit_value, value / limit_value, true};
 }
 
-Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads) {
+Status write_tuning(const ir::Module& module, int threads, const std::string& path) {
+  ir::Target target = NABLA_TRY(ir::find_target("cpu:native"));
+  ir::Module flat = NABLA_TRY(driver::simplify_module(module, target));
+  std::string text = NABLA_TRY(driver::tune(flat, ops::all_ops(), target, threads, [](const std::string&) {}));
+  return format::write_file(path, text);
+}
+
+Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads,
+                                                    const std::string& tuning_file) {
   driver::CompileOptions options;
   options.target = "cpu:native";
+  options.tuning_file = tuning_file;
   driver::CompiledBundle compiled = NABLA_TRY(driver::compile(module, options));
   format::Bundle bundle = NABLA_TRY(
       format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled.bytes)), "bench"));

@@ -57,8 +57,11 @@ Measurement against_budget(double value, std::string unit, double budget);
 Measurement against_requirement(double value, std::string unit, double required);
 Measurement share_of(double value, std::string unit, std::string limit, double limit_value);
 
-/// Compiles for this machine and opens a session.
-Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads);
+/// Compiles for this machine, with that tuning file if one is named, and opens a session.
+Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads,
+                                                    const std::string& tuning_file = "");
+/// What `nablac tune` does: measures the module's matrix products and writes the tuning file.
+Status write_tuning(const ir::Module& module, int threads, const std::string& path);
 /// How many nodes of an entry's planned function run: launches and library calls, not views and constants.
 Result<int64_t> instructions_of(const ir::Module& module, const std::string& entry);
 /// Arrays for an entry, filled with small numbers; integers are 0.

@@ -136,7 +136,7 @@ double copy_gbs(int threads) {
   const float* a = static_cast<const float*>(from.data());
   float* b = static_cast<float*>(to.mutable_data());
   int64_t part = kElements / threads / 8 * 8;
-  for (int i = 0; i < 15; ++i) {
+  for (int i = 0; i < 60; ++i) {
     double seconds = parallel_seconds(threads, [&](int t) { copy_256(b + t * part, a + t * part, part); });
     best = std::max(best, 8.0 * static_cast<double>(part) * threads / seconds * 1e-9);
   }
