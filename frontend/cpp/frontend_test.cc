@@ -70,11 +70,9 @@ TEST(Tensor, comparisons_select) {
 }
 
 TEST(Tensor, a_number_with_a_fraction_does_not_fit_integers) {
-  int line = __LINE__ + 1;
-  string text = error_of([] {
-    trace(
-        "f", [](Tensor x) { return x + 0.5; }, Spec(i32, {2}));
-  });
+  auto half = [](Tensor x) { return x + 0.5; };
+  int line = __LINE__ - 1;
+  string text = error_of([&] { trace("f", half, Spec(i32, {2})); });
   EXPECT_HAS(text, "error[E0202]: the number 0.5 does not fit an operand of dtype i32");
   EXPECT_HAS(text, fmt::format("frontend/cpp/frontend_test.cc:{}", line));
 }
