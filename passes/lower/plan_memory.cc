@@ -20,8 +20,7 @@ int64_t aligned(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignme
 
 class FunctionPlanner {
  public:
-  FunctionPlanner(const ir::Module& m, const ir::Function& f, ir::MemoryPlan& memory, PassContext& context)
-      : m_(m), memory_(memory), context_(context), f_(f) {
+  FunctionPlanner(const ir::Module& m, const ir::Function& f, ir::MemoryPlan& memory) : m_(m), memory_(memory), f_(f) {
     for (const ir::Entry& e : m.entries)
       if (e.function == f.name) entry_ = &e;
     plan_.values.resize(f.values.size());
@@ -262,7 +261,6 @@ class FunctionPlanner {
 
   const ir::Module& m_;
   ir::MemoryPlan& memory_;
-  PassContext& context_;
   ir::Function f_;
   const ir::Entry* entry_ = nullptr;
   ir::FunctionPlan plan_;
@@ -285,7 +283,7 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   int64_t temporaries = 0;
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("plan-memory on @" + f->name);
-    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, *plan, context).run());
+    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, *plan).run());
     temporaries = std::max(temporaries, function_plan.temporary_bytes);
     plan->functions[function.name] = std::move(function_plan);
     f = std::make_shared<ir::Function>(std::move(function));
