@@ -36,11 +36,19 @@ class KernelPrinter {
     out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, s.units, s.max_threads);
     if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
     out_ += "\n";
+    if (k_.procedure) procedure(*k_.procedure);
     body(k_.body, 1);
     return out_ + "}\n";
   }
 
  private:
+  void procedure(const Procedure& p) {
+    std::vector<int64_t> values = p.values();
+    out_ +=
+        fmt::format("  procedure {}(outer = {}, count = {}, inner = {}", p.def->name, values[0], values[1], values[2]);
+    for (size_t i = 3; i < values.size(); ++i) out_ += fmt::format(", {} = {}", p.def->numbers[i - 3], values[i]);
+    out_ += ")\n";
+  }
   std::string axes(const std::vector<int>& ids) {
     std::string s;
     for (int a : ids) s += (s.empty() ? "" : ", ") + k_.axes[a].name;
@@ -95,7 +103,10 @@ class KernelPrinter {
 class Verifier {
  public:
   explicit Verifier(const Kernel& k) : k_(k) {}
-  Status run() { return body(k_.body, {}, {}); }
+  Status run() {
+    if (k_.procedure && !k_.body.empty()) return fail("statements beside a procedure");
+    return body(k_.body, {}, {});
+  }
 
  private:
   using Set = std::set<int>;

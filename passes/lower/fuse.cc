@@ -7,6 +7,7 @@
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
 #include "passes/lower/gemm.h"
+#include "passes/rewrite.h"
 
 namespace nabla::passes {
 namespace {
@@ -29,6 +30,7 @@ class FunctionLowering {
 
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
+      if (procedure_of(n)) return true;
       if (n.op->lower == ir::Lowering::kContraction) {
         auto p = gemm_problem(n, f_);
         return p && gemm_choice(*p, context_.target) != "generated";
@@ -86,11 +88,30 @@ class FunctionLowering {
     const ir::Node& n = f_.nodes[x.node];
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(value_of(plan_.graph.of_value[id]));
-    std::vector<ir::Val> results = b_.clone(n, operands);
+    b_.set_location(n.location);
+    std::vector<ir::Val> results = procedure_of(n) ? launch_procedure(n, operands) : b_.clone(n, operands);
     for (size_t i = 0; i < results.size(); ++i) {
       int r = plan_.graph.of_value[n.results[i]];
       if (r >= 0) of_tensor_[r] = results[i];
     }
+  }
+
+  // What the op's access calls a procedure becomes a kernel of its own.
+  std::optional<kernel_ir::Procedure> procedure_of(const ir::Node& n) const {
+    if (n.op->lower != ir::Lowering::kAccess || !n.op->access.exists()) return std::nullopt;
+    return n.op->access(typed(f_, n)).procedure;
+  }
+  std::vector<ir::Val> launch_procedure(const ir::Node& n, const std::vector<ir::Val>& operands) {
+    std::vector<ir::Type> types = f_.types(n.results);
+    kernel_ir::Kernel kernel =
+        build_procedure(*procedure_of(n), f_.types(n.operands), types, n.op->name, context_.target);
+    std::string text;
+    for (size_t i = n.operands.size(); i < kernel.buffers.size(); ++i)
+      text += (text.empty() ? "" : ";") + ir::Type(kernel.buffers[i].dtype, kernel.buffers[i].shape).str();
+    std::vector<ir::Val> results =
+        b_.add("launch", operands, {{"kernel", unique(std::move(kernel))}, {"results", text}});
+    results.resize(types.size());  // scratch memory comes last
+    return results;
   }
 
   void launch(int g) {

@@ -1,0 +1,44 @@
+// A procedure as a kernel: its buffers, and how its rows are shared out.
+#include <algorithm>
+#include <cmath>
+
+#include "passes/lower/build_kernel.h"
+
+namespace nabla::passes {
+
+using kernel_ir::BufferRole;
+
+namespace {
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kMostScratchUnits = 8;  // each has scratch memory of its own
+constexpr double kUnitNs = 2000;
+}  // namespace
+
+kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const std::vector<ir::Type>& operands,
+                                  const std::vector<ir::Type>& results, const std::string& name,
+                                  const ir::Target& target) {
+  kernel_ir::Kernel k;
+  k.name = name;
+  k.procedure = procedure;
+  for (size_t i = 0; i < operands.size(); ++i)
+    k.buffers.push_back({"x" + std::to_string(i), operands[i].dtype, operands[i].shape, BufferRole::kIn});
+  for (size_t i = 0; i < results.size(); ++i)
+    k.buffers.push_back({"y" + std::to_string(i), results[i].dtype, results[i].shape, BufferRole::kOut});
+  std::vector<int64_t> numbers = procedure.values();
+  int64_t rows = numbers[0] * numbers[2], scratch = procedure.def->scratch(numbers);
+  double row_ns = std::max(procedure.def->work(numbers), 1.0);
+  int64_t most = scratch > 0 ? kMostScratchUnits : 1024;
+  int64_t unit = std::max({int64_t{1}, (rows + most - 1) / most, static_cast<int64_t>(std::ceil(kUnitNs / row_ns))});
+  k.schedule.unit = std::clamp<int64_t>(unit, 1, std::max<int64_t>(rows, 1));
+  k.schedule.units = std::max<int64_t>(1, (rows + k.schedule.unit - 1) / k.schedule.unit);
+  double threads = std::min(row_ns * static_cast<double>(rows) / static_cast<double>(target.thread_grain_ns),
+                            static_cast<double>(k.schedule.units));
+  k.schedule.max_threads = static_cast<int>(std::clamp<double>(threads, 1, target.threads));
+  if (scratch > 0) {
+    int64_t bytes = (scratch + kAlignment - 1) / kAlignment * kAlignment;
+    k.buffers.push_back({"scratch", DType::kU8, {k.schedule.units, bytes}, BufferRole::kWorkspace});
+  }
+  return k;
+}
+
+}  // namespace nabla::passes
