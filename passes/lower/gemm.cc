@@ -94,7 +94,7 @@ std::string gemm_choice(const GemmProblem& p, const ir::Target& target) {
   if (!target.library || p.dtype != DType::kF32) return "generated";
   auto measured = target.choices.find(p.key());
   if (measured != target.choices.end()) return measured->second;
-  return p.flops() >= target.library_flops ? "matmul" : "generated";
+  return p.flops() >= target.library_flops ? "sgemm" : "generated";
 }
 
 std::string convolution_choice(const ir::Node& node, const ir::Function& f, const ir::Target& target) {
