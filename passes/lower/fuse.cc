@@ -29,6 +29,7 @@ class FunctionLowering {
 
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
+      if (n.op->lower == ir::Lowering::kControl) return true;
       if (n.op->lower == ir::Lowering::kContraction) {
         auto p = gemm_problem(n, f_);
         return p && gemm_choice(*p, context_.target) != "generated";
