@@ -193,7 +193,7 @@ class Emitter {
       a.terms.push_back(format::RegisterTerm(counter, stride));
       return a;
     };
-    Instructions copies;
+    Instructions copies;  // behind the body, of what it does not make in place
     for (size_t i = 0; i < n.operands.size(); ++i) {
       int carry = static_cast<int>(i) - c.consts;
       bool carried = carry >= 0 && carry < c.carries, sliced = carry >= c.carries;
@@ -211,6 +211,7 @@ class Emitter {
       body.results.push_back(staged < 0 ? home : scratch_at(staged, static_cast<int64_t>(home.bytes)));
       copy(n, body.results.back(), home, copies);
     }
+    if (counts && trips == 0) return Ok{};  // the results are the first carries
     Instructions steps = NABLA_TRY(instructions(body));
     for (auto& i : copies) steps.push_back(std::move(i));
     if (counts) {
