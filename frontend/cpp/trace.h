@@ -63,7 +63,12 @@ std::string name_of(const Tensor& t);
 /// Emits op (call, grad...) of `f` on `operands` followed by f's captures.
 std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vector<Tensor> operands, const Ints* wrt,
                               const Site& site);
-/// The same for jvp: `tangents` are those of the operands.
+/// The same with these attributes beside the function.
+std::vector<Tensor> emit_transform(const char* op, const TracedFunction& f, std::vector<Tensor> operands,
+                                   ir::Attrs attrs, const Site& site);
+/// Gives functions that one node names the same captures, as their last or first parameters: the union, in order.
+std::vector<Tensor> share_captures(std::vector<TracedFunction*> functions, bool in_front);
+/// The same for jvp: `tangents` are those of the operands; tangents of integers are ignored.
 std::vector<Tensor> emit_jvp(const TracedFunction& f, std::vector<Tensor> operands, std::vector<Tensor> tangents,
                              const Site& site);
 /// vjp_backward: the gradients of the first `operands` parameters.

@@ -19,8 +19,8 @@ struct Residuals {
     bool is_operand;
     size_t index;  // of the branch's parameter, or of the slot
   };
-  std::vector<std::string> forward;         // per branch: the derived function
-  std::vector<std::vector<Place>> places;   // per branch and residual
+  std::vector<std::string> forward;        // per branch: the derived function
+  std::vector<std::vector<Place>> places;  // per branch and residual
   Types slots;
 
   Residuals(ir::Functions& functions, const TypedOp& op, const std::vector<bool>& active) {
@@ -104,7 +104,8 @@ std::vector<MaybeVal> branches_vjp(VjpContext& ctx) {
     std::vector<Val> params, slots, args;
     for (size_t i = 1; i < ctx.op.operands.size(); ++i) params.push_back(w.param("", ctx.op.operands[i]));
     for (const Type& t : residuals.slots) slots.push_back(w.param("", t));
-    for (const Residuals::Place& p : residuals.places[k]) args.push_back(p.is_operand ? params[p.index] : slots[p.index]);
+    for (const Residuals::Place& p : residuals.places[k])
+      args.push_back(p.is_operand ? params[p.index] : slots[p.index]);
     for (size_t r = 0; r < ctx.cotangents.size(); ++r) {
       const Type& type = ctx.op.results[r];
       args.push_back(ctx.cotangents[r] ? w.param("", type) : w.fill(type.dtype, type.shape, 0));

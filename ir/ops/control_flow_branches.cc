@@ -129,9 +129,7 @@ func @integer(%x: f32[3]) { %y = convert(%x) {dtype=i32}  return %y }
 )";
 
 OpDef cond_op() {
-  auto both = [](const char* f, const char* g) {
-    return Attrs{{"then", FunctionRef{f}}, {"else", FunctionRef{g}}};
-  };
+  auto both = [](const char* f, const char* g) { return Attrs{{"then", FunctionRef{f}}, {"else", FunctionRef{g}}}; };
   OpDef op = branch_op("cond", "The results of `then` where pred holds, else those of `else`. Only one of them runs.",
                        {"pred", "bool[]: which function runs"},
                        {required("then", AttrKind::kFunction, "runs when pred is true"),
@@ -143,7 +141,8 @@ OpDef cond_op() {
   op.draw = [both](Rng& rng) -> Example {
     Type x = f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 2)), 60));
     std::string f = random_branch(rng).name, g = random_branch(rng).name;
-    return {{operand(boolean(), between(0, 1)), operand(x), operand(f32())}, both(f.c_str(), g.c_str()),
+    return {{operand(boolean(), between(0, 1)), operand(x), operand(f32())},
+            both(f.c_str(), g.c_str()),
             random_branches(x)};
   };
   op.rejects = {{"C1", {boolean(), f32({3})}, both("double", "missing"), kHalves},
@@ -163,11 +162,12 @@ OpDef switch_op() {
     for (const char* name : names) refs.push_back({name});
     return Attrs{{"branches", refs}};
   };
-  OpDef op = branch_op("switch",
-                       "The results of branch `index`. An index below 0 runs the first branch, one behind the last runs "
-                       "the last.",
-                       {"index", "i32[]: which branch runs"},
-                       {required("branches", AttrKind::kFunctions, "the functions, at least one")});
+  OpDef op =
+      branch_op("switch",
+                "The results of branch `index`. An index below 0 runs the first branch, one behind the last runs "
+                "the last.",
+                {"index", "i32[]: which branch runs"},
+                {required("branches", AttrKind::kFunctions, "the functions, at least one")});
   op.constraints.push_back({"C5", "there is at least one branch"});
   op.infer = [](const InferContext& ctx) { return infer_branches(ctx, i32()); };
   op.reference = [](const EvalContext& ctx) {

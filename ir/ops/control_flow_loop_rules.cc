@@ -173,7 +173,8 @@ std::vector<Val> while_batch(BatchContext& ctx) {
     };
     FunctionBuilder any(go.name + ".any", ctx.b.ops(), ctx.b.module());
     Val each = call_function(any, go.name, parameters(any))[0];
-    attrs.set("cond", FunctionRef{ctx.functions->define(any.finish({any.op("reduce_or", {each}, {{"axes", Ints{0}}})}))});
+    attrs.set("cond",
+              FunctionRef{ctx.functions->define(any.finish({any.op("reduce_or", {each}, {{"axes", Ints{0}}})}))});
     if (!counted) {
       FunctionBuilder w(loop.body.name + ".masked", ctx.b.ops(), ctx.b.module());
       std::vector<Val> params = parameters(w), next = call_function(w, loop.body.name, params);

@@ -6,8 +6,8 @@ namespace nabla::ops {
 
 LoopParts loop_parts(const TypedOp& op) {
   auto consts = static_cast<size_t>(op.attrs.get_int("consts"));
-  size_t carries = op.attrs.find("carries") ? static_cast<size_t>(op.attrs.get_int("carries"))
-                                            : op.operands.size() - consts;
+  size_t carries =
+      op.attrs.find("carries") ? static_cast<size_t>(op.attrs.get_int("carries")) : op.operands.size() - consts;
   return {consts, carries, op.operands.size() - consts - carries};
 }
 
@@ -202,8 +202,7 @@ InferResult infer_scan(const InferContext& ctx) {
   if (length.size() != 1 || length[0].bounds().min < 0)
     return ctx.fail(Code::kBadAttribute, "C5", "length is {}, expected one extent", ir::str(length));
   if (body->params.size() != ctx.operands.size())
-    return ctx.fail(Code::kOperandCount, "C3", "@{} takes {} operands, got {}", body->name, body->params.size(),
-                    count);
+    return ctx.fail(Code::kOperandCount, "C3", "@{} takes {} operands, got {}", body->name, body->params.size(), count);
   auto consts = static_cast<size_t>(ctx.attrs.get_int("consts"));
   auto carries = static_cast<size_t>(ctx.attrs.get_int("carries"));
   Types each(ctx.operands.begin(), ctx.operands.end());
@@ -217,7 +216,8 @@ InferResult infer_scan(const InferContext& ctx) {
   NABLA_TRY(require_types(ctx, each, param_types(*body), "operand", *body, "C3"));
   NABLA_TRY(require_carries(ctx, *body, ctx.operands.subspan(consts, carries), true));
   Types out = slice(each, consts, consts + carries), results = result_types(*body);
-  for (size_t i = carries; i < results.size(); ++i) out.emplace_back(results[i].dtype, prepend(length[0], results[i].shape));
+  for (size_t i = carries; i < results.size(); ++i)
+    out.emplace_back(results[i].dtype, prepend(length[0], results[i].shape));
   return out;
 }
 

@@ -46,8 +46,8 @@ struct LoopResiduals {
   std::vector<bool> active;  // per parameter of the body
   std::string forward;       // the derived body
   std::vector<Place> places;
-  std::vector<size_t> stacked;             // results of `forward`
-  std::vector<ir::ValueId> invariant;      // values of `forward` that follow from the constants alone
+  std::vector<size_t> stacked;         // results of `forward`
+  std::vector<ir::ValueId> invariant;  // values of `forward` that follow from the constants alone
 
   LoopResiduals(ir::Functions& functions, const Counted& loop, std::vector<bool> wanted) : active(std::move(wanted)) {
     for (bool grown = true; grown;) {
