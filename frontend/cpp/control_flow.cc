@@ -8,7 +8,7 @@
 
 namespace nabla {
 
-std::vector<Tensor> share_captures(std::vector<TracedFunction*> functions, bool in_front) {
+std::vector<Tensor> share_captures(const std::vector<std::pair<TracedFunction*, size_t>>& functions) {
   std::vector<Tensor> all;
   auto position = [](const std::vector<Tensor>& list, const Tensor& t) {
     return static_cast<size_t>(
@@ -16,10 +16,10 @@ std::vector<Tensor> share_captures(std::vector<TracedFunction*> functions, bool 
                      [&](const Tensor& o) { return o.frame() == t.frame() && o.id() == t.id(); }) -
         list.begin());
   };
-  for (const TracedFunction* f : functions)
+  for (const auto& [f, before] : functions)
     for (const Tensor& t : f->captures)
       if (position(all, t) == all.size()) all.push_back(t);
-  for (TracedFunction* f : functions) {
+  for (const auto& [f, before] : functions) {
     auto g = std::make_shared<ir::Function>(*f->function);
     size_t own = g->params.size() - f->captures.size();
     std::vector<ir::ValueId> captured;
@@ -33,7 +33,8 @@ std::vector<Tensor> share_captures(std::vector<TracedFunction*> functions, bool 
       g->values.push_back({t.type(), ""});
     }
     g->params.resize(own);
-    g->params.insert(in_front ? g->params.begin() : g->params.end(), captured.begin(), captured.end());
+    g->params.insert(g->params.begin() + static_cast<std::ptrdiff_t>(std::min(before, own)), captured.begin(),
+                     captured.end());
     f->function = g;
     f->captures = all;
     f->context->module.set(g);
@@ -48,12 +49,6 @@ std::vector<Tensor> joined(std::vector<Tensor> a, const std::vector<Tensor>& b) 
   return a;
 }
 
-std::vector<TracedFunction*> pointers(std::vector<TracedFunction>& functions) {
-  std::vector<TracedFunction*> out;
-  for (TracedFunction& f : functions) out.push_back(&f);
-  return out;
-}
-
 std::vector<Arg> as_operands(const std::vector<Tensor>& tensors, const Site& site) {
   std::vector<Arg> out;
   for (const Tensor& t : tensors) out.emplace_back(t, site);
@@ -62,7 +57,9 @@ std::vector<Arg> as_operands(const std::vector<Tensor>& tensors, const Site& sit
 
 std::vector<Tensor> emit_branches(const char* op, const Arg& selector, std::vector<TracedFunction>& branches,
                                   const std::vector<Tensor>& args, ir::Attrs attrs, const Site& site) {
-  std::vector<Tensor> captures = share_captures(pointers(branches), false);
+  std::vector<std::pair<TracedFunction*, size_t>> functions;
+  for (TracedFunction& f : branches) functions.emplace_back(&f, kAllOwn);
+  std::vector<Tensor> captures = share_captures(functions);
   std::vector<Arg> operands = as_operands(joined(args, captures), site);
   operands.insert(operands.begin(), selector);
   return emit(op, operands, std::move(attrs), site);
@@ -89,7 +86,7 @@ std::vector<Tensor> emit_switch(const Arg& index, std::vector<TracedFunction> br
 std::vector<Tensor> emit_while(TracedFunction cond, TracedFunction body, const std::vector<Tensor>& init,
                                int64_t trip_count, const Site& site) {
   AtSite at(site);
-  std::vector<Tensor> captures = share_captures({&cond, &body}, true);
+  std::vector<Tensor> captures = share_captures({{&cond, 0}, {&body, 0}});
   ir::Attrs attrs{{"cond", ir::FunctionRef{cond.function->name}},
                   {"body", ir::FunctionRef{body.function->name}},
                   {"consts", static_cast<int64_t>(captures.size())},
@@ -100,7 +97,7 @@ std::vector<Tensor> emit_while(TracedFunction cond, TracedFunction body, const s
 std::vector<Tensor> emit_scan(TracedFunction body, const std::vector<Tensor>& init, const std::vector<Tensor>& xs,
                               const ir::Dim& length, bool reverse, const Site& site) {
   AtSite at(site);
-  std::vector<Tensor> captures = share_captures({&body}, true);
+  std::vector<Tensor> captures = share_captures({{&body, 0}});
   ir::Attrs attrs{{"body", ir::FunctionRef{body.function->name}},
                   {"consts", static_cast<int64_t>(captures.size())},
                   {"carries", static_cast<int64_t>(init.size())},

@@ -36,10 +36,7 @@ auto cond(const Arg& pred, F then, G otherwise, const A&... args) {
   auto [f, result] = trace_like(inner_name("then"), then, site, args...);
   auto [g, other] = trace_like(inner_name("else"), otherwise, site, args...);
   static_assert(std::is_same_v<decltype(result), decltype(other)>, "both branches return trees of one shape");
-  std::vector<Tensor> operands;
-  for (const std::vector<Tensor>& leaves : {std::vector<Tensor>{}, tensors_of(args)...})
-    operands.insert(operands.end(), leaves.begin(), leaves.end());
-  return with_tensors(result, emit_cond(pred, {f, g}, operands, site));
+  return with_tensors(result, emit_cond(pred, {f, g}, all_tensors(args...), site));
 }
 
 /// branches[index](args...); an index out of range runs the first or the last one. All return trees of the same types.
@@ -53,10 +50,7 @@ auto switch_(const Arg& index, std::tuple<F...> branches, const A&... args) {
     return std::move(result);
   };
   auto results = std::apply([&](auto&... f) { return std::tuple{one(f)...}; }, branches);
-  std::vector<Tensor> operands;
-  for (const std::vector<Tensor>& leaves : {std::vector<Tensor>{}, tensors_of(args)...})
-    operands.insert(operands.end(), leaves.begin(), leaves.end());
-  return with_tensors(std::get<0>(results), emit_switch(index, std::move(traced), operands, site));
+  return with_tensors(std::get<0>(results), emit_switch(index, std::move(traced), all_tensors(args...), site));
 }
 
 /// body(state) again and again, as long as cond(state), a bool[], holds. With a trip_count >= 0 it runs exactly that
