@@ -303,7 +303,7 @@ void check_chain(uint64_t seed) {
 class Compositions : public ::testing::TestWithParam<int> {};
 
 TEST_P(Compositions, EveryLinkMeansWhatItSays) {
-  for (uint64_t seed = 1; seed <= 20 && !HasFailure(); ++seed)
+  for (uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed)
     check_chain(static_cast<uint64_t>(GetParam()) * 100 + seed);
 }
 
