@@ -247,9 +247,23 @@ enum class Lowering : uint8_t {
   kView,         ///< the operand's bytes under another type (reshape)
   kConstant,     ///< bytes of the bundle
   kCall,         ///< inlined: a call of the function that attribute `callee` names
-  kControl,      ///< branches and loops over functions: cond, switch, while, scan
+  kControl,      ///< branches and loops over functions, as the record's `control` says
   kDecompose,    ///< its decomposition is lowered
   kTransform,    ///< gone before lowering
+};
+
+/// How a higher-order op runs its functions: all that lowering knows about control flow.
+struct ControlFlow {
+  enum class Kind : uint8_t { kBranch, kLoop, kWhile };
+  Kind kind;
+  std::vector<std::string> functions;  ///< the branches by index (bool: false, true); the body; condition and body
+  /// Operands: first of a branch its index; then what is handed on unchanged; then the carries, which the body's first
+  /// results replace and which are the first results; then, of a loop, what is cut into `trips` slices. Results behind
+  /// the carries are stacked.
+  int consts = 0;
+  int carries = 0;
+  Dim trips = 0;         ///< of a loop
+  bool reverse = false;  ///< slices from the last to the first
 };
 
 // ---- What tests are generated from ---------------------------------------------------------------------------------
@@ -349,6 +363,7 @@ struct OpDef {
   Linearity linearity;
   Lowering lower;
   std::function<Cost(const TypedOp&)> cost;
+  std::function<ControlFlow(const TypedOp&)> control = nullptr;  ///< of Lowering::kControl only
   /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
   std::vector<std::function<Attrs(Attrs)>> upgrades = {};
 

@@ -136,6 +136,9 @@ OpDef cond_op() {
                         required("else", AttrKind::kFunction, "runs when pred is false")});
   op.infer = [](const InferContext& ctx) { return infer_branches(ctx, boolean()); };
   op.reference = [](const EvalContext& ctx) { return run_branch(ctx, ctx.operands[0].get_i(0) ? 0 : 1); };
+  op.control = [](const TypedOp& node) -> ir::ControlFlow {
+    return {ir::ControlFlow::Kind::kBranch, {node.attrs.get_function("else"), node.attrs.get_function("then")}};
+  };
   op.examples = {{{operand(boolean(), between(0, 1)), operand(f32({3}))}, both("double", "square"), kHalves},
                  {{operand(boolean(), between(1, 1)), operand(f32({3}))}, both("square", "double"), kHalves}};
   op.draw = [both](Rng& rng) -> Example {
@@ -173,6 +176,9 @@ OpDef switch_op() {
   op.reference = [](const EvalContext& ctx) {
     auto count = static_cast<int64_t>(ctx.attrs().get_functions("branches").size());
     return run_branch(ctx, static_cast<size_t>(std::clamp<int64_t>(ctx.operands[0].get_i(0), 0, count - 1)));
+  };
+  op.control = [](const TypedOp& node) -> ir::ControlFlow {
+    return {ir::ControlFlow::Kind::kBranch, branches_of(node.attrs)};
   };
   op.examples = {{{operand(i32(), between(-3, 5)), operand(f32({3}))}, list({"double", "square"}), kHalves},
                  {{operand(i32(), between(0, 0)), operand(f32({3}))}, list({"square"}), kHalves}};

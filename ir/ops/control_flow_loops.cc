@@ -165,6 +165,18 @@ OpDef while_op() {
        {"C6", "trip_count is at least -1"}});
   op.infer = infer_while;
   op.reference = run_while;
+  op.control = [](const TypedOp& node) {
+    LoopParts parts = loop_parts(node);
+    ir::ControlFlow out{ir::ControlFlow::Kind::kWhile,
+                        {node.attrs.get_function("cond"), node.attrs.get_function("body")}};
+    out.consts = static_cast<int>(parts.consts), out.carries = static_cast<int>(parts.carries);
+    if (int64_t trips = node.attrs.get_int("trip_count"); trips >= 0) {
+      out.kind = ir::ControlFlow::Kind::kLoop;
+      out.functions.erase(out.functions.begin());
+      out.trips = trips;
+    }
+    return out;
+  };
   op.vjp = while_vjp;
   op.vjp_forward = while_vjp_forward;
   op.jvp = while_jvp;
@@ -303,6 +315,14 @@ OpDef scan_op() {
        {"C6", "the first dimension of every sequence is length"}});
   op.infer = infer_scan;
   op.reference = run_scan;
+  op.control = [](const TypedOp& node) {
+    LoopParts parts = loop_parts(node);
+    ir::ControlFlow out{ir::ControlFlow::Kind::kLoop, {node.attrs.get_function("body")}};
+    out.consts = static_cast<int>(parts.consts), out.carries = static_cast<int>(parts.carries);
+    out.trips = scan_length(node.attrs);
+    out.reverse = node.attrs.get_bool("reverse");
+    return out;
+  };
   op.vjp = scan_vjp;
   op.vjp_forward = scan_vjp_forward;
   op.jvp = scan_jvp;

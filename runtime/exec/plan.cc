@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string_view>
 
 namespace nabla::exec {
@@ -41,12 +42,31 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-/// Binds the instructions of one entry, one after the other.
+/// Binds the instructions of one entry and of the blocks that they refer to.
 class EntryBinder {
  public:
   EntryBinder(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
 
-  Status add(const format::Instruction& instruction) {
+  using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
+  /// Steps of one list stand side by side; those of nested blocks come behind them.
+  Result<StepRange> add_all(const Instructions* list) {
+    StepRange range{static_cast<uint32_t>(plan.steps.size()), 0};
+    range.last = range.first + (list == nullptr ? 0 : list->size());
+    plan.steps.resize(range.last);
+    plan.instructions.resize(range.last);
+    if (binder_.trace != nullptr) plan.step_labels.resize(range.last);
+    for (uint32_t i = range.first; i < range.last; ++i) {
+      plan.instructions[i] = list->Get(i - range.first);
+      Step step = NABLA_TRY(bind(*plan.instructions[i], i));
+      plan.steps[i] = step;
+    }
+    return range;
+  }
+
+  Plan plan;
+
+ private:
+  Result<Step> bind(const format::Instruction& instruction, uint32_t index) {
     Step step;
     step.first_slot = static_cast<uint32_t>(plan.slots.size());
     std::string_view category = "library";
@@ -67,22 +87,50 @@ class EntryBinder {
       case format::Action::Convolution:
         step.library = NABLA_TRY(bind_convolution(*instruction.action_as_Convolution()));
         break;
-      default: {
+      case format::Action::Copy: {
         const format::Copy& copy = *instruction.action_as_Copy();
         add_slot(copy.from());
         add_slot(copy.to());
         step.units = static_cast<int64_t>(copy.bytes());
         category = "copy";
+        break;
       }
+      default:
+        step.control = NABLA_TRY(bind_control(instruction));
+        category = "control";
     }
-    plan.steps.push_back(step);
-    if (binder_.trace != nullptr) add_label(instruction, category);
-    return Ok{};
+    if (binder_.trace != nullptr) plan.step_labels[index] = label(instruction, category);
+    return step;
   }
 
-  Plan plan;
+  Result<int32_t> bind_control(const format::Instruction& instruction) {
+    auto index = static_cast<int32_t>(plan.controls.size());
+    plan.controls.emplace_back();
+    Control control;
+    std::vector<uint32_t> blocks;
+    if (const format::Loop* loop = instruction.action_as_Loop()) {
+      control.trips = loop->trips();
+      control.reverse = loop->reverse();
+      blocks = {loop->body()};
+      counting_[loop->register_()] = index;
+    } else if (const format::While* loop = instruction.action_as_While()) {
+      control.kind = Control::Kind::kWhile;
+      add_slot(loop->predicate());
+      blocks = {loop->condition(), loop->body()};
+    } else {
+      const format::Branch& branch = *instruction.action_as_Branch();
+      control.kind = Control::Kind::kBranch;
+      control.index_is_bool = branch.index_dtype() == format::DType::Bool;
+      add_slot(branch.index());
+      blocks.assign(branch.blocks()->begin(), branch.blocks()->end());
+    }
+    for (uint32_t block : blocks)
+      control.ranges.push_back(NABLA_TRY(add_all(program_.blocks()->Get(block)->instructions())));
+    control.moving = std::move(plan.controls[index].moving);
+    plan.controls[index] = std::move(control);
+    return index;
+  }
 
- private:
   void add_slot(const format::Address* address) {
     char* base = nullptr;
     if (address != nullptr) {
@@ -103,6 +151,10 @@ class EntryBinder {
           break;
       }
     }
+    if (address != nullptr && address->terms() != nullptr)
+      for (const format::RegisterTerm* term : *address->terms())
+        plan.controls[counting_.at(term->register_())].moving.push_back(
+            {static_cast<uint32_t>(plan.slots.size()), term->stride()});
     plan.slots.push_back(base);
   }
 
@@ -142,7 +194,7 @@ class EntryBinder {
     return library->convolution(spec);
   }
 
-  void add_label(const format::Instruction& instruction, std::string_view category) {
+  uint32_t label(const format::Instruction& instruction, std::string_view category) {
     TraceRecorder::Label label{.name = view(instruction.label()), .category = category};
     const auto* locations = program_.locations();
     if (locations != nullptr && instruction.location() < locations->size()) {
@@ -151,29 +203,99 @@ class EntryBinder {
       label.line = location.line();
       label.text = view(location.text());
     }
-    plan.step_labels.push_back(binder_.trace->add_label(label));
+    return binder_.trace->add_label(label);
   }
 
   const format::Program& program_;
   const Binder& binder_;
+  std::map<uint16_t, int32_t> counting_;  // the loop of each register
 };
 
-/// False when a library call failed.
-inline bool run_step(const Step& step, void* const* slots, device::ThreadPool& pool) {
-  if (step.kernel != nullptr) {
-    if (step.max_threads == 1 || step.units <= 1) {
-      if (step.units > 0) step.kernel(slots, kNoExtents, 0, step.units);
-      return true;
-    }
-    KernelJob job{step.kernel, slots};
-    pool.run(run_kernel, &job, step.units, step.max_threads);
-    return true;
+/// One call of an entry: its steps, with loops and branches.
+class Run {
+ public:
+  Run(Plan& plan, device::ThreadPool& pool, TraceRecorder* trace) : plan_(plan), pool_(pool), trace_(trace) {}
+
+  /// Index of the step whose library call failed, or -1.
+  int64_t range(StepRange r) {
+    if (trace_ != nullptr) return traced(r);
+    for (uint32_t i = r.first; i < r.last; ++i)
+      if (int64_t failed = step(i); failed >= 0) return failed;
+    return -1;
   }
-  if (step.library != nullptr) return step.library->run(slots);
-  CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), step.units};
-  if (step.units > 0) pool.run(run_copy, &job, (step.units + kCopyBlock - 1) / kCopyBlock, 0);
-  return true;
-}
+
+ private:
+  int64_t traced(StepRange r) {
+    int64_t before = now_ns();
+    for (uint32_t i = r.first; i < r.last; ++i) {
+      if (int64_t failed = step(i); failed >= 0) return failed;
+      int64_t after = now_ns();
+      trace_->span(plan_.step_labels[i], before, after);
+      before = after;
+    }
+    return -1;
+  }
+
+  int64_t step(uint32_t index) {
+    const Step& s = plan_.steps[index];
+    void* const* slots = plan_.slots.data() + s.first_slot;
+    if (s.kernel != nullptr) {
+      if (s.max_threads == 1 || s.units <= 1) {
+        if (s.units > 0) s.kernel(slots, kNoExtents, 0, s.units);
+        return -1;
+      }
+      KernelJob job{s.kernel, slots};
+      pool_.run(run_kernel, &job, s.units, s.max_threads);
+      return -1;
+    }
+    if (s.library != nullptr) return s.library->run(slots) ? -1 : static_cast<int64_t>(index);
+    if (s.control >= 0) return control(plan_.controls[s.control], slots);
+    CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), s.units};
+    if (s.units > 0 && job.from != job.to) pool_.run(run_copy, &job, (s.units + kCopyBlock - 1) / kCopyBlock, 0);
+    return -1;
+  }
+
+  int64_t control(const Control& c, void* const* slots) {
+    switch (c.kind) {
+      case Control::Kind::kLoop:
+        return loop(c);
+      case Control::Kind::kWhile:
+        while (true) {
+          if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
+          if (*static_cast<const uint8_t*>(slots[0]) == 0) return -1;
+          if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
+        }
+      case Control::Kind::kBranch: {
+        int64_t last = static_cast<int64_t>(c.ranges.size()) - 1;
+        int64_t index =
+            c.index_is_bool ? *static_cast<const uint8_t*>(slots[0]) : *static_cast<const int32_t*>(slots[0]);
+        return range(c.ranges[std::clamp<int64_t>(index, 0, last)]);
+      }
+    }
+    return -1;
+  }
+
+  int64_t loop(const Control& c) {
+    int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
+    if (c.trips > 0) move(c, count);
+    for (int64_t t = 0; t < c.trips; ++t) {
+      failed = range(c.ranges[0]);
+      if (failed >= 0 || t + 1 == c.trips) break;
+      move(c, c.reverse ? -1 : 1);
+      count += c.reverse ? -1 : 1;
+    }
+    if (c.trips > 0) move(c, -count);
+    return failed;
+  }
+  void move(const Control& c, int64_t counts) {
+    for (const Control::Moving& m : c.moving)
+      plan_.slots[m.slot] = static_cast<char*>(plan_.slots[m.slot]) + m.stride * counts;
+  }
+
+  Plan& plan_;
+  device::ThreadPool& pool_;
+  TraceRecorder* trace_;
+};
 
 }  // namespace
 
@@ -181,27 +303,16 @@ int64_t Plan::run(device::ThreadPool& pool, const void* const* inputs, void* con
   for (const Patch& patch : input_patches)
     slots[patch.slot] = static_cast<char*>(const_cast<void*>(inputs[patch.index])) + patch.offset;
   for (const Patch& patch : output_patches) slots[patch.slot] = static_cast<char*>(outputs[patch.index]) + patch.offset;
-  if (trace == nullptr) {
-    for (const Step& step : steps)
-      if (!run_step(step, slots.data() + step.first_slot, pool)) return &step - steps.data();
-    return -1;
-  }
-  int64_t start = now_ns();
-  int64_t before = start;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (!run_step(steps[i], slots.data() + steps[i].first_slot, pool)) return static_cast<int64_t>(i);
-    int64_t after = now_ns();
-    trace->span(step_labels[i], before, after);
-    before = after;
-  }
-  trace->span(entry_label, start, now_ns());
-  return -1;
+  int64_t start = trace == nullptr ? 0 : now_ns();
+  int64_t failed = Run(*this, pool, trace).range({0, top_steps});
+  if (trace != nullptr && failed < 0) trace->span(entry_label, start, now_ns());
+  return failed;
 }
 
 Result<Plan> bind_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
   EntryBinder out(program, binder);
-  if (entry.instructions() != nullptr)
-    for (const format::Instruction* instruction : *entry.instructions()) (void)NABLA_TRY(out.add(*instruction));
+  StepRange own = NABLA_TRY(out.add_all(entry.instructions()));
+  out.plan.top_steps = own.last;
   if (binder.trace != nullptr)
     out.plan.entry_label = binder.trace->add_label({.name = view(entry.name()), .category = "entry"});
   return std::move(out.plan);

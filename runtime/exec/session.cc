@@ -176,7 +176,7 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
     if (!has_value_[leaf]) return state_missing(entry);
   int64_t failed = impl_->plans[entry].run(impl_->pool, inputs.data(), outputs.data(), impl_->trace.get());
   if (failed >= 0) {
-    const format::Instruction* i = impl_->program().entries()->Get(entry)->instructions()->Get(failed);
+    const format::Instruction* i = impl_->plans[entry].instructions[failed];
     return error(Code::kMissingLibrary, "entry `{}`: the library call of instruction {} `{}` failed", e.name, failed,
                  text_of(i->label()));
   }
