@@ -83,9 +83,10 @@ class Arg {
 
   Arg(const Tensor& tensor, Site site = Site::here()) : tensor_(tensor), site_(site) {}  // NOLINT: converts
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Arg(T number, Site site = Site::here())  // NOLINT: converts
-      : kind_(std::is_same_v<T, bool> ? Kind::kBool : std::is_integral_v<T> ? Kind::kInt : Kind::kFloat),
+  requires std::is_arithmetic_v<T> Arg(T number, Site site = Site::here())  // NOLINT: converts
+      : kind_(std::is_same_v<T, bool> ? Kind::kBool
+              : std::is_integral_v<T> ? Kind::kInt
+                                      : Kind::kFloat),
         number_(static_cast<double>(number)),
         site_(site) {}
 
