@@ -1,5 +1,6 @@
 #include "cli/driver/emit_program.h"
 
+#include <algorithm>
 #include <map>
 
 #include "codegen/cpu/backend.h"
@@ -17,7 +18,8 @@ constexpr const char* kObject = "kernels/cpu.so";
 
 class Emitter {
  public:
-  Emitter(const ir::Module& m, const ir::Target& target) : m_(m), target_(target) {
+  Emitter(const ir::Module& m, const ir::Target& target, const std::vector<VariantEntry>& variants)
+      : m_(m), target_(target), variants_(variants) {
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
     program_.locations.push_back(std::make_unique<format::LocationT>());  // 0: unknown
   }
@@ -41,7 +43,14 @@ class Emitter {
       leaf->offset = m_.plan->state_offsets[i];
       program_.state.push_back(std::move(leaf));
     }
-    for (const ir::Entry& e : m_.entries) program_.entries.push_back(NABLA_TRY(entry(e)));
+    for (const ir::Entry& e : m_.entries) {
+      auto made = NABLA_TRY(entry(e));
+      auto variant = std::find_if(variants_.begin(), variants_.end(), [&](const auto& v) { return v.entry == e.name; });
+      if (variant == variants_.end())
+        program_.entries.push_back(std::move(made));
+      else
+        add_variant(*variant, *made);
+    }
     if (uses_library_) {
       auto library = std::make_unique<format::LibraryT>();
       library->name = "onednn";
@@ -61,13 +70,94 @@ class Emitter {
   const format::ProgramT& program() const { return program_; }
 
  private:
-  static std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
+  std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
     auto t = std::make_unique<format::TensorT>();
     t->name = name;
     t->dtype = static_cast<format::DType>(type.dtype);
-    t->shape = type.extents();
-    t->symbols.resize(t->shape.size());
+    t->symbols.resize(type.shape.size());
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      t->shape.push_back(most(type.shape[d]));
+      if (!type.shape[d].is_static()) t->symbols[d] = type.shape[d].str();
+    }
+    if (!type.is_static())
+      for (const ir::Dim& d : type.shape) t->sizes.push_back(reference(d));
     return t;
+  }
+
+  // ---- Sizes
+  static int64_t most(const ir::Dim& size) { return size.bounds().max; }
+
+  // 0 for a constant, else 1 + the place in the program's table of sizes.
+  uint32_t reference(const ir::Dim& size) {
+    if (size.is_static()) return 0;
+    auto [it, fresh] = size_of_.try_emplace(size.str(), static_cast<uint32_t>(program_.sizes.size()));
+    if (!fresh) return it->second + 1;
+    auto out = std::make_unique<format::SizeT>();
+    out->max = most(size);
+    out->text = size.str();
+    for (const ir::SizeStep& step : size.steps())
+      out->steps.emplace_back(static_cast<format::SizeOp>(step.op),
+                              step.symbol ? symbol(*step.symbol) : static_cast<uint64_t>(step.value));
+    program_.sizes.push_back(std::move(out));
+    return it->second + 1;
+  }
+  uint32_t symbol(const ir::Symbol& s) {
+    auto [it, fresh] = symbol_of_.try_emplace(s.name, static_cast<uint32_t>(program_.symbols.size()));
+    if (fresh) {
+      auto out = std::make_unique<format::SymbolT>();
+      out->name = s.name, out->min = s.min, out->max = s.max, out->multiple = s.multiple;
+      program_.symbols.push_back(std::move(out));
+    }
+    return it->second;
+  }
+
+  // Where the entry's symbols take their values from: for each the first extent that is scale * symbol + offset.
+  Status sources(const ir::Entry& e, const ir::Function& f, format::EntryT& out) {
+    std::vector<ir::SymbolRef> used;
+    for (const ir::Value& v : f.values)
+      for (const ir::Dim& d : v.type.shape)
+        for (const ir::SymbolRef& s : d.symbols())
+          if (std::none_of(used.begin(), used.end(), [&](const auto& t) { return t->name == s->name; }))
+            used.push_back(s);
+    for (const ir::SymbolRef& s : used) {
+      std::optional<format::SymbolSourceT> found;
+      for (size_t i = 0; i < e.inputs.size() && !found; ++i) {
+        const ir::Shape& shape = f.type(f.params[e.reads.size() + i]).shape;
+        for (size_t d = 0; d < shape.size() && !found; ++d) found = source(shape[d], s, i, d);
+      }
+      if (!found) {
+        Diagnostic d = error(Code::kUndecidable, "entry `{}`: no input has a dimension that tells the size of {}",
+                             e.name, s->name);
+        d.location = f.location;
+        d.help = fmt::format("give an input a dimension of size {}, or of a constant times {} plus a constant", s->name,
+                             s->name);
+        return d;
+      }
+      out.sources.push_back(std::make_unique<format::SymbolSourceT>(*found));
+    }
+    return Ok{};
+  }
+  std::optional<format::SymbolSourceT> source(const ir::Dim& d, const ir::SymbolRef& s, size_t input, size_t dim) {
+    std::optional<ir::Dim::Linear> linear = d.linear();
+    if (!linear || linear->symbol->name != s->name) return std::nullopt;
+    format::SymbolSourceT out;
+    out.symbol = symbol(*s);
+    out.input = static_cast<uint32_t>(input), out.dimension = static_cast<uint32_t>(dim);
+    out.scale = linear->scale, out.offset = linear->offset;
+    return out;
+  }
+
+  void add_variant(const VariantEntry& variant, format::EntryT& made) {
+    auto base = std::find_if(program_.entries.begin(), program_.entries.end(),
+                             [&](const auto& e) { return e->name == variant.of; });
+    NABLA_CHECK(base != program_.entries.end(), "entry {} stands for {}, which comes later", variant.entry, variant.of);
+    auto out = std::make_unique<format::VariantT>();
+    for (const auto& source : (*base)->sources) {
+      auto value = variant.values.find(program_.symbols[source->symbol]->name);
+      out->values.push_back(value == variant.values.end() ? -1 : value->second);
+    }
+    out->instructions = std::move(made.instructions);
+    (*base)->variants.push_back(std::move(out));
   }
 
   Result<std::unique_ptr<format::EntryT>> entry(const ir::Entry& e) {
@@ -81,6 +171,7 @@ class Emitter {
       out->inputs.push_back(tensor(e.inputs[i], f.type(f.params[e.reads.size() + i])));
     for (size_t i = 0; i < e.outputs.size(); ++i)
       out->outputs.push_back(tensor(e.outputs[i], f.type(f.results[e.writes.size() + i])));
+    NABLA_TRY(sources(e, f, *out));
     for (const ir::Node& n : f.nodes) {
       for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
       for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
@@ -124,8 +215,12 @@ class Emitter {
         uint32_t index = kernel_of_.at(name);
         format::LaunchT launch;
         launch.kernel = index;
-        launch.units = m_.kernels[index]->schedule.units;
-        launch.max_threads = static_cast<uint16_t>(m_.kernels[index]->schedule.max_threads);
+        const kernel_ir::Kernel& kernel = *m_.kernels[index];
+        launch.units = most(kernel.schedule.units);
+        launch.units_size = reference(kernel.schedule.units);
+        for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
+          launch.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
+        launch.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
         for (ir::ValueId id : n.operands) launch.args.push_back(address(plan.values[id]));
         for (ir::ValueId id : n.results) launch.args.push_back(address(plan.values[id]));
         out->label = name;
@@ -150,14 +245,17 @@ class Emitter {
     }
   }
 
-  format::GemmT gemm(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) const {
+  format::GemmT gemm(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) {
     passes::GemmProblem p = *passes::gemm_problem(n, f);
     format::GemmT g;
     g.dtype = static_cast<format::DType>(p.dtype);
-    g.batch = p.batch, g.m = p.m, g.n = p.n, g.k = p.k;
+    g.batch = most(p.batch), g.m = most(p.m), g.n = most(p.n), g.k = most(p.k);
     g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
-    g.lda = p.lda, g.ldb = p.ldb, g.ldc = p.ldc;
-    g.stride_a = p.stride_a, g.stride_b = p.stride_b, g.stride_c = p.stride_c;
+    g.lda = most(p.lda), g.ldb = most(p.ldb), g.ldc = most(p.ldc);
+    g.stride_a = most(p.stride_a), g.stride_b = most(p.stride_b), g.stride_c = most(p.stride_c);
+    const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
+    if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
+      for (const ir::Dim& d : fields) g.sizes.push_back(reference(d));
     g.implementation = passes::gemm_choice(p, target_);
     g.a = address(plan.values[n.operands[0]]);
     g.b = address(plan.values[n.operands[1]]);
@@ -166,7 +264,7 @@ class Emitter {
   }
 
   // The record's roles: forward (input, filter), input grad (ct, filter), filter grad (input, ct).
-  format::ConvolutionT convolution(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) const {
+  format::ConvolutionT convolution(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) {
     ir::ValueId input, filter, output;
     format::ConvolutionT c;
     if (n.attrs.find("input_spatial")) {
@@ -180,9 +278,10 @@ class Emitter {
       input = n.operands[0], filter = n.operands[1], output = n.results[0];
     }
     c.dtype = static_cast<format::DType>(f.type(input).dtype);
-    c.input_shape = f.type(input).extents();
+    for (const ir::Dim& d : f.type(input).shape) c.input_shape.push_back(most(d));
     c.filter_shape = f.type(filter).extents();
-    c.output_shape = f.type(output).extents();
+    for (const ir::Dim& d : f.type(output).shape) c.output_shape.push_back(most(d));
+    c.batch_size = reference(f.type(input).shape[0]);
     c.strides = n.attrs.get_ints("strides");
     c.dilations = n.attrs.get_ints("dilation");
     c.padding_low = n.attrs.get_ints("padding_low");
@@ -200,8 +299,9 @@ class Emitter {
 
   const ir::Module& m_;
   const ir::Target& target_;
+  const std::vector<VariantEntry>& variants_;
   format::ProgramT program_;
-  std::map<std::string, uint32_t> kernel_of_, location_of_;
+  std::map<std::string, uint32_t> kernel_of_, location_of_, size_of_, symbol_of_;
   bool uses_library_ = false;
 };
 
@@ -219,7 +319,7 @@ Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& 
     out.code_bytes = object.size();
     members.push_back({kObject, std::move(object)});
   }
-  Emitter emitter(module, target);
+  Emitter emitter(module, target, options.variants);
   NABLA_TRY(emitter.run(code.symbols));
   if (module.plan->constants_bytes > 0) members.push_back({std::string(format::kConstantsMember), emitter.constants()});
   for (codegen::SourceFile& s : code.sources) members.push_back({"source/" + s.name, std::move(s.text)});

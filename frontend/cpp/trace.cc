@@ -23,6 +23,7 @@ std::string import_function(Context& to, const Context& from, const std::string&
       if (def.kind == ir::AttrKind::kFunction)
         node.attrs.set(def.name, ir::FunctionRef{import_function(to, from, node.attrs.get_function(def.name))});
   copy->name = to.unique_name(name);
+  to.take_symbols(*copy);
   to.imported[source] = copy->name;
   to.module.functions.push_back(copy);
   return copy->name;
@@ -58,7 +59,7 @@ Tracing::~Tracing() {
 }
 
 Tensor Tracing::param(const std::string& name, const ir::Type& type) {
-  ir::Val v = frame_->builder.param(name, type);
+  ir::Val v = frame_->builder.param(name, {type.dtype, frame_->context->sizes.resolve(type.shape)});
   params_.push_back(v.id);
   return frame_->wrap(v);
 }

@@ -476,6 +476,7 @@ OpDef copy_op() {
 std::vector<OpDef> movement_ops() {
   std::vector<OpDef> out = {reshape_op(), transpose_op(), broadcast_op(), stop_gradient_op(), copy_op()};
   for (OpDef& op : cut_ops()) out.push_back(std::move(op));
+  out.push_back(section_op());
   return out;
 }
 
