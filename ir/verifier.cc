@@ -92,8 +92,7 @@ class ModuleVerifier {
     for (const FunctionPtr& f : m_.functions) {
       Names callees;
       for (const Node& node : f->nodes)
-        for (const auto& [name, attr] : node.attrs)
-          if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr)) callees.push_back(ref->name);
+        for (std::string& callee : functions_of(node.attrs)) callees.push_back(std::move(callee));
       calls.emplace_back(f->name, std::move(callees));
     }
     (void)NABLA_TRY(callees_first(calls));

@@ -22,14 +22,43 @@ ir::Shape resolve(const ir::Shape& shape, const Values& values) {
   return out;
 }
 
-ir::Function at(const ir::Function& f, const Values& values) {
-  ir::Function out = f;
-  for (ir::Value& v : out.values) v.type.shape = resolve(v.type.shape, values);
-  for (ir::Node& n : out.nodes)
-    for (const ir::AttrDef& def : n.op->attrs)
-      if (def.kind == ir::AttrKind::kShape) n.attrs.set(def.name, resolve(n.attrs.get_shape(def.name), values));
-  return out;
-}
+// Copies of a function, and of what its loops and branches run, at chosen sizes.
+class Copier {
+ public:
+  Copier(ir::Module& module, const Values& values, std::string suffix)
+      : module_(module), values_(values), suffix_(std::move(suffix)) {}
+
+  /// The copy's name.
+  std::string run(const std::string& name) {
+    if (!module_.find(name)) return name;
+    auto [it, fresh] = copies_.try_emplace(name, name + suffix_);
+    if (!fresh) return it->second;
+    while (module_.find(it->second)) it->second += "_";
+    std::string copy = it->second;
+    ir::Function out = *module_.find(name);
+    out.name = copy;
+    for (ir::Value& v : out.values) v.type.shape = resolve(v.type.shape, values_);
+    for (ir::Node& n : out.nodes)
+      for (const ir::AttrDef& def : n.op->attrs) {
+        if (def.kind == ir::AttrKind::kShape) n.attrs.set(def.name, resolve(n.attrs.get_shape(def.name), values_));
+        if (def.kind == ir::AttrKind::kFunction)
+          n.attrs.set(def.name, ir::FunctionRef{run(n.attrs.get_function(def.name))});
+        if (def.kind == ir::AttrKind::kFunctions) {
+          std::vector<ir::FunctionRef> callees = n.attrs.get_functions(def.name);
+          for (ir::FunctionRef& callee : callees) callee.name = run(callee.name);
+          n.attrs.set(def.name, std::move(callees));
+        }
+      }
+    module_.functions.push_back(std::make_shared<const ir::Function>(std::move(out)));
+    return copy;
+  }
+
+ private:
+  ir::Module& module_;
+  const Values& values_;
+  std::string suffix_;
+  std::map<std::string, std::string> copies_;
+};
 
 bool uses(const ir::Function& f, const std::string& symbol) {
   for (const ir::Value& v : f.values)
@@ -100,14 +129,10 @@ Result<ir::Module> specialise(const ir::Module& module, const std::map<std::stri
         list += fmt::format("{}{}={}", list.empty() ? "" : ",", name, value);
         suffix += fmt::format("_{}_{}", name, value);
       }
-      ir::Function g = at(f, c);
-      g.name += suffix;
-      while (out.find(g.name)) g.name += "_";
       ir::Entry added = entry;
       added.name = fmt::format("{}[{}]", entry.name, list);
-      added.function = g.name;
+      added.function = Copier(out, c, suffix).run(entry.function);
       variants.push_back({added.name, entry.name, c});
-      out.functions.push_back(std::make_shared<const ir::Function>(std::move(g)));
       out.entries.push_back(std::move(added));
     }
   }

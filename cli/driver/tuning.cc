@@ -102,7 +102,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
                          const std::function<void(const std::string&)>& progress) {
   std::map<std::string, passes::GemmProblem> problems;
   for (const ir::FunctionPtr& f : flat.functions) {
-    ir::Function normal = passes::normalize_dots(*f, ops);
+    ir::Function normal = passes::normalize_dots(*f, flat, ops);
     for (const ir::Node& n : normal.nodes)
       if (n.op->lower == ir::Lowering::kContraction)
         if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();

@@ -235,7 +235,7 @@ class ContractPrinter {
       for (Expr& i : here.indices) i = moved(i);
       here.expr = moved(here.expr);
       if (here.guard) here.guard = moved(here.guard);
-      print_store(k, here, x, places_, out_, next_temp_);
+      print_store(k, here, x, places_, false, out_, next_temp_);
     }
     out_.close("});");
     out_.close();

@@ -39,6 +39,7 @@ class KernelPrinter {
           stmt(s);
       }
     }
+    if (streams_) out_.line("nb_streamed();");
     out_.close();
     return out_.take();
   }
@@ -328,9 +329,19 @@ class KernelPrinter {
     std::vector<int> loops = own ? without(s.axes, lane) : s.axes;
     open_loops(loops);
     if (own) out_.open(fmt::format("nb_for(0, {}, [&](long {}, auto n) NB_INLINE {{", extent(lane), axis_name(lane)));
-    print_store(k_, s, lane, places_, out_, next_temp_);
+    bool streamed = lane >= 0 && is_streamed(s, lane);
+    streams_ |= streamed;
+    print_store(k_, s, lane, places_, streamed, out_, next_temp_);
     if (own) out_.close("});");
     close_loops(loops);
+  }
+
+  // Only whole cache lines: every run of lanes starts and ends at one.
+  bool is_streamed(const Store& s, int lane) const {
+    const Buffer& b = k_.buffers[s.buffer];
+    int64_t bytes = ir::Type(b.dtype, b.shape).bytes().value(), run = extent(lane) * bytes_of(b.dtype);
+    return b.role == BufferRole::kOut && s.combiner == Combiner::kNone && bytes >= target_.stream_bytes &&
+           (run == bytes || run % 64 == 0);
   }
 
   void stmt(const Loop& l) {
@@ -389,6 +400,7 @@ class KernelPrinter {
   std::string fold_prefix_;
   int outer_lane_ = -1;
   int next_temp_ = 0;
+  bool streams_ = false;
 };
 
 }  // namespace

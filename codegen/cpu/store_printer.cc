@@ -25,8 +25,8 @@ void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& o
 
 }  // namespace
 
-void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, ValuePlace>& places, CppWriter& out,
-                 int& next_temp) {
+void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, ValuePlace>& places, bool streamed,
+                 CppWriter& out, int& next_temp) {
   const Buffer& b = k.buffers[s.buffer];
   std::string target = cpp_name(b.name);
   ExprPrinter p(k, places, out, next_temp), first(k, places, out, next_temp);
@@ -44,7 +44,7 @@ void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, 
                 place = fmt::format("{} + {}", target, first.offset(s.indices, b.shape));
     if (s.combiner != Combiner::kNone)
       value = fmt::format("nb_{}(nb_load<{}>({}, n), {})", scalar_of(s.combiner), vector_type(b.dtype), place, value);
-    out.line(fmt::format("nb_store({}, {}, n);", place, value));
+    out.line(fmt::format("nb_{}({}, {}, n);", streamed ? "stream" : "store", place, value));
   } else {
     store_by_lane(k, s, p, out, next_temp);
   }

@@ -19,9 +19,7 @@ std::string import_function(Context& to, const Context& from, const std::string&
   if (auto known = to.imported.find(source); known != to.imported.end()) return known->second;
   auto copy = std::make_shared<ir::Function>(*source);
   for (ir::Node& node : copy->nodes)
-    for (const ir::AttrDef& def : node.op->attrs)
-      if (def.kind == ir::AttrKind::kFunction)
-        node.attrs.set(def.name, ir::FunctionRef{import_function(to, from, node.attrs.get_function(def.name))});
+    node.attrs = with_functions(node.attrs, [&](const std::string& f) { return import_function(to, from, f); });
   copy->name = to.unique_name(name);
   to.take_symbols(*copy);
   to.imported[source] = copy->name;

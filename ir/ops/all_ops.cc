@@ -10,6 +10,8 @@ const ir::OpTable& all_ops() {
              creation_ops,
              movement_ops,
              call_ops,
+             branch_ops,
+             loop_ops,
              dot_ops,
              convolution_ops,
              reduce_ops,

@@ -83,13 +83,11 @@ Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
       d.location = node.location;
       return d;
     }
-    for (const auto& [name, attr] : node.attrs) {
-      const FunctionRef* ref = std::get_if<FunctionRef>(&attr);
-      if (!ref) continue;
-      const Function* callee = module_.find(ref->name);
+    for (const std::string& name : functions_of(node.attrs)) {
+      const Function* callee = module_.find(name);
       if (!callee)
-        return error(Code::kUnknownName, "{}: no function is named @{}{}", node.op->name, ref->name,
-                     did_you_mean(ref->name, module_.function_names()));
+        return error(Code::kUnknownName, "{}: no function is named @{}{}", node.op->name, name,
+                     did_you_mean(name, module_.function_names()));
       NABLA_TRY(check(*callee, path));
     }
   }

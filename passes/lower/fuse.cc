@@ -24,12 +24,13 @@ bool is_plain_product(const Tensor& t) {
 
 class FunctionLowering {
  public:
-  FunctionLowering(const ir::Function& f, PassContext& context, std::map<std::string, kernel_ir::KernelPtr>& kernels,
-                   std::vector<kernel_ir::KernelPtr>& order)
-      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops) {}
+  FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
+                   std::map<std::string, kernel_ir::KernelPtr>& kernels, std::vector<kernel_ir::KernelPtr>& order)
+      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {}
 
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
+      if (n.op->lower == ir::Lowering::kControl) return true;
       if (n.op->lower == ir::Lowering::kContraction) {
         auto p = gemm_problem(n, f_);
         return p && gemm_choice(*p, context_.target) != "generated";
@@ -179,7 +180,7 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
   const ir::Entry* entry = nullptr;
   for (const ir::Entry& e : m.entries)
     if (e.function == f.name) entry = &e;
-  ir::FunctionBuilder b(f.name, ops);
+  ir::FunctionBuilder b(f.name, ops, &m);
   std::vector<ir::Val> of(f.values.size());
   std::vector<int> origin(f.values.size());  // the value whose bytes it is, through views
   for (size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<int>(i);
@@ -221,8 +222,9 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   std::map<std::string, kernel_ir::KernelPtr> kernels;
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
-    ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), context.ops);
-    f = std::make_shared<ir::Function>(NABLA_TRY(FunctionLowering(prepared, context, kernels, out.kernels).run()));
+    ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), module, context.ops);
+    f = std::make_shared<ir::Function>(
+        NABLA_TRY(FunctionLowering(prepared, module, context, kernels, out.kernels).run()));
   }
   return out;
 }

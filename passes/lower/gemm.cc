@@ -102,7 +102,7 @@ std::string gemm_choice(const GemmProblem& p, const ir::Target& target) {
   if (!target.library || p.dtype != DType::kF32) return "generated";
   auto measured = target.choices.find(p.key());
   if (measured != target.choices.end()) return measured->second;
-  return p.flops() >= target.library_flops ? "matmul" : "generated";
+  return p.flops() >= target.library_flops ? "sgemm" : "generated";
 }
 
 std::string convolution_choice(const ir::Node& node, const ir::Function& f, const ir::Target& target) {
@@ -131,8 +131,8 @@ int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
   return bytes;
 }
 
-ir::Function normalize_dots(const ir::Function& f, const ir::OpTable& ops) {
-  ir::FunctionBuilder b(f.name, ops);
+ir::Function normalize_dots(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
+  ir::FunctionBuilder b(f.name, ops, &m);
   std::vector<ir::Val> of(f.values.size());
   for (ir::ValueId id : f.params) of[id] = b.param(f.values[id].name, f.type(id));
   for (const ir::Node& n : f.nodes) {

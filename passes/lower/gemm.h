@@ -38,6 +38,6 @@ int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& functi
 
 /// dot_general with several batch, free or contracted dimensions as reshapes around one with at most one of each;
 /// operands whose dimensions are interleaved are transposed first. Other nodes stay as they are.
-ir::Function normalize_dots(const ir::Function& function, const ir::OpTable& ops);
+ir::Function normalize_dots(const ir::Function& function, const ir::Module& module, const ir::OpTable& ops);
 
 }  // namespace nabla::passes

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string_view>
 
 namespace nabla::exec {
@@ -40,50 +41,98 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-/// The operands of an instruction, in the order of its slots.
-std::vector<const format::Address*> operands_of(const format::Instruction& instruction) {
-  switch (instruction.action_type()) {
-    case format::Action::Launch: {
-      const auto* args = instruction.action_as_Launch()->args();
-      return args == nullptr ? std::vector<const format::Address*>()
-                             : std::vector<const format::Address*>(args->begin(), args->end());
-    }
-    case format::Action::Gemm: {
-      const format::Gemm& gemm = *instruction.action_as_Gemm();
-      return {gemm.a(), gemm.b(), gemm.c()};
-    }
-    case format::Action::Convolution: {
-      const format::Convolution& c = *instruction.action_as_Convolution();
-      return {c.input(), c.filter(), c.output(), c.workspace()};
-    }
-    default: {
-      const format::Copy& copy = *instruction.action_as_Copy();
-      return {copy.from(), copy.to()};
-    }
-  }
-}
-
-/// Addresses and labels of one list of instructions.
+/// Addresses and structure of the instructions of one list and of the blocks that they refer to.
 class Planner {
  public:
   Planner(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
 
-  Plan run(const flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>* instructions) {
-    plan_.instructions = instructions;
-    if (instructions == nullptr) return std::move(plan_);
-    for (const format::Instruction* instruction : *instructions) {
-      plan_.first_slots.push_back(static_cast<uint32_t>(plan_.slots.size()));
-      for (const format::Address* address : operands_of(*instruction)) add_slot(address);
-      if (binder_.trace != nullptr) add_label(*instruction);
+  using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
+  /// Steps of one list stand side by side; those of nested blocks come behind them.
+  StepRange add_all(const Instructions* list) {
+    StepRange range{static_cast<uint32_t>(plan.steps.size()), 0};
+    range.last = range.first + (list == nullptr ? 0 : list->size());
+    plan.steps.resize(range.last);
+    plan.instructions.resize(range.last);
+    if (binder_.trace != nullptr) plan.step_labels.resize(range.last);
+    for (uint32_t i = range.first; i < range.last; ++i) {
+      plan.instructions[i] = list->Get(i - range.first);
+      Step step = planned(*plan.instructions[i], i);
+      plan.steps[i] = step;
     }
-    return std::move(plan_);
+    return range;
   }
 
+  Plan plan;
+
  private:
+  Step planned(const format::Instruction& instruction, uint32_t index) {
+    Step step;
+    step.first_slot = static_cast<uint32_t>(plan.slots.size());
+    std::string_view category = "library";
+    switch (instruction.action_type()) {
+      case format::Action::Launch: {
+        const format::Launch& launch = *instruction.action_as_Launch();
+        if (launch.args() != nullptr)
+          for (const format::Address* address : *launch.args()) add_slot(address);
+        step.kernel = binder_.kernels[launch.kernel()];
+        category = "kernel";
+        break;
+      }
+      case format::Action::Gemm: {
+        const format::Gemm& gemm = *instruction.action_as_Gemm();
+        for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c()}) add_slot(address);
+        break;
+      }
+      case format::Action::Convolution: {
+        const format::Convolution& c = *instruction.action_as_Convolution();
+        for (const format::Address* address : {c.input(), c.filter(), c.output(), c.workspace()}) add_slot(address);
+        break;
+      }
+      case format::Action::Copy: {
+        const format::Copy& copy = *instruction.action_as_Copy();
+        add_slot(copy.from());
+        add_slot(copy.to());
+        category = "copy";
+        break;
+      }
+      default:
+        step.control = planned_control(instruction);
+        category = "control";
+    }
+    if (binder_.trace != nullptr) plan.step_labels[index] = label(instruction, category);
+    return step;
+  }
+
+  int32_t planned_control(const format::Instruction& instruction) {
+    auto index = static_cast<int32_t>(plan.controls.size());
+    plan.controls.emplace_back();
+    Control control;
+    std::vector<uint32_t> blocks;
+    if (const format::Loop* loop = instruction.action_as_Loop()) {
+      control.reverse = loop->reverse();
+      blocks = {loop->body()};
+      counting_[loop->register_()] = index;
+    } else if (const format::While* loop = instruction.action_as_While()) {
+      control.kind = Control::Kind::kWhile;
+      add_slot(loop->predicate());
+      blocks = {loop->condition(), loop->body()};
+    } else {
+      const format::Branch& branch = *instruction.action_as_Branch();
+      control.kind = Control::Kind::kBranch;
+      control.index_is_bool = branch.index_dtype() == format::DType::Bool;
+      add_slot(branch.index());
+      blocks.assign(branch.blocks()->begin(), branch.blocks()->end());
+    }
+    for (uint32_t block : blocks) control.ranges.push_back(add_all(program_.blocks()->Get(block)->instructions()));
+    control.moving = std::move(plan.controls[index].moving);
+    plan.controls[index] = std::move(control);
+    return index;
+  }
+
   void add_slot(const format::Address* address) {
     char* base = nullptr;
     if (address != nullptr) {
-      auto slot = static_cast<uint32_t>(plan_.slots.size());
+      auto slot = static_cast<uint32_t>(plan.slots.size());
       switch (address->base()) {
         case format::BaseKind::Arena:
           base = binder_.arena + address->offset();
@@ -93,20 +142,23 @@ class Planner {
           base = const_cast<char*>(binder_.constants) + address->offset();
           break;
         case format::BaseKind::Input:
-          plan_.input_patches.push_back({slot, address->index(), address->offset()});
+          plan.input_patches.push_back({slot, address->index(), address->offset()});
           break;
         case format::BaseKind::Output:
-          plan_.output_patches.push_back({slot, address->index(), address->offset()});
+          plan.output_patches.push_back({slot, address->index(), address->offset()});
           break;
       }
     }
-    plan_.slots.push_back(base);
+    for (uint32_t t = 0; address != nullptr && address->terms() != nullptr && t < address->terms()->size(); ++t) {
+      const format::RegisterTerm& term = *address->terms()->Get(t);
+      bool refers = address->stride_sizes() != nullptr && address->stride_sizes()->size() > 0;
+      plan.controls[counting_.at(term.register_())].moving.push_back(
+          {static_cast<uint32_t>(plan.slots.size()), term.stride(), refers ? address->stride_sizes()->Get(t) : 0});
+    }
+    plan.slots.push_back(base);
   }
 
-  void add_label(const format::Instruction& instruction) {
-    std::string_view category = instruction.action_type() == format::Action::Launch ? "kernel"
-                                : instruction.action_type() == format::Action::Copy ? "copy"
-                                                                                    : "library";
+  uint32_t label(const format::Instruction& instruction, std::string_view category) {
     TraceRecorder::Label label{.name = view(instruction.label()), .category = category};
     const auto* locations = program_.locations();
     if (locations != nullptr && instruction.location() < locations->size()) {
@@ -115,23 +167,32 @@ class Planner {
       label.line = location.line();
       label.text = view(location.text());
     }
-    plan_.step_labels.push_back(binder_.trace->add_label(label));
+    return binder_.trace->add_label(label);
   }
 
   const format::Program& program_;
   const Binder& binder_;
-  Plan plan_;
+  std::map<uint16_t, int32_t> counting_;  // the loop of each register
 };
 
-/// The steps of a plan at the sizes of a table.
+/// Steps and controls of a plan at the sizes of a table.
 class StepBinder {
  public:
   StepBinder(const std::vector<int64_t>& table, const Binder& binder, Bound& bound)
       : table_(table), binder_(binder), bound_(bound) {}
 
-  Status add(const format::Instruction& instruction, uint32_t first_slot) {
-    Step step;
-    step.first_slot = first_slot;
+  Status run(const Plan& plan) {
+    bound_.steps = plan.steps;
+    bound_.controls = plan.controls;
+    for (size_t i = 0; i < bound_.steps.size(); ++i) {
+      Status bound = bind(*plan.instructions[i], bound_.steps[i]);
+      if (!bound.ok()) return bound;
+    }
+    return Ok{};
+  }
+
+ private:
+  Status bind(const format::Instruction& instruction, Step& step) {
     step.first_extent = static_cast<uint32_t>(bound_.extents.size());
     switch (instruction.action_type()) {
       case format::Action::Launch:
@@ -143,16 +204,25 @@ class StepBinder {
       case format::Action::Convolution:
         step.library = NABLA_TRY(convolution(*instruction.action_as_Convolution()));
         break;
+      case format::Action::Copy: {
+        const format::Copy& copy = *instruction.action_as_Copy();
+        step.units = size_at(copy.bytes_size(), static_cast<int64_t>(copy.bytes()), table_);
+        break;
+      }
+      case format::Action::Loop: {
+        const format::Loop& loop = *instruction.action_as_Loop();
+        Control& control = bound_.controls[step.control];
+        control.trips = size_at(loop.trips_size(), loop.trips(), table_);
+        for (Control::Moving& m : control.moving) m.stride = size_at(m.size, m.stride, table_);
+        break;
+      }
       default:
-        step.units = static_cast<int64_t>(instruction.action_as_Copy()->bytes());
+        break;
     }
-    bound_.steps.push_back(step);
     return Ok{};
   }
 
- private:
   void launch(const format::Launch& launch, Step& step) {
-    step.kernel = binder_.kernels[launch.kernel()];
     step.units = size_at(launch.units_size(), launch.units(), table_);
     step.max_threads = launch.max_threads();
     // The bound on threads is what pays at the largest size.
@@ -202,23 +272,94 @@ class StepBinder {
   Bound& bound_;
 };
 
-/// False when a library call failed.
-inline bool run_step(const Step& step, void* const* slots, const long* extents, device::ThreadPool& pool) {
-  if (step.kernel != nullptr) {
-    extents += step.first_extent;
-    if (step.max_threads == 1 || step.units <= 1) {
-      if (step.units > 0) step.kernel(slots, extents, 0, step.units);
-      return true;
-    }
-    KernelJob job{step.kernel, slots, extents};
-    pool.run(run_kernel, &job, step.units, step.max_threads);
-    return true;
+/// One call of an entry: its steps, with loops and branches.
+class Run {
+ public:
+  Run(Plan& plan, const Bound& bound, device::ThreadPool& pool, TraceRecorder* trace)
+      : plan_(plan), bound_(bound), pool_(pool), trace_(trace) {}
+
+  /// Index of the step whose library call failed, or -1.
+  int64_t range(StepRange r) {
+    if (trace_ != nullptr) return traced(r);
+    for (uint32_t i = r.first; i < r.last; ++i)
+      if (int64_t failed = step(i); failed >= 0) return failed;
+    return -1;
   }
-  if (step.library != nullptr) return step.library->run(slots);
-  CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), step.units};
-  if (step.units > 0) pool.run(run_copy, &job, (step.units + kCopyBlock - 1) / kCopyBlock, 0);
-  return true;
-}
+
+ private:
+  int64_t traced(StepRange r) {
+    int64_t before = now_ns();
+    for (uint32_t i = r.first; i < r.last; ++i) {
+      if (int64_t failed = step(i); failed >= 0) return failed;
+      int64_t after = now_ns();
+      trace_->span(plan_.step_labels[i], before, after);
+      before = after;
+    }
+    return -1;
+  }
+
+  int64_t step(uint32_t index) {
+    const Step& s = bound_.steps[index];
+    void* const* slots = plan_.slots.data() + s.first_slot;
+    if (s.kernel != nullptr) {
+      const long* extents = bound_.extents.data() + s.first_extent;
+      if (s.max_threads == 1 || s.units <= 1) {
+        if (s.units > 0) s.kernel(slots, extents, 0, s.units);
+        return -1;
+      }
+      KernelJob job{s.kernel, slots, extents};
+      pool_.run(run_kernel, &job, s.units, s.max_threads);
+      return -1;
+    }
+    if (s.library != nullptr) return s.library->run(slots) ? -1 : static_cast<int64_t>(index);
+    if (s.control >= 0) return control(bound_.controls[s.control], slots);
+    CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), s.units};
+    if (s.units > 0 && job.from != job.to) pool_.run(run_copy, &job, (s.units + kCopyBlock - 1) / kCopyBlock, 0);
+    return -1;
+  }
+
+  int64_t control(const Control& c, void* const* slots) {
+    switch (c.kind) {
+      case Control::Kind::kLoop:
+        return loop(c);
+      case Control::Kind::kWhile:
+        while (true) {
+          if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
+          if (*static_cast<const uint8_t*>(slots[0]) == 0) return -1;
+          if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
+        }
+      case Control::Kind::kBranch: {
+        int64_t last = static_cast<int64_t>(c.ranges.size()) - 1;
+        int64_t index =
+            c.index_is_bool ? *static_cast<const uint8_t*>(slots[0]) : *static_cast<const int32_t*>(slots[0]);
+        return range(c.ranges[std::clamp<int64_t>(index, 0, last)]);
+      }
+    }
+    return -1;
+  }
+
+  int64_t loop(const Control& c) {
+    int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
+    if (c.trips > 0) move(c, count);
+    for (int64_t t = 0; t < c.trips; ++t) {
+      failed = range(c.ranges[0]);
+      if (failed >= 0 || t + 1 == c.trips) break;
+      move(c, c.reverse ? -1 : 1);
+      count += c.reverse ? -1 : 1;
+    }
+    if (c.trips > 0) move(c, -count);
+    return failed;
+  }
+  void move(const Control& c, int64_t counts) {
+    for (const Control::Moving& m : c.moving)
+      plan_.slots[m.slot] = static_cast<char*>(plan_.slots[m.slot]) + m.stride * counts;
+  }
+
+  Plan& plan_;
+  const Bound& bound_;
+  device::ThreadPool& pool_;
+  TraceRecorder* trace_;
+};
 
 }  // namespace
 
@@ -233,33 +374,23 @@ int64_t Plan::run(const Bound& bound, device::ThreadPool& pool, const void* cons
   for (const Patch& patch : input_patches)
     slots[patch.slot] = static_cast<char*>(const_cast<void*>(inputs[patch.index])) + patch.offset;
   for (const Patch& patch : output_patches) slots[patch.slot] = static_cast<char*>(outputs[patch.index]) + patch.offset;
-  const long* extents = bound.extents.data();
-  if (trace == nullptr) {
-    for (const Step& step : bound.steps)
-      if (!run_step(step, slots.data() + step.first_slot, extents, pool)) return &step - bound.steps.data();
-    return -1;
-  }
-  int64_t start = now_ns();
-  int64_t before = start;
-  for (size_t i = 0; i < bound.steps.size(); ++i) {
-    const Step& step = bound.steps[i];
-    if (!run_step(step, slots.data() + step.first_slot, extents, pool)) return static_cast<int64_t>(i);
-    int64_t after = now_ns();
-    trace->span(step_labels[i], before, after);
-    before = after;
-  }
-  trace->span(entry_label, start, now_ns());
-  return -1;
+  int64_t start = trace == nullptr ? 0 : now_ns();
+  int64_t failed = Run(*this, bound, pool, trace).range({0, top_steps});
+  if (trace != nullptr && failed < 0) trace->span(entry_label, start, now_ns());
+  return failed;
 }
 
 EntryPlan plan_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
   EntryPlan out;
+  auto add = [&](const auto* instructions, std::vector<int64_t> fixed) {
+    Planner planner(program, binder);
+    planner.plan.top_steps = planner.add_all(instructions).last;
+    planner.plan.fixed = std::move(fixed);
+    out.plans.push_back(std::move(planner.plan));
+  };
   if (entry.variants() != nullptr)
-    for (const format::Variant* variant : *entry.variants()) {
-      out.plans.push_back(Planner(program, binder).run(variant->instructions()));
-      out.plans.back().fixed = list(variant->values());
-    }
-  out.plans.push_back(Planner(program, binder).run(entry.instructions()));
+    for (const format::Variant* variant : *entry.variants()) add(variant->instructions(), list(variant->values()));
+  add(entry.instructions(), {});
   if (binder.trace != nullptr) {
     uint32_t label = binder.trace->add_label({.name = view(entry.name()), .category = "entry"});
     for (Plan& plan : out.plans) plan.entry_label = label;
@@ -280,9 +411,8 @@ Status bind_entry(EntryPlan& plan, const EntrySizes& sizes, const std::vector<in
   std::vector<int64_t> table = NABLA_TRY(sizes.evaluate(values));
   tuple.bound->values = values;
   tuple.bound->output_shapes = sizes.output_shapes(table);
-  StepBinder steps(table, binder, *tuple.bound);
-  for (size_t i = 0; i < tuple.plan->first_slots.size(); ++i)
-    (void)NABLA_TRY(steps.add(*tuple.plan->instructions->Get(static_cast<uint32_t>(i)), tuple.plan->first_slots[i]));
+  Status bound = StepBinder(table, binder, *tuple.bound).run(*tuple.plan);
+  if (!bound.ok()) return bound;
   if (plan.tuples.size() == EntryPlan::kMaxTuples) plan.tuples.erase(plan.tuples.begin());
   plan.tuples.push_back(std::move(tuple));
   plan.current = &plan.tuples.back();

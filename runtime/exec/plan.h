@@ -18,20 +18,13 @@ namespace nabla::exec {
 
 /// One resolved call. Its operands are `slots[first_slot ...]` of the plan.
 struct Step {
-  device::KernelFunction kernel = nullptr;  ///< one of kernel, library or, when both are null, a copy
+  device::KernelFunction kernel = nullptr;  ///< one of kernel, library, control or, when there is none, a copy
   device::LibraryCall* library = nullptr;
+  int32_t control = -1;  ///< of the plan's controls
   uint32_t first_slot = 0;
   int32_t max_threads = 0;  ///< 0: no bound
   int64_t units = 0;        ///< of a kernel; bytes of a copy
   uint32_t first_extent = 0;
-};
-
-/// The steps at one tuple of symbol values. A kernel's sizes are `extents[first_extent ...]`.
-struct Bound {
-  std::vector<int64_t> values;  ///< by the entry's sources
-  std::vector<Step> steps;
-  std::vector<long> extents;
-  std::vector<std::vector<int64_t>> output_shapes;
 };
 
 /// A slot whose address depends on the caller's arrays.
@@ -41,14 +34,46 @@ struct Patch {
   uint64_t offset;
 };
 
+/// Steps [first, last) of the plan.
+struct StepRange {
+  uint32_t first = 0, last = 0;
+};
+
+/// A loop or a branch.
+struct Control {
+  enum class Kind : uint8_t { kLoop, kWhile, kBranch };
+  Kind kind = Kind::kLoop;
+  std::vector<StepRange> ranges;  ///< the body; condition and body; the branches
+  int64_t trips = 0;              ///< of a loop
+  bool reverse = false;
+  bool index_is_bool = false;  ///< of a branch
+  struct Moving {
+    uint32_t slot;
+    int64_t stride;  ///< bytes per count of the loop
+    uint32_t size;   ///< reference for `stride`
+  };
+  std::vector<Moving> moving;  ///< slots that move with the loop; they are where they were when it ends
+};
+
+/// Steps and controls at one tuple of symbol values. A kernel's sizes are `extents[first_extent ...]`.
+struct Bound {
+  std::vector<int64_t> values;  ///< by the entry's sources
+  std::vector<Step> steps;
+  std::vector<Control> controls;
+  std::vector<long> extents;
+  std::vector<std::vector<int64_t>> output_shapes;
+};
+
 struct Plan {
-  const flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>* instructions = nullptr;
-  std::vector<uint32_t> first_slots;  ///< by instruction
+  std::vector<Step> steps;  ///< without sizes
+  std::vector<Control> controls;
+  uint32_t top_steps = 0;  ///< the entry's own instructions are steps [0, top_steps)
   std::vector<void*> slots;
   std::vector<Patch> input_patches, output_patches;
-  std::vector<int64_t> fixed;         ///< of a variant: the value that each source must have; -1: any
-  uint32_t entry_label = 0;           ///< of the trace
-  std::vector<uint32_t> step_labels;  ///< one per step; empty without a trace
+  uint32_t entry_label = 0;                              ///< of the trace
+  std::vector<uint32_t> step_labels;                     ///< one per step; empty without a trace
+  std::vector<const format::Instruction*> instructions;  ///< one per step
+  std::vector<int64_t> fixed;                            ///< of a variant: what each source must be; -1: anything
 
   bool serves(const std::vector<int64_t>& values) const;
   /// Runs all steps with the caller's arrays. Returns the index of the step whose library call failed, or -1.

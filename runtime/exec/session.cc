@@ -204,7 +204,7 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
   const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
   int64_t failed = tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get());
   if (failed >= 0) {
-    const format::Instruction* i = tuple.plan->instructions->Get(static_cast<uint32_t>(failed));
+    const format::Instruction* i = tuple.plan->instructions[failed];
     return error(Code::kMissingLibrary, "entry `{}`: the library call of instruction {} `{}` failed", e.name, failed,
                  text_of(i->label()));
   }

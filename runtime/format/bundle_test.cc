@@ -154,8 +154,6 @@ TEST(Bundle, ANewerBundleOrProgramSaysSo) {
   EXPECT_EQ(code_of(open_text(*std::move(zip).finish())), Code::kNewerVersion);
   EXPECT_EQ(refusal([](ProgramT& p) { p.version = 2; }), "E0103");
   EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->tensor->dtype = static_cast<DType>(77); }), "E0103");
-  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->action.AsCopy()->from->terms.emplace_back(); }),
-            "E0103");
 }
 
 TEST(Bundle, EveryAddressAndIndexIsCheckedAgainstItsBounds) {

@@ -40,6 +40,7 @@ Status ProgramCheck::run() {
   (void)NABLA_TRY(check_sizes());
   (void)NABLA_TRY(check_memory());
   (void)NABLA_TRY(check_state());
+  block_used_.assign(size_of(program_.blocks()), false);
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < size_of(program_.entries()); ++i) {
     const Entry& entry = *program_.entries()->Get(i);
@@ -219,21 +220,23 @@ Status ProgramCheck::check_entry(const Entry& entry) {
   (void)NABLA_TRY(check_leaves(entry.reads(), "reads"));
   (void)NABLA_TRY(check_leaves(entry.writes(), "writes"));
   (void)NABLA_TRY(check_sources(entry));
+  counts_.clear();
+  block_limit_ = size_of(program_.blocks());
   for (uint32_t i = 0; i < size_of(entry.variants()); ++i)
     (void)NABLA_TRY(check_instructions(entry.variants()->Get(i)->instructions()));
   return check_instructions(entry.instructions());
 }
 
-Status ProgramCheck::check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* instructions) {
-  std::string entry_where = where_;
-  for (uint32_t i = 0; i < size_of(instructions); ++i) {
-    const Instruction& instruction = *instructions->Get(i);
-    where_ = fmt::format("{}instruction {} `{}`: ", entry_where, i, view(instruction.label()));
+Status ProgramCheck::check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list) {
+  std::string outer = where_;
+  for (uint32_t i = 0; i < size_of(list); ++i) {
+    const Instruction& instruction = *list->Get(i);
+    where_ = fmt::format("{}instruction {} `{}`: ", outer, i, view(instruction.label()));
     if (instruction.location() >= std::max<uint32_t>(size_of(program_.locations()), 1))
       return damaged("location {} of {}", instruction.location(), size_of(program_.locations()));
     (void)NABLA_TRY(check_instruction(instruction));
   }
-  where_ = entry_where;
+  where_ = outer;
   return Ok{};
 }
 

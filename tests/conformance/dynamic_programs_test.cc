@@ -7,7 +7,9 @@
 
 #include "cli/driver/compile.h"
 #include "frontend/nabla.h"
+#include "ir/ops/all_ops.h"
 #include "ir/reference/interpreter.h"
+#include "ir/text.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "tests/property/compare.h"
@@ -43,9 +45,9 @@ std::vector<Literal> draw_inputs(const ir::Function& f, const Sizes& sizes) {
 }
 
 // Every entry at every size, against the interpreter; entries have no state.
-void check(const Program& program, const std::vector<Sizes>& sizes, driver::CompileOptions options = {}) {
-  auto session = session_of(program.module(), options);
-  ir::Module flat = driver::simplify_module(program.module(), ir::find_target("cpu").value()).value();
+void check(const ir::Module& module, const std::vector<Sizes>& sizes, driver::CompileOptions options = {}) {
+  auto session = session_of(module, options);
+  ir::Module flat = driver::simplify_module(module, ir::find_target("cpu").value()).value();
   for (size_t e = 0; e < flat.entries.size(); ++e)
     for (const Sizes& at : sizes) {
       const ir::Function& f = *flat.find(flat.entries[e].function);
@@ -57,6 +59,10 @@ void check(const Program& program, const std::vector<Sizes>& sizes, driver::Comp
       for (const auto& [name, value] : at) where += fmt::format(" {}={}", name, value);
       EXPECT_EQ(property::difference(want, *got, property::Tolerance{3e-5}).value_or(""), "") << where;
     }
+}
+
+void check(const Program& program, const std::vector<Sizes>& sizes, driver::CompileOptions options = {}) {
+  check(program.module(), sizes, options);
 }
 
 const std::vector<Sizes> kSizes = {{{"batch", 5}, {"len", 16}}, {{"batch", 1}, {"len", 1}},
@@ -145,6 +151,33 @@ TEST(DynamicPrograms, ConcatenationAddsSizesAndItsGradientCutsThem) {
         {"loss", value}, {"x", std::get<0>(g)}, {"y", std::get<1>(g)}, {"last", section(c, 0, Shape{len, batch}) * a}};
   });
   check(program, kSizes);
+}
+
+// A loop over a length that every run chooses: slices and stacked results lie at their actual sizes.
+TEST(DynamicPrograms, LoopsOverASymbolicLength) {
+  constexpr const char* kText = R"(nabla 1 flat
+symbol batch in [1, 8]
+symbol len in [1, 24]
+entry f calls @f {
+  inputs h, x
+  outputs last, all
+}
+func @body(%h: f32[batch,4], %x: f32[batch,4]) {
+  %s = mul(%h, %x)
+  %t = tanh(%s)
+  %n = add(%t, %x)
+  return %n, %t
+}
+func @f(%h: f32[batch,4], %x: f32[len,batch,4]) {
+  %last, %all = scan(%h, %x) {body=@body, consts=0, carries=1, length=[len]}
+  return %last, %all
+}
+)";
+  Result<ir::Module> module = ir::parse_module(kText, "scan.nbl", ops::all_ops());
+  ASSERT_TRUE(module.ok()) << to_string(module.errors());
+  module->stage = ir::Stage::kTraced;
+  check(*module, kSizes);
+  check(*module, kSizes, {.specialise = {"len=16", "batch=5"}});
 }
 
 TEST(DynamicPrograms, LibraryCallsFollowTheSize) {
