@@ -35,6 +35,8 @@ class Job {
   Status check_outputs();
   Result<bool> fill_special(size_t input);
   Status run_once(int64_t step);
+  Status set_sizes();
+  Literal result(size_t i) const;
   Status train(Reporter& reporter);
   Status evaluate(Reporter& reporter);
   Status repeat(Reporter& reporter);
@@ -47,8 +49,10 @@ class Job {
   }
   /// True when the first axis of the output is the batch.
   bool joined(size_t output) const {
-    return data_ && !training() && !entry_.outputs[output].shape.empty() &&
-           entry_.outputs[output].shape[0] == data_->batch();
+    const TensorInfo& info = entry_.outputs[output];
+    if (!data_ || training() || info.shape.empty()) return false;
+    if (!data_->open()) return info.shape[0] == data_->batch();
+    return !info.is_static() && info.sizes[0] == entry_.inputs[data_->inputs()[0]].sizes[0];
   }
 
   Session& session_;
@@ -60,6 +64,7 @@ class Job {
   std::vector<bool> given_;
   std::vector<const void*> input_data_;
   std::vector<void*> output_data_;
+  std::vector<std::vector<int64_t>> shapes_;  ///< of the inputs in the next run
   std::optional<Dataset> data_;
   int step_input_ = -1, mask_input_ = -1;
   std::vector<std::string> joined_bytes_;  ///< of the outputs that --output asks for
@@ -98,7 +103,11 @@ Status Job::take_data(Reporter& reporter) {
   std::vector<std::string> notes;
   data_ = NABLA_TRY(Dataset::load(job_.data, job_.maps, entry_, given_, notes));
   for (const std::string& note : notes) reporter.note(fmt::format("note: {}", note));
-  for (int input : data_->inputs()) given_[input] = true;
+  for (size_t i = 0; i < data_->inputs().size(); ++i) {
+    int input = data_->inputs()[i];
+    given_[input] = true;
+    inputs_[input] = Literal(entry_.inputs[input].dtype, data_->batch_shape(i, data_->batch()));
+  }
   int64_t samples = data_->samples(), batch = data_->batch();
   if (job_.bench) return Ok{};
   if (training()) {
@@ -116,7 +125,7 @@ Status Job::take_data(Reporter& reporter) {
       mask_input_ = static_cast<int>(i);
       given_[i] = true;
     }
-  if (samples % batch != 0 && mask_input_ < 0 && has_metrics())
+  if (samples % batch != 0 && mask_input_ < 0 && has_metrics() && !data_->open())
     return error(Code::kInputShape,
                  "{} has {} samples, which is no multiple of the batch of {}: entry `{}` needs an input `mask` "
                  "f32[{}], over the ones of which its scalar outputs are means",
@@ -177,7 +186,21 @@ Status Job::prepare(Reporter& reporter) {
   // From here on the arrays stay where they are.
   for (Literal& input : inputs_) input_data_.push_back(input.mutable_data());
   for (Literal& output : outputs_) output_data_.push_back(output.mutable_data());
-  return Ok{};
+  for (const Literal& input : inputs_) shapes_.push_back(input.shape());
+  return set_sizes();
+}
+
+// Takes the sizes of the next runs from shapes_. The arrays are large enough: they were made for the largest.
+Status Job::set_sizes() {
+  std::vector<const int64_t*> shapes;
+  for (const std::vector<int64_t>& shape : shapes_) shapes.push_back(shape.data());
+  return session_.set_shapes(index_, shapes);
+}
+
+// What the last run left in output i.
+Literal Job::result(size_t i) const {
+  return Literal::from_bytes(outputs_[i].dtype(), session_.output_shape(index_, static_cast<int>(i)),
+                             outputs_[i].data());
 }
 
 Status Job::run_once(int64_t step) {
@@ -220,15 +243,22 @@ Status Job::evaluate(Reporter& reporter) {
   for (Metric& sum : sums) sum.value = 0;
   for (int64_t b = 0; b < batches && !interrupted(); ++b) {
     int64_t real = data_->fill(order, b * batch, inputs_);
+    if (data_->open() && real < batch) {
+      for (int input : data_->inputs()) shapes_[input][0] = real;
+      if (mask_input_ >= 0 && !entry_.inputs[mask_input_].is_static()) shapes_[mask_input_][0] = real;
+      (void)NABLA_TRY(set_sizes());
+    }
     if (mask_input_ >= 0)
       for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
     (void)NABLA_TRY(run_once(b + 1));
     std::vector<Metric> values = metrics();
     for (size_t i = 0; i < sums.size(); ++i) sums[i].value += values[i].value * static_cast<double>(real);
     for (size_t i = 0; i < outputs_.size(); ++i)
-      if (joined(i))
-        joined_bytes_[i].append(static_cast<const char*>(outputs_[i].data()),
-                                static_cast<size_t>(outputs_[i].size_bytes() / batch * real));
+      if (joined(i)) {
+        Literal rows = result(i);
+        joined_bytes_[i].append(static_cast<const char*>(rows.data()),
+                                static_cast<size_t>(rows.size_bytes() / rows.shape()[0] * real));
+      }
     reporter.progress(b + 1);
   }
   if (interrupted()) return Ok{};  // means over a part would look like results
@@ -250,7 +280,7 @@ Status Job::repeat(Reporter& reporter) {
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (!entry_.outputs[i].shape.empty() &&
         std::find(written.begin(), written.end(), entry_.outputs[i].name) == written.end())
-      say("{} = {}\n", entry_.outputs[i].name, outputs_[i].str());
+      say("{} = {}\n", entry_.outputs[i].name, result(i).str());
   return Ok{};
 }
 
@@ -286,7 +316,7 @@ Status Job::bench(Reporter& reporter) {
 Status Job::write_outputs() {
   for (const Assignment& output : job_.outputs) {
     int i = NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
-    Literal value = outputs_[i];
+    Literal value = result(i);
     if (joined(i) && !job_.bench) {
       std::vector<int64_t> shape = value.shape();
       shape[0] = data_->samples();
