@@ -247,27 +247,36 @@ Result<Json> parse(const std::string& text) {
   return json;
 }
 
+// Every combination of the values.
+std::vector<Sizes> points_of(const SizeLists& lists) {
+  std::vector<Sizes> points(lists.empty() ? 0 : 1);
+  for (const auto& [name, values] : lists) {
+    std::vector<Sizes> longer;
+    for (int64_t value : values)
+      for (const Sizes& p : points) longer.push_back(p), longer.back()[name] = value;
+    points = std::move(longer);
+  }
+  return points;
+}
+
 }  // namespace
 
 std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target) {
   return Reporter(flat, planned, target).run().dump(1);
 }
 
-Result<std::string> report_text(const std::string& text, const std::map<std::string, std::vector<int64_t>>& sizes) {
+Result<std::string> report_text(const std::string& text, const std::vector<SizeLists>& sizes) {
   Json r = NABLA_TRY(parse(text));
   try {
     std::vector<ir::SymbolRef> symbols;
     for (const Json& s : r.value("symbols", Json::array()))
       symbols.push_back(std::make_shared<const ir::Symbol>(
           ir::Symbol{s["name"].get<std::string>(), s["min"], s["max"], s["multiple"]}));
-    std::vector<Sizes> points(sizes.empty() ? 0 : 1);
-    for (const auto& [name, values] : sizes) {
-      std::vector<Sizes> longer;
-      for (int64_t value : values) {
-        NABLA_TRY(check_size(symbols, name, value));
-        for (const Sizes& p : points) longer.push_back(p), longer.back()[name] = value;
-      }
-      points = std::move(longer);
+    std::vector<Sizes> points;
+    for (const SizeLists& lists : sizes) {
+      for (const auto& [name, values] : lists)
+        for (int64_t value : values) NABLA_TRY(check_size(symbols, name, value));
+      for (Sizes& point : points_of(lists)) points.push_back(std::move(point));
     }
     std::string out =
         fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",

@@ -92,8 +92,10 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote");
   command->add_option("--max-bytes", args->options.max_bytes, "fail when the program needs more memory");
-  command->add_option("--specialize", args->options.specialise,
-                      "batch=1,8,32: also code for these sizes, which runs choose where they fit");
+  command
+      ->add_option("--specialize", args->options.specialise,
+                   "batch=1,8,32: also code for these sizes, which runs choose where they fit; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--jobs", args->options.jobs, "compiler processes; default: one per CPU")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--no-cache", args->no_cache, "compile every kernel anew");

@@ -52,7 +52,8 @@ Status run(InspectArgs& args) {
     if (report.empty()) return error(Code::kCorrupt, "{} carries no report.json", args.input);
   }
   if (!args.html.empty()) return format::write_file(args.html, NABLA_TRY(driver::report_html(report)));
-  auto sizes = NABLA_TRY(driver::parse_sizes(args.at));
+  std::vector<driver::SizeLists> sizes;
+  for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at})));
   std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report, sizes));
   std::fputs(text.c_str(), stdout);
   return Ok{};
@@ -65,8 +66,10 @@ void add_inspect(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
   command->add_option("--target", args->target, "for a module: the target to plan for");
-  command->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there");
-  command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile");
+  command->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there")
+      ->allow_extra_args(false);
+  command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
+      ->allow_extra_args(false);
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page");
   command->add_flag("--source", args->source, "print the generated code of a bundle");

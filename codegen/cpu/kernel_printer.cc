@@ -339,9 +339,9 @@ class KernelPrinter {
   // Only whole cache lines: every run of lanes starts and ends at one.
   bool is_streamed(const Store& s, int lane) const {
     const Buffer& b = k_.buffers[s.buffer];
-    int64_t bytes = ir::Type(b.dtype, b.shape).bytes().value(), run = extent(lane) * bytes_of(b.dtype);
-    return b.role == BufferRole::kOut && s.combiner == Combiner::kNone && bytes >= target_.stream_bytes &&
-           (run == bytes || run % 64 == 0);
+    ir::Dim bytes = ir::Type(b.dtype, b.shape).bytes(), run = size(lane) * bytes_of(b.dtype);
+    return b.role == BufferRole::kOut && s.combiner == Combiner::kNone && bytes.bounds().min >= target_.stream_bytes &&
+           (run == bytes || ir::Dim::mod(run, 64).is(0));
   }
 
   void stmt(const Loop& l) {

@@ -53,6 +53,11 @@ Merged merge(ir::Val v, const Side& s) {
   return out;
 }
 
+// Which operand or result of a convolution it is follows from the kind.
+const ir::Type& filter_of(const ir::Node& node, const ir::Function& f) {
+  return node.attrs.find("filter_spatial") ? f.type(node.results[0]) : f.type(node.operands[1]);
+}
+
 Ints one(int d) { return d < 0 ? Ints{} : Ints{d}; }
 
 }  // namespace
@@ -114,14 +119,14 @@ std::string convolution_choice(const ir::Node& node, const ir::Function& f, cons
     for (ir::ValueId id : *ids)
       for (size_t d = 1; d < f.type(id).shape.size(); ++d)
         if (!f.type(id).shape[d].is_static()) return "generated";
+  if (!filter_of(node, f).is_static()) return "generated";
   ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
   return node.op->cost(op).flops.bounds().max >= target.library_flops / 4 ? "direct" : "generated";
 }
 
 int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
   if (node.op->lower != ir::Lowering::kConvolution) return 0;
-  // Blocks of 16 channels on both sides of the filter; which operand it is follows from the result's kind.
-  const ir::Type& filter = node.attrs.find("filter_spatial") ? f.type(node.results[0]) : f.type(node.operands[1]);
+  const ir::Type& filter = filter_of(node, f);  // blocks of 16 channels on both sides of it
   int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;
   for (int d = 0; d < filter.rank(); ++d) {
     int64_t extent = filter.shape[d].value();

@@ -32,7 +32,7 @@ int64_t apply(SizeOp op, int64_t a, int64_t b) {
 // The value of a size; `value_of` gives a symbol's. The reader has checked that the stack never overflows.
 template <class ValueOf>
 int64_t value_of_size(const format::Size& size, const ValueOf& value_of) {
-  int64_t stack[format::kMaxSizeStack];
+  int64_t stack[format::kMaxSizeStack] = {};
   int depth = 0;
   for (const format::SizeStep* step : *size.steps()) {
     if (step->op() == SizeOp::Constant) {

@@ -14,14 +14,14 @@ namespace {
 
 using std::string;
 
-struct Run {
+struct Output {
   int code;
   string text;  ///< stdout and stderr
 };
 
-Run run(const string& command) {
+Output run(const string& command) {
   std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  Run out{-1, ""};
+  Output out{-1, ""};
   char buffer[4096];
   while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) out.text.append(buffer, n);
   int status = pclose(pipe);
@@ -45,26 +45,26 @@ TEST(Sizes, OneBundleRunsEverySizeAndRefusesOthers) {
                                          "entry rows calls @rows {\n  inputs x\n  outputs sum, twice\n}\n"
                                          "func @rows(%x: f32[batch,len]) {\n"
                                          "  %s = reduce_sum(%x) {axes=[1]}\n  %t = add(%x, %x)\n  return %s, %t\n}\n";
-  Run compiled = run("cli/nablac compile " + scratch("sizes.nbl") + " --specialize batch=1 -o " + scratch("s.nbundle"));
+  auto compiled = run("cli/nablac compile " + scratch("sizes.nbl") + " --specialize batch=1 -o " + scratch("s.nbundle"));
   ASSERT_EQ(compiled.code, 0) << compiled.text;
   for (auto [batch, len] : {std::pair<int64_t, int64_t>{3, 5}, {64, 128}, {1, 1}}) {
     string x = counting("x.npy", {batch, len});
-    Run r = run("cli/nabla-run " + scratch("s.nbundle") + " --input x=" + x + " --output sum=" + scratch("sum.npy"));
+    auto r = run("cli/nabla-run " + scratch("s.nbundle") + " --input x=" + x + " --output sum=" + scratch("sum.npy"));
     ASSERT_EQ(r.code, 0) << r.text;
     Literal sum = format::read_npy(scratch("sum.npy")).value();
     ASSERT_EQ(sum.shape(), std::vector<int64_t>{batch});
     double last = static_cast<double>(len * (batch - 1) * len + len * (len - 1) / 2);
     EXPECT_EQ(sum.get(batch - 1), last);
   }
-  Run embedded = run("examples/embed/embed " + scratch("s.nbundle") + " rows");
+  auto embedded = run("examples/embed/embed " + scratch("s.nbundle") + " rows");
   EXPECT_NE(embedded.text.find("sum: 128 128"), string::npos) << embedded.text;
-  Run wrong = run("cli/nabla-run " + scratch("s.nbundle") + " --input x=" + counting("x.npy", {65, 2}));
+  auto wrong = run("cli/nabla-run " + scratch("s.nbundle") + " --input x=" + counting("x.npy", {65, 2}));
   EXPECT_NE(wrong.code, 0);
   EXPECT_NE(wrong.text.find("error[E0703]: entry `rows`: dimension 0 of input `x` gives batch = 65, which is not in "
                             "[1, 64]"),
             string::npos)
       << wrong.text;
-  Run inspected = run("cli/nablac inspect " + scratch("s.nbundle") + " --at batch=8,len=16");
+  auto inspected = run("cli/nablac inspect " + scratch("s.nbundle") + " --at batch=8,len=16");
   EXPECT_NE(inspected.text.find("at batch=8,len=16:"), string::npos) << inspected.text;
 }
 
