@@ -9,11 +9,13 @@
 namespace nabla::ir {
 namespace {
 
-// An integer where a float is declared, and a list of integers where a shape is, are what they mean.
+// An integer where a float is declared, a list of integers where a shape is and an empty list are what they mean.
 Attr coerced(Attr value, AttrKind declared) {
   if (declared == AttrKind::kFloat && kind_of(value) == AttrKind::kInt)
     return static_cast<double>(std::get<int64_t>(value));
   if (declared == AttrKind::kShape && kind_of(value) == AttrKind::kInts) return static_shape(std::get<Ints>(value));
+  const Ints* ints = std::get_if<Ints>(&value);
+  if (declared == AttrKind::kFunctions && ints && ints->empty()) return FunctionRefs{};
   return value;
 }
 
@@ -33,7 +35,7 @@ class Assembler {
       std::vector<std::string> callees;
       for (const RawNode& n : f.nodes)
         for (const RawAttr& a : n.attrs)
-          if (const FunctionRef* ref = std::get_if<FunctionRef>(&a.value)) callees.push_back(ref->name);
+          for (std::string& callee : functions_of(a.value)) callees.push_back(std::move(callee));
       calls.emplace_back(f.name, std::move(callees));
     }
     size_t member = 0;
@@ -179,10 +181,10 @@ class Assembler {
       if (!known(f, id) || !defined_[id])
         return error(Code::kInvalidModule, "@{}: {} uses value {} before it is defined", f.name, op->name, id);
     Attrs attrs = NABLA_TRY(attributes(*op, n));
-    for (const auto& [name, attr] : attrs)
-      if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr); ref && !lookup_(ref->name))
-        return error(Code::kUnknownName, "{}: no function is named @{}{}", op->name, ref->name,
-                     did_you_mean(ref->name, function_names()));
+    for (const std::string& callee : functions_of(attrs))
+      if (!lookup_(callee))
+        return error(Code::kUnknownName, "{}: no function is named @{}{}", op->name, callee,
+                     did_you_mean(callee, function_names()));
     std::vector<Type> types = NABLA_TRY(infer_types(*op, f.types(n.operands), attrs, lookup_));
     if (types.size() != n.results.size())
       return error(Code::kOperandCount, "{}: has {} result{}, {} stated", op->name, types.size(),

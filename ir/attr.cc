@@ -7,8 +7,8 @@
 namespace nabla::ir {
 
 std::string_view name_of(AttrKind kind) {
-  constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string", "dtype",
-                                         "ints", "shape", "function", "literal"};
+  constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string",  "dtype",
+                                         "ints", "shape", "function", "literal", "functions"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -39,6 +39,34 @@ const Attr& Attrs::at(std::string_view name, AttrKind kind) const {
   NABLA_CHECK(attr != nullptr, "attribute {} is missing", name);
   NABLA_CHECK(kind_of(*attr) == kind, "attribute {} is {}, not {}", name, name_of(kind_of(*attr)), name_of(kind));
   return *attr;
+}
+
+std::vector<std::string> functions_of(const Attr& attr) {
+  if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr)) return {ref->name};
+  std::vector<std::string> out;
+  if (const FunctionRefs* list = std::get_if<FunctionRefs>(&attr))
+    for (const FunctionRef& ref : *list) out.push_back(ref.name);
+  return out;
+}
+
+std::vector<std::string> functions_of(const Attrs& attrs) {
+  std::vector<std::string> out;
+  for (const auto& [name, attr] : attrs)
+    for (std::string& f : functions_of(attr)) out.push_back(std::move(f));
+  return out;
+}
+
+Attrs with_functions(const Attrs& attrs, const std::function<std::string(const std::string&)>& replacement) {
+  Attrs out = attrs;
+  for (const auto& [name, attr] : attrs) {
+    if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr)) out.set(name, FunctionRef{replacement(ref->name)});
+    if (const FunctionRefs* list = std::get_if<FunctionRefs>(&attr)) {
+      FunctionRefs replaced;
+      for (const FunctionRef& ref : *list) replaced.push_back({replacement(ref.name)});
+      out.set(name, std::move(replaced));
+    }
+  }
+  return out;
 }
 
 }  // namespace nabla::ir

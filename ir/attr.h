@@ -1,6 +1,7 @@
 // Attributes of nodes: a small sorted table of named values.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,10 +18,12 @@ struct FunctionRef {
   bool operator==(const FunctionRef&) const = default;
 };
 
+using FunctionRefs = std::vector<FunctionRef>;
+
 using Ints = std::vector<int64_t>;
-using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Shape, FunctionRef, Literal>;
+using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Shape, FunctionRef, Literal, FunctionRefs>;
 /// In the order of Attr's alternatives.
-enum class AttrKind : uint8_t { kBool, kInt, kFloat, kString, kDType, kInts, kShape, kFunction, kLiteral };
+enum class AttrKind : uint8_t { kBool, kInt, kFloat, kString, kDType, kInts, kShape, kFunction, kLiteral, kFunctions };
 std::string_view name_of(AttrKind kind);
 inline AttrKind kind_of(const Attr& attr) { return static_cast<AttrKind>(attr.index()); }
 
@@ -44,6 +47,7 @@ class Attrs {
   const Shape& get_shape(std::string_view name) const { return get<Shape>(name); }
   const std::string& get_function(std::string_view name) const { return get<FunctionRef>(name).name; }
   const Literal& get_literal(std::string_view name) const { return get<Literal>(name); }
+  const FunctionRefs& get_functions(std::string_view name) const { return get<FunctionRefs>(name); }
 
   auto begin() const { return table_.begin(); }
   auto end() const { return table_.end(); }
@@ -58,5 +62,12 @@ class Attrs {
   const Attr& at(std::string_view name, AttrKind kind) const;
   std::vector<std::pair<std::string, Attr>> table_;
 };
+
+/// The functions that an attribute names; none for most kinds.
+std::vector<std::string> functions_of(const Attr& attr);
+/// Those of all attributes, in order.
+std::vector<std::string> functions_of(const Attrs& attrs);
+/// The same attributes with other functions.
+Attrs with_functions(const Attrs& attrs, const std::function<std::string(const std::string&)>& replacement);
 
 }  // namespace nabla::ir

@@ -207,6 +207,12 @@ class Reader {
         return Attr(FunctionRef{text(a.value_as_FunctionAttr()->name())});
       case AttrValue::Literal:
         return Attr(NABLA_TRY(literal(*a.value_as_Literal())));
+      case AttrValue::FunctionsAttr: {
+        FunctionRefs out;
+        if (const auto* names = a.value_as_FunctionsAttr()->names())
+          for (const auto* name : *names) out.push_back({text(name)});
+        return Attr(std::move(out));
+      }
       case AttrValue::NONE:
         break;
     }

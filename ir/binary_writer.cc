@@ -160,6 +160,11 @@ class Writer {
     if (const FunctionRef* v = std::get_if<FunctionRef>(&value))
       body = schema::CreateFunctionAttr(b_, text(v->name)).Union();
     if (const Literal* v = std::get_if<Literal>(&value)) body = literal(*v).Union();
+    if (const FunctionRefs* v = std::get_if<FunctionRefs>(&value)) {
+      std::vector<fb::Offset<fb::String>> names;
+      for (const FunctionRef& f : *v) names.push_back(text(f.name));
+      body = schema::CreateFunctionsAttr(b_, list(names)).Union();
+    }
     return schema::CreateAttr(b_, at, kind, body);
   }
 

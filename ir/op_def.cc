@@ -56,8 +56,8 @@ Result<std::vector<Type>> infer_types(const OpDef& op, std::span<const Type> ope
     return error(Code::kOperandCount, "{}: takes {}{} operand{}, got {}", op.name, variadic ? "at least " : "", least,
                  least == 1 ? "" : "s", operands.size());
   for (const Type& t : operands)
-    if (t.is_residual() && op.stages != stages(Stage::kTraced, Stage::kTraced))
-      return error(Code::kWrongStage, "{}: an operand is {}, which only vjp_backward takes", op.name, t.str());
+    if (t.is_residual() && op.lower != Lowering::kTransform && op.lower != Lowering::kCall)
+      return error(Code::kWrongStage, "{}: an operand is {}, which only calls and pullbacks take", op.name, t.str());
   return op.infer({op, operands, attrs, functions});
 }
 

@@ -64,7 +64,7 @@ struct TypedOp {
   std::vector<Type> results;
 };
 
-/// Types of the functions that attributes name.
+/// The functions that attributes name.
 using FunctionLookup = std::function<const Function*(std::string_view)>;
 
 struct InferContext {
@@ -107,9 +107,35 @@ struct DecomposeContext {
   Val operand(int i) const { return operands[i]; }
 };
 
-enum class Transform : uint8_t { kVjpForward, kVjpBackward, kJvp };
-/// Name of the function that is `transform` of `function` with these parameters active; made on demand.
-using Derive = std::function<std::string(std::string_view function, Transform transform, std::vector<bool> active)>;
+enum class Transform : uint8_t {
+  kVjpForward,   ///< parameters -> results, residuals
+  kVjpBackward,  ///< residuals, a cotangent per result -> gradients of the active parameters
+  kJvp,          ///< parameters, tangents of the active ones -> results, a tangent of each
+};
+
+/// A function under a batch.
+struct BatchedFunction {
+  std::string name;
+  std::vector<bool> results;  ///< which of them carry the batch, as dimension 0
+};
+
+/// What rules of higher-order ops ask for. Functions are made on demand, each once.
+class Functions {
+ public:
+  virtual ~Functions() = default;
+  /// Name of the function that is `transform` of `function` with these parameters active.
+  virtual std::string derive(std::string_view function, Transform transform, std::vector<bool> active) = 0;
+  /// Per result of `function`: is it floating and computed from one of these parameters?
+  virtual std::vector<bool> depends(std::string_view function, const std::vector<bool>& params) = 0;
+  /// `function` where these parameters carry the batch as dimension 0. Results of `forced` carry it in any case. Batch
+  /// rules only.
+  virtual BatchedFunction batch(std::string_view function, std::vector<bool> params, std::vector<bool> forced) = 0;
+  /// Adds a function under its name, or a similar one where that is taken, and returns the name.
+  virtual std::string define(Function f) = 0;
+  virtual const Function& get(std::string_view function) const = 0;
+  /// Says why this node has no derivative, though others of its op have one.
+  virtual void refuse(std::string_view reason) = 0;
+};
 
 /// An absent cotangent, tangent or gradient is a zero of its type that nobody has to compute.
 using MaybeVal = std::optional<Val>;
@@ -122,7 +148,7 @@ struct VjpContext {
   std::vector<MaybeVal> cotangents;  ///< per result, at least one present
   std::vector<bool> active;          ///< per operand: is its gradient wanted?
   std::vector<Val> residuals;        ///< what vjp_forward saved
-  Derive derive;
+  Functions* functions = nullptr;
   const Attrs& attrs() const { return op.attrs; }
   Val operand(int i) const { return operands[i]; }
   Val result(int i = 0) const { return results[i]; }
@@ -135,7 +161,8 @@ struct VjpForwardContext {
   const TypedOp& op;
   std::vector<Val> operands;
   std::vector<bool> active;
-  Derive derive;
+  Functions* functions = nullptr;
+  const Attrs& attrs() const { return op.attrs; }
 };
 struct VjpForward {
   std::vector<Val> results, residuals;
@@ -145,9 +172,9 @@ struct JvpContext {
   FunctionBuilder& b;
   const TypedOp& op;
   std::vector<Val> operands;
-  std::vector<Val> results;
+  std::vector<Val> results;        ///< a rule that computes them beside the tangents puts its own here
   std::vector<MaybeVal> tangents;  ///< per operand, at least one present
-  Derive derive;
+  Functions* functions = nullptr;
   const Attrs& attrs() const { return op.attrs; }
   Val operand(int i) const { return operands[i]; }
   Val result(int i = 0) const { return results[i]; }
@@ -156,15 +183,19 @@ struct JvpContext {
 
 struct BatchContext {
   FunctionBuilder& b;
-  const TypedOp& op;          ///< the types of one example, without the batch dimension
-  std::vector<Val> operands;  ///< batched ones carry the batch as dimension 0
-  std::vector<bool> batched;  ///< per operand, at least one true
-  Dim size;                   ///< of the batch
+  const TypedOp& op;           ///< the types of one example, without the batch dimension
+  std::vector<Val> operands;   ///< batched ones carry the batch as dimension 0
+  std::vector<bool> batched;   ///< per operand, at least one true
+  Dim size;                    ///< of the batch
+  std::string spmd_axis = {};  ///< the mesh axis over which the batch is sharded; empty: not said
+  Functions* functions = nullptr;
+  /// Of higher-order ops, set by the rule: which results carry the batch. Empty: all of them.
+  std::vector<bool> results_batched = {};
   const Attrs& attrs() const { return op.attrs; }
   /// Operand i with the batch dimension in front, broadcast where it is unbatched.
   Val batched_operand(int i) const;
 };
-// A batch rule returns every result with the batch as dimension 0.
+// A batch rule returns every result with the batch as dimension 0, but for those that results_batched excludes.
 
 /// How dimensions of operands and results are tied together (Shardy's factors).
 struct Factors {
@@ -215,9 +246,24 @@ enum class Lowering : uint8_t {
   kConvolution,  ///< a library convolution, or loops that follow from `access`
   kView,         ///< the operand's bytes under another type (reshape)
   kConstant,     ///< bytes of the bundle
-  kCall,         ///< inlined or called
+  kCall,         ///< inlined: a call of the function that attribute `callee` names
+  kControl,      ///< branches and loops over functions, as the record's `control` says
   kDecompose,    ///< its decomposition is lowered
   kTransform,    ///< gone before lowering
+};
+
+/// How a higher-order op runs its functions: all that lowering knows about control flow.
+struct ControlFlow {
+  enum class Kind : uint8_t { kBranch, kLoop, kWhile };
+  Kind kind;
+  std::vector<std::string> functions;  ///< the branches by index (bool: false, true); the body; condition and body
+  /// Operands: first of a branch its index; then what is handed on unchanged; then the carries, which the body's first
+  /// results replace and which are the first results; then, of a loop, what is cut into `trips` slices. Results behind
+  /// the carries are stacked.
+  int consts = 0;
+  int carries = 0;
+  Dim trips = 0;         ///< of a loop
+  bool reverse = false;  ///< slices from the last to the first
 };
 
 // ---- What tests are generated from ---------------------------------------------------------------------------------
@@ -235,12 +281,14 @@ struct Operand {
 struct Example {
   std::vector<Operand> operands;
   Attrs attrs;
+  std::string functions = {};  ///< those that attrs name, as text (docs/ir-format.md)
 };
 /// One bad input per constraint: `infer` must fail and its message must hold "(constraint)".
 struct Reject {
   std::string constraint;
   std::vector<Type> operands;
   Attrs attrs;
+  std::string functions = {};
 };
 using Rng = std::mt19937_64;
 
@@ -315,6 +363,7 @@ struct OpDef {
   Linearity linearity;
   Lowering lower;
   std::function<Cost(const TypedOp&)> cost;
+  std::function<ControlFlow(const TypedOp&)> control = nullptr;  ///< of Lowering::kControl only
   /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
   std::vector<std::function<Attrs(Attrs)>> upgrades = {};
 

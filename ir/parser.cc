@@ -209,7 +209,9 @@ class ModuleParser {
       if (text[end] == '}' && --depth <= 0) break;
     }
     if (end == text.size()) return lexer_.fail("the kernel has no closing `}`");
-    Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(text.substr(begin, end + 1 - begin), "");
+    Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(
+        text.substr(begin, end + 1 - begin), "",
+        [&](std::string_view size) { return parse_dim_text(size, symbols_, "a size of the kernel"); });
     if (!k.ok()) {
       for (Diagnostic& d : k.errors())
         d.location =
@@ -406,10 +408,20 @@ class ModuleParser {
     return out;
   }
 
-  /// Integers, where all are; otherwise a shape.
+  Result<Attr> functions() {
+    FunctionRefs out;
+    while (!lexer_.accept("]")) {
+      out.push_back({NABLA_TRY(sigil_name('@', "a function's name"))});
+      if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
+    }
+    return Attr(std::move(out));
+  }
+
+  /// Functions or integers, where all are; otherwise a shape.
   Result<Attr> list() {
     Lexer::State before = lexer_.save();
     lexer_.next();
+    if (lexer_.at("@")) return functions();
     Ints ints;
     for (;;) {
       if (lexer_.accept("]")) return Attr(std::move(ints));

@@ -19,10 +19,21 @@ struct Placement {
   int64_t bytes = 0;
 };
 
+/// Where a loop keeps what is neither operand nor result. Offsets from the start of its workspace.
+struct ControlPlan {
+  std::vector<int64_t> staged;  ///< by carry: its next value, where it is not made in place; -1: it is
+  int64_t predicate = -1;       ///< of a while
+};
+
 struct FunctionPlan {
-  std::vector<Placement> values;        ///< by ValueId
-  std::map<int, Placement> workspaces;  ///< by node: scratch memory of library calls
-  int64_t temporary_bytes = 0;          ///< behind the state, while this function runs
+  std::vector<Placement> values;  ///< by ValueId
+  /// By node: scratch memory of library calls; of a branch or a loop the temporaries of its functions, which are
+  /// placed as if they stood at MemoryPlan::state_bytes, and behind them what `ControlPlan` names.
+  std::map<int, Placement> workspaces;
+  std::map<int, ControlPlan> controls;  ///< by node
+  /// Of a loop's body: which carries it may overwrite while it runs. The others are copied when it has run.
+  std::vector<bool> carries_in_place;
+  int64_t temporary_bytes = 0;  ///< behind the state, while this function runs
   struct Live {
     ValueId value;
     int64_t bytes;

@@ -21,6 +21,8 @@ struct Target {
   int vector_registers = 16;
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;
+  /// A result of at least this many bytes is written past the caches: it would not stay in them until it is read.
+  int64_t stream_bytes = 32 << 20;
   int threads = 64;  ///< upper bound that schedules plan for
   /// Estimated nanoseconds of work below which one more thread does not pay.
   int64_t thread_grain_ns = 3000;

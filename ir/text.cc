@@ -136,6 +136,9 @@ class Printer {
       }
       std::string operator()(const FunctionRef& v) const { return "@" + word(v.name); }
       std::string operator()(const Literal& v) const { return p.literal(v); }
+      std::string operator()(const FunctionRefs& v) const {
+        return "[" + joined(v, [](const FunctionRef& f) { return "@" + word(f.name); }) + "]";
+      }
     };
     return std::visit(Visitor{*this}, attr);
   }

@@ -66,6 +66,10 @@ class ModuleVerifier {
       if (leaf.name.empty()) return at(Item::kState, i, error(Code::kBadState, "state leaf {} has no name", i));
       if (!seen.insert(leaf.name).second)
         return at(Item::kState, i, error(Code::kDuplicateName, "state leaf {} is declared twice", leaf.name));
+      if (!leaf.type.is_static())
+        return at(Item::kState, i,
+                  error(Code::kBadState, "state leaf {} is {}: state keeps one size in all runs", leaf.name,
+                        leaf.type.str()));
       if (leaf.type.is_residual())
         return at(Item::kState, i, error(Code::kBadState, "state leaf {} is {}", leaf.name, leaf.type.str()));
       (void)NABLA_TRY(at(Item::kState, i, check_type(m_, leaf.type)));
@@ -88,8 +92,7 @@ class ModuleVerifier {
     for (const FunctionPtr& f : m_.functions) {
       Names callees;
       for (const Node& node : f->nodes)
-        for (const auto& [name, attr] : node.attrs)
-          if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr)) callees.push_back(ref->name);
+        for (std::string& callee : functions_of(node.attrs)) callees.push_back(std::move(callee));
       calls.emplace_back(f->name, std::move(callees));
     }
     (void)NABLA_TRY(callees_first(calls));

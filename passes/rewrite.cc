@@ -50,14 +50,30 @@ ir::TypedOp typed(const Function& f, const Node& node) {
   return {*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
 }
 
+Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
+                       const ir::Module* module) {
+  ir::FunctionBuilder inner(op.op.name, ops, module);
+  inner.set_location(location);
+  std::vector<Val> params;
+  for (const ir::Type& t : op.operands) params.push_back(inner.param("", t));
+  ir::DecomposeContext ctx{inner, op, params};
+  std::vector<Val> results = op.op.decompose(ctx);
+  return inner.finish(results);
+}
+
+std::string fresh_name(const ir::Module& module, const std::string& wish) {
+  std::string name = wish;
+  for (int n = 2; module.find(name); ++n) name = fmt::format("{}.v{}", wish, n);
+  return name;
+}
+
 std::vector<std::string> referenced_functions(const Function& f) {
   std::vector<std::string> out;
   auto add = [&](const std::string& name) {
     if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
   };
   for (const Node& node : f.nodes)
-    for (const auto& [name, attr] : node.attrs)
-      if (const ir::FunctionRef* ref = std::get_if<ir::FunctionRef>(&attr)) add(ref->name);
+    for (const std::string& name : functions_of(node.attrs)) add(name);
   for (const ir::Value& v : f.values)
     if (v.type.is_residual()) add(v.type.residual_of);
   return out;

@@ -18,7 +18,7 @@ using ir::OpDef;
 bool is_generated(const OpDef& op) {
   if (!(op.stages & ir::stages(ir::Stage::kTraced, ir::Stage::kTraced))) return false;
   for (const AttrDef& a : op.attrs)
-    if (a.kind == AttrKind::kFunction) return false;
+    if (a.kind == AttrKind::kFunction || a.kind == AttrKind::kFunctions) return false;
   return true;
 }
 
@@ -58,6 +58,7 @@ std::string attr_type(AttrKind kind) {
     case AttrKind::kLiteral:
       return "Literal";
     case AttrKind::kFunction:
+    case AttrKind::kFunctions:
       break;
   }
   NABLA_CHECK(false, "attributes of this kind have no parameter type");

@@ -1,5 +1,6 @@
 #include "cli/driver/emit_program.h"
 
+#include <algorithm>
 #include <map>
 
 #include "codegen/cpu/backend.h"
@@ -17,7 +18,8 @@ constexpr const char* kObject = "kernels/cpu.so";
 
 class Emitter {
  public:
-  Emitter(const ir::Module& m, const ir::Target& target) : m_(m), target_(target) {
+  Emitter(const ir::Module& m, const ir::Target& target, const std::vector<VariantEntry>& variants)
+      : m_(m), target_(target), variants_(variants) {
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
     program_.locations.push_back(std::make_unique<format::LocationT>());  // 0: unknown
   }
@@ -41,7 +43,14 @@ class Emitter {
       leaf->offset = m_.plan->state_offsets[i];
       program_.state.push_back(std::move(leaf));
     }
-    for (const ir::Entry& e : m_.entries) program_.entries.push_back(NABLA_TRY(entry(e)));
+    for (const ir::Entry& e : m_.entries) {
+      auto made = NABLA_TRY(entry(e));
+      auto variant = std::find_if(variants_.begin(), variants_.end(), [&](const auto& v) { return v.entry == e.name; });
+      if (variant == variants_.end())
+        program_.entries.push_back(std::move(made));
+      else
+        add_variant(*variant, *made);
+    }
     if (uses_library_) {
       auto library = std::make_unique<format::LibraryT>();
       library->name = "onednn";
@@ -61,13 +70,91 @@ class Emitter {
   const format::ProgramT& program() const { return program_; }
 
  private:
-  static std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
+  std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
     auto t = std::make_unique<format::TensorT>();
     t->name = name;
     t->dtype = static_cast<format::DType>(type.dtype);
-    t->shape = type.extents();
-    t->symbols.resize(t->shape.size());
+    t->symbols.resize(type.shape.size());
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      t->shape.push_back(most(type.shape[d]));
+      if (!type.shape[d].is_static()) t->symbols[d] = type.shape[d].str();
+    }
+    if (!type.is_static())
+      for (const ir::Dim& d : type.shape) t->sizes.push_back(reference(d));
     return t;
+  }
+
+  // ---- Sizes
+  static int64_t most(const ir::Dim& size) { return size.bounds().max; }
+
+  // 0 for a constant, else 1 + the place in the program's table of sizes.
+  uint32_t reference(const ir::Dim& size) {
+    if (size.is_static()) return 0;
+    for (const ir::SymbolRef& s : size.symbols())
+      if (std::none_of(used_.begin(), used_.end(), [&](const auto& t) { return t->name == s->name; }))
+        used_.push_back(s);
+    auto [it, fresh] = size_of_.try_emplace(size.str(), static_cast<uint32_t>(program_.sizes.size()));
+    if (!fresh) return it->second + 1;
+    auto out = std::make_unique<format::SizeT>();
+    out->max = most(size);
+    out->text = size.str();
+    for (const ir::SizeStep& step : size.steps())
+      out->steps.emplace_back(static_cast<format::SizeOp>(step.op),
+                              step.symbol ? symbol(*step.symbol) : static_cast<uint64_t>(step.value));
+    program_.sizes.push_back(std::move(out));
+    return it->second + 1;
+  }
+  uint32_t symbol(const ir::Symbol& s) {
+    auto [it, fresh] = symbol_of_.try_emplace(s.name, static_cast<uint32_t>(program_.symbols.size()));
+    if (fresh) {
+      auto out = std::make_unique<format::SymbolT>();
+      out->name = s.name, out->min = s.min, out->max = s.max, out->multiple = s.multiple;
+      program_.symbols.push_back(std::move(out));
+    }
+    return it->second;
+  }
+
+  // Where the entry's symbols take their values from: for each the first extent that is scale * symbol + offset.
+  Status sources(const ir::Entry& e, const ir::Function& f, format::EntryT& out) {
+    for (const ir::SymbolRef& s : used_) {
+      std::optional<format::SymbolSourceT> found;
+      for (size_t i = 0; i < e.inputs.size() && !found; ++i) {
+        const ir::Shape& shape = f.type(f.params[e.reads.size() + i]).shape;
+        for (size_t d = 0; d < shape.size() && !found; ++d) found = source(shape[d], s, i, d);
+      }
+      if (!found) {
+        Diagnostic d = error(Code::kUndecidable, "entry `{}`: no input has a dimension that tells the size of {}",
+                             e.name, s->name);
+        d.location = f.location;
+        d.help = fmt::format("give an input a dimension of size {}, or of a constant times {} plus a constant", s->name,
+                             s->name);
+        return d;
+      }
+      out.sources.push_back(std::make_unique<format::SymbolSourceT>(*found));
+    }
+    return Ok{};
+  }
+  std::optional<format::SymbolSourceT> source(const ir::Dim& d, const ir::SymbolRef& s, size_t input, size_t dim) {
+    std::optional<ir::Dim::Linear> linear = d.linear();
+    if (!linear || linear->symbol->name != s->name) return std::nullopt;
+    format::SymbolSourceT out;
+    out.symbol = symbol(*s);
+    out.input = static_cast<uint32_t>(input), out.dimension = static_cast<uint32_t>(dim);
+    out.scale = linear->scale, out.offset = linear->offset;
+    return out;
+  }
+
+  void add_variant(const VariantEntry& variant, format::EntryT& made) {
+    auto base = std::find_if(program_.entries.begin(), program_.entries.end(),
+                             [&](const auto& e) { return e->name == variant.of; });
+    NABLA_CHECK(base != program_.entries.end(), "entry {} stands for {}, which comes later", variant.entry, variant.of);
+    auto out = std::make_unique<format::VariantT>();
+    for (const auto& source : (*base)->sources) {
+      auto value = variant.values.find(program_.symbols[source->symbol]->name);
+      out->values.push_back(value == variant.values.end() ? -1 : value->second);
+    }
+    out->instructions = std::move(made.instructions);
+    (*base)->variants.push_back(std::move(out));
   }
 
   Result<std::unique_ptr<format::EntryT>> entry(const ir::Entry& e) {
@@ -75,6 +162,7 @@ class Emitter {
     const ir::FunctionPlan& plan = m_.plan->functions.at(f.name);
     auto out = std::make_unique<format::EntryT>();
     out->name = e.name;
+    used_.clear();
     out->reads.assign(e.reads.begin(), e.reads.end());
     out->writes.assign(e.writes.begin(), e.writes.end());
     for (size_t i = 0; i < e.inputs.size(); ++i)
@@ -84,19 +172,49 @@ class Emitter {
     for (const ir::Node& n : f.nodes) {
       for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
       for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
+    }
+    Frame top{f, plan, {}, {}, m_.plan->state_bytes, 0};
+    out->instructions = NABLA_TRY(instructions(top));
+    NABLA_TRY(sources(e, f, *out));
+    return out;
+  }
+
+  // A function where it runs: an entry, or the function of a branch or a loop, whose operands and results are the
+  // caller's.
+  struct Frame {
+    const ir::Function& f;
+    const ir::FunctionPlan& plan;
+    std::vector<format::AddressT> params, results;  // of a called function
+    int64_t temporaries = 0;                        // where its temporaries start in the arena
+    uint16_t free_register = 0;
+  };
+
+  Result<std::vector<std::unique_ptr<format::InstructionT>>> instructions(const Frame& frame) {
+    std::vector<std::unique_ptr<format::InstructionT>> out;
+    for (const ir::Node& n : frame.f.nodes) {
       if (n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant) continue;
-      out->instructions.push_back(NABLA_TRY(instruction(n, f, plan)));
+      if (n.op->lower == ir::Lowering::kControl)
+        (void)NABLA_TRY(control(n, frame, out));
+      else
+        out.push_back(NABLA_TRY(instruction(n, frame)));
     }
     return out;
   }
 
-  std::unique_ptr<format::AddressT> address(const ir::Placement& p, int64_t extra = 0) const {
+  std::unique_ptr<format::AddressT> address(const ir::Placement& p, const Frame& frame) const {
     auto a = std::make_unique<format::AddressT>();
-    a->base = static_cast<format::BaseKind>(p.base);
-    a->index = static_cast<uint16_t>(p.index);
-    a->offset = p.offset + extra;
+    const auto& given = p.base == ir::Base::kInput ? frame.params : frame.results;
+    bool called = (p.base == ir::Base::kInput || p.base == ir::Base::kOutput) && !given.empty();
+    if (called) *a = given[p.index];
+    if (!called) a->base = static_cast<format::BaseKind>(p.base), a->index = static_cast<uint16_t>(p.index);
+    a->offset += p.offset;
+    bool temporary = p.base == ir::Base::kArena && p.offset >= m_.plan->state_bytes;
+    if (temporary) a->offset += frame.temporaries - m_.plan->state_bytes;
     a->bytes = p.bytes;
     return a;
+  }
+  std::unique_ptr<format::AddressT> address(ir::ValueId id, const Frame& frame) const {
+    return address(frame.plan.values[id], frame);
   }
 
   uint32_t location(const LocationRef& at) {
@@ -114,8 +232,131 @@ class Emitter {
     return it->second;
   }
 
-  Result<std::unique_ptr<format::InstructionT>> instruction(const ir::Node& n, const ir::Function& f,
-                                                            const ir::FunctionPlan& plan) {
+  std::unique_ptr<format::InstructionT> blank(const ir::Node& n, const std::string& label) {
+    auto out = std::make_unique<format::InstructionT>();
+    out->location = location(n.location);
+    out->label = label;
+    return out;
+  }
+  using Instructions = std::vector<std::unique_ptr<format::InstructionT>>;
+
+  void copy(const ir::Node& n, const format::AddressT& from, const format::AddressT& to, const ir::Dim& bytes,
+            Instructions& out) {
+    if (from.bytes == 0 || (from.base == to.base && from.index == to.index && from.offset == to.offset)) return;
+    format::CopyT action;
+    action.from = std::make_unique<format::AddressT>(from);
+    action.to = std::make_unique<format::AddressT>(to);
+    action.bytes = from.bytes;
+    action.bytes_size = reference(bytes);
+    out.push_back(blank(n, n.op->name + " carry"));
+    out.back()->action.Set(std::move(action));
+  }
+
+  uint32_t block(Instructions instructions) {
+    program_.blocks.push_back(std::make_unique<format::BlockT>());
+    program_.blocks.back()->instructions = std::move(instructions);
+    return static_cast<uint32_t>(program_.blocks.size() - 1);
+  }
+
+  // The functions of a branch or a loop become blocks, once for every place that runs them: addresses are the caller's.
+  Result<Ok> control(const ir::Node& n, const Frame& frame, Instructions& out) {
+    ir::ControlFlow c = n.op->control({*n.op, frame.f.types(n.operands), n.attrs, frame.f.types(n.results)});
+    int index = static_cast<int>(&n - frame.f.nodes.data());
+    auto scratch = frame.plan.workspaces.find(index);
+    ir::Placement workspace{ir::Base::kArena, 0, m_.plan->state_bytes, 0};
+    if (scratch != frame.plan.workspaces.end()) workspace = scratch->second;
+    if (c.kind == ir::ControlFlow::Kind::kBranch) return branch(n, c, frame, workspace, out);
+    const ir::ControlPlan& plan = frame.plan.controls.at(index);
+    auto scratch_at = [&](int64_t offset, int64_t bytes) {
+      ir::Placement p = workspace;
+      p.offset += offset, p.bytes = bytes;
+      return *address(p, frame);
+    };
+    Frame body = callee(c.functions.back(), frame, workspace);
+    bool counts = c.kind == ir::ControlFlow::Kind::kLoop;
+    ir::Dim trips = counts ? c.trips : ir::Dim(0);
+    uint16_t counter = frame.free_register;
+    if (counts) ++body.free_register;
+    auto slice = [&](ir::ValueId id) {
+      format::AddressT a = *address(id, frame);
+      ir::Type one = frame.f.type(id);
+      one.shape.erase(one.shape.begin());
+      ir::Dim stride = one.bytes();
+      a.bytes = most(stride);
+      a.terms.push_back(format::RegisterTerm(counter, most(stride)));
+      if (stride.is_static() && a.stride_sizes.empty()) return a;
+      a.stride_sizes.resize(a.terms.size());
+      a.stride_sizes.back() = reference(stride);
+      return a;
+    };
+    Instructions copies;  // behind the body, of what it does not make in place
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      int carry = static_cast<int>(i) - c.consts;
+      bool carried = carry >= 0 && carry < c.carries, sliced = carry >= c.carries;
+      body.params.push_back(sliced ? slice(n.operands[i])
+                                   : *address(carried ? n.results[carry] : n.operands[i], frame));
+      ir::Dim bytes = frame.f.type(n.operands[i]).bytes();
+      if (carried) copy(n, *address(n.operands[i], frame), body.params.back(), bytes, out);
+    }
+    for (size_t r = 0; r < n.results.size(); ++r) {
+      if (static_cast<int>(r) >= c.carries) {
+        body.results.push_back(slice(n.results[r]));
+        continue;
+      }
+      format::AddressT home = *address(n.results[r], frame);
+      int64_t staged = plan.staged[r];
+      body.results.push_back(staged < 0 ? home : scratch_at(staged, static_cast<int64_t>(home.bytes)));
+      copy(n, body.results.back(), home, frame.f.type(n.results[r]).bytes(), copies);
+    }
+    if (trips.is(0) && counts) return Ok{};  // the results are the first carries
+    Instructions steps = NABLA_TRY(instructions(body));
+    for (auto& i : copies) steps.push_back(std::move(i));
+    if (counts) {
+      format::LoopT loop;
+      loop.body = block(std::move(steps));
+      loop.register_ = counter, loop.trips = most(trips), loop.trips_size = reference(trips);
+      loop.reverse = c.reverse;
+      out.push_back(blank(n, n.op->name));
+      out.back()->action.Set(std::move(loop));
+      return Ok{};
+    }
+    format::WhileT loop;
+    Frame condition = callee(c.functions.front(), frame, workspace);
+    condition.params = body.params;
+    condition.results = {scratch_at(plan.predicate, 1)};
+    loop.predicate = std::make_unique<format::AddressT>(condition.results[0]);
+    Instructions tests = NABLA_TRY(instructions(condition));
+    loop.condition = block(std::move(tests));
+    loop.body = block(std::move(steps));
+    out.push_back(blank(n, n.op->name));
+    out.back()->action.Set(std::move(loop));
+    return Ok{};
+  }
+
+  Frame callee(const std::string& name, const Frame& caller, const ir::Placement& workspace) const {
+    Frame out{*m_.find(name), m_.plan->functions.at(name), {}, {}, 0, caller.free_register};
+    out.temporaries = static_cast<int64_t>(address(workspace, caller)->offset);
+    return out;
+  }
+
+  Result<Ok> branch(const ir::Node& n, const ir::ControlFlow& c, const Frame& frame, const ir::Placement& workspace,
+                    Instructions& out) {
+    format::BranchT action;
+    action.index = address(n.operands[0], frame);
+    action.index_dtype = static_cast<format::DType>(frame.f.type(n.operands[0]).dtype);
+    for (const std::string& name : c.functions) {
+      Frame inner = callee(name, frame, workspace);
+      for (size_t i = 1; i < n.operands.size(); ++i) inner.params.push_back(*address(n.operands[i], frame));
+      for (ir::ValueId id : n.results) inner.results.push_back(*address(id, frame));
+      Instructions steps = NABLA_TRY(instructions(inner));
+      action.blocks.push_back(block(std::move(steps)));
+    }
+    out.push_back(blank(n, n.op->name));
+    out.back()->action.Set(std::move(action));
+    return Ok{};
+  }
+
+  Result<std::unique_ptr<format::InstructionT>> instruction(const ir::Node& n, const Frame& frame) {
     auto out = std::make_unique<format::InstructionT>();
     out->location = location(n.location);
     switch (n.op->lower) {
@@ -124,22 +365,26 @@ class Emitter {
         uint32_t index = kernel_of_.at(name);
         format::LaunchT launch;
         launch.kernel = index;
-        launch.units = m_.kernels[index]->schedule.units;
-        launch.max_threads = static_cast<uint16_t>(m_.kernels[index]->schedule.max_threads);
-        for (ir::ValueId id : n.operands) launch.args.push_back(address(plan.values[id]));
-        for (ir::ValueId id : n.results) launch.args.push_back(address(plan.values[id]));
+        const kernel_ir::Kernel& kernel = *m_.kernels[index];
+        launch.units = most(kernel.schedule.units);
+        launch.units_size = reference(kernel.schedule.units);
+        for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
+          launch.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
+        launch.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
+        for (ir::ValueId id : n.operands) launch.args.push_back(address(id, frame));
+        for (ir::ValueId id : n.results) launch.args.push_back(address(id, frame));
         out->label = name;
         out->action.Set(std::move(launch));
         return out;
       }
       case ir::Lowering::kContraction:
         out->label = n.op->name;
-        out->action.Set(gemm(n, f, plan));
+        out->action.Set(gemm(n, frame));
         uses_library_ = true;
         return out;
       case ir::Lowering::kConvolution:
         out->label = n.op->name;
-        out->action.Set(convolution(n, f, plan));
+        out->action.Set(convolution(n, frame));
         uses_library_ = true;
         return out;
       default: {
@@ -150,23 +395,27 @@ class Emitter {
     }
   }
 
-  format::GemmT gemm(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) const {
-    passes::GemmProblem p = *passes::gemm_problem(n, f);
+  format::GemmT gemm(const ir::Node& n, const Frame& frame) {
+    passes::GemmProblem p = *passes::gemm_problem(n, frame.f);
     format::GemmT g;
     g.dtype = static_cast<format::DType>(p.dtype);
-    g.batch = p.batch, g.m = p.m, g.n = p.n, g.k = p.k;
+    g.batch = most(p.batch), g.m = most(p.m), g.n = most(p.n), g.k = most(p.k);
     g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
-    g.lda = p.lda, g.ldb = p.ldb, g.ldc = p.ldc;
-    g.stride_a = p.stride_a, g.stride_b = p.stride_b, g.stride_c = p.stride_c;
+    g.lda = most(p.lda), g.ldb = most(p.ldb), g.ldc = most(p.ldc);
+    g.stride_a = most(p.stride_a), g.stride_b = most(p.stride_b), g.stride_c = most(p.stride_c);
+    const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
+    if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
+      for (const ir::Dim& d : fields) g.sizes.push_back(reference(d));
     g.implementation = passes::gemm_choice(p, target_);
-    g.a = address(plan.values[n.operands[0]]);
-    g.b = address(plan.values[n.operands[1]]);
-    g.c = address(plan.values[n.results[0]]);
+    g.a = address(n.operands[0], frame);
+    g.b = address(n.operands[1], frame);
+    g.c = address(n.results[0], frame);
     return g;
   }
 
   // The record's roles: forward (input, filter), input grad (ct, filter), filter grad (input, ct).
-  format::ConvolutionT convolution(const ir::Node& n, const ir::Function& f, const ir::FunctionPlan& plan) const {
+  format::ConvolutionT convolution(const ir::Node& n, const Frame& frame) {
+    const ir::Function& f = frame.f;
     ir::ValueId input, filter, output;
     format::ConvolutionT c;
     if (n.attrs.find("input_spatial")) {
@@ -180,28 +429,31 @@ class Emitter {
       input = n.operands[0], filter = n.operands[1], output = n.results[0];
     }
     c.dtype = static_cast<format::DType>(f.type(input).dtype);
-    c.input_shape = f.type(input).extents();
+    for (const ir::Dim& d : f.type(input).shape) c.input_shape.push_back(most(d));
     c.filter_shape = f.type(filter).extents();
-    c.output_shape = f.type(output).extents();
+    for (const ir::Dim& d : f.type(output).shape) c.output_shape.push_back(most(d));
+    c.batch_size = reference(f.type(input).shape[0]);
     c.strides = n.attrs.get_ints("strides");
     c.dilations = n.attrs.get_ints("dilation");
     c.padding_low = n.attrs.get_ints("padding_low");
     c.padding_high = n.attrs.get_ints("padding_high");
     c.groups = n.attrs.get_int("groups");
     c.implementation = "direct";
-    c.input = address(plan.values[input]);
-    c.filter = address(plan.values[filter]);
-    c.output = address(plan.values[output]);
-    auto scratch = plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
-    c.workspace =
-        address(scratch == plan.workspaces.end() ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second);
+    c.input = address(input, frame);
+    c.filter = address(filter, frame);
+    c.output = address(output, frame);
+    auto scratch = frame.plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
+    bool none = scratch == frame.plan.workspaces.end();
+    c.workspace = address(none ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second, frame);
     return c;
   }
 
   const ir::Module& m_;
   const ir::Target& target_;
+  const std::vector<VariantEntry>& variants_;
   format::ProgramT program_;
-  std::map<std::string, uint32_t> kernel_of_, location_of_;
+  std::map<std::string, uint32_t> kernel_of_, location_of_, size_of_, symbol_of_;
+  std::vector<ir::SymbolRef> used_;  // by the entry under way, in order of first use
   bool uses_library_ = false;
 };
 
@@ -219,7 +471,7 @@ Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& 
     out.code_bytes = object.size();
     members.push_back({kObject, std::move(object)});
   }
-  Emitter emitter(module, target);
+  Emitter emitter(module, target, options.variants);
   NABLA_TRY(emitter.run(code.symbols));
   if (module.plan->constants_bytes > 0) members.push_back({std::string(format::kConstantsMember), emitter.constants()});
   for (codegen::SourceFile& s : code.sources) members.push_back({"source/" + s.name, std::move(s.text)});

@@ -4,6 +4,7 @@
 
 #include "cli/nablac/commands.h"
 #include "ir/op_def.h"
+#include "ir/ops/all_ops.h"
 #include "ir/text.h"
 
 namespace nabla::cli {
@@ -23,6 +24,11 @@ std::string attr_text(const ir::Attr& attr) {
   if (const ir::Ints* v = std::get_if<ir::Ints>(&attr)) return shape_str(*v);
   if (const ir::Shape* v = std::get_if<ir::Shape>(&attr)) return ir::str(*v);
   if (const ir::FunctionRef* v = std::get_if<ir::FunctionRef>(&attr)) return "@" + v->name;
+  if (const ir::FunctionRefs* v = std::get_if<ir::FunctionRefs>(&attr)) {
+    std::string out;
+    for (const ir::FunctionRef& f : *v) out += (out.empty() ? "@" : ", @") + f.name;
+    return "[" + out + "]";
+  }
   return std::get<Literal>(attr).str();
 }
 
@@ -84,7 +90,10 @@ std::string example_text(const ir::OpDef& op) {
     f.values.push_back({e.operands[i].type, repeated ? fmt::format("{}{}", name, i) : name});
     types.push_back(e.operands[i].type);
   }
-  Result<std::vector<ir::Type>> results = ir::infer_types(op, types, node.attrs, {});
+  Result<ir::Module> module = ir::parse_module("nabla 1 flat\n" + e.functions, op.name, ops::all_ops());
+  if (!module.ok()) return "";
+  auto lookup = [&](std::string_view name) { return module->find(name); };
+  Result<std::vector<ir::Type>> results = ir::infer_types(op, types, node.attrs, lookup);
   if (!results.ok()) return "";
   for (ir::Type& t : *results) {
     node.results.push_back(static_cast<int>(f.values.size()));
@@ -92,7 +101,9 @@ std::string example_text(const ir::OpDef& op) {
     f.values.push_back({std::move(t), ""});
   }
   f.nodes.push_back(std::move(node));
-  return "```\n" + print(f) + "```\n\n";
+  std::string out = "```\n";
+  for (const std::string& name : ir::functions_of(node.attrs)) out += print(*module->find(name)) + "\n";
+  return out + print(f) + "```\n\n";
 }
 
 std::string section(const ir::OpDef& op) {

@@ -10,8 +10,8 @@ namespace nabla::codegen {
 void print_contract(const kernel_ir::Kernel& kernel, const ir::Target& target, CppWriter& out, int& next_temp);
 
 /// One element (lane -1) or one vector of a store; the loops around it are open already, the position of `lane` and
-/// the tail are in variables named after the axis and `n`.
+/// the tail are in variables named after the axis and `n`. `streamed`: past the caches.
 void print_store(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store, int lane,
-                 const std::map<int, ValuePlace>& places, CppWriter& out, int& next_temp);
+                 const std::map<int, ValuePlace>& places, bool streamed, CppWriter& out, int& next_temp);
 
 }  // namespace nabla::codegen

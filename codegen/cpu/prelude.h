@@ -168,6 +168,29 @@ template <class T, class V> NB_FN void nb_store(T* p, V v, nb_full) {
 template <class T, class V> NB_FN void nb_store(T* p, V v, long n) {
   for (long l = 0; l < n; ++l) p[l] = nb_narrow(T{}, v[l]);
 }
+// Past the caches, where p is aligned: for tensors that the caches could not keep anyway, whose lines would be read
+// only to be overwritten. Ends with nb_streamed().
+template <class T, class V, class N> NB_FN void nb_stream(T* p, V v, N n) {
+  using piece = nb_vec<float>;
+  if constexpr (nb_same<N, nb_full> && nb_same<T, nb_scalar<V>> && sizeof(V) % sizeof(piece) == 0) {
+    if ((unsigned long)p % sizeof(piece) == 0) {
+      piece pieces[sizeof(V) / sizeof(piece)];
+      __builtin_memcpy(pieces, &v, sizeof v);
+      for (unsigned long i = 0; i < sizeof(V) / sizeof(piece); ++i) {
+#ifdef __clang__
+        __builtin_nontemporal_store(pieces[i], (piece*)p + i);
+#elif defined(__AVX512F__)
+        __builtin_ia32_movntps512((float*)((piece*)p + i), pieces[i]);
+#else
+        __builtin_ia32_movntps256((float*)((piece*)p + i), pieces[i]);
+#endif
+      }
+      return;
+    }
+  }
+  nb_store(p, v, n);
+}
+NB_FN void nb_streamed() { __builtin_ia32_sfence(); }
 
 // ---- Conversions
 NB_FN long nb_count(nb_full) { return NB_L; }

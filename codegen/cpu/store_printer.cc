@@ -14,7 +14,7 @@ void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& o
   std::string element = b.dtype == DType::kBool ? fmt::format("bool({}[l])", lanes) : lanes + "[l]";
   if (s.guard && p.varies(s.guard)) out.line(fmt::format("if (!({})) continue;", p.print_at_lane(s.guard, out)));
   Expr flat = kernel_ir::index(0);
-  for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::index(b.shape[d].value()) + s.indices[d];
+  for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::dim(b.shape[d]) + s.indices[d];
   std::string place = fmt::format("{}[{}]", cpp_name(b.name), p.print_at_lane(flat, out));
   if (s.combiner != Combiner::kNone)
     element =
@@ -25,8 +25,8 @@ void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& o
 
 }  // namespace
 
-void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, ValuePlace>& places, CppWriter& out,
-                 int& next_temp) {
+void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, ValuePlace>& places, bool streamed,
+                 CppWriter& out, int& next_temp) {
   const Buffer& b = k.buffers[s.buffer];
   std::string target = cpp_name(b.name);
   ExprPrinter p(k, places, out, next_temp), first(k, places, out, next_temp);
@@ -44,7 +44,7 @@ void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, 
                 place = fmt::format("{} + {}", target, first.offset(s.indices, b.shape));
     if (s.combiner != Combiner::kNone)
       value = fmt::format("nb_{}(nb_load<{}>({}, n), {})", scalar_of(s.combiner), vector_type(b.dtype), place, value);
-    out.line(fmt::format("nb_store({}, {}, n);", place, value));
+    out.line(fmt::format("nb_{}({}, {}, n);", streamed ? "stream" : "store", place, value));
   } else {
     store_by_lane(k, s, p, out, next_temp);
   }

@@ -144,7 +144,7 @@ class SketchPrinter {
     open_threads(tile);
     for (const Stmt& s : k_.body) {
       if (const Let* let = std::get_if<Let>(&s.node); let && !k_.values[let->value].axes.empty()) number(*let);
-      if (const Store* store = std::get_if<Store>(&s.node)) print_store(k_, *store, -1, places_, text_, next_temp_);
+      if (const Store* store = std::get_if<Store>(&s.node)) print_store(k_, *store, -1, places_, false, text_, next_temp_);
     }
     close_loops(2);
   }
@@ -240,7 +240,7 @@ class SketchPrinter {
     if (shared)
       atomic_store(one);
     else
-      print_store(k_, one, -1, places_, text_, next_temp_);
+      print_store(k_, one, -1, places_, false, text_, next_temp_);
     close_loops(s.axes.size());
   }
   void atomic_store(const Store& s) {

@@ -98,6 +98,46 @@ Tensor softplus(const Arg& x) {
   return maximum(t, zeros_like(t)) + log1p(exp(-abs(t)));
 }
 
+Tensor log_sigmoid(const Arg& x) {
+  AtSite at(x);
+  return -softplus(-need_tensor(x, "log_sigmoid"));
+}
+
+Tensor leaky_relu(const Arg& x, double slope) {
+  AtSite at(x);
+  const Tensor& t = need_tensor(x, "leaky_relu");
+  return select(gt(t, 0), t, t * slope);
+}
+
+Tensor elu(const Arg& x, double alpha) {
+  AtSite at(x);
+  const Tensor& t = need_tensor(x, "elu");
+  // Where x is positive the other branch must not overflow: its derivative would be NaN.
+  return select(gt(t, 0), t, alpha * expm1(minimum(t, 0)));
+}
+
+Tensor selu(const Arg& x) {
+  AtSite at(x);
+  return 1.0507009873554805 * elu(x, 1.6732632423543772);
+}
+
+Tensor mish(const Arg& x) {
+  AtSite at(x);
+  return x * tanh(softplus(x));
+}
+
+Tensor hard_sigmoid(const Arg& x) {
+  AtSite at(x);
+  return clip(x + 3, 0, 6) / 6;
+}
+
+Tensor hard_swish(const Arg& x) {
+  AtSite at(x);
+  return x * hard_sigmoid(x);
+}
+
+Tensor digamma(const Arg& x) { return polygamma(x, 0); }
+
 // ---- Statistics
 
 Tensor var(const Arg& x, Ints axes, bool keepdims, int64_t ddof) {

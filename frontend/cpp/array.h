@@ -20,6 +20,20 @@ Tensor mod(const Arg& a, const Arg& b);
 Tensor square(const Arg& x);
 /// log(1 + exp(x)) without overflow.
 Tensor softplus(const Arg& x);
+Tensor log_sigmoid(const Arg& x);
+/// x, or slope * x below 0.
+Tensor leaky_relu(const Arg& x, double slope = 0.01);
+/// x, or alpha (exp(x) - 1) below 0.
+Tensor elu(const Arg& x, double alpha = 1);
+/// The self-normalising multiple of elu (Klambauer et al., 2017).
+Tensor selu(const Arg& x);
+/// x tanh(softplus(x)).
+Tensor mish(const Arg& x);
+/// clip(x + 3, 0, 6) / 6, and x times it.
+Tensor hard_sigmoid(const Arg& x);
+Tensor hard_swish(const Arg& x);
+/// The derivative of lgamma, for x > 0.
+Tensor digamma(const Arg& x);
 
 // ---- Statistics over `axes` (all when there are none), as NumPy's; `ddof` is taken from the number of elements.
 Tensor var(const Arg& x, Ints axes = {}, bool keepdims = false, int64_t ddof = 0);

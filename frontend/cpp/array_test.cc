@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "frontend/cpp/program.h"
+#include "frontend/cpp/quantize.h"
 #include "ir/reference/interpreter.h"
 
 namespace nabla {
@@ -130,6 +131,35 @@ TEST(Array, dropout_keeps_the_mean) {
   Values z = eval([](Tensor k) { return randint(k, {500}, -2, 3); }, key);
   EXPECT_EQ(*std::min_element(z.begin(), z.end()), -2);
   EXPECT_EQ(*std::max_element(z.begin(), z.end()), 2);
+}
+
+TEST(Array, activations) {
+  Literal x = vec({-4, -1, 0, 2});
+  EXPECT_EQ(eval([](Tensor t) { return leaky_relu(t, 0.5); }, x), (Values{-2, -0.5, 0, 2}));
+  expect_near(eval([](Tensor t) { return elu(t, 2); }, x), {-1.963369, -1.264241, 0, 2});
+  expect_near(eval([](Tensor t) { return log_sigmoid(t); }, x), {-4.018150, -1.313262, -0.693147, -0.126928});
+  expect_near(eval([](Tensor t) { return hard_swish(t); }, x), {0, -1.0 / 3, 0, 5.0 / 3});
+  expect_near(eval([](Tensor t) { return mish(t); }, x), {-0.072592, -0.303401, 0, 1.943959});
+  expect_near(eval([](Tensor t) { return digamma(t + 5); }, x), {-0.577216, 1.256118, 1.506118, 1.872784});
+}
+
+TEST(Quantize, blocks_keep_their_largest_element) {
+  Literal x = vec({1, -2, 0.5, 0, 10, 3, 0, 0}, {2, 4});
+  auto scales = [](Tensor t) { return quantize(t, 2).scales; };
+  expect_near(eval(scales, x), {2.0 / 127, 0.5 / 127, 10.0 / 127, 1});
+  auto back = [](Tensor t) {
+    Quantized q = quantize(t, 2);
+    return dequantize(q.values, q.scales);
+  };
+  expect_near(eval(back, x), {64 * 2.0 / 127, -2, 0.5, 0, 10, 38 * 10.0 / 127, 0, 0});
+  auto nf4 = [](Tensor t) { return dequantize_nf4(quantize_nf4(t, 4), t.shape()); };
+  expect_near(eval(nf4, x), {2 * 0.4407098, -2, 2 * 0.2461123, 0, 10, 3.379152, 0, 0});
+}
+
+TEST(Resize, pixels) {
+  Literal x = vec({1, 2, 3, 4}, {1, 2, 2, 1});
+  EXPECT_EQ(eval([](Tensor t) { return resize_nearest(t, 2, 4); }, x), (Values{1, 1, 2, 2, 3, 3, 4, 4}));
+  EXPECT_EQ(eval([](Tensor t) { return resize_bilinear(t, 1, 4); }, x), (Values{2, 2.25, 2.75, 3}));
 }
 
 TEST(Einsum, products_diagonals_and_sums) {

@@ -64,6 +64,8 @@ class Tensor {
   int rank() const { return type().rank(); }
   /// Extent of dimension `axis`, which may count from the end; E0204 when there is no such dimension or it is symbolic.
   int64_t size(int axis, Site site = Site::here()) const;
+  /// A value is never a size: throws E0204, which says so where a tensor stands in a shape.
+  operator ir::Dim() const;  // NOLINT: the place of the mistake is the shape
   /// Names the value in printed IR and in diagnostics, and returns it.
   Tensor named(const std::string& name) const;
 
@@ -83,9 +85,10 @@ class Arg {
 
   Arg(const Tensor& tensor, Site site = Site::here()) : tensor_(tensor), site_(site) {}  // NOLINT: converts
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Arg(T number, Site site = Site::here())  // NOLINT: converts
-      : kind_(std::is_same_v<T, bool> ? Kind::kBool : std::is_integral_v<T> ? Kind::kInt : Kind::kFloat),
+  requires std::is_arithmetic_v<T> Arg(T number, Site site = Site::here())  // NOLINT: converts
+      : kind_(std::is_same_v<T, bool> ? Kind::kBool
+              : std::is_integral_v<T> ? Kind::kInt
+                                      : Kind::kFloat),
         number_(static_cast<double>(number)),
         site_(site) {}
 

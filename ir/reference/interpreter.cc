@@ -54,10 +54,12 @@ Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
       return error(Code::kShapeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(),
                    args[i].str(0));
     for (int d = 0; d < type.rank(); ++d) {
-      std::vector<SymbolRef> symbols = type.shape[d].symbols();
-      if (symbols.size() != 1 || !(type.shape[d] == Dim::symbol(symbols[0]))) continue;
-      NABLA_TRY(check_symbol(*symbols[0], args[i].shape()[d], f, f.params[i]));
-      bindings_.emplace(symbols[0]->name, args[i].shape()[d]);
+      std::optional<Dim::Linear> linear = type.shape[d].linear();
+      int64_t scaled = linear ? args[i].shape()[d] - linear->offset : 0;
+      if (!linear || scaled % linear->scale != 0) continue;  // what does not divide is refused below
+      if (bindings_.count(linear->symbol->name)) continue;
+      NABLA_TRY(check_symbol(*linear->symbol, scaled / linear->scale, f, f.params[i]));
+      bindings_.emplace(linear->symbol->name, scaled / linear->scale);
     }
   }
   for (size_t i = 0; i < args.size(); ++i) {
@@ -81,13 +83,11 @@ Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
       d.location = node.location;
       return d;
     }
-    for (const auto& [name, attr] : node.attrs) {
-      const FunctionRef* ref = std::get_if<FunctionRef>(&attr);
-      if (!ref) continue;
-      const Function* callee = module_.find(ref->name);
+    for (const std::string& name : functions_of(node.attrs)) {
+      const Function* callee = module_.find(name);
       if (!callee)
-        return error(Code::kUnknownName, "{}: no function is named @{}{}", node.op->name, ref->name,
-                     did_you_mean(ref->name, module_.function_names()));
+        return error(Code::kUnknownName, "{}: no function is named @{}{}", node.op->name, name,
+                     did_you_mean(name, module_.function_names()));
       NABLA_TRY(check(*callee, path));
     }
   }

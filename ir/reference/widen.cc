@@ -58,9 +58,8 @@ Module widen_to_f64(const Module& module) {
   std::function<void(const Function&)> widen = [&](const Function& f) {
     if (!done.insert(f.name).second) return;
     for (const Node& node : f.nodes)
-      for (const auto& [name, attr] : node.attrs)
-        if (const FunctionRef* ref = std::get_if<FunctionRef>(&attr))
-          if (const Function* callee = module.find(ref->name)) widen(*callee);
+      for (const std::string& name : functions_of(node.attrs))
+        if (const Function* callee = module.find(name)) widen(*callee);
     out.set(std::make_shared<const Function>(widen_function(f, out)));
   };
   for (const FunctionPtr& f : module.functions) widen(*f);

@@ -24,15 +24,19 @@ kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const s
     k.buffers.push_back({"x" + std::to_string(i), operands[i].dtype, operands[i].shape, BufferRole::kIn});
   for (size_t i = 0; i < results.size(); ++i)
     k.buffers.push_back({"y" + std::to_string(i), results[i].dtype, results[i].shape, BufferRole::kOut});
-  std::vector<int64_t> numbers = procedure.values();
-  int64_t rows = numbers[0] * numbers[2], scratch = procedure.def->scratch(numbers);
-  double row_ns = std::max(procedure.def->work(numbers), 1.0);
-  int64_t most = scratch > 0 ? kMostScratchUnits : 1024;
-  int64_t unit = std::max({int64_t{1}, (rows + most - 1) / most, static_cast<int64_t>(std::ceil(kUnitNs / row_ns))});
-  k.schedule.unit = std::clamp<int64_t>(unit, 1, std::max<int64_t>(rows, 1));
-  k.schedule.units = std::max<int64_t>(1, (rows + k.schedule.unit - 1) / k.schedule.unit);
-  double threads = std::min(row_ns * static_cast<double>(rows) / static_cast<double>(target.thread_grain_ns),
-                            static_cast<double>(k.schedule.units));
+  // Decisions follow from the upper bounds of sizes, how many units there are from the sizes themselves.
+  std::vector<int64_t> most;
+  for (const ir::Dim& d : procedure.numbers) most.push_back(d.bounds().max);
+  ir::Dim rows = procedure.numbers[0] * procedure.numbers[2];
+  int64_t count = rows.bounds().max, scratch = procedure.def->scratch(most);
+  double row_ns = std::max(procedure.def->work(most), 1.0);
+  int64_t most_units = scratch > 0 ? kMostScratchUnits : 1024;
+  int64_t unit = std::max({int64_t{1}, (count + most_units - 1) / most_units,
+                           static_cast<int64_t>(std::ceil(std::min(kUnitNs, kUnitNs / row_ns)))});
+  k.schedule.unit = std::clamp<int64_t>(unit, 1, std::max<int64_t>(count, 1));
+  k.schedule.units = ir::Dim::max(1, ir::Dim::ceildiv(rows, k.schedule.unit));
+  double threads = std::min(row_ns * static_cast<double>(count) / static_cast<double>(target.thread_grain_ns),
+                            static_cast<double>(k.schedule.units.bounds().max));
   k.schedule.max_threads = static_cast<int>(std::clamp<double>(threads, 1, target.threads));
   if (scratch > 0) {
     int64_t bytes = (scratch + kAlignment - 1) / kAlignment * kAlignment;

@@ -19,18 +19,20 @@ bool is_plain_product(const Tensor& t) {
   const Formula& f = t.formula;
   if (f.combiner != kernel_ir::Combiner::kSum || f.rank < 2 || f.extents.size() != static_cast<size_t>(f.rank) + 1)
     return false;
-  return f.extents[f.rank - 2] >= 4 && f.extents[f.rank - 1] >= 4 && f.extents[f.rank] >= 1 && t.size() > 0;
+  if (f.extents[f.rank].bounds().min < 1) return false;  // the micro-kernel's first step of the sum starts the tile
+  return most(f.extents[f.rank - 2]) >= 4 && most(f.extents[f.rank - 1]) >= 4 && t.size() > 0;
 }
 
 class FunctionLowering {
  public:
-  FunctionLowering(const ir::Function& f, PassContext& context, std::map<std::string, kernel_ir::KernelPtr>& kernels,
-                   std::vector<kernel_ir::KernelPtr>& order)
-      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops) {}
+  FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
+                   std::map<std::string, kernel_ir::KernelPtr>& kernels, std::vector<kernel_ir::KernelPtr>& order)
+      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {}
 
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
       if (procedure_of(n)) return true;
+      if (n.op->lower == ir::Lowering::kControl) return true;
       if (n.op->lower == ir::Lowering::kContraction) {
         auto p = gemm_problem(n, f_);
         return p && gemm_choice(*p, context_.target) != "generated";
@@ -75,7 +77,7 @@ class FunctionLowering {
     ensure(s);
     ir::Val v = of_tensor_[s];
     NABLA_CHECK(v.id >= 0, "@{}: tensor {} ({}) has no value", f_.name, t, tensor(t).name);
-    return t == s ? v : ir::reshape(v, ir::static_shape(tensor(t).shape));
+    return t == s ? v : ir::reshape(v, tensor(t).shape);
   }
 
   void ensure(int t) {
@@ -96,6 +98,21 @@ class FunctionLowering {
     }
   }
 
+  // Result types as the record of `launch` wants them: symbolic sizes apart.
+  ir::Attrs launch_attrs(kernel_ir::Kernel kernel, const std::vector<ir::Type>& results) {
+    std::string types;
+    ir::Shape sizes;
+    for (const ir::Type& t : results) {
+      types += fmt::format("{}{}[", types.empty() ? "" : ";", name_of(t.dtype));
+      for (size_t d = 0; d < t.shape.size(); ++d) {
+        types += (d ? "," : "") + (t.shape[d].is_static() ? t.shape[d].str() : "?");
+        if (!t.shape[d].is_static()) sizes.push_back(t.shape[d]);
+      }
+      types += "]";
+    }
+    return {{"kernel", unique(std::move(kernel))}, {"results", types}, {"sizes", sizes}};
+  }
+
   // What the op's access calls a procedure becomes a kernel of its own.
   std::optional<kernel_ir::Procedure> procedure_of(const ir::Node& n) const {
     if (n.op->lower != ir::Lowering::kAccess || !n.op->access.exists()) return std::nullopt;
@@ -105,11 +122,10 @@ class FunctionLowering {
     std::vector<ir::Type> types = f_.types(n.results);
     kernel_ir::Kernel kernel =
         build_procedure(*procedure_of(n), f_.types(n.operands), types, n.op->name, context_.target);
-    std::string text;
+    std::vector<ir::Type> made;
     for (size_t i = n.operands.size(); i < kernel.buffers.size(); ++i)
-      text += (text.empty() ? "" : ";") + ir::Type(kernel.buffers[i].dtype, kernel.buffers[i].shape).str();
-    std::vector<ir::Val> results =
-        b_.add("launch", operands, {{"kernel", unique(std::move(kernel))}, {"results", text}});
+      made.emplace_back(kernel.buffers[i].dtype, kernel.buffers[i].shape);
+    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(kernel), made));
     results.resize(types.size());  // scratch memory comes last
     return results;
   }
@@ -127,13 +143,11 @@ class FunctionLowering {
     schedule_kernel(built.kernel, context_.target);
     Status ok = kernel_ir::verify(built.kernel);
     NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));
-    std::string types;
-    for (int t : built.results)
-      types += (types.empty() ? "" : ";") + ir::Type(tensor(t).dtype, ir::static_shape(tensor(t).shape)).str();
+    std::vector<ir::Type> types;
+    for (int t : built.results) types.emplace_back(tensor(t).dtype, tensor(t).shape);
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
-    std::vector<ir::Val> results =
-        b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}});
+    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(built.kernel), types));
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;
@@ -191,7 +205,7 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
   const ir::Entry* entry = nullptr;
   for (const ir::Entry& e : m.entries)
     if (e.function == f.name) entry = &e;
-  ir::FunctionBuilder b(f.name, ops);
+  ir::FunctionBuilder b(f.name, ops, &m);
   std::vector<ir::Val> of(f.values.size());
   std::vector<int> origin(f.values.size());  // the value whose bytes it is, through views
   for (size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<int>(i);
@@ -233,8 +247,9 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   std::map<std::string, kernel_ir::KernelPtr> kernels;
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
-    ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), context.ops);
-    f = std::make_shared<ir::Function>(NABLA_TRY(FunctionLowering(prepared, context, kernels, out.kernels).run()));
+    ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), module, context.ops);
+    f = std::make_shared<ir::Function>(
+        NABLA_TRY(FunctionLowering(prepared, module, context, kernels, out.kernels).run()));
   }
   return out;
 }

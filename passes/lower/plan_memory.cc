@@ -18,9 +18,56 @@ using ir::ValueId;
 constexpr int64_t kAlignment = 64;
 int64_t aligned(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
+ir::ControlFlow control_of(const ir::Node& n, const ir::Function& f) {
+  return n.op->control({*n.op, f.types(n.operands), n.attrs, f.types(n.results)});
+}
+
+/// The carries of a function that is the body of loops, all with the same ones.
+struct LoopBody {
+  int consts = 0, carries = 0;
+};
+
+/// What branches and loops run, by function, and in which order functions are planned: callees first.
+struct Calls {
+  std::map<std::string, std::optional<LoopBody>> roles;  // without a value: loops disagree
+  std::vector<int> order;
+
+  explicit Calls(const ir::Module& m) : seen_(m.functions.size(), false) {
+    for (size_t i = 0; i < m.functions.size(); ++i) visit(m, static_cast<int>(i));
+  }
+  LoopBody role(const std::string& function) const {
+    auto it = roles.find(function);
+    return it == roles.end() ? LoopBody{} : it->second.value_or(LoopBody{});
+  }
+
+ private:
+  void visit(const ir::Module& m, int index) {
+    if (seen_[index]) return;
+    seen_[index] = true;
+    const ir::Function& f = *m.functions[index];
+    for (const ir::Node& n : f.nodes) {
+      if (n.op->lower != ir::Lowering::kControl) continue;
+      ir::ControlFlow c = control_of(n, f);
+      for (const std::string& callee : c.functions) {
+        bool body = c.kind != ir::ControlFlow::Kind::kBranch && &callee == &c.functions.back();
+        LoopBody role = body ? LoopBody{c.consts, c.carries} : LoopBody{};
+        auto [it, fresh] = roles.try_emplace(callee, role);
+        if (!fresh && it->second && (it->second->consts != role.consts || it->second->carries != role.carries))
+          it->second.reset();
+        for (size_t i = 0; i < m.functions.size(); ++i)
+          if (m.functions[i]->name == callee) visit(m, static_cast<int>(i));
+      }
+    }
+    order.push_back(index);
+  }
+  std::vector<bool> seen_;
+};
+
 class FunctionPlanner {
  public:
-  FunctionPlanner(const ir::Module& m, const ir::Function& f, ir::MemoryPlan& memory) : m_(m), memory_(memory), f_(f) {
+  /// `memory` has the plans of the functions that f's branches and loops run.
+  FunctionPlanner(const ir::Module& m, const ir::Function& f, const LoopBody& role, ir::MemoryPlan& memory)
+      : m_(m), memory_(memory), f_(f), role_(role) {
     for (const ir::Entry& e : m.entries)
       if (e.function == f.name) entry_ = &e;
     plan_.values.resize(f.values.size());
@@ -33,7 +80,14 @@ class FunctionPlanner {
 
   Result<std::pair<ir::Function, ir::FunctionPlan>> run() {
     fix_borders();
-    NABLA_TRY(order_nodes());
+    find_donations();
+    for (Status ordered = order_nodes(); !ordered.ok(); ordered = order_nodes()) {
+      if (entry_) return ordered.errors();
+      donations_.erase(donations_.begin() + blocked_);  // a carry that is copied instead
+    }
+    plan_.carries_in_place.assign(role_.carries, false);
+    for (const Donation& d : donations_)
+      if (d.leaf < 0) plan_.carries_in_place[d.carry] = true;
     find_lifetimes();
     share_with_operands();
     place_temporaries();
@@ -43,7 +97,8 @@ class FunctionPlanner {
   }
 
  private:
-  int64_t bytes(ValueId id) const { return f_.type(id).bytes().value(); }
+  // Offsets are constants, so memory is planned at the sizes' upper bounds.
+  int64_t bytes(ValueId id) const { return f_.type(id).bytes().bounds().max; }
   bool fixed(ValueId root) const { return plan_.values[root].offset >= 0; }
   void fix(ValueId id, Base base, int index, int64_t offset) {
     plan_.values[root_[id]] = {base, index, offset, bytes(id)};
@@ -76,7 +131,24 @@ class FunctionPlanner {
     return memory_.constants.back().offset;
   }
 
-  // ---- Order: the given one, but every reader of a leaf's old value before its writer
+  // ---- Memory that is overwritten: a state leaf, a loop's carry
+  struct Donation {
+    ValueId old, fresh;
+    int leaf = -1, carry = -1;
+  };
+  void find_donations() {
+    auto add = [&](ValueId old, ValueId fresh, int leaf, int carry) {
+      if (producer_[root_[fresh]] >= 0) donations_.push_back({old, root_[fresh], leaf, carry});
+    };
+    for (size_t w = 0; entry_ && w < entry_->writes.size(); ++w) {
+      auto read = std::find(entry_->reads.begin(), entry_->reads.end(), entry_->writes[w]);
+      if (read != entry_->reads.end())
+        add(f_.params[read - entry_->reads.begin()], f_.results[w], entry_->writes[w], -1);
+    }
+    for (int i = 0; i < role_.carries; ++i) add(f_.params[role_.consts + i], f_.results[i], -1, i);
+  }
+
+  // ---- Order: the given one, but every reader of an old value before the writer of the new one
   Status order_nodes() {
     size_t n = f_.nodes.size();
     std::vector<std::set<int>> after(n);  // edges to later nodes
@@ -86,8 +158,8 @@ class FunctionPlanner {
     };
     for (size_t i = 0; i < n; ++i)
       for (ValueId id : f_.nodes[i].operands) edge(producer_[id], static_cast<int>(i));
-    if (entry_)
-      for (size_t w = 0; w < entry_->writes.size(); ++w) NABLA_TRY(write_after_read(static_cast<int>(w), edge));
+    for (blocked_ = 0; blocked_ < static_cast<int>(donations_.size()); ++blocked_)
+      NABLA_TRY(write_after_read(donations_[blocked_], edge));
     std::set<int> ready;
     for (size_t i = 0; i < n; ++i)
       if (waits[i] == 0) ready.insert(static_cast<int>(i));
@@ -105,18 +177,15 @@ class FunctionPlanner {
     return Ok{};
   }
   template <class Edge>
-  Status write_after_read(int w, const Edge& edge) {
-    int leaf = entry_->writes[w], writer = producer_[root_[f_.results[w]]];
-    auto read = std::find(entry_->reads.begin(), entry_->reads.end(), leaf);
-    if (writer < 0 || read == entry_->reads.end()) return Ok{};
-    ValueId old = f_.params[read - entry_->reads.begin()];
+  Status write_after_read(const Donation& d, const Edge& edge) {
+    int writer = producer_[d.fresh];
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       bool reads = std::any_of(f_.nodes[i].operands.begin(), f_.nodes[i].operands.end(),
-                               [&](ValueId id) { return root_[id] == old; });
+                               [&](ValueId id) { return root_[id] == d.old; });
       if (!reads) continue;
       edge(static_cast<int>(i), writer);
-      if (static_cast<int>(i) == writer && !shares(f_.nodes[i], old, root_[f_.results[w]]))
-        return donation(leaf, f_.nodes[i], fmt::format("{} reads all of it while it writes", label(f_.nodes[i])));
+      if (static_cast<int>(i) == writer && !shares(f_.nodes[i], d.old, d.fresh))
+        return donation(d, f_.nodes[i], fmt::format("{} reads all of it while it writes", label(f_.nodes[i])));
     }
     return Ok{};
   }
@@ -125,8 +194,9 @@ class FunctionPlanner {
     return kernel ? "kernel " + std::get<std::string>(*kernel) : n.op->name;
   }
   using Attr = ir::Attr;
-  Diagnostic donation(int leaf, const ir::Node& n, const std::string& why) const {
-    const ir::StateLeaf& l = m_.state[leaf];
+  Diagnostic donation(const Donation& which, const ir::Node& n, const std::string& why) const {
+    if (which.leaf < 0) return error(Code::kDonationFailed, "@{}: carry {}: {}", f_.name, which.carry, why);
+    const ir::StateLeaf& l = m_.state[which.leaf];
     Diagnostic d = error(Code::kDonationFailed, "state leaf `{}` cannot be updated in place in entry `{}`: {}", l.name,
                          entry_->name, why);
     d.location = n.location;
@@ -134,11 +204,12 @@ class FunctionPlanner {
     d.help = "pass the new value through nabla::copy, which allows it";
     return d;
   }
-  Status cyclic(const std::vector<int>& waits) const {
-    for (size_t w = 0; w < entry_->writes.size(); ++w) {
-      int writer = producer_[root_[f_.results[w]]];
-      if (writer < 0 || waits[writer] == 0) continue;
-      Diagnostic d = donation(entry_->writes[w], f_.nodes[writer], "its old value is read after the new one is stored");
+  Status cyclic(const std::vector<int>& waits) {
+    for (blocked_ = 0; blocked_ < static_cast<int>(donations_.size()); ++blocked_) {
+      int writer = producer_[donations_[blocked_].fresh];
+      if (waits[writer] == 0) continue;
+      Diagnostic d =
+          donation(donations_[blocked_], f_.nodes[writer], "its old value is read after the new one is stored");
       for (size_t i = 0; i < waits.size(); ++i) {
         const LocationRef& at = f_.nodes[i].location;
         if (waits[i] > 0 && static_cast<int>(i) != writer && at)
@@ -152,6 +223,7 @@ class FunctionPlanner {
 
   // May `result` of the node lie where `operand` (a root) lies?
   bool shares(const ir::Node& n, ValueId operand, ValueId result) const {
+    if (n.op->lower == ir::Lowering::kControl) return carries_over(n, operand, result);
     const Attr* name = n.attrs.find("kernel");
     if (!name) return false;
     const kernel_ir::Kernel* kernel = nullptr;
@@ -163,6 +235,16 @@ class FunctionPlanner {
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && !may_share(*kernel, static_cast<int>(i), out)) return false;
     return r != n.results.end();
+  }
+
+  // A loop's result starts as the operand of the same carry and is updated in place.
+  bool carries_over(const ir::Node& n, ValueId operand, ValueId result) const {
+    ir::ControlFlow c = control_of(n, f_);
+    for (int i = 0; i < c.carries; ++i) {
+      if (root_[n.results[i]] != result || root_[n.operands[c.consts + i]] != operand) continue;
+      return std::count_if(n.operands.begin(), n.operands.end(), [&](ValueId id) { return root_[id] == operand; }) == 1;
+    }
+    return false;
   }
 
   // ---- Lifetimes over node positions; of roots only
@@ -188,8 +270,8 @@ class FunctionPlanner {
         for (ValueId o : n.operands) {
           ValueId a = root_[o];
           bool temporary = !fixed(a) && producer_[a] >= 0;
-          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) || bytes(a) != bytes(r) ||
-              !shares(n, a, r))
+          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) ||
+              !(f_.type(a).bytes() == f_.type(r).bytes()) || !shares(n, a, r))
             continue;
           buffer_[r] = buffer_[a];
           last_[buffer_[a]] = std::max(last_[buffer_[a]], last_[r]);
@@ -201,6 +283,25 @@ class FunctionPlanner {
       for (ValueId r : n.results)
         if (buffer_[r] != r) last_[buffer_[r]] = std::max(last_[buffer_[r]], last_[r]);
     }
+  }
+
+  int64_t workspace_bytes(int index) {
+    const ir::Node& n = f_.nodes[index];
+    if (n.op->lower != ir::Lowering::kControl) return library_workspace_bytes(n, f_);
+    ir::ControlFlow c = control_of(n, f_);
+    ir::ControlPlan& plan = plan_.controls[index];
+    int64_t end = 0;
+    for (const std::string& callee : c.functions)
+      end = std::max(end, aligned(memory_.functions.at(callee).temporary_bytes));
+    if (c.kind == ir::ControlFlow::Kind::kBranch) return end;
+    const std::vector<bool>& in_place = memory_.functions.at(c.functions.back()).carries_in_place;
+    for (int i = 0; i < c.carries; ++i) {
+      bool staged = i >= static_cast<int>(in_place.size()) || !in_place[i];
+      plan.staged.push_back(staged ? end : -1);
+      if (staged) end += aligned(bytes(n.results[i]));
+    }
+    if (c.kind == ir::ControlFlow::Kind::kWhile) plan.predicate = end, end += kAlignment;
+    return end;
   }
 
   void place_temporaries() {
@@ -220,7 +321,7 @@ class FunctionPlanner {
     // Scratch memory of library calls lives for one node; it is numbered behind the values.
     int values = static_cast<int>(f_.values.size());
     for (size_t i = 0; i < f_.nodes.size(); ++i)
-      if (int64_t scratch = library_workspace_bytes(f_.nodes[i], f_); scratch > 0)
+      if (int64_t scratch = workspace_bytes(static_cast<int>(i)); scratch > 0)
         items.push_back({values + static_cast<int>(i), aligned(scratch), 0, static_cast<int>(i), static_cast<int>(i)});
     // Large ones first, each at the lowest place that no live neighbour holds.
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
@@ -264,6 +365,9 @@ class FunctionPlanner {
   ir::Function f_;
   const ir::Entry* entry_ = nullptr;
   ir::FunctionPlan plan_;
+  LoopBody role_;
+  std::vector<Donation> donations_;
+  int blocked_ = -1;       // the donation that order_nodes could not keep
   std::vector<int> root_;  // views followed to the value that owns the bytes
   std::vector<int> producer_;
   std::vector<int> first_, last_;
@@ -281,9 +385,11 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   out.stage = ir::Stage::kPlanned;
   int64_t temporaries = 0;
-  for (ir::FunctionPtr& f : out.functions) {
+  Calls calls(module);
+  for (int index : calls.order) {
+    ir::FunctionPtr& f = out.functions[index];
     ScopedActivity activity("plan-memory on @" + f->name);
-    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, *plan).run());
+    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, calls.role(f->name), *plan).run());
     temporaries = std::max(temporaries, function_plan.temporary_bytes);
     plan->functions[function.name] = std::move(function_plan);
     f = std::make_shared<ir::Function>(std::move(function));

@@ -169,30 +169,20 @@ void Differentiator::refuse(const Function& f, const Node& node, Code code, std:
   if (std::none_of(errors_.begin(), errors_.end(), same)) errors_.push_back(std::move(d));
 }
 
-ir::Derive Differentiator::rule_derive() {
-  return [this](std::string_view function, ir::Transform transform, std::vector<bool> active) {
-    Derivative kind = transform == ir::Transform::kVjpForward    ? Derivative::kVjpForward
-                      : transform == ir::Transform::kVjpBackward ? Derivative::kVjpBackward
-                                                                 : Derivative::kJvp;
-    return derive(function, kind, std::move(active));
-  };
-}
-
-std::string Differentiator::add(Function f) {
+std::string Differentiator::define(Function f) {
+  f.name = fresh_name(module_, f.name);
   std::string name = f.name;
   module_.functions.push_back(std::make_shared<const Function>(std::move(f)));
   return name;
 }
 
-std::string Differentiator::fresh_name(const Function& f, Derivative kind, const std::vector<bool>& active) const {
+std::string Differentiator::name_for(const Function& f, Derivative kind, const std::vector<bool>& active) const {
   std::string wish = f.name + std::string(suffix_of(kind));
   if (active != all_active(f)) {
     wish += '.';
     for (bool a : active) wish += a ? '1' : '0';
   }
-  std::string name = wish;
-  for (int n = 2; module_.find(name); ++n) name = fmt::format("{}.v{}", wish, n);
-  return name;
+  return fresh_name(module_, wish);
 }
 
 std::string Differentiator::derive(std::string_view function, Derivative kind, std::vector<bool> active) {
@@ -212,11 +202,11 @@ std::string Differentiator::derive(std::string_view function, Derivative kind, s
       make_vjp(*f, active);
       break;
     case Derivative::kJvp:
-      names_[key] = add(make_jvp(*f, active, fresh_name(*f, kind, active)));
+      names_[key] = define(make_jvp(*f, active, name_for(*f, kind, active)));
       break;
     case Derivative::kGrad:
     case Derivative::kValueAndGrad:
-      names_[key] = add(make_grad(*f, active, kind == Derivative::kValueAndGrad, fresh_name(*f, kind, active)));
+      names_[key] = define(make_grad(*f, active, kind == Derivative::kValueAndGrad, name_for(*f, kind, active)));
   }
   return names_.at(key);
 }
@@ -232,9 +222,9 @@ Function Differentiator::make_jvp(const Function& f, const std::vector<bool>& ac
   std::vector<Val> results = pushed.values;
   for (size_t i = 0; i < pushed.values.size(); ++i)
     results.push_back(pushed.tangents[i] ? *pushed.tangents[i] : b.zeros_like(pushed.values[i]));
-  Function out = b.finish(results);
-  out.location = f.location;
-  return out;
+  auto out = std::make_shared<Function>(b.finish(results));
+  out->location = f.location;
+  return *without_dead_nodes(out, module_, ops_);
 }
 
 Function Differentiator::make_grad(const Function& f, const std::vector<bool>& active, bool with_values,
@@ -258,8 +248,8 @@ Function Differentiator::make_grad(const Function& f, const std::vector<bool>& a
 }
 
 void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active) {
-  std::string forward = fresh_name(f, Derivative::kVjpForward, active);
-  std::string backward = fresh_name(f, Derivative::kVjpBackward, active);
+  std::string forward = name_for(f, Derivative::kVjpForward, active);
+  std::string backward = name_for(f, Derivative::kVjpBackward, active);
   FunctionBuilder b(f.name, ops_, &module_);
   b.set_location(f.location);
   std::vector<Val> params = copy_params(b, f);
@@ -283,8 +273,27 @@ void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active
   Function made_forward = split.forward(forward, ops_, module_);
   Function made_backward = split.backward(backward, ops_, module_);
   made_forward.location = made_backward.location = f.location;
-  names_[{f.name, Derivative::kVjpForward, active}] = add(std::move(made_forward));
-  names_[{f.name, Derivative::kVjpBackward, active}] = add(std::move(made_backward));
+  names_[{f.name, Derivative::kVjpForward, active}] = define(std::move(made_forward));
+  names_[{f.name, Derivative::kVjpBackward, active}] = define(std::move(made_backward));
+}
+
+std::string DerivativeFunctions::derive(std::string_view function, ir::Transform transform, std::vector<bool> active) {
+  Derivative kind = transform == ir::Transform::kVjpForward    ? Derivative::kVjpForward
+                    : transform == ir::Transform::kVjpBackward ? Derivative::kVjpBackward
+                                                               : Derivative::kJvp;
+  return d_.derive(function, kind, std::move(active));
+}
+
+std::vector<bool> DerivativeFunctions::depends(std::string_view function, const std::vector<bool>& params) {
+  const Function& f = get(function);
+  Activity activity(f, params, std::vector<bool>(f.results.size(), true));
+  std::vector<bool> out;
+  for (ValueId id : f.results) out.push_back(activity.depends[id]);
+  return out;
+}
+
+ir::BatchedFunction DerivativeFunctions::batch(std::string_view function, std::vector<bool>, std::vector<bool>) {
+  NABLA_CHECK(false, "a derivative rule asks for a batch of @{}", function);
 }
 
 }  // namespace nabla::passes

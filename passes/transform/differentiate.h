@@ -36,15 +36,14 @@ class Differentiator {
   const Diagnostics& errors() const { return errors_; }
   /// Notes that a node of f stands on an active path and cannot be differentiated.
   void refuse(const ir::Function& f, const ir::Node& node, Code code, std::string_view reason);
-  /// For the contexts of rules.
-  ir::Derive rule_derive();
+  /// Adds a function under its name or a similar one.
+  std::string define(ir::Function f);
   const ir::OpTable& ops() const { return ops_; }
   const ir::Module& module() const { return module_; }
 
  private:
   using Key = std::tuple<std::string, Derivative, std::vector<bool>>;
-  std::string add(ir::Function f);
-  std::string fresh_name(const ir::Function& f, Derivative kind, const std::vector<bool>& active) const;
+  std::string name_for(const ir::Function& f, Derivative kind, const std::vector<bool>& active) const;
   ir::Function make_jvp(const ir::Function& f, const std::vector<bool>& active, std::string name);
   ir::Function make_grad(const ir::Function& f, const std::vector<bool>& active, bool with_values, std::string name);
   void make_vjp(const ir::Function& f, const std::vector<bool>& active);
@@ -53,6 +52,23 @@ class Differentiator {
   const ir::OpTable& ops_;
   std::map<Key, std::string> names_;
   Diagnostics errors_;
+};
+
+/// What derivative rules of higher-order ops ask for, about one node of f. All references outlive it.
+class DerivativeFunctions : public ir::Functions {
+ public:
+  DerivativeFunctions(Differentiator& d, const ir::Function& f, const ir::Node& node) : d_(d), f_(f), node_(node) {}
+  std::string derive(std::string_view function, ir::Transform transform, std::vector<bool> active) override;
+  std::vector<bool> depends(std::string_view function, const std::vector<bool>& params) override;
+  ir::BatchedFunction batch(std::string_view function, std::vector<bool> params, std::vector<bool> forced) override;
+  std::string define(ir::Function f) override { return d_.define(std::move(f)); }
+  const ir::Function& get(std::string_view function) const override { return *d_.module().find(function); }
+  void refuse(std::string_view reason) override { d_.refuse(f_, node_, Code::kNotDifferentiable, reason); }
+
+ private:
+  Differentiator& d_;
+  const ir::Function& f_;
+  const ir::Node& node_;
 };
 
 }  // namespace nabla::passes

@@ -14,12 +14,11 @@ using ir::Node;
 using ir::Val;
 using ir::ValueId;
 
-// The function that a call names; null for any other node.
+// The function that a call names; null for any other node. Calls with rules of their own (custom_vjp, remat) are calls
+// of their `callee` once nothing differentiates or batches them any more.
 const Function* called(const Node& node, const ir::Module& module) {
-  if (node.op->lower != ir::Lowering::kCall) return nullptr;
-  for (const auto& [name, attr] : node.attrs)
-    if (const ir::FunctionRef* ref = std::get_if<ir::FunctionRef>(&attr)) return module.find(ref->name);
-  return nullptr;
+  if (node.op->lower != ir::Lowering::kCall || !node.attrs.find("callee")) return nullptr;
+  return module.find(node.attrs.get_function("callee"));
 }
 
 // Emits the body of `f` on these arguments. Its values stay unnamed: a body may be inlined more than once.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/rewrite.h"
+#include "passes/transform/batch.h"
 #include "passes/transform/differentiate.h"
 
 namespace nabla::passes {
@@ -12,6 +13,8 @@ namespace {
 using ir::Function;
 using ir::FunctionBuilder;
 using ir::FunctionPtr;
+using ir::Ints;
+using ir::MaybeVal;
 using ir::Node;
 using ir::Type;
 using ir::Val;
@@ -22,14 +25,17 @@ using Vals = std::vector<Val>;
 class TransformLowering {
  public:
   TransformLowering(const ir::Module& module, const ir::OpTable& ops)
-      : in_(module), out_(module), ops_(ops), d_(out_, ops) {
+      : in_(module), out_(module), ops_(ops), d_(out_, ops), batcher_(out_, ops) {
     out_.stage = ir::Stage::kFlat;
   }
 
   Result<ir::Module> run() {
     for (const FunctionPtr& f : NABLA_TRY(bottom_up(in_)))
       if (needs_lowering(*f)) out_.set(lower(*f));
-    if (!d_.errors().empty()) return d_.errors();
+    Diagnostics errors = d_.errors();
+    for (const Diagnostic& e : batcher_.errors()) errors.push_back(e);
+    for (const Diagnostic& e : errors_) errors.push_back(e);
+    if (!errors.empty()) return errors;
     return std::move(out_);
   }
 
@@ -64,11 +70,14 @@ class TransformLowering {
   Vals lower_jvp(FunctionBuilder& b, const Node& node);
   Vals lower_vjp_forward(FunctionBuilder& b, const Node& node);
   Vals lower_vjp_backward(FunctionBuilder& b, const Node& node);
+  Vals lower_vmap(FunctionBuilder& b, const Node& node);
 
   const ir::Module& in_;
   ir::Module out_;
   const ir::OpTable& ops_;
   Differentiator d_;
+  Batcher batcher_;
+  Diagnostics errors_;
   Vals operands_;
 };
 
@@ -79,6 +88,7 @@ const std::map<std::string, TransformLowering::Rewrite, std::less<>>& TransformL
       {"jvp", &TransformLowering::lower_jvp},
       {"vjp_forward", &TransformLowering::lower_vjp_forward},
       {"vjp_backward", &TransformLowering::lower_vjp_backward},
+      {"vmap", &TransformLowering::lower_vmap},
   };
   return table;
 }
@@ -153,11 +163,18 @@ Vals TransformLowering::gradients(FunctionBuilder& b, const Node& node, Derivati
 
 Vals TransformLowering::lower_jvp(FunctionBuilder& b, const Node& node) {
   const Function& f = callee(node);
+  std::vector<size_t> offsets = param_offsets(traced_callee(node));
   size_t n = f.params.size();
+  Ints wrt = node.attrs.get_ints("wrt");
+  if (wrt.empty()) wrt = ir::iota_ints(static_cast<int>(offsets.size()));
+  std::vector<MaybeVal> tangents(n);
+  for (size_t i = 0; i < wrt.size(); ++i) tangents[offsets[wrt[i]]] = operands_[n + i];
   std::vector<bool> active = Differentiator::all_active(f);
   Vals operands(operands_.begin(), operands_.begin() + static_cast<std::ptrdiff_t>(n));
-  for (size_t i = 0; i < n; ++i)
-    if (active[i]) operands.push_back(operands_[n + i]);
+  for (size_t i = 0; i < n; ++i) {
+    active[i] = active[i] && tangents[i];
+    if (active[i]) operands.push_back(*tangents[i]);
+  }
   return call(b, d_.derive(f.name, Derivative::kJvp, active), operands);
 }
 
@@ -174,6 +191,47 @@ Vals TransformLowering::lower_vjp_backward(FunctionBuilder& b, const Node& node)
   size_t next = 0;
   for (size_t i = 0; i < active.size(); ++i)
     out.push_back(active[i] ? made[next++] : b.fill(types[i].dtype, types[i].shape, 0));
+  return out;
+}
+
+// Dimension `from` of v becomes dimension `to`; the others keep their order.
+Val moved(Val v, int64_t from, int64_t to) {
+  Ints order = ir::iota_ints(v.rank());
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + to, from);
+  return transpose(v, order);
+}
+
+Vals TransformLowering::lower_vmap(FunctionBuilder& b, const Node& node) {
+  const Function &traced = traced_callee(node), &f = callee(node);
+  std::vector<size_t> offsets = param_offsets(traced);
+  const Ints &in_axes = node.attrs.get_ints("in_axes"), &out_axes = node.attrs.get_ints("out_axes");
+  const ir::Shape& given = node.attrs.get_shape("size");
+  Batch batch{given.empty() ? ir::Dim() : given[0], node.attrs.get_string("spmd_axis_name")};
+  std::vector<bool> params(f.params.size(), false), forced;
+  Vals operands = operands_;
+  for (size_t i = 0; i < in_axes.size(); ++i) {
+    if (in_axes[i] < 0) continue;
+    Val& operand = operands[offsets[i]];
+    batch.size = operand.shape()[in_axes[i]];
+    operand = moved(operand, in_axes[i], 0);
+    params[offsets[i]] = true;
+  }
+  for (int64_t axis : out_axes) forced.push_back(axis >= 0);
+  ir::BatchedFunction made = batcher_.batch(f.name, params, forced, batch);
+  Vals out = call(b, made.name, operands);
+  for (size_t r = 0; r < out.size(); ++r) {
+    if (out_axes[r] >= 0) {
+      out[r] = moved(out[r], 0, out_axes[r]);
+    } else if (made.results[r]) {
+      Diagnostic d = error(Code::kBadAttribute, "vmap: result {} of @{} depends on the example, but out_axes is -1", r,
+                           traced.name);
+      d.location = node.location;
+      d.help = "give it a dimension in out_axes";
+      errors_.push_back(std::move(d));
+      out[r] = b.fill(out[r].dtype(), {out[r].shape().begin() + 1, out[r].shape().end()}, 0);
+    }
+  }
   return out;
 }
 

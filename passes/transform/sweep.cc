@@ -34,17 +34,6 @@ void check_derivative(const Node& node, const MaybeVal& derivative, const ir::Ty
               what, node.op->name, derivative->type().str(), type.str());
 }
 
-// The node's decomposition as a function of its operands.
-Function decomposed(const TypedOp& op, const Node& node, const Differentiator& d) {
-  FunctionBuilder inner(op.op.name, d.ops(), &d.module());
-  inner.set_location(node.location);
-  std::vector<Val> params;
-  for (size_t i = 0; i < op.operands.size(); ++i) params.push_back(inner.param("", op.operands[i]));
-  ir::DecomposeContext ctx{inner, op, params};
-  std::vector<Val> results = op.op.decompose(ctx);
-  return inner.finish(results);
-}
-
 // Whether the node can be differentiated by its decomposition; notes why not.
 bool can_decompose(Differentiator& d, const Function& f, const Node& node) {
   if (node.op->decompose.exists()) return true;
@@ -89,19 +78,22 @@ std::vector<MaybeVal> zeros(FunctionBuilder& b, const std::vector<Val>& values) 
   return out;
 }
 
-// Tangents of the node's results; nothing when its op refuses.
+// Tangents of the node's results; nothing when its op refuses. A rule may replace the results.
 std::optional<std::vector<MaybeVal>> push_node(Differentiator& d, FunctionBuilder& b, const Function& f,
                                                const Node& node, const std::vector<Val>& operands,
-                                               const std::vector<Val>& results, const std::vector<MaybeVal>& tangents) {
+                                               std::vector<Val>& results, const std::vector<MaybeVal>& tangents) {
   TypedOp op = typed(f, node);
   b.set_location(node.location);
   if (node.op->jvp.exists()) {
-    ir::JvpContext ctx{b, op, operands, results, tangents, d.rule_derive()};
-    return node.op->jvp(ctx);
+    DerivativeFunctions functions(d, f, node);
+    ir::JvpContext ctx{b, op, operands, results, tangents, &functions};
+    std::vector<MaybeVal> out = node.op->jvp(ctx);
+    results = ctx.results;
+    return out;
   }
   if (node.op->jvp.by_decomposition()) {
     if (!can_decompose(d, f, node)) return std::vector<MaybeVal>(results.size());
-    return push_forward(d, b, decomposed(op, node, d), operands, tangents).tangents;
+    return push_forward(d, b, decomposition(op, node.location, d.ops(), &d.module()), operands, tangents).tangents;
   }
   return std::nullopt;
 }
@@ -151,6 +143,7 @@ Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, co
     if (!any_present(in) || !activity.any(node.results)) continue;
     const Node* refusing = refusals.among(node.operands);
     std::optional<std::vector<MaybeVal>> pushed = push_node(d, b, f, node, operands, results, in);
+    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
     if (!pushed) refusing = &node;
     std::vector<MaybeVal> out = pushed ? *pushed : zeros(b, results);
     NABLA_CHECK(out.size() == results.size(), "jvp of {}: {} tangents for {} results", node.op->name, out.size(),
@@ -189,7 +182,8 @@ ReverseSweep::ReverseSweep(Differentiator& d, FunctionBuilder& b, const Function
     if (node.op->vjp_forward && activity_.any(node.results)) {
       TypedOp op = typed(f, node);
       b.set_location(node.location);
-      ir::VjpForwardContext ctx{b, op, pick(node.operands), wanted_operands(node), d.rule_derive()};
+      DerivativeFunctions functions(d, f, node);
+      ir::VjpForwardContext ctx{b, op, pick(node.operands), wanted_operands(node), &functions};
       ir::VjpForward forward = node.op->vjp_forward(ctx);
       results = std::move(forward.results);
       residuals_[n] = std::move(forward.residuals);
@@ -222,8 +216,8 @@ std::vector<MaybeVal> ReverseSweep::pull_back_node(size_t n, const std::vector<M
   TypedOp op = typed(f_, node);
   std::vector<bool> wanted = wanted_operands(node);
   if (node.op->vjp.exists()) {
-    ir::VjpContext ctx{b_,         op,     pick(node.operands), pick(node.results),
-                       cotangents, wanted, residuals_[n],       d_.rule_derive()};
+    DerivativeFunctions functions(d_, f_, node);
+    ir::VjpContext ctx{b_, op, pick(node.operands), pick(node.results), cotangents, wanted, residuals_[n], &functions};
     return node.op->vjp(ctx);
   }
   std::vector<MaybeVal> none(node.operands.size());
@@ -233,7 +227,7 @@ std::vector<MaybeVal> ReverseSweep::pull_back_node(size_t n, const std::vector<M
   }
   if (!can_decompose(d_, f_, node)) return none;
   // The composite itself ran forward; its parts are computed again here, on the way back.
-  Function parts = decomposed(op, node, d_);
+  Function parts = decomposition(op, node.location, d_.ops(), &d_.module());
   ReverseSweep inner(d_, b_, parts, pick(node.operands), wanted, presence(cotangents));
   return inner.pull_back(cotangents);
 }

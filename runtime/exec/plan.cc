@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string_view>
 
 namespace nabla::exec {
@@ -10,13 +11,12 @@ namespace {
 struct KernelJob {
   device::KernelFunction function;
   void* const* args;
+  const long* extents;
 };
-
-constexpr long kNoExtents[1] = {0};
 
 void run_kernel(void* context, int64_t begin, int64_t end, int) {
   auto* job = static_cast<KernelJob*>(context);
-  job->function(job->args, kNoExtents, begin, end);
+  job->function(job->args, job->extents, begin, end);
 }
 
 struct CopyJob {
@@ -41,12 +41,31 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-/// Binds the instructions of one entry, one after the other.
-class EntryBinder {
+/// Addresses and structure of the instructions of one list and of the blocks that they refer to.
+class Planner {
  public:
-  EntryBinder(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
+  Planner(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
 
-  Status add(const format::Instruction& instruction) {
+  using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
+  /// Steps of one list stand side by side; those of nested blocks come behind them.
+  StepRange add_all(const Instructions* list) {
+    StepRange range{static_cast<uint32_t>(plan.steps.size()), 0};
+    range.last = range.first + (list == nullptr ? 0 : list->size());
+    plan.steps.resize(range.last);
+    plan.instructions.resize(range.last);
+    if (binder_.trace != nullptr) plan.step_labels.resize(range.last);
+    for (uint32_t i = range.first; i < range.last; ++i) {
+      plan.instructions[i] = list->Get(i - range.first);
+      Step step = planned(*plan.instructions[i], i);
+      plan.steps[i] = step;
+    }
+    return range;
+  }
+
+  Plan plan;
+
+ private:
+  Step planned(const format::Instruction& instruction, uint32_t index) {
     Step step;
     step.first_slot = static_cast<uint32_t>(plan.slots.size());
     std::string_view category = "library";
@@ -56,33 +75,60 @@ class EntryBinder {
         if (launch.args() != nullptr)
           for (const format::Address* address : *launch.args()) add_slot(address);
         step.kernel = binder_.kernels[launch.kernel()];
-        step.units = launch.units();
-        step.max_threads = launch.max_threads();
         category = "kernel";
         break;
       }
-      case format::Action::Gemm:
-        step.library = NABLA_TRY(bind_gemm(*instruction.action_as_Gemm()));
+      case format::Action::Gemm: {
+        const format::Gemm& gemm = *instruction.action_as_Gemm();
+        for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c()}) add_slot(address);
         break;
-      case format::Action::Convolution:
-        step.library = NABLA_TRY(bind_convolution(*instruction.action_as_Convolution()));
+      }
+      case format::Action::Convolution: {
+        const format::Convolution& c = *instruction.action_as_Convolution();
+        for (const format::Address* address : {c.input(), c.filter(), c.output(), c.workspace()}) add_slot(address);
         break;
-      default: {
+      }
+      case format::Action::Copy: {
         const format::Copy& copy = *instruction.action_as_Copy();
         add_slot(copy.from());
         add_slot(copy.to());
-        step.units = static_cast<int64_t>(copy.bytes());
         category = "copy";
+        break;
       }
+      default:
+        step.control = planned_control(instruction);
+        category = "control";
     }
-    plan.steps.push_back(step);
-    if (binder_.trace != nullptr) add_label(instruction, category);
-    return Ok{};
+    if (binder_.trace != nullptr) plan.step_labels[index] = label(instruction, category);
+    return step;
   }
 
-  Plan plan;
+  int32_t planned_control(const format::Instruction& instruction) {
+    auto index = static_cast<int32_t>(plan.controls.size());
+    plan.controls.emplace_back();
+    Control control;
+    std::vector<uint32_t> blocks;
+    if (const format::Loop* loop = instruction.action_as_Loop()) {
+      control.reverse = loop->reverse();
+      blocks = {loop->body()};
+      counting_[loop->register_()] = index;
+    } else if (const format::While* loop = instruction.action_as_While()) {
+      control.kind = Control::Kind::kWhile;
+      add_slot(loop->predicate());
+      blocks = {loop->condition(), loop->body()};
+    } else {
+      const format::Branch& branch = *instruction.action_as_Branch();
+      control.kind = Control::Kind::kBranch;
+      control.index_is_bool = branch.index_dtype() == format::DType::Bool;
+      add_slot(branch.index());
+      blocks.assign(branch.blocks()->begin(), branch.blocks()->end());
+    }
+    for (uint32_t block : blocks) control.ranges.push_back(add_all(program_.blocks()->Get(block)->instructions()));
+    control.moving = std::move(plan.controls[index].moving);
+    plan.controls[index] = std::move(control);
+    return index;
+  }
 
- private:
   void add_slot(const format::Address* address) {
     char* base = nullptr;
     if (address != nullptr) {
@@ -103,46 +149,16 @@ class EntryBinder {
           break;
       }
     }
+    for (uint32_t t = 0; address != nullptr && address->terms() != nullptr && t < address->terms()->size(); ++t) {
+      const format::RegisterTerm& term = *address->terms()->Get(t);
+      bool refers = address->stride_sizes() != nullptr && address->stride_sizes()->size() > 0;
+      plan.controls[counting_.at(term.register_())].moving.push_back(
+          {static_cast<uint32_t>(plan.slots.size()), term.stride(), refers ? address->stride_sizes()->Get(t) : 0});
+    }
     plan.slots.push_back(base);
   }
 
-  Result<device::LibraryCall*> bind_gemm(const format::Gemm& gemm) {
-    device::OneDnn* library = NABLA_TRY(binder_.onednn());
-    device::GemmSpec spec;
-    spec.dtype = dtype_of(gemm.dtype());
-    spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
-    spec.transpose_a = gemm.transpose_a(), spec.transpose_b = gemm.transpose_b();
-    spec.lda = gemm.lda(), spec.ldb = gemm.ldb(), spec.ldc = gemm.ldc();
-    spec.stride_a = gemm.stride_a(), spec.stride_b = gemm.stride_b(), spec.stride_c = gemm.stride_c();
-    spec.implementation = view(gemm.implementation());
-    add_slot(gemm.a());
-    add_slot(gemm.b());
-    add_slot(gemm.c());
-    return library->gemm(spec);
-  }
-
-  Result<device::LibraryCall*> bind_convolution(const format::Convolution& c) {
-    device::OneDnn* library = NABLA_TRY(binder_.onednn());
-    device::ConvolutionSpec spec;
-    spec.kind = static_cast<device::ConvolutionKind>(c.kind());
-    spec.dtype = dtype_of(c.dtype());
-    spec.input_shape = list(c.input_shape());
-    spec.filter_shape = list(c.filter_shape());
-    spec.output_shape = list(c.output_shape());
-    spec.strides = list(c.strides());
-    spec.dilations = list(c.dilations());
-    spec.padding_low = list(c.padding_low());
-    spec.padding_high = list(c.padding_high());
-    spec.groups = c.groups();
-    spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
-    add_slot(c.input());
-    add_slot(c.filter());
-    add_slot(c.output());
-    add_slot(c.workspace());
-    return library->convolution(spec);
-  }
-
-  void add_label(const format::Instruction& instruction, std::string_view category) {
+  uint32_t label(const format::Instruction& instruction, std::string_view category) {
     TraceRecorder::Label label{.name = view(instruction.label()), .category = category};
     const auto* locations = program_.locations();
     if (locations != nullptr && instruction.location() < locations->size()) {
@@ -151,60 +167,256 @@ class EntryBinder {
       label.line = location.line();
       label.text = view(location.text());
     }
-    plan.step_labels.push_back(binder_.trace->add_label(label));
+    return binder_.trace->add_label(label);
   }
 
   const format::Program& program_;
   const Binder& binder_;
+  std::map<uint16_t, int32_t> counting_;  // the loop of each register
 };
 
-/// False when a library call failed.
-inline bool run_step(const Step& step, void* const* slots, device::ThreadPool& pool) {
-  if (step.kernel != nullptr) {
-    if (step.max_threads == 1 || step.units <= 1) {
-      if (step.units > 0) step.kernel(slots, kNoExtents, 0, step.units);
-      return true;
+/// Steps and controls of a plan at the sizes of a table.
+class StepBinder {
+ public:
+  StepBinder(const std::vector<int64_t>& table, const Binder& binder, Bound& bound)
+      : table_(table), binder_(binder), bound_(bound) {}
+
+  Status run(const Plan& plan) {
+    bound_.steps = plan.steps;
+    bound_.controls = plan.controls;
+    for (size_t i = 0; i < bound_.steps.size(); ++i) {
+      Status bound = bind(*plan.instructions[i], bound_.steps[i]);
+      if (!bound.ok()) return bound;
     }
-    KernelJob job{step.kernel, slots};
-    pool.run(run_kernel, &job, step.units, step.max_threads);
-    return true;
+    return Ok{};
   }
-  if (step.library != nullptr) return step.library->run(slots);
-  CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), step.units};
-  if (step.units > 0) pool.run(run_copy, &job, (step.units + kCopyBlock - 1) / kCopyBlock, 0);
-  return true;
-}
+
+ private:
+  Status bind(const format::Instruction& instruction, Step& step) {
+    step.first_extent = static_cast<uint32_t>(bound_.extents.size());
+    switch (instruction.action_type()) {
+      case format::Action::Launch:
+        launch(*instruction.action_as_Launch(), step);
+        break;
+      case format::Action::Gemm:
+        step.library = NABLA_TRY(gemm(*instruction.action_as_Gemm()));
+        break;
+      case format::Action::Convolution:
+        step.library = NABLA_TRY(convolution(*instruction.action_as_Convolution()));
+        break;
+      case format::Action::Copy: {
+        const format::Copy& copy = *instruction.action_as_Copy();
+        step.units = size_at(copy.bytes_size(), static_cast<int64_t>(copy.bytes()), table_);
+        break;
+      }
+      case format::Action::Loop: {
+        const format::Loop& loop = *instruction.action_as_Loop();
+        Control& control = bound_.controls[step.control];
+        control.trips = size_at(loop.trips_size(), loop.trips(), table_);
+        for (Control::Moving& m : control.moving) m.stride = size_at(m.size, m.stride, table_);
+        break;
+      }
+      default:
+        break;
+    }
+    return Ok{};
+  }
+
+  void launch(const format::Launch& launch, Step& step) {
+    step.units = size_at(launch.units_size(), launch.units(), table_);
+    step.max_threads = launch.max_threads();
+    // The bound on threads is what pays at the largest size.
+    if (step.units < launch.units() && step.max_threads > 1)
+      step.max_threads = static_cast<int32_t>(
+          std::max<int64_t>(1, (step.max_threads * step.units + launch.units() - 1) / launch.units()));
+    if (launch.extents() != nullptr)
+      for (uint32_t size : *launch.extents()) bound_.extents.push_back(table_[size]);
+  }
+
+  Result<device::LibraryCall*> gemm(const format::Gemm& gemm) {
+    device::OneDnn* library = NABLA_TRY(binder_.onednn());
+    device::GemmSpec spec;
+    spec.dtype = dtype_of(gemm.dtype());
+    spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
+    spec.transpose_a = gemm.transpose_a(), spec.transpose_b = gemm.transpose_b();
+    spec.lda = gemm.lda(), spec.ldb = gemm.ldb(), spec.ldc = gemm.ldc();
+    spec.stride_a = gemm.stride_a(), spec.stride_b = gemm.stride_b(), spec.stride_c = gemm.stride_c();
+    spec.implementation = view(gemm.implementation());
+    int64_t* fields[] = {&spec.batch, &spec.m,   &spec.n,        &spec.k,        &spec.lda,
+                         &spec.ldb,   &spec.ldc, &spec.stride_a, &spec.stride_b, &spec.stride_c};
+    if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0)
+      for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table_);
+    return library->gemm(spec);
+  }
+
+  Result<device::LibraryCall*> convolution(const format::Convolution& c) {
+    device::OneDnn* library = NABLA_TRY(binder_.onednn());
+    device::ConvolutionSpec spec;
+    spec.kind = static_cast<device::ConvolutionKind>(c.kind());
+    spec.dtype = dtype_of(c.dtype());
+    spec.input_shape = list(c.input_shape());
+    spec.filter_shape = list(c.filter_shape());
+    spec.output_shape = list(c.output_shape());
+    spec.input_shape[0] = spec.output_shape[0] = size_at(c.batch_size(), spec.input_shape[0], table_);
+    spec.strides = list(c.strides());
+    spec.dilations = list(c.dilations());
+    spec.padding_low = list(c.padding_low());
+    spec.padding_high = list(c.padding_high());
+    spec.groups = c.groups();
+    spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
+    return library->convolution(spec);
+  }
+
+  const std::vector<int64_t>& table_;
+  const Binder& binder_;
+  Bound& bound_;
+};
+
+/// One call of an entry: its steps, with loops and branches.
+class Run {
+ public:
+  Run(Plan& plan, const Bound& bound, device::ThreadPool& pool, TraceRecorder* trace)
+      : plan_(plan), bound_(bound), pool_(pool), trace_(trace) {}
+
+  /// Index of the step whose library call failed, or -1.
+  int64_t range(StepRange r) {
+    if (trace_ != nullptr) return traced(r);
+    for (uint32_t i = r.first; i < r.last; ++i)
+      if (int64_t failed = step(i); failed >= 0) return failed;
+    return -1;
+  }
+
+ private:
+  int64_t traced(StepRange r) {
+    int64_t before = now_ns();
+    for (uint32_t i = r.first; i < r.last; ++i) {
+      if (int64_t failed = step(i); failed >= 0) return failed;
+      int64_t after = now_ns();
+      trace_->span(plan_.step_labels[i], before, after);
+      before = after;
+    }
+    return -1;
+  }
+
+  int64_t step(uint32_t index) {
+    const Step& s = bound_.steps[index];
+    void* const* slots = plan_.slots.data() + s.first_slot;
+    if (s.kernel != nullptr) {
+      const long* extents = bound_.extents.data() + s.first_extent;
+      if (s.max_threads == 1 || s.units <= 1) {
+        if (s.units > 0) s.kernel(slots, extents, 0, s.units);
+        return -1;
+      }
+      KernelJob job{s.kernel, slots, extents};
+      pool_.run(run_kernel, &job, s.units, s.max_threads);
+      return -1;
+    }
+    if (s.library != nullptr) return s.library->run(slots) ? -1 : static_cast<int64_t>(index);
+    if (s.control >= 0) return control(bound_.controls[s.control], slots);
+    CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), s.units};
+    if (s.units > 0 && job.from != job.to) pool_.run(run_copy, &job, (s.units + kCopyBlock - 1) / kCopyBlock, 0);
+    return -1;
+  }
+
+  int64_t control(const Control& c, void* const* slots) {
+    switch (c.kind) {
+      case Control::Kind::kLoop:
+        return loop(c);
+      case Control::Kind::kWhile:
+        while (true) {
+          if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
+          if (*static_cast<const uint8_t*>(slots[0]) == 0) return -1;
+          if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
+        }
+      case Control::Kind::kBranch: {
+        int64_t last = static_cast<int64_t>(c.ranges.size()) - 1;
+        int64_t index =
+            c.index_is_bool ? *static_cast<const uint8_t*>(slots[0]) : *static_cast<const int32_t*>(slots[0]);
+        return range(c.ranges[std::clamp<int64_t>(index, 0, last)]);
+      }
+    }
+    return -1;
+  }
+
+  int64_t loop(const Control& c) {
+    int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
+    if (c.trips > 0) move(c, count);
+    for (int64_t t = 0; t < c.trips; ++t) {
+      failed = range(c.ranges[0]);
+      if (failed >= 0 || t + 1 == c.trips) break;
+      move(c, c.reverse ? -1 : 1);
+      count += c.reverse ? -1 : 1;
+    }
+    if (c.trips > 0) move(c, -count);
+    return failed;
+  }
+  void move(const Control& c, int64_t counts) {
+    for (const Control::Moving& m : c.moving)
+      plan_.slots[m.slot] = static_cast<char*>(plan_.slots[m.slot]) + m.stride * counts;
+  }
+
+  Plan& plan_;
+  const Bound& bound_;
+  device::ThreadPool& pool_;
+  TraceRecorder* trace_;
+};
 
 }  // namespace
 
-int64_t Plan::run(device::ThreadPool& pool, const void* const* inputs, void* const* outputs, TraceRecorder* trace) {
+bool Plan::serves(const std::vector<int64_t>& values) const {
+  for (size_t i = 0; i < fixed.size(); ++i)
+    if (fixed[i] >= 0 && fixed[i] != values[i]) return false;
+  return true;
+}
+
+int64_t Plan::run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
+                  TraceRecorder* trace) {
   for (const Patch& patch : input_patches)
     slots[patch.slot] = static_cast<char*>(const_cast<void*>(inputs[patch.index])) + patch.offset;
   for (const Patch& patch : output_patches) slots[patch.slot] = static_cast<char*>(outputs[patch.index]) + patch.offset;
-  if (trace == nullptr) {
-    for (const Step& step : steps)
-      if (!run_step(step, slots.data() + step.first_slot, pool)) return &step - steps.data();
-    return -1;
-  }
-  int64_t start = now_ns();
-  int64_t before = start;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (!run_step(steps[i], slots.data() + steps[i].first_slot, pool)) return static_cast<int64_t>(i);
-    int64_t after = now_ns();
-    trace->span(step_labels[i], before, after);
-    before = after;
-  }
-  trace->span(entry_label, start, now_ns());
-  return -1;
+  int64_t start = trace == nullptr ? 0 : now_ns();
+  int64_t failed = Run(*this, bound, pool, trace).range({0, top_steps});
+  if (trace != nullptr && failed < 0) trace->span(entry_label, start, now_ns());
+  return failed;
 }
 
-Result<Plan> bind_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
-  EntryBinder out(program, binder);
-  if (entry.instructions() != nullptr)
-    for (const format::Instruction* instruction : *entry.instructions()) (void)NABLA_TRY(out.add(*instruction));
-  if (binder.trace != nullptr)
-    out.plan.entry_label = binder.trace->add_label({.name = view(entry.name()), .category = "entry"});
-  return std::move(out.plan);
+EntryPlan plan_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
+  EntryPlan out;
+  auto add = [&](const auto* instructions, std::vector<int64_t> fixed) {
+    Planner planner(program, binder);
+    planner.plan.top_steps = planner.add_all(instructions).last;
+    planner.plan.fixed = std::move(fixed);
+    out.plans.push_back(std::move(planner.plan));
+  };
+  if (entry.variants() != nullptr)
+    for (const format::Variant* variant : *entry.variants()) add(variant->instructions(), list(variant->values()));
+  add(entry.instructions(), {});
+  if (binder.trace != nullptr) {
+    uint32_t label = binder.trace->add_label({.name = view(entry.name()), .category = "entry"});
+    for (Plan& plan : out.plans) plan.entry_label = label;
+  }
+  return out;
+}
+
+Status bind_entry(EntryPlan& plan, const EntrySizes& sizes, const std::vector<int64_t>& values, const Binder& binder) {
+  auto known = std::find_if(plan.tuples.begin(), plan.tuples.end(),
+                            [&](const EntryPlan::Tuple& t) { return t.bound->values == values; });
+  if (known != plan.tuples.end()) {
+    plan.current = &*known;
+    return Ok{};
+  }
+  EntryPlan::Tuple tuple{std::make_unique<Bound>(), nullptr};
+  for (Plan& p : plan.plans)
+    if (tuple.plan == nullptr && p.serves(values)) tuple.plan = &p;
+  std::vector<int64_t> table = NABLA_TRY(sizes.evaluate(values));
+  tuple.bound->values = values;
+  tuple.bound->output_shapes = sizes.output_shapes(table);
+  Status bound = StepBinder(table, binder, *tuple.bound).run(*tuple.plan);
+  if (!bound.ok()) return bound;
+  if (plan.tuples.size() == EntryPlan::kMaxTuples) plan.tuples.erase(plan.tuples.begin());
+  plan.tuples.push_back(std::move(tuple));
+  plan.current = &plan.tuples.back();
+  return Ok{};
 }
 
 }  // namespace nabla::exec

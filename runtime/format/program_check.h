@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,11 @@ class ProgramCheck {
 
  private:
   Status check_tables();
+  Status check_sizes();
+  Status check_size(const Size& size);
+  Status check_sources(const Entry& entry);
+  /// `reference` is 0, or a size whose bound is `constant`.
+  Status check_reference(uint32_t reference, int64_t constant, std::string_view what);
   Status check_memory();
   Status check_state();
   Status check_entry(const Entry& entry);
@@ -32,13 +38,20 @@ class ProgramCheck {
   Status check_leaves(const flatbuffers::Vector<uint32_t>* leaves, std::string_view role);
 
   // In program_check_actions.cc: `where_` names the instruction under check.
+  Status check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list);
   Status check_instruction(const Instruction& instruction);
   Status check_launch(const Launch& launch);
   Status check_gemm(const Gemm& gemm);
   Status check_convolution(const Convolution& convolution);
   Status check_copy(const Copy& copy);
+  Status check_loop(const Loop& loop);
+  Status check_while(const While& loop);
+  Status check_branch(const Branch& branch);
+  /// The block of an instruction: it exists, stands before the block under check, and nothing else refers to it.
+  Status check_block(uint32_t block);
   /// The operand's extent; `written`: constants and inputs are refused; `needed`: bytes that the action touches.
   Status check_address(const Address* address, std::string_view role, bool written, unsigned __int128 needed);
+  Status check_terms(const Address& address, std::string_view role, uint64_t limit);
 
   template <class... Args>
   Diagnostic damaged(fmt::format_string<Args...> format, Args&&... args) const {
@@ -51,6 +64,10 @@ class ProgramCheck {
   const std::function<int64_t(std::string_view)>& member_size_;
   const Entry* entry_ = nullptr;
   std::vector<uint64_t> input_bytes_, output_bytes_;  ///< of entry_
+  std::map<uint16_t, int64_t> counts_;                ///< the highest value of every register that counts now
+  std::vector<bool> block_used_;
+  int depth_ = 0;             ///< of blocks
+  uint32_t block_limit_ = 0;  ///< instructions under check may refer to blocks below it
   std::string where_;
 };
 

@@ -76,10 +76,18 @@ Status run(const std::string& folder) {
   std::string first;
   for (const ir::OpDef& op : ops.all()) {
     if (op.examples.empty() || !(op.stages >> static_cast<int>(ir::Stage::kFlat) & 1)) continue;
-    ir::FunctionBuilder b(op.name, ops);
+    const ir::Example& e = op.examples[0];
+    ir::Module functions = NABLA_TRY(ir::parse_module("nabla 1 flat\n" + e.functions, op.name, ops));
+    ir::FunctionBuilder b(op.name, ops, &functions);
     std::vector<ir::Val> operands;
-    for (const ir::Operand& o : op.examples[0].operands) operands.push_back(b.param("", o.type));
-    m.set(std::make_shared<const ir::Function>(b.finish(b.add(op.name, operands, op.examples[0].attrs))));
+    for (const ir::Operand& o : e.operands) operands.push_back(b.param("", o.type));
+    auto example = std::make_shared<const ir::Function>(b.finish(b.add(op.name, operands, e.attrs)));
+    if (!e.functions.empty()) {
+      functions.set(example);
+      (void)NABLA_TRY(write_all(functions, folder, op.name));
+      continue;
+    }
+    m.set(example);
     if (first.empty()) first = op.name;
     if (m.functions.size() < kOpsPerFile) continue;
     (void)NABLA_TRY(write_all(m, folder, first));

@@ -5,21 +5,21 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cpu/backend.h"
+#include "codegen/cpu/kernel_printer.h"
 
 namespace nabla::kernel_ir {
 namespace {
 
 using KernelFn = void (*)(void* const*, const long*, long, long);
 
-void run_compiled(const Kernel& k, const std::string& target_name, std::vector<Literal>& buffers) {
-  ir::Target target = ir::find_target(target_name).value();
+void run_compiled(const Kernel& k, const ir::Target& target, std::vector<Literal>& buffers) {
   codegen::CpuCode code = codegen::print_cpu({std::make_shared<Kernel>(k)}, target, 1);
   Library library(codegen::compile_shared_object(code.sources, target, {1, ""}).value());
   auto fn = reinterpret_cast<KernelFn>(library.find(code.symbols[0]));
   ASSERT_NE(fn, nullptr);
   std::vector<void*> args;
   for (Literal& b : buffers) args.push_back(b.mutable_data());
-  for (int64_t u = 0; u < k.schedule.units; ++u) fn(args.data(), nullptr, u, u + 1);  // units in any cut
+  for (int64_t u = 0; u < k.schedule.units.value(); ++u) fn(args.data(), nullptr, u, u + 1);  // units in any cut
 }
 
 class NineKernels : public testing::TestWithParam<std::string> {};
@@ -34,6 +34,18 @@ TEST_P(NineKernels, GeneratedCodeAgreesWithTheInterpreter) {
   for (const char* target : {"cpu:x86-64-v3", "cpu:native"}) {
     SCOPED_TRACE(target);
     std::vector<Literal> got = draw_buffers(k);
+    run_compiled(k, ir::find_target(target).value(), got);
+    expect_near(k, interpreted(k), got);
+  }
+}
+
+TEST_P(NineKernels, AgreesWhenResultsAreStoredPastTheCaches) {
+  Kernel k = read_kernel(GetParam());
+  for (const char* name : {"cpu:x86-64-v3", "cpu:native"}) {
+    SCOPED_TRACE(name);
+    ir::Target target = ir::find_target(name).value();
+    target.stream_bytes = 0;
+    std::vector<Literal> got = draw_buffers(k);
     run_compiled(k, target, got);
     expect_near(k, interpreted(k), got);
   }
@@ -41,6 +53,20 @@ TEST_P(NineKernels, GeneratedCodeAgreesWithTheInterpreter) {
 
 INSTANTIATE_TEST_SUITE_P(All, NineKernels, testing::ValuesIn(nine_kernels()),
                          [](const auto& info) { return info.param; });
+
+TEST(LargeResult, IsStoredPastTheCaches) {
+  Kernel k =
+      parse_kernel(
+          "kernel @f(in x: f32[64], out y: f32[64]) {\n  axes i = 64\n  schedule unit 64 units 1 threads 1 vector i\n"
+          "  for i {\n    store y[i] = exp(x[i])\n  }\n}\n",
+          "f.nbk")
+          .value();
+  ir::Target target = ir::find_target("cpu").value();
+  EXPECT_EQ(codegen::print_cpp(k, "f", target).find("nb_stream"), std::string::npos);
+  target.stream_bytes = 256;
+  EXPECT_NE(codegen::print_cpp(k, "f", target).find("nb_stream(y"), std::string::npos);
+  EXPECT_NE(codegen::print_cpp(k, "f", target).find("nb_streamed();"), std::string::npos);
+}
 
 TEST(KernelText, ErrorsShowThePlace) {
   Result<Kernel> k = parse_kernel(

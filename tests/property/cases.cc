@@ -7,6 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+
 namespace nabla::property {
 namespace {
 
@@ -41,6 +44,9 @@ ir::Example replaced(ir::Example e, DType dtype, Precision precision) {
     if (literal) attrs.set(name, literal->converted(replaced(literal->dtype(), dtype, precision)));
   }
   e.attrs = attrs;
+  DType of_f32 = replaced(DType::kF32, dtype, precision);
+  for (size_t at = 0; (at = e.functions.find("f32", at)) != std::string::npos; at += name_of(of_f32).size())
+    e.functions.replace(at, 3, name_of(of_f32));
   return e;
 }
 
@@ -62,13 +68,14 @@ void append(std::vector<Case>& cases, const ir::OpDef& op, ir::Example e, std::s
     ADD_FAILURE() << op.name << " " << what << ": " << to_string(attrs.errors());
     return;
   }
-  Result<std::vector<ir::Type>> results = ir::infer_types(op, types, *attrs, {});
+  ir::Module module = module_of(e.functions);
+  Result<std::vector<ir::Type>> results = ir::infer_types(op, types, *attrs, lookup_in(module));
   if (!results.ok()) {
     ADD_FAILURE() << op.name << " " << what << describe(*attrs) << ": " << to_string(results.errors());
     return;
   }
   uint64_t seed = hash_name(op.name + label);
-  cases.push_back({&op, std::move(label), std::move(e.operands), *attrs, *results, seed});
+  cases.push_back({&op, std::move(label), std::move(e.operands), *attrs, std::move(module), *results, seed});
 }
 
 double awkward_value(DType dtype, ir::Rng& rng) {
@@ -111,13 +118,25 @@ std::string describe(const ir::Attrs& attrs) {
     if (const auto* list = std::get_if<ir::Ints>(&attr)) out += shape_str(*list);
     if (const auto* shape = std::get_if<ir::Shape>(&attr)) out += ir::str(*shape);
     if (const auto* literal = std::get_if<Literal>(&attr)) out += literal->str(4);
+    for (const std::string& f : ir::functions_of(attr)) out += "@" + f;
   }
   return out;
 }
 
 bool takes_function(const ir::OpDef& op) {
-  return std::any_of(op.attrs.begin(), op.attrs.end(),
-                     [](const ir::AttrDef& a) { return a.kind == ir::AttrKind::kFunction; });
+  return std::any_of(op.attrs.begin(), op.attrs.end(), [](const ir::AttrDef& a) {
+    return a.kind == ir::AttrKind::kFunction || a.kind == ir::AttrKind::kFunctions;
+  });
+}
+
+ir::Module module_of(const std::string& functions) {
+  Result<ir::Module> module = ir::parse_module("nabla 1 flat\n" + functions, "example", ops::all_ops());
+  if (!module.ok()) ADD_FAILURE() << to_string(module.errors()) << "\n" << functions;
+  return module.ok() ? *module : ir::Module{};
+}
+
+ir::FunctionLookup lookup_in(const ir::Module& module) {
+  return [&module](std::string_view name) { return module.find(name); };
 }
 
 Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward) {

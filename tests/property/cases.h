@@ -13,6 +13,7 @@ struct Case {
   std::string label;  ///< "example 1 as bf16", "draw 3"
   std::vector<ir::Operand> operands;
   ir::Attrs attrs;                ///< completed
+  ir::Module module;              ///< flat: the functions that the attributes name
   std::vector<ir::Type> results;  ///< inferred
   uint64_t seed;                  ///< of its values
 
@@ -31,8 +32,11 @@ std::vector<Case> cases_of(const ir::OpDef& op, int draws, Precision precision);
 
 /// One example's operands in random values.
 Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward);
-/// Whether an attribute names a function: such ops have tests of their own, because examples cannot hold functions.
+/// Whether an attribute names functions. Such an op is covered when its examples hold them; calls have their own tests.
 bool takes_function(const ir::OpDef& op);
+/// The functions of an example, as a module; a test failure and an empty one when the text does not parse.
+ir::Module module_of(const std::string& functions);
+ir::FunctionLookup lookup_in(const ir::Module& module);
 /// "[2,3] attrs" for messages.
 std::string describe(const ir::Attrs& attrs);
 

@@ -4,6 +4,9 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/reference/interpreter.h"
+#include "ir/target.h"
+#include "passes/pass.h"
+#include "passes/transform/lower_transforms.h"
 
 namespace nabla::property {
 
@@ -89,34 +92,88 @@ std::vector<T> select(const std::vector<T>& all, const std::vector<int>& ids) {
 
 }  // namespace
 
-std::vector<Literal> run(const Function& f, const std::vector<Literal>& args) {
-  ir::Module module;
+std::vector<Literal> run(const Program& program, const std::vector<Literal>& args) {
+  ir::Module module = program.module;
   module.stage = ir::Stage::kFlat;
-  module.set(std::make_shared<const Function>(f));
-  return ir::interpret(module, f.name, args).value();
+  module.set(std::make_shared<const Function>(program.function));
+  return ir::interpret(module, program.function.name, args).value();
 }
 
-Function single(const Case& c) {
-  FunctionBuilder b("single", ops::all_ops());
+Program single(const Case& c) {
+  FunctionBuilder b("single", ops::all_ops(), &c.module);
   std::vector<Val> params;
   for (const ir::Operand& o : c.operands) params.push_back(b.param("x", o.type));
-  return b.finish(b.add(c.op->name, params, c.attrs));
+  return {b.finish(b.add(c.op->name, params, c.attrs)), c.module};
 }
 
-Function decomposed(const Case& c) {
-  return expanded(single(c), [&](const ir::OpDef& op) { return &op == c.op; });
+Program decomposed(const Case& c) {
+  return {expanded(single(c).function, [&](const ir::OpDef& op) { return &op == c.op; }), c.module};
 }
 
-std::vector<Literal> run_reference(const TypedOp& op, const std::vector<Literal>& operands) {
-  if (op.op.reference.exists()) return op.op.reference(ir::EvalContext{op, operands, nullptr});
-  FunctionBuilder b("single", ops::all_ops());
+std::vector<Literal> run_reference(const TypedOp& op, const std::vector<Literal>& operands,
+                                   const ir::Module& functions) {
+  if (op.op.reference.exists() && functions.functions.empty())
+    return op.op.reference(ir::EvalContext{op, operands, nullptr});
+  FunctionBuilder b("single", ops::all_ops(), &functions);
   std::vector<Val> params;
   for (const ir::Type& t : op.operands) params.push_back(b.param("x", t));
-  return run(b.finish(b.add(op.op.name, params, op.attrs)), operands);
+  return run({b.finish(b.add(op.op.name, params, op.attrs)), functions}, operands);
 }
 
-Derived forward_mode(const Function& original) {
-  Function f = expanded(original, [](const ir::OpDef& op) { return op.jvp.by_decomposition(); });
+namespace {
+
+// `transform` of the program by the product's passes: `make` adds a wrapper @derived to the module.
+Derived by_passes(const Program& program, const std::function<Function(FunctionBuilder&, const Function&)>& make) {
+  ir::Module module = program.module;
+  module.stage = ir::Stage::kTraced;
+  module.set(std::make_shared<const Function>(program.function));
+  FunctionBuilder b(program.function.name + "_derived", ops::all_ops(), &module);
+  std::string name = b.function().name;
+  module.set(std::make_shared<const Function>(make(b, program.function)));
+  static const ir::Target target{};
+  passes::PassContext context{ops::all_ops(), target};
+  Result<ir::Module> lowered = passes::lower_transforms(module, context);
+  if (!lowered.ok()) return {{}, to_string(lowered.errors())};
+  return {{*lowered->find(name), *lowered}, ""};
+}
+
+std::vector<Val> copied_params(FunctionBuilder& b, const Function& f) {
+  std::vector<Val> out;
+  for (int id : f.params) out.push_back(b.param("x", f.type(id)));
+  return out;
+}
+
+Function forward_wrapper(FunctionBuilder& b, const Function& f) {
+  std::vector<Val> operands = copied_params(b, f), out;
+  ir::Ints wrt;
+  for (size_t i = 0; i < f.params.size(); ++i)
+    if (is_float(f.type(f.params[i]).dtype)) wrt.push_back(static_cast<int64_t>(i));
+  for (int64_t i : wrt) operands.push_back(b.param("t", f.type(f.params[i])));
+  std::vector<Val> made = b.add("jvp", operands, {{"callee", ir::FunctionRef{f.name}}, {"wrt", wrt}});
+  for (size_t r = 0; r < f.results.size(); ++r)
+    if (is_float(f.type(f.results[r]).dtype)) out.push_back(made[f.results.size() + r]);
+  return b.finish(out);
+}
+
+Function reverse_wrapper(FunctionBuilder& b, const Function& f) {
+  std::vector<Val> operands = copied_params(b, f), out;
+  ir::Attrs callee{{"callee", ir::FunctionRef{f.name}}};
+  std::vector<Val> cotangents = {b.add("vjp_forward", operands, callee).back()};
+  for (int id : f.results) {
+    const ir::Type& type = f.type(id);
+    cotangents.push_back(is_float(type.dtype) ? b.param("ct", type) : b.fill(type.dtype, type.shape, 0));
+  }
+  std::vector<Val> gradients = b.add("vjp_backward", cotangents, callee);
+  for (size_t i = 0; i < f.params.size(); ++i)
+    if (is_float(f.type(f.params[i]).dtype)) out.push_back(gradients[i]);
+  return b.finish(out);
+}
+
+}  // namespace
+
+Derived forward_mode(const Program& original) {
+  if (!original.module.functions.empty()) return by_passes(original, forward_wrapper);
+  Function f = expanded(original.function, [](const ir::OpDef& op) { return op.jvp.by_decomposition(); });
   FunctionBuilder b("jvp", ops::all_ops());
   std::vector<Val> params, values;
   for (int id : f.params) params.push_back(b.param("x", f.type(id)));
@@ -138,11 +195,12 @@ Derived forward_mode(const Function& original) {
   std::vector<Val> results;
   for (int id : f.results)
     if (is_float(f.type(id).dtype)) results.push_back(tangents[id] ? *tangents[id] : b.zeros_like(values[id]));
-  return {b.finish(results), ""};
+  return {{b.finish(results)}, ""};
 }
 
-Derived reverse_mode(const Function& original) {
-  Function f = expanded(original, [](const ir::OpDef& op) { return op.vjp.by_decomposition(); });
+Derived reverse_mode(const Program& original) {
+  if (!original.module.functions.empty()) return by_passes(original, reverse_wrapper);
+  Function f = expanded(original.function, [](const ir::OpDef& op) { return op.vjp.by_decomposition(); });
   FunctionBuilder b("vjp", ops::all_ops());
   std::vector<Val> params, values;
   std::vector<bool> active(f.values.size(), false);
@@ -184,7 +242,7 @@ Derived reverse_mode(const Function& original) {
   std::vector<Val> results;
   for (int id : f.params)
     if (is_float(f.type(id).dtype)) results.push_back(cotangents[id] ? *cotangents[id] : b.zeros_like(values[id]));
-  return {b.finish(results), ""};
+  return {{b.finish(results)}, ""};
 }
 
 std::vector<Literal> floating(const std::vector<Literal>& values) {
