@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/kernel_printer.h"
 
@@ -53,6 +55,30 @@ TEST_P(NineKernels, AgreesWhenResultsAreStoredPastTheCaches) {
 
 INSTANTIATE_TEST_SUITE_P(All, NineKernels, testing::ValuesIn(nine_kernels()),
                          [](const auto& info) { return info.param; });
+
+// Rows of a middle dimension, in units that do not divide them, each with scratch memory of its own.
+TEST(Procedure, PrintsParsesBackAndAgreesWithTheInterpreter) {
+  std::string text =
+      "kernel @sorted(in x: f32[3,100,2], out y: i32[3,100,2], workspace scratch: u8[2,3200]) {\n"
+      "  schedule unit 4 units 2 threads 2\n"
+      "  procedure argsort(outer = 3, count = 100, inner = 2, descending = 1)\n}\n";
+  Kernel k = parse_kernel(text, "procedure").value();
+  EXPECT_EQ(print(k), text);
+  std::vector<Literal> got = draw_buffers(k);
+  for (int64_t i = 0; i < got[0].size(); i += 7) got[0].set(i, NAN);
+  std::vector<Literal> want = got;
+  std::vector<Literal*> buffers;
+  for (Literal& b : want) buffers.push_back(&b);
+  interpret(k, buffers);
+  run_compiled(k, ir::find_target("cpu:native").value(), got);
+  EXPECT_TRUE(want[1] == got[1]);
+  for (const char* bad :
+       {"argsrt(outer = 3, count = 100, inner = 2, descending = 1)", "argsort(outer = 3, count = 100)"}) {
+    std::string wrong = text;
+    wrong.replace(wrong.find("argsort"), wrong.find(")\n}") + 1 - wrong.find("argsort"), bad);
+    EXPECT_FALSE(parse_kernel(wrong, "procedure").ok()) << wrong;
+  }
+}
 
 TEST(LargeResult, IsStoredPastTheCaches) {
   Kernel k =
