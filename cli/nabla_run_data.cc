@@ -108,9 +108,21 @@ bool fits(const std::vector<int64_t>& shape, const TensorInfo& input, size_t fir
 
 }  // namespace
 
+std::string file_of(const Assignment& input) {
+  const std::string& value = input.value;
+  bool file = ends_with(value, ".npy") || value.find(".npz") != value.npos || value.find(".safetensors") != value.npos;
+  return file ? split_array(value).first : "";
+}
+
+Status check_output_name(const Assignment& output) {
+  if (ends_with(output.value, ".npy") || ends_with(output.value, ".safetensors")) return Ok{};
+  return error(Code::kBadOption, "--output {}={}: the file name must end in .npy or .safetensors", output.name,
+               output.value);
+}
+
 Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input) {
   const std::string& value = assignment.value;
-  bool file = ends_with(value, ".npy") || value.find(".npz") != value.npos || value.find(".safetensors") != value.npos;
+  bool file = !file_of(assignment).empty();
   if (!file && input.shape.empty()) return read_number(value, input);
   if (!file)
     return error(Code::kBadOption, "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name,
@@ -128,8 +140,7 @@ Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input
 
 Status write_output(const std::string& path, const std::string& name, const Literal& value) {
   if (ends_with(path, ".npy")) return format::write_npy(path, value);
-  if (ends_with(path, ".safetensors")) return format::write_safetensors(path, {{name, value}});
-  return error(Code::kBadOption, "--output {}={}: the file name must end in .npy or .safetensors", name, path);
+  return format::write_safetensors(path, {{name, value}});
 }
 
 Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignment>& maps, const EntryInfo& entry,

@@ -15,7 +15,11 @@ namespace nabla::cli {
 /// The value of `--input`: a file, an array of one, or a number for a scalar. E0703, E0704 when it does not fit.
 Result<Literal> read_input(const Assignment& assignment, const exec::TensorInfo& input);
 
-/// Writes .npy or .safetensors, by the name's ending.
+/// The file that `--input` names, without an array of it; empty for a number.
+std::string file_of(const Assignment& input);
+/// E0901 when the file's ending is none that write_output knows.
+Status check_output_name(const Assignment& output);
+/// Writes .npy or .safetensors, by the name's ending, which check_output_name has seen.
 Status write_output(const std::string& path, const std::string& name, const Literal& value);
 
 /// Samples for some inputs of an entry, ready to be cut into batches.

@@ -1,6 +1,8 @@
 #include "cli/nabla_run_job.h"
 
 #include <algorithm>
+#include <csignal>
+#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -9,6 +11,8 @@
 
 namespace nabla::cli {
 namespace {
+
+volatile sig_atomic_t stop_asked = 0;
 
 using exec::EntryInfo;
 using exec::Session;
@@ -167,8 +171,10 @@ Status Job::take_remaining(Reporter& reporter) {
 Status Job::check_outputs() {
   for (const TensorInfo& output : entry_.outputs) outputs_.emplace_back(output.dtype, output.shape);
   joined_bytes_.resize(outputs_.size());
-  for (const Assignment& output : job_.outputs)
+  for (const Assignment& output : job_.outputs) {
     (void)NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
+    (void)NABLA_TRY(check_output_name(output));
+  }
   return Ok{};
 }
 
@@ -211,10 +217,12 @@ std::vector<Metric> Job::metrics() const {
 
 Status Job::train(Reporter& reporter) {
   int64_t batches = data_->samples() / data_->batch();
+  if (job_.epochs && *job_.epochs > INT64_MAX / batches)
+    return error(Code::kBadOption, "--epochs {} of {} steps each are too many", *job_.epochs, batches);
   int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
   reporter.begin(entry_.name, true, total, batches, data_->batch());
   std::vector<int64_t> order;
-  for (int64_t step = 0; step < total; ++step) {
+  for (int64_t step = 0; step < total && !interrupted(); ++step) {
     int64_t epoch = step / batches;
     if (step % batches == 0) order = data_->shuffled(options_.seed, epoch);
     data_->fill(order, step % batches * data_->batch(), inputs_);
@@ -233,7 +241,7 @@ Status Job::evaluate(Reporter& reporter) {
   std::iota(order.begin(), order.end(), 0);
   std::vector<Metric> sums = metrics();
   for (Metric& sum : sums) sum.value = 0;
-  for (int64_t b = 0; b < batches; ++b) {
+  for (int64_t b = 0; b < batches && !interrupted(); ++b) {
     int64_t real = data_->fill(order, b * batch, inputs_);
     if (data_->open() && real < batch) {
       for (int input : data_->inputs()) shapes_[input][0] = real;
@@ -253,6 +261,7 @@ Status Job::evaluate(Reporter& reporter) {
       }
     reporter.progress(b + 1);
   }
+  if (interrupted()) return Ok{};  // means over a part would look like results
   for (Metric& sum : sums) sum.value /= static_cast<double>(samples);
   reporter.evaluated(samples, sums);
   return Ok{};
@@ -261,7 +270,7 @@ Status Job::evaluate(Reporter& reporter) {
 Status Job::repeat(Reporter& reporter) {
   int64_t total = job_.steps.value_or(1);
   reporter.begin(entry_.name, training() && total > 1, total, 0, 0);
-  for (int64_t step = 1; step <= total; ++step) {
+  for (int64_t step = 1; step <= total && !interrupted(); ++step) {
     (void)NABLA_TRY(run_once(step));
     reporter.step(step, 0, metrics());
   }
@@ -323,7 +332,7 @@ Status Job::run(Reporter& reporter) {
                   : !data_     ? repeat(reporter)
                   : training() ? train(reporter)
                                : evaluate(reporter);
-  if (!status.ok()) return status;
+  if (!status.ok() || interrupted()) return status;
   return write_outputs();
 }
 
@@ -341,7 +350,8 @@ Status initialize(Session& session, const RunOptions& options, int entry, Report
 
 }  // namespace
 
-Status run_job(Session& session, const RunOptions& options, const JobOptions& job, Reporter& reporter) {
+Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,
+                                                     Reporter& reporter) {
   if (job.entry.empty() && session.entries().size() != 1) {
     std::string list;
     for (const EntryInfo& entry : session.entries())
@@ -349,10 +359,21 @@ Status run_job(Session& session, const RunOptions& options, const JobOptions& jo
     return error(Code::kUnknownEntry, "which entry? Pass --entry with one of {}", list.empty() ? "none" : list);
   }
   int entry = job.entry.empty() ? 0 : NABLA_TRY(session.need_entry(job.entry));
-  Job runner(session, options, job, entry);
-  (void)NABLA_TRY(runner.prepare(reporter));
-  (void)NABLA_TRY(initialize(session, options, entry, reporter));
-  return runner.run(reporter);
+  auto runner = std::make_shared<Job>(session, options, job, entry);
+  (void)NABLA_TRY(runner->prepare(reporter));
+  return std::function<Status(Reporter&)>([=, &session, &options](Reporter& r) -> Status {
+    (void)NABLA_TRY(initialize(session, options, entry, r));
+    return runner->run(r);
+  });
+}
+
+bool interrupted() { return stop_asked != 0; }
+
+void stop_jobs_on_signals() {
+  struct sigaction ask {};
+  ask.sa_handler = [](int signal) { stop_asked = signal; };
+  ask.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ask, nullptr);
 }
 
 }  // namespace nabla::cli

@@ -7,7 +7,7 @@
 namespace nabla::ir {
 
 std::string_view name_of(AttrKind kind) {
-  constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string", "dtype",
+  constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string",  "dtype",
                                          "ints", "shape", "function", "literal", "functions"};
   return kNames[static_cast<int>(kind)];
 }

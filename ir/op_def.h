@@ -183,10 +183,10 @@ struct JvpContext {
 
 struct BatchContext {
   FunctionBuilder& b;
-  const TypedOp& op;          ///< the types of one example, without the batch dimension
-  std::vector<Val> operands;  ///< batched ones carry the batch as dimension 0
-  std::vector<bool> batched;  ///< per operand, at least one true
-  Dim size;                   ///< of the batch
+  const TypedOp& op;           ///< the types of one example, without the batch dimension
+  std::vector<Val> operands;   ///< batched ones carry the batch as dimension 0
+  std::vector<bool> batched;   ///< per operand, at least one true
+  Dim size;                    ///< of the batch
   std::string spmd_axis = {};  ///< the mesh axis over which the batch is sharded; empty: not said
   Functions* functions = nullptr;
   /// Of higher-order ops, set by the rule: which results carry the batch. Empty: all of them.

@@ -11,12 +11,13 @@
 #include "ir/serialize.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/file.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
 
 struct InspectArgs {
-  std::string input, html;
+  std::string input, html, target;  // no target: the default one
   std::vector<std::string> at;
   bool json = false, source = false;
   driver::CompileOptions options;
@@ -24,14 +25,24 @@ struct InspectArgs {
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 
-Status run(const InspectArgs& args) {
+Status run(InspectArgs& args) {
+  if (args.json + args.source + !args.html.empty() > 1)
+    return error(Code::kBadOption, "--json, --source and --html exclude each other");
+  if (!args.at.empty() && (args.json || args.source || !args.html.empty()))
+    return error(Code::kBadOption, "--at is for the printed report, not for --json, --source or --html");
+  NABLA_TRY(format::check_files({{"the module or bundle", args.input}}, {{"--html", args.html}}));
   std::string report;
   if (is_module(args.input)) {
     if (args.source)
       return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
+    if (!args.target.empty()) args.options.target = args.target;
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
     report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {
+    if (!args.target.empty())
+      return error(Code::kBadOption, "--target is for modules; {} is a bundle, compiled for its target", args.input);
+    if (!args.options.specialise.empty())
+      return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (args.source) {
       for (const format::ZipMember& m : bundle.members())
@@ -56,7 +67,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
-  command->add_option("--target", args->options.target, "for a module: the target to plan for");
+  command->add_option("--target", args->target, "for a module: the target to plan for");
   command->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there")
       ->allow_extra_args(false);
   command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")

@@ -76,21 +76,33 @@ std::string inner_name(const std::string& what) {
 
 std::string name_of(const Tensor& t) { return t.has_value() ? t.frame()->builder.function().values[t.id()].name : ""; }
 
-std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vector<Tensor> operands, const Ints* wrt,
-                              const Site& site) {
-  ir::Attrs attrs{{"callee", ir::FunctionRef{callee_name(f, site)}}};
-  if (wrt) attrs.set("wrt", *wrt);
+std::vector<Tensor> emit_transform(const char* op, const TracedFunction& f, std::vector<Tensor> operands,
+                                   ir::Attrs attrs, const Site& site) {
+  attrs.set("callee", ir::FunctionRef{callee_name(f, site)});
   operands.insert(operands.end(), f.captures.begin(), f.captures.end());
   return emit_on(op, operands, std::move(attrs), site);
+}
+
+std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vector<Tensor> operands, const Ints* wrt,
+                              const Site& site) {
+  ir::Attrs attrs;
+  if (wrt) attrs.set("wrt", *wrt);
+  return emit_transform(op, f, std::move(operands), std::move(attrs), site);
 }
 
 std::vector<Tensor> emit_jvp(const TracedFunction& f, std::vector<Tensor> operands, std::vector<Tensor> tangents,
                              const Site& site) {
   AtSite at(site);
+  Ints wrt;
+  size_t n = operands.size();
   operands.insert(operands.end(), f.captures.begin(), f.captures.end());
-  operands.insert(operands.end(), tangents.begin(), tangents.end());
-  for (const Tensor& t : f.captures) operands.push_back(zeros_like(t));
-  return emit_on("jvp", operands, {{"callee", ir::FunctionRef{callee_name(f, site)}}}, site);
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_float(operands[i].dtype())) continue;
+    wrt.push_back(static_cast<int64_t>(i));
+    operands.push_back(tangents[i]);
+  }
+  if (wrt.empty()) throw error_at(site, Code::kNotDifferentiable, "jvp: no argument is floating");
+  return emit_on("jvp", operands, {{"callee", ir::FunctionRef{callee_name(f, site)}}, {"wrt", wrt}}, site);
 }
 
 std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residual,

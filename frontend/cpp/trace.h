@@ -63,7 +63,14 @@ std::string name_of(const Tensor& t);
 /// Emits op (call, grad...) of `f` on `operands` followed by f's captures.
 std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vector<Tensor> operands, const Ints* wrt,
                               const Site& site);
-/// The same for jvp: `tangents` are those of the operands.
+/// The same with these attributes beside the function.
+std::vector<Tensor> emit_transform(const char* op, const TracedFunction& f, std::vector<Tensor> operands,
+                                   ir::Attrs attrs, const Site& site);
+/// Gives functions that one node names the same captures, the union, in order. Each function has them behind so many of
+/// its own parameters; kAllOwn: behind all.
+inline constexpr size_t kAllOwn = static_cast<size_t>(-1);
+std::vector<Tensor> share_captures(const std::vector<std::pair<TracedFunction*, size_t>>& functions);
+/// The same for jvp: `tangents` are those of the operands; tangents of integers are ignored.
 std::vector<Tensor> emit_jvp(const TracedFunction& f, std::vector<Tensor> operands, std::vector<Tensor> tangents,
                              const Site& site);
 /// vjp_backward: the gradients of the first `operands` parameters.
@@ -77,6 +84,15 @@ template <class T>
 std::vector<Tensor> tensors_of(T tree) {
   std::vector<Tensor> out;
   for (auto& leaf : leaves_of<Tensor>(tree)) out.push_back(*leaf.second);
+  return out;
+}
+
+/// The leaves of all arguments.
+template <class... A>
+std::vector<Tensor> all_tensors(const A&... args) {
+  std::vector<Tensor> out;
+  for (const std::vector<Tensor>& leaves : {std::vector<Tensor>{}, tensors_of(args)...})
+    out.insert(out.end(), leaves.begin(), leaves.end());
   return out;
 }
 

@@ -21,11 +21,18 @@ struct TreeProbe {
 };
 
 template <class T>
-concept VisitableTree = requires(T& t) { t.visit(TreeProbe{}); };
+concept VisitableTree = requires(T& t) {
+  t.visit(TreeProbe{});
+};
 template <class T>
-concept TupleTree = !VisitableTree<T> && requires { std::tuple_size<T>::value; };
+concept TupleTree = !VisitableTree<T> && requires {
+  std::tuple_size<T>::value;
+};
 template <class T>
-concept RangeTree = !VisitableTree<T> && !TupleTree<T> && requires(T& t) { t.begin(); t.end(); };
+concept RangeTree = !VisitableTree<T> && !TupleTree<T> && requires(T & t) {
+  t.begin();
+  t.end();
+};
 
 /// Appends the leaves of a tree with their paths: "fc1.w", "0.b".
 template <class Leaf, class T>

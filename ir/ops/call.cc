@@ -63,14 +63,16 @@ InferResult infer_call(const InferContext& ctx) {
 }
 
 ir::VjpForward call_vjp_forward(ir::VjpForwardContext& ctx) {
-  std::string forward = ctx.functions->derive(ctx.op.attrs.get_function("callee"), ir::Transform::kVjpForward, ctx.active);
+  std::string forward =
+      ctx.functions->derive(ctx.op.attrs.get_function("callee"), ir::Transform::kVjpForward, ctx.active);
   std::vector<Val> all = call_function(ctx.b, forward, ctx.operands);
   auto middle = all.begin() + static_cast<std::ptrdiff_t>(ctx.op.results.size());
   return {{all.begin(), middle}, {middle, all.end()}};
 }
 
 std::vector<MaybeVal> call_vjp(VjpContext& ctx) {
-  std::string backward = ctx.functions->derive(ctx.attrs().get_function("callee"), ir::Transform::kVjpBackward, ctx.active);
+  std::string backward =
+      ctx.functions->derive(ctx.attrs().get_function("callee"), ir::Transform::kVjpBackward, ctx.active);
   std::vector<Val> operands = ctx.residuals;
   for (size_t i = 0; i < ctx.results.size(); ++i) operands.push_back(ctx.ct(static_cast<int>(i)));
   std::vector<Val> gradients = call_function(ctx.b, backward, operands);

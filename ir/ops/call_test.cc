@@ -66,7 +66,8 @@ class CallTest : public ::testing::Test {
     add(b.finish(body(params)));
   }
   Result<std::vector<Type>> infer(const char* op, std::vector<Type> operands, Attrs attrs) {
-    return ir::infer_types(all_ops().get(op), operands, attrs, [&](std::string_view f) { return module.find(f); });
+    Attrs full = ir::complete_attrs(all_ops().get(op), attrs).value();
+    return ir::infer_types(all_ops().get(op), operands, full, [&](std::string_view f) { return module.find(f); });
   }
   std::string refusal(const char* op, std::vector<Type> operands, Attrs attrs) {
     auto result = infer(op, std::move(operands), std::move(attrs));

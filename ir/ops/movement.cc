@@ -471,10 +471,47 @@ OpDef copy_op() {
   return op;
 }
 
+OpDef transparent_op(const char* name, const char* category, const char* doc) {
+  return identity_op(
+      name, category, doc, Lowering::kView, [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.ct()}; },
+      [](JvpContext& ctx) { return std::vector<MaybeVal>{ctx.tangents[0]}; });
+}
+
+OpDef fence_op() {
+  OpDef op = transparent_op(
+      "fence", "movement",
+      "x, where it lies. What is computed from it is never merged with what is computed from x: remat puts it before "
+      "what it computes again.");
+  op.traits.fence = true;
+  return op;
+}
+
+OpDef checkpoint_name_op() {
+  OpDef op = transparent_op("checkpoint_name", "movement",
+                            "x under a name that the policy of a remat around it may keep. It has no other effect.");
+  op.attrs = {required("name", AttrKind::kString, "the name, without commas")};
+  op.constraints = {{"C1", "the name is not empty and has no comma"}};
+  op.infer = [](const InferContext& ctx) -> InferResult {
+    const std::string& name = ctx.attrs.get_string("name");
+    if (name.empty() || name.find(',') != std::string::npos)
+      return ctx.fail(Code::kBadAttribute, "C1", "the name is \"{}\"", name);
+    return Types{ctx.operands[0]};
+  };
+  for (Example& e : op.examples) e.attrs = {{"name", std::string("hidden")}};
+  op.draw = [draw = op.draw](Rng& rng) {
+    Example e = draw(rng);
+    e.attrs = {{"name", std::string("hidden")}};
+    return e;
+  };
+  op.rejects = {{"C1", {f32({2})}, {{"name", std::string("a,b")}}}};
+  return op;
+}
+
 }  // namespace
 
 std::vector<OpDef> movement_ops() {
-  std::vector<OpDef> out = {reshape_op(), transpose_op(), broadcast_op(), stop_gradient_op(), copy_op()};
+  std::vector<OpDef> out = {reshape_op(), transpose_op(), broadcast_op(),      stop_gradient_op(),
+                            copy_op(),    fence_op(),     checkpoint_name_op()};
   for (OpDef& op : cut_ops()) out.push_back(std::move(op));
   out.push_back(section_op());
   return out;

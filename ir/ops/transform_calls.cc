@@ -76,8 +76,7 @@ InferResult infer_gradients(const InferContext& ctx, bool with_values) {
   const Ints& positions = ctx.attrs.get_ints("wrt");
   NABLA_TRY(require_wrt(ctx, positions, *f));
   for (int64_t i : positions) out.push_back(params[i]);
-  if (positions.empty())
-    return ctx.fail(Code::kBadAttribute, "C4", "wrt names no parameter of @{}", f->name);
+  if (positions.empty()) return ctx.fail(Code::kBadAttribute, "C4", "wrt names no parameter of @{}", f->name);
   return out;
 }
 
@@ -139,8 +138,8 @@ InferResult infer_vmap(const InferContext& ctx) {
       return ctx.fail(Code::kDTypeMismatch, "C5", "result {} of @{} is {}", r, f->name, out[r].str());
     if (out_axes[r] == -1) continue;
     if (out_axes[r] < 0 || out_axes[r] > out[r].rank())
-      return ctx.fail(Code::kBadAttribute, "C5", "out_axes puts the batch of result {}, which is {}, at dimension {}", r,
-                      out[r].str(), out_axes[r]);
+      return ctx.fail(Code::kBadAttribute, "C5", "out_axes puts the batch of result {}, which is {}, at dimension {}",
+                      r, out[r].str(), out_axes[r]);
     out[r].shape.insert(out[r].shape.begin() + out_axes[r], *size);
   }
   return out;
@@ -208,7 +207,8 @@ std::vector<OpDef> transform_ops() {
       infer_vjp_backward));
   out.push_back(transform_op(
       "vmap",
-      "The callee on every example of a batch, at once: what does not depend on the example is computed once. Ops follow "
+      "The callee on every example of a batch, at once: what does not depend on the example is computed once. Ops "
+      "follow "
       "their batch rules; nested transforms are applied first.",
       {{"operands", "the callee's parameters, with one more dimension where in_axes maps one", true, true}},
       {required("in_axes", AttrKind::kInts, "per parameter: the dimension of the operand that is mapped; -1: none"),

@@ -124,7 +124,7 @@ Replacement convert_of_widening(const Candidate& c) {
   return Vals{convert(x, c.attrs.get_dtype("dtype"))};
 }
 
-Replacement stop_gradient(const Candidate& c) { return Vals{c.operand(0)}; }
+Replacement its_operand(const Candidate& c) { return Vals{c.operand(0)}; }
 
 Replacement constant_to_the_right(const Candidate& c) {
   if (!c.number(c.operand(0)) || c.number(c.operand(1))) return std::nullopt;
@@ -171,7 +171,8 @@ std::vector<Rule> arithmetic_rules() {
        "convert(convert(x)) -> convert(x), where the inner one loses nothing",
        {"convert"},
        convert_of_widening},
-      {"stop-gradient", "stop_gradient(x) -> x, after differentiation", {"stop_gradient"}, stop_gradient},
+      {"stop-gradient", "stop_gradient(x) -> x, after differentiation", {"stop_gradient"}, its_operand},
+      {"checkpoint-name", "checkpoint_name(x) -> x, after differentiation", {"checkpoint_name"}, its_operand},
       {"constant-to-the-right",
        "2 + x -> x + 2 for commutative ops",
        {"add", "mul", "maximum", "minimum"},

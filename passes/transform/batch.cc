@@ -121,7 +121,8 @@ Batcher::Values Batcher::emit_node(FunctionBuilder& b, const Function& f, const 
   }
   ir::TypedOp op = typed(f, node);
   if (node.location) b.set_location(node.location);
-  if (node.op->batch.by_decomposition()) return emit(b, decomposition(op, node.location, ops_, &module_), operands, batch);
+  if (node.op->batch.by_decomposition())
+    return emit(b, decomposition(op, node.location, ops_, &module_), operands, batch);
   if (!node.op->batch.exists()) {
     refuse(f, node, node.op->batch.reason());
     for (const ir::Type& t : op.results) out.push_back({b.fill(t.dtype, with_batch(t.shape, batch), 0), true});

@@ -224,7 +224,8 @@ Vals TransformLowering::lower_vmap(FunctionBuilder& b, const Node& node) {
     if (out_axes[r] >= 0) {
       out[r] = moved(out[r], 0, out_axes[r]);
     } else if (made.results[r]) {
-      Diagnostic d = error(Code::kBadAttribute, "vmap: result {} of @{} depends on the example, out_axes says that it does not", r, traced.name);
+      Diagnostic d = error(Code::kBadAttribute, "vmap: result {} of @{} depends on the example, but out_axes is -1", r,
+                           traced.name);
       d.location = node.location;
       d.help = "give it a dimension in out_axes";
       errors_.push_back(std::move(d));

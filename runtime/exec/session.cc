@@ -108,6 +108,8 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
   // Before anything is allocated or started for a program that cannot run here.
   (void)NABLA_TRY(check_cpu(bundle.program(), bundle.what()));
   std::unique_ptr<Session> session(new Session(std::make_unique<Impl>(std::move(bundle), options)));
+  if (session->threads() < options.threads)
+    return error(Code::kOutOfMemory, "the system gives {} of {} threads", session->threads(), options.threads);
   (void)NABLA_TRY(session->prepare());
   return session;
 }

@@ -153,6 +153,11 @@ std::vector<RuleCase> sign_and_select_cases() {
       {"convert-of-widening",
        [](B& b) -> Vals { return {plain_convert(plain_convert(x23(b), DType::kF64), DType::kBF16)}; }, "convert"},
       {"stop-gradient", [](B& b) -> Vals { return {un("stop_gradient", x23(b))}; }, ""},
+      {"checkpoint-name",
+       [](B& b) -> Vals {
+         return {b.op("checkpoint_name", {x23(b)}, {{"name", std::string("a")}})};
+       },
+       ""},
       {"constant-to-the-right",
        [](B& b) -> Vals {
          Val x = x23(b);

@@ -1,0 +1,32 @@
+#include "frontend/cpp/custom_rules.h"
+
+#include "frontend/cpp/frame.h"
+
+namespace nabla {
+
+std::vector<Tensor> emit_custom_vjp(TracedFunction f, TracedFunction forward, const TracedFunction& backward,
+                                    std::vector<Tensor> operands, const Site& site) {
+  if (!backward.captures.empty())
+    throw error_at(site, Code::kMisuse,
+                   "custom_vjp: `{}` uses a value of an enclosing function: return it from forward",
+                   backward.function->name);
+  share_captures({{&f, kAllOwn}, {&forward, kAllOwn}});
+  ir::Attrs attrs{{"forward", ir::FunctionRef{forward.function->name}},
+                  {"backward", ir::FunctionRef{backward.function->name}}};
+  return emit_transform("custom_vjp", f, std::move(operands), std::move(attrs), site);
+}
+
+std::vector<Tensor> emit_custom_jvp(TracedFunction f, TracedFunction rule, std::vector<Tensor> operands,
+                                    const Site& site) {
+  share_captures({{&f, kAllOwn}, {&rule, operands.size()}});
+  ir::Attrs attrs{{"rule", ir::FunctionRef{rule.function->name}}};
+  return emit_transform("custom_jvp", f, std::move(operands), std::move(attrs), site);
+}
+
+RematPolicy save_names(const std::vector<std::string>& names) {
+  RematPolicy out{"names", ""};
+  for (const std::string& name : names) out.names += (out.names.empty() ? "" : ",") + name;
+  return out;
+}
+
+}  // namespace nabla
