@@ -40,7 +40,7 @@ string counting(const string& name, std::vector<int64_t> shape) {
 
 TEST(Sizes, OneBundleRunsEverySizeAndRefusesOthers) {
   setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
-  std::ofstream(scratch("sizes.nbl")) << "nabla 1 flat\n"
+  std::ofstream(scratch("sizes.nbl")) << "nabla 1 traced\n"
                                          "symbol batch in [1, 64]\nsymbol len in [1, 128]\n"
                                          "entry rows calls @rows {\n  inputs x\n  outputs sum, twice\n}\n"
                                          "func @rows(%x: f32[batch,len]) {\n"
