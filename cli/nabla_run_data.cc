@@ -98,18 +98,38 @@ Result<Literal> fit_dtype(const Literal& value, const TensorInfo& input, const s
   return out;
 }
 
+/// From dimension `first` on, the shape is the input's wherever that is static.
+bool fits(const std::vector<int64_t>& shape, const TensorInfo& input, size_t first) {
+  if (shape.size() != input.shape.size()) return false;
+  for (size_t d = first; d < shape.size(); ++d)
+    if (shape[d] != input.shape[d] && (input.is_static() || input.sizes[d].empty())) return false;
+  return true;
+}
+
 }  // namespace
+
+std::string file_of(const Assignment& input) {
+  const std::string& value = input.value;
+  bool file = ends_with(value, ".npy") || value.find(".npz") != value.npos || value.find(".safetensors") != value.npos;
+  return file ? split_array(value).first : "";
+}
+
+Status check_output_name(const Assignment& output) {
+  if (ends_with(output.value, ".npy") || ends_with(output.value, ".safetensors")) return Ok{};
+  return error(Code::kBadOption, "--output {}={}: the file name must end in .npy or .safetensors", output.name,
+               output.value);
+}
 
 Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input) {
   const std::string& value = assignment.value;
-  bool file = ends_with(value, ".npy") || value.find(".npz") != value.npos || value.find(".safetensors") != value.npos;
+  bool file = !file_of(assignment).empty();
   if (!file && input.shape.empty()) return read_number(value, input);
   if (!file)
     return error(Code::kBadOption, "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name,
                  value);
   Literal array = NABLA_TRY(read_file(value, assignment.name));
-  TensorInfo got{input.name, array.dtype(), array.shape()};
-  if (got.shape != input.shape)
+  TensorInfo got{input.name, array.dtype(), array.shape(), {}};
+  if (!fits(got.shape, input, 0))
     return error(Code::kInputShape, "input `{}` is {}; {} holds {}", input.name, input.type_str(), value,
                  got.type_str());
   if (got.dtype != input.dtype)
@@ -120,8 +140,7 @@ Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input
 
 Status write_output(const std::string& path, const std::string& name, const Literal& value) {
   if (ends_with(path, ".npy")) return format::write_npy(path, value);
-  if (ends_with(path, ".safetensors")) return format::write_safetensors(path, {{name, value}});
-  return error(Code::kBadOption, "--output {}={}: the file name must end in .npy or .safetensors", name, path);
+  return format::write_safetensors(path, {{name, value}});
 }
 
 Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignment>& maps, const EntryInfo& entry,
@@ -161,19 +180,20 @@ Status Dataset::add(int input, const std::string& what, const Literal& value, co
   if (want.shape.empty() || value.rank() == 0)
     return error(Code::kInputShape, "input `{}` is {}; {} cannot be cut into batches for it", want.name,
                  want.type_str(), what);
-  bool same = value.rank() == static_cast<int>(want.shape.size()) &&
-              std::equal(want.shape.begin() + 1, want.shape.end(), value.shape().begin() + 1);
-  if (!same)
+  if (!fits(value.shape(), want, 1))
     return error(Code::kInputShape, "input `{}` is {}; {} has samples of another shape: {}", want.name, want.type_str(),
                  what, shape_str(value.shape()));
   if (!inputs_.empty() && value.shape()[0] != samples_)
     return error(Code::kInputShape, "{} has {} samples, `{}` has {}", what, value.shape()[0],
                  entry.inputs[inputs_[0]].name, samples_);
-  if (!inputs_.empty() && want.shape[0] != batch_)
+  bool open = !want.is_static() && !want.sizes[0].empty();
+  int64_t batch = open ? std::min(want.shape[0], value.shape()[0]) : want.shape[0];
+  if (!inputs_.empty() && batch != batch_)
     return error(Code::kInputShape, "inputs `{}` and `{}` have different batch sizes, {} and {}",
-                 entry.inputs[inputs_[0]].name, want.name, batch_, want.shape[0]);
+                 entry.inputs[inputs_[0]].name, want.name, batch_, batch);
   samples_ = value.shape()[0];
-  batch_ = want.shape[0];
+  batch_ = batch;
+  open_ = open;
   if (samples_ == 0 || batch_ == 0) return error(Code::kInputShape, "{} or its input `{}` is empty", what, want.name);
   arrays_.push_back(NABLA_TRY(fit_dtype(value, want, what, notes)));
   inputs_.push_back(input);
@@ -199,6 +219,12 @@ std::vector<int64_t> Dataset::shuffled(uint64_t seed, int64_t epoch) const {
     std::swap(order[i], order[j]);
   }
   return order;
+}
+
+std::vector<int64_t> Dataset::batch_shape(size_t i, int64_t rows) const {
+  std::vector<int64_t> shape = arrays_[i].shape();
+  shape[0] = rows;
+  return shape;
 }
 
 int64_t Dataset::fill(const std::vector<int64_t>& order, int64_t begin, std::vector<Literal>& arrays) const {

@@ -15,7 +15,11 @@ namespace nabla::cli {
 /// The value of `--input`: a file, an array of one, or a number for a scalar. E0703, E0704 when it does not fit.
 Result<Literal> read_input(const Assignment& assignment, const exec::TensorInfo& input);
 
-/// Writes .npy or .safetensors, by the name's ending.
+/// The file that `--input` names, without an array of it; empty for a number.
+std::string file_of(const Assignment& input);
+/// E0901 when the file's ending is none that write_output knows.
+Status check_output_name(const Assignment& output);
+/// Writes .npy or .safetensors, by the name's ending, which check_output_name has seen.
 Status write_output(const std::string& path, const std::string& name, const Literal& value);
 
 /// Samples for some inputs of an entry, ready to be cut into batches.
@@ -29,11 +33,15 @@ class Dataset {
 
   int64_t samples() const { return samples_; }
   int64_t batch() const { return batch_; }
+  /// The leading size of the inputs is the caller's choice: the last batch may be smaller.
+  bool open() const { return open_; }
   /// Inputs that the data feed.
   const std::vector<int>& inputs() const { return inputs_; }
 
   /// The samples' order in an epoch; the same seed and epoch give the same order on every machine.
   std::vector<int64_t> shuffled(uint64_t seed, int64_t epoch) const;
+  /// Shape of the array for inputs()[i] that holds `rows` samples.
+  std::vector<int64_t> batch_shape(size_t i, int64_t rows) const;
   /// Copies samples order[begin ...] into the inputs' arrays. Behind the end samples are repeated from the beginning;
   /// returns the number of real ones.
   int64_t fill(const std::vector<int64_t>& order, int64_t begin, std::vector<Literal>& arrays) const;
@@ -44,6 +52,7 @@ class Dataset {
 
   int64_t samples_ = 0;
   int64_t batch_ = 0;
+  bool open_ = false;
   std::vector<int> inputs_;
   std::vector<Literal> arrays_;  ///< one per element of inputs_
 };

@@ -1,6 +1,8 @@
 #include "cli/nabla_run_job.h"
 
 #include <algorithm>
+#include <csignal>
+#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -9,6 +11,8 @@
 
 namespace nabla::cli {
 namespace {
+
+volatile sig_atomic_t stop_asked = 0;
 
 using exec::EntryInfo;
 using exec::Session;
@@ -31,6 +35,8 @@ class Job {
   Status check_outputs();
   Result<bool> fill_special(size_t input);
   Status run_once(int64_t step);
+  Status set_sizes();
+  Literal result(size_t i) const;
   Status train(Reporter& reporter);
   Status evaluate(Reporter& reporter);
   Status repeat(Reporter& reporter);
@@ -43,8 +49,10 @@ class Job {
   }
   /// True when the first axis of the output is the batch.
   bool joined(size_t output) const {
-    return data_ && !training() && !entry_.outputs[output].shape.empty() &&
-           entry_.outputs[output].shape[0] == data_->batch();
+    const TensorInfo& info = entry_.outputs[output];
+    if (!data_ || training() || info.shape.empty()) return false;
+    if (!data_->open()) return info.shape[0] == data_->batch();
+    return !info.is_static() && info.sizes[0] == entry_.inputs[data_->inputs()[0]].sizes[0];
   }
 
   Session& session_;
@@ -56,6 +64,7 @@ class Job {
   std::vector<bool> given_;
   std::vector<const void*> input_data_;
   std::vector<void*> output_data_;
+  std::vector<std::vector<int64_t>> shapes_;  ///< of the inputs in the next run
   std::optional<Dataset> data_;
   int step_input_ = -1, mask_input_ = -1;
   std::vector<std::string> joined_bytes_;  ///< of the outputs that --output asks for
@@ -94,7 +103,11 @@ Status Job::take_data(Reporter& reporter) {
   std::vector<std::string> notes;
   data_ = NABLA_TRY(Dataset::load(job_.data, job_.maps, entry_, given_, notes));
   for (const std::string& note : notes) reporter.note(fmt::format("note: {}", note));
-  for (int input : data_->inputs()) given_[input] = true;
+  for (size_t i = 0; i < data_->inputs().size(); ++i) {
+    int input = data_->inputs()[i];
+    given_[input] = true;
+    inputs_[input] = Literal(entry_.inputs[input].dtype, data_->batch_shape(i, data_->batch()));
+  }
   int64_t samples = data_->samples(), batch = data_->batch();
   if (job_.bench) return Ok{};
   if (training()) {
@@ -112,7 +125,7 @@ Status Job::take_data(Reporter& reporter) {
       mask_input_ = static_cast<int>(i);
       given_[i] = true;
     }
-  if (samples % batch != 0 && mask_input_ < 0 && has_metrics())
+  if (samples % batch != 0 && mask_input_ < 0 && has_metrics() && !data_->open())
     return error(Code::kInputShape,
                  "{} has {} samples, which is no multiple of the batch of {}: entry `{}` needs an input `mask` "
                  "f32[{}], over the ones of which its scalar outputs are means",
@@ -158,8 +171,10 @@ Status Job::take_remaining(Reporter& reporter) {
 Status Job::check_outputs() {
   for (const TensorInfo& output : entry_.outputs) outputs_.emplace_back(output.dtype, output.shape);
   joined_bytes_.resize(outputs_.size());
-  for (const Assignment& output : job_.outputs)
+  for (const Assignment& output : job_.outputs) {
     (void)NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
+    (void)NABLA_TRY(check_output_name(output));
+  }
   return Ok{};
 }
 
@@ -171,7 +186,21 @@ Status Job::prepare(Reporter& reporter) {
   // From here on the arrays stay where they are.
   for (Literal& input : inputs_) input_data_.push_back(input.mutable_data());
   for (Literal& output : outputs_) output_data_.push_back(output.mutable_data());
-  return Ok{};
+  for (const Literal& input : inputs_) shapes_.push_back(input.shape());
+  return set_sizes();
+}
+
+// Takes the sizes of the next runs from shapes_. The arrays are large enough: they were made for the largest.
+Status Job::set_sizes() {
+  std::vector<const int64_t*> shapes;
+  for (const std::vector<int64_t>& shape : shapes_) shapes.push_back(shape.data());
+  return session_.set_shapes(index_, shapes);
+}
+
+// What the last run left in output i.
+Literal Job::result(size_t i) const {
+  return Literal::from_bytes(outputs_[i].dtype(), session_.output_shape(index_, static_cast<int>(i)),
+                             outputs_[i].data());
 }
 
 Status Job::run_once(int64_t step) {
@@ -188,10 +217,12 @@ std::vector<Metric> Job::metrics() const {
 
 Status Job::train(Reporter& reporter) {
   int64_t batches = data_->samples() / data_->batch();
+  if (job_.epochs && *job_.epochs > INT64_MAX / batches)
+    return error(Code::kBadOption, "--epochs {} of {} steps each are too many", *job_.epochs, batches);
   int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
   reporter.begin(entry_.name, true, total, batches, data_->batch());
   std::vector<int64_t> order;
-  for (int64_t step = 0; step < total; ++step) {
+  for (int64_t step = 0; step < total && !interrupted(); ++step) {
     int64_t epoch = step / batches;
     if (step % batches == 0) order = data_->shuffled(options_.seed, epoch);
     data_->fill(order, step % batches * data_->batch(), inputs_);
@@ -210,19 +241,27 @@ Status Job::evaluate(Reporter& reporter) {
   std::iota(order.begin(), order.end(), 0);
   std::vector<Metric> sums = metrics();
   for (Metric& sum : sums) sum.value = 0;
-  for (int64_t b = 0; b < batches; ++b) {
+  for (int64_t b = 0; b < batches && !interrupted(); ++b) {
     int64_t real = data_->fill(order, b * batch, inputs_);
+    if (data_->open() && real < batch) {
+      for (int input : data_->inputs()) shapes_[input][0] = real;
+      if (mask_input_ >= 0 && !entry_.inputs[mask_input_].is_static()) shapes_[mask_input_][0] = real;
+      (void)NABLA_TRY(set_sizes());
+    }
     if (mask_input_ >= 0)
       for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
     (void)NABLA_TRY(run_once(b + 1));
     std::vector<Metric> values = metrics();
     for (size_t i = 0; i < sums.size(); ++i) sums[i].value += values[i].value * static_cast<double>(real);
     for (size_t i = 0; i < outputs_.size(); ++i)
-      if (joined(i))
-        joined_bytes_[i].append(static_cast<const char*>(outputs_[i].data()),
-                                static_cast<size_t>(outputs_[i].size_bytes() / batch * real));
+      if (joined(i)) {
+        Literal rows = result(i);
+        joined_bytes_[i].append(static_cast<const char*>(rows.data()),
+                                static_cast<size_t>(rows.size_bytes() / rows.shape()[0] * real));
+      }
     reporter.progress(b + 1);
   }
+  if (interrupted()) return Ok{};  // means over a part would look like results
   for (Metric& sum : sums) sum.value /= static_cast<double>(samples);
   reporter.evaluated(samples, sums);
   return Ok{};
@@ -231,7 +270,7 @@ Status Job::evaluate(Reporter& reporter) {
 Status Job::repeat(Reporter& reporter) {
   int64_t total = job_.steps.value_or(1);
   reporter.begin(entry_.name, training() && total > 1, total, 0, 0);
-  for (int64_t step = 1; step <= total; ++step) {
+  for (int64_t step = 1; step <= total && !interrupted(); ++step) {
     (void)NABLA_TRY(run_once(step));
     reporter.step(step, 0, metrics());
   }
@@ -241,7 +280,7 @@ Status Job::repeat(Reporter& reporter) {
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (!entry_.outputs[i].shape.empty() &&
         std::find(written.begin(), written.end(), entry_.outputs[i].name) == written.end())
-      say("{} = {}\n", entry_.outputs[i].name, outputs_[i].str());
+      say("{} = {}\n", entry_.outputs[i].name, result(i).str());
   return Ok{};
 }
 
@@ -277,7 +316,7 @@ Status Job::bench(Reporter& reporter) {
 Status Job::write_outputs() {
   for (const Assignment& output : job_.outputs) {
     int i = NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
-    Literal value = outputs_[i];
+    Literal value = result(i);
     if (joined(i) && !job_.bench) {
       std::vector<int64_t> shape = value.shape();
       shape[0] = data_->samples();
@@ -293,7 +332,7 @@ Status Job::run(Reporter& reporter) {
                   : !data_     ? repeat(reporter)
                   : training() ? train(reporter)
                                : evaluate(reporter);
-  if (!status.ok()) return status;
+  if (!status.ok() || interrupted()) return status;
   return write_outputs();
 }
 
@@ -311,7 +350,8 @@ Status initialize(Session& session, const RunOptions& options, int entry, Report
 
 }  // namespace
 
-Status run_job(Session& session, const RunOptions& options, const JobOptions& job, Reporter& reporter) {
+Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,
+                                                     Reporter& reporter) {
   if (job.entry.empty() && session.entries().size() != 1) {
     std::string list;
     for (const EntryInfo& entry : session.entries())
@@ -319,10 +359,21 @@ Status run_job(Session& session, const RunOptions& options, const JobOptions& jo
     return error(Code::kUnknownEntry, "which entry? Pass --entry with one of {}", list.empty() ? "none" : list);
   }
   int entry = job.entry.empty() ? 0 : NABLA_TRY(session.need_entry(job.entry));
-  Job runner(session, options, job, entry);
-  (void)NABLA_TRY(runner.prepare(reporter));
-  (void)NABLA_TRY(initialize(session, options, entry, reporter));
-  return runner.run(reporter);
+  auto runner = std::make_shared<Job>(session, options, job, entry);
+  (void)NABLA_TRY(runner->prepare(reporter));
+  return std::function<Status(Reporter&)>([=, &session, &options](Reporter& r) -> Status {
+    (void)NABLA_TRY(initialize(session, options, entry, r));
+    return runner->run(r);
+  });
+}
+
+bool interrupted() { return stop_asked != 0; }
+
+void stop_jobs_on_signals() {
+  struct sigaction ask {};
+  ask.sa_handler = [](int signal) { stop_asked = signal; };
+  ask.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ask, nullptr);
 }
 
 }  // namespace nabla::cli

@@ -1,7 +1,7 @@
 // Runs one entry as the command line says: once, for steps, over data, or as a benchmark.
 #pragma once
 
-#include <vector>
+#include <functional>
 
 #include "cli/nabla_run_options.h"
 #include "cli/nabla_run_report.h"
@@ -10,8 +10,14 @@
 
 namespace nabla::cli {
 
-/// Runs `job`; state that has no value yet is made by the entry `init` before training. All files are read and all
-/// names checked before the first run.
-Status run_job(exec::Session& session, const RunOptions& options, const JobOptions& job, Reporter& reporter);
+/// Reads all files and checks all names of `job`; calling what it returns runs it. State that has no value yet is then
+/// made by the entry `init` before training. All arguments outlive it.
+Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
+                                                     const JobOptions& job, Reporter& reporter);
+
+/// From now on the first INT, TERM or HUP makes jobs end after the step that runs; a second one ends the process.
+void stop_jobs_on_signals();
+/// Has such a signal come?
+bool interrupted();
 
 }  // namespace nabla::cli

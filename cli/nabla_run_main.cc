@@ -1,15 +1,18 @@
 #include "cli/nabla_run_main.h"
 
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "cli/nabla_run_curve.h"
+#include "cli/nabla_run_data.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_options.h"
 #include "cli/nabla_run_report.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
@@ -29,33 +32,63 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
 }
 
+/// Everything that the line names is there to be used, before anything runs.
+Status check_line(const RunOptions& options) {
+  std::vector<format::NamedFile> inputs{{"BUNDLE", options.bundle}};
+  std::vector<format::NamedFile> outputs{
+      {"--trace", options.trace}, {"--metrics", options.metrics}, {"--loss-curve", options.loss_curve}};
+  for (const JobOptions& job : options.jobs) {
+    inputs.push_back({"--data", job.data});
+    for (const Assignment& input : job.inputs) inputs.push_back({"--input " + input.name, file_of(input)});
+    for (const Assignment& output : job.outputs) outputs.push_back({"--output " + output.name, output.value});
+  }
+  // State may go back to where it came from.
+  if (options.save_state != options.state) inputs.push_back({"--state", options.state});
+  outputs.push_back({"--save-state", options.save_state});
+  return format::check_files(inputs, outputs);
+}
+
 Status run(const RunOptions& options, std::shared_ptr<const format::FileBytes> own, const std::string& program) {
   auto session = NABLA_TRY(open_session(options, std::move(own), program));
+  (void)NABLA_TRY(check_line(options));
   Reporter reporter(!options.loss_curve.empty());
   if (!options.state.empty()) (void)NABLA_TRY(session->load_state(options.state));
   for (const JobOptions& job : options.jobs)
     if (!job.entry.empty()) (void)NABLA_TRY(session->need_entry(job.entry));
+  std::vector<std::function<Status(Reporter&)>> jobs;
+  for (const JobOptions& job : options.jobs) jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, reporter)));
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
-  for (const JobOptions& job : options.jobs) (void)NABLA_TRY(run_job(*session, options, job, reporter));
-  if (!options.save_state.empty()) (void)NABLA_TRY(session->save_state(options.save_state));
+  Status ran = Ok{};
+  for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) ran = jobs[i](reporter);
+  // What was trained is kept also when its predictions could not be written.
+  bool usable = ran.ok() || ran.errors().front().code == Code::kWriteFailed;
+  if (usable && !options.save_state.empty()) (void)NABLA_TRY(session->save_state(options.save_state));
+  if (!ran.ok()) return ran;
   (void)NABLA_TRY(reporter.close());
   if (!options.loss_curve.empty()) {
-    if (reporter.curve().values.empty())
+    if (reporter.curve().values.empty() && !interrupted())
       return error(Code::kBadOption, "--loss-curve: no entry that writes state and has a scalar output was run");
     std::string title = fmt::format("Training: {}", reporter.curve().metric);
     (void)NABLA_TRY(format::write_file(options.loss_curve, curve_svg(reporter.curve(), title)));
   }
-  return session->finish();
+  (void)NABLA_TRY(session->finish());
+  if (!interrupted()) return Ok{};
+  Diagnostic d = error(Code::kInterrupted, "stopped by a signal before the work was done");
+  if (!options.save_state.empty()) d.notes.push_back(fmt::format("the state is in {}", options.save_state));
+  return d;
 }
 
 int report(const Diagnostics& errors) {
   std::fputs(to_string(errors).c_str(), stderr);
-  return errors.front().code == Code::kBadOption ? 2 : 1;
+  Code code = errors.front().code;
+  return code == Code::kBadOption ? 2 : code == Code::kInterrupted ? 130 : 1;
 }
 
 }  // namespace
 
 int nabla_run_main(int argc, const char* const* argv) {
+  format::prepare_process();
+  stop_jobs_on_signals();
   std::shared_ptr<const format::FileBytes> own = own_bundle();
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Result<CommandLine> line = parse_command_line(args, own != nullptr);
@@ -64,8 +97,13 @@ int nabla_run_main(int argc, const char* const* argv) {
     std::fputs(line->text.c_str(), stdout);
     return 0;
   }
-  Status status = run(line->options, std::move(own), argc > 0 ? argv[0] : "nabla-run");
-  return status.ok() ? 0 : report(status.errors());
+  try {
+    Status status = run(line->options, std::move(own), argc > 0 ? argv[0] : "nabla-run");
+    if (status.ok()) status = format::flush_stdout();
+    return status.ok() ? 0 : report(status.errors());
+  } catch (const std::bad_alloc&) {
+    return report({error(Code::kOutOfMemory, "the arrays of this run do not fit into memory")});
+  }
 }
 
 }  // namespace nabla::cli

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 
 namespace nabla::cli {
 namespace {
@@ -40,6 +41,20 @@ struct Part {
   }
 };
 
+// Digits only: the parser itself takes signs, octal and hexadecimal, and cuts what does not fit.
+CLI::Validator whole(uint64_t low, uint64_t high, const char* what) {
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        uint64_t value = 0;
+        auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool whole = problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
+        bool octal = text.size() > 1 && text[0] == '0';
+        return whole && !octal ? "" : fmt::format("`{}` is not {}", text, what);
+      },
+      "");
+}
+CLI::Validator positive() { return whole(1, INT64_MAX, "a whole number of at least 1"); }
+
 void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.footer(kFooter);
   app.get_formatter()->column_width(34);
@@ -54,16 +69,18 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--data", part.job.data, "FILE.npz|.safetensors of samples, see below")->group("Entries");
   app.add_option("--map", part.maps, "INPUT=ARRAY of --data")->allow_extra_args(false)->group("Entries");
   app.add_option("--steps", part.job.steps, "runs of the entry [1, or as --epochs says]")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->group("Entries");
-  app.add_option("--epochs", part.job.epochs, "passes over --data [1]")->check(CLI::PositiveNumber)->group("Entries");
+  app.add_option("--epochs", part.job.epochs, "passes over --data [1]")->check(positive())->group("Entries");
   app.add_option("--bench", part.job.bench, "time this many runs; inputs without a value are zeros")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->group("Entries");
   app.add_option("--state", part.state, "start from this .safetensors file");
   app.add_option("--save-state", part.save_state, "write the state here at the end");
-  app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]");
-  app.add_option("--threads", part.threads, "[as many as the process may run on]")->check(CLI::Range(1, 1024));
+  app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]")
+      ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
+  app.add_option("--threads", part.threads, "[as many as the process may run on]")
+      ->check(whole(1, 1024, "a number from 1 to 1024"));
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction");
   app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines");
   app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG");
@@ -168,6 +185,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
     (void)NABLA_TRY(check_job(part.job));
     out.jobs.push_back(std::move(part.job));
   }
+  if (all.json && std::none_of(out.jobs.begin(), out.jobs.end(), [](const JobOptions& j) { return j.bench; }))
+    return error(Code::kBadOption, "--json prints the results of --bench, which is not given");
   if (!all.bundle && !carries_bundle) return error(Code::kBadOption, "BUNDLE is missing; see --help");
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");

@@ -289,6 +289,20 @@ std::vector<SymbolRef> Dim::symbols() const {
   return out;
 }
 
+std::optional<Dim::Linear> Dim::linear() const {
+  Linear out{nullptr, 0, 0};
+  for (const Term& t : terms()) {
+    if (t.factors.empty()) {
+      out.offset = t.coefficient;
+    } else {
+      bool simple = t.factors.size() == 1 && t.factors[0]->kind == AtomKind::kSymbol && !out.symbol;
+      if (!simple || t.coefficient < 1) return std::nullopt;
+      out.symbol = t.factors[0]->symbol, out.scale = t.coefficient;
+    }
+  }
+  return out.symbol ? std::optional(out) : std::nullopt;
+}
+
 Dim Dim::substitute(const std::function<Dim(const SymbolRef&)>& replacement) const {
   if (is_static()) return *this;
   Dim sum(0);
@@ -312,6 +326,36 @@ Dim Dim::substitute(const std::function<Dim(const SymbolRef&)>& replacement) con
 
 int64_t Dim::eval(const std::function<int64_t(const Symbol&)>& value_of) const {
   return substitute([&](const SymbolRef& s) { return Dim(value_of(*s)); }).value();
+}
+
+std::vector<SizeStep> Dim::steps() const {
+  using Op = SizeStep::Op;
+  if (is_static()) return {{Op::kConstant, value_}};
+  std::vector<SizeStep> out;
+  auto append = [&](const Dim& d) {
+    std::vector<SizeStep> more = d.steps();
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  static constexpr Op kOps[] = {Op::kSymbol, Op::kFloorDiv, Op::kMod, Op::kMin, Op::kMax};  // by AtomKind
+  bool first_term = true;
+  for (const Term& t : *terms_) {
+    bool first = t.factors.empty() || t.coefficient != 1;
+    if (first) out.push_back({Op::kConstant, t.coefficient});
+    for (const auto& f : t.factors) {
+      if (f->kind == AtomKind::kSymbol) {
+        out.push_back({Op::kSymbol, 0, f->symbol});
+      } else {
+        append(f->a);
+        append(f->b);
+        out.push_back({kOps[static_cast<int>(f->kind)]});
+      }
+      if (first) out.push_back({Op::kMul});
+      first = true;
+    }
+    if (!first_term) out.push_back({Op::kAdd});
+    first_term = false;
+  }
+  return out;
 }
 
 std::string Dim::str() const {

@@ -24,6 +24,14 @@ struct Interval {
   int64_t min, max;
 };
 
+/// One step of a size as a postfix program, which a stack of integers evaluates.
+struct SizeStep {
+  enum class Op : uint8_t { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
+  Op op;
+  int64_t value = 0;           ///< kConstant
+  SymbolRef symbol = nullptr;  ///< kSymbol
+};
+
 /// A value type kept in a canonical form (a sorted sum of products), so that == decides the equality of
 /// polynomials. Expressions that are equal for another reason may compare unequal: ask `equal` then.
 class Dim {
@@ -56,8 +64,16 @@ class Dim {
   Interval bounds() const;
   /// Every symbol in it, each once, in order of first appearance.
   std::vector<SymbolRef> symbols() const;
+  /// scale * symbol + offset, where it is that for a positive scale: then an extent tells the symbol's value.
+  struct Linear {
+    SymbolRef symbol;
+    int64_t scale, offset;
+  };
+  std::optional<Linear> linear() const;
   int64_t eval(const std::function<int64_t(const Symbol&)>& value_of) const;
   Dim substitute(const std::function<Dim(const SymbolRef&)>& replacement) const;
+  /// The same as a program for machines that have no Dim: generated code and the runtime.
+  std::vector<SizeStep> steps() const;
   /// "8*batch+1", "floordiv(len+7,8)"; parses back.
   std::string str() const;
 

@@ -88,6 +88,38 @@ TEST_F(DimTest, SymbolsAreListedOnceAndSubstituted) {
   EXPECT_EQ(d.substitute([&](const SymbolRef& s) { return s->name == "m" ? n * 2 : Dim::symbol(s); }), n * n + n * 2);
 }
 
+TEST_F(DimTest, AnExtentTellsASymbolWhereItIsAMultipleOfItPlusAConstant) {
+  auto linear = (n * 8 + 1).linear();
+  ASSERT_TRUE(linear.has_value());
+  EXPECT_EQ(linear->symbol->name, "n");
+  EXPECT_EQ(linear->scale, 8);
+  EXPECT_EQ(linear->offset, 1);
+  for (const Dim& d : {Dim(3), n + m, n * n, n * m, Dim(5) - n, Dim::floordiv(n, 2)})
+    EXPECT_FALSE(d.linear()) << d.str();
+}
+
+// What machines do with a size's steps.
+int64_t run(const std::vector<SizeStep>& steps, const std::function<int64_t(const Symbol&)>& value_of) {
+  using Op = SizeStep::Op;
+  std::vector<int64_t> stack;
+  for (const SizeStep& s : steps) {
+    if (s.op == Op::kConstant || s.op == Op::kSymbol) {
+      stack.push_back(s.symbol ? value_of(*s.symbol) : s.value);
+      continue;
+    }
+    int64_t b = stack.back(), &a = (stack.pop_back(), stack.back());
+    int64_t quotient = b > 0 ? a / b - (a % b < 0) : 0;
+    a = s.op == Op::kAdd        ? a + b
+        : s.op == Op::kMul      ? a * b
+        : s.op == Op::kFloorDiv ? quotient
+        : s.op == Op::kMod      ? a - b * quotient
+        : s.op == Op::kMin      ? std::min(a, b)
+                                : std::max(a, b);
+  }
+  EXPECT_EQ(stack.size(), 1u);
+  return stack.back();
+}
+
 // Random expressions, built symbolically and beside it in integers: the value is the same and within the bounds.
 TEST_F(DimTest, EveryExpressionHasTheValueOfItsIntegers) {
   std::mt19937_64 rng(1);
@@ -125,8 +157,9 @@ TEST_F(DimTest, EveryExpressionHasTheValueOfItsIntegers) {
           break;
       }
       auto [d, v] = pool.back();
-      int64_t got = d.eval([&](const Symbol& s) { return values[s.name == "n" ? 0 : s.name == "m" ? 1 : 2]; });
-      ASSERT_EQ(got, v) << d.str();
+      auto value_of = [&](const Symbol& s) { return values[s.name == "n" ? 0 : s.name == "m" ? 1 : 2]; };
+      ASSERT_EQ(d.eval(value_of), v) << d.str();
+      ASSERT_EQ(run(d.steps(), value_of), v) << d.str();
       ASSERT_LE(d.bounds().min, v) << d.str();
       ASSERT_GE(d.bounds().max, v) << d.str();
       auto [other, w] = pool[below(static_cast<int64_t>(pool.size()))];

@@ -209,7 +209,9 @@ class ModuleParser {
       if (text[end] == '}' && --depth <= 0) break;
     }
     if (end == text.size()) return lexer_.fail("the kernel has no closing `}`");
-    Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(text.substr(begin, end + 1 - begin), "");
+    Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(
+        text.substr(begin, end + 1 - begin), "",
+        [&](std::string_view size) { return parse_dim_text(size, symbols_, "a size of the kernel"); });
     if (!k.ok()) {
       for (Diagnostic& d : k.errors())
         d.location =

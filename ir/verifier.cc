@@ -66,6 +66,10 @@ class ModuleVerifier {
       if (leaf.name.empty()) return at(Item::kState, i, error(Code::kBadState, "state leaf {} has no name", i));
       if (!seen.insert(leaf.name).second)
         return at(Item::kState, i, error(Code::kDuplicateName, "state leaf {} is declared twice", leaf.name));
+      if (!leaf.type.is_static())
+        return at(Item::kState, i,
+                  error(Code::kBadState, "state leaf {} is {}: state keeps one size in all runs", leaf.name,
+                        leaf.type.str()));
       if (leaf.type.is_residual())
         return at(Item::kState, i, error(Code::kBadState, "state leaf {} is {}", leaf.name, leaf.type.str()));
       (void)NABLA_TRY(at(Item::kState, i, check_type(m_, leaf.type)));

@@ -19,6 +19,7 @@ struct nabla_session {
   // Of the running call; kept, so that a step allocates nothing.
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
+  std::vector<const int64_t*> shapes;
 };
 
 namespace {
@@ -73,6 +74,13 @@ nabla_tensor_info info_at(const std::vector<TensorInfo>& tensors, int32_t index)
   return info_of(tensors[index]);
 }
 
+const char* size_of(const std::vector<TensorInfo>& tensors, int32_t index, int32_t dimension) {
+  if (index < 0 || static_cast<size_t>(index) >= tensors.size()) return nullptr;
+  const TensorInfo& t = tensors[index];
+  if (dimension < 0 || static_cast<size_t>(dimension) >= t.shape.size()) return nullptr;
+  return t.is_static() ? "" : t.sizes[dimension].c_str();
+}
+
 const EntryInfo* entry_at(const nabla_session* session, int32_t entry) {
   const auto& entries = session->session->entries();
   return entry < 0 || static_cast<size_t>(entry) >= entries.size() ? nullptr : &entries[entry];
@@ -90,11 +98,13 @@ bool row_major(const nabla_tensor& t) {
 }
 
 /// Checks a caller's array against what the program wants. `what` is as "input `x` of entry `step`".
+/// Symbolic extents are checked later: those of inputs by the session, those of outputs against the solved ones.
 template <class What>
 Status check_tensor(const nabla_tensor& t, const TensorInfo& want, const What& what) {
   nabla_dtype dtype = to_dlpack(want.dtype);
   bool same_shape = t.ndim == static_cast<int32_t>(want.shape.size()) && (t.ndim == 0 || t.shape != nullptr);
-  for (int d = 0; same_shape && d < t.ndim; ++d) same_shape = t.shape[d] == want.shape[d];
+  for (int d = 0; same_shape && d < t.ndim; ++d)
+    same_shape = t.shape[d] == want.shape[d] || (!want.is_static() && !want.sizes[d].empty() && t.shape[d] >= 0);
   if (!same_shape) {
     std::vector<int64_t> shape;
     if (t.ndim > 0 && t.ndim <= 64 && t.shape != nullptr) shape.assign(t.shape, t.shape + t.ndim);
@@ -106,7 +116,7 @@ Status check_tensor(const nabla_tensor& t, const TensorInfo& want, const What& w
   if (t.device_type != 1) return error(Code::kMisuse, "{}: device type {}, not 1 (CPU)", what(), t.device_type);
   if (!row_major(t)) return error(Code::kMisuse, "{}: the array is not row-major and contiguous", what());
   auto address = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
-  if (t.data == nullptr && nabla::count_of(want.shape) > 0)
+  if (t.data == nullptr && nabla::count_of({t.shape, static_cast<size_t>(t.ndim)}) > 0)
     return error(Code::kInputMissing, "{}: the array's data pointer is NULL", what());
   if (address % static_cast<uintptr_t>(nabla::bytes_of(want.dtype)) != 0)
     return error(Code::kMisuse, "{}: the array is not aligned to its elements", what());
@@ -133,16 +143,25 @@ Status run_entry(nabla_session* s, int32_t index, const nabla_tensor* inputs, in
                  entry->inputs.size(), entry->outputs.size(), input_count, output_count);
   s->inputs.clear();
   s->outputs.clear();
+  s->shapes.clear();
   for (int32_t i = 0; i < input_count; ++i) {
     auto what = [&] { return fmt::format("input `{}` of entry `{}`", entry->inputs[i].name, entry->name); };
     Status status = check_tensor(inputs[i], entry->inputs[i], what);
     if (!status.ok()) return status;
     s->inputs.push_back(data_of(inputs[i]));
+    s->shapes.push_back(inputs[i].shape);
   }
+  if (!entry->symbols.empty())
+    if (Status status = s->session->set_shapes(index, s->shapes); !status.ok()) return status;
   for (int32_t i = 0; i < output_count; ++i) {
     auto what = [&] { return fmt::format("output `{}` of entry `{}`", entry->outputs[i].name, entry->name); };
     Status status = check_tensor(outputs[i], entry->outputs[i], what);
     if (!status.ok()) return status;
+    const std::vector<int64_t>& shape = s->session->output_shape(index, i);
+    for (int d = 0; d < outputs[i].ndim; ++d)
+      if (outputs[i].shape[d] < shape[d])
+        return error(Code::kInputShape, "{} needs room for {}; dimension {} has {}", what(), nabla::shape_str(shape), d,
+                     outputs[i].shape[d]);
     s->outputs.push_back(data_of(outputs[i]));
   }
   return s->session->run(index, s->inputs, s->outputs);
@@ -202,6 +221,20 @@ nabla_tensor_info nabla_input_info(const nabla_session* s, int32_t entry, int32_
 nabla_tensor_info nabla_output_info(const nabla_session* s, int32_t entry, int32_t output) {
   const EntryInfo* e = entry_at(s, entry);
   return e == nullptr ? nabla_tensor_info{nullptr, {0, 0, 0}, 0, nullptr} : info_at(e->outputs, output);
+}
+
+const char* nabla_input_size(const nabla_session* s, int32_t entry, int32_t input, int32_t dimension) {
+  const EntryInfo* e = entry_at(s, entry);
+  return e == nullptr ? nullptr : size_of(e->inputs, input, dimension);
+}
+const char* nabla_output_size(const nabla_session* s, int32_t entry, int32_t output, int32_t dimension) {
+  const EntryInfo* e = entry_at(s, entry);
+  return e == nullptr ? nullptr : size_of(e->outputs, output, dimension);
+}
+const int64_t* nabla_output_shape(const nabla_session* s, int32_t entry, int32_t output) {
+  const EntryInfo* e = entry_at(s, entry);
+  if (e == nullptr || output < 0 || static_cast<size_t>(output) >= e->outputs.size()) return nullptr;
+  return s->session->output_shape(entry, output).data();
 }
 
 int32_t nabla_state_count(const nabla_session* s) { return static_cast<int32_t>(s->session->state_leaves().size()); }

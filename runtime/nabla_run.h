@@ -50,8 +50,8 @@ typedef struct {
 } nabla_tensor_info;
 
 typedef struct {
-  int32_t threads;      /* 0: as many as the process may run on */
-  const char* trace;    /* not NULL: write a Chrome trace of all runs to this file when the session ends */
+  int32_t threads;   /* 0: as many as the process may run on */
+  const char* trace; /* not NULL: write a Chrome trace of all runs to this file when the session ends */
 } nabla_options;
 
 uint32_t nabla_run_version(void);
@@ -74,6 +74,14 @@ int32_t nabla_output_count(const nabla_session* session, int32_t entry);
 nabla_tensor_info nabla_input_info(const nabla_session* session, int32_t entry, int32_t input);
 nabla_tensor_info nabla_output_info(const nabla_session* session, int32_t entry, int32_t output);
 
+/* Sizes that the caller decides. In the infos above, the extent of such a dimension is its upper bound; here is its
+ * expression over the entry's symbols ("batch", "8*len+1"), "" for a constant, NULL out of range. */
+const char* nabla_input_size(const nabla_session* session, int32_t entry, int32_t input, int32_t dimension);
+const char* nabla_output_size(const nabla_session* session, int32_t entry, int32_t output, int32_t dimension);
+/* The shape of an output at the sizes of the last run of the entry; before the first, at the upper bounds. Valid until
+ * the next run. NULL out of range. */
+const int64_t* nabla_output_shape(const nabla_session* session, int32_t entry, int32_t output);
+
 /* State leaves: read and written in place by the entries, copied in and out here. */
 int32_t nabla_state_count(const nabla_session* session);
 nabla_tensor_info nabla_state_info(const nabla_session* session, int32_t leaf);
@@ -84,7 +92,9 @@ nabla_status* nabla_state_load(nabla_session* session, const char* path);
 nabla_status* nabla_state_save(nabla_session* session, const char* path);
 
 /* Runs an entry. Arrays are in the order of the entry's inputs and outputs and must match their dtype and shape.
- * Outputs are written completely; on failure their contents are undefined. */
+ * Where a type has symbolic sizes, the inputs' shapes decide, for this run alone; an output's extents may be larger
+ * than needed: the result is written row-major at nabla_output_shape, from the beginning of the array. Outputs are
+ * written completely; on failure their contents are undefined. */
 nabla_status* nabla_run(nabla_session* session, int32_t entry, const nabla_tensor* inputs, int32_t input_count,
                         const nabla_tensor* outputs, int32_t output_count);
 

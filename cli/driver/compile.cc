@@ -5,6 +5,7 @@
 
 #include "cli/driver/emit_program.h"
 #include "cli/driver/report.h"
+#include "cli/driver/specialise.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
@@ -50,6 +51,10 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
   split_steps(passes::default_steps(), options.max_bytes, graph, lowering);
   auto flat = NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), out.target, manager));
   out.passes = std::move(flat.reports);
+  if (!options.specialise.empty()) {
+    auto values = NABLA_TRY(parse_sizes(options.specialise));
+    flat.module = NABLA_TRY(specialise(flat.module, values, out.variants));
+  }
   auto planned = NABLA_TRY(passes::run_passes(flat.module, lowering, ops::all_ops(), out.target, manager));
   out.passes.insert(out.passes.end(), planned.reports.begin(), planned.reports.end());
   out.planned = std::move(planned.module);
@@ -66,6 +71,7 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   emit.toolchain.jobs =
       options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.cache) emit.toolchain.cache_dir = codegen::cache_directory();
+  emit.variants = lowered.variants;
   emit.members.push_back({"ir/module.nbl", ir::print(module, {.locations = true})});
   emit.members.push_back({"report.json", out.report});
   std::string page = NABLA_TRY(report_html(out.report));

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "cli/driver/emit_program.h"
 #include "ir/module.h"
 #include "ir/target.h"
 #include "passes/pass_manager.h"
@@ -11,12 +13,13 @@ namespace nabla::driver {
 
 struct CompileOptions {
   std::string target = "cpu";
-  bool library = true;                 ///< may call oneDNN
-  std::string tuning_file;             ///< empty: the built-in rule
-  std::string max_bytes;               ///< empty: no limit on the arena
-  int jobs = 0;                        ///< compiler processes; 0: one per CPU
-  bool cache = true;                   ///< of compiled kernels, in codegen::cache_directory()
-  passes::ManagerOptions passes = {};  ///< dumps and reproducers; `verify` is filled in
+  bool library = true;                  ///< may call oneDNN
+  std::string tuning_file;              ///< empty: the built-in rule
+  std::string max_bytes;                ///< empty: no limit on the arena
+  std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
+  int jobs = 0;                         ///< compiler processes; 0: one per CPU
+  bool cache = true;                    ///< of compiled kernels, in codegen::cache_directory()
+  passes::ManagerOptions passes = {};   ///< dumps and reproducers; `verify` is filled in
 };
 
 struct CompiledModule {
@@ -24,6 +27,7 @@ struct CompiledModule {
   std::string report;  ///< JSON
   ir::Target target;
   std::vector<passes::PassReport> passes;
+  std::vector<VariantEntry> variants;
 };
 struct CompiledBundle {
   std::string bytes;

@@ -1,5 +1,6 @@
 #include "cli/driver/emit_program.h"
 
+#include <algorithm>
 #include <map>
 
 #include "codegen/cpu/backend.h"
@@ -17,7 +18,8 @@ constexpr const char* kObject = "kernels/cpu.so";
 
 class Emitter {
  public:
-  Emitter(const ir::Module& m, const ir::Target& target) : m_(m), target_(target) {
+  Emitter(const ir::Module& m, const ir::Target& target, const std::vector<VariantEntry>& variants)
+      : m_(m), target_(target), variants_(variants) {
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
     program_.locations.push_back(std::make_unique<format::LocationT>());  // 0: unknown
   }
@@ -41,7 +43,14 @@ class Emitter {
       leaf->offset = m_.plan->state_offsets[i];
       program_.state.push_back(std::move(leaf));
     }
-    for (const ir::Entry& e : m_.entries) program_.entries.push_back(NABLA_TRY(entry(e)));
+    for (const ir::Entry& e : m_.entries) {
+      auto made = NABLA_TRY(entry(e));
+      auto variant = std::find_if(variants_.begin(), variants_.end(), [&](const auto& v) { return v.entry == e.name; });
+      if (variant == variants_.end())
+        program_.entries.push_back(std::move(made));
+      else
+        add_variant(*variant, *made);
+    }
     if (uses_library_) {
       auto library = std::make_unique<format::LibraryT>();
       library->name = "onednn";
@@ -61,13 +70,91 @@ class Emitter {
   const format::ProgramT& program() const { return program_; }
 
  private:
-  static std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
+  std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
     auto t = std::make_unique<format::TensorT>();
     t->name = name;
     t->dtype = static_cast<format::DType>(type.dtype);
-    t->shape = type.extents();
-    t->symbols.resize(t->shape.size());
+    t->symbols.resize(type.shape.size());
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      t->shape.push_back(most(type.shape[d]));
+      if (!type.shape[d].is_static()) t->symbols[d] = type.shape[d].str();
+    }
+    if (!type.is_static())
+      for (const ir::Dim& d : type.shape) t->sizes.push_back(reference(d));
     return t;
+  }
+
+  // ---- Sizes
+  static int64_t most(const ir::Dim& size) { return size.bounds().max; }
+
+  // 0 for a constant, else 1 + the place in the program's table of sizes.
+  uint32_t reference(const ir::Dim& size) {
+    if (size.is_static()) return 0;
+    for (const ir::SymbolRef& s : size.symbols())
+      if (std::none_of(used_.begin(), used_.end(), [&](const auto& t) { return t->name == s->name; }))
+        used_.push_back(s);
+    auto [it, fresh] = size_of_.try_emplace(size.str(), static_cast<uint32_t>(program_.sizes.size()));
+    if (!fresh) return it->second + 1;
+    auto out = std::make_unique<format::SizeT>();
+    out->max = most(size);
+    out->text = size.str();
+    for (const ir::SizeStep& step : size.steps())
+      out->steps.emplace_back(static_cast<format::SizeOp>(step.op),
+                              step.symbol ? symbol(*step.symbol) : static_cast<uint64_t>(step.value));
+    program_.sizes.push_back(std::move(out));
+    return it->second + 1;
+  }
+  uint32_t symbol(const ir::Symbol& s) {
+    auto [it, fresh] = symbol_of_.try_emplace(s.name, static_cast<uint32_t>(program_.symbols.size()));
+    if (fresh) {
+      auto out = std::make_unique<format::SymbolT>();
+      out->name = s.name, out->min = s.min, out->max = s.max, out->multiple = s.multiple;
+      program_.symbols.push_back(std::move(out));
+    }
+    return it->second;
+  }
+
+  // Where the entry's symbols take their values from: for each the first extent that is scale * symbol + offset.
+  Status sources(const ir::Entry& e, const ir::Function& f, format::EntryT& out) {
+    for (const ir::SymbolRef& s : used_) {
+      std::optional<format::SymbolSourceT> found;
+      for (size_t i = 0; i < e.inputs.size() && !found; ++i) {
+        const ir::Shape& shape = f.type(f.params[e.reads.size() + i]).shape;
+        for (size_t d = 0; d < shape.size() && !found; ++d) found = source(shape[d], s, i, d);
+      }
+      if (!found) {
+        Diagnostic d = error(Code::kUndecidable, "entry `{}`: no input has a dimension that tells the size of {}",
+                             e.name, s->name);
+        d.location = f.location;
+        d.help = fmt::format("give an input a dimension of size {}, or of a constant times {} plus a constant", s->name,
+                             s->name);
+        return d;
+      }
+      out.sources.push_back(std::make_unique<format::SymbolSourceT>(*found));
+    }
+    return Ok{};
+  }
+  std::optional<format::SymbolSourceT> source(const ir::Dim& d, const ir::SymbolRef& s, size_t input, size_t dim) {
+    std::optional<ir::Dim::Linear> linear = d.linear();
+    if (!linear || linear->symbol->name != s->name) return std::nullopt;
+    format::SymbolSourceT out;
+    out.symbol = symbol(*s);
+    out.input = static_cast<uint32_t>(input), out.dimension = static_cast<uint32_t>(dim);
+    out.scale = linear->scale, out.offset = linear->offset;
+    return out;
+  }
+
+  void add_variant(const VariantEntry& variant, format::EntryT& made) {
+    auto base = std::find_if(program_.entries.begin(), program_.entries.end(),
+                             [&](const auto& e) { return e->name == variant.of; });
+    NABLA_CHECK(base != program_.entries.end(), "entry {} stands for {}, which comes later", variant.entry, variant.of);
+    auto out = std::make_unique<format::VariantT>();
+    for (const auto& source : (*base)->sources) {
+      auto value = variant.values.find(program_.symbols[source->symbol]->name);
+      out->values.push_back(value == variant.values.end() ? -1 : value->second);
+    }
+    out->instructions = std::move(made.instructions);
+    (*base)->variants.push_back(std::move(out));
   }
 
   Result<std::unique_ptr<format::EntryT>> entry(const ir::Entry& e) {
@@ -75,6 +162,7 @@ class Emitter {
     const ir::FunctionPlan& plan = m_.plan->functions.at(f.name);
     auto out = std::make_unique<format::EntryT>();
     out->name = e.name;
+    used_.clear();
     out->reads.assign(e.reads.begin(), e.reads.end());
     out->writes.assign(e.writes.begin(), e.writes.end());
     for (size_t i = 0; i < e.inputs.size(); ++i)
@@ -87,6 +175,7 @@ class Emitter {
     }
     Frame top{f, plan, {}, {}, m_.plan->state_bytes, 0};
     out->instructions = NABLA_TRY(instructions(top));
+    NABLA_TRY(sources(e, f, *out));
     return out;
   }
 
@@ -151,12 +240,14 @@ class Emitter {
   }
   using Instructions = std::vector<std::unique_ptr<format::InstructionT>>;
 
-  void copy(const ir::Node& n, const format::AddressT& from, const format::AddressT& to, Instructions& out) {
+  void copy(const ir::Node& n, const format::AddressT& from, const format::AddressT& to, const ir::Dim& bytes,
+            Instructions& out) {
     if (from.bytes == 0 || (from.base == to.base && from.index == to.index && from.offset == to.offset)) return;
     format::CopyT action;
     action.from = std::make_unique<format::AddressT>(from);
     action.to = std::make_unique<format::AddressT>(to);
     action.bytes = from.bytes;
+    action.bytes_size = reference(bytes);
     out.push_back(blank(n, n.op->name + " carry"));
     out.back()->action.Set(std::move(action));
   }
@@ -183,14 +274,19 @@ class Emitter {
     };
     Frame body = callee(c.functions.back(), frame, workspace);
     bool counts = c.kind == ir::ControlFlow::Kind::kLoop;
-    int64_t trips = counts ? c.trips.value() : 0;
+    ir::Dim trips = counts ? c.trips : ir::Dim(0);
     uint16_t counter = frame.free_register;
     if (counts) ++body.free_register;
     auto slice = [&](ir::ValueId id) {
       format::AddressT a = *address(id, frame);
-      int64_t stride = trips > 0 ? static_cast<int64_t>(a.bytes) / trips : 0;
-      a.bytes = stride;
-      a.terms.push_back(format::RegisterTerm(counter, stride));
+      ir::Type one = frame.f.type(id);
+      one.shape.erase(one.shape.begin());
+      ir::Dim stride = one.bytes();
+      a.bytes = most(stride);
+      a.terms.push_back(format::RegisterTerm(counter, most(stride)));
+      if (stride.is_static() && a.stride_sizes.empty()) return a;
+      a.stride_sizes.resize(a.terms.size());
+      a.stride_sizes.back() = reference(stride);
       return a;
     };
     Instructions copies;  // behind the body, of what it does not make in place
@@ -199,7 +295,8 @@ class Emitter {
       bool carried = carry >= 0 && carry < c.carries, sliced = carry >= c.carries;
       body.params.push_back(sliced ? slice(n.operands[i])
                                    : *address(carried ? n.results[carry] : n.operands[i], frame));
-      if (carried) copy(n, *address(n.operands[i], frame), body.params.back(), out);
+      ir::Dim bytes = frame.f.type(n.operands[i]).bytes();
+      if (carried) copy(n, *address(n.operands[i], frame), body.params.back(), bytes, out);
     }
     for (size_t r = 0; r < n.results.size(); ++r) {
       if (static_cast<int>(r) >= c.carries) {
@@ -209,15 +306,16 @@ class Emitter {
       format::AddressT home = *address(n.results[r], frame);
       int64_t staged = plan.staged[r];
       body.results.push_back(staged < 0 ? home : scratch_at(staged, static_cast<int64_t>(home.bytes)));
-      copy(n, body.results.back(), home, copies);
+      copy(n, body.results.back(), home, frame.f.type(n.results[r]).bytes(), copies);
     }
-    if (counts && trips == 0) return Ok{};  // the results are the first carries
+    if (trips.is(0) && counts) return Ok{};  // the results are the first carries
     Instructions steps = NABLA_TRY(instructions(body));
     for (auto& i : copies) steps.push_back(std::move(i));
     if (counts) {
       format::LoopT loop;
       loop.body = block(std::move(steps));
-      loop.register_ = counter, loop.trips = trips, loop.reverse = c.reverse;
+      loop.register_ = counter, loop.trips = most(trips), loop.trips_size = reference(trips);
+      loop.reverse = c.reverse;
       out.push_back(blank(n, n.op->name));
       out.back()->action.Set(std::move(loop));
       return Ok{};
@@ -267,8 +365,12 @@ class Emitter {
         uint32_t index = kernel_of_.at(name);
         format::LaunchT launch;
         launch.kernel = index;
-        launch.units = m_.kernels[index]->schedule.units;
-        launch.max_threads = static_cast<uint16_t>(m_.kernels[index]->schedule.max_threads);
+        const kernel_ir::Kernel& kernel = *m_.kernels[index];
+        launch.units = most(kernel.schedule.units);
+        launch.units_size = reference(kernel.schedule.units);
+        for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
+          launch.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
+        launch.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
         for (ir::ValueId id : n.operands) launch.args.push_back(address(id, frame));
         for (ir::ValueId id : n.results) launch.args.push_back(address(id, frame));
         out->label = name;
@@ -293,14 +395,17 @@ class Emitter {
     }
   }
 
-  format::GemmT gemm(const ir::Node& n, const Frame& frame) const {
+  format::GemmT gemm(const ir::Node& n, const Frame& frame) {
     passes::GemmProblem p = *passes::gemm_problem(n, frame.f);
     format::GemmT g;
     g.dtype = static_cast<format::DType>(p.dtype);
-    g.batch = p.batch, g.m = p.m, g.n = p.n, g.k = p.k;
+    g.batch = most(p.batch), g.m = most(p.m), g.n = most(p.n), g.k = most(p.k);
     g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
-    g.lda = p.lda, g.ldb = p.ldb, g.ldc = p.ldc;
-    g.stride_a = p.stride_a, g.stride_b = p.stride_b, g.stride_c = p.stride_c;
+    g.lda = most(p.lda), g.ldb = most(p.ldb), g.ldc = most(p.ldc);
+    g.stride_a = most(p.stride_a), g.stride_b = most(p.stride_b), g.stride_c = most(p.stride_c);
+    const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
+    if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
+      for (const ir::Dim& d : fields) g.sizes.push_back(reference(d));
     g.implementation = passes::gemm_choice(p, target_);
     g.a = address(n.operands[0], frame);
     g.b = address(n.operands[1], frame);
@@ -309,7 +414,7 @@ class Emitter {
   }
 
   // The record's roles: forward (input, filter), input grad (ct, filter), filter grad (input, ct).
-  format::ConvolutionT convolution(const ir::Node& n, const Frame& frame) const {
+  format::ConvolutionT convolution(const ir::Node& n, const Frame& frame) {
     const ir::Function& f = frame.f;
     ir::ValueId input, filter, output;
     format::ConvolutionT c;
@@ -324,9 +429,10 @@ class Emitter {
       input = n.operands[0], filter = n.operands[1], output = n.results[0];
     }
     c.dtype = static_cast<format::DType>(f.type(input).dtype);
-    c.input_shape = f.type(input).extents();
+    for (const ir::Dim& d : f.type(input).shape) c.input_shape.push_back(most(d));
     c.filter_shape = f.type(filter).extents();
-    c.output_shape = f.type(output).extents();
+    for (const ir::Dim& d : f.type(output).shape) c.output_shape.push_back(most(d));
+    c.batch_size = reference(f.type(input).shape[0]);
     c.strides = n.attrs.get_ints("strides");
     c.dilations = n.attrs.get_ints("dilation");
     c.padding_low = n.attrs.get_ints("padding_low");
@@ -344,8 +450,10 @@ class Emitter {
 
   const ir::Module& m_;
   const ir::Target& target_;
+  const std::vector<VariantEntry>& variants_;
   format::ProgramT program_;
-  std::map<std::string, uint32_t> kernel_of_, location_of_;
+  std::map<std::string, uint32_t> kernel_of_, location_of_, size_of_, symbol_of_;
+  std::vector<ir::SymbolRef> used_;  // by the entry under way, in order of first use
   bool uses_library_ = false;
 };
 
@@ -363,7 +471,7 @@ Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& 
     out.code_bytes = object.size();
     members.push_back({kObject, std::move(object)});
   }
-  Emitter emitter(module, target);
+  Emitter emitter(module, target, options.variants);
   NABLA_TRY(emitter.run(code.symbols));
   if (module.plan->constants_bytes > 0) members.push_back({std::string(format::kConstantsMember), emitter.constants()});
   for (codegen::SourceFile& s : code.sources) members.push_back({"source/" + s.name, std::move(s.text)});

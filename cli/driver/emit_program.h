@@ -1,6 +1,7 @@
 // A planned module as a bundle: generated code, constants and the instruction lists.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,18 @@ struct EmittedProgram {
   size_t code_bytes = 0;
 };
 
+/// An entry of the module that stands for another one at these values of its symbols.
+struct VariantEntry {
+  std::string entry, of;
+  std::map<std::string, int64_t> values;
+};
+
 struct EmitOptions {
   codegen::ToolchainOptions toolchain;
   /// More members: "ir/module.nbl", "report.json"...
   std::vector<std::pair<std::string, std::string>> members;
+  /// These become part of the entries that they stand for.
+  std::vector<VariantEntry> variants = {};
 };
 
 /// Requires stage `planned`. Prints and compiles the kernels, and writes one instruction per node.

@@ -28,8 +28,9 @@ ir::Module product(const passes::GemmProblem& p, const ir::OpTable& ops) {
   ir::Shape a = p.transpose_a ? ir::Shape{p.k, p.m} : ir::Shape{p.m, p.k},
             c = p.transpose_b ? ir::Shape{p.n, p.k} : ir::Shape{p.k, p.n};
   ir::Ints batch;
-  if (p.batch > 1) a.insert(a.begin(), p.batch), c.insert(c.begin(), p.batch), batch = {0};
-  int64_t shift = p.batch > 1;
+  bool batched = !p.batch.is(1);
+  if (batched) a.insert(a.begin(), p.batch), c.insert(c.begin(), p.batch), batch = {0};
+  int64_t shift = batched;
   ir::Val x = b.param("a", ir::Type(p.dtype, a)), y = b.param("b", ir::Type(p.dtype, c));
   ir::Val out = b.op("dot_general", {x, y},
                      {{"lhs_contract", ir::Ints{shift + !p.transpose_a}},
@@ -104,7 +105,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     ir::Function normal = passes::normalize_dots(*f, flat, ops);
     for (const ir::Node& n : normal.nodes)
       if (n.op->lower == ir::Lowering::kContraction)
-        if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = *p;
+        if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();
   }
   std::string out = std::string(kHeader) + "\n";
   out += fmt::format("# {} on {} thread{}; GFLOP/s of each path behind the choice\n", target.name, threads,
@@ -113,7 +114,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     std::string best, figures;
     double best_seconds = 1e9;
     for (const char* choice : kChoices) {
-      if (std::string(choice) == "sgemm" && p.batch > 1) continue;
+      if (std::string(choice) == "sgemm" && !p.batch.is(1)) continue;
       double seconds = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
       figures += fmt::format("  {} {:.1f}", choice, static_cast<double>(p.flops()) / seconds / 1e9);
       if (seconds < best_seconds) best_seconds = seconds, best = choice;

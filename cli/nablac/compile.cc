@@ -14,6 +14,7 @@
 #include "ir/serialize.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/file.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
@@ -62,6 +63,8 @@ Status run(CompileArgs& args) {
     while (path.has_extension()) path.replace_extension();
     args.output = path.string() + (args.emit == "exe" ? "" : ".nbundle");
   }
+  NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.options.tuning_file}},
+                                {{"--output", args.output}}));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
   driver::CompiledBundle bundle = NABLA_TRY(driver::compile(module, args.options));
   NABLA_TRY(write_output(args, bundle));
@@ -89,8 +92,12 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote");
   command->add_option("--max-bytes", args->options.max_bytes, "fail when the program needs more memory");
+  command
+      ->add_option("--specialize", args->options.specialise,
+                   "batch=1,8,32: also code for these sizes, which runs choose where they fit; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--jobs", args->options.jobs, "compiler processes; default: one per CPU")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--no-cache", args->no_cache, "compile every kernel anew");
   command->add_flag("--timing", args->timing, "print the time of each pass");
   command->callback([args, &exit_code] { exit_code = report(run(*args)); });

@@ -6,12 +6,14 @@
 #include "cli/nablac/commands.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
 
 Status convert(const std::string& in, const std::string& out) {
   (void)NABLA_TRY(ir::form_of(out));
+  (void)NABLA_TRY(format::check_files({{"IN", in}}, {{"OUT", out}}));
   ir::Module module = NABLA_TRY(ir::read_module(in, ops::all_ops()));
   return ir::write_module(out, module);
 }

@@ -5,31 +5,42 @@
 
 #include "cli/driver/compile.h"
 #include "cli/driver/report.h"
+#include "cli/driver/specialise.h"
 #include "cli/nablac/commands.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/file.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
 
 struct InspectArgs {
-  std::string input, html;
+  std::string input, html, target;  // no target: the default one
+  std::vector<std::string> at;
   bool json = false, source = false;
   driver::CompileOptions options;
 };
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 
-Status run(const InspectArgs& args) {
+Status run(InspectArgs& args) {
+  if (args.json + args.source + !args.html.empty() > 1)
+    return error(Code::kBadOption, "--json, --source and --html exclude each other");
+  if (!args.at.empty() && (args.json || args.source || !args.html.empty()))
+    return error(Code::kBadOption, "--at is for the printed report, not for --json, --source or --html");
+  NABLA_TRY(format::check_files({{"the module or bundle", args.input}}, {{"--html", args.html}}));
   std::string report;
   if (is_module(args.input)) {
     if (args.source)
       return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
+    if (!args.target.empty()) args.options.target = args.target;
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
     report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {
+    if (!args.target.empty())
+      return error(Code::kBadOption, "--target is for modules; {} is a bundle, compiled for its target", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (args.source) {
       for (const format::ZipMember& m : bundle.members())
@@ -41,7 +52,9 @@ Status run(const InspectArgs& args) {
     if (report.empty()) return error(Code::kCorrupt, "{} carries no report.json", args.input);
   }
   if (!args.html.empty()) return format::write_file(args.html, NABLA_TRY(driver::report_html(report)));
-  std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report));
+  std::vector<driver::SizeLists> sizes;
+  for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at})));
+  std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report, sizes));
   std::fputs(text.c_str(), stdout);
   return Ok{};
 }
@@ -52,7 +65,11 @@ void add_inspect(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
-  command->add_option("--target", args->options.target, "for a module: the target to plan for");
+  command->add_option("--target", args->target, "for a module: the target to plan for");
+  command->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there")
+      ->allow_extra_args(false);
+  command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
+      ->allow_extra_args(false);
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page");
   command->add_flag("--source", args->source, "print the generated code of a bundle");

@@ -10,6 +10,7 @@
 #include "ir/verifier.h"
 #include "passes/pass_manager.h"
 #include "runtime/format/file.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
@@ -52,6 +53,7 @@ Status opt(const Options& o, const Streams& streams) {
   std::vector<passes::Step> steps = NABLA_TRY(steps_of(o));
   ir::Target target = NABLA_TRY(ir::find_target(o.target));
   if (!o.out.empty()) (void)NABLA_TRY(ir::form_of(o.out));
+  (void)NABLA_TRY(format::check_files({{"IN", o.in}}, {{"--output", o.out}}));
   ir::Module module = NABLA_TRY(ir::read_module(o.in, ops::all_ops()));
   ir::PrintOptions print_options{.locations = o.locations};
 

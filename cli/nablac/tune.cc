@@ -9,6 +9,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/file.h"
+#include "runtime/format/process.h"
 
 namespace nabla::cli {
 namespace {
@@ -19,6 +20,7 @@ struct TuneArgs {
 };
 
 Status run(const TuneArgs& args) {
+  NABLA_TRY(format::check_files({{"the module", args.input}}, {{"--output", args.output}}));
   ir::Target target = NABLA_TRY(ir::find_target(args.target));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target));
@@ -37,9 +39,9 @@ void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("tune", "Measure the matrix products of a module on this machine; writes a tuning file");
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
-  command->add_option("-o,--output", args->output, "the tuning file to write");
+  command->add_option("-o,--output", args->output, "the tuning file to write; default: nabla.tuning");
   command->add_option("--target", args->target, "the target that will be compiled for");
-  command->add_option("--threads", args->threads, "threads to measure with; default: all");
+  command->add_option("--threads", args->threads, "threads to measure with; default: all")->check(CLI::Range(1, 1024));
   command->callback([args, &exit_code] { exit_code = report(run(*args)); });
 }
 

@@ -17,54 +17,45 @@ class ContractPrinter {
  public:
   ContractPrinter(const Kernel& k, const ir::Target& target, CppWriter& out, int& next_temp)
       : k_(k), target_(target), out_(out), next_temp_(next_temp), c_(*find_contraction(k)) {
-    m_ = extent(c_.m), n_ = extent(c_.n), depth_ = extent(c_.k);
+    m_ = size(c_.m), n_ = size(c_.n), depth_ = size(c_.k);
     lanes_ = target.lanes(c_.dtype == DType::kF64 || bytes_of(c_.dtype) == 8 ? DType::kF64 : DType::kF32);
-    RegisterTile tile = register_tile(n_, lanes_, target.vector_registers);
+    RegisterTile tile = register_tile(most(n_), lanes_, target.vector_registers);
     rows_ = tile.rows;
     vectors_ = tile.vectors;
     columns_ = vectors_ * lanes_;
     plan_ = plan_contraction(m_, n_, rows_, columns_);
-    step_ = std::min(depth_, kDepth);
+    step_ = std::min(most(depth_), kDepth);
     type_ = compute_type(c_.dtype);
     vec_ = vector_type(c_.dtype);
-    int64_t cols_in_unit = plan_.by_columns ? plan_.block : n_;
-    int64_t rows_in_unit = std::min(m_, plan_.by_columns ? m_ : plan_.block);
+    int64_t cols_in_unit = plan_.by_columns ? plan_.block : most(n_);
+    int64_t rows_in_unit = std::min(most(m_), plan_.by_columns ? most(m_) : plan_.block);
     int64_t group = kPanelBytes / (step_ * columns_ * bytes_of(c_.dtype));
     group_ = std::clamp<int64_t>(group, 1, (cols_in_unit + columns_ - 1) / columns_);
     // Rows of B that lie ready need no packing where too few rows of A would pay for it.
-    direct_ =
-        stride(c_.rhs, c_.n) == 1 && n_ % columns_ == 0 && rows_in_unit <= 128 && storage_type(c_.rhs->dtype) == type_;
+    direct_ = stride(c_.rhs, c_.n).is(1) && ir::Dim::mod(n_, columns_).is(0) && rows_in_unit <= 128 &&
+              storage_type(c_.rhs->dtype) == type_;
     scratch_rows_ = (rows_in_unit + rows_ - 1) / rows_ * rows_;
   }
 
   void run() {
     for (const Stmt& s : k_.body)
       if (const Let* let = std::get_if<Let>(&s.node); let && k_.values[let->value].axes.empty()) scalar_let(*let);
-    int64_t per_batch = plan_.blocks;
     if (!direct_) out_.line(fmt::format("alignas(64) {} panel_[{}];", type_, group_ * step_ * columns_));
     out_.line(fmt::format("alignas(64) {} tile_[{}];", type_, scratch_rows_ * group_ * columns_));
     out_.open("for (long unit_ = begin; unit_ < end; ++unit_) {");
-    decode_batch(per_batch);
-    int64_t size = plan_.by_columns ? n_ : m_;
+    decode_batch(plan_.blocks);
+    std::string size = size_text(plan_.by_columns ? n_ : m_);
     out_.line(fmt::format("const long first_ = unit_ % {} * {}, last_ = first_ + {} < {} ? first_ + {} : {};",
-                          per_batch, plan_.block, plan_.block, size, plan_.block, size));
-    out_.line(plan_.by_columns ? fmt::format("const long m0_ = 0, m1_ = {}, n0_ = first_, n1_ = last_;", m_)
-                               : fmt::format("const long m0_ = first_, m1_ = last_, n0_ = 0, n1_ = {};", n_));
+                          size_text(plan_.blocks), plan_.block, plan_.block, size, plan_.block, size));
+    out_.line(plan_.by_columns
+                  ? fmt::format("const long m0_ = 0, m1_ = {}, n0_ = first_, n1_ = last_;", size_text(m_))
+                  : fmt::format("const long m0_ = first_, m1_ = last_, n0_ = 0, n1_ = {};", size_text(n_)));
     out_.open(fmt::format("for (long j0_ = n0_; j0_ < n1_; j0_ += {}) {{", group_ * columns_));
     out_.line(fmt::format("const long j1_ = j0_ + {0} < n1_ ? j0_ + {0} : n1_;", group_ * columns_));
-    out_.open(fmt::format("for (long k0_ = 0; k0_ < {}; k0_ += {}) {{", depth_, step_));
-    out_.line(fmt::format("const long depth_ = k0_ + {0} < {1} ? {0} : {1} - k0_;", step_, depth_));
+    out_.open(fmt::format("for (long k0_ = 0; k0_ < {}; k0_ += {}) {{", size_text(depth_), step_));
+    out_.line(fmt::format("const long depth_ = k0_ + {0} < {1} ? {0} : {1} - k0_;", step_, size_text(depth_)));
     if (!direct_) pack();
-    out_.open(fmt::format("for (long i0_ = m0_; i0_ < m1_; i0_ += {}) {{", rows_));
-    out_.open(fmt::format("for (long j_ = j0_; j_ < j1_; j_ += {}) {{", columns_));
-    int64_t rest = m_ % rows_;
-    if (rest && m_ > rows_) out_.open(fmt::format("if (i0_ + {} <= m1_) {{", rows_));
-    if (m_ >= rows_) micro(rows_);
-    if (rest && m_ > rows_) out_.reopen("} else {");
-    if (rest) micro(static_cast<int>(rest));
-    if (rest && m_ > rows_) out_.close();
-    out_.close();
-    out_.close();
+    m_.is_static() ? row_blocks(m_.value()) : open_row_blocks();
     out_.close();
     epilogue();
     out_.close();
@@ -72,22 +63,59 @@ class ContractPrinter {
   }
 
  private:
-  int64_t extent(int axis) const { return k_.axes[axis].extent.value(); }
+  // All rows of a panel, in steps of the register tile; how many are left behind the last whole one is known.
+  void row_blocks(int64_t m) {
+    out_.open(fmt::format("for (long i0_ = m0_; i0_ < m1_; i0_ += {}) {{", rows_));
+    out_.open(fmt::format("for (long j_ = j0_; j_ < j1_; j_ += {}) {{", columns_));
+    int64_t rest = m % rows_;
+    if (rest && m > rows_) out_.open(fmt::format("if (i0_ + {} <= m1_) {{", rows_));
+    if (m >= rows_) micro(rows_);
+    if (rest && m > rows_) out_.reopen("} else {");
+    if (rest) micro(static_cast<int>(rest));
+    if (rest && m > rows_) out_.close();
+    out_.close();
+    out_.close();
+  }
+  // The same where the number of rows is known at run time only: tiles of fewer rows, down to one.
+  void open_row_blocks() {
+    std::vector<int> tiles{rows_};
+    for (int rows : {4, 1})
+      if (rows < rows_) tiles.push_back(rows);
+    std::string step;
+    for (int rows : tiles) step += rows == 1 ? "1" : fmt::format("m1_ - i0_ >= {0} ? {0} : ", rows);
+    out_.open("for (long i0_ = m0_, step_; i0_ < m1_; i0_ += step_) {");
+    out_.line(fmt::format("step_ = {};", step));
+    out_.open(fmt::format("for (long j_ = j0_; j_ < j1_; j_ += {}) {{", columns_));
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      std::string test = i + 1 < tiles.size() ? fmt::format("if (step_ == {}) ", tiles[i]) : "";
+      if (i == 0)
+        out_.open(test + "{");
+      else
+        out_.reopen("} else " + test + "{");
+      micro(tiles[i]);
+    }
+    out_.close();
+    out_.close();
+    out_.close();
+  }
+
+  const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
+  static int64_t most(const ir::Dim& size) { return size.bounds().max; }
   // Elements between neighbours along `axis`.
-  int64_t stride(const Expr& load, int axis) const {
+  ir::Dim stride(const Expr& load, int axis) const {
     const ir::Shape& shape = k_.buffers[load->ref].shape;
-    int64_t step = 1, total = 0;
+    ir::Dim step = 1, total = 0;
     for (int d = static_cast<int>(load->args.size()) - 1; d >= 0; --d) {
-      total += step * as_affine(load->args[d])->of(axis);
-      step *= shape[d].value();
+      total = total + step * as_affine(load->args[d])->of(axis);
+      step = step * shape[d];
     }
     return total;
   }
   std::string base(const Expr& load) const {
     std::string out = cpp_name(k_.buffers[load->ref].name);
     for (size_t i = 0; i < c_.batch.size(); ++i)
-      if (int64_t s = stride(load, c_.batch[i]))
-        out += fmt::format(" + {} * {}", cpp_name(k_.axes[c_.batch[i]].name), s);
+      if (ir::Dim s = stride(load, c_.batch[i]); !s.is(0))
+        out += fmt::format(" + {} * {}", cpp_name(k_.axes[c_.batch[i]].name), size_text(s));
     return out;
   }
 
@@ -98,22 +126,22 @@ class ContractPrinter {
     places_[let.value] = {};
   }
 
-  void decode_batch(int64_t per_batch) {
-    int64_t inner = per_batch;
+  void decode_batch(const ir::Dim& per_batch) {
+    ir::Dim inner = per_batch;
     for (int i = static_cast<int>(c_.batch.size()) - 1; i >= 0; --i) {
-      out_.line(fmt::format("const long {} = unit_ / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), inner,
-                            extent(c_.batch[i])));
-      inner *= extent(c_.batch[i]);
+      out_.line(fmt::format("const long {} = unit_ / {} % {};", cpp_name(k_.axes[c_.batch[i]].name), size_text(inner),
+                            size_text(size(c_.batch[i]))));
+      inner = inner * size(c_.batch[i]);
     }
   }
 
   void pack() {
-    int64_t sk = stride(c_.rhs, c_.k), sn = stride(c_.rhs, c_.n);
+    std::string sk = size_text(stride(c_.rhs, c_.k)), sn = size_text(stride(c_.rhs, c_.n));
     out_.open(fmt::format("for (long j_ = j0_; j_ < j1_; j_ += {}) {{", columns_));
     out_.line(fmt::format("{}* to_ = panel_ + (j_ - j0_) * {};", type_, step_));
     out_.line(fmt::format("const long width_ = j_ + {0} <= j1_ ? {0} : j1_ - j_;", columns_));
     out_.line(fmt::format("const auto* from_ = {} + k0_ * {} + j_ * {};", base(c_.rhs), sk, sn));
-    if (sn == 1) {
+    if (sn == "1") {
       out_.open("for (long k_ = 0; k_ < depth_; ++k_) {");
       out_.line(fmt::format("for (long x_ = 0; x_ < {}; x_ += NB_L)", columns_));
       out_.line(fmt::format(
@@ -136,11 +164,12 @@ class ContractPrinter {
 
   // `rows` x `columns_` accumulators in registers over one stretch of k.
   void micro(int rows) {
-    int64_t sm = stride(c_.lhs, c_.m), sk = stride(c_.lhs, c_.k);
+    ir::Dim row_step = stride(c_.lhs, c_.m);
+    std::string sm = size_text(row_step), sk = size_text(stride(c_.lhs, c_.k));
     int64_t pitch = group_ * columns_;
     out_.line(fmt::format("const auto* a_ = {} + i0_ * {} + k0_ * {};", base(c_.lhs), sm, sk));
     if (direct_)
-      out_.line(fmt::format("const auto* b_ = {} + k0_ * {} + j_;", base(c_.rhs), stride(c_.rhs, c_.k)));
+      out_.line(fmt::format("const auto* b_ = {} + k0_ * {} + j_;", base(c_.rhs), size_text(stride(c_.rhs, c_.k))));
     else
       out_.line(fmt::format("const {}* b_ = panel_ + (j_ - j0_) * {};", type_, step_));
     out_.line(fmt::format("{}* t_ = tile_ + (i0_ - m0_) * {} + (j_ - j0_);", type_, pitch));
@@ -153,18 +182,19 @@ class ContractPrinter {
     for (int v = 0; v < vectors_; ++v)
       out_.line(fmt::format("const {0} b_{1} = nb_load<{0}>(b_ + {2}, nb_full{{}});", vec_, v, v * lanes_));
     for (int r = 0; r < rows; ++r) {
-      std::string line = fmt::format("const {} a{}_ = nb_widen(a_[{}]);", type_, r, r * sm);
+      std::string line = fmt::format("const {} a{}_ = nb_widen(a_[{}]);", type_, r, size_text(ir::Dim(r) * row_step));
       for (int v = 0; v < vectors_; ++v) line += fmt::format(" c{0}_{1}_ += a{0}_ * b_{1};", r, v);
       out_.line(line);
     }
-    out_.line(fmt::format("a_ += {}, b_ += {};", sk, direct_ ? stride(c_.rhs, c_.k) : columns_));
+    out_.line(fmt::format("a_ += {}, b_ += {};", sk, size_text(direct_ ? stride(c_.rhs, c_.k) : columns_)));
     out_.close();
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < vectors_; ++v) {
         std::string at = fmt::format("t_ + {}", r * pitch + v * lanes_);
         std::string sum =
-            depth_ > step_ ? fmt::format("k0_ ? c{0}_{1}_ + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}_", r, v, vec_, at)
-                           : fmt::format("c{}_{}_", r, v);
+            most(depth_) > step_
+                ? fmt::format("k0_ ? c{0}_{1}_ + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}_", r, v, vec_, at)
+                : fmt::format("c{}_{}_", r, v);
         out_.line(fmt::format("nb_store({}, {}, nb_full{{}});", at, sum));
       }
   }
@@ -217,7 +247,8 @@ class ContractPrinter {
   int& next_temp_;
   Contraction c_;
   ContractPlan plan_;
-  int64_t m_, n_, depth_, step_, group_, scratch_rows_;
+  ir::Dim m_, n_, depth_;
+  int64_t step_, group_, scratch_rows_;
   int lanes_, rows_, vectors_, columns_;
   bool direct_;
   std::string type_, vec_;

@@ -65,6 +65,32 @@ std::string number_text(DType dtype, double number, int64_t integer) {
   return f64 ? digits : digits + "f";
 }
 
+std::string symbol_variable(const ir::Symbol& symbol) { return "s_" + symbol.name; }
+
+std::string size_text(const ir::Dim& size) {
+  using Op = ir::SizeStep::Op;
+  std::vector<std::string> stack;
+  for (const ir::SizeStep& step : size.steps()) {
+    if (step.op == Op::kConstant || step.op == Op::kSymbol) {
+      stack.push_back(step.op == Op::kSymbol ? symbol_variable(*step.symbol) : fmt::format("{}", step.value));
+      continue;
+    }
+    std::string b = std::move(stack.back());
+    stack.pop_back();
+    std::string& a = stack.back();
+    if (step.op == Op::kAdd || step.op == Op::kMul) {
+      a = fmt::format("({} {} {})", a, step.op == Op::kAdd ? "+" : "*", b);
+    } else {
+      const char* fn = step.op == Op::kFloorDiv ? "floordiv"
+                       : step.op == Op::kMod    ? "mod"
+                       : step.op == Op::kMin    ? "minimum"
+                                                : "maximum";
+      a = fmt::format("nb_{}(long({}), long({}))", fn, a, b);
+    }
+  }
+  return stack.back();
+}
+
 ir::Shape ExprPrinter::value_shape(int value) const {
   ir::Shape shape;
   for (int a : k_.values[value].axes) shape.push_back(k_.axes[a].extent);
@@ -113,8 +139,7 @@ std::string ExprPrinter::print_node(const Expr& e) {
     case ExprKind::kConst:
       return number_text(e->dtype, e->number, e->integer);
     case ExprKind::kDim:
-      NABLA_CHECK(false, "symbolic extent {} in a static kernel", e->dim.str());
-      return "";
+      return size_text(e->dim);
     case ExprKind::kAxis: {
       std::string name = cpp_name(k_.axes[e->ref].name);
       if (e->ref != lane_axis) return name;
@@ -132,7 +157,7 @@ std::string ExprPrinter::print_node(const Expr& e) {
 
 std::string ExprPrinter::offset(const std::vector<Expr>& indices, const ir::Shape& shape) {
   Expr flat = kernel_ir::index(0);
-  for (size_t d = 0; d < indices.size(); ++d) flat = flat * kernel_ir::index(shape[d].value()) + indices[d];
+  for (size_t d = 0; d < indices.size(); ++d) flat = flat * kernel_ir::dim(shape[d]) + indices[d];
   std::optional<kernel_ir::Affine> affine = kernel_ir::as_affine(flat);
   ExprPrinter scalar(k_, places_, out_, next_temp_);
   if (!affine) {
@@ -141,25 +166,25 @@ std::string ExprPrinter::offset(const std::vector<Expr>& indices, const ir::Shap
     return scalar.print(flat);
   }
   std::string out;
-  for (auto [a, c] : affine->coefficients) {
+  for (const auto& [a, c] : affine->coefficients) {
     std::string name = cpp_name(k_.axes[a].name);
     if (a == lane_axis && at_lane_) name = "(" + name + " + l)";
-    out += (out.empty() ? "" : " + ") + name + (c == 1 ? "" : fmt::format(" * {}", c));
+    out += (out.empty() ? "" : " + ") + name + (c.is(1) ? "" : " * " + size_text(c));
   }
-  if (affine->constant || out.empty()) {
-    out += out.empty() ? fmt::format("{}", affine->constant)
-                       : fmt::format(" {} {}", affine->constant < 0 ? "-" : "+", std::abs(affine->constant));
-  }
-  return out;
+  const ir::Dim& constant = affine->constant;
+  if (constant.is(0) && !out.empty()) return out;
+  if (out.empty()) return size_text(constant);
+  if (!constant.is_static()) return out + " + " + size_text(constant);
+  return out + fmt::format(" {} {}", constant.value() < 0 ? "-" : "+", std::abs(constant.value()));
 }
 
 std::optional<int64_t> ExprPrinter::lane_stride(const std::vector<Expr>& indices, const ir::Shape& shape) {
-  int64_t stride = 1, total = 0;
+  ir::Dim stride = 1, total = 0;
   for (int d = static_cast<int>(indices.size()) - 1; d >= 0; --d) {
     if (varies(indices[d])) {
       std::optional<kernel_ir::Affine> affine = kernel_ir::as_affine(indices[d]);
       if (affine) {
-        total += stride * affine->of(lane_axis);
+        total = total + stride * affine->of(lane_axis);
       } else {
         // Terms without the lane axis may be anything: only the lane's own part must be linear.
         const Expr& e = indices[d];
@@ -167,12 +192,12 @@ std::optional<int64_t> ExprPrinter::lane_stride(const std::vector<Expr>& indices
         const Expr& moving = sum && varies(e->args[1]) ? e->args[1] : e->args[0];
         std::optional<kernel_ir::Affine> part = sum ? kernel_ir::as_affine(moving) : std::nullopt;
         if (!part) return std::nullopt;
-        total += stride * part->of(lane_axis);
+        total = total + stride * part->of(lane_axis);
       }
     }
-    stride *= shape[d].value();
+    stride = stride * shape[d];
   }
-  return total;
+  return total.is_static() ? std::optional(total.value()) : std::nullopt;
 }
 
 std::string ExprPrinter::print_load(const Expr& e) {

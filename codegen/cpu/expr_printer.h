@@ -32,6 +32,10 @@ std::string number_text(DType dtype, double number, int64_t integer);
 /// A C++ identifier for a kernel_ir name.
 std::string cpp_name(const std::string& name);
 
+/// A size as C++ over the kernel's symbols, which are variables named by symbol_variable: "64", "(s_batch * 8)".
+std::string size_text(const ir::Dim& size);
+std::string symbol_variable(const ir::Symbol& symbol);
+
 /// Where a value of the kernel lives while code for it is printed.
 struct ValuePlace {
   bool vector = false;  ///< lanes over `lane_axis` of the enclosing loop; else one element
@@ -55,7 +59,7 @@ class ExprPrinter {
   std::string print_vector(const kernel_ir::Expr& e);
   /// Flat element offset of a tensor access.
   std::string offset(const std::vector<kernel_ir::Expr>& indices, const ir::Shape& shape);
-  /// How the flat offset moves with the lane axis; nullopt: not affine.
+  /// How the flat offset moves with the lane axis; nullopt: not affine, or by a step that is known only at run time.
   std::optional<int64_t> lane_stride(const std::vector<kernel_ir::Expr>& indices, const ir::Shape& shape);
   /// The value of `e` at lane variable `l`, in scalar arithmetic.
   std::string print_at_lane(const kernel_ir::Expr& e, CppWriter& out);

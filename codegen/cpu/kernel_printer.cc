@@ -16,7 +16,11 @@ class KernelPrinter {
   KernelPrinter(Kernel k, const ir::Target& target) : k_(std::move(k)), target_(target) {}
 
   std::string run(const std::string& symbol) {
-    out_.open(fmt::format("extern \"C\" void {}(void* const* args, const long*, long begin, long end) {{", symbol));
+    std::vector<ir::SymbolRef> symbols = symbols_of(k_);
+    out_.open(fmt::format("extern \"C\" void {}(void* const* args, const long*{}, long begin, long end) {{", symbol,
+                          symbols.empty() ? "" : " extents"));
+    for (size_t i = 0; i < symbols.size(); ++i)
+      out_.line(fmt::format("const long {} = extents[{}];", symbol_variable(*symbols[i]), i));
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const Buffer& b = k_.buffers[i];
       const char* constness = b.role == BufferRole::kIn ? "const " : "";
@@ -47,7 +51,9 @@ class KernelPrinter {
       return let && let->contract;
     });
   }
-  int64_t extent(int axis) const { return k_.axes[axis].extent.value(); }
+  const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
+  std::string extent(int axis) const { return size_text(size(axis)); }
+  int64_t most(int axis) const { return size(axis).bounds().max; }  // for arrays and for choices
   std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
 
   // Outputs that are only combined into start from the combiner's identity; such kernels have one unit.
@@ -60,11 +66,11 @@ class KernelPrinter {
       if (!cleared_.insert(store->buffer).second) continue;
       const Buffer& target = k_.buffers[store->buffer];
       Expr start = identity_of(store->combiner, target.dtype);
-      int64_t size = ir::Type(target.dtype, target.shape).count().value();
+      ir::Dim size = ir::Type(target.dtype, target.shape).count();
       // With several units each clears what it owns: the slices of its own outermost iterations.
-      std::string range = k_.schedule.units == 1
-                              ? fmt::format("long i = 0; i < {}; ++i", size)
-                              : fmt::format("long i = begin * {0}; i < end * {0}; ++i", size / k_.schedule.units);
+      std::string range = k_.schedule.units.is(1) ? fmt::format("long i = 0; i < {}; ++i", size_text(size))
+                                                  : fmt::format("long i = begin * {0}; i < end * {0}; ++i",
+                                                                size_text(ir::Dim::floordiv(size, k_.schedule.units)));
       out_.line(fmt::format("for ({}) {}[i] = nb_narrow({}{{}}, {});", range, cpp_name(target.name),
                             storage_type(target.dtype), number_text(target.dtype, start->number, start->integer)));
     }
@@ -75,10 +81,10 @@ class KernelPrinter {
     int lane = k_.schedule.vector_axis;
     bool lanes_here = std::find(f.axes.begin(), f.axes.end(), lane) != f.axes.end();
     std::vector<int> serial;
-    int64_t total = 1;
+    ir::Dim total = 1;
     for (int a : f.axes)
-      if (!lanes_here || a != lane) serial.push_back(a), total *= extent(a);
-    if (total == 0) return;  // an empty tensor
+      if (!lanes_here || a != lane) serial.push_back(a), total = total * size(a);
+    if (total.is(0)) return;  // an empty tensor
     const Schedule& s = k_.schedule;
     if (serial.empty()) {  // one flat axis: units are ranges of lanes
       lane_loop(f, lane, fmt::format("begin * {}", s.unit),
@@ -86,20 +92,21 @@ class KernelPrinter {
       return;
     }
     std::string u = serial.size() == 1 ? axis_name(serial[0]) : "u_";
-    std::string last = s.units * s.unit == total ? fmt::format("end * {}", s.unit)
-                                                 : fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, total);
+    std::string last = s.units * s.unit == total
+                           ? fmt::format("end * {}", s.unit)
+                           : fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, size_text(total));
     out_.open(fmt::format("for (long {0} = begin * {1}; {0} < {2}; ++{0}) {{", u, s.unit, last));
     if (serial.size() > 1) {
-      int64_t inner = total;
       for (size_t i = 0; i < serial.size(); ++i) {
-        inner /= extent(serial[i]);
-        std::string value = inner == 1 ? "u_" : fmt::format("u_ / {}", inner);
+        ir::Dim inner = 1;
+        for (size_t j = i + 1; j < serial.size(); ++j) inner = inner * size(serial[j]);
+        std::string value = inner.is(1) ? "u_" : "u_ / " + size_text(inner);
         if (i > 0) value = fmt::format("{} % {}", value, extent(serial[i]));
         out_.line(fmt::format("const long {} = {};", axis_name(serial[i]), value));
       }
     }
     if (lanes_here)
-      lane_loop(f, lane, "0", fmt::format("{}", extent(lane)));
+      lane_loop(f, lane, "0", extent(lane));
     else
       body(f.body);
     out_.close();
@@ -137,18 +144,18 @@ class KernelPrinter {
     int bad = 0, good = 0;
   };
   void score_access(const std::vector<Expr>& indices, const ir::Shape& shape, int axis, Score& score) const {
-    int64_t stride = 1, total = 0;
+    ir::Dim stride = 1, total = 0;
     for (int d = static_cast<int>(indices.size()) - 1; d >= 0; --d) {
       if (uses_axis(indices[d], axis)) {
         std::optional<Affine> affine = as_affine(indices[d]);
         if (!affine) return void(score.bad += 2);
-        total += stride * affine->of(axis);
+        total = total + stride * affine->of(axis);
       }
-      stride *= shape[d].value();
+      stride = stride * shape[d];
     }
-    if (total == 1)
+    if (total.is(1))
       ++score.good;
-    else if (total != 0)
+    else if (!total.is(0))
       ++score.bad;
   }
   ir::Shape value_shape(int v) const {
@@ -178,9 +185,9 @@ class KernelPrinter {
         if (!moves) s.bad += 3;
         if (store->guard && uses_axis(store->guard, a)) ++s.bad;
       }
-      if (extent(a) < target_.lanes(DType::kF32) / 4) ++s.bad;
+      if (most(a) < target_.lanes(DType::kF32) / 4) ++s.bad;
       bool better = best < 0 || s.bad < best_score.bad || (s.bad == best_score.bad && s.good > best_score.good) ||
-                    (s.bad == best_score.bad && s.good == best_score.good && extent(a) >= extent(best));
+                    (s.bad == best_score.bad && s.good == best_score.good && most(a) >= most(best));
       if (better) best = a, best_score = s;
     }
     return best;
@@ -245,8 +252,7 @@ class KernelPrinter {
   }
 
   void row_let(const Let& s, const ValueInfo& v, const std::string& name) {
-    int64_t count = 1;
-    for (int a : v.axes) count *= extent(a);
+    int64_t count = room(v);
     ValuePlace place;
     place.row = true;
     std::string at = row_offset(v);
@@ -273,7 +279,7 @@ class KernelPrinter {
     candidates.insert(candidates.end(), s.reduce.begin(), s.reduce.end());
     int lane = choose_lane(candidates, s.expr, nullptr);
     bool own = std::find(v.axes.begin(), v.axes.end(), lane) != v.axes.end();
-    if (own && v.axes.back() != lane && row_stride(v, lane) != 1) lane = v.axes.back();
+    if (own && v.axes.back() != lane && !row_stride(v, lane).is(1)) lane = v.axes.back();
     std::vector<int> loops = own ? without(v.axes, lane) : v.axes;
     open_loops(loops);
     ExprPrinter p = printer(own ? lane : -1);
@@ -299,10 +305,16 @@ class KernelPrinter {
     for (int a : v.axes) out = out.empty() ? axis_name(a) : fmt::format("({}) * {} + {}", out, extent(a), axis_name(a));
     return out;
   }
-  int64_t row_stride(const ValueInfo& v, int axis) const {
-    int64_t stride = 1;
-    for (int d = static_cast<int>(v.axes.size()) - 1; v.axes[d] != axis; --d) stride *= extent(v.axes[d]);
+  ir::Dim row_stride(const ValueInfo& v, int axis) const {
+    ir::Dim stride = 1;
+    for (int d = static_cast<int>(v.axes.size()) - 1; v.axes[d] != axis; --d) stride = stride * size(v.axes[d]);
     return stride;
+  }
+  // Elements of a row at its largest: arrays on the stack have constant sizes.
+  int64_t room(const ValueInfo& v) const {
+    int64_t count = 1;
+    for (int a : v.axes) count *= most(a);
+    return count;
   }
 
   ExprPrinter printer(int lane) {
@@ -327,9 +339,9 @@ class KernelPrinter {
   // Only whole cache lines: every run of lanes starts and ends at one.
   bool is_streamed(const Store& s, int lane) const {
     const Buffer& b = k_.buffers[s.buffer];
-    int64_t bytes = ir::Type(b.dtype, b.shape).bytes().value(), run = extent(lane) * bytes_of(b.dtype);
-    return b.role == BufferRole::kOut && s.combiner == Combiner::kNone && bytes >= target_.stream_bytes &&
-           (run == bytes || run % 64 == 0);
+    ir::Dim bytes = ir::Type(b.dtype, b.shape).bytes(), run = size(lane) * bytes_of(b.dtype);
+    return b.role == BufferRole::kOut && s.combiner == Combiner::kNone && bytes.bounds().min >= target_.stream_bytes &&
+           (run == bytes || ir::Dim::mod(run, 64).is(0));
   }
 
   void stmt(const Loop& l) {
@@ -343,13 +355,11 @@ class KernelPrinter {
         out_.line(fmt::format("{} {} = {};", compute_type(v.dtype), name, p.print(l.init[i])));
         continue;
       }
-      int64_t count = 1;
-      for (int a : v.axes) count *= extent(a);
-      out_.line(fmt::format("alignas(64) {} {}[{}];", compute_type(v.dtype), name, count));
+      out_.line(fmt::format("alignas(64) {} {}[{}];", compute_type(v.dtype), name, room(v)));
       assign_tile(v, name, l.init[i]);
     }
     std::string axis = axis_name(l.axis);
-    out_.open(l.reverse ? fmt::format("for (long {0} = {1}; {0} >= 0; --{0}) {{", axis, extent(l.axis) - 1)
+    out_.open(l.reverse ? fmt::format("for (long {0} = {1}; {0} >= 0; --{0}) {{", axis, size_text(size(l.axis) - 1))
                         : fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", axis, extent(l.axis)));
     body(l.body);
     // All `next` expressions see the old state: numbers wait in temporaries until the tiles are done.

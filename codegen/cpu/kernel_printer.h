@@ -8,8 +8,8 @@
 
 namespace nabla::codegen {
 
-/// The function `extern "C" void SYMBOL(void* const* args, const long*, long begin, long end)`, which runs units
-/// [begin, end) of the kernel.
+/// The function `extern "C" void SYMBOL(void* const* args, const long* extents, long begin, long end)`, which runs
+/// units [begin, end) of the kernel. `extents` are the values of kernel_ir::symbols_of(kernel).
 std::string print_cpp(const kernel_ir::Kernel& kernel, const std::string& symbol, const ir::Target& target);
 
 }  // namespace nabla::codegen

@@ -58,7 +58,8 @@ class Narrower {
     constexpr Range kWide{-1e30, 1e30};
     auto arg = [&](int i) { return range(e->args[i]); };
     if (e->kind == ExprKind::kConst) return is_float(e->dtype) ? kWide : Range{double(e->integer), double(e->integer)};
-    if (e->kind == ExprKind::kAxis) return {0, double(k_.axes[e->ref].extent.value()) - 1};
+    if (e->kind == ExprKind::kDim) return {double(e->dim.bounds().min), double(e->dim.bounds().max)};
+    if (e->kind == ExprKind::kAxis) return {0, double(k_.axes[e->ref].extent.bounds().max) - 1};
     if (e->kind == ExprKind::kValue) return values_[e->ref].value_or(kWide);
     if (e->kind == ExprKind::kLoad)
       return bytes_of(e->dtype) < 4 || e->dtype == DType::kI32 ? Range{-2147483648.0, 2147483647.0} : kWide;
@@ -103,7 +104,7 @@ class Narrower {
       if (r.low < -2147483648.0 || r.high > 2147483647.0) fits_ = false;
       any = true;
       if (x->kind == ExprKind::kConst) return constant_int(DType::kI32, x->integer);
-      if (x->kind == ExprKind::kAxis) return call_as(DType::kI32, "convert", {x});
+      if (x->kind == ExprKind::kAxis || x->kind == ExprKind::kDim) return call_as(DType::kI32, "convert", {x});
       if (x->kind == ExprKind::kValue) return value(DType::kI32, x->ref, {});
       std::vector<Expr> args;
       for (const Expr& a : x->args) args.push_back(data(a, any));

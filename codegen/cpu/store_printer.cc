@@ -14,7 +14,7 @@ void store_by_lane(const Kernel& k, const Store& s, ExprPrinter& p, CppWriter& o
   std::string element = b.dtype == DType::kBool ? fmt::format("bool({}[l])", lanes) : lanes + "[l]";
   if (s.guard && p.varies(s.guard)) out.line(fmt::format("if (!({})) continue;", p.print_at_lane(s.guard, out)));
   Expr flat = kernel_ir::index(0);
-  for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::index(b.shape[d].value()) + s.indices[d];
+  for (size_t d = 0; d < s.indices.size(); ++d) flat = flat * kernel_ir::dim(b.shape[d]) + s.indices[d];
   std::string place = fmt::format("{}[{}]", cpp_name(b.name), p.print_at_lane(flat, out));
   if (s.combiner != Combiner::kNone)
     element =

@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "runtime/format/sha256.h"
@@ -85,15 +89,48 @@ Job start(std::vector<std::string> args, const fs::path& folder, const fs::path&
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  posix_spawnattr_t attributes;  // a group of its own, so that the driver and its children end together
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   Job job{-1, log};
-  if (posix_spawn(&job.pid, "/bin/sh", &actions, nullptr, argv.data(), environ) != 0) job.pid = -1;
+  if (posix_spawn(&job.pid, "/bin/sh", &actions, &attributes, argv.data(), environ) != 0) job.pid = -1;
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return job;
 }
 
+volatile sig_atomic_t stopped_by = 0;
+
+// While compilers run, the signals that end a process wait until they are gone and their folder is removed.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    stopped_by = 0;
+    struct sigaction hold {};
+    hold.sa_handler = [](int signal) { stopped_by = signal; };
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &hold, &old_[i]);
+  }
+  ~HeldSignals() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &old_[i], nullptr);
+    if (stopped_by != 0) std::raise(stopped_by);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction old_[std::size(kSignals)];
+};
+
 bool succeeded(const Job& job) {
+  if (job.pid <= 0) return false;
   int status = 0;
-  return job.pid > 0 && waitpid(job.pid, &status, 0) == job.pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  while (true) {
+    if (stopped_by != 0) kill(-job.pid, SIGKILL);
+    pid_t ended = waitpid(job.pid, &status, 0);
+    if (ended == job.pid) break;
+    if (errno != EINTR) return false;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 Diagnostic refused(const Job& job, const std::string& what, const fs::path& folder) {
@@ -109,18 +146,21 @@ class Workspace {
  public:
   Workspace() {
     const char* tmp = std::getenv("TMPDIR");
-    std::string pattern = std::string(tmp && *tmp ? tmp : "/tmp") + "/nabla-XXXXXX";
-    if (mkdtemp(pattern.data())) path_ = pattern;
+    pattern_ = std::string(tmp && *tmp ? tmp : "/tmp") + "/nabla-XXXXXX";
+    std::string made = pattern_;
+    if (mkdtemp(made.data())) path_ = made;
   }
   ~Workspace() {
     std::error_code ignored;
     if (!keep_ && !path_.empty()) fs::remove_all(path_, ignored);
   }
-  const fs::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }  ///< empty: errno says why
+  const std::string& pattern() const { return pattern_; }
   void keep() { keep_ = true; }
 
  private:
   fs::path path_;
+  std::string pattern_;
   bool keep_ = false;
 };
 
@@ -133,10 +173,14 @@ std::vector<std::string> arguments(const std::string& compiler, const ir::Target
   return out;
 }
 
+std::string digest(const std::string& bytes) {
+  return format::sha256_hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+
 std::string cache_key(const std::vector<SourceFile>& sources, const std::string& command) {
   std::string all = command;
   for (const SourceFile& s : sources) all += "\n--" + s.name + "\n" + s.text;
-  return format::sha256_hex({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
+  return digest(all);
 }
 
 // The path and size of the compiler's binary change with its version, and asking is cheaper than running it.
@@ -151,12 +195,22 @@ std::string compiler_identity(const std::string& compiler) {
   return compiler;
 }
 
+// An entry of the cache is the digest of an object, then the object; nothing where the two do not agree.
+std::optional<std::string> find_in_cache(const fs::path& entry) {
+  std::string all = slurp(entry);
+  constexpr size_t kDigest = 64;
+  if (all.size() <= kDigest) return std::nullopt;
+  std::string object = all.substr(kDigest);
+  if (digest(object) != all.substr(0, kDigest)) return std::nullopt;
+  return object;
+}
+
 void store_in_cache(const std::string& folder, const std::string& name, const std::string& bytes) {
   // A cache that cannot be written costs time, not correctness.
   std::error_code ec;
   fs::create_directories(folder, ec);
   fs::path temporary = fs::path(folder) / fmt::format("{}.{}", name, getpid());
-  if (ec || !write_text(temporary, bytes).ok()) return void(fs::remove(temporary, ec));
+  if (ec || !write_text(temporary, digest(bytes) + bytes).ok()) return void(fs::remove(temporary, ec));
   fs::rename(temporary, fs::path(folder) / name, ec);
 }
 
@@ -187,16 +241,13 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
   std::string cached;
   if (!options.cache_dir.empty()) {
     std::string key = cache_key(sources, compiler_command(target) + compiler_identity(compiler));
-    cached = key + ".so";
-    fs::path hit = fs::path(options.cache_dir) / cached;
-    std::error_code ec;
-    if (fs::exists(hit, ec)) {
-      std::string bytes = slurp(hit);
-      if (bytes.size() > 4 && bytes.compare(0, 4, "\177ELF") == 0) return bytes;
-    }
+    cached = key + ".object";
+    if (auto hit = find_in_cache(fs::path(options.cache_dir) / cached)) return std::move(*hit);
   }
+  HeldSignals held;
   Workspace work;
-  if (work.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder in $TMPDIR");
+  if (work.path().empty())
+    return error(Code::kWriteFailed, "cannot make a temporary folder `{}`: {}", work.pattern(), std::strerror(errno));
   const fs::path& folder = work.path();
   std::vector<std::string> link{
       compiler,          "-shared", "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-s",
@@ -216,17 +267,20 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
     for (size_t i = first; i < last; ++i)
       if (!succeeded(running[i - first])) failed = std::min(failed, i);
     if (failed < last) {
-      work.keep();
+      if (stopped_by == 0) work.keep();
       return refused(running[failed - first], sources[failed].name, folder);
     }
   }
   link.insert(link.end(), {"-lm", "-lc"});
   Job linking = start(link, folder, folder / "link.log");
   if (!succeeded(linking)) {
-    work.keep();
+    if (stopped_by == 0) work.keep();
     return refused(linking, "the link", folder);
   }
   std::string bytes = slurp(folder / "kernels.so");
+  if (bytes.compare(0, 4, "\177ELF") != 0)
+    return error(Code::kCompilerFailed, "the host compiler ({}) made no shared object, though it reported success",
+                 compiler);
   if (!cached.empty()) store_in_cache(options.cache_dir, cached, bytes);
   return bytes;
 }

@@ -71,8 +71,10 @@ static int run(nabla_session* session, int32_t entry, long steps, int print) {
   int code = 0;
   for (long step = 0; step < steps && code == 0; ++step)
     code = failed(nabla_run(session, entry, inputs, input_count, outputs, output_count));
-  for (int32_t i = 0; i < output_count && code == 0 && print; ++i)
+  for (int32_t i = 0; i < output_count && code == 0 && print; ++i) {
+    outputs[i].shape = (int64_t*)nabla_output_shape(session, entry, i);
     print_tensor(nabla_output_info(session, entry, i).name, &outputs[i]);
+  }
   for (int32_t i = 0; i < input_count; ++i) free(inputs[i].data);
   for (int32_t i = 0; i < output_count; ++i) free(outputs[i].data);
   return code;

@@ -59,8 +59,7 @@ Tensor matmul(const Arg& a, const Arg& b) {
   if (x.rank() == 0 || y.rank() == 0)
     throw error_at(a.site(), Code::kShapeMismatch, "matmul: a scalar has no columns: {} and {}", x.type().str(),
                    y.type().str());
-  if (y.rank() <= 2 || x.rank() == 1)
-    return dot_general(x, y, {x.rank() - 1}, {std::max(0, y.rank() - 2)});
+  if (y.rank() <= 2 || x.rank() == 1) return dot_general(x, y, {x.rank() - 1}, {std::max(0, y.rank() - 2)});
   Shape batch = batch_shape(a, b);
   Ints dims = ir::iota_ints(static_cast<int>(batch.size()));
   int64_t n = static_cast<int64_t>(dims.size());
@@ -80,9 +79,15 @@ Tensor mean(const Arg& x, Ints axes, bool keepdims) {
   const Tensor& t = need_tensor(x, "mean");
   if (!is_float(t.dtype()))
     throw error_at(x.site(), Code::kDTypeMismatch, "mean: the operand must be floating, got {}", t.type().str());
-  double count = 1;
-  for (int64_t axis : axes.empty() ? all_axes(t) : axes) count *= static_cast<double>(t.size(static_cast<int>(axis)));
-  return reduce("reduce_sum", "mean", x, std::move(axes), keepdims) / count;
+  Shape counted;
+  for (int64_t axis : axes.empty() ? all_axes(t) : counted_from_end(axes, x)) {
+    if (axis < 0 || axis >= t.rank()) t.size(static_cast<int>(axis), x.site());  // says what is wrong
+    counted.push_back(t.shape()[axis]);
+  }
+  ir::Type count(DType::kF64, counted);
+  Tensor total = reduce("reduce_sum", "mean", x, std::move(axes), keepdims);
+  if (count.is_static()) return total / static_cast<double>(count.count().value());
+  return total / emit("element_count", {}, {{"shape", counted}, {"dtype", t.dtype()}}, x.site())[0];
 }
 
 Tensor reshape(const Arg& x, std::initializer_list<int64_t> extents) {
@@ -92,8 +97,10 @@ Tensor reshape(const Arg& x, std::initializer_list<int64_t> extents) {
   ir::Dim known = 1;
   int open = -1;
   for (int64_t e : extents) {
-    if (e == -1 && open < 0) open = static_cast<int>(shape.size());
-    else known = known * ir::Dim(e);
+    if (e == -1 && open < 0)
+      open = static_cast<int>(shape.size());
+    else
+      known = known * ir::Dim(e);
     shape.emplace_back(e);
   }
   if (open >= 0) {

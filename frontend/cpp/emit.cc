@@ -100,7 +100,8 @@ std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, 
   if (elementwise && values.size() > 1)
     if (std::optional<Shape> shape = common_shape(values))
       for (ir::Val& v : values) v = broadcast_to(v, *shape);
-  Result<std::vector<ir::Val>> added = b.try_add(op, std::move(values), std::move(attrs));
+  Result<std::vector<ir::Val>> added =
+      b.try_add(op, std::move(values), frame->context->sizes.resolve(std::move(attrs)));
   if (!added.ok()) throw Error(std::move(added.errors()));
   std::vector<Tensor> out;
   for (ir::Val v : *added) out.push_back(frame->wrap(v));

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "frontend/cpp/trace.h"
 #include "ir/ops/all_ops.h"
 
 namespace nabla {
@@ -41,6 +42,14 @@ std::string Context::unique_name(const std::string& wanted) {
   std::string name = wanted;
   for (int i = 2; !function_names.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
   return name;
+}
+
+void Context::take_symbols(const ir::Function& f) {
+  for (const ir::Value& v : f.values)
+    for (const ir::Dim& d : v.type.shape)
+      for (const ir::SymbolRef& s : d.symbols())
+        if (std::none_of(module.symbols.begin(), module.symbols.end(), [&](const auto& t) { return *t == *s; }))
+          module.symbols.push_back(s);
 }
 
 LocationRef locate(const Site& site, const std::string& function) {
@@ -130,6 +139,19 @@ int64_t Tensor::size(int axis, Site site) const {
   if (!shape()[at].is_static())
     throw error_at(site, Code::kBadAttribute, "size: dimension {} of {} is known only at run time", axis, type().str());
   return shape()[at].value();
+}
+
+Tensor::operator ir::Dim() const {
+  Diagnostic d = error(Code::kBadAttribute,
+                       "a shape depends on data: a size is {} of type {}, whose value is known only "
+                       "when the program runs",
+                       name_of(*this).empty() ? "a tensor" : "%" + name_of(*this), type().str());
+  std::shared_ptr<Frame> frame = Frame::current();
+  d.location = frame ? frame->builder.location() : nullptr;
+  d.help =
+      "sizes follow from the shapes of inputs: declare a symbol with an upper bound, and mask what lies behind the "
+      "data";
+  throw Error(std::move(d));
 }
 
 Tensor Tensor::named(const std::string& name) const {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/cpp/sizes.h"
 #include "frontend/cpp/tensor.h"
 #include "ir/builder.h"
 #include "ir/module.h"
@@ -17,10 +18,13 @@ namespace nabla {
 /// The module that traced functions go into: one per Program, or per trace outside of one.
 struct Context {
   ir::Module module;
+  SizeRules sizes;
   std::set<std::string> function_names;  ///< of open frames too
   /// Names under which functions of other contexts were taken over. They stay alive, so that no address is used twice.
   std::map<ir::FunctionPtr, std::string> imported;
 
+  /// Adds the symbols of a function that comes from another context.
+  void take_symbols(const ir::Function& f);
   /// `wanted`, or with a number behind it.
   std::string unique_name(const std::string& wanted);
 };

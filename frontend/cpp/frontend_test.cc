@@ -332,5 +332,77 @@ TEST(Program, structs_of_leaves_have_dotted_names) {
   EXPECT_EQ(program.module().find_entry("step")->writes.size(), 7u);
 }
 
+TEST(Sizes, symbols_stand_in_shapes_and_take_part_in_sums_and_products) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 64), len = program.symbol("len", 1, 100, 8);
+  program.entry("f", {{"x", f32, {batch, len}}}, [&](Tensor x) -> Outputs {
+    return {{"y", reshape(x, Shape{batch * len})}, {"m", mean(x)}};
+  });
+  EXPECT_EQ(program.module().symbols.size(), 2u);
+  EXPECT_EQ(*program.module().symbols[1], (ir::Symbol{"len", 8, 96, 8}));  // the ends are multiples
+  const ir::Function& f = *program.module().find("f");
+  EXPECT_EQ(f.type(f.results[0]).str(), "f32[batch*len]");
+  Literal x(f32, {2, 8});
+  for (int64_t i = 0; i < 16; ++i) x.set(i, static_cast<double>(i));
+  EXPECT_EQ(run(program.module(), "f", {x}).size(), 16u);
+}
+
+TEST(Sizes, equalities_are_solved_before_anything_is_traced) {
+  Program program;
+  ir::Dim n = program.symbol("n", 1, 64), m = program.symbol("m", 10, 100, 4), k = program.symbol("k", 1, 50);
+  program.require_equal(m, n * 2);
+  program.require_equal(k, n);
+  program.entry("f", {{"x", f32, {n}}, {"y", f32, {k}}, {"z", f32, {m}}}, [&](Tensor x, Tensor y, Tensor z) -> Outputs {
+    return {{"a", x + y},
+            {"b", reshape(concatenate({reshape(x, Shape{n, 1}), reshape(y, Shape{n, 1})}, 1), Shape{m}) + z}};
+  });
+  ASSERT_EQ(program.module().symbols.size(), 1u);
+  EXPECT_EQ(*program.module().symbols[0], (ir::Symbol{"n", 6, 50, 2}));
+  const ir::Function& f = *program.module().find("f");
+  EXPECT_EQ(f.type(f.params[2]).str(), "f32[2*n]");
+}
+
+TEST(Sizes, constraints_that_contradict_each_other_name_both_lines) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 64), len = program.symbol("len", 40, 50);
+  string text = error_of([&] { program.require_equal(batch, len * 2); });
+  EXPECT_HAS(text, "error[E0208]: no sizes satisfy batch == 2*len: batch is in [1, 64], 2*len in [80, 100]");
+  EXPECT_HAS(text, "frontend_test.cc");
+  EXPECT_HAS(text, "batch in [1, 64] is declared at");
+  EXPECT_HAS(text, "len in [40, 50] is declared at");
+  program.require_equal(batch, len);
+  EXPECT_HAS(error_of([&] { program.require_equal(batch, len + 1); }), "batch == len is declared at");
+}
+
+TEST(Sizes, a_value_is_no_size) {
+  string text = error_of([&] {
+    trace(
+        "f",
+        [](Tensor x, Tensor n) {
+          return reshape(x, Shape{n, 2});
+        },
+        Spec("x", f32, {4}), Spec("n", i32, {}));
+  });
+  EXPECT_HAS(text, "error[E0204]: a shape depends on data: a size is %n of type i32[]");
+}
+
+TEST(Sizes, what_cannot_be_solved_or_comes_too_late_is_refused) {
+  Program program;
+  ir::Dim n = program.symbol("n", 1, 8), m = program.symbol("m", 1, 8);
+  EXPECT_HAS(error_of([&] { program.require_equal(n * 2, m * 3); }), "E0207");
+  EXPECT_HAS(error_of([&] { program.symbol("n", 1, 2); }), "E0108");
+  EXPECT_HAS(error_of([&] { program.symbol("k", 5, 7, 8); }), "no integer is in [5, 7] and a multiple of 8");
+  EXPECT_HAS(error_of([&] { program.state("s", f32, {n}); }), "E0209");
+  string text = error_of([&] {
+    program.entry("f", {{"x", f32, {n}}, {"y", f32, {m}}}, [](Tensor x, Tensor y) -> Outputs {
+      return {{"z", x + y}};
+    });
+  });
+  EXPECT_HAS(text, "E0207");
+  EXPECT_HAS(text, "declare the constraint n == m");
+  program.entry("g", {{"x", f32, {n}}}, [](Tensor x) -> Outputs { return {{"z", x}}; });
+  EXPECT_HAS(error_of([&] { program.require_equal(n, m); }), "is declared behind `g`");
+}
+
 }  // namespace
 }  // namespace nabla

@@ -52,7 +52,24 @@ void State::set(const Arg& value) const {
 
 Program::Program() : context_(std::make_shared<Context>()) {}
 
+ir::Dim Program::symbol(const std::string& name, int64_t min, int64_t max, int64_t multiple, Site site) {
+  ir::Dim size = context_->sizes.declare(name, min, max, multiple, site);
+  context_->module.symbols = context_->sizes.symbols();
+  return size;
+}
+
+void Program::require_equal(const ir::Dim& a, const ir::Dim& b, Site site) {
+  if (!context_->module.functions.empty())
+    throw error_at(site, Code::kMisuse, "{} == {} is declared behind `{}`, which was traced without it", a.str(),
+                   b.str(), context_->module.functions[0]->name);
+  context_->sizes.require_equal(a, b, site);
+  context_->module.symbols = context_->sizes.symbols();
+}
+
 State Program::state(const std::string& name, DType dtype, Shape shape, Site site) {
+  if (ir::Type type(dtype, shape); !type.is_static())
+    throw error_at(site, Code::kBadState, "state leaf \"{}\" is {}: state keeps one size in all runs", name,
+                   type.str());
   if (context_->module.find_state(name) >= 0)
     throw error_at(site, Code::kDuplicateName, "state leaf \"{}\" is declared twice", name);
   context_->module.state.push_back({name, ir::Type(dtype, std::move(shape)), locate(site, "")});
@@ -96,7 +113,7 @@ void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs
   std::vector<Tensor> arguments;
   std::vector<int> input_params;
   for (const Spec& s : inputs) {
-    ir::Val v = frame->builder.param(s.name, s.type());
+    ir::Val v = frame->builder.param(s.name, {s.dtype, context_->sizes.resolve(s.shape)});
     input_params.push_back(v.id);
     arguments.push_back(frame->wrap(v));
   }

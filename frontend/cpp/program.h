@@ -46,7 +46,15 @@ class Program {
  public:
   Program();
 
-  /// Declares a leaf. E0108 when the name is taken.
+  /// Declares a size that is known only at run time: an integer in [min, max], a multiple of `multiple`. Inputs get it
+  /// by standing in their shapes, alone or in sums and products. Throws E0108 when the name is taken, E0208 when no
+  /// size is in the range.
+  ir::Dim symbol(const std::string& name, int64_t min, int64_t max, int64_t multiple = 1, Site site = Site::here());
+  /// Declares that two sizes are equal, in every run; before the first entry. Throws E0208 with the places of all
+  /// declarations that nothing satisfies together, E0207 where neither size follows from the other.
+  void require_equal(const ir::Dim& a, const ir::Dim& b, Site site = Site::here());
+
+  /// Declares a leaf; its size never changes, so it is static. E0108 when the name is taken.
   State state(const std::string& name, DType dtype, Shape shape, Site site = Site::here());
   /// Declares a leaf per member of a struct, named "PREFIX.MEMBER" (without a prefix: "MEMBER").
   template <template <class> class P>

@@ -64,6 +64,8 @@ class Tensor {
   int rank() const { return type().rank(); }
   /// Extent of dimension `axis`, which may count from the end; E0204 when there is no such dimension or it is symbolic.
   int64_t size(int axis, Site site = Site::here()) const;
+  /// A value is never a size: throws E0204, which says so where a tensor stands in a shape.
+  operator ir::Dim() const;  // NOLINT: the place of the mistake is the shape
   /// Names the value in printed IR and in diagnostics, and returns it.
   Tensor named(const std::string& name) const;
 

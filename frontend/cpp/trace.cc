@@ -27,6 +27,7 @@ std::string import_function(Context& to, const Context& from, const std::string&
   for (ir::Node& node : copy->nodes)
     node.attrs = with_functions(node.attrs, [&](const std::string& f) { return import_function(to, from, f); });
   copy->name = to.unique_name(name);
+  to.take_symbols(*copy);
   to.imported[source] = copy->name;
   to.module.functions.push_back(copy);
   return copy->name;
@@ -62,7 +63,7 @@ Tracing::~Tracing() {
 }
 
 Tensor Tracing::param(const std::string& name, const ir::Type& type) {
-  ir::Val v = frame_->builder.param(name, type);
+  ir::Val v = frame_->builder.param(name, {type.dtype, frame_->context->sizes.resolve(type.shape)});
   params_.push_back(v.id);
   return frame_->wrap(v);
 }

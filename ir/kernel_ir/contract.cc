@@ -37,14 +37,15 @@ std::optional<Contraction> find_contraction(const Kernel& kernel) {
   return fits ? std::optional(c) : std::nullopt;
 }
 
-ContractPlan plan_contraction(int64_t m, int64_t n, int64_t tile_rows, int64_t tile_columns) {
+ContractPlan plan_contraction(const ir::Dim& rows, const ir::Dim& columns, int64_t tile_rows, int64_t tile_columns) {
+  int64_t m = rows.bounds().max, n = columns.bounds().max;
   ContractPlan plan;
   plan.by_columns = n > 2 * m && m <= 256;
   int64_t size = plan.by_columns ? n : m, tile = plan.by_columns ? tile_columns : tile_rows;
   // An even number of blocks of at most 256, so that two threads are equally loaded.
   int64_t blocks = size <= 32 ? 1 : 2 * ((size + 511) / 512);
   plan.block = ((size + blocks - 1) / blocks + tile - 1) / tile * tile;
-  plan.blocks = (size + plan.block - 1) / plan.block;
+  plan.blocks = ir::Dim::ceildiv(plan.by_columns ? columns : rows, plan.block);
   return plan;
 }
 

@@ -23,10 +23,11 @@ std::optional<Contraction> find_contraction(const Kernel& kernel);
 struct ContractPlan {
   bool by_columns = false;
   int64_t block = 1;   ///< rows or columns of a unit; a multiple of the register tile
-  int64_t blocks = 1;  ///< per batch element
+  ir::Dim blocks = 1;  ///< per batch element
 };
-/// `tile_rows` x `tile_columns` is the register tile. Does not depend on the number of threads.
-ContractPlan plan_contraction(int64_t m, int64_t n, int64_t tile_rows, int64_t tile_columns);
+/// `tile_rows` x `tile_columns` is the register tile. Follows from the sizes' upper bounds, and does not depend on the
+/// number of threads.
+ContractPlan plan_contraction(const ir::Dim& m, const ir::Dim& n, int64_t tile_rows, int64_t tile_columns);
 
 /// Rows and columns of the register tile on a target with this many vector registers of `lanes` elements.
 struct RegisterTile {

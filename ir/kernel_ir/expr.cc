@@ -30,6 +30,13 @@ bool is_index(const Expr& e) { return e->dtype == DType::kI64; }
 // Exact identities of index arithmetic; float expressions are left as they are written.
 Expr simplify_index(std::string_view fn, const std::vector<Expr>& a) {
   if (a.size() != 2 || !is_index(a[0]) || !is_index(a[1])) return {};
+  auto is_size = [](const Expr& e) { return is_const(e) || e->kind == ExprKind::kDim; };
+  if (is_size(a[0]) && is_size(a[1])) {  // both constant: folded already
+    auto size = [](const Expr& e) { return is_const(e) ? ir::Dim(e->integer) : e->dim; };
+    if (fn == "add") return dim(size(a[0]) + size(a[1]));
+    if (fn == "sub") return dim(size(a[0]) - size(a[1]));
+    if (fn == "mul") return dim(size(a[0]) * size(a[1]));
+  }
   if (fn == "add") {
     if (is_int(a[0], 0)) return a[1];
     if (is_int(a[1], 0)) return a[0];
@@ -181,8 +188,8 @@ Expr select(Expr predicate, Expr on_true, Expr on_false) {
   return call_as(dtype, "select", {std::move(predicate), std::move(on_true), std::move(on_false)});
 }
 
-Expr floordiv(Expr a, int64_t b) { return call("floordiv", {std::move(a), index(b)}); }
-Expr mod(Expr a, int64_t b) { return call("mod", {std::move(a), index(b)}); }
+Expr floordiv(Expr a, const ir::Dim& b) { return call("floordiv", {std::move(a), dim(b)}); }
+Expr mod(Expr a, const ir::Dim& b) { return call("mod", {std::move(a), dim(b)}); }
 
 namespace {
 Expr rebuild(const Expr& e, std::vector<Expr> args, Expr guard, Expr fill) {
@@ -256,13 +263,14 @@ bool uses_axis(const Expr& e, int axis) {
   return found;
 }
 
-int64_t Affine::of(int axis) const {
+ir::Dim Affine::of(int axis) const {
   auto it = coefficients.find(axis);
-  return it == coefficients.end() ? 0 : it->second;
+  return it == coefficients.end() ? ir::Dim(0) : it->second;
 }
 
 std::optional<Affine> as_affine(const Expr& e) {
   if (is_const(e) && !is_float(e->dtype)) return Affine{e->integer, {}};
+  if (e->kind == ExprKind::kDim) return Affine{e->dim, {}};
   if (e->kind == ExprKind::kAxis) return Affine{0, {{e->ref, 1}}};
   if (e->kind != ExprKind::kCall || e->args.size() != 2) return std::nullopt;
   std::string_view fn = e->fn->name;
@@ -272,16 +280,21 @@ std::optional<Affine> as_affine(const Expr& e) {
   if (fn == "mul") {
     if (!a->coefficients.empty() && !b->coefficients.empty()) return std::nullopt;
     if (a->coefficients.empty()) std::swap(a, b);
-    int64_t factor = b->constant;
+    ir::Dim factor = b->constant;
     Affine out{a->constant * factor, {}};
-    if (factor)
-      for (auto [id, c] : a->coefficients) out.coefficients[id] = c * factor;
+    if (!factor.is(0))
+      for (const auto& [id, c] : a->coefficients) out.coefficients[id] = c * factor;
     return out;
   }
-  int64_t sign = fn == "add" ? 1 : -1;
-  a->constant += sign * b->constant;
-  for (auto [id, c] : b->coefficients)
-    if ((a->coefficients[id] += sign * c) == 0) a->coefficients.erase(id);
+  ir::Dim sign(fn == "add" ? 1 : -1);
+  a->constant = a->constant + sign * b->constant;
+  for (const auto& [id, c] : b->coefficients) {
+    ir::Dim sum = a->of(id) + sign * c;
+    if (sum.is(0))
+      a->coefficients.erase(id);
+    else
+      a->coefficients[id] = sum;
+  }
   return a;
 }
 

@@ -81,8 +81,8 @@ inline Expr operator+(Expr a, Expr b) { return call("add", {std::move(a), std::m
 inline Expr operator-(Expr a, Expr b) { return call("sub", {std::move(a), std::move(b)}); }
 inline Expr operator*(Expr a, Expr b) { return call("mul", {std::move(a), std::move(b)}); }
 inline Expr operator/(Expr a, Expr b) { return call("div", {std::move(a), std::move(b)}); }
-Expr floordiv(Expr a, int64_t b);  ///< index arithmetic, rounds towards minus infinity
-Expr mod(Expr a, int64_t b);       ///< in [0, b)
+Expr floordiv(Expr a, const ir::Dim& b);  ///< index arithmetic, rounds towards minus infinity
+Expr mod(Expr a, const ir::Dim& b);       ///< in [0, b)
 inline Expr eq(Expr a, Expr b) { return call("eq", {std::move(a), std::move(b)}); }
 inline Expr lt(Expr a, Expr b) { return call("lt", {std::move(a), std::move(b)}); }
 inline Expr le(Expr a, Expr b) { return call("le", {std::move(a), std::move(b)}); }
@@ -99,11 +99,11 @@ Expr substitute_axes(const Expr& e, const std::map<int, Expr>& replacement);
 void visit(const Expr& e, const std::function<void(const Expr&)>& f);
 bool uses_axis(const Expr& e, int axis);
 
-/// constant + sum of coefficient * axis. Nullopt where the expression is not affine with integer coefficients.
+/// constant + sum of coefficient * axis. Nullopt where the expression is not affine; sizes may be symbolic.
 struct Affine {
-  int64_t constant = 0;
-  std::map<int, int64_t> coefficients;  ///< by axis, never 0
-  int64_t of(int axis) const;
+  ir::Dim constant;
+  std::map<int, ir::Dim> coefficients;  ///< by axis, never 0
+  ir::Dim of(int axis) const;
 };
 std::optional<Affine> as_affine(const Expr& index);
 

@@ -1,6 +1,7 @@
 // Printing and checking of kernels.
 #include "ir/kernel_ir/kernel.h"
 
+#include <algorithm>
 #include <set>
 
 #include "ir/kernel_ir/text.h"
@@ -22,18 +23,20 @@ class KernelPrinter {
     out_ = "kernel @" + k_.name + "(";
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const Buffer& b = k_.buffers[i];
-      out_ += fmt::format("{}{} {}: {}{}", i ? ", " : "", kRoles[static_cast<int>(b.role)], b.name, name_of(b.dtype),
-                          ir::str(b.shape));
+      std::string shape;
+      for (const ir::Dim& d : b.shape) shape += (shape.empty() ? "" : ",") + size(d);
+      out_ += fmt::format("{}{} {}: {}[{}]", i ? ", " : "", kRoles[static_cast<int>(b.role)], b.name, name_of(b.dtype),
+                          shape);
     }
     out_ += ") {\n";
     if (!k_.axes.empty()) {
       out_ += "  axes ";
       for (size_t i = 0; i < k_.axes.size(); ++i)
-        out_ += fmt::format("{}{} = {}", i ? ", " : "", k_.axes[i].name, k_.axes[i].extent.str());
+        out_ += fmt::format("{}{} = {}", i ? ", " : "", k_.axes[i].name, size(k_.axes[i].extent));
       out_ += "\n";
     }
     const Schedule& s = k_.schedule;
-    out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, s.units, s.max_threads);
+    out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, size(s.units), s.max_threads);
     if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
     out_ += "\n";
     body(k_.body, 1);
@@ -41,6 +44,7 @@ class KernelPrinter {
   }
 
  private:
+  static std::string size(const ir::Dim& d) { return d.is_static() ? d.str() : "dim(" + d.str() + ")"; }
   std::string axes(const std::vector<int>& ids) {
     std::string s;
     for (int a : ids) s += (s.empty() ? "" : ", ") + k_.axes[a].name;
@@ -175,7 +179,53 @@ class Verifier {
   const Kernel& k_;
 };
 
+// Every expression of a body, replaced.
+void map_expressions(Body& body, const std::function<Expr(const Expr&)>& f) {
+  auto change = [&](Expr& e) {
+    if (e) e = f(e);
+  };
+  for (Stmt& s : body) {
+    if (Let* let = std::get_if<Let>(&s.node)) {
+      change(let->expr);
+    } else if (Store* store = std::get_if<Store>(&s.node)) {
+      for (Expr& i : store->indices) change(i);
+      change(store->expr);
+      change(store->guard);
+    } else if (For* loop = std::get_if<For>(&s.node)) {
+      map_expressions(loop->body, f);
+    } else {
+      Loop& l = std::get<Loop>(s.node);
+      for (Expr& e : l.init) change(e);
+      map_expressions(l.body, f);
+      for (Expr& e : l.next) change(e);
+    }
+  }
+}
+
 }  // namespace
+
+Kernel with_sizes(const Kernel& kernel, const std::function<ir::Dim(const ir::Dim&)>& resolve) {
+  Kernel out = kernel;
+  for (Buffer& b : out.buffers)
+    for (ir::Dim& d : b.shape) d = resolve(d);
+  for (Axis& a : out.axes) a.extent = resolve(a.extent);
+  out.schedule.units = resolve(out.schedule.units);
+  map_expressions(out.body, [&](const Expr& e) {
+    return rewrite(e, [&](const Expr& x) { return x->kind == ExprKind::kDim ? dim(resolve(x->dim)) : Expr(); });
+  });
+  return out;
+}
+
+std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel) {
+  std::vector<ir::SymbolRef> out;
+  with_sizes(kernel, [&](const ir::Dim& d) {
+    for (const ir::SymbolRef& s : d.symbols())
+      if (std::none_of(out.begin(), out.end(), [&](const ir::SymbolRef& t) { return t->name == s->name; }))
+        out.push_back(s);
+    return d;
+  });
+  return out;
+}
 
 std::string print(const Kernel& kernel) { return KernelPrinter(kernel).run(); }
 Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }

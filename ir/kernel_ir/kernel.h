@@ -82,8 +82,8 @@ struct Schedule {
   /// Iterations of the outermost `for` (its axes flattened) that form one unit of work; units are what threads
   /// share out, and their borders do not depend on the number of threads.
   int64_t unit = 1;
-  int64_t units = 1;
-  int max_threads = 1;
+  ir::Dim units = 1;
+  int max_threads = 1;   ///< at the sizes' upper bounds
   int vector_axis = -1;  ///< the axis whose neighbours go to vector lanes; -1: each statement's innermost own axis
 };
 
@@ -97,11 +97,17 @@ struct Kernel {
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
 
-/// Text that parse_kernel reads back to an equal kernel.
+/// Text that parse_kernel reads back to an equal kernel. Sizes that are known only at run time stand in dim(...), whose
+/// inside `read_size` understands; without it such sizes are refused.
 std::string print(const Kernel& kernel);
-Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name);
+using ReadSize = std::function<Result<ir::Dim>(std::string_view text)>;
+Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name, const ReadSize& read_size = nullptr);
 /// Checks references, dtypes, ranks and that every axis is bound where it is used.
 Status verify(const Kernel& kernel);
+/// The symbols of all its sizes, each once: the order of the launch's extents.
+std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel);
+/// The kernel with every size replaced.
+Kernel with_sizes(const Kernel& kernel, const std::function<ir::Dim(const ir::Dim&)>& resolve);
 /// Runs a kernel with static extents, slowly. `buffers` follow Kernel::buffers; outputs are written.
 void interpret(const Kernel& kernel, std::vector<Literal*> buffers);
 

@@ -18,7 +18,10 @@ struct Token {
 // The parser stops at the first error: it is kept in failure_ and every rule returns early once it is set.
 class Parser {
  public:
-  Parser(std::string_view text, std::string file) : text_(text), file_(std::move(file)) { next(); }
+  Parser(std::string_view text, std::string file, const ReadSize& read_size)
+      : text_(text), file_(std::move(file)), read_size_(read_size) {
+    next();
+  }
 
   Result<Kernel> run() {
     expect("kernel"), expect("@");
@@ -33,7 +36,7 @@ class Parser {
         std::string n = name();
         expect("=");
         axis_ids_[n] = static_cast<int>(k_.axes.size());
-        k_.axes.push_back({n, ir::Dim(integer())});
+        k_.axes.push_back({n, size()});
       } while (accept(","));
     if (accept("schedule")) schedule();
     k_.body = body();
@@ -118,6 +121,31 @@ class Parser {
     if (ok()) next();
     return negative ? -v : v;
   }
+  // An integer, or what stands in dim(...).
+  ir::Dim size() {
+    if (!ok() || !at("dim")) return ir::Dim(integer());
+    next();
+    return size_in_parentheses();
+  }
+  ir::Dim size_in_parentheses() {
+    Token open = token_;
+    size_t begin = pos_;
+    expect("(");
+    for (int depth = 1; ok() && depth > 0;) {
+      if (token_.kind == Token::kEnd) fail("expected `)`, found the end of text");
+      if (at("(")) ++depth;
+      if (at(")") && --depth == 0) break;
+      next();
+    }
+    if (!ok()) return {};
+    std::string_view inside = text_.substr(begin, at_ - begin);
+    next();
+    Result<ir::Dim> d = read_size_ ? read_size_(inside) : Result<ir::Dim>(error(Code::kSyntax, "no symbol is known"));
+    if (d.ok()) return *d;
+    token_ = open;
+    fail(fmt::format("dim({}): {}", inside, d.errors()[0].message));
+    return {};
+  }
   DType dtype() {
     std::string n = name();
     std::optional<DType> d = dtype_from_name(n);
@@ -149,7 +177,7 @@ class Parser {
     b.dtype = dtype();
     expect("[");
     while (ok() && !at("]")) {
-      b.shape.push_back(ir::Dim(integer()));
+      b.shape.push_back(size());
       if (!at("]")) expect(",");
     }
     expect("]");
@@ -161,7 +189,7 @@ class Parser {
       if (accept("unit"))
         k_.schedule.unit = integer();
       else if (accept("units"))
-        k_.schedule.units = integer();
+        k_.schedule.units = size();
       else if (accept("threads"))
         k_.schedule.max_threads = static_cast<int>(integer());
       else if (accept("vector"))
@@ -336,6 +364,7 @@ class Parser {
     return function_call(n);
   }
   Expr function_call(const std::string& n) {
+    if (ok() && n == "dim" && at("(")) return dim(size_in_parentheses());
     const ScalarFn* fn = find_scalar(n);
     if (ok() && !fn) fail(fmt::format("`{}` is no axis, value, buffer or function", n));
     if (!ok()) return index(0);
@@ -361,6 +390,7 @@ class Parser {
 
   std::string_view text_;
   std::string file_;
+  const ReadSize& read_size_;
   size_t pos_ = 0, at_ = 0, line_start_ = 0;
   int line_ = 1;
   Token token_{Token::kEnd, "", 1, 1};
@@ -372,8 +402,8 @@ class Parser {
 
 }  // namespace
 
-Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name) {
-  return Parser(text, file_name).run();
+Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name, const ReadSize& read_size) {
+  return Parser(text, file_name, read_size).run();
 }
 
 }  // namespace nabla::kernel_ir

@@ -172,6 +172,64 @@ OpDef iota_op() {
   };
 }
 
+// ---- element_count
+
+OpDef element_count_op() {
+  return {
+      .name = "element_count",
+      .version = 1,
+      .category = "creation",
+      .doc =
+          "The number of elements of a shape as a scalar: the divisor of a mean over sizes that are known only at run "
+          "time. Integers wrap, floats round.",
+      .operands = {},
+      .attrs = {required("shape", AttrKind::kShape, "whose sizes are multiplied"),
+                optional("dtype", "of the result", DType::kI64)},
+      .results = {{"n", "a scalar"}},
+      .constraints = {{"C1", "no size is negative"}, {"C2", "the dtype is not bool"}},
+      .traits = {},
+      .stages = ir::kTensorStages,
+      .infer = [](const InferContext& ctx) -> InferResult {
+        NABLA_TRY(require_nonnegative(ctx, ctx.attrs.get_shape("shape"), "C1"));
+        DType dtype = ctx.attrs.get_dtype("dtype");
+        if (dtype == DType::kBool) return ctx.fail(Code::kBadAttribute, "C2", "bool cannot count");
+        return Types{{dtype, {}}};
+      },
+      .reference =
+          [](const EvalContext& ctx) {
+            Literal out = zeros(ctx.op.results[0]);
+            int64_t n = Type(DType::kBool, ctx.attrs().get_shape("shape")).count().value();
+            is_float(out.dtype()) ? out.set(0, static_cast<double>(n)) : out.set_i(0, n);
+            return Literals{out};
+          },
+      .fold = ir::no_rule("kernels hold it as a number already"),
+      .decompose = ir::no_rule("primitive"),
+      .vjp = ir::not_differentiable(kNoOperands),
+      .jvp = ir::not_differentiable(kNoOperands),
+      .batch = ir::no_rule(kNoOperands),
+      .factors = fixed_factors,
+      .access =
+          [](const TypedOp& op) {
+            Fragment out;
+            Expr n = kernel_ir::dim(Type(DType::kBool, op.attrs.get_shape("shape")).count());
+            DType dtype = op.results[0].dtype;
+            out.results = {out.map("n", dtype, {}, kernel_ir::convert(dtype, n))};
+            return out;
+          },
+      .linearity = ir::not_linear(),
+      .lower = Lowering::kAccess,
+      .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
+      .dtypes = DTypes::kAsWritten,
+      .examples = {{{}, {{"shape", ir::static_shape({2, 3})}}},
+                   {{}, {{"shape", ir::static_shape({})}, {"dtype", DType::kF32}}}},
+      .draw = [](Rng& rng) -> Example {
+        return {{}, {{"shape", random_shape(rng, static_cast<int>(random_int(rng, 0, 3)))}, {"dtype", DType::kF32}}};
+      },
+      .rejects = {{"C1", {}, {{"shape", ir::static_shape({-1})}}},
+                  {"C2", {}, {{"shape", ir::static_shape({2})}, {"dtype", DType::kBool}}}},
+  };
+}
+
 // ---- Random numbers. Element i is a function of the key and i alone, i being the row-major position in the whole
 // tensor; rng_bits uses word i of the key's stream, and what needs two words uses 2i and 2i+1.
 
@@ -516,7 +574,8 @@ OpDef rng_fold_in_op() {
 }  // namespace
 
 std::vector<OpDef> creation_ops() {
-  return {constant_op(), iota_op(), rng_bits_op(), rng_uniform_op(), rng_normal_op(), rng_fold_in_op()};
+  return {constant_op(),    iota_op(),       element_count_op(), rng_bits_op(),
+          rng_uniform_op(), rng_normal_op(), rng_fold_in_op()};
 }
 
 }  // namespace nabla::ops

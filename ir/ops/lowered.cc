@@ -7,10 +7,12 @@ namespace {
 
 constexpr const char* kLowered = "made by lowering, after every transform";
 
-// "f32[64,10];i32[]" back to types.
+// "f32[64,10];i32[?]" back to types; each `?` is the next of `sizes`.
 Result<std::vector<ir::Type>> parse_types(const InferContext& ctx) {
   std::vector<ir::Type> out;
   const std::string& text = ctx.attrs.get_string("results");
+  const ir::Shape& sizes = ctx.attrs.get_shape("sizes");
+  size_t next_size = 0;
   auto bad = [&] { return ctx.fail(Code::kBadAttribute, "C1", "`{}` is no list of types", text); };
   for (size_t at = 0; at < text.size();) {
     size_t open = text.find('[', at), close = text.find(']', at);
@@ -23,6 +25,8 @@ Result<std::vector<ir::Type>> parse_types(const InferContext& ctx) {
       char c = text[i];
       if (c >= '0' && c <= '9' && extent < (int64_t{1} << 40))
         extent = std::max<int64_t>(extent, 0) * 10 + (c - '0');
+      else if (c == '?' && extent < 0 && next_size < sizes.size() && (text[i + 1] == ',' || text[i + 1] == ']'))
+        type.shape.push_back(sizes[next_size++]), ++i;
       else if ((c == ',' || c == ']') && extent >= 0)
         type.shape.push_back(Dim(std::exchange(extent, -1)));
       else if (!(c == ']' && i == open + 1))
@@ -32,6 +36,7 @@ Result<std::vector<ir::Type>> parse_types(const InferContext& ctx) {
     at = close + 1;
     if (at < text.size() && text[at++] != ';') return bad();
   }
+  if (next_size != sizes.size()) return bad();
   return out;
 }
 
@@ -43,9 +48,10 @@ OpDef launch_op() {
       .doc = "Runs a kernel of the module. Operands and results are the kernel's buffers in their order.",
       .operands = {{"operands", "the kernel's inputs", true, true}},
       .attrs = {required("kernel", AttrKind::kString, "name in the module's kernels"),
-                required("results", AttrKind::kString, "types of the results, separated by `;`")},
+                required("results", AttrKind::kString, "types of the results, separated by `;`; `?` is one of sizes"),
+                optional("sizes", "those that are known only at run time, in order", ir::Shape{})},
       .results = {{"results", "the kernel's outputs"}},
-      .constraints = {{"C1", "results is a list of static types"}},
+      .constraints = {{"C1", "results is a list of types with as many `?` as there are sizes"}},
       .traits = {},
       .stages = ir::stages(ir::Stage::kKernels, ir::Stage::kPlanned),
       .infer = parse_types,

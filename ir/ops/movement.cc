@@ -513,6 +513,7 @@ std::vector<OpDef> movement_ops() {
   std::vector<OpDef> out = {reshape_op(), transpose_op(), broadcast_op(),      stop_gradient_op(),
                             copy_op(),    fence_op(),     checkpoint_name_op()};
   for (OpDef& op : cut_ops()) out.push_back(std::move(op));
+  out.push_back(section_op());
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The movement ops stand in two files; movement.cc joins them.
+// The movement ops stand in three files; movement.cc joins them.
 #pragma once
 
 #include <vector>
@@ -8,5 +8,6 @@
 namespace nabla::ops {
 
 std::vector<OpDef> cut_ops();  ///< slice, pad, concatenate, reverse
+OpDef section_op();
 
 }  // namespace nabla::ops

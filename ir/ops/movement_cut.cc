@@ -398,10 +398,6 @@ InferResult infer_concatenate(const InferContext& ctx) {
                                     fmt::format("sizes of operands 0 and {} in dimension {}", k, d)));
     result.shape[axis] = result.shape[axis] + ctx.shape(k)[axis];
   }
-  for (size_t k = 0; ctx.operands.size() > 1 && k < ctx.operands.size(); ++k)
-    if (!ctx.shape(k)[axis].is_static())
-      return ctx.fail(Code::kUndecidable, "C4", "operand {} has the symbolic size {} in dimension {}", k,
-                      ctx.shape(k)[axis].str(), axis);
   return Types{result};
 }
 
@@ -444,17 +440,24 @@ Fragment concatenate_access(const TypedOp& op) {
 }
 
 std::vector<MaybeVal> concatenate_vjp(VjpContext& ctx) {
-  int64_t axis = ctx.attrs().get_int("axis"), offset = 0;
+  int64_t axis = ctx.attrs().get_int("axis");
+  Dim offset = 0;
   std::vector<MaybeVal> out(ctx.operands.size());
   if (out.size() == 1) return {ctx.ct()};
   int rank = ctx.result().rank();
+  bool symbolic = !ctx.result().shape()[axis].is_static();
   for (size_t k = 0; k < out.size(); ++k) {
-    int64_t size = ctx.operands[k].shape()[axis].value();
+    Dim size = ctx.operands[k].shape()[axis], first = offset;
+    offset = offset + size;
+    if (!ctx.active[k]) continue;
+    if (symbolic) {
+      out[k] = ctx.b.op("section", {ctx.ct()}, {{"axis", axis}, {"range", Shape{first, size}}});
+      continue;
+    }
     Ints starts(rank, 0), limits(rank, -1);
-    starts[axis] = offset;
-    limits[axis] = offset += size;
-    if (ctx.active[k])
-      out[k] = ctx.b.op("slice", {ctx.ct()}, {{"starts", starts}, {"limits", limits}, {"strides", Ints(rank, 1)}});
+    starts[axis] = first.value();
+    limits[axis] = offset.value();
+    out[k] = ctx.b.op("slice", {ctx.ct()}, {{"starts", starts}, {"limits", limits}, {"strides", Ints(rank, 1)}});
   }
   return out;
 }
@@ -471,8 +474,7 @@ OpDef concatenate_op() {
       .results = {{"y", "the sizes along `axis` added up"}},
       .constraints = {{"C1", "axis is in [0, rank)"},
                       {"C2", "all operands have the same dtype and rank"},
-                      {"C3", "they have the same size in every other dimension"},
-                      {"C4", "sizes along `axis` are static"}},
+                      {"C3", "they have the same size in every other dimension"}},
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_concatenate,
@@ -509,10 +511,7 @@ OpDef concatenate_op() {
       .rejects = {{"C1", {f32({2}), f32({2})}, attrs(1)},
                   {"C2", {f32({2}), i32({2})}, attrs(0)},
                   {"C2", {f32({2}), f32({2, 2})}, attrs(0)},
-                  {"C3", {f32({2, 3}), f32({2, 4})}, attrs(0)},
-                  {"C4",
-                   {f32({Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 64, 1}))}), f32({2})},
-                   attrs(0)}},
+                  {"C3", {f32({2, 3}), f32({2, 4})}, attrs(0)}},
   };
 }
 

@@ -54,10 +54,12 @@ Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
       return error(Code::kShapeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(),
                    args[i].str(0));
     for (int d = 0; d < type.rank(); ++d) {
-      std::vector<SymbolRef> symbols = type.shape[d].symbols();
-      if (symbols.size() != 1 || !(type.shape[d] == Dim::symbol(symbols[0]))) continue;
-      NABLA_TRY(check_symbol(*symbols[0], args[i].shape()[d], f, f.params[i]));
-      bindings_.emplace(symbols[0]->name, args[i].shape()[d]);
+      std::optional<Dim::Linear> linear = type.shape[d].linear();
+      int64_t scaled = linear ? args[i].shape()[d] - linear->offset : 0;
+      if (!linear || scaled % linear->scale != 0) continue;  // what does not divide is refused below
+      if (bindings_.count(linear->symbol->name)) continue;
+      NABLA_TRY(check_symbol(*linear->symbol, scaled / linear->scale, f, f.params[i]));
+      bindings_.emplace(linear->symbol->name, scaled / linear->scale);
     }
   }
   for (size_t i = 0; i < args.size(); ++i) {

@@ -41,8 +41,8 @@ class KernelBuilder {
 
  private:
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
-  int add_axis(std::string name, int64_t extent) {
-    out_.kernel.axes.push_back({std::move(name), ir::Dim(extent)});
+  int add_axis(std::string name, const ir::Dim& extent) {
+    out_.kernel.axes.push_back({std::move(name), extent});
     return static_cast<int>(out_.kernel.axes.size()) - 1;
   }
   int add_value(std::string name, DType dtype, std::vector<int> axes) {
@@ -64,9 +64,9 @@ class KernelBuilder {
   }
 
   // Inner axes are shared between members: the p-th one of an extent is always the same axis.
-  int inner_axis(int64_t extent, std::map<int64_t, int>& used) {
-    int nth = used[extent]++;
-    auto key = std::make_pair(extent, nth);
+  int inner_axis(const ir::Dim& extent, std::map<std::string, int>& used) {
+    int nth = used[extent.str()]++;
+    auto key = std::make_pair(extent.str(), nth);
     if (auto it = inner_.find(key); it != inner_.end()) return it->second;
     std::string name = "r" + std::to_string(inner_.size());
     return inner_[key] = add_axis(name, extent);
@@ -80,7 +80,7 @@ class KernelBuilder {
       if (!isalnum(static_cast<unsigned char>(c))) c = '_';
     if (isdigit(static_cast<unsigned char>(name[0]))) name = "x" + name;
     while (!names_.insert(name).second) name += std::to_string(buffers_.size());
-    out_.kernel.buffers.push_back({name, x.dtype, ir::static_shape(x.shape), role});
+    out_.kernel.buffers.push_back({name, x.dtype, x.shape, role});
     (role == BufferRole::kIn ? operand_buffers_ : result_buffers_)
         .push_back({t, static_cast<int>(out_.kernel.buffers.size()) - 1});
     return buffers_[t] = static_cast<int>(out_.kernel.buffers.size()) - 1;
@@ -99,7 +99,7 @@ class KernelBuilder {
     const Formula& f = x.formula;
     std::vector<int> axis_of(f.extents.size(), -1);  // kernel axis of each of the formula's axes
     for (size_t o = 0; o < outer_.size(); ++o) axis_of[m.outer_axes[o]] = outer_[o];
-    std::map<int64_t, int> used;
+    std::map<std::string, int> used;
     std::vector<int> own, reduce;
     for (size_t a = 0; a < f.extents.size(); ++a) {
       if (axis_of[a] >= 0) continue;
@@ -153,11 +153,12 @@ class KernelBuilder {
       Expr i = translate(f.indices[d], axis_of);
       add.indices.push_back(i);
       std::optional<Affine> affine = as_affine(i);
-      bool inside = affine && affine->constant == 0 && affine->coefficients.size() == 1 &&
-                    affine->coefficients.begin()->second == 1 &&
-                    out_.kernel.axes[affine->coefficients.begin()->first].extent.value() <= f.extents[d];
+      bool inside = affine && affine->constant.is(0) && affine->coefficients.size() == 1 &&
+                    affine->coefficients.begin()->second.is(1) &&
+                    ir::Dim::less_equal(out_.kernel.axes[affine->coefficients.begin()->first].extent, f.extents[d])
+                        .value_or(false);
       if (inside) continue;
-      Expr ok = both(ge(i, kernel_ir::index(0)), lt(i, kernel_ir::index(f.extents[d])));
+      Expr ok = both(ge(i, kernel_ir::index(0)), lt(i, kernel_ir::dim(f.extents[d])));
       add.guard = add.guard ? both(add.guard, ok) : ok;
     }
     Body first, second;
@@ -214,8 +215,8 @@ class KernelBuilder {
     std::vector<Expr> at;
     const ValueInfo& info = out_.kernel.values[v->ref];
     for (size_t d = 0; d < v->args.size(); ++d) {
-      int64_t last = out_.kernel.axes[info.axes[d]].extent.value() - 1;
-      at.push_back(call("minimum", {call("maximum", {v->args[d], kernel_ir::index(0)}), kernel_ir::index(last)}));
+      ir::Dim last = out_.kernel.axes[info.axes[d]].extent - 1;
+      at.push_back(call("minimum", {call("maximum", {v->args[d], kernel_ir::index(0)}), kernel_ir::dim(last)}));
     }
     return kernel_ir::value(v->dtype, v->ref, at);
   }
@@ -273,7 +274,7 @@ class KernelBuilder {
   Body heads_;
   std::vector<int> outer_;
   std::set<std::string> names_;
-  std::map<std::pair<int64_t, int>, int> inner_;
+  std::map<std::pair<std::string, int>, int> inner_;
   std::map<int, int> buffers_, values_;
   std::map<int, Expr> scalars_;
   Body stores_;

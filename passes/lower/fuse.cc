@@ -18,7 +18,8 @@ bool is_plain_product(const Tensor& t) {
   const Formula& f = t.formula;
   if (f.combiner != kernel_ir::Combiner::kSum || f.rank < 2 || f.extents.size() != static_cast<size_t>(f.rank) + 1)
     return false;
-  return f.extents[f.rank - 2] >= 4 && f.extents[f.rank - 1] >= 4 && f.extents[f.rank] >= 1 && t.size() > 0;
+  if (f.extents[f.rank].bounds().min < 1) return false;  // the micro-kernel's first step of the sum starts the tile
+  return most(f.extents[f.rank - 2]) >= 4 && most(f.extents[f.rank - 1]) >= 4 && t.size() > 0;
 }
 
 class FunctionLowering {
@@ -74,7 +75,7 @@ class FunctionLowering {
     ensure(s);
     ir::Val v = of_tensor_[s];
     NABLA_CHECK(v.id >= 0, "@{}: tensor {} ({}) has no value", f_.name, t, tensor(t).name);
-    return t == s ? v : ir::reshape(v, ir::static_shape(tensor(t).shape));
+    return t == s ? v : ir::reshape(v, tensor(t).shape);
   }
 
   void ensure(int t) {
@@ -108,12 +109,20 @@ class FunctionLowering {
     Status ok = kernel_ir::verify(built.kernel);
     NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));
     std::string types;
-    for (int t : built.results)
-      types += (types.empty() ? "" : ";") + ir::Type(tensor(t).dtype, ir::static_shape(tensor(t).shape)).str();
+    ir::Shape sizes;
+    for (int t : built.results) {
+      types += fmt::format("{}{}[", types.empty() ? "" : ";", name_of(tensor(t).dtype));
+      for (size_t d = 0; d < tensor(t).shape.size(); ++d) {
+        const ir::Dim& size = tensor(t).shape[d];
+        types += (d ? "," : "") + (size.is_static() ? size.str() : "?");
+        if (!size.is_static()) sizes.push_back(size);
+      }
+      types += "]";
+    }
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
     std::vector<ir::Val> results =
-        b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}});
+        b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}, {"sizes", sizes}});
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;

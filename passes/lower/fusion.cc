@@ -186,7 +186,7 @@ class Fuser {
     for (size_t o = 0; o < along.size(); ++o) {
       if (along[o] < 0)
         along[o] = -1;
-      else if (tensor(t).shape[along[o]] != g.outer[o])
+      else if (!(tensor(t).shape[along[o]] == g.outer[o]))
         along[o] = -1;
       for (size_t p = 0; p < o; ++p)
         if (along[o] >= 0 && along[p] == along[o]) along[o] = -1;
@@ -212,7 +212,7 @@ class Fuser {
       for (size_t o = 0; o < keep.size(); ++o)
         if ((*along)[o] != static_cast<int>(o)) return false;
     if (!worth_joining(t, g, keep)) return false;
-    std::vector<int64_t> outer;
+    ir::Shape outer;
     for (size_t o : keep) outer.push_back(g.outer[o]);
     for (auto& m : g.members) {
       std::vector<int> axes;
@@ -269,8 +269,7 @@ class Fuser {
       if (waits_for(m.tensor, other) || !runs_along(m, b, back)) return;
     for (const auto& m : b.members)
       if (waits_for(m.tensor, g) || !runs_along(m, a, place)) return;
-    int64_t outer = 1;
-    for (int64_t e : a.outer) outer *= e;
+    int64_t outer = positions(a.outer);
     for (const auto& m : b.members)
       if (tensor(m.tensor).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(m.tensor).dtype) > kRowBytes) return;
     for (const auto& m : b.members) {
@@ -288,11 +287,13 @@ class Fuser {
     depends_[g].erase(g);
   }
 
+  static int64_t positions(const ir::Shape& axes) { return most(ir::Type(DType::kF32, axes).count()); }
+
   // The axes that stop being outer become rows inside the kernel: they must fit, and enough outer work must remain.
   bool worth_joining(int t, const FusionGroup& g, const std::vector<size_t>& keep) const {
-    int64_t outer = 1, total = 1;
-    for (size_t o : keep) outer *= g.outer[o];
-    for (int64_t e : g.outer) total *= e;
+    ir::Shape kept;
+    for (size_t o : keep) kept.push_back(g.outer[o]);
+    int64_t outer = positions(kept), total = positions(g.outer);
     int64_t points = tensor(t).formula.points();
     for (const auto& m : g.members) points += tensor(m.tensor).formula.points();
     auto row = [&](int u) { return tensor(u).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(u).dtype); };

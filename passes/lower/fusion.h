@@ -12,7 +12,7 @@ struct FusionGroup {
     int tensor;
     std::vector<int> outer_axes;
   };
-  std::vector<int64_t> outer;
+  ir::Shape outer;
   std::vector<Member> members;  ///< in dependency order
   bool contraction = false;     ///< the first member is a matrix product, the others its epilogue
 };

@@ -20,9 +20,9 @@ Side side(const ir::Node& n, const char* batch, const char* contract, int rank) 
   return s;
 }
 
-int64_t product(const ir::Shape& shape, const Ints& dims) {
-  int64_t p = 1;
-  for (int64_t d : dims) p *= shape[d].value();
+ir::Dim product(const ir::Shape& shape, const Ints& dims) {
+  ir::Dim p = 1;
+  for (int64_t d : dims) p = p * shape[d];
   return p;
 }
 
@@ -53,40 +53,53 @@ Merged merge(ir::Val v, const Side& s) {
   return out;
 }
 
+// Which operand or result of a convolution it is follows from the kind.
+const ir::Type& filter_of(const ir::Node& node, const ir::Function& f) {
+  return node.attrs.find("filter_spatial") ? f.type(node.results[0]) : f.type(node.operands[1]);
+}
+
 Ints one(int d) { return d < 0 ? Ints{} : Ints{d}; }
 
 }  // namespace
 
+GemmProblem GemmProblem::at_bounds() const {
+  GemmProblem p = *this;
+  for (ir::Dim* d : {&p.batch, &p.m, &p.n, &p.k, &p.lda, &p.ldb, &p.ldc, &p.stride_a, &p.stride_b, &p.stride_c})
+    *d = d->bounds().max;
+  return p;
+}
+
 std::string GemmProblem::key() const {
-  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), batch, m, n, k, transpose_a ? 't' : 'n',
-                     transpose_b ? 't' : 'n');
+  auto most = [](const ir::Dim& d) { return d.bounds().max; };
+  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), most(batch), most(m), most(n), most(k),
+                     transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
 }
 
 std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function& f) {
   const ir::Type &a = f.type(node.operands[0]), &b = f.type(node.operands[1]);
-  if (!a.is_static() || !b.is_static()) return std::nullopt;
   Side l = side(node, "lhs_batch", "lhs_contract", a.rank()), r = side(node, "rhs_batch", "rhs_contract", b.rank());
   if (l.free.size() != 1 || r.free.size() != 1 || l.contract.size() != 1 || l.batch.size() > 1) return std::nullopt;
   auto stride = [](const ir::Type& t, int64_t dim) {
-    int64_t s = 1;
-    for (int d = t.rank() - 1; d > dim; --d) s *= t.shape[d].value();
+    ir::Dim s = 1;
+    for (int d = t.rank() - 1; d > dim; --d) s = s * t.shape[d];
     return s;
   };
   GemmProblem p;
   p.dtype = a.dtype;
   p.m = product(a.shape, l.free), p.n = product(b.shape, r.free), p.k = product(a.shape, l.contract);
   if (!l.batch.empty()) {
-    p.batch = a.shape[l.batch[0]].value();
+    p.batch = a.shape[l.batch[0]];
     p.stride_a = stride(a, l.batch[0]), p.stride_b = stride(b, r.batch[0]), p.stride_c = p.m * p.n;
   }
-  int64_t am = stride(a, l.free[0]), ak = stride(a, l.contract[0]), bk = stride(b, r.contract[0]),
+  for (const ir::Dim* d : {&p.batch, &p.m, &p.n, &p.k})
+    if (d->bounds().min <= 0) return std::nullopt;
+  ir::Dim am = stride(a, l.free[0]), ak = stride(a, l.contract[0]), bk = stride(b, r.contract[0]),
           bn = stride(b, r.free[0]);
-  p.transpose_a = ak != 1, p.transpose_b = bn != 1;
-  if ((p.transpose_a && am != 1) || (p.transpose_b && bk != 1)) return std::nullopt;
-  p.lda = std::max<int64_t>(p.transpose_a ? ak : am, 1);
-  p.ldb = std::max<int64_t>(p.transpose_b ? bn : bk, 1);
+  p.transpose_a = !ak.is(1), p.transpose_b = !bn.is(1);
+  if ((p.transpose_a && !am.is(1)) || (p.transpose_b && !bk.is(1))) return std::nullopt;
+  p.lda = p.transpose_a ? ak : am;
+  p.ldb = p.transpose_b ? bn : bk;
   p.ldc = p.n;
-  if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return std::nullopt;
   return p;
 }
 
@@ -101,15 +114,19 @@ std::string convolution_choice(const ir::Node& node, const ir::Function& f, cons
   const ir::Type& out = f.type(node.results[0]);
   if (!target.library || out.dtype != DType::kF32 || out.rank() != 4) return "generated";
   for (ir::ValueId id : node.operands)
-    if (f.type(id).count().is(0)) return "generated";
+    if (f.type(id).count().bounds().min <= 0) return "generated";
+  for (const std::vector<ir::ValueId>* ids : {&node.operands, &node.results})
+    for (ir::ValueId id : *ids)
+      for (size_t d = 1; d < f.type(id).shape.size(); ++d)
+        if (!f.type(id).shape[d].is_static()) return "generated";
+  if (!filter_of(node, f).is_static()) return "generated";
   ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
-  return node.op->cost(op).flops.value() >= target.library_flops / 4 ? "direct" : "generated";
+  return node.op->cost(op).flops.bounds().max >= target.library_flops / 4 ? "direct" : "generated";
 }
 
 int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
   if (node.op->lower != ir::Lowering::kConvolution) return 0;
-  // Blocks of 16 channels on both sides of the filter; which operand it is follows from the result's kind.
-  const ir::Type& filter = node.attrs.find("filter_spatial") ? f.type(node.results[0]) : f.type(node.operands[1]);
+  const ir::Type& filter = filter_of(node, f);  // blocks of 16 channels on both sides of it
   int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;
   for (int d = 0; d < filter.rank(); ++d) {
     int64_t extent = filter.shape[d].value();

@@ -12,22 +12,24 @@ namespace nabla::passes {
 /// C[b] = op(A[b]) op(B[b]), row-major; leading dimensions and batch strides in elements.
 struct GemmProblem {
   DType dtype = DType::kF32;
-  int64_t batch = 1, m = 1, n = 1, k = 1;
+  ir::Dim batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
-  int64_t lda = 1, ldb = 1, ldc = 1, stride_a = 0, stride_b = 0, stride_c = 0;
-  /// "gemm f32 1x64x128x64 nt": the key of tuning files.
+  ir::Dim lda = 1, ldb = 1, ldc = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  /// The largest problem: every size at its upper bound.
+  GemmProblem at_bounds() const;
+  /// "gemm f32 1x64x128x64 nt": the key of tuning files, at the bounds.
   std::string key() const;
-  int64_t flops() const { return 2 * batch * m * n * k; }
+  int64_t flops() const { return (ir::Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
 };
 
 /// The problem of a dot_general whose operands are normalised (normalize_dots); nullopt where it is none: no free
-/// dimension on one side, or a symbolic size.
+/// dimension on one side, or a size that may be 0.
 std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function& function);
 
 /// "generated", "matmul" or "sgemm".
 std::string gemm_choice(const GemmProblem& problem, const ir::Target& target);
 
-/// "generated" or "direct" for a convolution node.
+/// "generated" or "direct" for a convolution node. A filter or spatial axis of symbolic size is generated.
 std::string convolution_choice(const ir::Node& node, const ir::Function& function, const ir::Target& target);
 
 /// Bytes of scratch memory that the library call of a node may use; 0 for none. A convolution keeps its filter there

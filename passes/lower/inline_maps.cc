@@ -64,17 +64,17 @@ class Inliner {
   static bool is_constant(const Tensor& t) { return t.formula.value->kind == ExprKind::kConst; }
 
   // For shapes that differ in dimensions of extent 1 only: the view's dimension of each base dimension, -1 for those.
-  static std::optional<std::vector<int>> match_dims(const std::vector<int64_t>& base,
-                                                    const std::vector<int64_t>& view) {
+  static std::optional<std::vector<int>> match_dims(const ir::Shape& base, const ir::Shape& view) {
     std::vector<int> out;
     size_t v = 0;
-    for (int64_t extent : base) {
-      while (extent != 1 && v < view.size() && view[v] == 1) ++v;
-      if (extent != 1 && (v == view.size() || view[v] != extent)) return std::nullopt;
-      out.push_back(extent == 1 ? -1 : static_cast<int>(v++));
+    for (const ir::Dim& extent : base) {
+      bool one = extent.is(1);
+      while (!one && v < view.size() && view[v].is(1)) ++v;
+      if (!one && (v == view.size() || !(view[v] == extent))) return std::nullopt;
+      out.push_back(one ? -1 : static_cast<int>(v++));
     }
     for (; v < view.size(); ++v)
-      if (view[v] != 1) return std::nullopt;
+      if (!view[v].is(1)) return std::nullopt;
     return out;
   }
 
@@ -90,14 +90,13 @@ class Inliner {
     } else {
       Expr flat = kernel_ir::index(0);
       for (size_t d = 0; d < view.shape.size(); ++d)
-        flat = flat * kernel_ir::index(view.shape[d]) + kernel_ir::axis(static_cast<int>(d));
-      int64_t inner = base.size();
-      for (size_t d = 0; d < base.shape.size(); ++d) {
-        inner = base.shape[d] ? inner / base.shape[d] : 0;
-        Expr p = inner > 1 ? kernel_ir::floordiv(flat, inner) : flat;
-        at[static_cast<int>(d)] = base.shape[d] == 1 ? kernel_ir::index(0)
-                                  : d == 0           ? p
-                                                     : kernel_ir::mod(p, base.shape[d]);
+        flat = flat * kernel_ir::dim(view.shape[d]) + kernel_ir::axis(static_cast<int>(d));
+      ir::Dim inner = 1;
+      for (int d = static_cast<int>(base.shape.size()) - 1; d >= 0; --d) {
+        const ir::Dim& extent = base.shape[d];  // where it is 0 there is no element, and no division runs
+        Expr p = inner.is(1) || inner.is(0) ? flat : kernel_ir::floordiv(flat, inner);
+        at[d] = extent.is(1) || extent.is(0) ? kernel_ir::index(0) : d == 0 ? p : kernel_ir::mod(p, extent);
+        inner = inner * extent;
       }
     }
     view.kind = TensorKind::kDefinition;
@@ -152,7 +151,7 @@ class Inliner {
       return single_map_behind(reader) && match_dims(t.shape, g_.tensors[reader].shape);
     }
     const Formula& user = g_.tensors[reader].formula;
-    int64_t evaluations = std::max(user.points(), count_of({user.extents.data(), static_cast<size_t>(user.rank)}));
+    int64_t evaluations = std::max(user.points(), results_of(user));
     int64_t loads = sites(user, i);
     return cheap || evaluations * loads <= t.size() + t.size() / 64;
   }
@@ -161,6 +160,9 @@ class Inliner {
            g_.tensors[readers_[view][0]].kind == TensorKind::kDefinition &&
            g_.tensors[readers_[view][0]].formula.is_map() && !g_.tensors[readers_[view][0]].contraction &&
            !g_.tensors[readers_[view][0]].fence;
+  }
+  static int64_t results_of(const Formula& f) {
+    return most(ir::Type(DType::kF32, {f.extents.begin(), f.extents.begin() + f.rank}).count());
   }
   // In how many places the formula reads the tensor.
   static int64_t sites(const Formula& f, int tensor) {

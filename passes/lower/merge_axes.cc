@@ -20,7 +20,7 @@ class AxisMerger {
   std::optional<Kernel> run() {
     Kernel out = k_;
     merged_ = static_cast<int>(out.axes.size());
-    out.axes.push_back({k_.axes[a_].name, ir::Dim(extent(a_) * extent(b_))});
+    out.axes.push_back({k_.axes[a_].name, extent(a_) * extent(b_)});
     for (Stmt& s : out.body)
       if (!stmt(s)) return std::nullopt;
     for (auto [buffer, dim] : dim_) {
@@ -33,14 +33,14 @@ class AxisMerger {
   }
 
  private:
-  int64_t extent(int axis) const { return k_.axes[axis].extent.value(); }
+  const ir::Dim& extent(int axis) const { return k_.axes[axis].extent; }
   bool uses(const Expr& e) const { return uses_axis(e, a_) || uses_axis(e, b_); }
 
   bool indices(int buffer, std::vector<Expr>& at) {
     int dim = -1;
     for (size_t d = 0; d + 1 < at.size(); ++d)
-      if (at[d] == axis(a_) && at[d + 1] == axis(b_) && k_.buffers[buffer].shape[d].is(extent(a_)) &&
-          k_.buffers[buffer].shape[d + 1].is(extent(b_)))
+      if (at[d] == axis(a_) && at[d + 1] == axis(b_) && k_.buffers[buffer].shape[d] == extent(a_) &&
+          k_.buffers[buffer].shape[d + 1] == extent(b_))
         dim = static_cast<int>(d);
     for (size_t d = 0; d < at.size(); ++d)
       if (uses(at[d]) && (dim < 0 || (static_cast<int>(d) != dim && static_cast<int>(d) != dim + 1))) return false;

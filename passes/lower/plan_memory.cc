@@ -97,7 +97,8 @@ class FunctionPlanner {
   }
 
  private:
-  int64_t bytes(ValueId id) const { return f_.type(id).bytes().value(); }
+  // Offsets are constants, so memory is planned at the sizes' upper bounds.
+  int64_t bytes(ValueId id) const { return f_.type(id).bytes().bounds().max; }
   bool fixed(ValueId root) const { return plan_.values[root].offset >= 0; }
   void fix(ValueId id, Base base, int index, int64_t offset) {
     plan_.values[root_[id]] = {base, index, offset, bytes(id)};
@@ -269,8 +270,8 @@ class FunctionPlanner {
         for (ValueId o : n.operands) {
           ValueId a = root_[o];
           bool temporary = !fixed(a) && producer_[a] >= 0;
-          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) || bytes(a) != bytes(r) ||
-              !shares(n, a, r))
+          if (!temporary || last_[a] != static_cast<int>(i) || taken.count(a) ||
+              !(f_.type(a).bytes() == f_.type(r).bytes()) || !shares(n, a, r))
             continue;
           buffer_[r] = buffer_[a];
           last_[buffer_[a]] = std::max(last_[buffer_[a]], last_[r]);

@@ -36,21 +36,25 @@ class Scheduler {
   }
 
  private:
-  int64_t extent(int axis) const { return k_.axes[axis].extent.value(); }
+  // What is decided here follows from the upper bounds of sizes; how often a unit runs from the sizes themselves.
+  const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
+  int64_t extent(int axis) const { return size(axis).bounds().max; }
 
   void contraction(const Contraction& c) {
-    int64_t m = extent(c.m), n = extent(c.n), batch = 1;
-    for (int b : c.batch) batch *= extent(b);
+    int64_t m = extent(c.m), n = extent(c.n);
+    ir::Dim batch = 1;
+    for (int b : c.batch) batch = batch * size(b);
     int lanes = target_.vector_bytes / (bytes_of(c.dtype) == 8 ? 8 : 4);
     RegisterTile tile = register_tile(n, lanes, target_.vector_registers);
-    ContractPlan plan = plan_contraction(m, n, tile.rows, tile.vectors * lanes);
+    ContractPlan plan = plan_contraction(size(c.m), size(c.n), tile.rows, tile.vectors * lanes);
     k_.schedule.unit = plan.block;
     k_.schedule.units = plan.blocks * batch;
-    double ns = 2.0 * m * n * extent(c.k) * batch / (4 * lanes * 2.5);
+    double ns = 2.0 * m * n * extent(c.k) * batch.bounds().max / (4 * lanes * 2.5);
     k_.schedule.max_threads = threads_for(ns);
   }
   int threads_for(double ns) const {
-    double threads = std::min<double>(ns / target_.thread_grain_ns, static_cast<double>(k_.schedule.units));
+    double threads =
+        std::min<double>(ns / target_.thread_grain_ns, static_cast<double>(k_.schedule.units.bounds().max));
     return static_cast<int>(std::clamp<double>(threads, 1, target_.threads));
   }
 
@@ -74,17 +78,17 @@ class Scheduler {
     bool any = false;
   };
   void access(const std::vector<Expr>& at, const ir::Shape& shape, int axis, double weight, Score& score) const {
-    int64_t stride = 1, total = 0;
+    ir::Dim stride = 1, total = 0;
     for (int d = static_cast<int>(at.size()) - 1; d >= 0; --d) {
       if (uses_axis(at[d], axis)) {
         std::optional<Affine> affine = as_affine(at[d]);
         if (!affine) return void(score.bad += weight);
-        total += stride * affine->of(axis);
+        total = total + stride * affine->of(axis);
       }
-      stride *= shape[d].value();
+      stride = stride * shape[d];
     }
-    score.any |= total == 1;
-    if (total != 0 && total != 1) score.bad += weight;
+    score.any |= total.is(1);
+    if (!total.is(0) && !total.is(1)) score.bad += weight;
   }
   void loads(const Expr& e, int axis, double weight, Score& score) const {
     visit(e, [&](const Expr& x) {
@@ -186,7 +190,9 @@ class Scheduler {
     if (flat) unit = std::ceil(unit / (4 * lanes_)) * 4 * lanes_;
     k_.schedule.unit = static_cast<int64_t>(std::clamp(std::ceil(unit), 1.0, std::max(total, 1.0)));
     if (flat && k_.schedule.unit >= total) k_.schedule.unit = static_cast<int64_t>(std::max(total, 1.0));
-    k_.schedule.units = (static_cast<int64_t>(total) + k_.schedule.unit - 1) / k_.schedule.unit;
+    ir::Dim iterations = 1;
+    for (int a : serial) iterations = iterations * size(a);
+    k_.schedule.units = ir::Dim::ceildiv(iterations, k_.schedule.unit);
     k_.schedule.max_threads = threads_for(iteration * total);
   }
 

@@ -8,8 +8,8 @@ namespace nabla::passes {
 using kernel_ir::Expr;
 using kernel_ir::ExprKind;
 
-int64_t Formula::points() const { return count_of(extents); }
-int64_t Tensor::size() const { return count_of(shape); }
+int64_t Formula::points() const { return most(ir::Type(DType::kF32, extents).count()); }
+int64_t Tensor::size() const { return most(ir::Type(dtype, shape).count()); }
 
 std::vector<int> loads_of(const Formula& f) {
   std::vector<int> out;
@@ -42,10 +42,6 @@ class Builder {
   }
 
   Result<TensorGraph> run() {
-    for (const ir::Value& v : f_.values)
-      if (!v.type.is_static())
-        return error(Code::kNoLowering, "@{}: {} has a symbolic size; code is generated for static sizes only", f_.name,
-                     v.type.str());
     for (ir::ValueId id : f_.params) given(id, -1);
     for (size_t i = 0; i < f_.nodes.size(); ++i) NABLA_TRY(node(static_cast<int>(i)));
     return std::move(graph_);
@@ -62,7 +58,7 @@ class Builder {
     if (id >= 0) {
       t.value = id;
       t.dtype = f_.type(id).dtype;
-      t.shape = f_.type(id).extents();
+      t.shape = f_.type(id).shape;
       graph_.of_value[id] = static_cast<int>(graph_.tensors.size());
     }
     graph_.tensors.push_back(std::move(t));
@@ -106,7 +102,7 @@ class Builder {
     t.kind = TensorKind::kDefinition;
     t.name = "constant";
     t.node = index;
-    t.formula.extents = v.shape();
+    t.formula.extents = ir::static_shape(v.shape());
     t.formula.rank = v.rank();
     t.formula.value =
         is_float(v.dtype()) ? kernel_ir::constant(v.dtype(), v.get(0)) : kernel_ir::constant_int(v.dtype(), v.get_i(0));
@@ -157,7 +153,7 @@ class Builder {
     auto place = [&](const std::vector<int>& axes) {
       for (int a : axes) {
         renumber[a] = kernel_ir::axis(static_cast<int>(f.extents.size()));
-        f.extents.push_back(fragment.axes[a].extent.value());
+        f.extents.push_back(fragment.axes[a].extent);
       }
     };
     auto change = [&](const Expr& e) {

@@ -18,7 +18,7 @@ enum class TensorKind : uint8_t {
 /// A formula with axes of its own: axes [0, rank) are the tensor's dimensions, then come the reduced (or, for a
 /// scatter, the update) axes. Loads name tensors of the graph; there are no kValue references.
 struct Formula {
-  std::vector<int64_t> extents;  ///< of all axes
+  ir::Shape extents;  ///< of all axes
   int rank = 0;
   kernel_ir::Combiner combiner = kernel_ir::Combiner::kNone;
   kernel_ir::Expr value;
@@ -27,22 +27,25 @@ struct Formula {
   kernel_ir::Expr update;
 
   bool is_map() const { return combiner == kernel_ir::Combiner::kNone && !scatter; }
-  int64_t points() const;  ///< evaluations of `value` (or of `update`)
+  int64_t points() const;  ///< evaluations of `value` (or of `update`), at the sizes' upper bounds
 };
 
 struct Tensor {
   TensorKind kind = TensorKind::kGiven;
   std::string name;  ///< for kernel text: the op's or the definition's name
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;
+  ir::Shape shape;
   int node = -1;             ///< the function's node that it comes from; -1: parameter
   ir::ValueId value = -1;    ///< the function's value that it is; -1: internal to an op
   int base = -1;             ///< kView
   bool fence = false;        ///< kDefinition: always materialised (op `copy`)
   bool contraction = false;  ///< kDefinition: a matrix product in canonical form
   Formula formula;           ///< kDefinition
-  int64_t size() const;
+  int64_t size() const;      ///< elements, at the sizes' upper bounds
 };
+
+/// The upper bound of a size, from which decisions follow that do not change what is computed.
+inline int64_t most(const ir::Dim& size) { return size.bounds().max; }
 
 struct TensorGraph {
   std::vector<Tensor> tensors;     ///< in dependency order
@@ -53,7 +56,7 @@ struct TensorGraph {
 /// Which nodes become library calls; the others become formulas.
 using IsLibraryCall = std::function<bool(const ir::Node&)>;
 
-/// E0403 for symbolic shapes and for ops without `access`.
+/// E0403 for ops without `access`.
 Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable& ops,
                                        const IsLibraryCall& is_library);
 

@@ -52,6 +52,7 @@ namespace nabla {
   X(kReadFailed, 802, "reading failed", "check the file and the disk")                                                \
   X(kWriteFailed, 803, "writing failed", "free space on the disk and check permissions")                              \
   X(kOutOfMemory, 804, "memory could not be had", "use a machine with more memory or a smaller program")              \
+  X(kInterrupted, 805, "a signal stopped the work", "run it again, from the saved state if there is one")               \
   X(kBadOption, 901, "a command-line option is wrong", "see --help")
 
 enum class Code : uint16_t {

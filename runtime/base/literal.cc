@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "runtime/base/check.h"
 
@@ -10,7 +11,7 @@ namespace {
 std::shared_ptr<char> allocate(int64_t bytes) {
   size_t rounded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
   auto* p = static_cast<char*>(std::aligned_alloc(64, rounded));
-  NABLA_CHECK(p != nullptr, "cannot allocate {} bytes", bytes);
+  if (p == nullptr) throw std::bad_alloc();  // for main, as from every container
   std::memset(p, 0, rounded);
   return std::shared_ptr<char>(p, [](char* q) { std::free(q); });
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "runtime/device/cpu.h"
 
@@ -69,7 +70,11 @@ ThreadPool::ThreadPool(int threads, bool pin_caller) {
   if (pinned && pin_caller) pin(pthread_self(), cpus[0]);
   workers_.reserve(threads - 1);
   for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this, i] { work(i); });
+    try {
+      workers_.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error&) {
+      break;  // the system gives no more
+    }
     if (pinned) pin(workers_.back().native_handle(), cpus[i]);
   }
 }

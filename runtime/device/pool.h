@@ -17,7 +17,7 @@ class ThreadPool {
 
   /// `threads` includes the thread that calls `run`; 0: as many as the process may run on. When the pool has exactly
   /// that many (and more than one), its workers are pinned, and with `pin_caller` the calling thread too. A pool of
-  /// more threads than CPUs never spins.
+  /// more threads than CPUs never spins. Where the system gives no more threads, `size` is smaller.
   explicit ThreadPool(int threads, bool pin_caller = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

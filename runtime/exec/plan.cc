@@ -11,13 +11,12 @@ namespace {
 struct KernelJob {
   device::KernelFunction function;
   void* const* args;
+  const long* extents;
 };
-
-constexpr long kNoExtents[1] = {0};
 
 void run_kernel(void* context, int64_t begin, int64_t end, int) {
   auto* job = static_cast<KernelJob*>(context);
-  job->function(job->args, kNoExtents, begin, end);
+  job->function(job->args, job->extents, begin, end);
 }
 
 struct CopyJob {
@@ -42,14 +41,14 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-/// Binds the instructions of one entry and of the blocks that they refer to.
-class EntryBinder {
+/// Addresses and structure of the instructions of one list and of the blocks that they refer to.
+class Planner {
  public:
-  EntryBinder(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
+  Planner(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
 
   using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
   /// Steps of one list stand side by side; those of nested blocks come behind them.
-  Result<StepRange> add_all(const Instructions* list) {
+  StepRange add_all(const Instructions* list) {
     StepRange range{static_cast<uint32_t>(plan.steps.size()), 0};
     range.last = range.first + (list == nullptr ? 0 : list->size());
     plan.steps.resize(range.last);
@@ -57,7 +56,7 @@ class EntryBinder {
     if (binder_.trace != nullptr) plan.step_labels.resize(range.last);
     for (uint32_t i = range.first; i < range.last; ++i) {
       plan.instructions[i] = list->Get(i - range.first);
-      Step step = NABLA_TRY(bind(*plan.instructions[i], i));
+      Step step = planned(*plan.instructions[i], i);
       plan.steps[i] = step;
     }
     return range;
@@ -66,7 +65,7 @@ class EntryBinder {
   Plan plan;
 
  private:
-  Result<Step> bind(const format::Instruction& instruction, uint32_t index) {
+  Step planned(const format::Instruction& instruction, uint32_t index) {
     Step step;
     step.first_slot = static_cast<uint32_t>(plan.slots.size());
     std::string_view category = "library";
@@ -76,40 +75,40 @@ class EntryBinder {
         if (launch.args() != nullptr)
           for (const format::Address* address : *launch.args()) add_slot(address);
         step.kernel = binder_.kernels[launch.kernel()];
-        step.units = launch.units();
-        step.max_threads = launch.max_threads();
         category = "kernel";
         break;
       }
-      case format::Action::Gemm:
-        step.library = NABLA_TRY(bind_gemm(*instruction.action_as_Gemm()));
+      case format::Action::Gemm: {
+        const format::Gemm& gemm = *instruction.action_as_Gemm();
+        for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c()}) add_slot(address);
         break;
-      case format::Action::Convolution:
-        step.library = NABLA_TRY(bind_convolution(*instruction.action_as_Convolution()));
+      }
+      case format::Action::Convolution: {
+        const format::Convolution& c = *instruction.action_as_Convolution();
+        for (const format::Address* address : {c.input(), c.filter(), c.output(), c.workspace()}) add_slot(address);
         break;
+      }
       case format::Action::Copy: {
         const format::Copy& copy = *instruction.action_as_Copy();
         add_slot(copy.from());
         add_slot(copy.to());
-        step.units = static_cast<int64_t>(copy.bytes());
         category = "copy";
         break;
       }
       default:
-        step.control = NABLA_TRY(bind_control(instruction));
+        step.control = planned_control(instruction);
         category = "control";
     }
     if (binder_.trace != nullptr) plan.step_labels[index] = label(instruction, category);
     return step;
   }
 
-  Result<int32_t> bind_control(const format::Instruction& instruction) {
+  int32_t planned_control(const format::Instruction& instruction) {
     auto index = static_cast<int32_t>(plan.controls.size());
     plan.controls.emplace_back();
     Control control;
     std::vector<uint32_t> blocks;
     if (const format::Loop* loop = instruction.action_as_Loop()) {
-      control.trips = loop->trips();
       control.reverse = loop->reverse();
       blocks = {loop->body()};
       counting_[loop->register_()] = index;
@@ -124,8 +123,7 @@ class EntryBinder {
       add_slot(branch.index());
       blocks.assign(branch.blocks()->begin(), branch.blocks()->end());
     }
-    for (uint32_t block : blocks)
-      control.ranges.push_back(NABLA_TRY(add_all(program_.blocks()->Get(block)->instructions())));
+    for (uint32_t block : blocks) control.ranges.push_back(add_all(program_.blocks()->Get(block)->instructions()));
     control.moving = std::move(plan.controls[index].moving);
     plan.controls[index] = std::move(control);
     return index;
@@ -151,47 +149,13 @@ class EntryBinder {
           break;
       }
     }
-    if (address != nullptr && address->terms() != nullptr)
-      for (const format::RegisterTerm* term : *address->terms())
-        plan.controls[counting_.at(term->register_())].moving.push_back(
-            {static_cast<uint32_t>(plan.slots.size()), term->stride()});
+    for (uint32_t t = 0; address != nullptr && address->terms() != nullptr && t < address->terms()->size(); ++t) {
+      const format::RegisterTerm& term = *address->terms()->Get(t);
+      bool refers = address->stride_sizes() != nullptr && address->stride_sizes()->size() > 0;
+      plan.controls[counting_.at(term.register_())].moving.push_back(
+          {static_cast<uint32_t>(plan.slots.size()), term.stride(), refers ? address->stride_sizes()->Get(t) : 0});
+    }
     plan.slots.push_back(base);
-  }
-
-  Result<device::LibraryCall*> bind_gemm(const format::Gemm& gemm) {
-    device::OneDnn* library = NABLA_TRY(binder_.onednn());
-    device::GemmSpec spec;
-    spec.dtype = dtype_of(gemm.dtype());
-    spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
-    spec.transpose_a = gemm.transpose_a(), spec.transpose_b = gemm.transpose_b();
-    spec.lda = gemm.lda(), spec.ldb = gemm.ldb(), spec.ldc = gemm.ldc();
-    spec.stride_a = gemm.stride_a(), spec.stride_b = gemm.stride_b(), spec.stride_c = gemm.stride_c();
-    spec.implementation = view(gemm.implementation());
-    add_slot(gemm.a());
-    add_slot(gemm.b());
-    add_slot(gemm.c());
-    return library->gemm(spec);
-  }
-
-  Result<device::LibraryCall*> bind_convolution(const format::Convolution& c) {
-    device::OneDnn* library = NABLA_TRY(binder_.onednn());
-    device::ConvolutionSpec spec;
-    spec.kind = static_cast<device::ConvolutionKind>(c.kind());
-    spec.dtype = dtype_of(c.dtype());
-    spec.input_shape = list(c.input_shape());
-    spec.filter_shape = list(c.filter_shape());
-    spec.output_shape = list(c.output_shape());
-    spec.strides = list(c.strides());
-    spec.dilations = list(c.dilations());
-    spec.padding_low = list(c.padding_low());
-    spec.padding_high = list(c.padding_high());
-    spec.groups = c.groups();
-    spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
-    add_slot(c.input());
-    add_slot(c.filter());
-    add_slot(c.output());
-    add_slot(c.workspace());
-    return library->convolution(spec);
   }
 
   uint32_t label(const format::Instruction& instruction, std::string_view category) {
@@ -211,10 +175,108 @@ class EntryBinder {
   std::map<uint16_t, int32_t> counting_;  // the loop of each register
 };
 
+/// Steps and controls of a plan at the sizes of a table.
+class StepBinder {
+ public:
+  StepBinder(const std::vector<int64_t>& table, const Binder& binder, Bound& bound)
+      : table_(table), binder_(binder), bound_(bound) {}
+
+  Status run(const Plan& plan) {
+    bound_.steps = plan.steps;
+    bound_.controls = plan.controls;
+    for (size_t i = 0; i < bound_.steps.size(); ++i) {
+      Status bound = bind(*plan.instructions[i], bound_.steps[i]);
+      if (!bound.ok()) return bound;
+    }
+    return Ok{};
+  }
+
+ private:
+  Status bind(const format::Instruction& instruction, Step& step) {
+    step.first_extent = static_cast<uint32_t>(bound_.extents.size());
+    switch (instruction.action_type()) {
+      case format::Action::Launch:
+        launch(*instruction.action_as_Launch(), step);
+        break;
+      case format::Action::Gemm:
+        step.library = NABLA_TRY(gemm(*instruction.action_as_Gemm()));
+        break;
+      case format::Action::Convolution:
+        step.library = NABLA_TRY(convolution(*instruction.action_as_Convolution()));
+        break;
+      case format::Action::Copy: {
+        const format::Copy& copy = *instruction.action_as_Copy();
+        step.units = size_at(copy.bytes_size(), static_cast<int64_t>(copy.bytes()), table_);
+        break;
+      }
+      case format::Action::Loop: {
+        const format::Loop& loop = *instruction.action_as_Loop();
+        Control& control = bound_.controls[step.control];
+        control.trips = size_at(loop.trips_size(), loop.trips(), table_);
+        for (Control::Moving& m : control.moving) m.stride = size_at(m.size, m.stride, table_);
+        break;
+      }
+      default:
+        break;
+    }
+    return Ok{};
+  }
+
+  void launch(const format::Launch& launch, Step& step) {
+    step.units = size_at(launch.units_size(), launch.units(), table_);
+    step.max_threads = launch.max_threads();
+    // The bound on threads is what pays at the largest size.
+    if (step.units < launch.units() && step.max_threads > 1)
+      step.max_threads = static_cast<int32_t>(
+          std::max<int64_t>(1, (step.max_threads * step.units + launch.units() - 1) / launch.units()));
+    if (launch.extents() != nullptr)
+      for (uint32_t size : *launch.extents()) bound_.extents.push_back(table_[size]);
+  }
+
+  Result<device::LibraryCall*> gemm(const format::Gemm& gemm) {
+    device::OneDnn* library = NABLA_TRY(binder_.onednn());
+    device::GemmSpec spec;
+    spec.dtype = dtype_of(gemm.dtype());
+    spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
+    spec.transpose_a = gemm.transpose_a(), spec.transpose_b = gemm.transpose_b();
+    spec.lda = gemm.lda(), spec.ldb = gemm.ldb(), spec.ldc = gemm.ldc();
+    spec.stride_a = gemm.stride_a(), spec.stride_b = gemm.stride_b(), spec.stride_c = gemm.stride_c();
+    spec.implementation = view(gemm.implementation());
+    int64_t* fields[] = {&spec.batch, &spec.m,   &spec.n,        &spec.k,        &spec.lda,
+                         &spec.ldb,   &spec.ldc, &spec.stride_a, &spec.stride_b, &spec.stride_c};
+    if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0)
+      for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table_);
+    return library->gemm(spec);
+  }
+
+  Result<device::LibraryCall*> convolution(const format::Convolution& c) {
+    device::OneDnn* library = NABLA_TRY(binder_.onednn());
+    device::ConvolutionSpec spec;
+    spec.kind = static_cast<device::ConvolutionKind>(c.kind());
+    spec.dtype = dtype_of(c.dtype());
+    spec.input_shape = list(c.input_shape());
+    spec.filter_shape = list(c.filter_shape());
+    spec.output_shape = list(c.output_shape());
+    spec.input_shape[0] = spec.output_shape[0] = size_at(c.batch_size(), spec.input_shape[0], table_);
+    spec.strides = list(c.strides());
+    spec.dilations = list(c.dilations());
+    spec.padding_low = list(c.padding_low());
+    spec.padding_high = list(c.padding_high());
+    spec.groups = c.groups();
+    spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
+    return library->convolution(spec);
+  }
+
+  const std::vector<int64_t>& table_;
+  const Binder& binder_;
+  Bound& bound_;
+};
+
 /// One call of an entry: its steps, with loops and branches.
 class Run {
  public:
-  Run(Plan& plan, device::ThreadPool& pool, TraceRecorder* trace) : plan_(plan), pool_(pool), trace_(trace) {}
+  Run(Plan& plan, const Bound& bound, device::ThreadPool& pool, TraceRecorder* trace)
+      : plan_(plan), bound_(bound), pool_(pool), trace_(trace) {}
 
   /// Index of the step whose library call failed, or -1.
   int64_t range(StepRange r) {
@@ -237,19 +299,20 @@ class Run {
   }
 
   int64_t step(uint32_t index) {
-    const Step& s = plan_.steps[index];
+    const Step& s = bound_.steps[index];
     void* const* slots = plan_.slots.data() + s.first_slot;
     if (s.kernel != nullptr) {
+      const long* extents = bound_.extents.data() + s.first_extent;
       if (s.max_threads == 1 || s.units <= 1) {
-        if (s.units > 0) s.kernel(slots, kNoExtents, 0, s.units);
+        if (s.units > 0) s.kernel(slots, extents, 0, s.units);
         return -1;
       }
-      KernelJob job{s.kernel, slots};
+      KernelJob job{s.kernel, slots, extents};
       pool_.run(run_kernel, &job, s.units, s.max_threads);
       return -1;
     }
     if (s.library != nullptr) return s.library->run(slots) ? -1 : static_cast<int64_t>(index);
-    if (s.control >= 0) return control(plan_.controls[s.control], slots);
+    if (s.control >= 0) return control(bound_.controls[s.control], slots);
     CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), s.units};
     if (s.units > 0 && job.from != job.to) pool_.run(run_copy, &job, (s.units + kCopyBlock - 1) / kCopyBlock, 0);
     return -1;
@@ -293,29 +356,67 @@ class Run {
   }
 
   Plan& plan_;
+  const Bound& bound_;
   device::ThreadPool& pool_;
   TraceRecorder* trace_;
 };
 
 }  // namespace
 
-int64_t Plan::run(device::ThreadPool& pool, const void* const* inputs, void* const* outputs, TraceRecorder* trace) {
+bool Plan::serves(const std::vector<int64_t>& values) const {
+  for (size_t i = 0; i < fixed.size(); ++i)
+    if (fixed[i] >= 0 && fixed[i] != values[i]) return false;
+  return true;
+}
+
+int64_t Plan::run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
+                  TraceRecorder* trace) {
   for (const Patch& patch : input_patches)
     slots[patch.slot] = static_cast<char*>(const_cast<void*>(inputs[patch.index])) + patch.offset;
   for (const Patch& patch : output_patches) slots[patch.slot] = static_cast<char*>(outputs[patch.index]) + patch.offset;
   int64_t start = trace == nullptr ? 0 : now_ns();
-  int64_t failed = Run(*this, pool, trace).range({0, top_steps});
+  int64_t failed = Run(*this, bound, pool, trace).range({0, top_steps});
   if (trace != nullptr && failed < 0) trace->span(entry_label, start, now_ns());
   return failed;
 }
 
-Result<Plan> bind_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
-  EntryBinder out(program, binder);
-  StepRange own = NABLA_TRY(out.add_all(entry.instructions()));
-  out.plan.top_steps = own.last;
-  if (binder.trace != nullptr)
-    out.plan.entry_label = binder.trace->add_label({.name = view(entry.name()), .category = "entry"});
-  return std::move(out.plan);
+EntryPlan plan_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
+  EntryPlan out;
+  auto add = [&](const auto* instructions, std::vector<int64_t> fixed) {
+    Planner planner(program, binder);
+    planner.plan.top_steps = planner.add_all(instructions).last;
+    planner.plan.fixed = std::move(fixed);
+    out.plans.push_back(std::move(planner.plan));
+  };
+  if (entry.variants() != nullptr)
+    for (const format::Variant* variant : *entry.variants()) add(variant->instructions(), list(variant->values()));
+  add(entry.instructions(), {});
+  if (binder.trace != nullptr) {
+    uint32_t label = binder.trace->add_label({.name = view(entry.name()), .category = "entry"});
+    for (Plan& plan : out.plans) plan.entry_label = label;
+  }
+  return out;
+}
+
+Status bind_entry(EntryPlan& plan, const EntrySizes& sizes, const std::vector<int64_t>& values, const Binder& binder) {
+  auto known = std::find_if(plan.tuples.begin(), plan.tuples.end(),
+                            [&](const EntryPlan::Tuple& t) { return t.bound->values == values; });
+  if (known != plan.tuples.end()) {
+    plan.current = &*known;
+    return Ok{};
+  }
+  EntryPlan::Tuple tuple{std::make_unique<Bound>(), nullptr};
+  for (Plan& p : plan.plans)
+    if (tuple.plan == nullptr && p.serves(values)) tuple.plan = &p;
+  std::vector<int64_t> table = NABLA_TRY(sizes.evaluate(values));
+  tuple.bound->values = values;
+  tuple.bound->output_shapes = sizes.output_shapes(table);
+  Status bound = StepBinder(table, binder, *tuple.bound).run(*tuple.plan);
+  if (!bound.ok()) return bound;
+  if (plan.tuples.size() == EntryPlan::kMaxTuples) plan.tuples.erase(plan.tuples.begin());
+  plan.tuples.push_back(std::move(tuple));
+  plan.current = &plan.tuples.back();
+  return Ok{};
 }
 
 }  // namespace nabla::exec

@@ -1,13 +1,16 @@
-// An entry's instructions, resolved at load into a flat list: the step path only follows pointers.
+// An entry's instructions, resolved into a flat list: the step path only follows pointers. Addresses are resolved at
+// load; sizes at bind, once for every tuple of symbol values.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "runtime/device/kernel_object.h"
 #include "runtime/device/onednn.h"
 #include "runtime/device/pool.h"
+#include "runtime/exec/sizes.h"
 #include "runtime/exec/trace.h"
 #include "runtime/format/program_generated.h"
 
@@ -21,6 +24,7 @@ struct Step {
   uint32_t first_slot = 0;
   int32_t max_threads = 0;  ///< 0: no bound
   int64_t units = 0;        ///< of a kernel; bytes of a copy
+  uint32_t first_extent = 0;
 };
 
 /// A slot whose address depends on the caller's arrays.
@@ -46,22 +50,47 @@ struct Control {
   struct Moving {
     uint32_t slot;
     int64_t stride;  ///< bytes per count of the loop
+    uint32_t size;   ///< reference for `stride`
   };
   std::vector<Moving> moving;  ///< slots that move with the loop; they are where they were when it ends
 };
 
-struct Plan {
+/// Steps and controls at one tuple of symbol values. A kernel's sizes are `extents[first_extent ...]`.
+struct Bound {
+  std::vector<int64_t> values;  ///< by the entry's sources
   std::vector<Step> steps;
+  std::vector<Control> controls;
+  std::vector<long> extents;
+  std::vector<std::vector<int64_t>> output_shapes;
+};
+
+struct Plan {
+  std::vector<Step> steps;  ///< without sizes
   std::vector<Control> controls;
   uint32_t top_steps = 0;  ///< the entry's own instructions are steps [0, top_steps)
   std::vector<void*> slots;
   std::vector<Patch> input_patches, output_patches;
   uint32_t entry_label = 0;                              ///< of the trace
   std::vector<uint32_t> step_labels;                     ///< one per step; empty without a trace
-  std::vector<const format::Instruction*> instructions;  ///< one per step, for messages
+  std::vector<const format::Instruction*> instructions;  ///< one per step
+  std::vector<int64_t> fixed;                            ///< of a variant: what each source must be; -1: anything
 
+  bool serves(const std::vector<int64_t>& values) const;
   /// Runs all steps with the caller's arrays. Returns the index of the step whose library call failed, or -1.
-  int64_t run(device::ThreadPool& pool, const void* const* inputs, void* const* outputs, TraceRecorder* trace);
+  int64_t run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
+              TraceRecorder* trace);
+};
+
+/// The plans of an entry and the tuples that they are bound to.
+struct EntryPlan {
+  std::vector<Plan> plans;  ///< variants first; the last one serves every tuple
+  struct Tuple {
+    std::unique_ptr<Bound> bound;
+    Plan* plan;
+  };
+  std::vector<Tuple> tuples;  ///< the most recently made last; at most kMaxTuples
+  Tuple* current = nullptr;
+  static constexpr size_t kMaxTuples = 256;
 };
 
 /// What binding needs.
@@ -73,8 +102,11 @@ struct Binder {
   TraceRecorder* trace = nullptr;
 };
 
-/// `program` has passed the bundle reader's checks. E0602 for library calls that cannot be made here.
-Result<Plan> bind_entry(const format::Program& program, const format::Entry& entry, const Binder& binder);
+/// Resolves addresses. `program` has passed the bundle reader's checks.
+EntryPlan plan_entry(const format::Program& program, const format::Entry& entry, const Binder& binder);
+/// Makes `values` the plan's current tuple; one that was bound before allocates nothing. E0602 for library calls that
+/// cannot be made here.
+Status bind_entry(EntryPlan& plan, const EntrySizes& sizes, const std::vector<int64_t>& values, const Binder& binder);
 
 /// The runtime's element type of a checked schema dtype.
 inline DType dtype_of(format::DType dtype) { return static_cast<DType>(static_cast<uint8_t>(dtype)); }

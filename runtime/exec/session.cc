@@ -18,6 +18,9 @@ TensorInfo info_of(const format::Tensor& tensor) {
   out.name = text_of(tensor.name());
   out.dtype = dtype_of(tensor.dtype());
   if (tensor.shape() != nullptr) out.shape.assign(tensor.shape()->begin(), tensor.shape()->end());
+  if (tensor.sizes() != nullptr && tensor.sizes()->size() > 0)
+    for (uint32_t d = 0; d < tensor.sizes()->size(); ++d)
+      out.sizes.push_back(tensor.sizes()->Get(d) == 0 ? "" : text_of(tensor.symbols()->Get(d)));
   return out;
 }
 
@@ -28,7 +31,7 @@ std::vector<TensorInfo> infos_of(const flatbuffers::Vector<flatbuffers::Offset<f
   return out;
 }
 
-EntryInfo info_of(const format::Entry& entry) {
+EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
   EntryInfo out;
   out.name = entry.name()->str();
   out.inputs = infos_of(entry.inputs());
@@ -37,6 +40,11 @@ EntryInfo info_of(const format::Entry& entry) {
   if (entry.writes() != nullptr) out.writes.assign(entry.writes()->begin(), entry.writes()->end());
   out.flops = entry.flops();
   out.bytes = entry.bytes();
+  if (entry.sources() != nullptr)
+    for (const format::SymbolSource* source : *entry.sources()) {
+      const format::Symbol& s = *program.symbols()->Get(source->symbol());
+      out.symbols.push_back({text_of(s.name()), s.min(), s.max(), s.multiple()});
+    }
   return out;
 }
 
@@ -66,18 +74,27 @@ Status load_kernels(const format::Bundle& bundle, std::vector<std::unique_ptr<de
   return Ok{};
 }
 
+}  // namespace
+
 /// Opens the program's oneDNN; every other library that it names is unknown to this version.
-Result<std::unique_ptr<device::OneDnn>> open_onednn(const format::Program& program, device::ThreadPool& pool) {
-  if (program.libraries() != nullptr)
-    for (const format::Library* library : *program.libraries())
-      if (text_of(library->name()) == "onednn")
-        return device::OneDnn::open(text_of(library->soname()), text_of(library->min_version()), pool);
+Result<device::OneDnn*> Session::Impl::open_onednn() {
+  if (onednn != nullptr) return onednn.get();
+  if (program().libraries() != nullptr)
+    for (const format::Library* library : *program().libraries())
+      if (text_of(library->name()) == "onednn") {
+        onednn = NABLA_TRY(device::OneDnn::open(text_of(library->soname()), text_of(library->min_version()), pool));
+        return onednn.get();
+      }
   return error(Code::kCorrupt, "the program calls oneDNN, but does not name it among its libraries");
 }
 
-}  // namespace
-
-std::string TensorInfo::type_str() const { return fmt::format("{}{}", name_of(dtype), shape_str(shape)); }
+std::string TensorInfo::type_str() const {
+  if (is_static()) return fmt::format("{}{}", name_of(dtype), shape_str(shape));
+  std::string out;
+  for (size_t d = 0; d < shape.size(); ++d)
+    out += (d ? "," : "") + (sizes[d].empty() ? std::to_string(shape[d]) : sizes[d]);
+  return fmt::format("{}[{}]", name_of(dtype), out);
+}
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -91,6 +108,8 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
   // Before anything is allocated or started for a program that cannot run here.
   (void)NABLA_TRY(check_cpu(bundle.program(), bundle.what()));
   std::unique_ptr<Session> session(new Session(std::make_unique<Impl>(std::move(bundle), options)));
+  if (session->threads() < options.threads)
+    return error(Code::kOutOfMemory, "the system gives {} of {} threads", session->threads(), options.threads);
   (void)NABLA_TRY(session->prepare());
   return session;
 }
@@ -109,18 +128,14 @@ Status Session::prepare() {
     for (const format::StateLeaf* leaf : *program.state()) leaves_.push_back(info_of(*leaf->tensor()));
   has_value_.assign(leaves_.size(), 0);
   if (!impl.options.trace.empty()) impl.trace = std::make_unique<TraceRecorder>();
-  Binder binder{.arena = impl.arena.data(),
-                .constants = reinterpret_cast<const char*>(impl.bundle.member(format::kConstantsMember).data()),
-                .kernels = impl.kernels,
-                .onednn = [&]() -> Result<device::OneDnn*> {
-                  if (impl.onednn == nullptr) impl.onednn = NABLA_TRY(open_onednn(program, impl.pool));
-                  return impl.onednn.get();
-                },
-                .trace = impl.trace.get()};
+  Binder binder = impl.binder();
   if (program.entries() != nullptr)
     for (const format::Entry* entry : *program.entries()) {
-      entries_.push_back(info_of(*entry));
-      impl.plans.push_back(NABLA_TRY(bind_entry(program, *entry, binder)));
+      entries_.push_back(info_of(*entry, program));
+      impl.plans.push_back(plan_entry(program, *entry, binder));
+      // At the bounds: what the machine lacks shows now, and library calls reserve their largest scratch.
+      EntrySizes sizes(program, *entry);
+      (void)NABLA_TRY(bind_entry(impl.plans.back(), sizes, sizes.largest(), binder));
     }
   return Ok{};
 }
@@ -168,15 +183,30 @@ Diagnostic Session::state_missing(int entry) const {
   return error(Code::kStateMissing, "entry `{}` reads state `{}`, which has no value yet", e.name, leaves_[*leaf].name);
 }
 
+Status Session::set_shapes(int entry, std::span<const int64_t* const> shapes) {
+  Impl& impl = *impl_;
+  EntrySizes sizes(impl.program(), *impl.program().entries()->Get(entry));
+  Status solved = sizes.solve(shapes, impl.values);
+  if (!solved.ok()) return solved;
+  EntryPlan& plan = impl.plans[entry];
+  if (plan.current->bound->values == impl.values) return Ok{};
+  return bind_entry(plan, sizes, impl.values, impl.binder());
+}
+
+const std::vector<int64_t>& Session::output_shape(int entry, int output) const {
+  return impl_->plans[entry].current->bound->output_shapes[output];
+}
+
 Status Session::run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs) {
   const EntryInfo& e = entries_[entry];
   NABLA_CHECK(inputs.size() == e.inputs.size() && outputs.size() == e.outputs.size(), "entry {} takes {} and {} arrays",
               e.name, e.inputs.size(), e.outputs.size());
   for (int leaf : e.reads)
     if (!has_value_[leaf]) return state_missing(entry);
-  int64_t failed = impl_->plans[entry].run(impl_->pool, inputs.data(), outputs.data(), impl_->trace.get());
+  const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
+  int64_t failed = tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get());
   if (failed >= 0) {
-    const format::Instruction* i = impl_->plans[entry].instructions[failed];
+    const format::Instruction* i = tuple.plan->instructions[failed];
     return error(Code::kMissingLibrary, "entry `{}`: the library call of instruction {} `{}` failed", e.name, failed,
                  text_of(i->label()));
   }
@@ -190,17 +220,22 @@ Result<std::vector<Literal>> Session::call(int entry, const std::vector<Literal>
     return error(Code::kInputMissing, "entry `{}` takes {} inputs, {} were given", e.name, e.inputs.size(),
                  inputs.size());
   std::vector<const void*> in;
+  std::vector<const int64_t*> shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorInfo& want = e.inputs[i];
-    TensorInfo got{want.name, inputs[i].dtype(), inputs[i].shape()};
-    if (got.shape != want.shape || got.dtype != want.dtype)
-      return error(got.shape != want.shape ? Code::kInputShape : Code::kInputDType,
-                   "input `{}` of entry `{}` is {}; {} was given", want.name, e.name, want.type_str(), got.type_str());
+    TensorInfo got{want.name, inputs[i].dtype(), inputs[i].shape(), {}};
+    bool fits = want.is_static() ? got.shape == want.shape : got.shape.size() == want.shape.size();
+    if (!fits || got.dtype != want.dtype)
+      return error(fits ? Code::kInputDType : Code::kInputShape, "input `{}` of entry `{}` is {}; {} was given",
+                   want.name, e.name, want.type_str(), got.type_str());
     in.push_back(inputs[i].data());
+    shapes.push_back(inputs[i].shape().data());
   }
+  (void)NABLA_TRY(set_shapes(entry, shapes));
   std::vector<Literal> results;
   std::vector<void*> out;
-  for (const TensorInfo& output : e.outputs) results.emplace_back(output.dtype, output.shape);
+  for (size_t i = 0; i < e.outputs.size(); ++i)
+    results.emplace_back(e.outputs[i].dtype, output_shape(entry, static_cast<int>(i)));
   for (Literal& result : results) out.push_back(result.mutable_data());
   (void)NABLA_TRY(run(entry, in, out));
   return results;

@@ -17,9 +17,17 @@ namespace nabla::exec {
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;
-  /// "f32[2,3]"
+  std::vector<int64_t> shape;      ///< upper bounds where the caller decides
+  std::vector<std::string> sizes;  ///< empty, or per dimension: "" or the expression over symbols
+  bool is_static() const { return sizes.empty(); }
+  /// "f32[2,3]", "f32[batch,3]"
   std::string type_str() const;
+};
+
+/// A size that the caller's arrays decide.
+struct SymbolInfo {
+  std::string name;
+  int64_t min = 1, max = 1, multiple = 1;
 };
 
 struct EntryInfo {
@@ -28,6 +36,7 @@ struct EntryInfo {
   std::vector<int> reads, writes;  ///< state leaves
   uint64_t flops = 0;              ///< of one run
   uint64_t bytes = 0;              ///< read and written by one run
+  std::vector<SymbolInfo> symbols;
 };
 
 struct SessionOptions {
@@ -58,6 +67,13 @@ class Session {
   uint64_t arena_bytes() const;
   uint64_t state_bytes() const;
   int threads() const;
+
+  /// Takes the sizes of the following runs of an entry from the shapes of its inputs, whose ranks fit. Sizes that were
+  /// set before cost a comparison and allocate nothing. E0703 names argument, symbol, value and range. Entries with
+  /// static types need no call; others stand at their upper bounds before the first.
+  Status set_shapes(int entry, std::span<const int64_t* const> input_shapes);
+  /// At the sizes that were set last.
+  const std::vector<int64_t>& output_shape(int entry, int output) const;
 
   /// Runs an entry on raw arrays in the order of its inputs and outputs, of exactly their dtypes and shapes.
   /// Allocates nothing. E0705 when the entry reads state without a value.

@@ -8,6 +8,7 @@
 #include "runtime/exec/arena.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/session.h"
+#include "runtime/format/bundle_writer.h"
 
 namespace nabla::exec {
 
@@ -25,7 +26,17 @@ struct Session::Impl {
   std::vector<std::unique_ptr<device::KernelObject>> objects;
   std::vector<device::KernelFunction> kernels;
   std::unique_ptr<device::OneDnn> onednn;
-  std::vector<Plan> plans;  ///< one per entry
+  Binder binder() {
+    return {.arena = arena.data(),
+            .constants = reinterpret_cast<const char*>(bundle.member(format::kConstantsMember).data()),
+            .kernels = kernels,
+            .onednn = [this] { return open_onednn(); },
+            .trace = trace.get()};
+  }
+  Result<device::OneDnn*> open_onednn();
+
+  std::vector<EntryPlan> plans;  ///< one per entry
+  std::vector<int64_t> values;   ///< of the symbols being solved; kept, so that a step allocates nothing
 };
 
 }  // namespace nabla::exec

@@ -36,7 +36,7 @@ Status Session::load_state(const std::string& path) {
     auto found = by_name.find(leaf.name);
     if (found == by_name.end())
       return error(Code::kStateMismatch, "{}: state `{}` ({}) is not in the file", path, leaf.name, leaf.type_str());
-    TensorInfo got{leaf.name, found->second->dtype(), found->second->shape()};
+    TensorInfo got{leaf.name, found->second->dtype(), found->second->shape(), {}};
     if (got.dtype != leaf.dtype || got.shape != leaf.shape)
       return error(Code::kStateMismatch, "{}: state `{}` is {}; the file has {}", path, leaf.name, leaf.type_str(),
                    got.type_str());

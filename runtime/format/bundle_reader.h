@@ -12,6 +12,9 @@
 
 namespace nabla::format {
 
+/// A size's program never needs more room; readers refuse one that does.
+inline constexpr int kMaxSizeStack = 32;
+
 struct Program;
 
 /// A verified bundle; it keeps its file mapped.

@@ -154,7 +154,6 @@ TEST(Bundle, ANewerBundleOrProgramSaysSo) {
   EXPECT_EQ(code_of(open_text(*std::move(zip).finish())), Code::kNewerVersion);
   EXPECT_EQ(refusal([](ProgramT& p) { p.version = 2; }), "E0103");
   EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->tensor->dtype = static_cast<DType>(77); }), "E0103");
-  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->inputs[0]->symbols = {"batch"}; }), "E0103");
 }
 
 TEST(Bundle, EveryAddressAndIndexIsCheckedAgainstItsBounds) {
@@ -179,6 +178,44 @@ TEST(Bundle, EveryAddressAndIndexIsCheckedAgainstItsBounds) {
             }),
             "E0106");
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->action.Reset(); }), "E0104");
+}
+
+TEST(Bundle, SizesAreProgramsOverSymbolsThatInputsTell) {
+  // x of entry 0 has 2 * n rows, n in [1, its extent / 2].
+  auto symbolic = [](ProgramT& p) {
+    TensorT& x = *p.entries[0]->inputs[0];
+    p.symbols.push_back(std::make_unique<SymbolT>());
+    p.symbols[0]->name = "n", p.symbols[0]->min = 1, p.symbols[0]->max = x.shape[0] / 2;
+    p.sizes.push_back(std::make_unique<SizeT>());
+    p.sizes[0]->steps = {{SizeOp::Constant, 2}, {SizeOp::Symbol, 0}, {SizeOp::Mul, 0}};
+    p.sizes[0]->max = x.shape[0];
+    x.sizes.assign(x.shape.size(), 0), x.sizes[0] = 1;
+    x.symbols.assign(x.shape.size(), ""), x.symbols[0] = "2*n";
+    auto source = std::make_unique<SymbolSourceT>();
+    source->scale = 2;
+    p.entries[0]->sources.push_back(std::move(source));
+  };
+  auto changed = [&](const std::function<void(ProgramT&)>& change) {
+    return refusal([&](ProgramT& p) { symbolic(p), change(p); });
+  };
+  EXPECT_EQ(changed([](ProgramT&) {}), "accepted");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->inputs[0]->symbols = {"n"}; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.symbols[0]->min = p.symbols[0]->max + 1; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.symbols[0]->multiple = 0; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->max += 1; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.clear(); }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.pop_back(); }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps = {{SizeOp::Add, 0}}; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps[1] = {SizeOp::Symbol, 1}; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps[2] = {static_cast<SizeOp>(99), 0}; }), "E0103");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.assign(99, {SizeOp::Constant, 1}); }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->inputs[0]->sizes[0] = 2; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->inputs[0]->sizes.push_back(0); }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->sources[0]->symbol = 1; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->sources[0]->input = 9; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->sources[0]->dimension = 9; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->sources[0]->scale = 0; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->variants.push_back(std::make_unique<VariantT>()); }), "E0104");
 }
 
 TEST(Bundle, KernelsMustBeInTheBundle) {

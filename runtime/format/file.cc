@@ -59,7 +59,7 @@ bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces
 }  // namespace
 
 Result<std::shared_ptr<const FileBytes>> FileBytes::map(const std::string& path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe is refused, not waited for
   if (file.fd < 0) return error(Code::kNotFound, "cannot open `{}`: {}", path, std::strerror(errno));
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) return error(Code::kReadFailed, "cannot read `{}`: {}", path, std::strerror(errno));

@@ -1,10 +1,12 @@
 #include "runtime/format/program_check.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
+#include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
 
 namespace nabla::format {
@@ -35,6 +37,7 @@ Status ProgramCheck::run() {
     return error(Code::kNewerVersion, "{}: program version {}; this program reads up to {}", what_, program_.version(),
                  kProgramVersion);
   (void)NABLA_TRY(check_tables());
+  (void)NABLA_TRY(check_sizes());
   (void)NABLA_TRY(check_memory());
   (void)NABLA_TRY(check_state());
   block_used_.assign(size_of(program_.blocks()), false);
@@ -63,6 +66,70 @@ Status ProgramCheck::check_tables() {
     if (view(library.name()).empty() || view(library.soname()).empty())
       return damaged("library {} has no name or soname", i);
   }
+  return Ok{};
+}
+
+Status ProgramCheck::check_sizes() {
+  for (uint32_t i = 0; i < size_of(program_.symbols()); ++i) {
+    const Symbol& s = *program_.symbols()->Get(i);
+    bool sane = !view(s.name()).empty() && s.multiple() >= 1 && s.min() >= 0 && s.min() <= s.max() &&
+                s.max() <= static_cast<int64_t>(kMaxBytes) && s.max() / s.multiple() * s.multiple() >= s.min();
+    if (!sane)
+      return damaged("symbol `{}` in [{}, {}], a multiple of {}", view(s.name()), s.min(), s.max(), s.multiple());
+  }
+  for (uint32_t i = 0; i < size_of(program_.sizes()); ++i) {
+    where_ = fmt::format("size {}: ", i);
+    (void)NABLA_TRY(check_size(*program_.sizes()->Get(i)));
+  }
+  where_.clear();
+  return Ok{};
+}
+
+Status ProgramCheck::check_size(const Size& size) {
+  int depth = 0;
+  if (size.max() < 0 || size.max() > static_cast<int64_t>(kMaxBytes)) return damaged("a bound of {}", size.max());
+  for (uint32_t i = 0; i < (size.steps() == nullptr ? 0 : size.steps()->size()); ++i) {
+    const SizeStep& step = *size.steps()->Get(i);
+    if (step.op() > SizeOp::Max)
+      return error(Code::kNewerVersion, "{}: {}unknown operation {}", what_, where_, static_cast<int>(step.op()));
+    bool leaf = step.op() == SizeOp::Constant || step.op() == SizeOp::Symbol;
+    if (step.op() == SizeOp::Symbol && (step.value() < 0 || step.value() >= size_of(program_.symbols())))
+      return damaged("symbol {} of {}", step.value(), size_of(program_.symbols()));
+    if (!leaf && depth < 2) return damaged("an operation without operands");
+    depth += leaf ? 1 : -1;
+    if (depth > kMaxSizeStack) return damaged("an expression deeper than {}", kMaxSizeStack);
+  }
+  if (depth != 1) return damaged("an expression that leaves {} values", depth);
+  return Ok{};
+}
+
+Status ProgramCheck::check_reference(uint32_t reference, int64_t constant, std::string_view what) {
+  if (reference == 0) return Ok{};
+  if (reference > size_of(program_.sizes()))
+    return damaged("{} is size {} of {}", what, reference - 1, size_of(program_.sizes()));
+  int64_t bound = program_.sizes()->Get(reference - 1)->max();
+  if (bound != constant) return damaged("{} is bounded by {}, but its size by {}", what, constant, bound);
+  return Ok{};
+}
+
+Status ProgramCheck::check_sources(const Entry& entry) {
+  std::set<uint32_t> known;
+  for (uint32_t i = 0; i < size_of(entry.sources()); ++i) {
+    const SymbolSource& s = *entry.sources()->Get(i);
+    if (s.symbol() >= size_of(program_.symbols())) return damaged("source {} of no symbol", i);
+    if (!known.insert(s.symbol()).second) return damaged("two sources of symbol {}", s.symbol());
+    if (s.input() >= size_of(entry.inputs())) return damaged("source {} is input {}", i, s.input());
+    const Tensor& tensor = *entry.inputs()->Get(s.input());
+    if (s.dimension() >= size_of(tensor.sizes()) || tensor.sizes()->Get(s.dimension()) == 0)
+      return damaged("source {} is dimension {}, which is no size", i, s.dimension());
+    if (s.scale() < 1 || s.scale() > static_cast<int64_t>(kMaxBytes) ||
+        std::abs(s.offset()) > static_cast<int64_t>(kMaxBytes))
+      return damaged("source {} is {} times a symbol plus {}", i, s.scale(), s.offset());
+  }
+  for (uint32_t i = 0; i < size_of(entry.variants()); ++i)
+    if (size_of(entry.variants()->Get(i)->values()) != known.size())
+      return damaged("variant {} has {} values for {} sources", i, size_of(entry.variants()->Get(i)->values()),
+                     known.size());
   return Ok{};
 }
 
@@ -113,10 +180,16 @@ Result<uint64_t> ProgramCheck::check_tensor(const Tensor* tensor, std::string_vi
     bytes *= static_cast<uint64_t>(std::min<uint64_t>(extent, kMaxBytes));
     if (bytes > kMaxBytes) return error(Code::kTooLarge, "{}: {} `{}` is above {} bytes", what_, role, name, kMaxBytes);
   }
+  bool symbolic = size_of(tensor->sizes()) > 0;
   for (uint32_t d = 0; d < size_of(tensor->symbols()); ++d)
-    if (!view(tensor->symbols()->Get(d)).empty())
-      return error(Code::kNewerVersion, "{}: {} `{}` has a symbolic size, which this version does not run", what_, role,
-                   name);
+    if (!view(tensor->symbols()->Get(d)).empty() && !symbolic)
+      return damaged("{} `{}` has the size {}, but no reference to it", role, name, view(tensor->symbols()->Get(d)));
+  if (!symbolic) return static_cast<uint64_t>(bytes);
+  if (role == "state leaf") return damaged("state leaf `{}` has a symbolic size", name);
+  if (size_of(tensor->sizes()) != size_of(tensor->shape()) || size_of(tensor->symbols()) != size_of(tensor->shape()))
+    return damaged("{} `{}` of rank {} has {} sizes", role, name, size_of(tensor->shape()), size_of(tensor->sizes()));
+  for (uint32_t d = 0; d < size_of(tensor->sizes()); ++d)
+    (void)NABLA_TRY(check_reference(tensor->sizes()->Get(d), tensor->shape()->Get(d), name));
   return static_cast<uint64_t>(bytes);
 }
 
@@ -146,8 +219,11 @@ Status ProgramCheck::check_entry(const Entry& entry) {
   (void)NABLA_TRY(check_tensors(entry.outputs(), "output"));
   (void)NABLA_TRY(check_leaves(entry.reads(), "reads"));
   (void)NABLA_TRY(check_leaves(entry.writes(), "writes"));
+  (void)NABLA_TRY(check_sources(entry));
   counts_.clear();
   block_limit_ = size_of(program_.blocks());
+  for (uint32_t i = 0; i < size_of(entry.variants()); ++i)
+    (void)NABLA_TRY(check_instructions(entry.variants()->Get(i)->instructions()));
   return check_instructions(entry.instructions());
 }
 

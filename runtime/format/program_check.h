@@ -25,6 +25,11 @@ class ProgramCheck {
 
  private:
   Status check_tables();
+  Status check_sizes();
+  Status check_size(const Size& size);
+  Status check_sources(const Entry& entry);
+  /// `reference` is 0, or a size whose bound is `constant`.
+  Status check_reference(uint32_t reference, int64_t constant, std::string_view what);
   Status check_memory();
   Status check_state();
   Status check_entry(const Entry& entry);

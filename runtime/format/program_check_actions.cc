@@ -97,8 +97,12 @@ Status ProgramCheck::check_address(const Address* address, std::string_view role
 // The offset is that of register value 0, and within the base; so must be every other place that a loop moves to.
 Status ProgramCheck::check_terms(const Address& address, std::string_view role, uint64_t limit) {
   __int128 lowest = address.offset(), highest = lowest + address.bytes();
+  uint32_t sizes = address.stride_sizes() == nullptr ? 0 : address.stride_sizes()->size();
+  if (sizes > 0 && (address.terms() == nullptr || address.terms()->size() != sizes))
+    return damaged("{} has {} sizes of strides", role, sizes);
   for (uint32_t i = 0; address.terms() != nullptr && i < address.terms()->size(); ++i) {
     const RegisterTerm& term = *address.terms()->Get(i);
+    if (sizes > 0) (void)NABLA_TRY(check_reference(address.stride_sizes()->Get(i), term.stride(), role));
     auto count = counts_.find(term.register_());
     if (count == counts_.end())
       return damaged("{} moves with register {}, in which nothing counts", role, term.register_());
@@ -114,6 +118,10 @@ Status ProgramCheck::check_launch(const Launch& launch) {
   uint32_t kernels = program_.kernels() == nullptr ? 0 : program_.kernels()->size();
   if (launch.kernel() >= kernels) return damaged("kernel {} of {}", launch.kernel(), kernels);
   if (!plausible(launch.units())) return damaged("{} units", launch.units());
+  (void)NABLA_TRY(check_reference(launch.units_size(), launch.units(), "the number of units"));
+  uint32_t sizes = program_.sizes() == nullptr ? 0 : program_.sizes()->size();
+  for (uint32_t i = 0; launch.extents() != nullptr && i < launch.extents()->size(); ++i)
+    if (launch.extents()->Get(i) >= sizes) return damaged("extent {} is size {}", i, launch.extents()->Get(i));
   for (uint32_t i = 0; launch.args() != nullptr && i < launch.args()->size(); ++i)
     (void)NABLA_TRY(check_address(launch.args()->Get(i), fmt::format("argument {}", i), false, 0));
   return Ok{};
@@ -126,6 +134,14 @@ Status ProgramCheck::check_gemm(const Gemm& gemm) {
   for (int64_t n : {gemm.batch(), gemm.m(), gemm.n(), gemm.k(), gemm.lda(), gemm.ldb(), gemm.ldc(), gemm.stride_a(),
                     gemm.stride_b(), gemm.stride_c()})
     if (!plausible(n)) return damaged("a gemm with size or stride {}", n);
+  // Everything below grows with the sizes, so that what holds at the bounds holds at every tuple.
+  const int64_t fields[] = {gemm.batch(), gemm.m(),   gemm.n(),        gemm.k(),        gemm.lda(),
+                            gemm.ldb(),   gemm.ldc(), gemm.stride_a(), gemm.stride_b(), gemm.stride_c()};
+  if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0) {
+    if (gemm.sizes()->size() != std::size(fields)) return damaged("a gemm with {} sizes", gemm.sizes()->size());
+    for (uint32_t i = 0; i < std::size(fields); ++i)
+      (void)NABLA_TRY(check_reference(gemm.sizes()->Get(i), fields[i], "a size of a gemm"));
+  }
   int64_t a_rows = gemm.transpose_a() ? gemm.k() : gemm.m(), a_cols = gemm.transpose_a() ? gemm.m() : gemm.k();
   int64_t b_rows = gemm.transpose_b() ? gemm.n() : gemm.k(), b_cols = gemm.transpose_b() ? gemm.k() : gemm.n();
   if (gemm.lda() < a_cols || gemm.ldb() < b_cols || gemm.ldc() < gemm.n())
@@ -161,6 +177,7 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
   for (const auto* shape : {&in, &filter, &out})
     for (int64_t extent : *shape)
       if (extent < 1 || !plausible(extent)) return damaged("a convolution with extent {}", extent);
+  (void)NABLA_TRY(check_reference(c.batch_size(), in[0], "the batch of a convolution"));
   int64_t groups = c.groups();
   if (groups < 1 || in[rank - 1] % groups != 0 || filter[rank - 2] != in[rank - 1] / groups ||
       out[rank - 1] != filter[rank - 1] || out[rank - 1] % groups != 0 || out[0] != in[0])
@@ -186,6 +203,7 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
 }
 
 Status ProgramCheck::check_copy(const Copy& copy) {
+  (void)NABLA_TRY(check_reference(copy.bytes_size(), static_cast<int64_t>(copy.bytes()), "the number of bytes"));
   (void)NABLA_TRY(check_address(copy.from(), "the source", false, copy.bytes()));
   return check_address(copy.to(), "the target", true, copy.bytes());
 }
@@ -204,6 +222,7 @@ Status ProgramCheck::check_block(uint32_t block) {
 
 Status ProgramCheck::check_loop(const Loop& loop) {
   if (!plausible(loop.trips())) return damaged("a loop of {} trips", loop.trips());
+  (void)NABLA_TRY(check_reference(loop.trips_size(), loop.trips(), "the number of trips"));
   if (!counts_.emplace(loop.register_(), std::max<int64_t>(loop.trips() - 1, 0)).second)
     return damaged("a loop counts in register {}, in which another one counts", loop.register_());
   (void)NABLA_TRY(check_block(loop.body()));

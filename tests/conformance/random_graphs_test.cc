@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <random>
 
 #include "ir/ops/all_ops.h"
 #include "ir/plan.h"
 #include "ir/reference/interpreter.h"
+#include "ir/text.h"
 #include "tests/conformance/cpu_run.h"
 #include "tests/property/compare.h"
 
@@ -18,11 +21,26 @@ using ir::Val;
 
 enum class Family { kElementwise, kMixed };
 
+// Sizes of the graphs: drawn ones, or symbols that every run chooses.
+struct GraphShape {
+  ir::Dim rows, columns;
+};
+GraphShape symbolic_shape(uint64_t seed) {
+  auto symbol = [](const char* name, int64_t max) {
+    return ir::Dim::symbol(std::make_shared<const ir::Symbol>(ir::Symbol{name, 1, max, 1}));
+  };
+  ir::Dim n = symbol("n", 33), m = symbol("m", 40);
+  GraphShape shapes[] = {{n, 24}, {n, m}, {7, m}, {n * 2, m}, {n, n}};
+  return shapes[seed % std::size(shapes)];
+}
+
 // Draws a function over matrices. `barriers` counts the nodes whose operands or results must be in memory: products,
 // reductions (their readers may follow in the same kernel), and moves that change an element's place.
 class GraphDrawer {
  public:
-  GraphDrawer(uint64_t seed, Family family) : rng_(seed), family_(family) {}
+  GraphDrawer(uint64_t seed, Family family, std::optional<GraphShape> shape = {}) : rng_(seed), family_(family) {
+    if (shape) rows_ = shape->rows, columns_ = shape->columns;
+  }
 
   ir::Function draw(const std::string& name, int nodes) {
     ir::FunctionBuilder b(name, ops::all_ops());
@@ -36,7 +54,7 @@ class GraphDrawer {
   int pick(int n) { return static_cast<int>(rng_() % n); }
   Val any() { return pool_[pool_.size() - 1 - pick(std::min<int>(static_cast<int>(pool_.size()), 4))]; }
   ir::Shape shape() {
-    if (rows_ == 0) rows_ = 1 + pick(20), columns_ = 1 + pick(40);
+    if (rows_.is(0)) rows_ = 1 + pick(20), columns_ = 1 + pick(40);
     return {rows_, columns_};
   }
   Val step(ir::FunctionBuilder& b) {
@@ -81,7 +99,7 @@ class GraphDrawer {
   std::mt19937_64 rng_;
   Family family_;
   std::vector<Val> pool_;
-  int64_t rows_ = 0, columns_ = 0;
+  ir::Dim rows_ = 0, columns_ = 0;
   int barriers_ = 0;
 };
 
@@ -90,11 +108,11 @@ struct Drawn {
   std::vector<int> barriers;
 };
 
-Drawn draw_module(uint64_t seed, Family family, int functions) {
+Drawn draw_module(uint64_t seed, Family family, int functions, bool symbolic = false) {
   Drawn out;
   out.module.stage = ir::Stage::kFlat;
   for (int i = 0; i < functions; ++i) {
-    GraphDrawer drawer(seed * 100 + i, family);
+    GraphDrawer drawer(seed * 100 + i, family, symbolic ? std::optional(symbolic_shape(seed + i)) : std::nullopt);
     std::string name = "g" + std::to_string(i);
     out.module.functions.push_back(std::make_shared<ir::Function>(drawer.draw(name, 4 + i)));
     out.module.entries.push_back({name, name, {}, {}, {"x0", "x1", "x2"}, {"y0", "y1"}});
@@ -103,11 +121,14 @@ Drawn draw_module(uint64_t seed, Family family, int functions) {
   return out;
 }
 
-std::vector<Literal> draw_inputs(const ir::Function& f, uint64_t seed) {
+std::vector<Literal> draw_inputs(const ir::Function& f, uint64_t seed, std::map<std::string, int64_t> sizes = {}) {
   std::mt19937_64 rng(seed);
   std::vector<Literal> out;
   for (ir::ValueId p : f.params) {
-    Literal x(DType::kF32, f.type(p).extents());
+    std::vector<int64_t> shape;
+    for (const ir::Dim& d : f.type(p).shape)
+      shape.push_back(d.eval([&](const ir::Symbol& s) { return sizes.at(s.name); }));
+    Literal x(DType::kF32, std::move(shape));
     for (int64_t i = 0; i < x.size(); ++i) x.set(i, std::uniform_real_distribution<double>(-1, 1)(rng));
     out.push_back(std::move(x));
   }
@@ -156,6 +177,27 @@ TEST_P(RandomGraphs, MixedGraphsNeedNoMoreKernelsThanBarriersAndResults) {
       for (ir::ValueId id : n.results) moved += f.type(id).bytes().value();
     int64_t square = drawn.module.functions[i]->type(0).shape[0].value();
     EXPECT_LE(moved, (drawn.barriers[i] + 2) * std::max(matrix, square * square * 4) * 5 / 4) << f.name;  // and vectors
+  }
+}
+
+// One bundle, every size: the smallest, the bounds, primes, and sizes around a vector's; back and forth, so that a
+// tuple that was bound before is used again.
+TEST_P(RandomGraphs, OneBundleRunsEverySize) {
+  Drawn drawn = draw_module(GetParam() + 90, Family::kMixed, 8, true);
+  conformance::Compiled compiled =
+      conformance::compile_for_cpu(drawn.module, "cpu:native", GetParam() % 2 == 0).value();
+  const std::pair<int64_t, int64_t> sizes[] = {{33, 40}, {1, 1}, {7, 13}, {16, 40}, {1, 1}, {33, 17}, {2, 31}};
+  for (size_t i = 0; i < drawn.module.functions.size(); ++i) {
+    const ir::Function& f = *drawn.module.functions[i];
+    for (auto [n, m] : sizes) {
+      std::vector<Literal> inputs = draw_inputs(f, i, {{"n", n}, {"m", m}});
+      std::vector<Literal> want = ir::interpret(drawn.module, f.name, inputs).value();
+      std::vector<Literal> got = compiled.session->call(static_cast<int>(i), inputs).value();
+      property::Tolerance tolerance{3e-5};
+      EXPECT_EQ(property::difference(want, got, tolerance).value_or(""), "")
+          << f.name << " of seed " << GetParam() << " at n=" << n << " m=" << m << "\n"
+          << ir::print(f);
+    }
   }
 }
 

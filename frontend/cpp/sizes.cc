@@ -1,0 +1,173 @@
+#include "frontend/cpp/sizes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "frontend/cpp/frame.h"
+
+namespace nabla {
+namespace {
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+std::string range_text(const ir::Symbol& s) {
+  std::string out = fmt::format("[{}, {}]", s.min, s.max);
+  return s.multiple == 1 ? out : fmt::format("{}, a multiple of {}", out, s.multiple);
+}
+
+// The ends moved to the nearest multiples inside.
+void tighten(ir::Symbol& s) {
+  s.min = -floor_div(-s.min, s.multiple) * s.multiple;
+  s.max = floor_div(s.max, s.multiple) * s.multiple;
+}
+
+}  // namespace
+
+ir::Dim SizeRules::declare(const std::string& name, int64_t min, int64_t max, int64_t multiple, const Site& site) {
+  if (known_.count(name)) throw error_at(site, Code::kDuplicateName, "the size `{}` is declared twice", name);
+  if (multiple < 1 || min < 0)
+    throw error_at(site, Code::kInvalidModule, "size {}: min is {}, multiple {}; at least 0 and 1 are needed", name,
+                   min, multiple);
+  ir::Symbol s{name, min, max, multiple};
+  tighten(s);
+  if (s.min > s.max)
+    throw error_at(site, Code::kInvalidModule, "size {}: no integer is in [{}, {}] and a multiple of {}", name, min,
+                   max, multiple);
+  auto symbol = std::make_shared<const ir::Symbol>(s);
+  Reason reason{fmt::format("{} in {}", name, range_text(s)), locate(site, "")};
+  known_[name] = {symbol, ir::Dim::symbol(symbol), {reason}};
+  order_.push_back(name);
+  return known_[name].value;
+}
+
+ir::Dim SizeRules::resolve(const ir::Dim& d) const {
+  return d.substitute([&](const ir::SymbolRef& s) {
+    auto it = known_.find(s->name);
+    return it == known_.end() ? ir::Dim::symbol(s) : it->second.value;
+  });
+}
+
+ir::Shape SizeRules::resolve(const ir::Shape& shape) const {
+  ir::Shape out;
+  for (const ir::Dim& d : shape) out.push_back(resolve(d));
+  return out;
+}
+
+ir::Attrs SizeRules::resolve(ir::Attrs attrs) const {
+  ir::Attrs out = attrs;
+  for (const auto& [name, attr] : attrs)
+    if (const Shape* shape = std::get_if<Shape>(&attr)) out.set(name, resolve(*shape));
+  return out;
+}
+
+std::vector<ir::SymbolRef> SizeRules::symbols() const {
+  std::vector<ir::SymbolRef> out;
+  for (const std::string& name : order_) {
+    const Known& k = known_.at(name);
+    if (!k.value.is_static() && k.value == ir::Dim::symbol(k.symbol)) out.push_back(k.symbol);
+  }
+  return out;
+}
+
+void SizeRules::conflict(const std::string& message, const std::vector<std::string>& symbols,
+                         const Reason& reason) const {
+  Diagnostic d = error(Code::kInvalidModule, "no sizes satisfy {}: {}", reason.text, message);
+  d.location = reason.place;
+  for (const std::string& name : symbols)
+    for (const Reason& r : known_.at(name).reasons) {
+      std::string place = r.place ? fmt::format(" at {}:{}", r.place->file, r.place->line) : "";
+      std::string note = fmt::format("{} is declared{}", r.text, place);
+      if (r.place && !r.place->text.empty()) note += ": " + r.place->text;
+      if (std::find(d.notes.begin(), d.notes.end(), note) == d.notes.end()) d.notes.push_back(note);
+    }
+  d.help = "change one of the declarations";
+  throw Error(std::move(d));
+}
+
+void SizeRules::require_equal(const ir::Dim& a, const ir::Dim& b, const Site& site) {
+  Reason reason{fmt::format("{} == {}", a.str(), b.str()), locate(site, "")};
+  ir::Dim left = resolve(a), right = resolve(b), difference = left - right;
+  if (difference.is(0)) return;
+  std::vector<std::string> names;
+  for (const ir::Dim* d : {&a, &b})
+    for (const ir::SymbolRef& s : d->symbols()) names.push_back(s->name);
+  if (std::optional<bool> same = ir::Dim::equal(left, right); same.has_value() && !*same) {
+    ir::Interval x = left.bounds(), y = right.bounds();
+    conflict(fmt::format("{} is in [{}, {}], {} in [{}, {}]", a.str(), x.min, x.max, b.str(), y.min, y.max), names,
+             reason);
+  }
+  if (solve(difference, reason)) return;
+  Diagnostic d = error(Code::kUndecidable, "the constraint {} cannot be solved for one of its sizes", reason.text);
+  d.location = reason.place;
+  d.help = "declare a smaller size and write the others as sums and products of it";
+  throw Error(std::move(d));
+}
+
+// Removes a symbol that stands alone, times 1 or -1: the youngest, so that what came first keeps its name.
+bool SizeRules::solve(const ir::Dim& difference, const Reason& reason) {
+  for (auto name = order_.rbegin(); name != order_.rend(); ++name) {
+    ir::SymbolRef s = known_.at(*name).symbol;
+    auto with = [&](int64_t x) {
+      return difference.substitute(
+          [&](const ir::SymbolRef& t) { return t->name == *name ? ir::Dim(x) : ir::Dim::symbol(t); });
+    };
+    ir::Dim rest = with(0), factor = with(1) - rest;
+    if (!factor.is(1) && !factor.is(-1)) continue;
+    if (!(factor * ir::Dim::symbol(s) + rest == difference)) continue;
+    set(*name, factor.is(1) ? ir::Dim(0) - rest : rest, reason);
+    return true;
+  }
+  return false;
+}
+
+void SizeRules::set(const std::string& name, const ir::Dim& value, const Reason& reason) {
+  ir::Symbol range = *known_.at(name).symbol;
+  std::vector<std::string> names{name};
+  for (const ir::SymbolRef& s : value.symbols()) names.push_back(s->name);
+  ir::Interval bounds = value.bounds();
+  if (std::optional<ir::Dim::Linear> linear = value.linear()) {
+    narrow(*linear, range, reason);
+  } else if (bounds.min > range.max || bounds.max < range.min) {
+    conflict(
+        fmt::format("{} is in [{}, {}], but {} in {}", value.str(), bounds.min, bounds.max, name, range_text(range)),
+        names, reason);
+  } else if (bounds.min < range.min || bounds.max > range.max || !ir::Dim::mod(value, range.multiple).is(0)) {
+    Diagnostic d = error(Code::kUndecidable, "{}: {} is in [{}, {}], but {} only in {}", reason.text, value.str(),
+                         bounds.min, bounds.max, name, range_text(range));
+    d.location = reason.place;
+    d.help = fmt::format("declare {} with a range that holds all values of {}", name, value.str());
+    throw Error(std::move(d));
+  }
+  known_.at(name).value = resolve(value);
+  known_.at(name).reasons.push_back(reason);
+  for (auto& [other, known] : known_) known.value = resolve(known.value);
+}
+
+void SizeRules::narrow(const ir::Dim::Linear& linear, const ir::Symbol& range, const Reason& reason) {
+  const auto& [s, scale, offset] = linear;
+  Known& k = known_.at(s->name);
+  ir::Symbol now = *k.symbol;
+  now.min = std::max(now.min, -floor_div(-(range.min - offset), scale));
+  now.max = std::min(now.max, floor_div(range.max - offset, scale));
+  // scale * s + offset is a multiple of m where s is first + a multiple of step.
+  int64_t m = range.multiple, step = m / std::gcd(scale, m), first = 0;
+  while (first < step && (scale * first + offset) % m != 0) ++first;
+  if (first > 0 && first < step) {
+    Diagnostic d =
+        error(Code::kUndecidable, "{}: {} would be {} more than a multiple of {}", reason.text, s->name, first, step);
+    d.location = reason.place;
+    d.help = "declare a smaller size and write the others as sums and products of it";
+    throw Error(std::move(d));
+  }
+  if (first == 0) now.multiple = std::lcm(now.multiple, step);
+  tighten(now);
+  if (first == step || now.min > now.max)
+    conflict(
+        fmt::format("{} is {}*{}+{}, and {} in {}", range.name, scale, s->name, offset, range.name, range_text(range)),
+        {range.name, s->name}, reason);
+  k.symbol = std::make_shared<const ir::Symbol>(now);
+  k.value = ir::Dim::symbol(k.symbol);
+  k.reasons.push_back(reason);
+}
+
+}  // namespace nabla

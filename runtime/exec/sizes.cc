@@ -1,0 +1,157 @@
+#include "runtime/exec/sizes.h"
+
+#include <algorithm>
+
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::exec {
+namespace {
+
+using format::SizeOp;
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+// Wraps instead of overflowing; a divisor of 0 gives 0. The result of a sound program is exact.
+int64_t apply(SizeOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case SizeOp::Add:
+      return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    case SizeOp::Mul:
+      return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    case SizeOp::FloorDiv:
+      return b <= 0 ? 0 : floor_div(a, b);
+    case SizeOp::Mod:
+      return b <= 0 ? 0 : a - b * floor_div(a, b);
+    case SizeOp::Min:
+      return std::min(a, b);
+    default:
+      return std::max(a, b);
+  }
+}
+
+// The value of a size; `value_of` gives a symbol's. The reader has checked that the stack never overflows.
+template <class ValueOf>
+int64_t value_of_size(const format::Size& size, const ValueOf& value_of) {
+  int64_t stack[format::kMaxSizeStack] = {};
+  int depth = 0;
+  for (const format::SizeStep* step : *size.steps()) {
+    if (step->op() == SizeOp::Constant) {
+      stack[depth++] = step->value();
+    } else if (step->op() == SizeOp::Symbol) {
+      stack[depth++] = value_of(static_cast<uint32_t>(step->value()));
+    } else {
+      --depth;
+      stack[depth - 1] = apply(step->op(), stack[depth - 1], stack[depth]);
+    }
+  }
+  return stack[0];
+}
+
+}  // namespace
+
+std::string EntrySizes::input_name(uint32_t input) const { return entry_.inputs()->Get(input)->name()->str(); }
+
+std::string EntrySizes::origin(uint32_t source) const {
+  const format::SymbolSource& s = *entry_.sources()->Get(source);
+  return fmt::format("dimension {} of input `{}`", s.dimension(), input_name(s.input()));
+}
+
+Status EntrySizes::solve(std::span<const int64_t* const> shapes, std::vector<int64_t>& values) const {
+  values.clear();
+  uint32_t sources = symbolic() ? entry_.sources()->size() : 0;
+  for (uint32_t i = 0; i < sources; ++i) {
+    const format::SymbolSource& s = *entry_.sources()->Get(i);
+    const format::Symbol& symbol = *program_.symbols()->Get(s.symbol());
+    int64_t extent = shapes[s.input()][s.dimension()], scaled = extent - s.offset();
+    const format::Tensor& tensor = *entry_.inputs()->Get(s.input());
+    if (scaled % s.scale() != 0)
+      return error(Code::kInputShape, "entry `{}`: {} is {}, and no {} makes it {}", entry_.name()->str(), origin(i),
+                   tensor.symbols()->Get(s.dimension())->str(), symbol.name()->str(), extent);
+    int64_t value = scaled / s.scale();
+    if (value < symbol.min() || value > symbol.max() || value % symbol.multiple() != 0)
+      return error(Code::kInputShape, "entry `{}`: {} gives {} = {}, which is not {}in [{}, {}]", entry_.name()->str(),
+                   origin(i), symbol.name()->str(), value,
+                   symbol.multiple() > 1 ? fmt::format("a multiple of {} ", symbol.multiple()) : "", symbol.min(),
+                   symbol.max());
+    values.push_back(value);
+  }
+  for (uint32_t i = 0; i < shapes.size(); ++i) {
+    Status fits = check_input(i, shapes[i], values);
+    if (!fits.ok()) return fits;
+  }
+  return Ok{};
+}
+
+Status EntrySizes::check_input(uint32_t input, const int64_t* shape, const std::vector<int64_t>& values) const {
+  const format::Tensor& tensor = *entry_.inputs()->Get(input);
+  uint32_t rank = tensor.shape() == nullptr ? 0 : tensor.shape()->size();
+  for (uint32_t d = 0; d < rank; ++d) {
+    uint32_t reference = tensor.sizes() == nullptr || tensor.sizes()->size() == 0 ? 0 : tensor.sizes()->Get(d);
+    int64_t want = tensor.shape()->Get(d);
+    if (reference > 0)
+      want = value_of_size(*program_.sizes()->Get(reference - 1), [&](uint32_t symbol) {
+        for (uint32_t i = 0; i < entry_.sources()->size(); ++i)
+          if (entry_.sources()->Get(i)->symbol() == symbol) return values[i];
+        return int64_t{0};
+      });
+    if (shape[d] == want) continue;
+    if (reference == 0)
+      return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, got {}", entry_.name()->str(), d,
+                   input_name(input), want, shape[d]);
+    std::string from;
+    for (const format::SizeStep* step : *program_.sizes()->Get(reference - 1)->steps())
+      for (uint32_t i = 0; step->op() == SizeOp::Symbol && i < entry_.sources()->size(); ++i) {
+        const format::SymbolSource& s = *entry_.sources()->Get(i);
+        if (s.symbol() != step->value()) continue;
+        from += fmt::format("{}{} = {} from {}", from.empty() ? "" : ", ",
+                            program_.symbols()->Get(s.symbol())->name()->str(), values[i], origin(i));
+      }
+    return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {} = {} ({}), got {}",
+                 entry_.name()->str(), d, input_name(input), tensor.symbols()->Get(d)->str(), want, from, shape[d]);
+  }
+  return Ok{};
+}
+
+std::vector<int64_t> EntrySizes::largest() const {
+  std::vector<int64_t> out;
+  for (uint32_t i = 0; symbolic() && i < entry_.sources()->size(); ++i) {
+    const format::Symbol& s = *program_.symbols()->Get(entry_.sources()->Get(i)->symbol());
+    out.push_back(s.max() / s.multiple() * s.multiple());
+  }
+  return out;
+}
+
+Result<std::vector<int64_t>> EntrySizes::evaluate(const std::vector<int64_t>& values) const {
+  std::vector<int64_t> table;
+  if (program_.sizes() == nullptr) return table;
+  for (const format::Size* size : *program_.sizes()) {
+    bool known = true;
+    int64_t value = value_of_size(*size, [&](uint32_t symbol) {
+      for (uint32_t i = 0; symbolic() && i < entry_.sources()->size(); ++i)
+        if (entry_.sources()->Get(i)->symbol() == symbol) return values[i];
+      known = false;
+      return int64_t{1};
+    });
+    if (!known) value = 0;
+    if (value < 0 || value > size->max())
+      return error(Code::kInputShape, "entry `{}`: the size {} is {}, which is not in [0, {}]", entry_.name()->str(),
+                   size->text() == nullptr ? "" : size->text()->str(), value, size->max());
+    table.push_back(value);
+  }
+  return table;
+}
+
+std::vector<std::vector<int64_t>> EntrySizes::output_shapes(const std::vector<int64_t>& table) const {
+  std::vector<std::vector<int64_t>> out;
+  if (entry_.outputs() == nullptr) return out;
+  for (const format::Tensor* tensor : *entry_.outputs()) {
+    std::vector<int64_t>& shape = out.emplace_back();
+    uint32_t rank = tensor->shape() == nullptr ? 0 : tensor->shape()->size();
+    bool refers = tensor->sizes() != nullptr && tensor->sizes()->size() > 0;
+    for (uint32_t d = 0; d < rank; ++d)
+      shape.push_back(size_at(refers ? tensor->sizes()->Get(d) : 0, tensor->shape()->Get(d), table));
+  }
+  return out;
+}
+
+}  // namespace nabla::exec

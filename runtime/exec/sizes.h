@@ -1,0 +1,46 @@
+// Sizes that callers' arrays decide: solved from the shapes of an entry's inputs, checked, and evaluated into a table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::exec {
+
+/// The symbols of one entry. `program` has passed the bundle reader's checks and outlives the object.
+class EntrySizes {
+ public:
+  EntrySizes(const format::Program& program, const format::Entry& entry) : program_(program), entry_(entry) {}
+
+  /// False: every size is a constant.
+  bool symbolic() const { return entry_.sources() != nullptr && entry_.sources()->size() > 0; }
+  /// The value of each source from the inputs' extents; `shapes` have the inputs' ranks. Allocates nothing when all
+  /// fits. E0703 names the argument, the symbol, its value and its range; for a conflict both arguments.
+  Status solve(std::span<const int64_t* const> shapes, std::vector<int64_t>& values) const;
+  /// The largest admissible values: those that memory is planned for.
+  std::vector<int64_t> largest() const;
+  /// Program.sizes at these values; 0 for sizes of other entries' symbols. E0703 when a size is negative or above its
+  /// bound, which only a damaged program has.
+  Result<std::vector<int64_t>> evaluate(const std::vector<int64_t>& values) const;
+  /// Shapes of the entry's outputs, given the table.
+  std::vector<std::vector<int64_t>> output_shapes(const std::vector<int64_t>& table) const;
+
+ private:
+  Status check_input(uint32_t input, const int64_t* shape, const std::vector<int64_t>& values) const;
+  std::string origin(uint32_t source) const;
+  std::string input_name(uint32_t input) const;
+
+  const format::Program& program_;
+  const format::Entry& entry_;
+};
+
+/// What a reference of program.fbs stands for: `constant`, or an element of the table.
+inline int64_t size_at(uint32_t reference, int64_t constant, const std::vector<int64_t>& table) {
+  return reference == 0 ? constant : table[reference - 1];
+}
+
+}  // namespace nabla::exec

@@ -1,0 +1,82 @@
+#include "runtime/format/process.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nabla::format {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  size_t slash = path.rfind('/');
+  return slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The folder's real path and the name in it; the path itself where the folder is missing.
+std::string place_of(const std::string& path) {
+  char* folder = ::realpath(folder_of(path).c_str(), nullptr);
+  if (folder == nullptr) return path;
+  std::string out = std::string(folder) + "/" + path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  std::free(folder);
+  return out;
+}
+
+// Two names of one file: the same existing file, or the same place where none is yet.
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat one {
+  }, two{};
+  bool have_one = ::stat(a.c_str(), &one) == 0, have_two = ::stat(b.c_str(), &two) == 0;
+  if (have_one != have_two) return false;
+  if (have_one) return S_ISREG(one.st_mode) && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+  return place_of(a) == place_of(b);
+}
+
+Status check_output(const NamedFile& output) {
+  struct stat info {};
+  if (::stat(output.path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return error(Code::kWriteFailed, "{}: `{}` is a folder", output.option, output.path);
+    if (!S_ISREG(info.st_mode)) return Ok{};
+  }
+  std::string folder = folder_of(output.path);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return error(Code::kWriteFailed, "{}: cannot write `{}`: folder `{}`: {}", output.option, output.path, folder,
+                 std::strerror(errno));
+  return Ok{};
+}
+
+}  // namespace
+
+void prepare_process() {
+  for (int fd : {0, 1, 2})
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);  // gets the number fd
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+Status flush_stdout() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return Ok{};
+  return error(Code::kWriteFailed, "standard output cannot be written");
+}
+
+Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const NamedFile& out = outputs[i];
+    if (out.path.empty()) continue;
+    for (const NamedFile& in : inputs)
+      if (!in.path.empty() && same_file(out.path, in.path))
+        return error(Code::kBadOption, "{} `{}` is the file that {} reads", out.option, out.path, in.option);
+    for (size_t j = 0; j < i; ++j)
+      if (!outputs[j].path.empty() && same_file(out.path, outputs[j].path))
+        return error(Code::kBadOption, "{} and {} both write `{}`", outputs[j].option, out.option, out.path);
+    (void)NABLA_TRY(check_output(out));
+  }
+  return Ok{};
+}
+
+}  // namespace nabla::format
