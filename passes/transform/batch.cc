@@ -18,7 +18,8 @@ namespace {
 // What batch rules of higher-order ops ask for.
 class BatchFunctions : public ir::Functions {
  public:
-  BatchFunctions(Batcher& batcher, const Batch& batch) : batcher_(batcher), batch_(batch) {}
+  BatchFunctions(Batcher& batcher, const Batch& batch, const Function& f, const Node& node)
+      : batcher_(batcher), batch_(batch), f_(f), node_(node) {}
   std::string derive(std::string_view function, ir::Transform, std::vector<bool>) override {
     NABLA_CHECK(false, "a batch rule asks for a derivative of @{}", function);
   }
@@ -30,11 +31,13 @@ class BatchFunctions : public ir::Functions {
   }
   std::string define(Function f) override { return batcher_.define(std::move(f)); }
   const Function& get(std::string_view function) const override { return *batcher_.module().find(function); }
-  void refuse(std::string_view reason) override { NABLA_CHECK(false, "a batch rule refuses: {}", reason); }
+  void refuse(std::string_view reason) override { batcher_.refuse(f_, node_, reason); }
 
  private:
   Batcher& batcher_;
   const Batch& batch_;
+  const Function& f_;
+  const Node& node_;
 };
 
 ir::Shape with_batch(const ir::Shape& shape, const Batch& batch) {
@@ -128,7 +131,7 @@ Batcher::Values Batcher::emit_node(FunctionBuilder& b, const Function& f, const 
     for (const ir::Type& t : op.results) out.push_back({b.fill(t.dtype, with_batch(t.shape, batch), 0), true});
     return out;
   }
-  BatchFunctions functions(*this, batch);
+  BatchFunctions functions(*this, batch, f, node);
   ir::BatchContext ctx{b, op, vals, batched, batch.size, batch.spmd_axis, &functions};
   std::vector<Val> results = node.op->batch(ctx);
   NABLA_CHECK(results.size() == op.results.size(), "batch of {}: {} results", node.op->name, results.size());
