@@ -13,6 +13,7 @@ std::span<const PipelineStep> default_pipeline() {
       {"eliminate-dead-code",
        "gradients that nobody asked for and residuals of unused pullbacks go before any work is "
        "spent on them"},
+      {"expand-composites", "after every rule that treats composites as a whole, before simplification"},
       {"canonicalize",
        "brings what the rules of derivatives produced into the forms that folding and merging look for"},
       {"fold-constants", "after canonicalize, which gathers the constants under scalars"},

@@ -5,6 +5,7 @@
 #include "passes/lower/plan_memory.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
+#include "passes/transform/expand_composites.h"
 #include "passes/transform/inline_calls.h"
 #include "passes/transform/lower_transforms.h"
 
@@ -37,6 +38,15 @@ std::vector<Pass> transform_passes() {
        Stage::kFlat,
        {},
        inline_calls},
+      {"expand-composites",
+       "replaces composites that no kernel computes whole by their decompositions",
+       "Composites stay whole through transforms, so that their own derivatives and factors count. Those whose record "
+       "asks for it are written out here; the others reach fuse as they are. Runs before simplification, which folds "
+       "what decompositions compute from shapes and merges what they share with their surroundings.",
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       expand_composites},
   };
 }
 

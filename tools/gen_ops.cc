@@ -84,7 +84,8 @@ std::string parameter_name(const std::string& name) { return name == "operand" ?
 std::string parameters(const OpDef& op, bool defaults) {
   std::string out;
   for (const ir::OperandDef& o : op.operands)
-    out += fmt::format("const {}& {}, ", o.variadic ? "Args" : "Arg", parameter_name(o.name));
+    out += fmt::format("const {}& {}, ", !o.variadic ? "Arg" : o.may_be_absent ? "std::vector<Arg>" : "Args",
+                       parameter_name(o.name));
   for (const AttrDef& a : op.attrs)
     if (!a.default_value) out += fmt::format("{} {}, ", attr_type(a.kind), a.name);
   for (const AttrDef& a : op.attrs)
@@ -115,10 +116,12 @@ void print_header(const OpDef& op) {
 
 void print_source(const OpDef& op) {
   bool variadic = false;
-  std::string operands, attrs;
+  std::string operands, attrs, rest;
   for (const ir::OperandDef& o : op.operands) {
-    operands += (operands.empty() ? "" : ", ") + parameter_name(o.name);
-    variadic |= o.variadic;
+    if (o.variadic)
+      variadic = true, rest = parameter_name(o.name) + (o.may_be_absent ? "" : ".list()");
+    else
+      operands += (operands.empty() ? "" : ", ") + parameter_name(o.name);
   }
   std::string rank_of = op.operands.empty() ? "" : parameter_name(op.operands[0].name);
   if (variadic && op.operands.size() == 1) rank_of += ".list().front()";
@@ -128,8 +131,14 @@ void print_source(const OpDef& op) {
                          axis ? fmt::format("counted_from_end({}, {})", a.name, rank_of) : a.name);
   }
   fmt::print("{} {}({}) {{\n", return_type(op), function_name(op), parameters(op, false));
-  fmt::print("  std::vector<Tensor> results = emit(\"{}\", {}, {{{}}}, site);\n", op.name,
-             variadic ? operands + ".list()" : "{" + operands + "}", attrs);
+  std::string all = "{" + operands + "}";
+  if (variadic && operands.empty()) all = rest;
+  if (variadic && !operands.empty()) {
+    fmt::print("  std::vector<Arg> operands_ = {};\n", all);
+    fmt::print("  operands_.insert(operands_.end(), {0}.begin(), {0}.end());\n", rest);
+    all = "operands_";
+  }
+  fmt::print("  std::vector<Tensor> results = emit(\"{}\", {}, {{{}}}, site);\n", op.name, all, attrs);
   if (plain_results(op) == 1) {
     fmt::print("  return results[0];\n}}\n\n");
     return;

@@ -10,6 +10,12 @@ namespace {
 constexpr const char* kPrelude =
 #include "codegen/cpu/prelude_text.inc"
     ;
+constexpr const char* kSpecial =
+#include "codegen/cpu/special_text.inc"
+    ;
+constexpr const char* kProcedures =
+#include "codegen/cpu/procedures_text.inc"
+    ;
 
 // Lanes per vector: as many as the widest data of the kernel allows in one register.
 int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target) {
@@ -25,6 +31,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
   CpuCode out;
   struct Piece {
     int lanes;
+    bool procedure;
     std::string text;
   };
   std::vector<Piece> pieces;
@@ -34,7 +41,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
     std::string symbol = "nk_" + k->name;
     for (char& c : symbol)
       if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-    pieces.push_back({lanes_of(*k, target), print_cpp(*k, symbol, target)});
+    pieces.push_back({lanes_of(*k, target), k->procedure.has_value(), print_cpp(*k, symbol, target)});
     total += pieces.back().text.size();
     out.symbols.push_back(std::move(symbol));
   }
@@ -42,16 +49,20 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
   size_t share = total / std::max(1, jobs) + 1;
   for (int lanes : {target.vector_bytes / 4, target.vector_bytes / 8}) {
     std::string text;
+    bool procedures = false;
     auto flush = [&] {
       if (text.empty()) return;
       out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size()),
-                             fmt::format("#define NB_L {}\n", lanes) + kPrelude + "\n" + text});
+                             fmt::format("#define NB_L {}\n", lanes) + kPrelude + kSpecial + "\n" +
+                                 (procedures ? std::string(kProcedures) + "\n" : "") + text});
       text.clear();
+      procedures = false;
     };
     for (const Piece& p : pieces) {
       if (p.lanes != lanes) continue;
       if (!text.empty() && text.size() + p.text.size() / 2 > share) flush();
       text += "\n" + p.text;
+      procedures |= p.procedure;
     }
     flush();
   }

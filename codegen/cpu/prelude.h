@@ -284,6 +284,15 @@ template <class T> NB_FN T nb_shift_right1(T a, T b) {
   if (b < T(0) || b >= T(8 * sizeof(T))) return a < T(0) ? T(-1) : T(0);
   return T(a >> b);
 }
+// As an unsigned number of the same size.
+template <class T> NB_FN unsigned long nb_unsigned(T a) { return (unsigned long)a & (~0ul >> (64 - 8 * sizeof(T))); }
+template <class T> NB_FN T nb_shift_right_logical1(T a, T b) {
+  return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : T(nb_unsigned(a) >> b);
+}
+template <class T> NB_FN T nb_popcount1(T a) { return T(__builtin_popcountl(nb_unsigned(a))); }
+template <class T> NB_FN T nb_clz1(T a) {
+  return T(nb_unsigned(a) ? __builtin_clzl(nb_unsigned(a)) - long(64 - 8 * sizeof(T)) : long(8 * sizeof(T)));
+}
 template <class T> NB_FN T nb_floordiv1(T a, T b) { return a / b - (a % b < 0); }
 template <class T> NB_FN T nb_mod1(T a, T b) { return a % b + (a % b < 0 ? b : 0); }
 template <class T> NB_FN T nb_atan21(T a, T b) {
@@ -292,6 +301,8 @@ template <class T> NB_FN T nb_atan21(T a, T b) {
 }
 NB_LANEWISE2(nb_rem, nb_rem1) NB_LANEWISE2(nb_pow, nb_pow1) NB_LANEWISE2(nb_atan2, nb_atan21)
 NB_LANEWISE2(nb_shift_left, nb_shift_left1) NB_LANEWISE2(nb_shift_right, nb_shift_right1)
+NB_LANEWISE2(nb_shift_right_logical, nb_shift_right_logical1)
+NB_LANEWISE1(nb_popcount, nb_popcount1) NB_LANEWISE1(nb_clz, nb_clz1)
 NB_LANEWISE2(nb_floordiv, nb_floordiv1) NB_LANEWISE2(nb_mod, nb_mod1) NB_LANEWISE2(nb_idiv, nb_div1)
 template <class V> NB_FN V nb_div(V a, V b) {
   if constexpr (nb_is_float<nb_scalar<V>>) return a / b;
@@ -306,7 +317,6 @@ template <class V> NB_FN V nb_div(V a, V b) {
 NB_LIBM(nb_sqrt, sqrt) NB_LIBM(nb_floor, floor) NB_LIBM(nb_ceil, ceil) NB_LIBM(nb_round, rint) NB_LIBM(nb_tan, tan)
 NB_LIBM(nb_libm_exp, exp) NB_LIBM(nb_libm_expm1, expm1) NB_LIBM(nb_libm_log, log) NB_LIBM(nb_libm_log1p, log1p)
 NB_LIBM(nb_libm_sin, sin) NB_LIBM(nb_libm_cos, cos) NB_LIBM(nb_libm_tanh, tanh) NB_LIBM(nb_libm_erf, erf)
-#undef NB_LIBM
 template <class V> NB_FN V nb_abs(V x) {
   if constexpr (nb_same<nb_scalar<V>, float>) return nb_float(nb_bits(x) & 0x7fffffff);
   else return nb_select(nb_lt(x, V{}), V(-x), x);
@@ -459,7 +469,6 @@ NB_MATH(nb_exp, nb_exp32(x), nb_libm_exp) NB_MATH(nb_expm1, nb_expm132(x), nb_li
 NB_MATH(nb_log, nb_log32(x), nb_libm_log) NB_MATH(nb_log1p, nb_log1p32(x), nb_libm_log1p)
 NB_MATH(nb_tanh, nb_tanh32(x), nb_libm_tanh) NB_MATH(nb_erf, nb_erf32(x), nb_libm_erf)
 NB_MATH(nb_sin, nb_sincos32(x, 0), nb_libm_sin) NB_MATH(nb_cos, nb_sincos32(x, 1), nb_libm_cos)
-#undef NB_MATH
 
 // Philox4x32-10: word index % 4 of block index / 4.
 NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
@@ -498,6 +507,7 @@ template <class V, class Op, class F> NB_FN auto nb_reduce(Op op, nb_scalar<V> i
   for (; j + NB_L <= end; j += NB_L) a0 = op(a0, f(j, nb_full{}));
   if (j < end) {
     V v = f(j, end - j);
+    __asm__("" : "+m"(v));  // gcc 12 miscompiles writes to lanes of a constant vector: it must not know one here
     for (long l = end - j; l < NB_L; ++l) v[l] = identity;
     a1 = op(a1, v);
   }

@@ -136,7 +136,24 @@ void set(Literal& t, int64_t offset, Scalar v) {
     t.set_i(offset, v.i);
 }
 
+// Every definition of the fragment is a result of its procedure.
+static std::vector<Literal> run_procedure(const Fragment& fragment, const std::vector<Literal>& operands) {
+  std::vector<Literal> out;
+  for (const Definition& d : fragment.definitions) {
+    std::vector<int64_t> shape;
+    for (int a : d.axes) shape.push_back(fragment.axes[a].extent.value());
+    out.emplace_back(d.dtype, shape);
+  }
+  std::vector<const Literal*> in;
+  std::vector<Literal*> results;
+  for (const Literal& x : operands) in.push_back(&x);
+  for (Literal& x : out) results.push_back(&x);
+  fragment.procedure->def->run(fragment.procedure->values(), in, results);
+  return out;
+}
+
 std::vector<Literal> interpret(const Fragment& fragment, const std::vector<Literal>& operands) {
+  if (fragment.procedure) return run_procedure(fragment, operands);
   std::vector<int64_t> extents, axes(fragment.axes.size());
   for (const Axis& a : fragment.axes) extents.push_back(a.extent.value());
   std::vector<Literal> values;

@@ -85,6 +85,15 @@ int Fragment::reduce(std::string name, DType dtype, std::vector<int> own, Combin
   return static_cast<int>(definitions.size()) - 1;
 }
 
+void Fragment::opaque(std::string name, const ir::Type& type) {
+  Definition d;
+  d.name = std::move(name);
+  d.dtype = type.dtype;
+  d.axes = add_axes(d.name, type.shape);
+  results.push_back(static_cast<int>(definitions.size()));
+  definitions.push_back(std::move(d));
+}
+
 Expr Fragment::at(int d) const { return at(d, axes_as_indices(definitions[d].axes)); }
 Expr Fragment::at(int d, std::vector<Expr> indices) const { return value(definitions[d].dtype, d, std::move(indices)); }
 
@@ -107,6 +116,10 @@ std::string Fragment::str() const {
   std::string out;
   for (const Definition& d : definitions) {
     out += fmt::format("{}[{}]: {} = ", d.name, list(d.axes), name_of(d.dtype));
+    if (!d.value) {
+      out += std::string(procedure->def->name) + "\n";
+      continue;
+    }
     if (d.combiner != Combiner::kNone && !d.scatter) out += fmt::format("{}({}) ", name_of(d.combiner), list(d.reduce));
     out += to_text(d.value, names);
     if (d.scatter) {

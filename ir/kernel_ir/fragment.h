@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/kernel_ir/expr.h"
+#include "ir/kernel_ir/procedure.h"
 #include "ir/type.h"
 
 namespace nabla::kernel_ir {
@@ -45,6 +46,9 @@ struct Fragment {
   std::vector<Axis> axes;
   std::vector<Definition> definitions;
   std::vector<int> results;  ///< per result of the op: the definition that is it
+  /// Not null: the results are made by it, whole, from the whole operands; the definitions then say dtype and axes
+  /// alone, one per result.
+  std::optional<Procedure> procedure;
 
   int add_axis(std::string name, ir::Dim extent);
   /// One axis per dimension of `shape`, named prefix0, prefix1...
@@ -53,6 +57,8 @@ struct Fragment {
   int map(std::string name, DType dtype, std::vector<int> axes, Expr value);
   int reduce(std::string name, DType dtype, std::vector<int> axes, Combiner combiner, std::vector<int> over,
              Expr value);
+  /// Adds the next result of the procedure.
+  void opaque(std::string name, const ir::Type& type);
   /// The element of definition `d` at these positions (its own axes when none are given).
   Expr at(int d) const;
   Expr at(int d, std::vector<Expr> indices) const;

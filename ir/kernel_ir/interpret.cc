@@ -117,6 +117,15 @@ class Interpreter {
 
 }  // namespace
 
-void interpret(const Kernel& kernel, std::vector<Literal*> buffers) { Interpreter(kernel, std::move(buffers)).run(); }
+void interpret(const Kernel& kernel, std::vector<Literal*> buffers) {
+  if (!kernel.procedure) return Interpreter(kernel, std::move(buffers)).run();
+  std::vector<const Literal*> operands;
+  std::vector<Literal*> results;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (kernel.buffers[i].role == BufferRole::kIn) operands.push_back(buffers[i]);
+    if (kernel.buffers[i].role == BufferRole::kOut) results.push_back(buffers[i]);
+  }
+  kernel.procedure->def->run(kernel.procedure->values(), operands, results);
+}
 
 }  // namespace nabla::kernel_ir

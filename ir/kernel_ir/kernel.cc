@@ -39,11 +39,19 @@ class KernelPrinter {
     out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, size(s.units), s.max_threads);
     if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
     out_ += "\n";
+    if (k_.procedure) procedure(*k_.procedure);
     body(k_.body, 1);
     return out_ + "}\n";
   }
 
  private:
+  void procedure(const Procedure& p) {
+    static constexpr std::string_view kNames[] = {"outer", "count", "inner"};
+    out_ += fmt::format("  procedure {}(", p.def->name);
+    for (size_t i = 0; i < p.numbers.size(); ++i)
+      out_ += fmt::format("{}{} = {}", i ? ", " : "", i < 3 ? kNames[i] : p.def->numbers[i - 3], size(p.numbers[i]));
+    out_ += ")\n";
+  }
   static std::string size(const ir::Dim& d) { return d.is_static() ? d.str() : "dim(" + d.str() + ")"; }
   std::string axes(const std::vector<int>& ids) {
     std::string s;
@@ -99,7 +107,10 @@ class KernelPrinter {
 class Verifier {
  public:
   explicit Verifier(const Kernel& k) : k_(k) {}
-  Status run() { return body(k_.body, {}, {}); }
+  Status run() {
+    if (k_.procedure && !k_.body.empty()) return fail("statements beside a procedure");
+    return body(k_.body, {}, {});
+  }
 
  private:
   using Set = std::set<int>;
@@ -210,6 +221,8 @@ Kernel with_sizes(const Kernel& kernel, const std::function<ir::Dim(const ir::Di
     for (ir::Dim& d : b.shape) d = resolve(d);
   for (Axis& a : out.axes) a.extent = resolve(a.extent);
   out.schedule.units = resolve(out.schedule.units);
+  if (out.procedure)
+    for (ir::Dim& d : out.procedure->numbers) d = resolve(d);
   map_expressions(out.body, [&](const Expr& e) {
     return rewrite(e, [&](const Expr& x) { return x->kind == ExprKind::kDim ? dim(resolve(x->dim)) : Expr(); });
   });

@@ -94,6 +94,7 @@ struct Kernel {
   std::vector<ValueInfo> values;
   Body body;
   Schedule schedule;
+  std::optional<Procedure> procedure;  ///< instead of a body: from the `in` buffers to the `out` buffers
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
 

@@ -39,6 +39,7 @@ class Parser {
         k_.axes.push_back({n, size()});
       } while (accept(","));
     if (accept("schedule")) schedule();
+    if (accept("procedure")) procedure();
     k_.body = body();
     if (!failure_.empty()) return failure_;
     if (token_.kind != Token::kEnd) fail("text after the kernel's end");
@@ -197,6 +198,21 @@ class Parser {
       else
         break;
     }
+  }
+  void procedure() {
+    std::string which = name();
+    Procedure p{find_procedure(which), {}};
+    if (!p.def) return fail(fmt::format("no procedure is named `{}`", which));
+    std::vector<std::string_view> names = {"outer", "count", "inner"};
+    names.insert(names.end(), p.def->numbers.begin(), p.def->numbers.end());
+    expect("(");
+    for (size_t i = 0; ok() && i < names.size(); ++i) {
+      if (i) expect(",");
+      expect(names[i]), expect("=");
+      p.numbers.push_back(size());
+    }
+    expect(")");
+    k_.procedure = std::move(p);
   }
 
   int declare_value() {

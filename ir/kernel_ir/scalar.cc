@@ -42,6 +42,29 @@ int64_t shift_right(DType d, I x) {
   if (x[1] < 0 || x[1] >= bits_of(d)) return is_signed(d) && x[0] < 0 ? -1 : 0;
   return is_unsigned(d) ? static_cast<int64_t>(static_cast<uint64_t>(x[0]) >> x[1]) : x[0] >> x[1];
 }
+// The bits of x, as many as the dtype has.
+uint64_t bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - bits_of(d))); }
+int64_t shift_right_logical(DType d, I x) {
+  return x[1] < 0 || x[1] >= bits_of(d) ? 0 : static_cast<int64_t>(bits(d, x[0]) >> x[1]);
+}
+
+// By Newton's method on erf, or on erfc where erf is close to 1; the first guess is the asymptotic one.
+double erfinv(double x) {
+  if (std::isnan(x) || std::fabs(x) > 1) return NAN;
+  if (std::fabs(x) == 1) return x * INFINITY;
+  double a = std::fabs(x), rest = 1 - a, w = -std::log(rest * (1 + a)), y = a;
+  if (a > 0.7) {
+    y = std::sqrt(w);
+    for (int i = 0; i < 3; ++i) y = std::sqrt(w + std::log(2.0) - std::log(y * std::sqrt(std::acos(-1.0))));
+  }
+  for (int i = 0; i < 30; ++i) {
+    double slope = 2 / std::sqrt(std::acos(-1.0)) * std::exp(-y * y);
+    double error = a > 0.5 ? rest - std::erfc(y) : std::erf(y) - a, step = error / slope;
+    y -= step / (1 + y * step);
+    if (std::fabs(step) <= 1e-16 * y) break;
+  }
+  return std::copysign(y, x);
+}
 
 #define FLOAT(name, expression)                                                    \
   ScalarFn {                                                                       \
@@ -76,6 +99,21 @@ const ScalarFn kRows[] = {
     FLOAT("tan", std::tan(x[0])),
     FLOAT("tanh", std::tanh(x[0])),
     FLOAT("erf", std::erf(x[0])),
+    FLOAT("erfc", std::erfc(x[0])),
+    FLOAT("erfinv", erfinv(x[0])),
+    FLOAT("lgamma", std::lgamma(x[0])),
+    FLOAT("exp2", std::exp2(x[0])),
+    FLOAT("log2", std::log2(x[0])),
+    FLOAT("cbrt", std::cbrt(x[0])),
+    FLOAT("asin", std::asin(x[0])),
+    FLOAT("acos", std::acos(x[0])),
+    FLOAT("atan", std::atan(x[0])),
+    FLOAT("sinh", std::sinh(x[0])),
+    FLOAT("cosh", std::cosh(x[0])),
+    FLOAT("asinh", std::asinh(x[0])),
+    FLOAT("acosh", std::acosh(x[0])),
+    FLOAT("atanh", std::atanh(x[0])),
+    FLOAT("trunc", std::trunc(x[0])),
     FLOAT("floor", std::floor(x[0])),
     FLOAT("ceil", std::ceil(x[0])),
     FLOAT("round", std::nearbyint(x[0])),  // ties to even
@@ -99,6 +137,12 @@ const ScalarFn kRows[] = {
     {"xor", 2, kSame, nullptr, +[](DType, I x) { return x[0] ^ x[1]; }},
     {"shift_left", 2, kSame, nullptr, shift_left},
     {"shift_right", 2, kSame, nullptr, shift_right},  // arithmetic on signed types
+    {"shift_right_logical", 2, kSame, nullptr, shift_right_logical},
+    {"popcount", 1, kSame, nullptr, +[](DType d, I x) { return int64_t{__builtin_popcountll(bits(d, x[0]))}; }},
+    {"clz", 1, kSame, nullptr, +[](DType d, I x) {
+       uint64_t v = bits(d, x[0]);
+       return v == 0 ? int64_t{bits_of(d)} : int64_t{__builtin_clzll(v) - (64 - bits_of(d))};
+     }},
     COMPARE("eq", ==),
     COMPARE("ne", !=),
     COMPARE("lt", <),

@@ -24,6 +24,13 @@ const ir::OpTable& all_ops() {
              activation_ops,
              loss_ops,
              optimizer_ops,
+             dynamic_slice_ops,
+             transformer_ops,
+             attention_ops,
+             cumulative_ops,
+             sort_ops,
+             polygamma_ops,
+             scatter_reduce_ops,
              lowered_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));

@@ -28,6 +28,13 @@ std::vector<ir::OpDef> normalization_ops();
 std::vector<ir::OpDef> activation_ops();
 std::vector<ir::OpDef> loss_ops();
 std::vector<ir::OpDef> optimizer_ops();
+std::vector<ir::OpDef> dynamic_slice_ops();
+std::vector<ir::OpDef> transformer_ops();
+std::vector<ir::OpDef> attention_ops();
+std::vector<ir::OpDef> cumulative_ops();
+std::vector<ir::OpDef> sort_ops();
+std::vector<ir::OpDef> polygamma_ops();
+std::vector<ir::OpDef> scatter_reduce_ops();
 std::vector<ir::OpDef> lowered_ops();
 
 }  // namespace nabla::ops

@@ -16,12 +16,14 @@ bool admits(Domain domain, DType dtype) {
       return !is_float(dtype);
     case Domain::kAny:
       return true;
+    case Domain::kInteger:
+      return is_integer(dtype);
   }
   return false;
 }
 
 constexpr std::string_view domain_text(Domain domain) {
-  constexpr std::string_view kTexts[] = {"floating", "numeric", "bool or an integer", "anything"};
+  constexpr std::string_view kTexts[] = {"floating", "numeric", "bool or an integer", "anything", "an integer"};
   return kTexts[static_cast<int>(domain)];
 }
 
@@ -86,6 +88,11 @@ Example example(const ElementwiseSpec& spec, DType dtype, const Shape& shape, bo
 
 std::vector<Example> examples(const ElementwiseSpec& spec) {
   size_t n = spec.operands.size();
+  if (spec.domain == Domain::kInteger)
+    return {{std::vector<Operand>(n, operand(i32({2, 9}), between(-40, 40))), {}},
+            {std::vector<Operand>(n, operand({DType::kI8, {33}}, between(-12, 12))), {}},
+            {std::vector<Operand>(n, operand({DType::kU16, {}}, between(0, 20))), {}},
+            {std::vector<Operand>(n, operand({DType::kU64, {7}}, between(0, 70))), {}}};
   if (spec.domain == Domain::kBits) {
     return {{std::vector<Operand>(n, operand(boolean({5}), between(0, 1))), {}},
             {std::vector<Operand>(n, operand(i32({2, 3}), between(-9, 9))), {}},
@@ -104,6 +111,10 @@ std::vector<Example> examples(const ElementwiseSpec& spec) {
 
 Example draw(const ElementwiseSpec& spec, Rng& rng) {
   Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 3)));
+  if (spec.domain == Domain::kInteger)
+    return {std::vector<Operand>(spec.operands.size(),
+                                 operand(random_bool(rng) ? i32(shape) : i64(shape), between(-70, 70))),
+            {}};
   if (spec.domain != Domain::kBits) return example(spec, DType::kF32, shape, random_bool(rng));
   Type type = random_bool(rng) ? boolean(shape) : i32(shape);
   return {std::vector<Operand>(spec.operands.size(), operand(type, between(0, 1))), {}};
@@ -119,7 +130,8 @@ std::vector<ir::Constraint> constraints(const ElementwiseSpec& spec) {
 std::vector<Reject> rejects(const ElementwiseSpec& spec) {
   std::vector<Reject> out;
   size_t n = spec.operands.size();
-  DType good = spec.domain == Domain::kBits ? DType::kI32 : DType::kF32;
+  bool integer = spec.domain == Domain::kBits || spec.domain == Domain::kInteger;
+  DType good = integer ? DType::kI32 : DType::kF32;
   DType bad = spec.domain == Domain::kFloat     ? DType::kI32
               : spec.domain == Domain::kNumeric ? DType::kBool
                                                 : DType::kF32;
@@ -135,7 +147,8 @@ std::vector<Reject> rejects(const ElementwiseSpec& spec) {
 }
 
 DTypes dtypes_of(Domain domain) {
-  constexpr DTypes kByDomain[] = {DTypes::kFloats, DTypes::kNumeric, DTypes::kAsWritten, DTypes::kAll};
+  constexpr DTypes kByDomain[] = {DTypes::kFloats, DTypes::kNumeric, DTypes::kAsWritten, DTypes::kAll,
+                                  DTypes::kAsWritten};
   return kByDomain[static_cast<int>(domain)];
 }
 

@@ -10,7 +10,7 @@
 namespace nabla::ops {
 
 /// The dtypes that all operands may have.
-enum class Domain : uint8_t { kFloat, kNumeric, kBits, kAny };
+enum class Domain : uint8_t { kFloat, kNumeric, kBits, kAny, kInteger };
 
 /// What a derivative rule sees. An elementwise Jacobian is diagonal, so tangents and cotangents take the same way.
 struct Push {

@@ -180,6 +180,44 @@ std::vector<ElementwiseSpec> bit_rows() {
   };
 }
 
+// The bits of x, as many as the type has.
+uint64_t low_bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - 8 * bytes_of(d))); }
+bool shifts_out(DType d, int64_t by) { return by < 0 || by >= 8 * bytes_of(d); }
+
+int64_t shift_left(DType d, const int64_t* x) {
+  return shifts_out(d, x[1]) ? 0 : static_cast<int64_t>(low_bits(d, x[0]) << x[1]);
+}
+int64_t shift_right_logical(DType d, const int64_t* x) {
+  return shifts_out(d, x[1]) ? 0 : static_cast<int64_t>(low_bits(d, x[0]) >> x[1]);
+}
+int64_t shift_right(DType d, const int64_t* x) {
+  if (is_unsigned(d)) return shift_right_logical(d, x);
+  return x[0] >> (shifts_out(d, x[1]) ? 63 : x[1]);
+}
+
+std::vector<ElementwiseSpec> shift_rows() {
+  auto row = [](std::string name, std::string doc, IntFn g) {
+    ElementwiseSpec spec =
+        with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), ir::not_linear(), false);
+    spec.domain = Domain::kInteger;
+    spec.refusal = "the operands are not floating";
+    return spec;
+  };
+  return {
+      row("shift_left", "a moved by b bits to the left; zeros come in. A b below 0, or of all bits or more, gives 0.",
+          shift_left),
+      row("shift_right",
+          "a moved by b bits to the right; copies of the sign come in, zeros for unsigned types. A b below 0, or of "
+          "all "
+          "bits or more, leaves nothing but these.",
+          shift_right),
+      row("shift_right_logical",
+          "a moved by b bits to the right; zeros come in, for signed types too. A b below 0, or of all bits or more, "
+          "gives 0.",
+          shift_right_logical),
+  };
+}
+
 std::vector<ElementwiseSpec> comparison_rows() {
   auto compare = [](std::string name, std::string doc, FloatFn f, IntFn g, bool commutative) {
     ElementwiseSpec spec =
@@ -215,7 +253,7 @@ std::vector<ElementwiseSpec> comparison_rows() {
 
 std::vector<OpDef> binary_ops() {
   std::vector<OpDef> out;
-  for (auto rows : {arithmetic_rows, bit_rows, comparison_rows})
+  for (auto rows : {arithmetic_rows, bit_rows, shift_rows, comparison_rows})
     for (ElementwiseSpec& spec : rows()) out.push_back(make_elementwise(std::move(spec)));
   return out;
 }

@@ -1,6 +1,8 @@
 // Reading and writing windows at computed places: gather, scatter_set, scatter_add.
 #include "ir/ops/gather_scatter.h"
 
+#include <array>
+
 #include "ir/ops/all_ops.h"
 
 namespace nabla::ops {
@@ -179,41 +181,43 @@ InferResult infer_scatter(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
-Literals reference_scatter(const EvalContext& ctx, bool add) {
+Literals reference_scatter(const EvalContext& ctx, Combiner combiner) {
   const Literal &x = ctx.operands[0], &updates = ctx.operands[2];
   Literal out = x;
   IndexedDims dims = scatter_dims_of(ctx.op);
   Extents window = Type(x.dtype(), scatter_window(dims, ctx.op)).extents();
-  std::vector<double> sums(add && is_float(x.dtype()) ? x.size() : 0);  // unrounded until the end
+  bool combines = combiner != Combiner::kNone;
+  const kernel_ir::ScalarFn* fn = combines ? kernel_ir::find_scalar(kernel_ir::scalar_of(combiner)) : nullptr;
+  std::vector<double> sums(combines && is_float(x.dtype()) ? x.size() : 0);  // unrounded until the end
   for (size_t i = 0; i < sums.size(); ++i) sums[i] = x.get(static_cast<int64_t>(i));
   for_each_index(updates.shape(), [&](const Extents& at, int64_t from) {
     auto to = operand_position(dims, x.shape(), ctx.operands[1], window, at);
     if (!to) return;
-    if (!add)
+    if (!combines)
       copy_element(out, *to, updates, from);
     else if (is_float(x.dtype()))
-      sums[*to] += updates.get(from);
+      sums[*to] = fn->eval_float(std::array{sums[*to], updates.get(from)});
     else
-      out.set_i(*to, static_cast<int64_t>(static_cast<uint64_t>(out.get_i(*to)) +
-                                          static_cast<uint64_t>(updates.get_i(from))));
+      out.set_i(*to, fn->eval_int(x.dtype(), std::array{out.get_i(*to), updates.get_i(from)}));
   });
   for (size_t i = 0; i < sums.size(); ++i) out.set(static_cast<int64_t>(i), sums[i]);
   return {out};
 }
 
-Fragment access_scatter(const TypedOp& op, bool add) {
+Fragment access_scatter(const TypedOp& op, Combiner combiner) {
+  bool combines = combiner != Combiner::kNone;
   Fragment f;
   IndexedDims dims = scatter_dims_of(op);
   std::vector<int> own = f.add_axes("i", op.operands[0].shape), over = f.add_axes("u", op.operands[2].shape);
   DType dtype = op.operands[0].dtype;
   auto load = [&](int k, const std::vector<int>& axes) {
     std::vector<Expr> at = kernel_ir::axes_as_indices(axes);
-    return add ? load_wide(op, k, at) : load_operand(op, k, at);
+    return combines ? load_wide(op, k, at) : load_operand(op, k, at);
   };
-  int d = f.map("scattered", add ? accumulation_type(dtype) : dtype, own, load(0, own));
+  int d = f.map("scattered", combines ? accumulation_type(dtype) : dtype, own, load(0, own));
   kernel_ir::Definition& definition = f.definitions[d];
   definition.scatter = true;
-  definition.combiner = add ? Combiner::kSum : Combiner::kNone;
+  definition.combiner = combiner;
   definition.update_axes = over;
   definition.indices = operand_indices(dims, op, scatter_window(dims, op), kernel_ir::axes_as_indices(over)).indices;
   definition.update = load(2, over);
@@ -221,7 +225,8 @@ Fragment access_scatter(const TypedOp& op, bool add) {
   return f;
 }
 
-/// What the updates' places hold in `v`, which is shaped like the operand; 0 for dropped updates.
+}  // namespace
+
 Val gather_updates(FunctionBuilder& b, const TypedOp& op, Val v, Val indices) {
   IndexedDims dims = scatter_dims_of(op);
   Ints sizes(op.operands[0].rank(), 1);
@@ -231,6 +236,8 @@ Val gather_updates(FunctionBuilder& b, const TypedOp& op, Val v, Val indices) {
   }
   return b.op("gather", {v, indices}, gather_attrs(unshifted(dims), sizes, dims.clamp));
 }
+
+namespace {
 
 std::vector<MaybeVal> vjp_scatter_add(VjpContext& ctx) {
   std::vector<MaybeVal> out(3);
@@ -485,13 +492,10 @@ OpDef gather() {
   };
 }
 
-OpDef scatter(const char* name, bool add) {
-  std::string doc =
-      add ? "Adds updates to the operand at computed places. Several updates of one place all count, in "
-            "row-major order; 8- and 16-bit floats are summed in f32 and rounded once, integers wrap."
-          : "Writes updates over the operand at computed places. Where several updates have one place, the "
-            "last in row-major order stays, and only it has a derivative.";
-  ir::Rule<std::vector<MaybeVal>(VjpContext&)> vjp = add ? vjp_scatter_add : vjp_scatter_set;
+}  // namespace
+
+OpDef make_scatter(const char* name, std::string doc, Combiner combiner) {
+  ir::Rule<std::vector<MaybeVal>(VjpContext&)> vjp = combiner == Combiner::kSum ? vjp_scatter_add : vjp_scatter_set;
   return {
       .name = name,
       .version = 1,
@@ -523,14 +527,14 @@ OpDef scatter(const char* name, bool add) {
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_scatter,
-      .reference = [add](const EvalContext& ctx) { return reference_scatter(ctx, add); },
+      .reference = [combiner](const EvalContext& ctx) { return reference_scatter(ctx, combiner); },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("a primitive: loops follow from its access"),
       .vjp = vjp,
       .jvp = jvp_linear_in({0, 2}),
       .batch = batch_scatter,
       .factors = factors_scatter,
-      .access = [add](const TypedOp& op) { return access_scatter(op, add); },
+      .access = [combiner](const TypedOp& op) { return access_scatter(op, combiner); },
       .linearity = ir::jointly_linear({0, 2}),
       .lower = Lowering::kAccess,
       .cost =
@@ -539,7 +543,7 @@ OpDef scatter(const char* name, bool add) {
             cost.flops = op.operands[2].count();
             return cost;
           },
-      .dtypes = add ? DTypes::kNumeric : DTypes::kAll,
+      .dtypes = combiner == Combiner::kNone ? DTypes::kAll : DTypes::kNumeric,
       .examples = {scatter_example(rows(), true, 6), scatter_example(windows(), false, 6),
                    scatter_example(along(), false, 6)},
       .draw =
@@ -551,10 +555,16 @@ OpDef scatter(const char* name, bool add) {
   };
 }
 
-}  // namespace
-
 std::vector<OpDef> gather_scatter_ops() {
-  return {gather(), scatter("scatter_set", false), scatter("scatter_add", true)};
+  return {gather(),
+          make_scatter("scatter_set",
+                       "Writes updates over the operand at computed places. Where several updates have one place, the "
+                       "last in row-major order stays, and only it has a derivative.",
+                       Combiner::kNone),
+          make_scatter("scatter_add",
+                       "Adds updates to the operand at computed places. Several updates of one place all count, in "
+                       "row-major order; 8- and 16-bit floats are summed in f32 and rounded once, integers wrap.",
+                       Combiner::kSum)};
 }
 
 }  // namespace nabla::ops

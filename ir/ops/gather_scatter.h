@@ -56,4 +56,9 @@ struct IndexedFactors {
 IndexedFactors indexed_factors(const IndexedDims& dims, const Type& operand, const Type& indices, const Type& window,
                                const std::vector<bool>& whole, Factors::Kind batch_kind);
 
+/// What the updates' places hold in `v`, which is shaped like the operand of a scatter; 0 for dropped updates.
+Val gather_updates(FunctionBuilder& b, const TypedOp& op, Val v, Val indices);
+/// The record of a scatter with this combiner, with the derivatives of scatter_set or scatter_add.
+OpDef make_scatter(const char* name, std::string doc, kernel_ir::Combiner combiner);
+
 }  // namespace nabla::ops

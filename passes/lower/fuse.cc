@@ -7,6 +7,7 @@
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
 #include "passes/lower/gemm.h"
+#include "passes/rewrite.h"
 
 namespace nabla::passes {
 namespace {
@@ -30,6 +31,7 @@ class FunctionLowering {
 
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
+      if (procedure_of(n)) return true;
       if (n.op->lower == ir::Lowering::kControl) return true;
       if (n.op->lower == ir::Lowering::kContraction) {
         auto p = gemm_problem(n, f_);
@@ -88,11 +90,44 @@ class FunctionLowering {
     const ir::Node& n = f_.nodes[x.node];
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(value_of(plan_.graph.of_value[id]));
-    std::vector<ir::Val> results = b_.clone(n, operands);
+    b_.set_location(n.location);
+    std::vector<ir::Val> results = procedure_of(n) ? launch_procedure(n, operands) : b_.clone(n, operands);
     for (size_t i = 0; i < results.size(); ++i) {
       int r = plan_.graph.of_value[n.results[i]];
       if (r >= 0) of_tensor_[r] = results[i];
     }
+  }
+
+  // Result types as the record of `launch` wants them: symbolic sizes apart.
+  ir::Attrs launch_attrs(kernel_ir::Kernel kernel, const std::vector<ir::Type>& results) {
+    std::string types;
+    ir::Shape sizes;
+    for (const ir::Type& t : results) {
+      types += fmt::format("{}{}[", types.empty() ? "" : ";", name_of(t.dtype));
+      for (size_t d = 0; d < t.shape.size(); ++d) {
+        types += (d ? "," : "") + (t.shape[d].is_static() ? t.shape[d].str() : "?");
+        if (!t.shape[d].is_static()) sizes.push_back(t.shape[d]);
+      }
+      types += "]";
+    }
+    return {{"kernel", unique(std::move(kernel))}, {"results", types}, {"sizes", sizes}};
+  }
+
+  // What the op's access calls a procedure becomes a kernel of its own.
+  std::optional<kernel_ir::Procedure> procedure_of(const ir::Node& n) const {
+    if (n.op->lower != ir::Lowering::kAccess || !n.op->access.exists()) return std::nullopt;
+    return n.op->access(typed(f_, n)).procedure;
+  }
+  std::vector<ir::Val> launch_procedure(const ir::Node& n, const std::vector<ir::Val>& operands) {
+    std::vector<ir::Type> types = f_.types(n.results);
+    kernel_ir::Kernel kernel =
+        build_procedure(*procedure_of(n), f_.types(n.operands), types, n.op->name, context_.target);
+    std::vector<ir::Type> made;
+    for (size_t i = n.operands.size(); i < kernel.buffers.size(); ++i)
+      made.emplace_back(kernel.buffers[i].dtype, kernel.buffers[i].shape);
+    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(kernel), made));
+    results.resize(types.size());  // scratch memory comes last
+    return results;
   }
 
   void launch(int g) {
@@ -108,21 +143,11 @@ class FunctionLowering {
     schedule_kernel(built.kernel, context_.target);
     Status ok = kernel_ir::verify(built.kernel);
     NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));
-    std::string types;
-    ir::Shape sizes;
-    for (int t : built.results) {
-      types += fmt::format("{}{}[", types.empty() ? "" : ";", name_of(tensor(t).dtype));
-      for (size_t d = 0; d < tensor(t).shape.size(); ++d) {
-        const ir::Dim& size = tensor(t).shape[d];
-        types += (d ? "," : "") + (size.is_static() ? size.str() : "?");
-        if (!size.is_static()) sizes.push_back(size);
-      }
-      types += "]";
-    }
+    std::vector<ir::Type> types;
+    for (int t : built.results) types.emplace_back(tensor(t).dtype, tensor(t).shape);
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
-    std::vector<ir::Val> results =
-        b_.add("launch", operands, {{"kernel", unique(std::move(built.kernel))}, {"results", types}, {"sizes", sizes}});
+    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(built.kernel), types));
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;

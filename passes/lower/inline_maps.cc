@@ -11,9 +11,11 @@ using kernel_ir::ExprKind;
 
 int64_t cost_of(const Expr& e) {
   static const std::map<std::string_view, int64_t> kHeavy = {
-      {"exp", 16}, {"expm1", 20}, {"log", 20},  {"log1p", 24},   {"sin", 24},     {"cos", 24},
-      {"tan", 40}, {"tanh", 24},  {"erf", 32},  {"pow", 60},     {"atan2", 60},   {"rem", 40},
-      {"div", 4},  {"sqrt", 6},   {"rsqrt", 8}, {"philox", 120}, {"floordiv", 6}, {"mod", 6}};
+      {"exp", 16},     {"expm1", 20},   {"log", 20},     {"log1p", 24}, {"sin", 24},   {"cos", 24},  {"tan", 40},
+      {"tanh", 24},    {"erf", 32},     {"pow", 60},     {"atan2", 60}, {"rem", 40},   {"erfc", 50}, {"erfinv", 60},
+      {"lgamma", 200}, {"exp2", 16},    {"log2", 22},    {"cbrt", 60},  {"asin", 30},  {"acos", 30}, {"atan", 24},
+      {"sinh", 30},    {"cosh", 26},    {"asinh", 40},   {"acosh", 40}, {"atanh", 36}, {"div", 4},   {"sqrt", 6},
+      {"rsqrt", 8},    {"philox", 120}, {"floordiv", 6}, {"mod", 6}};
   int64_t cost = 0;
   kernel_ir::visit(e, [&](const Expr& x) {
     if (x->kind != ExprKind::kCall || x->dtype == DType::kI64) return;  // addresses are free beside the data

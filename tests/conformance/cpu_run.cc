@@ -4,6 +4,7 @@
 #include "ir/ops/all_ops.h"
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/transform/expand_composites.h"
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::conformance {
@@ -13,7 +14,9 @@ Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& ta
   target.library = library;
   passes::PassContext context{ops::all_ops(), target};
   Compiled out;
-  out.planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(module, context)), context));
+  ir::Module expanded = NABLA_TRY(passes::expand_composites(module, context));
+  ir::Module fused = NABLA_TRY(passes::fuse(expanded, context));
+  out.planned = NABLA_TRY(passes::plan_memory(fused, context));
   driver::EmittedProgram program =
       NABLA_TRY(driver::emit_program(out.planned, target, {{2, codegen::cache_directory()}, {}}));
   format::Bundle bundle =

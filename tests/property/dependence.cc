@@ -31,6 +31,11 @@ Dependence::Dependence(const kernel_ir::Fragment& fragment, const std::vector<Li
   for (const Literal& t : operands) first.push_back(total), total += t.size();
   for (const kernel_ir::Axis& a : fragment.axes) extents.push_back(a.extent.value());
 
+  if (fragment.procedure) {  // a whole result depends on whole operands
+    for (const Literal& result : kernel_ir::interpret(fragment, operands))
+      sets_.emplace_back(result.size(), Set(total, true));
+    return;
+  }
   std::vector<std::vector<Set>> sets;
   std::vector<Literal> values;  // of the definitions: indices may depend on them
   Set* current = nullptr;

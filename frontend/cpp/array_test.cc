@@ -1,0 +1,153 @@
+// Functions made of several ops, against numbers worked out by hand or by NumPy.
+#include "frontend/cpp/array.h"
+
+#include <gtest/gtest.h>
+
+#include "frontend/cpp/program.h"
+#include "ir/reference/interpreter.h"
+
+namespace nabla {
+namespace {
+
+using Values = std::vector<double>;
+
+Literal vec(Values values, std::vector<int64_t> shape = {}, DType dtype = DType::kF32) {
+  if (shape.empty()) shape = {static_cast<int64_t>(values.size())};
+  Literal out(dtype, shape);
+  for (size_t i = 0; i < values.size(); ++i)
+    is_float(dtype) ? out.set(static_cast<int64_t>(i), values[i])
+                    : out.set_i(static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
+  return out;
+}
+
+/// The elements of f's result.
+template <class F, class... L>
+Values eval(F f, const L&... args) {
+  auto traced = trace("f", f, Spec(args.dtype(), ir::static_shape(args.shape()))...);
+  ir::Module flat = traced.module();
+  flat.stage = ir::Stage::kFlat;
+  Result<std::vector<Literal>> out = ir::interpret(flat, "f", {args...});
+  EXPECT_TRUE(out.ok()) << (out.ok() ? "" : to_string(out.errors()));
+  Values values;
+  const Literal& y = (*out)[0];
+  for (int64_t i = 0; i < y.size(); ++i)
+    values.push_back(is_float(y.dtype()) ? y.get(i) : static_cast<double>(y.get_i(i)));
+  return values;
+}
+
+template <class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+void expect_near(const Values& got, const Values& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << "element " << i;
+}
+
+TEST(Array, floor_divide_and_mod_follow_python) {
+  Literal a = vec({7, -7, 7, -7}), b = vec({2, 2, -2, -2});
+  EXPECT_EQ(eval([](Tensor x, Tensor y) { return floor_divide(x, y); }, a, b), (Values{3, -4, -4, 3}));
+  EXPECT_EQ(eval([](Tensor x, Tensor y) { return mod(x, y); }, a, b), (Values{1, 1, -1, -1}));
+  Literal ia = vec({7, -7, 7, -7}, {}, i32), ib = vec({2, 2, -2, -2}, {}, i32);
+  EXPECT_EQ(eval([](Tensor x, Tensor y) { return floor_divide(x, y); }, ia, ib), (Values{3, -4, -4, 3}));
+  EXPECT_EQ(eval([](Tensor x, Tensor y) { return mod(x, y); }, ia, ib), (Values{1, 1, -1, -1}));
+}
+
+TEST(Array, statistics) {
+  Literal x = vec({1, 2, 3, 4, 6, 8}, {2, 3});
+  expect_near(eval([](Tensor t) { return var(t, {1}); }, x), {2.0 / 3, 8.0 / 3});
+  expect_near(eval([](Tensor t) { return stddev(t, {-1}, false, 1); }, x), {1, 2});
+  EXPECT_EQ(eval([](Tensor t) { return prod(t, {0}); }, x), (Values{4, 12, 24}));
+  EXPECT_EQ(eval([](Tensor t) { return any(gt(t, 7), {1}); }, x), (Values{0, 1}));
+  EXPECT_EQ(eval([](Tensor t) { return all(t); }, x), (Values{1}));
+  EXPECT_EQ(eval([](Tensor t) { return minmax(t).second - minmax(t).first; }, x), (Values{7}));
+}
+
+TEST(Array, shapes) {
+  Literal x = vec({0, 1, 2, 3, 4, 5}, {2, 3});
+  EXPECT_EQ(eval([](Tensor t) { return tile(t, {1, 2}); }, x), (Values{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return repeat(t, 2, 0); }, x), (Values{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return repeat(t, 2, -1); }, x), (Values{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return split(t, 3, 1)[2]; }, x), (Values{2, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return unbind(t, 0)[1]; }, x), (Values{3, 4, 5}));
+  EXPECT_EQ(eval(
+                [](Tensor t) {
+                  return stack({t, t + 10}, 2);
+                },
+                x),
+            (Values{0, 10, 1, 11, 2, 12, 3, 13, 4, 14, 5, 15}));
+  EXPECT_EQ(eval([](Tensor t) { return moveaxis(t, 0, 1); }, x), (Values{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return squeeze(unsqueeze(flatten(t), 0)); }, x), (Values{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return arange(1, 2.5, 0.5) + 0 * sum(t); }, x), (Values{1, 1.5, 2}));
+  std::string text = error_of([&] { eval([](Tensor t) { return split(t, 2, 1)[0]; }, x); });
+  EXPECT_NE(text.find("split: 2 parts of the 3 elements along axis 1"), std::string::npos) << text;
+}
+
+TEST(Array, triangles) {
+  Literal x = vec({1, 2, 3, 4, 5, 6, 7, 8, 9}, {3, 3});
+  EXPECT_EQ(eval([](Tensor t) { return tril(t); }, x), (Values{1, 0, 0, 4, 5, 0, 7, 8, 9}));
+  EXPECT_EQ(eval([](Tensor t) { return tril(t, -1); }, x), (Values{0, 0, 0, 4, 0, 0, 7, 8, 0}));
+  EXPECT_EQ(eval([](Tensor t) { return triu(t, 1); }, x), (Values{0, 2, 3, 0, 0, 6, 0, 0, 0}));
+}
+
+TEST(Array, sorting) {
+  Literal x = vec({3, 1, 2, 0, 5, 4}, {2, 3});
+  EXPECT_EQ(eval([](Tensor t) { return sort(t); }, x), (Values{1, 2, 3, 0, 4, 5}));
+  EXPECT_EQ(eval([](Tensor t) { return sort(t, 0, true); }, x), (Values{3, 5, 4, 0, 1, 2}));
+  // The second key decides where the first ties; the values follow.
+  Literal first = vec({1, 0, 1, 0}), second = vec({2, 9, 1, 8});
+  auto by_two = [](Tensor a, Tensor b) { return sort({a, b, a * 10 + b}, 2)[2]; };
+  EXPECT_EQ(eval(by_two, first, second), (Values{8, 9, 11, 12}));
+  EXPECT_EQ(eval([](Tensor t) { return top_k(t, 2, 1)[0]; }, x), (Values{3, 2, 5, 4}));
+}
+
+TEST(Array, selection) {
+  Literal x = vec({0, 3, 0, 5, 0, 7}, {2, 3});
+  EXPECT_EQ(eval([](Tensor t) { return nonzero(t, 4); }, x), (Values{0, 1, 1, 0, 1, 2, -1, -1}));
+  EXPECT_EQ(eval([](Tensor t) { return nonzero(t, 2); }, x), (Values{0, 1, 1, 0}));
+  EXPECT_EQ(eval([](Tensor t) { return masked_select(t, gt(t, 4), 3, -1); }, x), (Values{5, 7, -1}));
+  Literal at = vec({2, 0}, {2, 1}, i32), rows = vec({1, 1, 0}, {}, i32);
+  EXPECT_EQ(eval([](Tensor t, Tensor i) { return take_along_axis(t, i, 1); }, x, at), (Values{0, 5}));
+  EXPECT_EQ(eval([](Tensor t, Tensor i) { return take(t, i, 0); }, x, rows), (Values{5, 0, 7, 5, 0, 7, 0, 3, 0}));
+  EXPECT_EQ(eval([](Tensor t, Tensor i) { return take(t, i, 1); }, x, rows), (Values{3, 3, 0, 0, 0, 5}));
+}
+
+TEST(Array, dropout_keeps_the_mean) {
+  Literal key = vec({1, 2}, {2}, u32), x = vec(Values(4000, 1));
+  Values y = eval([](Tensor t, Tensor k) { return dropout(t, k, 0.25); }, x, key);
+  double sum = 0;
+  for (double v : y) {
+    EXPECT_TRUE(v == 0 || std::abs(v - 4.0 / 3) < 1e-6) << v;
+    sum += v;
+  }
+  EXPECT_NEAR(sum / 4000, 1, 0.05);
+  Values z = eval([](Tensor k) { return randint(k, {500}, -2, 3); }, key);
+  EXPECT_EQ(*std::min_element(z.begin(), z.end()), -2);
+  EXPECT_EQ(*std::max_element(z.begin(), z.end()), 2);
+}
+
+TEST(Einsum, products_diagonals_and_sums) {
+  Literal a = vec({1, 2, 3, 4, 5, 6}, {2, 3}), b = vec({1, 0, 0, 1, 1, 1}, {3, 2}), s = vec({1, 2, 3, 4}, {2, 2});
+  auto of = [](const char* spec) { return [spec](Tensor x, Tensor y) { return einsum(spec, {x, y}); }; };
+  EXPECT_EQ(eval(of("ij,jk->ik"), a, b), (Values{4, 5, 10, 11}));
+  EXPECT_EQ(eval(of("ij,jk"), a, b), (Values{4, 5, 10, 11}));
+  EXPECT_EQ(eval(of("ij,jk->ki"), a, b), (Values{4, 10, 5, 11}));
+  EXPECT_EQ(eval(of("ij,jk->"), a, b), (Values{30}));
+  EXPECT_EQ(eval(of("ij,kl->ikjl"), s, s), (Values{1, 2, 2, 4, 3, 4, 6, 8, 3, 6, 4, 8, 9, 12, 12, 16}));
+  EXPECT_EQ(eval(of("...j,jk->...k"), a, b), (Values{4, 5, 10, 11}));
+  EXPECT_EQ(eval(of("bi,bi->b"), a, a), (Values{14, 77}));
+  EXPECT_EQ(eval([](Tensor x) { return einsum("ii->i", {x}); }, s), (Values{1, 4}));
+  EXPECT_EQ(eval([](Tensor x) { return einsum("ij->ji", {x}); }, s), (Values{1, 3, 2, 4}));
+  EXPECT_EQ(eval([](Tensor x) { return einsum("ij,jk,kl->il", {x, x, x}); }, s), (Values{37, 54, 81, 118}));
+  std::string text = error_of([&] { eval(of("ij,ik->jk"), a, b); });
+  EXPECT_NE(text.find("einsum \"ij,ik->jk\": `i` is 2 and 3"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace nabla

@@ -1,0 +1,89 @@
+#include "frontend/cpp/losses.h"
+
+#include "frontend/cpp/emit.h"
+#include "frontend/cpp/frame.h"
+
+namespace nabla::nn {
+namespace {
+
+Tensor at_least(const Tensor& x, double bound) { return maximum(x, bound); }
+
+Tensor distance(const Arg& x, const Arg& y) {
+  Tensor d = x - y;
+  return sqrt(sum(d * d, {-1}) + 1e-12);  // differentiable where x and y are equal
+}
+
+}  // namespace
+
+Tensor mse(const Arg& x, const Arg& target) {
+  AtSite at(x);
+  return square(x - target);
+}
+
+Tensor l1(const Arg& x, const Arg& target) {
+  AtSite at(x);
+  return abs(x - target);
+}
+
+Tensor huber(const Arg& x, const Arg& target, double delta) {
+  AtSite at(x);
+  Tensor d = x - target, size = abs(d);
+  return select(le(size, delta), d * d * 0.5, delta * (size - 0.5 * delta));
+}
+
+Tensor bce_with_logits(const Arg& logits, const Arg& target) {
+  AtSite at(logits);
+  return softplus(logits) - logits * target;
+}
+
+Tensor bce(const Arg& probability, const Arg& target) {
+  AtSite at(probability);
+  Tensor yes = at_least(log(probability), -100), no = at_least(log1p(-probability), -100);
+  return -(target * yes + (1 - target) * no);
+}
+
+Tensor kl_divergence(const Arg& log_q, const Arg& p) {
+  AtSite at(log_q);
+  Tensor positive = gt(p, 0), safe = select(positive, p, 1);
+  return sum(select(positive, safe * (log(safe) - log_q), 0 * safe), {-1});
+}
+
+Tensor smooth_cross_entropy(const Arg& logits, const Arg& labels, double smoothing) {
+  AtSite at(logits);
+  if (!(smoothing >= 0 && smoothing < 1))
+    throw error_at(logits.site(), Code::kBadAttribute, "smooth_cross_entropy: smoothing {} is not in [0, 1)",
+                   smoothing);
+  Tensor exact = cross_entropy(logits, labels);
+  if (smoothing == 0) return exact;
+  Tensor uniform = logsumexp(logits, -1) - mean(logits, {-1});
+  return exact * (1 - smoothing) + uniform * smoothing;
+}
+
+Tensor soft_cross_entropy(const Arg& logits, const Arg& target) {
+  AtSite at(logits);
+  return -sum(target * log_softmax(logits, -1), {-1});
+}
+
+Tensor cosine_similarity(const Arg& x, const Arg& y, double eps) {
+  AtSite at(x);
+  Tensor lengths = sqrt(at_least(sum(x * x, {-1}) * sum(y * y, {-1}), eps * eps));
+  return sum(x * y, {-1}) / lengths;
+}
+
+Tensor cosine_embedding(const Arg& x, const Arg& y, const Arg& label, double margin) {
+  AtSite at(x);
+  Tensor cosine = cosine_similarity(x, y);
+  return select(gt(label, 0), 1 - cosine, at_least(cosine - margin, 0));
+}
+
+Tensor hinge(const Arg& x, const Arg& label) {
+  AtSite at(x);
+  return at_least(1 - x * label, 0);
+}
+
+Tensor triplet(const Arg& anchor, const Arg& positive, const Arg& negative, double margin) {
+  AtSite at(anchor);
+  return at_least(distance(anchor, positive) - distance(anchor, negative) + margin, 0);
+}
+
+}  // namespace nabla::nn

@@ -1,0 +1,42 @@
+// Procedures: what no formula over elements says (sorting, running sums). Each is a row with the names of its numbers
+// and its slow meaning; code generators hold a template of the same name (codegen/cpu/procedures.h). All of them see
+// their tensors as [outer, count, inner] and work along the middle, row by row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/dim.h"
+#include "runtime/base/literal.h"
+
+namespace nabla::kernel_ir {
+
+struct ProcedureDef {
+  std::string_view name;
+  /// Names of the numbers behind outer, count and inner.
+  std::vector<std::string_view> numbers;
+  /// Bytes of scratch memory for one row of `count` elements.
+  int64_t (*scratch)(std::span<const int64_t> numbers);
+  /// Operations for one row, for scheduling.
+  double (*work)(std::span<const int64_t> numbers);
+  /// The meaning; `results` have their types already.
+  void (*run)(std::span<const int64_t> numbers, std::span<const Literal* const> operands,
+              std::span<Literal* const> results);
+};
+
+/// A use of a procedure: the numbers are outer, count, inner, then those of its row.
+struct Procedure {
+  const ProcedureDef* def = nullptr;
+  std::vector<ir::Dim> numbers;
+  std::vector<int64_t> values() const;  ///< static numbers
+  bool operator==(const Procedure&) const = default;
+};
+
+/// Null when there is no such procedure.
+const ProcedureDef* find_procedure(std::string_view name);
+/// Aborts when the name is unknown or the number of numbers is wrong.
+Procedure procedure(std::string_view name, std::vector<ir::Dim> numbers);
+
+}  // namespace nabla::kernel_ir
