@@ -199,7 +199,7 @@ TEST(Forms, KeepEveryExampleOfEveryRecord) {
       SCOPED_TRACE(op.name);
       Module m = parsed("nabla 1 flat\n" + e.functions);
       m.stage = op.stages & 1 << static_cast<int>(Stage::kFlat) ? Stage::kFlat : Stage::kKernels;
-      FunctionBuilder b("f", ops(), &m);
+      FunctionBuilder b("example", ops(), &m);
       std::vector<Val> operands;
       for (size_t i = 0; i < e.operands.size(); ++i)
         operands.push_back(b.param("p" + std::to_string(i), e.operands[i].type));

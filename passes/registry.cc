@@ -31,7 +31,8 @@ std::vector<Pass> transform_passes() {
        lower_transforms},
       {"inline-calls",
        "puts called functions in the place of their calls",
-       "Keeps the callees' source locations. Functions that no entry reaches are removed. Runs before simplification, "
+       "Keeps the callees' source locations. Functions that no entry reaches are removed, and symbols that only they "
+       "used. Runs before simplification, "
        "which looks at one function at a time.",
        Stage::kFlat,
        Stage::kFlat,

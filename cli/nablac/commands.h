@@ -35,10 +35,10 @@ void add_verify(CLI::App& app, const Streams& streams, Action& action);
 void add_diff(CLI::App& app, const Streams& streams, Action& action);
 void add_doc(CLI::App& app, const Streams& streams, Action& action);
 void add_opt(CLI::App& app, const Streams& streams, Action& action);
+void add_inspect(CLI::App& app, const Streams& streams, Action& action);
 
 // These write to the process's streams; the callback runs the command and sets the exit code.
 void add_compile(CLI::App& app, int& exit_code);
-void add_inspect(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 
 /// Prints the diagnostics of a failure to standard error; the exit code of `status`.

@@ -79,7 +79,7 @@ std::string example_text(const ir::OpDef& op) {
   const ir::Example& e = op.examples[0];
   Result<ir::Attrs> attrs = ir::complete_attrs(op, e.attrs);
   ir::Function f;
-  f.name = "f";
+  f.name = e.functions.empty() ? "f" : "main";  // the others may have taken the name
   ir::Node node{&op, {}, attrs.ok() ? *attrs : e.attrs, {}, nullptr};
   std::vector<ir::Type> types;
   for (size_t i = 0; i < e.operands.size(); ++i) {

@@ -1,7 +1,7 @@
 // nablac inspect: what a model or a bundle is, and what it needs.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
+#include <ostream>
 
 #include "cli/driver/compile.h"
 #include "cli/driver/report.h"
@@ -25,7 +25,7 @@ struct InspectArgs {
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 
-Status run(InspectArgs& args) {
+Status run(InspectArgs& args, const Streams& streams) {
   if (args.json + args.source + !args.html.empty() > 1)
     return error(Code::kBadOption, "--json, --source and --html exclude each other");
   if (!args.at.empty() && (args.json || args.source || !args.html.empty()))
@@ -41,11 +41,13 @@ Status run(InspectArgs& args) {
   } else {
     if (!args.target.empty())
       return error(Code::kBadOption, "--target is for modules; {} is a bundle, compiled for its target", args.input);
+    if (!args.options.specialise.empty())
+      return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (args.source) {
       for (const format::ZipMember& m : bundle.members())
         if (m.name.rfind("source/", 0) == 0)
-          std::printf("// ---- %s\n%s\n", m.name.c_str(), std::string(format::as_text(bundle.member(m.name))).c_str());
+          streams.out << "// ---- " << m.name << "\n" << format::as_text(bundle.member(m.name)) << "\n";
       return Ok{};
     }
     report = std::string(format::as_text(bundle.member("report.json")));
@@ -55,13 +57,13 @@ Status run(InspectArgs& args) {
   std::vector<driver::SizeLists> sizes;
   for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at})));
   std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report, sizes));
-  std::fputs(text.c_str(), stdout);
+  streams.out << text;
   return Ok{};
 }
 
 }  // namespace
 
-void add_inspect(CLI::App& app, int& exit_code) {
+void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
@@ -73,7 +75,8 @@ void add_inspect(CLI::App& app, int& exit_code) {
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page");
   command->add_flag("--source", args->source, "print the generated code of a bundle");
-  command->callback([args, &exit_code] { exit_code = report(run(*args)); });
+  command->callback(
+      [=, &streams, &action] { action = [=, &streams] { return finish(run(*args, streams), streams); }; });
 }
 
 }  // namespace nabla::cli

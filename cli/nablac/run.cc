@@ -34,9 +34,9 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
   Action action;
   int exit_code = 0;
   add_compile(app, exit_code);
-  add_inspect(app, exit_code);
   add_tune(app, exit_code);
   add_opt(app, streams, action);
+  add_inspect(app, streams, action);
   add_convert(app, streams, action);
   add_diff(app, streams, action);
   add_verify(app, streams, action);

@@ -23,6 +23,28 @@ std::vector<Tensor> emit_custom_jvp(TracedFunction f, TracedFunction rule, std::
   return emit_transform("custom_jvp", f, std::move(operands), std::move(attrs), site);
 }
 
+ir::Dim batch_symbol(const Site& site) {
+  constexpr int64_t kMostExamples = int64_t{1} << 20;
+  std::shared_ptr<Frame> frame = Frame::current();
+  if (!frame) throw error_at(site, Code::kMisuse, "custom_vmap is called outside of a traced function");
+  std::vector<ir::SymbolRef>& symbols = frame->context->module.symbols;
+  for (const ir::SymbolRef& s : symbols)
+    if (s->name == "vmap_size") return ir::Dim::symbol(s);
+  symbols.push_back(std::make_shared<ir::Symbol>(ir::Symbol{"vmap_size", 0, kMostExamples, 1}));
+  return ir::Dim::symbol(symbols.back());
+}
+
+std::vector<Tensor> emit_custom_vmap(const TracedFunction& f, const TracedFunction& rule, std::vector<Tensor> operands,
+                                     const ir::Dim& size, const Site& site) {
+  for (const TracedFunction* traced : {&f, &rule})
+    if (!traced->captures.empty())
+      throw error_at(site, Code::kMisuse,
+                     "custom_vmap: `{}` uses a value of an enclosing function: make it an argument",
+                     traced->function->name);
+  ir::Attrs attrs{{"rule", ir::FunctionRef{rule.function->name}}, {"size", Shape{size}}};
+  return emit_transform("custom_vmap", f, std::move(operands), std::move(attrs), site);
+}
+
 RematPolicy save_names(const std::vector<std::string>& names) {
   RematPolicy out{"names", ""};
   for (const std::string& name : names) out.names += (out.names.empty() ? "" : ",") + name;

@@ -51,6 +51,38 @@ auto custom_jvp(F f, G rule, Site site = Site::here()) {
   };
 }
 
+/// Declares the number of examples that batch rules are written for, and gives it.
+ir::Dim batch_symbol(const Site& site);
+std::vector<Tensor> emit_custom_vmap(const TracedFunction& f, const TracedFunction& rule, std::vector<Tensor> operands,
+                                     const ir::Dim& size, const Site& site);
+
+/// f with a batch rule: rule(args...) is f on a batch of any size, which is the first dimension of everything;
+/// arguments that all examples share are repeated for it. Neither uses outer values. Derivatives are those of f, or of
+/// the rule where vmap comes first.
+template <class F, class G>
+auto custom_vmap(F f, G rule, Site site = Site::here()) {
+  return [=](const auto&... args) {
+    F own = f;
+    G batched = rule;
+    auto [function, result] = trace_like(inner_name("fn"), own, site, args...);
+    ir::Dim size = batch_symbol(site);
+    Tracing tracing(inner_name("batch_rule"), site);
+    auto inner = [&](auto copy) {
+      for (auto& leaf : leaves_of<Tensor>(copy)) {
+        ir::Type type = leaf.second->type();
+        type.shape.insert(type.shape.begin(), size);
+        *leaf.second = tracing.param(name_of(*leaf.second), type);
+      }
+      return copy;
+    };
+    std::tuple<std::decay_t<decltype(args)>...> inside{inner(args)...};
+    auto results = std::apply([&](const auto&... a) { return batched(a...); }, inside);
+    static_assert(std::is_same_v<decltype(results), decltype(result)>, "the rule returns a tree like f's result");
+    TracedFunction traced = tracing.finish(tensors_of(results));
+    return with_tensors(result, emit_custom_vmap(function, traced, all_tensors(args...), size, site));
+  };
+}
+
 /// What reverse mode keeps of a function under remat.
 struct RematPolicy {
   std::string policy = "nothing";

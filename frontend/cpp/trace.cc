@@ -1,5 +1,7 @@
 #include "frontend/cpp/trace.h"
 
+#include <algorithm>
+
 #include "frontend/cpp/convenience.h"
 #include "frontend/cpp/emit.h"
 #include "frontend/cpp/frame.h"
@@ -16,6 +18,10 @@ std::string import_function(Context& to, const Context& from, const std::string&
   for (const ir::FunctionPtr& f : from.module.functions)
     if (f->name == name) source = f;
   NABLA_CHECK(source != nullptr, "traced function {} is not in its module", name);
+  for (const ir::SymbolRef& s : from.module.symbols) {
+    auto same = [&](const ir::SymbolRef& t) { return t->name == s->name; };
+    if (std::none_of(to.module.symbols.begin(), to.module.symbols.end(), same)) to.module.symbols.push_back(s);
+  }
   if (auto known = to.imported.find(source); known != to.imported.end()) return known->second;
   auto copy = std::make_shared<ir::Function>(*source);
   for (ir::Node& node : copy->nodes)

@@ -11,6 +11,7 @@ const ir::OpTable& all_ops() {
              movement_ops,
              call_ops,
              custom_call_ops,
+             custom_vmap_ops,
              branch_ops,
              loop_ops,
              dot_ops,

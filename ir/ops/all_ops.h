@@ -15,6 +15,7 @@ std::vector<ir::OpDef> creation_ops();
 std::vector<ir::OpDef> movement_ops();
 std::vector<ir::OpDef> call_ops();
 std::vector<ir::OpDef> custom_call_ops();
+std::vector<ir::OpDef> custom_vmap_ops();
 std::vector<ir::OpDef> branch_ops();
 std::vector<ir::OpDef> loop_ops();
 std::vector<ir::OpDef> dot_ops();

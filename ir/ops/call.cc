@@ -51,17 +51,6 @@ std::vector<Val> call_function(FunctionBuilder& b, const std::string& function, 
   return b.add("call", std::move(operands), {{"callee", FunctionRef{function}}});
 }
 
-namespace {
-
-InferResult infer_call(const InferContext& ctx) {
-  const ir::Function* f = NABLA_TRY(find_callee(ctx));
-  if (ctx.operands.size() != f->params.size())
-    return ctx.fail(Code::kOperandCount, "C2", "@{} takes {} operands, got {}", f->name, f->params.size(),
-                    ctx.operands.size());
-  NABLA_TRY(require_types(ctx, ctx.operands, param_types(*f), "operand", *f));
-  return result_types(*f);
-}
-
 ir::VjpForward call_vjp_forward(ir::VjpForwardContext& ctx) {
   std::string forward =
       ctx.functions->derive(ctx.op.attrs.get_function("callee"), ir::Transform::kVjpForward, ctx.active);
@@ -95,6 +84,17 @@ std::vector<MaybeVal> call_jvp(JvpContext& ctx) {
   size_t results = ctx.results.size();
   ctx.results = slice(all, 0, results);
   return {all.begin() + static_cast<std::ptrdiff_t>(results), all.end()};
+}
+
+namespace {
+
+InferResult infer_call(const InferContext& ctx) {
+  const ir::Function* f = NABLA_TRY(find_callee(ctx));
+  if (ctx.operands.size() != f->params.size())
+    return ctx.fail(Code::kOperandCount, "C2", "@{} takes {} operands, got {}", f->name, f->params.size(),
+                    ctx.operands.size());
+  NABLA_TRY(require_types(ctx, ctx.operands, param_types(*f), "operand", *f));
+  return result_types(*f);
 }
 
 std::vector<Val> call_batch(BatchContext& ctx) {

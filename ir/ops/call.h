@@ -27,6 +27,11 @@ template <class T>
 void append(std::vector<T>& to, const std::vector<T>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
+/// Rules that derive attribute `callee`.
+ir::VjpForward call_vjp_forward(ir::VjpForwardContext& ctx);
+std::vector<MaybeVal> call_vjp(VjpContext& ctx);
+std::vector<MaybeVal> call_jvp(JvpContext& ctx);
+
 std::vector<Val> call_function(FunctionBuilder& b, const std::string& function, std::vector<Val> operands);
 
 std::vector<OpDef> transform_ops();  ///< grad, value_and_grad, jvp, vjp_forward, vjp_backward, vmap: in `traced` only

@@ -72,7 +72,7 @@ OpDef branch_op(std::string name, std::string doc, OperandDef selector, std::vec
                       {"C3", "the other operands have the types of the parameters of every branch"},
                       {"C4", "all branches have the same result types"}},
       .traits = {},
-      .stages = ir::kTensorStages,
+      .stages = ir::kAllStages,
       .infer = nullptr,
       .reference = ir::no_rule("set below"),
       .fold = ir::no_rule("functions are not run by the compiler"),

@@ -29,7 +29,7 @@ OpDef loop_op(std::string name, std::string doc, std::vector<OperandDef> operand
       .results = {std::move(results)},
       .constraints = std::move(constraints),
       .traits = {},
-      .stages = ir::kTensorStages,
+      .stages = ir::kAllStages,
       .infer = nullptr,
       .reference = ir::no_rule("set below"),
       .fold = ir::no_rule("functions are not run by the compiler"),

@@ -88,8 +88,9 @@ std::vector<MaybeVal> remat_vjp(VjpContext& ctx) {
   for (Val v : ctx.residuals) emitter.saved.push_back(w.param("", v.type()));
   std::vector<Val> all = emitter.emit(forward, params);
   std::string again = ctx.functions->define(w.finish(slice(all, ctx.results.size(), all.size())));
-  for (Val v : ctx.operands) args.push_back(ctx.b.op("fence", {v}));
-  append(args, ctx.residuals);
+  // What is computed from a kept value is computed again too, so that these are fenced as well.
+  for (const std::vector<Val>& list : {ctx.operands, ctx.residuals})
+    for (Val v : list) args.push_back(ctx.b.op("fence", {v}));
   std::vector<Val> residuals = call_function(ctx.b, again, args);
   for (size_t r = 0; r < ctx.results.size(); ++r) residuals.push_back(ctx.ct(static_cast<int>(r)));
   std::vector<Val> gradients = call_function(ctx.b, backward, residuals);

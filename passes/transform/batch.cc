@@ -18,7 +18,8 @@ namespace {
 // What batch rules of higher-order ops ask for.
 class BatchFunctions : public ir::Functions {
  public:
-  BatchFunctions(Batcher& batcher, const Batch& batch) : batcher_(batcher), batch_(batch) {}
+  BatchFunctions(Batcher& batcher, const Batch& batch, const Function& f, const Node& node)
+      : batcher_(batcher), batch_(batch), f_(f), node_(node) {}
   std::string derive(std::string_view function, ir::Transform, std::vector<bool>) override {
     NABLA_CHECK(false, "a batch rule asks for a derivative of @{}", function);
   }
@@ -30,17 +31,25 @@ class BatchFunctions : public ir::Functions {
   }
   std::string define(Function f) override { return batcher_.define(std::move(f)); }
   const Function& get(std::string_view function) const override { return *batcher_.module().find(function); }
-  void refuse(std::string_view reason) override { NABLA_CHECK(false, "a batch rule refuses: {}", reason); }
+  void refuse(std::string_view reason) override { batcher_.refuse(f_, node_, reason); }
 
  private:
   Batcher& batcher_;
   const Batch& batch_;
+  const Function& f_;
+  const Node& node_;
 };
 
 ir::Shape with_batch(const ir::Shape& shape, const Batch& batch) {
   ir::Shape out = shape;
   out.insert(out.begin(), batch.size);
   return out;
+}
+
+bool includes(const std::vector<bool>& all, const std::vector<bool>& some) {
+  for (size_t i = 0; i < some.size(); ++i)
+    if (some[i] && !all[i]) return false;
+  return true;
 }
 
 std::string flags_text(const std::vector<bool>& flags) {
@@ -62,6 +71,11 @@ ir::BatchedFunction Batcher::batch(std::string_view function, const std::vector<
                                    const std::vector<bool>& forced, const Batch& batch) {
   Key key{std::string(function), params, forced, batch.size.str(), batch.spmd_axis};
   if (auto known = made_.find(key); known != made_.end()) return known->second;
+  // One that carries the batch there of its own accord will do.
+  Key unforced = key;
+  std::get<2>(unforced).assign(forced.size(), false);
+  if (auto known = made_.find(unforced); known != made_.end())
+    if (includes(known->second.results, forced)) return known->second;
   auto at = std::find_if(module_.functions.begin(), module_.functions.end(),
                          [&](const ir::FunctionPtr& f) { return f->name == function; });
   NABLA_CHECK(at != module_.functions.end(), "batch: no function @{}", function);
@@ -128,7 +142,7 @@ Batcher::Values Batcher::emit_node(FunctionBuilder& b, const Function& f, const 
     for (const ir::Type& t : op.results) out.push_back({b.fill(t.dtype, with_batch(t.shape, batch), 0), true});
     return out;
   }
-  BatchFunctions functions(*this, batch);
+  BatchFunctions functions(*this, batch, f, node);
   ir::BatchContext ctx{b, op, vals, batched, batch.size, batch.spmd_axis, &functions};
   std::vector<Val> results = node.op->batch(ctx);
   NABLA_CHECK(results.size() == op.results.size(), "batch of {}: {} results", node.op->name, results.size());

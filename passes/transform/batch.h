@@ -32,6 +32,8 @@ class Batcher {
   std::string define(ir::Function f);
 
   const Diagnostics& errors() const { return errors_; }
+  /// Notes that a node of f cannot be batched.
+  void refuse(const ir::Function& f, const ir::Node& node, std::string_view reason);
   const ir::Module& module() const { return module_; }
 
  private:
@@ -45,8 +47,6 @@ class Batcher {
   Values emit(ir::FunctionBuilder& b, const ir::Function& f, const Values& args, const Batch& batch);
   Values emit_node(ir::FunctionBuilder& b, const ir::Function& f, const ir::Node& node, const Values& operands,
                    const Batch& batch);
-  void refuse(const ir::Function& f, const ir::Node& node, std::string_view reason);
-
   ir::Module& module_;
   const ir::OpTable& ops_;
   std::map<Key, ir::BatchedFunction> made_;

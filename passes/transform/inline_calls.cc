@@ -36,6 +36,22 @@ std::vector<Val> emit_body(ir::FunctionBuilder& b, const Function& f, const std:
   return out;
 }
 
+std::set<std::string> used_symbols(const ir::Module& module) {
+  std::set<std::string> out;
+  auto add = [&](const ir::Shape& shape) {
+    for (const ir::Dim& d : shape)
+      for (const ir::SymbolRef& s : d.symbols()) out.insert(s->name);
+  };
+  for (const ir::StateLeaf& leaf : module.state) add(leaf.type.shape);
+  for (const FunctionPtr& f : module.functions) {
+    for (const ir::Value& v : f->values) add(v.type.shape);
+    for (const Node& node : f->nodes)
+      for (const auto& [name, attr] : node.attrs)
+        if (const ir::Shape* shape = std::get_if<ir::Shape>(&attr)) add(*shape);
+  }
+  return out;
+}
+
 void reach(const std::string& name, const ir::Module& module, std::set<std::string>& reached) {
   if (!reached.insert(name).second) return;
   for (const std::string& callee : referenced_functions(*module.find(name))) reach(callee, module, reached);
@@ -63,6 +79,8 @@ Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) 
   std::set<std::string> reached;
   for (const ir::Entry& e : module.entries) reach(e.function, out, reached);
   std::erase_if(out.functions, [&](const FunctionPtr& f) { return !reached.count(f->name); });
+  std::set<std::string> used = used_symbols(out);
+  std::erase_if(out.symbols, [&](const ir::SymbolRef& s) { return !used.count(s->name); });
   return out;
 }
 

@@ -40,12 +40,13 @@ string counting(const string& name, std::vector<int64_t> shape) {
 
 TEST(Sizes, OneBundleRunsEverySizeAndRefusesOthers) {
   setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
-  std::ofstream(scratch("sizes.nbl")) << "nabla 1 flat\n"
+  std::ofstream(scratch("sizes.nbl")) << "nabla 1 traced\n"
                                          "symbol batch in [1, 64]\nsymbol len in [1, 128]\n"
                                          "entry rows calls @rows {\n  inputs x\n  outputs sum, twice\n}\n"
                                          "func @rows(%x: f32[batch,len]) {\n"
                                          "  %s = reduce_sum(%x) {axes=[1]}\n  %t = add(%x, %x)\n  return %s, %t\n}\n";
-  auto compiled = run("cli/nablac compile " + scratch("sizes.nbl") + " --specialize batch=1 -o " + scratch("s.nbundle"));
+  auto compiled =
+      run("cli/nablac compile " + scratch("sizes.nbl") + " --specialize batch=1 -o " + scratch("s.nbundle"));
   ASSERT_EQ(compiled.code, 0) << compiled.text;
   for (auto [batch, len] : {std::pair<int64_t, int64_t>{3, 5}, {64, 128}, {1, 1}}) {
     string x = counting("x.npy", {batch, len});

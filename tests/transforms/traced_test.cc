@@ -352,6 +352,29 @@ TEST(Traced, CustomVjpTakesOuterValuesForwardAndRefusesThemBackward) {
             std::string::npos);
 }
 
+TEST(Traced, CustomVmapTakesTheRuleForItsBatch) {
+  // The rule adds 100, so that one sees which of the two ran.
+  auto doubled =
+      custom_vmap([](Tensor x, Tensor y) { return x * 2 + y; }, [](Tensor x, Tensor y) { return x * 2 + y + 100; });
+  auto f = [&](Tensor x, Tensor xs) {
+    auto one = [&](Tensor v) { return doubled(v, x); };
+    Tensor gradients = vmap(grad(one))(xs), through = grad([&](Tensor all) { return sum(vmap(one)(all)); })(xs);
+    return tuple(one(x), vmap(one)(xs), vmap(vmap(one))(reshape(xs, {3, 1})), gradients, through);
+  };
+  auto out = eval(f, number(1), vec({1, 2, 3}));
+  EXPECT_EQ(numbers(out[0]), Numbers{3});
+  EXPECT_EQ(numbers(out[1]), (Numbers{103, 105, 107}));
+  EXPECT_EQ(out[2].shape(), (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(numbers(out[2]), (Numbers{103, 105, 107}));
+  EXPECT_EQ(numbers(out[3]), (Numbers{2, 2, 2}));
+  EXPECT_EQ(numbers(out[4]), (Numbers{2, 2, 2}));
+  auto bad = [](Tensor x, Tensor k) {
+    return custom_vmap([&](Tensor v) { return v * k; }, [](Tensor v) { return v; })(x);
+  };
+  EXPECT_NE(error_of([&] { trace("f", bad, Spec(f64, {}), Spec(f64, {})); }).find("make it an argument"),
+            std::string::npos);
+}
+
 TEST(Traced, CustomJvpWorksInBothModes) {
   auto f = [](Tensor x, Tensor scale) {
     // log(1 + exp(x)), whose derivative is written so that it does not overflow.
