@@ -286,7 +286,8 @@ std::string ExprPrinter::print_call(const Expr& e) {
     if (vector && from == DType::kBool) return fmt::format("nb_convert_mask<{}>({})", compute_type(e->dtype), x);
     return fmt::format("nb_convert<{}>({})", compute_type(e->dtype), x);
   }
-  NABLA_CHECK(fn != "bitcast", "bitcast has no CPU code");
+  if (fn == "bitcast")
+    return fmt::format("nb_bitcast<{}, {}>({})", storage_type(e->dtype), storage_type(e->args[0]->dtype), operand(0));
   if (fn == "philox") {
     // The key is one for all lanes; only the counter varies.
     NABLA_CHECK(!varies(e->args[0]) && !varies(e->args[1]), "philox key varies between lanes");

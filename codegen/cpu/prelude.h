@@ -205,6 +205,21 @@ template <class H, class V> NB_FN V nb_round_to(V x) {
     return nb_widen(nb_narrow(H{}, x));
   }
 }
+// The stored bits of x read as another type of the same size.
+template <class To, class From, class V> NB_FN auto nb_bitcast(V x) {
+  if constexpr (nb_is_vec<V>) {
+    From from[NB_L];
+    To to[NB_L];
+    nb_store(from, x, nb_full{});
+    __builtin_memcpy(to, from, sizeof to);
+    return nb_load<nb_vec<decltype(nb_widen(To{}))>>(to, nb_full{});
+  } else {
+    From from = nb_narrow(From{}, x);
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return nb_widen(to);
+  }
+}
 template <class S, class F> NB_FN S nb_saturate(F x) {  // towards zero; NaN gives 0
   constexpr S low = nb_is_signed<S> ? S(S(1) << (8 * sizeof(S) - 1)) : S(0);
   constexpr S high = S(~low);

@@ -1,4 +1,4 @@
-// Elementwise ops whose operands' types differ: select and convert; and clamp.
+// Elementwise ops whose operands' types differ: select, convert and bitcast; and clamp.
 #include <cmath>
 
 #include "ir/ops/elementwise.h"
@@ -184,6 +184,53 @@ OpDef convert_op() {
   };
 }
 
+// ---- bitcast
+
+OpDef bitcast_op() {
+  auto one = [](DType from, DType to, ValueSpec values) {
+    return Example{{operand({from, {2, 5}}, values)}, {{"dtype", to}}};
+  };
+  OpDef op = convert_op();
+  op.name = "bitcast";
+  op.doc = "The bits of x read as another dtype of the same size. Whether a NaN keeps its payload is not specified.";
+  op.operands = {{"x", "not bool"}};
+  op.constraints = {{"C1", "both dtypes have one size and neither is bool"}};
+  op.infer = [](const InferContext& ctx) -> InferResult {
+    DType from = ctx.operands[0].dtype, to = ctx.attrs.get_dtype("dtype");
+    if (bytes_of(from) != bytes_of(to) || from == DType::kBool || to == DType::kBool)
+      return ctx.fail(Code::kBadAttribute, "C1", "the bits of {} cannot be read as {}", name_of(from), name_of(to));
+    return Types{{to, ctx.shape(0)}};
+  };
+  op.reference = [](const EvalContext& ctx) -> Literals {
+    const Literal& x = ctx.operands[0];
+    return {Literal::from_bytes(ctx.attrs().get_dtype("dtype"), x.shape(), x.data())};
+  };
+  op.vjp = ir::not_differentiable("bits are no numbers");
+  op.jvp = ir::not_differentiable("bits are no numbers");
+  op.access = [](const TypedOp& t) {
+    return map_fragment(t, [&](const std::vector<kernel_ir::Expr>& at) {
+      return kernel_ir::call_as(t.results[0].dtype, "bitcast", {load_operand(t, 0, at)});
+    });
+  };
+  op.examples = {one(DType::kF32, DType::kU32, between(-2, 2)),     one(DType::kI32, DType::kF32, between(0, 2e9)),
+                 one(DType::kF64, DType::kI64, between(-2, 2)),     one(DType::kF16, DType::kI16, between(-2, 2)),
+                 one(DType::kU16, DType::kBF16, between(0, 30000)), one(DType::kI8, DType::kU8, between(-128, 127)),
+                 one(DType::kF8E4M3, DType::kI8, between(-16, 16))};
+  op.draw = [](Rng& rng) -> Example {
+    constexpr std::pair<DType, DType> kPairs[] = {{DType::kF32, DType::kI32},
+                                                  {DType::kU32, DType::kF32},
+                                                  {DType::kF64, DType::kU64},
+                                                  {DType::kBF16, DType::kU16}};
+    auto [from, to] = kPairs[random_int(rng, 0, 3)];
+    Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 3)), 200);
+    return {{operand({from, shape}, between(is_unsigned(from) ? 0 : -100, 1e6))}, {{"dtype", to}}};
+  };
+  op.rejects = {{"C1", {f32({2})}, {{"dtype", DType::kI64}}},
+                {"C1", {boolean({2})}, {{"dtype", DType::kI8}}},
+                {"C1", {Type(DType::kI8, {2})}, {{"dtype", DType::kBool}}}};
+  return op;
+}
+
 // ---- clamp
 
 kernel_ir::Expr clamp_expr(const std::vector<kernel_ir::Expr>& x) {
@@ -238,6 +285,6 @@ OpDef clamp_op() {
 
 }  // namespace
 
-std::vector<OpDef> other_elementwise_ops() { return {select_op(), convert_op(), clamp_op()}; }
+std::vector<OpDef> other_elementwise_ops() { return {select_op(), convert_op(), bitcast_op(), clamp_op()}; }
 
 }  // namespace nabla::ops

@@ -27,7 +27,8 @@ struct Case {
 /// Which dtypes to make cases in.
 enum class Precision : uint8_t { kAll, kF64Only };
 
-/// Every example in every dtype, then `draws` random ones. Reports a test failure where `infer` refuses one.
+/// Every example in every dtype, then `draws` random ones. Reports a test failure where `infer` refuses one (in f64
+/// only where the op's dtypes vary).
 std::vector<Case> cases_of(const ir::OpDef& op, int draws, Precision precision);
 
 /// One example's operands in random values.
