@@ -38,14 +38,30 @@ void init_model(Model<State>& model, const Tensor& seed) {
   }
 }
 
-void add_training(Program& program, Model<State> model, const Options& options) {
+struct Generation {
+  Cache<State> cache;
+  State position;
+};
+
+Generation declare_generation(Program& program) {
+  Cache<Spec> shapes;
+  for (auto& [name, spec] : leaves_of<Spec>(shapes)) *spec = {f32, {1, kHeads, kContext, kHead}};
+  return {program.states("cache", shapes), program.state("position", i32, {})};
+}
+void clear(Generation& g) {
+  for (auto& [name, leaf] : leaves_of<State>(g.cache)) leaf->set(zeros(leaf->type().shape));
+  g.position.set(zeros({}, i32));
+}
+
+void add_training(Program& program, Model<State> model, Generation generation, const Options& options) {
   auto optimizer =
-      std::make_shared<nn::Optimizer<Model>>(program, Model<Spec>::specs(), nn::adamw(0.9, 0.99, 1e-8, 0.1), "adamw");
+      std::make_shared<nn::Optimizer<Model>>(program, model_specs(), nn::adamw(0.9, 0.99, 1e-8, 0.1), "adamw");
   State key = program.state("key", u32, {2});
   program.entry("init", {{"seed", u32, {2}}}, [&](Tensor seed) {
     init_model(model, seed);
     key.set(fold_in(seed, 0));
     optimizer->init();
+    clear(generation);
   });
   program.entry("step", {{"tokens", u8, {kBatch, kContext + 1}}}, [&](Tensor bytes) -> Outputs {
     Tensor tokens = convert(bytes, i32);
@@ -63,11 +79,9 @@ void add_training(Program& program, Model<State> model, const Options& options) 
   });
 }
 
-void add_generation(Program& program, Model<State> model, const ir::Dim& len) {
-  Cache<Spec> shapes;
-  for (auto& [name, spec] : leaves_of<Spec>(shapes)) *spec = {f32, {1, kHeads, kContext, kHead}};
-  Cache<State> cache = program.states("cache", shapes);
-  State position = program.state("position", i32, {});
+void add_generation(Program& program, Model<State> model, Generation generation, const ir::Dim& len) {
+  Cache<State>& cache = generation.cache;
+  State& position = generation.position;
   auto keep = [](Tensor x) { return x; };
   // Stores new keys and values from `at` on; the caches afterwards.
   auto append = [&](int64_t layer, Tensor k, Tensor v, Tensor at) {
@@ -77,7 +91,7 @@ void add_generation(Program& program, Model<State> model, const ir::Dim& len) {
 
   program.entry("prefill", {{"tokens", u8, {len}}}, [&](Tensor bytes) -> Outputs {
     Model<Tensor> p = get(model);
-    for (auto& [name, leaf] : leaves_of<State>(cache)) leaf->set(zeros(leaf->type().shape));
+    clear(generation);
     Tensor tokens = reshape(convert(bytes, i32), Shape{1, len});
     Tensor x = embedding(p.embedding, tokens) + embedding(p.positions, iota({1, len}, 1));
     Tensor start = zeros({}, i32);
@@ -112,8 +126,7 @@ void add_generation(Program& program, Model<State> model, const ir::Dim& len) {
 
 }  // namespace
 
-template <>
-Model<Spec> Model<Spec>::specs() {
+Model<Spec> model_specs() {
   Model<Spec> out;
   out.embedding = {f32, {kVocabulary, kWidth}};
   out.positions = {f32, {kContext, kWidth}};
@@ -154,8 +167,9 @@ Tensor sample(const Tensor& logits, const Tensor& temperature, const Tensor& top
 Program make_program(const Options& options) {
   Program program;
   ir::Dim batch = program.symbol("batch", 1, kBatch), len = program.symbol("len", 1, kContext);
-  Model<State> model = program.states("", Model<Spec>::specs());
-  add_training(program, model, options);
+  Model<State> model = program.states("", model_specs());
+  Generation generation = declare_generation(program);
+  add_training(program, model, generation, options);
 
   program.entry("eval", {{"tokens", u8, {batch, len + 1}}}, [&](Tensor bytes) -> Outputs {
     Tensor tokens = convert(bytes, i32);
@@ -165,7 +179,7 @@ Program make_program(const Options& options) {
   program.entry("forward", {{"tokens", u8, {batch, len}}}, [&](Tensor bytes) -> Outputs {
     return {{"logits", forward(get(model), convert(bytes, i32))}};
   });
-  add_generation(program, model, len);
+  add_generation(program, model, generation, len);
   program.entry("sample",
                 {{"logits", f32, {kVocabulary}},
                  {"temperature", f32, {}},

@@ -41,8 +41,8 @@ struct Model {
     for (int64_t i = 0; i < kLayers; ++i) v(("block" + std::to_string(i)).c_str(), blocks[i]);
     v("norm", norm);
   }
-  static Model<Spec> specs();
 };
+Model<Spec> model_specs();
 
 /// Keys and values of the positions so far: [1, heads, context, features of a head] per layer.
 template <class T>

@@ -57,7 +57,7 @@ InferResult infer_dynamic_update_slice(const InferContext& ctx) {
   NABLA_TRY(require_rank(ctx, 1, ctx.rank(0), "C2"));
   for (int d = 0; d < ctx.rank(0); ++d) {
     const Dim &size = ctx.shape(1)[d], &whole = ctx.shape(0)[d];
-    if (!(size == whole) && (!size.is_static() || !Dim::less_equal(size, whole).value_or(false)))
+    if (!Dim::less_equal(size, whole).value_or(false))
       return ctx.fail(Code::kShapeMismatch, "C3", "the update has size {} in dimension {}, the operand {}", size.str(),
                       d, whole.str());
   }
@@ -145,7 +145,12 @@ std::vector<MaybeVal> vjp_dynamic_update_slice(VjpContext& ctx) {
   Val update = ctx.operand(1);
   std::vector<Val> starts = starts_of(ctx.operands, 2);
   if (ctx.active[0]) out[0] = ctx.b.op("dynamic_update_slice", joined({ctx.ct(), ctx.b.zeros_like(update)}, starts));
-  if (ctx.active[1])
+  bool is_static =
+      std::all_of(update.shape().begin(), update.shape().end(), [](const Dim& d) { return d.is_static(); });
+  if (ctx.active[1] && !is_static && !(update.shape() == ctx.operand(0).shape()))
+    ctx.functions->refuse(
+        "the gradient of an update of symbolic size is a window whose size dynamic_slice cannot state");
+  else if (ctx.active[1])
     out[1] = ctx.b.op("dynamic_slice", joined({ctx.ct()}, starts),
                       {{"sizes", sizes_of(update.shape(), ctx.operand(0).shape())}});
   return out;
