@@ -273,7 +273,7 @@ OpDef make_window_op(bool update) {
   std::vector<ir::Constraint> constraints = {{"C1", "there is one integer scalar per dimension"}};
   if (update) {
     constraints.push_back({"C2", "x and the update have one dtype and rank"});
-    constraints.push_back({"C3", "the update fits into x; its extents are static or those of x"});
+    constraints.push_back({"C3", "the update fits into x"});
   } else {
     constraints.push_back({"C2", "sizes has one entry per dimension, -1 or within the operand"});
   }
