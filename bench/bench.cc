@@ -16,9 +16,7 @@
 
 namespace nabla::bench {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double best_seconds(const std::function<void()>& f, int rounds, double round_seconds) {
   f();
@@ -61,8 +59,8 @@ Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, in
   options.target = "cpu:native";
   options.tuning_file = tuning_file;
   driver::CompiledBundle compiled = NABLA_TRY(driver::compile(module, options));
-  format::Bundle bundle = NABLA_TRY(
-      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled.bytes)), "bench"));
+  format::Bundle bundle =
+      NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled.bytes)), "bench"));
   return exec::Session::create(std::move(bundle), {.threads = threads, .pin_caller = true});
 }
 

@@ -12,8 +12,7 @@ namespace {
 constexpr const char* kData = "examples/digits/digits.npz";
 
 Result<Measurement> mlp_step() {
-  auto session = NABLA_TRY(
-      open_program(digits::make_program<digits::Mlp>(digits::kMlpLearningRate).module(), 0));
+  auto session = NABLA_TRY(open_program(digits::make_program<digits::Mlp>(digits::kMlpLearningRate).module(), 0));
   uint32_t seed[2] = {0, 0};
   const void* inputs[] = {seed};
   NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
@@ -32,9 +31,10 @@ Result<double> accuracy_in(const std::string& text) {
 
 Result<Measurement> accuracy(const Paths& paths, const std::string& model, int epochs, double required) {
   std::string base = paths.scratch + "/" + model;
-  NABLA_TRY(output_of(fmt::format("'{0}/examples/digits/{1}' '{2}.nir' && '{0}/cli/nablac' compile '{2}.nir' -o "
-                                  "'{2}.nbundle' --target cpu:native",
-                                  paths.bin, model, base)));
+  NABLA_TRY(
+      output_of(fmt::format("'{0}/examples/digits/{1}' '{2}.nir' && '{0}/cli/nablac' compile '{2}.nir' -o "
+                            "'{2}.nbundle' --target cpu:native",
+                            paths.bin, model, base)));
   double sum = 0;
   for (int seed = 0; seed < 3; ++seed) {
     std::string text = NABLA_TRY(output_of(

@@ -9,8 +9,9 @@ namespace {
 Result<Measurement> gemm(const Paths& paths, int threads) {
   constexpr int64_t kM = 1024, kK = 768, kN = 3072;
   Program program;
-  program.entry("run", {{"a", f32, {kM, kK}}, {"b", f32, {kK, kN}}},
-                [](Tensor a, Tensor b) -> Outputs { return {{"c", matmul(a, b)}}; });
+  program.entry("run", {{"a", f32, {kM, kK}}, {"b", f32, {kK, kN}}}, [](Tensor a, Tensor b) -> Outputs {
+    return {{"c", matmul(a, b)}};
+  });
   std::string tuning = fmt::format("{}/gemm_{}.tuning", paths.scratch, threads);
   NABLA_TRY(write_tuning(program.module(), threads, tuning));
   auto session = NABLA_TRY(open_program(program.module(), threads, tuning));
@@ -80,8 +81,10 @@ Result<Measurement> empty_step() {
 
 std::vector<Bench> kernel_benches() {
   return {
-      {"gemm_1024x768x3072_1t", "f32 matrix product after nablac tune, one thread", [](const Paths& p) { return gemm(p, 1); }},
-      {"gemm_1024x768x3072_2t", "f32 matrix product after nablac tune, two threads", [](const Paths& p) { return gemm(p, 2); }},
+      {"gemm_1024x768x3072_1t", "f32 matrix product after nablac tune, one thread",
+       [](const Paths& p) { return gemm(p, 1); }},
+      {"gemm_1024x768x3072_2t", "f32 matrix product after nablac tune, two threads",
+       [](const Paths& p) { return gemm(p, 2); }},
       {"fused_chain", "nine elementwise ops over 128 MiB in one kernel, two threads",
        [](const Paths&) { return fused_chain(); }},
       {"dispatch_us", "one more instruction in a step, one thread", [](const Paths&) { return dispatch(); }},

@@ -26,7 +26,7 @@ __attribute__((target("avx512f"), noinline)) float fma_512(int64_t rounds) {
 #undef X
   __m512 x = _mm512_set1_ps(0.999999f), y = _mm512_set1_ps(1e-7f);
   for (int64_t k = 0; k < rounds; ++k) {
-#define X(i)                            \
+#define X(i)                          \
   a##i = _mm512_fmadd_ps(a##i, x, y); \
   asm volatile("" : "+v"(a##i));
     NABLA_BENCH_ACCUMULATORS(X)
@@ -47,7 +47,7 @@ __attribute__((target("avx2,fma"), noinline)) float fma_256(int64_t rounds) {
 #undef X
   __m256 x = _mm256_set1_ps(0.999999f), y = _mm256_set1_ps(1e-7f);
   for (int64_t k = 0; k < rounds; ++k) {
-#define X(i)                            \
+#define X(i)                          \
   a##i = _mm256_fmadd_ps(a##i, x, y); \
   asm volatile("" : "+x"(a##i));
     NABLA_BENCH_ACCUMULATORS(X)

@@ -12,9 +12,7 @@ namespace nabla::bench {
 namespace {
 
 // Four significant digits; whole numbers in full.
-std::string number(double v) {
-  return v >= 10000 ? fmt::format("{:.0f}", v) : fmt::format("{:.4g}", v);
-}
+std::string number(double v) { return v >= 10000 ? fmt::format("{:.0f}", v) : fmt::format("{:.4g}", v); }
 
 void print_row(const Bench& bench, const Measurement& m) {
   std::string peer = m.peer.empty() ? "" : fmt::format("{} {}", m.peer, number(m.peer_value));
@@ -45,7 +43,7 @@ bool run_one(const Bench& bench, const Paths& paths, bool json) {
 
 std::vector<Bench> all_benches() {
   std::vector<Bench> all;
-  for (auto family : {machine_benches, kernel_benches, digits_benches, product_benches})
+  for (auto family : {machine_benches, kernel_benches, digits_benches, charlm_benches, product_benches})
     for (Bench& b : family()) all.push_back(std::move(b));
   return all;
 }

@@ -13,15 +13,22 @@ Tensor attention_layer(const Block<Tensor>& b, const Tensor& x, Attend attend) {
 
 Tensor norm(const Tensor& x, const nn::NormPair<Tensor>& p) { return layer_norm(x, p.scale, p.shift); }
 
-// All blocks; `attend(layer, q, k, v)` and `drop` (after each half of a block) differ between training and generation.
+// `attend(q, k, v)` and `drop` (after each half of a block) differ between training and generation.
+template <class Attend, class Drop>
+Tensor one_block(const Block<Tensor>& b, Tensor x, Attend attend, Drop drop) {
+  x = x + drop(attention_layer(b, norm(x, b.norm1), attend));
+  return x + drop(matmul(gelu(matmul(norm(x, b.norm2), b.up)), b.down));
+}
+
+Tensor causal(Tensor q, Tensor k, Tensor v) { return attention(q, k, v, {}, true); }
+Tensor keep(Tensor x) { return x; }
+
+// All blocks, then logits; `attend` is also told which layer it is.
 template <class Attend, class Drop>
 Tensor blocks(const Model<Tensor>& p, Tensor x, Attend attend, Drop drop) {
-  for (int64_t i = 0; i < kLayers; ++i) {
-    const Block<Tensor>& b = p.blocks[i];
-    x = x +
-        drop(attention_layer(b, norm(x, b.norm1), [&](Tensor q, Tensor k, Tensor v) { return attend(i, q, k, v); }));
-    x = x + drop(matmul(gelu(matmul(norm(x, b.norm2), b.up)), b.down));
-  }
+  for (int64_t i = 0; i < kLayers; ++i)
+    x = one_block(
+        p.blocks[i], x, [&](Tensor q, Tensor k, Tensor v) { return attend(i, q, k, v); }, drop);
   return matmul(norm(x, p.norm), transpose(p.embedding));
 }
 
@@ -82,7 +89,6 @@ void add_training(Program& program, Model<State> model, Generation generation, c
 void add_generation(Program& program, Model<State> model, Generation generation, const ir::Dim& len) {
   Cache<State>& cache = generation.cache;
   State& position = generation.position;
-  auto keep = [](Tensor x) { return x; };
   // Stores new keys and values from `at` on; the caches afterwards.
   auto append = [&](int64_t layer, Tensor k, Tensor v, Tensor at) {
     cache.keys[layer].set(nn::cache_append(cache.keys[layer].get(), k, at, 2));
@@ -99,7 +105,7 @@ void add_generation(Program& program, Model<State> model, Generation generation,
         p, x,
         [&](int64_t layer, Tensor q, Tensor k, Tensor v) {
           append(layer, k, v, start);
-          return attention(q, k, v, {}, true);
+          return causal(q, k, v);
         },
         keep);
     position.set(amax(iota({len}, 0)) + 1);
@@ -126,20 +132,26 @@ void add_generation(Program& program, Model<State> model, Generation generation,
 
 }  // namespace
 
+Block<Spec> block_specs() {
+  Block<Spec> b;
+  b.norm1 = b.norm2 = {{f32, {kWidth}}, {f32, {kWidth}}};
+  b.qkv = {f32, {kWidth, 3 * kWidth}};
+  b.out = {f32, {kWidth, kWidth}};
+  b.up = {f32, {kWidth, 4 * kWidth}};
+  b.down = {f32, {4 * kWidth, kWidth}};
+  return b;
+}
+
 Model<Spec> model_specs() {
   Model<Spec> out;
   out.embedding = {f32, {kVocabulary, kWidth}};
   out.positions = {f32, {kContext, kWidth}};
-  out.norm = {{f32, {kWidth}}, {f32, {kWidth}}};
-  for (Block<Spec>& b : out.blocks) {
-    b.norm1 = b.norm2 = out.norm;
-    b.qkv = {f32, {kWidth, 3 * kWidth}};
-    b.out = {f32, {kWidth, kWidth}};
-    b.up = {f32, {kWidth, 4 * kWidth}};
-    b.down = {f32, {4 * kWidth, kWidth}};
-  }
+  for (Block<Spec>& b : out.blocks) b = block_specs();
+  out.norm = out.blocks[0].norm1;
   return out;
 }
+
+Tensor block(const Block<Tensor>& b, const Tensor& x) { return one_block(b, x, causal, keep); }
 
 Tensor forward(const Model<Tensor>& p, const Tensor& tokens, double dropout_rate, const Tensor& key) {
   Shape shape = tokens.shape();
@@ -147,7 +159,7 @@ Tensor forward(const Model<Tensor>& p, const Tensor& tokens, double dropout_rate
   auto drop = [&](Tensor x) { return dropout_rate > 0 ? dropout(x, fold_in(key, ++site), dropout_rate) : x; };
   Tensor x = drop(embedding(p.embedding, tokens) + embedding(p.positions, iota(shape, 1)));
   return blocks(
-      p, x, [](int64_t, Tensor q, Tensor k, Tensor v) { return attention(q, k, v, {}, true); }, drop);
+      p, x, [](int64_t, Tensor q, Tensor k, Tensor v) { return causal(q, k, v); }, drop);
 }
 
 Tensor sample(const Tensor& logits, const Tensor& temperature, const Tensor& top_k, const Tensor& top_p,

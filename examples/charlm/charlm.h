@@ -43,6 +43,7 @@ struct Model {
   }
 };
 Model<Spec> model_specs();
+Block<Spec> block_specs();
 
 /// Keys and values of the positions so far: [1, heads, context, features of a head] per layer.
 template <class T>
@@ -55,6 +56,8 @@ struct Cache {
   }
 };
 
+/// One block over x [batch, len, width], causal, nothing dropped.
+Tensor block(const Block<Tensor>& b, const Tensor& x);
 /// tokens i32 [batch, len] -> logits [batch, len, vocabulary]. With a rate above 0, `key` u32[2] says what is dropped.
 Tensor forward(const Model<Tensor>& p, const Tensor& tokens, double dropout = 0, const Tensor& key = {});
 
