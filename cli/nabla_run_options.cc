@@ -32,7 +32,7 @@ struct Part {
   std::optional<std::string> bundle, state, save_state, trace, metrics, loss_curve;
   std::optional<uint64_t> seed;
   std::optional<int> threads;
-  bool json = false;
+  bool json = false, check_nan = false;
   std::vector<std::string> inputs, outputs, maps;
 
   bool has_job_options() const {
@@ -84,6 +84,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction");
   app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines");
   app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG");
+  app.add_flag("--check-nan", part.check_nan, "stop at the first instruction that makes NaN or infinity; slow");
   app.add_flag("--json", part.json, "print --bench results as JSON lines");
 }
 
@@ -127,6 +128,7 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.seed, part.seed, "--seed"));
   (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
   all.json = all.json || part.json;
+  all.check_nan = all.check_nan || part.check_nan;
   return Ok{};
 }
 
@@ -197,6 +199,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.seed = all.seed.value_or(0);
   out.threads = all.threads.value_or(0);
   out.json = all.json;
+  out.check_nan = all.check_nan;
   return line;
 }
 

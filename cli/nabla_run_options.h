@@ -29,7 +29,7 @@ struct RunOptions {
   std::string state, save_state, trace, metrics, loss_curve;
   uint64_t seed = 0;
   int threads = 0;
-  bool json = false;
+  bool json = false, check_nan = false;
   std::vector<JobOptions> jobs;  ///< at least one
 };
 

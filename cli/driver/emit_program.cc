@@ -217,6 +217,14 @@ class Emitter {
     return address(frame.plan.values[id], frame);
   }
 
+  format::Operand operand(const ir::Type& type, bool written) {
+    return {static_cast<format::DType>(type.dtype), written, reference(type.bytes())};
+  }
+  void add_operands(const ir::Node& n, const Frame& frame, format::InstructionT& out) {
+    for (ir::ValueId id : n.operands) out.operands.push_back(operand(frame.f.type(id), false));
+    for (ir::ValueId id : n.results) out.operands.push_back(operand(frame.f.type(id), true));
+  }
+
   uint32_t location(const LocationRef& at) {
     if (!at) return 0;
     auto [it, fresh] = location_of_.try_emplace(fmt::format("{}:{}:{}", at->file, at->line, at->function), 0);
@@ -240,15 +248,16 @@ class Emitter {
   }
   using Instructions = std::vector<std::unique_ptr<format::InstructionT>>;
 
-  void copy(const ir::Node& n, const format::AddressT& from, const format::AddressT& to, const ir::Dim& bytes,
+  void copy(const ir::Node& n, const format::AddressT& from, const format::AddressT& to, const ir::Type& type,
             Instructions& out) {
     if (from.bytes == 0 || (from.base == to.base && from.index == to.index && from.offset == to.offset)) return;
     format::CopyT action;
     action.from = std::make_unique<format::AddressT>(from);
     action.to = std::make_unique<format::AddressT>(to);
     action.bytes = from.bytes;
-    action.bytes_size = reference(bytes);
+    action.bytes_size = reference(type.bytes());
     out.push_back(blank(n, n.op->name + " carry"));
+    out.back()->operands = {operand(type, false), operand(type, true)};
     out.back()->action.Set(std::move(action));
   }
 
@@ -295,8 +304,8 @@ class Emitter {
       bool carried = carry >= 0 && carry < c.carries, sliced = carry >= c.carries;
       body.params.push_back(sliced ? slice(n.operands[i])
                                    : *address(carried ? n.results[carry] : n.operands[i], frame));
-      ir::Dim bytes = frame.f.type(n.operands[i]).bytes();
-      if (carried) copy(n, *address(n.operands[i], frame), body.params.back(), bytes, out);
+      const ir::Type& type = frame.f.type(n.operands[i]);
+      if (carried) copy(n, *address(n.operands[i], frame), body.params.back(), type, out);
     }
     for (size_t r = 0; r < n.results.size(); ++r) {
       if (static_cast<int>(r) >= c.carries) {
@@ -306,7 +315,7 @@ class Emitter {
       format::AddressT home = *address(n.results[r], frame);
       int64_t staged = plan.staged[r];
       body.results.push_back(staged < 0 ? home : scratch_at(staged, static_cast<int64_t>(home.bytes)));
-      copy(n, body.results.back(), home, frame.f.type(n.results[r]).bytes(), copies);
+      copy(n, body.results.back(), home, frame.f.type(n.results[r]), copies);
     }
     if (trips.is(0) && counts) return Ok{};  // the results are the first carries
     Instructions steps = NABLA_TRY(instructions(body));
@@ -374,17 +383,19 @@ class Emitter {
         for (ir::ValueId id : n.operands) launch.args.push_back(address(id, frame));
         for (ir::ValueId id : n.results) launch.args.push_back(address(id, frame));
         out->label = name;
+        add_operands(n, frame, *out);
         out->action.Set(std::move(launch));
         return out;
       }
       case ir::Lowering::kContraction:
         out->label = n.op->name;
+        add_operands(n, frame, *out);
         out->action.Set(gemm(n, frame));
         uses_library_ = true;
         return out;
       case ir::Lowering::kConvolution:
         out->label = n.op->name;
-        out->action.Set(convolution(n, frame));
+        out->action.Set(convolution(n, frame, out->operands));
         uses_library_ = true;
         return out;
       default: {
@@ -414,7 +425,7 @@ class Emitter {
   }
 
   // The record's roles: forward (input, filter), input grad (ct, filter), filter grad (input, ct).
-  format::ConvolutionT convolution(const ir::Node& n, const Frame& frame) {
+  format::ConvolutionT convolution(const ir::Node& n, const Frame& frame, std::vector<format::Operand>& operands) {
     const ir::Function& f = frame.f;
     ir::ValueId input, filter, output;
     format::ConvolutionT c;
@@ -445,6 +456,8 @@ class Emitter {
     auto scratch = frame.plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
     bool none = scratch == frame.plan.workspaces.end();
     c.workspace = address(none ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second, frame);
+    for (ir::ValueId id : {input, filter, output}) operands.push_back(operand(f.type(id), id == n.results[0]));
+    operands.emplace_back(format::DType::U8, true, 0);
     return c;
   }
 

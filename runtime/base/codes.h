@@ -48,6 +48,7 @@ namespace nabla {
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
   X(kStateMismatch, 706, "a state file does not fit the program", "pass a file saved by this program")                \
   X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
+  X(kNotFinite, 708, "an instruction made NaN or infinity", "look at the operands' ranges and what made them")         \
   X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                  \
   X(kReadFailed, 802, "reading failed", "check the file and the disk")                                                \
   X(kWriteFailed, 803, "writing failed", "free space on the disk and check permissions")                              \

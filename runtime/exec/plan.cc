@@ -188,6 +188,8 @@ class StepBinder {
       Status bound = bind(*plan.instructions[i], bound_.steps[i]);
       if (!bound.ok()) return bound;
     }
+    if (binder_.check_nan)
+      for (const format::Instruction* i : plan.instructions) bound_.operands.push_back(operands_of(*i, table_));
     return Ok{};
   }
 
@@ -275,25 +277,27 @@ class StepBinder {
 /// One call of an entry: its steps, with loops and branches.
 class Run {
  public:
-  Run(Plan& plan, const Bound& bound, device::ThreadPool& pool, TraceRecorder* trace)
-      : plan_(plan), bound_(bound), pool_(pool), trace_(trace) {}
+  Run(Plan& plan, const Bound& bound, device::ThreadPool& pool, TraceRecorder* trace, NanCheck* check)
+      : plan_(plan), bound_(bound), pool_(pool), trace_(trace), check_(check), watched_(trace || check) {}
 
-  /// Index of the step whose library call failed, or -1.
+  /// Index of the step that failed, or -1.
   int64_t range(StepRange r) {
-    if (trace_ != nullptr) return traced(r);
+    if (watched_) return watched(r);
     for (uint32_t i = r.first; i < r.last; ++i)
       if (int64_t failed = step(i); failed >= 0) return failed;
     return -1;
   }
 
  private:
-  int64_t traced(StepRange r) {
-    int64_t before = now_ns();
+  // Checks are not part of a step's span, but of those of the loops around it.
+  int64_t watched(StepRange r) {
     for (uint32_t i = r.first; i < r.last; ++i) {
+      void* const* slots = plan_.slots.data() + bound_.steps[i].first_slot;
+      if (check_ != nullptr) check_->before(bound_.operands[i], slots);
+      int64_t before = trace_ == nullptr ? 0 : now_ns();
       if (int64_t failed = step(i); failed >= 0) return failed;
-      int64_t after = now_ns();
-      trace_->span(plan_.step_labels[i], before, after);
-      before = after;
+      if (trace_ != nullptr) trace_->span(plan_.step_labels[i], before, now_ns());
+      if (check_ != nullptr && !check_->after(bound_.operands[i], slots)) return i;
     }
     return -1;
   }
@@ -359,6 +363,8 @@ class Run {
   const Bound& bound_;
   device::ThreadPool& pool_;
   TraceRecorder* trace_;
+  NanCheck* check_;
+  bool watched_;
 };
 
 }  // namespace
@@ -370,12 +376,12 @@ bool Plan::serves(const std::vector<int64_t>& values) const {
 }
 
 int64_t Plan::run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
-                  TraceRecorder* trace) {
+                  TraceRecorder* trace, NanCheck* check) {
   for (const Patch& patch : input_patches)
     slots[patch.slot] = static_cast<char*>(const_cast<void*>(inputs[patch.index])) + patch.offset;
   for (const Patch& patch : output_patches) slots[patch.slot] = static_cast<char*>(outputs[patch.index]) + patch.offset;
   int64_t start = trace == nullptr ? 0 : now_ns();
-  int64_t failed = Run(*this, bound, pool, trace).range({0, top_steps});
+  int64_t failed = Run(*this, bound, pool, trace, check).range({0, top_steps});
   if (trace != nullptr && failed < 0) trace->span(entry_label, start, now_ns());
   return failed;
 }

@@ -10,6 +10,7 @@
 #include "runtime/device/kernel_object.h"
 #include "runtime/device/onednn.h"
 #include "runtime/device/pool.h"
+#include "runtime/exec/check_nan.h"
 #include "runtime/exec/sizes.h"
 #include "runtime/exec/trace.h"
 #include "runtime/format/program_generated.h"
@@ -62,6 +63,7 @@ struct Bound {
   std::vector<Control> controls;
   std::vector<long> extents;
   std::vector<std::vector<int64_t>> output_shapes;
+  std::vector<std::vector<Operand>> operands;  ///< per step, those of its slots; empty unless results are checked
 };
 
 struct Plan {
@@ -76,9 +78,10 @@ struct Plan {
   std::vector<int64_t> fixed;                            ///< of a variant: what each source must be; -1: anything
 
   bool serves(const std::vector<int64_t>& values) const;
-  /// Runs all steps with the caller's arrays. Returns the index of the step whose library call failed, or -1.
+  /// Runs all steps with the caller's arrays. Returns the index of the step whose library call failed or whose results
+  /// `check` refuses, or -1. `trace` and `check` may be null.
   int64_t run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
-              TraceRecorder* trace);
+              TraceRecorder* trace, NanCheck* check);
 };
 
 /// The plans of an entry and the tuples that they are bound to.
@@ -100,6 +103,7 @@ struct Binder {
   const std::vector<device::KernelFunction>& kernels;  ///< by Launch.kernel
   std::function<Result<device::OneDnn*>()> onednn;     ///< called when an instruction needs it
   TraceRecorder* trace = nullptr;
+  bool check_nan = false;  ///< keep what the steps' slots hold
 };
 
 /// Resolves addresses. `program` has passed the bundle reader's checks.

@@ -128,6 +128,10 @@ Status Session::prepare() {
     for (const format::StateLeaf* leaf : *program.state()) leaves_.push_back(info_of(*leaf->tensor()));
   has_value_.assign(leaves_.size(), 0);
   if (!impl.options.trace.empty()) impl.trace = std::make_unique<TraceRecorder>();
+  if (impl.options.check_nan) {
+    (void)NABLA_TRY(check_operands_known(program, impl.bundle.what()));
+    impl.check = std::make_unique<NanCheck>();
+  }
   Binder binder = impl.binder();
   if (program.entries() != nullptr)
     for (const format::Entry* entry : *program.entries()) {
@@ -204,9 +208,11 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
   for (int leaf : e.reads)
     if (!has_value_[leaf]) return state_missing(entry);
   const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
-  int64_t failed = tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get());
+  int64_t failed = tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get(),
+                                    impl_->check.get());
   if (failed >= 0) {
     const format::Instruction* i = tuple.plan->instructions[failed];
+    if (impl_->check != nullptr && impl_->check->found()) return impl_->check->report(impl_->program(), e.name, *i);
     return error(Code::kMissingLibrary, "entry `{}`: the library call of instruction {} `{}` failed", e.name, failed,
                  text_of(i->label()));
   }

@@ -42,6 +42,7 @@ struct EntryInfo {
 struct SessionOptions {
   int threads = 0;          ///< 0: as many as the process may run on
   std::string trace;        ///< not empty: the file that `finish` writes the trace to
+  bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
 
@@ -76,7 +77,7 @@ class Session {
   const std::vector<int64_t>& output_shape(int entry, int output) const;
 
   /// Runs an entry on raw arrays in the order of its inputs and outputs, of exactly their dtypes and shapes.
-  /// Allocates nothing. E0705 when the entry reads state without a value.
+  /// Allocates nothing. E0705 when the entry reads state without a value, E0708 with check_nan.
   Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
   /// The same with checks (E0702, E0703, E0704), and outputs made here.
   Result<std::vector<Literal>> call(int entry, const std::vector<Literal>& inputs);

@@ -22,6 +22,7 @@ struct Session::Impl {
   SessionOptions options;
   device::ThreadPool pool;
   std::unique_ptr<TraceRecorder> trace;  ///< null: not asked for, or already written
+  std::unique_ptr<NanCheck> check;       ///< null: not asked for
   Arena arena;
   std::vector<std::unique_ptr<device::KernelObject>> objects;
   std::vector<device::KernelFunction> kernels;
@@ -31,7 +32,8 @@ struct Session::Impl {
             .constants = reinterpret_cast<const char*>(bundle.member(format::kConstantsMember).data()),
             .kernels = kernels,
             .onednn = [this] { return open_onednn(); },
-            .trace = trace.get()};
+            .trace = trace.get(),
+            .check_nan = check != nullptr};
   }
   Result<device::OneDnn*> open_onednn();
 

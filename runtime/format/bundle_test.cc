@@ -166,6 +166,18 @@ TEST(Bundle, EveryAddressAndIndexIsCheckedAgainstItsBounds) {
   EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->to->offset = 241; }), "E0104");
   EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->to->base = BaseKind::Input; }), "E0104");
   EXPECT_EQ(refusal([&](ProgramT& p) { first(p)->from = nullptr; }), "E0104");
+  auto operands = [](ProgramT& p) { return &p.entries[0]->instructions[0]->operands; };
+  const Operand read(DType::F32, false, 0), written(DType::F32, true, 0);
+  EXPECT_EQ(refusal([&](ProgramT& p) { *operands(p) = {read, written}; }), "accepted");
+  EXPECT_EQ(refusal([&](ProgramT& p) { *operands(p) = {read}; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { *operands(p) = {written, written}; }), "E0104");  // an input
+  EXPECT_EQ(refusal([&](ProgramT& p) { *operands(p) = {read, Operand(DType::F32, true, 1)}; }), "E0104");
+  EXPECT_EQ(refusal([&](ProgramT& p) { *operands(p) = {read, Operand(static_cast<DType>(77), true, 0)}; }), "E0103");
+  EXPECT_EQ(refusal([&](ProgramT& p) {
+              *operands(p) = {read, Operand(DType::F64, true, 0)};
+              first(p)->to->bytes = 20;
+            }),
+            "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->reads = {1}; }), "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->location = 1; }), "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->offset = 52; }), "E0104");

@@ -40,6 +40,9 @@ class ProgramCheck {
   // In program_check_actions.cc: `where_` names the instruction under check.
   Status check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list);
   Status check_instruction(const Instruction& instruction);
+  Status check_action(const Instruction& instruction);
+  /// Operands are none, or one per address, of elements that fill it.
+  Status check_operands(const Instruction& instruction);
   Status check_launch(const Launch& launch);
   Status check_gemm(const Gemm& gemm);
   Status check_convolution(const Convolution& convolution);
@@ -71,6 +74,8 @@ class ProgramCheck {
   std::string where_;
 };
 
+/// What a launch, gemm, convolution or copy touches, in the order of its fields; null: a workspace that is not there.
+std::vector<const Address*> addresses_of(const Instruction& instruction);
 /// Bytes of one element of a schema dtype, 0 when the value is unknown.
 uint64_t element_bytes(DType dtype);
 /// "" for a null string.

@@ -37,7 +37,48 @@ Wide count_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+std::vector<const Address*> addresses_of(const Instruction& instruction) {
+  std::vector<const Address*> out;
+  if (const Launch* launch = instruction.action_as_Launch()) {
+    if (launch->args() != nullptr) out.assign(launch->args()->begin(), launch->args()->end());
+  } else if (const Gemm* gemm = instruction.action_as_Gemm()) {
+    out = {gemm->a(), gemm->b(), gemm->c()};
+  } else if (const Convolution* c = instruction.action_as_Convolution()) {
+    out = {c->input(), c->filter(), c->output(), c->workspace()};
+  } else if (const Copy* copy = instruction.action_as_Copy()) {
+    out = {copy->from(), copy->to()};
+  }
+  return out;
+}
+
+Status ProgramCheck::check_operands(const Instruction& instruction) {
+  uint32_t count = instruction.operands() == nullptr ? 0 : instruction.operands()->size();
+  if (count == 0) return Ok{};
+  std::vector<const Address*> addresses = addresses_of(instruction);
+  if (addresses.size() != count) return damaged("{} operands for {} addresses", count, addresses.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    const Operand& operand = *instruction.operands()->Get(i);
+    std::string role = fmt::format("operand {}", i);
+    uint64_t element = element_bytes(operand.dtype());
+    if (element == 0)
+      return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where_, role,
+                   static_cast<int>(operand.dtype()));
+    if (addresses[i] == nullptr) continue;  // a workspace that is not there
+    (void)NABLA_TRY(check_address(addresses[i], role, operand.written(), 0));
+    if (addresses[i]->bytes() % element != 0)
+      return damaged("{} has {} bytes, which are no elements of {}", role, addresses[i]->bytes(), element);
+    auto bytes = static_cast<int64_t>(addresses[i]->bytes());
+    (void)NABLA_TRY(check_reference(operand.bytes_size(), bytes, role));
+  }
+  return Ok{};
+}
+
 Status ProgramCheck::check_instruction(const Instruction& instruction) {
+  (void)NABLA_TRY(check_action(instruction));
+  return check_operands(instruction);
+}
+
+Status ProgramCheck::check_action(const Instruction& instruction) {
   switch (instruction.action_type()) {
     case Action::Launch:
       return check_launch(*instruction.action_as_Launch());
