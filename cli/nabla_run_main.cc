@@ -90,7 +90,7 @@ int report(const Diagnostics& errors) {
 }  // namespace
 
 int nabla_run_main(int argc, const char* const* argv) {
-  format::prepare_process();
+  format::prepare_process(true);
   stop_jobs_on_signals();
   std::shared_ptr<const format::FileBytes> own = own_bundle();
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -33,6 +33,12 @@ struct FunctionPlan {
   std::map<int, ControlPlan> controls;  ///< by node
   /// Of a loop's body: which carries it may overwrite while it runs. The others are copied when it has run.
   std::vector<bool> carries_in_place;
+  /// Small state leaves whose new value could not be made in place: copied to the leaf behind the last node.
+  struct StagedWrite {
+    ValueId value;
+    int leaf;
+  };
+  std::vector<StagedWrite> staged_writes;
   int64_t temporary_bytes = 0;  ///< behind the state, while this function runs
   struct Live {
     ValueId value;

@@ -48,15 +48,18 @@ Result<Bound> bind(const Step& step) {
 // Passes over tensors stop where kernels begin.
 bool keeps_stage(const Pass& p) { return p.stage_in == p.stage_out; }
 
+bool too_late(const Pass& p, Stage stage) {
+  return keeps_stage(p) ? p.stage_in < Stage::kKernels && stage >= Stage::kKernels : stage >= p.stage_out;
+}
+
 Status check_stage(const Pass& p, Stage stage) {
   if (stage < p.stage_in)
     return error(Code::kWrongStage, "pass `{}` needs a module at stage {}, got {}", p.name, name_of(p.stage_in),
                  name_of(stage));
-  bool too_late = keeps_stage(p) ? p.stage_in < Stage::kKernels && stage >= Stage::kKernels : stage >= p.stage_out;
-  if (!too_late) return Ok{};
-  return error(Code::kWrongStage, "pass `{}` comes too late: {}, got {}", p.name,
-               keeps_stage(p) ? "it works on tensors, before lowering to kernels"
-                              : fmt::format("it makes a module of stage {}", name_of(p.stage_out)),
+  if (!too_late(p, stage)) return Ok{};
+  return error(Code::kWrongStage, "pass `{}` comes too late: {}, and this one is at stage {} already", p.name,
+               keeps_stage(p) ? "it works on tensors, in modules that are not lowered to kernels yet"
+                              : fmt::format("it brings modules to stage {}", name_of(p.stage_out)),
                name_of(stage));
 }
 
@@ -119,9 +122,13 @@ Result<Step> parse_step(std::string_view text) {
   return step;
 }
 
-std::vector<Step> default_steps() {
+std::vector<Step> default_steps(Stage from) {
   std::vector<Step> out;
-  for (const PipelineStep& s : default_pipeline()) out.push_back({s.pass});
+  for (const PipelineStep& s : default_pipeline()) {
+    const Pass* pass = find_pass(s.pass);
+    NABLA_CHECK(pass != nullptr, "the pipeline names the unknown pass {}", s.pass);
+    if (!too_late(*pass, from)) out.push_back({s.pass});
+  }
   return out;
 }
 

@@ -21,8 +21,8 @@ struct Step {
 /// E0101 when the text is no `NAME` or `NAME{OPTION=VALUE,...}`, E0108 for an option that is given twice. The names
 /// are not looked up yet.
 Result<Step> parse_step(std::string_view text);
-/// The steps of default_pipeline().
-std::vector<Step> default_steps();
+/// The steps of default_pipeline() that a module at this stage has before it.
+std::vector<Step> default_steps(ir::Stage from);
 
 /// What the caller wants to see and how. Every callback may be empty.
 struct ManagerOptions {

@@ -131,7 +131,7 @@ TEST(PassManager, HandsOverAReproducerWhenAPassFails) {
     EXPECT_TRUE(before.find("g"));
     EXPECT_EQ(command, "nablac opt --target=cpu '--pass=lower-transforms' FILE");
   };
-  Diagnostic d = failure(not_differentiable(), default_steps(), options);
+  Diagnostic d = failure(not_differentiable(), default_steps(ir::Stage::kTraced), options);
   EXPECT_EQ(d.code, Code::kNotDifferentiable);
   EXPECT_EQ(d.notes.back(), "in pass `lower-transforms`");
   EXPECT_EQ(reproducers, 1);

@@ -22,6 +22,8 @@ const std::set<std::string> kSuites = {"ir", "errors", "passes"};
 // Suites with a runner of their own.
 const std::set<std::string> kOthers = {"codegen", "kernel_ir"};
 
+constexpr const char* kUpdate = "bazel run //tests:golden_runner_test -- --update_goldens writes what comes out now";
+
 bool update_goldens = false;
 
 fs::path golden_root() {
@@ -97,11 +99,25 @@ class GoldenFile : public testing::Test {
     if (update_goldens)
       std::ofstream(path_, std::ios::binary) << now;
     else
-      EXPECT_EQ(now, text) << "bazel run //tests:golden_runner_test -- --update_goldens writes what comes out now";
+      EXPECT_EQ(now, text) << kUpdate;
   }
 
  private:
   fs::path path_;
+};
+
+/// The reference that lies in docs/.
+class Coverage : public testing::Test {
+ public:
+  void TestBody() override {
+    fs::path path = golden_root() / "../../docs/coverage.md";
+    std::ostringstream out, err;
+    ASSERT_EQ(cli::run_nablac({"doc", "coverage"}, {out, err}), 0) << err.str();
+    if (update_goldens)
+      std::ofstream(path, std::ios::binary) << out.str();
+    else
+      EXPECT_EQ(out.str(), read(path)) << kUpdate;
+  }
 };
 
 /// Files that no suite runs would rot.
@@ -133,6 +149,8 @@ void register_goldens() {
   for (const fs::path& f : files)
     testing::RegisterTest("Golden", f.string().c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [path = root / f]() -> testing::Test* { return new GoldenFile(path); });
+  testing::RegisterTest("Golden", "docs/coverage.md", nullptr, nullptr, __FILE__, __LINE__,
+                        []() -> testing::Test* { return new Coverage; });
   testing::RegisterTest("Golden", "EveryFileIsInASuite", nullptr, nullptr, __FILE__, __LINE__,
                         [strays]() -> testing::Test* { return new EveryFileIsInASuite(strays); });
 }

@@ -36,7 +36,7 @@ void split_steps(std::vector<passes::Step> steps, const std::string& max_bytes, 
 
 Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target) {
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(), "", graph, lowering);
+  split_steps(passes::default_steps(module.stage), "", graph, lowering);
   passes::ManagerOptions manager;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
@@ -48,7 +48,7 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
   passes::ManagerOptions manager = options.passes;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(), options.max_bytes, graph, lowering);
+  split_steps(passes::default_steps(module.stage), options.max_bytes, graph, lowering);
   auto flat = NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), out.target, manager));
   out.passes = std::move(flat.reports);
   if (!options.specialise.empty()) {

@@ -198,6 +198,15 @@ class Emitter {
       else
         out.push_back(NABLA_TRY(instruction(n, frame)));
     }
+    std::vector<int> makers = ir::producers(frame.f);
+    for (const auto& staged : frame.plan.staged_writes) {
+      format::AddressT from = *address(staged.value, frame), leaf;
+      leaf.base = format::BaseKind::Arena;
+      leaf.offset = m_.plan->state_offsets[staged.leaf];
+      leaf.bytes = from.bytes;
+      copy(frame.f.nodes[makers[staged.value]], m_.state[staged.leaf].name, from, leaf, frame.f.type(staged.value),
+           out);
+    }
     return out;
   }
 
@@ -248,15 +257,15 @@ class Emitter {
   }
   using Instructions = std::vector<std::unique_ptr<format::InstructionT>>;
 
-  void copy(const ir::Node& n, const format::AddressT& from, const format::AddressT& to, const ir::Type& type,
-            Instructions& out) {
+  void copy(const ir::Node& n, const std::string& label, const format::AddressT& from, const format::AddressT& to,
+            const ir::Type& type, Instructions& out) {
     if (from.bytes == 0 || (from.base == to.base && from.index == to.index && from.offset == to.offset)) return;
     format::CopyT action;
     action.from = std::make_unique<format::AddressT>(from);
     action.to = std::make_unique<format::AddressT>(to);
     action.bytes = from.bytes;
     action.bytes_size = reference(type.bytes());
-    out.push_back(blank(n, n.op->name + " carry"));
+    out.push_back(blank(n, label));
     out.back()->operands = {operand(type, false), operand(type, true)};
     out.back()->action.Set(std::move(action));
   }
@@ -305,7 +314,7 @@ class Emitter {
       body.params.push_back(sliced ? slice(n.operands[i])
                                    : *address(carried ? n.results[carry] : n.operands[i], frame));
       const ir::Type& type = frame.f.type(n.operands[i]);
-      if (carried) copy(n, *address(n.operands[i], frame), body.params.back(), type, out);
+      if (carried) copy(n, n.op->name + " carry", *address(n.operands[i], frame), body.params.back(), type, out);
     }
     for (size_t r = 0; r < n.results.size(); ++r) {
       if (static_cast<int>(r) >= c.carries) {
@@ -315,7 +324,7 @@ class Emitter {
       format::AddressT home = *address(n.results[r], frame);
       int64_t staged = plan.staged[r];
       body.results.push_back(staged < 0 ? home : scratch_at(staged, static_cast<int64_t>(home.bytes)));
-      copy(n, body.results.back(), home, frame.f.type(n.results[r]), copies);
+      copy(n, n.op->name + " carry", body.results.back(), home, frame.f.type(n.results[r]), copies);
     }
     if (trips.is(0) && counts) return Ok{};  // the results are the first carries
     Instructions steps = NABLA_TRY(instructions(body));

@@ -62,6 +62,7 @@ std::string doc_ops(const ir::OpTable& ops);
 /// E0102 for an unknown name, with the nearest one.
 Result<std::string> doc_op(const ir::OpTable& ops, const std::string& name);
 std::string doc_refusals(const ir::OpTable& ops);
+std::string doc_coverage(const ir::OpTable& ops);
 std::string doc_errors();
 std::string doc_passes();
 

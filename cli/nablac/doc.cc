@@ -12,16 +12,19 @@
 namespace nabla::cli {
 namespace {
 
+constexpr const char* kTopics = "ops, op NAME, coverage, passes, errors, refusals";
+
 Result<std::string> page(const std::string& topic, const std::string& name) {
   if (topic != "op" && !name.empty()) return error(Code::kBadOption, "doc {} takes no name, got `{}`", topic, name);
   if (topic == "ops") return doc_ops(ops::all_ops());
   if (topic == "errors") return doc_errors();
   if (topic == "passes") return doc_passes();
   if (topic == "refusals") return doc_refusals(ops::all_ops());
+  if (topic == "coverage") return doc_coverage(ops::all_ops());
   if (topic == "op" && name.empty()) return error(Code::kBadOption, "doc op: the op's name is missing");
   if (topic == "op") return doc_op(ops::all_ops(), name);
-  return error(Code::kBadOption, "doc: unknown topic `{}`{}; topics are ops, op NAME, passes, errors, refusals", topic,
-               did_you_mean(topic, {"ops", "op", "passes", "errors", "refusals"}));
+  return error(Code::kBadOption, "doc: unknown topic `{}`{}; topics are {}", topic,
+               did_you_mean(topic, {"ops", "op", "coverage", "passes", "errors", "refusals"}), kTopics);
 }
 
 Status doc(const std::string& topic, const std::string& name, const std::string& folder, const Streams& streams) {
@@ -65,9 +68,8 @@ void add_doc(CLI::App& app, const Streams& streams, Action& action) {
     std::string topic, name, folder;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("doc", "Prints a reference in Markdown: ops, op NAME, passes, errors, refusals");
-  command->add_option("TOPIC", options->topic, "ops, op, passes, errors or refusals")->required();
+  CLI::App* command = app.add_subcommand("doc", fmt::format("Prints a reference in Markdown: {}", kTopics));
+  command->add_option("TOPIC", options->topic, kTopics)->required();
   command->add_option("NAME", options->name, "the op's name");
   command->add_option("--out", options->folder, "write TOPIC.md (or NAME.md) into this folder instead");
   command->callback([=, &streams, &action] {

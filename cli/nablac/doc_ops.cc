@@ -106,6 +106,53 @@ std::string example_text(const ir::OpDef& op) {
   return out + print(f) + "```\n\n";
 }
 
+/// Reasons below a table, each once.
+class Footnotes {
+ public:
+  /// The cell of a rule that does not exist.
+  std::string no(const std::string& reason) {
+    auto at = std::find(reasons_.begin(), reasons_.end(), reason);
+    auto number = at - reasons_.begin() + 1;
+    if (at == reasons_.end()) reasons_.push_back(reason);
+    return fmt::format("no[^{}]", number);
+  }
+  std::string text() const {
+    std::string out;
+    for (size_t i = 0; i < reasons_.size(); ++i) out += fmt::format("[^{}]: {}\n", i + 1, reasons_[i]);
+    return out;
+  }
+
+ private:
+  std::vector<std::string> reasons_;
+};
+
+std::string verify_cell(const ir::OpDef& op) {
+  if (op.constraints.empty()) return "yes";
+  const std::string &first = op.constraints.front().id, &last = op.constraints.back().id;
+  return first == last ? "yes, " + first : fmt::format("yes, {}-{}", first, last);
+}
+
+std::string cpu_cell(const ir::OpDef& op, Footnotes& notes) {
+  switch (op.lower) {
+    case ir::Lowering::kAccess:
+    case ir::Lowering::kContraction:
+    case ir::Lowering::kConvolution:
+      return op.access.refused() ? notes.no(op.access.reason()) : rule_text(op.access);
+    case ir::Lowering::kView:
+    case ir::Lowering::kConstant:
+    case ir::Lowering::kControl:
+      return "yes";
+    case ir::Lowering::kDecompose:
+      return "by decomposition";
+    case ir::Lowering::kCall:
+      return notes.no("code is made of the function that it calls, which `inline-calls` puts in its place");
+    case ir::Lowering::kTransform:
+      return notes.no("code is made of the functions that `lower-transforms` derives in its place");
+  }
+  NABLA_CHECK(false, "{}: no such lowering", op.name);
+  return "";
+}
+
 std::string section(const ir::OpDef& op) {
   std::string out = fmt::format("## {}\n\n{}\n\n", op.name, op.doc);
   auto table = [&](const char* title, const auto& rows, auto text) {
@@ -173,6 +220,32 @@ std::string doc_refusals(const ir::OpTable& ops) {
       if (rule.refused()) out += fmt::format("| `{}` | {} | {} |\n", op.name, name, cell(rule.reason()));
     });
   return out;
+}
+
+std::string doc_coverage(const ir::OpTable& ops) {
+  Footnotes notes;
+  std::string rows;
+  auto rule = [&](const auto& r) { return r.refused() ? notes.no(r.reason()) : rule_text(r); };
+  for (const ir::OpDef& op : ops.all()) {
+    // In braces: cells number their footnotes from left to right.
+    std::vector<std::string> cells{"`" + op.name + "`", op.infer ? "yes" : notes.no("the record has no inference"),
+                                   verify_cell(op),     rule(op.reference),
+                                   rule(op.vjp),        rule(op.jvp),
+                                   rule(op.batch),      rule(op.factors),
+                                   rule(op.access),     cpu_cell(op, notes)};
+    for (const std::string& cell : cells) rows += "| " + cell + " ";
+    rows += "|\n";
+  }
+  return "# Coverage\n\n"
+         "Made by `nablac doc coverage` from the records in `ir/ops`: what each op has. A record writes a rule, says\n"
+         "that it follows from the op's decomposition, or refuses it for a reason, which stands below the table.\n\n"
+         "- **verify**: the number of operands, attributes and stages for every op; beside them, these constraints.\n"
+         "- **vjp**, **jvp**, **batch**: reverse mode, forward mode, `vmap`.\n"
+         "- **factors**, **access**: how dimensions and how elements of operands and results relate.\n"
+         "- **cpu**: code for the CPU target.\n\n"
+         "| op | infer | verify | reference | vjp | jvp | batch | factors | access | cpu |\n"
+         "|---|---|---|---|---|---|---|---|---|---|\n" +
+         rows + "\n" + notes.text();
 }
 
 }  // namespace nabla::cli

@@ -8,7 +8,7 @@
 #include "runtime/format/process.h"
 
 int main(int argc, char** argv) {
-  nabla::format::prepare_process();
+  nabla::format::prepare_process(false);
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   nabla::cli::Streams streams{std::cout, std::cerr, isatty(STDOUT_FILENO) == 1};
   int code = 1;

@@ -124,6 +124,7 @@ TEST_F(Nablac, DocKnowsEveryTopicAndSuggestsNames) {
   EXPECT_NE(nablac({"doc", "passes"}).out.find("## lower-transforms"), std::string::npos);
   EXPECT_NE(nablac({"doc", "errors"}).out.find("| E0203 |"), std::string::npos);
   EXPECT_NE(nablac({"doc", "refusals"}).out.find("| `argmax` | vjp |"), std::string::npos);
+  EXPECT_NE(nablac({"doc", "coverage"}).out.find("| `argmax` | yes | "), std::string::npos);
   EXPECT_NE(nablac({"doc", "op", "softmax"}).out.find("| C1 |"), std::string::npos);
   EXPECT_NE(nablac({"doc", "op", "sofmax"}).err.find("did you mean `softmax`?"), std::string::npos);
   EXPECT_EQ(nablac({"doc", "opps"}).code, 2);
@@ -142,10 +143,35 @@ TEST_F(Nablac, OptRunsPassesAndWritesTheForms) {
   EXPECT_EQ(both.code, 2) << both.err;
 }
 
+TEST_F(Nablac, ThePipelineStartsAtTheModulesStage) {
+  std::string flat = write("flat.nbl", R"(nabla 1 flat
+func @f(%x: f32[4]) {
+  %0 = sin(%x)
+  return %0
+}
+entry main calls @f {
+  inputs x
+  outputs y
+}
+)");
+  Outcome planned = nablac({"opt", flat, "--pipeline-to=planned"});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_EQ(nablac({"opt", flat, "--pipeline-to=kernels", "-o", path("kernels.nbl")}).code, 0);
+  EXPECT_EQ(nablac({"opt", path("kernels.nbl"), "--pipeline-to=planned"}).code, 0);
+  Outcome inspected = nablac({"inspect", flat});
+  EXPECT_EQ(inspected.code, 0) << inspected.err;
+  EXPECT_NE(inspected.out.find("1 instruction"), std::string::npos) << inspected.out;
+  Outcome late = nablac({"opt", flat, "--pass=lower-transforms"});
+  EXPECT_NE(late.err.find("brings modules to stage flat, and this one is at stage flat already"), std::string::npos)
+      << late.err;
+}
+
 TEST_F(Nablac, UnknownCommandsAreRefusedWithASuggestion) {
   Outcome o = nablac({"veryfy", "a.nbl"});
   EXPECT_EQ(o.code, 2);
-  EXPECT_NE(o.err.find("did you mean `verify`?"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("unknown subcommand `veryfy`; did you mean `verify`?"), std::string::npos) << o.err;
+  EXPECT_NE(nablac({"zzz"}).err.find("error[E0901]: unknown subcommand `zzz`\n"), std::string::npos);
+  EXPECT_EQ(nablac({"--verify"}).err.find("subcommand `"), std::string::npos);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ struct Options {
   bool locations = false, timing = false;
 };
 
-/// The default pipeline's steps that end at `stage` or before.
-Result<std::vector<passes::Step>> steps_to(const std::string& stage) {
+/// The default pipeline's steps for a module at stage `from` that end at `stage` or before.
+Result<std::vector<passes::Step>> steps_to(const std::string& stage, ir::Stage from) {
   std::optional<ir::Stage> last = ir::stage_from_name(stage);
   if (!last) {
     std::vector<std::string> known;
@@ -31,30 +31,28 @@ Result<std::vector<passes::Step>> steps_to(const std::string& stage) {
     return error(Code::kBadOption, "--pipeline-to: unknown stage `{}`{}", stage, did_you_mean(stage, known));
   }
   std::vector<passes::Step> out;
-  for (passes::Step& step : passes::default_steps()) {
-    const passes::Pass* pass = passes::find_pass(step.pass);
-    NABLA_CHECK(pass != nullptr, "the pipeline names the unknown pass {}", step.pass);
-    if (pass->stage_out > *last) break;
+  for (passes::Step& step : passes::default_steps(from)) {
+    if (passes::find_pass(step.pass)->stage_out > *last) break;
     out.push_back(std::move(step));
   }
   return out;
 }
 
-Result<std::vector<passes::Step>> steps_of(const Options& o) {
+Result<std::vector<passes::Step>> steps_of(const Options& o, ir::Stage from) {
   if (!o.pipeline_to.empty() && !o.passes.empty())
     return error(Code::kBadOption, "--pass and --pipeline-to exclude each other");
-  if (!o.pipeline_to.empty()) return steps_to(o.pipeline_to);
+  if (!o.pipeline_to.empty()) return steps_to(o.pipeline_to, from);
   std::vector<passes::Step> out;
   for (const std::string& text : o.passes) out.push_back(NABLA_TRY(passes::parse_step(text)));
   return out;
 }
 
 Status opt(const Options& o, const Streams& streams) {
-  std::vector<passes::Step> steps = NABLA_TRY(steps_of(o));
   ir::Target target = NABLA_TRY(ir::find_target(o.target));
   if (!o.out.empty()) (void)NABLA_TRY(ir::form_of(o.out));
   (void)NABLA_TRY(format::check_files({{"IN", o.in}}, {{"--output", o.out}}));
   ir::Module module = NABLA_TRY(ir::read_module(o.in, ops::all_ops()));
+  std::vector<passes::Step> steps = NABLA_TRY(steps_of(o, module.stage));
   ir::PrintOptions print_options{.locations = o.locations};
 
   passes::ManagerOptions manager = o.manager;

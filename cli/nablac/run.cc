@@ -53,8 +53,11 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     std::vector<std::string> known;
     for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
       known.push_back(sub->get_name());
-    std::string hint = !args.empty() && app.get_subcommands().empty() ? did_you_mean(args[0], known) : "";
-    return finish(error(Code::kBadOption, "nablac: {}{}", e.what(), hint), streams);
+    bool named = !args.empty() && !args[0].starts_with('-');
+    if (named && std::find(known.begin(), known.end(), args[0]) == known.end())
+      return finish(error(Code::kBadOption, "unknown subcommand `{}`{}", args[0], did_you_mean(args[0], known)),
+                    streams);
+    return finish(error(Code::kBadOption, "nablac: {}", e.what()), streams);
   }
   return action ? action() : exit_code;
 }

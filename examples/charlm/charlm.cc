@@ -61,19 +61,18 @@ void clear(Generation& g) {
 }
 
 void add_training(Program& program, Model<State> model, Generation generation, const Options& options) {
-  auto optimizer =
-      std::make_shared<nn::Optimizer<Model>>(program, model_specs(), nn::adamw(0.9, 0.99, 1e-8, 0.1), "adamw");
+  nn::Optimizer<Model> optimizer(program, model_specs(), nn::adamw(0.9, 0.99, 1e-8, 0.1), "adamw");
   State key = program.state("key", u32, {2});
   program.entry("init", {{"seed", u32, {2}}}, [&](Tensor seed) {
     init_model(model, seed);
     key.set(fold_in(seed, 0));
-    optimizer->init();
+    optimizer.init();
     clear(generation);
   });
   program.entry("step", {{"tokens", u8, {kBatch, kContext + 1}}}, [&](Tensor bytes) -> Outputs {
     Tensor tokens = convert(bytes, i32);
     Tensor inputs = slice_axis(tokens, 1, 0, kContext), labels = slice_axis(tokens, 1, 1, kContext + 1);
-    Tensor step = optimizer->step() + 1;
+    Tensor step = optimizer.step() + 1;
     Tensor mask_key = options.dropout > 0 ? rng_fold_in(key.get(), convert(step, u32)) : Tensor();
     auto loss = [&](Model<Tensor> p) { return loss_of(forward(p, inputs, options.dropout, mask_key), labels); };
     auto [value, gradients] = value_and_grad(loss)(get(model));
@@ -81,7 +80,7 @@ void add_training(Program& program, Model<State> model, Generation generation, c
     Tensor rate = nn::cosine_schedule(
         step,
         {.peak = options.learning_rate, .final = options.learning_rate / 10, .warmup = 50, .total = options.steps});
-    optimizer->apply(model, clipped, rate);
+    optimizer.apply(model, clipped, rate);
     return {{"loss", value}, {"gradient_norm", size}};
   });
 }

@@ -68,7 +68,7 @@ Tensor sample(const Tensor& logits, const Tensor& temperature, const Tensor& top
 
 /// Entries, with 1 <= batch <= 16 and 1 <= len <= 128:
 ///   init(seed)
-///   step(tokens u8[16,129]) -> loss                one step of AdamW with clipping, warm-up and cosine decay
+///   step(tokens u8[16,129]) -> loss, gradient_norm  one step of AdamW with clipping, warm-up and cosine decay
 ///   eval(tokens u8[batch,len+1]) -> loss           mean negative log-likelihood in nats per character
 ///   forward(tokens u8[batch,len]) -> logits
 ///   prefill(tokens u8[len]) -> logits              starts a text; fills the cache

@@ -42,7 +42,7 @@ nabla::Status run(const std::string& path, const std::string& train, const std::
 }  // namespace
 
 int main(int argc, char** argv) {
-  nabla::format::prepare_process();
+  nabla::format::prepare_process(false);
   std::string text, train, validation;
   int64_t samples = 24000;
   uint64_t seed = 0;

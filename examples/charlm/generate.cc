@@ -57,7 +57,7 @@ nabla::Status run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  nabla::format::prepare_process();
+  nabla::format::prepare_process(false);
   Options o;
   CLI::App app("Continues a text, character by character.", "generate");
   app.add_option("BUNDLE", o.bundle, "the compiled model")->required();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "passes/lower/group_order.h"
 #include "passes/lower/inline_maps.h"
 
 namespace nabla::passes {
@@ -89,15 +90,6 @@ class Fuser {
     }
     return out;
   }
-  // True when `from` is read, directly or not, by what `to` needs.
-  bool reaches(int from, int to, std::set<int>& seen) const {
-    if (from == to) return true;
-    if (!seen.insert(to).second) return false;
-    for (int g : depends_[to])
-      if (reaches(from, g, seen)) return true;
-    return false;
-  }
-
   void place(int t) {
     std::set<int> inputs = inputs_of(t);
     std::vector<int> candidates;
@@ -110,13 +102,10 @@ class Fuser {
       for (int g : candidates) {
         // No other input of t may need g: the kernel would wait for itself.
         bool cycle = waits_for(t, g);
-        for (int other : inputs) {
-          std::set<int> seen;
-          cycle |= other != g && reaches(g, other, seen);
-        }
+        for (int other : inputs) cycle |= other != g && order_.reaches(g, other);
         if (!cycle && join(t, g)) {
           inputs.erase(g);
-          depends_[g].insert(inputs.begin(), inputs.end());
+          order_.add_inputs(g, inputs);
           for (int other : candidates)
             if (other != g) merge(t, g, other);
           return;
@@ -133,7 +122,7 @@ class Fuser {
     group.members.push_back(std::move(m));
     plan_.group_of[t] = static_cast<int>(plan_.groups.size());
     plan_.groups.push_back(std::move(group));
-    depends_.push_back(std::move(inputs));
+    order_.add(std::move(inputs));
   }
 
   // True when t reads what group g computes not as a member's element but through a scalar, which is computed at the
@@ -149,10 +138,8 @@ class Fuser {
         sources = loads_of(x.formula);
       else if (x.node >= 0)
         for (ir::ValueId id : f_.nodes[x.node].operands) sources.push_back(plan_.graph.of_value[id]);
-      for (int other : groups_behind(sources)) {
-        std::set<int> seen;
-        if (reaches(g, other, seen)) return true;
-      }
+      for (int other : groups_behind(sources))
+        if (order_.reaches(g, other)) return true;
     }
     return false;
   }
@@ -259,10 +246,8 @@ class Fuser {
       place.push_back(it - along->begin());
     }
     for (auto [from, to] : {std::pair(g, other), std::pair(other, g)})
-      for (int d : depends_[to]) {
-        std::set<int> seen;
-        if (d != from && reaches(from, d, seen)) return;
-      }
+      for (int d : order_.inputs_of(to))
+        if (d != from && order_.reaches(from, d)) return;
     std::vector<size_t> back(place.size());
     for (size_t o = 0; o < place.size(); ++o) back[place[o]] = o;
     for (const auto& m : a.members)
@@ -280,11 +265,7 @@ class Fuser {
     }
     b.members.clear();
     std::sort(a.members.begin(), a.members.end(), [](const auto& x, const auto& y) { return x.tensor < y.tensor; });
-    depends_[g].insert(depends_[other].begin(), depends_[other].end());
-    depends_[other].clear();
-    for (std::set<int>& d : depends_)
-      if (d.erase(other)) d.insert(g);
-    depends_[g].erase(g);
+    order_.merge(g, other);
   }
 
   static int64_t positions(const ir::Shape& axes) { return most(ir::Type(DType::kF32, axes).count()); }
@@ -331,7 +312,7 @@ class Fuser {
     std::function<void(int)> visit = [&](int g) {
       if (state[g]) return;
       state[g] = 1;
-      for (int d : depends_[g]) visit(d);
+      for (int d : order_.inputs_of(g)) visit(d);
       order.push_back(g);
     };
     for (size_t g = 0; g < plan_.groups.size(); ++g)
@@ -351,7 +332,7 @@ class Fuser {
   FusionPlan plan_;
   std::vector<bool> kept_;
   std::set<int> visited_;
-  std::vector<std::set<int>> depends_;  // per group: groups that run before it
+  GroupOrder order_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ using ir::Placement;
 using ir::ValueId;
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kStagedLeafBytes = 4096;
 int64_t aligned(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
 ir::ControlFlow control_of(const ir::Node& n, const ir::Function& f) {
@@ -82,7 +83,7 @@ class FunctionPlanner {
     fix_borders();
     find_donations();
     for (Status ordered = order_nodes(); !ordered.ok(); ordered = order_nodes()) {
-      if (entry_) return ordered.errors();
+      if (entry_ && !stage_blocked()) return ordered.errors();
       donations_.erase(donations_.begin() + blocked_);  // a carry that is copied instead
     }
     plan_.carries_in_place.assign(role_.carries, false);
@@ -148,6 +149,15 @@ class FunctionPlanner {
     for (int i = 0; i < role_.carries; ++i) add(f_.params[role_.consts + i], f_.results[i], -1, i);
   }
 
+  // A small leaf that cannot be updated in place gets its new value beside, copied at the end.
+  bool stage_blocked() {
+    const Donation& d = donations_[blocked_];
+    if (bytes(d.fresh) > kStagedLeafBytes) return false;
+    plan_.values[d.fresh] = {};
+    plan_.staged_writes.push_back({d.fresh, d.leaf});
+    return true;
+  }
+
   // ---- Order: the given one, but every reader of an old value before the writer of the new one
   Status order_nodes() {
     size_t n = f_.nodes.size();
@@ -179,15 +189,24 @@ class FunctionPlanner {
   template <class Edge>
   Status write_after_read(const Donation& d, const Edge& edge) {
     int writer = producer_[d.fresh];
-    for (size_t i = 0; i < f_.nodes.size(); ++i) {
-      bool reads = std::any_of(f_.nodes[i].operands.begin(), f_.nodes[i].operands.end(),
-                               [&](ValueId id) { return root_[id] == d.old; });
-      if (!reads) continue;
-      edge(static_cast<int>(i), writer);
-      if (static_cast<int>(i) == writer && !shares(f_.nodes[i], d.old, d.fresh))
+    for (int i : readers_of(d.old)) {
+      edge(i, writer);
+      if (i == writer && !shares(f_.nodes[i], d.old, d.fresh))
         return donation(d, f_.nodes[i], fmt::format("{} reads all of it while it writes", label(f_.nodes[i])));
     }
     return Ok{};
+  }
+  // Nodes that read a root, each once.
+  const std::vector<int>& readers_of(ValueId root) {
+    if (readers_.empty()) {
+      readers_.resize(f_.values.size());
+      for (size_t i = 0; i < f_.nodes.size(); ++i)
+        for (ValueId id : f_.nodes[i].operands) {
+          std::vector<int>& list = readers_[root_[id]];
+          if (list.empty() || list.back() != static_cast<int>(i)) list.push_back(static_cast<int>(i));
+        }
+    }
+    return readers_[root];
   }
   std::string label(const ir::Node& n) const {
     const Attr* kernel = n.attrs.find("kernel");
@@ -256,6 +275,7 @@ class FunctionPlanner {
         if (root_[id] == id) first_[id] = static_cast<int>(i), last_[id] = std::max(last_[id], static_cast<int>(i));
       for (ValueId id : f_.nodes[i].operands) last_[root_[id]] = static_cast<int>(i);
     }
+    for (const auto& staged : plan_.staged_writes) last_[staged.value] = static_cast<int>(f_.nodes.size());
     buffer_.resize(f_.values.size());
     for (size_t i = 0; i < buffer_.size(); ++i) buffer_[i] = static_cast<int>(i);
   }
@@ -325,17 +345,18 @@ class FunctionPlanner {
         items.push_back({values + static_cast<int>(i), aligned(scratch), 0, static_cast<int>(i), static_cast<int>(i)});
     // Large ones first, each at the lowest place that no live neighbour holds.
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
+    std::vector<const Item*> placed;  // by offset
     for (size_t i = 0; i < items.size(); ++i) {
-      std::vector<const Item*> neighbours;
-      for (size_t j = 0; j < i; ++j)
-        if (items[j].first <= items[i].last && items[i].first <= items[j].last) neighbours.push_back(&items[j]);
-      std::sort(neighbours.begin(), neighbours.end(), [](auto* a, auto* b) { return a->offset < b->offset; });
       int64_t at = 0;
-      for (const Item* other : neighbours) {
+      for (const Item* other : placed) {
         if (other->offset >= at + items[i].bytes) break;
-        at = std::max(at, other->offset + other->bytes);
+        bool together = other->first <= items[i].last && items[i].first <= other->last;
+        if (together) at = std::max(at, other->offset + other->bytes);
       }
       items[i].offset = at;
+      auto behind =
+          std::upper_bound(placed.begin(), placed.end(), at, [](int64_t o, auto* x) { return o < x->offset; });
+      placed.insert(behind, &items[i]);
       if (items[i].id < values)
         plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
       else
@@ -348,11 +369,12 @@ class FunctionPlanner {
         while (buffer_[b] != b) b = buffer_[b];
         plan_.values[v] = plan_.values[b];
       }
-    int64_t peak = -1;
+    std::vector<int64_t> change(f_.nodes.size() + 2, 0);  // of the bytes alive, at each node
+    for (const Item& item : items)
+      if (item.first >= 0) change[item.first] += item.bytes, change[item.last + 1] -= item.bytes;
+    int64_t peak = -1, live = 0;
     for (int i = 0; i < static_cast<int>(f_.nodes.size()); ++i) {
-      int64_t live = 0;
-      for (const Item& item : items)
-        if (item.first <= i && i <= item.last) live += item.bytes;
+      live += change[i];
       if (live > peak) peak = live, plan_.peak_node = i;
     }
     for (const Item& item : items)
@@ -367,8 +389,9 @@ class FunctionPlanner {
   ir::FunctionPlan plan_;
   LoopBody role_;
   std::vector<Donation> donations_;
-  int blocked_ = -1;       // the donation that order_nodes could not keep
-  std::vector<int> root_;  // views followed to the value that owns the bytes
+  int blocked_ = -1;                       // the donation that order_nodes could not keep
+  std::vector<std::vector<int>> readers_;  // by root, before nodes are ordered
+  std::vector<int> root_;                  // views followed to the value that owns the bytes
   std::vector<int> producer_;
   std::vector<int> first_, last_;
   std::vector<int> buffer_;  // the root whose memory a root uses

@@ -52,10 +52,10 @@ Status check_output(const NamedFile& output) {
 
 }  // namespace
 
-void prepare_process() {
+void prepare_process(bool outlives_reader) {
   for (int fd : {0, 1, 2})
     if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) (void)::open("/dev/null", O_RDONLY);  // gets the number fd
-  std::signal(SIGPIPE, SIG_IGN);
+  if (outlives_reader) std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 

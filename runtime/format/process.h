@@ -8,9 +8,10 @@
 
 namespace nabla::format {
 
-/// Standard streams that were closed become ones that cannot be used, so that no file gets their descriptors; a pipe
-/// that nobody reads and a file size limit become failed writes instead of signals. Called first in main.
-void prepare_process();
+/// Standard streams that were closed become ones that cannot be used, so that no file gets their descriptors; a file
+/// size limit becomes a failed write instead of a signal. `outlives_reader`: so does a pipe that nobody reads any more,
+/// for programs whose work is more than what they print. Called first in main.
+void prepare_process(bool outlives_reader);
 
 /// E0803 when something that was printed did not arrive.
 Status flush_stdout();

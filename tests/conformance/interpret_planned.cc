@@ -31,6 +31,10 @@ class PlannedRun {
       if (n.op->lower != ir::Lowering::kCall) return error(Code::kNoLowering, "{} is a library call", n.op->name);
       launch(n);
     }
+    for (const auto& staged : plan_.staged_writes) {
+      const ir::Placement& from = plan_.values[staged.value];
+      std::memcpy(arena_.data() + m_.plan->state_offsets[staged.leaf], address(from), from.bytes);
+    }
     for (size_t i = 0; i < state.size(); ++i)
       state[i] = Literal::from_bytes(state[i].dtype(), state[i].shape(), arena_.data() + m_.plan->state_offsets[i]);
     std::vector<Literal> out;
