@@ -28,6 +28,9 @@ std::vector<std::string> OpTable::names() const {
   return out;
 }
 
+// Of lists: extents, strides, paddings, whose sums and products must not overflow.
+constexpr int64_t kMaxListEntry = int64_t{1} << 40;
+
 Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs) {
   std::vector<std::string> known;
   for (const AttrDef& def : op.attrs) known.push_back(def.name);
@@ -38,6 +41,11 @@ Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs) {
     if (kind_of(value) != def->kind)
       return error(Code::kBadAttribute, "{}: attribute `{}` is {}, expected {}", op.name, name, name_of(kind_of(value)),
                    name_of(def->kind));
+    if (const Ints* list = std::get_if<Ints>(&value))
+      for (int64_t v : *list)
+        if (v > kMaxListEntry || v < -kMaxListEntry)
+          return error(Code::kBadAttribute, "{}: attribute `{}` has entry {}, beyond {}", op.name, name, v,
+                       kMaxListEntry);
   }
   for (const AttrDef& def : op.attrs) {
     if (attrs.find(def.name)) continue;

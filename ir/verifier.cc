@@ -242,11 +242,14 @@ Status check_type(const Module& module, const Type& type) {
   return Ok{};
 }
 
+constexpr int kMaxCallDepth = 1000;  // passes follow calls with frames of the machine's stack
+
 Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::string, Names>>& calls, size_t* member) {
   std::map<std::string_view, size_t> index;
   for (size_t i = 0; i < calls.size(); ++i) index.emplace(calls[i].first, i);
   std::vector<size_t> order;
   std::vector<char> state(calls.size(), 0);  // 0 new, 1 open, 2 done
+  std::vector<int> depth(calls.size(), 0);   // of the calls below
   struct Frame {
     size_t function, next;
   };
@@ -259,6 +262,12 @@ Result<std::vector<size_t>> callees_first(const std::vector<std::pair<std::strin
       auto& [function, next] = stack.back();
       const Names& callees = calls[function].second;
       if (next == callees.size()) {
+        for (const std::string& callee : callees)
+          if (auto it = index.find(callee); it != index.end())
+            depth[function] = std::max(depth[function], depth[it->second] + 1);
+        if (depth[function] > kMaxCallDepth)
+          return error(Code::kTooLarge, "functions call each other more than {} deep, from @{} on", kMaxCallDepth,
+                       calls[function].first);
         state[function] = 2;
         order.push_back(function);
         stack.pop_back();

@@ -40,8 +40,8 @@ void GroupOrder::add_inputs(int g, const std::set<int>& inputs) {
 void GroupOrder::merge(int g, int other) {
   inputs_[g].insert(inputs_[other].begin(), inputs_[other].end());
   inputs_[other].clear();
-  for (std::set<int>& inputs : inputs_)
-    if (inputs.erase(other)) inputs.insert(g);
+  for (size_t d = 0; d < inputs_.size(); ++d)
+    if (has(closure_[d], other) && inputs_[d].erase(other)) inputs_[d].insert(g);
   inputs_[g].erase(g);
   for (Bits& bits : closure_)
     if (has(bits, other)) set(bits, g);

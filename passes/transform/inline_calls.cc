@@ -14,6 +14,8 @@ using ir::Node;
 using ir::Val;
 using ir::ValueId;
 
+constexpr size_t kMaxNodes = size_t{1} << 20;
+
 // The function that a call names; null for any other node. Calls with rules of their own (custom_vjp, remat) are calls
 // of their `callee` once nothing differentiates or batches them any more.
 const Function* called(const Node& node, const ir::Module& module) {
@@ -65,8 +67,17 @@ Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) 
     bool calls = std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return called(n, out); });
     if (!calls) continue;
     FunctionCopy copy(*f, context.ops, &out);
+    size_t nodes = 0;
     for (const Node& node : f->nodes) {
       const Function* callee = called(node, out);
+      nodes += callee ? callee->nodes.size() : 1;
+      if (nodes > kMaxNodes) {
+        Diagnostic d =
+            error(Code::kTooLarge, "@{}: with its calls inlined it has more than {} nodes", f->name, kMaxNodes);
+        d.location = node.location;
+        d.help = "write repeated work as scan or while_loop";
+        return d;
+      }
       copy.builder().set_location(node.location);  // for nodes of the body that have none
       if (callee)
         copy.set(node.results, emit_body(copy.builder(), *callee, copy.at(node.operands)));

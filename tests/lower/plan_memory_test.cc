@@ -134,7 +134,8 @@ TEST(PlanMemory, AStateLeafIsUpdatedWhereItLies) {
   expect_no_overlap(*out, out->entries[0]);
 }
 
-// A cache grows where it lies, although the new one is read in the same step; its kernel may be given one address twice.
+// A cache grows where it lies, although the new one is read in the same step; its kernel may be given one address
+// twice.
 TEST(PlanMemory, ACacheGrowsInPlace) {
   Result<ir::Module> out = planned(flat(R"(state cache: f32[2,16,8]
 entry step calls @step {
@@ -164,23 +165,24 @@ func @step(%cache: f32[2,16,8], %x: f32[2,1,8], %at: i32[]) {
   EXPECT_EQ(skips, 1) << "the copy of the whole cache is skipped where it lies in place";
 }
 
-std::string swap_like(const std::string& a, const std::string& b) {
-  return R"(state a: f32[8]
-state b: f32[8]
+std::string swap_like(const std::string& a, const std::string& b, int size = 2000) {
+  std::string text = R"(state a: f32[N]
+state b: f32[N]
 entry step calls @step {
   reads a, b
   writes a, b
 }
-func @step(%a: f32[8], %b: f32[8]) {
+func @step(%a: f32[N], %b: f32[N]) {
   %u = exp(%b) loc("model.cc":3)
   %v = tanh(%a) loc("model.cc":4)
-)" + a + b +
-         "  return %x, %y\n}\n";
+)" + a + b + "  return %x, %y\n}\n";
+  for (size_t at = 0; (at = text.find('N', at)) != std::string::npos;) text.replace(at, 1, std::to_string(size));
+  return text;
 }
 
 TEST(PlanMemory, AnUpdateThatReadsAllOfItsLeafIsRefusedWithTheBytesOfACopy) {
   std::string head =
-      "state w: f32[6,6]\nentry step calls @step {\n  reads w\n  writes w\n}\nfunc @step(%w: f32[6,6]) {\n"
+      "state w: f32[60,60]\nentry step calls @step {\n  reads w\n  writes w\n}\nfunc @step(%w: f32[60,60]) {\n"
       "  %t = transpose(%w) {permutation=[1, 0]} loc(\"model.cc\":7 \"step\" \"w = transpose(w)\")\n";
   Result<ir::Module> out = planned(flat(head + "  return %t\n}\n"));
   ASSERT_FALSE(out.ok());
@@ -189,11 +191,11 @@ TEST(PlanMemory, AnUpdateThatReadsAllOfItsLeafIsRefusedWithTheBytesOfACopy) {
             "while it writes\n"
             "  --> model.cc:7  in step\n"
             "   | w = transpose(w)\n"
-            "   = note: a copy would cost 144 bytes\n"
+            "   = note: a copy would cost 14400 bytes\n"
             "   = help: pass the new value through nabla::copy, which allows it\n");
   Result<ir::Module> copied = planned(flat(head + "  %c = copy(%t)\n  return %c\n}\n"));
   ASSERT_TRUE(copied.ok()) << to_string(copied.errors());
-  EXPECT_EQ(copied->plan->functions.at("step").temporary_bytes, 192);  // the copy, on cache lines
+  EXPECT_EQ(copied->plan->functions.at("step").temporary_bytes, 14400);  // the copy
 }
 
 TEST(PlanMemory, LeavesThatReplaceEachOtherAreRefusedWithBothLines) {
@@ -206,9 +208,19 @@ TEST(PlanMemory, LeavesThatReplaceEachOtherAreRefusedWithBothLines) {
             "error[E0401]: state leaf `a` cannot be updated in place in entry `step`: its old value is read after the "
             "new one is stored\n"
             "  --> model.cc:5\n"
-            "   = note: a copy would cost 32 bytes\n"
+            "   = note: a copy would cost 8000 bytes\n"
             "   = note: kernel neg_2 at model.cc:6 waits too\n"
             "   = help: pass the new value through nabla::copy, which allows it\n");
+}
+
+TEST(PlanMemory, ASmallLeafThatCannotBeUpdatedInPlaceIsCopiedAtTheEnd) {
+  Result<ir::Module> out = planned(flat(swap_like("  %x = neg(%u)\n", "  %y = neg(%v)\n", 8)));
+  ASSERT_TRUE(out.ok()) << to_string(out.errors());
+  const ir::FunctionPlan& plan = out->plan->functions.at("step");
+  ASSERT_EQ(plan.staged_writes.size(), 1u);  // the other one is updated in place
+  const ir::Placement& beside = plan.values[plan.staged_writes[0].value];
+  EXPECT_GE(beside.offset, out->plan->state_bytes);
+  EXPECT_EQ(beside.bytes, 32);
 }
 
 TEST(PlanMemory, AProgramAboveItsBudgetIsRefusedAndOneAtItPasses) {
