@@ -1,5 +1,6 @@
 // The thread pool, CPU features and kernel objects.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -89,6 +90,14 @@ TEST(KernelObject, BytesThatAreNoSharedObjectAreRefused) {
   ASSERT_FALSE(object.ok());
   EXPECT_EQ(object.errors()[0].code, Code::kKernelLoad);
   EXPECT_NE(object.errors()[0].message.find("kernels/junk.so"), std::string::npos);
+}
+
+TEST(ThreadPool, GivesThePinnedCallerItsCpusBack) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  { ThreadPool pool(0, true); }
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 }  // namespace

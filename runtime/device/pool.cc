@@ -67,7 +67,11 @@ ThreadPool::ThreadPool(int threads, bool pin_caller) {
   threads = std::min(threads, kMaxThreads);
   spin_ns_ = threads > available ? 0 : kSpinNs;
   bool pinned = threads > 1 && threads == available;
-  if (pinned && pin_caller) pin(pthread_self(), cpus[0]);
+  if (pinned && pin_caller) {
+    pinned_caller_ = pthread_self();
+    caller_cpus_ = cpus;
+    pin(pthread_self(), cpus[0]);
+  }
   workers_.reserve(threads - 1);
   for (int i = 1; i < threads; ++i) {
     try {
@@ -84,6 +88,13 @@ ThreadPool::~ThreadPool() {
   job_.fetch_add(kJobStep);
   futex_wake(job_, kMaxThreads);
   for (std::thread& worker : workers_) worker.join();
+  // The caller may go on without the pool, or make another one: it gets its CPUs back.
+  if (caller_cpus_.empty() || !pthread_equal(pinned_caller_, pthread_self())) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : caller_cpus_)
+    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
+  (void)pthread_setaffinity_np(pinned_caller_, sizeof set, &set);
 }
 
 void ThreadPool::run_part(int thread, int parts) {

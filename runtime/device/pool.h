@@ -1,6 +1,8 @@
 // The runtime's only thread pool: ranges of units shared out to threads that wait by a bounded spin, then a futex.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -16,8 +18,9 @@ class ThreadPool {
   using Body = void (*)(void* context, int64_t begin, int64_t end, int thread);
 
   /// `threads` includes the thread that calls `run`; 0: as many as the process may run on. When the pool has exactly
-  /// that many (and more than one), its workers are pinned, and with `pin_caller` the calling thread too. A pool of
-  /// more threads than CPUs never spins. Where the system gives no more threads, `size` is smaller.
+  /// that many (and more than one), its workers are pinned, and with `pin_caller` the calling thread too, as long as
+  /// the pool lives. A pool of more threads than CPUs never spins. Where the system gives no more threads, `size` is
+  /// smaller.
   explicit ThreadPool(int threads, bool pin_caller = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -45,6 +48,8 @@ class ThreadPool {
   std::atomic<uint32_t> caller_sleeps_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
+  pthread_t pinned_caller_{};
+  std::vector<int> caller_cpus_;  ///< before it was pinned; empty: it was not
 };
 
 }  // namespace nabla::device
