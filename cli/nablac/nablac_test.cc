@@ -145,8 +145,8 @@ TEST_F(Nablac, OptRunsPassesAndWritesTheForms) {
 
 TEST_F(Nablac, ThePipelineStartsAtTheModulesStage) {
   std::string flat = write("flat.nbl", R"(nabla 1 flat
-func @f(%x: f32[4]) {
-  %0 = sin(%x)
+func @f(%x: f32[4,5]) {
+  %0 = softmax(%x) {axis=1}
   return %0
 }
 entry main calls @f {

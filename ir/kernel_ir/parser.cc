@@ -248,15 +248,16 @@ class Parser {
     let.contract = contract;
     let.value = declare_value();
     expect("=");
-    let.combiner = combiner();
+    // A value may have a combiner's name: `let sum: f32 = sum(r0) x[r0]`, `let mean: f32 = sum / 8:f32`.
+    if (text_.substr(std::min(text_.find_first_not_of(' ', pos_), text_.size())).starts_with('('))
+      let.combiner = combiner();
     if (let.combiner != Combiner::kNone) expect("("), let.reduce = axis_list(), expect(")");
     let.expr = expr();
     return {std::move(let)};
   }
   Combiner combiner() {
     std::optional<Combiner> c = token_.kind == Token::kName ? combiner_from_name(token_.text) : std::nullopt;
-    if (!c || *c == Combiner::kNone || buffer_ids_.count(token_.text) || value_ids_.count(token_.text))
-      return Combiner::kNone;
+    if (!c || *c == Combiner::kNone) return Combiner::kNone;
     next();
     return *c;
   }
