@@ -7,6 +7,7 @@
 #include "ir/kernel_ir/kernel.h"
 #include "passes/lower/gemm.h"
 #include "passes/lower/in_place.h"
+#include "passes/rewrite.h"
 
 namespace nabla::passes {
 namespace {
@@ -28,41 +29,25 @@ struct LoopBody {
   int consts = 0, carries = 0;
 };
 
-/// What branches and loops run, by function, and in which order functions are planned: callees first.
-struct Calls {
-  std::map<std::string, std::optional<LoopBody>> roles;  // without a value: loops disagree
-  std::vector<int> order;
+/// By function; without a value: the branches and loops that run it disagree about its carries.
+using LoopBodies = std::map<std::string, std::optional<LoopBody>>;
 
-  explicit Calls(const ir::Module& m) : seen_(m.functions.size(), false) {
-    for (size_t i = 0; i < m.functions.size(); ++i) visit(m, static_cast<int>(i));
-  }
-  LoopBody role(const std::string& function) const {
-    auto it = roles.find(function);
-    return it == roles.end() ? LoopBody{} : it->second.value_or(LoopBody{});
-  }
-
- private:
-  void visit(const ir::Module& m, int index) {
-    if (seen_[index]) return;
-    seen_[index] = true;
-    const ir::Function& f = *m.functions[index];
-    for (const ir::Node& n : f.nodes) {
+LoopBodies loop_bodies(const ir::Module& m) {
+  LoopBodies out;
+  for (const ir::FunctionPtr& f : m.functions)
+    for (const ir::Node& n : f->nodes) {
       if (n.op->lower != ir::Lowering::kControl) continue;
-      ir::ControlFlow c = control_of(n, f);
+      ir::ControlFlow c = control_of(n, *f);
       for (const std::string& callee : c.functions) {
         bool body = c.kind != ir::ControlFlow::Kind::kBranch && &callee == &c.functions.back();
         LoopBody role = body ? LoopBody{c.consts, c.carries} : LoopBody{};
-        auto [it, fresh] = roles.try_emplace(callee, role);
+        auto [it, fresh] = out.try_emplace(callee, role);
         if (!fresh && it->second && (it->second->consts != role.consts || it->second->carries != role.carries))
           it->second.reset();
-        for (size_t i = 0; i < m.functions.size(); ++i)
-          if (m.functions[i]->name == callee) visit(m, static_cast<int>(i));
       }
     }
-    order.push_back(index);
-  }
-  std::vector<bool> seen_;
-};
+  return out;
+}
 
 class FunctionPlanner {
  public:
@@ -408,14 +393,14 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   out.stage = ir::Stage::kPlanned;
   int64_t temporaries = 0;
-  Calls calls(module);
-  for (int index : calls.order) {
-    ir::FunctionPtr& f = out.functions[index];
+  LoopBodies bodies = loop_bodies(module);
+  for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(module))) {
     ScopedActivity activity("plan-memory on @" + f->name);
-    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, calls.role(f->name), *plan).run());
+    LoopBody role = bodies[f->name].value_or(LoopBody{});
+    auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, role, *plan).run());
     temporaries = std::max(temporaries, function_plan.temporary_bytes);
     plan->functions[function.name] = std::move(function_plan);
-    f = std::make_shared<ir::Function>(std::move(function));
+    out.set(std::make_shared<ir::Function>(std::move(function)));
   }
   plan->arena_bytes = plan->state_bytes + temporaries;
   out.plan = plan;
