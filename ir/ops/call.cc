@@ -106,20 +106,19 @@ std::vector<Val> call_batch(BatchContext& ctx) {
 
 }  // namespace
 
-std::vector<OpDef> call_ops() {
+OpDef call_record(std::string name, std::string doc, std::vector<AttrDef> attrs,
+                  std::vector<ir::Constraint> constraints) {
   constexpr const char* kInlined = "calls are inlined before this is asked";
-  std::vector<OpDef> out = transform_ops();
-  out.push_back({
-      .name = "call",
+  attrs.insert(attrs.begin(), required("callee", AttrKind::kFunction, "the function"));
+  return {
+      .name = std::move(name),
       .version = 1,
       .category = "call",
-      .doc =
-          "The results of another function of the module. Functions never call each other in a cycle. Derivatives are "
-          "calls of derived functions, made once for each set of active operands.",
+      .doc = std::move(doc),
       .operands = {{"operands", "the callee's parameters", true, true}},
-      .attrs = {required("callee", AttrKind::kFunction, "the function")},
+      .attrs = std::move(attrs),
       .results = {{"results", "the callee's results"}},
-      .constraints = {{"C1", "the callee exists"}, {"C2", "the operands have the types of its parameters"}},
+      .constraints = std::move(constraints),
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_call,
@@ -142,7 +141,17 @@ std::vector<OpDef> call_ops() {
       .examples = {},
       .draw = nullptr,
       .rejects = {},
-  });
+  };
+}
+
+std::vector<OpDef> call_ops() {
+  std::vector<OpDef> out = transform_ops();
+  out.push_back(call_record("call",
+                            "The results of another function of the module. Functions never call each other in a "
+                            "cycle. Derivatives are calls "
+                            "of derived functions, made once for each set of active operands.",
+                            {},
+                            {{"C1", "the callee exists"}, {"C2", "the operands have the types of its parameters"}}));
   return out;
 }
 

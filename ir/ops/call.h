@@ -32,6 +32,11 @@ ir::VjpForward call_vjp_forward(ir::VjpForwardContext& ctx);
 std::vector<MaybeVal> call_vjp(VjpContext& ctx);
 std::vector<MaybeVal> call_jvp(JvpContext& ctx);
 
+/// The record of an op that calls attribute `callee`, which is put before `attrs`, as `call` does; an op with rules of
+/// its own sets them afterwards.
+OpDef call_record(std::string name, std::string doc, std::vector<AttrDef> attrs,
+                  std::vector<ir::Constraint> constraints);
+
 std::vector<Val> call_function(FunctionBuilder& b, const std::string& function, std::vector<Val> operands);
 
 std::vector<OpDef> transform_ops();  ///< grad, value_and_grad, jvp, vjp_forward, vjp_backward, vmap: in `traced` only

@@ -8,43 +8,12 @@
 namespace nabla::ops {
 namespace {
 
-constexpr const char* kInlined = "calls are inlined before this is asked";
-
 OpDef custom_call(std::string name, std::string doc, std::vector<AttrDef> attrs,
                   std::vector<ir::Constraint> constraints) {
-  attrs.insert(attrs.begin(), required("callee", AttrKind::kFunction, "the function"));
   constraints.insert(constraints.begin(), {{"C1", "all functions exist"}, {"C2", "the operands fit the callee"}});
-  return {
-      .name = std::move(name),
-      .version = 1,
-      .category = "call",
-      .doc = std::move(doc),
-      .operands = {{"operands", "the callee's parameters", true, true}},
-      .attrs = std::move(attrs),
-      .results = {{"results", "the callee's results"}},
-      .constraints = std::move(constraints),
-      .traits = {},
-      .stages = ir::kTensorStages,
-      .infer = nullptr,
-      .reference =
-          [](const EvalContext& ctx) {
-            return ctx.call(ctx.attrs().get_function("callee"), {ctx.operands.begin(), ctx.operands.end()});
-          },
-      .fold = ir::no_rule(kInlined),
-      .decompose = ir::no_rule(kInlined),
-      .vjp = ir::no_rule("set below"),
-      .jvp = ir::no_rule("set below"),
-      .batch = ir::no_rule("set below"),
-      .factors = ir::no_rule(kInlined),
-      .access = ir::no_rule(kInlined),
-      .linearity = ir::not_linear(),
-      .lower = Lowering::kCall,
-      .cost = call_cost,
-      .dtypes = DTypes::kFloats,
-      .examples = {},
-      .draw = nullptr,
-      .rejects = {},
-  };
+  OpDef op = call_record(std::move(name), std::move(doc), std::move(attrs), std::move(constraints));
+  op.dtypes = DTypes::kFloats;
+  return op;
 }
 
 Result<const ir::Function*> checked_callee(const InferContext& ctx) {

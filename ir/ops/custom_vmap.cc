@@ -8,8 +8,6 @@
 namespace nabla::ops {
 namespace {
 
-constexpr const char* kInlined = "calls are inlined before this is asked";
-
 Types with_leading(const Dim& size, Types types) {
   for (Type& t : types) t.shape = prepend(size, t.shape);
   return types;
@@ -109,47 +107,20 @@ func @product(%x: f32[many,3], %y: f32[many,3]) { %p = mul(%x, %y)  return %p }
 }  // namespace
 
 std::vector<OpDef> custom_vmap_ops() {
-  OpDef op{
-      .name = "custom_vmap",
-      .version = 1,
-      .category = "call",
-      .doc =
-          "The callee, with a batch rule of the user's: `rule` is the callee on a batch of any size, a symbol, for "
-          "which "
-          "vmap puts the size that it has. Operands that all examples share are repeated for it. Derivatives are those "
-          "of the callee, or of the rule where vmap comes first.",
-      .operands = {{"operands", "the callee's parameters", true, true}},
-      .attrs = {required("callee", AttrKind::kFunction, "the function"),
-                required("rule", AttrKind::kFunction, "the same with dimension `size` in front of everything"),
-                required("size", AttrKind::kShape, "one extent: the symbol in the rule's types")},
-      .results = {{"results", "the callee's results"}},
-      .constraints = {{"C1", "both functions exist"},
-                      {"C2", "the operands fit the callee"},
-                      {"C3", "size is a symbol"},
-                      {"C4", "the rule has the callee's parameters and results, with size in front"}},
-      .traits = {},
-      .stages = ir::kTensorStages,
-      .infer = infer_custom_vmap,
-      .reference =
-          [](const EvalContext& ctx) {
-            return ctx.call(ctx.attrs().get_function("callee"), {ctx.operands.begin(), ctx.operands.end()});
-          },
-      .fold = ir::no_rule(kInlined),
-      .decompose = ir::no_rule(kInlined),
-      .vjp = call_vjp,
-      .vjp_forward = call_vjp_forward,
-      .jvp = call_jvp,
-      .batch = custom_vmap_batch,
-      .factors = ir::no_rule(kInlined),
-      .access = ir::no_rule(kInlined),
-      .linearity = ir::not_linear(),
-      .lower = Lowering::kCall,
-      .cost = call_cost,
-      .dtypes = DTypes::kFloats,
-      .examples = {},
-      .draw = nullptr,
-      .rejects = {},
-  };
+  OpDef op = call_record(
+      "custom_vmap",
+      "The callee, with a batch rule of the user's: `rule` is the callee on a batch of any size, a symbol, for which "
+      "vmap puts the size that it has. Operands that all examples share are repeated for it. Derivatives are those of "
+      "the callee, or of the rule where vmap comes first.",
+      {required("rule", AttrKind::kFunction, "the same with dimension `size` in front of everything"),
+       required("size", AttrKind::kShape, "one extent: the symbol in the rule's types")},
+      {{"C1", "both functions exist"},
+       {"C2", "the operands fit the callee"},
+       {"C3", "size is a symbol"},
+       {"C4", "the rule has the callee's parameters and results, with size in front"}});
+  op.infer = infer_custom_vmap;
+  op.batch = custom_vmap_batch;
+  op.dtypes = DTypes::kFloats;
   auto many = std::make_shared<ir::Symbol>(ir::Symbol{"many", 0, 4096, 1});
   auto attrs = [&](const char* f, const char* rule, Shape size) {
     return Attrs{{"callee", FunctionRef{f}}, {"rule", FunctionRef{rule}}, {"size", std::move(size)}};
