@@ -1,31 +1,20 @@
 // The language model: trained by the programs that users start, then generating through its cache.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include "runtime/exec/session.h"
 #include "runtime/format/file.h"
+#include "tests/e2e/commands.h"
 
 namespace nabla {
 namespace {
 
+using e2e::must;
+using e2e::scratch;
 using std::string;
-
-string scratch(const string& name) { return string(std::getenv("TEST_TMPDIR")) + "/" + name; }
-
-string must(const string& command) {
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  string text;
-  char buffer[4096];
-  while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
-  int status = pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command << "\n" << text;
-  return text;
-}
 
 // A trained bundle for all tests of this file: 250 steps, the schedule of that many.
 struct Trained {

@@ -1,42 +1,21 @@
 // The main job, by the programs that users start: trace, compile ahead of time, train on real digits, test.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "tests/e2e/commands.h"
+
 namespace nabla {
 namespace {
 
+using e2e::must;
+using e2e::scratch;
 using std::string;
 
 constexpr const char* kData = "examples/digits/digits.npz";
-
-struct Run {
-  int code;
-  string text;  ///< stdout and stderr
-};
-
-Run run(const string& command) {
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  Run out{-1, ""};
-  char buffer[4096];
-  while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) out.text.append(buffer, n);
-  int status = pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return out;
-}
-
-string must(const string& command) {
-  Run r = run(command);
-  EXPECT_EQ(r.code, 0) << command << "\n" << r.text;
-  return r.text;
-}
-
-string scratch(const string& name) { return string(std::getenv("TEST_TMPDIR")) + "/" + name; }
 
 string contents(const string& path) {
   std::ifstream in(path);

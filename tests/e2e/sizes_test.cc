@@ -1,35 +1,19 @@
 // One bundle for every size, by the programs that users start.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
 
 #include "runtime/format/npy.h"
+#include "tests/e2e/commands.h"
 
 namespace nabla {
 namespace {
 
+using e2e::run;
+using e2e::scratch;
 using std::string;
-
-struct Output {
-  int code;
-  string text;  ///< stdout and stderr
-};
-
-Output run(const string& command) {
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  Output out{-1, ""};
-  char buffer[4096];
-  while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) out.text.append(buffer, n);
-  int status = pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return out;
-}
-
-string scratch(const string& name) { return string(std::getenv("TEST_TMPDIR")) + "/" + name; }
 
 string counting(const string& name, std::vector<int64_t> shape) {
   Literal x(DType::kF32, std::move(shape));
