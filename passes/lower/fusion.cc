@@ -36,6 +36,10 @@ class Fuser {
     plan_.scalar = std::move(r.scalar);
     plan_.external = stored;
     plan_.group_of.assign(stored.size(), -1);
+    loads_.resize(stored.size());
+    for (size_t t = 0; t < loads_.size(); ++t)
+      if (tensor(static_cast<int>(t)).kind == TensorKind::kDefinition)
+        loads_[t] = loads_of(tensor(static_cast<int>(t)).formula);
     find_kept();
   }
 
@@ -49,6 +53,7 @@ class Fuser {
 
  private:
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
+  const std::vector<int>& loads(int t) const { return loads_[t]; }
   int group_of_storage(int t) const { return plan_.group_of[storage_of(plan_.graph, t)]; }
 
   // Tensors that must be computed by a kernel: needed ones, and what kept formulas load. A scalar is part of its
@@ -68,13 +73,13 @@ class Fuser {
       work.pop_back();
       if (tensor(t).kind != TensorKind::kDefinition) continue;
       if (!plan_.scalar[t]) kept_[t] = true;
-      for (int u : loads_of(tensor(t).formula)) keep(u);
+      for (int u : loads(t)) keep(u);
     }
   }
 
   // ---- Which groups must run before which
   // Groups that the formula reads, through scalars and library calls.
-  std::set<int> inputs_of(int t) const { return groups_behind(loads_of(tensor(t).formula)); }
+  std::set<int> inputs_of(int t) const { return groups_behind(loads(t)); }
   std::set<int> groups_behind(std::vector<int> work) const {
     std::set<int> out, seen;
     while (!work.empty()) {
@@ -84,7 +89,7 @@ class Fuser {
       if (plan_.group_of[u] >= 0)
         out.insert(plan_.group_of[u]);
       else if (tensor(u).kind == TensorKind::kDefinition)
-        for (int v : loads_of(tensor(u).formula)) work.push_back(v);
+        for (int v : loads(u)) work.push_back(v);
       else if (tensor(u).node >= 0)  // a library call's result depends on its operands
         for (ir::ValueId id : f_.nodes[tensor(u).node].operands) work.push_back(plan_.graph.of_value[id]);
     }
@@ -93,7 +98,7 @@ class Fuser {
   void place(int t) {
     std::set<int> inputs = inputs_of(t);
     std::vector<int> candidates;
-    for (int u : loads_of(tensor(t).formula)) {
+    for (int u : loads(t)) {
       int g = group_of_storage(u);
       if (g >= 0 && std::find(candidates.begin(), candidates.end(), g) == candidates.end()) candidates.push_back(g);
     }
@@ -128,14 +133,14 @@ class Fuser {
   // True when t reads what group g computes not as a member's element but through a scalar, which is computed at the
   // kernel's head, or through a library call, which runs after the kernel.
   bool waits_for(int t, int g) const {
-    for (int u : loads_of(tensor(t).formula)) {
+    for (int u : loads(t)) {
       int s = storage_of(plan_.graph, u);
       const Tensor& x = tensor(s);
       bool definition = x.kind == TensorKind::kDefinition;
       if (plan_.group_of[s] == g || (definition && !plan_.scalar[s])) continue;
       std::vector<int> sources;
       if (definition)
-        sources = loads_of(x.formula);
+        sources = loads(s);
       else if (x.node >= 0)
         for (ir::ValueId id : f_.nodes[x.node].operands) sources.push_back(plan_.graph.of_value[id]);
       for (int other : groups_behind(sources))
@@ -217,7 +222,7 @@ class Fuser {
   // Does m, of another group, read members of g only at its own position? along[o]: m's outer axis of g's outer axis o.
   bool runs_along(const FusionGroup::Member& m, const FusionGroup& g, const std::vector<size_t>& along) const {
     bool reads = false;
-    for (int u : loads_of(tensor(m.tensor).formula))
+    for (int u : loads(m.tensor))
       for (const auto& member : g.members) reads |= member.tensor == storage_of(plan_.graph, u);
     if (!reads) return true;
     std::optional<std::vector<int>> axes = align(m.tensor, g);
@@ -294,7 +299,7 @@ class Fuser {
   }
   // What a kernel of group `g` reads from outside the group must be in memory; scalars are looked through.
   void mark_reads(int t, int g) {
-    for (int u : loads_of(tensor(t).formula)) {
+    for (int u : loads(t)) {
       int s = storage_of(plan_.graph, u);
       if (tensor(s).kind != TensorKind::kDefinition) continue;
       if (plan_.scalar[s] && plan_.group_of[s] < 0)
@@ -330,6 +335,7 @@ class Fuser {
 
   const ir::Function& f_;
   FusionPlan plan_;
+  std::vector<std::vector<int>> loads_;  // per definition: the tensors that its formula loads
   std::vector<bool> kept_;
   std::set<int> visited_;
   GroupOrder order_;

@@ -19,22 +19,26 @@ int GroupOrder::add(std::set<int> inputs) {
   int g = static_cast<int>(inputs_.size());
   inputs_.push_back(std::move(inputs));
   closure_.emplace_back();
-  close(g);
+  gather(g);  // nobody reads g yet
   return g;
+}
+
+void GroupOrder::gather(int g) {
+  Bits& own = closure_[g];
+  for (int i : inputs_[g]) unite(own, closure_[i]), set(own, i);
 }
 
 // Brings the closure of g, and of all that need it, up to its inputs.
 void GroupOrder::close(int g) {
-  Bits& own = closure_[g];
-  for (int i : inputs_[g]) unite(own, closure_[i]), set(own, i);
+  gather(g);
   for (Bits& bits : closure_)
-    if (has(bits, g)) unite(bits, own);
+    if (has(bits, g)) unite(bits, closure_[g]);
 }
 
 void GroupOrder::add_inputs(int g, const std::set<int>& inputs) {
-  size_t before = inputs_[g].size();
   inputs_[g].insert(inputs.begin(), inputs.end());
-  if (inputs_[g].size() > before) close(g);
+  bool known = std::all_of(inputs.begin(), inputs.end(), [&](int i) { return has(closure_[g], i); });
+  if (!known) close(g);
 }
 
 void GroupOrder::merge(int g, int other) {

@@ -32,6 +32,7 @@ class GroupOrder {
   }
   static void set(Bits& bits, int i);
   static void unite(Bits& into, const Bits& from);
+  void gather(int g);
   void close(int g);
 
   std::vector<std::set<int>> inputs_;

@@ -138,14 +138,16 @@ class Inliner {
   bool should_inline(int i) const {
     const Tensor& t = g_.tensors[i];
     const Formula& f = t.formula;
+    size_t sources = loads_of(f).size();
+    bool free = cost_of(f.value) <= kFreeCost;
     for (int r : readers_[i])
       if (g_.tensors[r].contraction) return false;  // a matrix product reads memory
     for (int r : readers_[i])                       // a copy is what keeps its operand apart from its result
-      if (g_.tensors[r].fence && !loads_of(f).empty()) return false;
-    if (loads_of(f).empty() && cost_of(f.value) <= kFreeCost) return true;  // iota and constants: nothing to store
+      if (g_.tensors[r].fence && sources > 0) return false;
+    if (sources == 0 && free) return true;  // iota and constants: nothing to store
     if (stored_[i] || readers_[i].empty()) return false;
     if (nodes(f.value) > kLargestFormula) return false;
-    bool cheap = cost_of(f.value) <= kFreeCost && loads_of(f).size() <= kFreeLoads;
+    bool cheap = free && sources <= kFreeLoads;
     if (readers_[i].size() > 1) return cheap && readers_[i].size() <= 4;
     int reader = readers_[i][0];
     if (g_.tensors[reader].kind == TensorKind::kView) {

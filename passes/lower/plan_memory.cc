@@ -330,18 +330,18 @@ class FunctionPlanner {
         items.push_back({values + static_cast<int>(i), aligned(scratch), 0, static_cast<int>(i), static_cast<int>(i)});
     // Large ones first, each at the lowest place that no live neighbour holds.
     std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
-    std::vector<const Item*> placed;  // by offset
+    std::vector<Item> placed;  // by offset; copies side by side, since each item looks at all before it
     for (size_t i = 0; i < items.size(); ++i) {
       int64_t at = 0;
-      for (const Item* other : placed) {
-        if (other->offset >= at + items[i].bytes) break;
-        bool together = other->first <= items[i].last && items[i].first <= other->last;
-        if (together) at = std::max(at, other->offset + other->bytes);
+      for (const Item& other : placed) {
+        if (other.offset >= at + items[i].bytes) break;
+        bool together = other.first <= items[i].last && items[i].first <= other.last;
+        if (together) at = std::max(at, other.offset + other.bytes);
       }
       items[i].offset = at;
       auto behind =
-          std::upper_bound(placed.begin(), placed.end(), at, [](int64_t o, auto* x) { return o < x->offset; });
-      placed.insert(behind, &items[i]);
+          std::upper_bound(placed.begin(), placed.end(), at, [](int64_t o, const Item& x) { return o < x.offset; });
+      placed.insert(behind, items[i]);
       if (items[i].id < values)
         plan_.values[items[i].id] = {Base::kArena, 0, memory_.state_bytes + at, bytes(items[i].id)};
       else
