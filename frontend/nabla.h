@@ -12,17 +12,18 @@
 //   program.save("model.nir");
 #pragma once
 
-#include "frontend/cpp/array.h"         // IWYU pragma: export
-#include "frontend/cpp/control_flow.h"  // IWYU pragma: export
-#include "frontend/cpp/convenience.h"   // IWYU pragma: export
-#include "frontend/cpp/custom_rules.h"  // IWYU pragma: export
-#include "frontend/cpp/layers.h"        // IWYU pragma: export
-#include "frontend/cpp/losses.h"        // IWYU pragma: export
-#include "frontend/cpp/nn.h"            // IWYU pragma: export
-#include "frontend/cpp/ops.h"           // IWYU pragma: export
-#include "frontend/cpp/optimizers.h"    // IWYU pragma: export
-#include "frontend/cpp/program.h"       // IWYU pragma: export
-#include "frontend/cpp/quantize.h"      // IWYU pragma: export
-#include "frontend/cpp/tensor.h"        // IWYU pragma: export
-#include "frontend/cpp/trace.h"         // IWYU pragma: export
-#include "frontend/cpp/transforms.h"    // IWYU pragma: export
+#include "frontend/cpp/array.h"            // IWYU pragma: export
+#include "frontend/cpp/control_flow.h"     // IWYU pragma: export
+#include "frontend/cpp/convenience.h"      // IWYU pragma: export
+#include "frontend/cpp/custom_rules.h"     // IWYU pragma: export
+#include "frontend/cpp/layers.h"           // IWYU pragma: export
+#include "frontend/cpp/losses.h"           // IWYU pragma: export
+#include "frontend/cpp/mixed_precision.h"  // IWYU pragma: export
+#include "frontend/cpp/nn.h"               // IWYU pragma: export
+#include "frontend/cpp/ops.h"              // IWYU pragma: export
+#include "frontend/cpp/optimizers.h"       // IWYU pragma: export
+#include "frontend/cpp/program.h"          // IWYU pragma: export
+#include "frontend/cpp/quantize.h"         // IWYU pragma: export
+#include "frontend/cpp/tensor.h"           // IWYU pragma: export
+#include "frontend/cpp/trace.h"            // IWYU pragma: export
+#include "frontend/cpp/transforms.h"       // IWYU pragma: export

@@ -18,7 +18,7 @@ namespace {
 std::vector<Pass> transform_passes() {
   return {
       {"lower-transforms",
-       "replaces grad, value_and_grad, jvp and pullbacks by derived functions",
+       "replaces grad, value_and_grad, jvp, pullbacks, vmap and autocast by derived functions",
        "Works bottom-up over the call graph, so that inner transforms are gone before outer ones look. Reverse mode "
        "composes the ops' vjp rules; functions are derived once per set of active parameters, and a function is cut "
        "into "

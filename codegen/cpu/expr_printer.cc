@@ -41,11 +41,28 @@ std::string compute_type(DType d) { return kTypes[static_cast<int>(d)].compute; 
 std::string vector_type(DType d) { return d == DType::kBool ? "nb_mask" : "nb_vec<" + compute_type(d) + ">"; }
 
 std::string cpp_name(const std::string& name) {
-  static const std::set<std::string> kTaken = {
-      "do", "for", "if",   "else", "int",    "long",   "float",   "double",   "bool",  "auto", "n",
-      "l",  "new", "this", "case", "return", "delete", "default", "args",     "begin", "end",  "union",
-      "or", "and", "not",  "xor",  "char",   "short",  "signed",  "unsigned", "void",  "while"};
-  return kTaken.count(name) ? name + "_" : name;
+  // Words of C++20, macros that compilers define, and what generated functions call their arguments.
+  static const std::set<std::string, std::less<>> kTaken = {
+      "alignas",      "alignof",  "and",      "and_eq",    "args",       "asm",          "auto",
+      "begin",        "bitand",   "bitor",    "bool",      "break",      "case",         "catch",
+      "char",         "char16_t", "char32_t", "char8_t",   "class",      "co_await",     "co_return",
+      "co_yield",     "compl",    "concept",  "const",     "const_cast", "consteval",    "constexpr",
+      "constinit",    "continue", "decltype", "default",   "delete",     "do",           "double",
+      "dynamic_cast", "else",     "end",      "enum",      "explicit",   "export",       "extern",
+      "false",        "float",    "for",      "friend",    "goto",       "i386",         "if",
+      "inline",       "int",      "l",        "linux",     "long",       "mutable",      "n",
+      "namespace",    "new",      "noexcept", "not",       "not_eq",     "nullptr",      "operator",
+      "or",           "or_eq",    "private",  "protected", "public",     "register",     "reinterpret_cast",
+      "requires",     "return",   "short",    "signed",    "sizeof",     "static",       "static_assert",
+      "static_cast",  "struct",   "switch",   "template",  "this",       "thread_local", "throw",
+      "true",         "try",      "typedef",  "typeid",    "typename",   "union",        "unix",
+      "unsigned",     "using",    "virtual",  "void",      "volatile",   "wchar_t",      "while",
+      "xor",          "xor_eq"};
+  // With one more underscore behind those that a taken word has already, so that names that differ stay different.
+  std::string_view word = name;
+  while (word.size() > 1 && word.back() == '_') word.remove_suffix(1);
+  bool ours = word.starts_with("nb_") || word.starts_with("nk_") || word.starts_with("s_") || word.starts_with("_");
+  return ours || kTaken.contains(word) ? name + "_" : name;
 }
 
 std::string number_text(DType dtype, double number, int64_t integer) {

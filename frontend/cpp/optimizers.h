@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,10 +117,15 @@ class Optimizer {
   /// How many updates there have been.
   Tensor step(Site site = Site::here()) const { return step_.get(site); }
 
-  /// Updates the parameters and its own state.
-  void apply(P<State> params, P<Tensor> gradients, const Arg& lr, Site site = Site::here()) {
+  /// Updates the parameters and its own state; with `only_if`, a bool scalar, where that holds.
+  void apply(P<State> params, P<Tensor> gradients, const Arg& lr, std::optional<Tensor> only_if = {},
+             Site site = Site::here()) {
+    auto set = [&](const State& leaf, const Tensor& fresh) {
+      leaf.set(
+          Arg(only_if ? select(Arg(*only_if, site), Arg(fresh, site), Arg(leaf.get(site), site), site) : fresh, site));
+    };
     Tensor step = Arg(step_.get(site), site) + Arg(1, site);
-    step_.set(Arg(step, site));
+    set(step_, step);
     auto p = leaves_of<State>(params);
     auto g = leaves_of<Tensor>(gradients);
     std::vector<NamedLeaves<State>> leaves;
@@ -128,8 +134,8 @@ class Optimizer {
       std::vector<Tensor> values;
       for (auto& slot : leaves) values.push_back(slot[i].second->get(site));
       Tensor updated = rule_.update(p[i].second->get(site), *g[i].second, values, step, lr);
-      p[i].second->set(Arg(updated, site));
-      for (size_t s = 0; s < leaves.size(); ++s) leaves[s][i].second->set(Arg(values[s], site));
+      set(*p[i].second, updated);
+      for (size_t s = 0; s < leaves.size(); ++s) set(*leaves[s][i].second, values[s]);
     }
   }
 

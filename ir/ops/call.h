@@ -39,6 +39,7 @@ OpDef call_record(std::string name, std::string doc, std::vector<AttrDef> attrs,
 
 std::vector<Val> call_function(FunctionBuilder& b, const std::string& function, std::vector<Val> operands);
 
-std::vector<OpDef> transform_ops();  ///< grad, value_and_grad, jvp, vjp_forward, vjp_backward, vmap: in `traced` only
+std::vector<OpDef>
+transform_ops();  ///< grad, value_and_grad, jvp, vjp_forward, vjp_backward, vmap, autocast: in `traced` only
 
 }  // namespace nabla::ops

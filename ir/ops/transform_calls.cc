@@ -1,5 +1,5 @@
-// Transforms of functions, as calls: grad, value_and_grad, jvp, vjp_forward, vjp_backward, vmap. Only their types are
-// known here; the pass lower_transforms replaces them.
+// Transforms of functions, as calls: grad, value_and_grad, jvp, vjp_forward, vjp_backward, vmap, autocast. Only their
+// types are known here; the pass lower_transforms replaces them.
 #include <optional>
 
 #include "ir/ops/call.h"
@@ -164,6 +164,16 @@ InferResult infer_vjp_backward(const InferContext& ctx) {
   return param_types(*f);
 }
 
+InferResult infer_autocast(const InferContext& ctx) {
+  const ir::Function* f = NABLA_TRY(find_callee(ctx));
+  NABLA_TRY(require_count(ctx, f->params.size(), *f));
+  NABLA_TRY(require_types(ctx, ctx.operands, param_types(*f), "operand", *f));
+  DType dtype = ctx.attrs.get_dtype("dtype");
+  if (dtype != DType::kBF16 && dtype != DType::kF16)
+    return ctx.fail(Code::kBadAttribute, "C3", "dtype is {}, expected bf16 or f16", name_of(dtype));
+  return result_types(*f);
+}
+
 std::vector<ir::Constraint> grad_constraints() {
   return {{"C2", "the operands have the types of the callee's parameters"},
           {"C3", "the callee's first result is a floating scalar"},
@@ -223,6 +233,17 @@ std::vector<OpDef> transform_ops() {
        {"C4", "there is a batch, and all its extents are equal"},
        {"C5", "out_axes has one entry per result: a dimension of the batched result, or -1"}},
       infer_vmap));
+  out.push_back(transform_op(
+      "autocast",
+      "The callee, its matrix products and convolutions, also those of composites, in 16-bit floats where they had "
+      "f32. "
+      "Ops that only move elements follow; everything else is computed in f32, as are parameters and results. "
+      "Functions "
+      "that the callee calls, loops and branches among them, are treated likewise.",
+      {arguments}, {required("dtype", AttrKind::kDType, "bf16 or f16")},
+      {"results", "the callee's results, of the same types"},
+      {{"C2", "the operands have the types of the callee's parameters"}, {"C3", "dtype is bf16 or f16"}},
+      infer_autocast));
   return out;
 }
 

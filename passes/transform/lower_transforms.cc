@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/rewrite.h"
+#include "passes/transform/autocast.h"
 #include "passes/transform/batch.h"
 #include "passes/transform/differentiate.h"
 
@@ -25,7 +26,7 @@ using Vals = std::vector<Val>;
 class TransformLowering {
  public:
   TransformLowering(const ir::Module& module, const ir::OpTable& ops)
-      : in_(module), out_(module), ops_(ops), d_(out_, ops), batcher_(out_, ops) {
+      : in_(module), out_(module), ops_(ops), d_(out_, ops), batcher_(out_, ops), autocaster_(out_, ops) {
     out_.stage = ir::Stage::kFlat;
   }
 
@@ -71,12 +72,16 @@ class TransformLowering {
   Vals lower_vjp_forward(FunctionBuilder& b, const Node& node);
   Vals lower_vjp_backward(FunctionBuilder& b, const Node& node);
   Vals lower_vmap(FunctionBuilder& b, const Node& node);
+  Vals lower_autocast(FunctionBuilder& b, const Node& node) {
+    return call(b, autocaster_.cast(callee(node).name, node.attrs.get_dtype("dtype")), operands_);
+  }
 
   const ir::Module& in_;
   ir::Module out_;
   const ir::OpTable& ops_;
   Differentiator d_;
   Batcher batcher_;
+  Autocaster autocaster_;
   Diagnostics errors_;
   Vals operands_;
 };
@@ -89,6 +94,7 @@ const std::map<std::string, TransformLowering::Rewrite, std::less<>>& TransformL
       {"vjp_forward", &TransformLowering::lower_vjp_forward},
       {"vjp_backward", &TransformLowering::lower_vjp_backward},
       {"vmap", &TransformLowering::lower_vmap},
+      {"autocast", &TransformLowering::lower_autocast},
   };
   return table;
 }
