@@ -319,6 +319,7 @@ struct Traits {
   bool composite = false;    ///< stays whole until lowering to kernel_ir; has a decomposition
   bool side_effect = false;  ///< neither removed nor merged
   bool fence = false;        ///< its result is always stored, never computed inside its users
+  bool kept = false;         ///< reverse mode keeps its result where it could compute it again
 };
 /// Which dtypes examples are repeated in: f32 in an example stands for each of them.
 enum class DTypes : uint8_t { kAsWritten, kFloats, kNumeric, kAll };

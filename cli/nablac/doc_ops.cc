@@ -70,6 +70,7 @@ std::string traits_text(const ir::Traits& t) {
   add(t.composite, "composite");
   add(t.side_effect, "has side effects");
   add(t.fence, "fence");
+  add(t.kept, "kept by reverse mode");
   return out;
 }
 

@@ -488,7 +488,9 @@ OpDef fence_op() {
 
 OpDef checkpoint_name_op() {
   OpDef op = transparent_op("checkpoint_name", "movement",
-                            "x under a name that the policy of a remat around it may keep. It has no other effect.");
+                            "x under a name that the policy of a remat around it may keep. Reverse mode keeps it in "
+                            "any case where it needs it, though it could compute it again.");
+  op.traits.kept = true;
   op.attrs = {required("name", AttrKind::kString, "the name, without commas")};
   op.constraints = {{"C1", "the name is not empty and has no comma"}};
   op.infer = [](const InferContext& ctx) -> InferResult {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "passes/rewrite.h"
+#include "passes/transform/residuals.h"
 #include "passes/transform/sweep.h"
 
 namespace nabla::passes {
@@ -66,37 +67,33 @@ struct Joint {
   std::vector<ValueId> primal_results;
 };
 
-// Cuts a joint function in two. What the way back uses of the way there becomes a residual, except for values that
-// depend on no parameter: those are made again.
+// Cuts a joint function in two. What the way back uses of the way there is kept as a residual, or made again from
+// residuals.
 class Split {
  public:
-  explicit Split(const Joint& joint) : joint_(joint), f_(joint.f), live_(f_.nodes.size(), false) {
-    std::vector<int> producer = producers(f_);
+  explicit Split(const Joint& joint)
+      : joint_(joint), f_(joint.f), live_(f_.nodes.size(), false), given_(f_.values.size(), false) {
     std::vector<bool> needed(f_.values.size(), false);
     for (ValueId id : f_.results) needed[id] = true;
-    mark(joint.forward_nodes, f_.nodes.size(), needed, false);
-    std::vector<bool> fixed(f_.values.size(), false);
+    mark(joint.forward_nodes, f_.nodes.size(), needed, given_, false);
+    ForwardPart forward{f_, joint.forward_nodes, given_, given_};
     for (size_t n = 0; n < joint.forward_nodes; ++n) {
       const Node& node = f_.nodes[n];
       bool all = !node.op->traits.side_effect && !node.op->traits.fence &&
-                 std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return fixed[id]; });
-      for (ValueId id : node.results) fixed[id] = all;
+                 std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return forward.fixed[id]; });
+      for (ValueId id : node.results) forward.fixed[id] = all;
     }
-    std::vector<bool> is_cotangent(f_.values.size(), false);
-    for (size_t i = joint.primal_params; i < f_.params.size(); ++i) is_cotangent[f_.params[i]] = true;
-    for (size_t id = 0; id < needed.size(); ++id) {
-      bool made_forward = producer[id] < static_cast<int>(joint.forward_nodes) && !is_cotangent[id];
-      if (needed[id] && made_forward && !fixed[id]) residuals_.push_back(static_cast<ValueId>(id));
-    }
+    for (size_t i = 0; i < joint.primal_params; ++i) forward.params[f_.params[i]] = true;
+    residuals_ = choose_residuals(forward, needed);
+    for (ValueId id : residuals_) given_[id] = true;
     remade_ = needed;
-    for (ValueId id : residuals_) remade_[id] = false;
   }
 
   Function forward(std::string name, const ir::OpTable& ops, const ir::Module& module) {
     std::vector<bool> needed(f_.values.size(), false);
     for (ValueId id : joint_.primal_results) needed[id] = true;
     for (ValueId id : residuals_) needed[id] = true;
-    mark(0, joint_.forward_nodes, needed, true);
+    mark(0, joint_.forward_nodes, needed, std::vector<bool>(f_.values.size(), false), true);
     FunctionBuilder b(std::move(name), ops, &module);
     std::vector<Val> values(f_.values.size());
     for (size_t i = 0; i < joint_.primal_params; ++i)
@@ -109,7 +106,7 @@ class Split {
   }
 
   Function backward(std::string name, const ir::OpTable& ops, const ir::Module& module) {
-    mark(0, joint_.forward_nodes, remade_, false);
+    mark(0, joint_.forward_nodes, remade_, given_, false);
     FunctionBuilder b(std::move(name), ops, &module);
     std::vector<Val> values(f_.values.size());
     for (size_t i = 0; i < residuals_.size(); ++i)
@@ -123,12 +120,14 @@ class Split {
   }
 
  private:
-  // Nodes in [first, last) that lead to needed values or, where asked, have side effects; their operands become needed.
-  void mark(size_t first, size_t last, std::vector<bool>& needed, bool side_effects) {
+  // Nodes in [first, last) that lead to needed values which are not given or, where asked, have side effects; their
+  // operands become needed.
+  void mark(size_t first, size_t last, std::vector<bool>& needed, const std::vector<bool>& given, bool side_effects) {
     for (size_t n = last; n-- > first;) {
       const Node& node = f_.nodes[n];
-      live_[n] = (side_effects && node.op->traits.side_effect) ||
-                 std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return needed[id]; });
+      live_[n] =
+          (side_effects && node.op->traits.side_effect) ||
+          std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return needed[id] && !given[id]; });
       if (live_[n])
         for (ValueId id : node.operands) needed[id] = true;
     }
@@ -149,7 +148,8 @@ class Split {
   const Function& f_;
   std::vector<bool> live_;
   std::vector<ValueId> residuals_;
-  std::vector<bool> remade_;  // what the way back needs and does not get as a residual
+  std::vector<bool> given_;   // per value: a residual, once they are chosen
+  std::vector<bool> remade_;  // what the way back needs
 };
 
 }  // namespace

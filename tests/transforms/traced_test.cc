@@ -423,6 +423,32 @@ TEST(Traced, RematComputesAgainWhatItsPolicyDoesNotKeep) {
   for (size_t k = 1; k < values.size(); ++k) EXPECT_EQ(values[k], values[0]);
 }
 
+TEST(Traced, ElementwiseStepsAreComputedAgainAndProductsAreStacked) {
+  // Of the five values that the way back reads only h is stacked; everything else follows from it and the sequence.
+  auto elementwise = [](Tensor w, Tensor xs) {
+    auto loss = [&](Tensor p) {
+      auto cell = [&](Tensor h, Tensor x) { return pair(tanh(sin(h * p) * cos(x) + exp(h * 0.1)), tuple<>()); };
+      return sum(scan(cell, zeros({3}, f64), xs).first);
+    };
+    return grad(loss)(w);
+  };
+  // A product is not computed again: it is stacked beside the state, from which its operand follows.
+  auto product = [](Tensor w, Tensor xs) {
+    auto loss = [&](Tensor p) {
+      auto cell = [&](Tensor h, Tensor x) { return pair(tanh(matmul(p, sin(h)) * x), tuple<>()); };
+      return sum(scan(cell, ones({3}, f64), xs).first);
+    };
+    return grad(loss)(w);
+  };
+  auto stacked = [](const ir::Module& flat) {
+    for (const ir::Node& n : flat.find("f")->nodes)
+      if (n.op->name == "scan" && !n.attrs.get_bool("reverse")) return n.results.size() - 1;
+    return size_t{0};
+  };
+  EXPECT_EQ(stacked(simplified(flattened(trace("f", elementwise, Spec(f64, {3}), Spec(f64, {5, 3})).module()))), 1u);
+  EXPECT_EQ(stacked(simplified(flattened(trace("f", product, Spec(f64, {3, 3}), Spec(f64, {5, 3})).module()))), 2u);
+}
+
 TEST(Traced, RematInsideAScanStacksTheStatesAlone) {
   auto f = [](Tensor w, Tensor xs) {
     auto loss = [&](Tensor p) {
