@@ -8,9 +8,9 @@ version=$(cli/nabla-run --version | cut -d' ' -f2)
 mkdir -p "$prefix/bin" "$prefix/include/nabla" "$prefix/lib/pkgconfig"
 install -m 755 cli/nablac cli/nabla-run "$prefix/bin"
 install -m 644 runtime/nabla_run.h "$prefix/include/nabla"
-install -m 644 runtime/libnabla_run.a "$prefix/lib"
+install -m 644 runtime/lib/libnabla_run.a "$prefix/lib"
 cat > "$prefix/lib/pkgconfig/libnabla_run.pc" <<END
-prefix=$prefix
+prefix=${prefix// /\\ }
 libdir=\${prefix}/lib
 includedir=\${prefix}/include
 
