@@ -11,6 +11,7 @@
 #include "ir/module.h"
 #include "ir/op_def.h"
 #include "ir/ops/all_ops.h"
+#include "runtime/base/text.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/file.h"
 
@@ -98,6 +99,12 @@ Result<double> seconds_per_run(exec::Session& session, const std::string& name) 
   return seconds;
 }
 
+Diagnostic unexpected_output(const std::string& what, const std::string& text) {
+  Diagnostic d = error(Code::kReadFailed, "{}", what);
+  d.notes = first_lines(text, 20);
+  return d;
+}
+
 Result<std::string> output_of(const std::string& command) {
   std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   if (!pipe) return error(Code::kReadFailed, "cannot start: {}", command);
@@ -105,9 +112,8 @@ Result<std::string> output_of(const std::string& command) {
   char buffer[4096];
   while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, n);
   int status = pclose(pipe);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    return error(Code::kReadFailed, "this failed: {}\n{}", command, text);
-  return text;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  return unexpected_output("this failed: " + command, text);
 }
 
 }  // namespace nabla::bench

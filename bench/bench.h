@@ -18,7 +18,7 @@ namespace nabla::bench {
 struct Measurement {
   double value = 0;
   std::string unit;
-  std::string peer;       ///< what it is compared with: a physical limit, a budget of the project; empty: nothing
+  std::string peer;  ///< what it is compared with: a physical limit, a budget of the project; empty: nothing
   double peer_value = 0;
   double ratio = 0;       ///< above 1: better than the peer; of a physical limit: the share of it
   bool is_share = false;  ///< of a physical limit: above 1.02 the limit was measured wrongly
@@ -74,6 +74,8 @@ struct Buffers {
 };
 /// Seconds of one run of `entry`; state must have values.
 Result<double> seconds_per_run(exec::Session& session, const std::string& entry);
+/// E0802 for what a command printed, its first lines as notes.
+Diagnostic unexpected_output(const std::string& what, const std::string& text);
 /// Runs a command by /bin/sh and returns what it prints; E0802 when it fails.
 Result<std::string> output_of(const std::string& command);
 

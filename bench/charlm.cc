@@ -71,7 +71,7 @@ Result<Measurement> validation_loss(const Paths& paths) {
       "'{1}_v.safetensors'",
       paths.bin, base)));
   size_t line = text.rfind("eval:"), at = line == text.npos ? line : text.find("loss ", line);
-  if (at == text.npos) return error(Code::kReadFailed, "nabla-run printed no loss:\n{}", text);
+  if (at == text.npos) return unexpected_output("nabla-run printed no loss", text);
   return against_budget(std::strtod(text.c_str() + at + 5, nullptr), "nats", 1.85);
 }
 

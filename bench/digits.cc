@@ -24,7 +24,7 @@ Result<Measurement> mlp_step() {
 Result<double> accuracy_in(const std::string& text) {
   size_t line = text.rfind("eval:");
   size_t at = line == text.npos ? text.npos : text.find("accuracy", line);
-  if (at == text.npos) return error(Code::kReadFailed, "nabla-run printed no accuracy:\n{}", text);
+  if (at == text.npos) return unexpected_output("nabla-run printed no accuracy", text);
   at = text.find_first_of("0123456789", at);
   return std::strtod(text.c_str() + at, nullptr);
 }

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "runtime/format/npy.h"
 #include "runtime/format/safetensors.h"
 
 namespace nabla::cli {
@@ -50,12 +49,12 @@ std::pair<std::string, std::string> split_array(const std::string& value) {
   return {value, ""};
 }
 
-Result<Literal> read_file(const std::string& value, const std::string& name) {
+Result<Literal> read_file(const std::string& value, const std::string& name, ArrayFiles& files) {
   auto [path, array] = split_array(value);
-  if (ends_with(path, ".npy")) return format::read_npy(path);
-  format::NamedArrays arrays = NABLA_TRY(read_archive(path));
-  if (array.empty() && arrays.size() == 1) return arrays[0].second;
-  return pick(arrays, array.empty() ? name : array, path);
+  if (ends_with(path, ".npy")) return files.npy(path);
+  const format::NamedArrays* arrays = NABLA_TRY(files.archive(path));
+  if (array.empty() && arrays->size() == 1) return arrays->front().second;
+  return pick(*arrays, array.empty() ? name : array, path);
 }
 
 /// A scalar's value when the whole text is a number that the dtype holds.
@@ -108,6 +107,24 @@ bool fits(const std::vector<int64_t>& shape, const TensorInfo& input, size_t fir
 
 }  // namespace
 
+Result<const format::NamedArrays*> ArrayFiles::archive(const std::string& path) {
+  auto it = files_.find(path);
+  if (it == files_.end()) {
+    format::NamedArrays arrays = NABLA_TRY(read_archive(path));
+    it = files_.emplace(path, std::move(arrays)).first;
+  }
+  return &it->second;
+}
+
+Result<Literal> ArrayFiles::npy(const std::string& path) {
+  auto it = files_.find(path);
+  if (it == files_.end()) {
+    Literal array = NABLA_TRY(format::read_npy(path));
+    it = files_.emplace(path, format::NamedArrays{{"", std::move(array)}}).first;
+  }
+  return it->second.front().second;
+}
+
 std::string file_of(const Assignment& input) {
   const std::string& value = input.value;
   bool file = ends_with(value, ".npy") || value.find(".npz") != value.npos || value.find(".safetensors") != value.npos;
@@ -120,14 +137,14 @@ Status check_output_name(const Assignment& output) {
                output.value);
 }
 
-Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input) {
+Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input, ArrayFiles& files) {
   const std::string& value = assignment.value;
   bool file = !file_of(assignment).empty();
   if (!file && input.shape.empty()) return read_number(value, input);
   if (!file)
     return error(Code::kBadOption, "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name,
                  value);
-  Literal array = NABLA_TRY(read_file(value, assignment.name));
+  Literal array = NABLA_TRY(read_file(value, assignment.name, files));
   TensorInfo got{input.name, array.dtype(), array.shape(), {}};
   if (!fits(got.shape, input, 0))
     return error(Code::kInputShape, "input `{}` is {}; {} holds {}", input.name, input.type_str(), value,
@@ -144,8 +161,8 @@ Status write_output(const std::string& path, const std::string& name, const Lite
 }
 
 Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignment>& maps, const EntryInfo& entry,
-                              const std::vector<bool>& taken, std::vector<std::string>& notes) {
-  format::NamedArrays arrays = NABLA_TRY(read_archive(path));
+                              const std::vector<bool>& taken, ArrayFiles& files, std::vector<std::string>& notes) {
+  const format::NamedArrays& arrays = *NABLA_TRY(files.archive(path));
   std::vector<std::string> input_names;
   for (const TensorInfo& input : entry.inputs) input_names.push_back(input.name);
   for (const Assignment& map : maps)

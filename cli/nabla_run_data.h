@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,25 @@
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/literal.h"
 #include "runtime/exec/session.h"
+#include "runtime/format/npy.h"
 
 namespace nabla::cli {
 
+/// Array files, each read once however many jobs name it. Jobs share the arrays that they take; what none takes goes
+/// with this object.
+class ArrayFiles {
+ public:
+  /// The arrays of a .npz or .safetensors file. E0901 for other endings.
+  Result<const format::NamedArrays*> archive(const std::string& path);
+  /// The array of a .npy file.
+  Result<Literal> npy(const std::string& path);
+
+ private:
+  std::map<std::string, format::NamedArrays> files_;  ///< by path; a .npy is one array without a name
+};
+
 /// The value of `--input`: a file, an array of one, or a number for a scalar. E0703, E0704 when it does not fit.
-Result<Literal> read_input(const Assignment& assignment, const exec::TensorInfo& input);
+Result<Literal> read_input(const Assignment& assignment, const exec::TensorInfo& input, ArrayFiles& files);
 
 /// The file that `--input` names, without an array of it; empty for a number.
 std::string file_of(const Assignment& input);
@@ -28,7 +43,7 @@ class Dataset {
   /// Reads `path`. `taken` inputs have a value already. Notes on conversions are appended to `notes`. E0701 for unknown
   /// names in `maps` or when no array feeds an input, E0703 and E0704 when arrays do not fit.
   static Result<Dataset> load(const std::string& path, const std::vector<Assignment>& maps,
-                              const exec::EntryInfo& entry, const std::vector<bool>& taken,
+                              const exec::EntryInfo& entry, const std::vector<bool>& taken, ArrayFiles& files,
                               std::vector<std::string>& notes);
 
   int64_t samples() const { return samples_; }

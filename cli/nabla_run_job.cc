@@ -25,12 +25,12 @@ class Job {
       : session_(session), options_(options), job_(job), index_(entry), entry_(session.entries()[entry]) {}
 
   bool training() const { return !entry_.writes.empty(); }
-  Status prepare(Reporter& reporter);
+  Status prepare(Reporter& reporter, ArrayFiles& files);
   Status run(Reporter& reporter);
 
  private:
-  Status take_inputs();
-  Status take_data(Reporter& reporter);
+  Status take_inputs(ArrayFiles& files);
+  Status take_data(Reporter& reporter, ArrayFiles& files);
   Status take_remaining(Reporter& reporter);
   Status check_outputs();
   Result<bool> fill_special(size_t input);
@@ -87,21 +87,21 @@ Result<int> find_tensor(const std::vector<TensorInfo>& tensors, const std::strin
                did_you_mean(name, names), list.empty() ? "none" : list);
 }
 
-Status Job::take_inputs() {
+Status Job::take_inputs(ArrayFiles& files) {
   for (const TensorInfo& input : entry_.inputs) inputs_.emplace_back(input.dtype, input.shape);
   given_.assign(inputs_.size(), false);
   for (const Assignment& assignment : job_.inputs) {
     int input = NABLA_TRY(find_tensor(entry_.inputs, assignment.name, entry_.name, "input"));
-    inputs_[input] = NABLA_TRY(read_input(assignment, entry_.inputs[input]));
+    inputs_[input] = NABLA_TRY(read_input(assignment, entry_.inputs[input], files));
     given_[input] = true;
   }
   return Ok{};
 }
 
-Status Job::take_data(Reporter& reporter) {
+Status Job::take_data(Reporter& reporter, ArrayFiles& files) {
   if (job_.data.empty()) return Ok{};
   std::vector<std::string> notes;
-  data_ = NABLA_TRY(Dataset::load(job_.data, job_.maps, entry_, given_, notes));
+  data_ = NABLA_TRY(Dataset::load(job_.data, job_.maps, entry_, given_, files, notes));
   for (const std::string& note : notes) reporter.note(fmt::format("note: {}", note));
   for (size_t i = 0; i < data_->inputs().size(); ++i) {
     int input = data_->inputs()[i];
@@ -178,13 +178,14 @@ Status Job::check_outputs() {
   return Ok{};
 }
 
-Status Job::prepare(Reporter& reporter) {
-  (void)NABLA_TRY(take_inputs());
-  (void)NABLA_TRY(take_data(reporter));
+Status Job::prepare(Reporter& reporter, ArrayFiles& files) {
+  (void)NABLA_TRY(take_inputs(files));
+  (void)NABLA_TRY(take_data(reporter, files));
   (void)NABLA_TRY(take_remaining(reporter));
   (void)NABLA_TRY(check_outputs());
-  // From here on the arrays stay where they are.
-  for (Literal& input : inputs_) input_data_.push_back(input.mutable_data());
+  // From here on the arrays stay where they are: those that are filled before a run are this job's own, and those of
+  // files are only read.
+  for (const Literal& input : inputs_) input_data_.push_back(input.data());
   for (Literal& output : outputs_) output_data_.push_back(output.mutable_data());
   for (const Literal& input : inputs_) shapes_.push_back(input.shape());
   return set_sizes();
@@ -344,14 +345,15 @@ Status initialize(Session& session, const RunOptions& options, int entry, Report
   if (!missing || info.writes.empty() || init < 0 || init == entry || !options.state.empty()) return Ok{};
   JobOptions plain{.entry = "init"};
   Job job(session, options, plain, init);
-  (void)NABLA_TRY(job.prepare(reporter));
+  ArrayFiles none;
+  (void)NABLA_TRY(job.prepare(reporter, none));
   return job.run(reporter);
 }
 
 }  // namespace
 
 Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,
-                                                     Reporter& reporter) {
+                                                     ArrayFiles& files, Reporter& reporter) {
   if (job.entry.empty() && session.entries().size() != 1) {
     std::string list;
     for (const EntryInfo& entry : session.entries())
@@ -360,7 +362,7 @@ Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const Run
   }
   int entry = job.entry.empty() ? 0 : NABLA_TRY(session.need_entry(job.entry));
   auto runner = std::make_shared<Job>(session, options, job, entry);
-  (void)NABLA_TRY(runner->prepare(reporter));
+  (void)NABLA_TRY(runner->prepare(reporter, files));
   return std::function<Status(Reporter&)>([=, &session, &options](Reporter& r) -> Status {
     (void)NABLA_TRY(initialize(session, options, entry, r));
     return runner->run(r);

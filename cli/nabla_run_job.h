@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "cli/nabla_run_data.h"
 #include "cli/nabla_run_options.h"
 #include "cli/nabla_run_report.h"
 #include "runtime/base/diagnostic.h"
@@ -10,10 +11,10 @@
 
 namespace nabla::cli {
 
-/// Reads all files and checks all names of `job`; calling what it returns runs it. State that has no value yet is then
-/// made by the entry `init` before training. All arguments outlive it.
+/// Reads all files of `job`, through `files`, and checks all its names; calling what it returns runs it. State that has
+/// no value yet is then made by the entry `init` before training. All arguments but `files` and `reporter` outlive it.
 Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
-                                                     const JobOptions& job, Reporter& reporter);
+                                                     const JobOptions& job, ArrayFiles& files, Reporter& reporter);
 
 /// From now on the first INT, TERM or HUP makes jobs end after the step that runs; a second one ends the process.
 void stop_jobs_on_signals();

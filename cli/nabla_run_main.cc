@@ -12,6 +12,7 @@
 #include "cli/nabla_run_report.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/bundle_writer.h"
 #include "runtime/format/process.h"
 
 namespace nabla::cli {
@@ -27,10 +28,8 @@ std::shared_ptr<const format::FileBytes> own_bundle() {
 Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                                     std::shared_ptr<const format::FileBytes> own,
                                                     const std::string& program) {
-  exec::SessionOptions settings{.threads = options.threads,
-                                .trace = options.trace,
-                                .check_nan = options.check_nan,
-                                .pin_caller = true};
+  exec::SessionOptions settings{
+      .threads = options.threads, .trace = options.trace, .check_nan = options.check_nan, .pin_caller = true};
   if (own == nullptr) return exec::Session::open(options.bundle, settings);
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
 }
@@ -59,7 +58,11 @@ Status run(const RunOptions& options, std::shared_ptr<const format::FileBytes> o
   for (const JobOptions& job : options.jobs)
     if (!job.entry.empty()) (void)NABLA_TRY(session->need_entry(job.entry));
   std::vector<std::function<Status(Reporter&)>> jobs;
-  for (const JobOptions& job : options.jobs) jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, reporter)));
+  {
+    ArrayFiles files;
+    for (const JobOptions& job : options.jobs)
+      jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, files, reporter)));
+  }
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
   Status ran = Ok{};
   for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) ran = jobs[i](reporter);
@@ -93,6 +96,12 @@ int nabla_run_main(int argc, const char* const* argv) {
   format::prepare_process(true);
   stop_jobs_on_signals();
   std::shared_ptr<const format::FileBytes> own = own_bundle();
+  if (own == nullptr && format::carries_bundle()) {
+    Diagnostic d = error(Code::kCorrupt, "{}: this executable had a bundle appended, and it is cut or gone",
+                         argc > 0 ? argv[0] : "nabla-run");
+    d.help = "write it again with `nablac compile --emit=exe`, and do not strip it";
+    return report({d});
+  }
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Result<CommandLine> line = parse_command_line(args, own != nullptr);
   if (!line.ok()) return report(line.errors());

@@ -1,8 +1,10 @@
 #include "cli/nabla_run_options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+
+#include "cli/validators.h"
+#include "runtime/base/version.h"
 
 namespace nabla::cli {
 namespace {
@@ -57,17 +59,24 @@ CLI::Validator positive() { return whole(1, INT64_MAX, "a whole number of at lea
 
 void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.footer(kFooter);
+  app.set_version_flag("--version", version_text("nabla-run"), "Print the versions and exit");
   app.get_formatter()->column_width(34);
   if (!carries_bundle) app.add_option("BUNDLE", part.bundle, "the compiled program");
   app.add_option("--entry", part.job.entry, "the entry to run; may be repeated")->group("Entries");
-  app.add_option("--input", part.inputs, "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar")
-      ->allow_extra_args(false)
+  auto one_of_several = [&](const char* name, std::vector<std::string>& texts, const char* doc) {
+    app.add_option(name, texts, doc)
+        ->allow_extra_args(false)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group("Entries");
+  };
+  one_of_several("--input", part.inputs,
+                 "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar; once per input");
+  one_of_several("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run; once per output");
+  app.add_option("--data", part.job.data, "FILE.npz|.safetensors of samples, see below")
+      ->check(file_name())
       ->group("Entries");
-  app.add_option("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run")
-      ->allow_extra_args(false)
-      ->group("Entries");
-  app.add_option("--data", part.job.data, "FILE.npz|.safetensors of samples, see below")->group("Entries");
-  app.add_option("--map", part.maps, "INPUT=ARRAY of --data")->allow_extra_args(false)->group("Entries");
+  one_of_several("--map", part.maps, "INPUT=ARRAY of --data; once per input");
   app.add_option("--steps", part.job.steps, "runs of the entry [1, or as --epochs says]")
       ->check(positive())
       ->group("Entries");
@@ -75,15 +84,15 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--bench", part.job.bench, "time this many runs; inputs without a value are zeros")
       ->check(positive())
       ->group("Entries");
-  app.add_option("--state", part.state, "start from this .safetensors file");
-  app.add_option("--save-state", part.save_state, "write the state here at the end");
+  app.add_option("--state", part.state, "start from this .safetensors file")->check(file_name());
+  app.add_option("--save-state", part.save_state, "write the state here at the end")->check(file_name());
   app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]")
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
   app.add_option("--threads", part.threads, "[as many as the process may run on]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
-  app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction");
-  app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines");
-  app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG");
+  app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
+  app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines")->check(file_name());
+  app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG")->check(file_name());
   app.add_flag("--check-nan", part.check_nan, "stop at the first instruction that makes NaN or infinity; slow");
   app.add_flag("--json", part.json, "print --bench results as JSON lines");
 }
@@ -142,6 +151,8 @@ Result<Part> parse_part(std::vector<std::string> args, bool carries_bundle, std:
     app.parse(std::move(args));
   } catch (const CLI::CallForHelp&) {
     text = app.help();
+  } catch (const CLI::CallForVersion& e) {
+    text = e.what();
   } catch (const CLI::ParseError& e) {
     return error(Code::kBadOption, "{}", e.what());
   }

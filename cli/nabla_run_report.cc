@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 
+#include "runtime/base/text.h"
 #include "runtime/exec/trace.h"
+#include "runtime/format/file.h"
 
 namespace nabla::cli {
 namespace {
@@ -45,7 +46,8 @@ std::string rate_str(double per_second) {
 
 std::string metrics_str(const std::vector<Metric>& metrics) {
   std::string out;
-  for (const Metric& m : metrics) out += fmt::format("{}{} {:.5g}", out.empty() ? "" : "  ", m.name, m.value);
+  for (const Metric& m : metrics)
+    out += fmt::format("{}{} {:.5g}", out.empty() ? "" : "  ", printable(m.name), m.value);
   return out;
 }
 
@@ -58,15 +60,15 @@ Status Reporter::open_metrics(const std::string& path) {
   if (path.empty()) return Ok{};
   metrics_path_ = path;
   metrics_file_ = std::fopen(path.c_str(), "w");
-  if (metrics_file_ == nullptr) return error(Code::kWriteFailed, "cannot write `{}`: {}", path, std::strerror(errno));
+  if (metrics_file_ == nullptr) return format::write_failure(path, errno);
   return Ok{};
 }
 
 Status Reporter::close() {
   if (metrics_file_ == nullptr) return Ok{};
-  bool failed = std::fclose(metrics_file_) != 0 || metrics_failed_;
+  bool failed = std::fclose(metrics_file_) != 0 || metrics_problem_ != 0;
   metrics_file_ = nullptr;
-  if (failed) return error(Code::kWriteFailed, "cannot write all of `{}`: {}", metrics_path_, std::strerror(errno));
+  if (failed) return format::write_failure(metrics_path_, metrics_problem_ != 0 ? metrics_problem_ : errno);
   return Ok{};
 }
 
@@ -93,7 +95,7 @@ void Reporter::write_metrics(int64_t step, int64_t epoch, const std::vector<Metr
     line += std::isfinite(m.value) ? fmt::format(", {}: {:.9g}", json_string(m.name), m.value)
                                    : fmt::format(", {}: null", json_string(m.name));
   line += "}\n";
-  if (std::fputs(line.c_str(), metrics_file_) < 0) metrics_failed_ = true;
+  if (std::fputs(line.c_str(), metrics_file_) < 0) metrics_problem_ = errno;
 }
 
 void Reporter::step(int64_t step, int64_t epoch, const std::vector<Metric>& metrics) {
@@ -141,8 +143,8 @@ void Reporter::draw_bar(int64_t done, const std::vector<Metric>& metrics) {
   std::string epoch = training_ && per_epoch_ > 0 ? fmt::format(" epoch {}/{}", (done - 1) / per_epoch_ + 1,
                                                                 (total_ + per_epoch_ - 1) / per_epoch_)
                                                   : "";
-  std::fputs(fmt::format("\r\x1b[K{}{} ▕{}▏ {:3.0f}%  {}  {} step/s  ETA {}", entry_, epoch, bar, fraction * 100,
-                         metrics_str(metrics), rate_str(rate),
+  std::fputs(fmt::format("\r\x1b[K{}{} ▕{}▏ {:3.0f}%  {}  {} step/s  ETA {}", printable(entry_), epoch, bar,
+                         fraction * 100, metrics_str(metrics), rate_str(rate),
                          clock_str(rate > 0 ? static_cast<double>(total_ - done) / rate : 0))
                  .c_str(),
              stderr);
@@ -184,7 +186,7 @@ void Reporter::end() {
 
 void Reporter::note(const std::string& text) {
   clear_bar();
-  std::fputs((text + "\n").c_str(), stderr);
+  std::fputs((printable(text) + "\n").c_str(), stderr);
 }
 
 }  // namespace nabla::cli

@@ -8,6 +8,7 @@
 
 #include "cli/nabla_run_curve.h"
 #include "runtime/base/diagnostic.h"
+#include "runtime/base/text.h"
 
 namespace nabla::cli {
 
@@ -50,7 +51,7 @@ class Reporter {
   bool want_curve_;
   std::FILE* metrics_file_ = nullptr;
   std::string metrics_path_;
-  bool metrics_failed_ = false;
+  int metrics_problem_ = 0;  ///< errno of a line that could not be written
   Curve curve_;
 
   std::string entry_;
@@ -63,10 +64,11 @@ class Reporter {
   std::vector<Metric> last_;
 };
 
-/// Prints to stdout; unlike fmt::print it does not throw when stdout is full or closed.
+/// Prints lines to stdout, with control characters in names escaped; unlike fmt::print it does not throw when stdout is
+/// full or closed.
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stdout);
+  std::fputs(printable(fmt::format(format, std::forward<Args>(args)...), "\n").c_str(), stdout);
 }
 
 /// "loss 0.1234  accuracy 0.97"

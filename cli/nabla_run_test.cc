@@ -157,7 +157,21 @@ TEST_F(NablaRun, MistakesAreDiagnosticsWithCodesAndNames) {
 TEST_F(NablaRun, AMetricsFileOnAFullDiskIsAnError) {
   Outcome o = run({bundle_, "--entry", "step", "--data", data_, "--metrics", "/dev/full"});
   EXPECT_EQ(o.code, 1);
-  EXPECT_HAS(o.err, "error[E0803]: cannot write all of `/dev/full`");
+  EXPECT_HAS(o.err, "error[E0803]: cannot write `/dev/full`: No space left on device\n   = help: free space there");
+}
+
+TEST_F(NablaRun, NamesDoNotReachTheTerminalRaw) {
+  std::string path = exec::write_toy_bundle("names.nbundle", [](format::ProgramT& p) {
+    for (auto& entry : p.entries)
+      if (entry->name == "predict") entry->outputs[0]->name = "y\x1b[2J";
+  });
+  std::string x = temporary("raw.npy");
+  ASSERT_TRUE(format::write_npy(x, Literal(DType::kF32, {2, 4})).ok());
+  Outcome o = run({path, "--entry", "init", "--input", "seed=3", "--entry", "predict", "--input", "x=" + x});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.out, "y\\x1b[2J = f32[2,4]");
+  Outcome missing = run({temporary("no\nsuch\x1b[31m")});
+  EXPECT_HAS(missing.err, "no\\nsuch\\x1b[31m`");
 }
 
 TEST_F(NablaRun, AnEvaluationWithARestNeedsAMask) {
@@ -176,7 +190,17 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
   EXPECT_EQ(run({bundle_, "--seed", "1", "--entry", "step", "--seed", "2"}).code, 2);
   EXPECT_EQ(run({bundle_, "--data", data_, "--entry", "step", "--entry", "eval"}).code, 2);
   EXPECT_EQ(run({bundle_, "--input", "x"}).code, 2);
-  EXPECT_EQ(run({"--help"}).code, 0);
+  Outcome help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_HAS(help.out, "once per input");
+  EXPECT_EQ(help.out.find("TEXT ..."), std::string::npos) << help.out;
+  EXPECT_EQ(run({"--version"}).out, "nabla-run 0.1.0 (IR version 1, bundle version 1)\n");
+  EXPECT_EQ(run({bundle_, "--input", "a=1", "b=2"}).code, 2);
+  for (const char* option : {"--trace", "--metrics", "--loss-curve", "--save-state", "--state", "--data"}) {
+    Outcome empty = run({bundle_, "--entry", "init", option, ""});
+    EXPECT_EQ(empty.code, 2) << option;
+    EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the file name is empty", option));
+  }
   Outcome none = run({temporary("missing.nbundle")});
   EXPECT_EQ(none.code, 1);
   EXPECT_HAS(none.err, "error[E0801]");
@@ -200,13 +224,34 @@ TEST(Dataset, AnEpochIsAPermutation) {
   std::string path = testing::TempDir() + "/perm.npz";
   ASSERT_TRUE(format::write_npz(path, {{"x", Literal(DType::kF32, {100})}}).ok());
   std::vector<std::string> notes;
-  auto data = Dataset::load(path, {}, entry, {false}, notes);
+  ArrayFiles files;
+  auto data = Dataset::load(path, {}, entry, {false}, files, notes);
   ASSERT_TRUE(data.ok());
   std::vector<int64_t> first = data->shuffled(1, 0), second = data->shuffled(1, 1);
   EXPECT_NE(first, second);
   EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
   std::sort(first.begin(), first.end());
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(first[i], i);
+}
+
+TEST(ArrayFiles, AFileIsReadOnceAndItsArraysAreShared) {
+  exec::TensorInfo x{"x", DType::kF32, {8}, {}};
+  exec::EntryInfo entry;
+  entry.inputs.push_back({"x", DType::kF32, {4}, {}});
+  std::string npz = temporary("once.npz"), npy = temporary("once.npy");
+  ASSERT_TRUE(format::write_npz(npz, {{"x", Literal(DType::kF32, {8})}}).ok());
+  ASSERT_TRUE(format::write_npy(npy, Literal(DType::kF32, {8})).ok());
+  ArrayFiles files;
+  Result<Literal> first = read_input({"x", npz}, x, files), whole = read_input({"x", npy}, x, files);
+  ASSERT_TRUE(first.ok() && whole.ok());
+  std::filesystem::remove(npz);
+  std::filesystem::remove(npy);
+  Result<Literal> second = read_input({"x", npz + ":x"}, x, files), again = read_input({"x", npy}, x, files);
+  ASSERT_TRUE(second.ok() && again.ok());
+  EXPECT_EQ(first->data(), second->data());
+  EXPECT_EQ(whole->data(), again->data());
+  std::vector<std::string> notes;
+  EXPECT_TRUE(Dataset::load(npz, {}, entry, {false}, files, notes).ok());
 }
 
 TEST(Curve, GapsAndConstantsAndNothingAreDrawn) {

@@ -11,13 +11,14 @@
 
 #include "ir/lexer.h"
 #include "ir/module.h"
+#include "runtime/base/version.h"
 
 namespace nabla::ir {
 
 class OpTable;
 
 /// Of the schema and of the text form. Add-only changes keep it.
-inline constexpr int kFormatVersion = 1;
+inline constexpr int kFormatVersion = kIrVersion;
 /// Literals above this size stand in the external section.
 inline constexpr int64_t kInlineBytes = 1024;
 /// Alignment of every literal in the external section.

@@ -4,12 +4,19 @@
 #include <map>
 #include <set>
 
+#include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 
 namespace nabla::ir {
 namespace {
 
 using Names = std::vector<std::string>;
+
+/// "in [8, 64]", "a multiple of 8 in [8, 64]"
+std::string range_of(const Symbol& s) {
+  std::string multiple = s.multiple == 1 ? "" : fmt::format("a multiple of {} ", s.multiple);
+  return fmt::format("{}in [{}, {}]", multiple, s.min, s.max);
+}
 
 class ModuleVerifier {
  public:
@@ -21,6 +28,11 @@ class ModuleVerifier {
     (void)NABLA_TRY(unique_functions());
     (void)NABLA_TRY(no_recursion());
     for (size_t i = 0; i < m_.entries.size(); ++i) (void)NABLA_TRY(at(Item::kEntry, i, entry(m_.entries[i])));
+    for (const auto& kernel : m_.kernels) {
+      (void)NABLA_TRY(kernel_ir::verify(*kernel));
+      (void)NABLA_TRY(kernel_ir::check_accesses(*kernel));
+      (void)NABLA_TRY(kernel_ir::check_schedule(*kernel));
+    }
     return Ok{};
   }
 
@@ -52,9 +64,7 @@ class ModuleVerifier {
       bool empty = s.min < 0 || s.max < s.min || s.max > kMaxElements || s.multiple < 1 ||
                    s.max / s.multiple * s.multiple < s.min;
       if (s.name.empty() || empty)
-        return at(Item::kSymbol, i,
-                  error(Code::kInvalidModule, "symbol {}: no size is in [{}, {}] and a multiple of {}", s.name, s.min,
-                        s.max, s.multiple));
+        return at(Item::kSymbol, i, error(Code::kInvalidModule, "symbol {}: no size is {}", s.name, range_of(s)));
     }
     return Ok{};
   }
@@ -235,8 +245,8 @@ Status check_type(const Module& module, const Type& type) {
       if (it == module.symbols.end())
         return error(Code::kUnknownName, "{}: the module declares no symbol {}", type.str(), s->name);
       if (**it != *s)
-        return error(Code::kInvalidModule, "{}: symbol {} is in [{}, {}] here and in [{}, {}] where it is declared",
-                     type.str(), s->name, s->min, s->max, (*it)->min, (*it)->max);
+        return error(Code::kInvalidModule, "{}: symbol {} is {} here and {} where it is declared", type.str(), s->name,
+                     range_of(*s), range_of(**it));
     }
   }
   return Ok{};

@@ -15,7 +15,8 @@ using LocateItem = std::function<LocationRef(Item item, size_t index)>;
 
 /// Ok when the module keeps every rule of docs/ir-format.md: SSA order, types as inferred, ops legal at the stage,
 /// attributes as declared, entries and state that fit their functions, no recursion, unique names, symbols with one
-/// range. Otherwise at least one diagnostic.
+/// range, kernels that stay within their tensors (kernel_ir::check_accesses) under schedules that cover their work.
+/// Otherwise at least one diagnostic.
 Status verify(const Module& module, const LocateItem& locate = {});
 /// The same without the functions' insides, which the caller has checked node by node.
 Status verify_structure(const Module& module, const LocateItem& locate = {});

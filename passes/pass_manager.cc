@@ -74,8 +74,9 @@ Diagnostics with_note(Diagnostics errors, const std::string& note) {
 }
 
 Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTable& ops, const ir::Target& target,
-                       const ManagerOptions& options, PassReport& report) {
+                       const ManagerOptions& options, const std::function<void()>& our_bug, PassReport& report) {
   const Pass& pass = *bound.pass;
+  ScopedRescue rescue(our_bug);
   NABLA_TRY(check_stage(pass, module.stage));
   PassContext context{ops, target, bound.options};
   auto start = std::chrono::steady_clock::now();
@@ -87,7 +88,12 @@ Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTab
               name_of(expected));
   if (options.verify) {
     Status status = options.verify(*out);
-    if (!status.ok()) return with_note(status.errors(), fmt::format("after pass `{}`, which made it", pass.name));
+    if (!status.ok()) {
+      our_bug();
+      Diagnostics errors = with_note(status.errors(), fmt::format("after pass `{}`, which made it", pass.name));
+      for (Diagnostic& d : errors) d.help = "this is a bug in Nabla, not in your program: report the reproducer";
+      return errors;
+    }
   }
   report = {pass.name, elapsed.count(), !same_module(module, *out), std::move(context.remarks)};
   return out;
@@ -150,13 +156,12 @@ Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& 
   ManagerResult result{module, {}};
   for (size_t i = 0; i < steps.size(); ++i) {
     PassReport report;
-    Result<Module> next = run_one(bound[i], result.module, ops, target, options, report);
-    if (!next.ok()) {
-      if (options.reproduce)
-        options.reproduce(result.module,
-                          fmt::format("nablac opt --target={} '--pass={}' FILE", target.name, steps[i].str()));
-      return next.errors();
-    }
+    auto our_bug = [&] {
+      std::string command = fmt::format("nablac opt --target={} '--pass={}' FILE", target.name, steps[i].str());
+      if (options.reproduce) options.reproduce(result.module, command);
+    };
+    Result<Module> next = run_one(bound[i], result.module, ops, target, options, our_bug, report);
+    if (!next.ok()) return next.errors();
     result.module = std::move(*next);
     if (options.print && asked_to_print(options, *bound[i].pass, report.changed))
       options.print(*bound[i].pass, result.module, report.changed);

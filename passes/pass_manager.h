@@ -34,8 +34,9 @@ struct ManagerOptions {
   bool print_changed = false;            ///< after passes that change something
   std::vector<std::string> print_after;  ///< after these passes
   std::string stop_after;                ///< not empty: the last pass to run, at its first occurrence
-  /// When a pass or the verification after it fails: the module before the pass, and the command that runs the pass
-  /// on it alone, with FILE in the place of the module's file.
+  /// When a pass fails by our fault (a NABLA_CHECK, or the verification after it), not when it finds a mistake of the
+  /// user's: the module before the pass, and the command that runs the pass on it alone, with FILE in the place of the
+  /// module's file.
   std::function<void(const ir::Module& before, const std::string& command)> reproduce;
 };
 

@@ -44,8 +44,13 @@ ir::Module product(const passes::GemmProblem& p, const ir::OpTable& ops) {
   return m;
 }
 
-// Seconds of one run, the best of several, with the implementation forced.
-Result<double> measure(const ir::Module& m, const passes::GemmProblem& p, const std::string& choice,
+struct Timing {
+  double seconds;
+  int threads;
+};
+
+// One run, the best of several, with the implementation forced.
+Result<Timing> measure(const ir::Module& m, const passes::GemmProblem& p, const std::string& choice,
                        const ir::OpTable& ops, ir::Target target, int threads) {
   target.choices[p.key()] = choice;
   passes::PassContext context{ops, target};
@@ -67,7 +72,7 @@ Result<double> measure(const ir::Module& m, const passes::GemmProblem& p, const 
     NABLA_TRY(session->run(0, inputs, outputs));
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
   }
-  return best;
+  return Timing{best, session->threads()};
 }
 
 }  // namespace
@@ -81,6 +86,8 @@ Status read_tuning(const std::string& path, ir::Target& target) {
     d.location = std::make_shared<Location>(Location{path, number, 0, "", line});
     return d;
   };
+  if (in.peek() == std::ifstream::traits_type::eof())
+    return bad(1, fmt::format("it is empty; the first line of one is `{}`", kHeader));
   for (int number = 1; std::getline(in, line); ++number) {
     std::string text = trim(line.substr(0, line.find('#')));
     if (number == 1) {
@@ -107,22 +114,25 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
       if (n.op->lower == ir::Lowering::kContraction)
         if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();
   }
-  std::string out = std::string(kHeader) + "\n";
-  out += fmt::format("# {} on {} thread{}; GFLOP/s of each path behind the choice\n", target.name, threads,
-                     threads == 1 ? "" : "s");
+  std::string lines;
+  int used = 0;  // the pool may be smaller than asked for
   for (const auto& [key, p] : problems) {
     std::string best, figures;
     double best_seconds = 1e9;
     for (const char* choice : kChoices) {
       if (std::string(choice) == "sgemm" && !p.batch.is(1)) continue;
-      double seconds = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
+      auto [seconds, real_threads] = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
+      used = real_threads;
       figures += fmt::format("  {} {:.1f}", choice, static_cast<double>(p.flops()) / seconds / 1e9);
       if (seconds < best_seconds) best_seconds = seconds, best = choice;
     }
-    out += fmt::format("{} = {}  #{}\n", key, best, figures);
+    lines += fmt::format("{} = {}  #{}\n", key, best, figures);
     progress(fmt::format("{}:{}", key, figures));
   }
-  return out;
+  std::string about = problems.empty() ? "it has no matrix products in f32"
+                                       : fmt::format("on {} thread{}; GFLOP/s of each path behind the choice", used,
+                                                     used == 1 ? "" : "s");
+  return fmt::format("{}\n# {}: {}\n{}", kHeader, target.name, about, lines);
 }
 
 }  // namespace nabla::driver

@@ -48,6 +48,9 @@ int finish(const Status& status, const Streams& streams);
 /// nablac without the process around it; `args` lacks the program's name.
 int run_nablac(const std::vector<std::string>& args, const Streams& streams);
 
+/// Writes the module before a failing pass to $TMPDIR, or /tmp, with `command` in its first line, and says where.
+void keep_reproducer(const ir::Module& before, const std::string& command, const Streams& streams);
+
 /// "2 functions, 14 nodes, stage flat".
 std::string summary_of(const ir::Module& module);
 

@@ -1,15 +1,15 @@
 // nablac compile: a module becomes a bundle, or one executable.
 #include "cli/driver/compile.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/bundle_writer.h"
@@ -37,15 +37,6 @@ Result<std::shared_ptr<const format::FileBytes>> runtime_bytes() {
   return d;
 }
 
-void keep_reproducer(const ir::Module& before, const std::string& command) {
-  const char* tmp = std::getenv("TMPDIR");
-  std::string path = fmt::format("{}/nablac-reproducer-{}.nbl", tmp && *tmp ? tmp : "/tmp", getpid());
-  if (!ir::write_module(path, before).ok()) return;
-  std::string line = command;
-  if (size_t at = line.find("FILE"); at != std::string::npos) line.replace(at, 4, path);
-  std::fprintf(stderr, "reproducer: %s\n", line.c_str());
-}
-
 Status write_output(const CompileArgs& args, const driver::CompiledBundle& bundle) {
   if (args.emit == "exe") {
     auto runtime = NABLA_TRY(runtime_bytes());
@@ -57,7 +48,9 @@ Status write_output(const CompileArgs& args, const driver::CompiledBundle& bundl
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
   args.options.cache = !args.no_cache;
-  args.options.passes.reproduce = keep_reproducer;
+  args.options.passes.reproduce = [](const ir::Module& before, const std::string& command) {
+    keep_reproducer(before, command, {std::cout, std::cerr});
+  };
   if (args.output.empty()) {
     std::filesystem::path path(args.input);
     while (path.has_extension()) path.replace_extension();
@@ -73,9 +66,9 @@ Status run(CompileArgs& args) {
     passes += p.seconds;
     if (args.timing) std::printf("%9.1f ms  %s%s\n", p.seconds * 1e3, p.pass.c_str(), p.changed ? "" : " (unchanged)");
   }
-  std::printf("wrote %s: %zu entries, %zu kernels, %.1f KB of code; passes %.2f s, code %.2f s\n", args.output.c_str(),
-              module.entries.size(), bundle.kernels, static_cast<double>(bundle.code_bytes) / 1e3, passes,
-              bundle.codegen_seconds);
+  std::printf("wrote %s: %zu entries, %zu kernels, %.1f KB of code; passes %.2f s, code %.2f s\n",
+              printable(args.output).c_str(), module.entries.size(), bundle.kernels,
+              static_cast<double>(bundle.code_bytes) / 1e3, passes, bundle.codegen_seconds);
   return Ok{};
 }
 
@@ -84,14 +77,18 @@ Status run(CompileArgs& args) {
 void add_compile(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<CompileArgs>();
   CLI::App* command = app.add_subcommand("compile", "Compile a module ahead of time into a bundle");
-  command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
-  command->add_option("-o,--output", args->output, "file to write; default: the module's name with .nbundle");
+  command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required()->check(file_name());
+  command->add_option("-o,--output", args->output, "file to write; default: the module's name with .nbundle")
+      ->check(file_name());
   command->add_option("--emit", args->emit, "bundle, or exe: one executable that carries the bundle")
       ->check(CLI::IsMember({"bundle", "exe"}));
   command->add_option("--target", args->options.target, "cpu, cpu:x86-64-v3, cpu:x86-64-v4 or cpu:native");
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
-  command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote");
-  command->add_option("--max-bytes", args->options.max_bytes, "fail when the program needs more memory");
+  command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote")->check(file_name());
+  command
+      ->add_option("--max-bytes", args->options.max_bytes,
+                   fmt::format("fail when the program needs more memory: {}", kByteUnits))
+      ->check(number_of_bytes());
   command
       ->add_option("--specialize", args->options.specialise,
                    "batch=1,8,32: also code for these sizes, which runs choose where they fit; may be repeated")

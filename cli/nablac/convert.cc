@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/process.h"
@@ -27,7 +28,7 @@ void add_convert(CLI::App& app, const Streams& streams, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("convert", "Writes a module in another form, which the extension of OUT says");
   command->add_option("IN", options->in, "a module: .nbl, .nir.json or .nir")->required();
-  command->add_option("OUT", options->out, "where to write it")->required();
+  command->add_option("OUT", options->out, "where to write it")->required()->check(file_name());
   command->callback([=, &streams, &action] {
     action = [=, &streams] { return finish(convert(options->in, options->out), streams); };
   });

@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "passes/pass.h"
 #include "passes/pipeline.h"
@@ -71,7 +72,8 @@ void add_doc(CLI::App& app, const Streams& streams, Action& action) {
   CLI::App* command = app.add_subcommand("doc", fmt::format("Prints a reference in Markdown: {}", kTopics));
   command->add_option("TOPIC", options->topic, kTopics)->required();
   command->add_option("NAME", options->name, "the op's name");
-  command->add_option("--out", options->folder, "write TOPIC.md (or NAME.md) into this folder instead");
+  command->add_option("--out", options->folder, "write TOPIC.md (or NAME.md) into this folder instead")
+      ->check(file_name());
   command->callback([=, &streams, &action] {
     action = [=, &streams] { return finish(doc(options->topic, options->name, options->folder, streams), streams); };
   });

@@ -7,6 +7,7 @@
 #include "cli/driver/report.h"
 #include "cli/driver/specialise.h"
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/bundle_reader.h"
@@ -36,6 +37,9 @@ Status run(InspectArgs& args, const Streams& streams) {
     if (args.source)
       return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
     if (!args.target.empty()) args.options.target = args.target;
+    args.options.passes.reproduce = [&](const ir::Module& before, const std::string& command) {
+      keep_reproducer(before, command, streams);
+    };
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
     report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {
@@ -57,7 +61,7 @@ Status run(InspectArgs& args, const Streams& streams) {
   std::vector<driver::SizeLists> sizes;
   for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at})));
   std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report, sizes));
-  streams.out << text;
+  streams.out << printable(text, "\n");
   return Ok{};
 }
 
@@ -73,7 +77,7 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
       ->allow_extra_args(false);
   command->add_flag("--json", args->json, "print the report as JSON");
-  command->add_option("--html", args->html, "write the report as a page");
+  command->add_option("--html", args->html, "write the report as a page")->check(file_name());
   command->add_flag("--source", args->source, "print the generated code of a bundle");
   command->callback(
       [=, &streams, &action] { action = [=, &streams] { return finish(run(*args, streams), streams); }; });

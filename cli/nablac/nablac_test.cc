@@ -1,11 +1,14 @@
 // The subcommands of nablac that need no host compiler, as a user calls them.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "cli/nablac/commands.h"
+#include "ir/module.h"
 
 namespace nabla::cli {
 namespace {
@@ -117,6 +120,80 @@ TEST_F(Nablac, VerifyRefusesWhatIsNeitherModuleNorBundle) {
   Outcome o = nablac({"verify", write("notes.txt", "hello")});
   EXPECT_EQ(o.code, 1);
   EXPECT_NE(o.err.find("E0105"), std::string::npos) << o.err;
+}
+
+TEST_F(Nablac, EmptyFileNamesAndTuningFilesAreErrors) {
+  std::string a = write("a.nbl", kModule), empty = write("empty.tuning", "");
+  for (std::vector<std::string> args : std::vector<std::vector<std::string>>{{"compile", a, "-o", ""},
+                                                                             {"compile", a, "--tuning", ""},
+                                                                             {"opt", a, "-o", ""},
+                                                                             {"tune", a, "-o", ""},
+                                                                             {"convert", a, ""},
+                                                                             {"doc", "errors", "--out", ""},
+                                                                             {"inspect", a, "--html", ""}}) {
+    Outcome o = nablac(args);
+    EXPECT_EQ(o.code, 2) << args[0];
+    EXPECT_NE(o.err.find("the file name is empty"), std::string::npos) << o.err;
+    EXPECT_NE(o.err.find("error[E0901]: nablac: "), std::string::npos) << o.err;
+  }
+  for (const std::string& file : {empty, std::string("/dev/null")}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(nablac({"compile", a, "--tuning", file, "-o", path("a.nbundle")}).code, 1);
+    std::string err = testing::internal::GetCapturedStderr();
+    EXPECT_NE(
+        err.find("error[E0503]: tuning file: it is empty; the first line of one is `nabla-tuning 1`\n  --> " + file),
+        std::string::npos)
+        << err;
+  }
+}
+
+TEST_F(Nablac, AReproducerIsKeptOfOurBugsAlone) {
+  setenv("TMPDIR", folder_.c_str(), 1);
+  std::string refused = write("refused.nbl", R"(nabla 1 traced
+func @f(%x: f32[4], %g: f32[4], %lr: f32[]) {
+  %y = sgd_update(%x, %g, %lr)
+  %s = reduce_sum(%y) {axes=[0]}
+  return %s
+}
+func @main(%x: f32[4], %g: f32[4], %lr: f32[]) {
+  %dx = grad(%x, %g, %lr) {callee=@f, wrt=[0]}
+  return %dx
+}
+)");
+  Outcome failed = nablac({"opt", refused, "--pipeline-to=flat"});
+  EXPECT_NE(failed.err.find("= note: in pass `lower-transforms`"), std::string::npos) << failed.err;
+  EXPECT_EQ(failed.err.find("FILE"), std::string::npos) << failed.err;
+  for (const auto& file : fs::directory_iterator(folder_))
+    EXPECT_EQ(file.path().string().find("reproducer"), std::string::npos) << file.path();
+  ir::Module module;
+  std::ostringstream out, err;
+  keep_reproducer(module, "nablac opt --pass=fuse FILE", {out, err});
+  std::string path = fmt::format("{}/nablac-reproducer-{}.nbl", folder_.string(), getpid());
+  EXPECT_EQ(err.str(),
+            "note: the module before the failing pass is in " + path + "; run: nablac opt --pass=fuse " + path + "\n");
+  EXPECT_TRUE(read(path).starts_with("// nablac opt --pass=fuse " + path + "\nnabla 1 ")) << read(path);
+  unsetenv("TMPDIR");
+}
+
+TEST_F(Nablac, BytesHaveUnits) {
+  std::string a = write("a.nbl", kModule);
+  Outcome wrong = nablac({"compile", a, "--max-bytes", "many"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("--max-bytes: `many` is no number of bytes, or with K, M, G (1000), KiB, MiB, GiB (1024)"),
+            std::string::npos)
+      << wrong.err;
+  testing::internal::CaptureStderr();
+  std::string planned = write("b.nbl", std::string(kModule) + "entry f calls @f {\n  inputs x\n  outputs y\n}\n");
+  EXPECT_EQ(nablac({"opt", planned, "--pipeline-to=kernels", "-o", path("k.nbl")}).code, 0);
+  Outcome fits = nablac({"opt", path("k.nbl"), "--pass=plan-memory{max-bytes=1MiB}"});
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  testing::internal::GetCapturedStderr();
+}
+
+TEST_F(Nablac, TellsItsVersions) {
+  Outcome o = nablac({"--version"});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_EQ(o.out, "nablac 0.1.0 (IR version 1, bundle version 1)\n");
 }
 
 TEST_F(Nablac, DocKnowsEveryTopicAndSuggestsNames) {

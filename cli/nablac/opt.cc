@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "ir/target.h"
@@ -62,14 +63,7 @@ Status opt(const Options& o, const Streams& streams) {
                 << print(m, print_options) << "\n";
   };
   manager.reproduce = [&](const ir::Module& before, const std::string& command) {
-    std::string path = o.in + ".reproducer.nbl", run = command;
-    size_t at = run.find("FILE");
-    if (at != std::string::npos) run.replace(at, 4, path);
-    Status written = format::write_file(path, "// " + run + "\n" + print(before, {.locations = true}));
-    if (written.ok())
-      streams.err << "note: the module before the failing pass is in " << path << "; run: " << run << "\n";
-    else
-      streams.err << to_string(written.errors());
+    keep_reproducer(before, command, streams);
   };
   passes::ManagerResult result = NABLA_TRY(passes::run_passes(module, steps, ops::all_ops(), target, manager));
   for (const passes::PassReport& report : result.reports) {
@@ -96,7 +90,7 @@ void add_opt(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--stop-after", o->manager.stop_after, "the last pass to run");
   command->add_flag("--locations", o->locations, "print source locations");
   command->add_flag("--timing", o->timing, "print how long each pass took");
-  command->add_option("-o,--output", o->out, "write the result to this file instead");
+  command->add_option("-o,--output", o->out, "write the result to this file instead")->check(file_name());
   command->callback([=, &streams, &action] { action = [=, &streams] { return finish(opt(*o, streams), streams); }; });
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/nablac/commands.h"
 #include "ir/module.h"
+#include "runtime/base/version.h"
 
 namespace nabla::cli {
 
@@ -31,6 +32,7 @@ std::string summary_of(const ir::Module& module) {
 int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
   CLI::App app("The compiler of Nabla: modules in, bundles out.", "nablac");
   app.require_subcommand(1);
+  app.set_version_flag("--version", version_text("nablac"), "Print the versions and exit");
   Action action;
   int exit_code = 0;
   add_compile(app, exit_code);
@@ -48,6 +50,9 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     const CLI::App* shown = &app;
     while (!shown->get_subcommands().empty()) shown = shown->get_subcommands().front();
     streams.out << shown->help();
+    return 0;
+  } catch (const CLI::CallForVersion& e) {
+    streams.out << e.what();
     return 0;
   } catch (const CLI::ParseError& e) {
     std::vector<std::string> known;

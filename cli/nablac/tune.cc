@@ -6,6 +6,7 @@
 #include "cli/driver/compile.h"
 #include "cli/driver/tuning.h"
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/file.h"
@@ -28,7 +29,7 @@ Status run(const TuneArgs& args) {
     std::printf("%s\n", line.c_str()), std::fflush(stdout);
   }));
   NABLA_TRY(format::write_file(args.output, text));
-  std::printf("wrote %s\n", args.output.c_str());
+  std::printf("wrote %s\n", printable(args.output).c_str());
   return Ok{};
 }
 
@@ -39,7 +40,8 @@ void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("tune", "Measure the matrix products of a module on this machine; writes a tuning file");
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
-  command->add_option("-o,--output", args->output, "the tuning file to write; default: nabla.tuning");
+  command->add_option("-o,--output", args->output, "the tuning file to write; default: nabla.tuning")
+      ->check(file_name());
   command->add_option("--target", args->target, "the target that will be compiled for");
   command->add_option("--threads", args->threads, "threads to measure with; default: all")->check(CLI::Range(1, 1024));
   command->callback([args, &exit_code] { exit_code = report(run(*args)); });

@@ -4,6 +4,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/bundle_reader.h"
@@ -40,7 +41,7 @@ void add_verify(CLI::App& app, const Streams& streams, Action& action) {
     action = [=, &streams] {
       Result<std::string> found = verify_file(*file);
       if (!found.ok()) return finish(std::move(found.errors()), streams);
-      streams.out << *file << ": ok: " << *found << "\n";
+      streams.out << printable(*file) << ": ok: " << *found << "\n";
       return 0;
     };
   });

@@ -14,6 +14,8 @@
 #include <optional>
 #include <sstream>
 
+#include "runtime/base/text.h"
+#include "runtime/format/file.h"
 #include "runtime/format/sha256.h"
 
 extern char** environ;
@@ -47,10 +49,11 @@ std::string slurp(const fs::path& path) {
 }
 
 Status write_text(const fs::path& path, const std::string& text) {
+  errno = 0;
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
-  if (!out) return error(Code::kWriteFailed, "cannot write {}", path.string());
+  if (!out) return format::write_failure(path.string(), errno);
   return Ok{};
 }
 
@@ -134,10 +137,8 @@ bool succeeded(const Job& job) {
 }
 
 Diagnostic refused(const Job& job, const std::string& what, const fs::path& folder) {
-  std::istringstream log(slurp(job.log));
-  std::string head, line;
-  for (int i = 0; i < 12 && std::getline(log, line); ++i) head += "\n    " + line;
-  Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}:{}", what, head);
+  Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}", what);
+  d.notes = first_lines(slurp(job.log), 12);
   d.notes.push_back("the generated sources are kept in " + folder.string());
   return d;
 }

@@ -105,6 +105,12 @@ using ReadSize = std::function<Result<ir::Dim>(std::string_view text)>;
 Result<Kernel> parse_kernel(std::string_view text, const std::string& file_name, const ReadSize& read_size = nullptr);
 /// Checks references, dtypes, ranks and that every axis is bound where it is used.
 Status verify(const Kernel& kernel);
+/// E0208 where an affine index (also divided, or with a remainder) leaves its tensor at the symbols' smallest or
+/// largest values, with the range and the extent; guards count. What the sizes do not decide passes. Requires a
+/// verified kernel.
+Status check_accesses(const Kernel& kernel);
+/// E0208 for a schedule that leaves out iterations or names an axis that it cannot have. Requires a verified kernel.
+Status check_schedule(const Kernel& kernel);
 /// The symbols of all its sizes, each once: the order of the launch's extents.
 std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel);
 /// The kernel with every size replaced.

@@ -98,6 +98,11 @@ class Parser {
     }
     token_ = {kind, std::string(text_.substr(at_, pos_ - at_)), line_, column};
   }
+  /// What follows the token.
+  char next_char() const {
+    size_t i = text_.find_first_not_of(' ', pos_);
+    return i == text_.npos ? '\0' : text_[i];
+  }
   bool at(std::string_view t) const { return token_.kind != Token::kEnd && token_.text == t; }
   bool accept(std::string_view t) {
     if (!ok() || !at(t)) return false;
@@ -249,8 +254,7 @@ class Parser {
     let.value = declare_value();
     expect("=");
     // A value may have a combiner's name: `let sum: f32 = sum(r0) x[r0]`, `let mean: f32 = sum / 8:f32`.
-    if (text_.substr(std::min(text_.find_first_not_of(' ', pos_), text_.size())).starts_with('('))
-      let.combiner = combiner();
+    if (next_char() == '(') let.combiner = combiner();
     if (let.combiner != Combiner::kNone) expect("("), let.reduce = axis_list(), expect(")");
     let.expr = expr();
     return {std::move(let)};
@@ -367,11 +371,14 @@ class Parser {
     if (!ok()) return index(0);
     if (accept("(")) return conditional();
     if (accept("-")) return number(true);
-    if (token_.kind == Token::kNumber || at("inf") || at("nan")) return number(false);
+    // A value may have any name, so that of a function or of a number too: what follows decides.
+    bool typed = next_char() == ':';
+    if (token_.kind == Token::kNumber || (typed && (at("inf") || at("nan")))) return number(false);
     std::string n = name();
-    if (n == "true" || n == "false") return constant_int(DType::kBool, n == "true");
-    if (auto it = axis_ids_.find(n); it != axis_ids_.end() && !at("(")) return axis(it->second);
-    if (auto it = value_ids_.find(n); it != value_ids_.end() && !at("("))
+    bool called = at("(") || at(".");
+    if ((n == "true" || n == "false") && !at("[")) return constant_int(DType::kBool, n == "true");
+    if (auto it = axis_ids_.find(n); it != axis_ids_.end() && !called) return axis(it->second);
+    if (auto it = value_ids_.find(n); it != value_ids_.end() && !called)
       return value(k_.values[it->second].dtype, it->second, accept("[") ? arguments("]") : std::vector<Expr>{});
     if (accept("[")) {
       int id = lookup(buffer_ids_, n, "buffer");

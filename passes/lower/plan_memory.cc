@@ -1,13 +1,13 @@
 #include "passes/lower/plan_memory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "ir/kernel_ir/kernel.h"
 #include "passes/lower/gemm.h"
 #include "passes/lower/in_place.h"
 #include "passes/rewrite.h"
+#include "runtime/base/text.h"
 
 namespace nabla::passes {
 namespace {
@@ -406,14 +406,11 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   out.plan = plan;
   auto limit = context.options.find("max-bytes");
   if (limit != context.options.end() && !limit->second.empty()) {
-    int64_t bytes = 0;
-    const std::string& text = limit->second;
-    auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-    if (ec != std::errc() || end != text.data() + text.size() || bytes < 0)
-      return error(Code::kBadOption, "max-bytes: `{}` is no number of bytes", text);
-    if (plan->arena_bytes > bytes)
+    std::optional<int64_t> bytes = parse_bytes(limit->second);
+    if (!bytes) return error(Code::kBadOption, "max-bytes: `{}` is no number of {}", limit->second, kByteUnits);
+    if (plan->arena_bytes > *bytes)
       return error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
-                   plan->arena_bytes, plan->state_bytes, temporaries, bytes);
+                   plan->arena_bytes, plan->state_bytes, temporaries, *bytes);
   }
   return out;
 }

@@ -73,7 +73,7 @@ Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) 
       nodes += callee ? callee->nodes.size() : 1;
       if (nodes > kMaxNodes) {
         Diagnostic d =
-            error(Code::kTooLarge, "@{}: with its calls inlined it has more than {} nodes", f->name, kMaxNodes);
+            error(Code::kOverBudget, "@{}: with its calls inlined it has more than {} nodes", f->name, kMaxNodes);
         d.location = node.location;
         d.help = "write repeated work as scan or while_loop";
         return d;

@@ -23,6 +23,28 @@ using ir::ValueId;
 
 using Vals = std::vector<Val>;
 
+// Each derivative of a derivative makes a program three to four times as large: ten take seconds, twenty years.
+constexpr int kMaxDerivatives = 10;
+
+Status check_nesting(const ir::Module& module) {
+  constexpr std::string_view kMultiply[] = {"grad", "value_and_grad", "jvp", "vjp_forward"};
+  std::map<std::string_view, int> depth;
+  for (const FunctionPtr& f : NABLA_TRY(bottom_up(module))) {
+    for (const Node& node : f->nodes) {
+      int own = std::count(std::begin(kMultiply), std::end(kMultiply), node.op->name) > 0;
+      for (const std::string& callee : ir::functions_of(node.attrs))
+        depth[f->name] = std::max(depth[f->name], depth[callee] + own);
+      if (depth[f->name] <= kMaxDerivatives) continue;
+      Diagnostic d = error(Code::kOverBudget, "{} in @{}: derivatives are nested {} deep, the limit is {}",
+                           node.op->name, f->name, depth[f->name], kMaxDerivatives);
+      d.location = node.location;
+      d.help = "each level makes the program several times as large: nest fewer";
+      return d;
+    }
+  }
+  return Ok{};
+}
+
 class TransformLowering {
  public:
   TransformLowering(const ir::Module& module, const ir::OpTable& ops)
@@ -244,6 +266,7 @@ Vals TransformLowering::lower_vmap(FunctionBuilder& b, const Node& node) {
 }  // namespace
 
 Result<ir::Module> lower_transforms(const ir::Module& module, PassContext& context) {
+  (void)NABLA_TRY(check_nesting(module));
   return TransformLowering(module, context.ops).run();
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/literal.h"
+#include "runtime/base/text.h"
 
 namespace nabla {
 namespace {
@@ -56,6 +57,30 @@ TEST(Diagnostic, ShowsWhatWhereAndWhatToDo) {
             "   | h = dot(x, w1);\n"
             "   = note: %w1 is parameter \"w1\"\n"
             "   = help: reshape, transpose or broadcast one of the operands\n");
+}
+
+TEST(Diagnostic, EscapesWhatATerminalWouldObey) {
+  Diagnostic d = error(Code::kNotFound, "cannot open `{}`", "a\x1b[31m\nerror[E9999]: b");
+  d.location = std::make_shared<Location>(Location{"x\x07.cc", 1, 2, "f\r", "\tone\xC2\x9Btwo"});
+  d.notes.push_back("gr\xC3\xBC\xC3\x9F \xFF\x7F");
+  EXPECT_EQ(d.str(),
+            "error[E0801]: cannot open `a\\x1b[31m\\nerror[E9999]: b`\n"
+            "  --> x\\x07.cc:1:2  in f\\r\n"
+            "   | \tone\\xc2\\x9btwo\n"
+            "   |  ^\n"
+            "   = note: gr\xC3\xBC\xC3\x9F \\xff\\x7f\n"
+            "   = help: check the path and its permissions\n");
+}
+
+TEST(Text, NumbersOfBytesHaveUnits) {
+  EXPECT_EQ(parse_bytes("4096"), 4096);
+  EXPECT_EQ(parse_bytes("64K"), 64000);
+  EXPECT_EQ(parse_bytes("64KiB"), 65536);
+  EXPECT_EQ(parse_bytes("1.5 GB"), 1500000000);
+  EXPECT_EQ(parse_bytes("2GiB"), int64_t{2} << 30);
+  EXPECT_EQ(parse_bytes("9223372036854775807"), INT64_MAX);
+  for (const char* text : {"", "K", "-1", "-1K", "1.5", "12 bytes", "1k", "1e3", "0x10", "99999999G", "nan", "1  K"})
+    EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
 }
 
 TEST(Diagnostic, SuggestsTheNearestName) {

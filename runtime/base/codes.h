@@ -30,7 +30,7 @@ namespace nabla {
   X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                      \
   X(kNoRule, 304, "an op has no rule for this transform", "see `nablac doc op NAME` for the reason")                  \
   X(kDonationFailed, 401, "a state leaf cannot be updated in place", "write the copy with nabla::copy")               \
-  X(kOverBudget, 402, "the program needs more memory than allowed", "raise --max-bytes or shrink the program")        \
+  X(kOverBudget, 402, "the program exceeds a limit", "raise --max-bytes or shrink the program")                       \
   X(kNoLowering, 403, "no backend code exists for an op", "see `nablac doc op NAME`")                                 \
   X(kUnknownTarget, 404, "unknown target", "use one of the targets that the message lists")                           \
   X(kUnknownPass, 405, "unknown pass or option of a pass", "see `nablac doc passes`")                                 \
@@ -48,12 +48,12 @@ namespace nabla {
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
   X(kStateMismatch, 706, "a state file does not fit the program", "pass a file saved by this program")                \
   X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
-  X(kNotFinite, 708, "an instruction made NaN or infinity", "look at the operands' ranges and what made them")         \
+  X(kNotFinite, 708, "an instruction made NaN or infinity", "look at the operands' ranges and what made them")        \
   X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                  \
   X(kReadFailed, 802, "reading failed", "check the file and the disk")                                                \
-  X(kWriteFailed, 803, "writing failed", "free space on the disk and check permissions")                              \
+  X(kWriteFailed, 803, "writing failed", "see the reason in the message; check the path and its permissions")         \
   X(kOutOfMemory, 804, "memory could not be had", "use a machine with more memory or a smaller program")              \
-  X(kInterrupted, 805, "a signal stopped the work", "run it again, from the saved state if there is one")               \
+  X(kInterrupted, 805, "a signal stopped the work", "run it again, from the saved state if there is one")             \
   X(kBadOption, 901, "a command-line option is wrong", "see --help")
 
 enum class Code : uint16_t {

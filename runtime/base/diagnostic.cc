@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/text.h"
+
 namespace nabla {
 namespace {
 constexpr CodeInfo kCodes[] = {
@@ -42,22 +44,23 @@ const CodeInfo& code_info(Code code) {
 std::string code_name(Code code) { return fmt::format("E{:04}", static_cast<int>(code)); }
 
 std::string Diagnostic::str() const {
-  std::string out = fmt::format("error[{}]: {}\n", code_name(code), message);
+  // Names and source text come from files: what a terminal would obey is escaped here, and nowhere else.
+  std::string out = fmt::format("error[{}]: {}\n", code_name(code), printable(message));
   if (location && !location->file.empty()) {
-    out += "  --> " + location->file;
+    out += "  --> " + printable(location->file);
     if (location->line > 0) out += fmt::format(":{}", location->line);
     if (location->column > 0) out += fmt::format(":{}", location->column);
-    if (!location->function.empty()) out += "  in " + location->function;
+    if (!location->function.empty()) out += "  in " + printable(location->function);
     out += "\n";
     if (!location->text.empty()) {
-      out += "   | " + location->text + "\n";
+      out += "   | " + printable(location->text, "\t") + "\n";
       if (location->column > 0) out += "   | " + std::string(location->column - 1, ' ') + "^\n";
     }
   }
-  if (!excerpt.empty()) out += "   | " + excerpt + "\n";
-  for (const std::string& note : notes) out += "   = note: " + note + "\n";
+  if (!excerpt.empty()) out += "   | " + printable(excerpt) + "\n";
+  for (const std::string& note : notes) out += "   = note: " + printable(note) + "\n";
   std::string_view advice = help.empty() ? code_info(code).help : std::string_view(help);
-  out += fmt::format("   = help: {}\n", advice);
+  out += fmt::format("   = help: {}\n", printable(advice));
   return out;
 }
 

@@ -1,12 +1,18 @@
 // Array files: round trips and hostile input.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "runtime/format/npy.h"
+#include "runtime/format/process.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/zip.h"
 
@@ -72,6 +78,22 @@ TEST(Npy, HostileHeadersAreRefused) {
   EXPECT_EQ(code("{'descr': '<f4', 'shape': (1, ), }", "1234"), Code::kCorrupt);
   EXPECT_EQ(code("import os", ""), Code::kCorrupt);
   EXPECT_EQ(code_of(parse_npy(as_bytes("hello"), "x")), Code::kForeignFile);
+}
+
+TEST(Npy, StructuredArraysAndBytesBehindTheDataAreNamed) {
+  auto message = [](std::string header, std::string data) {
+    std::string bytes = npy_with_header(std::move(header), std::move(data));
+    return parse_npy(as_bytes(bytes), "x.npy").errors().at(0).message;
+  };
+  EXPECT_EQ(message("{'descr': [('id', '<i4'), ('at', [('lat', '<f4'), ('lon', '<f4')]), ('v', '<f4', (2,))], "
+                    "'fortran_order': False, 'shape': (1,), }",
+                    std::string(20, 'x')),
+            "x.npy: a structured array of [('id', '<i4'), ('at', [('lat', '<f4'), ('lon', '<f4')]), ('v', '<f4', "
+            "(2,))], with the fields `id`, `at`, `v`; structured arrays are not read");
+  EXPECT_EQ(message("{'descr': [('id', '<i4', 'fortran_order': False, 'shape': (1,), }", "1234"),
+            "x.npy: damaged .npy: the header does not parse");
+  EXPECT_EQ(message("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "12345678tail"),
+            "x.npy: damaged .npy: 4 bytes stand behind the 8 of f32[2]");
 }
 
 TEST(Npy, EveryTruncationIsAnError) {
@@ -174,6 +196,55 @@ TEST(Files, AFullDiskIsAnErrorAndLeavesNothing) {
   EXPECT_EQ(code_of(write_file(temporary("no/such/folder/x"), "x")), Code::kWriteFailed);
   EXPECT_EQ(code_of(FileBytes::map(temporary("missing"))), Code::kNotFound);
   EXPECT_EQ(code_of(FileBytes::map(testing::TempDir())), Code::kNotFound);
+}
+
+TEST(Files, TheAdviceFollowsTheReason) {
+  EXPECT_EQ(write_file("/dev/full", std::string(100000, 'x')).errors()[0].help,
+            "free space there, or write to another disk");
+  EXPECT_EQ(write_file(temporary("no/such/folder/x"), "x").errors()[0].help, "");
+}
+
+TEST(Files, LinksAreWrittenThroughAndModesAreKept) {
+  namespace fs = std::filesystem;
+  fs::create_directories(temporary("links"));
+  std::string file = temporary("links/real"), link = temporary("link"), fresh = temporary("links/fresh");
+  for (const std::string& path : {file, link, fresh, temporary("dangling")}) fs::remove(path);
+  ASSERT_TRUE(write_file(file, "old").ok());
+  ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
+  fs::create_symlink("links/real", link);
+  ASSERT_TRUE(write_file(link, "new").ok());
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(as_text(FileBytes::map(file).value()->bytes()), "new");
+  EXPECT_EQ(static_cast<unsigned>(fs::status(file).permissions()), 0640u);
+  fs::create_symlink(fresh, temporary("dangling"));
+  ASSERT_TRUE(write_file(temporary("dangling"), "made").ok());
+  EXPECT_FALSE(fs::is_symlink(fresh));
+  EXPECT_EQ(as_text(FileBytes::map(fresh).value()->bytes()), "made");
+  Bytes text = as_bytes("#!");
+  ASSERT_TRUE(write_file(file, std::span(&text, 1), true).ok());
+  EXPECT_EQ(static_cast<unsigned>(fs::status(file).permissions()), 0750u);
+}
+
+TEST(Files, AFileThatMayNotBeWrittenIsLeftAsItIs) {
+  char folder[] = "/tmp/nabla-files-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  ASSERT_EQ(::chmod(folder, 0777), 0);
+  std::string file = std::string(folder) + "/read_only";
+  ASSERT_TRUE(write_file(file, "old").ok());
+  ASSERT_EQ(::chmod(file.c_str(), 0444), 0);
+  auto tried_without_rights = [&] {
+    __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct none[2] = {};
+    if (::syscall(SYS_capset, &head, none) != 0) std::exit(9);  // root may write everything
+    Status status = write_file(file, "new"), checked = check_files({}, {{"--output", file}});
+    bool said = !status.ok() && status.errors()[0].message == "cannot write `" + file + "`: Permission denied" &&
+                !checked.ok() && checked.errors()[0].message.starts_with("--output: cannot write `" + file);
+    std::exit(said ? 3 : 4);
+  };
+  EXPECT_EXIT(tried_without_rights(), testing::ExitedWithCode(3), "");
+  EXPECT_EQ(as_text(FileBytes::map(file).value()->bytes()), "old");
+  EXPECT_EQ(static_cast<unsigned>(std::filesystem::status(file).permissions()), 0444u);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

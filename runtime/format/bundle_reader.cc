@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxManifest = 64 << 20;
-
 Result<Json> read_manifest(const ZipReader& zip, const std::string& what) {
   const ZipMember* member = zip.find(kManifestMember);
   if (member == nullptr)

@@ -14,6 +14,9 @@ namespace nabla::format {
 
 /// A size's program never needs more room; readers refuse one that does.
 inline constexpr int kMaxSizeStack = 32;
+/// Of all entries, variants and blocks together.
+inline constexpr uint64_t kMaxInstructions = uint64_t{1} << 22;
+inline constexpr size_t kMaxManifest = 64 << 20;
 
 struct Program;
 

@@ -72,7 +72,7 @@ Result<Bundle> open_text(std::string_view bytes) {
 
 Code code_of(const auto& result) { return result.errors().at(0).code; }
 
-/// The loader's code for a program after `change`; the writer checks the same way, so it is asked.
+/// The code for a program after `change`: the writer checks as the loader does, but for limits says E0402, not E0106.
 std::string refusal(const std::function<void(ProgramT&)>& change) {
   ProgramT program = small_program();
   change(program);
@@ -107,13 +107,38 @@ TEST(Bundle, IsReadBackWithAlignedMembersAndAManifestFirst) {
 TEST(Bundle, AnExecutableThatCarriesOneIsABundleToo) {
   std::string path = testing::TempDir() + "/carrier";
   std::string bytes = *bundle_bytes(small_program(), small_members());
-  ASSERT_TRUE(write_executable(path, as_bytes(std::string(5001, 'E')), bytes).ok());
+  EXPECT_EQ(code_of(write_executable(path, as_bytes(std::string(5001, 'E')), bytes)), Code::kForeignFile);
+  EXPECT_FALSE(carries_bundle());
+  ASSERT_TRUE(write_executable(path, FileBytes::map("/proc/self/exe").value()->bytes(), bytes).ok());
   Result<Bundle> bundle = Bundle::open(path);
   ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
   EXPECT_EQ(as_text(bundle->member("source/note.txt")), "a note");
   EXPECT_TRUE(ends_with_zip(FileBytes::map(path).value()->bytes()));
   EXPECT_NE(std::filesystem::status(path).permissions() & std::filesystem::perms::owner_exec,
             std::filesystem::perms::none);
+}
+
+TEST(Bundle, AProgramAboveALimitIsTheCompilersToNameAndAFilesToRefuse) {
+  ProgramT program = small_program();
+  program.entries[0]->instructions.resize(kMaxInstructions + 1);
+  Result<std::string> bytes = bundle_bytes(program, small_members());
+  EXPECT_EQ(code_of(bytes), Code::kOverBudget);
+  EXPECT_EQ(bytes.errors()[0].message, "the program has 4194305 instructions, the limit is 4194304");
+
+  flatbuffers::FlatBufferBuilder b;
+  std::vector<flatbuffers::Offset<Instruction>> same(kMaxInstructions + 1, CreateInstruction(b));
+  auto list = b.CreateVector(same);
+  auto name = b.CreateString("main");
+  EntryBuilder entry(b);
+  entry.add_name(name);
+  entry.add_instructions(list);
+  auto entries = b.CreateVector(std::vector{entry.Finish()});
+  ProgramBuilder whole(b);
+  whole.add_entries(entries);
+  FinishProgramBuffer(b, whole.Finish());
+  Status loaded = check_program_bytes({b.GetBufferPointer(), b.GetSize()}, "x.nbundle", [](auto) { return -1; });
+  EXPECT_EQ(code_of(loaded), Code::kTooLarge);
+  EXPECT_EQ(loaded.errors()[0].message, "x.nbundle: the program has 4194305 instructions, the limit is 4194304");
 }
 
 TEST(Bundle, EveryTruncationIsAnErrorWithoutACrash) {
@@ -182,13 +207,13 @@ TEST(Bundle, EveryAddressAndIndexIsCheckedAgainstItsBounds) {
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->location = 1; }), "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->offset = 52; }), "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) { p.state_bytes = 1000; }), "E0104");
-  EXPECT_EQ(refusal([](ProgramT& p) { p.arena_bytes = ~uint64_t{0}; }), "E0106");
+  EXPECT_EQ(refusal([](ProgramT& p) { p.arena_bytes = ~uint64_t{0}; }), "E0402");
   EXPECT_EQ(refusal([](ProgramT& p) { p.constants_bytes = 9; }), "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->outputs[0]->shape = {-1}; }), "E0104");
   EXPECT_EQ(refusal([](ProgramT& p) {
               p.entries[0]->outputs[0]->shape = {int64_t{1} << 62, int64_t{1} << 62};
             }),
-            "E0106");
+            "E0402");
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->instructions[0]->action.Reset(); }), "E0104");
 }
 
@@ -220,7 +245,7 @@ TEST(Bundle, SizesAreProgramsOverSymbolsThatInputsTell) {
   EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps = {{SizeOp::Add, 0}}; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps[1] = {SizeOp::Symbol, 1}; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps[2] = {static_cast<SizeOp>(99), 0}; }), "E0103");
-  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.assign(99, {SizeOp::Constant, 1}); }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.assign(99, {SizeOp::Constant, 1}); }), "E0402");
   EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->inputs[0]->sizes[0] = 2; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->inputs[0]->sizes.push_back(0); }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->sources[0]->symbol = 1; }), "E0104");

@@ -14,6 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Stands once in the bytes of every program that is linked with this file. Volatile: write_executable changes it there.
+constexpr volatile char kCarrier[] = "nabla: a bundle at the end of this file: 0";
+
 Json tensor_json(const TensorT& tensor) {
   auto dtype = static_cast<int>(tensor.dtype);
   Json out = {{"name", tensor.name}, {"dtype", name_of(static_cast<nabla::DType>(dtype))}, {"shape", tensor.shape}};
@@ -56,9 +59,20 @@ std::string manifest_text(const ProgramT& program, const std::vector<BundleMembe
   return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
+// Before it is packed: what has too many instructions may not fit into a FlatBuffer either.
+Status check_count(const ProgramT& program) {
+  uint64_t count = 0;
+  for (const auto& block : program.blocks) count += block->instructions.size();
+  for (const auto& entry : program.entries) {
+    count += entry->instructions.size();
+    for (const auto& variant : entry->variants) count += variant->instructions.size();
+  }
+  if (count <= kMaxInstructions) return Ok{};
+  return error(Code::kTooLarge, "the program has {} instructions, the limit is {}", count, kMaxInstructions);
+}
 
-Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members) {
+Result<std::string> packed(const ProgramT& program, const std::vector<BundleMember>& members) {
+  (void)NABLA_TRY(check_count(program));
   flatbuffers::FlatBufferBuilder builder;
   FinishProgramBuffer(builder, Program::Pack(builder, &program));
   std::vector<BundleMember> all;
@@ -76,21 +90,47 @@ Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<Bund
     return -1;
   }));
   std::string manifest = manifest_text(program, all);
+  if (manifest.size() > kMaxManifest)
+    return error(Code::kTooLarge, "the program's manifest takes {} bytes, the limit is {}", manifest.size(),
+                 kMaxManifest);
   ZipWriter zip;
   zip.add(std::string(kManifestMember), as_bytes(manifest));
   for (const BundleMember& member : all) zip.add(member.name, as_bytes(member.bytes));
   return std::move(zip).finish();
 }
 
+}  // namespace
+
+Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members) {
+  Result<std::string> out = packed(program, members);
+  if (out.ok()) return out;
+  // The limits are those of the loader, which blames the file; here it is the program that is too large.
+  for (Diagnostic& d : out.errors()) {
+    if (d.code != Code::kTooLarge) continue;
+    d.code = Code::kOverBudget;
+    d.help = "shrink the program: write repeated work as scan or while_loop, or make several programs of it";
+  }
+  return out;
+}
+
 Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members) {
   return write_file(path, NABLA_TRY(bundle_bytes(program, members)));
 }
 
+bool carries_bundle() { return kCarrier[sizeof kCarrier - 2] == '1'; }
+
 Status write_executable(const std::string& path, Bytes runtime, std::string_view bundle) {
+  std::string program(as_text(runtime)), mark;
+  for (size_t i = 0; i < sizeof kCarrier; ++i) mark += kCarrier[i];
+  size_t at = program.find(mark);
+  if (at == program.npos || program.find(mark, at + 1) != program.npos)
+    return error(Code::kForeignFile, "the runtime for `{}` ({} bytes) is not a nabla-run that can carry a bundle", path,
+                 program.size());
+  program[at + mark.size() - 2] = '1';
   // Member data are aligned relative to the archive, which therefore starts on a page.
   constexpr size_t kPage = 4096;
   std::string padding((kPage - runtime.size() % kPage) % kPage, '\0');
-  Bytes pieces[] = {runtime, as_bytes(padding), as_bytes(bundle)};
+  Bytes pieces[] = {as_bytes(program), as_bytes(padding), as_bytes(bundle)};
   return write_file(path, pieces, true);
 }
 

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/base/version.h"
 #include "runtime/format/file.h"
 
 namespace nabla::format {
 
 struct ProgramT;
 
-inline constexpr int kBundleVersion = 1;
 inline constexpr std::string_view kManifestMember = "manifest.json";
 inline constexpr std::string_view kProgramMember = "programs/main.fb";
 inline constexpr std::string_view kConstantsMember = "constants.bin";
@@ -24,13 +24,17 @@ struct BundleMember {
 
 /// The bundle's bytes: manifest, program, then `members` in their order. The same arguments give the same bytes.
 /// `program` needs the members that it names: every kernel object, and constants.bin unless constants_bytes is 0.
-/// E0108 for a repeated member, E0106 above 4 GiB, and the errors of the loader when the program is not in order.
+/// E0108 for a repeated member, E0402 for what is above a limit of the loader, and its errors when the program is not
+/// in order.
 Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members);
 
 /// Writes `bundle_bytes` to `path`, all or nothing; E0803 when that fails.
 Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members);
 
-/// Writes an executable that carries a bundle: the runtime's bytes, padding, then `bundle`. All or nothing.
+/// Whether this program was written by write_executable: it then ends with a bundle, or did before it was cut.
+bool carries_bundle();
+/// Writes an executable that carries a bundle: the runtime's bytes, in which carries_bundle() turns true, padding, then
+/// `bundle`. All or nothing. E0105 when `runtime` is no program with one carries_bundle() in it.
 Status write_executable(const std::string& path, Bytes runtime, std::string_view bundle);
 
 }  // namespace nabla::format

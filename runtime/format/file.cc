@@ -21,9 +21,7 @@ struct Descriptor {
   int release() { return std::exchange(fd, -1); }
 };
 
-Diagnostic write_error(const std::string& path) {
-  return error(Code::kWriteFailed, "cannot write `{}`: {}", path, std::strerror(errno));
-}
+Diagnostic write_error(const std::string& path) { return write_failure(path, errno); }
 
 bool write_all(int fd, Bytes bytes) {
   while (!bytes.empty()) {
@@ -47,9 +45,18 @@ Status write_directly(const std::string& path, std::span<const Bytes> pieces) {
   return Ok{};
 }
 
-bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces, bool executable) {
+/// `like`: the file that is replaced, or null.
+bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces, bool executable,
+                     const struct stat* like) {
   Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0777 : 0666)};
   if (file.fd < 0) return false;
+  if (like != nullptr) {
+    mode_t mode = like->st_mode & 0777;
+    if (executable) mode |= (mode & 0444) >> 2;
+    if (like->st_uid != ::geteuid() || like->st_gid != ::getegid())
+      if (::fchown(file.fd, like->st_uid, like->st_gid) != 0) errno = 0;  // only root may; the contents matter more
+    if (::fchmod(file.fd, mode) != 0) return false;
+  }
   for (Bytes piece : pieces)
     if (!write_all(file.fd, piece)) return false;
   if (::fsync(file.fd) != 0) return false;
@@ -88,14 +95,37 @@ FileBytes::~FileBytes() {
   }
 }
 
+Diagnostic write_failure(const std::string& path, int problem) {
+  Diagnostic d = error(Code::kWriteFailed, "cannot write `{}`: {}", path, std::strerror(problem));
+  if (problem == ENOSPC || problem == EDQUOT) d.help = "free space there, or write to another disk";
+  if (problem == EFBIG) d.help = "raise the limit on the size of files (ulimit -f), or write to another file system";
+  return d;
+}
+
+std::string follow_links(const std::string& path) {
+  std::string at = path;
+  char target[4096];
+  for (int links = 0; links < 40; ++links) {  // the limit of the system itself
+    ssize_t n = ::readlink(at.c_str(), target, sizeof target);
+    if (n <= 0) return at;
+    std::string next(target, static_cast<size_t>(n));
+    size_t slash = at.rfind('/');
+    at = next[0] == '/' || slash == at.npos ? next : at.substr(0, slash + 1) + next;
+  }
+  return path;
+}
+
 Status write_file(const std::string& path, std::span<const Bytes> pieces, bool executable) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) return error(Code::kWriteFailed, "cannot write `{}`: it is a folder", path);
     return write_directly(path, pieces);
   }
-  std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  if (!write_temporary(temporary, pieces, executable) || ::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (exists && ::access(path.c_str(), W_OK) != 0) return write_error(path);
+  std::string place = follow_links(path), temporary = fmt::format("{}.{}.tmp", place, ::getpid());
+  if (!write_temporary(temporary, pieces, executable, exists ? &info : nullptr) ||
+      ::rename(temporary.c_str(), place.c_str()) != 0) {
     Diagnostic failure = write_error(path);
     ::unlink(temporary.c_str());
     return failure;

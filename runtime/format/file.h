@@ -36,8 +36,15 @@ class FileBytes {
   bool mapped_;
 };
 
-/// Writes `pieces` one after the other to a temporary name beside `path`, syncs, and renames it to `path`. A path
-/// that exists and is no regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left.
+/// E0803 for `problem`, an errno: "cannot write `PATH`: REASON". The advice is to free space where that is the reason.
+Diagnostic write_failure(const std::string& path, int problem);
+/// What `path` means once symbolic links are followed; a link to nothing means the file that it would make.
+std::string follow_links(const std::string& path);
+
+/// Writes `pieces` one after the other to a temporary name beside `path`, syncs, and renames it to `path`. Symbolic
+/// links are followed; a file that was there keeps its mode (an executable gets the right to run beside every right to
+/// read) and where possible its owner, and one that the process may not write is refused. A path that exists and is no
+/// regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left.
 Status write_file(const std::string& path, std::span<const Bytes> pieces, bool executable = false);
 Status write_file(const std::string& path, std::string_view text);
 

@@ -14,11 +14,13 @@ constexpr size_t kMaxRank = 32;
 
 struct Header {
   std::string descr;
+  std::vector<std::string> fields;  ///< of a structured element type; `descr` is then all of it
   bool fortran = false;
   std::vector<int64_t> shape;
 };
 
-/// Reads the header's Python dictionary: three keys, each with a string, a boolean or a tuple of integers.
+/// Reads the header's Python dictionary: three keys, each with a string (or a list of fields), a boolean or a tuple of
+/// integers.
 class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
@@ -31,7 +33,7 @@ class HeaderParser {
       std::optional<std::string> key = quoted();
       if (!key || !take(':')) return std::nullopt;
       if (*key == "descr" && !seen[0]) {
-        std::optional<std::string> descr = quoted();
+        std::optional<std::string> descr = peek() == '[' ? structured(header.fields) : quoted();
         if (!descr) return std::nullopt;
         header.descr = *descr;
         seen[0] = true;
@@ -74,6 +76,27 @@ class HeaderParser {
     std::string out(text_.substr(at_ + 1, end - at_ - 1));
     at_ = end + 1;
     return out;
+  }
+  /// "[('a', '<f4'), ('b', '<i4', (2,))]": its text and the names of the outermost fields, which are the first strings
+  /// in its tuples (of a field with a title: the title).
+  std::optional<std::string> structured(std::vector<std::string>& fields) {
+    size_t begin = at_;
+    bool first = false;
+    for (int depth = 0;;) {
+      char c = peek();
+      if (c == '\'' || c == '"') {
+        std::optional<std::string> name = quoted();
+        if (!name) return std::nullopt;
+        if (first) fields.push_back(*name);
+        first = false;
+        continue;
+      }
+      if (c == '\0') return std::nullopt;
+      ++at_;
+      if (c == '[' || c == '(') ++depth;
+      if (c == '(' && depth == 2) first = true;
+      if ((c == ']' || c == ')') && --depth == 0) return std::string(text_.substr(begin, at_ - begin));
+    }
   }
   bool tuple(std::vector<int64_t>& shape) {
     if (!take('(')) return false;
@@ -129,6 +152,16 @@ std::string stem_of(const std::string& member) {
   return member.ends_with(".npy") ? member.substr(0, member.size() - 4) : member;
 }
 
+Diagnostic structured_array(const Header& header, const std::string& what) {
+  std::string names;
+  for (const std::string& field : header.fields) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", field);
+  Diagnostic d =
+      error(Code::kInputDType, "{}: a structured array of {}, with the fields {}; structured arrays are not read", what,
+            header.descr, names);
+  d.help = "save each field as an array of its own";
+  return d;
+}
+
 }  // namespace
 
 Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
@@ -145,6 +178,7 @@ Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
   if (length > text.size() - prefix) return damaged("cut short in the header");
   std::optional<Header> header = HeaderParser(text.substr(prefix, length)).parse();
   if (!header) return damaged("the header does not parse");
+  if (!header->fields.empty()) return structured_array(*header, what);
   std::optional<DType> dtype = dtype_from_numpy(header->descr);
   if (!dtype) return error(Code::kInputDType, "{}: element type `{}` is not supported", what, header->descr);
   Bytes data = bytes.subspan(prefix + length);
@@ -152,6 +186,9 @@ Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
   if (!size)
     return damaged(
         fmt::format("{}{} needs more than the {} bytes there", name_of(*dtype), shape_str(header->shape), data.size()));
+  if (*size < data.size())
+    return damaged(fmt::format("{} bytes stand behind the {} of {}{}", data.size() - *size, *size, name_of(*dtype),
+                               shape_str(header->shape)));
   if (header->fortran && header->shape.size() > 1) {
     std::vector<int64_t> reversed(header->shape.rbegin(), header->shape.rend());
     return from_fortran(Literal::from_bytes(*dtype, std::move(reversed), data.data()), header->shape);

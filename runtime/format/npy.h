@@ -13,8 +13,9 @@ namespace nabla::format {
 
 using NamedArrays = std::vector<std::pair<std::string, Literal>>;
 
-/// Versions 1 to 3, C or Fortran order, little-endian. E0105 when `bytes` is no .npy, E0104 when it is damaged,
-/// E0704 for element types that Nabla does not have. `what` names the source in messages.
+/// Versions 1 to 3, C or Fortran order, little-endian. E0105 when `bytes` is no .npy, E0104 when it is damaged (also by
+/// bytes behind the data), E0704 for element types that Nabla does not have and structured ones. `what` names the
+/// source in messages.
 Result<Literal> parse_npy(Bytes bytes, const std::string& what);
 Result<Literal> read_npy(const std::string& path);
 /// The file's bytes. E0704 for element types that NumPy does not have (bf16, f8).

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/format/file.h"
+
 namespace nabla::format {
 namespace {
 
@@ -19,7 +21,8 @@ std::string folder_of(const std::string& path) {
 }
 
 // The folder's real path and the name in it; the path itself where the folder is missing.
-std::string place_of(const std::string& path) {
+std::string place_of(const std::string& named) {
+  std::string path = follow_links(named);
   char* folder = ::realpath(folder_of(path).c_str(), nullptr);
   if (folder == nullptr) return path;
   std::string out = std::string(folder) + "/" + path.substr(path.rfind('/') + 1);  // npos + 1 is 0
@@ -42,8 +45,10 @@ Status check_output(const NamedFile& output) {
   if (::stat(output.path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return error(Code::kWriteFailed, "{}: `{}` is a folder", output.option, output.path);
     if (!S_ISREG(info.st_mode)) return Ok{};
+    if (::access(output.path.c_str(), W_OK) != 0)
+      return error(Code::kWriteFailed, "{}: cannot write `{}`: {}", output.option, output.path, std::strerror(errno));
   }
-  std::string folder = folder_of(output.path);
+  std::string folder = folder_of(follow_links(output.path));
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     return error(Code::kWriteFailed, "{}: cannot write `{}`: folder `{}`: {}", output.option, output.path, folder,
                  std::strerror(errno));
@@ -60,8 +65,10 @@ void prepare_process(bool outlives_reader) {
 }
 
 Status flush_stdout() {
+  errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return Ok{};
-  return error(Code::kWriteFailed, "standard output cannot be written");
+  return errno != 0 ? write_failure("standard output", errno)
+                    : error(Code::kWriteFailed, "standard output was cut short");
 }
 
 Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {

@@ -36,6 +36,7 @@ Status ProgramCheck::run() {
   if (program_.version() > kProgramVersion)
     return error(Code::kNewerVersion, "{}: program version {}; this program reads up to {}", what_, program_.version(),
                  kProgramVersion);
+  (void)NABLA_TRY(check_counts());
   (void)NABLA_TRY(check_tables());
   (void)NABLA_TRY(check_sizes());
   (void)NABLA_TRY(check_memory());
@@ -52,6 +53,18 @@ Status ProgramCheck::run() {
     where_.clear();
   }
   return Ok{};
+}
+
+Status ProgramCheck::check_counts() {
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < size_of(program_.blocks()); ++i) count += size_of(program_.blocks()->Get(i)->instructions());
+  for (uint32_t i = 0; i < size_of(program_.entries()); ++i) {
+    const Entry& entry = *program_.entries()->Get(i);
+    count += size_of(entry.instructions());
+    for (uint32_t k = 0; k < size_of(entry.variants()); ++k) count += size_of(entry.variants()->Get(k)->instructions());
+  }
+  if (count <= kMaxInstructions) return Ok{};
+  return error(Code::kTooLarge, "{}: the program has {} instructions, the limit is {}", what_, count, kMaxInstructions);
 }
 
 Status ProgramCheck::check_tables() {
@@ -75,7 +88,8 @@ Status ProgramCheck::check_sizes() {
     bool sane = !view(s.name()).empty() && s.multiple() >= 1 && s.min() >= 0 && s.min() <= s.max() &&
                 s.max() <= static_cast<int64_t>(kMaxBytes) && s.max() / s.multiple() * s.multiple() >= s.min();
     if (!sane)
-      return damaged("symbol `{}` in [{}, {}], a multiple of {}", view(s.name()), s.min(), s.max(), s.multiple());
+      return damaged("symbol `{}` has no size that is in [{}, {}] and a multiple of {}", view(s.name()), s.min(),
+                     s.max(), s.multiple());
   }
   for (uint32_t i = 0; i < size_of(program_.sizes()); ++i) {
     where_ = fmt::format("size {}: ", i);
@@ -97,7 +111,8 @@ Status ProgramCheck::check_size(const Size& size) {
       return damaged("symbol {} of {}", step.value(), size_of(program_.symbols()));
     if (!leaf && depth < 2) return damaged("an operation without operands");
     depth += leaf ? 1 : -1;
-    if (depth > kMaxSizeStack) return damaged("an expression deeper than {}", kMaxSizeStack);
+    if (depth > kMaxSizeStack)
+      return error(Code::kTooLarge, "{}: {}an expression deeper than {}", what_, where_, kMaxSizeStack);
   }
   if (depth != 1) return damaged("an expression that leaves {} values", depth);
   return Ok{};

@@ -20,10 +20,12 @@ class ProgramCheck {
                const std::function<int64_t(std::string_view)>& member_size)
       : program_(program), what_(what), member_size_(member_size) {}
 
-  /// E0103 when the program uses what this version does not know, E0104 when something in it is out of bounds.
+  /// E0103 when the program uses what this version does not know, E0104 when something in it is out of bounds,
+  /// E0106 for what is above a limit.
   Status run();
 
  private:
+  Status check_counts();
   Status check_tables();
   Status check_sizes();
   Status check_size(const Size& size);

@@ -253,7 +253,8 @@ Status ProgramCheck::check_block(uint32_t block) {
   if (block >= block_limit_) return damaged("block {} of {} that it may use", block, block_limit_);
   if (block_used_[block]) return damaged("block {} is used twice", block);
   block_used_[block] = true;
-  if (++depth_ > kMaxNesting) return damaged("loops and branches nested more than {} deep", kMaxNesting);
+  if (++depth_ > kMaxNesting)
+    return error(Code::kTooLarge, "{}: {}loops and branches nested more than {} deep", what_, where_, kMaxNesting);
   uint32_t outer = std::exchange(block_limit_, block);
   (void)NABLA_TRY(check_instructions(program_.blocks()->Get(block)->instructions()));
   block_limit_ = outer;

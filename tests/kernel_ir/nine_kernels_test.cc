@@ -31,6 +31,13 @@ TEST_P(NineKernels, PrintsAndParsesBack) {
   EXPECT_EQ(print(parse_kernel(text, "printed").value()), text);
 }
 
+TEST_P(NineKernels, StaysWithinItsTensorsAndCoversItsWork) {
+  Kernel k = read_kernel(GetParam());
+  Status accesses = check_accesses(k), schedule = check_schedule(k);
+  EXPECT_TRUE(accesses.ok()) << to_string(accesses.errors());
+  EXPECT_TRUE(schedule.ok()) << to_string(schedule.errors());
+}
+
 TEST_P(NineKernels, GeneratedCodeAgreesWithTheInterpreter) {
   Kernel k = read_kernel(GetParam());
   for (const char* target : {"cpu:x86-64-v3", "cpu:native"}) {

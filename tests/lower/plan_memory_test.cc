@@ -233,7 +233,7 @@ TEST(PlanMemory, AProgramAboveItsBudgetIsRefusedAndOneAtItPasses) {
   EXPECT_EQ(out.errors()[0].message,
             fmt::format("the program needs {} bytes (576 of state, {} of temporaries), {} are allowed", needed,
                         needed - 576, needed - 1));
-  for (const char* text : {"12 MB", "-1", "many"}) {
+  for (const char* text : {"12 mb", "-1", "many"}) {
     Result<ir::Module> bad = planned(m, text);
     ASSERT_FALSE(bad.ok()) << text;
     EXPECT_EQ(bad.errors()[0].code, Code::kBadOption) << text;

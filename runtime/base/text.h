@@ -1,0 +1,24 @@
+// Text that comes from outside: made safe to print, and read as numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nabla {
+
+/// The text without anything that a terminal obeys: control characters and bytes that are no UTF-8 become \n, \t, \x1b
+/// and the like. Those in `keep` stay.
+std::string printable(std::string_view text, std::string_view keep = "");
+
+/// The first `most` lines of a text, as a diagnostic's notes.
+std::vector<std::string> first_lines(std::string_view text, size_t most);
+
+/// A number of bytes: "4096", "64K", "1.5 GB" (steps of 1000), "64KiB", "2GiB" (steps of 1024). Nullopt for other text,
+/// fractions of a byte and what int64 does not hold.
+std::optional<int64_t> parse_bytes(std::string_view text);
+inline constexpr std::string_view kByteUnits = "bytes, or with K, M, G (1000), KiB, MiB, GiB (1024)";
+
+}  // namespace nabla

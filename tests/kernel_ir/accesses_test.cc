@@ -1,0 +1,106 @@
+// What the verifier says of kernels that leave their tensors, or whose schedules leave out work.
+#include <gtest/gtest.h>
+
+#include "ir/kernel_ir/kernel.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+const auto kBatch = std::make_shared<const ir::Symbol>(ir::Symbol{"n", 2, 64, 2});
+
+Kernel read(const std::string& text) {
+  ReadSize size = [](std::string_view t) -> Result<ir::Dim> {
+    ir::Dim n = ir::Dim::symbol(kBatch);
+    return t == "n" ? n : t == "n+1" ? n + 1 : t == "n-1" ? n - 1 : ir::Dim::floordiv(n, 2);
+  };
+  return parse_kernel(text, "test", size).value();
+}
+
+/// What is said of `kernel @k(in x: f32[X], out y: f32[Y]) { axes AXES  for i { store y[AT] STORED } }`.
+std::string said(const std::string& x, const std::string& y, const std::string& axes, const std::string& store) {
+  Kernel k = read("kernel @k(in x: f32[" + x + "], out y: f32[" + y + "]) {\n  axes " + axes +
+                  "\n  schedule unit 1000\n  for i {\n    store y[i] " + store + "\n  }\n}\n");
+  Status status = check_accesses(k);
+  return status.ok() ? "" : status.errors()[0].message;
+}
+
+TEST(Accesses, AffineIndicesAreComparedWithTheExtents) {
+  EXPECT_EQ(said("9", "8", "i = 8", "= x[i + 1]"), "");
+  EXPECT_EQ(said("8", "8", "i = 8", "= x[i + 1]"),
+            "kernel @k: load of x: index i + 1 of dimension 0 runs from 1 to 8, its extent is 8");
+  EXPECT_EQ(said("9", "7", "i = 8", "= x[i + 1]"),
+            "kernel @k: store to y: index i of dimension 0 runs from 0 to 7, its extent is 7");
+  EXPECT_EQ(said("4,22", "8", "i = 8, j = 4", "over j = x[j, 3 * i - 1]"),
+            "kernel @k: load of x: index 3 * i - 1 of dimension 1 runs from -1 to 20, its extent is 22");
+  EXPECT_EQ(said("4,0", "8", "i = 8, j = 0", "over j = x[j, 99]"), "") << "it never runs";
+}
+
+TEST(Accesses, DivisionsAndRemaindersAreExact) {
+  EXPECT_EQ(said("3,3", "8", "i = 8", "= x[floordiv(i, 3), mod(i, 3)]"), "");
+  EXPECT_EQ(said("2,3", "8", "i = 8", "= x[floordiv(i, 3), mod(i, 3)]"),
+            "kernel @k: load of x: index floordiv(i, 3) of dimension 0 runs from 0 to 2, its extent is 2");
+  EXPECT_EQ(said("3,2", "8", "i = 8", "= x[floordiv(i, 3), mod(i, 3)]"),
+            "kernel @k: load of x: index mod(i, 3) of dimension 1 runs from 0 to 2, its extent is 2");
+  EXPECT_EQ(said("1", "8", "i = 8", "= x[mod(4 * i, 4)]"), "") << "it is always 0, which is not decided";
+}
+
+TEST(Accesses, GuardsCount) {
+  EXPECT_EQ(said("8", "8", "i = 8", "= (x[i - 1] if i >= 1 else 0.0:f32)"), "");
+  EXPECT_EQ(said("8", "8", "i = 8", "= (x[i - 2] if i >= 1 else 0.0:f32)"),
+            "kernel @k: load of x: index i - 2 of dimension 0 runs from -1 to 5, its extent is 8");
+  EXPECT_EQ(said("5", "8", "i = 8", "= x[0] if i < 7"), "");
+  EXPECT_EQ(said("9", "7", "i = 8", "= x[i] if i < 7"), "");
+  EXPECT_EQ(
+      said("8", "8", "i = 8, j = 3", "over j = (x[i + j - 1] if (i + j - 1 >= 0) & (i + j - 1 < 8) else 0.0:f32)"), "");
+  EXPECT_EQ(
+      said("8", "8", "i = 8, j = 3", "over j = (x[i + j - 1] if (i + j - 1 >= 0) & (i + j - 1 < 9) else 0.0:f32)"),
+      "kernel @k: load of x: index i + j - 1 of dimension 0 runs from 0 to 8, its extent is 8");
+  EXPECT_EQ(said("8", "8", "i = 8", "= (x[i + 9] if x[0] < x[1] else 0.0:f32)"), "") << "data decide";
+  EXPECT_EQ(said("8", "8", "i = 8", "= (x[i] if i < 4 else x[i + 4])"), "") << "not where the guard is true";
+}
+
+TEST(Accesses, SymbolicSizesAreCheckedAtTheirEnds) {
+  EXPECT_EQ(said("dim(n+1)", "dim(n)", "i = dim(n)", "= x[i + 1]"), "");
+  EXPECT_EQ(said("64", "dim(n)", "i = dim(n)", "= x[i]"), "");
+  EXPECT_EQ(said("62", "dim(n)", "i = dim(n)", "= x[i]"),
+            "kernel @k: load of x: index i of dimension 0 runs from 0 to 63, its extent is 62 (at n = 64)");
+  EXPECT_EQ(said("dim(n)", "dim(n)", "i = dim(n)", "= x[i + 0 * dim(n)]"), "");
+  EXPECT_EQ(said("dim(n-1)", "2", "i = 2", "= x[i]"),
+            "kernel @k: load of x: index i of dimension 0 runs from 0 to 1, its extent is 1 (at n = 2)");
+}
+
+std::string schedule_says(const std::string& schedule) {
+  Status status =
+      check_schedule(read("kernel @k(in x: f32[8,100], out y: f32[8,100]) {\n  axes i = 8, j = 100, r = 4\n"
+                          "  schedule " +
+                          schedule + "\n  for i, j {\n    store y[i, j] = x[i, j]\n  }\n}\n"));
+  return status.ok() ? "" : status.errors()[0].message;
+}
+
+TEST(Schedules, CoverTheirWork) {
+  EXPECT_EQ(schedule_says("unit 100 units 8 threads 2"), "");
+  EXPECT_EQ(schedule_says("unit 2 units 4 threads 2 vector j"), "");
+  EXPECT_EQ(schedule_says("unit 100 units 7 threads 2"),
+            "kernel @k: schedule: 7 units of 100 leave out some of the 800 iterations");
+  EXPECT_EQ(schedule_says("unit 2 units 3 threads 2 vector j"),
+            "kernel @k: schedule: 3 units of 2 leave out some of the 8 iterations");
+  EXPECT_EQ(schedule_says("unit 100 units 8 threads 0"),
+            "kernel @k: schedule: unit 100 units 8 threads 0: each is at least 1");
+  EXPECT_EQ(schedule_says("unit 800 units 1 threads 1 vector r"),
+            "kernel @k: schedule: vector axis r is none of the outermost loop's");
+}
+
+// Values with the names of functions, combiners and numbers, as ops name them.
+TEST(KernelText, AValueMayHaveTheNameOfAFunctionOrANumber) {
+  std::string text =
+      "kernel @k(in x: i32[8], in nan: f32[8], out y: f32[8]) {\n  axes i = 8\n  schedule unit 8 units 1 threads 1\n"
+      "  for i {\n    let convert: f32 = convert.f32(x[i])\n    let exp: f32 = exp(convert)\n"
+      "    let inf: f32 = exp + convert\n    let sum: f32 = sum(i) inf * nan:f32\n"
+      "    store y[i] = sum / inf + nan[i] + inf:f32\n  }\n}\n";
+  Result<Kernel> k = parse_kernel(text, "test");
+  ASSERT_TRUE(k.ok()) << to_string(k.errors());
+  EXPECT_EQ(print(*k), text);
+}
+
+}  // namespace
+}  // namespace nabla::kernel_ir
