@@ -37,6 +37,8 @@ function tour() {
     tabNamed("work");
     seen.ops = all("#work-table tbody tr").length;
     tabNamed("kernels");
+    seen.flops = totalFlops(view.current);
+    seen.kernelFlops = kernelRows().reduce((sum, row) => sum + row.flops, 0);
     seen.kernels = textOf("#kernel-table tbody tr td:first-child");
     findings.functions[name] = seen;
   }

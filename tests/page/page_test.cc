@@ -99,6 +99,8 @@ class Page : public testing::Test {
       EXPECT_LE(seen["closed"], seen["open"]) << name;
       EXPECT_EQ(seen["overlaps"], 0) << name;
       EXPECT_TRUE(seen["reachable"]) << name;
+      double flops = seen["flops"], by_kernel = seen["kernelFlops"];
+      EXPECT_NEAR(by_kernel, flops, 1e-9 * flops) << name << ": kernels compute what the ops cost";
       EXPECT_EQ(seen["buffers"], f["buffers"].size()) << name;
       if (f["calls"].empty()) {
         EXPECT_EQ(seen["ops"], ops.size()) << name;

@@ -100,12 +100,12 @@ function showNode(f, i) {
   if (call) parts.push(section("Runs", listOf(call.functions.map((g, k) => calleeLink(call, g, k)))));
   showDetails(
       n[node.op], `node ${i} of ${functionTitle(f)}`, ...parts,
-      section("Work", workList(nodeFlops(n), sizeOf(n[node.bytes]), formula)),
+      section("Work", workList(nodeTotal(f, i), sizeOf(n[node.bytes]), formula)),
       section("Source", sourceExcerpt(n[node.place])), section("Became", becameList(f, [i])));
 }
 
 function showGroup(f, group) {
-  const flops = sumOf(f, group.nodes, node.flops), bytes = sumOf(f, group.nodes, node.bytes);
+  const flops = flopsOf(f, group.nodes), bytes = bytesOf(f, group.nodes);
   const types = new Set(group.nodes.flatMap((i) => f.nodes[i][node.results].map((v) => valueType(f, v))));
   showDetails(
       placeShort(group.place), plural(group.nodes.length, "node"), h("h3", null, "Source"), sourceExcerpt(group.place),

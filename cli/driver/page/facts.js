@@ -94,6 +94,18 @@ const buffer = {
   place: 6
 };  // of a buffer
 
+// As the text form of the IR names them: what has no name of its own, or one that is taken, is numbered.
+function nameValues(f) {
+  const names = f.values.map(() => "%?"), taken = new Set();
+  let next = 0;
+  for (const v of [...f.params, ...f.nodes.flatMap((n) => n[node.results])]) {
+    const own = f.values[v][1], fresh = own !== "" && !taken.has(own);
+    if (fresh) taken.add(own);
+    names[v] = "%" + (fresh ? own : next++);
+  }
+  return names;
+}
+
 const functions = (report.functions || []).map((f, index) => {
   const maker = new Int32Array(f.values.length).fill(-1);
   const users = f.values.map(() => []);
@@ -105,45 +117,50 @@ const functions = (report.functions || []).map((f, index) => {
   const stepsOf = f.nodes.map(() => []);
   f.instructions.forEach((s, i) => s[step.computes].forEach((n) => stepsOf[n].push(i)));
   const callOf = new Map(f.calls.map((c) => [c.node, c]));
-  return {...f, index, maker, users, stepsOf, callOf, entry: entries.find((e) => e.function === f.name) || null};
+  const names = nameValues(f);
+  return {...f, names, index, maker, users, stepsOf, callOf, entry: entries.find((e) => e.function === f.name) || null};
 });
-const valueName = (f, v) => "%" + (f.values[v][1] || v);
+const valueName = (f, v) => f.names[v];
 const valueType = (f, v) => typeText(f.values[v][0]);
 const nodeFlops = (n) => sizeOf(n[node.flops]);
 // An op that several instructions compute counts in equal parts.
 const stepFlops = (f, s) => s[step.computes].reduce((sum, n) => sum + nodeFlops(f.nodes[n]) / f.stepsOf[n].length, 0);
 function functionTitle(f) { return f.entry ? f.entry.name : "@" + f.name; }
 
-// How often each function runs in one run of `root`: loops count their trips, of a branch the costlier side counts, a
-// while counts one round.
+// What a loop or a branch runs: a loop counts its trips, a branch its costlier side, a while one round.
+let totals = new Map();  // by function, at the chosen sizes
+function callFlops(call) {
+  const inside = call.functions.map((g) => totalFlops(functions[g]));
+  if (call.kind === "branch") return Math.max(...inside);
+  return sizeOf(call.trips) * inside.reduce((a, b) => a + b, 0);
+}
+// A node with all that it runs, and a function likewise.
+const nodeTotal = (f, i) => nodeFlops(f.nodes[i]) + (f.callOf.has(i) ? callFlops(f.callOf.get(i)) : 0);
+function totalFlops(f) {
+  if (!totals.has(f)) totals.set(f, f.nodes.reduce((sum, _, i) => sum + nodeTotal(f, i), 0));
+  return totals.get(f);
+}
+
+// How often each function runs in one run of `root`, counted likewise.
 function runsFrom(root) {
-  const own = new Map();
-  const total = (f) => {
-    if (own.has(f)) return own.get(f);
-    let sum = 0;
-    for (const n of f.nodes) sum += nodeFlops(n);
-    for (const c of f.calls) {
-      const inside = c.functions.map((g) => total(functions[g]));
-      if (c.kind === "branch")
-        sum += Math.max(...inside);
-      else
-        sum += sizeOf(c.trips) * inside.reduce((a, b) => a + b, 0);
-    }
-    own.set(f, sum);
-    return sum;
-  };
   const runs = new Map();
   const walk = (f, times) => {
     runs.set(f, (runs.get(f) || 0) + times);
     for (const c of f.calls) {
       const inside = c.functions.map((g) => functions[g]);
-      const best = Math.max(...inside.map(total));
-      const taken = c.kind === "branch" ? [inside.find((g) => total(g) === best)] : inside;
+      const most = Math.max(...inside.map(totalFlops));
+      const taken = c.kind === "branch" ? [inside.find((g) => totalFlops(g) === most)] : inside;
       for (const g of taken) walk(g, times * sizeOf(c.trips));
     }
   };
   walk(root, 1);
   return runs;
+}
+
+// Every size again, at what is chosen now.
+function evaluateSizes() {
+  sizeValues = (report.sizes || []).map((s) => evaluate(s.postfix));
+  totals = new Map();
 }
 
 // ---- Elements; texts are always text nodes, so that nothing in the user's program is markup

@@ -86,7 +86,7 @@ const graph = {
     const edges = edgesBetween(f, this.groupsOf(f).groupOf, inputBox, outputBox);
     const layout = layered(items, edges.map((e) => [e.from, e.to]));
     this.size = {width: layout.width, height: layout.height};
-    this.heaviest = Math.max(1, ...this.groupsOf(f).groups.map((g) => sumOf(f, g.nodes, node.flops)));
+    this.heaviest = Math.max(1, ...this.groupsOf(f).groups.map((g) => flopsOf(f, g.nodes)));
     const lines = [], boxes = [];
     this.drawEdges(f, items, edges, layout, lines, 0, 0);
     items.forEach((it, k) => boxes.push(this.drawItem(f, it, layout.at[k].x - it.w / 2, layout.at[k].y, lines, 0)));
@@ -204,7 +204,7 @@ const graph = {
         it.lonely &&
             svg("text", {class: "faint", x: x + 13, y: y + 49},
                 fitted(placeShort(n[node.place]), it.w - 22, smallFont)),
-        this.heat(nodeFlops(n), x + 8, y + it.h - 4, it.w - 16));
+        this.heat(nodeTotal(f, it.i), x + 8, y + it.h - 4, it.w - 16));
   },
   drawGroup(f, it, x, y) {
     const g = it.g, text = report.places[g.place].text.trim(), count = String(g.nodes.length);
@@ -220,7 +220,7 @@ const graph = {
         svg("text", {class: "code", x: x + 14, y: y + 34},
             fitted(text || "no source text", (it.w - 30) * 0.92, "11px ui-monospace, monospace")),
         svg("text", {class: "faint", x: x + 14, y: y + 49}, fitted(opSummary(f, g.nodes), it.w - 30, smallFont)),
-        this.heat(sumOf(f, g.nodes, node.flops), x + 8, y + it.h - 4, it.w - 20));
+        this.heat(flopsOf(f, g.nodes), x + 8, y + it.h - 4, it.w - 20));
   },
   drawFrame(f, it, x, y) {
     const g = it.g, dx = x + (it.w - it.layout.width) / 2, dy = y + 42, lines = [];

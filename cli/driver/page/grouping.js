@@ -58,7 +58,8 @@ function edgesBetween(f, boxOf, inputBox, outputBox) {
   return [...edges.values()];
 }
 
-const sumOf = (f, nodes, which) => nodes.reduce((sum, i) => sum + sizeOf(f.nodes[i][which]), 0);
+const flopsOf = (f, nodes) => nodes.reduce((sum, i) => sum + nodeTotal(f, i), 0);
+const bytesOf = (f, nodes) => nodes.reduce((sum, i) => sum + sizeOf(f.nodes[i][node.bytes]), 0);
 // "mul ×4, add, exp" with the most frequent first.
 function opCounts(f, nodes) {
   const counts = new Map();

@@ -9,7 +9,7 @@ const tabs = {
 };
 
 function refresh() {
-  sizeValues = (report.sizes || []).map((s) => evaluate(s.postfix));
+  evaluateSizes();
   drawTree();
   tip.hide();
   tabs[view.tab][1]();
@@ -51,7 +51,7 @@ function setUpTabs() {
 
 function start() {
   $("target").textContent = `for ${report.target}`;
-  sizeValues = (report.sizes || []).map((s) => evaluate(s.postfix));
+  evaluateSizes();
   if (functions.length === 0) {
     $("overview").append(h("p", null, "The program has no functions."));
     return;
