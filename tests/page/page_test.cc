@@ -263,6 +263,10 @@ TEST_F(Page, LoopsAndBranchesAreATreeWithTheirTrips) {
   Json found = drive(page_of(model), R"js(
     tour();
     findings.tree = all("#program .function").map((b) => [b.dataset.function, b.querySelector(".note").textContent]);
+    click(document.querySelector("#program button.fold"));
+    findings.folded = all("#program .function").length;
+    click(document.querySelector("#program button.fold"));
+    findings.unfolded = all("#program .function").length;
     tabNamed("work");
     click(all("#program .function")[0]);
     findings.tanh = document.querySelector('[data-row="tanh"]').textContent;
@@ -284,6 +288,9 @@ TEST_F(Page, LoopsAndBranchesAreATreeWithTheirTrips) {
                            Json::array({"below", "while"}), Json::array({"twice", "do"})});
   EXPECT_EQ(found["tree"], tree);
   EXPECT_EQ(found["source"], "loops.py:20 in mainscan(cell, x, xs)");
+  EXPECT_EQ(found["folded"], 1);
+  EXPECT_EQ(found["unfolded"], 6);
+  EXPECT_NE(found["tanh"].get<string>().find("tanh1"), string::npos) << found["tanh"];
   EXPECT_EQ(found["opened"], "cell");
   EXPECT_EQ(found["runs"], 100);
   EXPECT_NE(found["text"].get<string>().find("Kernels exist after compiling"), string::npos) << found["text"];

@@ -320,20 +320,21 @@ const graph = {
     this.move();
     minimap.draw();
   },
-  // The whole width, from the top, not smaller than can be read.
+  wholeScale(stage) {
+    const {width, height} = this.size;
+    return Math.min(1, (stage.width - 24) / Math.max(1, width), (stage.height - 24) / Math.max(1, height));
+  },
+  // All of it where that can be read; else its first box, in the middle of the top.
   fit() {
     const stage = $("stage").getBoundingClientRect();
+    if (this.wholeScale(stage) >= 0.6) return this.whole();
     const k = Math.min(1, Math.max(0.85, (stage.width - 32) / Math.max(1, this.size.width)));
     const first = [...this.boxes.values()].reduce((a, b) => (!a || b.y < a.y ? b : a), null);
-    const large = this.size.width * k > stage.width - 32 || this.size.height * k > stage.height;
-    const x = large && first ? stage.width / 2 - (first.x + first.w / 2) * k : (stage.width - this.size.width * k) / 2;
-    this.at = {x, y: 20, k};
+    this.at = {x: stage.width / 2 - (first ? first.x + first.w / 2 : 0) * k, y: 20, k};
     this.move();
   },
   whole() {
-    const stage = $("stage").getBoundingClientRect();
-    const k = Math.min(
-        1, (stage.width - 24) / Math.max(1, this.size.width), (stage.height - 24) / Math.max(1, this.size.height));
+    const stage = $("stage").getBoundingClientRect(), k = this.wholeScale(stage);
     this.at = {x: (stage.width - this.size.width * k) / 2, y: 12, k};
     this.move();
     minimap.draw();

@@ -33,30 +33,56 @@ function callLabel(call, i) {
   return `${sizeText(call.trips)} times`;
 }
 
-// Entries, and under each the functions that its loops and branches run.
+const entryFlops = (e) => (e.at_least ? "≥ " : "") + flopsText(entryNumber(e, "flops"));
+
+// Entries, and under each the functions that its loops and branches run, which fold away.
+const folded = new Set();  // places in the tree, as the numbers of the functions down to them
 function drawTree() {
-  const row = (f, root, depth, note) => {
-    const current = f === view.current && root === view.root;
+  const fold = (f, path) => {
+    if (f.calls.length === 0) return h("span", {class: "fold"});
+    const open = !folded.has(path);
+    const turn = () => {
+      if (open) folded.add(path);
+      else folded.delete(path);
+      drawTree();
+      document.querySelector(`.fold[data-path="${path}"]`).focus();
+    };
     return h(
         "button", {
+          class: "fold",
+          "data-path": path,
+          "aria-expanded": open ? "true" : "false",
+          "aria-label": `What ${functionTitle(f)} runs`,
+          onclick: turn
+        },
+        open ? "▾" : "▸");
+  };
+  const row = (f, root, path, depth, note) => {
+    const current = f === view.current && root === view.root;
+    const choice = h(
+        "button", {
           class: "function",
-          style: `--depth:${depth}`,
           "aria-current": current ? "true" : "false",
           "data-function": f.name,
           title: note ? `${functionTitle(f)}: ${note}` : functionTitle(f),
           onclick: () => chooseFunction(f, root)
         },
         h("span", {class: "name"}, functionTitle(f)),
-        h("span", {class: "note"}, note || (f.entry ? flopsText(entryNumber(f.entry, "flops")) : "")));
+        h("span", {class: "note"}, note || (f.entry ? entryFlops(f.entry) : "")));
+    return h("div", {class: "row", style: `--depth:${depth}`}, fold(f, path), choice);
   };
   const rows = [];
-  const walk = (f, root, depth, note) => {
-    rows.push(row(f, root, depth, note));
-    for (const c of f.calls) c.functions.forEach((g, i) => walk(functions[g], root, depth + 1, callLabel(c, i)));
+  const walk = (f, root, above, depth, note) => {
+    const path = `${above} ${f.index}`;
+    rows.push(row(f, root, path, depth, note));
+    if (folded.has(path)) return;
+    for (const c of f.calls) c.functions.forEach((g, i) => walk(functions[g], root, path, depth + 1, callLabel(c, i)));
   };
   const roots = functions.filter((f) => f.entry);
   const top = roots.length ? roots : functions;
-  for (const f of top) walk(f, f, 0, "");
+  for (const f of top) walk(f, f, "", 0, "");
+  const nested = top.some((f) => f.calls.length);
+  $("program").classList.toggle("nested", nested);
   $("program").replaceChildren(h("h2", null, roots.length ? "Entries" : "Functions"), ...rows);
 }
 
@@ -82,7 +108,7 @@ function entryRow(e) {
       h("td", {class: "signature"}, h("div", null, signature(e.inputs)),
         h("div", null, h("span", {class: "quiet"}, "→ "), signature(e.outputs))),
       h("td", {class: "number"}, `${e.reads.length} / ${e.writes.length}`),
-      number("flops", (e.at_least ? "≥ " : "") + flopsText(flops)), number("bytes_moved", bytesText(moved)),
+      number("flops", entryFlops(e)), number("bytes_moved", bytesText(moved)),
       h("td", {class: "number"}, intensityText(flops, moved)), number("temporary_bytes", bytesText(live)),
       number("peak_bytes", bytesText(e.peak_bytes)));
 }
@@ -137,7 +163,7 @@ function drawOverview() {
       "parameters and other state", `${report.state_elements.toLocaleString("en")}`, bytesText(report.state_bytes))];
   if (e) {
     facts.push(
-        fact(`work of ${e.name}`, (e.at_least ? "≥ " : "") + flopsText(entryNumber(e, "flops")), sizesNote, "flops"),
+        fact(`work of ${e.name}`, entryFlops(e), sizesNote, "flops"),
         fact(
             "bytes moved", bytesText(entryNumber(e, "bytes_moved")), plural(e.instructions, "instruction"),
             "bytes_moved"),
