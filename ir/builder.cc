@@ -50,7 +50,7 @@ Result<std::vector<Val>> FunctionBuilder::try_add(std::string_view name, std::ve
 
 std::vector<Val> FunctionBuilder::append(const OpDef& op, const std::vector<Val>& operands, Attrs attrs,
                                          std::vector<Type> types) {
-  Node node{&op, {}, std::move(attrs), {}, location_};
+  Node node{&op, {}, std::move(attrs), {}, location_, computes_};
   for (Val v : operands) node.operands.push_back(v.id);
   std::vector<Val> out;
   for (Type& t : types) {

@@ -46,6 +46,8 @@ class FunctionBuilder {
   /// New nodes carry this location until it is changed.
   void set_location(LocationRef location) { location_ = std::move(location); }
   const LocationRef& location() const { return location_; }
+  /// New nodes carry this as Node::computes until it is changed.
+  void set_computes(std::vector<int> nodes) { computes_ = std::move(nodes); }
   void name_value(Val v, std::string name);
 
   Val constant(const Literal& literal);
@@ -70,6 +72,7 @@ class FunctionBuilder {
   const OpTable& ops_;
   const Module* module_;
   LocationRef location_;
+  std::vector<int> computes_;
 };
 
 // ---- Sugar for rules and decompositions. All abort on ill-typed operands.

@@ -85,6 +85,18 @@ class Printer {
     return out + fmt::format("  return{}{}\n}}\n", f.results.empty() ? "" : " ", values(f.results));
   }
 
+  std::string attributes(const Node& node, bool types_alone = false) {
+    std::string out;
+    for (const auto& [name, value] : node.attrs) {
+      if (is_default(*node.op, name, value)) continue;
+      const Literal* literal = std::get_if<Literal>(&value);
+      bool type_alone = types_alone && literal && literal->size_bytes() > 64 && !is_splat(*literal);
+      out += (out.empty() ? "" : ", ") + name + "=";
+      out += type_alone ? std::string(name_of(literal->dtype())) + shape_str(literal->shape()) : attribute(value);
+    }
+    return out;
+  }
+
  private:
   void name_values(const Function& f) {
     names_.assign(f.values.size(), "");
@@ -110,12 +122,7 @@ class Printer {
     out += node.op->name;
     if (node.op->version != 1) out += fmt::format(".v{}", node.op->version);
     out += "(" + values(node.operands) + ")";
-    std::string attrs;
-    for (const auto& [name, value] : node.attrs) {
-      if (is_default(*node.op, name, value)) continue;
-      attrs += (attrs.empty() ? "" : ", ") + name + "=" + attribute(value);
-    }
-    if (!attrs.empty()) out += " {" + attrs + "}";
+    if (std::string attrs = attributes(node); !attrs.empty()) out += " {" + attrs + "}";
     if (!node.results.empty()) out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id)); });
     return out + location(node.location);
   }
@@ -184,5 +191,7 @@ class Printer {
 
 std::string print(const Module& module, const PrintOptions& options) { return Printer(options).module(module); }
 std::string print(const Function& function) { return Printer(PrintOptions{}).function(function); }
+
+std::string print_attrs(const Node& node) { return Printer(PrintOptions{}).attributes(node, true); }
 
 }  // namespace nabla::ir

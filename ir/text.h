@@ -27,6 +27,8 @@ struct PrintOptions {
 std::string print(const Module& module, const PrintOptions& options = {});
 /// One function, as it stands in the text of its module.
 std::string print(const Function& function);
+/// A node's attributes but for the defaults, "axes=[1], keep=true"; of literals above 64 bytes the type alone.
+std::string print_attrs(const Node& node);
 
 /// Gives the contents of the sidecar of that name.
 using LoadSidecar = std::function<Result<std::string>(const std::string& name)>;

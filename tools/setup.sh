@@ -10,6 +10,9 @@ core_packages=(
 # The second configuration: libFuzzer and the sanitizers.
 fuzz_packages=(clang libclang-rt-14-dev lld)
 
+# The browser that tests/page opens pages in.
+page_packages=(chromium)
+
 say() { printf '\n== %s\n' "$*"; }
 
 # install_packages NAME...: installs those that are missing, with sudo unless root.

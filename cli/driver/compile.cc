@@ -74,8 +74,6 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   emit.variants = lowered.variants;
   emit.members.push_back({"ir/module.nbl", ir::print(module, {.locations = true})});
   emit.members.push_back({"report.json", out.report});
-  std::string page = NABLA_TRY(report_html(out.report));
-  emit.members.push_back({"report.html", std::move(page)});
   auto start = std::chrono::steady_clock::now();
   EmittedProgram program = NABLA_TRY(emit_program(lowered.planned, lowered.target, emit));
   out.codegen_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -1,5 +1,5 @@
-// The bill: what a program is made of and what it needs, before it runs. As data (report.json), as text
-// (nablac inspect) and as a page (report.html).
+// The bill: what a program is made of and what it needs, before it runs. As data (report.json) and as text
+// (nablac inspect); cli/driver/page makes a page of it.
 #pragma once
 
 #include <map>
@@ -12,16 +12,18 @@
 
 namespace nabla::driver {
 
+/// Of report.json. A reader refuses any other.
+inline constexpr int kReportVersion = 2;
+
 /// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,
-/// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels.
+/// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels; and
+/// the graph with the instructions and buffers that it became.
 std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target);
 
 /// Values by symbol: every combination of them.
 using SizeLists = std::map<std::string, std::vector<int64_t>>;
-/// The report for people, with the formulas of symbolic entries evaluated at `sizes`. E0104 where `json` is no report,
-/// E0901 and E0703 where sizes do not fit its symbols.
+/// The report for people, with the formulas of symbolic entries evaluated at `sizes`. E0103,
+/// E0104 or E0105 where `json` is no report of this version, E0901 and E0703 where sizes do not fit its symbols.
 Result<std::string> report_text(const std::string& json, const std::vector<SizeLists>& sizes = {});
-/// One page without references to anything outside it.
-Result<std::string> report_html(const std::string& json);
 
 }  // namespace nabla::driver

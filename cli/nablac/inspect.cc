@@ -1,9 +1,11 @@
 // nablac inspect: what a model or a bundle is, and what it needs.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <ostream>
 
 #include "cli/driver/compile.h"
+#include "cli/driver/page/page.h"
 #include "cli/driver/report.h"
 #include "cli/driver/specialise.h"
 #include "cli/nablac/commands.h"
@@ -29,10 +31,11 @@ bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 Status run(InspectArgs& args, const Streams& streams) {
   if (args.json + args.source + !args.html.empty() > 1)
     return error(Code::kBadOption, "--json, --source and --html exclude each other");
-  if (!args.at.empty() && (args.json || args.source || !args.html.empty()))
-    return error(Code::kBadOption, "--at is for the printed report, not for --json, --source or --html");
+  if (!args.at.empty() && (args.json || args.source))
+    return error(Code::kBadOption, "--at is for the printed report and for --html, not for --json or --source");
   NABLA_TRY(format::check_files({{"the module or bundle", args.input}}, {{"--html", args.html}}));
   std::string report;
+  std::map<std::string, std::string> texts;
   if (is_module(args.input)) {
     if (args.source)
       return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
@@ -56,8 +59,14 @@ Status run(InspectArgs& args, const Streams& streams) {
     }
     report = std::string(format::as_text(bundle.member("report.json")));
     if (report.empty()) return error(Code::kCorrupt, "{} carries no report.json", args.input);
+    if (!args.html.empty()) texts = driver::kernel_texts(bundle);
   }
-  if (!args.html.empty()) return format::write_file(args.html, NABLA_TRY(driver::report_html(report)));
+  if (!args.html.empty()) {
+    driver::PageInput page{std::filesystem::path(args.input).filename().string(), report, texts};
+    page.sizes = NABLA_TRY(driver::parse_sizes(args.at));
+    std::string html = NABLA_TRY(driver::make_page(page));
+    return format::write_file(args.html, html);
+  }
   std::vector<driver::SizeLists> sizes;
   for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at})));
   std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report, sizes));
@@ -72,12 +81,14 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
   command->add_option("--target", args->target, "for a module: the target to plan for");
-  command->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there")
+  command
+      ->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there; where --html starts")
       ->allow_extra_args(false);
   command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
       ->allow_extra_args(false);
   command->add_flag("--json", args->json, "print the report as JSON");
-  command->add_option("--html", args->html, "write the report as a page")->check(file_name());
+  command->add_option("--html", args->html, "write the report as a page for a browser: graph, memory, work, kernels")
+      ->check(file_name());
   command->add_flag("--source", args->source, "print the generated code of a bundle");
   command->callback(
       [=, &streams, &action] { action = [=, &streams] { return finish(run(*args, streams), streams); }; });

@@ -46,6 +46,8 @@ class FunctionLowering {
     std::vector<ir::ValueId> needed = f_.results;
     for (int n : graph.library_nodes)
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
+    for (const Tensor& t : graph.tensors)
+      reads_.push_back(t.kind == TensorKind::kView ? std::vector<int>{t.base} : loads_of(t.formula));
     plan_ = plan_fusion(std::move(graph), f_, needed);
     of_tensor_.resize(plan_.graph.tensors.size());
     for (ir::ValueId id : f_.params) of_tensor_[plan_.graph.of_value[id]] = b_.param(f_.values[id].name, f_.type(id));
@@ -91,6 +93,7 @@ class FunctionLowering {
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(value_of(plan_.graph.of_value[id]));
     b_.set_location(n.location);
+    b_.set_computes(n.computes);
     std::vector<ir::Val> results = procedure_of(n) ? launch_procedure(n, operands) : b_.clone(n, operands);
     for (size_t i = 0; i < results.size(); ++i) {
       int r = plan_.graph.of_value[n.results[i]];
@@ -147,12 +150,30 @@ class FunctionLowering {
     for (int t : built.results) types.emplace_back(tensor(t).dtype, tensor(t).shape);
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
+    b_.set_computes(computed_by(g));
     std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(built.kernel), types));
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;
       if (id >= 0 && !f_.values[id].name.empty()) b_.name_value(results[i], f_.values[id].name);
     }
+  }
+
+  // The nodes of a group's members and of what is computed inside them: back to what is in memory.
+  std::vector<int> computed_by(int g) const {
+    std::set<int> tensors, nodes;
+    std::vector<int> work;
+    for (const auto& m : plan_.groups[g].members) work.push_back(m.tensor);
+    while (!work.empty()) {
+      int t = work.back();
+      work.pop_back();
+      bool stored = plan_.group_of[t] >= 0 && plan_.group_of[t] != g && plan_.external[t];
+      if (stored || tensor(t).kind == TensorKind::kGiven || !tensors.insert(t).second) continue;
+      const std::vector<int>& of = f_.nodes[tensor(t).node].computes;
+      if (tensor(t).kind != TensorKind::kView) nodes.insert(of.begin(), of.end());
+      work.insert(work.end(), reads_[t].begin(), reads_[t].end());
+    }
+    return {nodes.begin(), nodes.end()};
   }
 
   std::string describe(int g) const {
@@ -196,7 +217,8 @@ class FunctionLowering {
   ir::FunctionBuilder b_;
   FusionPlan plan_;
   std::vector<ir::Val> of_tensor_;
-  std::set<int> open_;  // groups whose kernels are built, or wait for others
+  std::vector<std::vector<int>> reads_;  // by tensor, before anything is inlined
+  std::set<int> open_;                   // groups whose kernels are built, or wait for others
 };
 
 // Every result of an entry in memory of its own: repeated results, inputs and constants that are passed on are
@@ -214,6 +236,7 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
   for (const ir::Node& n : f.nodes) {
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(of[id]);
+    b.set_computes({static_cast<int>(&n - f.nodes.data())});
     std::vector<ir::Val> results = b.clone(n, operands);
     for (size_t i = 0; i < results.size(); ++i) {
       of[n.results[i]] = results[i];
@@ -223,6 +246,7 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
     }
   }
   std::vector<ir::Val> results;
+  b.set_computes({});
   std::vector<bool> taken(f.values.size(), false);
   for (size_t r = 0; r < f.results.size(); ++r) {
     ir::ValueId id = f.results[r];

@@ -145,16 +145,19 @@ ir::Function normalize_dots(const ir::Function& f, const ir::Module& m, const ir
     for (ir::ValueId id : n.operands) operands.push_back(of[id]);
     bool dot = n.op->lower == ir::Lowering::kContraction;
     std::vector<ir::Val> results;
+    b.set_computes(dot ? std::vector<int>() : n.computes);
     if (dot) {
       b.set_location(n.location);
       Side l = side(n, "lhs_batch", "lhs_contract", operands[0].rank());
       Side r = side(n, "rhs_batch", "rhs_contract", operands[1].rank());
       Merged lhs = merge(operands[0], l), rhs = merge(operands[1], r);
+      b.set_computes(n.computes);  // not what brings operands and result into shape
       ir::Val out = b.op(n.op->name, {lhs.value, rhs.value},
                          {{"lhs_contract", one(lhs.contract)},
                           {"rhs_contract", one(rhs.contract)},
                           {"lhs_batch", one(lhs.batch)},
                           {"rhs_batch", one(rhs.batch)}});
+      b.set_computes({});
       results = {ir::reshape(out, f.type(n.results[0]).shape)};
     } else {
       results = b.clone(n, operands);

@@ -1,0 +1,91 @@
+#include "cli/driver/page/page.h"
+
+#include "cli/driver/report_json.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::driver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kTemplate =
+#include "cli/driver/page/template_text.inc"
+    ;
+constexpr const char* kStyle =
+#include "cli/driver/page/style_text.inc"
+    ;
+constexpr const char* kScript =
+#include "cli/driver/page/script_text.inc"
+    ;
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t at = 0;;) {
+    size_t next = text.find(from, at);
+    out += text.substr(at, next - at);
+    if (next == std::string_view::npos) return out;
+    out += to;
+    at = next + from.size();
+  }
+}
+
+// JSON inside <script>: its strings must not end the element, nor open a comment.
+std::string embedded(std::string_view json) { return replaced(json, "<", "\\u003c"); }
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string escaped(std::string_view text) {
+  return replaced(replaced(replaced(text, "&", "&amp;"), "<", "&lt;"), "\"", "&quot;");
+}
+
+}  // namespace
+
+std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle) {
+  std::string all;
+  for (const format::ZipMember& m : bundle.members())
+    if (m.name.rfind("source/", 0) == 0) all += format::as_text(bundle.member(m.name));
+  std::map<std::string, std::string> out;
+  if (!bundle.program().kernels()) return out;
+  constexpr std::string_view kHead = "\nextern \"C\" void ";
+  for (const format::Kernel* k : *bundle.program().kernels()) {
+    if (!k->name() || !k->symbol()) continue;
+    size_t begin = all.find(std::string(kHead) + k->symbol()->str() + "(");
+    if (begin == std::string::npos) continue;
+    size_t end = all.find("\n}\n", begin);
+    out[k->name()->str()] = all.substr(begin + 1, end == std::string::npos ? end : end + 2 - begin);
+  }
+  return out;
+}
+
+Result<std::string> make_page(const PageInput& input) {
+  Json report = NABLA_TRY(parse_report(input.report));
+  try {
+    NABLA_TRY(check_sizes(report, input.sizes));
+  } catch (const nlohmann::json::exception& e) {
+    return error(Code::kCorrupt, "report.json is damaged: {}", e.what());
+  }
+  Json chosen = Json::object(), texts = Json::object();
+  for (const auto& [name, values] : input.sizes) {
+    if (values.size() != 1)
+      return error(Code::kBadOption, "--html starts at one value of each size; {} has {}", name, values.size());
+    chosen[name] = values[0];
+  }
+  for (const auto& [name, text] : input.texts) texts[name] = text;
+  const std::map<std::string, std::string> parts = {{"title", escaped(input.title)},
+                                                    {"style", kStyle},
+                                                    {"script", kScript},
+                                                    {"report", embedded(input.report)},
+                                                    {"texts", embedded(text_of(texts))},
+                                                    {"chosen", embedded(text_of(chosen))}};
+  const std::string page = kTemplate;
+  std::string out;
+  for (size_t at = 0;;) {
+    size_t open = page.find("{{", at);
+    out += page.substr(at, open - at);
+    if (open == std::string::npos) return out;
+    size_t close = page.find("}}", open);
+    out += parts.at(page.substr(open + 2, close - open - 2));
+    at = close + 2;
+  }
+}
+
+}  // namespace nabla::driver

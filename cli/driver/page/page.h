@@ -1,0 +1,26 @@
+// The report as one page for a browser: graph, memory, work and kernels, with sizes to choose.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "cli/driver/report.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::driver {
+
+/// The generated text of each kernel of a bundle, by the kernel's name.
+std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle);
+
+struct PageInput {
+  std::string title;                         ///< the model's or the bundle's name
+  std::string report;                        ///< JSON of make_report
+  std::map<std::string, std::string> texts;  ///< kernel_texts; empty for a model that is not compiled
+  SizeLists sizes = {};                      ///< where formulas are evaluated at first; the upper bounds by default
+};
+
+/// HTML that refers to nothing outside itself. Equal input gives equal bytes. E0103, E0104 or E0105 where the report is
+/// none of this version; E0901 and E0703 where sizes do not fit its symbols, E0901 for two values of one size.
+Result<std::string> make_page(const PageInput& input);
+
+}  // namespace nabla::driver

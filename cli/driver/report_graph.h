@@ -1,0 +1,34 @@
+// The graph half of the report: nodes before fusion, and the instructions and buffers that they became.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "ir/dim.h"
+#include "ir/module.h"
+#include "ir/op_def.h"
+
+namespace nabla::driver {
+
+/// A size as text for people, and in postfix for evaluation: {"text": "8*n+1", "postfix": "8 n * 1 +"}.
+nlohmann::ordered_json formula(const ir::Dim& size);
+/// "model.cc:14"; empty where unknown.
+std::string place_of(const LocationRef& at);
+/// Views and constants are no instructions of the program.
+bool is_instruction(const ir::Node& node);
+/// The kernel that a launch runs, or the op's name.
+std::string made_by(const ir::Node& node);
+
+/// What a function costs by itself and by what its loops and branches run: a loop counts its trips, a branch the
+/// costlier side, a while one round.
+struct Work {
+  ir::Dim flops = 0;
+  bool at_least = false;  ///< there is a while inside
+};
+Work work_of(const ir::Function& f, const ir::Module& m);
+/// Bytes that the instructions of a planned function read and write, counted likewise.
+ir::Dim moved_by(const ir::Function& f, const ir::Module& planned);
+
+/// Adds "sizes", "types", "places" and "functions" to the report (docs/bundle-format.md).
+void add_graph(const ir::Module& flat, const ir::Module& planned, nlohmann::ordered_json& report);
+
+}  // namespace nabla::driver

@@ -1,0 +1,37 @@
+#include "cli/driver/report_json.h"
+
+#include "cli/driver/specialise.h"
+
+namespace nabla::driver {
+
+using Json = nlohmann::ordered_json;
+
+Result<Json> parse_report(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object() || !json.contains("report_version") ||
+      !json["report_version"].is_number_integer())
+    return error(Code::kCorrupt, "report.json is no report");
+  int64_t version = json["report_version"];
+  if (version > kReportVersion)
+    return error(Code::kNewerVersion, "report.json is of version {}; this nablac reads version {}", version,
+                 kReportVersion);
+  if (version < kReportVersion) {
+    Diagnostic d = error(Code::kForeignFile, "report.json is of version {}; this nablac reads version {}", version,
+                         kReportVersion);
+    d.help = "compile the model again";
+    return d;
+  }
+  return json;
+}
+
+Status check_sizes(const Json& report, const SizeLists& sizes) {
+  std::vector<ir::SymbolRef> symbols;
+  for (const Json& s : report.value("symbols", Json::array()))
+    symbols.push_back(std::make_shared<const ir::Symbol>(
+        ir::Symbol{s["name"].get<std::string>(), s["min"], s["max"], s["multiple"]}));
+  for (const auto& [name, values] : sizes)
+    for (int64_t value : values) NABLA_TRY(check_size(symbols, name, value));
+  return Ok{};
+}
+
+}  // namespace nabla::driver

@@ -1,0 +1,150 @@
+// What the report says of small programs: which nodes an instruction computes, how long buffers live, what loops cost.
+#include "cli/driver/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/driver/compile.h"
+#include "cli/driver/page/page.h"
+#include "cli/driver/report_json.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+
+namespace nabla::driver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json report_of(const std::string& text) {
+  ir::Module m = ir::parse_module("nabla 1 traced\n" + text, "test.nbl", ops::all_ops()).value();
+  return Json::parse(lower_module(m, {}).value().report);
+}
+
+const Json& function_of(const Json& report, const std::string& name) {
+  for (const Json& f : report["functions"])
+    if (f["name"] == name) return f;
+  NABLA_CHECK(false, "no function {}", name);
+  return report;
+}
+
+// The ops that each instruction computes, by what it runs.
+std::map<std::string, std::vector<std::string>> computed(const Json& f) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const Json& i : f["instructions"]) {
+    std::vector<std::string>& ops = out[i[0]];
+    for (int n : i[3]) ops.push_back(f["nodes"][n][0]);
+  }
+  return out;
+}
+
+TEST(Report, AKernelNamesTheNodesInsideItAndNotWhatItReads) {
+  Json r = report_of(R"(
+entry main calls @main {
+  inputs x, w, b
+  outputs y, s
+}
+func @main(%x: f32[64,32], %w: f32[32,16], %b: f32[16]) {
+  %e = exp(%x)
+  %d = dot_general(%e, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %f = reshape(%d) {shape=[1024]}
+  %n = neg(%f)
+  %a = abs(%n)
+  %s = reduce_sum(%a) {axes=[0]}
+  return %a, %s
+}
+)");
+  const Json& f = function_of(r, "main");
+  std::vector<int> times(f["nodes"].size(), 0);
+  for (const Json& i : f["instructions"])
+    for (int n : i[3]) ++times[n];
+  // A reshape is the same bytes; all others are computed in one place.
+  EXPECT_EQ(times, (std::vector<int>{1, 1, 0, 1, 1, 1})) << f["instructions"];
+  for (const auto& [what, ops] : computed(f))
+    if (std::find(ops.begin(), ops.end(), "reduce_sum") != ops.end()) {
+      EXPECT_EQ(std::count(ops.begin(), ops.end(), "exp"), 0) << what;
+    }
+}
+
+TEST(Report, LoopsCountTheirTripsBranchesTheirCostlierSide) {
+  Json r = report_of(R"(
+entry main calls @main {
+  inputs x, p
+  outputs y
+}
+func @step(%x: f32[8]) { %y = mul(%x, %x)  return %y }
+func @cheap(%x: f32[8]) { return %x }
+func @dear(%x: f32[8]) { %y = add(%x, %x)  return %y }
+func @main(%x: f32[8], %p: bool[]) {
+  %l = scan(%x) {body=@step, consts=0, carries=1, length=[50]}
+  %c = cond(%p, %l) {then=@cheap, else=@dear}
+  return %c
+}
+)");
+  EXPECT_EQ(r["entries"][0]["flops"], 50 * 8 + 8);
+  EXPECT_FALSE(r["entries"][0].contains("at_least"));
+  const Json& calls = function_of(r, "main")["calls"];
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0]["kind"], "loop");
+  EXPECT_EQ(calls[0]["trips"], 50);
+  EXPECT_EQ(calls[1]["kind"], "branch");
+  EXPECT_EQ(calls[1]["functions"].size(), 2u);
+  // A loop reads and writes its 32 bytes in each of its trips.
+  EXPECT_GE(r["entries"][0]["bytes_moved"], 50 * 2 * 32);
+}
+
+TEST(Report, BuffersOnOnePlaceFollowEachOther) {
+  Json r = report_of(R"(
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: f32[256]) {
+  %a = cumsum(%x) {axis=0}
+  %b = cumsum(%a) {axis=0}
+  %c = exp(%b)
+  %d = cumsum(%c) {axis=0}
+  %e = cumsum(%d) {axis=0}
+  return %e
+}
+)");
+  const Json& f = function_of(r, "main");
+  ASSERT_GE(f["buffers"].size(), 3u);
+  for (size_t i = 0; i < f["buffers"].size(); ++i)
+    for (size_t k = 0; k < i; ++k) {
+      const Json &a = f["buffers"][i], &b = f["buffers"][k];
+      bool together = a[4] <= b[5] && b[4] <= a[5];
+      bool apart = a[2].get<int>() + a[3].get<int>() <= b[2] || b[2].get<int>() + b[3].get<int>() <= a[2];
+      EXPECT_TRUE(!together || apart) << a << " and " << b;
+      EXPECT_LE(a[2].get<int>() + a[3].get<int>(), f["temporary_bytes"]);
+    }
+}
+
+TEST(Report, AnotherVersionIsRefused) {
+  auto code = [](const std::string& text) { return parse_report(text).errors().at(0); };
+  EXPECT_EQ(code("{}").code, Code::kCorrupt);
+  EXPECT_EQ(code("[").code, Code::kCorrupt);
+  EXPECT_EQ(code(R"({"report_version": "2"})").code, Code::kCorrupt);
+  Diagnostic older = code(R"({"report_version": 1})"), newer = code(R"({"report_version": 3})");
+  EXPECT_EQ(older.code, Code::kForeignFile);
+  EXPECT_EQ(older.message, "report.json is of version 1; this nablac reads version 2");
+  EXPECT_EQ(older.help, "compile the model again");
+  EXPECT_EQ(newer.code, Code::kNewerVersion);
+}
+
+TEST(Page, BytesThatAreNoTextAreReplacedNotFatal) {
+  ir::Module m = ir::parse_module(
+                     "nabla 1 traced\nentry main calls @main {\n  inputs x\n  outputs y\n}\n"
+                     "func @main(%x: f32[4]) {\n  %y = exp(%x) loc(\"a\\xffb.py\":3 \"f\" \"caf\xe9\")\n"
+                     "  return %y\n}\n",
+                     "test.nbl", ops::all_ops())
+                     .value();
+  PageInput input{"a<b>.nbl", lower_module(m, {}).value().report, {}};
+  std::string page = make_page(input).value();
+  EXPECT_NE(page.find("<title>a&lt;b>.nbl</title>"), std::string::npos);
+  EXPECT_EQ(page.find("{{"), std::string::npos) << "a place of the template is left";
+  EXPECT_EQ(page, make_page(input).value());
+}
+
+}  // namespace
+}  // namespace nabla::driver

@@ -1,0 +1,151 @@
+// The report for people.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/driver/report_json.h"
+
+namespace nabla::driver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string bytes_text(int64_t n) {
+  if (n < 10'000) return fmt::format("{} B", n);
+  if (n < 10'000'000) return fmt::format("{:.1f} KB", n / 1e3);
+  return n < 10'000'000'000 ? fmt::format("{:.1f} MB", n / 1e6) : fmt::format("{:.2f} GB", n / 1e9);
+}
+
+std::string flops_text(const Json& flops) {
+  double n = flops.get<double>();
+  if (n < 1e4) return fmt::format("{:.0f} FLOP", n);
+  return n < 1e6   ? fmt::format("{:.1f} kFLOP", n / 1e3)
+         : n < 1e9 ? fmt::format("{:.2f} MFLOP", n / 1e6)
+                   : fmt::format("{:.2f} GFLOP", n / 1e9);
+}
+
+std::string list_tensors(const Json& tensors) {
+  std::string out;
+  for (const Json& t : tensors)
+    out += (out.empty() ? "" : ", ") + t["name"].get<std::string>() + ": " + t["type"].get<std::string>();
+  return out.empty() ? "nothing" : out;
+}
+
+using Sizes = std::map<std::string, int64_t>;
+
+// NaN where a symbol has no value.
+double evaluate(const Json& formula, const Sizes& sizes) {
+  std::istringstream words(formula["postfix"].get<std::string>());
+  std::vector<double> stack;
+  for (std::string word; words >> word;) {
+    static const std::map<std::string, double (*)(double, double)> kOps = {
+        {"+", [](double a, double b) { return a + b; }},
+        {"*", [](double a, double b) { return a * b; }},
+        {"floordiv", [](double a, double b) { return std::floor(a / b); }},
+        {"mod", [](double a, double b) { return a - b * std::floor(a / b); }},
+        {"min", [](double a, double b) { return std::min(a, b); }},
+        {"max", [](double a, double b) { return std::max(a, b); }}};
+    if (auto op = kOps.find(word); op != kOps.end() && stack.size() >= 2) {
+      double b = stack.back();
+      stack.pop_back();
+      stack.back() = op->second(stack.back(), b);
+    } else if (auto symbol = sizes.find(word); symbol != sizes.end()) {
+      stack.push_back(static_cast<double>(symbol->second));
+    } else {
+      char* end = nullptr;
+      double number = std::strtod(word.c_str(), &end);
+      stack.push_back(*end == 0 ? number : std::nan(""));
+    }
+  }
+  return stack.size() == 1 ? stack[0] : std::nan("");
+}
+
+// The formulas of a symbolic entry, and what they give at chosen sizes.
+std::string formulas_text(const Json& e, const std::vector<Sizes>& points) {
+  if (!e.contains("formulas")) return "";
+  const Json& f = e["formulas"];
+  std::string out;
+  for (const char* which : {"flops", "bytes_moved", "temporary_bytes"})
+    out += fmt::format("  {:<16} {}\n", which, f[which]["text"].get<std::string>());
+  for (const Sizes& point : points) {
+    std::string name;
+    for (const auto& [symbol, value] : point) name += fmt::format("{}{}={}", name.empty() ? "" : ",", symbol, value);
+    double flops = evaluate(f["flops"], point);
+    if (std::isnan(flops) || std::isnan(evaluate(f["bytes_moved"], point))) continue;
+    out += fmt::format("  at {}: {}, {} moved, {} temporary\n", name, flops_text(flops),
+                       bytes_text(static_cast<int64_t>(evaluate(f["bytes_moved"], point))),
+                       bytes_text(static_cast<int64_t>(evaluate(f["temporary_bytes"], point))));
+  }
+  return out;
+}
+
+std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
+  std::string out = fmt::format("entry {}({}) -> {}\n", e["name"].get<std::string>(), list_tensors(e["inputs"]),
+                                list_tensors(e["outputs"]));
+  out += fmt::format("  state      reads {} leaves, writes {}\n", e["reads"].size(), e["writes"].size());
+  out += fmt::format("  work       {}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
+                     flops_text(e["flops"]), e["instructions"].get<int64_t>(), bytes_text(e["bytes_moved"]));
+  out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e["peak_bytes"]),
+                     bytes_text(e["temporary_bytes"]));
+  for (const Json& b : e["top_buffers"])
+    out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b["bytes"]), b["type"].get<std::string>(),
+                       b["made_by"].get<std::string>(), b["source"].get<std::string>());
+  out += formulas_text(e, points);
+  std::string ops;
+  const Json counts = e.value("ops", Json::object());
+  for (const auto& [op, count] : counts.items())
+    ops += (ops.empty() ? "" : ", ") + op + (count == 1 ? "" : fmt::format(" x{}", count.get<int>()));
+  return out + "  ops        " + (ops.empty() ? "none" : ops) + "\n";
+}
+
+// Every combination of the values.
+std::vector<Sizes> points_of(const SizeLists& lists) {
+  std::vector<Sizes> points(lists.empty() ? 0 : 1);
+  for (const auto& [name, values] : lists) {
+    std::vector<Sizes> longer;
+    for (int64_t value : values)
+      for (const Sizes& p : points) longer.push_back(p), longer.back()[name] = value;
+    points = std::move(longer);
+  }
+  return points;
+}
+
+}  // namespace
+
+Result<std::string> report_text(const std::string& text, const std::vector<SizeLists>& sizes) {
+  Json r = NABLA_TRY(parse_report(text));
+  try {
+    const Json symbols = r.value("symbols", Json::array());
+    std::vector<Sizes> points;
+    for (const SizeLists& lists : sizes) {
+      NABLA_TRY(check_sizes(r, lists));
+      for (Sizes& point : points_of(lists)) points.push_back(std::move(point));
+    }
+    std::string out =
+        fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
+                    r["target"].get<std::string>(), r["state_elements"].get<int64_t>(), bytes_text(r["state_bytes"]),
+                    bytes_text(r["arena_bytes"]), bytes_text(r["constants_bytes"]));
+    for (const Json& s : symbols)
+      out += fmt::format("size {} in [{}, {}]{}\n", s["name"].get<std::string>(), s["min"].get<int64_t>(),
+                         s["max"].get<int64_t>(),
+                         s["multiple"] > 1 ? fmt::format(", a multiple of {}", s["multiple"].get<int64_t>()) : "");
+    if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
+    for (const Json& l : r.value("state", Json::array()))
+      out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l["name"].get<std::string>(), l["type"].get<std::string>(),
+                         bytes_text(l["bytes"]), l["source"].get<std::string>());
+    for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
+    out += fmt::format("\n{} kernels\n", r.value("kernels", Json::array()).size());
+    for (const Json& k : r.value("kernels", Json::array()))
+      out +=
+          fmt::format("  {:<44} {} launch{}, {} buffers, {} units, at most {} thread{}\n", k["name"].get<std::string>(),
+                      k["launches"].get<int64_t>(), k["launches"] == 1 ? "" : "es", bytes_text(k["buffer_bytes"]),
+                      k["units"].get<int64_t>(), k["threads"].get<int64_t>(), k["threads"] == 1 ? "" : "s");
+    return out;
+  } catch (const nlohmann::json::exception& e) {
+    return error(Code::kCorrupt, "report.json is damaged: {}", e.what());
+  }
+}
+
+}  // namespace nabla::driver

@@ -1,0 +1,394 @@
+// The pages of `nablac inspect --html` in a real browser: a script clicks and types, and writes down what it sees.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/e2e/commands.h"
+
+namespace nabla {
+namespace {
+
+using e2e::must;
+using e2e::run;
+using e2e::scratch;
+using Json = nlohmann::json;
+using std::string;
+
+string read(const string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+string browser() {
+  for (const char* path : {"/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"})
+    if (std::filesystem::exists(path)) return path;
+  return "";
+}
+
+string unescaped(string text) {
+  const std::pair<string, string> kEntities[] = {{"&lt;", "<"}, {"&gt;", ">"}, {"&nbsp;", "\u00a0"}, {"&amp;", "&"}};
+  for (const auto& [from, to] : kEntities)
+    for (size_t at = 0; (at = text.find(from, at)) != string::npos; at += to.size()) text.replace(at, from.size(), to);
+  return text;
+}
+
+class Page : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
+    setenv("HOME", scratch("home").c_str(), 1);
+  }
+  void SetUp() override {
+    ASSERT_NE(browser(), "") << "no browser: apt-get install --no-install-recommends chromium (./run_tests does)";
+  }
+
+  // Opens a copy of the page with the driver and a scenario behind it. What the scenario found.
+  Json drive(const string& page, const string& scenario, const string& window = "1280,800") {
+    string html = read(page), head = "<head>\n";
+    size_t at = html.find(head), policy = html.find("<meta http-equiv");
+    EXPECT_NE(at, string::npos);
+    EXPECT_NE(policy, string::npos) << "the page does not forbid itself the network";
+    html.insert(at + head.size(),
+                "<script>window.pageErrors = [];\n"
+                "window.onerror = (message, file, line) => { pageErrors.push(`${message} at ${line}`); };\n"
+                "console.error = (...parts) => { pageErrors.push(parts.join(' ')); };\n"
+                "document.addEventListener('securitypolicyviolation', (e) => pageErrors.push(e.violatedDirective));\n"
+                "</script>\n");
+    html += "<script>" + read("tests/page/driver.js") + "</script><script>try {\n" + scenario +
+            "\n} catch (e) { pageErrors.push(`${e.message} ${e.stack}`); }\nfinish();</script>\n";
+    string copy = scratch("driven.html"), dom = scratch("dom.html");
+    std::ofstream(copy, std::ios::binary) << html;
+    string command = "timeout 60 " + browser() +
+                     " --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run "
+                     "--disable-extensions --disable-background-networking --virtual-time-budget=2000 --window-size=" +
+                     window + " --user-data-dir=" + scratch("profile") + " --dump-dom file://" + copy + " > " + dom +
+                     " 2> " + scratch("browser.log");
+    EXPECT_EQ(run(command).code, 0) << read(scratch("browser.log")).substr(0, 3000);
+    string shown = read(dom), mark = "<pre id=\"findings\">";
+    size_t begin = shown.rfind(mark), end = shown.rfind("</pre>");
+    if (begin == string::npos) {
+      ADD_FAILURE() << "the driver did not end:\n" << read(scratch("browser.log")).substr(0, 3000);
+      return Json::object({{"functions", Json::object()}});
+    }
+    begin += mark.size();
+    Json found = Json::parse(unescaped(shown.substr(begin, end - begin)));
+    EXPECT_EQ(found["errors"], Json::array()) << found["errors"].dump(1);
+    return found;
+  }
+
+  // What the page draws of every function is what the report counts.
+  static void expect_counts(const Json& found, const Json& report) {
+    std::set<string> shown;
+    for (const auto& f : report["functions"]) {
+      string name = f["name"];
+      if (!found["functions"].contains(name)) continue;
+      shown.insert(name);
+      const Json& seen = found["functions"][name];
+      size_t computed = 0;
+      std::set<string> ops, kernels;
+      for (const auto& n : f["nodes"]) ops.insert(n[0]), ++computed;
+      for (const auto& i : f["instructions"])
+        if (i[1] != "control") kernels.insert(i[0]);
+      EXPECT_EQ(seen["open"], computed) << name;
+      EXPECT_EQ(seen["groups"], 0) << name << ": a box stayed closed";
+      EXPECT_LE(seen["closed"], seen["open"]) << name;
+      EXPECT_EQ(seen["overlaps"], 0) << name;
+      EXPECT_TRUE(seen["reachable"]) << name;
+      double flops = seen["flops"], by_kernel = seen["kernelFlops"];
+      EXPECT_NEAR(by_kernel, flops, 1e-9 * flops) << name << ": kernels compute what the ops cost";
+      EXPECT_EQ(seen["buffers"], f["buffers"].size()) << name;
+      if (f["calls"].empty()) {
+        EXPECT_EQ(seen["ops"], ops.size()) << name;
+        EXPECT_EQ(std::set<string>(seen["kernels"].begin(), seen["kernels"].end()), kernels) << name;
+      }
+    }
+    EXPECT_EQ(shown.size(), report["functions"].size()) << "functions without a place in the tree";
+  }
+
+  string write(const string& name, const string& text) {
+    std::ofstream(scratch(name)) << text;
+    return scratch(name);
+  }
+  Json report_of(const string& file) { return Json::parse(must("cli/nablac inspect --json " + file)); }
+  string page_of(const string& file, const string& options = "") {
+    string page = scratch("page.html");
+    must("cli/nablac inspect " + file + " --html " + page + " " + options);
+    return page;
+  }
+};
+
+TEST_F(Page, ABundleOfTheDigitsIsShownWhole) {
+  string bundle = scratch("mlp.nbundle");
+  must("examples/digits/mlp " + scratch("mlp.nir"));
+  must("cli/nablac compile " + scratch("mlp.nir") + " -o " + bundle);
+  string page = page_of(bundle);
+  string first = read(page);
+  EXPECT_EQ(first, read(page_of(bundle))) << "equal input, other bytes";
+  Json found = drive(page, R"js(
+    tour();
+    press("/");
+    findings.focused = document.activeElement.id;
+    type("search", "mlp.h:27 dot_general");
+    findings.hits = textOf("#found .hit");
+    press("Enter", document.getElementById("search"));
+    findings.tab = view.tab;
+    findings.details = document.getElementById("details").textContent;
+    findings.chosen = all("#boxes .chosen").map((e) => e.getAttribute("aria-label"));
+    findings.traced = all("#traced path").length;
+    click(all("#details button.link.mono")[0]);
+    findings.code = document.querySelector("#kernel-text .generated").textContent;
+    findings.lines = document.querySelector("#kernel-text .lines").textContent;
+    tabNamed("memory");
+    click(all("#arena rect.buffer")[0]);
+    findings.buffer = document.getElementById("details").textContent;
+    press("Escape");
+    findings.closed = document.getElementById("details").hidden;
+    type("search", "nothing is called this");
+    findings.none = document.getElementById("found").textContent;
+    press("Escape", document.getElementById("search"));
+    findings.searchClosed = document.getElementById("found").hidden;
+    tabNamed("work");
+    click(all("#work-table th button")[1]);
+    findings.sorted = textOf("#work-table tbody tr td:nth-child(2)")
+                   .map(Number);
+  click(document.querySelector("[data-by=line]"));
+  findings.workLines = textOf("#work-table tbody tr td:first-child");
+  )js");
+  expect_counts(found, report_of(bundle));
+  EXPECT_EQ(found["focused"], "search");
+  EXPECT_EQ(found["tab"], "graph");
+  EXPECT_FALSE(found["hits"].empty());
+  EXPECT_NE(found["details"].get<string>().find("mlp.h:27 in logits"), string::npos)
+      << "the source line: " << found["details"];
+  ASSERT_EQ(found["chosen"].size(), 1u) << found["chosen"];
+  EXPECT_NE(found["chosen"][0].get<string>().find("mlp.h:27"), string::npos) << found["chosen"];
+  EXPECT_GT(found["traced"], 0);
+  EXPECT_EQ(found["code"].get<string>().find("extern \"C\" void nk_"), 0u) << found["code"];
+  EXPECT_EQ(found["code"].get<string>().find("extern \"C\"", 1), string::npos) << "one kernel alone";
+  EXPECT_NE(found["lines"].get<string>().find("mlp.h:27"), string::npos) << found["lines"];
+  EXPECT_NE(found["buffer"].get<string>().find("reserved"), string::npos) << found["buffer"];
+  EXPECT_TRUE(found["closed"]);
+  EXPECT_NE(found["none"].get<string>().find("Nothing has"), string::npos);
+  EXPECT_TRUE(found["searchClosed"]);
+  EXPECT_TRUE(std::is_sorted(found["sorted"].rbegin(), found["sorted"].rend())) << found["sorted"];
+  EXPECT_GE(found["workLines"].size(), 5u);
+}
+
+TEST_F(Page, TheLanguageModelIsShownWholeAndFitsAPhone) {
+  string bundle = scratch("charlm.nbundle");
+  must("examples/charlm/charlm " + scratch("charlm.nir"));
+  must("cli/nablac compile " + scratch("charlm.nir") + " -o " + bundle);
+  string page = page_of(bundle);
+  EXPECT_LT(std::filesystem::file_size(page), 6'000'000u);
+  Json report = report_of(bundle);
+  Json found = drive(page, R"js(
+    tour();
+    tabNamed("graph");
+    click(all("#program .function").find((b) => b.dataset.function === "step"));
+    const group = all("#boxes g.group").find((g) => g.getAttribute("aria-label").includes("charlm.cc:23"));
+    const before = all("#boxes g.node").length, size = Number(group.querySelector("text.count").textContent);
+    click(group);
+    findings.grown = all("#boxes g.node").length - before - size;
+    findings.frame = all("#boxes g.frame").length;
+    findings.details = document.getElementById("details").textContent;
+    press("Enter", document.querySelector("#boxes .caption"));
+    findings.closedAgain = all("#boxes g.node").length - before;
+    findings.flops = document.querySelector("#program [aria-current=true] .note").textContent;
+    tabNamed("kernels");
+    findings.texts = (report.kernels || []).filter((k) => !Object.hasOwn(kernelTexts, k.name)).map((k) => k.name);
+  )js");
+  expect_counts(found, report);
+  EXPECT_EQ(found["grown"], 0) << "a box opens into as many nodes as it says";
+  EXPECT_EQ(found["frame"], 1);
+  EXPECT_EQ(found["closedAgain"], 0);
+  EXPECT_NE(found["details"].get<string>().find("causal"), string::npos) << found["details"];
+  EXPECT_EQ(found["texts"], Json::array()) << "kernels without text";
+  EXPECT_LT(found["functions"]["step"]["closed"], 250);
+  Json phone =
+      drive(page,
+            "findings.inner = innerWidth; for (const t of ['graph', 'memory', 'work', 'kernels', 'overview']) {"
+            " tabNamed(t); (findings.widths = findings.widths || []).push(document.documentElement.scrollWidth); }",
+            "500,844");
+  for (const auto& width : phone["widths"]) EXPECT_LE(width, phone["inner"]) << "the page is wider than the screen";
+}
+
+constexpr const char* kLoops = R"nbl(nabla 1 traced
+entry main calls @main {
+  inputs w, x, n, xs
+  outputs y, count
+}
+func @cell(%w: f32[8], %h: f32[8], %x: f32[8]) {
+  %p = mul(%w, %h) loc("loops.py":3 "cell" "p = w * h")
+  %s = add(%p, %x) loc("loops.py":4 "cell" "return tanh(p + x)")
+  %t = tanh(%s) loc("loops.py":4 "cell" "return tanh(p + x)")
+  return %t
+}
+func @big(%x: f32[8]) {
+  %e = exp(%x) loc("loops.py":7 "big" "return exp(x)")
+  return %e
+}
+func @small(%x: f32[8]) {
+  %e = neg(%x) loc("loops.py":8 "small" "return -x")
+  return %e
+}
+func @below(%count: i32[], %y: f32[8]) {
+  %ten = constant() {value=i32[] {10}}
+  %p = lt(%count, %ten)
+  return %p
+}
+func @twice(%count: i32[], %y: f32[8]) {
+  %one = constant() {value=i32[] {1}}
+  %next = add(%count, %one) loc("loops.py":12 "twice" "return count + 1, y * y")
+  %z = mul(%y, %y) loc("loops.py":12 "twice" "return count + 1, y * y")
+  return %next, %z
+}
+func @main(%w: f32[8], %x: f32[8], %n: i32[], %xs: f32[100,8]) {
+  %last = scan(%w, %x, %xs) {body=@cell, consts=1, carries=1, length=[100]} loc("loops.py":20 "main" "scan(cell, x, xs)")
+  %zero = constant() {value=i32[] {0}}
+  %go = lt(%n, %zero)
+  %c = cond(%go, %last) {then=@big, else=@small} loc("loops.py":21 "main" "cond(n < 0, big, small)")
+  %count, %y = while(%n, %c) {cond=@below, body=@twice, consts=0} loc("loops.py":22 "main" "while_loop(below, twice)")
+  return %y, %count
+}
+)nbl";
+
+TEST_F(Page, LoopsAndBranchesAreATreeWithTheirTrips) {
+  string model = write("loops.nbl", kLoops);
+  Json report = report_of(model);
+  Json found = drive(page_of(model), R"js(
+    tour();
+    findings.tree = all("#program .function").map((b) => [b.dataset.function, b.querySelector(".note").textContent]);
+    click(document.querySelector("#program button.fold"));
+    findings.folded = all("#program .function").length;
+    click(document.querySelector("#program button.fold"));
+    findings.unfolded = all("#program .function").length;
+    tabNamed("work");
+    click(all("#program .function")[0]);
+    findings.tanh = document.querySelector('[data-row="tanh"]').textContent;
+    tabNamed("kernels");
+    findings.text = document.getElementById("kernel-text").textContent;
+    findings.runs = Math.max(...textOf("#kernel-table tbody tr td:nth-child(2)").map(Number));
+    tabNamed("graph");
+    const scan = all("#boxes g.node").find((g) => g.getAttribute("aria-label").startsWith("scan"));
+    press("Enter", scan);
+    findings.source = document.querySelector("#details .source").textContent;
+    click(all("#details button.link").find((b) => b.textContent === "@cell"));
+    findings.opened = view.current.name;
+    tabNamed("overview");
+    findings.shown = document.querySelector('[data-entry="main"][data-fact="flops"]').textContent;
+  )js");
+  expect_counts(found, report);
+  Json tree = Json::array({Json::array({"main", found["tree"][0][1]}), Json::array({"cell", "100 times"}),
+                           Json::array({"small", "if false"}), Json::array({"big", "if true"}),
+                           Json::array({"below", "while"}), Json::array({"twice", "do"})});
+  EXPECT_EQ(found["tree"], tree);
+  EXPECT_EQ(found["source"], "loops.py:20 in mainscan(cell, x, xs)");
+  EXPECT_EQ(found["folded"], 1);
+  EXPECT_EQ(found["unfolded"], 6);
+  EXPECT_NE(found["tanh"].get<string>().find("tanh1"), string::npos) << found["tanh"];
+  EXPECT_EQ(found["opened"], "cell");
+  EXPECT_EQ(found["runs"], 100);
+  EXPECT_NE(found["text"].get<string>().find("Kernels exist after compiling"), string::npos) << found["text"];
+  EXPECT_EQ(found["shown"].get<string>().find("≥ "), 0u) << "a while counts one round: " << found["shown"];
+  EXPECT_GE(report["entries"][0]["flops"], 100 * 3 * 8);
+}
+
+constexpr const char* kSymbolic = R"nbl(nabla 1 traced
+symbol batch in [1, 64]
+symbol len in [8, 128] multiple 8
+state "w</script><script>pageErrors.push('state')</script>": f32[16,16] loc("a.py":1 "f" "<img src=x>")
+entry "mean<b>" calls @mean {
+  reads "w</script><script>pageErrors.push('state')</script>"
+  inputs "x\"><i>"
+  outputs "y'&amp;"
+}
+func @mean(%w: f32[16,16], %"x<!--": f32[batch,len,16]) {
+  %d = dot_general(%"x<!--", %w) {lhs_contract=[2], rhs_contract=[0]} loc("<u>.py":7 "<s>" "y = '</script>' @ \"w\" & <script>")
+  %e = exp(%d) loc("<u>.py":8 "<s>" "return exp(y)")
+  %s = reduce_sum(%e) {axes=[1]} loc("<u>.py":9 "<s>" "]]> --> {{report}}")
+  return %s
+}
+)nbl";
+
+TEST_F(Page, SizesChangeTheNumbersAndNamesAreTexts) {
+  string model = write("sizes.nbl", kSymbolic);
+  string bundle = scratch("sizes.nbundle");
+  must("cli/nablac compile " + model + " -o " + bundle);
+  for (const string& file : {model, bundle}) {
+    Json found = drive(page_of(file, "--at batch=3,len=40"), R"js(
+      tour();
+      const number = (k) => document.querySelector(`td[data-fact=${k}]`).textContent;
+      const numbers = () => ["flops", "bytes_moved", "temporary_bytes"].map(number);
+      findings.first = numbers();
+      type("size-len", "64");
+      type("size-batch", "7");
+      findings.second = numbers();
+      type("size-len", "65");
+      findings.refused = textOf(".problem").join("");
+      findings.kept = numbers();
+      findings.entry = textOf("#entries th button");
+      findings.input = textOf("#entries .tensor");
+      findings.state = textOf(".state .name");
+      tabNamed("graph");
+      findings.edges = all("#stage .edge").length;
+      type("search", "'<\/script>'");
+      press("Enter", document.getElementById("search"));
+      findings.source = document.querySelector("#details .source").textContent;
+      type("search", "{{report}}");
+      findings.braces = all("#found .hit").length;
+      findings.scripts = document.scripts.length;
+      findings.markup = all("main img, main u, main s, main i, main b, nav b").length;
+    )js");
+    expect_counts(found, report_of(file));
+    for (const auto& [at, which] :
+         {std::pair<string, string>{"batch=3,len=40", "first"}, {"batch=7,len=64", "second"}}) {
+      string text = must("cli/nablac inspect " + file + " --at " + at);
+      string want = "at " + at + ": " + found[which][0].get<string>() + ", " + found[which][1].get<string>() +
+                    " moved, " + found[which][2].get<string>() + " temporary";
+      EXPECT_NE(text.find(want), string::npos) << want << "\n" << text;
+    }
+    EXPECT_NE(found["first"], found["second"]);
+    EXPECT_EQ(found["kept"], found["second"]);
+    EXPECT_EQ(found["refused"], "len is 8 to 128, a multiple of 8");
+    EXPECT_EQ(found["entry"], Json::array({"mean<b>"}));
+    EXPECT_EQ(found["input"][0].get<string>().find("x\"><i>: f32[batch,len,16]"), 0u) << found["input"];
+    EXPECT_EQ(found["state"], Json::array({"w</script><script>pageErrors.push('state')</script>"}));
+    EXPECT_NE(found["source"].get<string>().find("y = '</script>' @ \"w\" & <script>"), string::npos)
+        << found["source"];
+    EXPECT_EQ(found["braces"], 1);
+    EXPECT_EQ(found["markup"], 0);
+    EXPECT_EQ(found["scripts"], 7) << "four of the page, three of this test";
+  }
+}
+
+TEST_F(Page, WhatCannotBeShownIsSaid) {
+  string model = write("sizes.nbl", kSymbolic), page = scratch("never.html");
+  auto refuses = [&](const string& arguments, const string& text) {
+    auto r = run("cli/nablac inspect " + arguments);
+    EXPECT_NE(r.code, 0) << arguments;
+    EXPECT_NE(r.text.find(text), string::npos) << r.text;
+    EXPECT_FALSE(std::filesystem::exists(page)) << arguments;
+  };
+  refuses(model + " --html " + page + " --at len=65", "error[E0703]: len = 65 is not a multiple of 8 in [8, 128]");
+  refuses(model + " --html " + page + " --at length=8", "error[E0901]: the module has no symbolic size `length`");
+  refuses(model + " --html " + page + " --at len=8,16",
+          "error[E0901]: --html starts at one value of each size; len has 2");
+  refuses(model + " --html " + page + " --json", "--json, --source and --html exclude each other");
+  refuses(model + " --html " + scratch("no/such/folder/page.html"), "error[E0803]");
+  string bundle = scratch("damaged.nbundle");
+  must("cli/nablac compile " + model + " -o " + bundle);
+  string bytes = read(bundle);
+  size_t at = bytes.find("\"report_version\"");
+  ASSERT_NE(at, string::npos);
+  bytes[at + 3] = 'x';
+  std::ofstream(bundle, std::ios::binary) << bytes;
+  refuses(bundle + " --html " + page, "error[E0104]");
+}
+
+}  // namespace
+}  // namespace nabla
