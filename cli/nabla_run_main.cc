@@ -27,10 +27,8 @@ std::shared_ptr<const format::FileBytes> own_bundle() {
 Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                                     std::shared_ptr<const format::FileBytes> own,
                                                     const std::string& program) {
-  exec::SessionOptions settings{.threads = options.threads,
-                                .trace = options.trace,
-                                .check_nan = options.check_nan,
-                                .pin_caller = true};
+  exec::SessionOptions settings{
+      .threads = options.threads, .trace = options.trace, .check_nan = options.check_nan, .pin_caller = true};
   if (own == nullptr) return exec::Session::open(options.bundle, settings);
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
 }
@@ -47,6 +45,7 @@ Status check_line(const RunOptions& options) {
   }
   // State may go back to where it came from.
   if (options.save_state != options.state) inputs.push_back({"--state", options.state});
+  if (!options.weights.empty()) inputs.push_back({"--weights", options.weights});
   outputs.push_back({"--save-state", options.save_state});
   return format::check_files(inputs, outputs);
 }
@@ -58,6 +57,12 @@ Status run(const RunOptions& options, std::shared_ptr<const format::FileBytes> o
   if (!options.state.empty()) (void)NABLA_TRY(session->load_state(options.state));
   for (const JobOptions& job : options.jobs)
     if (!job.entry.empty()) (void)NABLA_TRY(session->need_entry(job.entry));
+  if (!options.weights.empty()) {
+    exec::WeightOptions weights{options.weights, options.weight_maps, options.weights_partial,
+                                [&] { return run_init(*session, options, reporter); }};
+    std::string lines = NABLA_TRY(session->load_weights(weights));
+    std::fputs(lines.c_str(), stderr);
+  }
   std::vector<std::function<Status(Reporter&)>> jobs;
   for (const JobOptions& job : options.jobs) jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, reporter)));
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));

@@ -129,9 +129,14 @@ std::string stem_of(const std::string& member) {
   return member.ends_with(".npy") ? member.substr(0, member.size() - 4) : member;
 }
 
-}  // namespace
+/// What a header says, and where the elements begin.
+struct Parsed {
+  Header header;
+  DType dtype;
+  const uint8_t* data;
+};
 
-Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
+Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
   std::string_view text = as_text(bytes);
   if (!text.starts_with(kMagic)) return error(Code::kForeignFile, "{}: not a .npy file", what);
   auto damaged = [&](std::string_view why) { return error(Code::kCorrupt, "{}: damaged .npy: {}", what, why); };
@@ -152,11 +157,24 @@ Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
   if (!size)
     return damaged(
         fmt::format("{}{} needs more than the {} bytes there", name_of(*dtype), shape_str(header->shape), data.size()));
-  if (header->fortran && header->shape.size() > 1) {
-    std::vector<int64_t> reversed(header->shape.rbegin(), header->shape.rend());
-    return from_fortran(Literal::from_bytes(*dtype, std::move(reversed), data.data()), header->shape);
+  return Parsed{std::move(*header), *dtype, data.data()};
+}
+
+}  // namespace
+
+Result<std::optional<ArrayView>> view_npy(Bytes bytes, const std::string& what) {
+  Parsed p = NABLA_TRY(parse_header(bytes, what));
+  if (p.header.fortran && p.header.shape.size() > 1) return std::optional<ArrayView>();
+  return std::optional<ArrayView>(ArrayView{"", p.dtype, std::move(p.header.shape), p.data});
+}
+
+Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
+  Parsed p = NABLA_TRY(parse_header(bytes, what));
+  if (p.header.fortran && p.header.shape.size() > 1) {
+    std::vector<int64_t> reversed(p.header.shape.rbegin(), p.header.shape.rend());
+    return from_fortran(Literal::from_bytes(p.dtype, std::move(reversed), p.data), p.header.shape);
   }
-  return Literal::from_bytes(*dtype, header->shape, data.data());
+  return Literal::from_bytes(p.dtype, p.header.shape, p.data);
 }
 
 Result<Literal> read_npy(const std::string& path) {
