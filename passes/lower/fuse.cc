@@ -120,8 +120,11 @@ class FunctionLowering {
   }
   std::vector<ir::Val> launch_procedure(const ir::Node& n, const std::vector<ir::Val>& operands) {
     std::vector<ir::Type> types = f_.types(n.results);
-    kernel_ir::Kernel kernel =
-        build_procedure(*procedure_of(n), f_.types(n.operands), types, n.op->name, context_.target);
+    kernel_ir::Procedure procedure = *procedure_of(n);
+    kernel_ir::Kernel kernel = build_procedure(procedure, f_.types(n.operands), types,
+                                               procedure.user ? procedure.user->name : n.op->name, context_.target);
+    Status ok = kernel_ir::verify(kernel);
+    NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(kernel));
     std::vector<ir::Type> made;
     for (size_t i = n.operands.size(); i < kernel.buffers.size(); ++i)
       made.emplace_back(kernel.buffers[i].dtype, kernel.buffers[i].shape);
@@ -239,11 +242,23 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
   return out;
 }
 
+// What entries run, by way of loops and branches; not the references that kernels of the user's have beside their code.
+void reach(const ir::Module& m, const std::string& name, std::set<std::string>& reached) {
+  if (!reached.insert(name).second) return;
+  for (const ir::Node& n : m.find(name)->nodes)
+    if (n.op->lower != ir::Lowering::kAccess)
+      for (const std::string& f : ir::functions_of(n.attrs)) reach(m, f, reached);
+}
+
 }  // namespace
 
 Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   out.stage = ir::Stage::kKernels;
+  std::set<std::string> reached;
+  for (const ir::Entry& e : module.entries) reach(module, e.function, reached);
+  if (!module.entries.empty())
+    std::erase_if(out.functions, [&](const ir::FunctionPtr& f) { return !reached.count(f->name); });
   std::map<std::string, kernel_ir::KernelPtr> kernels;
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
