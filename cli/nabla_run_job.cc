@@ -340,17 +340,23 @@ Status Job::run(Reporter& reporter) {
 /// Runs `init` when training is about to read state that nothing has given a value.
 Status initialize(Session& session, const RunOptions& options, int entry, Reporter& reporter) {
   const EntryInfo& info = session.entries()[entry];
-  int init = session.find_entry("init");
   bool missing = std::any_of(info.reads.begin(), info.reads.end(), [&](int leaf) { return !session.has_value(leaf); });
-  if (!missing || info.writes.empty() || init < 0 || init == entry || !options.state.empty()) return Ok{};
+  bool is_init = info.name == "init";
+  if (!missing || info.writes.empty() || is_init || !options.state.empty()) return Ok{};
+  return run_init(session, options, reporter);
+}
+
+}  // namespace
+
+Status run_init(Session& session, const RunOptions& options, Reporter& reporter) {
+  int init = session.find_entry("init");
+  if (init < 0) return Ok{};
   JobOptions plain{.entry = "init"};
   Job job(session, options, plain, init);
   ArrayFiles none;
   (void)NABLA_TRY(job.prepare(reporter, none));
   return job.run(reporter);
 }
-
-}  // namespace
 
 Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,
                                                      ArrayFiles& files, Reporter& reporter) {

@@ -16,6 +16,9 @@ namespace nabla::cli {
 Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
                                                      const JobOptions& job, ArrayFiles& files, Reporter& reporter);
 
+/// Runs the entry `init` once; does nothing where there is none.
+Status run_init(exec::Session& session, const RunOptions& options, Reporter& reporter);
+
 /// From now on the first INT, TERM or HUP makes jobs end after the step that runs; a second one ends the process.
 void stop_jobs_on_signals();
 /// Has such a signal come?

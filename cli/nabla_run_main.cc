@@ -46,6 +46,7 @@ Status check_line(const RunOptions& options) {
   }
   // State may go back to where it came from.
   if (options.save_state != options.state) inputs.push_back({"--state", options.state});
+  if (!options.weights.empty()) inputs.push_back({"--weights", options.weights});
   outputs.push_back({"--save-state", options.save_state});
   return format::check_files(inputs, outputs);
 }
@@ -57,6 +58,12 @@ Status run(const RunOptions& options, std::shared_ptr<const format::FileBytes> o
   if (!options.state.empty()) (void)NABLA_TRY(session->load_state(options.state));
   for (const JobOptions& job : options.jobs)
     if (!job.entry.empty()) (void)NABLA_TRY(session->need_entry(job.entry));
+  if (!options.weights.empty()) {
+    exec::WeightOptions weights{options.weights, options.weight_maps, options.weights_partial,
+                                [&] { return run_init(*session, options, reporter); }};
+    std::string lines = NABLA_TRY(session->load_weights(weights));
+    std::fputs(lines.c_str(), stderr);
+  }
   std::vector<std::function<Status(Reporter&)>> jobs;
   {
     ArrayFiles files;

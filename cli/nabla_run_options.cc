@@ -26,16 +26,23 @@ Data. The arrays of --data have the samples on their first axis and feed the inp
 Inputs without a value: `seed` gets --seed (u32[2]: its high and low half), `step` counts the entry's runs from 1.
 State names, dtypes and shapes in --state must be exactly the program's.
 
+Weights. The tensors of --weights go to the state leaves of their names, or as rows of --weights-map say: in
+  --weights-map 'h.*.attn.weight=blocks.*.attn.w:transpose'
+`*` stands for a part of the name and fills the `*` of the target; the last row that matches a tensor counts; :transpose
+turns a matrix round (PyTorch's Linear is [out,in]), :reshape keeps the elements and their order. Dtypes are converted.
+What was loaded, converted, kept and not used is told on stderr. Weights go over --state. Every leaf needs a tensor or a
+value from --state; with --weights-partial the others are made by the entry `init`, if there is one.
+
 Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line.)";
 
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {
   JobOptions job;
-  std::optional<std::string> bundle, state, save_state, trace, metrics, loss_curve;
+  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve;
   std::optional<uint64_t> seed;
   std::optional<int> threads;
-  bool json = false, check_nan = false;
-  std::vector<std::string> inputs, outputs, maps;
+  bool json = false, check_nan = false, weights_partial = false;
+  std::vector<std::string> inputs, outputs, maps, weight_maps;
 
   bool has_job_options() const {
     return !inputs.empty() || !outputs.empty() || !maps.empty() || !job.data.empty() || job.steps || job.epochs ||
@@ -85,6 +92,11 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(positive())
       ->group("Entries");
   app.add_option("--state", part.state, "start from this .safetensors file")->check(file_name());
+  app.add_option("--weights", part.weights, "load tensors of this .safetensors or .npz file into the state")
+      ->check(file_name());
+  app.add_option("--weights-map", part.weight_maps, "PATTERN=TARGET[:transpose|:reshape], see below; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--weights-partial", part.weights_partial, "leaves without a tensor are allowed");
   app.add_option("--save-state", part.save_state, "write the state here at the end")->check(file_name());
   app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]")
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
@@ -130,6 +142,7 @@ Status merge(std::optional<T>& into, const std::optional<T>& from, const char* n
 Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.bundle, part.bundle, "BUNDLE"));
   (void)NABLA_TRY(merge(all.state, part.state, "--state"));
+  (void)NABLA_TRY(merge(all.weights, part.weights, "--weights"));
   (void)NABLA_TRY(merge(all.save_state, part.save_state, "--save-state"));
   (void)NABLA_TRY(merge(all.trace, part.trace, "--trace"));
   (void)NABLA_TRY(merge(all.metrics, part.metrics, "--metrics"));
@@ -138,6 +151,8 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
+  all.weights_partial = all.weights_partial || part.weights_partial;
+  all.weight_maps.insert(all.weight_maps.end(), part.weight_maps.begin(), part.weight_maps.end());
   return Ok{};
 }
 
@@ -200,9 +215,18 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   }
   if (all.json && std::none_of(out.jobs.begin(), out.jobs.end(), [](const JobOptions& j) { return j.bench; }))
     return error(Code::kBadOption, "--json prints the results of --bench, which is not given");
+  if (!all.weights && (all.weights_partial || !all.weight_maps.empty()))
+    return error(Code::kBadOption, "{} needs --weights", all.weights_partial ? "--weights-partial" : "--weights-map");
+  for (const JobOptions& job : out.jobs)
+    if (all.weights && job.entry == "init")
+      return error(Code::kBadOption,
+                   "--entry init would overwrite what --weights loads; --weights-partial runs it first");
   if (!all.bundle && !carries_bundle) return error(Code::kBadOption, "BUNDLE is missing; see --help");
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");
+  out.weights = all.weights.value_or("");
+  out.weight_maps = std::move(all.weight_maps);
+  out.weights_partial = all.weights_partial;
   out.save_state = all.save_state.value_or("");
   out.trace = all.trace.value_or("");
   out.metrics = all.metrics.value_or("");

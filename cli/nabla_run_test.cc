@@ -119,6 +119,54 @@ TEST_F(NablaRun, ASingleRunTakesFilesAndNumbersAndPrintsItsOutputs) {
   EXPECT_HAS(o.out, "y = f32[2,4] {3, 4, 5, 6, 3, 4, 5, 6}");
 }
 
+TEST_F(NablaRun, WeightsGoOverStateAndAreReported) {
+  std::string file = temporary("pretrained.safetensors"), state = temporary("loaded.safetensors");
+  Literal half(DType::kF16, {2, 2}), spare(DType::kF32, {3});
+  for (int64_t i = 0; i < 4; ++i) half.set(i, static_cast<double>(10 + i));
+  ASSERT_TRUE(format::write_safetensors(file, {{"model.w", half}, {"spare", spare}}).ok());
+  std::string x = temporary("ones.npy");
+  Literal ones(DType::kF32, {2, 4});
+  for (int64_t i = 0; i < 8; ++i) ones.set(i, 1);
+  ASSERT_TRUE(format::write_npy(x, ones).ok());
+  std::vector<std::string> line = {
+      bundle_,        "--entry", "predict",   "--input", "x=" + x, "--output", "y=" + temporary("y.npy"),
+      "--save-state", state,     "--weights", file};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), line.begin(), line.end());
+    return run(more);
+  };
+  Outcome o = with({"--weights-map", "model.*=*:reshape"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "weights: 1 of 1 leaves from " + file + " (16 B)\n  converted   1 leaves f16 -> f32\n");
+  EXPECT_HAS(o.err, "  not used    `spare` (f32[3])");
+  EXPECT_EQ((*format::read_npy(temporary("y.npy"))).get(3), 13);
+  EXPECT_EQ((*format::read_safetensors(state))[0].second.get(2), 12);
+
+  o = with({"--weights-map", "model.*=*"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_HAS(o.err, "1 of 1 leaves do not fit: `w` is f32[4], `model.w` in the file is f16[2,2]");
+  o = with({});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_HAS(o.err, "no tensor for 1 of 1 leaves: `w` (f32[4])");
+  EXPECT_HAS(o.err, "the file also has `model.w` (f16[2,2]), `spare` (f32[3])");
+  // Left to init, and left to --state.
+  o = with({"--weights-partial", "--seed", "5"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "weights: 0 of 1 leaves");
+  EXPECT_HAS(o.err, "  kept        `w` (f32[4])");
+  EXPECT_EQ((*format::read_npy(temporary("y.npy"))).get(1), 6);
+  o = with({"--state", state});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ((*format::read_npy(temporary("y.npy"))).get(1), 6);
+  o = with({"--state", state, "--weights-map", "model.w=w:reshape"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ((*format::read_npy(temporary("y.npy"))).get(1), 11);
+
+  EXPECT_EQ(with({"--weights-map", "model.w"}).code, 2);
+  EXPECT_EQ(run({bundle_, "--entry", "init", "--weights", file}).code, 2);
+  EXPECT_EQ(run({bundle_, "--entry", "init", "--weights-partial"}).code, 2);
+}
+
 TEST_F(NablaRun, BenchPrintsJson) {
   Outcome o = run({bundle_, "--entry", "step", "--bench", "5", "--json", "--threads", "1"});
   ASSERT_EQ(o.code, 0) << o.err;

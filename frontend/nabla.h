@@ -27,3 +27,4 @@
 #include "frontend/cpp/tensor.h"           // IWYU pragma: export
 #include "frontend/cpp/trace.h"            // IWYU pragma: export
 #include "frontend/cpp/transforms.h"       // IWYU pragma: export
+#include "frontend/cpp/user_kernel.h"      // IWYU pragma: export

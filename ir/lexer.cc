@@ -148,6 +148,23 @@ Diagnostic Lexer::fail(std::string message) const {
   return fail_at(token_.place, Code::kSyntax, std::move(message));
 }
 
+std::string quoted(std::string_view contents) {
+  std::string out = "\"";
+  for (char c : contents) {
+    if (c == '"' || c == '\\')
+      out += std::string("\\") + c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < ' ' || c == 127)
+      out += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
 std::string found(const Token& token) {
   if (token.kind == Token::kEnd) return "found the end of the text";
   if (token.kind == Token::kString) return fmt::format("found \"{}\"", token.text.substr(0, 40));

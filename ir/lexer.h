@@ -69,6 +69,8 @@ class Lexer {
   std::unique_ptr<Diagnostic> damage_;
 };
 
+/// A string of the text form with these contents; the lexer reads it back.
+std::string quoted(std::string_view contents);
 /// "found `x`" for messages.
 std::string found(const Token& token);
 

@@ -348,6 +348,8 @@ struct OpDef {
   std::function<Result<std::vector<Type>>(const InferContext&)> infer;
   /// Slow and obvious; the meaning of the op. Element types follow op.results.
   Rule<std::vector<Literal>(const EvalContext&)> reference;
+  /// Of ops whose meaning each node brings along: why this one has none; empty where it has. May be null.
+  std::function<std::string(const Attrs&)> lacks_reference = nullptr;
   /// Constants in, constants out; normally fold_by_reference().
   Rule<std::vector<Literal>(const EvalContext&)> fold;
   Rule<std::vector<Val>(DecomposeContext&)> decompose;

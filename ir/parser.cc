@@ -205,10 +205,13 @@ class ModuleParser {
     size_t begin = token().begin, end = begin;
     int line = token().place.line, depth = 0;
     for (; end < text.size(); ++end) {
+      if (text[end] == '"')  // braces of a string are not the kernel's
+        for (++end; end < text.size() && text[end] != '"'; ++end) end += text[end] == '\\';
+      if (end >= text.size()) break;
       if (text[end] == '{') ++depth;
       if (text[end] == '}' && --depth <= 0) break;
     }
-    if (end == text.size()) return lexer_.fail("the kernel has no closing `}`");
+    if (end >= text.size()) return lexer_.fail("the kernel has no closing `}`");
     Result<kernel_ir::Kernel> k = kernel_ir::parse_kernel(
         text.substr(begin, end + 1 - begin), "",
         [&](std::string_view size) { return parse_dim_text(size, symbols_, "a size of the kernel"); });

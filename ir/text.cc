@@ -7,6 +7,7 @@
 
 #include "ir/constants.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/lexer.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
 #include "ir/raw.h"
@@ -18,23 +19,6 @@ bool is_word(std::string_view s) {
   auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   auto inside = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.'; };
   return !s.empty() && letter(s[0]) && std::all_of(s.begin(), s.end(), inside);
-}
-
-std::string quoted(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (static_cast<unsigned char>(c) < ' ' || c == 127)
-      out += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
-    else
-      out += c;
-  }
-  return out + "\"";
 }
 
 std::string word(std::string_view s) { return is_word(s) ? std::string(s) : quoted(s); }

@@ -16,6 +16,7 @@ struct nabla_status {
 
 struct nabla_session {
   std::unique_ptr<nabla::exec::Session> session;
+  std::string weights_report;
   // Of the running call; kept, so that a step allocates nothing.
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
@@ -257,6 +258,23 @@ nabla_status* nabla_state_load(nabla_session* s, const char* path) {
 nabla_status* nabla_state_save(nabla_session* s, const char* path) {
   if (path == nullptr) return failed({error(Code::kMisuse, "nabla_state_save: path is NULL")});
   return done(s->session->save_state(path));
+}
+
+nabla_status* nabla_load_weights(nabla_session* s, const char* path, const nabla_weight_options* options,
+                                 const char** report) {
+  if (path == nullptr) return failed({error(Code::kMisuse, "nabla_load_weights: path is NULL")});
+  nabla::exec::WeightOptions own{.path = path, .maps = {}};
+  for (int32_t i = 0; options != nullptr && i < options->map_count; ++i) {
+    if (options->maps == nullptr || options->maps[i] == nullptr)
+      return failed({error(Code::kMisuse, "nabla_load_weights: row {} of maps is NULL", i)});
+    own.maps.emplace_back(options->maps[i]);
+  }
+  own.partial = options != nullptr && options->partial != 0;
+  nabla::Result<std::string> lines = s->session->load_weights(own);
+  if (!lines.ok()) return failed(lines.errors());
+  s->weights_report = std::move(*lines);
+  if (report != nullptr) *report = s->weights_report.c_str();
+  return nullptr;
 }
 
 nabla_status* nabla_run(nabla_session* session, int32_t entry, const nabla_tensor* inputs, int32_t input_count,

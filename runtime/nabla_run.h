@@ -91,6 +91,19 @@ nabla_status* nabla_state_set(nabla_session* session, int32_t leaf, const nabla_
 nabla_status* nabla_state_load(nabla_session* session, const char* path);
 nabla_status* nabla_state_save(nabla_session* session, const char* path);
 
+/* Loads tensors of a .safetensors or .npz file into state leaves, over the values that these have. A row of `maps` is
+ * "PATTERN=TARGET": tensors whose name matches go to that leaf; `*` stands for a part of the name and fills the `*` of
+ * the target; ":transpose" or ":reshape" may follow. Without a row a tensor goes to the leaf of its name. With
+ * `partial`, leaves that no tensor fills may stay without a value. All or nothing. */
+typedef struct {
+  const char* const* maps;
+  int32_t map_count;
+  int32_t partial;
+} nabla_weight_options;
+/* `options` and `report` may be NULL. *report, lines for people, lives until the next call or the session's end. */
+nabla_status* nabla_load_weights(nabla_session* session, const char* path, const nabla_weight_options* options,
+                                 const char** report);
+
 /* Runs an entry. Arrays are in the order of the entry's inputs and outputs and must match their dtype and shape.
  * Where a type has symbolic sizes, the inputs' shapes decide, for this run alone; an output's extents may be larger
  * than needed: the result is written row-major at nabla_output_shape, from the beginning of the array. Outputs are

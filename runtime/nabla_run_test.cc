@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/exec/test_bundle.h"
+#include "runtime/format/safetensors.h"
 
 namespace nabla {
 namespace {
@@ -104,6 +105,26 @@ TEST_F(NablaRun, WrongArraysAreNamedWithExpectedAndActual) {
   odd.byte_offset = 1;
   EXPECT_EQ(run("predict", {odd}, {x_.view()}), 707);
   EXPECT_EQ(take(nabla_run(session_, 9, nullptr, 0, nullptr, 0)), 603);
+}
+
+TEST_F(NablaRun, WeightsAreLoadedByName) {
+  std::string path = testing::TempDir() + "/weights.safetensors", message;
+  Literal w(DType::kF64, {1, 4});
+  for (int64_t i = 0; i < 4; ++i) w.set(i, static_cast<double>(i) + 0.5);
+  ASSERT_TRUE(format::write_safetensors(path, {{"layer.w", w}}).ok());
+  const char* maps[] = {"layer.*=*:reshape"};
+  nabla_weight_options options = {maps, 1, 0};
+  const char* report = nullptr;
+  ASSERT_EQ(take(nabla_load_weights(session_, path.c_str(), &options, &report), &message), 0) << message;
+  EXPECT_NE(std::string(report).find("converted   1 leaves f64 -> f32, narrower"), std::string::npos) << report;
+  Array got{{4}, {0, 0, 0, 0}};
+  nabla_tensor view = got.view();
+  ASSERT_EQ(take(nabla_state_get(session_, 0, &view)), 0);
+  EXPECT_EQ(got.values, (std::vector<float>{0.5, 1.5, 2.5, 3.5}));
+  EXPECT_EQ(take(nabla_load_weights(session_, nullptr, nullptr, nullptr)), 707);
+  maps[0] = "layer.*=*";
+  EXPECT_EQ(take(nabla_load_weights(session_, path.c_str(), &options, nullptr), &message), 706);
+  EXPECT_NE(message.find("`w` is f32[4], `layer.w` in the file is f64[1,4]"), std::string::npos) << message;
 }
 
 TEST_F(NablaRun, MisuseIsAStatusAndNotACrash) {

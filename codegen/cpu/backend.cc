@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cpu/kernel_printer.h"
+#include "codegen/cpu/user_printer.h"
 
 namespace nabla::codegen {
 namespace {
@@ -41,18 +42,23 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
     std::string symbol = "nk_" + k->name;
     for (char& c : symbol)
       if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+    out.symbols.push_back(symbol);
+    if (k->procedure && k->procedure->user) {
+      out.sources.push_back({fmt::format("user_{}.cc", out.sources.size()), print_user_cpp(*k, symbol),
+                             UserSource{k->procedure->user, user_prototype(*k)}});
+      continue;
+    }
     pieces.push_back({lanes_of(*k, target), k->procedure.has_value(), print_cpp(*k, symbol, target)});
     total += pieces.back().text.size();
-    out.symbols.push_back(std::move(symbol));
   }
   // Files are cut by text size, a fair measure of compile time; kernels of other lane counts go to files of their own.
-  size_t share = total / std::max(1, jobs) + 1;
+  size_t users = out.sources.size(), share = total / std::max(1, jobs) + 1;
   for (int lanes : {target.vector_bytes / 4, target.vector_bytes / 8}) {
     std::string text;
     bool procedures = false;
     auto flush = [&] {
       if (text.empty()) return;
-      out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size()),
+      out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size() - users),
                              fmt::format("#define NB_L {}\n", lanes) + kPrelude + kSpecial + "\n" +
                                  (procedures ? std::string(kProcedures) + "\n" : "") + text});
       text.clear();

@@ -14,7 +14,8 @@ struct CpuCode {
   std::vector<std::string> symbols;  ///< per kernel
 };
 
-/// Prints every kernel once (kernels are distinct already) and spreads them over about `jobs` files.
+/// Prints every kernel once (kernels are distinct already) and spreads them over about `jobs` files; kernels of the
+/// user's come first, a file each.
 CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target, int jobs);
 
 }  // namespace nabla::codegen

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -14,7 +15,7 @@
 #include <optional>
 #include <sstream>
 
-#include "runtime/base/text.h"
+#include "codegen/cpu/toolchain_errors.h"
 #include "runtime/format/file.h"
 #include "runtime/format/sha256.h"
 
@@ -136,13 +137,6 @@ bool succeeded(const Job& job) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-Diagnostic refused(const Job& job, const std::string& what, const fs::path& folder) {
-  Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}", what);
-  d.notes = first_lines(slurp(job.log), 12);
-  d.notes.push_back("the generated sources are kept in " + folder.string());
-  return d;
-}
-
 class Workspace {
  public:
   Workspace() {
@@ -164,6 +158,25 @@ class Workspace {
   std::string pattern_;
   bool keep_ = false;
 };
+
+// Waits for all compilers of these files. Where some of the user's are refused, each of them has its diagnostic.
+Status ended(const std::vector<Job>& running, const SourceFile* sources, Workspace& work) {
+  Diagnostics users;
+  std::optional<size_t> ours;
+  for (size_t i = 0; i < running.size(); ++i) {
+    if (succeeded(running[i])) continue;
+    if (sources[i].user && stopped_by == 0)
+      users.push_back(refused_user(slurp(running[i].log), *sources[i].user));
+    else if (!ours)
+      ours = i;
+  }
+  if (ours) {
+    if (stopped_by == 0) work.keep();
+    return refused_ours(slurp(running[*ours].log), sources[*ours].name, work.path().string());
+  }
+  if (!users.empty()) return users;
+  return Ok{};
+}
 
 std::vector<std::string> arguments(const std::string& compiler, const ir::Target& target) {
   std::vector<std::string> out{compiler};
@@ -260,23 +273,24 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
     for (size_t i = first; i < last; ++i) {
       std::vector<std::string> args = arguments(compiler, target);
       std::string object = sources[i].name + ".o";
+      // The user's lines are shown by the diagnostic.
+      if (sources[i].user && compiler.find("clang") == std::string::npos) args.push_back("-fno-diagnostics-show-caret");
       args.insert(args.end(), {"-c", sources[i].name, "-o", object});
       link.push_back(object);
       running.push_back(start(args, folder, folder / (sources[i].name + ".log")));
     }
-    size_t failed = last;
-    for (size_t i = first; i < last; ++i)
-      if (!succeeded(running[i - first])) failed = std::min(failed, i);
-    if (failed < last) {
-      if (stopped_by == 0) work.keep();
-      return refused(running[failed - first], sources[failed].name, folder);
-    }
+    NABLA_TRY(ended(running, sources.data() + first, work));
   }
+  // Of our own code we know what it calls; what the user's lacks is said now, not when the bundle is loaded.
+  if (std::any_of(sources.begin(), sources.end(), [](const SourceFile& s) { return s.user.has_value(); }))
+    link.push_back("-Wl,--no-undefined");
   link.insert(link.end(), {"-lm", "-lc"});
   Job linking = start(link, folder, folder / "link.log");
   if (!succeeded(linking)) {
+    std::string log = slurp(linking.log);
+    if (std::optional<Diagnostic> d = missing_symbols(log, sources)) return *d;
     if (stopped_by == 0) work.keep();
-    return refused(linking, "the link", folder);
+    return refused_ours(log, "the link", folder.string());
   }
   std::string bytes = slurp(folder / "kernels.so");
   if (bytes.compare(0, 4, "\177ELF") != 0)

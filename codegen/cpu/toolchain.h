@@ -1,16 +1,26 @@
 // The host compiler: C++ text in, one shared object out, in parallel and through a cache on disk.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ir/kernel_ir/procedure.h"
 #include "ir/target.h"
 
 namespace nabla::codegen {
 
+/// What a file holds of the user's.
+struct UserSource {
+  std::shared_ptr<const kernel_ir::UserCode> code;
+  std::string prototype;  ///< of the function that it must define
+};
+
 struct SourceFile {
   std::string name;  ///< "cpu_0.cc"
   std::string text;
+  std::optional<UserSource> user = std::nullopt;
 };
 
 struct ToolchainOptions {
@@ -26,7 +36,8 @@ std::string compiler_command(const ir::Target& target);
 
 /// Compiles each file in a process of its own and links them. The same texts give the same bytes.
 /// E0501: no compiler ($NABLA_CXX, g++, clang++, c++ are tried). E0502: it refused the text; the diagnostic holds its
-/// first messages and the folder that keeps the sources.
+/// first messages and the folder that keeps the sources. E0504: it refused text of the user's; the diagnostic shows the
+/// user's line.
 Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources, const ir::Target& target,
                                           const ToolchainOptions& options);
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "ir/kernel_ir/text.h"
+#include "ir/lexer.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -46,11 +48,23 @@ class KernelPrinter {
 
  private:
   void procedure(const Procedure& p) {
-    static constexpr std::string_view kNames[] = {"outer", "count", "inner"};
+    std::vector<std::string> names = p.names();
     out_ += fmt::format("  procedure {}(", p.def->name);
     for (size_t i = 0; i < p.numbers.size(); ++i)
-      out_ += fmt::format("{}{} = {}", i ? ", " : "", i < 3 ? kNames[i] : p.def->numbers[i - 3], size(p.numbers[i]));
+      out_ += fmt::format("{}{} = {}", i ? ", " : "", names[i], size(p.numbers[i]));
     out_ += ")\n";
+    if (p.user) user(*p.user);
+  }
+  void user(const UserCode& u) {
+    out_ += fmt::format("  calls {}", u.name);
+    if (u.type) out_ += fmt::format(" T {}", name_of(*u.type));
+    if (u.rows >= 0) {
+      out_ += fmt::format(" rows {} of ", u.sizes[u.rows]);
+      bool first = true;
+      for (size_t i = 0; i < u.by_rows.size(); ++i)
+        if (u.by_rows[i]) out_ += (std::exchange(first, false) ? "" : ", ") + k_.buffers[i].name;
+    }
+    out_ += fmt::format(" from {} line {} text {}\n", ir::quoted(u.file), u.line, ir::quoted(u.text));
   }
   static std::string size(const ir::Dim& d) { return d.is_static() ? d.str() : "dim(" + d.str() + ")"; }
   std::string axes(const std::vector<int>& ids) {
@@ -109,10 +123,26 @@ class Verifier {
   explicit Verifier(const Kernel& k) : k_(k) {}
   Status run() {
     if (k_.procedure && !k_.body.empty()) return fail("statements beside a procedure");
+    if (k_.procedure && k_.procedure->user) return user(*k_.procedure);
     return body(k_.body, {}, {});
   }
 
  private:
+  // Every buffer is passed on as it is; those that are cut have a first dimension of `outer`.
+  Status user(const Procedure& p) {
+    const UserCode& u = *p.user;
+    if (!p.numbers[2].is(1) || (u.rows < 0 && !p.numbers[0].is(1)))
+      return fail("{} is called for {} rows of {}", u.name, p.numbers[0].str(), p.numbers[2].str());
+    if (u.rows >= 0 && !(p.numbers[3 + u.rows] == p.numbers[0]))
+      return fail("{} rows for {} = {}", p.numbers[0].str(), u.sizes[u.rows], p.numbers[3 + u.rows].str());
+    for (size_t i = 0; i < k_.buffers.size(); ++i) {
+      const Buffer& b = k_.buffers[i];
+      if (b.role != BufferRole::kIn && b.role != BufferRole::kOut) return fail("{} is neither in nor out", b.name);
+      if (u.by_rows[i] && (b.shape.empty() || !(b.shape[0] == p.numbers[0])))
+        return fail("{} has no {} rows", b.name, p.numbers[0].str());
+    }
+    return Ok{};
+  }
   using Set = std::set<int>;
   template <class... Args>
   Diagnostic fail(fmt::format_string<Args...> f, Args&&... args) const {

@@ -1,10 +1,12 @@
 // The text form of kernels, read back. Grammar: docs/kernel-ir.md.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 
 #include "ir/kernel_ir/kernel.h"
+#include "ir/lexer.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -208,16 +210,60 @@ class Parser {
     std::string which = name();
     Procedure p{find_procedure(which), {}};
     if (!p.def) return fail(fmt::format("no procedure is named `{}`", which));
-    std::vector<std::string_view> names = {"outer", "count", "inner"};
-    names.insert(names.end(), p.def->numbers.begin(), p.def->numbers.end());
+    std::vector<std::string> names = p.names();
     expect("(");
     for (size_t i = 0; ok() && i < names.size(); ++i) {
       if (i) expect(",");
       expect(names[i]), expect("=");
       p.numbers.push_back(size());
     }
-    expect(")");
+    if (which == "user")
+      user(p);
+    else
+      expect(")");
     k_.procedure = std::move(p);
+  }
+  // The rest of the numbers, and the line behind them.
+  void user(Procedure& p) {
+    UserCode u;
+    while (ok() && accept(",")) {
+      u.sizes.push_back(name());
+      expect("=");
+      p.numbers.push_back(size());
+    }
+    expect(")"), expect("calls");
+    u.name = name();
+    if (accept("T")) u.type = dtype();
+    u.by_rows.assign(k_.buffers.size(), false);
+    if (accept("rows")) {
+      std::string which = name();
+      u.rows = static_cast<int>(std::find(u.sizes.begin(), u.sizes.end(), which) - u.sizes.begin());
+      if (ok() && u.rows == static_cast<int>(u.sizes.size())) fail(fmt::format("no number is named `{}`", which));
+      expect("of");
+      do {
+        int b = lookup(buffer_ids_, name(), "buffer");
+        if (ok()) u.by_rows[b] = true;
+      } while (accept(","));
+    }
+    expect("from");
+    u.file = string();
+    expect("line");
+    u.line = integer();
+    expect("text");
+    u.text = string();
+    p.user = std::make_shared<const UserCode>(std::move(u));
+  }
+  std::string string() {
+    if (!ok()) return "";
+    ir::Lexer lexer(text_.substr(at_), file_);
+    if (lexer.damage() || lexer.token().kind != ir::Token::kString) {
+      fail(lexer.damage() ? lexer.damage()->message : fmt::format("expected a string, found `{}`", token_.text));
+      return "";
+    }
+    pos_ = at_ + lexer.token().end;
+    std::string out = lexer.token().text;
+    next();
+    return out;
   }
 
   int declare_value() {

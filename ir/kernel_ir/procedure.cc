@@ -163,6 +163,9 @@ double selecting(Numbers n) { return 4 * static_cast<double>(n[1]); }
 int64_t two_rows_of_pairs(Numbers n) { return 2 * 16 * n[1]; }
 int64_t pairs_of_k(Numbers n) { return 16 * n[3]; }
 
+// Only a host compiler knows what it means: the op's `reference` stands for it in front of lowering.
+void no_meaning(Numbers, Operands, Results) { NABLA_CHECK(false, "C++ of the user's is not interpreted"); }
+
 const ProcedureDef kProcedures[] = {
     {"cumsum", {"reverse", "exclusive"}, nothing, one_pass, cumulate<false>},
     {"cumprod", {"reverse", "exclusive"}, nothing, one_pass, cumulate<true>},
@@ -172,6 +175,7 @@ const ProcedureDef kProcedures[] = {
     {"cumargmin", {"reverse"}, nothing, one_pass, extreme_position<false>},
     {"argsort", {"descending"}, two_rows_of_pairs, sorting, argsort},
     {"top_k", {"k", "largest"}, pairs_of_k, selecting, top_k},
+    {"user", {}, nothing, selecting, no_meaning},
 };
 
 }  // namespace
@@ -180,6 +184,18 @@ std::vector<int64_t> Procedure::values() const {
   std::vector<int64_t> out;
   for (const ir::Dim& d : numbers) out.push_back(d.value());
   return out;
+}
+
+std::vector<std::string> Procedure::names() const {
+  std::vector<std::string> out = {"outer", "count", "inner"};
+  if (user) out.insert(out.end(), user->sizes.begin(), user->sizes.end());
+  for (std::string_view n : def->numbers) out.emplace_back(n);
+  return out;
+}
+
+bool Procedure::operator==(const Procedure& other) const {
+  bool same = !user || !other.user ? user == other.user : *user == *other.user;
+  return same && def == other.def && numbers == other.numbers;
 }
 
 const ProcedureDef* find_procedure(std::string_view name) {
@@ -194,6 +210,12 @@ Procedure procedure(std::string_view name, std::vector<ir::Dim> numbers) {
   NABLA_CHECK(numbers.size() == def->numbers.size() + 3, "{} takes {} numbers, not {}", name, def->numbers.size() + 3,
               numbers.size());
   return {def, std::move(numbers)};
+}
+
+Procedure user_procedure(UserCode code, std::vector<ir::Dim> numbers) {
+  NABLA_CHECK(numbers.size() == code.sizes.size() + 3, "{} takes {} numbers, not {}", code.name, code.sizes.size() + 3,
+              numbers.size());
+  return {find_procedure("user"), std::move(numbers), std::make_shared<const UserCode>(std::move(code))};
 }
 
 }  // namespace nabla::kernel_ir

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,17 +29,34 @@ struct ProcedureDef {
               std::span<Literal* const> results);
 };
 
+/// C++ of the user's in the place of a template of ours (docs/user-kernels.md). It defines the function `name`, which
+/// takes a pointer per operand, then per result, then the numbers behind outer, count and inner.
+struct UserCode {
+  std::string name, text;
+  std::string file;  ///< and where the text begins in the user's program
+  int64_t line = 1;
+  std::optional<DType> type;       ///< what the text calls T
+  std::vector<std::string> sizes;  ///< names of the numbers
+  int rows = -1;                   ///< the number that is outer, so that calls for blocks of it are one call; -1: none
+  std::vector<bool> by_rows;       ///< per operand and result: is it its first dimension?
+  bool operator==(const UserCode&) const = default;
+};
+
 /// A use of a procedure: the numbers are outer, count, inner, then those of its row.
 struct Procedure {
   const ProcedureDef* def = nullptr;
   std::vector<ir::Dim> numbers;
-  std::vector<int64_t> values() const;  ///< static numbers
-  bool operator==(const Procedure&) const = default;
+  std::shared_ptr<const UserCode> user = nullptr;  ///< of the procedure `user`; count is elements per row then
+  std::vector<int64_t> values() const;             ///< static numbers
+  std::vector<std::string> names() const;          ///< of the numbers, "outer" first
+  bool operator==(const Procedure& other) const;
 };
 
 /// Null when there is no such procedure.
 const ProcedureDef* find_procedure(std::string_view name);
 /// Aborts when the name is unknown or the number of numbers is wrong.
 Procedure procedure(std::string_view name, std::vector<ir::Dim> numbers);
+/// The procedure `user`.
+Procedure user_procedure(UserCode code, std::vector<ir::Dim> numbers);
 
 }  // namespace nabla::kernel_ir

@@ -10,6 +10,7 @@ const ir::OpTable& all_ops() {
              creation_ops,
              movement_ops,
              call_ops,
+             custom_rule_ops,
              custom_call_ops,
              custom_vmap_ops,
              branch_ops,

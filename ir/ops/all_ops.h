@@ -14,6 +14,7 @@ std::vector<ir::OpDef> elementwise_ops();
 std::vector<ir::OpDef> creation_ops();
 std::vector<ir::OpDef> movement_ops();
 std::vector<ir::OpDef> call_ops();
+std::vector<ir::OpDef> custom_rule_ops();
 std::vector<ir::OpDef> custom_call_ops();
 std::vector<ir::OpDef> custom_vmap_ops();
 std::vector<ir::OpDef> branch_ops();

@@ -78,8 +78,10 @@ Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
   if (!checked_.insert(f.name).second) return Ok{};
   path.push_back(f.name);
   for (const Node& node : f.nodes) {
-    if (node.op->reference.refused()) {
-      Diagnostic d = error(Code::kNoRule, "{} has no reference: {}", node.op->name, node.op->reference.reason());
+    std::string why = node.op->reference.reason();
+    if (node.op->lacks_reference) why = node.op->lacks_reference(node.attrs);
+    if (!why.empty()) {
+      Diagnostic d = error(Code::kNoRule, "{} has no reference: {}", node.op->name, why);
       d.location = node.location;
       return d;
     }

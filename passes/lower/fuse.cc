@@ -123,8 +123,11 @@ class FunctionLowering {
   }
   std::vector<ir::Val> launch_procedure(const ir::Node& n, const std::vector<ir::Val>& operands) {
     std::vector<ir::Type> types = f_.types(n.results);
-    kernel_ir::Kernel kernel =
-        build_procedure(*procedure_of(n), f_.types(n.operands), types, n.op->name, context_.target);
+    kernel_ir::Procedure procedure = *procedure_of(n);
+    kernel_ir::Kernel kernel = build_procedure(procedure, f_.types(n.operands), types,
+                                               procedure.user ? procedure.user->name : n.op->name, context_.target);
+    Status ok = kernel_ir::verify(kernel);
+    NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(kernel));
     std::vector<ir::Type> made;
     for (size_t i = n.operands.size(); i < kernel.buffers.size(); ++i)
       made.emplace_back(kernel.buffers[i].dtype, kernel.buffers[i].shape);
@@ -263,11 +266,35 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
   return out;
 }
 
+// Adds what the function runs: by way of loops and branches, or with `meanings` also what stands for code.
+void reach(const ir::Module& m, const std::string& name, bool meanings, std::set<std::string>& reached) {
+  if (!reached.insert(name).second) return;
+  for (const ir::Node& n : m.find(name)->nodes)
+    if (meanings || n.op->lower != ir::Lowering::kAccess)
+      for (const std::string& f : ir::functions_of(n.attrs)) reach(m, f, meanings, reached);
+}
+
+// Functions that only say what a kernel of the user's means: no program runs them.
+std::set<std::string> only_meanings(const ir::Module& m) {
+  std::set<std::string> meanings, run;
+  for (const ir::FunctionPtr& f : m.functions)
+    for (const ir::Node& n : f->nodes)
+      if (n.op->lower == ir::Lowering::kAccess)
+        for (const std::string& g : ir::functions_of(n.attrs)) reach(m, g, true, meanings);
+  for (const ir::FunctionPtr& f : m.functions)
+    if (!meanings.count(f->name)) reach(m, f->name, false, run);
+  for (const ir::Entry& e : m.entries) reach(m, e.function, false, run);
+  std::erase_if(meanings, [&](const std::string& f) { return run.count(f) > 0; });
+  return meanings;
+}
+
 }  // namespace
 
 Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   out.stage = ir::Stage::kKernels;
+  std::set<std::string> unused = only_meanings(module);
+  std::erase_if(out.functions, [&](const ir::FunctionPtr& f) { return unused.count(f->name) > 0; });
   std::map<std::string, kernel_ir::KernelPtr> kernels;
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);

@@ -23,6 +23,16 @@ const Function* called(const Node& node, const ir::Module& module) {
   return module.find(node.attrs.get_function("callee"));
 }
 
+// No derivative is taken any more: functions that stand only in rules for it are not part of the program.
+bool has_vjp(const Node& node) {
+  const ir::Attr* vjp = node.attrs.find("vjp");
+  return vjp && !functions_of(*vjp).empty();
+}
+Node without_vjp(Node node) {
+  if (has_vjp(node)) node.attrs.set("vjp", ir::FunctionRefs{});
+  return node;
+}
+
 // Emits the body of `f` on these arguments. Its values stay unnamed: a body may be inlined more than once.
 std::vector<Val> emit_body(ir::FunctionBuilder& b, const Function& f, const std::vector<Val>& args) {
   std::vector<Val> values(f.values.size());
@@ -64,7 +74,8 @@ void reach(const std::string& name, const ir::Module& module, std::set<std::stri
 Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(module))) {
-    bool calls = std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return called(n, out); });
+    bool calls =
+        std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return called(n, out) || has_vjp(n); });
     if (!calls) continue;
     FunctionCopy copy(*f, context.ops, &out);
     size_t nodes = 0;
@@ -82,7 +93,7 @@ Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) 
       if (callee)
         copy.set(node.results, emit_body(copy.builder(), *callee, copy.at(node.operands)));
       else
-        copy.copy(node);
+        copy.copy(without_vjp(node));
     }
     out.set(copy.finish());
   }

@@ -37,6 +37,7 @@ namespace nabla {
   X(kCompilerMissing, 501, "the host compiler is not there", "install g++ or set NABLA_CXX")                          \
   X(kCompilerFailed, 502, "the host compiler refused generated code", "report the reproducer that the message names") \
   X(kBadTuning, 503, "the tuning file is not usable", "run `nablac tune` again")                                      \
+  X(kUserCode, 504, "the host compiler refused code of the user's", "correct the line that the message shows")         \
   X(kCpuTooOld, 601, "this CPU lacks an instruction set", "compile the bundle for this CPU with --target")            \
   X(kMissingLibrary, 602, "a library that the bundle names is not there", "install it, or compile with --no-library") \
   X(kUnknownEntry, 603, "no such entry point", "use one of the entries that the message lists")                       \

@@ -208,8 +208,8 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
   for (int leaf : e.reads)
     if (!has_value_[leaf]) return state_missing(entry);
   const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
-  int64_t failed = tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get(),
-                                    impl_->check.get());
+  int64_t failed =
+      tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get(), impl_->check.get());
   if (failed >= 0) {
     const format::Instruction* i = tuple.plan->instructions[failed];
     if (impl_->check != nullptr && impl_->check->found()) return impl_->check->report(impl_->program(), e.name, *i);

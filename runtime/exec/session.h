@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,6 +45,14 @@ struct SessionOptions {
   std::string trace;        ///< not empty: the file that `finish` writes the trace to
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
+};
+
+struct WeightOptions {
+  std::string path;
+  std::vector<std::string> maps;  ///< rows of the mapping: "PATTERN=TARGET"
+  bool partial = false;           ///< leaves without a tensor may stay without a value
+  /// Called before anything is loaded when leaves would stay without a value: makes them. May be null.
+  std::function<Status()> init = nullptr;
 };
 
 /// Used by one thread at a time.
@@ -89,6 +98,9 @@ class Session {
   void set_state(int leaf, const void* from);
   /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
   Status load_state(const std::string& path);
+  /// Loads tensors of a .safetensors or .npz file into leaves (runtime/format/weights.h). All or nothing: E0706 where
+  /// anything does not fit. Returns lines that say what was loaded, converted, kept and not used.
+  Result<std::string> load_weights(const WeightOptions& options);
   /// E0705 when a leaf has no value.
   Status save_state(const std::string& path) const;
 

@@ -5,6 +5,7 @@
 
 #include "runtime/exec/session_impl.h"
 #include "runtime/format/safetensors.h"
+#include "runtime/format/weights.h"
 
 namespace nabla::exec {
 namespace {
@@ -46,6 +47,28 @@ Status Session::load_state(const std::string& path) {
       return error(Code::kStateMismatch, "{}: the program has no state `{}`{}", path, name, did_you_mean(name, known));
   for (size_t i = 0; i < leaves_.size(); ++i) set_state(static_cast<int>(i), by_name[leaves_[i].name]->data());
   return Ok{};
+}
+
+Result<std::string> Session::load_weights(const WeightOptions& options) {
+  std::vector<format::WeightRule> rules;
+  for (const std::string& text : options.maps) rules.push_back(NABLA_TRY(format::parse_weight_rule(text)));
+  format::WeightFile file = NABLA_TRY(format::WeightFile::open(options.path));
+  std::vector<format::TensorType> leaves;
+  for (const TensorInfo& leaf : leaves_) leaves.push_back({leaf.name, leaf.dtype, leaf.shape});
+  format::WeightPlan plan = NABLA_TRY(format::plan_weights(leaves, file.tensors(), rules, options.path));
+  std::vector<bool> valued(has_value_.begin(), has_value_.end());
+  NABLA_TRY(format::check_weights(plan, leaves, file.tensors(), valued, options.partial, options.path));
+  for (const format::WeightPlan::Load& load : plan.loads)
+    NABLA_TRY(format::check_range(file, load, leaves[static_cast<size_t>(load.leaf)]));
+  bool missing = std::any_of(plan.left_leaves.begin(), plan.left_leaves.end(), [&](int i) { return !has_value_[i]; });
+  if (missing && options.init) NABLA_TRY(options.init());
+  std::vector<int64_t> lost;
+  for (const format::WeightPlan::Load& load : plan.loads) {
+    lost.push_back(
+        format::convert_weights(file, load, leaves[static_cast<size_t>(load.leaf)], impl_->leaf_data(load.leaf)));
+    has_value_[load.leaf] = 1;
+  }
+  return format::weights_report(plan, leaves, file, lost);
 }
 
 Status Session::save_state(const std::string& path) const {

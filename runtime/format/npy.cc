@@ -162,9 +162,14 @@ Diagnostic structured_array(const Header& header, const std::string& what) {
   return d;
 }
 
-}  // namespace
+/// What a header says, and where the elements begin.
+struct Parsed {
+  Header header;
+  DType dtype;
+  const uint8_t* data;
+};
 
-Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
+Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
   std::string_view text = as_text(bytes);
   if (!text.starts_with(kMagic)) return error(Code::kForeignFile, "{}: not a .npy file", what);
   auto damaged = [&](std::string_view why) { return error(Code::kCorrupt, "{}: damaged .npy: {}", what, why); };
@@ -189,11 +194,24 @@ Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
   if (*size < data.size())
     return damaged(fmt::format("{} bytes stand behind the {} of {}{}", data.size() - *size, *size, name_of(*dtype),
                                shape_str(header->shape)));
-  if (header->fortran && header->shape.size() > 1) {
-    std::vector<int64_t> reversed(header->shape.rbegin(), header->shape.rend());
-    return from_fortran(Literal::from_bytes(*dtype, std::move(reversed), data.data()), header->shape);
+  return Parsed{std::move(*header), *dtype, data.data()};
+}
+
+}  // namespace
+
+Result<std::optional<ArrayView>> view_npy(Bytes bytes, const std::string& what) {
+  Parsed p = NABLA_TRY(parse_header(bytes, what));
+  if (p.header.fortran && p.header.shape.size() > 1) return std::optional<ArrayView>();
+  return std::optional<ArrayView>(ArrayView{"", p.dtype, std::move(p.header.shape), p.data});
+}
+
+Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
+  Parsed p = NABLA_TRY(parse_header(bytes, what));
+  if (p.header.fortran && p.header.shape.size() > 1) {
+    std::vector<int64_t> reversed(p.header.shape.rbegin(), p.header.shape.rend());
+    return from_fortran(Literal::from_bytes(p.dtype, std::move(reversed), p.data), p.header.shape);
   }
-  return Literal::from_bytes(*dtype, header->shape, data.data());
+  return Literal::from_bytes(p.dtype, p.header.shape, p.data);
 }
 
 Result<Literal> read_npy(const std::string& path) {

@@ -1,6 +1,7 @@
 // NumPy's .npy and .npz files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,16 @@ namespace nabla::format {
 
 using NamedArrays = std::vector<std::pair<std::string, Literal>>;
 
+/// An array that lies in bytes of another owner, at any alignment.
+struct ArrayView {
+  std::string name;
+  nabla::DType dtype = nabla::DType::kF32;  // program.fbs has a DType too
+  std::vector<int64_t> shape;
+  const uint8_t* data = nullptr;
+};
+
+/// The array of a .npy in `bytes`, or nothing where its elements are in Fortran order. Errors as of parse_npy.
+Result<std::optional<ArrayView>> view_npy(Bytes bytes, const std::string& what);
 /// Versions 1 to 3, C or Fortran order, little-endian. E0105 when `bytes` is no .npy, E0104 when it is damaged (also by
 /// bytes behind the data), E0704 for element types that Nabla does not have and structured ones. `what` names the
 /// source in messages.

@@ -106,7 +106,7 @@ Result<Json> parse_header(std::string_view text, const std::string& what) {
 
 }  // namespace
 
-Result<NamedArrays> parse_safetensors(Bytes bytes, const std::string& what) {
+Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& what) {
   if (bytes.size() < 8) return error(Code::kForeignFile, "{}: not a safetensors file ({} bytes)", what, bytes.size());
   uint64_t length;
   std::memcpy(&length, bytes.data(), 8);
@@ -123,9 +123,16 @@ Result<NamedArrays> parse_safetensors(Bytes bytes, const std::string& what) {
     entries.push_back(NABLA_TRY(parse_entry(name, value, data.size(), what)));
   }
   (void)NABLA_TRY(check_tiling(entries, data.size(), what));
-  NamedArrays out;
+  std::vector<ArrayView> out;
   for (Entry& entry : entries)
-    out.emplace_back(entry.name, Literal::from_bytes(entry.dtype, std::move(entry.shape), data.data() + entry.begin));
+    out.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape), data.data() + entry.begin});
+  return out;
+}
+
+Result<NamedArrays> parse_safetensors(Bytes bytes, const std::string& what) {
+  NamedArrays out;
+  for (ArrayView& v : NABLA_TRY(view_safetensors(bytes, what)))
+    out.emplace_back(v.name, Literal::from_bytes(v.dtype, std::move(v.shape), v.data));
   return out;
 }
 

@@ -32,8 +32,11 @@ Dependence::Dependence(const kernel_ir::Fragment& fragment, const std::vector<Li
   for (const kernel_ir::Axis& a : fragment.axes) extents.push_back(a.extent.value());
 
   if (fragment.procedure) {  // a whole result depends on whole operands
-    for (const Literal& result : kernel_ir::interpret(fragment, operands))
-      sets_.emplace_back(result.size(), Set(total, true));
+    for (const Definition& d : fragment.definitions) {
+      int64_t size = 1;
+      for (int a : d.axes) size *= extents[a];
+      sets_.emplace_back(size, Set(total, true));
+    }
     return;
   }
   std::vector<std::vector<Set>> sets;

@@ -8,7 +8,7 @@
 namespace nabla::ops {
 namespace {
 
-OpDef custom_call(std::string name, std::string doc, std::vector<AttrDef> attrs,
+OpDef custom_rule(std::string name, std::string doc, std::vector<AttrDef> attrs,
                   std::vector<ir::Constraint> constraints) {
   constraints.insert(constraints.begin(), {{"C1", "all functions exist"}, {"C2", "the operands fit the callee"}});
   OpDef op = call_record(std::move(name), std::move(doc), std::move(attrs), std::move(constraints));
@@ -127,7 +127,7 @@ std::vector<Val> custom_vjp_batch(BatchContext& ctx) {
 }
 
 OpDef custom_vjp_op() {
-  OpDef op = custom_call(
+  OpDef op = custom_rule(
       "custom_vjp",
       "The callee, with a derivative in reverse mode of the user's: `forward` runs in its place and says what is kept, "
       "`backward` makes gradients of it. In forward mode the tangent is the transpose of `backward` at cotangents of "
@@ -240,7 +240,7 @@ std::vector<Val> custom_jvp_batch(BatchContext& ctx) {
 }
 
 OpDef custom_jvp_op() {
-  OpDef op = custom_call(
+  OpDef op = custom_rule(
       "custom_jvp",
       "The callee, with a derivative of the user's: `rule` makes the results and their tangents. It is linear in the "
       "tangents, so that reverse mode can transpose it.",
@@ -314,7 +314,7 @@ std::vector<Val> remat_batch(BatchContext& ctx) {
 }
 
 OpDef remat_op() {
-  OpDef op = custom_call(
+  OpDef op = custom_rule(
       "remat",
       "The callee. Reverse mode keeps its operands and what the policy names, and computes the rest again on the way "
       "back, behind fences, so that no pass merges it with what ran forward.",
@@ -357,6 +357,6 @@ func @f(%x: f32[3,3], %y: f32[3]) {
 
 }  // namespace
 
-std::vector<OpDef> custom_call_ops() { return {custom_vjp_op(), custom_jvp_op(), remat_op()}; }
+std::vector<OpDef> custom_rule_ops() { return {custom_vjp_op(), custom_jvp_op(), remat_op()}; }
 
 }  // namespace nabla::ops

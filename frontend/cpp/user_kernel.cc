@@ -1,0 +1,163 @@
+#include "frontend/cpp/user_kernel.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "frontend/cpp/emit.h"
+#include "frontend/cpp/frame.h"
+#include "ir/op_def.h"
+#include "ir/ops/all_ops.h"
+
+namespace nabla {
+namespace {
+
+// The line at which `text` stands in the file, at or behind the call's: compilers tell where the call begins, not where
+// its argument does. The call's own line where the file cannot be read or holds the text in another form.
+int64_t line_of_text(const Site& site, const std::string& text) {
+  std::ifstream in(site.file, std::ios::binary);
+  std::ostringstream all;
+  all << in.rdbuf();
+  std::string file = all.str();
+  size_t at = 0;
+  int64_t line = 1;
+  for (; line < site.line && at != std::string::npos; ++line) {
+    at = file.find('\n', at);
+    if (at != std::string::npos) ++at;
+  }
+  size_t found = at == std::string::npos || text.empty() ? at : file.find(text, at);
+  if (found == std::string::npos) return std::max(site.line, 1);
+  return line + std::count(file.begin() + static_cast<std::ptrdiff_t>(at),
+                           file.begin() + static_cast<std::ptrdiff_t>(found), '\n');
+}
+
+}  // namespace
+
+struct CppKernel::Parts {
+  std::string name, signature, source, file;
+  int64_t line = 1;
+  std::string factors;
+  Batching batching = Batching::kSequential;
+  TensorFunction reference, vjp;
+  // Functions that were traced for a call, by module and types: layers that repeat share them.
+  using Key = std::pair<std::shared_ptr<Context>, std::string>;
+  std::shared_ptr<std::map<Key, ir::FunctionRefs>> traced = std::make_shared<std::map<Key, ir::FunctionRefs>>();
+
+  // `f` on parameters of these types, as a function of the module being traced. None where f is empty.
+  ir::FunctionRefs function(const TensorFunction& f, const char* what, const std::vector<ir::Type>& types,
+                            const Site& site) const;
+  // Empty where the operands do not fit.
+  static std::vector<ir::Type> result_types(const std::vector<ir::Type>& operands, const ir::Attrs& attrs);
+};
+
+std::vector<ir::Type> CppKernel::Parts::result_types(const std::vector<ir::Type>& operands, const ir::Attrs& attrs) {
+  const ir::OpDef& op = ops::all_ops().get("custom_call");
+  Result<ir::Attrs> complete = ir::complete_attrs(op, attrs);
+  std::shared_ptr<Frame> frame = Frame::current();
+  auto lookup = [&](std::string_view f) -> const ir::Function* { return frame->context->module.find(f); };
+  if (!complete.ok() || !frame) return {};
+  Result<std::vector<ir::Type>> types = ir::infer_types(op, operands, *complete, lookup);
+  return types.ok() ? *types : std::vector<ir::Type>{};
+}
+
+ir::FunctionRefs CppKernel::Parts::function(const TensorFunction& f, const char* what,
+                                            const std::vector<ir::Type>& types, const Site& site) const {
+  if (!f) return {};
+  std::string key = what;
+  for (const ir::Type& t : types) key += " " + t.str();
+  std::shared_ptr<Frame> frame = Frame::current();
+  if (!frame) throw error_at(site, Code::kMisuse, "kernel `{}` is called outside of a traced function", name);
+  ir::FunctionRefs& known = (*traced)[{frame->context, key}];
+  if (!known.empty()) return known;
+  Tracing tracing(name + "_" + what, site);
+  std::vector<Tensor> params;
+  for (const ir::Type& t : types) params.push_back(tracing.param("", t));
+  TracedFunction made = tracing.finish(f(params));
+  if (!made.captures.empty())
+    throw error_at(site, Code::kMisuse,
+                   "kernel `{}`: its {} uses a value of an enclosing function: make it an operand of the kernel", name,
+                   what);
+  known = {ir::FunctionRef{made.function->name}};
+  return known;
+}
+
+CppKernel::CppKernel(std::string name, std::string signature, std::string source, const Site& site) {
+  auto parts = std::make_shared<Parts>();
+  parts->name = std::move(name);
+  parts->signature = std::move(signature);
+  parts->file = site.file;
+  parts->line = line_of_text(site, source);
+  parts->source = std::move(source);
+  parts_ = std::move(parts);
+}
+
+CppKernel CppKernel::with_reference(TensorFunction f) const {
+  auto parts = std::make_shared<Parts>(*parts_);
+  parts->reference = std::move(f);
+  parts->traced = std::make_shared<std::map<Parts::Key, ir::FunctionRefs>>();
+  return CppKernel(std::move(parts));
+}
+
+CppKernel CppKernel::with_vjp(TensorFunction f) const {
+  auto parts = std::make_shared<Parts>(*parts_);
+  parts->vjp = std::move(f);
+  parts->traced = std::make_shared<std::map<Parts::Key, ir::FunctionRefs>>();
+  return CppKernel(std::move(parts));
+}
+
+CppKernel CppKernel::factors(std::string text) const {
+  auto parts = std::make_shared<Parts>(*parts_);
+  parts->factors = std::move(text);
+  return CppKernel(std::move(parts));
+}
+
+CppKernel CppKernel::batching(Batching batching) const {
+  auto parts = std::make_shared<Parts>(*parts_);
+  parts->batching = batching;
+  return CppKernel(std::move(parts));
+}
+
+const std::string& CppKernel::name() const { return parts_->name; }
+
+std::vector<Tensor> CppKernel::results(const std::vector<Tensor>& operands, Site site) const {
+  const Parts& p = *parts_;
+  AtSite at(site);
+  ir::Attrs attrs{{"name", p.name},
+                  {"cpp", p.source},
+                  {"file", p.file},
+                  {"line", p.line},
+                  {"signature", p.signature},
+                  {"factors", p.factors},
+                  {"batching", std::string(p.batching == Batching::kLeading ? "leading" : "sequential")}};
+  std::vector<ir::Type> types;
+  std::vector<Arg> args;
+  for (const Tensor& t : operands) {
+    types.push_back(t.type());
+    args.emplace_back(t, site);
+  }
+  attrs.set("reference", p.function(p.reference, "reference", types, site));
+  if (p.vjp) {
+    // Where the operands do not fit, emit says so.
+    std::vector<ir::Type> made = p.result_types(types, attrs);
+    types.insert(types.end(), made.begin(), made.end());
+    std::copy_if(made.begin(), made.end(), std::back_inserter(types),
+                 [](const ir::Type& t) { return is_float(t.dtype); });
+    if (!made.empty()) attrs.set("vjp", p.function(p.vjp, "vjp", types, site));
+  }
+  return emit("custom_call", args, std::move(attrs), site);
+}
+
+Tensor CppKernel::one(const std::vector<Tensor>& operands, Site site) const {
+  std::vector<Tensor> all = results(operands, site);
+  if (all.size() != 1)
+    throw error_at(site, Code::kOperandCount, "kernel `{}` has {} results: `{}.results({{x, ...}})` gives all of them",
+                   name(), all.size(), name());
+  return all[0];
+}
+
+CppKernel cpp_kernel(std::string name, std::string signature, std::string source, Site site) {
+  return {std::move(name), std::move(signature), std::move(source), site};
+}
+
+}  // namespace nabla
