@@ -71,19 +71,20 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   if (!carries_bundle) app.add_option("BUNDLE", part.bundle, "the compiled program");
   app.add_option("--entry", part.job.entry, "the entry to run; may be repeated")->group("Entries");
   auto one_of_several = [&](const char* name, std::vector<std::string>& texts, const char* doc) {
-    app.add_option(name, texts, doc)
+    return app.add_option(name, texts, doc)
         ->allow_extra_args(false)
         ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->group("Entries");
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
   one_of_several("--input", part.inputs,
-                 "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar; once per input");
-  one_of_several("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run; once per output");
+                 "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar; once per input")
+      ->group("Entries");
+  one_of_several("--output", part.outputs, "NAME=FILE.npy|.safetensors, written after the last run; once per output")
+      ->group("Entries");
   app.add_option("--data", part.job.data, "FILE.npz|.safetensors of samples, see below")
       ->check(file_name())
       ->group("Entries");
-  one_of_several("--map", part.maps, "INPUT=ARRAY of --data; once per input");
+  one_of_several("--map", part.maps, "INPUT=ARRAY of --data; once per input")->group("Entries");
   app.add_option("--steps", part.job.steps, "runs of the entry [1, or as --epochs says]")
       ->check(positive())
       ->group("Entries");
@@ -94,8 +95,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--state", part.state, "start from this .safetensors file")->check(file_name());
   app.add_option("--weights", part.weights, "load tensors of this .safetensors or .npz file into the state")
       ->check(file_name());
-  app.add_option("--weights-map", part.weight_maps, "PATTERN=TARGET[:transpose|:reshape], see below; may be repeated")
-      ->allow_extra_args(false);
+  one_of_several("--weights-map", part.weight_maps, "PATTERN=TARGET[:transpose|:reshape], see below; may be repeated");
   app.add_flag("--weights-partial", part.weights_partial, "leaves without a tensor are allowed");
   app.add_option("--save-state", part.save_state, "write the state here at the end")->check(file_name());
   app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]")

@@ -23,6 +23,7 @@ std::span<const PipelineStep> default_pipeline() {
        "now"},
       {"eliminate-dead-code", "folding and merging leave producers without users"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
+      {"recompute", "on kernels: only now is it known what is stored; plan-memory then places what is left"},
       {"plan-memory", "last: lifetimes follow from the final order of kernels"},
   };
   return steps;

@@ -3,6 +3,7 @@
 
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/lower/recompute.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
 #include "passes/transform/expand_composites.h"
@@ -106,6 +107,17 @@ std::vector<Pass> lower_passes() {
        Stage::kKernels,
        {},
        fuse},
+      {"recompute",
+       "computes values again instead of keeping them, where memory is short",
+       "Does nothing without remat-bytes. Where state and temporaries of an entry need more, values that lie idle at "
+       "the "
+       "peak are dropped, and their kernels run again just before the next use: first those that free the most bytes "
+       "for the longest time for the least work. The same kernels on the same operands give the same bits. Loops and "
+       "branches stay as they are. Runs on kernels, where it is known what is stored at all.",
+       Stage::kKernels,
+       Stage::kKernels,
+       {{"remat-bytes", "", "what state and temporaries of an entry may need"}},
+       recompute},
       {"plan-memory",
        "gives every value its place in one arena",
        "State leaves come first and are updated in place: the readers of an old value run before its writer, and an "

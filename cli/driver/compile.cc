@@ -23,11 +23,13 @@ Result<ir::Target> target_of(const CompileOptions& options) {
 }
 
 // The default steps, split where a module becomes kernels: the report describes both sides.
-void split_steps(std::vector<passes::Step> steps, const std::string& max_bytes, std::vector<passes::Step>& graph,
+void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, std::vector<passes::Step>& graph,
                  std::vector<passes::Step>& lowering) {
+  bool lower = false;
   for (passes::Step& step : steps) {
-    if (step.pass == "plan-memory" && !max_bytes.empty()) step.options["max-bytes"] = max_bytes;
-    bool lower = step.pass == "fuse" || step.pass == "plan-memory";
+    if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
+    if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
+    lower |= step.pass == "fuse";
     (lower ? lowering : graph).push_back(std::move(step));
   }
 }
@@ -36,7 +38,7 @@ void split_steps(std::vector<passes::Step> steps, const std::string& max_bytes, 
 
 Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target) {
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(module.stage), "", graph, lowering);
+  split_steps(passes::default_steps(module.stage), {}, graph, lowering);
   passes::ManagerOptions manager;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
@@ -48,7 +50,7 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
   passes::ManagerOptions manager = options.passes;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(module.stage), options.max_bytes, graph, lowering);
+  split_steps(passes::default_steps(module.stage), options, graph, lowering);
   auto flat = NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), out.target, manager));
   out.passes = std::move(flat.reports);
   if (!options.specialise.empty()) {

@@ -16,6 +16,7 @@ struct CompileOptions {
   bool library = true;                  ///< may call oneDNN
   std::string tuning_file;              ///< empty: the built-in rule
   std::string max_bytes;                ///< empty: no limit on the arena
+  std::string remat_bytes;              ///< empty: nothing is computed again to save memory
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
   int jobs = 0;                         ///< compiler processes; 0: one per CPU
   bool cache = true;                    ///< of compiled kernels, in codegen::cache_directory()

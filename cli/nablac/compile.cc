@@ -90,6 +90,10 @@ void add_compile(CLI::App& app, int& exit_code) {
                    fmt::format("fail when the program needs more memory: {}", kByteUnits))
       ->check(number_of_bytes());
   command
+      ->add_option("--remat-bytes", args->options.remat_bytes,
+                   fmt::format("compute values again where the program would need more memory: {}", kByteUnits))
+      ->check(number_of_bytes());
+  command
       ->add_option("--specialize", args->options.specialise,
                    "batch=1,8,32: also code for these sizes, which runs choose where they fit; may be repeated")
       ->allow_extra_args(false);

@@ -168,8 +168,10 @@ TEST(Traced, TheBackwardScanStacksNothingThatDoesNotVary) {
       Spec(f64, {}), Spec(f64, {7}));
   ir::Module flat = simplified(flattened(traced.module()));
   for (const ir::Node& n : flat.find("f")->nodes)
-    if (n.op->name == "scan")
-      for (ir::ValueId id : n.results) EXPECT_EQ(flat.find("f")->type(id).rank(), 0) << "a stacked result";
+    for (ir::ValueId id : n.results)
+      if (n.op->name == "scan") {
+        EXPECT_EQ(flat.find("f")->type(id).rank(), 0) << "a stacked result";
+      }
   expect_numbers(run(flat, "f", {number(0.5), vec({1, 2, 3, 4, 5, 6, 7})})[0], {28 * std::exp(0.5)});
 }
 
@@ -469,7 +471,9 @@ TEST(Traced, RematInsideAScanStacksTheStatesAlone) {
   auto traced = trace("f", f, Spec(f64, {}), Spec(f64, {3}));
   ir::Module flat = simplified(flattened(traced.module()));
   for (const ir::Node& n : flat.find("f")->nodes)
-    if (n.op->name == "scan" && !n.attrs.get_bool("reverse")) EXPECT_EQ(n.results.size(), 2u) << "state, its history";
+    if (n.op->name == "scan" && !n.attrs.get_bool("reverse")) {
+      EXPECT_EQ(n.results.size(), 2u) << "state, its history";
+    }
 }
 
 }  // namespace
