@@ -255,6 +255,7 @@ std::optional<bool> Dim::less_equal(const Dim& a, const Dim& b) {
 Interval Dim::bounds() const {
   if (is_static()) return {value_, value_};
   Interval sum{0, 0};
+  bool facts = false;
   for (const Term& t : *terms_) {
     Interval product{t.coefficient, t.coefficient};
     for (const auto& f : t.factors) {
@@ -262,6 +263,7 @@ Interval Dim::bounds() const {
       Interval y = f->kind == AtomKind::kSymbol ? x : f->b.bounds();
       switch (f->kind) {
         case AtomKind::kSymbol:
+          facts = facts || f->symbol->facts;
           break;
         case AtomKind::kFloorDiv:
           x = quotient(x, y);
@@ -280,6 +282,14 @@ Interval Dim::bounds() const {
     }
     sum = add(sum, product);
   }
+  if (!facts) return sum;
+  // A fact is >= 0: what is left of the sum without it is a lower bound, too. Bare symbols end the recursion.
+  Dim bare = substitute([](const SymbolRef& s) {
+    return symbol(std::make_shared<const Symbol>(Symbol{s->name, s->min, s->max, s->multiple}));
+  });
+  for (const SymbolRef& s : symbols())
+    for (size_t i = 0; s->facts && i < s->facts->size(); ++i)
+      sum.min = std::max(sum.min, (bare - (*s->facts)[i]).bounds().min);
   return sum;
 }
 

@@ -181,6 +181,8 @@ TEST(Dim, FactsDecideWhatBoundsCannot) {
   EXPECT_EQ(Dim::less_equal(x + 1, y), true);
   EXPECT_EQ(Dim::less_equal(x + 2, y), std::nullopt);
   EXPECT_EQ(Dim::less_equal(y, x), false);
+  EXPECT_EQ((y - x).bounds().min, 1);
+  EXPECT_EQ((x - y).bounds().min, -7);
   EXPECT_EQ(Dim::equal(x, y), false);
   EXPECT_EQ(Dim::less_equal(x, y + z), true);
   EXPECT_EQ(Dim::less_equal(x, z), std::nullopt);
