@@ -4,6 +4,7 @@
 
 #include "ir/op_def.h"
 #include "ir/raw.h"
+#include "ir/symbols.h"
 #include "ir/verifier.h"
 
 namespace nabla::ir {
@@ -43,9 +44,10 @@ class Assembler {
     if (!order.ok()) return located(std::move(order.errors()), raw_.functions[member].place, nullptr);
 
     LocateItem item = [this](Item kind, size_t i) -> LocationRef {
-      const auto& places = kind == Item::kSymbol  ? raw_.symbol_places
-                           : kind == Item::kState ? raw_.state_places
-                                                  : raw_.entry_places;
+      const auto& places = kind == Item::kSymbol       ? raw_.symbol_places
+                           : kind == Item::kConstraint ? raw_.constraint_places
+                           : kind == Item::kState      ? raw_.state_places
+                                                       : raw_.entry_places;
       if (kind == Item::kFunction) return locate_(i < raw_.functions.size() ? raw_.functions[i].place : Place{});
       return locate_(i < places.size() ? places[i] : Place{});
     };
@@ -79,6 +81,7 @@ class Assembler {
     Module head;
     head.stage = raw_.module.stage;
     head.symbols = raw_.module.symbols;
+    head.constraints = raw_.module.constraints;
     head.state = raw_.module.state;
     return verify_structure(head, item);
   }
@@ -236,6 +239,13 @@ Status check_version(int64_t version, const std::string& what) {
                  kFormatVersion);
   if (version < 1) return error(Code::kCorrupt, "{} has format version {}", what, version);
   return Ok{};
+}
+
+void learn_facts(Module& module, SymbolTable& symbols) {
+  if (module.constraints.empty() || module.constraints.size() > kMaxConstraints) return;
+  module.symbols = with_facts(module.symbols, module.constraints);
+  for (const SymbolRef& s : module.symbols)
+    if (auto it = symbols.find(s->name); it != symbols.end() && *it->second == *s) it->second = s;
 }
 
 }  // namespace nabla::ir

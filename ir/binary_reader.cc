@@ -110,6 +110,17 @@ class Reader {
         raw_.module.symbols.push_back(ref);
         if (symbol.min >= 0 && symbol.min <= symbol.max && symbol.multiple >= 1) symbols_[symbol.name] = ref;
       }
+    if (m_.constraints())
+      for (const schema::SizeConstraint* c : *m_.constraints()) {
+        if (c->relation() > schema::Relation::MAX)
+          return damaged("a constraint of kind {}", static_cast<int>(c->relation()));
+        Dim left = NABLA_TRY(parse_dim_text(text(c->left()), symbols_, what_));
+        Dim right = NABLA_TRY(parse_dim_text(text(c->right()), symbols_, what_));
+        LocationRef at = NABLA_TRY(location(c->location()));
+        auto kind = static_cast<SizeRelation::Kind>(c->relation());
+        raw_.module.constraints.push_back({{std::move(left), kind, std::move(right)}, std::move(at)});
+      }
+    learn_facts(raw_.module, symbols_);
     if (m_.state())
       for (const schema::StateLeaf* s : *m_.state()) {
         Type leaf = NABLA_TRY(type(s->type()));

@@ -24,6 +24,12 @@ class Writer {
     std::vector<fb::Offset<schema::Symbol>> symbols;
     for (const SymbolRef& s : m.symbols)
       symbols.push_back(schema::CreateSymbol(b_, text(s->name), s->min, s->max, s->multiple));
+    std::vector<fb::Offset<schema::SizeConstraint>> constraints;
+    for (const auto& [relation, at] : m.constraints) {
+      auto left = text(relation.left.str()), right = text(relation.right.str());
+      constraints.push_back(
+          schema::CreateSizeConstraint(b_, left, static_cast<schema::Relation>(relation.kind), right, location(at)));
+    }
     std::vector<fb::Offset<schema::StateLeaf>> state;
     for (const StateLeaf& l : m.state) {
       auto name = text(l.name);
@@ -40,6 +46,8 @@ class Writer {
     std::vector<fb::Offset<schema::Function>> functions;
     for (const FunctionPtr& f : m.functions) functions.push_back(function(*f));
     auto symbols_at = list(symbols);
+    fb::Offset<fb::Vector<fb::Offset<schema::SizeConstraint>>> constraints_at = 0;
+    if (!constraints.empty()) constraints_at = list(constraints);
     auto state_at = list(state);
     auto entries_at = list(entries);
     auto functions_at = list(functions);
@@ -54,7 +62,7 @@ class Writer {
     }
     schema::FinishModuleBuffer(
         b_, schema::CreateModule(b_, kFormatVersion, static_cast<schema::Stage>(m.stage), symbols_at, state_at,
-                                 entries_at, functions_at, locations_at, section, file));
+                                 entries_at, functions_at, locations_at, section, file, constraints_at));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 

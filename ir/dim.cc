@@ -228,24 +228,34 @@ Dim Dim::difference(const Dim& a, const Dim& b) {
   });
 }
 
+// Whether the bounds say a <= b, alone or beside one fact.
+bool Dim::never_above(const Dim& a, const Dim& b) {
+  Dim d = b - a;
+  if (difference(b, a).bounds().min >= 0) return true;
+  for (const SymbolRef& s : d.symbols())
+    for (size_t i = 0; s->facts && i < s->facts->size(); ++i)
+      if (difference(d, (*s->facts)[i]).bounds().min >= 0) return true;
+  return false;
+}
+
 std::optional<bool> Dim::equal(const Dim& a, const Dim& b) {
   Dim d = difference(a, b);
   if (d.is_static()) return d.value_ == 0;
-  Interval r = d.bounds();
-  if (r.min > 0 || r.max < 0) return false;
+  if (never_above(a + 1, b) || never_above(b + 1, a)) return false;
+  if (never_above(a, b) && never_above(b, a)) return true;
   return std::nullopt;
 }
 
 std::optional<bool> Dim::less_equal(const Dim& a, const Dim& b) {
-  Interval r = difference(a, b).bounds();
-  if (r.max <= 0) return true;
-  if (r.min > 0) return false;
+  if (never_above(a, b)) return true;
+  if (never_above(b + 1, a)) return false;
   return std::nullopt;
 }
 
 Interval Dim::bounds() const {
   if (is_static()) return {value_, value_};
   Interval sum{0, 0};
+  bool facts = false;
   for (const Term& t : *terms_) {
     Interval product{t.coefficient, t.coefficient};
     for (const auto& f : t.factors) {
@@ -253,6 +263,7 @@ Interval Dim::bounds() const {
       Interval y = f->kind == AtomKind::kSymbol ? x : f->b.bounds();
       switch (f->kind) {
         case AtomKind::kSymbol:
+          facts = facts || f->symbol->facts;
           break;
         case AtomKind::kFloorDiv:
           x = quotient(x, y);
@@ -271,6 +282,14 @@ Interval Dim::bounds() const {
     }
     sum = add(sum, product);
   }
+  if (!facts) return sum;
+  // A fact is >= 0: what is left of the sum without it is a lower bound, too. Bare symbols end the recursion.
+  Dim bare = substitute([](const SymbolRef& s) {
+    return symbol(std::make_shared<const Symbol>(Symbol{s->name, s->min, s->max, s->multiple}));
+  });
+  for (const SymbolRef& s : symbols())
+    for (size_t i = 0; s->facts && i < s->facts->size(); ++i)
+      sum.min = std::max(sum.min, (bare - (*s->facts)[i]).bounds().min);
   return sum;
 }
 
@@ -373,6 +392,38 @@ std::string Dim::str() const {
     target += (c < 0 ? "-" : (target.empty() && !t.factors.empty() ? "" : "+")) + text;
   }
   return out + constant;
+}
+
+std::optional<SymbolSplit> split_at(const Dim& d, const std::string& symbol) {
+  SymbolRef found;
+  for (const SymbolRef& s : d.symbols())
+    if (s->name == symbol) found = s;
+  if (!found) return std::nullopt;
+  auto with = [&](int64_t value) {
+    return d.substitute([&](const SymbolRef& s) { return s->name == symbol ? Dim(value) : Dim::symbol(s); });
+  };
+  // Divisors need not be positive outside of the symbol's range, so it is looked at inside.
+  if (found->min == INT64_MAX) return std::nullopt;
+  Dim factor = with(found->min + 1) - with(found->min), rest = with(found->min) - factor * found->min;
+  if (factor.is(0) || !(factor * Dim::symbol(found) + rest == d)) return std::nullopt;
+  return SymbolSplit{std::move(factor), std::move(rest)};
+}
+
+std::string SizeRelation::str() const {
+  static constexpr const char* kSigns[] = {"==", "<", "<="};  // by Kind
+  return fmt::format("{} {} {}", left.str(), kSigns[static_cast<int>(kind)], right.str());
+}
+
+std::optional<bool> SizeRelation::holds() const {
+  if (kind == Kind::kEqual) return Dim::equal(left, right);
+  return Dim::less_equal(kind == Kind::kLess ? left + 1 : left, right);
+}
+
+// A relation that is a fact itself holds; so it is its contrary that is asked for.
+bool SizeRelation::impossible() const {
+  auto known = [](const SizeRelation& r) { return r.holds().value_or(false); };
+  if (kind == Kind::kEqual) return known(left < right) || known(right < left);
+  return known(kind == Kind::kLess ? right <= left : right < left);
 }
 
 }  // namespace nabla::ir

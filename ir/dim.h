@@ -10,13 +10,20 @@
 
 namespace nabla::ir {
 
+class Dim;
+
 /// A size that is known only at run time: an integer in [min, max], a multiple of `multiple`.
 struct Symbol {
   std::string name;
   int64_t min = 1;
   int64_t max = 1;
   int64_t multiple = 1;
-  bool operator==(const Symbol&) const = default;
+  /// Sums with this symbol that are >= 0 in every run, as the module's constraints say; null: none. No part of
+  /// equality.
+  std::shared_ptr<const std::vector<Dim>> facts = nullptr;
+  bool operator==(const Symbol& other) const {
+    return name == other.name && min == other.min && max == other.max && multiple == other.multiple;
+  }
 };
 using SymbolRef = std::shared_ptr<const Symbol>;
 
@@ -56,7 +63,7 @@ class Dim {
   static Dim max(const Dim& a, const Dim& b);
 
   bool operator==(const Dim& other) const;
-  /// Yes, no, or nullopt where the bounds of the symbols do not decide.
+  /// Yes, no, or nullopt where neither the bounds of the symbols nor one of their facts decides.
   static std::optional<bool> equal(const Dim& a, const Dim& b);
   static std::optional<bool> less_equal(const Dim& a, const Dim& b);
 
@@ -88,9 +95,34 @@ class Dim {
   static Dim divided(const Dim& a, int64_t g);
   static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
   static Dim difference(const Dim& a, const Dim& b);
+  static bool never_above(const Dim& a, const Dim& b);
 
   int64_t value_ = 0;
   std::shared_ptr<const Terms> terms_;  // null: the integer value_
 };
+
+/// factor * symbol + rest, where neither part has the symbol in it and the factor is not 0.
+struct SymbolSplit {
+  Dim factor, rest;
+};
+/// Nothing where `d` is not linear in the symbol, or does not have it.
+std::optional<SymbolSplit> split_at(const Dim& d, const std::string& symbol);
+
+/// A statement about two sizes, from `a <= b`.
+struct SizeRelation {
+  enum class Kind : uint8_t { kEqual, kLess, kLessEqual };
+  Dim left;
+  Kind kind;
+  Dim right;
+  std::string str() const;  ///< "past+1 <= capacity"
+  /// Yes, no, or nullopt where the symbols' bounds and facts do not decide.
+  std::optional<bool> holds() const;
+  bool impossible() const;  ///< no values within the bounds and facts of the symbols satisfy it
+  bool operator==(const SizeRelation&) const = default;
+};
+inline SizeRelation operator<(const Dim& a, const Dim& b) { return {a, SizeRelation::Kind::kLess, b}; }
+inline SizeRelation operator<=(const Dim& a, const Dim& b) { return {a, SizeRelation::Kind::kLessEqual, b}; }
+inline SizeRelation operator>(const Dim& a, const Dim& b) { return b < a; }
+inline SizeRelation operator>=(const Dim& a, const Dim& b) { return b <= a; }
 
 }  // namespace nabla::ir

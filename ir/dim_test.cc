@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "ir/symbols.h"
+
 namespace nabla::ir {
 namespace {
 
@@ -167,6 +169,44 @@ TEST_F(DimTest, EveryExpressionHasTheValueOfItsIntegers) {
       ASSERT_EQ(Dim::less_equal(d, other).value_or(v <= w), v <= w) << d.str() << " and " << other.str();
     }
   }
+}
+
+TEST(Dim, FactsDecideWhatBoundsCannot) {
+  auto plain = [](const char* name) { return std::make_shared<const Symbol>(Symbol{name, 1, 8, 1}); };
+  Dim a = Dim::symbol(plain("a")), b = Dim::symbol(plain("b")), c = Dim::symbol(plain("c"));
+  EXPECT_EQ(Dim::less_equal(a, b), std::nullopt);
+  std::vector<SymbolRef> with = with_facts({plain("a"), plain("b"), plain("c")}, {{a + 1 <= b, nullptr}});
+  Dim x = Dim::symbol(with[0]), y = Dim::symbol(with[1]), z = Dim::symbol(with[2]);
+  EXPECT_EQ(Dim::less_equal(x, y), true);
+  EXPECT_EQ(Dim::less_equal(x + 1, y), true);
+  EXPECT_EQ(Dim::less_equal(x + 2, y), std::nullopt);
+  EXPECT_EQ(Dim::less_equal(y, x), false);
+  EXPECT_EQ((y - x).bounds().min, 1);
+  EXPECT_EQ((x - y).bounds().min, -7);
+  EXPECT_EQ(Dim::equal(x, y), false);
+  EXPECT_EQ(Dim::less_equal(x, y + z), true);
+  EXPECT_EQ(Dim::less_equal(x, z), std::nullopt);
+  EXPECT_EQ(Dim::min(x, y), x);
+  EXPECT_EQ(with[2]->facts, nullptr);
+  EXPECT_TRUE((y <= x).impossible());
+  EXPECT_FALSE((x < y).impossible());
+  EXPECT_FALSE((x < z).impossible());
+}
+
+TEST(Dim, SplitsAtASymbolWhereItIsLinear) {
+  auto symbol = [](const char* name) { return Dim::symbol(std::make_shared<const Symbol>(Symbol{name, 1, 8, 1})); };
+  Dim n = symbol("n"), m = symbol("m");
+  auto text = [](const Dim& d, const char* name) {
+    std::optional<SymbolSplit> s = split_at(d, name);
+    return s ? s->factor.str() + " | " + s->rest.str() : "";
+  };
+  EXPECT_EQ(text(n * 2 + 1, "n"), "2 | 1");
+  EXPECT_EQ(text(n * m + m * 3 + 5, "n"), "m | 3*m+5");
+  EXPECT_EQ(text(n * m + m * 3 + 5, "m"), "n+3 | 5");
+  EXPECT_EQ(text(Dim(9) - n, "n"), "-1 | 9");
+  EXPECT_EQ(text(n * n, "n"), "");
+  EXPECT_EQ(text(Dim::floordiv(n, 2), "n"), "");
+  EXPECT_EQ(text(m, "n"), "");
 }
 
 }  // namespace

@@ -62,6 +62,49 @@ Literal round_trip(const Literal& literal, Form form) {
 
 constexpr Form kForms[] = {Form::kText, Form::kJson, Form::kBinary};
 
+constexpr const char* kConstrained = R"(nabla 1 flat
+symbol past in [0, 64]
+symbol count in [1, 64]
+symbol room in [1, 100]
+require count+past <= room loc("model.cc":9:3 "main" "program.require(past + count <= room);")
+require past < room
+require 2*count == room
+func @f(%x: f32[-count-past+room], %y: f32[past]) -> (f32[-count-past+room]) {
+  return %x
+}
+)";
+
+TEST(Forms, KeepConstraintsBetweenSizes) {
+  Module m = parsed(kConstrained);
+  ASSERT_EQ(m.constraints.size(), 3u);
+  EXPECT_EQ(m.constraints[1].relation.str(), "past < room");
+  expect_round_trips(m);
+  EXPECT_NE(everything(m).find("require count+past <= room loc(\"model.cc\":9:3"), std::string::npos);
+}
+
+TEST(Forms, ConstraintsThatNothingSatisfiesOrComeTooLateAreRefused) {
+  auto message = [](const std::string& text) {
+    auto m = parse_module("nabla 1 flat\nsymbol n in [1, 8]\nsymbol m in [1, 8]\n" + text, "test.nbl", ops());
+    return m.ok() ? "accepted" : m.errors()[0].str();
+  };
+  auto has = [&](const std::string& text, const std::string& part) {
+    std::string got = message(text);
+    return got.find(part) != std::string::npos ? "" : got;
+  };
+  EXPECT_EQ(message("require n <= m"), "accepted");
+  EXPECT_EQ(has("require n < m\nrequire m <= n", "error[E0208]: require n < m: no sizes satisfy it beside the other"),
+            "");
+  EXPECT_EQ(has("require n < m\nrequire m <= n", "test.nbl:4"), "");
+  EXPECT_EQ(has("require 2*n+8 <= m", "2*n+8 is in [10, 24], m in [1, 8]"), "");
+  EXPECT_EQ(has("require n <= k", "E0107"), "");
+  EXPECT_EQ(has("require n + m", "expected `=`"), "");
+  EXPECT_EQ(has("func @f(%x: f32[n]) { return %x }\nrequire n <= m", "`require` stands before"), "");
+  EXPECT_EQ(has("func @f(%x: f32[m-n]) { return %x }", "extent m-n may be negative"), "");
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += "require n <= m\n";
+  EXPECT_EQ(has(many, "E0106"), "");
+}
+
 TEST(Forms, KeepEverythingOfAModuleWithSymbolsStateAndEntries) {
   Module m = parsed(R"(nabla 1 flat
 symbol batch in [8, 64] multiple 8

@@ -75,9 +75,16 @@ inline constexpr int kStageCount = 8;
 std::string_view name_of(Stage stage);
 std::optional<Stage> stage_from_name(std::string_view name);
 
+/// What holds for sizes in every run, beside their symbols' ranges. Checked when a run binds them.
+struct SizeConstraint {
+  SizeRelation relation;
+  LocationRef location;
+};
+
 struct Module {
   Stage stage = Stage::kTraced;
   std::vector<SymbolRef> symbols;
+  std::vector<SizeConstraint> constraints;  ///< over these symbols, which know them as facts
   std::vector<StateLeaf> state;
   std::vector<Entry> entries;
   std::vector<FunctionPtr> functions;

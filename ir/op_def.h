@@ -264,6 +264,8 @@ struct ControlFlow {
   int carries = 0;
   Dim trips = 0;         ///< of a loop
   bool reverse = false;  ///< slices from the last to the first
+  /// Of a loop: a function of the same parameters that the node names as its condition but never asks; empty: none.
+  std::string unasked = {};
 };
 
 // ---- What tests are generated from ---------------------------------------------------------------------------------
@@ -367,6 +369,9 @@ struct OpDef {
   Lowering lower;
   std::function<Cost(const TypedOp&)> cost;
   std::function<ControlFlow(const TypedOp&)> control = nullptr;  ///< of Lowering::kControl only
+  /// Of loops only: the node's attributes when it runs these functions, with so many constants and carries. Trips and
+  /// direction are the node's. with_control(node.attrs, control(node)) is node.attrs.
+  std::function<Attrs(const Attrs&, const ControlFlow&)> with_control = nullptr;
   /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
   std::vector<std::function<Attrs(Attrs)>> upgrades = {};
 

@@ -1,6 +1,7 @@
 // Reads the text form. One pass over the tokens makes a RawModule; `assemble` checks the rest.
 #include <charconv>
 #include <map>
+#include <utility>
 
 #include "ir/constants.h"
 #include "ir/dim_parser.h"
@@ -110,11 +111,13 @@ class ModuleParser {
     Token keyword = token();
     if (lexer_.accept("constants")) return constants(keyword.place);
     if (lexer_.accept("symbol")) return symbol(keyword.place);
+    if (lexer_.accept("require")) return constraint(keyword.place);
+    if (!lexer_.at("constants")) know_facts();
     if (lexer_.accept("state")) return state(keyword.place);
     if (lexer_.accept("entry")) return entry(keyword.place);
     if (lexer_.accept("func")) return function(keyword.place);
     if (lexer_.at("kernel")) return kernel();
-    return lexer_.fail("expected symbol, state, entry, func or kernel, " + found(keyword));
+    return lexer_.fail("expected symbol, require, state, entry, func or kernel, " + found(keyword));
   }
 
   Status constants(Place place) {
@@ -146,6 +149,27 @@ class ModuleParser {
     // A bad range is reported by the verifier; until then nothing may be computed with it.
     if (s.min >= 0 && s.min <= s.max && s.multiple >= 1) symbols_[s.name] = ref;
     return Ok{};
+  }
+
+  Status constraint(Place place) {
+    if (facts_known_)
+      return lexer_.fail_at(place, Code::kSyntax,
+                            "`require` stands before state, entries and functions, which rest on it");
+    SizeRelation r{NABLA_TRY(parse_dim(lexer_, symbols_)), SizeRelation::Kind::kEqual, 0};
+    if (lexer_.accept("<"))
+      r.kind = lexer_.accept("=") ? SizeRelation::Kind::kLessEqual : SizeRelation::Kind::kLess;
+    else
+      for (std::string_view t : {"=", "="}) (void)NABLA_TRY(expect(t));
+    r.right = NABLA_TRY(parse_dim(lexer_, symbols_));
+    LocationRef at = NABLA_TRY(location());
+    raw_.module.constraints.push_back({std::move(r), std::move(at)});
+    raw_.constraint_places.push_back(place);
+    return Ok{};
+  }
+
+  // From here on sizes are made of symbols that know what the constraints say.
+  void know_facts() {
+    if (!std::exchange(facts_known_, true)) learn_facts(raw_.module, symbols_);
   }
 
   Status state(Place place) {
@@ -540,6 +564,7 @@ class ModuleParser {
   const LoadSidecar& load_;
   RawModule raw_;
   SymbolTable symbols_;
+  bool facts_known_ = false;
   std::map<std::string, int> leaves_;
   std::map<std::pair<std::string, bool>, ValueId> values_;  // of the current function, by name and "is a number"
   std::string sidecar_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/dim_parser.h"
 #include "ir/lexer.h"
 #include "ir/module.h"
 #include "runtime/base/version.h"
@@ -62,8 +63,11 @@ struct RawFunction {
 struct RawModule {
   Module module;
   std::vector<RawFunction> functions;
-  std::vector<Place> symbol_places, state_places, entry_places;
+  std::vector<Place> symbol_places, constraint_places, state_places, entry_places;
 };
+
+/// Gives the module's symbols, and those of the table, the facts that its constraints tell.
+void learn_facts(Module& module, SymbolTable& symbols);
 
 /// Gives the location to show for a place; null: none.
 using Locate = std::function<LocationRef(Place)>;

@@ -44,6 +44,8 @@ class Printer {
       body += fmt::format("symbol {} in [{}, {}]", s->name, s->min, s->max);
       body += s->multiple == 1 ? "\n" : fmt::format(" multiple {}\n", s->multiple);
     }
+    for (const auto& [relation, at] : m.constraints)
+      body += fmt::format("require {}{}\n", relation.str(), location(at));
     for (const StateLeaf& leaf : m.state)
       body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type), location(leaf.location));
     for (const Entry& e : m.entries) body += entry(m, e);

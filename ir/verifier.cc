@@ -6,6 +6,7 @@
 
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
+#include "ir/symbols.h"
 
 namespace nabla::ir {
 namespace {
@@ -18,12 +19,43 @@ std::string range_of(const Symbol& s) {
   return fmt::format("{}in [{}, {}]", multiple, s.min, s.max);
 }
 
+// E0107 or E0208 unless the module declares the size's symbols as they stand in it; `where` begins the message.
+Status check_symbols(const Module& module, const Dim& size, const std::string& where) {
+  for (const SymbolRef& s : size.symbols()) {
+    auto same = [&](const SymbolRef& t) { return t->name == s->name; };
+    auto it = std::find_if(module.symbols.begin(), module.symbols.end(), same);
+    if (it == module.symbols.end())
+      return error(Code::kUnknownName, "{}: the module declares no symbol {}", where, s->name);
+    if (**it != *s)
+      return error(Code::kInvalidModule, "{}: symbol {} is {} here and {} where it is declared", where, s->name,
+                   range_of(*s), range_of(**it));
+  }
+  return Ok{};
+}
+
+// `symbols` know the module's constraints.
+Status check_constraint(const Module& module, const std::vector<SymbolRef>& symbols, const SizeConstraint& constraint) {
+  const auto& [left, kind, right] = constraint.relation;
+  std::string text = "require " + constraint.relation.str();
+  for (const Dim* d : {&left, &right}) (void)NABLA_TRY(check_symbols(module, *d, text));
+  auto knowing = [&](const SymbolRef& s) {
+    auto same = [&](const SymbolRef& t) { return t->name == s->name; };
+    return Dim::symbol(*std::find_if(symbols.begin(), symbols.end(), same));
+  };
+  if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
+  Interval x = left.bounds(), y = right.bounds();
+  return error(Code::kInvalidModule,
+               "{}: no sizes satisfy it beside the other declarations: {} is in [{}, {}], {} in [{}, {}]", text,
+               left.str(), x.min, x.max, right.str(), y.min, y.max);
+}
+
 class ModuleVerifier {
  public:
   ModuleVerifier(const Module& module, const LocateItem& locate) : m_(module), locate_(locate) {}
 
   Status structure() {
     (void)NABLA_TRY(symbols());
+    (void)NABLA_TRY(constraints());
     (void)NABLA_TRY(state());
     (void)NABLA_TRY(unique_functions());
     (void)NABLA_TRY(no_recursion());
@@ -65,6 +97,22 @@ class ModuleVerifier {
                    s.max / s.multiple * s.multiple < s.min;
       if (s.name.empty() || empty)
         return at(Item::kSymbol, i, error(Code::kInvalidModule, "symbol {}: no size is {}", s.name, range_of(s)));
+    }
+    return Ok{};
+  }
+
+  Status constraints() const {
+    if (m_.constraints.size() > kMaxConstraints)
+      return at(Item::kConstraint, kMaxConstraints,
+                error(Code::kTooLarge, "{} constraints between sizes, at most {} are allowed", m_.constraints.size(),
+                      kMaxConstraints));
+    std::vector<SymbolRef> knowing = with_facts(m_.symbols, m_.constraints);
+    for (size_t i = 0; i < m_.constraints.size(); ++i) {
+      Status sound = check_constraint(m_, knowing, m_.constraints[i]);
+      if (sound.ok()) continue;
+      for (Diagnostic& d : sound.errors())
+        if (m_.constraints[i].location) d.location = m_.constraints[i].location;
+      (void)NABLA_TRY(at(Item::kConstraint, i, std::move(sound)));
     }
     return Ok{};
   }
@@ -156,7 +204,9 @@ class ModuleVerifier {
     (void)NABLA_TRY(leaf_types(e, *f, e.reads, f->params, "reads"));
     (void)NABLA_TRY(leaf_types(e, *f, e.writes, f->results, "writes"));
     (void)NABLA_TRY(borders(e, *f, e.inputs, f->params, e.reads.size(), "input"));
-    return borders(e, *f, e.outputs, f->results, e.writes.size(), "output");
+    (void)NABLA_TRY(borders(e, *f, e.outputs, f->results, e.writes.size(), "output"));
+    (void)NABLA_TRY(size_sources(e, *f, symbols_of(*f)));
+    return Ok{};
   }
 
   // ---- One function.
@@ -235,19 +285,12 @@ Status check_type(const Module& module, const Type& type) {
   int64_t elements = 1;
   for (const Dim& d : type.shape) {
     Interval range = d.bounds();
-    if (range.min < 0) return error(Code::kInvalidModule, "{}: extent {} may be negative", type.str(), d.str());
+    if (range.min < 0 && !Dim::less_equal(0, d).value_or(false))
+      return error(Code::kInvalidModule, "{}: extent {} may be negative", type.str(), d.str());
     if (range.max > kMaxElements || (range.max > 0 && elements > kMaxElements / range.max))
       return error(Code::kTooLarge, "{} may have more than {} elements", type.str(), kMaxElements);
     elements *= std::max<int64_t>(range.max, 1);
-    for (const SymbolRef& s : d.symbols()) {
-      auto same = [&](const SymbolRef& t) { return t->name == s->name; };
-      auto it = std::find_if(module.symbols.begin(), module.symbols.end(), same);
-      if (it == module.symbols.end())
-        return error(Code::kUnknownName, "{}: the module declares no symbol {}", type.str(), s->name);
-      if (**it != *s)
-        return error(Code::kInvalidModule, "{}: symbol {} is {} here and {} where it is declared", type.str(), s->name,
-                     range_of(*s), range_of(**it));
-    }
+    (void)NABLA_TRY(check_symbols(module, d, type.str()));
   }
   return Ok{};
 }

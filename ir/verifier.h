@@ -10,7 +10,7 @@ namespace nabla::ir {
 class OpTable;
 
 /// What a module-level error is about, for callers that know where it stands in a file.
-enum class Item : uint8_t { kSymbol, kState, kEntry, kFunction };
+enum class Item : uint8_t { kSymbol, kConstraint, kState, kEntry, kFunction };
 using LocateItem = std::function<LocationRef(Item item, size_t index)>;
 
 /// Ok when the module keeps every rule of docs/ir-format.md: SSA order, types as inferred, ops legal at the stage,

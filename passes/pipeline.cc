@@ -17,6 +17,9 @@ std::span<const PipelineStep> default_pipeline() {
       {"canonicalize",
        "brings what the rules of derivatives produced into the forms that folding and merging look for"},
       {"fold-constants", "after canonicalize, which gathers the constants under scalars"},
+      {"simplify-loops",
+       "after folding, which leaves in bodies what depends on operands; before the rules and merging, which then see "
+       "beside its surroundings what left a body"},
       {"canonicalize", "folded constants make further rules apply: x * (2 - 1)"},
       {"merge-common-subexpressions",
        "forward and backward compute the same values; equal nodes are equal in form only "

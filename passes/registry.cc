@@ -72,6 +72,20 @@ std::vector<Pass> simplify_passes() {
        Stage::kFlat,
        {},
        fold_constants},
+      {"simplify-loops",
+       "computes what does not change once, before the loop, and drops what a loop hands on for nobody",
+       "Works on the ops whose record says how a loop is put together (with_control), callees first. What the body "
+       "computes from constants alone moves before the loop; movements and literals stay, since they are computed "
+       "where "
+       "they are read, and what runs functions moves only where the body runs at least once. Operands that the body "
+       "does not read, carries that never change or that feed only themselves, results that nobody uses, and the "
+       "second "
+       "of equal operands, carries and results are dropped; a sequence that the body hands on slice by slice is the "
+       "result itself. Fences and side effects stay where they are.",
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       simplify_loops},
       {"merge-common-subexpressions",
        "computes equal nodes once",
        "Nodes are equal when op, attributes and operands are; the operands of commutative ops in any order. Fences and "

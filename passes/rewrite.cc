@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace nabla::passes {
 
@@ -128,6 +129,22 @@ Result<std::vector<FunctionPtr>> bottom_up(const ir::Module& module) {
   BottomUp walk(module);
   for (const FunctionPtr& f : module.functions) NABLA_TRY(walk.visit(f->name, nullptr));
   return walk.take();
+}
+
+namespace {
+
+void reach(const std::string& name, const ir::Module& module, std::set<std::string>& reached) {
+  if (!reached.insert(name).second) return;
+  for (const std::string& callee : referenced_functions(*module.find(name))) reach(callee, module, reached);
+}
+
+}  // namespace
+
+void drop_unreached(ir::Module& module) {
+  if (module.entries.empty()) return;
+  std::set<std::string> reached;
+  for (const ir::Entry& e : module.entries) reach(e.function, module, reached);
+  std::erase_if(module.functions, [&](const FunctionPtr& f) { return !reached.count(f->name); });
 }
 
 FunctionPtr without_dead_nodes(const FunctionPtr& f, const ir::Module& module, const ir::OpTable& ops) {

@@ -45,6 +45,8 @@ std::vector<std::string> referenced_functions(const ir::Function& f);
 /// All functions, callees before callers. E0303 with the path when they call each other in a cycle, E0107 for an
 /// unknown name.
 Result<std::vector<ir::FunctionPtr>> bottom_up(const ir::Module& module);
+/// Drops the functions that no entry reaches; none where the module has no entries.
+void drop_unreached(ir::Module& module);
 /// `f` without the nodes that nobody uses; f itself when there are none. Side effects stay.
 ir::FunctionPtr without_dead_nodes(const ir::FunctionPtr& f, const ir::Module& module, const ir::OpTable& ops);
 

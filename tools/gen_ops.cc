@@ -75,6 +75,7 @@ std::string default_text(const ir::Attr& value) {
     for (size_t i = 0; i < v->size(); ++i) out += fmt::format("{}{}", i ? ", " : "", (*v)[i]);
     return out + "}";
   }
+  if (auto* shape = std::get_if<ir::Shape>(&value); shape && shape->empty()) return "{}";
   NABLA_CHECK(false, "defaults of this kind have no C++ spelling");
 }
 

@@ -7,6 +7,7 @@
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
+#include "ir/symbols.h"
 #include "passes/lower/gemm.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/program_generated.h"
@@ -37,6 +38,7 @@ class Emitter {
       k->name = m_.kernels[i]->name;
       program_.kernels.push_back(std::move(k));
     }
+    for (const ir::SizeConstraint& c : m_.constraints) constraint(c);
     for (size_t i = 0; i < m_.state.size(); ++i) {
       auto leaf = std::make_unique<format::StateLeafT>();
       leaf->tensor = tensor(m_.state[i].name, m_.state[i].type);
@@ -95,14 +97,17 @@ class Emitter {
         used_.push_back(s);
     auto [it, fresh] = size_of_.try_emplace(size.str(), static_cast<uint32_t>(program_.sizes.size()));
     if (!fresh) return it->second + 1;
+    program_.sizes.push_back(formula(size));
+    program_.sizes.back()->max = most(size);
+    return it->second + 1;
+  }
+  std::unique_ptr<format::SizeT> formula(const ir::Dim& size) {
     auto out = std::make_unique<format::SizeT>();
-    out->max = most(size);
     out->text = size.str();
     for (const ir::SizeStep& step : size.steps())
       out->steps.emplace_back(static_cast<format::SizeOp>(step.op),
                               step.symbol ? symbol(*step.symbol) : static_cast<uint64_t>(step.value));
-    program_.sizes.push_back(std::move(out));
-    return it->second + 1;
+    return out;
   }
   uint32_t symbol(const ir::Symbol& s) {
     auto [it, fresh] = symbol_of_.try_emplace(s.name, static_cast<uint32_t>(program_.symbols.size()));
@@ -114,34 +119,31 @@ class Emitter {
     return it->second;
   }
 
-  // Where the entry's symbols take their values from: for each the first extent that is scale * symbol + offset.
   Status sources(const ir::Entry& e, const ir::Function& f, format::EntryT& out) {
-    for (const ir::SymbolRef& s : used_) {
-      std::optional<format::SymbolSourceT> found;
-      for (size_t i = 0; i < e.inputs.size() && !found; ++i) {
-        const ir::Shape& shape = f.type(f.params[e.reads.size() + i]).shape;
-        for (size_t d = 0; d < shape.size() && !found; ++d) found = source(shape[d], s, i, d);
-      }
-      if (!found) {
-        Diagnostic d = error(Code::kUndecidable, "entry `{}`: no input has a dimension that tells the size of {}",
-                             e.name, s->name);
-        d.location = f.location;
-        d.help = fmt::format("give an input a dimension of size {}, or of a constant times {} plus a constant", s->name,
-                             s->name);
-        return d;
-      }
-      out.sources.push_back(std::make_unique<format::SymbolSourceT>(*found));
+    std::vector<ir::SizeSource> found = NABLA_TRY(ir::size_sources(e, f, used_));
+    for (const ir::SizeSource& s : found) {
+      auto source = std::make_unique<format::SymbolSourceT>();
+      source->symbol = symbol(*s.symbol);
+      source->input = static_cast<uint32_t>(s.input), source->dimension = static_cast<uint32_t>(s.dimension);
+      if (s.scale.is_static() && s.scale.value() > 0)
+        source->scale = s.scale.value();
+      else
+        source->scale_size = formula(s.scale);
+      if (s.offset.is_static())
+        source->offset = s.offset.value();
+      else
+        source->offset_size = formula(s.offset);
+      out.sources.push_back(std::move(source));
     }
     return Ok{};
   }
-  std::optional<format::SymbolSourceT> source(const ir::Dim& d, const ir::SymbolRef& s, size_t input, size_t dim) {
-    std::optional<ir::Dim::Linear> linear = d.linear();
-    if (!linear || linear->symbol->name != s->name) return std::nullopt;
-    format::SymbolSourceT out;
-    out.symbol = symbol(*s);
-    out.input = static_cast<uint32_t>(input), out.dimension = static_cast<uint32_t>(dim);
-    out.scale = linear->scale, out.offset = linear->offset;
-    return out;
+
+  void constraint(const ir::SizeConstraint& c) {
+    auto out = std::make_unique<format::ConstraintT>();
+    out->left = formula(c.relation.left), out->right = formula(c.relation.right);
+    out->relation = static_cast<format::Relation>(c.relation.kind);
+    out->location = location(c.location);
+    program_.constraints.push_back(std::move(out));
   }
 
   void add_variant(const VariantEntry& variant, format::EntryT& made) {

@@ -51,6 +51,12 @@ Tensor with_batch(const Arg& x, Shape batch) {
   return broadcast_to(x, batch);
 }
 
+void need_per_dimension(const Tensor& x, const Shape& sizes, const Arg& at, const char* function, const char* what) {
+  if (sizes.size() != x.shape().size())
+    throw error_at(at.site(), Code::kBadAttribute, "{}: {} has {} entries, the operand is {}", function, what,
+                   sizes.size(), x.type().str());
+}
+
 }  // namespace
 
 Tensor matmul(const Arg& a, const Arg& b) {
@@ -181,6 +187,55 @@ Tensor zeros_like(const Arg& x) {
 Tensor fold_in(const Arg& key, uint32_t n) {
   AtSite at(key);
   return rng_fold_in(key, constant(Literal::scalar_int(DType::kU32, n)));
+}
+
+Tensor slice(const Arg& x, const Shape& starts, const Shape& limits) {
+  AtSite at(x);
+  Tensor out = need_tensor(x, "slice");
+  need_per_dimension(out, starts, x, "slice", "starts");
+  need_per_dimension(out, limits, x, "slice", "limits");
+  size_t rank = starts.size();
+  Ints low(rank, 0), high(rank, -1);
+  bool fixed = false;
+  for (size_t d = 0; d < rank; ++d)
+    if (starts[d].is_static() && limits[d].is_static()) {
+      low[d] = starts[d].value(), high[d] = limits[d].value();
+      fixed = fixed || low[d] != 0 || high[d] != -1;
+    }
+  if (fixed) out = slice({out, x.site()}, low, high, Ints(rank, 1));
+  for (size_t d = 0; d < rank; ++d) {
+    if (starts[d].is_static() && limits[d].is_static()) continue;
+    ir::Dim limit = limits[d].is(-1) ? out.shape()[d] : limits[d];
+    out = section({out, x.site()}, static_cast<int64_t>(d), Shape{starts[d], limit - starts[d]});
+  }
+  return out;
+}
+
+Tensor pad(const Arg& x, const Arg& value, const Shape& low, const Shape& high) {
+  AtSite at(x);
+  Tensor out = need_tensor(x, "pad");
+  need_per_dimension(out, low, x, "pad", "low");
+  need_per_dimension(out, high, x, "pad", "high");
+  size_t rank = low.size();
+  Ints before(rank, 0), behind(rank, 0);
+  bool fixed = false;
+  for (size_t d = 0; d < rank; ++d) {
+    if (low[d].is_static()) before[d] = low[d].value();
+    if (high[d].is_static()) behind[d] = high[d].value();
+    fixed = fixed || before[d] != 0 || behind[d] != 0;
+  }
+  if (fixed) out = pad({out, x.site()}, value, before, behind, Ints(rank, 0));
+  Tensor element = value.is_tensor() ? value.tensor() : full({}, value.number(), out.dtype(), x.site());
+  for (size_t d = 0; d < rank; ++d) {
+    auto more = [&](const ir::Dim& size) {
+      Shape shape = out.shape();
+      shape[d] = size;
+      return broadcast_to({element, x.site()}, shape);
+    };
+    if (!low[d].is_static()) out = concatenate({more(low[d]), out}, static_cast<int64_t>(d), x.site());
+    if (!high[d].is_static()) out = concatenate({out, more(high[d])}, static_cast<int64_t>(d), x.site());
+  }
+  return out;
 }
 
 }  // namespace nabla

@@ -374,6 +374,56 @@ TEST(Sizes, constraints_that_contradict_each_other_name_both_lines) {
   EXPECT_HAS(error_of([&] { program.require_equal(batch, len + 1); }), "batch == len is declared at");
 }
 
+TEST(Sizes, inequalities_narrow_ranges_or_decide_comparisons) {
+  Program program;
+  ir::Dim past = program.symbol("past", 0, 64), count = program.symbol("count", 1, 64),
+          room = program.symbol("room", 1, 100);
+  program.require(past <= 50);
+  program.require(past + count <= room);
+  EXPECT_EQ(program.module().symbols[0]->max, 50);
+  ASSERT_EQ(program.module().constraints.size(), 1u);
+  EXPECT_EQ(program.module().constraints[0].relation.str(), "count+past <= room");
+  program.entry("f", {{"x", f32, {past}}, {"y", f32, {count}}, {"z", f32, {room}}},
+                [&](Tensor x, Tensor y, Tensor z) -> Outputs {
+                  Tensor joined = concatenate({x, y}, 0);
+                  return {{"joined", joined}, {"free", slice(z, Shape{count + past}, Shape{room})}};
+                });
+  const ir::Function& f = *program.module().find("f");
+  EXPECT_EQ(f.type(f.results[1]).str(), "f32[-count-past+room]");
+}
+
+TEST(Sizes, inequalities_that_contradict_each_other_name_both_lines) {
+  Program program;
+  ir::Dim a = program.symbol("a", 1, 64), b = program.symbol("b", 1, 64), c = program.symbol("c", 1, 64);
+  program.require(a < b);
+  string text = error_of([&] { program.require(b <= a); });
+  EXPECT_HAS(text, "error[E0208]: no sizes satisfy b <= a");
+  EXPECT_HAS(text, "a < b is declared at");
+  EXPECT_HAS(text, "program.require(b <= a)");
+  EXPECT_HAS(text, "program.require(a < b)");
+  EXPECT_HAS(error_of([&] { program.require(a * 2 > 200); }), "no sizes satisfy 200 < 2*a");
+  text = error_of([&] { program.require_equal(a, b + c); });
+  EXPECT_HAS(text, "no sizes satisfy a == b+c");
+  EXPECT_HAS(text, "a < b is declared at");
+  text = error_of([&] { program.require(a >= 64); });
+  EXPECT_HAS(text, "no sizes satisfy 64 <= a");
+  EXPECT_HAS(text, "a < b is declared at");
+}
+
+TEST(Sizes, a_symbol_that_no_input_tells_says_which_input_would) {
+  Program program;
+  ir::Dim n = program.symbol("n", 1, 8), m = program.symbol("m", 1, 8);
+  string text = error_of([&] {
+    program.entry("f", {{"x", f32, {n * m}}}, [](Tensor x) -> Outputs { return {{"x", x}}; });
+  });
+  EXPECT_HAS(text, "error[E0207]: entry `f`: no input has a dimension that tells the size of ");
+  EXPECT_HAS(text, "frontend_test.cc");
+  EXPECT_HAS(text, "dimension 0 of input `x` is m*n, which would tell it if another input told n");
+  EXPECT_HAS(text, "help: give an input a dimension of size m");
+  text = error_of([&] { program.entry("g", {{"y", f32, {n * n}}}, [](Tensor y) -> Outputs { return {{"y", y}}; }); });
+  EXPECT_HAS(text, "dimension 0 of input `y` is n*n, which is not a product or sum with n once in it");
+}
+
 TEST(Sizes, a_value_is_no_size) {
   string text = error_of([&] {
     trace(

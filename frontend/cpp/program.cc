@@ -2,6 +2,7 @@
 
 #include "frontend/cpp/frame.h"
 #include "ir/serialize.h"
+#include "ir/symbols.h"
 
 namespace nabla {
 
@@ -59,11 +60,16 @@ ir::Dim Program::symbol(const std::string& name, int64_t min, int64_t max, int64
 }
 
 void Program::require_equal(const ir::Dim& a, const ir::Dim& b, Site site) {
+  require({a, ir::SizeRelation::Kind::kEqual, b}, site);
+}
+
+void Program::require(const ir::SizeRelation& relation, Site site) {
   if (!context_->module.functions.empty())
-    throw error_at(site, Code::kMisuse, "{} == {} is declared behind `{}`, which was traced without it", a.str(),
-                   b.str(), context_->module.functions[0]->name);
-  context_->sizes.require_equal(a, b, site);
+    throw error_at(site, Code::kMisuse, "{} is declared behind `{}`, which was traced without it", relation.str(),
+                   context_->module.functions[0]->name);
+  context_->sizes.require(relation, site);
   context_->module.symbols = context_->sizes.symbols();
+  context_->module.constraints = context_->sizes.constraints();
 }
 
 State Program::state(const std::string& name, DType dtype, Shape shape, Site site) {
@@ -134,7 +140,13 @@ void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs
     results.push_back(o.value);
   }
   check_names(name, "output", entry.outputs, site);
-  entry.function = frame->finish(results, params, site)->name;
+  ir::FunctionPtr traced = frame->finish(results, params, site);
+  entry.function = traced->name;
+  Result<std::vector<ir::SizeSource>> sources = ir::size_sources(entry, *traced, ir::symbols_of(*traced));
+  if (!sources.ok()) {
+    sources.errors()[0].location = locate(site, "");
+    throw Error(std::move(sources.errors()));
+  }
   module.entries.push_back(std::move(entry));
 }
 

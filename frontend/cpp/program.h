@@ -53,6 +53,10 @@ class Program {
   /// Declares that two sizes are equal, in every run; before the first entry. Throws E0208 with the places of all
   /// declarations that nothing satisfies together, E0207 where neither size follows from the other.
   void require_equal(const ir::Dim& a, const ir::Dim& b, Site site = Site::here());
+  /// Declares an inequality, `require(past + count <= capacity)` or with <, >, >=, of every run; before the first
+  /// entry. Comparisons of sizes know it, and a run whose arrays break it is E0703. Throws E0208 with the places of the
+  /// declarations that nothing satisfies together.
+  void require(const ir::SizeRelation& relation, Site site = Site::here());
 
   /// Declares a leaf; its size never changes, so it is static. E0108 when the name is taken.
   State state(const std::string& name, DType dtype, Shape shape, Site site = Site::here());

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "frontend/cpp/frame.h"
+#include "ir/symbols.h"
 
 namespace nabla {
 namespace {
@@ -140,7 +141,77 @@ void SizeRules::set(const std::string& name, const ir::Dim& value, const Reason&
   }
   known_.at(name).value = resolve(value);
   known_.at(name).reasons.push_back(reason);
+  refresh();
+}
+
+void SizeRules::refresh() {
+  std::vector<ir::SizeConstraint> kept;
+  std::vector<ir::SymbolRef> free = symbols();
+  for (ir::SizeConstraint& c : constraints_) {
+    ir::SizeRelation now{resolve(c.relation.left), c.relation.kind, resolve(c.relation.right)};
+    if ((now.right - now.left).is_static() && now.holds().value_or(false)) continue;
+    if (now.impossible()) {
+      std::vector<std::string> names;
+      for (const ir::Dim* d : {&c.relation.left, &c.relation.right})
+        for (const ir::SymbolRef& s : d->symbols()) names.push_back(s->name);
+      for (const ir::SymbolRef& s : (now.right - now.left).symbols()) names.push_back(s->name);
+      conflict(fmt::format("with the other declarations it is {}", now.str()), names, {c.relation.str(), c.location});
+    }
+    kept.push_back({std::move(now), c.location});
+  }
+  constraints_ = std::move(kept);
+  for (const ir::SymbolRef& s : ir::with_facts(free, constraints_)) {
+    Known& k = known_.at(s->name);
+    k.symbol = s;
+    k.value = ir::Dim::symbol(s);
+  }
   for (auto& [other, known] : known_) known.value = resolve(known.value);
+}
+
+void SizeRules::require(const ir::SizeRelation& relation, const Site& site) {
+  if (relation.kind == ir::SizeRelation::Kind::kEqual) return require_equal(relation.left, relation.right, site);
+  Reason reason{relation.str(), locate(site, "")};
+  const ir::SizeRelation now{resolve(relation.left), relation.kind, resolve(relation.right)};
+  std::vector<std::string> names;
+  for (const ir::Dim* d : {&relation.left, &relation.right, &now.left, &now.right})
+    for (const ir::SymbolRef& s : d->symbols()) names.push_back(s->name);
+  if (now.impossible()) {
+    ir::Interval x = now.left.bounds(), y = now.right.bounds();
+    conflict(fmt::format("{} is in [{}, {}], {} in [{}, {}]", relation.left.str(), x.min, x.max, relation.right.str(),
+                         y.min, y.max),
+             names, reason);
+  }
+  if (now.holds().value_or(false)) return;
+  ir::Dim gap = now.right - now.left;
+  if (!narrow_by_bound(now.kind == ir::SizeRelation::Kind::kLess ? gap - 1 : gap, reason)) {
+    if (constraints_.size() == ir::kMaxConstraints)
+      throw error_at(site, Code::kTooLarge, "{} constraints between sizes, at most {} are allowed",
+                     constraints_.size() + 1, ir::kMaxConstraints);
+    constraints_.push_back({now, reason.place});
+    for (const ir::SymbolRef& s : gap.symbols()) known_.at(s->name).reasons.push_back(reason);
+  }
+  refresh();
+}
+
+// gap >= 0 as a range of its symbol, where it has one symbol alone.
+bool SizeRules::narrow_by_bound(const ir::Dim& gap, const Reason& reason) {
+  std::vector<ir::SymbolRef> symbols = gap.symbols();
+  if (symbols.size() != 1) return false;
+  std::optional<ir::SymbolSplit> split = ir::split_at(gap, symbols[0]->name);
+  if (!split) return false;
+  Known& k = known_.at(symbols[0]->name);
+  ir::Symbol now = *k.symbol;
+  int64_t factor = split->factor.value(), rest = split->rest.value();
+  if (factor > 0)
+    now.min = std::max(now.min, -floor_div(rest, factor));
+  else
+    now.max = std::min(now.max, floor_div(rest, -factor));
+  tighten(now);
+  if (now.min > now.max) conflict(fmt::format("{} is in {}", now.name, range_text(*k.symbol)), {now.name}, reason);
+  k.symbol = std::make_shared<const ir::Symbol>(now);
+  k.value = ir::Dim::symbol(k.symbol);
+  k.reasons.push_back(reason);
+  return true;
 }
 
 void SizeRules::narrow(const ir::Dim::Linear& linear, const ir::Symbol& range, const Reason& reason) {

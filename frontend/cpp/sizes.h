@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "frontend/cpp/tensor.h"
-#include "ir/attr.h"
+#include "ir/module.h"
 
 namespace nabla {
 
 /// Equalities are solved as they are declared: each removes one symbol, whose place its value takes, and narrows the
-/// ranges of the symbols in that value. What is left are independent symbols with a range each.
+/// ranges of the symbols in that value. What is left are symbols with a range each, and inequalities between them.
 class SizeRules {
  public:
   /// Throws E0108 when the name is taken, E0208 when no size is in the range.
@@ -21,12 +21,17 @@ class SizeRules {
   /// be solved for one symbol.
   void require_equal(const ir::Dim& a, const ir::Dim& b, const Site& site);
 
+  /// `a <= b` or `a < b`. What one symbol's range can say narrows it; anything else is kept as a constraint, which
+  /// sizes from now on know. Throws E0208 with both places when nothing satisfies it beside the earlier declarations.
+  void require(const ir::SizeRelation& relation, const Site& site);
+
   ir::Dim resolve(const ir::Dim& d) const;
   ir::Shape resolve(const ir::Shape& shape) const;
   /// Sizes inside of attributes.
   ir::Attrs resolve(ir::Attrs attrs) const;
   /// Those that are left, in the order of their declaration.
   std::vector<ir::SymbolRef> symbols() const;
+  const std::vector<ir::SizeConstraint>& constraints() const { return constraints_; }
 
  private:
   /// Why a symbol's range is what it is: a declaration or constraint, and its place.
@@ -46,7 +51,12 @@ class SizeRules {
   [[noreturn]] void conflict(const std::string& message, const std::vector<std::string>& symbols,
                              const Reason& reason) const;
 
+  /// Gives every free symbol the facts of the constraints, and the others values of such symbols.
+  void refresh();
+  bool narrow_by_bound(const ir::Dim& gap, const Reason& reason);
+
   std::map<std::string, Known> known_;
+  std::vector<ir::SizeConstraint> constraints_;
   std::vector<std::string> order_;
 };
 

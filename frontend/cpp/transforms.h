@@ -20,7 +20,7 @@ struct VmapOptions {
   std::vector<Axis> in_axes = {0};        ///< one for all arguments, or one per argument; for all leaves of its tree
   std::vector<Axis> out_axes = {0};       ///< one for all tensors of the result, or one per tensor
   std::optional<ir::Dim> axis_size = {};  ///< of the batch; needed when nothing is mapped
-  std::string spmd_axis_name = {};        ///< the mesh axis over which sharding constraints inside shard the batch
+  std::string spmd_axis_name = {};        ///< for meshes, which do not exist yet: a name is E0204
 };
 
 // What the templates below are made of; defined in transforms.cc.

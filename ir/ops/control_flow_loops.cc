@@ -172,9 +172,17 @@ OpDef while_op() {
     out.consts = static_cast<int>(parts.consts), out.carries = static_cast<int>(parts.carries);
     if (int64_t trips = node.attrs.get_int("trip_count"); trips >= 0) {
       out.kind = ir::ControlFlow::Kind::kLoop;
+      out.unasked = out.functions[0];
       out.functions.erase(out.functions.begin());
       out.trips = trips;
     }
+    return out;
+  };
+  op.with_control = [](const Attrs& attrs, const ir::ControlFlow& flow) {
+    Attrs out = attrs;
+    out.set("cond", FunctionRef{flow.unasked.empty() ? flow.functions[0] : flow.unasked});
+    out.set("body", FunctionRef{flow.functions.back()});
+    out.set("consts", int64_t{flow.consts});
     return out;
   };
   op.vjp = while_vjp;
@@ -321,6 +329,13 @@ OpDef scan_op() {
     out.consts = static_cast<int>(parts.consts), out.carries = static_cast<int>(parts.carries);
     out.trips = scan_length(node.attrs);
     out.reverse = node.attrs.get_bool("reverse");
+    return out;
+  };
+  op.with_control = [](const Attrs& attrs, const ir::ControlFlow& flow) {
+    Attrs out = attrs;
+    out.set("body", FunctionRef{flow.functions[0]});
+    out.set("consts", int64_t{flow.consts});
+    out.set("carries", int64_t{flow.carries});
     return out;
   };
   op.vjp = scan_vjp;

@@ -23,19 +23,26 @@ Status require_starts(const InferContext& ctx, int first) {
   return Ok{};
 }
 
-/// The window's extents: `sizes` with -1 replaced by the whole dimension.
+/// The window's extents: `window`, or `sizes` with -1 replaced by the whole dimension.
 Shape window_of(const Attrs& attrs, const Shape& shape) {
+  if (const Shape& window = attrs.get_shape("window"); !window.empty()) return window;
   Shape out = shape;
   for (size_t d = 0; d < shape.size(); ++d)
     if (int64_t size = attrs.get_ints("sizes")[d]; size >= 0) out[d] = size;
   return out;
 }
 
-/// The attribute that stands for these extents of an operand of `shape`.
-Ints sizes_of(const Shape& window, const Shape& shape) {
-  Ints out;
-  for (size_t d = 0; d < shape.size(); ++d) out.push_back(window[d] == shape[d] ? -1 : window[d].value());
-  return out;
+/// The attributes that stand for these extents of an operand of `shape`.
+Attrs attrs_of_window(const Shape& window, const Shape& shape) {
+  Ints sizes;
+  bool symbolic = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    bool whole = window[d] == shape[d];
+    symbolic = symbolic || (!whole && !window[d].is_static());
+    sizes.push_back(whole || symbolic ? -1 : window[d].value());
+  }
+  if (symbolic) return {{"sizes", Ints(shape.size(), -1)}, {"window", window}};
+  return {{"sizes", std::move(sizes)}};
 }
 
 InferResult infer_dynamic_slice(const InferContext& ctx) {
@@ -44,6 +51,14 @@ InferResult infer_dynamic_slice(const InferContext& ctx) {
   if (static_cast<int>(sizes.size()) != ctx.rank(0))
     return ctx.fail(Code::kBadAttribute, "C2", "sizes has {} entries, the operand {} dimensions", sizes.size(),
                     ctx.rank(0));
+  const Shape& window = ctx.attrs.get_shape("window");
+  if (!window.empty() && (window.size() != sizes.size() || sizes != Ints(sizes.size(), -1)))
+    return ctx.fail(Code::kBadAttribute, "C3", "window is {} beside sizes of {} entries, which must all be -1",
+                    ir::str(window), sizes.size());
+  for (size_t d = 0; d < window.size(); ++d)
+    if (!Dim::less_equal(0, window[d]).value_or(false) || !Dim::less_equal(window[d], ctx.shape(0)[d]).value_or(false))
+      return ctx.fail(Code::kBadAttribute, "C3", "size {} of dimension {} is not within {}", window[d].str(), d,
+                      ctx.shape(0)[d].str());
   for (int d = 0; d < ctx.rank(0); ++d)
     if (sizes[d] < -1 || !Dim::less_equal(std::max<int64_t>(sizes[d], 0), ctx.shape(0)[d]).value_or(false))
       return ctx.fail(Code::kBadAttribute, "C2", "size {} of dimension {} is not within {}", sizes[d], d,
@@ -145,14 +160,9 @@ std::vector<MaybeVal> vjp_dynamic_update_slice(VjpContext& ctx) {
   Val update = ctx.operand(1);
   std::vector<Val> starts = starts_of(ctx.operands, 2);
   if (ctx.active[0]) out[0] = ctx.b.op("dynamic_update_slice", joined({ctx.ct(), ctx.b.zeros_like(update)}, starts));
-  bool is_static =
-      std::all_of(update.shape().begin(), update.shape().end(), [](const Dim& d) { return d.is_static(); });
-  if (ctx.active[1] && !is_static && !(update.shape() == ctx.operand(0).shape()))
-    ctx.functions->refuse(
-        "the gradient of an update of symbolic size is a window whose size dynamic_slice cannot state");
-  else if (ctx.active[1])
-    out[1] = ctx.b.op("dynamic_slice", joined({ctx.ct()}, starts),
-                      {{"sizes", sizes_of(update.shape(), ctx.operand(0).shape())}});
+  if (ctx.active[1])
+    out[1] =
+        ctx.b.op("dynamic_slice", joined({ctx.ct()}, starts), attrs_of_window(update.shape(), ctx.operand(0).shape()));
   return out;
 }
 
@@ -180,8 +190,16 @@ std::vector<Val> batch_dynamic_slice(BatchContext& ctx) {
   Ints sizes = ctx.attrs().get_ints("sizes");
   if (!any_start_batched(ctx, 1)) {
     sizes.insert(sizes.begin(), -1);
+    Shape window = ctx.attrs().get_shape("window");
+    if (!window.empty()) window.insert(window.begin(), ctx.size);
     std::vector<Val> starts = with_front(ctx.b, starts_of(ctx.operands, 1));
-    return ctx.b.add("dynamic_slice", joined({ctx.operands[0]}, starts), {{"sizes", sizes}});
+    return ctx.b.add("dynamic_slice", joined({ctx.operands[0]}, starts), {{"sizes", sizes}, {"window", window}});
+  }
+  if (!ctx.attrs().get_shape("window").empty()) {
+    ctx.functions->refuse("a batch of starts is a gather, whose windows have no symbolic size");
+    Shape shape = ctx.op.results[0].shape;
+    shape.insert(shape.begin(), ctx.size);
+    return {ctx.b.fill(ctx.op.results[0].dtype, shape, 0)};
   }
   Ints dims = ir::iota_ints(static_cast<int>(sizes.size())), above = shifted(dims);
   bool rows = ctx.batched[0];
@@ -276,6 +294,7 @@ OpDef make_window_op(bool update) {
     constraints.push_back({"C3", "the update fits into x"});
   } else {
     constraints.push_back({"C2", "sizes has one entry per dimension, -1 or within the operand"});
+    constraints.push_back({"C3", "window is empty, or fits into the operand beside sizes of -1"});
   }
   OpDef op{
       .name = update ? "dynamic_update_slice" : "dynamic_slice",
@@ -309,7 +328,9 @@ OpDef make_window_op(bool update) {
       .draw = [update](Rng& rng) { return draw_window(rng, update); },
       .rejects = {},
   };
-  if (!update) op.attrs = {required("sizes", AttrKind::kInts, "the window's extents; -1 for a whole dimension")};
+  if (!update)
+    op.attrs = {required("sizes", AttrKind::kInts, "the window's extents; -1 for a whole dimension"),
+                optional("window", "all extents, where one is symbolic; then sizes is -1 throughout", Shape{})};
   if (update) op.factors = [](const TypedOp& t) { return factors_of_window(t, t.operands[1]); };
   return op;
 }
@@ -317,9 +338,14 @@ OpDef make_window_op(bool update) {
 OpDef dynamic_slice() {
   OpDef op = make_window_op(false);
   auto sizes = [](Ints list) { return Attrs{{"sizes", std::move(list)}}; };
-  op.rejects = {{"C1", {f32({3, 4}), i32()}, sizes({1, 1})}, {"C1", {f32({3}), f32()}, sizes({1})},
-                {"C1", {f32({3}), i32({1})}, sizes({1})},    {"C2", {f32({3}), i32()}, sizes({1, 1})},
-                {"C2", {f32({3}), i32()}, sizes({4})},       {"C2", {f32({3}), i32()}, sizes({-2})}};
+  op.rejects = {{"C1", {f32({3, 4}), i32()}, sizes({1, 1})},
+                {"C1", {f32({3}), f32()}, sizes({1})},
+                {"C1", {f32({3}), i32({1})}, sizes({1})},
+                {"C2", {f32({3}), i32()}, sizes({1, 1})},
+                {"C2", {f32({3}), i32()}, sizes({4})},
+                {"C2", {f32({3}), i32()}, sizes({-2})},
+                {"C3", {f32({3}), i32()}, {{"sizes", Ints{-1}}, {"window", Shape{4}}}},
+                {"C3", {f32({3}), i32()}, {{"sizes", Ints{1}}, {"window", Shape{1}}}}};
   return op;
 }
 

@@ -21,14 +21,17 @@ InferResult infer_section(const InferContext& ctx) {
     return ctx.fail(Code::kBadAttribute, "C2", "range has {} entries: the first position and the size", range.size());
   const Dim& extent = ctx.shape(0)[axis];
   Dim end = range[0] + range[1];
-  bool negative = range[0].bounds().min < 0 || range[1].bounds().min < 0;
+  bool negative = !Dim::less_equal(0, range[0]).value_or(false) || !Dim::less_equal(0, range[1]).value_or(false);
   std::optional<bool> fits = Dim::less_equal(end, extent);
   if (negative || !fits.value_or(true))
     return ctx.fail(Code::kBadAttribute, "C3", "[{}:{}] is not within dimension {} of size {}", range[0].str(),
                     end.str(), axis, extent.str());
-  if (!fits)
-    return ctx.fail(Code::kUndecidable, "C3", "[{}:{}] may reach beyond dimension {} of size {}", range[0].str(),
-                    end.str(), axis, extent.str());
+  if (!fits) {
+    Diagnostic d = ctx.fail(Code::kUndecidable, "C3", "[{}:{}] may reach beyond dimension {} of size {}",
+                            range[0].str(), end.str(), axis, extent.str());
+    d.help = fmt::format("declare the constraint {} <= {}", end.str(), extent.str());
+    return d;
+  }
   Type result = ctx.operands[0];
   result.shape[axis] = range[1];
   return Types{result};

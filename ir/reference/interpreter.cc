@@ -19,6 +19,7 @@ class Interpreter {
 
   /// Checks the arguments and learns the symbols' values from them.
   Status bind(const Function& f, const std::vector<Literal>& args);
+  Status bind_argument(const Function& f, ValueId param, const Literal& arg);
   /// Whether everything that can be reached has a reference; `path` are the callers.
   Status check(const Function& f, std::vector<std::string>& path);
   std::vector<Literal> run(const Function& f, std::vector<Literal> args) const;
@@ -42,6 +43,22 @@ Status check_symbol(const Symbol& s, int64_t value, const Function& f, ValueId p
                s.name, value, s.multiple, s.min, s.max);
 }
 
+// Takes the values of symbols that stand alone in an extent, once what is known is put in.
+Status Interpreter::bind_argument(const Function& f, ValueId param, const Literal& arg) {
+  const Type& type = f.type(param);
+  for (int d = 0; d < type.rank(); ++d) {
+    Dim extent = resolve(type.shape[d]);
+    std::vector<SymbolRef> symbols = extent.symbols();
+    std::optional<SymbolSplit> split = symbols.size() == 1 ? split_at(extent, symbols[0]->name) : std::nullopt;
+    if (!split) continue;
+    int64_t scale = split->factor.value(), scaled = arg.shape()[d] - split->rest.value();
+    if (scaled % scale != 0) continue;  // what does not divide is refused below
+    NABLA_TRY(check_symbol(*symbols[0], scaled / scale, f, param));
+    bindings_.emplace(symbols[0]->name, scaled / scale);
+  }
+  return Ok{};
+}
+
 Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
   if (args.size() != f.params.size())
     return error(Code::kOperandCount, "@{} takes {} arguments, got {}", f.name, f.params.size(), args.size());
@@ -53,14 +70,10 @@ Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
     if (type.rank() != args[i].rank())
       return error(Code::kShapeMismatch, "{} is {}, got {}", describe_value(f, f.params[i]), type.str(),
                    args[i].str(0));
-    for (int d = 0; d < type.rank(); ++d) {
-      std::optional<Dim::Linear> linear = type.shape[d].linear();
-      int64_t scaled = linear ? args[i].shape()[d] - linear->offset : 0;
-      if (!linear || scaled % linear->scale != 0) continue;  // what does not divide is refused below
-      if (bindings_.count(linear->symbol->name)) continue;
-      NABLA_TRY(check_symbol(*linear->symbol, scaled / linear->scale, f, f.params[i]));
-      bindings_.emplace(linear->symbol->name, scaled / linear->scale);
-    }
+  }
+  for (size_t before = bindings_.size() + 1; before != bindings_.size();) {
+    before = bindings_.size();
+    for (size_t i = 0; i < args.size(); ++i) NABLA_TRY(bind_argument(f, f.params[i], args[i]));
   }
   for (size_t i = 0; i < args.size(); ++i) {
     const Type& type = f.type(f.params[i]);

@@ -1,4 +1,4 @@
-// The four simplifying passes. Each is flat -> flat (any tensor stage is kept), and each shares the functions that it
+// The simplifying passes. Each is flat -> flat (any tensor stage is kept), and each shares the functions that it
 // does not change. None of them changes results: see passes/simplify/rules.h for what canonicalize may do.
 #pragma once
 
@@ -11,6 +11,11 @@ Result<ir::Module> canonicalize(const ir::Module& module, PassContext& context);
 
 /// Replaces nodes whose operands are all constants by constants, where the op folds and the results are small.
 Result<ir::Module> fold_constants(const ir::Module& module, PassContext& context);
+
+/// Computes once, before a loop, what its body would compute again from constants alone, and drops what a loop hands on
+/// for nobody: operands that the body does not read, carries that feed only themselves or never change, results that
+/// nobody uses, and the second of what is there twice.
+Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context);
 
 /// Merges nodes with the same op, attributes and operands (in any order for commutative ops), except for fences and
 /// ops with side effects.

@@ -64,11 +64,6 @@ std::set<std::string> used_symbols(const ir::Module& module) {
   return out;
 }
 
-void reach(const std::string& name, const ir::Module& module, std::set<std::string>& reached) {
-  if (!reached.insert(name).second) return;
-  for (const std::string& callee : referenced_functions(*module.find(name))) reach(callee, module, reached);
-}
-
 }  // namespace
 
 Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) {
@@ -98,11 +93,13 @@ Result<ir::Module> inline_calls(const ir::Module& module, PassContext& context) 
     out.set(copy.finish());
   }
   if (module.entries.empty()) return out;
-  std::set<std::string> reached;
-  for (const ir::Entry& e : module.entries) reach(e.function, out, reached);
-  std::erase_if(out.functions, [&](const FunctionPtr& f) { return !reached.count(f->name); });
+  drop_unreached(out);
   std::set<std::string> used = used_symbols(out);
   std::erase_if(out.symbols, [&](const ir::SymbolRef& s) { return !used.count(s->name); });
+  std::erase_if(out.constraints, [&](const ir::SizeConstraint& c) {
+    std::vector<ir::SymbolRef> symbols = (c.relation.right - c.relation.left).symbols();
+    return std::any_of(symbols.begin(), symbols.end(), [&](const ir::SymbolRef& s) { return !used.count(s->name); });
+  });
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/exec/sizes.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/format/bundle_reader.h"
 
@@ -47,6 +48,16 @@ int64_t value_of_size(const format::Size& size, const ValueOf& value_of) {
   return stack[0];
 }
 
+std::string text_of(const flatbuffers::String* text) { return text == nullptr ? "" : text->str(); }
+
+// The symbol's value, where one of the first sources tells it.
+std::optional<int64_t> value_among(const flatbuffers::Vector<flatbuffers::Offset<format::SymbolSource>>& sources,
+                                   const std::vector<int64_t>& values, uint32_t symbol) {
+  for (uint32_t i = 0; i < values.size(); ++i)
+    if (sources.Get(i)->symbol() == symbol) return values[i];
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string EntrySizes::input_name(uint32_t input) const { return entry_.inputs()->Get(input)->name()->str(); }
@@ -56,30 +67,90 @@ std::string EntrySizes::origin(uint32_t source) const {
   return fmt::format("dimension {} of input `{}`", s.dimension(), input_name(s.input()));
 }
 
+Result<int64_t> EntrySizes::solve_one(uint32_t source, int64_t extent, const std::vector<int64_t>& earlier) const {
+  const format::SymbolSource& s = *entry_.sources()->Get(source);
+  const format::Symbol& symbol = *program_.symbols()->Get(s.symbol());
+  auto value_of = [&](uint32_t wanted) { return value_among(*entry_.sources(), earlier, wanted).value_or(0); };
+  int64_t scale = s.scale_size() ? value_of_size(*s.scale_size(), value_of) : s.scale();
+  int64_t scaled = extent - (s.offset_size() ? value_of_size(*s.offset_size(), value_of) : s.offset());
+  if (scale == 0 || scaled % scale != 0) {
+    std::string from = values_text({s.scale_size(), s.offset_size()}, earlier);
+    const flatbuffers::String* size = entry_.inputs()->Get(s.input())->symbols()->Get(s.dimension());
+    return error(Code::kInputShape, "entry `{}`: {} is {}, and no {} makes {} that{}", entry_.name()->str(),
+                 origin(source), extent, symbol.name()->str(), size->str(),
+                 from.empty() ? "" : fmt::format(" ({})", from));
+  }
+  int64_t value = scaled / scale;
+  if (value < symbol.min() || value > symbol.max() || value % symbol.multiple() != 0)
+    return error(Code::kInputShape, "entry `{}`: {} gives {} = {}, which is not {}in [{}, {}]", entry_.name()->str(),
+                 origin(source), symbol.name()->str(), value,
+                 symbol.multiple() > 1 ? fmt::format("a multiple of {} ", symbol.multiple()) : "", symbol.min(),
+                 symbol.max());
+  return value;
+}
+
 Status EntrySizes::solve(std::span<const int64_t* const> shapes, std::vector<int64_t>& values) const {
   values.clear();
   uint32_t sources = symbolic() ? entry_.sources()->size() : 0;
   for (uint32_t i = 0; i < sources; ++i) {
     const format::SymbolSource& s = *entry_.sources()->Get(i);
-    const format::Symbol& symbol = *program_.symbols()->Get(s.symbol());
-    int64_t extent = shapes[s.input()][s.dimension()], scaled = extent - s.offset();
-    const format::Tensor& tensor = *entry_.inputs()->Get(s.input());
-    if (scaled % s.scale() != 0)
-      return error(Code::kInputShape, "entry `{}`: {} is {}, and no {} makes it {}", entry_.name()->str(), origin(i),
-                   tensor.symbols()->Get(s.dimension())->str(), symbol.name()->str(), extent);
-    int64_t value = scaled / s.scale();
-    if (value < symbol.min() || value > symbol.max() || value % symbol.multiple() != 0)
-      return error(Code::kInputShape, "entry `{}`: {} gives {} = {}, which is not {}in [{}, {}]", entry_.name()->str(),
-                   origin(i), symbol.name()->str(), value,
-                   symbol.multiple() > 1 ? fmt::format("a multiple of {} ", symbol.multiple()) : "", symbol.min(),
-                   symbol.max());
-    values.push_back(value);
+    Result<int64_t> value = solve_one(i, shapes[s.input()][s.dimension()], values);
+    if (!value.ok()) return std::move(value.errors());
+    values.push_back(*value);
   }
   for (uint32_t i = 0; i < shapes.size(); ++i) {
     Status fits = check_input(i, shapes[i], values);
     if (!fits.ok()) return fits;
   }
+  for (uint32_t i = 0; sources > 0 && program_.constraints() && i < program_.constraints()->size(); ++i) {
+    Status holds = check_constraint(*program_.constraints()->Get(i), values);
+    if (!holds.ok()) return holds;
+  }
   return Ok{};
+}
+
+std::string EntrySizes::values_text(std::initializer_list<const format::Size*> sizes,
+                                    const std::vector<int64_t>& values) const {
+  std::string out;
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    uint32_t symbol = entry_.sources()->Get(i)->symbol();
+    bool used = false;
+    for (const format::Size* size : sizes)
+      for (uint32_t k = 0; size != nullptr && k < size->steps()->size(); ++k) {
+        const format::SizeStep& step = *size->steps()->Get(k);
+        used |= step.op() == SizeOp::Symbol && static_cast<uint32_t>(step.value()) == symbol;
+      }
+    if (used)
+      out += fmt::format("{}{} = {} from {}", out.empty() ? "" : ", ", program_.symbols()->Get(symbol)->name()->str(),
+                         values[i], origin(i));
+  }
+  return out;
+}
+
+// Nothing to check where the entry does not know all of its symbols.
+Status EntrySizes::check_constraint(const format::Constraint& constraint, const std::vector<int64_t>& values) const {
+  bool known = true;
+  auto value_of = [&](uint32_t symbol) {
+    std::optional<int64_t> value = value_among(*entry_.sources(), values, symbol);
+    known &= value.has_value();
+    return value.value_or(1);
+  };
+  int64_t left = value_of_size(*constraint.left(), value_of), right = value_of_size(*constraint.right(), value_of);
+  bool holds = constraint.relation() == format::Relation::Equal  ? left == right
+               : constraint.relation() == format::Relation::Less ? left < right
+                                                                 : left <= right;
+  if (holds || !known) return Ok{};
+  static constexpr const char* kSigns[] = {"==", "<", "<="};  // by Relation
+  std::string a = text_of(constraint.left()->text()), b = text_of(constraint.right()->text());
+  Diagnostic d = error(Code::kInputShape, "entry `{}`: {} = {} and {} = {}, but the program requires {} {} {} ({})",
+                       entry_.name()->str(), a, left, b, right, a, kSigns[static_cast<int>(constraint.relation())], b,
+                       values_text({constraint.left(), constraint.right()}, values));
+  if (constraint.location() > 0) {
+    const format::Location& at = *program_.locations()->Get(constraint.location());
+    d.location = std::make_shared<const Location>(
+        Location{text_of(at.file()), static_cast<int>(at.line()), 0, text_of(at.function()), text_of(at.text())});
+  }
+  return d;
 }
 
 Status EntrySizes::check_input(uint32_t input, const int64_t* shape, const std::vector<int64_t>& values) const {
@@ -89,23 +160,13 @@ Status EntrySizes::check_input(uint32_t input, const int64_t* shape, const std::
     uint32_t reference = tensor.sizes() == nullptr || tensor.sizes()->size() == 0 ? 0 : tensor.sizes()->Get(d);
     int64_t want = tensor.shape()->Get(d);
     if (reference > 0)
-      want = value_of_size(*program_.sizes()->Get(reference - 1), [&](uint32_t symbol) {
-        for (uint32_t i = 0; i < entry_.sources()->size(); ++i)
-          if (entry_.sources()->Get(i)->symbol() == symbol) return values[i];
-        return int64_t{0};
-      });
+      want = value_of_size(*program_.sizes()->Get(reference - 1),
+                           [&](uint32_t symbol) { return value_among(*entry_.sources(), values, symbol).value_or(0); });
     if (shape[d] == want) continue;
     if (reference == 0)
       return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, got {}", entry_.name()->str(), d,
                    input_name(input), want, shape[d]);
-    std::string from;
-    for (const format::SizeStep* step : *program_.sizes()->Get(reference - 1)->steps())
-      for (uint32_t i = 0; step->op() == SizeOp::Symbol && i < entry_.sources()->size(); ++i) {
-        const format::SymbolSource& s = *entry_.sources()->Get(i);
-        if (s.symbol() != step->value()) continue;
-        from += fmt::format("{}{} = {} from {}", from.empty() ? "" : ", ",
-                            program_.symbols()->Get(s.symbol())->name()->str(), values[i], origin(i));
-      }
+    std::string from = values_text({program_.sizes()->Get(reference - 1)}, values);
     return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {} = {} ({}), got {}",
                  entry_.name()->str(), d, input_name(input), tensor.symbols()->Get(d)->str(), want, from, shape[d]);
   }
@@ -135,7 +196,7 @@ Result<std::vector<int64_t>> EntrySizes::evaluate(const std::vector<int64_t>& va
     if (!known) value = 0;
     if (value < 0 || value > size->max())
       return error(Code::kInputShape, "entry `{}`: the size {} is {}, which is not in [0, {}]", entry_.name()->str(),
-                   size->text() == nullptr ? "" : size->text()->str(), value, size->max());
+                   text_of(size->text()), value, size->max());
     table.push_back(value);
   }
   return table;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ class EntrySizes {
   /// False: every size is a constant.
   bool symbolic() const { return entry_.sources() != nullptr && entry_.sources()->size() > 0; }
   /// The value of each source from the inputs' extents; `shapes` have the inputs' ranks. Allocates nothing when all
-  /// fits. E0703 names the argument, the symbol, its value and its range; for a conflict both arguments.
+  /// fits. E0703 names the argument, the symbol, its value and its range; for a conflict both arguments; for a
+  /// constraint both sides and its declaration.
   Status solve(std::span<const int64_t* const> shapes, std::vector<int64_t>& values) const;
   /// The largest admissible values: those that memory is planned for.
   std::vector<int64_t> largest() const;
@@ -30,6 +32,10 @@ class EntrySizes {
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<int64_t>& table) const;
 
  private:
+  Result<int64_t> solve_one(uint32_t source, int64_t extent, const std::vector<int64_t>& earlier) const;
+  Status check_constraint(const format::Constraint& constraint, const std::vector<int64_t>& values) const;
+  /// Each once: "n = 3 from dimension 0 of input `x`".
+  std::string values_text(std::initializer_list<const format::Size*> sizes, const std::vector<int64_t>& values) const;
   Status check_input(uint32_t input, const int64_t* shape, const std::vector<int64_t>& values) const;
   std::string origin(uint32_t source) const;
   std::string input_name(uint32_t input) const;

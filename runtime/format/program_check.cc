@@ -95,6 +95,10 @@ Status ProgramCheck::check_sizes() {
     where_ = fmt::format("size {}: ", i);
     (void)NABLA_TRY(check_size(*program_.sizes()->Get(i)));
   }
+  for (uint32_t i = 0; i < size_of(program_.constraints()); ++i) {
+    where_ = fmt::format("constraint {}: ", i);
+    (void)NABLA_TRY(check_constraint(*program_.constraints()->Get(i)));
+  }
   where_.clear();
   return Ok{};
 }
@@ -118,6 +122,27 @@ Status ProgramCheck::check_size(const Size& size) {
   return Ok{};
 }
 
+Status ProgramCheck::check_constraint(const Constraint& constraint) {
+  if (constraint.relation() > Relation::MAX)
+    return error(Code::kNewerVersion, "{}: {}unknown relation {}", what_, where_,
+                 static_cast<int>(constraint.relation()));
+  if (constraint.left() == nullptr || constraint.right() == nullptr) return damaged("a side is missing");
+  (void)NABLA_TRY(check_size(*constraint.left()));
+  (void)NABLA_TRY(check_size(*constraint.right()));
+  if (constraint.location() >= std::max<uint32_t>(size_of(program_.locations()), 1))
+    return damaged("location {} of {}", constraint.location(), size_of(program_.locations()));
+  return Ok{};
+}
+
+Status ProgramCheck::check_known(const Size* size, const std::set<uint32_t>& known, std::string_view what) {
+  if (size == nullptr) return Ok{};
+  (void)NABLA_TRY(check_size(*size));
+  for (const SizeStep* step : *size->steps())
+    if (step->op() == SizeOp::Symbol && !known.count(static_cast<uint32_t>(step->value())))
+      return damaged("{} needs symbol {}, which no earlier source tells", what, step->value());
+  return Ok{};
+}
+
 Status ProgramCheck::check_reference(uint32_t reference, int64_t constant, std::string_view what) {
   if (reference == 0) return Ok{};
   if (reference > size_of(program_.sizes()))
@@ -132,6 +157,8 @@ Status ProgramCheck::check_sources(const Entry& entry) {
   for (uint32_t i = 0; i < size_of(entry.sources()); ++i) {
     const SymbolSource& s = *entry.sources()->Get(i);
     if (s.symbol() >= size_of(program_.symbols())) return damaged("source {} of no symbol", i);
+    (void)NABLA_TRY(check_known(s.scale_size(), known, "a scale"));
+    (void)NABLA_TRY(check_known(s.offset_size(), known, "an offset"));
     if (!known.insert(s.symbol()).second) return damaged("two sources of symbol {}", s.symbol());
     if (s.input() >= size_of(entry.inputs())) return damaged("source {} is input {}", i, s.input());
     const Tensor& tensor = *entry.inputs()->Get(s.input());

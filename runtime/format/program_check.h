@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ class ProgramCheck {
   Status check_sizes();
   Status check_size(const Size& size);
   Status check_sources(const Entry& entry);
+  /// A size of these symbols alone; null is fine.
+  Status check_known(const Size* size, const std::set<uint32_t>& known, std::string_view what);
+  Status check_constraint(const Constraint& constraint);
   /// `reference` is 0, or a size whose bound is `constant`.
   Status check_reference(uint32_t reference, int64_t constant, std::string_view what);
   Status check_memory();

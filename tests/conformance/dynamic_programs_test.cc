@@ -228,11 +228,93 @@ TEST(DynamicPrograms, InadmissibleSizesNameSymbolValueRangeAndArgument) {
   EXPECT_EQ(message({4, 5}, {11}, {4, 2}), "entry `f`: dimension 1 of input `z` is 3, got 2");
 }
 
+// Extents with more than one symbol tell the one that is left; scales and offsets are sizes themselves.
+TEST(DynamicPrograms, SymbolsInsideProductsAndSumsAreSolved) {
+  Program program;
+  ir::Dim n = program.symbol("n", 1, 8), m = program.symbol("m", 1, 6), k = program.symbol("k", 2, 9);
+  program.entry("f", {{"x", f32, {n * m + k}}, {"y", f32, {m * 2}}, {"z", f32, {ir::Dim(10) - k, 3}}},
+                [&](Tensor x, Tensor y, Tensor z) -> Outputs {
+                  Tensor cut = reshape(slice(x, Shape{k}, Shape{n * m + k}), Shape{n, m});
+                  return {{"rows", sum(cut, {1})}, {"y", y * 2.0}, {"ones", ones(Shape{k, n}) * sum(z)}};
+                });
+  check(program, {{{"n", 3}, {"m", 4}, {"k", 5}}, {{"n", 8}, {"m", 6}, {"k", 9}}, {{"n", 1}, {"m", 1}, {"k", 2}}});
+  auto session = session_of(program.module());
+  auto message = [&](int64_t x, int64_t y, int64_t z) {
+    auto out = session->call(0, {Literal(f32, {x}), Literal(f32, {y}), Literal(f32, {z, 3})});
+    return out.ok() ? "" : out.errors()[0].message;
+  };
+  EXPECT_EQ(message(17, 8, 5), "");
+  EXPECT_EQ(message(17, 7, 5), "entry `f`: dimension 0 of input `y` is 7, and no m makes 2*m that");
+  EXPECT_EQ(message(18, 8, 5),
+            "entry `f`: dimension 0 of input `x` is 18, and no n makes k+m*n that (k = 5 from dimension 0 of input "
+            "`z`, m = 4 from dimension 0 of input `y`)");
+  EXPECT_EQ(message(45, 8, 5), "entry `f`: dimension 0 of input `x` gives n = 10, which is not in [1, 8]");
+  EXPECT_EQ(message(17, 8, 9), "entry `f`: dimension 0 of input `z` gives k = 1, which is not in [2, 9]");
+}
+
+TEST(DynamicPrograms, InequalitiesAreCheckedWhenSizesAreBound) {
+  Program program;
+  ir::Dim past = program.symbol("past", 0, 20), room = program.symbol("room", 1, 24);
+  program.require(past + 2 <= room);
+  program.entry("f", {{"x", f32, {past}}, {"y", f32, {room}}}, [&](Tensor x, Tensor y) -> Outputs {
+    return {{"free", slice(y, Shape{past}, Shape{-1}) * 2.0}, {"used", x + slice(y, Shape{0}, Shape{past})}};
+  });
+  program.entry("g", {{"x", f32, {past}}}, [&](Tensor x) -> Outputs { return {{"x", x * 2.0}}; });
+  auto session = session_of(program.module());
+  auto f = [&](int64_t x, int64_t y) {
+    auto out = session->call(0, {Literal(f32, {x}), Literal(f32, {y})});
+    return out.ok() ? "" : out.errors()[0].str();
+  };
+  EXPECT_EQ(f(5, 7), "");
+  std::string text = f(6, 7);
+  EXPECT_NE(
+      text.find("error[E0703]: entry `f`: past+2 = 8 and room = 7, but the program requires past+2 <= room (past = "
+                "6 from dimension 0 of input `x`, room = 7 from dimension 0 of input `y`)"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("dynamic_programs_test.cc:"), std::string::npos) << text;
+  EXPECT_TRUE(session->call(1, {Literal(f32, {20})}).ok()) << "an entry without room does not ask";
+}
+
+TEST(DynamicPrograms, SlicesPadsAndUpdatesOfSymbolicSizesHaveDerivativesAndBatches) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 8), len = program.symbol("len", 1, 24),
+          room = program.symbol("room", 4, 40);
+  program.require(len + batch <= room);
+  Spec x("x", f32, {room, 3}), u("u", f32, {len, 3}), b("b", f32, {batch}), k("k", i32, {});
+  program.entry("f", {x, u, b, k}, [&](Tensor whole, Tensor update, Tensor rows, Tensor at) -> Outputs {
+    auto f = [&](Tensor w, Tensor p) {
+      Tensor cut = slice(w, Shape{len, 1}, Shape{len + batch, -1});
+      Tensor padded = pad(p, 0.5, Shape{batch, 0}, Shape{2, len});
+      return mean(tanh(dynamic_update_slice(w, p, {at, at}))) + mean(cut * cut) + mean(sin(padded));
+    };
+    auto [value, g] = value_and_grad(f, Wrt<0, 1>{})(whole, update);
+    Tensor slope = jvp([&](Tensor p) { return f(whole, p); }, update, update * 2.0).second;
+    Tensor each = vmap([&](Tensor s) {
+      return sum(pad(slice(update * s, Shape{0, 0}, Shape{len, 2}), s, Shape{0, 1}, Shape{batch, 0}));
+    })(rows);
+    return {{"value", value}, {"x", std::get<0>(g)}, {"u", std::get<1>(g)}, {"slope", slope}, {"each", each}};
+  });
+  check(program, {{{"batch", 3}, {"len", 7}, {"room", 19}}, {{"batch", 1}, {"len", 24}, {"room", 25}}});
+}
+
 TEST(DynamicPrograms, ASymbolThatNoInputTellsIsRefused) {
   Program program;
   ir::Dim batch = program.symbol("batch", 1, 8), len = program.symbol("len", 1, 24);
-  program.entry("f", {{"x", f32, {batch * len}}}, [&](Tensor x) -> Outputs { return {{"y", x * 2}}; });
-  auto out = driver::compile(program.module(), {});
+  auto declare = [&] {
+    program.entry("f", {{"x", f32, {batch * len}}}, [&](Tensor x) -> Outputs { return {{"y", x * 2}}; });
+  };
+  EXPECT_THROW(declare(), Error);
+  constexpr const char* kText = R"(nabla 1 traced
+symbol batch in [1, 8]
+symbol len in [1, 24]
+entry f calls @f {
+  inputs x
+  outputs y
+}
+func @f(%x: f32[batch*len]) { return %x }
+)";
+  auto out = ir::parse_module(kText, "f.nbl", ops::all_ops());
   ASSERT_FALSE(out.ok());
   EXPECT_EQ(out.errors()[0].code, Code::kUndecidable);
   EXPECT_EQ(out.errors()[0].message, "entry `f`: no input has a dimension that tells the size of batch");

@@ -1,0 +1,141 @@
+#include "ir/symbols.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace nabla::ir {
+
+std::vector<SymbolRef> with_facts(const std::vector<SymbolRef>& symbols,
+                                  const std::vector<SizeConstraint>& constraints) {
+  auto bare = [](const Dim& d) {
+    return d.substitute([](const SymbolRef& s) {
+      Symbol plain = *s;
+      plain.facts = nullptr;  // facts hold symbols: with facts of their own they would hold each other
+      return Dim::symbol(std::make_shared<const Symbol>(std::move(plain)));
+    });
+  };
+  std::map<std::string, std::vector<Dim>> facts;
+  for (const auto& [relation, location] : constraints) {
+    Dim left = bare(relation.left), right = bare(relation.right), gap = right - left;
+    if (gap.is_static()) continue;
+    bool less = relation.kind == SizeRelation::Kind::kLess, equal = relation.kind == SizeRelation::Kind::kEqual;
+    for (const SymbolRef& s : gap.symbols()) {
+      facts[s->name].push_back(less ? gap - 1 : gap);
+      if (equal) facts[s->name].push_back(left - right);
+    }
+  }
+  std::vector<SymbolRef> out;
+  for (const SymbolRef& s : symbols) {
+    auto known = facts.find(s->name);
+    if (known == facts.end() && !s->facts) {
+      out.push_back(s);
+      continue;
+    }
+    Symbol with = *s;
+    with.facts = known == facts.end() ? nullptr : std::make_shared<const std::vector<Dim>>(std::move(known->second));
+    out.push_back(std::make_shared<const Symbol>(std::move(with)));
+  }
+  return out;
+}
+
+std::vector<SymbolRef> symbols_of(const Function& function) {
+  std::vector<SymbolRef> out;
+  std::set<std::string> seen;
+  auto add = [&](const Shape& shape) {
+    for (const Dim& d : shape)
+      for (const SymbolRef& s : d.symbols())
+        if (seen.insert(s->name).second) out.push_back(s);
+  };
+  for (const Value& v : function.values) add(v.type.shape);
+  for (const Node& node : function.nodes)
+    for (const auto& [name, attr] : node.attrs)
+      if (const Shape* shape = std::get_if<Shape>(&attr)) add(*shape);
+  return out;
+}
+
+namespace {
+
+/// The extents of an entry's inputs as equations for its symbols.
+class Equations {
+ public:
+  Equations(const Entry& entry, const Function& function) : entry_(entry), function_(function) {}
+
+  /// From the first extent in which the symbol is the only one that is not known.
+  std::optional<SizeSource> source(const SymbolRef& s) const {
+    std::optional<SizeSource> found;
+    each([&](size_t input, size_t dimension, const Dim& extent) {
+      std::optional<SymbolSplit> split = found ? std::nullopt : split_at(extent, s->name);
+      if (split && unknown(split->factor).empty() && unknown(split->rest).empty() && never_zero(split->factor))
+        found = SizeSource{s, input, dimension, split->factor, split->rest};
+    });
+    return found;
+  }
+
+  void learn(const std::string& symbol) { known_.insert(symbol); }
+
+  Diagnostic unsolved(const SymbolRef& s) const {
+    Diagnostic d = error(Code::kUndecidable, "entry `{}`: no input has a dimension that tells the size of {}",
+                         entry_.name, s->name);
+    d.location = function_.location;
+    each([&](size_t input, size_t dimension, const Dim& extent) {
+      std::vector<std::string> others = unknown(extent);
+      if (std::erase(others, s->name) == 0) return;
+      std::optional<SymbolSplit> split = split_at(extent, s->name);
+      std::string why = !split            ? fmt::format("is not a product or sum with {} once in it", s->name)
+                        : !others.empty() ? fmt::format("would tell it if another input told {}", others[0])
+                                          : fmt::format("tells nothing where {} is 0", split->factor.str());
+      d.notes.push_back(fmt::format("dimension {} of input `{}` is {}, which {}", dimension, entry_.inputs[input],
+                                    extent.str(), why));
+    });
+    d.help = fmt::format("give an input a dimension of size {}, or of a known size times {} plus a known size", s->name,
+                         s->name);
+    return d;
+  }
+
+ private:
+  template <class F>
+  void each(const F& f) const {
+    for (size_t i = 0; i < entry_.inputs.size(); ++i) {
+      const Shape& shape = function_.type(function_.params[entry_.reads.size() + i]).shape;
+      for (size_t d = 0; d < shape.size(); ++d) f(i, d, shape[d]);
+    }
+  }
+  std::vector<std::string> unknown(const Dim& d) const {
+    std::vector<std::string> out;
+    for (const SymbolRef& s : d.symbols())
+      if (!known_.count(s->name)) out.push_back(s->name);
+    return out;
+  }
+  static bool never_zero(const Dim& d) {
+    Interval bounds = d.bounds();
+    return bounds.min > 0 || bounds.max < 0;
+  }
+
+  const Entry& entry_;
+  const Function& function_;
+  std::set<std::string> known_;
+};
+
+}  // namespace
+
+Result<std::vector<SizeSource>> size_sources(const Entry& entry, const Function& function,
+                                             const std::vector<SymbolRef>& wanted) {
+  Equations equations(entry, function);
+  std::vector<SizeSource> out;
+  std::vector<SymbolRef> left = wanted;
+  while (!left.empty()) {
+    size_t before = out.size();
+    // What this round tells is used from the next one on: an extent of one symbol alone comes first.
+    std::erase_if(left, [&](const SymbolRef& s) {
+      std::optional<SizeSource> found = equations.source(s);
+      if (found) out.push_back(std::move(*found));
+      return found.has_value();
+    });
+    if (out.size() == before) return equations.unsolved(left[0]);
+    for (; before < out.size(); ++before) equations.learn(out[before].symbol->name);
+  }
+  return out;
+}
+
+}  // namespace nabla::ir
