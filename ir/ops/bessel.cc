@@ -113,8 +113,7 @@ std::vector<OpDef> bessel_ops() {
           +[](const Push& p) { return p.t * (apply("bessel_i1e", p.x[0]) - apply("sign", p.x[0]) * p.y); })),
       make_elementwise(row(
           "bessel_i1e",
-          "exp(-|x|) I1(x), the modified Bessel function of the first kind of order 1, scaled; odd. By Chebyshev "
-          "series "
+          "exp(-|x|) I1(x), the modified Bessel function of the first kind of order 1, scaled; odd. By polynomials "
           "on both sides of |x| = 8.",
           +[](const double* x) { return scaled_series(x[0], 1); },
           +[](const std::vector<Expr>& x) { return scaled_bessel(x[0], 1, kI1Near, kI1Far); },
