@@ -16,7 +16,11 @@
 #include "frontend/cpp/control_flow.h"     // IWYU pragma: export
 #include "frontend/cpp/convenience.h"      // IWYU pragma: export
 #include "frontend/cpp/custom_rules.h"     // IWYU pragma: export
+#include "frontend/cpp/fft.h"              // IWYU pragma: export
+#include "frontend/cpp/indexing.h"         // IWYU pragma: export
 #include "frontend/cpp/layers.h"           // IWYU pragma: export
+#include "frontend/cpp/linalg.h"           // IWYU pragma: export
+#include "frontend/cpp/lora.h"             // IWYU pragma: export
 #include "frontend/cpp/losses.h"           // IWYU pragma: export
 #include "frontend/cpp/mixed_precision.h"  // IWYU pragma: export
 #include "frontend/cpp/nn.h"               // IWYU pragma: export
@@ -24,7 +28,10 @@
 #include "frontend/cpp/optimizers.h"       // IWYU pragma: export
 #include "frontend/cpp/program.h"          // IWYU pragma: export
 #include "frontend/cpp/quantize.h"         // IWYU pragma: export
+#include "frontend/cpp/rnn.h"              // IWYU pragma: export
 #include "frontend/cpp/tensor.h"           // IWYU pragma: export
 #include "frontend/cpp/trace.h"            // IWYU pragma: export
+#include "frontend/cpp/transformer.h"      // IWYU pragma: export
 #include "frontend/cpp/transforms.h"       // IWYU pragma: export
 #include "frontend/cpp/user_kernel.h"      // IWYU pragma: export
+#include "frontend/cpp/windows.h"          // IWYU pragma: export

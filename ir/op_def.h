@@ -275,6 +275,9 @@ struct ValueSpec {
   double low = -2, high = 2;  ///< floats: uniform in [low, high]; integers: uniform in {low..high}
   bool distinct = false;      ///< no two elements closer than 0.05 (keeps max, sort and pooling away from ties)
   bool awkward = false;       ///< NaN, infinities, -0 and denormals may be mixed in (never for derivatives)
+  /// Floats: times i + 1 added at row i of the diagonal of the last two dimensions: matrices far from singular, with
+  /// eigenvalues far from each other.
+  double diagonal = 0;
 };
 struct Operand {
   Type type;

@@ -17,6 +17,9 @@ constexpr const char* kSpecial =
 constexpr const char* kProcedures =
 #include "codegen/cpu/procedures_text.inc"
     ;
+constexpr const char* kLinalgProcedures =
+#include "codegen/cpu/linalg_procedures_text.inc"
+    ;
 
 // Lanes per vector: as many as the widest data of the kernel allows in one register.
 int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target) {
@@ -60,7 +63,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
       if (text.empty()) return;
       out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size() - users),
                              fmt::format("#define NB_L {}\n", lanes) + kPrelude + kSpecial + "\n" +
-                                 (procedures ? std::string(kProcedures) + "\n" : "") + text});
+                                 (procedures ? std::string(kProcedures) + kLinalgProcedures + "\n" : "") + text});
       text.clear();
       procedures = false;
     };

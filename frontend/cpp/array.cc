@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 
 #include "frontend/cpp/emit.h"
@@ -137,6 +138,33 @@ Tensor hard_swish(const Arg& x) {
 }
 
 Tensor digamma(const Arg& x) { return polygamma(x, 0); }
+Tensor zeta(const Arg& exponent, const Arg& start) {
+  AtSite at(exponent);
+  const Tensor& like = start.is_tensor() ? start.tensor() : need_tensor(exponent, "zeta");
+  Tensor x = exponent.is_tensor() ? exponent.tensor() : scalar(like.dtype(), exponent.number());
+  Tensor q = start.is_tensor() ? start.tensor() : scalar(like.dtype(), start.number());
+  // Bernoulli numbers B2, B4, ... divided by the factorials of 2, 4, ...
+  constexpr double kTerms[] = {
+      1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000, 1.0 / 74724249600};
+  constexpr int kSteps = 12;
+  Tensor sum = pow(q, -x), y = q + kSteps;
+  for (int k = 1; k < kSteps; ++k) sum = sum + pow(q + k, -x);
+  Tensor power = pow(y, -x), rising = x / y;
+  sum = sum + power * (y / (x - 1) + 0.5);
+  for (int j = 0; j < static_cast<int>(std::size(kTerms)); ++j) {
+    sum = sum + power * rising * kTerms[j];
+    rising = rising * (x + (2 * j + 1)) * (x + (2 * j + 2)) / (y * y);
+  }
+  return sum;
+}
+Tensor bessel_i0(const Arg& x) {
+  AtSite at(x);
+  return exp(abs(x)) * bessel_i0e(x);
+}
+Tensor bessel_i1(const Arg& x) {
+  AtSite at(x);
+  return exp(abs(x)) * bessel_i1e(x);
+}
 
 // ---- Statistics
 

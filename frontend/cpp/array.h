@@ -32,8 +32,14 @@ Tensor mish(const Arg& x);
 /// clip(x + 3, 0, 6) / 6, and x times it.
 Tensor hard_sigmoid(const Arg& x);
 Tensor hard_swish(const Arg& x);
-/// The derivative of lgamma, for x > 0.
+/// The derivative of lgamma.
 Tensor digamma(const Arg& x);
+/// Hurwitz' zeta function, the sum over k >= 0 of (q + k)^-x, for x > 1 and q > 0; elsewhere the value means nothing.
+/// Riemann's is that of q = 1. Twelve terms, and the rest by Euler and Maclaurin: within 1e-12 up to x = 12.
+Tensor zeta(const Arg& x, const Arg& q);
+/// Modified Bessel functions of the first kind, I0 and I1; bessel_i0e and bessel_i1e are scaled by exp(-|x|).
+Tensor bessel_i0(const Arg& x);
+Tensor bessel_i1(const Arg& x);
 
 // ---- Statistics over `axes` (all when there are none), as NumPy's; `ddof` is taken from the number of elements.
 Tensor var(const Arg& x, Ints axes = {}, bool keepdims = false, int64_t ddof = 0);

@@ -141,6 +141,15 @@ TEST(Array, activations) {
   expect_near(eval([](Tensor t) { return hard_swish(t); }, x), {0, -1.0 / 3, 0, 5.0 / 3});
   expect_near(eval([](Tensor t) { return mish(t); }, x), {-0.072592, -0.303401, 0, 1.943959});
   expect_near(eval([](Tensor t) { return digamma(t + 5); }, x), {-0.577216, 1.256118, 1.506118, 1.872784});
+  // Published values; psi(-1/2) = psi(1/2) + 2, psi1(-1/2) = psi1(1/2) + 4.
+  expect_near(eval([](Tensor t) { return digamma(t); }, vec({-0.5, 0.5})), {0.0364900, -1.9635100});
+  expect_near(eval([](Tensor t) { return polygamma(t, 1); }, vec({-0.5, 0.5})), {8.934802, 4.934802});
+  expect_near(eval([](Tensor t) { return zeta(t, 1); }, vec({2, 3, 4, 1.5})),
+              {1.644934, 1.2020569, 1.0823232, 2.6123753});
+  expect_near(eval([](Tensor t) { return zeta(2, t); }, vec({0.5, 2})), {4.934802, 0.644934});
+  expect_near(eval([](Tensor t) { return bessel_i0(t); }, vec({0, 1, -2})), {1, 1.266066, 2.279585});
+  expect_near(eval([](Tensor t) { return bessel_i1(t); }, vec({0, 1, -2})), {0, 0.565159, -1.590637});
+  expect_near(eval([](Tensor t) { return bessel_i0e(t); }, vec({10, 100})), {0.1278333, 0.0399437});
 }
 
 TEST(Quantize, blocks_keep_their_largest_element) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ir/kernel_ir/procedure_families.h"
 #include "runtime/base/check.h"
 
 namespace nabla::kernel_ir {
@@ -199,8 +200,10 @@ bool Procedure::operator==(const Procedure& other) const {
 }
 
 const ProcedureDef* find_procedure(std::string_view name) {
-  for (const ProcedureDef& p : kProcedures)
-    if (p.name == name) return &p;
+  for (std::span<const ProcedureDef> family :
+       {std::span<const ProcedureDef>(kProcedures), linalg_procedures(), fft_procedures()})
+    for (const ProcedureDef& p : family)
+      if (p.name == name) return &p;
   return nullptr;
 }
 

@@ -32,6 +32,10 @@ const ir::OpTable& all_ops() {
              sort_ops,
              polygamma_ops,
              scatter_reduce_ops,
+             linalg_solve_ops,
+             linalg_spectral_ops,
+             fft_ops,
+             bessel_ops,
              lowered_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));

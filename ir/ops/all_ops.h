@@ -36,6 +36,10 @@ std::vector<ir::OpDef> cumulative_ops();
 std::vector<ir::OpDef> sort_ops();
 std::vector<ir::OpDef> polygamma_ops();
 std::vector<ir::OpDef> scatter_reduce_ops();
+std::vector<ir::OpDef> linalg_solve_ops();
+std::vector<ir::OpDef> linalg_spectral_ops();
+std::vector<ir::OpDef> fft_ops();
+std::vector<ir::OpDef> bessel_ops();
 std::vector<ir::OpDef> lowered_ops();
 
 }  // namespace nabla::ops

@@ -200,8 +200,7 @@ std::vector<ElementwiseSpec> special_rows() {
           +[](const Push& p) { return p.t * (apply("exp", square(p.y)) * (0.5 / std::numbers::inv_sqrtpi)); },
           between(-0.9, 0.9), 30),
       unary(
-          "lgamma",
-          "log |gamma(x)|; infinite at 0 and the negative integers. The derivative is polygamma(x), for x > 0.",
+          "lgamma", "log |gamma(x)|; infinite at 0 and the negative integers. The derivative is polygamma(x).",
           +[](const double* x) { return std::lgamma(x[0]); },
           +[](const Push& p) {
             return p.t * p.x[0].b->op("polygamma", {p.x[0]}, {{"order", int64_t{0}}});

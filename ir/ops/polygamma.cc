@@ -1,5 +1,6 @@
 // Derivatives of log gamma: digamma, trigamma and so on.
 #include <cmath>
+#include <numbers>
 
 #include "ir/ops/access.h"
 #include "ir/ops/all_ops.h"
@@ -42,6 +43,31 @@ T series(T x, int64_t order, Log log, Number number) {
   return number(sign) * (number(factorial(order)) * sum + rest);
 }
 
+/// Coefficients of the polynomial in c = cot(pi x) that is pi^(-order - 1) times the derivative `order` of pi cot(pi x)
+/// by x: c' is -pi (1 + c^2).
+std::vector<double> cotangent_polynomial(int64_t order) {
+  std::vector<double> p = {0, 1};
+  for (int64_t i = 0; i < order; ++i) {
+    std::vector<double> next(p.size() + 1, 0.0);
+    for (size_t k = 1; k < p.size(); ++k) {
+      double slope = static_cast<double>(k) * p[k];
+      next[k - 1] -= slope;
+      next[k + 1] -= slope;
+    }
+    p = std::move(next);
+  }
+  return p;
+}
+
+/// psi(order, x) from psi(order, 1 - x) and c = cot(pi x).
+template <class T, class Number>
+T reflected(T y, T c, int64_t order, Number number) {
+  std::vector<double> p = cotangent_polynomial(order);
+  T sum = number(p.back());
+  for (size_t k = p.size() - 1; k-- > 0;) sum = sum * c + number(p[k]);
+  return number(order % 2 ? -1 : 1) * y - number(std::pow(std::numbers::pi, order + 1)) * sum;
+}
+
 InferResult infer_polygamma(const InferContext& ctx) {
   NABLA_TRY(require_float(ctx, 0, "C1"));
   int64_t order = ctx.attrs.get_int("order");
@@ -51,20 +77,26 @@ InferResult infer_polygamma(const InferContext& ctx) {
 }
 
 double polygamma_value(double x, int64_t order) {
-  if (!(x > 0)) return NAN;
+  if (x == std::round(x) && !(x > 0)) return NAN;
   if (std::isinf(x)) return order == 0 ? x : 0;
-  return series(
-      x, order, [](double v) { return std::log(v); }, [](double v) { return v; });
+  auto number = [](double v) { return v; };
+  double y = series(
+      x > 0 ? x : 1 - x, order, [](double v) { return std::log(v); }, number);
+  if (!(x <= 0)) return y;
+  double angle = std::numbers::pi * (x - std::round(x));
+  return reflected(y, std::cos(angle) / std::sin(angle), order, number);
 }
 
-Expr polygamma_expr(Expr x, int64_t order) {
+Expr polygamma_expr(const Expr& x, int64_t order) {
+  auto number = [&](double v) { return number_like(x, v); };
+  Expr above = kernel_ir::call("gt", {x, number(0)});
   Expr y = series(
-      x, order, [](Expr v) { return unary("log", v); }, [&](double v) { return number_like(x, v); });
-  if (order == 0) {  // inf - inf otherwise
-    Expr infinite = kernel_ir::eq(x, number_like(x, HUGE_VAL));
-    y = kernel_ir::select(infinite, x, y);
-  }
-  return kernel_ir::select(kernel_ir::call("gt", {x, number_like(x, 0)}), y, number_like(x, NAN));
+      kernel_ir::select(above, x, number(1) - x), order, [](const Expr& v) { return unary("log", v); }, number);
+  Expr rest = x - unary("round", x), angle = rest * number(std::numbers::pi);
+  Expr below = reflected(y, unary("cos", angle) / unary("sin", angle), order, number);
+  below = kernel_ir::select(kernel_ir::eq(rest, number(0)), number(NAN), below);
+  if (order == 0) y = kernel_ir::select(kernel_ir::eq(x, number(HUGE_VAL)), x, y);  // inf - inf otherwise
+  return kernel_ir::select(above, y, below);
 }
 
 std::vector<MaybeVal> push(FunctionBuilder& b, Val x, Val t, const Attrs& attrs) {
@@ -80,9 +112,10 @@ OpDef polygamma() {
       .version = 1,
       .category = "elementwise",
       .doc =
-          "The derivative of order `order` + 1 of log gamma, for x > 0: digamma for order 0, trigamma for 1. NaN for "
-          "other x. By the recurrence up to x + 12 and the asymptotic series there (Abramowitz and Stegun, 6.4).",
-      .operands = {{"x", "above 0"}},
+          "The derivative of order `order` + 1 of log |gamma|: digamma for order 0, trigamma for 1. NaN at 0, the "
+          "negative integers and -infinity. By the recurrence up to x + 12 and the asymptotic series there (Abramowitz "
+          "and Stegun, 6.4), below 0 by reflection (6.4.7).",
+      .operands = {{"x", "any shape"}},
       .attrs = {optional("order", "0 to 12", int64_t{0})},
       .results = {{"y", "of x's type"}},
       .constraints = {{"C1", "the operand is floating"}, {"C2", "the order is in [0, 12]"}},
@@ -114,7 +147,8 @@ OpDef polygamma() {
       .cost = [](const TypedOp& op) { return pointwise_cost(op, 100); },
       .dtypes = DTypes::kFloats,
       .examples = {example({2, 3}, 0, between(2, 8)), example({5}, 1, between(0.5, 6)), example({}, 2, between(1, 6)),
-                   example({9}, 0, awkward(2, 30))},
+                   example({9}, 0, awkward(2, 30)), example({7}, 0, between(-3.8, -3.2)),
+                   example({4}, 3, between(-0.7, -0.3)), example({9}, 1, awkward(-2, 2))},
       .draw =
           [example](Rng& rng) {
             Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 2)), 60);

@@ -86,6 +86,13 @@ double awkward_value(DType dtype, ir::Rng& rng) {
   return values[rng() % std::size(values)];
 }
 
+// Its number from 1 where element i lies on the diagonal of the last two dimensions, else 0.
+double diagonal_place(const std::vector<int64_t>& shape, int64_t i) {
+  if (shape.size() < 2) return 0;
+  int64_t columns = shape.back(), row = i / columns % shape[shape.size() - 2];
+  return row == i % columns ? static_cast<double>(row + 1) : 0;
+}
+
 }  // namespace
 
 std::vector<ir::Type> Case::types() const {
@@ -153,6 +160,7 @@ Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward) {
     if (is_float(dtype)) {
       double value = spec.low + unit * (spec.high - spec.low);
       if (spec.distinct) value = spec.low + (static_cast<double>(order[i]) + 0.5) * step;
+      value += spec.diagonal * diagonal_place(out.shape(), i);
       if (awkward && spec.awkward && rng() % 4 == 0) value = awkward_value(dtype, rng);
       out.set(i, value);
       continue;

@@ -22,7 +22,7 @@ constexpr double kTolerance = 2e-6;
 std::vector<Literal> random_like(const std::vector<Literal>& values, ir::Rng& rng) {
   std::vector<Literal> out;
   for (const Literal& v : values)
-    out.push_back(draw_literal({{v.dtype(), ir::static_shape(v.shape())}, {-1, 1, false, false}}, rng, false));
+    out.push_back(draw_literal({{v.dtype(), ir::static_shape(v.shape())}, {-1, 1}}, rng, false));
   return out;
 }
 

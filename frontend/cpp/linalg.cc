@@ -1,0 +1,154 @@
+#include "frontend/cpp/linalg.h"
+
+#include <algorithm>
+
+#include "frontend/cpp/emit.h"
+#include "frontend/cpp/frame.h"
+
+namespace nabla {
+namespace {
+
+const Tensor& need_matrices(const Arg& x, const char* function) {
+  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
+  if (x.tensor().rank() < 2)
+    throw error_at(x.site(), Code::kShapeMismatch, "{}: the operand needs two dimensions, got {}", function,
+                   x.tensor().type().str());
+  return x.tensor();
+}
+
+/// b as columns, and whether it was vectors.
+std::pair<Tensor, bool> columns_of(const Tensor& a, const Arg& b, const char* function) {
+  if (!b.is_tensor()) throw error_at(b.site(), Code::kMisuse, "{}: the right-hand side is a number", function);
+  bool vectors = b.tensor().rank() == a.rank() - 1;
+  return {vectors ? unsqueeze(b, -1) : b.tensor(), vectors};
+}
+
+/// Row i of the result is row order[i] of b [..., n, k].
+Tensor reordered(const Tensor& b, const Tensor& order) {
+  return take_along_axis(b, broadcast_to(unsqueeze(order, -1), b.shape()), -2);
+}
+
+Tensor plane(const Tensor& like, int axis) {
+  Shape shape(like.shape().end() - 2, like.shape().end());
+  return iota(shape, axis, i32);
+}
+Tensor on_diagonal(const Tensor& x) { return broadcast_to(eq(plane(x, 1), plane(x, 0)), x.shape()); }
+
+/// -1 to the number of exchanges in the permutation [..., n]: the determinant of its matrix. Inversions are counted.
+Tensor sign_of(const Tensor& order, DType dtype) {
+  Tensor earlier = unsqueeze(order, -1), later = unsqueeze(order, -2);
+  Tensor out_of_order = gt(earlier, later);
+  Tensor upper = triu(convert(out_of_order, i32), 1);
+  return convert(1 - 2 * rem(sum(upper, {-2, -1}), 2), dtype);
+}
+
+}  // namespace
+
+Tensor solve(const Arg& a, const Arg& b) {
+  AtSite at(a);
+  const Tensor& t = need_matrices(a, "solve");
+  auto [columns, vectors] = columns_of(t, b, "solve");
+  auto [packed, order] = lu(a);
+  Tensor y = triangular_solve(packed, reordered(columns, order), true, true, false, true);
+  Tensor x = triangular_solve(packed, y, true, false);
+  return vectors ? squeeze(x, {-1}) : x;
+}
+
+Tensor cholesky_solve(const Arg& l, const Arg& b) {
+  AtSite at(l);
+  const Tensor& t = need_matrices(l, "cholesky_solve");
+  auto [columns, vectors] = columns_of(t, b, "cholesky_solve");
+  Tensor x = triangular_solve(l, triangular_solve(l, columns), true, true, true);
+  return vectors ? squeeze(x, {-1}) : x;
+}
+
+Tensor inv(const Arg& a) {
+  AtSite at(a);
+  const Tensor& t = need_matrices(a, "inv");
+  return solve(a, convert(on_diagonal(t), t.dtype()));
+}
+
+Tensor det(const Arg& a) {
+  AtSite at(a);
+  need_matrices(a, "det");
+  auto [packed, order] = lu(a);
+  return prod(diagonal(packed), {-1}) * sign_of(order, packed.dtype());
+}
+
+std::pair<Tensor, Tensor> slogdet(const Arg& a) {
+  AtSite at(a);
+  need_matrices(a, "slogdet");
+  auto [packed, order] = lu(a);
+  Tensor pivots = diagonal(packed);
+  return {prod(sign(pivots), {-1}) * sign_of(order, packed.dtype()), sum(log(abs(pivots)), {-1})};
+}
+
+Tensor lstsq(const Arg& a, const Arg& b) {
+  AtSite at(a);
+  const Tensor& t = need_matrices(a, "lstsq");
+  auto [columns, vectors] = columns_of(t, b, "lstsq");
+  auto [q, r] = qr(a);
+  Tensor x = triangular_solve(r, matmul(transpose(q), columns), true, false);
+  return vectors ? squeeze(x, {-1}) : x;
+}
+
+Tensor pinv(const Arg& a, double rcond) {
+  AtSite at(a);
+  const Tensor& t = need_matrices(a, "pinv");
+  if (rcond < 0) rcond = epsilon_of(t.dtype()) * static_cast<double>(std::max(t.size(-1), t.size(-2)));
+  auto [u, s, vh] = svd(a);
+  Tensor counts = gt(s, amax(s, {-1}, true) * rcond);
+  Tensor inverse = select(counts, 1 / select(counts, s, ones(s.shape(), s.dtype())), zeros_like(s));
+  return matmul(transpose(vh) * unsqueeze(inverse, -2), transpose(u));
+}
+
+Tensor matrix_norm(const Arg& a, const std::string& kind) {
+  AtSite at(a);
+  const Tensor& t = need_matrices(a, "matrix_norm");
+  if (kind == "fro") return sqrt(sum(t * t, {-2, -1}));
+  if (kind == "nuc") return sum(svd(a)[1], {-1});
+  if (kind == "2") return amax(svd(a)[1], {-1});
+  if (kind == "1") return amax(sum(abs(a), {-2}), {-1});
+  if (kind == "inf") return amax(sum(abs(a), {-1}), {-1});
+  throw error_at(a.site(), Code::kBadAttribute,
+                 "matrix_norm: \"{}\", expected \"fro\", \"nuc\", \"2\", \"1\" or \"inf\"", kind);
+}
+
+Tensor diagonal(const Arg& a) {
+  AtSite at(a);
+  const Tensor& t = need_matrices(a, "diagonal");
+  int64_t rows = t.size(-2), columns = t.size(-1), k = std::min(rows, columns);
+  Tensor square = slice_axis(slice_axis(a, -2, 0, k), -1, 0, k);
+  return sum(select(on_diagonal(square), square, zeros_like(square)), {-1});
+}
+
+Tensor trace_of(const Arg& a) {
+  AtSite at(a);
+  return sum(diagonal(a), {-1});
+}
+
+Tensor diag_embed(const Arg& v) {
+  AtSite at(v);
+  if (!v.is_tensor() || v.tensor().rank() < 1)
+    throw error_at(v.site(), Code::kShapeMismatch, "diag_embed: the operand needs a dimension");
+  Shape shape = v.tensor().shape();
+  shape.push_back(shape.back());
+  Tensor wide = broadcast_to(unsqueeze(v, -1), shape);
+  return select(on_diagonal(wide), wide, zeros_like(wide));
+}
+
+Tensor eye(int64_t n, int64_t columns, DType dtype, Site site) {
+  AtSite at(site);
+  Shape shape = {n, columns < 0 ? n : columns};
+  return convert(eq(iota(shape, 0, i32), iota(shape, 1, i32)), dtype);
+}
+
+Tensor band_part(const Arg& x, int64_t below, int64_t above) {
+  AtSite at(x);
+  Tensor out = need_matrices(x, "band_part");
+  if (below >= 0) out = triu(out, -below);
+  if (above >= 0) out = tril(out, above);
+  return out;
+}
+
+}  // namespace nabla
