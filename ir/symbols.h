@@ -8,7 +8,7 @@
 namespace nabla::ir {
 
 /// Of a module: a comparison of sizes looks at all that name one of its symbols.
-inline constexpr size_t kMaxConstraints = 64;
+inline constexpr size_t kMaxConstraints = 16;
 
 /// The symbols, each with the facts that the constraints tell about it.
 std::vector<SymbolRef> with_facts(const std::vector<SymbolRef>& symbols,

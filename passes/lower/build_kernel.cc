@@ -42,6 +42,7 @@ class KernelBuilder {
  private:
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
   int add_axis(std::string name, const ir::Dim& extent) {
+    while (!names_.insert(name).second) name += "_";
     out_.kernel.axes.push_back({std::move(name), extent});
     return static_cast<int>(out_.kernel.axes.size()) - 1;
   }

@@ -300,11 +300,16 @@ Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
   for (const ir::Entry& e : module.entries) {
     int64_t least = INT64_MAX;
     out = NABLA_TRY(shrink(out, e.function, *allowed - state, context, least));
-    if (least != INT64_MAX && least > *allowed - state)
-      return error(Code::kOverBudget,
-                   "entry `{}` needs {} bytes ({} of state, {} of temporaries) even where values are "
-                   "computed again, {} are allowed",
-                   e.name, state + least, state, least, *allowed);
+    if (least != INT64_MAX && least > *allowed - state) {
+      Diagnostic d = error(Code::kOverBudget,
+                           "entry `{}` needs {} bytes ({} of state, {} of temporaries) even where values are "
+                           "computed again, {} are allowed",
+                           e.name, state + least, state, least, *allowed);
+      d.help =
+          "that is the least that was found on the way to this budget; allow more with --remat-bytes, or shrink the "
+          "program";
+      return d;
+    }
   }
   return out;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostListed = 20;
 
-// Captures of `pattern` in `name`, or nothing. Shortest first, with one place to go back to per star.
+// Captures of `pattern` in `name`, or nothing. Shortest first.
 std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view name) {
   size_t star = pattern.find('*');
   if (star == std::string_view::npos) {
@@ -30,7 +30,7 @@ std::optional<std::vector<std::string>> match(std::string_view pattern, std::str
   for (size_t length = 1; length <= from.size(); ++length) {
     if (from.substr(length, literal.size()) != literal) continue;
     auto more = match(rest, from.substr(length));
-    if (!more) continue;
+    if (!more) return std::nullopt;  // the next star could take what a later place leaves out
     more->insert(more->begin(), std::string(from.substr(0, length)));
     return more;
   }

@@ -149,6 +149,20 @@ TEST(Weights, LaterRowsWin) {
   EXPECT_EQ(plan.loads[1].tensor, 0);
 }
 
+// Patterns that almost match take no longer than those that do.
+TEST(Weights, ManyStarsTakeTheShortestNames) {
+  std::string many, stars;
+  for (int i = 0; i < 30; ++i) many += "*a", stars += "*";
+  std::vector<TensorType> leaves = {{"q-r", DType::kF32, {1}}};
+  std::vector<TensorType> tensors = {{std::string(300, 'a'), DType::kF32, {1}}, {"q.a.r", DType::kF32, {1}}};
+  WeightPlan plan = plan_weights(leaves, tensors, rules({"*.a.*=*-*"}), "file").value();
+  ASSERT_EQ(plan.loads.size(), 1u);
+  EXPECT_EQ(plan.loads[0].tensor, 1);
+  Result<WeightPlan> none = plan_weights(leaves, tensors, rules({many + "b=" + stars}), "file");
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.errors()[0].message.find("no tensor matches"), std::string::npos);
+}
+
 TEST(Weights, ListsWhatDoesNotFit) {
   std::vector<TensorType> leaves, tensors = {{"w0", DType::kF32, {3, 2}}, {"w1", DType::kF32, {2}}};
   for (int i = 0; i < 30; ++i) leaves.push_back({fmt::format("w{}", i), i == 1 ? DType::kI32 : DType::kF32, {2}});

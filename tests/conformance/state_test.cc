@@ -47,7 +47,8 @@ TEST(State, SmallLeavesMayReplaceEachOther) {
 // Names of the user's that mean something in the generated code.
 TEST(State, InputsMayHaveAnyName) {
   std::vector<Spec> inputs;
-  for (const char* name : {"and", "and_", "template", "unix", "n", "begin", "args", "nb_exp", "s_x", "_", "__", "new"})
+  for (const char* name :
+       {"and", "and_", "template", "unix", "n", "begin", "args", "nb_exp", "s_x", "_", "__", "new", "i", "j", "r0"})
     inputs.push_back({name, f32, {5}});
   Program program;
   program.entry("f", inputs, [](const std::vector<Tensor>& x) -> Outputs {
