@@ -7,47 +7,11 @@
 #include "frontend/cpp/layers.h"
 #include "frontend/cpp/losses.h"
 #include "frontend/cpp/optimizers.h"
+#include "frontend/cpp/test_values.h"
 #include "ir/op_def.h"
-#include "ir/reference/interpreter.h"
 
 namespace nabla {
 namespace {
-
-using Values = std::vector<double>;
-
-Literal vec(Values values, std::vector<int64_t> shape = {}, DType dtype = DType::kF32) {
-  if (shape.empty()) shape = {static_cast<int64_t>(values.size())};
-  Literal out(dtype, shape);
-  for (size_t i = 0; i < values.size(); ++i)
-    is_float(dtype) ? out.set(static_cast<int64_t>(i), values[i])
-                    : out.set_i(static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
-  return out;
-}
-
-Values elements(const Literal& y) {
-  Values values;
-  for (int64_t i = 0; i < y.size(); ++i)
-    values.push_back(is_float(y.dtype()) ? y.get(i) : static_cast<double>(y.get_i(i)));
-  return values;
-}
-
-std::vector<Literal> interpreted(ir::Module module, const std::string& name, std::vector<Literal> args) {
-  module.stage = ir::Stage::kFlat;
-  Result<std::vector<Literal>> out = ir::interpret(module, name, std::move(args));
-  EXPECT_TRUE(out.ok()) << (out.ok() ? "" : to_string(out.errors()));
-  return *out;
-}
-
-template <class F, class... L>
-Values eval(F f, const L&... args) {
-  auto traced = trace("f", f, Spec(args.dtype(), ir::static_shape(args.shape()))...);
-  return elements(interpreted(traced.module(), "f", {args...})[0]);
-}
-
-void expect_near(const Values& got, const Values& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-5) << "element " << i;
-}
 
 Values counted(int64_t n) {
   Values out;

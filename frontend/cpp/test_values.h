@@ -22,22 +22,28 @@ inline Literal vec(const Values& values, std::vector<int64_t> shape = {}, DType 
   return out;
 }
 
+inline Values elements(const Literal& y) {
+  Values values;
+  for (int64_t i = 0; i < y.size(); ++i)
+    values.push_back(is_float(y.dtype()) ? y.get(i) : static_cast<double>(y.get_i(i)));
+  return values;
+}
+
+/// The results of a function of the module, which is flat whatever it says.
+inline std::vector<Literal> interpreted(ir::Module module, const std::string& name, std::vector<Literal> args) {
+  module.stage = ir::Stage::kFlat;
+  Result<std::vector<Literal>> out = ir::interpret(module, name, std::move(args));
+  if (out.ok()) return *out;
+  ADD_FAILURE() << to_string(out.errors());
+  return {};
+}
+
 /// The elements of f's result, which is one tensor.
 template <class F, class... L>
 Values eval(F f, const L&... args) {
   auto traced = trace("f", f, Spec(args.dtype(), ir::static_shape(args.shape()))...);
-  ir::Module flat = traced.module();
-  flat.stage = ir::Stage::kFlat;
-  Result<std::vector<Literal>> out = ir::interpret(flat, "f", {args...});
-  if (!out.ok()) {
-    ADD_FAILURE() << to_string(out.errors());
-    return {};
-  }
-  Values values;
-  const Literal& y = (*out)[0];
-  for (int64_t i = 0; i < y.size(); ++i)
-    values.push_back(is_float(y.dtype()) ? y.get(i) : static_cast<double>(y.get_i(i)));
-  return values;
+  std::vector<Literal> out = interpreted(traced.module(), "f", {args...});
+  return out.empty() ? Values{} : elements(out[0]);
 }
 
 template <class F>

@@ -140,4 +140,35 @@ Val solve_triangle(Val a, Val b, Triangle how) {
                  {{"left", how.left}, {"lower", how.lower}, {"transpose", how.transpose}, {"unit_diagonal", how.unit}});
 }
 
+OpDef factorisation_record(const char* name, std::string doc, const char* shape) {
+  return {
+      .name = name,
+      .version = 1,
+      .category = "linear algebra",
+      .doc = std::move(doc) + " Computed in f64 and rounded once.",
+      .operands = {{"a", shape}},
+      .attrs = {},
+      .results = {},
+      .constraints = {{"C1", "the operand is floating and has two dimensions or more"}},
+      .traits = {.kept = true},
+      .stages = ir::kTensorStages,
+      .infer = nullptr,
+      .reference = reference_by_procedure,
+      .fold = fold_by_reference(),
+      .decompose = ir::no_rule("a primitive: a procedure of kernel_ir"),
+      .vjp = ir::not_differentiable("set by the op"),
+      .jvp = ir::not_differentiable("set by the op"),
+      .batch = batch_elementwise,
+      .factors = [](const TypedOp& t) { return factors_of_batches(t, 2); },
+      .access = ir::no_rule("set by the op"),
+      .linearity = ir::not_linear(),
+      .lower = Lowering::kAccess,
+      .cost = nullptr,
+      .dtypes = DTypes::kFloats,
+      .examples = {},
+      .draw = nullptr,
+      .rejects = {{"C1", {i32({2, 2})}, {}}, {"C1", {f32({2})}, {}}},
+  };
+}
+
 }  // namespace nabla::ops

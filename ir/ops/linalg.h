@@ -25,6 +25,10 @@ Shape random_matrices(Rng& rng, int64_t rows, int64_t columns);
 /// Between -1 and 1 with a growing diagonal: positive definite up to 6 by 6, eigenvalues apart.
 ValueSpec well_conditioned();
 
+/// The record of a factorisation of matrices `a` by the procedure of its name; results, derivatives, access, cost,
+/// examples and further constraints are the op's own.
+OpDef factorisation_record(const char* name, std::string doc, const char* shape);
+
 // ---- Algebra on the last two dimensions
 Val transposed(Val m);
 Val product(Val a, Val b);

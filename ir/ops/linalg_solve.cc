@@ -18,41 +18,20 @@ Example square_example(Shape shape, ValueSpec values) { return {{operand(f32(std
 
 /// What the factorisations of one square matrix share.
 OpDef square_op(const char* name, std::string doc) {
-  return {
-      .name = name,
-      .version = 1,
-      .category = "linear algebra",
-      .doc = std::move(doc) + " Computed in f64 and rounded once.",
-      .operands = {{"a", "[..., n, n]"}},
-      .attrs = {},
-      .results = {},
-      .constraints = {{"C1", "the operand is floating and has two dimensions or more"},
-                      {"C2", "rows and columns are equal"}},
-      .traits = {.kept = true},
-      .stages = ir::kTensorStages,
-      .infer = infer_square,
-      .reference = reference_by_procedure,
-      .fold = fold_by_reference(),
-      .decompose = ir::no_rule("a primitive: a procedure of kernel_ir"),
-      .vjp = ir::not_differentiable("set below"),
-      .jvp = ir::not_differentiable("set below"),
-      .batch = batch_elementwise,
-      .factors = [](const TypedOp& t) { return factors_of_batches(t, 2); },
-      .access = [](const TypedOp& t) { return matrix_fragment(t, t.op.name); },
-      .linearity = ir::not_linear(),
-      .lower = Lowering::kAccess,
-      .cost = [](const TypedOp& t) { return cost_per_matrix(t, cubed(extent_from_end(t, 1))); },
-      .dtypes = DTypes::kFloats,
-      .examples = {square_example({3, 3}, well_conditioned()), square_example({2, 5, 5}, well_conditioned()),
-                   square_example({1, 1}, well_conditioned()), square_example({2, 0, 0}, well_conditioned()),
-                   square_example({17, 17}, between(20, 21))},
-      .draw =
-          [](Rng& rng) {
-            int64_t n = random_int(rng, 0, 6);
-            return square_example(random_matrices(rng, n, n), well_conditioned());
-          },
-      .rejects = {{"C1", {i32({2, 2})}, {}}, {"C1", {f32({2})}, {}}, {"C2", {f32({2, 3})}, {}}},
+  OpDef op = factorisation_record(name, std::move(doc), "[..., n, n]");
+  op.constraints.push_back({"C2", "rows and columns are equal"});
+  op.infer = infer_square;
+  op.access = [](const TypedOp& t) { return matrix_fragment(t, t.op.name); };
+  op.cost = [](const TypedOp& t) { return cost_per_matrix(t, cubed(extent_from_end(t, 1))); };
+  op.examples = {square_example({3, 3}, well_conditioned()), square_example({2, 5, 5}, well_conditioned()),
+                 square_example({1, 1}, well_conditioned()), square_example({2, 0, 0}, well_conditioned()),
+                 square_example({17, 17}, between(20, 21))};
+  op.draw = [](Rng& rng) {
+    int64_t n = random_int(rng, 0, 6);
+    return square_example(random_matrices(rng, n, n), well_conditioned());
   };
+  op.rejects.push_back({"C2", {f32({2, 3})}, {}});
+  return op;
 }
 
 // ---- cholesky

@@ -259,15 +259,15 @@ class Schedule {
   int once_ = 0;                            // nodes to run when nothing runs again
 };
 
-// One function within `limit` bytes of temporaries as plan_memory counts them.
-Result<ir::Module> shrink(const ir::Module& module, const std::string& name, int64_t limit, PassContext& context,
-                          int64_t& least) {
+// One function within `limit` bytes of temporaries as plan_memory counts them; it has `before`.
+Result<ir::Module> shrink(const ir::Module& module, const std::string& name, int64_t before, int64_t limit,
+                          PassContext& context, int64_t& least) {
   auto temporaries = [&](const ir::Module& m) -> Result<int64_t> {
     PassContext plain{context.ops, context.target};
     ir::Module planned = NABLA_TRY(plan_memory(m, plain));
     return planned.plan->functions.at(name).temporary_bytes;
   };
-  int64_t before = NABLA_TRY(temporaries(module)), now = before;
+  int64_t now = before;
   if (before <= limit) return module;
   Schedule schedule(module, *module.find(name));
   // The planner lets results take over operands, which the schedule does not see: its bytes are scaled.
@@ -295,11 +295,13 @@ Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
   std::optional<int64_t> allowed = parse_bytes(option->second);
   if (!allowed) return error(Code::kBadOption, "remat-bytes: `{}` is no number of bytes", option->second);
   PassContext plain{context.ops, context.target};
-  int64_t state = NABLA_TRY(plan_memory(module, plain)).plan->state_bytes;
+  std::shared_ptr<const ir::MemoryPlan> plan = NABLA_TRY(plan_memory(module, plain)).plan;
+  int64_t state = plan->state_bytes;
   ir::Module out = module;
   for (const ir::Entry& e : module.entries) {
     int64_t least = INT64_MAX;
-    out = NABLA_TRY(shrink(out, e.function, *allowed - state, context, least));
+    int64_t before = plan->functions.at(e.function).temporary_bytes;
+    out = NABLA_TRY(shrink(out, e.function, before, *allowed - state, context, least));
     if (least != INT64_MAX && least > *allowed - state) {
       Diagnostic d = error(Code::kOverBudget,
                            "entry `{}` needs {} bytes ({} of state, {} of temporaries) even where values are "
