@@ -1,5 +1,6 @@
 #include "ir/target.h"
 
+#include <charconv>
 #include <fstream>
 
 namespace nabla::ir {
@@ -10,6 +11,11 @@ struct Row {
   const char* march;
   std::vector<std::string> features;
   int vector_bytes, vector_registers;
+};
+
+struct CudaRow {
+  const char* name;
+  CudaFacts facts;
 };
 
 const std::vector<Row>& rows() {
@@ -23,6 +29,46 @@ const std::vector<Row>& rows() {
        32},
   };
   return *kRows;
+}
+
+// NVIDIA's datasheets and the CUDA programming guide (compute capabilities). The baseline "compute_80" counts as an
+// A100.
+const std::vector<CudaRow>& cuda_rows() {
+  static const auto* const kRows = new std::vector<CudaRow>{
+      {"compute_80",
+       {80, false, true, 108, 2048, 65536, 164 << 10, 163 << 10, 1400, 19.5, 312, "every GPU since A100"}},
+      {"sm_80", {80, false, false, 108, 2048, 65536, 164 << 10, 163 << 10, 1400, 19.5, 312, "A100, A30"}},
+      {"sm_86", {86, false, false, 84, 1536, 65536, 100 << 10, 99 << 10, 850, 35.6, 142, "RTX 30, A10, A40"}},
+      {"sm_89", {89, false, false, 128, 1536, 65536, 100 << 10, 99 << 10, 920, 82.6, 165, "RTX 40, L4, L40"}},
+      {"sm_90", {90, false, false, 132, 2048, 65536, 228 << 10, 227 << 10, 3000, 66.9, 989, "H100, H200"}},
+      {"sm_90a", {90, true, false, 132, 2048, 65536, 228 << 10, 227 << 10, 3000, 66.9, 989, "H100, H200"}},
+      {"sm_100", {100, false, false, 148, 2048, 65536, 228 << 10, 227 << 10, 7000, 75, 2250, "B200"}},
+      {"sm_100a", {100, true, false, 148, 2048, 65536, 228 << 10, 227 << 10, 7000, 75, 2250, "B200"}},
+      {"sm_120", {120, false, false, 170, 1536, 65536, 100 << 10, 99 << 10, 1600, 104.8, 210, "RTX 50"}},
+  };
+  return *kRows;
+}
+
+Target from(const CudaRow& row) {
+  Target t;
+  t.name = row.name;
+  t.cuda = row.facts;
+  t.library = false;
+  return t;
+}
+
+// "sm_87" or "sm_90x": the known target whose code runs there, empty when there is none.
+std::string fitting(std::string_view name) {
+  int compute = 0;
+  if (name.substr(0, 3) != "sm_" ||
+      std::from_chars(name.data() + 3, name.data() + name.size(), compute).ptr == name.data() + 3)
+    return "";
+  std::string fit;
+  for (const CudaRow& row : cuda_rows()) {
+    bool same_major = row.facts.compute / 10 == compute / 10;
+    if (!row.facts.ptx && !row.facts.specific && same_major && row.facts.compute <= compute) fit = row.name;
+  }
+  return fit.empty() && compute > 80 ? "compute_80" : fit;
 }
 
 bool machine_has(const std::vector<std::string>& features) {
@@ -51,6 +97,7 @@ Target from(const Row& row) {
 std::vector<std::string> target_names() {
   std::vector<std::string> out{"cpu", "cpu:native"};
   for (const Row& r : rows()) out.push_back(r.name);
+  for (const CudaRow& r : cuda_rows()) out.push_back(r.name);
   return out;
 }
 
@@ -65,10 +112,27 @@ Result<Target> find_target(std::string_view name) {
   }
   for (const Row& r : rows())
     if (name == r.name) return from(r);
+  for (const CudaRow& r : cuda_rows())
+    if (name == r.name) return from(r);
+  if (std::string fit = fitting(name); !fit.empty())
+    return error(Code::kUnknownTarget, "unknown target `{}`; code for `{}` runs there", name, fit);
   std::string known;
   for (const std::string& t : target_names()) known += (known.empty() ? "" : ", ") + t;
   return error(Code::kUnknownTarget, "unknown target `{}`{}; known: {}", name, did_you_mean(name, target_names()),
                known);
+}
+
+Result<std::vector<Target>> find_targets(std::string_view list) {
+  std::vector<Target> out;
+  for (size_t at = 0; at <= list.size();) {
+    std::string_view name = list.substr(at, list.find(',', at) - at);
+    at += name.size() + 1;
+    Target target = NABLA_TRY(find_target(name));
+    for (const Target& t : out)
+      if (t.name == target.name) return error(Code::kUnknownTarget, "target `{}` is named twice in `{}`", name, list);
+    out.push_back(std::move(target));
+  }
+  return out;
 }
 
 }  // namespace nabla::ir

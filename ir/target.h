@@ -13,8 +13,24 @@
 
 namespace nabla::ir {
 
+/// What generated code may use of a GPU architecture, and what one of its GPUs is expected to reach.
+struct CudaFacts {
+  int compute = 0;                           ///< 80, 90, 100; 0: no GPU target
+  bool specific = false;                     ///< "sm_90a": runs on this architecture alone and has no PTX
+  bool ptx = false;                          ///< "compute_80": PTX, compiled by the driver of any later GPU
+  int multiprocessors = 0;                   ///< of the GPU that predictions are made for
+  int resident_threads = 2048;               ///< of one multiprocessor
+  int registers = 65536;                     ///< of one multiprocessor
+  int shared_bytes = 0;                      ///< of one multiprocessor
+  int block_shared_bytes = 0;                ///< that one block may take; above 48 KiB only as dynamic shared memory
+  double copy_gbs = 0;                       ///< device memory, bytes read and written
+  double f32_tflops = 0, tensor_tflops = 0;  ///< datasheet: FMA units; bf16 tensor cores, dense
+  std::string gpus;                          ///< "H100, H200": which GPUs it runs on
+};
+
 struct Target {
-  std::string name;                       ///< "cpu:x86-64-v4"
+  std::string name;                       ///< "cpu:x86-64-v4", "sm_90a"
+  CudaFacts cuda;                         ///< of a GPU target; the fields below up to `threads` are then unused
   std::string march;                      ///< for the host compiler
   std::vector<std::string> cpu_features;  ///< as in /proc/cpuinfo; a machine without one is refused
   int vector_bytes = 32;                  ///< of one vector register
@@ -32,11 +48,15 @@ struct Target {
   /// From a tuning file: what measured fastest per problem, such as {"gemm f32 1x64x128x64 nn", "generated"}.
   std::map<std::string, std::string> choices;
 
+  bool is_cuda() const { return cuda.compute != 0; }
   int lanes(DType dtype) const { return vector_bytes / bytes_of(dtype); }
 };
 
-/// "cpu", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:native"; E0404 lists the known names. "cpu" is x86-64-v3.
+/// "cpu", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:native", "sm_80" and so on; E0404 lists the known names, and for
+/// another "sm_..." the target that would fit it. "cpu" is x86-64-v3.
 Result<Target> find_target(std::string_view name);
 std::vector<std::string> target_names();
+/// The targets of a list such as "cpu,sm_80,sm_90a", each once, in its order. E0404 also for an empty or repeated name.
+Result<std::vector<Target>> find_targets(std::string_view list);
 
 }  // namespace nabla::ir

@@ -37,11 +37,19 @@ namespace nabla {
   X(kCompilerMissing, 501, "the host compiler is not there", "install g++ or set NABLA_CXX")                          \
   X(kCompilerFailed, 502, "the host compiler refused generated code", "report the reproducer that the message names") \
   X(kBadTuning, 503, "the tuning file is not usable", "run `nablac tune` again")                                      \
-  X(kUserCode, 504, "the host compiler refused code of the user's", "correct the line that the message shows")         \
+  X(kUserCode, 504, "the host compiler refused code of the user's", "correct the line that the message shows")        \
+  X(kNvrtcMissing, 505, "NVRTC is not there",                                                                         \
+    "run ./quickstart --cuda, or set NABLA_NVRTC to libnvrtc.so.12 or later")                                         \
+  X(kNvrtcFailed, 506, "NVRTC refused generated code", "report the reproducer that the message names")                \
   X(kCpuTooOld, 601, "this CPU lacks an instruction set", "compile the bundle for this CPU with --target")            \
   X(kMissingLibrary, 602, "a library that the bundle names is not there", "install it, or compile with --no-library") \
   X(kUnknownEntry, 603, "no such entry point", "use one of the entries that the message lists")                       \
   X(kKernelLoad, 604, "a kernel object cannot be loaded", "compile the bundle again on this kind of machine")         \
+  X(kNoGpu, 605, "there is no usable GPU", "compile a CPU program too: --target cpu,sm_90a")                          \
+  X(kWrongGpu, 606, "no program of the bundle runs on this GPU",                                                      \
+    "compile the bundle for the target that the message names")                                                       \
+  X(kGpuFailed, 607, "a call of the GPU's driver failed",                                                             \
+    "run again with --sync-debug to see which instruction it was")                                                    \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
   X(kInputShape, 703, "an input has another shape", "pass an array of the shape that the message names")              \
