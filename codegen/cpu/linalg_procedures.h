@@ -263,7 +263,7 @@ NB_FN void nb_svd(char* scratch, long row, long last, long m, long, long n, T* u
 struct nb_complex { double re, im; };
 NB_FN nb_complex nb_times(nb_complex a, nb_complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 // exp(-2 pi i j / n) with the angle reduced to an eighth of the circle, so that it is exact where it can be.
-inline nb_complex nb_root(unsigned long j, unsigned long n) {
+NB_FN nb_complex nb_root(unsigned long j, unsigned long n) {
   unsigned long eighth = 8 * j / n, rest = 8 * j - eighth * n;
   if (eighth & 1) rest = n - rest;
   double angle = 0.78539816339744831 * (double(rest) / double(n));
@@ -299,7 +299,7 @@ NB_FN void nb_fft_stage(long n, long s, const nb_complex* roots, const nb_comple
     }
 }
 // In x, with y to help; n has no prime factor beyond 5.
-inline void nb_fft_smooth(long length, const nb_complex* roots, nb_complex* x, nb_complex* y) {
+NB_FN void nb_fft_smooth(long length, const nb_complex* roots, nb_complex* x, nb_complex* y) {
   nb_complex *from = x, *to = y;
   for (long n = length, s = 1; n > 1;) {
     int radix = n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : n % 3 == 0 ? 3 : 5;
@@ -320,7 +320,7 @@ NB_FN bool nb_is_smooth(long n) {
   return n <= 1;
 }
 // Bluestein: j k = (j^2 + k^2 - (k - j)^2) / 2 makes any length a convolution, which a power of two holds.
-inline void nb_bluestein(long n, long m, const nb_complex* roots, const nb_complex* chirp, const nb_complex* kernel,
+NB_FN void nb_bluestein(long n, long m, const nb_complex* roots, const nb_complex* chirp, const nb_complex* kernel,
                          nb_complex* x, nb_complex* y) {
   for (long i = 0; i < n; ++i) x[i] = nb_times(x[i], chirp[i]);
   for (long i = n; i < m; ++i) x[i] = {};

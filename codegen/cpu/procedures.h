@@ -111,7 +111,7 @@ NB_FN bool nb_before(nb_pair a, nb_pair b) { return a.key < b.key || (a.key == b
 
 // Stable, by the low `bytes` bytes of the keys: byte after byte, skipping those that all keys share; few elements by
 // insertion. The result is in `a`.
-inline void nb_sort_pairs(nb_pair* a, nb_pair* b, long n, int bytes) {
+NB_FN void nb_sort_pairs(nb_pair* a, nb_pair* b, long n, int bytes) {
   if (n <= 48) {
     for (long i = 1; i < n; ++i) {
       nb_pair p = a[i];

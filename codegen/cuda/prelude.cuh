@@ -1,7 +1,10 @@
 // What generated CUDA kernels are written in: one element at a time, in the functions that kernel_ir names.
 // No includes: NVRTC knows the mathematics and the bit casts by itself. 16-bit and smaller floats are computed in f32.
 
-#define NB_FN static __device__ inline
+#ifdef __CUDACC_RTC__
+#pragma nv_diag_suppress 177  // functions that nobody calls
+#endif
+#define NB_FN static __device__ __forceinline__
 
 typedef signed char nb_i8;
 typedef unsigned char nb_u8;
@@ -21,9 +24,48 @@ typedef nb_small<unsigned short, 7, 127, 0x7f80, 0x7fc0> nb_bf16;
 typedef nb_small<unsigned char, 3, 7, 0x7f, 0x7f> nb_f8e4m3;
 typedef nb_small<unsigned char, 2, 15, 0x7c, 0x7e> nb_f8e5m2;
 
-// ---- Threads
-NB_FN long nb_thread() { return long(blockIdx.x) * blockDim.x + threadIdx.x; }
-NB_FN long nb_threads() { return long(gridDim.x) * blockDim.x; }
+// ---- Teams: a thread, a warp, or a block of `size` threads
+template <int size> NB_FN int nb_rank() { return threadIdx.x % size; }
+template <int size> NB_FN long nb_team() { return (long(blockIdx.x) * blockDim.x + threadIdx.x) / size; }
+template <int size> NB_FN long nb_teams() { return long(gridDim.x) * blockDim.x / size; }
+template <int size> NB_FN void nb_sync() {
+  if constexpr (size == 32) __syncwarp();
+  else __syncthreads();
+}
+#ifndef NB_SHARED  // dynamic shared memory; an emulator has its own
+#define NB_SHARED(T, name)                             \
+  extern __shared__ __align__(16) unsigned char nb_room[]; \
+  T* const name = (T*)nb_room
+#endif
+
+template <class T> NB_FN T nb_shuffle_xor(T x, int lanes) {
+  if constexpr (sizeof(T) < 4) return T(__shfl_xor_sync(0xffffffffu, int(x), lanes));
+  else return __shfl_xor_sync(0xffffffffu, x, lanes);
+}
+template <class T> NB_FN T nb_shuffle(T x, int lane) {
+  if constexpr (sizeof(T) < 4) return T(__shfl_sync(0xffffffffu, int(x), lane));
+  else return __shfl_sync(0xffffffffu, x, lane);
+}
+NB_FN double* nb_partials() {
+  __shared__ double partials[32];
+  return partials;
+}
+// The numbers of all threads of a team, combined in one tree: all get the same bits. Begins and ends with a barrier.
+template <int size, class Op, class T> NB_FN T nb_combine(Op op, T x) {
+  nb_sync<size>();
+  for (int lanes = 16; lanes > 0; lanes /= 2) x = op(x, nb_shuffle_xor(x, lanes));
+  if constexpr (size == 32) {
+    x = nb_shuffle(x, 0);
+    __syncwarp();
+  } else {
+    T* partials = (T*)nb_partials();
+    if (threadIdx.x % 32 == 0) partials[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partials[0];
+    for (int warp = 1; warp < size / 32; ++warp) x = op(x, partials[warp]);
+  }
+  return x;
+}
 
 // ---- Memory
 template <class T> NB_FN T nb_widen(T x) { return x; }
@@ -64,6 +106,13 @@ template <class S, class T> NB_FN S nb_convert(T x) {
   }
 }
 
+// The bits of an element in memory as those of another dtype of its size.
+template <class To, class From, class V> NB_FN auto nb_bitcast(V x) {
+  union { From from; To to; } u;
+  u.from = nb_narrow(From{}, x);
+  return nb_widen(u.to);
+}
+
 // ---- Arithmetic
 template <class T> NB_FN T nb_add(T a, T b) { return T(a + b); }
 template <class T> NB_FN T nb_sub(T a, T b) { return T(a - b); }
@@ -102,6 +151,14 @@ template <class T> NB_FN T nb_pow(T a, T b) {
 template <class T> NB_FN T nb_shift_left(T a, T b) {
   return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : T((unsigned long)a << b);
 }
+template <class T> NB_FN T nb_shift_right_logical(T a, T b) {
+  const unsigned long mask = ~0ul >> (64 - 8 * sizeof(T));
+  return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : T(((unsigned long)a & mask) >> b);
+}
+template <class T> NB_FN T nb_popcount(T x) { return T(__popcll((unsigned long)x & (~0ul >> (64 - 8 * sizeof(T))))); }
+template <class T> NB_FN T nb_clz(T x) {
+  return T(__clzll((unsigned long)x & (~0ul >> (64 - 8 * sizeof(T)))) - (64 - 8 * int(sizeof(T))));
+}
 template <class T> NB_FN T nb_shift_right(T a, T b) {
   return b < T(0) || b >= T(8 * sizeof(T)) ? (a < T(0) ? T(-1) : T(0)) : T(a >> b);
 }
@@ -116,6 +173,14 @@ template <class T> NB_FN bool nb_ge(T a, T b) { return a >= b; }
 template <class T> NB_FN bool nb_is_nan(T x) { return x != x; }
 template <class T> NB_FN bool nb_is_finite(T x) { return x - x == T(0); }
 
+// ---- What combines in reductions, as values
+#define NB_OP(name)           \
+  struct nb_##name##_op {     \
+    template <class T> __device__ T operator()(T a, T b) const { return nb_##name<T>(a, b); } \
+  };
+NB_OP(add) NB_OP(mul) NB_OP(maximum) NB_OP(minimum) NB_OP(and) NB_OP(or)
+#undef NB_OP
+
 // ---- Mathematics
 #define NB_MATH(name, f32, f64)                   \
   NB_FN float nb_##name(float x) { return f32(x); } \
@@ -123,7 +188,11 @@ template <class T> NB_FN bool nb_is_finite(T x) { return x - x == T(0); }
 NB_MATH(exp, expf, exp) NB_MATH(expm1, expm1f, expm1) NB_MATH(log, logf, log) NB_MATH(log1p, log1pf, log1p)
 NB_MATH(sqrt, sqrtf, sqrt) NB_MATH(rsqrt, 1.0f / sqrtf, 1.0 / sqrt) NB_MATH(sin, sinf, sin) NB_MATH(cos, cosf, cos)
 NB_MATH(tan, tanf, tan) NB_MATH(tanh, tanhf, tanh) NB_MATH(erf, erff, erf) NB_MATH(floor, floorf, floor)
-NB_MATH(ceil, ceilf, ceil) NB_MATH(round, rintf, rint)
+NB_MATH(ceil, ceilf, ceil) NB_MATH(round, rintf, rint) NB_MATH(trunc, truncf, trunc) NB_MATH(cbrt, cbrtf, cbrt)
+NB_MATH(erfc, erfcf, erfc) NB_MATH(erfinv, erfinvf, erfinv) NB_MATH(lgamma, lgammaf, lgamma) NB_MATH(exp2, exp2f, exp2)
+NB_MATH(log2, log2f, log2) NB_MATH(asin, asinf, asin) NB_MATH(acos, acosf, acos) NB_MATH(atan, atanf, atan)
+NB_MATH(sinh, sinhf, sinh) NB_MATH(cosh, coshf, cosh) NB_MATH(asinh, asinhf, asinh) NB_MATH(acosh, acoshf, acosh)
+NB_MATH(atanh, atanhf, atanh)
 #undef NB_MATH
 NB_FN float nb_atan2(float y, float x) { return atan2f(y, x); }
 NB_FN double nb_atan2(double y, double x) { return atan2(y, x); }

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "codegen/cpu/kernel_printer.h"
-#include "codegen/cuda/sketch_printer.h"
+#include "codegen/cuda/printer.h"
 #include "tests/kernel_ir/nine_kernels.h"
 
 namespace nabla::kernel_ir {
@@ -42,11 +42,11 @@ void check(const fs::path& path, const std::string& got) {
 }
 
 TEST(GeneratedText, IsWhatTheFilesShow) {
-  ir::Target target = ir::find_target("cpu:x86-64-v3").value();
+  ir::Target target = ir::find_target("cpu:x86-64-v3").value(), gpu = ir::find_target("sm_90a").value();
   for (const std::string& name : nine_kernels()) {
     Kernel k = read_kernel(name);
     check(root() / "cpu" / (name + ".cc"), codegen::print_cpp(k, "nk_" + name, target));
-    check(root() / "cuda" / (name + ".cu"), codegen::print_cuda(k).text);
+    check(root() / "cuda" / (name + ".cu"), codegen::print_cuda(k, "nk_" + name, gpu).value().text);
   }
 }
 

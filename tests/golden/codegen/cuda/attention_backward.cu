@@ -1,67 +1,75 @@
-extern "C" __global__ void nk_attention_backward_clear_dk(const float* q, const float* k, const float* v, const float* o, const float* lse, const float* do_, float* dq, float* dk, float* dv) {
-  for (long u_ = nb_thread(); u_ < 432; u_ += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_attention_backward_clear_dk(const float* q, const float* k, const float* v, const float* o, const float* lse, const float* do_, float* dq, float* dk, float* dv) {
+  for (long u_ = nb_team<1>(); u_ < 432; u_ += nb_teams<1>()) {
     dk[u_] = nb_narrow(float{}, 0.0f);
   }
 }
 
-extern "C" __global__ void nk_attention_backward_clear_dv(const float* q, const float* k, const float* v, const float* o, const float* lse, const float* do_, float* dq, float* dk, float* dv) {
-  for (long u_ = nb_thread(); u_ < 432; u_ += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_attention_backward_clear_dv(const float* q, const float* k, const float* v, const float* o, const float* lse, const float* do_, float* dq, float* dk, float* dv) {
+  for (long u_ = nb_team<1>(); u_ < 432; u_ += nb_teams<1>()) {
     dv[u_] = nb_narrow(float{}, 0.0f);
   }
 }
 
-extern "C" __global__ void nk_attention_backward(const float* q, const float* k, const float* v, const float* o, const float* lse, const float* do_, float* dq, float* dk, float* dv) {
-  for (long h = nb_thread(); h < 2; h += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const float* q, const float* k, const float* v, const float* o, const float* lse, const float* do_, float* dq, float* dk, float* dv) {
+  NB_SHARED(unsigned char, shared_);
+  unsigned char* const room_ = shared_ + threadIdx.x / 32 * 288;
+  float* const qk = (float*)(room_ + 0);
+  float* const p = (float*)(room_ + 48);
+  float* const dp = (float*)(room_ + 96);
+  float* const ds = (float*)(room_ + 144);
+  float* const g = (float*)(room_ + 192);
+  for (long h = nb_team<32>(); h < 2; h += nb_teams<32>()) {
     for (long i = 0; i < 9; ++i) {
-      float delta = 0.0f;
-      for (long e = 0; e < 24; ++e) {
-        delta += (nb_widen(do_[h * 216 + i * 24 + e]) * nb_widen(o[h * 216 + i * 24 + e]));
+      float delta_part_ = 0.0f;
+      for (long e = nb_rank<32>(); e < 24; e += 32) {
+        delta_part_ += (nb_widen(do_[h * 216 + i * 24 + e]) * nb_widen(o[h * 216 + i * 24 + e]));
       }
-      float qk[9];
-      for (long t = 0; t < 9; ++t) {
+      const float delta = nb_combine<32>(nb_add_op{}, delta_part_);
+      for (long t = nb_rank<32>(); t < 9; t += 32) {
         float qk_acc_ = 0.0f;
         for (long e = 0; e < 24; ++e) {
           qk_acc_ += (nb_widen(q[h * 216 + i * 24 + e]) * nb_widen(k[h * 216 + t * 24 + e]));
         }
         qk[t] = qk_acc_;
       }
-      float p[9];
-      for (long t = 0; t < 9; ++t) {
+      for (long t = nb_rank<32>(); t < 9; t += 32) {
         p[t] = (nb_le(t, i) ? nb_exp(((0.20412415f * qk[t]) - nb_widen(lse[h * 9 + i]))) : 0.0f);
       }
-      float dp[9];
-      for (long t = 0; t < 9; ++t) {
+      for (long t = nb_rank<32>(); t < 9; t += 32) {
         float dp_acc_ = 0.0f;
         for (long e = 0; e < 24; ++e) {
           dp_acc_ += (nb_widen(do_[h * 216 + i * 24 + e]) * nb_widen(v[h * 216 + t * 24 + e]));
         }
         dp[t] = dp_acc_;
       }
-      float ds[9];
-      for (long t = 0; t < 9; ++t) {
+      for (long t = nb_rank<32>(); t < 9; t += 32) {
         ds[t] = ((0.20412415f * p[t]) * (dp[t] - delta));
       }
-      float g[24];
-      for (long d = 0; d < 24; ++d) {
+      nb_sync<32>();
+      for (long d = nb_rank<32>(); d < 24; d += 32) {
         float g_acc_ = 0.0f;
         for (long t = 0; t < 9; ++t) {
           g_acc_ += (ds[t] * nb_widen(k[h * 216 + t * 24 + d]));
         }
         g[d] = g_acc_;
       }
-      for (long d = 0; d < 24; ++d) {
+      nb_sync<32>();
+      for (long d = nb_rank<32>(); d < 24; d += 32) {
         dq[h * 216 + i * 24 + d] = nb_narrow(float{}, g[d]);
       }
-      for (long t = 0; t < 9; ++t) {
-        for (long d = 0; d < 24; ++d) {
-          dk[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dk[h * 216 + t * 24 + d]), (ds[t] * nb_widen(q[h * 216 + i * 24 + d]))));
-        }
+      for (long u7_ = nb_rank<32>(); u7_ < 216; u7_ += 32) {
+        const long t = u7_ / 24;
+        const long d = u7_ % 24;
+        dk[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dk[h * 216 + t * 24 + d]), (ds[t] * nb_widen(q[h * 216 + i * 24 + d]))));
       }
-      for (long t = 0; t < 9; ++t) {
-        for (long d = 0; d < 24; ++d) {
-          dv[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dv[h * 216 + t * 24 + d]), (p[t] * nb_widen(do_[h * 216 + i * 24 + d]))));
-        }
+      nb_sync<32>();
+      for (long u8_ = nb_rank<32>(); u8_ < 216; u8_ += 32) {
+        const long t = u8_ / 24;
+        const long d = u8_ % 24;
+        dv[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dv[h * 216 + t * 24 + d]), (p[t] * nb_widen(do_[h * 216 + i * 24 + d]))));
       }
+      nb_sync<32>();
     }
+    nb_sync<32>();
   }
 }

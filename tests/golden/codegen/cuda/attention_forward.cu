@@ -1,37 +1,46 @@
-extern "C" __global__ void nk_attention_forward(const float* q, const float* k, const float* v, float* o, float* lse) {
-  for (long u_ = nb_thread(); u_ < 18; u_ += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const float* q, const float* k, const float* v, float* o, float* lse) {
+  NB_SHARED(unsigned char, shared_);
+  unsigned char* const room_ = shared_ + threadIdx.x / 32 * 192;
+  float* const acc = (float*)(room_ + 0);
+  float* const acc_next_ = (float*)(room_ + 96);
+  for (long u_ = nb_team<32>(); u_ < 18; u_ += nb_teams<32>()) {
     const long h = u_ / 9;
     const long i = u_ % 9;
     float m = -__builtin_inff();
     float l_ = 0.0f;
-    float acc[24];
-    for (long d = 0; d < 24; ++d) {
+    for (long d = nb_rank<32>(); d < 24; d += 32) {
       acc[d] = 0.0f;
     }
     for (long t = 0; t < 9; ++t) {
-      float dotp = 0.0f;
-      for (long d = 0; d < 24; ++d) {
-        dotp += (nb_widen(q[h * 216 + i * 24 + d]) * nb_widen(k[h * 216 + t * 24 + d]));
+      nb_sync<32>();
+      float dotp_part_ = 0.0f;
+      for (long d = nb_rank<32>(); d < 24; d += 32) {
+        dotp_part_ += (nb_widen(q[h * 216 + i * 24 + d]) * nb_widen(k[h * 216 + t * 24 + d]));
       }
+      const float dotp = nb_combine<32>(nb_add_op{}, dotp_part_);
       const float s = (nb_le(t, i) ? (0.20412415f * dotp) : -__builtin_inff());
       const float mnew = nb_maximum(m, s);
       const float scale = nb_exp((m - mnew));
       const float p = nb_exp((s - mnew));
-      float m_next_ = mnew;
-      float l__next_ = ((l_ * scale) + p);
-      float acc_next_[24];
-      for (long d = 0; d < 24; ++d) {
+      const float m_next_ = mnew;
+      const float l__next_ = ((l_ * scale) + p);
+      for (long d = nb_rank<32>(); d < 24; d += 32) {
         acc_next_[d] = ((acc[d] * scale) + (p * nb_widen(v[h * 216 + t * 24 + d])));
       }
+      nb_sync<32>();
       m = m_next_;
       l_ = l__next_;
-      for (long d = 0; d < 24; ++d) {
+      for (long d = nb_rank<32>(); d < 24; d += 32) {
         acc[d] = acc_next_[d];
       }
     }
-    for (long d = 0; d < 24; ++d) {
+    nb_sync<32>();
+    for (long d = nb_rank<32>(); d < 24; d += 32) {
       o[h * 216 + i * 24 + d] = nb_narrow(float{}, (acc[d] / l_));
     }
-    lse[h * 9 + i] = nb_narrow(float{}, (m + nb_log(l_)));
+    if (nb_rank<32>() == 0) {
+      lse[h * 9 + i] = nb_narrow(float{}, (m + nb_log(l_)));
+    }
+    nb_sync<32>();
   }
 }

@@ -1,10 +1,10 @@
-extern "C" __global__ void nk_cumsum(const float* x, float* y) {
-  for (long i = nb_thread(); i < 21; i += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_cumsum(const float* x, float* y) {
+  for (long i = nb_team<1>(); i < 21; i += nb_teams<1>()) {
     float c = 0.0f;
     for (long j = 0; j < 30; ++j) {
       const float s = (c + nb_widen(x[i * 30 + j]));
       y[i * 30 + j] = nb_narrow(float{}, s);
-      float c_next_ = s;
+      const float c_next_ = s;
       c = c_next_;
     }
   }

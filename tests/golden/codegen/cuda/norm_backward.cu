@@ -1,42 +1,47 @@
-extern "C" __global__ void nk_norm_backward_clear_dgamma(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx, float* dgamma, float* dbeta) {
-  for (long u_ = nb_thread(); u_ < 40; u_ += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_norm_backward_clear_dgamma(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx, float* dgamma, float* dbeta) {
+  for (long u_ = nb_team<1>(); u_ < 40; u_ += nb_teams<1>()) {
     dgamma[u_] = nb_narrow(float{}, 0.0f);
   }
 }
 
-extern "C" __global__ void nk_norm_backward_clear_dbeta(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx, float* dgamma, float* dbeta) {
-  for (long u_ = nb_thread(); u_ < 40; u_ += nb_threads()) {
+extern "C" __global__ void __launch_bounds__(256) nk_norm_backward_clear_dbeta(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx, float* dgamma, float* dbeta) {
+  for (long u_ = nb_team<1>(); u_ < 40; u_ += nb_teams<1>()) {
     dbeta[u_] = nb_narrow(float{}, 0.0f);
   }
 }
 
-extern "C" __global__ void nk_norm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx, float* dgamma, float* dbeta) {
-  if (nb_thread() != 0) return;
+extern "C" __global__ void __launch_bounds__(256) nk_norm_backward(const float* x, const float* gamma, const float* mean, const float* rstd, const float* dy, float* dx, float* dgamma, float* dbeta) {
+  NB_SHARED(unsigned char, shared_);
+  unsigned char* const room_ = shared_ + threadIdx.x / 32 * 320;
+  float* const h = (float*)(room_ + 0);
+  float* const g = (float*)(room_ + 160);
+  if (nb_team<32>() != 0) return;
   for (long i = 0; i < 23; ++i) {
-    float h[40];
-    for (long j = 0; j < 40; ++j) {
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
       h[j] = ((nb_widen(x[i * 40 + j]) - nb_widen(mean[i])) * nb_widen(rstd[i]));
     }
-    float g[40];
-    for (long j = 0; j < 40; ++j) {
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
       g[j] = (nb_widen(dy[i * 40 + j]) * nb_widen(gamma[j]));
     }
-    float c1 = 0.0f;
-    for (long j = 0; j < 40; ++j) {
-      c1 += g[j];
+    float c1_part_ = 0.0f;
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
+      c1_part_ += g[j];
     }
-    float c2 = 0.0f;
-    for (long j = 0; j < 40; ++j) {
-      c2 += (g[j] * h[j]);
+    const float c1 = nb_combine<32>(nb_add_op{}, c1_part_);
+    float c2_part_ = 0.0f;
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
+      c2_part_ += (g[j] * h[j]);
     }
-    for (long j = 0; j < 40; ++j) {
+    const float c2 = nb_combine<32>(nb_add_op{}, c2_part_);
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
       dx[i * 40 + j] = nb_narrow(float{}, (nb_widen(rstd[i]) * (g[j] - (0.025f * (c1 + (h[j] * c2))))));
     }
-    for (long j = 0; j < 40; ++j) {
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
       dgamma[j] = nb_narrow(float{}, nb_add<float>(nb_widen(dgamma[j]), (nb_widen(dy[i * 40 + j]) * h[j])));
     }
-    for (long j = 0; j < 40; ++j) {
+    for (long j = nb_rank<32>(); j < 40; j += 32) {
       dbeta[j] = nb_narrow(float{}, nb_add<float>(nb_widen(dbeta[j]), nb_widen(dy[i * 40 + j])));
     }
+    nb_sync<32>();
   }
 }

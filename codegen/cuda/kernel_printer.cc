@@ -1,0 +1,275 @@
+#include <algorithm>
+
+#include "codegen/cuda/contract_printer.h"
+#include "codegen/cuda/printer.h"
+#include "codegen/cuda/team_printer.h"
+
+namespace nabla::codegen {
+namespace {
+
+using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+constexpr int kBlock = 256;
+constexpr int64_t kPlainShared = 48 << 10;  // what every block may take, and several beside each other
+
+class KernelPrinter {
+ public:
+  KernelPrinter(const Kernel& k, const std::string& symbol, const ir::Target& target)
+      : k_(k), symbol_(symbol), target_(target), symbols_(symbols_of(k)) {}
+
+  Result<CudaKernel> run() {
+    if (k_.procedure) {
+      procedure(*k_.procedure);
+    } else {
+      clear_accumulators();
+      if (has_product(k_))
+        product();
+      else if (can_be_cut())
+        NABLA_TRY(statements());
+      else
+        NABLA_TRY(one_block());
+    }
+    out_.text = text_.take();
+    return std::move(out_);
+  }
+
+ private:
+  const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
+  ir::Dim points(const std::vector<int>& axes) const {
+    ir::Dim n = 1;
+    for (int a : axes) n = n * size(a);
+    return n;
+  }
+
+  // ---- Grids
+  // Text of the grid goes to body_, since its head is known only behind it.
+  void open_grid() {
+    body_ = CppWriter();
+    body_.open("{");
+  }
+  void close_grid(CudaGrid grid, const std::string& suffix) {
+    grid.symbol = symbol_ + suffix;
+    body_.close();
+    std::string params;
+    for (const Buffer& b : k_.buffers)
+      params += fmt::format("{}{}{}* {}", params.empty() ? "" : ", ", b.role == BufferRole::kIn ? "const " : "",
+                            storage_type(b.dtype), cpp_name(b.name));
+    if (!symbols_.empty()) params += (params.empty() ? "" : ", ") + std::string("const long* extents_");
+    if (!out_.grids.empty()) text_.line("");
+    std::string body = body_.take();
+    text_.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {}", grid.threads, grid.symbol,
+                           params, body.substr(0, body.size() - 1)));
+    out_.grids.push_back(std::move(grid));
+  }
+  void declare_sizes() {
+    for (size_t i = 0; i < symbols_.size(); ++i)
+      body_.line(fmt::format("const long {} = extents_[{}];", symbol_variable(*symbols_[i]), i));
+  }
+  // Enough blocks for every team to have one iteration, but no more than keep the machine full some times over.
+  ir::Dim blocks_for(const ir::Dim& iterations, const Team& team) const {
+    int64_t full = int64_t{target_.cuda.multiprocessors} * (target_.cuda.resident_threads / team.block) * 8;
+    return ir::Dim::max(ir::Dim::min(ir::Dim::ceildiv(iterations, team.per_block()), full), 1);
+  }
+
+  // Outputs that are only combined into start from the combiner's identity.
+  void clear_accumulators() {
+    std::vector<const Store*> stores;
+    collect_stores(k_.body, stores);
+    std::set<int> cleared;
+    for (const Store* s : stores) {
+      const Buffer& b = k_.buffers[s->buffer];
+      if (s->combiner == Combiner::kNone || b.role != BufferRole::kOut || !cleared.insert(s->buffer).second) continue;
+      ir::Dim count = ir::Type(b.dtype, b.shape).count();
+      Expr start = identity_of(s->combiner, b.dtype);
+      open_grid();
+      declare_sizes();
+      body_.open(fmt::format("for (long u_ = nb_team<1>(); u_ < {}; u_ += nb_teams<1>()) {{", size_text(count)));
+      body_.line(fmt::format("{}[u_] = nb_narrow({}{{}}, {});", cpp_name(b.name), storage_type(b.dtype),
+                             number_text(b.dtype, start->number, start->integer)));
+      body_.close();
+      close_grid({"", blocks_for(count, {1, kBlock}), kBlock, 0}, "_clear_" + b.name);
+    }
+  }
+
+  void product() {
+    open_grid();
+    declare_sizes();
+    CudaGrid grid;
+    print_product(k_, body_, next_temp_, grid);
+    close_grid(grid, "");
+  }
+
+  // The template of the same name, a thread per unit.
+  void procedure(const Procedure& p) {
+    open_grid();
+    declare_sizes();
+    std::string scratch = "nullptr", args, results, operands;
+    for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
+    for (const Buffer& b : k_.buffers) {
+      if (b.role == BufferRole::kOut) results += ", " + cpp_name(b.name);
+      if (b.role == BufferRole::kIn) operands += ", " + cpp_name(b.name);
+      if (b.role == BufferRole::kWorkspace)
+        scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
+    }
+    const ir::Dim& units = k_.schedule.units;
+    int64_t unit = k_.schedule.unit;
+    body_.line(fmt::format("const long rows_ = {};", size_text(p.numbers[0] * p.numbers[2])));
+    body_.open(fmt::format("for (long u_ = nb_team<1>(); u_ < {}; u_ += nb_teams<1>()) {{", size_text(units)));
+    body_.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
+    body_.line(fmt::format("nb_{}({}, u_ * {}, last_{}{}{});", p.def->name, scratch, unit, args, results, operands));
+    body_.close();
+    out_.procedures = true;
+    Team few{1, 64};
+    close_grid({"", blocks_for(units, few), few.block, 0}, "");
+  }
+
+  // Every thread repeats the numbers at the kernel's head. That is right where they read constant places of inputs:
+  // a result may share memory with an operand only element by element.
+  bool can_be_cut() const {
+    int heads = 0, statements = 0;
+    for (const Stmt& s : k_.body) {
+      if (std::holds_alternative<Loop>(s.node)) return false;
+      const Let* let = std::get_if<Let>(&s.node);
+      if (!let && ++statements) continue;
+      bool plain =
+          statements == 0 && !let->contract && let->combiner == Combiner::kNone && k_.values[let->value].axes.empty();
+      visit(let->expr,
+            [&](const Expr& x) { plain &= x->kind != ExprKind::kLoad || k_.buffers[x->ref].role == BufferRole::kIn; });
+      if (!plain) return false;
+      ++heads;
+    }
+    return statements == 1 || heads == 0;
+  }
+  Status statements() {
+    auto count = std::count_if(k_.body.begin(), k_.body.end(),
+                               [](const Stmt& s) { return !std::holds_alternative<Let>(s.node); });
+    int next = 0;
+    for (const Stmt& s : k_.body) {
+      if (std::holds_alternative<Let>(s.node)) continue;
+      std::string suffix = count == 1 ? "" : fmt::format("_{}", next++);
+      const For* f = std::get_if<For>(&s.node);
+      const Store* lone = std::get_if<Store>(f ? (f->body.size() == 1 ? &f->body[0].node : &s.node) : &s.node);
+      if (!lone) {
+        NABLA_TRY(nest(suffix, f->axes, f->body));
+        continue;
+      }
+      // A lone store: its own axes are as good as those of the loop around it.
+      std::vector<int> axes = f ? f->axes : std::vector<int>();
+      axes.insert(axes.end(), lone->axes.begin(), lone->axes.end());
+      Store store = *lone;
+      store.axes.clear();
+      Body body;
+      body.push_back({std::move(store)});
+      NABLA_TRY(nest(suffix, axes, body));
+    }
+    return Ok{};
+  }
+
+  // ---- Teams
+  // The most positions that one statement of an iteration runs through.
+  double width(const Body& b) const {
+    double most = 1;
+    for (const Stmt& s : b) {
+      std::vector<int> axes;
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        axes = k_.values[let->value].axes;
+        axes.insert(axes.end(), let->reduce.begin(), let->reduce.end());
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        axes = store->axes;
+      } else if (const For* f = std::get_if<For>(&s.node)) {
+        axes = f->axes;
+      } else {
+        most = std::max(most, width(std::get<Loop>(s.node).body));
+      }
+      most = std::max(most, static_cast<double>(points(axes).bounds().max));
+    }
+    return most;
+  }
+  Result<Team> team_for(const std::vector<int>& parallel, const Body& b) const {
+    double inner = width(b), outer = static_cast<double>(points(parallel).bounds().max);
+    int64_t bytes = TeamPrinter::row_bytes(k_, b);
+    int lane = k_.schedule.vector_axis;
+    bool lanes_outside = std::find(parallel.begin(), parallel.end(), lane) != parallel.end();
+    bool full = outer >= 16384 || inner < 64;
+    if (inner <= 4 || (lanes_outside && full && bytes <= 256)) return Team{1, kBlock};
+    Team team{32, kBlock};
+    if (inner > 2048 || (outer < 256 && inner >= 256)) team = {kBlock, kBlock};
+    if (inner > 16384 || (parallel.empty() && inner >= 1024)) team = {1024, 1024};
+    while (team.size == 32 && team.block > 64 && bytes * team.per_block() > kPlainShared) team.block /= 2;
+    if (team.size == 32 && bytes * team.per_block() > kPlainShared) team = {kBlock, kBlock};
+    if (bytes > target_.cuda.block_shared_bytes)
+      return error(Code::kNoLowering,
+                   "kernel {}: one iteration keeps {} bytes of rows; a block of {} has {} bytes of shared memory",
+                   k_.name, bytes, target_.name, target_.cuda.block_shared_bytes);
+    return team;
+  }
+  // Neighbouring threads take neighbouring positions of the last axis.
+  void put_last(std::vector<int>& axes, int axis) const {
+    auto at = std::find(axes.begin(), axes.end(), axis);
+    if (at != axes.end()) std::rotate(at, at + 1, axes.end());
+  }
+
+  Status nest(const std::string& suffix, const std::vector<int>& axes, const Body& b) {
+    std::vector<const Store*> stores;
+    collect_stores(b, stores);
+    std::vector<int> parallel, serial;
+    for (int a : axes) {
+      bool free = std::all_of(stores.begin(), stores.end(), [&](const Store* s) {
+        return !may_meet(*s) || is_plain_index(*s, a) || has_atomic(k_, *s);
+      });
+      (free ? parallel : serial).push_back(a);
+    }
+    Team team = NABLA_TRY(team_for(parallel, b));
+    if (team.alone()) put_last(parallel, k_.schedule.vector_axis);
+    open_grid();
+    declare_sizes();
+    TeamPrinter printer(k_, team, body_, next_temp_);
+    int bytes = printer.declare_rows(b);
+    std::string apart = in_place_condition(b);
+    if (!apart.empty()) body_.open(apart);
+    for (const Stmt& s : k_.body)
+      if (const Let* let = std::get_if<Let>(&s.node)) printer.number(*let);
+    printer.share_out(parallel, serial, b);
+    if (!apart.empty()) body_.close();
+    close_grid({"", blocks_for(points(parallel), team), team.block, bytes * team.per_block()}, suffix);
+    return Ok{};
+  }
+  Status one_block() {
+    Team team = NABLA_TRY(team_for({}, k_.body));
+    if (team.size < kBlock) team = {kBlock, kBlock};
+    open_grid();
+    declare_sizes();
+    TeamPrinter printer(k_, team, body_, next_temp_);
+    int bytes = printer.declare_rows(k_.body);
+    printer.whole(k_.body);
+    close_grid({"", 1, team.block, bytes}, "");
+    return Ok{};
+  }
+  // A copy of a whole operand has nothing to do where the plan has given both buffers one address.
+  std::string in_place_condition(const Body& b) const {
+    const Store* store = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
+    if (!store || store->guard || store->combiner != Combiner::kNone || store->expr->kind != ExprKind::kLoad) return "";
+    const Expr& load = store->expr;
+    const Buffer &to = k_.buffers[store->buffer], &from = k_.buffers[load->ref];
+    bool whole = to.role == BufferRole::kInOut && to.dtype == from.dtype && to.shape == from.shape && !load->guard &&
+                 load->args == store->indices;
+    if (!whole) return "";
+    return fmt::format("if ((const void*){} != (const void*){}) {{", cpp_name(from.name), cpp_name(to.name));
+  }
+
+  const Kernel& k_;
+  std::string symbol_;
+  const ir::Target& target_;
+  std::vector<ir::SymbolRef> symbols_;
+  CudaKernel out_;
+  CppWriter text_, body_;
+  int next_temp_ = 0;
+};
+
+}  // namespace
+
+Result<CudaKernel> print_cuda(const Kernel& kernel, const std::string& symbol, const ir::Target& target) {
+  return KernelPrinter(kernel, symbol, target).run();
+}
+
+}  // namespace nabla::codegen

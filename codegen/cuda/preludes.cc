@@ -1,0 +1,25 @@
+#include "codegen/cuda/printer.h"
+
+namespace nabla::codegen {
+namespace {
+
+constexpr const char* kPrelude =
+#include "codegen/cuda/prelude_text.inc"
+    ;
+constexpr const char* kBridge =
+#include "codegen/cuda/bridge_text.inc"
+    ;
+constexpr const char* kProcedures =
+#include "codegen/cpu/procedures_text.inc"
+    ;
+constexpr const char* kLinalgProcedures =
+#include "codegen/cpu/linalg_procedures_text.inc"
+    ;
+
+}  // namespace
+
+const char* cuda_prelude() { return kPrelude; }
+
+std::string cuda_procedures() { return std::string(kBridge) + kProcedures + kLinalgProcedures; }
+
+}  // namespace nabla::codegen

@@ -1,0 +1,40 @@
+// Prints kernels as CUDA C++ over the prelude: what to launch, and the text of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/kernel_ir/kernel.h"
+#include "ir/target.h"
+
+namespace nabla::codegen {
+
+/// One `__global__` function and its launch. Any number of blocks is right: they walk the work in strides of the grid.
+struct CudaGrid {
+  std::string symbol;
+  ir::Dim blocks = 1;    ///< at least 1; of one dimension, as the blocks are
+  int threads = 256;     ///< per block, exactly
+  int shared_bytes = 0;  ///< dynamic shared memory per block
+};
+
+struct CudaKernel {
+  std::string text;  ///< without the prelude
+  std::vector<CudaGrid>
+      grids;                ///< run one behind the other; each takes a pointer per buffer in the order of
+                            ///< Kernel::buffers and, where sizes are symbolic, one to the values of symbols_of(kernel)
+  bool procedures = false;  ///< the text calls templates of cuda_procedures()
+};
+
+/// The kernel as one grid per statement of its body. The iterations of a statement are shared out to teams: a thread,
+/// a warp or a block, which then shares out what the iteration does along its own axes. Iterations that meet at one
+/// place are walked in order by one team, so that results do not depend on the grid; integers, where order does not
+/// matter, are combined by atomics. A kernel that cannot be cut runs in one block. E0403 when one iteration keeps more
+/// than a block's shared memory.
+Result<CudaKernel> print_cuda(const kernel_ir::Kernel& kernel, const std::string& symbol, const ir::Target& target);
+
+/// What the text above is written in. It needs no header under NVRTC.
+const char* cuda_prelude();
+/// The templates of procedures, behind the prelude.
+std::string cuda_procedures();
+
+}  // namespace nabla::codegen

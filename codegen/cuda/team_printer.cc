@@ -1,0 +1,424 @@
+#include "codegen/cuda/team_printer.h"
+
+#include <algorithm>
+
+#include "codegen/cpu/contract_printer.h"
+
+namespace nabla::codegen {
+
+using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+bool is_plain_index(const Store& s, int axis_id) {
+  return std::any_of(s.indices.begin(), s.indices.end(),
+                     [&](const Expr& i) { return i->kind == ExprKind::kAxis && i->ref == axis_id; });
+}
+// A store whose place is looked up may meet a place again even without a combiner: the last one wins.
+bool may_meet(const Store& s) {
+  return s.combiner != Combiner::kNone ||
+         std::any_of(s.indices.begin(), s.indices.end(), [](const Expr& i) { return !as_affine(i); });
+}
+bool has_atomic(const Kernel& k, const Store& s) {
+  DType d = k.buffers[s.buffer].dtype;
+  bool type = d == DType::kI32 || d == DType::kU32 || d == DType::kI64 || d == DType::kU64;
+  return type && s.combiner != Combiner::kNone && s.combiner != Combiner::kProd;
+}
+void collect_stores(const Body& b, std::vector<const Store*>& out) {
+  for (const Stmt& s : b) {
+    if (const Store* store = std::get_if<Store>(&s.node)) out.push_back(store);
+    if (const For* f = std::get_if<For>(&s.node)) collect_stores(f->body, out);
+    if (const Loop* l = std::get_if<Loop>(&s.node)) collect_stores(l->body, out);
+  }
+}
+
+namespace {
+
+bool starts_with(const Store& s, const std::vector<int>& shared_out) {
+  return std::all_of(shared_out.begin(), shared_out.end(), [&](int a) { return is_plain_index(s, a); });
+}
+// An inner loop whose iterations meet: the team walks them in order, together.
+bool walked_together(const For& f) {
+  std::vector<const Store*> stores;
+  collect_stores(f.body, stores);
+  return std::any_of(stores.begin(), stores.end(),
+                     [&](const Store* s) { return may_meet(*s) && !starts_with(*s, f.axes); });
+}
+
+// Values that are rows, of statements that a team runs together, with a second buffer for what loops carry.
+void collect_rows(const Kernel& k, const Body& b, std::vector<std::pair<int, int>>& out) {
+  for (const Stmt& s : b) {
+    if (const Let* let = std::get_if<Let>(&s.node); let && !k.values[let->value].axes.empty())
+      out.emplace_back(let->value, 1);
+    if (const Loop* l = std::get_if<Loop>(&s.node)) {
+      for (int state : l->state)
+        if (!k.values[state].axes.empty()) out.emplace_back(state, 2);
+      collect_rows(k, l->body, out);
+    }
+    if (const For* f = std::get_if<For>(&s.node); f && walked_together(*f)) collect_rows(k, f->body, out);
+  }
+}
+int64_t row_size(const Kernel& k, int value) {
+  int64_t n = bytes_of(k.values[value].dtype) < 4 ? 4 : bytes_of(k.values[value].dtype);
+  for (int a : k.values[value].axes) n *= k.axes[a].extent.bounds().max;
+  return (n + 15) / 16 * 16;
+}
+}  // namespace
+
+int64_t TeamPrinter::row_bytes(const Kernel& kernel, const Body& body) {
+  std::vector<std::pair<int, int>> rows;
+  collect_rows(kernel, body, rows);
+  int64_t total = 0;
+  for (auto [value, copies] : rows) total += copies * row_size(kernel, value);
+  return total;
+}
+
+int TeamPrinter::declare_rows(const Body& b) {
+  if (team_.alone()) return 0;
+  std::vector<std::pair<int, int>> rows;
+  collect_rows(k_, b, rows);
+  int total = static_cast<int>(row_bytes(k_, b)), at = 0;
+  if (rows.empty()) return 0;
+  out_.line("NB_SHARED(unsigned char, shared_);");
+  std::string base = "shared_";
+  if (team_.per_block() > 1) {
+    out_.line(fmt::format("unsigned char* const room_ = shared_ + threadIdx.x / {} * {};", team_.size, total));
+    base = "room_";
+  }
+  for (auto [value, copies] : rows) {
+    const ValueInfo& v = k_.values[value];
+    for (int c = 0; c < copies; ++c) {
+      out_.line(fmt::format("{0}* const {1}{2} = ({0}*)({3} + {4});", compute_type(v.dtype), cpp_name(v.name),
+                            c ? "_next_" : "", base, at));
+      at += static_cast<int>(row_size(k_, value));
+    }
+    shared_at_[value] = at;
+  }
+  return total;
+}
+
+// ---- Loops
+std::string TeamPrinter::points(const std::vector<int>& axes) const {
+  ir::Dim n = 1;
+  for (int a : axes) n = n * k_.axes[a].extent;
+  return size_text(n);
+}
+int64_t TeamPrinter::most(const std::vector<int>& axes) const {
+  int64_t n = 1;
+  for (int a : axes) n *= k_.axes[a].extent.bounds().max;
+  return n;
+}
+
+size_t TeamPrinter::open_loops(const std::vector<int>& axes) {
+  for (int a : axes) out_.open(fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", axis_name(a), extent(a)));
+  return axes.size();
+}
+size_t TeamPrinter::open_flat(const std::vector<int>& axes, const std::string& counter, const std::string& first,
+                              const std::string& step) {
+  std::string u = axes.size() == 1 ? axis_name(axes[0]) : counter;
+  out_.open(fmt::format("for (long {0} = {1}; {0} < {2}; {0} += {3}) {{", u, first, points(axes), step));
+  if (axes.size() == 1) return 1;
+  ir::Dim inner = 1;
+  std::vector<std::string> lines;
+  for (size_t i = axes.size(); i-- > 0;) {
+    std::string at = inner.is(1) ? u : fmt::format("{} / {}", u, size_text(inner));
+    lines.push_back(
+        fmt::format("const long {} = {}{};", axis_name(axes[i]), at, i ? fmt::format(" % {}", extent(axes[i])) : ""));
+    inner = inner * k_.axes[axes[i]].extent;
+  }
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) out_.line(*line);
+  return 1;
+}
+size_t TeamPrinter::open_shared_out(const std::vector<int>& axes) {
+  return open_flat(axes, fmt::format("u{}_", next_temp_++), fmt::format("nb_rank<{}>()", team_.size),
+                   fmt::format("{}", team_.size));
+}
+void TeamPrinter::close(size_t count) {
+  for (size_t i = 0; i < count; ++i) out_.close();
+}
+
+// ---- Barriers
+void TeamPrinter::sync() {
+  if (!team_.alone() && !inside_) out_.line(fmt::format("nb_sync<{}>();", team_.size));
+  loads_.clear();
+  stored_.clear();
+  fresh_.clear();
+}
+void TeamPrinter::note_loads(const Expr& e, const std::vector<int>& shared_out, bool once) {
+  if (serial() || !e) return;
+  visit(e, [&](const Expr& x) {
+    if (x->kind == ExprKind::kLoad) loads_.push_back({x->ref, x->args, shared_out, once});
+  });
+}
+// Before an expression that reads rows or results which other threads have made since the last barrier. A thread may
+// read of a row what it has written itself.
+void TeamPrinter::before_reads(const Expr& e, const std::vector<int>& shared_out, bool once) {
+  if (serial() || !e) return;
+  bool wait = false;
+  visit(e, [&](const Expr& x) {
+    wait |= x->kind == ExprKind::kLoad && stored_.contains(x->ref);
+    if (x->kind != ExprKind::kValue || !fresh_.contains(x->ref)) return;
+    const std::vector<int>& axes = k_.values[x->ref].axes;
+    wait |= once || axes != shared_out || x->args != axes_as_indices(axes);
+  });
+  if (wait) sync();
+}
+// A result may lie where an operand lies: nobody overwrites what another thread has still to read.
+void TeamPrinter::before_store(const Store& s, const std::vector<int>& shared_out, bool once) {
+  if (serial()) return;
+  const Buffer& to = k_.buffers[s.buffer];
+  bool wait = std::any_of(loads_.begin(), loads_.end(), [&](const Access& l) {
+    const Buffer& from = k_.buffers[l.buffer];
+    if (bytes_of(from.dtype) != bytes_of(to.dtype) || from.shape != to.shape) return false;
+    return l.once || once || l.shared_out != shared_out || l.at != s.indices;
+  });
+  if (wait) sync();
+}
+
+// ---- Statements
+void TeamPrinter::share_out(const std::vector<int>& parallel, const std::vector<int>& serial_axes, const Body& b) {
+  parallel_ = parallel;
+  size_t open = 0;
+  if (!parallel.empty()) {
+    open =
+        open_flat(parallel, "u_", fmt::format("nb_team<{}>()", team_.size), fmt::format("nb_teams<{}>()", team_.size));
+  } else if (team_.alone()) {
+    out_.line("if (nb_team<1>() != 0) return;");
+  } else {
+    out_.line(fmt::format("if (nb_team<{}>() != 0) return;", team_.size));
+  }
+  open += open_loops(serial_axes);
+  body(b);
+  // Rows are written again by the next iteration.
+  if (!shared_at_.empty()) sync();
+  close(open);
+  parallel_.clear();
+}
+
+void TeamPrinter::whole(const Body& b) {
+  out_.line("if (blockIdx.x != 0) return;");
+  for (const Stmt& s : b) {
+    std::visit([&](const auto& node) { stmt(node); }, s.node);
+    if (!std::holds_alternative<Let>(s.node)) sync();
+  }
+}
+
+void TeamPrinter::body(const Body& b) {
+  for (const Stmt& s : b) std::visit([&](const auto& node) { stmt(node); }, s.node);
+}
+
+// acc = combiner over this thread's share of `reduce`; acc is declared already.
+void TeamPrinter::accumulate(const Let& s, const std::string& acc) {
+  DType d = k_.values[s.value].dtype;
+  std::string text = printer().print(s.expr);
+  bool plain_sum = s.combiner == Combiner::kSum && d != DType::kBool;
+  out_.line(plain_sum ? fmt::format("{} += {};", acc, text)
+                      : fmt::format("{0} = nb_{1}<{2}>({0}, {3});", acc, scalar_of(s.combiner), compute_type(d), text));
+}
+void TeamPrinter::combine(const Let& s, const std::string& partial, const std::string& result) {
+  out_.line(fmt::format("const {} {} = nb_combine<{}>(nb_{}_op{{}}, {});", compute_type(k_.values[s.value].dtype),
+                        result, team_.size, scalar_of(s.combiner), partial));
+  loads_.clear(), stored_.clear(), fresh_.clear();  // it begins and ends with a barrier
+}
+
+void TeamPrinter::number(const Let& s) {
+  const ValueInfo& v = k_.values[s.value];
+  std::string name = cpp_name(v.name), type = compute_type(v.dtype);
+  places_[s.value] = {};
+  bool together = !serial() && s.combiner != Combiner::kNone && most(s.reduce) >= 4;
+  before_reads(s.expr, together ? s.reduce : std::vector<int>(), !together);
+  if (s.combiner == Combiner::kNone) {
+    out_.line(fmt::format("const {} {} = {};", type, name, printer().print(s.expr)));
+    note_loads(s.expr, {}, true);
+    return;
+  }
+  Expr start = identity_of(s.combiner, v.dtype);
+  std::string identity = number_text(v.dtype, start->number, start->integer);
+  std::string acc = together ? name + "_part_" : name;
+  out_.line(fmt::format("{} {} = {};", type, acc, identity));
+  size_t open = together ? open_shared_out(s.reduce) : open_loops(s.reduce);
+  accumulate(s, acc);
+  close(open);
+  note_loads(s.expr, s.reduce, !together);
+  if (together) combine(s, acc, name);
+}
+
+std::string TeamPrinter::element(const ValueInfo& v) {
+  ir::Shape shape;
+  for (int a : v.axes) shape.push_back(k_.axes[a].extent);
+  return printer().offset(axes_as_indices(v.axes), shape);
+}
+
+void TeamPrinter::stmt(const Let& s) {
+  const ValueInfo& v = k_.values[s.value];
+  if (v.axes.empty()) return number(s);
+  bool few = !serial() && s.combiner != Combiner::kNone && most(v.axes) * 4 <= team_.size && most(s.reduce) > 4;
+  before_reads(s.expr, few ? s.reduce : v.axes, s.combiner != Combiner::kNone);
+  if (serial()) out_.line(fmt::format("{} {}[{}];", compute_type(v.dtype), cpp_name(v.name), most(v.axes)));
+  few ? narrow_rows(s) : row(s);
+  places_[s.value] = {false, true};
+  if (!serial()) fresh_.insert(s.value);
+}
+// Every thread makes whole elements.
+void TeamPrinter::row(const Let& s) {
+  const ValueInfo& v = k_.values[s.value];
+  std::string name = cpp_name(v.name);
+  size_t open = serial() ? open_loops(v.axes) : open_shared_out(v.axes);
+  std::string value;
+  if (s.combiner == Combiner::kNone) {
+    value = printer().print(s.expr);
+  } else {
+    Expr start = identity_of(s.combiner, v.dtype);
+    value = name + "_acc_";
+    out_.line(
+        fmt::format("{} {} = {};", compute_type(v.dtype), value, number_text(v.dtype, start->number, start->integer)));
+    size_t loops = open_loops(s.reduce);
+    accumulate(s, value);
+    close(loops);
+  }
+  out_.line(fmt::format("{}[{}] = {};", name, element(v), value));
+  close(open);
+  note_loads(s.expr, v.axes, s.combiner != Combiner::kNone);
+}
+// Few elements: all threads make each together.
+void TeamPrinter::narrow_rows(const Let& s) {
+  const ValueInfo& v = k_.values[s.value];
+  std::string name = cpp_name(v.name), part = name + "_part_", all = name + "_all_";
+  Expr start = identity_of(s.combiner, v.dtype);
+  size_t open = open_loops(v.axes);
+  out_.line(
+      fmt::format("{} {} = {};", compute_type(v.dtype), part, number_text(v.dtype, start->number, start->integer)));
+  size_t loops = open_shared_out(s.reduce);
+  accumulate(s, part);
+  close(loops);
+  combine(s, part, all);
+  out_.line(fmt::format("if (nb_rank<{}>() == 0) {}[{}] = {};", team_.size, name, element(v), all));
+  close(open);
+  note_loads(s.expr, s.reduce, true);
+}
+
+void TeamPrinter::store_one(const Store& s) {
+  bool shared =
+      may_meet(s) && std::any_of(parallel_.begin(), parallel_.end(), [&](int a) { return !is_plain_index(s, a); });
+  if (shared)
+    atomic_store(s);
+  else
+    print_store(k_, s, -1, places_, false, out_, next_temp_);
+}
+void TeamPrinter::atomic_store(const Store& s) {
+  ExprPrinter p = printer();
+  const Buffer& b = k_.buffers[s.buffer];
+  if (s.guard) out_.open(fmt::format("if ({}) {{", p.print(s.guard)));
+  std::string value = p.print(s.expr);
+  out_.line(fmt::format("nb_atomic_{}({} + {}, {});", scalar_of(s.combiner), cpp_name(b.name),
+                        p.offset(s.indices, b.shape), value));
+  if (s.guard) out_.close();
+}
+void TeamPrinter::stmt(const Store& s) {
+  Store one = s;
+  one.axes.clear();
+  if (serial()) {
+    size_t open = open_loops(s.axes);
+    store_one(one);
+    return close(open);
+  }
+  // Positions that may meet at one place belong to one thread, in order.
+  std::vector<int> apart, in_order;
+  for (int a : s.axes) (!may_meet(s) || is_plain_index(s, a) ? apart : in_order).push_back(a);
+  before_reads(s.expr, apart, apart.empty() || !in_order.empty());
+  before_reads(s.guard, apart, true);
+  for (const Expr& i : s.indices) before_reads(i, apart, true);
+  before_store(s, apart, apart.empty());
+  size_t open = 0;
+  if (apart.empty()) {
+    out_.open(fmt::format("if (nb_rank<{}>() == 0) {{", team_.size));
+    open = 1;
+  } else {
+    open = open_shared_out(apart);
+  }
+  open += open_loops(in_order);
+  store_one(one);
+  close(open);
+  note_loads(s.expr, apart, apart.empty() || !in_order.empty());
+  note_loads(s.guard, apart, apart.empty());
+  stored_.insert(s.buffer);
+}
+
+// Iterations of an inner loop: one thread each, unless they meet.
+void TeamPrinter::stmt(const For& f) {
+  if (serial() || walked_together(f)) {
+    size_t open = open_loops(f.axes);
+    body(f.body);
+    if (!serial()) sync();
+    return close(open);
+  }
+  sync();
+  size_t open = open_shared_out(f.axes);
+  inside_ = true;
+  body(f.body);
+  inside_ = false;
+  close(open);
+  sync();
+}
+
+void TeamPrinter::assign_row(const ValueInfo& v, const std::string& name, const Expr& e) {
+  size_t open = serial() ? open_loops(v.axes) : open_shared_out(v.axes);
+  std::string text = printer().print(e);
+  out_.line(fmt::format("{}[{}] = {};", name, element(v), text));
+  close(open);
+}
+void TeamPrinter::loop_state(const Loop& l) {
+  for (size_t i = 0; i < l.state.size(); ++i) {
+    const ValueInfo& v = k_.values[l.state[i]];
+    std::string name = cpp_name(v.name), type = compute_type(v.dtype);
+    before_reads(l.init[i], v.axes, v.axes.empty());
+    if (v.axes.empty()) {
+      std::string text = printer().print(l.init[i]);
+      out_.line(fmt::format("{} {} = {};", type, name, text));
+      note_loads(l.init[i], {}, true);
+    } else {
+      if (serial()) out_.line(fmt::format("{0} {1}[{2}], {1}_next_[{2}];", type, name, most(v.axes)));
+      assign_row(v, name, l.init[i]);
+      note_loads(l.init[i], v.axes, false);
+    }
+  }
+  for (int state : l.state) {
+    bool row = !k_.values[state].axes.empty();
+    places_[state] = {false, row};
+    if (row && !serial()) fresh_.insert(state);
+  }
+}
+void TeamPrinter::stmt(const Loop& l) {
+  loop_state(l);
+  std::string axis = axis_name(l.axis);
+  out_.open(l.reverse ? fmt::format("for (long {0} = {1} - 1; {0} >= 0; --{0}) {{", axis, extent(l.axis))
+                      : fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", axis, extent(l.axis)));
+  if (!serial()) sync();  // what the iteration before has written
+  body(l.body);
+  // All `next` expressions see the old state.
+  for (size_t i = 0; i < l.state.size(); ++i) {
+    const ValueInfo& v = k_.values[l.state[i]];
+    std::string name = cpp_name(v.name) + "_next_";
+    before_reads(l.next[i], v.axes, v.axes.empty());
+    if (v.axes.empty()) {
+      std::string text = printer().print(l.next[i]);
+      out_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), name, text));
+    } else {
+      assign_row(v, name, l.next[i]);
+    }
+  }
+  if (!serial() && !shared_at_.empty()) sync();
+  for (int state : l.state) {
+    const ValueInfo& v = k_.values[state];
+    std::string name = cpp_name(v.name);
+    if (v.axes.empty()) {
+      out_.line(fmt::format("{0} = {0}_next_;", name));
+      continue;
+    }
+    size_t open = serial() ? open_loops(v.axes) : open_shared_out(v.axes);
+    out_.line(fmt::format("{0}[{1}] = {0}_next_[{1}];", name, element(v)));
+    close(open);
+  }
+  out_.close();
+  sync();
+}
+
+}  // namespace nabla::codegen

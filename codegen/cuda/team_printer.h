@@ -1,0 +1,104 @@
+// Statements of a kernel as a team of threads runs them.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/expr_printer.h"
+#include "ir/kernel_ir/kernel.h"
+
+namespace nabla::codegen {
+
+/// The threads that run one iteration together: one, a warp or all of a block.
+struct Team {
+  int size = 1;
+  int block = 256;  ///< threads per block, a multiple of `size`
+  int per_block() const { return block / size; }
+  bool alone() const { return size == 1; }
+};
+
+/// True where iterations may store to one place: by a combiner, or through an index that is looked up.
+bool may_meet(const kernel_ir::Store& store);
+/// True where a different position on `axis` is a different place.
+bool is_plain_index(const kernel_ir::Store& store, int axis);
+/// Integers that combine in any order, by one instruction.
+bool has_atomic(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store);
+void collect_stores(const kernel_ir::Body& body, std::vector<const kernel_ir::Store*>& out);
+
+/// Prints bodies into `out`. Scalars are computed by every thread of the team, reductions by all together, rows lie in
+/// shared memory, and the own axes of stores are shared out. Barriers stand where another thread's work is read.
+class TeamPrinter {
+ public:
+  TeamPrinter(const kernel_ir::Kernel& kernel, Team team, CppWriter& out, int& next_temp)
+      : k_(kernel), team_(team), out_(out), next_temp_(next_temp) {}
+
+  /// Declares the rows of `body` in shared memory, if there are any. Returns the bytes that one team needs.
+  int declare_rows(const kernel_ir::Body& body);
+  /// Bytes of shared memory that declare_rows would need.
+  static int64_t row_bytes(const kernel_ir::Kernel& kernel, const kernel_ir::Body& body);
+
+  /// The iterations of `parallel` shared out to all teams of the grid, those of `serial` in order inside.
+  void share_out(const std::vector<int>& parallel, const std::vector<int>& serial, const kernel_ir::Body& body);
+  /// A whole kernel in one block.
+  void whole(const kernel_ir::Body& body);
+  /// A number that every thread computes for itself.
+  void number(const kernel_ir::Let& let);
+
+ private:
+  struct Access {
+    int buffer;
+    std::vector<kernel_ir::Expr> at;
+    std::vector<int> shared_out;  // axes of the statement that threads share out
+    bool once;                    // the statement runs on all threads, or on one
+  };
+
+  bool serial() const { return team_.alone() || inside_; }
+  std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
+  std::string extent(int axis) const { return size_text(k_.axes[axis].extent); }
+  std::string points(const std::vector<int>& axes) const;
+  int64_t most(const std::vector<int>& axes) const;
+  ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
+
+  // Loops; each returns how many braces it opened.
+  size_t open_loops(const std::vector<int>& axes);
+  size_t open_flat(const std::vector<int>& axes, const std::string& counter, const std::string& first,
+                   const std::string& step);
+  size_t open_shared_out(const std::vector<int>& axes);
+  void close(size_t count);
+
+  void sync();
+  void note_loads(const kernel_ir::Expr& e, const std::vector<int>& shared_out, bool once);
+  void before_store(const kernel_ir::Store& s, const std::vector<int>& shared_out, bool once);
+  void before_reads(const kernel_ir::Expr& e, const std::vector<int>& shared_out, bool once);
+
+  void body(const kernel_ir::Body& b);
+  void stmt(const kernel_ir::Let& s);
+  void stmt(const kernel_ir::Store& s);
+  void stmt(const kernel_ir::For& s);
+  void stmt(const kernel_ir::Loop& s);
+  void loop_state(const kernel_ir::Loop& l);
+  void row(const kernel_ir::Let& s);
+  void narrow_rows(const kernel_ir::Let& s);
+  void store_one(const kernel_ir::Store& s);
+  void atomic_store(const kernel_ir::Store& s);
+  void accumulate(const kernel_ir::Let& s, const std::string& acc);
+  void combine(const kernel_ir::Let& s, const std::string& partial, const std::string& result);
+  std::string element(const kernel_ir::ValueInfo& v);
+  void assign_row(const kernel_ir::ValueInfo& v, const std::string& name, const kernel_ir::Expr& e);
+
+  const kernel_ir::Kernel& k_;
+  Team team_;
+  CppWriter& out_;
+  int& next_temp_;
+  std::map<int, ValuePlace> places_;
+  std::vector<int> parallel_;     // axes that teams of the grid share out
+  std::vector<Access> loads_;     // since the last barrier
+  std::set<int> stored_;          // buffers, since the last barrier
+  std::set<int> fresh_;           // shared rows written since the last barrier
+  std::map<int, int> shared_at_;  // by value: offset in the team's shared memory
+  bool inside_ = false;           // a loop whose iterations single threads run
+};
+
+}  // namespace nabla::codegen
