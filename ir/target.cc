@@ -54,6 +54,8 @@ Target from(const CudaRow& row) {
   t.name = row.name;
   t.cuda = row.facts;
   t.library = false;
+  t.vector_bytes = 128;  // the lanes of a warp, four bytes each
+  t.threads = row.facts.multiprocessors * row.facts.resident_threads;
   return t;
 }
 

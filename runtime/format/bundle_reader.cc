@@ -1,5 +1,6 @@
 #include "runtime/format/bundle_reader.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -54,6 +55,41 @@ Status check_hashes(const ZipReader& zip, const Json& manifest, const std::strin
   return Ok{};
 }
 
+std::string name_of(const flatbuffers::String* text) { return text == nullptr ? std::string() : text->str(); }
+
+bool same(const Tensor& a, const Tensor& b) {
+  auto shape = [](const Tensor& t) {
+    return t.shape() == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(t.shape()->begin(), t.shape()->end());
+  };
+  return name_of(a.name()) == name_of(b.name()) && a.dtype() == b.dtype() && shape(a) == shape(b);
+}
+using Tensors = flatbuffers::Vector<flatbuffers::Offset<Tensor>>;
+bool same(const Tensors* a, const Tensors* b) {
+  if (a == nullptr || b == nullptr) return (a == nullptr || a->size() == 0) && (b == nullptr || b->size() == 0);
+  return std::equal(a->begin(), a->end(), b->begin(), b->end(),
+                    [](const Tensor* x, const Tensor* y) { return same(*x, *y); });
+}
+
+// Whoever runs one program of a bundle could run another: they have the same entries and state.
+Status check_same_border(const std::vector<const Program*>& programs, const std::string& what) {
+  const Program& first = *programs[0];
+  for (const Program* p : programs) {
+    if (p == &first) continue;
+    auto count = [](const auto* list) { return list == nullptr ? 0u : list->size(); };
+    bool fits = count(first.entries()) == count(p->entries()) && count(first.state()) == count(p->state());
+    for (uint32_t i = 0; fits && i < count(first.entries()); ++i) {
+      const Entry &a = *first.entries()->Get(i), &b = *p->entries()->Get(i);
+      fits = name_of(a.name()) == name_of(b.name()) && same(a.inputs(), b.inputs()) && same(a.outputs(), b.outputs());
+    }
+    for (uint32_t i = 0; fits && i < count(first.state()); ++i)
+      fits = same(*first.state()->Get(i)->tensor(), *p->state()->Get(i)->tensor());
+    if (!fits)
+      return error(Code::kCorrupt, "{}: the programs for {} and {} do not have the same entries and state", what,
+                   name_of(first.target()), name_of(p->target()));
+  }
+  return Ok{};
+}
+
 }  // namespace
 
 Result<Bundle> Bundle::open(const std::string& path) { return from_bytes(NABLA_TRY(FileBytes::map(path)), path); }
@@ -71,14 +107,22 @@ Result<Bundle> Bundle::from_bytes(std::shared_ptr<const FileBytes> file, std::st
     }
   }
   Json manifest = NABLA_TRY(read_manifest(bundle.zip_, what));
-  Bytes program = bundle.member(kProgramMember);
-  if (program.empty()) return error(Code::kCorrupt, "{}: member `{}` is missing", what, kProgramMember);
-  (void)NABLA_TRY(check_program_bytes(program, what, [&](std::string_view name) -> int64_t {
+  if (bundle.member(kProgramMember).empty())
+    return error(Code::kCorrupt, "{}: member `{}` is missing", what, kProgramMember);
+  auto member_size = [&](std::string_view name) -> int64_t {
     const ZipMember* member = bundle.zip_.find(name);
     return member == nullptr ? -1 : static_cast<int64_t>(member->size);
-  }));
+  };
+  std::vector<const Program*> programs;
+  for (const ZipMember& member : bundle.zip_.members()) {
+    if (!member.name.starts_with(kProgramFolder)) continue;
+    (void)NABLA_TRY(check_program_bytes(member.data, what, member_size));
+    const Program* program = GetProgram(member.data.data());
+    programs.insert(member.name == kProgramMember ? programs.begin() : programs.end(), program);
+  }
   (void)NABLA_TRY(check_hashes(bundle.zip_, manifest, what));
-  bundle.program_ = GetProgram(program.data());
+  (void)NABLA_TRY(check_same_border(programs, what));
+  bundle.programs_ = std::move(programs);
   bundle.file_ = std::move(file);
   bundle.what_ = std::move(what);
   return bundle;

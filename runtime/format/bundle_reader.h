@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/diagnostic.h"
 #include "runtime/format/file.h"
@@ -17,6 +18,10 @@ inline constexpr int kMaxSizeStack = 32;
 /// Of all entries, variants and blocks together.
 inline constexpr uint64_t kMaxInstructions = uint64_t{1} << 22;
 inline constexpr size_t kMaxManifest = 64 << 20;
+
+/// Of one grid on a GPU; shared memory is what the largest known GPU gives a block.
+inline constexpr int64_t kMaxBlocks = 0x7fffffff;
+inline constexpr uint32_t kMaxBlockThreads = 1024, kMaxBlockShared = 227 << 10;
 
 struct Program;
 
@@ -31,7 +36,9 @@ class Bundle {
   static Result<Bundle> from_bytes(std::shared_ptr<const FileBytes> file, std::string what);
 
   const std::string& what() const { return what_; }
-  const Program& program() const { return *program_; }
+  /// The first program; `programs` are all, each for another target.
+  const Program& program() const { return *programs_[0]; }
+  const std::vector<const Program*>& programs() const { return programs_; }
   /// A member's bytes, aligned to 64; empty when there is none.
   Bytes member(std::string_view name) const;
   const std::vector<ZipMember>& members() const { return zip_.members(); }
@@ -41,7 +48,7 @@ class Bundle {
   std::shared_ptr<const FileBytes> file_;
   std::string what_;
   ZipReader zip_;
-  const Program* program_ = nullptr;
+  std::vector<const Program*> programs_;
 };
 
 /// The checks of a program alone: the FlatBuffers verifier, then semantic bounds. `member_size` gives the size of the

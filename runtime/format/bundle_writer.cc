@@ -42,18 +42,30 @@ Json entry_json(const ProgramT& program, const EntryT& entry) {
       {"bytes", entry.bytes}};
 }
 
-std::string manifest_text(const ProgramT& program, const std::vector<BundleMember>& members) {
-  Json manifest = {{"format", "nabla-bundle"}, {"version", kBundleVersion}};
-  manifest["programs"] = Json::array({Json{{"member", kProgramMember}, {"target", program.target}}});
-  manifest["requires"] = {{"cpu_features", program.cpu_features}, {"libraries", Json::array()}};
+Json program_json(const ProgramT& program, const std::string& member) {
+  Json requires_ = {{"cpu_features", program.cpu_features}, {"libraries", Json::array()}};
+  if (program.compute != 0) requires_["compute"] = program.compute;
   for (const auto& library : program.libraries)
-    manifest["requires"]["libraries"].push_back(
+    requires_["libraries"].push_back(
         {{"name", library->name}, {"soname", library->soname}, {"min_version", library->min_version}});
+  return {
+      {"member", member}, {"target", program.target}, {"requires", requires_}, {"arena_bytes", program.arena_bytes}};
+}
+
+std::string member_of(const std::vector<const ProgramT*>& programs, size_t i) {
+  return i == 0 ? std::string(kProgramMember) : fmt::format("{}{}.fb", kProgramFolder, programs[i]->target);
+}
+
+std::string manifest_text(const std::vector<const ProgramT*>& programs, const std::vector<BundleMember>& members) {
+  Json manifest = {{"format", "nabla-bundle"}, {"version", kBundleVersion}};
+  const ProgramT& program = *programs[0];
+  manifest["programs"] = Json::array();
+  for (size_t i = 0; i < programs.size(); ++i)
+    manifest["programs"].push_back(program_json(*programs[i], member_of(programs, i)));
   manifest["entries"] = Json::array();
   for (const auto& entry : program.entries) manifest["entries"].push_back(entry_json(program, *entry));
   manifest["state"] = Json::array();
   for (const auto& leaf : program.state) manifest["state"].push_back(tensor_json(*leaf->tensor));
-  manifest["arena_bytes"] = program.arena_bytes;
   manifest["sha256"] = Json::object();
   for (const BundleMember& member : members) manifest["sha256"][member.name] = sha256_hex(as_bytes(member.bytes));
   return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -71,25 +83,29 @@ Status check_count(const ProgramT& program) {
   return error(Code::kTooLarge, "the program has {} instructions, the limit is {}", count, kMaxInstructions);
 }
 
-Result<std::string> packed(const ProgramT& program, const std::vector<BundleMember>& members) {
-  (void)NABLA_TRY(check_count(program));
-  flatbuffers::FlatBufferBuilder builder;
-  FinishProgramBuffer(builder, Program::Pack(builder, &program));
+Result<std::string> packed(const std::vector<const ProgramT*>& programs, const std::vector<BundleMember>& members) {
   std::vector<BundleMember> all;
-  all.push_back({std::string(kProgramMember),
-                 std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize())});
+  for (size_t i = 0; i < programs.size(); ++i) {
+    (void)NABLA_TRY(check_count(*programs[i]));
+    flatbuffers::FlatBufferBuilder builder;
+    FinishProgramBuffer(builder, Program::Pack(builder, programs[i]));
+    all.push_back({member_of(programs, i),
+                   std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize())});
+  }
   all.insert(all.end(), members.begin(), members.end());
   std::set<std::string_view> names{kManifestMember};
   for (const BundleMember& member : all)
     if (!names.insert(member.name).second)
       return error(Code::kDuplicateName, "two members of the bundle are named `{}`", member.name);
   // What the loader would refuse must not be written; the check comes first because the manifest follows indices.
-  (void)NABLA_TRY(check_program_bytes(as_bytes(all[0].bytes), "the program", [&](std::string_view name) -> int64_t {
+  auto member_size = [&](std::string_view name) -> int64_t {
     for (const BundleMember& member : members)
       if (member.name == name) return static_cast<int64_t>(member.bytes.size());
     return -1;
-  }));
-  std::string manifest = manifest_text(program, all);
+  };
+  for (size_t i = 0; i < programs.size(); ++i)
+    (void)NABLA_TRY(check_program_bytes(as_bytes(all[i].bytes), "the program", member_size));
+  std::string manifest = manifest_text(programs, all);
   if (manifest.size() > kMaxManifest)
     return error(Code::kTooLarge, "the program's manifest takes {} bytes, the limit is {}", manifest.size(),
                  kMaxManifest);
@@ -101,8 +117,9 @@ Result<std::string> packed(const ProgramT& program, const std::vector<BundleMemb
 
 }  // namespace
 
-Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members) {
-  Result<std::string> out = packed(program, members);
+Result<std::string> bundle_bytes(const std::vector<const ProgramT*>& programs,
+                                 const std::vector<BundleMember>& members) {
+  Result<std::string> out = packed(programs, members);
   if (out.ok()) return out;
   // The limits are those of the loader, which blames the file; here it is the program that is too large.
   for (Diagnostic& d : out.errors()) {

@@ -1,4 +1,4 @@
-// Makes bundles: a zip of a manifest, one program and whatever belongs to it. docs/bundle-format.md.
+// Makes bundles: a zip of a manifest, one program per target and whatever belongs to them. docs/bundle-format.md.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ struct ProgramT;
 
 inline constexpr std::string_view kManifestMember = "manifest.json";
 inline constexpr std::string_view kProgramMember = "programs/main.fb";
+inline constexpr std::string_view kProgramFolder = "programs/";
 inline constexpr std::string_view kConstantsMember = "constants.bin";
 
 struct BundleMember {
@@ -22,11 +23,16 @@ struct BundleMember {
   std::string bytes;
 };
 
-/// The bundle's bytes: manifest, program, then `members` in their order. The same arguments give the same bytes.
-/// `program` needs the members that it names: every kernel object, and constants.bin unless constants_bytes is 0.
-/// E0108 for a repeated member, E0402 for what is above a limit of the loader, and its errors when the program is not
-/// in order.
-Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members);
+/// The bundle's bytes: manifest, programs (the first as programs/main.fb, others as programs/TARGET.fb), then `members`
+/// in their order. The same arguments give the same bytes. A program needs the members that it names: every kernel
+/// object, and its constants unless constants_bytes is 0. Programs differ in their targets, and have the same entries
+/// and state leaves by name and type. E0108 for a repeated member, E0402 for what is above a limit of the loader, and
+/// its errors when the program is not in order.
+Result<std::string> bundle_bytes(const std::vector<const ProgramT*>& programs,
+                                 const std::vector<BundleMember>& members);
+inline Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members) {
+  return bundle_bytes(std::vector<const ProgramT*>{&program}, members);
+}
 
 /// Writes `bundle_bytes` to `path`, all or nothing; E0803 when that fails.
 Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members);

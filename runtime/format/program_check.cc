@@ -73,11 +73,30 @@ Status ProgramCheck::check_tables() {
     if (view(kernel.symbol()).empty()) return damaged("kernel {} has no symbol", i);
     if (member_size_(view(kernel.object())) <= 0)
       return damaged("kernel `{}` is in member `{}`, which is not there", view(kernel.symbol()), view(kernel.object()));
+    (void)NABLA_TRY(check_grids(kernel));
   }
   for (uint32_t i = 0; i < size_of(program_.libraries()); ++i) {
     const Library& library = *program_.libraries()->Get(i);
     if (view(library.name()).empty() || view(library.soname()).empty())
       return damaged("library {} has no name or soname", i);
+  }
+  return Ok{};
+}
+
+Status ProgramCheck::check_grids(const Kernel& kernel) {
+  uint32_t grids = size_of(kernel.grids());
+  if ((grids > 0) != (program_.compute() != 0))
+    return damaged("kernel `{}` has {} grids in a program for {}", view(kernel.symbol()), grids,
+                   program_.compute() != 0 ? "GPUs" : "CPUs");
+  for (uint32_t i = 0; i < grids; ++i) {
+    const Grid& grid = *kernel.grids()->Get(i);
+    if (view(grid.symbol()).empty()) return damaged("grid {} of kernel `{}` has no symbol", i, view(kernel.symbol()));
+    bool fits = grid.blocks() >= 1 && grid.blocks() <= kMaxBlocks && grid.threads() >= 1 &&
+                grid.threads() <= kMaxBlockThreads && grid.shared_bytes() <= kMaxBlockShared;
+    if (!fits)
+      return damaged("grid `{}` has {} blocks of {} threads with {} bytes of shared memory", view(grid.symbol()),
+                     grid.blocks(), grid.threads(), grid.shared_bytes());
+    (void)NABLA_TRY(check_reference(grid.blocks_size(), grid.blocks(), "the number of blocks"));
   }
   return Ok{};
 }
@@ -180,7 +199,7 @@ Status ProgramCheck::check_memory() {
     return error(Code::kTooLarge, "{}: an arena of {} bytes; at most {}", what_, program_.arena_bytes(), kMaxBytes);
   if (program_.state_bytes() > program_.arena_bytes())
     return damaged("{} bytes of state in an arena of {}", program_.state_bytes(), program_.arena_bytes());
-  int64_t constants = std::max<int64_t>(member_size_(kConstantsMember), 0);
+  int64_t constants = std::max<int64_t>(member_size_(constants_member(program_)), 0);
   if (program_.constants_bytes() != static_cast<uint64_t>(constants))
     return damaged("{} bytes of constants are named, {} are there", program_.constants_bytes(), constants);
   return Ok{};
@@ -280,6 +299,11 @@ Status ProgramCheck::check_instructions(const flatbuffers::Vector<flatbuffers::O
   }
   where_ = outer;
   return Ok{};
+}
+
+std::string_view constants_member(const Program& program) {
+  std::string_view named = view(program.constants());
+  return named.empty() ? kConstantsMember : named;
 }
 
 }  // namespace nabla::format

@@ -28,6 +28,7 @@ class ProgramCheck {
  private:
   Status check_counts();
   Status check_tables();
+  Status check_grids(const Kernel& kernel);
   Status check_sizes();
   Status check_size(const Size& size);
   Status check_sources(const Entry& entry);
@@ -82,6 +83,8 @@ class ProgramCheck {
 
 /// What a launch, gemm, convolution or copy touches, in the order of its fields; null: a workspace that is not there.
 std::vector<const Address*> addresses_of(const Instruction& instruction);
+/// The member with the constants of a program.
+std::string_view constants_member(const Program& program);
 /// Bytes of one element of a schema dtype, 0 when the value is unknown.
 uint64_t element_bytes(DType dtype);
 /// "" for a null string.

@@ -1,0 +1,24 @@
+// Kernels to CUDA sources for one target.
+#pragma once
+
+#include <vector>
+
+#include "codegen/cpu/toolchain.h"
+#include "codegen/cuda/printer.h"
+
+namespace nabla::codegen {
+
+struct CudaCode {
+  std::vector<SourceFile> sources;  ///< complete: each carries the prelude
+  struct Kernel {
+    size_t source;  ///< which source holds its grids
+    std::vector<CudaGrid> grids;
+  };
+  std::vector<Kernel> kernels;  ///< in the order given
+};
+
+/// Prints every kernel once, about a dozen to a source: one compiler run costs what a kernel costs, and runs go side by
+/// side. E0403 names a kernel that has no CUDA code.
+Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target);
+
+}  // namespace nabla::codegen
