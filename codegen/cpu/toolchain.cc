@@ -11,13 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
+#include "codegen/compiler_messages.h"
 #include "codegen/cpu/toolchain_errors.h"
-#include "runtime/format/file.h"
-#include "runtime/format/sha256.h"
+#include "codegen/workspace.h"
 
 extern char** environ;
 
@@ -41,22 +40,6 @@ constexpr const char* kFlags[] = {"-std=c++20",
                                   "-fno-ident",
                                   "-fvisibility=default",
                                   "-Wno-psabi"};
-
-std::string slurp(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-Status write_text(const fs::path& path, const std::string& text) {
-  errno = 0;
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) return format::write_failure(path.string(), errno);
-  return Ok{};
-}
 
 bool on_path(const std::string& program) {
   if (program.find('/') != std::string::npos) return access(program.c_str(), X_OK) == 0;
@@ -137,28 +120,6 @@ bool succeeded(const Job& job) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-class Workspace {
- public:
-  Workspace() {
-    const char* tmp = std::getenv("TMPDIR");
-    pattern_ = std::string(tmp && *tmp ? tmp : "/tmp") + "/nabla-XXXXXX";
-    std::string made = pattern_;
-    if (mkdtemp(made.data())) path_ = made;
-  }
-  ~Workspace() {
-    std::error_code ignored;
-    if (!keep_ && !path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }  ///< empty: errno says why
-  const std::string& pattern() const { return pattern_; }
-  void keep() { keep_ = true; }
-
- private:
-  fs::path path_;
-  std::string pattern_;
-  bool keep_ = false;
-};
-
 // Waits for all compilers of these files. Where some of the user's are refused, each of them has its diagnostic.
 Status ended(const std::vector<Job>& running, const SourceFile* sources, Workspace& work) {
   Diagnostics users;
@@ -187,10 +148,6 @@ std::vector<std::string> arguments(const std::string& compiler, const ir::Target
   return out;
 }
 
-std::string digest(const std::string& bytes) {
-  return format::sha256_hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-}
-
 std::string cache_key(const std::vector<SourceFile>& sources, const std::string& command) {
   std::string all = command;
   for (const SourceFile& s : sources) all += "\n--" + s.name + "\n" + s.text;
@@ -209,33 +166,7 @@ std::string compiler_identity(const std::string& compiler) {
   return compiler;
 }
 
-// An entry of the cache is the digest of an object, then the object; nothing where the two do not agree.
-std::optional<std::string> find_in_cache(const fs::path& entry) {
-  std::string all = slurp(entry);
-  constexpr size_t kDigest = 64;
-  if (all.size() <= kDigest) return std::nullopt;
-  std::string object = all.substr(kDigest);
-  if (digest(object) != all.substr(0, kDigest)) return std::nullopt;
-  return object;
-}
-
-void store_in_cache(const std::string& folder, const std::string& name, const std::string& bytes) {
-  // A cache that cannot be written costs time, not correctness.
-  std::error_code ec;
-  fs::create_directories(folder, ec);
-  fs::path temporary = fs::path(folder) / fmt::format("{}.{}", name, getpid());
-  if (ec || !write_text(temporary, digest(bytes) + bytes).ok()) return void(fs::remove(temporary, ec));
-  fs::rename(temporary, fs::path(folder) / name, ec);
-}
-
 }  // namespace
-
-std::string cache_directory() {
-  if (const char* own = std::getenv("NABLA_CACHE"); own && *own) return own;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::string(xdg) + "/nabla";
-  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache/nabla";
-  return "";
-}
 
 std::string compiler_command(const ir::Target& target) {
   std::string compiler = find_compiler(), out;
@@ -256,7 +187,7 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
   if (!options.cache_dir.empty()) {
     std::string key = cache_key(sources, compiler_command(target) + compiler_identity(compiler));
     cached = key + ".object";
-    if (auto hit = find_in_cache(fs::path(options.cache_dir) / cached)) return std::move(*hit);
+    if (auto hit = find_in_cache(options.cache_dir, cached)) return std::move(*hit);
   }
   HeldSignals held;
   Workspace work;

@@ -1,35 +1,13 @@
 // The host compiler: C++ text in, one shared object out, in parallel and through a cache on disk.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "ir/kernel_ir/procedure.h"
+#include "codegen/toolchain.h"
 #include "ir/target.h"
 
 namespace nabla::codegen {
-
-/// What a file holds of the user's.
-struct UserSource {
-  std::shared_ptr<const kernel_ir::UserCode> code;
-  std::string prototype;  ///< of the function that it must define
-};
-
-struct SourceFile {
-  std::string name;  ///< "cpu_0.cc"
-  std::string text;
-  std::optional<UserSource> user = std::nullopt;
-};
-
-struct ToolchainOptions {
-  int jobs = 2;
-  std::string cache_dir;  ///< empty: no cache. The default is cache_directory().
-};
-
-/// $NABLA_CACHE, else $XDG_CACHE_HOME/nabla, else ~/.cache/nabla; empty when there is no home.
-std::string cache_directory();
 
 /// What compile_shared_object runs, without file names: part of the cache key and of the report.
 std::string compiler_command(const ir::Target& target);

@@ -9,8 +9,6 @@ namespace nabla::codegen {
 
 /// E0502: the log's first lines. `what` is the file, or the link.
 Diagnostic refused_ours(const std::string& log, const std::string& what, const std::string& folder);
-/// E0504: the first error of the log at the user's own line, further messages as notes, the expected prototype as help.
-Diagnostic refused_user(const std::string& log, const UserSource& user);
 /// E0504 of a link that fails for want of a library; nothing where the log speaks of something else.
 std::optional<Diagnostic> missing_symbols(const std::string& log, const std::vector<SourceFile>& sources);
 

@@ -1,0 +1,85 @@
+#include "codegen/compiler_messages.h"
+
+#include <algorithm>
+#include <charconv>
+#include <regex>
+#include <sstream>
+
+namespace nabla::codegen {
+namespace {
+
+int number(const std::string& s) {
+  int v = 0;
+  std::from_chars(s.data(), s.data() + s.size(), v);
+  return v;
+}
+
+std::string line_of(const kernel_ir::UserCode& code, int64_t line) {
+  std::istringstream text(code.text);
+  std::string out;
+  for (int64_t at = code.line; std::getline(text, out); ++at)
+    if (at == line) return out;
+  return "";
+}
+
+std::string file_of(const kernel_ir::UserCode& code) { return code.file.empty() ? "user kernel" : code.file; }
+
+// NVRTC shows the source line, moved by two, and a caret below it.
+int column_of(const std::string& caret) {
+  size_t at = caret.find_first_not_of(' ');
+  return at != std::string::npos && at >= 2 && caret.compare(at, std::string::npos, "^") == 0 ? at - 1 : 0;
+}
+
+}  // namespace
+
+std::vector<CompilerMessage> compiler_messages(const std::string& log) {
+  // "kernels.cc:12:5: error: ..." and "kernels.cu(12): error: ...", "kernels.cu(12): warning #177-D: ..."
+  static const std::regex kHost(R"(^(.+?):(\d+):(\d+): (fatal error|error|warning|note): (.*)$)");
+  static const std::regex kNvrtc(
+      R"(^(.+?)\((\d+)\): (catastrophic error|error|warning|remark|note)(?: #[\w-]+)?: (.*)$)");
+  std::vector<std::string> lines;
+  std::istringstream in(log);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::vector<CompilerMessage> out;
+  std::smatch m;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].size() >= 2000) continue;
+    if (std::regex_match(lines[i], m, kHost))
+      out.push_back({m[1], number(m[2]), number(m[3]), m[4], m[5]});
+    else if (std::regex_match(lines[i], m, kNvrtc))
+      out.push_back({m[1], number(m[2]), i + 2 < lines.size() ? column_of(lines[i + 2]) : 0, m[3], m[4]});
+  }
+  return out;
+}
+
+LocationRef user_location(const kernel_ir::UserCode& code, int64_t line) {
+  return std::make_shared<Location>(Location{file_of(code), static_cast<int>(line), 0, "", line_of(code, line)});
+}
+
+Diagnostic refused_user(const std::string& log, const UserSource& user) {
+  const kernel_ir::UserCode& code = *user.code;
+  std::vector<CompilerMessage> all = compiler_messages(log);
+  std::erase_if(all, [](const CompilerMessage& m) { return m.kind == "warning" || m.kind == "remark"; });
+  auto is_error = [](const CompilerMessage& m) { return m.kind != "note"; };
+  auto first = std::find_if(all.begin(), all.end(),
+                            [&](const CompilerMessage& m) { return is_error(m) && m.file == file_of(code); });
+  Diagnostic d = error(Code::kUserCode, "kernel `{}` does not compile", code.name);
+  d.help = "the source must define " + user.prototype;
+  Location where{file_of(code), static_cast<int>(code.line), 0, "", ""};
+  if (first != all.end()) {
+    d.message += ": " + first->text;
+    where = *user_location(code, first->line);
+    where.column = static_cast<size_t>(first->column) > where.text.size() + 1 ? 0 : first->column;
+  } else if (auto any = std::find_if(all.begin(), all.end(), is_error); any != all.end()) {
+    d.message += ": " + any->text;  // of the check behind the user's text, or of a header
+    first = any;
+  } else {
+    d.message += ": " + log.substr(0, log.find('\n'));
+  }
+  d.location = std::make_shared<Location>(std::move(where));
+  for (auto m = all.begin(); m != all.end() && d.notes.size() < kMostLogLines; ++m)
+    if (m != first) d.notes.push_back(fmt::format("{}:{}: {}: {}", m->file, m->line, m->kind, m->text));
+  return d;
+}
+
+}  // namespace nabla::codegen

@@ -1,0 +1,29 @@
+// What compilers say, read back: the user's own line for the user's own mistakes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/toolchain.h"
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::codegen {
+
+constexpr size_t kMostLogLines = 12;  ///< of a compiler's log in a diagnostic
+
+struct CompilerMessage {
+  std::string file;
+  int line = 0, column = 0;  ///< 1-based; column 0: unknown
+  std::string kind, text;    ///< "error", "note"...
+};
+
+/// The messages of g++, clang++ and NVRTC in a log, in order.
+std::vector<CompilerMessage> compiler_messages(const std::string& log);
+
+/// A line of the user's text, with that text.
+LocationRef user_location(const kernel_ir::UserCode& code, int64_t line);
+
+/// E0504: the first error of the log at the user's own line, further messages as notes, the expected prototype as help.
+Diagnostic refused_user(const std::string& log, const UserSource& user);
+
+}  // namespace nabla::codegen

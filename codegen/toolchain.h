@@ -1,0 +1,40 @@
+// What the compilers of generated text have in common: sources, options, the cache on disk.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/kernel_ir/procedure.h"
+
+namespace nabla::codegen {
+
+/// What a file holds of the user's.
+struct UserSource {
+  std::shared_ptr<const kernel_ir::UserCode> code;
+  std::string prototype;  ///< of the function that it must define
+};
+
+struct SourceFile {
+  std::string name;  ///< "cpu_0.cc", "sm_90a_0.cu"
+  std::string text;
+  std::optional<UserSource> user = std::nullopt;
+};
+
+struct ToolchainOptions {
+  int jobs = 2;
+  std::string cache_dir;  ///< empty: no cache. The default is cache_directory().
+};
+
+/// $NABLA_CACHE, else $XDG_CACHE_HOME/nabla, else ~/.cache/nabla; empty when there is no home.
+std::string cache_directory();
+
+/// The SHA-256 of `bytes`, as entries of the cache are named.
+std::string digest(const std::string& bytes);
+/// An entry of the cache; nothing where there is none, or where it is damaged.
+std::optional<std::string> find_in_cache(const std::string& folder, const std::string& name);
+/// A cache that cannot be written costs time, not correctness: there is no error.
+void store_in_cache(const std::string& folder, const std::string& name, const std::string& bytes);
+
+}  // namespace nabla::codegen
