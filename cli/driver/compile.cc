@@ -22,6 +22,18 @@ Result<ir::Target> target_of(const CompileOptions& options) {
   return target;
 }
 
+// The names of a list, and behind GPU targets the one that GPUs to come can run.
+Result<std::vector<std::string>> target_list(const std::string& list) {
+  std::vector<std::string> names;
+  bool gpu = false, ptx = false;
+  for (const ir::Target& t : NABLA_TRY(ir::find_targets(list))) {
+    names.push_back(t.name);
+    gpu |= t.is_cuda(), ptx |= t.cuda.ptx;
+  }
+  if (gpu && !ptx) names.push_back("compute_80");
+  return names;
+}
+
 // The default steps, split where a module becomes kernels: the report describes both sides.
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, std::vector<passes::Step>& graph,
                  std::vector<passes::Step>& lowering) {
@@ -65,19 +77,28 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
 }
 
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
-  CompiledModule lowered = NABLA_TRY(lower_module(module, options));
   CompiledBundle out;
-  out.report = std::move(lowered.report);
-  out.passes = std::move(lowered.passes);
+  std::vector<CompiledModule> lowered;
+  for (const std::string& target : NABLA_TRY(target_list(options.target))) {
+    CompileOptions one = options;
+    one.target = target;
+    lowered.push_back(NABLA_TRY(lower_module(module, one)));
+    out.passes.insert(out.passes.end(), lowered.back().passes.begin(), lowered.back().passes.end());
+  }
   EmitOptions emit;
   emit.toolchain.jobs =
       options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.cache) emit.toolchain.cache_dir = codegen::cache_directory();
-  emit.variants = lowered.variants;
   emit.members.push_back({"ir/module.nbl", ir::print(module, {.locations = true})});
-  emit.members.push_back({"report.json", out.report});
+  std::vector<PlannedProgram> programs;
+  for (const CompiledModule& m : lowered) {
+    programs.push_back({&m.planned, &m.target, m.variants});
+    bool first = programs.size() == 1;
+    emit.members.push_back({first ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report});
+  }
+  out.report = lowered[0].report;
   auto start = std::chrono::steady_clock::now();
-  EmittedProgram program = NABLA_TRY(emit_program(lowered.planned, lowered.target, emit));
+  EmittedProgram program = NABLA_TRY(emit_programs(programs, emit));
   out.codegen_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   out.bytes = std::move(program.bytes);
   out.kernels = program.kernels;

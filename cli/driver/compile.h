@@ -12,7 +12,7 @@
 namespace nabla::driver {
 
 struct CompileOptions {
-  std::string target = "cpu";
+  std::string target = "cpu";           ///< or a list, "cpu,sm_80,sm_90a": a program each, in this order of preference
   bool library = true;                  ///< may call oneDNN
   std::string tuning_file;              ///< empty: the built-in rule
   std::string max_bytes;                ///< empty: no limit on the arena
@@ -32,7 +32,7 @@ struct CompiledModule {
 };
 struct CompiledBundle {
   std::string bytes;
-  std::string report;
+  std::string report;  ///< of the first target
   size_t kernels = 0, code_bytes = 0;
   std::vector<passes::PassReport> passes;
   double codegen_seconds = 0;  ///< printing kernels and the host compiler
@@ -40,9 +40,10 @@ struct CompiledBundle {
 
 /// The passes before lowering: transforms gone, calls inlined, simplified.
 Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target);
-/// Every pass up to the memory plan; no host compiler runs.
+/// Every pass up to the memory plan, for one target; no compiler of kernels runs.
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
-/// And the bundle: kernels compiled, report and the module itself inside.
+/// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes
+/// compute_80, which later GPUs can run.
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);
 
 }  // namespace nabla::driver

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/cpu/backend.h"
+#include "cli/driver/emit_code.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
@@ -15,8 +15,6 @@
 namespace nabla::driver {
 namespace {
 
-constexpr const char* kObject = "kernels/cpu.so";
-
 class Emitter {
  public:
   Emitter(const ir::Module& m, const ir::Target& target, const std::vector<VariantEntry>& variants)
@@ -25,17 +23,20 @@ class Emitter {
     program_.locations.push_back(std::make_unique<format::LocationT>());  // 0: unknown
   }
 
-  Result<Ok> run(const std::vector<std::string>& symbols) {
+  Result<Ok> run(const TargetCode& code) {
     program_.target = target_.name;
     program_.cpu_features = target_.cpu_features;
+    program_.compute = static_cast<uint16_t>(target_.cuda.compute);
+    program_.specific = target_.cuda.specific, program_.ptx = target_.cuda.ptx;
     program_.arena_bytes = m_.plan->arena_bytes;
     program_.state_bytes = m_.plan->state_bytes;
     program_.constants_bytes = m_.plan->constants_bytes;
     for (size_t i = 0; i < m_.kernels.size(); ++i) {
       auto k = std::make_unique<format::KernelT>();
-      k->symbol = symbols[i];
-      k->object = kObject;
+      k->symbol = code.kernels[i].symbol;
+      k->object = code.kernels[i].object;
       k->name = m_.kernels[i]->name;
+      for (const CodeGrid& g : code.kernels[i].grids) k->grids.push_back(grid(g));
       program_.kernels.push_back(std::move(k));
     }
     for (const ir::SizeConstraint& c : m_.constraints) constraint(c);
@@ -69,9 +70,16 @@ class Emitter {
       bytes.replace(c.offset, c.value.size_bytes(), static_cast<const char*>(c.value.data()), c.value.size_bytes());
     return bytes;
   }
-  const format::ProgramT& program() const { return program_; }
+  format::ProgramT& program() { return program_; }
 
  private:
+  std::unique_ptr<format::GridT> grid(const CodeGrid& g) {
+    auto out = std::make_unique<format::GridT>();
+    out->symbol = g.symbol;
+    out->blocks = most(g.blocks), out->blocks_size = reference(g.blocks);
+    out->threads = static_cast<uint32_t>(g.threads), out->shared_bytes = static_cast<uint32_t>(g.shared_bytes);
+    return out;
+  }
   std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
     auto t = std::make_unique<format::TensorT>();
     t->name = name;
@@ -483,25 +491,43 @@ class Emitter {
 
 }  // namespace
 
-Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
-  NABLA_CHECK(module.stage == ir::Stage::kPlanned && module.plan, "a module of stage {} is not planned",
-              name_of(module.stage));
-  codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.toolchain.jobs);
+Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs, const EmitOptions& options) {
   EmittedProgram out;
-  out.kernels = module.kernels.size();
   std::vector<format::BundleMember> members;
-  if (!module.kernels.empty()) {
-    std::string object = NABLA_TRY(codegen::compile_shared_object(code.sources, target, options.toolchain));
-    out.code_bytes = object.size();
-    members.push_back({kObject, std::move(object)});
+  std::vector<std::unique_ptr<Emitter>> emitters;
+  std::vector<const format::ProgramT*> packed;
+  std::map<std::string, std::string> constants;  // bytes to the member that holds them
+  const ir::Target* cpu = nullptr;
+  for (const PlannedProgram& p : programs) {
+    NABLA_CHECK(p.module->stage == ir::Stage::kPlanned && p.module->plan, "a module of stage {} is not planned",
+                name_of(p.module->stage));
+    if (!p.target->is_cuda() && cpu)
+      return error(Code::kBadOption, "targets `{}` and `{}`: a bundle has at most one CPU program", cpu->name,
+                   p.target->name);
+    if (!p.target->is_cuda()) cpu = p.target;
+    TargetCode code = NABLA_TRY(compile_kernels(*p.module, *p.target, options.toolchain));
+    out.kernels += p.module->kernels.size();
+    out.code_bytes += code.code_bytes;
+    emitters.push_back(std::make_unique<Emitter>(*p.module, *p.target, p.variants));
+    NABLA_TRY(emitters.back()->run(code));
+    format::ProgramT& program = emitters.back()->program();
+    packed.push_back(&program);
+    if (p.module->plan->constants_bytes > 0) {
+      std::string bytes = emitters.back()->constants();
+      auto [it, fresh] = constants.try_emplace(
+          bytes, constants.empty() ? std::string(format::kConstantsMember) : "constants_" + p.target->name + ".bin");
+      program.constants = it->second;
+      if (fresh) members.push_back({it->second, std::move(bytes)});
+    }
+    for (auto& [name, bytes] : code.members) members.push_back({name, std::move(bytes)});
   }
-  Emitter emitter(module, target, options.variants);
-  NABLA_TRY(emitter.run(code.symbols));
-  if (module.plan->constants_bytes > 0) members.push_back({std::string(format::kConstantsMember), emitter.constants()});
-  for (codegen::SourceFile& s : code.sources) members.push_back({"source/" + s.name, std::move(s.text)});
   for (const auto& [name, bytes] : options.members) members.push_back({name, bytes});
-  out.bytes = NABLA_TRY(format::bundle_bytes(emitter.program(), members));
+  out.bytes = NABLA_TRY(format::bundle_bytes(packed, members));
   return out;
+}
+
+Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
+  return emit_programs({{&module, &target, {}}}, options);
 }
 
 }  // namespace nabla::driver

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cpu/toolchain.h"
+#include "codegen/toolchain.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
@@ -28,11 +28,20 @@ struct EmitOptions {
   codegen::ToolchainOptions toolchain;
   /// More members: "ir/module.nbl", "report.json"...
   std::vector<std::pair<std::string, std::string>> members;
+};
+
+/// What one target runs.
+struct PlannedProgram {
+  const ir::Module* module;  ///< of stage `planned`
+  const ir::Target* target;
   /// These become part of the entries that they stand for.
   std::vector<VariantEntry> variants = {};
 };
 
-/// Requires stage `planned`. Prints and compiles the kernels, and writes one instruction per node.
+/// Prints and compiles the kernels, and writes one instruction per node, for each target. Errors of compile_kernels and
+/// bundle_bytes; E0901 for two CPU targets.
+Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs, const EmitOptions& options);
+/// The same for one target.
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options);
 
 }  // namespace nabla::driver

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "codegen/cpu/toolchain.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/toolchain.h"
 
 namespace nabla::codegen {
 

@@ -1,0 +1,56 @@
+#include "cli/driver/emit_code.h"
+
+#include "codegen/cpu/backend.h"
+#include "codegen/cpu/toolchain.h"
+#include "codegen/cuda/backend.h"
+#include "codegen/cuda/nvrtc.h"
+#include "ir/kernel_ir/kernel.h"
+
+namespace nabla::driver {
+namespace {
+
+// "cpu" for every CPU: a bundle holds one CPU program.
+Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& target,
+                               const codegen::ToolchainOptions& options) {
+  TargetCode out;
+  codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.jobs);
+  for (std::string& symbol : code.symbols) out.kernels.push_back({std::move(symbol), "kernels/cpu.so", {}});
+  if (!module.kernels.empty()) {
+    std::string object = NABLA_TRY(codegen::compile_shared_object(code.sources, target, options));
+    out.code_bytes = object.size();
+    out.members.emplace_back("kernels/cpu.so", std::move(object));
+  }
+  for (codegen::SourceFile& s : code.sources) out.members.emplace_back("source/" + s.name, std::move(s.text));
+  return out;
+}
+
+Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& target,
+                               const codegen::ToolchainOptions& options) {
+  TargetCode out;
+  codegen::CudaCode code = NABLA_TRY(codegen::print_cuda(module.kernels, target));
+  codegen::CudaBinary binary = NABLA_TRY(codegen::compile_cuda(code.sources, target, options));
+  auto object_of = [&](size_t source) {
+    return fmt::format("kernels/{}_{}.{}", target.name, source, target.cuda.ptx ? "ptx" : "cubin");
+  };
+  for (codegen::CudaCode::Kernel& k : code.kernels) {
+    TargetCode::Kernel kernel{k.grids.back().symbol, object_of(k.source), {}};
+    for (codegen::CudaGrid& g : k.grids)
+      kernel.grids.push_back({std::move(g.symbol), g.blocks, g.threads, g.shared_bytes});
+    out.kernels.push_back(std::move(kernel));
+  }
+  for (size_t i = 0; i < binary.objects.size(); ++i) {
+    out.code_bytes += binary.objects[i].bytes.size();
+    out.members.emplace_back(object_of(i), std::move(binary.objects[i].bytes));
+  }
+  for (codegen::SourceFile& s : code.sources) out.members.emplace_back("source/" + s.name, std::move(s.text));
+  return out;
+}
+
+}  // namespace
+
+Result<TargetCode> compile_kernels(const ir::Module& module, const ir::Target& target,
+                                   const codegen::ToolchainOptions& options) {
+  return target.is_cuda() ? compile_gpu(module, target, options) : compile_cpu(module, target, options);
+}
+
+}  // namespace nabla::driver

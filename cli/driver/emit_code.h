@@ -1,0 +1,36 @@
+// The kernels of a planned module, compiled for one target.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/toolchain.h"
+#include "ir/module.h"
+#include "ir/target.h"
+
+namespace nabla::driver {
+
+/// One grid of a GPU kernel: a row of Grid in runtime/format/program.fbs.
+struct CodeGrid {
+  std::string symbol;
+  ir::Dim blocks = 1;
+  int threads = 0, shared_bytes = 0;
+};
+
+struct TargetCode {
+  struct Kernel {
+    std::string symbol, object;   ///< the object is a member of the bundle
+    std::vector<CodeGrid> grids;  ///< of a GPU target
+  };
+  std::vector<Kernel> kernels;  ///< as in Module::kernels
+  /// Objects, then the generated text for people.
+  std::vector<std::pair<std::string, std::string>> members;
+  size_t code_bytes = 0;
+};
+
+/// Prints and compiles every kernel: with the host compiler, or with NVRTC. Errors of both, and E0403 for a kernel that
+/// the target cannot have.
+Result<TargetCode> compile_kernels(const ir::Module& module, const ir::Target& target,
+                                   const codegen::ToolchainOptions& options);
+
+}  // namespace nabla::driver
