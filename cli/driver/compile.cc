@@ -24,9 +24,10 @@ Result<ir::Target> target_of(const CompileOptions& options) {
 
 // The names of a list, and behind GPU targets the one that GPUs to come can run.
 Result<std::vector<std::string>> target_list(const std::string& list) {
+  std::vector<ir::Target> targets = NABLA_TRY(ir::find_targets(list));
   std::vector<std::string> names;
   bool gpu = false, ptx = false;
-  for (const ir::Target& t : NABLA_TRY(ir::find_targets(list))) {
+  for (const ir::Target& t : targets) {
     names.push_back(t.name);
     gpu |= t.is_cuda(), ptx |= t.cuda.ptx;
   }
@@ -79,7 +80,8 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
   CompiledBundle out;
   std::vector<CompiledModule> lowered;
-  for (const std::string& target : NABLA_TRY(target_list(options.target))) {
+  std::vector<std::string> targets = NABLA_TRY(target_list(options.target));
+  for (const std::string& target : targets) {
     CompileOptions one = options;
     one.target = target;
     lowered.push_back(NABLA_TRY(lower_module(module, one)));

@@ -26,8 +26,8 @@ typedef nb_small<unsigned char, 2, 15, 0x7c, 0x7e> nb_f8e5m2;
 
 // ---- Teams: a thread, a warp, or a block of `size` threads
 template <int size> NB_FN int nb_rank() { return threadIdx.x % size; }
-template <int size> NB_FN long nb_team() { return (long(blockIdx.x) * blockDim.x + threadIdx.x) / size; }
-template <int size> NB_FN long nb_teams() { return long(gridDim.x) * blockDim.x / size; }
+template <int size> NB_FN int nb_team() { return (blockIdx.x * blockDim.x + threadIdx.x) / size; }
+template <int size> NB_FN int nb_teams() { return gridDim.x * blockDim.x / size; }
 template <int size> NB_FN void nb_sync() {
   if constexpr (size == 32) __syncwarp();
   else __syncthreads();

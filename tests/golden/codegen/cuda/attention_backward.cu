@@ -18,35 +18,42 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
   float* const dp = (float*)(room_ + 96);
   float* const ds = (float*)(room_ + 144);
   float* const g = (float*)(room_ + 192);
-  for (long h = nb_team<32>(); h < 2; h += nb_teams<32>()) {
+  for (int u_ = nb_team<32>(); u_ < 2; u_ += nb_teams<32>()) {
+    const long h = u_;
     for (long i = 0; i < 9; ++i) {
       float delta_part_ = 0.0f;
-      for (long e = nb_rank<32>(); e < 24; e += 32) {
+      for (int u0_ = nb_rank<32>(); u0_ < 24; u0_ += 32) {
+        const long e = u0_;
         delta_part_ += (nb_widen(do_[h * 216 + i * 24 + e]) * nb_widen(o[h * 216 + i * 24 + e]));
       }
       const float delta = nb_combine<32>(nb_add_op{}, delta_part_);
-      for (long t = nb_rank<32>(); t < 9; t += 32) {
+      for (int u1_ = nb_rank<32>(); u1_ < 9; u1_ += 32) {
+        const long t = u1_;
         float qk_acc_ = 0.0f;
         for (long e = 0; e < 24; ++e) {
           qk_acc_ += (nb_widen(q[h * 216 + i * 24 + e]) * nb_widen(k[h * 216 + t * 24 + e]));
         }
         qk[t] = qk_acc_;
       }
-      for (long t = nb_rank<32>(); t < 9; t += 32) {
+      for (int u2_ = nb_rank<32>(); u2_ < 9; u2_ += 32) {
+        const long t = u2_;
         p[t] = (nb_le(t, i) ? nb_exp(((0.20412415f * qk[t]) - nb_widen(lse[h * 9 + i]))) : 0.0f);
       }
-      for (long t = nb_rank<32>(); t < 9; t += 32) {
+      for (int u3_ = nb_rank<32>(); u3_ < 9; u3_ += 32) {
+        const long t = u3_;
         float dp_acc_ = 0.0f;
         for (long e = 0; e < 24; ++e) {
           dp_acc_ += (nb_widen(do_[h * 216 + i * 24 + e]) * nb_widen(v[h * 216 + t * 24 + e]));
         }
         dp[t] = dp_acc_;
       }
-      for (long t = nb_rank<32>(); t < 9; t += 32) {
+      for (int u4_ = nb_rank<32>(); u4_ < 9; u4_ += 32) {
+        const long t = u4_;
         ds[t] = ((0.20412415f * p[t]) * (dp[t] - delta));
       }
       nb_sync<32>();
-      for (long d = nb_rank<32>(); d < 24; d += 32) {
+      for (int u5_ = nb_rank<32>(); u5_ < 24; u5_ += 32) {
+        const long d = u5_;
         float g_acc_ = 0.0f;
         for (long t = 0; t < 9; ++t) {
           g_acc_ += (ds[t] * nb_widen(k[h * 216 + t * 24 + d]));
@@ -54,16 +61,17 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         g[d] = g_acc_;
       }
       nb_sync<32>();
-      for (long d = nb_rank<32>(); d < 24; d += 32) {
+      for (int u6_ = nb_rank<32>(); u6_ < 24; u6_ += 32) {
+        const long d = u6_;
         dq[h * 216 + i * 24 + d] = nb_narrow(float{}, g[d]);
       }
-      for (long u7_ = nb_rank<32>(); u7_ < 216; u7_ += 32) {
+      for (int u7_ = nb_rank<32>(); u7_ < 216; u7_ += 32) {
         const long t = u7_ / 24;
         const long d = u7_ % 24;
         dk[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dk[h * 216 + t * 24 + d]), (ds[t] * nb_widen(q[h * 216 + i * 24 + d]))));
       }
       nb_sync<32>();
-      for (long u8_ = nb_rank<32>(); u8_ < 216; u8_ += 32) {
+      for (int u8_ = nb_rank<32>(); u8_ < 216; u8_ += 32) {
         const long t = u8_ / 24;
         const long d = u8_ % 24;
         dv[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dv[h * 216 + t * 24 + d]), (p[t] * nb_widen(do_[h * 216 + i * 24 + d]))));

@@ -1,5 +1,5 @@
 extern "C" __global__ void __launch_bounds__(256) nk_max_pool_grad(const float* x, const float* ct, float* dx) {
-  for (long u_ = nb_team<1>(); u_ < 1920; u_ += nb_teams<1>()) {
+  for (int u_ = nb_team<1>(); u_ < 1920; u_ += nb_teams<1>()) {
     const long n_ = u_ / 960;
     const long y = u_ / 160 % 6;
     const long z = u_ / 20 % 8;
