@@ -116,10 +116,14 @@ size_t TeamPrinter::open_flat(const std::vector<int>& axes, const std::string& c
                               const std::string& step) {
   bool narrow = most(axes) < 1 << 30;
   std::string type = narrow ? "int" : "long";
-  auto sized = [&](const ir::Dim& d) { return d.is_static() || !narrow ? size_text(d) : "int(" + size_text(d) + ")"; };
+  auto sized = [&](const ir::Dim& d) {
+    if (d.is(0)) return std::string("1");  // of a loop that never runs
+    return d.is_static() || !narrow ? size_text(d) : "int(" + size_text(d) + ")";
+  };
   ir::Dim inner = 1;
   for (int a : axes) inner = inner * k_.axes[a].extent;
-  out_.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", type, counter, first, sized(inner), step));
+  out_.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", type, counter, first,
+                        inner.is(0) ? "0" : sized(inner), step));
   inner = 1;
   std::vector<std::string> lines;
   for (size_t i = axes.size(); i-- > 0;) {
