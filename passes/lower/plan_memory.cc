@@ -408,9 +408,13 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   if (limit != context.options.end() && !limit->second.empty()) {
     std::optional<int64_t> bytes = parse_bytes(limit->second);
     if (!bytes) return error(Code::kBadOption, "max-bytes: `{}` is no number of {}", limit->second, kByteUnits);
-    if (plan->arena_bytes > *bytes)
-      return error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
-                   plan->arena_bytes, plan->state_bytes, temporaries, *bytes);
+    if (plan->arena_bytes > *bytes) {
+      Diagnostic d =
+          error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
+                plan->arena_bytes, plan->state_bytes, temporaries, *bytes);
+      d.help = "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program";
+      return d;
+    }
   }
   return out;
 }
