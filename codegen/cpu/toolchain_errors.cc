@@ -5,6 +5,7 @@
 #include <regex>
 #include <sstream>
 
+#include "codegen/cpu/user_printer.h"
 #include "runtime/base/text.h"
 
 namespace nabla::codegen {
@@ -44,8 +45,6 @@ std::string line_of(const kernel_ir::UserCode& code, int line) {
   return "";
 }
 
-std::string file_of(const kernel_ir::UserCode& code) { return code.file.empty() ? "user kernel" : code.file; }
-
 }  // namespace
 
 Diagnostic refused_ours(const std::string& log, const std::string& what, const std::string& folder) {
@@ -61,10 +60,10 @@ Diagnostic refused_user(const std::string& log, const UserSource& user) {
   std::erase_if(all, [](const Message& m) { return m.kind == "warning"; });
   auto is_error = [](const Message& m) { return m.kind != "note"; };
   auto first =
-      std::find_if(all.begin(), all.end(), [&](const Message& m) { return is_error(m) && m.file == file_of(code); });
+      std::find_if(all.begin(), all.end(), [&](const Message& m) { return is_error(m) && m.file == user_file(code); });
   Diagnostic d = error(Code::kUserCode, "kernel `{}` does not compile", code.name);
   d.help = "the source must define " + user.prototype;
-  auto where = std::make_shared<Location>(Location{file_of(code), static_cast<int>(code.line), 0, "", ""});
+  auto where = std::make_shared<Location>(Location{user_file(code), static_cast<int>(code.line), 0, "", ""});
   if (first != all.end()) {
     d.message += ": " + first->text;
     *where = {first->file, first->line, first->column, "", line_of(code, first->line)};
@@ -93,7 +92,7 @@ std::optional<Diagnostic> missing_symbols(const std::string& log, const std::vec
     Diagnostic d = error(Code::kUserCode, "kernel `{}` uses `{}`, which neither its source nor libc or libm defines",
                          code.name, m[2].str());
     d.location = std::make_shared<Location>(
-        Location{file_of(code), static_cast<int>(code.line), 0, "", line_of(code, static_cast<int>(code.line))});
+        Location{user_file(code), static_cast<int>(code.line), 0, "", line_of(code, static_cast<int>(code.line))});
     d.help = "kernels use no C++ library beyond its headers: no allocation, exceptions, streams or containers";
     return d;
   }
