@@ -9,11 +9,15 @@
 #include "ir/plan.h"
 #include "ir/symbols.h"
 #include "passes/lower/gemm.h"
+#include "passes/rewrite.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::driver {
 namespace {
+
+// Of one entry, the blocks of its branches and loops included: about a gigabyte of program.
+constexpr int64_t kMaxInstructions = int64_t{1} << 22;
 
 class Emitter {
  public:
@@ -183,6 +187,13 @@ class Emitter {
       for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
       for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
     }
+    if (int64_t count = size_of_program(f.name); count > kMaxInstructions) {
+      Diagnostic d = error(Code::kTooLarge, "entry `{}` would have {}{} instructions, at most {} are allowed", e.name,
+                           count == INT64_MAX ? "more than " : "", count, kMaxInstructions);
+      d.location = f.location;
+      d.help = "branches and loops repeat their functions' instructions wherever they stand: share them less deeply";
+      return d;
+    }
     Frame top{f, plan, {}, {}, m_.plan->state_bytes, 0};
     out->instructions = NABLA_TRY(instructions(top));
     NABLA_TRY(sources(e, f, *out));
@@ -286,9 +297,24 @@ class Emitter {
     return static_cast<uint32_t>(program_.blocks.size() - 1);
   }
 
+  // Instructions of a function where it runs, with those of its blocks; INT64_MAX where they are more. The copies of
+  // carries are not counted: there are as many as the loops have results.
+  int64_t size_of_program(const std::string& name) {
+    if (auto known = instructions_of_.find(name); known != instructions_of_.end()) return known->second;
+    const ir::Function& f = *m_.find(name);
+    ir::Dim out = 0;  // saturates
+    for (const ir::Node& n : f.nodes) {
+      if (n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant) continue;
+      out = out + 1;
+      if (n.op->lower != ir::Lowering::kControl) continue;
+      for (const std::string& callee : passes::control_of(f, n).functions) out = out + size_of_program(callee);
+    }
+    return instructions_of_[name] = out.value();
+  }
+
   // The functions of a branch or a loop become blocks, once for every place that runs them: addresses are the caller's.
   Result<Ok> control(const ir::Node& n, const Frame& frame, Instructions& out) {
-    ir::ControlFlow c = n.op->control({*n.op, frame.f.types(n.operands), n.attrs, frame.f.types(n.results)});
+    ir::ControlFlow c = passes::control_of(frame.f, n);
     int index = static_cast<int>(&n - frame.f.nodes.data());
     auto scratch = frame.plan.workspaces.find(index);
     ir::Placement workspace{ir::Base::kArena, 0, m_.plan->state_bytes, 0};
@@ -485,7 +511,8 @@ class Emitter {
   const std::vector<VariantEntry>& variants_;
   format::ProgramT program_;
   std::map<std::string, uint32_t> kernel_of_, location_of_, size_of_, symbol_of_;
-  std::vector<ir::SymbolRef> used_;  // by the entry under way, in order of first use
+  std::vector<ir::SymbolRef> used_;                 // by the entry under way, in order of first use
+  std::map<std::string, int64_t> instructions_of_;  // by function
   bool uses_library_ = false;
 };
 
