@@ -518,25 +518,24 @@ class Emitter {
 
 }  // namespace
 
-Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs, const EmitOptions& options) {
+Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& more) {
   EmittedProgram out;
   std::vector<format::BundleMember> members;
   std::vector<std::unique_ptr<Emitter>> emitters;
   std::vector<const format::ProgramT*> packed;
   std::map<std::string, std::string> constants;  // bytes to the member that holds them
   const ir::Target* cpu = nullptr;
-  for (const PlannedProgram& p : programs) {
+  for (PlannedProgram& p : programs) {
     NABLA_CHECK(p.module->stage == ir::Stage::kPlanned && p.module->plan, "a module of stage {} is not planned",
                 name_of(p.module->stage));
     if (!p.target->is_cuda() && cpu)
       return error(Code::kBadOption, "targets `{}` and `{}`: a bundle has at most one CPU program", cpu->name,
                    p.target->name);
     if (!p.target->is_cuda()) cpu = p.target;
-    TargetCode code = NABLA_TRY(compile_kernels(*p.module, *p.target, options.toolchain));
     out.kernels += p.module->kernels.size();
-    out.code_bytes += code.code_bytes;
+    out.code_bytes += p.code.code_bytes;
     emitters.push_back(std::make_unique<Emitter>(*p.module, *p.target, p.variants));
-    NABLA_TRY(emitters.back()->run(code));
+    NABLA_TRY(emitters.back()->run(p.code));
     format::ProgramT& program = emitters.back()->program();
     packed.push_back(&program);
     if (p.module->plan->constants_bytes > 0) {
@@ -546,15 +545,18 @@ Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs
       program.constants = it->second;
       if (fresh) members.push_back({it->second, std::move(bytes)});
     }
-    for (auto& [name, bytes] : code.members) members.push_back({name, std::move(bytes)});
+    for (auto& [name, bytes] : p.code.members) members.push_back({name, std::move(bytes)});
   }
-  for (const auto& [name, bytes] : options.members) members.push_back({name, bytes});
+  for (const auto& [name, bytes] : more) members.push_back({name, bytes});
   out.bytes = NABLA_TRY(format::bundle_bytes(packed, members));
   return out;
 }
 
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
-  return emit_programs({{&module, &target, {}}}, options);
+  std::vector<PlannedProgram> programs(1);
+  TargetCode code = NABLA_TRY(compile_kernels(module, target, options.toolchain));
+  programs[0] = {&module, &target, std::move(code), {}};
+  return emit_programs(std::move(programs), options.members);
 }
 
 }  // namespace nabla::driver

@@ -42,7 +42,8 @@ void add_wheels(const fs::path& prefix, std::vector<std::string>& out) {
     if (!at->path().filename().string().starts_with("python3")) continue;
     for (const char* packages : {"site-packages", "dist-packages"})
       for (const char* part : {"cu13", "cuda_nvrtc"})
-        if (fs::path folder = at->path() / packages / "nvidia" / part / "lib"; is_there(folder)) found.push_back(folder);
+        if (fs::path folder = at->path() / packages / "nvidia" / part / "lib"; is_there(folder))
+          found.push_back(folder);
   }
   std::sort(found.begin(), found.end());
   for (const fs::path& folder : found) add_folder(folder, out);
