@@ -131,11 +131,14 @@ int compute_of(std::string_view file) {
   return header.e_ident[EI_ABIVERSION] >= kNewAbi ? header.e_flags >> 8 & 0xff : header.e_flags & 0xff;
 }
 
-const Section* find(const std::vector<Section>& sections, const std::string& name) {
-  auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; });
+const Section* find(const std::vector<Section>& sections, std::string_view head, std::string_view kernel = "") {
+  auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& s) {
+    return s.name.size() == head.size() + kernel.size() && s.name.starts_with(head) && s.name.ends_with(kernel);
+  });
   return found == sections.end() ? nullptr : &*found;
 }
 
+constexpr int kMostRegisters = 255;
 constexpr uint8_t kEntry = 0x10;            // in a symbol's st_other: a kernel, no mere function
 constexpr uint64_t kReservedShared = 1024;  // sm_90 and later count what the system takes of a block's shared memory
 
@@ -159,13 +162,14 @@ Result<std::vector<CubinKernel>> read_cubin(std::string_view file) {
     CubinKernel kernel;
     kernel.name = *name;
     kernel.registers = number_of(attributes, kRegisters, i);
+    if (kernel.registers > kMostRegisters) return malformed("a kernel with more registers than there are");
     kernel.frame_bytes = number_of(attributes, kFrameSize, i);
     kernel.instructions = count_instructions(sections[symbol.st_shndx].bytes, compute_of(file));
-    if (const Section* own = find(sections, ".nv.info." + kernel.name)) NABLA_TRY(read_info(own->bytes, kernel));
+    if (const Section* own = find(sections, ".nv.info.", kernel.name)) NABLA_TRY(read_info(own->bytes, kernel));
     out.push_back(std::move(kernel));
   }
   for (CubinKernel& k : out)
-    if (const Section* shared = find(sections, ".nv.shared." + k.name)) {
+    if (const Section* shared = find(sections, ".nv.shared.", k.name)) {
       uint64_t reserved = counts_reserved ? kReservedShared : 0, bytes = shared->header.sh_size;
       if (bytes > 1 << 30) return malformed("a kernel with more than 1 GiB of shared memory");
       k.static_shared_bytes = static_cast<int>(bytes < reserved ? 0 : bytes - reserved);
