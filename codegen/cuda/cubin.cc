@@ -124,18 +124,25 @@ Status read_info(std::string_view info, CubinKernel& kernel) {
   return Ok{};
 }
 
+// CUDA 13 writes another header than CUDA 12 did, for the targets of 12 as well.
+constexpr uint8_t kNewAbi = 8;
+
+bool has_new_abi(std::string_view file) { return get<Elf64_Ehdr>(file, 0)->e_ident[EI_ABIVERSION] >= kNewAbi; }
+
 // The compute capability that the code is for, such as 90.
 int compute_of(std::string_view file) {
-  constexpr uint8_t kNewAbi = 8;  // of CUDA 13; before, the number was in the lowest byte
-  Elf64_Ehdr header = *get<Elf64_Ehdr>(file, 0);
-  return header.e_ident[EI_ABIVERSION] >= kNewAbi ? header.e_flags >> 8 & 0xff : header.e_flags & 0xff;
+  uint32_t flags = get<Elf64_Ehdr>(file, 0)->e_flags;
+  return has_new_abi(file) ? flags >> 8 & 0xff : flags & 0xff;
 }
 
-const Section* find(const std::vector<Section>& sections, const std::string& name) {
-  auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; });
+const Section* find(const std::vector<Section>& sections, std::string_view head, std::string_view kernel = "") {
+  auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& s) {
+    return s.name.size() == head.size() + kernel.size() && s.name.starts_with(head) && s.name.ends_with(kernel);
+  });
   return found == sections.end() ? nullptr : &*found;
 }
 
+constexpr int kMostRegisters = 255;
 constexpr uint8_t kEntry = 0x10;            // in a symbol's st_other: a kernel, no mere function
 constexpr uint64_t kReservedShared = 1024;  // sm_90 and later count what the system takes of a block's shared memory
 
@@ -145,8 +152,9 @@ Result<std::vector<CubinKernel>> read_cubin(std::string_view file) {
   std::vector<Section> sections = NABLA_TRY(read_sections(file));
   const Section *symbols = find(sections, ".symtab"), *names = find(sections, ".strtab"),
                 *info = find(sections, ".nv.info");
-  if (!symbols || !names || !info) return malformed("a table of symbols, their names or .nv.info is missing");
-  std::vector<Attribute> attributes = NABLA_TRY(read_attributes(info->bytes));
+  if (!symbols || !names) return malformed("the symbols or their names are missing");
+  std::vector<Attribute> attributes;  // CUDA 12 leaves them out where there is no kernel
+  if (info) attributes = NABLA_TRY(read_attributes(info->bytes));
   bool counts_reserved = false;
   std::vector<CubinKernel> out;
   for (uint32_t i = 0; i < symbols->bytes.size() / sizeof(Elf64_Sym); ++i) {
@@ -159,13 +167,16 @@ Result<std::vector<CubinKernel>> read_cubin(std::string_view file) {
     CubinKernel kernel;
     kernel.name = *name;
     kernel.registers = number_of(attributes, kRegisters, i);
+    if (kernel.registers > kMostRegisters) return malformed("a kernel with more registers than there are");
     kernel.frame_bytes = number_of(attributes, kFrameSize, i);
-    kernel.instructions = count_instructions(sections[symbol.st_shndx].bytes, compute_of(file));
-    if (const Section* own = find(sections, ".nv.info." + kernel.name)) NABLA_TRY(read_info(own->bytes, kernel));
+    const Section& code = sections[symbol.st_shndx];
+    kernel.instructions = count_instructions(code.bytes, compute_of(file));
+    if (!has_new_abi(file)) kernel.barriers = code.header.sh_flags >> 20 & 0x7f;
+    if (const Section* own = find(sections, ".nv.info.", kernel.name)) NABLA_TRY(read_info(own->bytes, kernel));
     out.push_back(std::move(kernel));
   }
   for (CubinKernel& k : out)
-    if (const Section* shared = find(sections, ".nv.shared." + k.name)) {
+    if (const Section* shared = find(sections, ".nv.shared.", k.name)) {
       uint64_t reserved = counts_reserved ? kReservedShared : 0, bytes = shared->header.sh_size;
       if (bytes > 1 << 30) return malformed("a kernel with more than 1 GiB of shared memory");
       k.static_shared_bytes = static_cast<int>(bytes < reserved ? 0 : bytes - reserved);

@@ -47,7 +47,7 @@ struct CubinKernel {
 };
 
 /// The kernels of a cubin, by name. E0506 when the bytes are no well-formed cubin; none are trusted.
-/// Sources: the ELF specification; NVIDIA's .nv.info attributes and opcodes as observed with CUDA 13.
+/// Sources: the ELF specification; NVIDIA's .nv.info attributes and opcodes as observed with CUDA 12.9 to 13.5.
 Result<std::vector<CubinKernel>> read_cubin(std::string_view bytes);
 
 /// Counts of a section .text.KERNEL for a compute capability such as 90: 16 bytes an instruction; a rest is ignored.

@@ -138,7 +138,13 @@ Result<CudaObject> checked(const Unit& unit, const ir::Target& target) {
   CudaObject out{unit.object, {}};
   if (target.cuda.ptx) return out;
   PtxasLog log = read_ptxas_log(unit.log);
-  for (CubinKernel& kernel : NABLA_TRY(read_cubin(unit.object))) {
+  Result<std::vector<CubinKernel>> kernels = read_cubin(unit.object);
+  if (!kernels.ok()) {
+    Diagnostic unreadable = kernels.errors()[0];
+    unreadable.notes.push_back(kept(unit));
+    return unreadable;
+  }
+  for (CubinKernel& kernel : *kernels) {
     if (Status fits = check_launch(kernel, target, kernel.max_threads, 0); !fits.ok())
       return beyond_limits(fits.errors()[0], unit);
     const PtxasFacts& said = log.kernels[kernel.name];
