@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "codegen/cuda/sketch_printer.h"
+#include "codegen/cuda/printer.h"
 #include "tests/cuda/compiling.h"
 #include "tests/kernel_ir/nine_kernels.h"
 
@@ -24,9 +24,11 @@ class Prelude : public testing::TestWithParam<std::string> {};
 TEST_P(Prelude, CompilesAloneAndWithNineKernels) {
   std::vector<SourceFile> sources{{"prelude.cu", cuda_prelude()}};
   std::vector<Kernel> kernels;
+  std::vector<CudaKernel> printed;
   for (const std::string& name : kernel_ir::nine_kernels()) {
     kernels.push_back(kernel_ir::read_kernel(name));
-    sources.push_back({name + ".cu", std::string(cuda_prelude()) + "\n" + print_cuda(kernels.back()).text});
+    printed.push_back(print_cuda(kernels.back(), "nk_" + name, target_named(GetParam())).value());
+    sources.push_back({name + ".cu", std::string(cuda_prelude()) + "\n" + printed.back().text});
   }
   Result<CudaBinary> binary = compile_cuda(sources, target_named(GetParam()), {2, ""});
   ASSERT_TRUE(binary.ok()) << to_string(binary.errors());
@@ -35,7 +37,7 @@ TEST_P(Prelude, CompilesAloneAndWithNineKernels) {
   for (size_t i = 0; i < kernels.size(); ++i) {
     SCOPED_TRACE(kernels[i].name);
     std::set<std::string> want, got;
-    for (const CudaLaunch& l : print_cuda(kernels[i]).launches) want.insert(l.symbol);
+    for (const CudaGrid& g : printed[i].grids) want.insert(g.symbol);
     const CudaObject& object = binary->objects[i + 1];
     if (target_named(GetParam()).cuda.ptx) {
       for (const std::string& symbol : want)
