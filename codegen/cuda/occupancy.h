@@ -13,7 +13,7 @@ struct Occupancy {
 };
 
 /// Resident blocks of `threads` threads with `dynamic_shared_bytes` beside the kernel's static shared memory.
-/// Source: NVIDIA's occupancy calculator and the CUDA programming guide (compute capabilities 8.0 to 12.0).
+/// Source: NVIDIA's cuda_occupancy.h and the CUDA programming guide (compute capabilities 8.0 to 12.0).
 Occupancy occupancy(const CubinKernel& kernel, const ir::Target& target, int threads, int dynamic_shared_bytes);
 
 /// E0506 with the numbers where no block of `threads` threads fits the target: threads, registers or shared memory.
