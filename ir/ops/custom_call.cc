@@ -576,6 +576,7 @@ std::vector<OpDef> custom_call_ops() {
       .access = custom_call_access,
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
+      .no_gpu_code = "its source is C++ for CPUs",
       .cost = call_cost,
       .dtypes = DTypes::kAsWritten,
       .examples = {scale_example(4, 3, false, "f32"), scale_example(4, 3, true, "f32"),
