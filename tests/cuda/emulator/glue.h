@@ -15,14 +15,14 @@ static void nb_emu_bind(const NbEmuHost* host) { nb_emu_host = host; }
 NB_EMU_HIDDEN extern const NbEmuKernel nb_emu_kernels[];
 NB_EMU_HIDDEN extern const int nb_emu_kernel_count;
 // The linker's names for the ends of the section of static shared memory, where there is one, and of the whole image.
-NB_EMU_HIDDEN extern unsigned char __start_nb_emu_shared[] __attribute__((weak));
-NB_EMU_HIDDEN extern unsigned char __stop_nb_emu_shared[] __attribute__((weak));
+NB_EMU_HIDDEN extern unsigned char __start_nb_emu_static[] __attribute__((weak));
+NB_EMU_HIDDEN extern unsigned char __stop_nb_emu_static[] __attribute__((weak));
 NB_EMU_HIDDEN extern unsigned char __ehdr_start[], _end[];
 
 __attribute__((visibility("default"))) const NbEmuObject* nb_emu_object() {
   static NbEmuObject object;
   object.bind = nb_emu_bind, object.kernels = nb_emu_kernels, object.count = nb_emu_kernel_count;
-  object.shared_begin = __start_nb_emu_shared, object.shared_end = __stop_nb_emu_shared;
+  object.shared_begin = __start_nb_emu_static, object.shared_end = __stop_nb_emu_static;
   object.image_begin = __ehdr_start, object.image_end = _end;
   return &object;
 }

@@ -21,7 +21,7 @@ __attribute__((visibility("hidden"), const)) void* nb_emu_shared();
 #define __launch_bounds__(...)
 #define __restrict__ __restrict
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static __attribute__((section("nb_emu_shared")))
+#define __shared__ static __attribute__((section("nb_emu_static")))
 #define NB_SHARED(T, name) T* const name = (T*)nb_emu_shared()
 
 #define threadIdx (nb_emu_thread())
