@@ -34,7 +34,7 @@ constexpr const char* kSourceName = "kernels.cu";
 constexpr const char* kFlags =
     "-std=c++20 -O1 -g1 -w -fPIC -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-exceptions -fno-rtti"
     " -fno-optimize-sibling-calls -fno-threadsafe-statics -fno-stack-protector -march=x86-64-v3";
-constexpr const char* kChecked = " -fsanitize=thread -fsanitize=alignment,bounds -fno-sanitize-recover=none";
+constexpr const char* kChecked = " -fsanitize=thread -fsanitize=alignment,bounds";
 constexpr const char* kLink = " -shared -nostartfiles -nodefaultlibs -Wl,--build-id=none";
 
 bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
