@@ -1,6 +1,12 @@
-// What the fake driver needs of an object with kernels: a table that says which there are, and a function that runs
-// one. The only place where the driver and whatever executes kernels meet.
+// What the fake driver needs of an object with kernels: which there are, and a function that runs one. Objects of the
+// emulator (compiled CUDA text, tests/cuda/emulator) run on its fibers; others, of hand-written kernels that need no
+// barrier, bring a table and a function of their own.
 #pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace nabla::fake_cuda {
 
@@ -17,5 +23,16 @@ struct nb_emu_kernel {
 using nb_emu_launch_function = int (*)(const struct nb_emu_kernel* kernel, unsigned blocks, unsigned threads,
                                        unsigned shared_bytes, void** args);
 }
+
+/// Runs `blocks` blocks of `threads`; args[i] points to argument i, a pointer. Not 0: what a GPU would refuse.
+using Launch = std::function<int(unsigned blocks, unsigned threads, unsigned shared_bytes, void** args)>;
+
+struct LoadedKernel {
+  std::string symbol;
+  int arg_count = 0;
+  Launch launch;
+};
+/// The kernels of a shared object, for as long as `owner` lives; none, and a line on stderr, where it is unusable.
+std::vector<LoadedKernel> load_kernels(const std::string& path, std::shared_ptr<void>& owner);
 
 }  // namespace nabla::fake_cuda

@@ -49,12 +49,11 @@ struct Event {
   double milliseconds = -1;  ///< when it happened; -1: it has not
 };
 struct Function {
-  const nb_emu_kernel* kernel;
-  nb_emu_launch_function launch;
+  LoadedKernel kernel;
   unsigned max_dynamic_shared = 48 << 10;
 };
 struct Module {
-  void* object = nullptr;
+  std::shared_ptr<void> object;
   std::map<std::string, std::unique_ptr<Function>> functions;
 };
 struct Graph {
