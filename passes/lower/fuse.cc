@@ -27,7 +27,14 @@ class FunctionLowering {
  public:
   FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
                    std::map<std::string, kernel_ir::KernelPtr>& kernels, std::vector<kernel_ir::KernelPtr>& order)
-      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {}
+      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {
+    for (const ir::Entry& e : m.entries) {
+      if (e.function != f.name) continue;
+      for (size_t w = 0; w < e.writes.size(); ++w)
+        for (size_t r = 0; r < e.reads.size(); ++r)
+          if (e.reads[r] == e.writes[w]) donated_.push_back({f.params[r], f.results[w]});
+    }
+  }
 
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
@@ -48,7 +55,7 @@ class FunctionLowering {
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
     for (const Tensor& t : graph.tensors)
       reads_.push_back(t.kind == TensorKind::kView ? std::vector<int>{t.base} : loads_of(t.formula));
-    plan_ = plan_fusion(std::move(graph), f_, needed);
+    plan_ = plan_fusion(std::move(graph), f_, needed, donated_);
     of_tensor_.resize(plan_.graph.tensors.size());
     for (ir::ValueId id : f_.params) of_tensor_[plan_.graph.of_value[id]] = b_.param(f_.values[id].name, f_.type(id));
     emit_all();
@@ -218,6 +225,7 @@ class FunctionLowering {
   std::map<std::string, kernel_ir::KernelPtr>& kernels_;
   std::vector<kernel_ir::KernelPtr>& order_;
   ir::FunctionBuilder b_;
+  std::vector<Donated> donated_;  // of entries: the state leaves that they update
   FusionPlan plan_;
   std::vector<ir::Val> of_tensor_;
   std::vector<std::vector<int>> reads_;  // by tensor, before anything is inlined

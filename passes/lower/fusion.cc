@@ -1,6 +1,7 @@
 #include "passes/lower/fusion.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -25,7 +26,9 @@ constexpr size_t kLargestGroup = 16;
 
 class Fuser {
  public:
-  Fuser(TensorGraph graph, const ir::Function& f, const std::vector<ir::ValueId>& needed) : f_(f) {
+  Fuser(TensorGraph graph, const ir::Function& f, const std::vector<ir::ValueId>& needed,
+        const std::vector<Donated>& donated)
+      : f_(f) {
     std::vector<bool> stored(graph.tensors.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(graph, graph.of_value[id])] = true;
     InlineResult r = inline_maps(std::move(graph), stored);
@@ -41,6 +44,7 @@ class Fuser {
       if (tensor(static_cast<int>(t)).kind == TensorKind::kDefinition)
         loads_[t] = loads_of(tensor(static_cast<int>(t)).formula);
     find_kept();
+    find_readers(donated);
   }
 
   FusionPlan run() {
@@ -95,8 +99,47 @@ class Fuser {
     }
     return out;
   }
+  // ---- Memory that results take over
+  void find_readers(const std::vector<Donated>& donated) {
+    for (const Donated& d : donated) {
+      int old = storage_of(plan_.graph, plan_.graph.of_value[d.old]);
+      int fresh = storage_of(plan_.graph, plan_.graph.of_value[d.fresh]);
+      if (old != fresh) taken_by_[fresh] = old, readers_[old];
+    }
+    if (readers_.empty()) return;
+    for (size_t t = 0; t < loads_.size(); ++t)
+      if (kept_[t]) note_reads(static_cast<int>(t), static_cast<int>(t));
+    for (int n : plan_.graph.library_nodes)
+      for (ir::ValueId id : f_.nodes[n].operands) {
+        auto r = readers_.find(storage_of(plan_.graph, plan_.graph.of_value[id]));
+        if (r != readers_.end()) r->second.calls.push_back(n);
+      }
+  }
+  // What `t` reads itself, or through scalars, which are part of their readers.
+  void note_reads(int reader, int t) {
+    for (int u : loads(t)) {
+      int s = storage_of(plan_.graph, u);
+      if (auto r = readers_.find(s); r != readers_.end()) r->second.tensors.push_back(reader);
+      if (tensor(s).kind == TensorKind::kDefinition && plan_.scalar[s] && !kept_[s]) note_reads(reader, s);
+    }
+  }
+  // Readers of the memory that t takes over come before it, as if it read what they make. Those that are placed later
+  // stand later in the program, too, where a reader of an old value is rare: plan-memory refuses what cannot be.
+  void add_readers(int t, std::set<int>& inputs) const {
+    auto takes = taken_by_.find(t);
+    if (takes == taken_by_.end()) return;
+    const Readers& readers = readers_.at(takes->second);
+    for (int r : readers.tensors)
+      if (plan_.group_of[r] >= 0) inputs.insert(plan_.group_of[r]);
+    for (int n : readers.calls) {
+      std::vector<int> operands;
+      for (ir::ValueId id : f_.nodes[n].operands) operands.push_back(plan_.graph.of_value[id]);
+      inputs.merge(groups_behind(operands));
+    }
+  }
   void place(int t) {
     std::set<int> inputs = inputs_of(t);
+    add_readers(t, inputs);
     std::vector<int> candidates;
     for (int u : loads(t)) {
       int g = group_of_storage(u);
@@ -339,12 +382,18 @@ class Fuser {
   std::vector<bool> kept_;
   std::set<int> visited_;
   GroupOrder order_;
+  struct Readers {
+    std::vector<int> tensors, calls;  // calls: nodes
+  };
+  std::map<int, int> taken_by_;     // of a tensor that takes over the memory of a given one: that one
+  std::map<int, Readers> readers_;  // by given tensor whose memory is taken over
 };
 
 }  // namespace
 
-FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed) {
-  return Fuser(std::move(graph), function, needed).run();
+FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed,
+                       const std::vector<Donated>& donated) {
+  return Fuser(std::move(graph), function, needed, donated).run();
 }
 
 }  // namespace nabla::passes

@@ -25,8 +25,14 @@ struct FusionPlan {
   std::vector<bool> scalar;         ///< rank-0 maps: computed at the head of every kernel that reads them
 };
 
+/// A parameter whose memory a result takes over: whoever reads the old value runs before the new one is written.
+struct Donated {
+  ir::ValueId old, fresh;
+};
+
 /// `needed`: values that must be in memory at the end (results of the function, operands of library calls).
-FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed);
+FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed,
+                       const std::vector<Donated>& donated = {});
 
 /// The tensor that holds the bytes: views followed to their base.
 int storage_of(const TensorGraph& graph, int tensor);
