@@ -255,10 +255,10 @@ Status GpuEngine::run_steps(const RunRequest& r) {
 }
 
 void GpuEngine::note_graph(const RunRequest& r, const GpuBound& bound) const {
-  std::string how = bound.nodes < 0 ? "a loop or branch decides on the host, so that it never runs as a graph"
-                    : bound.nodes > kMaxNodes
-                        ? fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes)
-                        : fmt::format("{} launches, which run as one graph without a trace", bound.nodes);
+  std::string how =
+      fmt::format("{} {}, one graph without a trace", bound.nodes, bound.nodes == 1 ? "launch" : "launches");
+  if (bound.nodes < 0) how = "a loop or branch decides on the host, so that it never runs as a graph";
+  if (bound.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
   r.trace->note(fmt::format("entry `{}`: {}", entry_name(r), how));
 }
 

@@ -263,8 +263,8 @@ TEST(Gpu, TheTraceHasTheKernelsAndTheGraphThatWouldRun) {
   EXPECT_EQ(names,
             (std::vector<std::string>{"toy_init", "init", "copy", "toy_step", "step", "copy", "toy_step", "step"}));
   EXPECT_EQ(trace["otherData"]["notes"],
-            (std::vector<std::string>{"entry `init`: 1 launches, which run as one graph without a trace",
-                                      "entry `step`: 2 launches, which run as one graph without a trace"}));
+            (std::vector<std::string>{"entry `init`: 1 launch, one graph without a trace",
+                                      "entry `step`: 2 launches, one graph without a trace"}));
 }
 
 TEST(Gpu, CheckNanLooksAtWhatIsOnTheGpu) {
