@@ -1,0 +1,48 @@
+// What a compiled CUDA source and the emulator say to each other. Text in front of every source, and a header here.
+#pragma once
+
+struct NbEmuPosition {
+  unsigned x, y, z;
+};
+
+/// The running CUDA thread. The emulator writes it, code of kernels reads it.
+struct NbEmuThread {
+  NbEmuPosition thread, block, threads, blocks;  ///< threadIdx, blockIdx, blockDim, gridDim
+  unsigned lane;
+  void* shared;  ///< the block's dynamic shared memory
+};
+
+/// Runs once per operation of a warp, on the slots of all lanes, kNbEmuSlot bytes apart.
+typedef void (*NbEmuFinish)(unsigned char* slots, unsigned mask);
+const unsigned long kNbEmuSlot = 64;
+
+struct NbEmuHost {
+  const NbEmuThread* thread;
+  void (*block_barrier)(const char* word);
+  /// The lanes of `mask` meet and deposit `bytes` each. `out` receives the slot of lane `from`, or all with from = -1.
+  void (*warp)(const char* word, unsigned mask, const void* in, unsigned long bytes, void* out, int from,
+               NbEmuFinish finish);
+  void (*copy_async)(void* shared, const void* global);
+  void (*copy_commit)();
+  void (*copy_wait)(int groups_left);
+  void (*note_atomic)(void* at, unsigned long bytes);
+  // The checked variant alone:
+  void (*note_access)(void* at, unsigned long bytes, bool write, void* pc);
+  void (*note_misaligned)(void* at, const char* type, void* pc);
+  void (*note_bounds)(unsigned long index, const char* type, void* pc);
+};
+
+struct NbEmuKernel {
+  const char* symbol;
+  void (*run)(void** args);  ///< args[i] points to the value of argument i
+  int args;
+};
+
+/// All of one shared object, found by the name nb_emu_object.
+struct NbEmuObject {
+  void (*bind)(const NbEmuHost* host);
+  const NbEmuKernel* kernels;
+  int count;
+  unsigned char *shared_begin, *shared_end;  ///< static shared memory
+  unsigned char *image_begin, *image_end;    ///< everything that is mapped of the object
+};

@@ -1,0 +1,110 @@
+// Runs the blocks of one launch, one after the other, a fiber per thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tests/cuda/emulator/abi.h"
+#include "tests/cuda/emulator/checker.h"
+#include "tests/cuda/emulator/fibers.h"
+#include "tests/cuda/emulator/report.h"
+
+namespace nabla::emulator {
+
+struct Launch {
+  const NbEmuObject* object = nullptr;
+  const NbEmuKernel* kernel = nullptr;
+  unsigned blocks = 1, threads = 1;
+  size_t shared_bytes = 0;  ///< dynamic
+  void** args = nullptr;    ///< args[i] points to the value of argument i
+};
+
+/// There is one, since running code asks for it without a name; launches wait for each other.
+class Engine {
+ public:
+  static Engine& get();
+  const NbEmuHost* host() const { return &host_; }
+
+  /// `lines` gives the source lines of an address, innermost first, joined; two barriers with equal ones are one.
+  using Lines = std::function<std::string(const void* pc)>;
+  /// Ends at a deadlock or at an access outside of all memory. `checker` may be null; `memory` is its own.
+  void run(const Launch& launch, const Options& options, const Lines& lines, Checker* checker, Report& report);
+  /// A finding at the place that runs.
+  void fault(const char* kind, const std::string& text, const void* pc);
+
+ private:
+  enum class State : uint8_t { kNew, kReady, kAtBarrier, kInWarp, kDone };
+  struct Copy {
+    void* to;
+    const void* from;
+    const void* pc;
+  };
+  struct Thread {
+    State state = State::kNew;
+    int stack = -1;
+    Context context = nullptr;
+    const char* word = "";  // where it waits
+    const void* pc = nullptr;
+    std::vector<Copy> open;  // cp.async not committed
+    std::vector<std::vector<Copy>> groups;
+  };
+  /// Lanes of a warp that meet under one mask.
+  struct Meeting {
+    unsigned mask, arrived = 0;
+    int readers = 0;  // lanes that have still to take their results
+    const char* word;
+    unsigned long bytes;
+    NbEmuFinish finish = nullptr;
+    alignas(64) unsigned char slots[32 * kNbEmuSlot];
+  };
+  struct Warp {
+    std::vector<std::unique_ptr<Meeting>> meetings, spare;
+    unsigned exited = 0;  // and lanes that never were
+  };
+
+  Engine();
+  static void fiber();
+  void run_block(unsigned block);
+  void prepare_block(unsigned block);
+  void report_deadlock();
+  void stop();  // leaves the launch; does not return to the fiber
+  void set_current(int thread);
+  void go_on(Context* save, bool finished);
+  void release(std::vector<int>& threads, bool first);
+  void shuffle_order(std::vector<int>& threads);
+  void thread_ends();
+  void barrier_complete();
+  void barrier(const char* word, const void* pc);
+  Meeting& join(const char* word, unsigned mask, unsigned long bytes);
+  void complete(Meeting& m);
+  void warp(const char* word, unsigned mask, const void* in, unsigned long bytes, void* out, int from,
+            NbEmuFinish finish, const void* pc);
+  void copy_async(void* shared, const void* global, const void* pc);
+  void copy_wait(int left);
+  void note(const void* at, unsigned long bytes, Access kind, const void* pc);
+  unsigned next_random();
+
+  std::mutex one_at_a_time_;
+  NbEmuHost host_{};
+  NbEmuThread position_{};
+  Launch launch_;
+  Options options_;
+  Lines lines_;
+  Checker* checker_ = nullptr;
+  Report* report_ = nullptr;
+
+  Stacks stacks_;
+  Context main_ = nullptr;
+  int current_ = -1, stack_ = -1, alive_ = 0;
+  bool stopped_ = false, finishing_ = false, exit_reported_ = false;
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<int> ready_, waiting_;  // waiting: at the block's barrier
+  size_t next_ready_ = 0;
+  std::vector<char> dynamic_;
+  uint64_t random_ = 1;
+};
+
+}  // namespace nabla::emulator

@@ -1,0 +1,118 @@
+#include "tests/cuda/emulator/kernel_run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace nabla::emulator {
+namespace {
+
+using kernel_ir::BufferRole;
+
+std::string full_text(const codegen::CudaKernel& code) {
+  return std::string(codegen::cuda_prelude()) + (code.procedures ? codegen::cuda_procedures() : "") + code.text;
+}
+
+std::function<int64_t(const ir::Symbol&)> values_of(const kernel_ir::Kernel& kernel,
+                                                    const std::vector<int64_t>& extents) {
+  std::vector<ir::SymbolRef> symbols = symbols_of(kernel);
+  return [=](const ir::Symbol& s) {
+    for (size_t i = 0; i < symbols.size(); ++i)
+      if (*symbols[i] == s) return extents.at(i);
+    return int64_t{0};
+  };
+}
+
+void expect_near(const std::string& what, const Literal& want, const Literal& got, double tolerance) {
+  double scale = 1;  // sums of terms that cancel are right to the size of the terms
+  for (int64_t i = 0; i < want.size(); ++i)
+    if (std::isfinite(want.get(i))) scale = std::max(scale, std::fabs(want.get(i)));
+  for (int64_t i = 0; i < want.size(); ++i) {
+    double w = want.get(i), g = got.get(i);
+    bool fine = std::isnan(w) ? std::isnan(g) : w == g || std::fabs(w - g) <= tolerance * scale;
+    ASSERT_TRUE(fine) << what << "[" << i << "] is " << g << ", the interpreter has " << w;
+  }
+}
+
+std::vector<Options> all_options(bool checked) {
+  std::vector<Options> out;
+  for (bool late : {true, false})
+    for (Order order : {Order::kForward, Order::kReverse, Order::kRandom})
+      // Checked runs are slow, and races show in any order.
+      if (!checked || order == (late ? Order::kForward : Order::kRandom)) out.push_back({order, 3, late});
+  return out;
+}
+
+}  // namespace
+
+KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
+                     bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
+                     const Options& options) {
+  Machine machine(checked);
+  KernelRun out{buffers, {}};
+  std::vector<void*> places, args;
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    const kernel_ir::Buffer& buffer = kernel.buffers[b];
+    places.push_back(machine.allocate(buffers[b].size_bytes(), buffer.name));
+    if (buffer.role == BufferRole::kIn || buffer.role == BufferRole::kInOut)
+      machine.write(places[b], buffers[b].data(), buffers[b].size_bytes());
+  }
+  if (!extents.empty()) {
+    places.push_back(machine.allocate(static_cast<int64_t>(extents.size() * 8), "extents"));
+    machine.write(places.back(), extents.data(), static_cast<int64_t>(extents.size() * 8));
+  }
+  for (void*& p : places) args.push_back(&p);
+  for (const codegen::CudaGrid& grid : code.grids) {
+    auto blocks = static_cast<unsigned>(grid.blocks.eval(values_of(kernel, extents)));
+    Shape shape{blocks, static_cast<unsigned>(grid.threads), static_cast<size_t>(grid.shared_bytes)};
+    Report r = machine.launch(object, grid.symbol, shape, args, options);
+    out.report.findings.insert(out.report.findings.end(), r.findings.begin(), r.findings.end());
+    out.report.traffic.global_read += r.traffic.global_read;
+    out.report.traffic.global_written += r.traffic.global_written;
+    out.report.traffic.shared_read += r.traffic.shared_read;
+    out.report.traffic.shared_written += r.traffic.shared_written;
+    out.report.switches += r.switches;
+  }
+  bool ended = out.report.clean();  // else what is missing follows from what has been found
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    std::memcpy(out.buffers[b].mutable_data(), places[b], buffers[b].size_bytes());
+    if (checked && ended && kernel.buffers[b].role == BufferRole::kOut) machine.expect_written(places[b], out.report);
+  }
+  return out;
+}
+
+void expect_right(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const std::vector<Literal>& buffers,
+                  const Expectation& expectation) {
+  SCOPED_TRACE(kernel.name);
+  std::vector<Literal> want = buffers;
+  std::vector<Literal*> pointers;
+  for (Literal& b : want) pointers.push_back(&b);
+  auto value = values_of(kernel, expectation.extents);
+  interpret(with_sizes(kernel, [&](const ir::Dim& d) { return ir::Dim(d.eval(value)); }), pointers);
+  std::vector<Literal> first;
+  for (bool checked : {false, true}) {
+    auto object = Object::compile(full_text(code), checked);
+    ASSERT_TRUE(object.ok()) << to_string(object.errors());
+    for (const Options& options : all_options(checked)) {
+      SCOPED_TRACE(options.str() + (checked ? ", checked" : ""));
+      KernelRun run = run_kernel(kernel, code, **object, checked, buffers, expectation.extents, options);
+      ASSERT_TRUE(run.report.clean()) << run.report.str();
+      bool is_first = first.empty();
+      if (is_first) first = run.buffers;
+      for (size_t b = 0; b < want.size(); ++b) {
+        if (kernel.buffers[b].role == BufferRole::kWorkspace) continue;
+        std::string name = "`" + kernel.buffers[b].name + "`";
+        if (is_first) expect_near(name, want[b], run.buffers[b], expectation.tolerance);
+        ASSERT_TRUE(run.buffers[b] == first[b]) << name << " depends on the order";
+      }
+      int64_t traffic = run.report.traffic.global_read + run.report.traffic.global_written;
+      if (expectation.most_traffic > 0) {
+        EXPECT_LE(traffic, expectation.most_traffic);
+      }
+    }
+  }
+}
+
+}  // namespace nabla::emulator

@@ -1,0 +1,39 @@
+// One call to test a generated CUDA kernel: every order, both variants, against the interpreter.
+#pragma once
+
+#include <vector>
+
+#include "codegen/cuda/printer.h"
+#include "ir/kernel_ir/kernel.h"
+#include "tests/cuda/emulator/emulator.h"
+
+namespace nabla::emulator {
+
+struct Expectation {
+  /// Of f32 results, relative to the largest element of the buffer, 1 at least.
+  double tolerance = 2e-5;
+  /// Global bytes that all grids together may read and write; 0: any number.
+  int64_t most_traffic = 0;
+  /// Values of symbols_of(kernel), where sizes are symbolic.
+  std::vector<int64_t> extents = {};
+};
+
+/// What one run leaves behind.
+struct KernelRun {
+  std::vector<Literal> buffers;
+  Report report;  ///< of all grids
+};
+
+/// Runs the grids of `code` on a copy of `buffers` (which follow Kernel::buffers). `object` was compiled from the
+/// prelude and code.text, checked as `checked` says. A checked run also expects every `out` buffer to be written.
+KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
+                     bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
+                     const Options& options);
+
+/// Test failures unless `code` computes what interpret() does: with the same bits in three orders, with early and late
+/// copies, plain and checked, without a finding, and with at most the expected traffic. `buffers` hold the operands;
+/// the kernel has static sizes, or `expectation.extents` gives them.
+void expect_right(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const std::vector<Literal>& buffers,
+                  const Expectation& expectation = {});
+
+}  // namespace nabla::emulator

@@ -1,0 +1,190 @@
+#include "tests/cuda/emulator/object.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "codegen/cpu/toolchain.h"
+#include "codegen/workspace.h"
+#include "tests/cuda/emulator/engine.h"
+
+namespace nabla::emulator {
+namespace {
+
+constexpr const char* kAbi =
+#include "tests/cuda/emulator/abi_text.inc"
+    ;
+constexpr const char* kWords =
+#include "tests/cuda/emulator/words_text.inc"
+    ;
+constexpr const char* kMath =
+#include "tests/cuda/emulator/words_math_text.inc"
+    ;
+constexpr const char* kGlue =
+#include "tests/cuda/emulator/glue_text.inc"
+    ;
+constexpr const char* kSourceName = "kernels.cu";
+
+// No contraction: both variants compute the same bits. No jumps of one call into another: a call is a place.
+constexpr const char* kFlags =
+    "-std=c++20 -O1 -g1 -w -fPIC -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-exceptions -fno-rtti"
+    " -fno-optimize-sibling-calls -fno-threadsafe-statics -fno-stack-protector -march=x86-64-v3";
+constexpr const char* kChecked = " -fsanitize=thread -fsanitize=alignment,bounds";
+constexpr const char* kLink = " -shared -nostartfiles -nodefaultlibs -Wl,--build-id=none";
+
+bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+size_t skip_blanks(const std::string& text, size_t at) {
+  while (at < text.size() && isspace(static_cast<unsigned char>(text[at]))) ++at;
+  return at;
+}
+
+// Names of all `__global__ void [__launch_bounds__(...)] NAME(`.
+std::vector<std::string> kernel_names(const std::string& text) {
+  std::vector<std::string> out;
+  const std::string kGlobal = "__global__", kVoid = "void", kBounds = "__launch_bounds__";
+  for (size_t at = text.find(kGlobal); at != std::string::npos; at = text.find(kGlobal, at)) {
+    at = skip_blanks(text, at + kGlobal.size());
+    if (text.compare(at, kVoid.size(), kVoid) != 0) continue;
+    at = skip_blanks(text, at + kVoid.size());
+    if (text.compare(at, kBounds.size(), kBounds) == 0) at = skip_blanks(text, text.find(')', at) + 1);
+    size_t end = at;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (end > at && text[skip_blanks(text, end)] == '(') out.push_back(text.substr(at, end - at));
+  }
+  return out;
+}
+
+constexpr const char* kTrampolines = R"(
+template <int... I> struct NbEmuList {};
+template <int n, int... I> struct NbEmuCount : NbEmuCount<n - 1, n - 1, I...> {};
+template <int... I> struct NbEmuCount<0, I...> { typedef NbEmuList<I...> type; };
+template <class... P, int... I>
+__attribute__((no_sanitize("thread", "alignment"))) static void nb_emu_call(void (*f)(P...), void** args, NbEmuList<I...>) {
+  f(*(P*)args[I]...);
+}
+template <class... P> static void nb_emu_run(void (*f)(P...), void** args) {
+  nb_emu_call(f, args, typename NbEmuCount<sizeof...(P)>::type());
+}
+template <class... P> constexpr int nb_emu_arity(void (*)(P...)) { return sizeof...(P); }
+)";
+
+std::string flags(bool checked) { return std::string(kFlags) + (checked ? kChecked : ""); }
+
+Diagnostic refused(const std::string& log, const std::string& what) {
+  Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}", what);
+  std::istringstream in(log);
+  for (std::string line; std::getline(in, line) && d.notes.size() < 20;) d.notes.push_back(line);
+  return d;
+}
+
+}  // namespace
+
+std::string host_source(const std::string& cuda_text) {
+  std::string out = std::string(kAbi) + kWords + kMath + "#define NB_EMULATOR 1\n#line 1 \"" + kSourceName + "\"\n" +
+                    cuda_text + "\n#line 1 \"trampolines\"\n" + kTrampolines;
+  std::string table;
+  std::vector<std::string> names = kernel_names(cuda_text);
+  for (const std::string& n : names) {
+    out += fmt::format("static void nb_emu_run_{0}(void** args) {{ nb_emu_run({0}, args); }}\n", n);
+    table += fmt::format("  {{\"{0}\", nb_emu_run_{0}, nb_emu_arity({0})}},\n", n);
+  }
+  const char* hidden = "__attribute__((visibility(\"hidden\")))";
+  return out + fmt::format(
+                   "extern \"C\" {{\n{0} extern const NbEmuKernel nb_emu_kernels[] = {{\n{1}  {{nullptr, nullptr, "
+                   "0}}}};\n{0} extern const int nb_emu_kernel_count = {2};\n}}\n",
+                   hidden, table, names.size());
+}
+
+Result<std::string> compile_object(const std::string& cuda_text, bool checked) {
+  std::string command = codegen::compiler_command(NABLA_TRY(ir::find_target("cpu:x86-64-v3")));
+  if (command.empty()) return error(Code::kCompilerMissing, "no C++ compiler for emulated kernels");
+  std::string compiler = command.substr(0, command.find(' ')), source = host_source(cuda_text);
+  std::string glue = std::string(kAbi) + kGlue, cache = codegen::cache_directory();
+  std::string entry = codegen::digest(command + flags(checked) + source + glue) + ".emulated";
+  if (auto hit = cache.empty() ? std::nullopt : codegen::find_in_cache(cache, entry)) return std::move(*hit);
+  codegen::Workspace work;
+  if (work.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder `{}`", work.pattern());
+  NABLA_TRY(codegen::write_text(work.path() / "source.cc", source));
+  NABLA_TRY(codegen::write_text(work.path() / "glue.cc", glue));
+  std::string run = fmt::format(
+      "cd '{0}' && ({1} {2} -c source.cc -o source.o && {1} {3} -c glue.cc -o glue.o && {1}{4} source.o glue.o -o "
+      "kernels.so -lm -lc) > log 2>&1",
+      work.path().string(), compiler, flags(checked), flags(false), kLink);
+  if (std::system(run.c_str()) != 0) return refused(codegen::slurp(work.path() / "log"), "a CUDA source");
+  std::string bytes = codegen::slurp(work.path() / "kernels.so");
+  if (!cache.empty()) codegen::store_in_cache(cache, entry, bytes);
+  return bytes;
+}
+
+Result<std::shared_ptr<Object>> Object::load(const std::string& bytes, const std::string& cuda_text) {
+  std::shared_ptr<Object> out(new Object());
+  out->fd_ = memfd_create("kernels", MFD_CLOEXEC);
+  if (write(out->fd_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    return error(Code::kWriteFailed, "cannot keep {} bytes of emulated kernels in memory", bytes.size());
+  out->handle_ = dlopen(fmt::format("/proc/self/fd/{}", out->fd_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!out->handle_) return error(Code::kCompilerFailed, "emulated kernels cannot be loaded: {}", dlerror());
+  auto table = reinterpret_cast<const NbEmuObject* (*)()>(dlsym(out->handle_, "nb_emu_object"));
+  if (!table) return error(Code::kCompilerFailed, "the object has no nb_emu_object: it was not made for the emulator");
+  out->table_ = table();
+  out->table_->bind(Engine::get().host());
+  std::istringstream in(cuda_text);
+  for (std::string line; std::getline(in, line);) out->text_.push_back(line);
+  return out;
+}
+
+Result<std::shared_ptr<Object>> Object::compile(const std::string& cuda_text, bool checked) {
+  std::string bytes = NABLA_TRY(compile_object(cuda_text, checked));
+  return load(bytes, cuda_text);
+}
+
+Object::~Object() {
+  if (handle_) dlclose(handle_);
+  if (fd_ >= 0) close(fd_);
+}
+
+const NbEmuKernel* Object::find(const std::string& symbol) const {
+  for (int i = 0; i < table_->count; ++i)
+    if (symbol == table_->kernels[i].symbol) return &table_->kernels[i];
+  return nullptr;
+}
+
+const std::vector<int>& Object::frames(const void* pc) const {
+  auto [it, is_new] = frames_.try_emplace(pc);
+  const unsigned char* at = static_cast<const unsigned char*>(pc);
+  if (!is_new || at < table_->image_begin || at >= table_->image_end) return it->second;
+  // The call itself lies before the address that it returns to.
+  std::string command = fmt::format("addr2line -i -e /proc/{}/fd/{} {:#x} 2>/dev/null", getpid(), fd_,
+                                    static_cast<size_t>(at - table_->image_begin) - 1);
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return it->second;
+  char line[512];
+  while (std::fgets(line, sizeof(line), pipe)) {
+    const char* found = std::strstr(line, kSourceName);  // frames of the emulator's own words are left out
+    if (found) it->second.push_back(std::atoi(found + std::strlen(kSourceName) + 1));
+  }
+  pclose(pipe);
+  return it->second;
+}
+
+int Object::line(const void* pc) const { return frames(pc).empty() ? 0 : frames(pc).back(); }
+
+std::string Object::lines(const void* pc) const {
+  std::string out;
+  for (int line : frames(pc)) out += fmt::format("{}line {}", out.empty() ? "" : " in ", line);
+  return out.empty() ? fmt::format("{}", pc) : out;
+}
+
+std::string Object::source_line(int line) const {
+  if (line < 1 || line > static_cast<int>(text_.size())) return "";
+  const std::string& text = text_[line - 1];
+  size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first);
+}
+
+}  // namespace nabla::emulator

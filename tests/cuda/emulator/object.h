@@ -1,0 +1,47 @@
+// CUDA text to code of this machine: a shared object in this process, and where its addresses come from.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "tests/cuda/emulator/abi.h"
+
+namespace nabla::emulator {
+
+/// What the host compiler gets: the CUDA text behind the emulator's words, and a table of its kernels.
+std::string host_source(const std::string& cuda_text);
+/// The bytes of the shared object. `checked`: every access is reported to a checker. Kept in the compilers' cache on
+/// disk. E0501: no compiler; E0502: it refused the text, with its first messages (lines are those of `cuda_text`).
+Result<std::string> compile_object(const std::string& cuda_text, bool checked);
+
+class Object {
+ public:
+  /// Loads the bytes of compile_object. E0502 when they are none. `cuda_text` is for messages and may be empty.
+  static Result<std::shared_ptr<Object>> load(const std::string& bytes, const std::string& cuda_text);
+  static Result<std::shared_ptr<Object>> compile(const std::string& cuda_text, bool checked);
+  ~Object();
+  Object(const Object&) = delete;
+
+  const NbEmuObject& table() const { return *table_; }
+  const NbEmuKernel* find(const std::string& symbol) const;  ///< null: none
+  /// Line of the kernel's source that the call before `pc` stands in, by addr2line; 0: unknown.
+  int line(const void* pc) const;
+  /// All lines of inlined calls, innermost first: "line 12 in line 30".
+  std::string lines(const void* pc) const;
+  std::string source_line(int line) const;
+
+ private:
+  Object() = default;
+  const std::vector<int>& frames(const void* pc) const;
+
+  int fd_ = -1;
+  void* handle_ = nullptr;
+  const NbEmuObject* table_ = nullptr;
+  std::vector<std::string> text_;
+  mutable std::map<const void*, std::vector<int>> frames_;
+};
+
+}  // namespace nabla::emulator

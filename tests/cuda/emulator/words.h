@@ -1,0 +1,224 @@
+// CUDA's words for a host compiler. Text in front of a source, behind abi.h.
+#include <math.h>
+#include <string.h>
+
+extern "C" {
+__attribute__((visibility("hidden"))) extern const NbEmuHost* nb_emu_host;
+// A thread keeps its place as long as it runs.
+__attribute__((visibility("hidden"), const)) NbEmuPosition nb_emu_thread();
+__attribute__((visibility("hidden"), const)) NbEmuPosition nb_emu_block();
+__attribute__((visibility("hidden"), const)) NbEmuPosition nb_emu_threads();
+__attribute__((visibility("hidden"), const)) NbEmuPosition nb_emu_blocks();
+__attribute__((visibility("hidden"), const)) unsigned nb_emu_lane();
+__attribute__((visibility("hidden"), const)) void* nb_emu_shared();
+}
+
+#define __global__ __attribute__((noinline))
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__ static __attribute__((section("nb_emu_static")))
+#define NB_SHARED(T, name) T* const name = (T*)nb_emu_shared()
+
+#define threadIdx (nb_emu_thread())
+#define blockIdx (nb_emu_block())
+#define blockDim (nb_emu_threads())
+#define gridDim (nb_emu_blocks())
+#define warpSize 32
+
+// ---- Vectors
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) double2 {
+  double x, y;
+};
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+// ---- Meetings
+static __forceinline__ void __syncthreads() { nb_emu_host->block_barrier("__syncthreads"); }
+static __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) {
+  nb_emu_host->warp("__syncwarp", mask, nullptr, 0, nullptr, -2, nullptr);
+}
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+
+template <class T>
+static __forceinline__ T nb_emu_shuffle(const char* word, unsigned mask, T x, int from) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles take 4 or 8 bytes");
+  T out;
+  nb_emu_host->warp(word, mask, &x, sizeof(T), &out, from, nullptr);
+  return out;
+}
+template <class T>
+static __forceinline__ T __shfl_sync(unsigned mask, T x, int lane, int width = 32) {
+  int own = nb_emu_lane();
+  return nb_emu_shuffle("__shfl_sync", mask, x, (own & ~(width - 1)) | (lane & (width - 1)));
+}
+template <class T>
+static __forceinline__ T __shfl_xor_sync(unsigned mask, T x, int lanes, int width = 32) {
+  int own = nb_emu_lane(), from = own ^ lanes;
+  return nb_emu_shuffle("__shfl_xor_sync", mask, x, (from & ~(width - 1)) > (own & ~(width - 1)) ? own : from);
+}
+template <class T>
+static __forceinline__ T __shfl_down_sync(unsigned mask, T x, unsigned lanes, int width = 32) {
+  int own = nb_emu_lane(), in = own & (width - 1);
+  return nb_emu_shuffle("__shfl_down_sync", mask, x, in + int(lanes) < width ? own + int(lanes) : own);
+}
+template <class T>
+static __forceinline__ T __shfl_up_sync(unsigned mask, T x, unsigned lanes, int width = 32) {
+  int own = nb_emu_lane(), in = own & (width - 1);
+  return nb_emu_shuffle("__shfl_up_sync", mask, x, in >= int(lanes) ? own - int(lanes) : own);
+}
+static inline void nb_emu_vote(unsigned char* slots, unsigned mask) {
+  unsigned votes = 0;
+  for (int lane = 0; lane < 32; ++lane)
+    if ((mask >> lane) & 1) votes |= unsigned(slots[lane * kNbEmuSlot] != 0) << lane;
+  for (int lane = 0; lane < 32; ++lane) memcpy(slots + lane * kNbEmuSlot, &votes, 4);
+}
+static __forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
+  unsigned vote = predicate != 0, out;
+  nb_emu_host->warp("__ballot_sync", mask, &vote, 4, &out, nb_emu_lane(), nb_emu_vote);
+  return out;
+}
+static __forceinline__ int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+static __forceinline__ int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
+
+// ---- Atomics: one fiber runs at a time; the checker hears of them by note_atomic alone
+#define NB_EMU_ATOMIC(name, result)                                                    \
+  template <class T>                                                                   \
+  __attribute__((no_sanitize("thread"), noinline)) static T nb_emu_##name(T* p, T x) { \
+    T old = *p;                                                                        \
+    *p = T(result);                                                                    \
+    return old;                                                                        \
+  }                                                                                    \
+  template <class T>                                                                   \
+  static __forceinline__ T name(T* p, T x) {                                           \
+    nb_emu_host->note_atomic(p, sizeof(T));                                            \
+    return nb_emu_##name(p, x);                                                        \
+  }
+NB_EMU_ATOMIC(atomicAdd, old + x)
+NB_EMU_ATOMIC(atomicSub, old - x)
+NB_EMU_ATOMIC(atomicMax, old > x ? old : x)
+NB_EMU_ATOMIC(atomicMin, old < x ? old : x)
+NB_EMU_ATOMIC(atomicAnd, old& x)
+NB_EMU_ATOMIC(atomicOr, old | x)
+NB_EMU_ATOMIC(atomicXor, old ^ x)
+NB_EMU_ATOMIC(atomicExch, x)
+#undef NB_EMU_ATOMIC
+template <class T>
+__attribute__((no_sanitize("thread"), noinline)) static T nb_emu_atomicCAS(T* p, T want, T x) {
+  T old = *p;
+  if (old == want) *p = x;
+  return old;
+}
+template <class T>
+static __forceinline__ T atomicCAS(T* p, T want, T x) {
+  nb_emu_host->note_atomic(p, sizeof(T));
+  return nb_emu_atomicCAS(p, want, x);
+}
+
+// ---- What needs PTX: models
+static __forceinline__ void nb_emu_cp_async_16(void* shared, const void* global) {
+  nb_emu_host->copy_async(shared, global);
+}
+static __forceinline__ void nb_emu_cp_commit() { nb_emu_host->copy_commit(); }
+static __forceinline__ void nb_emu_cp_wait(int groups) { nb_emu_host->copy_wait(groups); }
+
+static inline float nb_emu_float(unsigned bits) {
+  float f;
+  memcpy(&f, &bits, 4);
+  return f;
+}
+static inline float nb_emu_bf16(unsigned bits) { return nb_emu_float(bits << 16); }
+static inline float nb_emu_f16(unsigned bits) {
+  unsigned sign = (bits >> 15 & 1) << 31, e = bits >> 10 & 31, m = bits & 1023;
+  if (e == 31) return nb_emu_float(sign | 0x7f800000u | m << 13);
+  if (e == 0) return (sign ? -1.0f : 1.0f) * float(m) * 5.9604644775390625e-8f;  // 2^-24
+  return nb_emu_float(sign | (e + 112) << 23 | m << 13);
+}
+static inline float nb_emu_tf32(unsigned bits) { return nb_emu_float(bits & 0xffffe000u); }
+
+// D[16][8] += A[16][k] B[k][8]; lanes hold elements as the PTX manual's pictures of m16n8k16 and m16n8k8 show.
+// Products are exact and summed in f64: the tensor cores' order of addition is not documented.
+struct NbEmuMma {
+  unsigned a[4], b[2];
+  float d[4];
+};
+template <int k, class Element>
+static inline void nb_emu_mma(unsigned char* slots, Element element) {
+  float a[16][16], b[16][8];
+  constexpr int pack = k / 8;  // elements of one register
+  NbEmuMma lanes[32];
+  for (int lane = 0; lane < 32; ++lane) {
+    memcpy(&lanes[lane], slots + lane * kNbEmuSlot, sizeof(NbEmuMma));
+    int group = lane / 4, in = lane % 4;
+    for (int r = 0; r < 4; ++r)
+      for (int e = 0; e < pack; ++e)
+        a[group + (r & 1) * 8][in * pack + (r >> 1) * (k / 2) + e] = element(lanes[lane].a[r] >> (e * 16));
+    for (int r = 0; r < 2; ++r)
+      for (int e = 0; e < pack; ++e) b[in * pack + r * (k / 2) + e][group] = element(lanes[lane].b[r] >> (e * 16));
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int r = 0; r < 4; ++r) {
+      int row = lane / 4 + (r >> 1) * 8, column = lane % 4 * 2 + (r & 1);
+      double sum = lanes[lane].d[r];
+      for (int i = 0; i < k; ++i) sum += double(a[row][i]) * b[i][column];
+      lanes[lane].d[r] = float(sum);
+    }
+    memcpy(slots + lane * kNbEmuSlot, &lanes[lane], sizeof(NbEmuMma));
+  }
+}
+static inline void nb_emu_mma_bf16(unsigned char* slots, unsigned) {
+  nb_emu_mma<16>(slots, [](unsigned bits) { return nb_emu_bf16(bits & 0xffff); });
+}
+static inline void nb_emu_mma_f16(unsigned char* slots, unsigned) {
+  nb_emu_mma<16>(slots, [](unsigned bits) { return nb_emu_f16(bits & 0xffff); });
+}
+static inline void nb_emu_mma_tf32(unsigned char* slots, unsigned) {
+  nb_emu_mma<8>(slots, [](unsigned bits) { return nb_emu_tf32(bits); });
+}
+static inline void nb_emu_mma_with(const char* word, NbEmuFinish finish, float* d, const unsigned* a,
+                                   const unsigned* b) {
+  NbEmuMma x;
+  memcpy(x.a, a, 16);
+  memcpy(x.b, b, 8);
+  memcpy(x.d, d, 16);
+  nb_emu_host->warp(word, 0xffffffffu, &x, sizeof(x), &x, nb_emu_lane(), finish);
+  memcpy(d, x.d, 16);
+}
+
+// ldmatrix .x4: lane 8 i + r names row r (16 bytes) of matrix i; lane l receives of each matrix the two 16-bit elements
+// 2 (l % 4) of row l / 4.
+static inline void nb_emu_ldmatrix_x4(unsigned* r, const void* row) {
+  struct alignas(16) Row {
+    unsigned words[4];
+  } own = *(const Row*)row;
+  unsigned char rows[32 * kNbEmuSlot];
+  nb_emu_host->warp("ldmatrix", 0xffffffffu, &own, 16, rows, -1, nullptr);
+  int lane = nb_emu_lane();
+  for (int i = 0; i < 4; ++i) memcpy(&r[i], rows + (8 * i + lane / 4) * kNbEmuSlot + lane % 4 * 4, 4);
+}

@@ -1,0 +1,154 @@
+// The CUDA text of kernels, run thread by thread on the CPU, against the interpreter.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/printer.h"
+#include "tests/cuda/emulator/kernel_run.h"
+#include "tests/kernel_ir/nine_kernels.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+ir::Target gpu() { return ir::find_target("sm_90a").value(); }
+
+void expect_kernel(const Kernel& k, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
+  auto code = codegen::print_cuda(k, "nk_" + k.name, target);
+  ASSERT_TRUE(code.ok()) << to_string(code.errors());
+  emulator::expect_right(k, *code, draw_buffers(k), e);
+  if (testing::Test::HasFailure()) ADD_FAILURE() << code->text;
+}
+void expect_text(const std::string& text, const ir::Target& target = gpu()) {
+  auto k = parse_kernel(text, "kernel");
+  ASSERT_TRUE(k.ok()) << to_string(k.errors());
+  expect_kernel(*k, target);
+}
+
+class NineCudaKernels : public testing::TestWithParam<std::string> {};
+
+TEST_P(NineCudaKernels, AgreeWithTheInterpreterInEveryOrder) { expect_kernel(read_kernel(GetParam())); }
+
+INSTANTIATE_TEST_SUITE_P(All, NineCudaKernels, testing::ValuesIn(nine_kernels()),
+                         [](const auto& info) { return info.param; });
+
+TEST(CudaKernels, IntegersThatMeetAreCombinedByAtomics) {
+  expect_text(R"(kernel @histogram(in x: i32[40], out n: i32[20], out top: i64[20]) {
+  axes i = 40
+  for i {
+    store n[convert.i64(x[i]) + 2] sum= 1:i32
+    store top[convert.i64(x[i]) + 2] max= i
+  }
+})");
+}
+
+TEST(CudaKernels, TheLastUpdateOfAScatterWins) {
+  expect_text(R"(kernel @scatter_set(in ids: i32[16], in ct: f32[16,3], out init: f32[14,3], inout table: f32[14,3]) {
+  axes r = 14, u = 16, j = 3, a = 14, b = 3
+  for r {
+    store init[r, j] over j = 1.5:f32
+  }
+  for u {
+    store table[convert.i64(ids[u]), j] over j = ct[u, j] if convert.i64(ids[u]) >= 0 & convert.i64(ids[u]) < 14
+  }
+})");
+}
+
+TEST(CudaKernels, SmallFloatsAreRoundedAsTheInterpreterDoes) {
+  expect_text(
+      R"(kernel @small(in x: f32[50], in h: bf16[50], out a: bf16[50], out b: f16[50], out c: f8e4m3[50], out d: f8e5m2[50]) {
+  axes i = 50
+  for i {
+    store a[i] = convert.bf16(x[i] * 3.7:f32)
+    store b[i] = convert.f16(convert.f32(h[i]) * x[i])
+    store c[i] = convert.f8e4m3(x[i] * 20.3:f32)
+    store d[i] = convert.f8e5m2(x[i] * 0.001:f32)
+  }
+})");
+}
+
+TEST(CudaKernels, AKernelThatCannotBeCutRunsInOneBlock) {
+  expect_text(R"(kernel @whole(in x: f32[30], out y: f32[30]) {
+  axes i = 30, j = 30
+  let m: f32 = max(i) x[i]
+  let e[i]: f32 = exp(x[i] - m)
+  let s: f32 = sum(j) e[j]
+  store y[i] over i = e[29 - i] / s
+})");
+}
+
+// Teams of a thread, a warp, a block and a large block, by the sizes and by what a GPU can hold.
+struct Sizes {
+  int64_t rows, columns;
+};
+void PrintTo(const Sizes& s, std::ostream* out) { *out << s.rows << "x" << s.columns; }
+class Teams : public testing::TestWithParam<Sizes> {
+ protected:
+  std::string text(const char* format) const {
+    std::string out = format;
+    for (auto [mark, value] : {std::pair{"ROWS", GetParam().rows}, {"COLUMNS", GetParam().columns}})
+      for (size_t at; (at = out.find(mark)) != std::string::npos;)
+        out.replace(at, std::string(mark).size(), std::to_string(value));
+    return out;
+  }
+};
+
+TEST_P(Teams, Softmax) {
+  expect_text(text(R"(kernel @softmax_rows(in x: f32[ROWS,COLUMNS], out y: f32[ROWS,COLUMNS]) {
+  axes i = ROWS, j = COLUMNS
+  for i {
+    let m: f32 = max(j) x[i, j]
+    let e[j]: f32 = exp(x[i, j] - m)
+    let s: f32 = sum(j) e[j]
+    store y[i, j] over j = e[j] / s
+  }
+})"));
+}
+
+TEST_P(Teams, NormWithStatistics) {
+  expect_text(
+      text(R"(kernel @norm(in x: f32[ROWS,COLUMNS], in g: f32[COLUMNS], out y: f32[ROWS,COLUMNS], out mean: f32[ROWS]) {
+  axes i = ROWS, j = COLUMNS
+  for i {
+    let s: f32 = sum(j) x[i, j]
+    let m: f32 = s / COLUMNS.0:f32
+    let c[j]: f32 = x[i, j] - m
+    let v: f32 = sum(j) c[j] * c[j]
+    let r: f32 = rsqrt(v / COLUMNS.0:f32 + 0.00001:f32)
+    store mean[i] = m
+    store y[i, j] over j = c[j] * r * g[j]
+  }
+})"));
+}
+
+TEST_P(Teams, Argmax) {
+  expect_text(text(R"(kernel @argmax_rows(in x: f32[ROWS,COLUMNS], out at: i64[ROWS], out top: f32[ROWS]) {
+  axes i = ROWS, j = COLUMNS
+  for i {
+    let m: f32 = max(j) x[i, j]
+    let a: i64 = min(j) select(x[i, j] == m, j, COLUMNS)
+    store at[i] = a
+    store top[i] = m
+  }
+})"));
+}
+
+TEST_P(Teams, BiasGradient) {
+  expect_text(text(R"(kernel @bias_gradient(in ct: f32[ROWS,COLUMNS], out bias: f32[COLUMNS], out total: f32[COLUMNS]) {
+  axes i = ROWS, j = COLUMNS, k = ROWS
+  for j {
+    let s: f32 = sum(k) ct[k, j]
+    store bias[j] = s
+  }
+  for i {
+    store total[j] over j sum= ct[i, j]
+  }
+})"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Teams,
+                         testing::Values(Sizes{1, 1}, Sizes{1, 31}, Sizes{45, 31}, Sizes{31, 45}, Sizes{45, 300},
+                                         Sizes{300, 45}, Sizes{3, 5000}, Sizes{5000, 3}, Sizes{1, 5000}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.rows) + "x" + std::to_string(info.param.columns);
+                         });
+
+}  // namespace
+}  // namespace nabla::kernel_ir
