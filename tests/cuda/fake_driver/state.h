@@ -49,13 +49,14 @@ struct Event {
   double milliseconds = -1;  ///< when it happened; -1: it has not
 };
 struct Function {
-  const nb_emu_kernel* kernel;
-  nb_emu_launch_function launch;
+  const Kernels* kernels;
+  std::string symbol;
+  int parameters;
   unsigned max_dynamic_shared = 48 << 10;
 };
 struct Module {
-  void* object = nullptr;
-  std::map<std::string, std::unique_ptr<Function>> functions;
+  std::unique_ptr<Kernels> kernels;
+  std::map<std::string, std::unique_ptr<Function>> functions;  ///< those that were asked for
 };
 struct Graph {
   std::vector<Work> work;
