@@ -39,6 +39,7 @@ int64_t nodes_of(const Bound& bound, StepRange range) {
 }  // namespace
 
 GpuBound::~GpuBound() {
+  (void)driver->context_set(context);  // any thread may end a session
   if (graph != nullptr) (void)driver->exec_destroy(graph);
   if (extents != 0) (void)driver->memory_free(extents);
 }
@@ -205,7 +206,7 @@ Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {
 
 Status GpuEngine::bind(const Plan& plan, Bound& bound) {
   (void)NABLA_TRY(check_parameters(plan, bound));
-  auto own = std::make_unique<GpuBound>(device_.driver);
+  auto own = std::make_unique<GpuBound>(device_.driver, context_);
   own->nodes = nodes_of(bound, {0, plan.top_steps});
   size_t bytes = bound.extents.size() * sizeof(long);
   (void)NABLA_TRY(enter());

@@ -72,6 +72,7 @@ TEST(GpuFailure, TheFirstProgramThatCanRunIsTakenAndSkippingIsSaid) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(open_bytes(bundle, {}).value()->target(), "sm_90a");
     EXPECT_EQ(open_bytes(bundle, {.target = "cpu:x86-64"}).value()->target(), "cpu:x86-64");
+    EXPECT_EQ(open_bytes(bundle, {.target = "cpu"}).value()->target(), "cpu:x86-64");
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
     EXPECT_EQ(text(open_bytes(bundle, {.target = "sm_90"})),
               "E0404 toy.nbundle has no program for `sm_90`; did you mean `sm_90a`?; it has sm_90a, cpu:x86-64");

@@ -241,6 +241,14 @@ TEST(Gpu, SizesAreThoseOfTheRunAndEveryTupleHasItsGraph) {
   EXPECT_EQ(gpu.count("kernel twice"), 9);  // none for no rows
 }
 
+TEST(Gpu, AnotherThreadMayEndASession) {
+  FakeGpu gpu;
+  auto session = must_open(add_twice);
+  for (int i = 0; i < 2; ++i) (void)one(*session, "twice", {Literal(DType::kF32, {2, 4})});
+  std::thread([&] { session.reset(); }).join();
+  EXPECT_EQ(gpu.live(), 0);
+}
+
 TEST(Gpu, TheTraceHasTheKernelsAndTheGraphThatWouldRun) {
   FakeGpu gpu;
   std::string path = temporary("gpu_trace.json");
