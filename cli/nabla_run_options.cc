@@ -104,7 +104,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--save-state", part.save_state, "write the state here at the end")->check(file_name());
   app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]")
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
-  app.add_option("--threads", part.threads, "[as many as the process may run on]")
+  app.add_option("--threads", part.threads, "of a program for CPUs [as many as the process may run on]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
   app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());

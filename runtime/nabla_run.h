@@ -50,7 +50,7 @@ typedef struct {
 } nabla_tensor_info;
 
 typedef struct {
-  int32_t threads;   /* 0: as many as the process may run on */
+  int32_t threads;   /* of a program for CPUs; 0: as many as the process may run on */
   const char* trace; /* not NULL: write a Chrome trace of all runs to this file when the session ends */
   const char* target; /* not NULL: the bundle's program for this target ("sm_90a"), not the first that can run here */
 } nabla_options;

@@ -81,7 +81,7 @@ Result<Chosen> choose_named(const format::Bundle& bundle, const std::string& tar
   std::vector<std::string> known;
   for (const Program* program : bundle.programs()) {
     known.emplace_back(view(program->target()));
-    if (known.back() != target) continue;
+    if (known.back() != target && !known.back().starts_with(target + ":")) continue;
     Chooser chooser(bundle);
     Status runs = chooser.check(*program);
     if (runs.ok()) return Chosen{program, chooser.gpu_of(*program), {}};

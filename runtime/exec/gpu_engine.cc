@@ -39,6 +39,7 @@ int64_t nodes_of(const Bound& bound, StepRange range) {
 }  // namespace
 
 GpuBound::~GpuBound() {
+  (void)driver->context_set(context);  // any thread may end a session
   if (graph != nullptr) (void)driver->exec_destroy(graph);
   if (extents != 0) (void)driver->memory_free(extents);
 }
@@ -205,7 +206,7 @@ Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {
 
 Status GpuEngine::bind(const Plan& plan, Bound& bound) {
   (void)NABLA_TRY(check_parameters(plan, bound));
-  auto own = std::make_unique<GpuBound>(device_.driver);
+  auto own = std::make_unique<GpuBound>(device_.driver, context_);
   own->nodes = nodes_of(bound, {0, plan.top_steps});
   size_t bytes = bound.extents.size() * sizeof(long);
   (void)NABLA_TRY(enter());
@@ -255,10 +256,10 @@ Status GpuEngine::run_steps(const RunRequest& r) {
 }
 
 void GpuEngine::note_graph(const RunRequest& r, const GpuBound& bound) const {
-  std::string how = bound.nodes < 0 ? "a loop or branch decides on the host, so that it never runs as a graph"
-                    : bound.nodes > kMaxNodes
-                        ? fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes)
-                        : fmt::format("{} launches, which run as one graph without a trace", bound.nodes);
+  std::string how =
+      fmt::format("{} {}, one graph without a trace", bound.nodes, bound.nodes == 1 ? "launch" : "launches");
+  if (bound.nodes < 0) how = "a loop or branch decides on the host, so that it never runs as a graph";
+  if (bound.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
   r.trace->note(fmt::format("entry `{}`: {}", entry_name(r), how));
 }
 

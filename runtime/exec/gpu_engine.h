@@ -27,10 +27,11 @@ struct GpuKernel {
 };
 
 struct GpuBound final : EngineBound {
-  explicit GpuBound(std::shared_ptr<const device::CudaDriver> d) : driver(std::move(d)) {}
+  GpuBound(std::shared_ptr<const device::CudaDriver> d, device::CudaContext c) : driver(std::move(d)), context(c) {}
   ~GpuBound() override;
 
   std::shared_ptr<const device::CudaDriver> driver;
+  device::CudaContext context;
   device::CudaAddress extents = 0;  ///< Bound.extents in device memory; 0: there are none
   int64_t nodes = 0;                ///< of the graph, with loops unrolled; -1: it cannot be one
   device::CudaGraphExec graph = nullptr;

@@ -1,6 +1,7 @@
 // What can go wrong on the way to a GPU and on it, by the fake driver's failures; and which program of a bundle runs.
 #include <gtest/gtest.h>
 
+#include "runtime/device/cuda_driver.h"
 #include "runtime/exec/test_bundle.h"
 #include "runtime/exec/test_gpu.h"
 
@@ -71,6 +72,7 @@ TEST(GpuFailure, TheFirstProgramThatCanRunIsTakenAndSkippingIsSaid) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(open_bytes(bundle, {}).value()->target(), "sm_90a");
     EXPECT_EQ(open_bytes(bundle, {.target = "cpu:x86-64"}).value()->target(), "cpu:x86-64");
+    EXPECT_EQ(open_bytes(bundle, {.target = "cpu"}).value()->target(), "cpu:x86-64");
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
     EXPECT_EQ(text(open_bytes(bundle, {.target = "sm_90"})),
               "E0404 toy.nbundle has no program for `sm_90`; did you mean `sm_90a`?; it has sm_90a, cpu:x86-64");
@@ -166,6 +168,37 @@ TEST(GpuFailure, AKernelThatBreaksIsNamedOnlyWithSyncDebug) {
                         "CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered\n"))
       << debug;
   EXPECT_NE(debug.find("toy.cc:12"), std::string::npos) << debug;
+}
+
+TEST(GpuFailure, TheFakeGpuRefusesLaunchesOverMemoryThatItDoesNotHave) {
+  FakeGpu gpu;
+  device::CudaDevice device = device::CudaDevice::open().value();
+  const device::CudaDriver& cuda = *device.driver;
+  auto launch = [&](bool freed, bool host, unsigned threads) {
+    device::CudaContext context = nullptr;
+    device::CudaStream stream = nullptr;
+    device::CudaModule module = nullptr;
+    device::CudaFunction function = nullptr;
+    device::CudaAddress seed = 0, w = 0;
+    float local[4];
+    std::string image = toy_cubin();
+    EXPECT_EQ(cuda.context_retain(&context, 0) + cuda.context_set(context) + cuda.stream_create(&stream, 0), 0);
+    EXPECT_EQ(cuda.module_load(&module, image.data()) + cuda.module_function(&function, module, "toy_init"), 0);
+    EXPECT_EQ(cuda.memory_alloc(&seed, 4) + cuda.memory_alloc(&w, 16), 0);
+    if (host) w = reinterpret_cast<device::CudaAddress>(local);
+    if (freed) {
+      EXPECT_EQ(cuda.memory_free(w), 0);
+    }
+    void* args[] = {&seed, &w};
+    int status = cuda.launch(function, 1, 1, 1, threads, 1, 1, 0, stream, args, nullptr);
+    if (status == 0) status = cuda.stream_synchronize(stream);
+    EXPECT_EQ(cuda.context_release(0), 0);
+    return cuda.text(status).substr(0, cuda.text(status).find(" ("));
+  };
+  EXPECT_EQ(launch(false, false, 4), "CUDA_SUCCESS");
+  EXPECT_EQ(launch(false, false, 1025), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(launch(true, false, 4), "CUDA_ERROR_ILLEGAL_ADDRESS");
+  EXPECT_EQ(launch(false, true, 4), "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
 
 TEST(GpuFailure, SyncDebugIsNotForCpus) {

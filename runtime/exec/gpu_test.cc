@@ -241,6 +241,14 @@ TEST(Gpu, SizesAreThoseOfTheRunAndEveryTupleHasItsGraph) {
   EXPECT_EQ(gpu.count("kernel twice"), 9);  // none for no rows
 }
 
+TEST(Gpu, AnotherThreadMayEndASession) {
+  FakeGpu gpu;
+  auto session = must_open(add_twice);
+  for (int i = 0; i < 2; ++i) (void)one(*session, "twice", {Literal(DType::kF32, {2, 4})});
+  std::thread([&] { session.reset(); }).join();
+  EXPECT_EQ(gpu.live(), 0);
+}
+
 TEST(Gpu, TheTraceHasTheKernelsAndTheGraphThatWouldRun) {
   FakeGpu gpu;
   std::string path = temporary("gpu_trace.json");
@@ -263,8 +271,8 @@ TEST(Gpu, TheTraceHasTheKernelsAndTheGraphThatWouldRun) {
   EXPECT_EQ(names,
             (std::vector<std::string>{"toy_init", "init", "copy", "toy_step", "step", "copy", "toy_step", "step"}));
   EXPECT_EQ(trace["otherData"]["notes"],
-            (std::vector<std::string>{"entry `init`: 1 launches, which run as one graph without a trace",
-                                      "entry `step`: 2 launches, which run as one graph without a trace"}));
+            (std::vector<std::string>{"entry `init`: 1 launch, one graph without a trace",
+                                      "entry `step`: 2 launches, one graph without a trace"}));
 }
 
 TEST(Gpu, CheckNanLooksAtWhatIsOnTheGpu) {

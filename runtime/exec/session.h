@@ -41,7 +41,7 @@ struct EntryInfo {
 };
 
 struct SessionOptions {
-  int threads = 0;          ///< 0: as many as the process may run on
+  int threads = 0;          ///< of a program for CPUs; 0: as many as the process may run on
   std::string trace;        ///< not empty: the file that `finish` writes the trace to
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   std::string target;       ///< the program for this target; empty: the first that this machine can run

@@ -23,7 +23,8 @@ std::string runfile(const std::string& path) {
   return fmt::format("{}/{}/{}", source, workspace != nullptr ? workspace : "nabla", path);
 }
 
-/// As much of a cubin as the fake driver looks at: an ELF header for NVIDIA's machine, and its extent.
+}  // namespace
+
 std::string toy_cubin() {
   const std::string payload = "toy kernels, which test_gpu_kernels.cc holds";
   Elf64_Ehdr header{};
@@ -35,8 +36,6 @@ std::string toy_cubin() {
   std::string out(reinterpret_cast<const char*>(&header), sizeof header);
   return out.append(reinterpret_cast<const char*>(&segment), sizeof segment) + payload;
 }
-
-}  // namespace
 
 FakeGpu::FakeGpu(const std::string& variable, const std::string& value) {
   if (!variable.empty()) environment_[variable] = value;

@@ -28,6 +28,9 @@ class FakeGpu {
   void* library_ = nullptr;
 };
 
+/// As much of a cubin as the fake driver looks at; its kernels are those of test_gpu_kernels.cc.
+std::string toy_cubin();
+
 using ProgramChange = std::function<void(format::ProgramT&)>;
 
 /// The toy program for sm_90a, without constants.

@@ -60,26 +60,21 @@ int open_object(const void* image, Module& module) {
   if (bytes == 0 || folder == nullptr) return kInvalidImage;
   std::string hash = nabla::format::sha256_hex({static_cast<const uint8_t*>(image), bytes});
   std::string path = std::string(folder) + "/" + hash + ".so";
-  for (LoadedKernel& kernel : load_kernels(path, module.object)) {
-    std::string symbol = kernel.symbol;
-    module.functions[symbol] = std::make_unique<Function>(Function{std::move(kernel)});
-  }
-  if (module.functions.empty()) return kInvalidImage;
-  for (auto& [name, function] : module.functions) state().functions.insert(function.get());
-  return kOk;
+  module.kernels = Kernels::open(path);
+  return module.kernels != nullptr ? kOk : kInvalidImage;
 }
 
 /// Runs one launch: every argument must point into memory that the device has.
 int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsigned shared,
                std::vector<uint64_t> arguments) {
-  if (int wish = injected(std::string("kernel ") + function.kernel.symbol, kIllegalAddress); wish != kOk) return wish;
+  if (int wish = injected("kernel " + function.symbol, kIllegalAddress); wish != kOk) return wish;
   std::vector<void*> args;
   for (uint64_t& argument : arguments) {
     if (!state().memory.holds(argument, 0)) return kIllegalAddress;
     args.push_back(&argument);
   }
   Memory::Open open(state().memory);
-  return function.kernel.launch(blocks, threads, shared, args.data()) == 0 ? kOk : kIllegalAddress;
+  return function.kernels->launch(function.symbol, blocks, threads, shared, args) ? kOk : kIllegalAddress;
 }
 
 }  // namespace
@@ -223,16 +218,18 @@ int cuModuleLoadData(Module** out, const void* image) {
 int cuModuleUnload(Module* module) {
   if (state().modules.erase(module) == 0) return kInvalidHandle;
   for (auto& [name, function] : module->functions) state().functions.erase(function.get());
-  module->object.reset();
   delete module;
   return kOk;
 }
 int cuModuleGetFunction(Function** out, Module* module, const char* name) {
   if (int status = begin("cuModuleGetFunction", kNotFound); status != kOk) return status;
   if (!known(state().modules, module)) return kInvalidHandle;
-  auto found = module->functions.find(name);
-  if (found == module->functions.end()) return kNotFound;
-  return *out = found->second.get(), kOk;
+  int parameters = module->kernels->parameters(name);
+  if (parameters < 0) return kNotFound;
+  std::unique_ptr<Function>& function = module->functions[name];
+  if (function == nullptr) function.reset(new Function{module->kernels.get(), name, parameters});
+  state().functions.insert(function.get());
+  return *out = function.get(), kOk;
 }
 int cuFuncSetAttribute(Function* function, int attribute, int value) {
   if (int status = begin("cuFuncSetAttribute"); status != kOk) return status;
@@ -242,7 +239,7 @@ int cuFuncSetAttribute(Function* function, int attribute, int value) {
 }
 int cuFuncGetParamInfo(Function* function, size_t index, size_t* offset, size_t* bytes) {
   if (!known(state().functions, function)) return kInvalidHandle;
-  if (index >= static_cast<size_t>(function->kernel.arg_count)) return kInvalidValue;
+  if (index >= static_cast<size_t>(function->parameters)) return kInvalidValue;
   *offset = index * 8, *bytes = 8;
   return kOk;
 }
@@ -254,7 +251,7 @@ int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
               shared <= function->max_dynamic_shared && extra == nullptr;
   if (!fits) return kInvalidValue;
   std::vector<uint64_t> arguments;  // read now, as a driver does
-  for (int i = 0; i < function->kernel.arg_count; ++i) arguments.push_back(*static_cast<uint64_t*>(parameters[i]));
+  for (int i = 0; i < function->parameters; ++i) arguments.push_back(*static_cast<uint64_t*>(parameters[i]));
   return put(stream, [=] { return run_kernel(*function, gx, bx, shared, arguments); });
 }
 

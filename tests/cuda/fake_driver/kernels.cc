@@ -4,60 +4,75 @@
 
 #include <cstdio>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 
-#include "tests/cuda/emulator/engine.h"
-#include "tests/cuda/emulator/object.h"
+#include "tests/cuda/emulator/emulator.h"
 
 namespace nabla::fake_cuda {
 namespace {
 
-int run_emulated(const emulator::Object& object, const NbEmuKernel& kernel, unsigned blocks, unsigned threads,
-                 unsigned shared_bytes, void** args) {
-  emulator::Report report;
-  emulator::Engine::get().run(
-      {&object.table(), &kernel, blocks, threads, shared_bytes, args}, {},
-      [&](const void* pc) { return object.lines(pc); }, nullptr, report);
-  if (!report.clean()) std::fprintf(stderr, "fake libcuda: %s: %s\n", kernel.symbol, report.str().c_str());
-  return report.clean() ? 0 : 1;
-}
+class HandWritten final : public Kernels {
+ public:
+  HandWritten(void* handle, const nb_fake_kernel* rows, nb_fake_launch_function run)
+      : handle_(handle), rows_(rows), run_(run) {}
+  ~HandWritten() override { ::dlclose(handle_); }
+  int parameters(const std::string& symbol) const override {
+    const nb_fake_kernel* row = find(symbol);
+    return row == nullptr ? -1 : row->arg_count;
+  }
+  bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned,
+              std::vector<void*> args) const override {
+    run_(find(symbol), blocks, threads, args.data());
+    return true;
+  }
+
+ private:
+  const nb_fake_kernel* find(const std::string& symbol) const {
+    for (const nb_fake_kernel* row = rows_; row->symbol != nullptr; ++row)
+      if (symbol == row->symbol) return row;
+    return nullptr;
+  }
+  void* handle_;
+  const nb_fake_kernel* rows_;
+  nb_fake_launch_function run_;
+};
+
+class Emulated final : public Kernels {
+ public:
+  explicit Emulated(std::shared_ptr<emulator::Object> object) : object_(std::move(object)) {}
+  int parameters(const std::string& symbol) const override {
+    const NbEmuKernel* kernel = object_->find(symbol);
+    return kernel == nullptr ? -1 : kernel->args;
+  }
+  bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned shared_bytes,
+              std::vector<void*> args) const override {
+    emulator::Machine machine(/*checked=*/false);
+    emulator::Report report = machine.launch(*object_, symbol, {blocks, threads, shared_bytes}, args, {});
+    if (!report.clean()) std::fprintf(stderr, "fake libcuda: kernel %s: %s", symbol.c_str(), report.str().c_str());
+    return report.clean();
+  }
+
+ private:
+  std::shared_ptr<emulator::Object> object_;
+};
 
 }  // namespace
 
-std::vector<LoadedKernel> load_kernels(const std::string& path, std::shared_ptr<void>& owner) {
-  std::vector<LoadedKernel> out;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+std::unique_ptr<Kernels> Kernels::open(const std::string& file) {
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     std::fprintf(stderr, "fake libcuda: %s\n", ::dlerror());
-    return out;
+    return nullptr;
   }
-  owner = std::shared_ptr<void>(handle, [](void* h) { ::dlclose(h); });
-  const auto* rows = static_cast<const nb_emu_kernel*>(::dlsym(handle, "nb_emu_kernels"));
-  auto launch = reinterpret_cast<nb_emu_launch_function>(::dlsym(handle, "nb_emu_launch"));
-  if (rows != nullptr && launch != nullptr) {
-    for (; rows->symbol != nullptr; ++rows)
-      out.push_back({rows->symbol, rows->arg_count,
-                     [=](unsigned b, unsigned t, unsigned s, void** args) { return launch(rows, b, t, s, args); }});
-    return out;
-  }
-  auto object = emulator::Object::load(bytes.str(), "");
-  if (!object.ok()) {
-    std::fprintf(stderr, "fake libcuda: %s: %s\n", path.c_str(), to_string(object.errors()).c_str());
-    return out;
-  }
-  std::shared_ptr<emulator::Object> emulated = *object;
-  owner = emulated;
-  for (int i = 0; i < emulated->table().count; ++i) {
-    const NbEmuKernel& kernel = emulated->table().kernels[i];
-    out.push_back(
-        {kernel.symbol, kernel.args, [&kernel, o = emulated.get()](unsigned b, unsigned t, unsigned s, void** args) {
-           return run_emulated(*o, kernel, b, t, s, args);
-         }});
-  }
-  return out;
+  const auto* rows = static_cast<const nb_fake_kernel*>(::dlsym(handle, "nb_fake_kernels"));
+  auto run = reinterpret_cast<nb_fake_launch_function>(::dlsym(handle, "nb_fake_launch"));
+  if (rows != nullptr && run != nullptr) return std::make_unique<HandWritten>(handle, rows, run);
+  ::dlclose(handle);
+  std::ifstream in(file, std::ios::binary);
+  auto object = emulator::Object::load(std::string(std::istreambuf_iterator<char>(in), {}), "");
+  if (object.ok()) return std::make_unique<Emulated>(std::move(*object));
+  std::fprintf(stderr, "fake libcuda: %s: %s", file.c_str(), to_string(object.errors()).c_str());
+  return nullptr;
 }
 
 }  // namespace nabla::fake_cuda

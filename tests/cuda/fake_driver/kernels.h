@@ -1,9 +1,8 @@
-// What the fake driver needs of an object with kernels: which there are, and a function that runs one. Objects of the
-// emulator (compiled CUDA text, tests/cuda/emulator) run on its fibers; others, of hand-written kernels that need no
-// barrier, bring a table and a function of their own.
+// How the fake driver runs kernels: the only place where it and whatever executes them meet. An object of kernels is a
+// shared object of one of two kinds: one of the emulator's (tests/cuda/emulator), made of a CUDA source; or a
+// hand-written one with a table (sequential.h), for tests that need neither a compiler nor barriers.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,27 +11,28 @@ namespace nabla::fake_cuda {
 
 extern "C" {
 
-/// One row of the object's table `nb_emu_kernels`, whose last row has no symbol.
-struct nb_emu_kernel {
+/// One row of a hand-written object's `nb_fake_kernels`, whose last row has no symbol.
+struct nb_fake_kernel {
   const char* symbol;
   void (*trampoline)(void** args);  ///< the kernel, for the thread that runs; args[i] points to parameter i
   int arg_count;                    ///< pointers all of them
 };
 
-/// The object's `nb_emu_launch`: runs `blocks` blocks of `threads`. Not 0: the kernel did what a GPU would refuse.
-using nb_emu_launch_function = int (*)(const struct nb_emu_kernel* kernel, unsigned blocks, unsigned threads,
-                                       unsigned shared_bytes, void** args);
+/// Its `nb_fake_launch`: runs `blocks` blocks of `threads`.
+using nb_fake_launch_function = void (*)(const struct nb_fake_kernel* kernel, unsigned blocks, unsigned threads,
+                                         void** args);
 }
 
-/// Runs `blocks` blocks of `threads`; args[i] points to argument i, a pointer. Not 0: what a GPU would refuse.
-using Launch = std::function<int(unsigned blocks, unsigned threads, unsigned shared_bytes, void** args)>;
-
-struct LoadedKernel {
-  std::string symbol;
-  int arg_count = 0;
-  Launch launch;
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+  /// Null: the file is no such object; the reason goes to stderr.
+  static std::unique_ptr<Kernels> open(const std::string& file);
+  /// Parameters of a kernel; -1: there is none of this name.
+  virtual int parameters(const std::string& symbol) const = 0;
+  /// args[i] points to parameter i. False: the kernel did what a GPU would refuse; stderr says what.
+  virtual bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                      std::vector<void*> args) const = 0;
 };
-/// The kernels of a shared object, for as long as `owner` lives; none, and a line on stderr, where it is unusable.
-std::vector<LoadedKernel> load_kernels(const std::string& path, std::shared_ptr<void>& owner);
 
 }  // namespace nabla::fake_cuda

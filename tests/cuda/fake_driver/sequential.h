@@ -27,20 +27,19 @@ void nb_call(void** args) {
   call_with(kernel, args);
 }
 
-inline int launch(const nb_emu_kernel* kernel, unsigned blocks, unsigned threads, unsigned, void** args) {
+inline void launch(const nb_fake_kernel* kernel, unsigned blocks, unsigned threads, void** args) {
   grid_size.x = blocks, block_size.x = threads;
   for (block_index.x = 0; block_index.x < blocks; ++block_index.x)
     for (thread_index.x = 0; thread_index.x < threads; ++thread_index.x) kernel->trampoline(args);
-  return 0;
 }
 
 }  // namespace nabla::fake_cuda
 
-#define NB_KERNELS(...)                                                                                 \
-  extern "C" {                                                                                          \
-  extern const nabla::fake_cuda::nb_emu_kernel nb_emu_kernels[] = {__VA_ARGS__, {nullptr, nullptr, 0}}; \
-  int nb_emu_launch(const nabla::fake_cuda::nb_emu_kernel* kernel, unsigned blocks, unsigned threads,   \
-                    unsigned shared_bytes, void** args) {                                               \
-    return nabla::fake_cuda::launch(kernel, blocks, threads, shared_bytes, args);                       \
-  }                                                                                                     \
+#define NB_KERNELS(...)                                                                                   \
+  extern "C" {                                                                                            \
+  extern const nabla::fake_cuda::nb_fake_kernel nb_fake_kernels[] = {__VA_ARGS__, {nullptr, nullptr, 0}}; \
+  void nb_fake_launch(const nabla::fake_cuda::nb_fake_kernel* kernel, unsigned blocks, unsigned threads,  \
+                      void** args) {                                                                      \
+    nabla::fake_cuda::launch(kernel, blocks, threads, args);                                              \
+  }                                                                                                       \
   }

@@ -49,12 +49,14 @@ struct Event {
   double milliseconds = -1;  ///< when it happened; -1: it has not
 };
 struct Function {
-  LoadedKernel kernel;
+  const Kernels* kernels;
+  std::string symbol;
+  int parameters;
   unsigned max_dynamic_shared = 48 << 10;
 };
 struct Module {
-  std::shared_ptr<void> object;
-  std::map<std::string, std::unique_ptr<Function>> functions;
+  std::unique_ptr<Kernels> kernels;
+  std::map<std::string, std::unique_ptr<Function>> functions;  ///< those that were asked for
 };
 struct Graph {
   std::vector<Work> work;

@@ -1,0 +1,120 @@
+// Programs that the compiler makes for GPUs, run by the runtime: real cubins, whose kernels the fake driver emulates.
+// What comes out is what the CPU's program of the same bundle gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/driver/compile.h"
+#include "frontend/nabla.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+#include "runtime/format/sha256.h"
+#include "tests/cuda/emulator/object.h"
+
+namespace nabla {
+namespace {
+
+/// Makes what the fake driver runs in the place of each object of GPU kernels.
+void emulate_kernels(const format::Bundle& bundle, const std::string& folder) {
+  for (const format::ZipMember& member : bundle.members()) {
+    std::string name = member.name;
+    if (!name.starts_with("kernels/") || !name.ends_with(".cubin")) continue;
+    std::string source = "source/" + name.substr(8, name.size() - 8 - 6) + ".cu";
+    std::string code = emulator::compile_object(std::string(format::as_text(bundle.member(source))), false).value();
+    std::string file = fmt::format("{}/{}.so", folder, format::sha256_hex(bundle.member(name)));
+    ASSERT_TRUE(format::write_file(file, code).ok());
+  }
+}
+
+/// Sessions of one bundle on the fake GPU and on the CPU.
+struct Both {
+  std::unique_ptr<exec::Session> gpu, cpu;
+};
+
+Both compile_for_both(const ir::Module& module) {
+  std::string folder = testing::TempDir() + "/fake_cuda";
+  std::filesystem::create_directories(folder);
+  setenv("NABLA_CUDA_DRIVER",
+         fmt::format("{}/{}/tests/cuda/fake_driver/libfake_cuda.so", std::getenv("TEST_SRCDIR"),
+                     std::getenv("TEST_WORKSPACE"))
+             .c_str(),
+         1);
+  setenv("NABLA_FAKE_CUDA", folder.c_str(), 1);
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
+  auto compiled = driver::compile(module, {.target = "sm_80,cpu"});
+  NABLA_CHECK(compiled.ok(), "{}", to_string(compiled.errors()));
+  auto open = [&](const char* target) {
+    auto bundle = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled->bytes)), "test");
+    emulate_kernels(*bundle, folder);
+    auto session = exec::Session::create(std::move(*bundle), {.threads = 1, .target = target});
+    NABLA_CHECK(session.ok(), "{}", to_string(session.errors()));
+    return std::move(*session);
+  };
+  Both out;
+  out.gpu = open("");
+  EXPECT_EQ(out.gpu->target(), "sm_80");
+  out.cpu = open("cpu");
+  return out;
+}
+
+void expect_near(const Literal& got, const Literal& want) {
+  ASSERT_EQ(got.shape(), want.shape());
+  for (int64_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(got.get(i), want.get(i), 2e-5 * std::max(1.0, std::fabs(want.get(i)))) << i;
+}
+
+void expect_same(const Both& both, const char* entry, const std::vector<Literal>& inputs) {
+  auto got = both.gpu->call(both.gpu->need_entry(entry).value(), inputs);
+  auto want = both.cpu->call(both.cpu->need_entry(entry).value(), inputs);
+  ASSERT_TRUE(got.ok()) << to_string(got.errors());
+  ASSERT_TRUE(want.ok()) << to_string(want.errors());
+  for (size_t i = 0; i < want->size(); ++i) expect_near((*got)[i], (*want)[i]);
+}
+
+Literal ramp(std::vector<int64_t> shape, double scale) {
+  Literal out(f32, std::move(shape));
+  for (int64_t i = 0; i < out.size(); ++i) out.set(i, scale * std::sin(static_cast<double>(i) + 1));
+  return out;
+}
+
+// The loss falls on both machines by the same steps: the first issued, the others replays of a graph.
+TEST(CudaRuntime, TrainingOnTheFakeGpuIsTrainingOnTheCpu) {
+  Program program;
+  State w = program.state("w", f32, {5, 3}), m = program.state("m", f32, {5, 3});
+  program.entry("init", {}, [&](const std::vector<Tensor>&) {
+    w.set(ones({5, 3}) * 0.1);
+    m.set(zeros({5, 3}));
+  });
+  program.entry("step", {{"x", f32, {7, 5}}, {"y", f32, {7, 3}}}, [&](const std::vector<Tensor>& in) -> Outputs {
+    auto loss_of = [&](const Tensor& weights) -> Tensor {
+      Tensor error = tanh(matmul(in[0], weights)) - in[1];
+      return mean(error * error);
+    };
+    auto [loss, slope] = value_and_grad(loss_of)(w.get());
+    m.set(m.get() * 0.9 + slope);
+    w.set(w.get() - m.get() * 0.2);
+    return {{"loss", loss}, {"norm", sqrt(sum(slope * slope))}};
+  });
+  Both both = compile_for_both(program.module());
+  expect_same(both, "init", {});
+  for (int i = 0; i < 5; ++i) expect_same(both, "step", {ramp({7, 5}, 1), ramp({7, 3}, 0.5)});
+  Literal got(f32, {5, 3}), want(f32, {5, 3});
+  ASSERT_TRUE(both.gpu->get_state(0, got.mutable_data()).ok());
+  ASSERT_TRUE(both.cpu->get_state(0, want.mutable_data()).ok());
+  expect_near(got, want);
+}
+
+TEST(CudaRuntime, SizesOfTheCallerDecide) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 9);
+  program.entry("f", {{"x", f32, {batch, 33}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"y", exp(in[0]) * 2.0}, {"s", sum(in[0])}};
+  });
+  Both both = compile_for_both(program.module());
+  for (int64_t n : {3, 9, 1, 3, 3, 9}) expect_same(both, "f", {ramp({n, 33}, 2)});
+}
+
+}  // namespace
+}  // namespace nabla
