@@ -185,9 +185,9 @@ extern "C" __global__ void f(const float* x, float* y) {
 }
 )",
        {1, 25, 400},
-       "race: read of byte 12 of dynamic shared memory that a cp.async of thread 0 still fills: cp.async.wait_group, "
+       "race: read of byte 396 of dynamic shared memory that a cp.async of thread 24 still fills: cp.async.wait_group, "
        "then "
-       "a barrier, comes first (block 0, thread 24, line 10:"},
+       "a barrier, comes first (block 0, thread 0, line 10:"},
       {"NoBarrierAtTheEndOfADoubleBuffersLoop",
        R"(
 extern "C" __global__ void f(const float* x, float* y) {
