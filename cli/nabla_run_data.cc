@@ -14,13 +14,15 @@ using exec::TensorInfo;
 
 bool ends_with(const std::string& text, std::string_view end) { return text.ends_with(end); }
 
-Result<format::NamedArrays> read_archive(const std::string& path) {
-  if (ends_with(path, ".npz")) return format::read_npz(path);
-  if (ends_with(path, ".safetensors")) return format::read_safetensors(path);
-  return error(Code::kBadOption, "`{}` does not end in .npz or .safetensors", path);
+Result<format::ArrayResults> read_archive(const std::string& path) {
+  bool npz = ends_with(path, ".npz");
+  if (!npz && !ends_with(path, ".safetensors"))
+    return error(Code::kBadOption, "`{}` does not end in .npz or .safetensors", path);
+  std::shared_ptr<const format::FileBytes> file = NABLA_TRY(format::FileBytes::map(path));
+  return npz ? format::each_of_npz(file->bytes(), path) : format::each_of_safetensors(file->bytes(), path);
 }
 
-std::vector<std::string> names_of(const format::NamedArrays& arrays) {
+std::vector<std::string> names_of(const format::ArrayResults& arrays) {
   std::vector<std::string> out;
   for (const auto& [name, array] : arrays) out.push_back(name);
   return out;
@@ -32,7 +34,7 @@ std::string listed(const std::vector<std::string>& names) {
   return out.empty() ? "none" : out;
 }
 
-Result<Literal> pick(const format::NamedArrays& arrays, const std::string& name, const std::string& path) {
+Result<Literal> pick(const format::ArrayResults& arrays, const std::string& name, const std::string& path) {
   for (const auto& [key, array] : arrays)
     if (key == name) return array;
   std::vector<std::string> names = names_of(arrays);
@@ -52,7 +54,7 @@ std::pair<std::string, std::string> split_array(const std::string& value) {
 Result<Literal> read_file(const std::string& value, const std::string& name, ArrayFiles& files) {
   auto [path, array] = split_array(value);
   if (ends_with(path, ".npy")) return files.npy(path);
-  const format::NamedArrays* arrays = NABLA_TRY(files.archive(path));
+  const format::ArrayResults* arrays = NABLA_TRY(files.archive(path));
   if (array.empty() && arrays->size() == 1) return arrays->front().second;
   return pick(*arrays, array.empty() ? name : array, path);
 }
@@ -107,10 +109,10 @@ bool fits(const std::vector<int64_t>& shape, const TensorInfo& input, size_t fir
 
 }  // namespace
 
-Result<const format::NamedArrays*> ArrayFiles::archive(const std::string& path) {
+Result<const format::ArrayResults*> ArrayFiles::archive(const std::string& path) {
   auto it = files_.find(path);
   if (it == files_.end()) {
-    format::NamedArrays arrays = NABLA_TRY(read_archive(path));
+    format::ArrayResults arrays = NABLA_TRY(read_archive(path));
     it = files_.emplace(path, std::move(arrays)).first;
   }
   return &it->second;
@@ -120,7 +122,7 @@ Result<Literal> ArrayFiles::npy(const std::string& path) {
   auto it = files_.find(path);
   if (it == files_.end()) {
     Literal array = NABLA_TRY(format::read_npy(path));
-    it = files_.emplace(path, format::NamedArrays{{"", std::move(array)}}).first;
+    it = files_.emplace(path, format::ArrayResults{{"", std::move(array)}}).first;
   }
   return it->second.front().second;
 }
@@ -140,6 +142,9 @@ Status check_output_name(const Assignment& output) {
 Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input, ArrayFiles& files) {
   const std::string& value = assignment.value;
   bool file = !file_of(assignment).empty();
+  if (size_t at = value.rfind(".npy:"); !file && at != value.npos)
+    return error(Code::kBadOption, "--input {}={}: `{}` names no array: a .npy file holds one, without a name",
+                 assignment.name, value, value.substr(at + 4));
   if (!file && input.shape.empty()) return read_number(value, input);
   if (!file)
     return error(Code::kBadOption, "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name,
@@ -162,7 +167,7 @@ Status write_output(const std::string& path, const std::string& name, const Lite
 
 Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignment>& maps, const EntryInfo& entry,
                               const std::vector<bool>& taken, ArrayFiles& files, std::vector<std::string>& notes) {
-  const format::NamedArrays& arrays = *NABLA_TRY(files.archive(path));
+  const format::ArrayResults& arrays = *NABLA_TRY(files.archive(path));
   std::vector<std::string> input_names;
   for (const TensorInfo& input : entry.inputs) input_names.push_back(input.name);
   for (const Assignment& map : maps)

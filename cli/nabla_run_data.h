@@ -19,12 +19,12 @@ namespace nabla::cli {
 class ArrayFiles {
  public:
   /// The arrays of a .npz or .safetensors file. E0901 for other endings.
-  Result<const format::NamedArrays*> archive(const std::string& path);
+  Result<const format::ArrayResults*> archive(const std::string& path);
   /// The array of a .npy file.
   Result<Literal> npy(const std::string& path);
 
  private:
-  std::map<std::string, format::NamedArrays> files_;  ///< by path; a .npy is one array without a name
+  std::map<std::string, format::ArrayResults> files_;  ///< by path; a .npy is one array without a name
 };
 
 /// The value of `--input`: a file, an array of one, or a number for a scalar. E0703, E0704 when it does not fit.

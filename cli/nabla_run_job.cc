@@ -348,6 +348,17 @@ Status initialize(Session& session, const RunOptions& options, int entry, Report
 
 }  // namespace
 
+Status split_at_names(const Session& session, JobOptions& job) {
+  const std::vector<EntryInfo>& entries = session.entries();
+  auto entry = std::find_if(entries.begin(), entries.end(), [&](const EntryInfo& e) {
+    return job.entry.empty() ? entries.size() == 1 : e.name == job.entry;
+  });
+  if (entry == entries.end()) return Ok{};  // prepare_job says so
+  (void)NABLA_TRY(split_at_names(job.inputs, names_of(entry->inputs), "--input"));
+  (void)NABLA_TRY(split_at_names(job.maps, names_of(entry->inputs), "--map"));
+  return split_at_names(job.outputs, names_of(entry->outputs), "--output");
+}
+
 Status run_init(Session& session, const RunOptions& options, Reporter& reporter) {
   int init = session.find_entry("init");
   if (init < 0) return Ok{};

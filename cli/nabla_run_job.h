@@ -16,6 +16,9 @@ namespace nabla::cli {
 Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
                                                      const JobOptions& job, ArrayFiles& files, Reporter& reporter);
 
+/// split_at_names for all assignments of the job, by the names of its entry; an unknown entry is left to prepare_job.
+Status split_at_names(const exec::Session& session, JobOptions& job);
+
 /// Runs the entry `init` once; does nothing where there is none.
 Status run_init(exec::Session& session, const RunOptions& options, Reporter& reporter);
 

@@ -51,8 +51,9 @@ Status check_line(const RunOptions& options) {
   return format::check_files(inputs, outputs);
 }
 
-Status run(const RunOptions& options, std::shared_ptr<const format::FileBytes> own, const std::string& program) {
+Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, const std::string& program) {
   auto session = NABLA_TRY(open_session(options, std::move(own), program));
+  for (JobOptions& job : options.jobs) (void)NABLA_TRY(split_at_names(*session, job));
   (void)NABLA_TRY(check_line(options));
   Reporter reporter(!options.loss_curve.empty());
   if (!options.state.empty()) (void)NABLA_TRY(session->load_state(options.state));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "cli/validators.h"
 #include "runtime/base/version.h"
@@ -22,6 +23,9 @@ Data. The arrays of --data have the samples on their first axis and feed the inp
   an f32[batch] input named `mask` gets 1 for each real sample and 0 for each repeated one. Scalar outputs must be means
   over the ones of the mask; they are averaged over the batches by the number of real samples. Without `mask` the
   number of samples must be a multiple of the batch. Outputs with the batch as first axis are joined for --output.
+
+A name may hold `=`: in NAME=VALUE the longest name of the entry that stands in front of a `=` counts.
+Bools in files are bytes of 0 or 1; an array that holds others is refused when it is used.
 
 Inputs without a value: `seed` gets --seed (u32[2]: its high and low half), `step` counts the entry's runs from 1.
 State names, dtypes and shapes in --state must be exactly the program's.
@@ -116,8 +120,6 @@ Result<std::vector<Assignment>> assignments(const std::vector<std::string>& text
     if (at == 0 || at == text.npos || at + 1 == text.size())
       return error(Code::kBadOption, "{} takes NAME=VALUE, not `{}`", option, text);
     out.push_back({text.substr(0, at), text.substr(at + 1)});
-    for (size_t i = 0; i + 1 < out.size(); ++i)
-      if (out[i].name == out.back().name) return error(Code::kBadOption, "{} names `{}` twice", option, out[i].name);
   }
   return out;
 }
@@ -188,6 +190,19 @@ Status check_job(const JobOptions& job) {
 }
 
 }  // namespace
+
+Status split_at_names(std::vector<Assignment>& assignments, const std::vector<std::string>& known,
+                      const std::string& option) {
+  std::set<std::string> seen;
+  for (Assignment& a : assignments) {
+    std::string text = a.name + "=" + a.value;
+    for (const std::string& name : known)
+      if (name.size() > a.name.size() && text.size() > name.size() + 1 && text.starts_with(name + "="))
+        a = {name, text.substr(name.size() + 1)};
+    if (!seen.insert(a.name).second) return error(Code::kBadOption, "{} names `{}` twice", option, a.name);
+  }
+  return Ok{};
+}
 
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args, bool carries_bundle) {
   CommandLine line;

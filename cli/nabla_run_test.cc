@@ -197,6 +197,9 @@ TEST_F(NablaRun, MistakesAreDiagnosticsWithCodesAndNames) {
   fails({"--entry", "init", "--input", "seed=-1"}, 1, "error[E0704]");
   fails({"--entry", "init", "--seed", "99999999999"}, 2, "--seed 99999999999 does not fit input `seed`");
   fails({"--entry", "init", "--state", data_}, 1, "error[E0105]");
+  fails({"--entry", "eval", "--input", "x=a.npy:bogus"}, 2,
+        "--input x=a.npy:bogus: `:bogus` names no array: a .npy file holds one, without a name");
+  fails({"--entry", "eval", "--input", "mask=a.npy", "--input", "mask=b.npy"}, 2, "--input names `mask` twice");
   fails({"--entry", "init", "--metrics", "/dev/full"}, 0, "");
   fails({"--entry", "init", "--save-state", "/dev/full"}, 1, "error[E0803]");
   fails({"--entry", "init", "--loss-curve", "x.svg"}, 2, "--loss-curve: no entry");
@@ -220,6 +223,57 @@ TEST_F(NablaRun, NamesDoNotReachTheTerminalRaw) {
   EXPECT_HAS(o.out, "y\\x1b[2J = f32[2,4]");
   Outcome missing = run({temporary("no\nsuch\x1b[31m")});
   EXPECT_HAS(missing.err, "no\\nsuch\\x1b[31m`");
+}
+
+TEST_F(NablaRun, NamesMayHoldTheSignThatEndsThem) {
+  std::string path = exec::write_toy_bundle("equals.nbundle", [](format::ProgramT& p) {
+    for (auto& entry : p.entries)
+      if (entry->name == "predict") entry->inputs[0]->name = "x=0", entry->outputs[0]->name = "y=1";
+  });
+  std::string x = temporary("equals.npy"), y = temporary("equals_y.npy");
+  ASSERT_TRUE(format::write_npy(x, Literal(DType::kF32, {2, 4})).ok());
+  std::vector<std::string> line = {path, "--entry", "init", "--input", "seed=3", "--entry", "predict"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), line.begin(), line.end());
+    return run(more);
+  };
+  Outcome o = with({"--input", "x=0=" + x, "--output", "y=1=" + y});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(format::read_npy(y).ok());
+  o = with({"--data", data_, "--map", "x=0=x"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(with({"--data", data_, "--map", "x=1=x"}).err, "--map: entry `predict` has no input `x`");
+  EXPECT_HAS(with({"--input", "x=0=" + x, "--input", "x=0=" + x}).err, "--input names `x=0` twice");
+}
+
+// Only those who ask for an array are told that it cannot be taken.
+TEST_F(NablaRun, ArraysThatCannotBeTakenAreRefusedWhenTheyAreUsed) {
+  Literal x(DType::kU8, {4, 4}), bools(DType::kBool, {4, 4});
+  static_cast<uint8_t*>(bools.mutable_data())[6] = 7;
+  std::string file = temporary("mixed.npz");
+  ASSERT_TRUE(format::write_npz(file, {{"x", x}, {"odd", bools}}).ok());
+  EXPECT_EQ(run({bundle_, "--entry", "eval", "--data", file}).code, 0);
+  Outcome o = run({bundle_, "--entry", "eval", "--data", file, "--map", "x=odd"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_HAS(o.err,
+             "error[E0704]: " + file + ": array `odd`: element 6 of the bools in the file is 7, expected 0 or 1");
+  EXPECT_HAS(o.err, "help: write bools as 0 and 1, or save the array as u8");
+}
+
+TEST_F(NablaRun, AProgramWithoutStateSaysSo) {
+  std::string path = exec::write_toy_bundle("stateless.nbundle", [](format::ProgramT& p) {
+    std::erase_if(p.entries, [](const auto& e) { return e->name != "eval"; });
+    for (auto& entry : p.entries) entry->reads.clear(), entry->writes.clear();
+    p.state.clear();
+  });
+  std::string file = temporary("nothing.safetensors");
+  ASSERT_TRUE(format::write_safetensors(file, {{"w", Literal(DType::kF32, {4})}}).ok());
+  for (const char* option : {"--state", "--weights"}) {
+    Outcome o = run({path, "--entry", "eval", "--data", data_, option, file});
+    EXPECT_EQ(o.code, 1);
+    EXPECT_HAS(o.err, "error[E0706]: " + file + ": the program has no state that it could go to");
+    EXPECT_HAS(o.err, fmt::format("help: run the program without {}\n", option));
+  }
 }
 
 TEST_F(NablaRun, AnEvaluationWithARestNeedsAMask) {

@@ -22,8 +22,6 @@ std::string line_of(const kernel_ir::UserCode& code, int64_t line) {
   return "";
 }
 
-std::string file_of(const kernel_ir::UserCode& code) { return code.file.empty() ? "user kernel" : code.file; }
-
 // NVRTC shows the source line, moved by two, and a caret below it.
 int column_of(const std::string& caret) {
   size_t at = caret.find_first_not_of(' ');
@@ -52,8 +50,15 @@ std::vector<CompilerMessage> compiler_messages(const std::string& log) {
   return out;
 }
 
+std::string user_file(const kernel_ir::UserCode& user) {
+  std::string out = user.file.empty() ? "user kernel" : user.file;
+  for (char& c : out)
+    if (c == '"' || static_cast<unsigned char>(c) < ' ') c = '?';
+  return out;
+}
+
 LocationRef user_location(const kernel_ir::UserCode& code, int64_t line) {
-  return std::make_shared<Location>(Location{file_of(code), static_cast<int>(line), 0, "", line_of(code, line)});
+  return std::make_shared<Location>(Location{user_file(code), static_cast<int>(line), 0, "", line_of(code, line)});
 }
 
 Diagnostic refused_user(const std::string& log, const UserSource& user) {
@@ -62,10 +67,10 @@ Diagnostic refused_user(const std::string& log, const UserSource& user) {
   std::erase_if(all, [](const CompilerMessage& m) { return m.kind == "warning" || m.kind == "remark"; });
   auto is_error = [](const CompilerMessage& m) { return m.kind != "note"; };
   auto first = std::find_if(all.begin(), all.end(),
-                            [&](const CompilerMessage& m) { return is_error(m) && m.file == file_of(code); });
+                            [&](const CompilerMessage& m) { return is_error(m) && m.file == user_file(code); });
   Diagnostic d = error(Code::kUserCode, "kernel `{}` does not compile", code.name);
   d.help = "the source must define " + user.prototype;
-  Location where{file_of(code), static_cast<int>(code.line), 0, "", ""};
+  Location where{user_file(code), static_cast<int>(code.line), 0, "", ""};
   if (first != all.end()) {
     d.message += ": " + first->text;
     where = *user_location(code, first->line);

@@ -20,6 +20,8 @@ struct CompilerMessage {
 /// The messages of g++, clang++ and NVRTC in a log, in order.
 std::vector<CompilerMessage> compiler_messages(const std::string& log);
 
+/// The file that the compiler's messages about the text name: the user's, with `?` for what would break a message.
+std::string user_file(const kernel_ir::UserCode& user);
 /// A line of the user's text, with that text.
 LocationRef user_location(const kernel_ir::UserCode& code, int64_t line);
 

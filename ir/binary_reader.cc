@@ -108,7 +108,8 @@ class Reader {
         Symbol symbol{text(s->name()), s->min(), s->max(), s->multiple()};
         SymbolRef ref = std::make_shared<const Symbol>(symbol);
         raw_.module.symbols.push_back(ref);
-        if (symbol.min >= 0 && symbol.min <= symbol.max && symbol.multiple >= 1) symbols_[symbol.name] = ref;
+        (void)NABLA_TRY(check_symbol(symbol));  // here: what follows would compute with it
+        symbols_[symbol.name] = ref;
       }
     if (m_.constraints())
       for (const schema::SizeConstraint* c : *m_.constraints()) {

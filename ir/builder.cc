@@ -29,6 +29,7 @@ Result<std::vector<Val>> FunctionBuilder::try_add(std::string_view name, std::ve
     return d;
   }
   std::vector<Type> types;
+  types.reserve(operands.size());
   for (Val v : operands) {
     NABLA_CHECK(v.b == this, "{}: an operand belongs to another function", name);
     types.push_back(v.type());
@@ -51,8 +52,11 @@ Result<std::vector<Val>> FunctionBuilder::try_add(std::string_view name, std::ve
 std::vector<Val> FunctionBuilder::append(const OpDef& op, const std::vector<Val>& operands, Attrs attrs,
                                          std::vector<Type> types) {
   Node node{&op, {}, std::move(attrs), {}, location_, computes_};
+  node.operands.reserve(operands.size());
   for (Val v : operands) node.operands.push_back(v.id);
   std::vector<Val> out;
+  out.reserve(types.size());
+  node.results.reserve(types.size());
   for (Type& t : types) {
     ValueId id = static_cast<ValueId>(function_.values.size());
     types_.push_back(t);

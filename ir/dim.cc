@@ -223,7 +223,8 @@ Dim Dim::difference(const Dim& a, const Dim& b) {
   return d.substitute([](const SymbolRef& s) {
     if (s->multiple <= 1) return symbol(s);
     int64_t m = s->multiple;
-    Symbol part{s->name, -floor_div(-s->min, m), floor_div(s->max, m), 1};
+    // Another name: facts of other symbols speak of the whole one.
+    Symbol part{fmt::format("{}/{}", s->name, m), -floor_div(-s->min, m), floor_div(s->max, m), 1};
     return Dim(m) * symbol(std::make_shared<const Symbol>(part));
   });
 }
@@ -238,9 +239,39 @@ bool Dim::never_above(const Dim& a, const Dim& b) {
   return false;
 }
 
+// Whether no integers make the sum 0. A term c*x, with x in its range, must be the negative of the others; these are
+// `rest` more than a multiple of the divisor g that their coefficients have in common, and within their own bounds. The
+// values of x that fit repeat after g, so few need to be tried.
+bool Dim::never_zero(const Dim& d) {
+  constexpr int64_t kMostTries = 4096;
+  Terms all = d.terms();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].factors.empty()) continue;
+    Terms others = all;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    int64_t c = all[i].coefficient, g = 0, rest = 0;
+    for (const Term& t : others)
+      (t.factors.empty() ? rest : g) = t.factors.empty() ? t.coefficient : std::gcd(g, t.coefficient);
+    Interval x = from_terms({{1, all[i].factors}}).bounds(), sum = from_terms(others).bounds();
+    if (sum.min == INT64_MIN || sum.max == INT64_MAX || c == INT64_MIN) continue;
+    // c*x = -sum bounds x.
+    Interval need{c > 0 ? -sum.max : sum.min, c > 0 ? -sum.min : sum.max};
+    int64_t size = std::abs(c);
+    x.min = std::max(x.min, -floor_div(-need.min, size));
+    x.max = std::min(x.max, floor_div(need.max, size));
+    int64_t period = g == 0 ? 1 : g / std::gcd(g, c), tries = 0;
+    bool fits = period > kMostTries;
+    for (int64_t v = x.min; !fits && v <= x.max && tries < period; ++v, ++tries)
+      fits = g == 0 || (static_cast<__int128>(c) * v + rest) % g == 0;
+    if (!fits) return true;
+  }
+  return false;
+}
+
 std::optional<bool> Dim::equal(const Dim& a, const Dim& b) {
   Dim d = difference(a, b);
   if (d.is_static()) return d.value_ == 0;
+  if (never_zero(d)) return false;
   if (never_above(a + 1, b) || never_above(b + 1, a)) return false;
   if (never_above(a, b) && never_above(b, a)) return true;
   return std::nullopt;
@@ -422,8 +453,15 @@ std::optional<bool> SizeRelation::holds() const {
 // A relation that is a fact itself holds; so it is its contrary that is asked for.
 bool SizeRelation::impossible() const {
   auto known = [](const SizeRelation& r) { return r.holds().value_or(false); };
-  if (kind == Kind::kEqual) return known(left < right) || known(right < left);
+  if (kind == Kind::kEqual) return !Dim::equal(left, right).value_or(true);
   return known(kind == Kind::kLess ? right <= left : right < left);
+}
+
+std::string contradiction(const SizeRelation& shown, const SizeRelation& resolved) {
+  Interval x = resolved.left.bounds(), y = resolved.right.bounds();
+  bool overlap = shown.kind == SizeRelation::Kind::kEqual && x.min <= y.max && y.min <= x.max;
+  return fmt::format("{} is in [{}, {}], {} in [{}, {}]{}", shown.left.str(), x.min, x.max, shown.right.str(), y.min,
+                     y.max, overlap ? ", and no integers make them equal" : "");
 }
 
 }  // namespace nabla::ir

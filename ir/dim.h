@@ -96,6 +96,7 @@ class Dim {
   static std::optional<Dim> exact_quotient(const Dim& a, const Dim& b);
   static Dim difference(const Dim& a, const Dim& b);
   static bool never_above(const Dim& a, const Dim& b);
+  static bool never_zero(const Dim& d);
 
   int64_t value_ = 0;
   std::shared_ptr<const Terms> terms_;  // null: the integer value_
@@ -120,6 +121,9 @@ struct SizeRelation {
   bool impossible() const;  ///< no values within the bounds and facts of the symbols satisfy it
   bool operator==(const SizeRelation&) const = default;
 };
+/// Why a relation is impossible: "a is in [1, 8], b in [9, 9]", by the sizes of `shown` and the bounds of `resolved`,
+/// which is the same relation; where the bounds overlap, that no integers make both sides equal.
+std::string contradiction(const SizeRelation& shown, const SizeRelation& resolved);
 inline SizeRelation operator<(const Dim& a, const Dim& b) { return {a, SizeRelation::Kind::kLess, b}; }
 inline SizeRelation operator<=(const Dim& a, const Dim& b) { return {a, SizeRelation::Kind::kLessEqual, b}; }
 inline SizeRelation operator>(const Dim& a, const Dim& b) { return b < a; }

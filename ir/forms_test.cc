@@ -97,12 +97,71 @@ TEST(Forms, ConstraintsThatNothingSatisfiesOrComeTooLateAreRefused) {
   EXPECT_EQ(has("require n < m\nrequire m <= n", "test.nbl:4"), "");
   EXPECT_EQ(has("require 2*n+8 <= m", "2*n+8 is in [10, 24], m in [1, 8]"), "");
   EXPECT_EQ(has("require n <= k", "E0107"), "");
+  EXPECT_EQ(has("require n >= m", "`require` takes <, <= and ==; turn `a >= b` round, as `b <= a`"), "");
+  EXPECT_EQ(has("require n > m", "turn `a >= b` round"), "");
   EXPECT_EQ(has("require n + m", "expected `=`"), "");
   EXPECT_EQ(has("func @f(%x: f32[n]) { return %x }\nrequire n <= m", "`require` stands before"), "");
   EXPECT_EQ(has("func @f(%x: f32[m-n]) { return %x }", "extent m-n may be negative"), "");
   std::string many;
   for (int i = 0; i < 17; ++i) many += "require n <= m\n";
   EXPECT_EQ(has(many, "E0106"), "");
+}
+
+TEST(Forms, ConstraintsThatNoIntegersSatisfyAreRefused) {
+  auto message = [](const std::string& text) {
+    auto m = parse_module("nabla 1 flat\n" + text + "\n", "test.nbl", ops());
+    return m.ok() ? "accepted" : m.errors()[0].message;
+  };
+  const std::string pair = "symbol a in [1, 8]\nsymbol b in [1, 8]\n";
+  EXPECT_EQ(message(pair + "require 2*a == 2*b+1"),
+            "require 2*a == 2*b+1: no sizes satisfy it beside the other declarations: 2*a is in [2, 16], 2*b+1 in "
+            "[3, 17], and no integers make them equal");
+  const std::string none = ", and no integers make them equal";
+  for (const char* text : {"symbol a in [9, 15]\nsymbol b in [8, 16] multiple 8\nrequire a == b",
+                           "symbol a in [8, 64] multiple 8\nsymbol b in [12, 60] multiple 12\nrequire a == b+2",
+                           "symbol a in [1, 3]\nsymbol b in [0, 9]\nrequire 3*a+4 == 9*b",
+                           "symbol a in [1, 8]\nsymbol b in [1, 8]\nsymbol c in [1, 8]\nrequire 6*a+9*b == 3*c+2"})
+    EXPECT_TRUE(message(text).ends_with(none)) << text << ": " << message(text);
+  for (const char* text : {"symbol a in [9, 16]\nsymbol b in [8, 16] multiple 8\nrequire a == b",
+                           "symbol a in [8, 64] multiple 8\nsymbol b in [12, 60] multiple 12\nrequire a == b+4",
+                           "symbol a in [1, 5]\nsymbol b in [0, 9]\nrequire 3*a+3 == 9*b",
+                           "symbol a in [1, 8]\nsymbol b in [1, 8]\nsymbol c in [1, 8]\nrequire 6*a+9*b == 3*c"})
+    EXPECT_EQ(message(text), "accepted") << text;
+}
+
+// What uses a symbol is not blamed for its range.
+TEST(Forms, SymbolsWithoutASizeAreRefusedAtTheirDeclaration) {
+  const Module sound = parsed("nabla 1 flat\nsymbol n in [8, 64] multiple 8\nfunc @f(%x: f32[n]) {\n  return %x\n}\n");
+  struct Case {
+    const char* range;
+    Symbol symbol;
+    const char* message;
+  };
+  for (const auto& [range, symbol, message] :
+       {Case{"[5, 3]", {"n", 5, 3, 1}, "symbol n: no size is in [5, 3]"},
+        Case{"[-1, 8]", {"n", -1, 8, 1}, "symbol n: the lower bound is -1, expected 0 or more"},
+        Case{"[1, 8] multiple 0", {"n", 1, 8, 0}, "symbol n: it is a multiple of 0, expected 1 or more"},
+        Case{"[1, 8] multiple -8", {"n", 1, 8, -8}, "symbol n: it is a multiple of -8, expected 1 or more"},
+        Case{"[9, 15] multiple 8", {"n", 9, 15, 8}, "symbol n: no size is a multiple of 8 in [9, 15]"},
+        Case{"[1, 281474976710657]",
+             {"n", 1, (int64_t{1} << 48) + 1, 1},
+             "symbol n: the upper bound is 281474976710657, at most 281474976710656 is allowed"}}) {
+    std::string text =
+        fmt::format("nabla 1 flat\nsymbol n in {}\nrequire n <= 7\nfunc @f(%x: f32[n]) {{\n  return %x\n}}\n", range);
+    auto m = parse_module(text, "test.nbl", ops());
+    ASSERT_FALSE(m.ok()) << range;
+    EXPECT_EQ(m.errors()[0].code, Code::kInvalidModule);
+    EXPECT_EQ(m.errors()[0].message, message);
+    EXPECT_EQ(m.errors()[0].location->line, 2) << range;
+    Module bad = sound;
+    bad.symbols = {std::make_shared<const Symbol>(symbol)};
+    for (Form form : {Form::kJson, Form::kBinary}) {
+      auto again = decode(encode(bad, form, "c").value().bytes, form, "file", ops());
+      ASSERT_FALSE(again.ok()) << range;
+      EXPECT_EQ(again.errors()[0].code, Code::kInvalidModule);
+      EXPECT_EQ(again.errors()[0].message, message);
+    }
+  }
 }
 
 TEST(Forms, KeepEverythingOfAModuleWithSymbolsStateAndEntries) {

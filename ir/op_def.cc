@@ -32,12 +32,13 @@ std::vector<std::string> OpTable::names() const {
 constexpr int64_t kMaxListEntry = int64_t{1} << 40;
 
 Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs) {
-  std::vector<std::string> known;
-  for (const AttrDef& def : op.attrs) known.push_back(def.name);
   for (const auto& [name, value] : attrs) {
     auto def = std::find_if(op.attrs.begin(), op.attrs.end(), [&, n = name](const AttrDef& d) { return d.name == n; });
-    if (def == op.attrs.end())
+    if (def == op.attrs.end()) {
+      std::vector<std::string> known;
+      for (const AttrDef& d : op.attrs) known.push_back(d.name);
       return error(Code::kBadAttribute, "{}: unknown attribute `{}`{}", op.name, name, did_you_mean(name, known));
+    }
     if (kind_of(value) != def->kind)
       return error(Code::kBadAttribute, "{}: attribute `{}` is {}, expected {}", op.name, name, name_of(kind_of(value)),
                    name_of(def->kind));
@@ -98,8 +99,10 @@ Status InferContext::require_same_type(int a, int b, std::string_view constraint
   NABLA_TRY(require_same_dtype(a, b, constraint));
   if (rank(a) != rank(b))
     return fail(Code::kShapeMismatch, constraint, "operand ranks differ: {} vs {}", str(shape(a)), str(shape(b)));
-  for (int i = 0; i < rank(a); ++i)
+  for (int i = 0; i < rank(a); ++i) {
+    if (shape(a)[i] == shape(b)[i]) continue;  // nearly always: no text for an error that does not happen
     NABLA_TRY(require_equal(shape(a)[i], shape(b)[i], constraint, fmt::format("operand sizes in dimension {}", i)));
+  }
   return Ok{};
 }
 

@@ -9,6 +9,7 @@
 #include "ir/op_def.h"
 #include "ir/raw.h"
 #include "ir/text.h"
+#include "ir/verifier.h"
 
 namespace nabla::ir {
 namespace {
@@ -146,8 +147,12 @@ class ModuleParser {
     SymbolRef ref = std::make_shared<const Symbol>(s);
     raw_.module.symbols.push_back(ref);
     raw_.symbol_places.push_back(place);
-    // A bad range is reported by the verifier; until then nothing may be computed with it.
-    if (s.min >= 0 && s.min <= s.max && s.multiple >= 1) symbols_[s.name] = ref;
+    Status sound = check_symbol(s);  // here: what follows would compute with it
+    if (!sound.ok()) {
+      sound.errors()[0].location = lexer_.locate(place);
+      return sound;
+    }
+    symbols_[s.name] = ref;
     return Ok{};
   }
 
@@ -158,6 +163,8 @@ class ModuleParser {
     SizeRelation r{NABLA_TRY(parse_dim(lexer_, symbols_)), SizeRelation::Kind::kEqual, 0};
     if (lexer_.accept("<"))
       r.kind = lexer_.accept("=") ? SizeRelation::Kind::kLessEqual : SizeRelation::Kind::kLess;
+    else if (lexer_.at(">"))
+      return lexer_.fail("`require` takes <, <= and ==; turn `a >= b` round, as `b <= a`");
     else
       for (std::string_view t : {"=", "="}) (void)NABLA_TRY(expect(t));
     r.right = NABLA_TRY(parse_dim(lexer_, symbols_));

@@ -43,10 +43,8 @@ Status check_constraint(const Module& module, const std::vector<SymbolRef>& symb
     return Dim::symbol(*std::find_if(symbols.begin(), symbols.end(), same));
   };
   if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
-  Interval x = left.bounds(), y = right.bounds();
-  return error(Code::kInvalidModule,
-               "{}: no sizes satisfy it beside the other declarations: {} is in [{}, {}], {} in [{}, {}]", text,
-               left.str(), x.min, x.max, right.str(), y.min, y.max);
+  return error(Code::kInvalidModule, "{}: no sizes satisfy it beside the other declarations: {}", text,
+               contradiction(constraint.relation, constraint.relation));
 }
 
 class ModuleVerifier {
@@ -93,10 +91,7 @@ class ModuleVerifier {
       const Symbol& s = *m_.symbols[i];
       if (!seen.insert(s.name).second)
         return at(Item::kSymbol, i, error(Code::kDuplicateName, "symbol {} is declared twice", s.name));
-      bool empty = s.min < 0 || s.max < s.min || s.max > kMaxElements || s.multiple < 1 ||
-                   s.max / s.multiple * s.multiple < s.min;
-      if (s.name.empty() || empty)
-        return at(Item::kSymbol, i, error(Code::kInvalidModule, "symbol {}: no size is {}", s.name, range_of(s)));
+      (void)NABLA_TRY(at(Item::kSymbol, i, check_symbol(s)));
     }
     return Ok{};
   }
@@ -266,6 +261,17 @@ class ModuleVerifier {
 
 }  // namespace
 
+Status check_symbol(const Symbol& s) {
+  auto refuse = [&](const std::string& why) { return error(Code::kInvalidModule, "symbol {}: {}", s.name, why); };
+  if (s.name.empty()) return error(Code::kInvalidModule, "a symbol has no name");
+  if (s.min < 0) return refuse(fmt::format("the lower bound is {}, expected 0 or more", s.min));
+  if (s.max > kMaxElements)
+    return refuse(fmt::format("the upper bound is {}, at most {} is allowed", s.max, kMaxElements));
+  if (s.multiple < 1) return refuse(fmt::format("it is a multiple of {}, expected 1 or more", s.multiple));
+  if (s.max / s.multiple * s.multiple < s.min) return refuse("no size is " + range_of(s));
+  return Ok{};
+}
+
 Status check_stage(const OpDef& op, Stage stage) {
   if (op.stages >> static_cast<int>(stage) & 1) return Ok{};
   std::string legal;
@@ -290,7 +296,7 @@ Status check_type(const Module& module, const Type& type) {
     if (range.max > kMaxElements || (range.max > 0 && elements > kMaxElements / range.max))
       return error(Code::kTooLarge, "{} may have more than {} elements", type.str(), kMaxElements);
     elements *= std::max<int64_t>(range.max, 1);
-    (void)NABLA_TRY(check_symbols(module, d, type.str()));
+    if (!d.is_static()) (void)NABLA_TRY(check_symbols(module, d, type.str()));
   }
   return Ok{};
 }

@@ -21,6 +21,8 @@ Status verify(const Module& module, const LocateItem& locate = {});
 /// The same without the functions' insides, which the caller has checked node by node.
 Status verify_structure(const Module& module, const LocateItem& locate = {});
 
+/// E0208 unless the symbol has a name and its range holds a size: what reads symbols asks before it computes with them.
+Status check_symbol(const Symbol& symbol);
 /// E0205 unless the op is legal at the stage.
 Status check_stage(const OpDef& op, Stage stage);
 /// E0208 for negative extents and symbols that the module does not declare, E0106 for types above the limits.

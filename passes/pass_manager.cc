@@ -86,7 +86,8 @@ Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTab
   Stage expected = keeps_stage(pass) ? module.stage : pass.stage_out;
   NABLA_CHECK(out->stage == expected, "pass {} left the module at stage {}, not {}", pass.name, name_of(out->stage),
               name_of(expected));
-  if (options.verify) {
+  bool changed = !same_module(module, *out);
+  if (options.verify && changed) {
     Status status = options.verify(*out);
     if (!status.ok()) {
       our_bug();
@@ -95,7 +96,7 @@ Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTab
       return errors;
     }
   }
-  report = {pass.name, elapsed.count(), !same_module(module, *out), std::move(context.remarks)};
+  report = {pass.name, elapsed.count(), changed, std::move(context.remarks)};
   return out;
 }
 
@@ -177,9 +178,12 @@ bool same_module(const Module& a, const Module& b) {
            x.inputs == y.inputs && x.outputs == y.outputs;
   };
   auto same_leaf = [](const ir::StateLeaf& x, const ir::StateLeaf& y) { return x.name == y.name && x.type == y.type; };
+  auto same_constraint = [](const ir::SizeConstraint& x, const ir::SizeConstraint& y) {
+    return x.relation == y.relation;
+  };
   return a.stage == b.stage && a.functions == b.functions && a.kernels == b.kernels && a.plan == b.plan &&
-         a.symbols == b.symbols && std::ranges::equal(a.entries, b.entries, same_entry) &&
-         std::ranges::equal(a.state, b.state, same_leaf);
+         a.symbols == b.symbols && std::ranges::equal(a.constraints, b.constraints, same_constraint) &&
+         std::ranges::equal(a.entries, b.entries, same_entry) && std::ranges::equal(a.state, b.state, same_leaf);
 }
 
 }  // namespace nabla::passes

@@ -24,6 +24,7 @@ Val FunctionCopy::at(ValueId id) const {
 
 std::vector<Val> FunctionCopy::at(const std::vector<ValueId>& ids) const {
   std::vector<Val> out;
+  out.reserve(ids.size());
   for (ValueId id : ids) out.push_back(at(id));
   return out;
 }
@@ -50,6 +51,8 @@ FunctionPtr FunctionCopy::finish() {
 ir::TypedOp typed(const Function& f, const Node& node) {
   return {*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
 }
+
+ir::ControlFlow control_of(const Function& f, const Node& node) { return node.op->control(typed(f, node)); }
 
 Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                        const ir::Module* module) {

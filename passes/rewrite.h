@@ -35,6 +35,8 @@ class FunctionCopy {
 
 /// The node seen by its types.
 ir::TypedOp typed(const ir::Function& f, const ir::Node& node);
+/// How the node runs its functions. Requires Lowering::kControl.
+ir::ControlFlow control_of(const ir::Function& f, const ir::Node& node);
 /// The node's decomposition as a function of its operands. Requires that it has one.
 ir::Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                            const ir::Module* module);

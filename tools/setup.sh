@@ -1,5 +1,5 @@
-# Sourced by ./quickstart and ./run_tests: installs what is missing (Debian packages) and prepares Bazel. Needs no network
-# beyond the package manager; does nothing on a machine that has everything.
+# Sourced by ./quickstart and ./run_tests: installs what is missing (Debian packages; NVRTC as a Python package) and
+# prepares Bazel. Needs no network beyond the two package managers; does nothing on a machine that has everything.
 
 core_packages=(
   ca-certificates git g++ python3
@@ -39,4 +39,74 @@ prepare_bazel() {
     export HOME="${HOME:-/tmp}"
   fi
   mkdir -p "$HOME/.cache/nabla-bazel"
+}
+
+# The folder that nablac searches first: see nvrtc_candidates in codegen/cuda/nvrtc_library.h.
+nvrtc_folder() { echo "${NABLA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/nabla}/nvrtc"; }
+
+# find_nvrtc: prints the first NVRTC that opens, in nablac's order; fails when there is none.
+find_nvrtc() {
+  python3 - "${NABLA_NVRTC:-}" "$(nvrtc_folder)" << 'PYTHON'
+import ctypes, os, sys
+names = ["libnvrtc.so.13", "libnvrtc.so.12"]
+own, folder = sys.argv[1:]
+inside = lambda place: [os.path.join(place, n) for n in names]
+if own:
+    tried = inside(own) if os.path.isdir(own) else [own]
+else:
+    tried = inside(folder) + names + inside("/usr/local/cuda/lib64")
+for path in tried:
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        continue
+    print(path)
+    sys.exit(0)
+sys.exit(1)
+PYTHON
+}
+
+# unpack_nvrtc WHEEL FOLDER: the libraries and their licence, without the folders around them.
+unpack_nvrtc() {
+  python3 - "$1" "$2" << 'PYTHON'
+import os, shutil, sys, zipfile
+wheel, folder = sys.argv[1:]
+os.makedirs(folder)
+with zipfile.ZipFile(wheel) as archive:
+    for member in archive.namelist():
+        name = os.path.basename(member)
+        if name.startswith("libnvrtc") or name == "License.txt":
+            with archive.open(member) as source, open(os.path.join(folder, name), "wb") as target:
+                shutil.copyfileobj(source, target)
+if not os.path.exists(os.path.join(folder, "libnvrtc.so.13")):
+    sys.exit("no libnvrtc.so.13 in " + wheel)
+PYTHON
+}
+
+# bring_nvrtc: sees to it that nablac finds NVRTC, which compiles CUDA kernels: where it is not found, the package
+# nvidia-cuda-nvrtc (60 MB) is fetched by pip and unpacked into the folder that nablac searches. Fails, and says so,
+# when it cannot be had.
+bring_nvrtc() {
+  local folder found work
+  folder=$(nvrtc_folder)
+  if found=$(find_nvrtc); then
+    say "NVRTC is there: $found"
+  elif [ -n "${NABLA_NVRTC:-}" ]; then
+    echo "NABLA_NVRTC is $NABLA_NVRTC, where no NVRTC can be opened" >&2
+    return 1
+  else
+    install_packages python3-pip || return 1
+    say "Fetching NVRTC (nvidia-cuda-nvrtc, version 13) into $folder"
+    work=$(mktemp -d)
+    if /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --dest "$work" 'nvidia-cuda-nvrtc>=13,<14' && unpack_nvrtc "$work"/*.whl "$work/new"; then
+      mkdir -p "$(dirname "$folder")"
+      rm -rf "$folder"
+      mv "$work/new" "$folder"
+    fi
+    rm -rf "$work"
+    found=$(find_nvrtc) || { echo "NVRTC cannot be had: install nvidia-cuda-nvrtc by hand, set NABLA_NVRTC" >&2; return 1; }
+  fi
+  # Tests see another home.
+  case $found in "$folder"/*) export NABLA_NVRTC=$found ;; esac
 }

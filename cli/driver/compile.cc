@@ -87,20 +87,21 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
     lowered.push_back(NABLA_TRY(lower_module(module, one)));
     out.passes.insert(out.passes.end(), lowered.back().passes.begin(), lowered.back().passes.end());
   }
-  EmitOptions emit;
-  emit.toolchain.jobs =
+  codegen::ToolchainOptions toolchain;
+  toolchain.jobs =
       options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (options.cache) emit.toolchain.cache_dir = codegen::cache_directory();
-  emit.members.push_back({"ir/module.nbl", ir::print(module, {.locations = true})});
+  if (options.cache) toolchain.cache_dir = codegen::cache_directory();
+  Members members{{"ir/module.nbl", ir::print(module, {.locations = true})}};
+  auto start = std::chrono::steady_clock::now();
   std::vector<PlannedProgram> programs;
-  for (const CompiledModule& m : lowered) {
-    programs.push_back({&m.planned, &m.target, m.variants});
-    bool first = programs.size() == 1;
-    emit.members.push_back({first ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report});
+  for (CompiledModule& m : lowered) {
+    TargetCode code = NABLA_TRY(compile_kernels(m.planned, m.target, toolchain));
+    if (m.target.is_cuda()) m.report = with_code(m.report, m.planned, m.target, code);
+    members.emplace_back(programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report);
+    programs.push_back({&m.planned, &m.target, std::move(code), m.variants});
   }
   out.report = lowered[0].report;
-  auto start = std::chrono::steady_clock::now();
-  EmittedProgram program = NABLA_TRY(emit_programs(programs, emit));
+  EmittedProgram program = NABLA_TRY(emit_programs(std::move(programs), members));
   out.codegen_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   out.bytes = std::move(program.bytes);
   out.kernels = program.kernels;

@@ -4,6 +4,7 @@
 #include "codegen/cpu/toolchain.h"
 #include "codegen/cuda/backend.h"
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/occupancy.h"
 #include "ir/kernel_ir/kernel.h"
 
 namespace nabla::driver {
@@ -24,6 +25,18 @@ Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& targe
   return out;
 }
 
+Result<CodeGrid> grid_of(const codegen::CudaGrid& g, const codegen::CudaObject& object, const ir::Target& target) {
+  CodeGrid out{g.symbol, g.blocks, g.threads, g.shared_bytes};
+  for (const codegen::CudaKernelFacts& facts : object.kernels) {
+    if (facts.name != g.symbol) continue;
+    NABLA_TRY(codegen::check_launch(facts, target, g.threads, g.shared_bytes));
+    out.registers = facts.registers, out.local_bytes = facts.frame_bytes;
+    out.static_shared_bytes = facts.static_shared_bytes;
+    out.resident_warps = codegen::occupancy(facts, target, g.threads, g.shared_bytes).warps;
+  }
+  return out;
+}
+
 Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& target,
                                const codegen::ToolchainOptions& options) {
   TargetCode out;
@@ -34,8 +47,10 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
   };
   for (codegen::CudaCode::Kernel& k : code.kernels) {
     TargetCode::Kernel kernel{k.grids.back().symbol, object_of(k.source), {}};
-    for (codegen::CudaGrid& g : k.grids)
-      kernel.grids.push_back({std::move(g.symbol), g.blocks, g.threads, g.shared_bytes});
+    for (const codegen::CudaGrid& g : k.grids) {
+      CodeGrid made = NABLA_TRY(grid_of(g, binary.objects[k.source], target));
+      kernel.grids.push_back(std::move(made));
+    }
     out.kernels.push_back(std::move(kernel));
   }
   for (size_t i = 0; i < binary.objects.size(); ++i) {

@@ -10,11 +10,15 @@
 
 namespace nabla::driver {
 
-/// One grid of a GPU kernel: a row of Grid in runtime/format/program.fbs.
+/// One grid of a GPU kernel: a row of Grid in runtime/format/program.fbs, and what the compiler made of it.
 struct CodeGrid {
   std::string symbol;
   ir::Dim blocks = 1;
-  int threads = 0, shared_bytes = 0;
+  int threads = 0, shared_bytes = 0;  ///< per block; dynamic shared memory
+  int registers = 0;                  ///< per thread; 0: not known, as for PTX
+  int local_bytes = 0;                ///< per thread: arrays and spilled registers in memory
+  int static_shared_bytes = 0;        ///< per block
+  int resident_warps = 0;             ///< of one multiprocessor
 };
 
 struct TargetCode {

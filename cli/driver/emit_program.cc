@@ -9,11 +9,15 @@
 #include "ir/plan.h"
 #include "ir/symbols.h"
 #include "passes/lower/gemm.h"
+#include "passes/rewrite.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::driver {
 namespace {
+
+// Of one entry, the blocks of its branches and loops included: about a gigabyte of program.
+constexpr int64_t kMaxInstructions = int64_t{1} << 22;
 
 class Emitter {
  public:
@@ -183,6 +187,13 @@ class Emitter {
       for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
       for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
     }
+    if (int64_t count = size_of_program(f.name); count > kMaxInstructions) {
+      Diagnostic d = error(Code::kTooLarge, "entry `{}` would have {}{} instructions, at most {} are allowed", e.name,
+                           count == INT64_MAX ? "more than " : "", count, kMaxInstructions);
+      d.location = f.location;
+      d.help = "branches and loops repeat their functions' instructions wherever they stand: share them less deeply";
+      return d;
+    }
     Frame top{f, plan, {}, {}, m_.plan->state_bytes, 0};
     out->instructions = NABLA_TRY(instructions(top));
     NABLA_TRY(sources(e, f, *out));
@@ -286,9 +297,24 @@ class Emitter {
     return static_cast<uint32_t>(program_.blocks.size() - 1);
   }
 
+  // Instructions of a function where it runs, with those of its blocks; INT64_MAX where they are more. The copies of
+  // carries are not counted: there are as many as the loops have results.
+  int64_t size_of_program(const std::string& name) {
+    if (auto known = instructions_of_.find(name); known != instructions_of_.end()) return known->second;
+    const ir::Function& f = *m_.find(name);
+    ir::Dim out = 0;  // saturates
+    for (const ir::Node& n : f.nodes) {
+      if (n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant) continue;
+      out = out + 1;
+      if (n.op->lower != ir::Lowering::kControl) continue;
+      for (const std::string& callee : passes::control_of(f, n).functions) out = out + size_of_program(callee);
+    }
+    return instructions_of_[name] = out.value();
+  }
+
   // The functions of a branch or a loop become blocks, once for every place that runs them: addresses are the caller's.
   Result<Ok> control(const ir::Node& n, const Frame& frame, Instructions& out) {
-    ir::ControlFlow c = n.op->control({*n.op, frame.f.types(n.operands), n.attrs, frame.f.types(n.results)});
+    ir::ControlFlow c = passes::control_of(frame.f, n);
     int index = static_cast<int>(&n - frame.f.nodes.data());
     auto scratch = frame.plan.workspaces.find(index);
     ir::Placement workspace{ir::Base::kArena, 0, m_.plan->state_bytes, 0};
@@ -485,31 +511,31 @@ class Emitter {
   const std::vector<VariantEntry>& variants_;
   format::ProgramT program_;
   std::map<std::string, uint32_t> kernel_of_, location_of_, size_of_, symbol_of_;
-  std::vector<ir::SymbolRef> used_;  // by the entry under way, in order of first use
+  std::vector<ir::SymbolRef> used_;                 // by the entry under way, in order of first use
+  std::map<std::string, int64_t> instructions_of_;  // by function
   bool uses_library_ = false;
 };
 
 }  // namespace
 
-Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs, const EmitOptions& options) {
+Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& more) {
   EmittedProgram out;
   std::vector<format::BundleMember> members;
   std::vector<std::unique_ptr<Emitter>> emitters;
   std::vector<const format::ProgramT*> packed;
   std::map<std::string, std::string> constants;  // bytes to the member that holds them
   const ir::Target* cpu = nullptr;
-  for (const PlannedProgram& p : programs) {
+  for (PlannedProgram& p : programs) {
     NABLA_CHECK(p.module->stage == ir::Stage::kPlanned && p.module->plan, "a module of stage {} is not planned",
                 name_of(p.module->stage));
     if (!p.target->is_cuda() && cpu)
       return error(Code::kBadOption, "targets `{}` and `{}`: a bundle has at most one CPU program", cpu->name,
                    p.target->name);
     if (!p.target->is_cuda()) cpu = p.target;
-    TargetCode code = NABLA_TRY(compile_kernels(*p.module, *p.target, options.toolchain));
     out.kernels += p.module->kernels.size();
-    out.code_bytes += code.code_bytes;
+    out.code_bytes += p.code.code_bytes;
     emitters.push_back(std::make_unique<Emitter>(*p.module, *p.target, p.variants));
-    NABLA_TRY(emitters.back()->run(code));
+    NABLA_TRY(emitters.back()->run(p.code));
     format::ProgramT& program = emitters.back()->program();
     packed.push_back(&program);
     if (p.module->plan->constants_bytes > 0) {
@@ -519,15 +545,18 @@ Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs
       program.constants = it->second;
       if (fresh) members.push_back({it->second, std::move(bytes)});
     }
-    for (auto& [name, bytes] : code.members) members.push_back({name, std::move(bytes)});
+    for (auto& [name, bytes] : p.code.members) members.push_back({name, std::move(bytes)});
   }
-  for (const auto& [name, bytes] : options.members) members.push_back({name, bytes});
+  for (const auto& [name, bytes] : more) members.push_back({name, bytes});
   out.bytes = NABLA_TRY(format::bundle_bytes(packed, members));
   return out;
 }
 
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {
-  return emit_programs({{&module, &target, {}}}, options);
+  std::vector<PlannedProgram> programs(1);
+  TargetCode code = NABLA_TRY(compile_kernels(module, target, options.toolchain));
+  programs[0] = {&module, &target, std::move(code), {}};
+  return emit_programs(std::move(programs), options.members);
 }
 
 }  // namespace nabla::driver

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/toolchain.h"
+#include "cli/driver/emit_code.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
@@ -26,22 +26,23 @@ struct VariantEntry {
 
 struct EmitOptions {
   codegen::ToolchainOptions toolchain;
-  /// More members: "ir/module.nbl", "report.json"...
-  std::vector<std::pair<std::string, std::string>> members;
+  std::vector<std::pair<std::string, std::string>> members;  ///< more of the bundle's
 };
 
 /// What one target runs.
 struct PlannedProgram {
   const ir::Module* module;  ///< of stage `planned`
   const ir::Target* target;
+  TargetCode code;  ///< of compile_kernels
   /// These become part of the entries that they stand for.
   std::vector<VariantEntry> variants = {};
 };
 
-/// Prints and compiles the kernels, and writes one instruction per node, for each target. Errors of compile_kernels and
-/// bundle_bytes; E0901 for two CPU targets.
-Result<EmittedProgram> emit_programs(const std::vector<PlannedProgram>& programs, const EmitOptions& options);
-/// The same for one target.
+/// Writes one instruction per node, for each target. Errors of bundle_bytes; E0901 for two CPU targets. `members` are
+/// more of the bundle's: "ir/module.nbl", "report.json"...
+using Members = std::vector<std::pair<std::string, std::string>>;
+Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& members);
+/// The same for one target, kernels compiled.
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options);
 
 }  // namespace nabla::driver

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/driver/emit_code.h"
 #include "ir/module.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
@@ -19,6 +20,11 @@ inline constexpr int kReportVersion = 2;
 /// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels; and
 /// the graph with the instructions and buffers that it became.
 std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target);
+
+/// The report of a GPU program with what the compiler made of its kernels: grids, registers, shared memory, resident
+/// warps; and the least time that each kernel can take on the target's GPU, by its bytes and its products.
+std::string with_code(const std::string& report, const ir::Module& planned, const ir::Target& target,
+                      const TargetCode& code);
 
 /// Values by symbol: every combination of them.
 using SizeLists = std::map<std::string, std::vector<int64_t>>;

@@ -5,6 +5,7 @@
 
 #include "ir/plan.h"
 #include "ir/text.h"
+#include "passes/rewrite.h"
 
 namespace nabla::driver {
 
@@ -35,54 +36,80 @@ std::string made_by(const ir::Node& n) {
 
 namespace {
 
-ir::TypedOp typed(const ir::Function& f, const ir::Node& n) {
-  return {*n.op, f.types(n.operands), n.attrs, f.types(n.results)};
+// What functions cost by themselves and by what they run, each function once: shared bodies would be walked once for
+// every way to them.
+template <class Total>
+class Totals {
+ public:
+  explicit Totals(const ir::Module& m) : m_(m) {}
+  virtual ~Totals() = default;
+  const Total& of(const ir::Function& f) {
+    auto known = done_.find(f.name);
+    return known != done_.end() ? known->second : done_.emplace(f.name, sum(f)).first->second;
+  }
+
+ protected:
+  virtual Total sum(const ir::Function& f) = 0;
+  const ir::Module& m_;
+
+ private:
+  std::map<std::string, Total> done_;
+};
+
+// Of a loop all trips, of a branch the costlier side, of a while one round.
+template <class SizeOf>
+ir::Dim inside(const ir::ControlFlow& c, const SizeOf& size_of) {
+  ir::Dim out = 0;
+  for (const std::string& name : c.functions) {
+    ir::Dim callee = size_of(name);
+    out = c.kind == ir::ControlFlow::Kind::kBranch ? ir::Dim::max(out, callee) : out + callee;
+  }
+  return c.kind == ir::ControlFlow::Kind::kLoop ? out * c.trips : out;
 }
+
+class WorkTotals : public Totals<Work> {
+  using Totals::Totals;
+  Work sum(const ir::Function& f) override {
+    Work out;
+    for (const ir::Node& n : f.nodes) {
+      out.flops = out.flops + n.op->cost(passes::typed(f, n)).flops;
+      if (n.op->lower != ir::Lowering::kControl) continue;
+      ir::ControlFlow c = passes::control_of(f, n);
+      out.at_least |= c.kind == ir::ControlFlow::Kind::kWhile;
+      out.flops = out.flops + inside(c, [&](const std::string& name) {
+                    const Work& callee = of(*m_.find(name));
+                    out.at_least |= callee.at_least;
+                    return callee.flops;
+                  });
+    }
+    out.at_least |= out.flops.bounds().max == INT64_MAX;  // sums saturate there
+    return out;
+  }
+};
+
+class MovedTotals : public Totals<ir::Dim> {
+  using Totals::Totals;
+  ir::Dim sum(const ir::Function& f) override {
+    const ir::FunctionPlan& plan = m_.plan->functions.at(f.name);
+    ir::Dim moved = 0;
+    for (const ir::Node& n : f.nodes) {
+      if (!is_instruction(n)) continue;
+      if (n.op->lower == ir::Lowering::kControl) {
+        moved = moved + inside(passes::control_of(f, n), [&](const std::string& name) { return of(*m_.find(name)); });
+        continue;
+      }
+      for (const std::vector<ir::ValueId>* ids : {&n.operands, &n.results})
+        for (ir::ValueId id : *ids)
+          if (plan.values[id].bytes > 0) moved = moved + f.type(id).bytes();
+    }
+    return moved;
+  }
+};
 
 }  // namespace
 
-Work work_of(const ir::Function& f, const ir::Module& m) {
-  Work out;
-  for (const ir::Node& n : f.nodes) {
-    ir::TypedOp op = typed(f, n);
-    out.flops = out.flops + n.op->cost(op).flops;
-    if (n.op->lower != ir::Lowering::kControl) continue;
-    ir::ControlFlow c = n.op->control(op);
-    ir::Dim inside = 0;
-    for (const std::string& name : c.functions) {
-      Work callee = work_of(*m.find(name), m);
-      bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
-      inside = branch ? ir::Dim::max(inside, callee.flops) : inside + callee.flops;
-      out.at_least |= callee.at_least;
-    }
-    if (c.kind == ir::ControlFlow::Kind::kLoop) inside = inside * c.trips;
-    out.at_least |= c.kind == ir::ControlFlow::Kind::kWhile;
-    out.flops = out.flops + inside;
-  }
-  return out;
-}
-
-ir::Dim moved_by(const ir::Function& f, const ir::Module& planned) {
-  const ir::FunctionPlan& plan = planned.plan->functions.at(f.name);
-  ir::Dim moved = 0;
-  for (const ir::Node& n : f.nodes) {
-    if (!is_instruction(n)) continue;
-    if (n.op->lower == ir::Lowering::kControl) {
-      ir::ControlFlow c = n.op->control(typed(f, n));
-      ir::Dim inside = 0;
-      for (const std::string& name : c.functions) {
-        ir::Dim callee = moved_by(*planned.find(name), planned);
-        inside = c.kind == ir::ControlFlow::Kind::kBranch ? ir::Dim::max(inside, callee) : inside + callee;
-      }
-      moved = moved + (c.kind == ir::ControlFlow::Kind::kLoop ? inside * c.trips : inside);
-      continue;
-    }
-    for (const std::vector<ir::ValueId>* ids : {&n.operands, &n.results})
-      for (ir::ValueId id : *ids)
-        if (plan.values[id].bytes > 0) moved = moved + f.type(id).bytes();
-  }
-  return moved;
-}
+Work work_of(const ir::Function& f, const ir::Module& m) { return WorkTotals(m).of(f); }
+ir::Dim moved_by(const ir::Function& f, const ir::Module& planned) { return MovedTotals(planned).of(f); }
 
 namespace {
 
@@ -137,9 +164,8 @@ class Graph {
          &calls = out["calls"] = Json::array();
     for (const ir::Value& v : f.values) values.push_back({type(v.type), v.name});
     for (const ir::Node& n : f.nodes) {
-      ir::TypedOp op = typed(f, n);
-      ir::Cost cost = n.op->cost(op);
-      if (n.op->lower == ir::Lowering::kControl) calls.push_back(call(n.op->control(op), nodes.size()));
+      ir::Cost cost = n.op->cost(passes::typed(f, n));
+      if (n.op->lower == ir::Lowering::kControl) calls.push_back(call(passes::control_of(f, n), nodes.size()));
       nodes.push_back({n.op->name, place(n.location), n.operands, n.results, ir::print_attrs(n), size(cost.flops),
                        size(cost.bytes)});
     }

@@ -19,10 +19,10 @@ bool is_instruction(const ir::Node& node);
 std::string made_by(const ir::Node& node);
 
 /// What a function costs by itself and by what its loops and branches run: a loop counts its trips, a branch the
-/// costlier side, a while one round.
+/// costlier side, a while one round. A total beyond int64 stays at its maximum.
 struct Work {
   ir::Dim flops = 0;
-  bool at_least = false;  ///< there is a while inside
+  bool at_least = false;  ///< there is a while inside, or the total is at the end of int64
 };
 Work work_of(const ir::Function& f, const ir::Module& m);
 /// Bytes that the instructions of a planned function read and write, counted likewise.

@@ -93,6 +93,41 @@ func @main(%x: f32[8], %p: bool[]) {
   EXPECT_GE(r["entries"][0]["bytes_moved"], 50 * 2 * 32);
 }
 
+// `levels` functions, each of which runs the next one twice; the last one adds 8 numbers.
+std::string shared_bodies(int levels) {
+  std::string text = "entry main calls @f0 {\n  inputs x, p\n  outputs y\n}\n";
+  for (int i = 0; i < levels; ++i)
+    text += fmt::format(
+        "func @f{0}(%x: f32[8], %p: bool[]) {{\n  %a = cond(%p, %x, %p) {{then=@f{1}, else=@f{1}}}\n"
+        "  %b = cond(%p, %a, %p) {{then=@f{1}, else=@f{1}}}\n  return %b\n}}\n",
+        i, i + 1);
+  return text + fmt::format("func @f{}(%x: f32[8], %p: bool[]) {{\n  %y = add(%x, %x)\n  return %y\n}}\n", levels);
+}
+
+TEST(Report, SharedBodiesAreCountedExactlyAndWalkedOnce) {
+  Json r = report_of(shared_bodies(40))["entries"][0];
+  EXPECT_EQ(r["flops"], int64_t{8} << 40);
+  EXPECT_EQ(r["bytes_moved"], int64_t{8 * 4 * 2} << 40);
+  EXPECT_FALSE(r.contains("at_least"));
+}
+
+TEST(Report, ATotalBeyondInt64IsALowerBound) {
+  Json r = report_of(shared_bodies(70))["entries"][0];
+  EXPECT_EQ(r["flops"], INT64_MAX);
+  EXPECT_TRUE(r["at_least"]);
+}
+
+TEST(Report, AProgramOfTooManyInstructionsIsRefused) {
+  ir::Module m = ir::parse_module("nabla 1 traced\n" + shared_bodies(40), "test.nbl", ops::all_ops()).value();
+  Diagnostic d = compile(m, {}).errors().at(0);
+  EXPECT_EQ(d.code, Code::kTooLarge);
+  // Each level has two branches of two sides: n(i) = 2 + 4 n(i + 1), where the last function has 1.
+  EXPECT_EQ(d.message,
+            "entry `main` would have more than 9223372036854775807 instructions, at most 4194304 are allowed");
+  EXPECT_EQ(d.help,
+            "branches and loops repeat their functions' instructions wherever they stand: share them less deeply");
+}
+
 TEST(Report, BuffersOnOnePlaceFollowEachOther) {
   Json r = report_of(R"(
 entry main calls @main {

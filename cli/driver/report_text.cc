@@ -100,6 +100,26 @@ std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
   return out + "  ops        " + (ops.empty() ? "none" : ops) + "\n";
 }
 
+std::string kernel_text(const Json& k, const Json& machine) {
+  std::string out =
+      fmt::format("  {:<44} {} launch{}, {} buffers", k["name"].get<std::string>(), k["launches"].get<int64_t>(),
+                  k["launches"] == 1 ? "" : "es", bytes_text(k["buffer_bytes"]));
+  if (!k.contains("grids"))
+    return out + fmt::format(", {} units, at most {} thread{}\n", k["units"].get<int64_t>(),
+                             k["threads"].get<int64_t>(), k["threads"] == 1 ? "" : "s");
+  out += fmt::format(", at least {:.1f} us\n", k["least_us"].get<double>());
+  for (const Json& g : k["grids"]) {
+    out += fmt::format("    {} x {} threads", g["blocks"].get<int64_t>(), g["threads"].get<int64_t>());
+    if (g.contains("registers"))
+      out += fmt::format(", {} registers, {} shared, {} local, {} of {} warps", g["registers"].get<int64_t>(),
+                         bytes_text(g["shared_bytes"].get<int64_t>() + g["static_shared_bytes"].get<int64_t>()),
+                         bytes_text(g["local_bytes"]), g["resident_warps"].get<int64_t>(),
+                         machine["resident_warps"].get<int64_t>());
+    out += "  " + g["symbol"].get<std::string>() + "\n";
+  }
+  return out;
+}
+
 // Every combination of the values.
 std::vector<Sizes> points_of(const SizeLists& lists) {
   std::vector<Sizes> points(lists.empty() ? 0 : 1);
@@ -137,11 +157,7 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
                          bytes_text(l["bytes"]), l["source"].get<std::string>());
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
     out += fmt::format("\n{} kernels\n", r.value("kernels", Json::array()).size());
-    for (const Json& k : r.value("kernels", Json::array()))
-      out +=
-          fmt::format("  {:<44} {} launch{}, {} buffers, {} units, at most {} thread{}\n", k["name"].get<std::string>(),
-                      k["launches"].get<int64_t>(), k["launches"] == 1 ? "" : "es", bytes_text(k["buffer_bytes"]),
-                      k["units"].get<int64_t>(), k["threads"].get<int64_t>(), k["threads"] == 1 ? "" : "s");
+    for (const Json& k : r.value("kernels", Json::array())) out += kernel_text(k, r["machine"]);
     return out;
   } catch (const nlohmann::json::exception& e) {
     return error(Code::kCorrupt, "report.json is damaged: {}", e.what());

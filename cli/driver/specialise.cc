@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "ir/op_def.h"
 
@@ -87,12 +88,16 @@ Result<std::map<std::string, std::vector<int64_t>>> parse_sizes(const std::vecto
   for (const std::string& text : texts) {
     // "batch=1,8" and "batch=8,len=16" alike: a piece without a name belongs to the name before it.
     std::string name;
+    std::set<std::string> named;
     for (size_t begin = 0; begin <= text.size();) {
       size_t end = std::min(text.find(',', begin), text.size());
       std::string piece = text.substr(begin, end - begin);
       if (size_t equals = piece.find('='); equals != std::string::npos) {
         name = piece.substr(0, equals);
         piece = piece.substr(equals + 1);
+        if (!named.insert(name).second)
+          return error(Code::kBadOption, "`{}` names {} twice; several values of one size are written {}=1,8", text,
+                       name, name);
       }
       int64_t value = 0;
       auto [stop, problem] = std::from_chars(piece.data(), piece.data() + piece.size(), value);

@@ -10,7 +10,8 @@
 
 namespace nabla::driver {
 
-/// Values by symbol, from texts such as "batch=1,8,32". E0901 for text that is none.
+/// Values by symbol, from texts such as "batch=1,8,32". E0901 for text that is none,
+/// or that names a symbol twice.
 Result<std::map<std::string, std::vector<int64_t>>> parse_sizes(const std::vector<std::string>& texts);
 
 /// Adds an entry "NAME[batch=8,len=1]" for every entry that uses one of the symbols and every combination of their

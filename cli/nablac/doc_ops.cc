@@ -154,6 +154,11 @@ std::string cpu_cell(const ir::OpDef& op, Footnotes& notes) {
   return "";
 }
 
+// Both backends print the same kernels.
+std::string cuda_cell(const ir::OpDef& op, Footnotes& notes) {
+  return op.no_gpu_code.empty() ? cpu_cell(op, notes) : notes.no(std::string(op.no_gpu_code));
+}
+
 std::string section(const ir::OpDef& op) {
   std::string out = fmt::format("## {}\n\n{}\n\n", op.name, op.doc);
   auto table = [&](const char* title, const auto& rows, auto text) {
@@ -233,7 +238,8 @@ std::string doc_coverage(const ir::OpTable& ops) {
                                    verify_cell(op),     rule(op.reference),
                                    rule(op.vjp),        rule(op.jvp),
                                    rule(op.batch),      rule(op.factors),
-                                   rule(op.access),     cpu_cell(op, notes)};
+                                   rule(op.access),     cpu_cell(op, notes),
+                                   cuda_cell(op, notes)};
     for (const std::string& cell : cells) rows += "| " + cell + " ";
     rows += "|\n";
   }
@@ -243,9 +249,9 @@ std::string doc_coverage(const ir::OpTable& ops) {
          "- **verify**: the number of operands, attributes and stages for every op; beside them, these constraints.\n"
          "- **vjp**, **jvp**, **batch**: reverse mode, forward mode, `vmap`.\n"
          "- **factors**, **access**: how dimensions and how elements of operands and results relate.\n"
-         "- **cpu**: code for the CPU target.\n\n"
-         "| op | infer | verify | reference | vjp | jvp | batch | factors | access | cpu |\n"
-         "|---|---|---|---|---|---|---|---|---|---|\n" +
+         "- **cpu**, **cuda**: code for CPU targets and for GPU targets.\n\n"
+         "| op | infer | verify | reference | vjp | jvp | batch | factors | access | cpu | cuda |\n"
+         "|---|---|---|---|---|---|---|---|---|---|---|\n" +
          rows + "\n" + notes.text();
 }
 

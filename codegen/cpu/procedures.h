@@ -95,10 +95,8 @@ template <class T> NB_FN unsigned long nb_sort_key(T stored) {
     return u & 0x80000000u ? unsigned(~u) : u | 0x80000000u;
   } else if constexpr (nb_same<W, double>) {
     if (x != x) return ~0ul;
-    double d = x == 0 ? 0.0 : x;
-    unsigned long u;
-    __builtin_memcpy(&u, &d, 8);
-    return u >> 63 ? ~u : u | 1ul << 63;
+    union { double d; unsigned long u; } bits = {x == 0 ? 0.0 : x};
+    return bits.u >> 63 ? ~bits.u : bits.u | 1ul << 63;
   } else if constexpr (nb_is_signed<W>) {
     return ((unsigned long)x ^ 1ul << (8 * sizeof(W) - 1)) & (~0ul >> (64 - 8 * sizeof(W)));
   } else {

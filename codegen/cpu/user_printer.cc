@@ -3,7 +3,9 @@
 #include <sstream>
 #include <vector>
 
+#include "codegen/compiler_messages.h"
 #include "codegen/cpu/expr_printer.h"
+#include "runtime/format/sha256.h"
 
 namespace nabla::codegen {
 namespace {
@@ -88,10 +90,10 @@ Cut cut_behind_includes(const UserCode& user) {
   return out;
 }
 
-std::string line_directive(int64_t line, const std::string& file) {
+std::string line_directive(int64_t line, const UserCode& user) {
   std::string name;
-  for (char c : file.empty() ? std::string("user kernel") : file) {
-    if (c == '"' || c == '\\') name += '\\';
+  for (char c : user_file(user)) {
+    if (c == '\\') name += '\\';
     name += c;
   }
   return fmt::format("#line {} \"{}\"\n", line, name);
@@ -105,7 +107,7 @@ static inline long nb_minimum(long a, long b) { return a < b ? a : b; }
 static inline long nb_maximum(long a, long b) { return a > b ? a : b; }
 )";
 
-void print_body(const Kernel& kernel, CppWriter& out) {
+void print_body(const Kernel& kernel, const std::string& mark, CppWriter& out) {
   const kernel_ir::Procedure& p = *kernel.procedure;
   const UserCode& user = *p.user;
   std::vector<ir::SymbolRef> symbols = symbols_of(kernel);
@@ -127,7 +129,7 @@ void print_body(const Kernel& kernel, CppWriter& out) {
     args += " + nb_first * " + size_text(ir::Type(DType::kU8, row).count());
   }
   std::string call =
-      fmt::format("nabla_user::{}({}{});", user.name, args, args.empty() && !sizes.empty() ? sizes.substr(2) : sizes);
+      fmt::format("nb_call_{}({}{});", mark, args, args.empty() && !sizes.empty() ? sizes.substr(2) : sizes);
   if (user.rows < 0) {
     out.line("if (begin == 0 && end > 0) " + call);
     return;
@@ -146,31 +148,45 @@ std::string user_prototype(const Kernel& kernel) {
   return fmt::format("void {}({})", kernel.procedure->user->name, parameters(kernel, true));
 }
 
+// The kernel and the types stand before the user's text, where its macros do not reach. Behind it stands one check by
+// names that the text cannot hold, because they hold its hash; of the other words that the check needs, macros are
+// removed. The namespace has such a name, too, so that a text that leaves it cannot come back.
 std::string print_user_cpp(const Kernel& kernel, const std::string& symbol) {
   const UserCode& user = *kernel.procedure->user;
+  const std::string mark =
+      format::sha256_hex({reinterpret_cast<const uint8_t*>(user.text.data()), user.text.size()}).substr(0, 32);
   Cut cut = cut_behind_includes(user);
-  std::string out = "#include <stdint.h>\n";
-  if (!cut.head.empty()) out += line_directive(user.line, user.file) + cut.head;
-  out += "namespace nabla_user {\nnamespace {\n";
-  if (user.type) out += fmt::format("using T = {};\n", user_type(*user.type));
-  out += line_directive(cut.tail_line, user.file) + cut.tail;
-  out += "}\n}\n#line 1 \"generated\"\n";
-  out +=
-      "template <class, class> struct nb_same { static constexpr bool value = false; };\n"
-      "template <class A> struct nb_same<A, A> { static constexpr bool value = true; };\n";
-  std::string type = fmt::format("void({})", parameters(kernel, false));
-  out += fmt::format(
-      "static_assert(nb_same<decltype(nabla_user::{0}), {1}>::value || "
-      "nb_same<decltype(nabla_user::{0}), {1} noexcept>::value, \"expected {2}\");\n",
-      user.name, type, user_prototype(kernel));
+  std::string out = fmt::format(R"(#include <stdint.h>
+typedef void nb_type_{0}({1});
+template <class> constexpr bool nb_fits_{0} = false;
+template <> constexpr bool nb_fits_{0}<nb_type_{0}> = true;
+template <> constexpr bool nb_fits_{0}<void({1}) noexcept> = true;
+constexpr bool nb_inside_{0} = false;
+namespace {{ extern nb_type_{0}* const nb_call_{0}; }}
+)",
+                                mark, parameters(kernel, false));
   out += kSizeFunctions;
   CppWriter writer;
   bool sized = !symbols_of(kernel).empty();
   writer.open(fmt::format("extern \"C\" void {}(void* const* args, const long*{}, long begin, long end) {{", symbol,
                           sized ? " extents" : ""));
-  print_body(kernel, writer);
+  print_body(kernel, mark, writer);
   writer.close();
-  return out + writer.take();
+  out += writer.take();
+  if (!cut.head.empty()) out += line_directive(user.line, user) + cut.head;
+  out += fmt::format("namespace {{ namespace nb_user_{0} {{\nconstexpr bool nb_inside_{0} = true;\n", mark);
+  if (user.type) out += fmt::format("using T = {};\n", user_type(*user.type));
+  out += line_directive(cut.tail_line, user) + cut.tail;
+  out += fmt::format("\n#line 1 \"generated\"\n#undef static_assert\n#undef decltype\n#undef const\n#undef {}\n",
+                     user.name);
+  out += fmt::format(R"(static_assert(nb_inside_{0}, "the source closes a brace that it does not open");
+static_assert(nb_fits_{0}<decltype(nb_user_{0}::{1})>, "expected {2}");
+}}
+nb_type_{0}* const nb_call_{0} = nb_user_{0}::{1};
+}}
+)",
+                     mark, user.name, user_prototype(kernel));
+  return out;
 }
 
 }  // namespace nabla::codegen

@@ -10,8 +10,8 @@ namespace nabla::codegen {
 
 /// "void scale(const float* x0, float* y0, int64_t n)": what the user's text must define.
 std::string user_prototype(const kernel_ir::Kernel& kernel);
-/// The whole file: the user's text at its own lines, a check of the function's type, and the kernel `symbol`, which
-/// calls the function once per unit of rows.
+/// The whole file: the kernel `symbol`, which calls the function once per unit of rows, the user's text at its own
+/// lines, and a check of the function's type that nothing in the text can change.
 std::string print_user_cpp(const kernel_ir::Kernel& kernel, const std::string& symbol);
 
 }  // namespace nabla::codegen

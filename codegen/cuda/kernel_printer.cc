@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/contract_printer.h"
+#include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
 #include "codegen/cuda/team_printer.h"
 
@@ -229,9 +230,20 @@ class KernelPrinter {
     if (!apart.empty()) body_.open(apart);
     for (const Stmt& s : k_.body)
       if (const Let* let = std::get_if<Let>(&s.node)) printer.number(*let);
+    Packs packs = team.alone() && serial.empty() ? find_packs(k_, parallel, b) : Packs{};
+    if (packs.width > 1) {
+      std::string aligned;
+      for (int buffer : packs.buffers)
+        aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
+      body_.open(fmt::format("if ({}) {{", aligned));
+      print_packs(k_, packs, parallel, b, body_, next_temp_);
+      body_.reopen("} else {");
+    }
     printer.share_out(parallel, serial, b);
+    if (packs.width > 1) body_.close();
     if (!apart.empty()) body_.close();
-    close_grid({"", blocks_for(points(parallel), team), team.block, bytes * team.per_block()}, suffix);
+    ir::Dim iterations = ir::Dim::ceildiv(points(parallel), packs.width);
+    close_grid({"", blocks_for(iterations, team), team.block, bytes * team.per_block()}, suffix);
     return Ok{};
   }
   Status one_block() {

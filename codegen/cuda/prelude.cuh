@@ -89,6 +89,12 @@ NB_FN nb_small<B, mantissa, bias, inf, nan> nb_narrow(nb_small<B, mantissa, bias
 }
 template <class H> NB_FN float nb_round_to(float x) { return nb_widen(nb_narrow(H{}, x)); }
 
+// ---- Packs: neighbouring elements that move together, by the widest access that their bytes allow
+template <class T, int width> struct alignas(sizeof(T) * width) nb_pack { T at[width]; };
+template <int width, class T> NB_FN nb_pack<T, width> nb_load_pack(const T* p) { return *(const nb_pack<T, width>*)p; }
+template <class T, int width> NB_FN void nb_store_pack(T* p, const nb_pack<T, width>& x) { *(nb_pack<T, width>*)p = x; }
+NB_FN bool nb_is_aligned(const void* p) { return (unsigned long)p % 16 == 0; }
+
 // ---- Conversions: floats go towards zero and stop at the ends; NaN gives 0
 template <class T> struct nb_type { static const bool is_float = false, is_bool = false; };
 template <> struct nb_type<float> { static const bool is_float = true, is_bool = false; };

@@ -93,9 +93,8 @@ void SizeRules::require_equal(const ir::Dim& a, const ir::Dim& b, const Site& si
   for (const ir::Dim* d : {&a, &b})
     for (const ir::SymbolRef& s : d->symbols()) names.push_back(s->name);
   if (std::optional<bool> same = ir::Dim::equal(left, right); same.has_value() && !*same) {
-    ir::Interval x = left.bounds(), y = right.bounds();
-    conflict(fmt::format("{} is in [{}, {}], {} in [{}, {}]", a.str(), x.min, x.max, b.str(), y.min, y.max), names,
-             reason);
+    auto equal = ir::SizeRelation::Kind::kEqual;
+    conflict(ir::contradiction({a, equal, b}, {left, equal, right}), names, reason);
   }
   if (solve(difference, reason)) return;
   Diagnostic d = error(Code::kUndecidable, "the constraint {} cannot be solved for one of its sizes", reason.text);
@@ -176,10 +175,7 @@ void SizeRules::require(const ir::SizeRelation& relation, const Site& site) {
   for (const ir::Dim* d : {&relation.left, &relation.right, &now.left, &now.right})
     for (const ir::SymbolRef& s : d->symbols()) names.push_back(s->name);
   if (now.impossible()) {
-    ir::Interval x = now.left.bounds(), y = now.right.bounds();
-    conflict(fmt::format("{} is in [{}, {}], {} in [{}, {}]", relation.left.str(), x.min, x.max, relation.right.str(),
-                         y.min, y.max),
-             names, reason);
+    conflict(ir::contradiction(relation, now), names, reason);
   }
   if (now.holds().value_or(false)) return;
   ir::Dim gap = now.right - now.left;

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "runtime/base/check.h"
 
@@ -209,15 +208,41 @@ Expr rebuild(const Expr& e, std::vector<Expr> args, Expr guard, Expr fill) {
   }
 }
 
+// What is known of nodes of an expression. Nearly all expressions are small: a list is faster than a table then.
+template <class Value>
+class ByNode {
+ public:
+  /// Null: nothing is known.
+  const Value* find(const ExprNode* node) const {
+    for (const auto& [known, value] : few_)
+      if (known == node) return &value;
+    auto it = many_.find(node);
+    return it == many_.end() ? nullptr : &it->second;
+  }
+  void add(const ExprNode* node, Value value) {
+    if (few_.empty()) few_.reserve(kFew);
+    if (few_.size() < kFew)
+      few_.emplace_back(node, std::move(value));
+    else
+      many_.emplace(node, std::move(value));
+  }
+
+ private:
+  static constexpr size_t kFew = 16;
+  std::vector<std::pair<const ExprNode*, Value>> few_;
+  std::unordered_map<const ExprNode*, Value> many_;
+};
+
 class Rewriter {
  public:
   explicit Rewriter(const std::function<Expr(const Expr&)>& f) : f_(f) {}
   Expr run(const Expr& e) {
-    if (auto it = done_.find(e.id()); it != done_.end()) return it->second;
+    if (const Expr* known = done_.find(e.id())) return *known;
     Expr out = f_(e);
     if (!out) {
       bool changed = false;
       std::vector<Expr> args;
+      args.reserve(e->args.size());
       for (const Expr& a : e->args) {
         args.push_back(run(a));
         changed |= args.back().id() != a.id();
@@ -226,16 +251,18 @@ class Rewriter {
       changed |= guard.id() != e->guard.id() || fill.id() != e->fill.id();
       out = changed ? rebuild(e, std::move(args), guard, fill) : e;
     }
-    return done_[e.id()] = out;
+    done_.add(e.id(), out);
+    return out;
   }
 
  private:
   const std::function<Expr(const Expr&)>& f_;
-  std::unordered_map<const ExprNode*, Expr> done_;
+  ByNode<Expr> done_;
 };
 
-void visit_once(const Expr& e, const std::function<void(const Expr&)>& f, std::unordered_set<const ExprNode*>& seen) {
-  if (!seen.insert(e.id()).second) return;
+void visit_once(const Expr& e, const std::function<void(const Expr&)>& f, ByNode<bool>& seen) {
+  if (seen.find(e.id())) return;
+  seen.add(e.id(), true);
   for (const Expr& a : e->args) visit_once(a, f, seen);
   if (e->guard) visit_once(e->guard, f, seen), visit_once(e->fill, f, seen);
   f(e);
@@ -253,7 +280,7 @@ Expr substitute_axes(const Expr& e, const std::map<int, Expr>& replacement) {
 }
 
 void visit(const Expr& e, const std::function<void(const Expr&)>& f) {
-  std::unordered_set<const ExprNode*> seen;
+  ByNode<bool> seen;
   visit_once(e, f, seen);
 }
 

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <set>
 
+#include "ir/lexer.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/call.h"
 #include "ir/ops/custom_signature.h"
@@ -98,6 +99,19 @@ Status require_factors(const InferContext& ctx, const Signature& s, const Bindin
   return check(s.results, f->results, "result", false);
 }
 
+// Compilers count lines to 2^31-1, those of the text included, and name files in their messages as they stand here.
+Status require_place(const InferContext& ctx) {
+  constexpr int64_t kMostLines = 1'000'000'000;
+  int64_t line = ctx.attrs.get_int("line");
+  if (line < 1 || line > kMostLines)
+    return ctx.fail(Code::kBadAttribute, "C7", "line is {}, expected 1 to {}", line, kMostLines);
+  for (unsigned char c : ctx.attrs.get_string("file"))
+    if (c == '"' || c < ' ')
+      return ctx.fail(Code::kBadAttribute, "C7", "file is {}, expected a name without quotes and control characters",
+                      ir::quoted(ctx.attrs.get_string("file")));
+  return Ok{};
+}
+
 InferResult infer_custom_call(const InferContext& ctx) {
   const Attrs& attrs = ctx.attrs;
   if (!is_identifier(attrs.get_string("name")))
@@ -110,6 +124,9 @@ InferResult infer_custom_call(const InferContext& ctx) {
   if (leading < 0 || (leading > 0 && (batching != "leading" || ctx.operands.empty())))
     return ctx.fail(Code::kBadAttribute, "C3", "batch_dims is {} with batching \"{}\" and {} operands", leading,
                     batching, ctx.operands.size());
+  if (leading > 0 && leading > ctx.operands[0].rank())
+    return ctx.fail(Code::kBadAttribute, "C3", "batch_dims is {}, but operand 0, {}, has {} dimensions", leading,
+                    ctx.operands[0].str(), ctx.operands[0].rank());
   for (const ir::SymbolRef& name : s.names)
     if (batching == "leading" && name->name == "batch")
       return ctx.fail(Code::kBadAttribute, "C3", "`batch` is a name of the signature and the number of examples");
@@ -126,8 +143,7 @@ InferResult infer_custom_call(const InferContext& ctx) {
     results.push_back(std::move(t));
   }
   NABLA_TRY(require_factors(ctx, s, binding));
-  if (attrs.get_int("line") < 1)
-    return ctx.fail(Code::kBadAttribute, "C7", "line is {}, expected 1 or more", attrs.get_int("line"));
+  (void)NABLA_TRY(require_place(ctx));
   NABLA_TRY(require_function(ctx, "reference", operands, results, "C8"));
   Types takes = operands;
   append(takes, results);
@@ -478,7 +494,11 @@ std::vector<Reject> custom_call_rejects() {
   out.push_back(bad("C5", text("signature", "T[n,d], T[d] -> T[d-n], T[n]")));
   for (const char* factors : {"nd,d", "nd,d->n", "nd->nd,n", "nd,n->nd,n", "nd,d->nk,n", "n,d->nd,n", "n1,d->nd,n"})
     out.push_back(bad("C6", text("factors", factors)));
+  Attrs batched = text("batching", "leading");
+  out.push_back(bad("C3", with(batched, "batch_dims", INT64_MAX)));
   out.push_back(bad("C7", with(e.attrs, "line", int64_t{0})));
+  out.push_back(bad("C7", with(e.attrs, "line", int64_t{1} << 31)));
+  for (const char* file : {"a\nb.cc", "\"a.cc"}) out.push_back(bad("C7", text("file", file)));
   out.push_back(bad("C8", functions("reference", {"missing"})));
   out.push_back(bad("C8", functions("reference", {"f", "f"})));
   out.push_back(bad("C8", text("signature", "T[n,d], T[d] -> T[n,d]")));
@@ -531,7 +551,7 @@ std::vector<OpDef> custom_call_ops() {
                       {"C4", "the operands fit the signature"},
                       {"C5", "no extent of a result is negative"},
                       {"C6", "factors has a letter per dimension, of one size; results have letters of operands"},
-                      {"C7", "line is positive"},
+                      {"C7", "line is 1 to 1000000000; file has no quotes and control characters"},
                       {"C8", "reference is at most one function, of the call's types"},
                       {"C9", "vjp is at most one function, of the types that follow from them"}},
       .traits = {},
@@ -556,6 +576,7 @@ std::vector<OpDef> custom_call_ops() {
       .access = custom_call_access,
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
+      .no_gpu_code = "its source is C++ for CPUs",
       .cost = call_cost,
       .dtypes = DTypes::kAsWritten,
       .examples = {scale_example(4, 3, false, "f32"), scale_example(4, 3, true, "f32"),

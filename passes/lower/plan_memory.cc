@@ -20,10 +20,6 @@ constexpr int64_t kAlignment = 64;
 constexpr int64_t kStagedLeafBytes = 4096;
 int64_t aligned(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
-ir::ControlFlow control_of(const ir::Node& n, const ir::Function& f) {
-  return n.op->control({*n.op, f.types(n.operands), n.attrs, f.types(n.results)});
-}
-
 /// The carries of a function that is the body of loops, all with the same ones.
 struct LoopBody {
   int consts = 0, carries = 0;
@@ -37,7 +33,7 @@ LoopBodies loop_bodies(const ir::Module& m) {
   for (const ir::FunctionPtr& f : m.functions)
     for (const ir::Node& n : f->nodes) {
       if (n.op->lower != ir::Lowering::kControl) continue;
-      ir::ControlFlow c = control_of(n, *f);
+      ir::ControlFlow c = control_of(*f, n);
       for (const std::string& callee : c.functions) {
         bool body = c.kind != ir::ControlFlow::Kind::kBranch && &callee == &c.functions.back();
         LoopBody role = body ? LoopBody{c.consts, c.carries} : LoopBody{};
@@ -243,7 +239,7 @@ class FunctionPlanner {
 
   // A loop's result starts as the operand of the same carry and is updated in place.
   bool carries_over(const ir::Node& n, ValueId operand, ValueId result) const {
-    ir::ControlFlow c = control_of(n, f_);
+    ir::ControlFlow c = control_of(f_, n);
     for (int i = 0; i < c.carries; ++i) {
       if (root_[n.results[i]] != result || root_[n.operands[c.consts + i]] != operand) continue;
       return std::count_if(n.operands.begin(), n.operands.end(), [&](ValueId id) { return root_[id] == operand; }) == 1;
@@ -293,7 +289,7 @@ class FunctionPlanner {
   int64_t workspace_bytes(int index) {
     const ir::Node& n = f_.nodes[index];
     if (n.op->lower != ir::Lowering::kControl) return library_workspace_bytes(n, f_);
-    ir::ControlFlow c = control_of(n, f_);
+    ir::ControlFlow c = control_of(f_, n);
     ir::ControlPlan& plan = plan_.controls[index];
     int64_t end = 0;
     for (const std::string& callee : c.functions)
@@ -408,9 +404,13 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   if (limit != context.options.end() && !limit->second.empty()) {
     std::optional<int64_t> bytes = parse_bytes(limit->second);
     if (!bytes) return error(Code::kBadOption, "max-bytes: `{}` is no number of {}", limit->second, kByteUnits);
-    if (plan->arena_bytes > *bytes)
-      return error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
-                   plan->arena_bytes, plan->state_bytes, temporaries, *bytes);
+    if (plan->arena_bytes > *bytes) {
+      Diagnostic d =
+          error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
+                plan->arena_bytes, plan->state_bytes, temporaries, *bytes);
+      d.help = "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program";
+      return d;
+    }
   }
   return out;
 }

@@ -304,12 +304,12 @@ Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
     out = NABLA_TRY(shrink(out, e.function, before, *allowed - state, context, least));
     if (least != INT64_MAX && least > *allowed - state) {
       Diagnostic d = error(Code::kOverBudget,
-                           "entry `{}` needs {} bytes ({} of state, {} of temporaries) even where values are "
-                           "computed again, {} are allowed",
+                           "entry `{}` needs {} bytes ({} of state, {} of temporaries; least found) even where values "
+                           "are computed again, {} are allowed",
                            e.name, state + least, state, least, *allowed);
       d.help =
-          "that is the least that was found on the way to this budget; allow more with --remat-bytes, or shrink the "
-          "program";
+          "the search for this budget found nothing smaller, which is no proof that there is nothing; allow more with "
+          "--remat-bytes, or shrink the program";
       return d;
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/rewrite.h"
+
 namespace nabla::passes {
 
 using kernel_ir::Expr;
@@ -110,7 +112,7 @@ class Builder {
   }
 
   Result<Ok> definitions(const ir::Node& n, int index) {
-    ir::TypedOp op{*n.op, f_.types(n.operands), n.attrs, f_.types(n.results)};
+    ir::TypedOp op = typed(f_, n);
     kernel_ir::Fragment fragment = n.op->access(op);
     std::vector<int> tensor_of(fragment.definitions.size());
     for (size_t d = 0; d < fragment.definitions.size(); ++d) {

@@ -349,7 +349,7 @@ FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const i
   bool changed = false;
   for (const Node& node : f->nodes) {
     if (is_loop(node)) {
-      ir::ControlFlow flow = node.op->control(typed(*f, node));
+      ir::ControlFlow flow = control_of(*f, node);
       auto body = std::find_if(module.functions.begin(), module.functions.end(),
                                [&](const FunctionPtr& g) { return g->name == flow.functions.back(); });
       std::vector<bool> used;

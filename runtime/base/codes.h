@@ -30,7 +30,7 @@ namespace nabla {
   X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                      \
   X(kNoRule, 304, "an op has no rule for this transform", "see `nablac doc op NAME` for the reason")                  \
   X(kDonationFailed, 401, "a state leaf cannot be updated in place", "write the copy with nabla::copy")               \
-  X(kOverBudget, 402, "the program exceeds a limit", "raise --max-bytes or shrink the program")                       \
+  X(kOverBudget, 402, "the program exceeds a limit", "shrink the program, or raise the limit if an option sets it")   \
   X(kNoLowering, 403, "no backend code exists for an op", "see `nablac doc op NAME`")                                 \
   X(kUnknownTarget, 404, "unknown target", "use one of the targets that the message lists")                           \
   X(kUnknownPass, 405, "unknown pass or option of a pass", "see `nablac doc passes`")                                 \
@@ -55,7 +55,7 @@ namespace nabla {
   X(kInputShape, 703, "an input has another shape", "pass an array of the shape that the message names")              \
   X(kInputDType, 704, "an input has another dtype", "convert the array to the dtype that the message names")          \
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
-  X(kStateMismatch, 706, "a state file does not fit the program", "pass a file saved by this program")                \
+  X(kStateMismatch, 706, "a file of state or weights does not fit", "`nablac inspect` lists the program's state")     \
   X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
   X(kNotFinite, 708, "an instruction made NaN or infinity", "look at the operands' ranges and what made them")        \
   X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                  \

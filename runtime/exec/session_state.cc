@@ -27,7 +27,24 @@ void Session::set_state(int leaf, const void* from) {
   has_value_[leaf] = 1;
 }
 
+namespace {
+
+Diagnostic no_state(const std::string& path, const char* option) {
+  Diagnostic d = error(Code::kStateMismatch, "{}: the program has no state that it could go to", path);
+  d.help = fmt::format("run the program without {}", option);
+  return d;
+}
+
+// Of a file that save_state has not written for this program.
+Diagnostic saved_by_another(Diagnostic d) {
+  d.help = "pass a file saved by this program; `nablac inspect` lists its state";
+  return d;
+}
+
+}  // namespace
+
 Status Session::load_state(const std::string& path) {
+  if (leaves_.empty()) return no_state(path, "--state");
   format::NamedArrays arrays = NABLA_TRY(format::read_safetensors(path));
   std::map<std::string, const Literal*> by_name;
   for (const auto& [name, array] : arrays) by_name[name] = &array;
@@ -36,20 +53,23 @@ Status Session::load_state(const std::string& path) {
     known.push_back(leaf.name);
     auto found = by_name.find(leaf.name);
     if (found == by_name.end())
-      return error(Code::kStateMismatch, "{}: state `{}` ({}) is not in the file", path, leaf.name, leaf.type_str());
+      return saved_by_another(
+          error(Code::kStateMismatch, "{}: state `{}` ({}) is not in the file", path, leaf.name, leaf.type_str()));
     TensorInfo got{leaf.name, found->second->dtype(), found->second->shape(), {}};
     if (got.dtype != leaf.dtype || got.shape != leaf.shape)
-      return error(Code::kStateMismatch, "{}: state `{}` is {}; the file has {}", path, leaf.name, leaf.type_str(),
-                   got.type_str());
+      return saved_by_another(error(Code::kStateMismatch, "{}: state `{}` is {}; the file has {}", path, leaf.name,
+                                    leaf.type_str(), got.type_str()));
   }
   for (const auto& [name, array] : arrays)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      return error(Code::kStateMismatch, "{}: the program has no state `{}`{}", path, name, did_you_mean(name, known));
+      return saved_by_another(
+          error(Code::kStateMismatch, "{}: the program has no state `{}`{}", path, name, did_you_mean(name, known)));
   for (size_t i = 0; i < leaves_.size(); ++i) set_state(static_cast<int>(i), by_name[leaves_[i].name]->data());
   return Ok{};
 }
 
 Result<std::string> Session::load_weights(const WeightOptions& options) {
+  if (leaves_.empty()) return no_state(options.path, "--weights");
   std::vector<format::WeightRule> rules;
   for (const std::string& text : options.maps) rules.push_back(NABLA_TRY(format::parse_weight_rule(text)));
   format::WeightFile file = NABLA_TRY(format::WeightFile::open(options.path));

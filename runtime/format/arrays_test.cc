@@ -1,8 +1,11 @@
 // Array files: round trips and hostile input.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -202,6 +205,46 @@ TEST(Files, TheAdviceFollowsTheReason) {
   EXPECT_EQ(write_file("/dev/full", std::string(100000, 'x')).errors()[0].help,
             "free space there, or write to another disk");
   EXPECT_EQ(write_file(temporary("no/such/folder/x"), "x").errors()[0].help, "");
+}
+
+// A process that was killed while it wrote leaves its temporary; the next write of the same file takes it away.
+TEST(Files, WhatKilledWritersLeftIsRemoved) {
+  std::filesystem::path folder = temporary("abandoned");
+  std::filesystem::create_directory(folder);
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  auto left = [&](const std::string& name) {
+    std::ofstream(folder / name) << "half";
+    return folder / name;
+  };
+  auto gone = left(fmt::format("x.bin.{}.tmp", child)), others = left(fmt::format("y.bin.{}.tmp", child)),
+       living = left(fmt::format("x.bin.{}.tmp", ::getppid())), names = left("x.bin.old.tmp"),
+       plain = left("x.bin.tmp");
+  int held = ::open(gone.c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);  // its writer lives where this system does not see it
+  ASSERT_TRUE(write_file(folder / "x.bin", "whole").ok());
+  EXPECT_TRUE(std::filesystem::exists(gone));
+  ::close(held);
+  ASSERT_TRUE(write_file(folder / "x.bin", "whole").ok());
+  EXPECT_FALSE(std::filesystem::exists(gone));
+  for (const auto& kept : {others, living, names, plain}) EXPECT_TRUE(std::filesystem::exists(kept)) << kept;
+}
+
+TEST(Npy, BoolsAreZerosAndOnes) {
+  Literal bools(DType::kBool, {2, 3});
+  auto* bytes = static_cast<uint8_t*>(bools.mutable_data());
+  bytes[2] = 1, bytes[4] = 255;
+  std::string npy = *npy_bytes(bools);
+  Result<Literal> read = parse_npy(as_bytes(npy), "x.npy");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(code_of(read), Code::kInputDType);
+  EXPECT_EQ(read.errors()[0].message, "x.npy: element 4 of the bools in the file is 255, expected 0 or 1");
+  Result<NamedArrays> state = parse_safetensors(as_bytes(safetensors_bytes({{"b", bools}})), "s");
+  ASSERT_FALSE(state.ok());
+  EXPECT_EQ(state.errors()[0].message, "s: `b`: element 4 of the bools in the file is 255, expected 0 or 1");
+  bytes[4] = 1;
+  EXPECT_EQ(*parse_npy(as_bytes(*npy_bytes(bools)), "x"), bools);
 }
 
 TEST(Files, LinksAreWrittenThroughAndModesAreKept) {

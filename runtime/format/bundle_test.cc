@@ -255,6 +255,72 @@ TEST(Bundle, SizesAreProgramsOverSymbolsThatInputsTell) {
   EXPECT_EQ(changed([](ProgramT& p) { p.entries[0]->variants.push_back(std::make_unique<VariantT>()); }), "E0104");
 }
 
+// The input's extent tells n, and then n * m + n.
+ProgramT two_symbols() {
+  auto constant = [](int64_t value) {
+    auto size = std::make_unique<SizeT>();
+    size->steps = {{SizeOp::Constant, value}};
+    return size;
+  };
+  auto symbol = [](int64_t which) {
+    auto size = std::make_unique<SizeT>();
+    size->steps = {{SizeOp::Symbol, which}};
+    return size;
+  };
+  ProgramT p = small_program();
+  p.sizes.push_back(symbol(0));
+  p.sizes[0]->max = 4;
+  p.entries[0]->inputs[0]->sizes = {1};
+  p.entries[0]->inputs[0]->symbols = {"n"};
+  for (const char* name : {"n", "m"}) {
+    auto s = std::make_unique<SymbolT>();
+    s->name = name, s->min = 1, s->max = 2;
+    p.symbols.push_back(std::move(s));
+  }
+  for (uint32_t i : {0, 1}) {
+    auto source = std::make_unique<SymbolSourceT>();
+    source->symbol = i;
+    p.entries[0]->sources.push_back(std::move(source));
+  }
+  p.entries[0]->sources[1]->scale_size = symbol(0);
+  p.entries[0]->sources[1]->offset_size = symbol(0);
+  auto constraint = std::make_unique<ConstraintT>();
+  constraint->left = symbol(0), constraint->right = constant(2), constraint->relation = Relation::LessEqual;
+  p.constraints.push_back(std::move(constraint));
+  return p;
+}
+
+TEST(Bundle, ConstraintsAndSourcesOfSizesAreChecked) {
+  auto changed = [](const std::function<void(ProgramT&)>& change) {
+    return refusal([&](ProgramT& p) { p = two_symbols(), change(p); });
+  };
+  auto broken = [&](const std::function<void(SizeT&)>& change) {
+    std::vector<std::string> codes;
+    for (auto of : {+[](ProgramT& p) { return p.constraints[0]->left.get(); },
+                    +[](ProgramT& p) { return p.constraints[0]->right.get(); },
+                    +[](ProgramT& p) { return p.entries[0]->sources[1]->scale_size.get(); },
+                    +[](ProgramT& p) { return p.entries[0]->sources[1]->offset_size.get(); }})
+      codes.push_back(changed([&](ProgramT& p) { change(*of(p)); }));
+    return codes;
+  };
+  const std::vector<std::string> damaged(4, "E0104"), newer(4, "E0103"), too_large(4, "E0402");
+  EXPECT_EQ(changed([](ProgramT&) {}), "accepted");
+  EXPECT_EQ(broken([](SizeT& s) { s.steps.clear(); }), damaged);
+  EXPECT_EQ(broken([](SizeT& s) { s.steps = {{SizeOp::Symbol, 2}}; }), damaged);
+  EXPECT_EQ(broken([](SizeT& s) { s.steps = {{SizeOp::Add, 0}}; }), damaged);
+  EXPECT_EQ(broken([](SizeT& s) { s.steps.push_back({SizeOp::Constant, 1}); }), damaged);
+  EXPECT_EQ(broken([](SizeT& s) { s.steps = {{static_cast<SizeOp>(99), 0}}; }), newer);
+  EXPECT_EQ(broken([](SizeT& s) { s.steps.assign(99, {SizeOp::Constant, 1}); }), too_large);
+  EXPECT_EQ(changed([](ProgramT& p) { p.constraints[0]->left = nullptr; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.constraints[0]->right = nullptr; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.constraints[0]->relation = static_cast<Relation>(9); }), "E0103");
+  EXPECT_EQ(changed([](ProgramT& p) { p.constraints[0]->location = 1; }), "E0104");
+  // A source may use what earlier ones tell, and no more.
+  auto of_m = [](SizeT& s) { s.steps = {{SizeOp::Symbol, 1}}; };
+  EXPECT_EQ(changed([&](ProgramT& p) { of_m(*p.entries[0]->sources[1]->scale_size); }), "E0104");
+  EXPECT_EQ(changed([&](ProgramT& p) { of_m(*p.entries[0]->sources[1]->offset_size); }), "E0104");
+}
+
 TEST(Bundle, KernelsMustBeInTheBundle) {
   EXPECT_EQ(refusal([](ProgramT& p) {
               p.kernels.push_back(std::make_unique<KernelT>());

@@ -1,13 +1,17 @@
 #include "runtime/format/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 namespace nabla::format {
 namespace {
@@ -45,11 +49,31 @@ Status write_directly(const std::string& path, std::span<const Bytes> pieces) {
   return Ok{};
 }
 
+// What a killed process left of an earlier write of `place`: temporaries whose process is gone and that no process of
+// another machine or container, whose numbers mean nothing here, holds locked.
+void remove_abandoned(const std::string& place) {
+  std::string folder = std::filesystem::path(place).parent_path().string();
+  std::string name = std::filesystem::path(place).filename().string() + ".";
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+    std::string other = file.path().filename().string();
+    if (!other.starts_with(name) || !other.ends_with(".tmp") || other.size() <= name.size() + 4) continue;
+    pid_t process = 0;
+    const char* end = other.data() + other.size() - 4;
+    auto [stop, problem] = std::from_chars(other.data() + name.size(), end, process);
+    if (problem != std::errc() || stop != end || process <= 0) continue;
+    if (::kill(process, 0) == 0 || errno != ESRCH) continue;
+    Descriptor left{::open(file.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+    if (left.fd >= 0 && ::flock(left.fd, LOCK_EX | LOCK_NB) == 0) ::unlink(file.path().c_str());
+  }
+}
+
 /// `like`: the file that is replaced, or null.
 bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces, bool executable,
                      const struct stat* like) {
   Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0777 : 0666)};
   if (file.fd < 0) return false;
+  (void)::flock(file.fd, LOCK_EX | LOCK_NB);
   if (like != nullptr) {
     mode_t mode = like->st_mode & 0777;
     if (executable) mode |= (mode & 0444) >> 2;
@@ -124,6 +148,7 @@ Status write_file(const std::string& path, std::span<const Bytes> pieces, bool e
   }
   if (exists && ::access(path.c_str(), W_OK) != 0) return write_error(path);
   std::string place = follow_links(path), temporary = fmt::format("{}.{}.tmp", place, ::getpid());
+  remove_abandoned(place);
   if (!write_temporary(temporary, pieces, executable, exists ? &info : nullptr) ||
       ::rename(temporary.c_str(), place.c_str()) != 0) {
     Diagnostic failure = write_error(path);

@@ -44,7 +44,8 @@ std::string follow_links(const std::string& path);
 /// Writes `pieces` one after the other to a temporary name beside `path`, syncs, and renames it to `path`. Symbolic
 /// links are followed; a file that was there keeps its mode (an executable gets the right to run beside every right to
 /// read) and where possible its owner, and one that the process may not write is refused. A path that exists and is no
-/// regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left.
+/// regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left. What a killed process left
+/// of a write of the same file, `path`.PID.tmp, is removed.
 Status write_file(const std::string& path, std::span<const Bytes> pieces, bool executable = false);
 Status write_file(const std::string& path, std::string_view text);
 

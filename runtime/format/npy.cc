@@ -1,5 +1,6 @@
 #include "runtime/format/npy.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -194,6 +195,8 @@ Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
   if (*size < data.size())
     return damaged(fmt::format("{} bytes stand behind the {} of {}{}", data.size() - *size, *size, name_of(*dtype),
                                shape_str(header->shape)));
+  if (*dtype == DType::kBool)
+    if (std::optional<Diagnostic> bad = bad_bool(data.data(), static_cast<int64_t>(data.size()), what)) return *bad;
   return Parsed{std::move(*header), *dtype, data.data()};
 }
 
@@ -244,16 +247,40 @@ Status write_npy(const std::string& path, const Literal& array) {
   return write_file(path, NABLA_TRY(npy_bytes(array)));
 }
 
-Result<NamedArrays> parse_npz(Bytes bytes, const std::string& what) {
-  ZipReader zip = NABLA_TRY(ZipReader::open(bytes, what));
+std::optional<Diagnostic> bad_bool(const uint8_t* data, int64_t count, const std::string& what) {
+  const uint8_t* end = data + count;
+  const uint8_t* bad = std::find_if(data, end, [](uint8_t b) { return b > 1; });
+  if (bad == end) return std::nullopt;
+  Diagnostic d = error(Code::kInputDType, "{}: element {} of the bools in the file is {}, expected 0 or 1", what,
+                       bad - data, *bad);
+  d.help = "write bools as 0 and 1, or save the array as u8";
+  return d;
+}
+
+Result<NamedArrays> all_or_error(ArrayResults arrays) {
   NamedArrays out;
-  for (const ZipMember& member : zip.members()) {
-    std::string contents = NABLA_TRY(zip.read(member));
-    out.emplace_back(
-        stem_of(member.name),
-        NABLA_TRY(parse_npy(as_bytes(contents), fmt::format("{}: array `{}`", what, stem_of(member.name)))));
+  for (auto& [name, array] : arrays) {
+    if (!array.ok()) return std::move(array.errors());
+    out.emplace_back(std::move(name), std::move(*array));
   }
   return out;
+}
+
+Result<ArrayResults> each_of_npz(Bytes bytes, const std::string& what) {
+  ZipReader zip = NABLA_TRY(ZipReader::open(bytes, what));
+  ArrayResults out;
+  for (const ZipMember& member : zip.members()) {
+    std::string contents = NABLA_TRY(zip.read(member)), name = stem_of(member.name);
+    Result<Literal> array = parse_npy(as_bytes(contents), fmt::format("{}: array `{}`", what, name));
+    if (!array.ok() && array.errors()[0].code != Code::kInputDType) return std::move(array.errors());
+    out.emplace_back(std::move(name), std::move(array));
+  }
+  return out;
+}
+
+Result<NamedArrays> parse_npz(Bytes bytes, const std::string& what) {
+  ArrayResults arrays = NABLA_TRY(each_of_npz(bytes, what));
+  return all_or_error(std::move(arrays));
 }
 
 Result<NamedArrays> read_npz(const std::string& path) {

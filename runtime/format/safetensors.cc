@@ -20,6 +20,7 @@ struct Entry {
   std::vector<int64_t> shape;
   uint64_t begin = 0;
   uint64_t end = 0;
+  std::string foreign;  ///< a dtype that Nabla lacks
 };
 
 /// A non-negative integer below 2^62, or nothing.
@@ -43,11 +44,9 @@ Result<Entry> parse_entry(const std::string& name, const Json& value, uint64_t d
     return damaged("a field has the wrong type");
   Entry entry{.name = name};
   std::optional<DType> known = dtype_from_safetensors(dtype.get_ref<const std::string&>());
-  if (!known)
-    return error(Code::kInputDType, "{}: `{}` has element type `{}`, which is not supported", what, name,
-                 dtype.get_ref<const std::string&>());
-  entry.dtype = *known;
-  unsigned __int128 bytes = bytes_of(*known);
+  if (!known) entry.foreign = dtype.get_ref<const std::string&>();
+  entry.dtype = known.value_or(DType::kU8);
+  unsigned __int128 bytes = known ? bytes_of(*known) : 0;
   bool empty = std::any_of(shape.begin(), shape.end(), [](const Json& d) { return d == 0; });
   for (const Json& extent : shape) {
     std::optional<int64_t> n = natural(extent);
@@ -63,7 +62,7 @@ Result<Entry> parse_entry(const std::string& name, const Json& value, uint64_t d
     return damaged(fmt::format("its offsets lie outside the {} bytes of data", data_size));
   entry.begin = static_cast<uint64_t>(*begin);
   entry.end = static_cast<uint64_t>(*end);
-  if (entry.end - entry.begin != bytes) return damaged("its offsets do not fit its dtype and shape");
+  if (known && entry.end - entry.begin != bytes) return damaged("its offsets do not fit its dtype and shape");
   return entry;
 }
 
@@ -124,16 +123,31 @@ Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& 
   }
   (void)NABLA_TRY(check_tiling(entries, data.size(), what));
   std::vector<ArrayView> out;
-  for (Entry& entry : entries)
-    out.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape), data.data() + entry.begin});
+  for (Entry& entry : entries) {
+    const uint8_t* at = data.data() + entry.begin;
+    std::optional<Diagnostic> problem;
+    if (entry.dtype == DType::kBool)
+      problem = bad_bool(at, static_cast<int64_t>(entry.end - entry.begin), fmt::format("{}: `{}`", what, entry.name));
+    if (!entry.foreign.empty())
+      problem = error(Code::kInputDType, "{}: `{}` has element type `{}`, which is not supported", what, entry.name,
+                      entry.foreign);
+    out.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape), at, std::move(problem)});
+  }
+  return out;
+}
+
+Result<ArrayResults> each_of_safetensors(Bytes bytes, const std::string& what) {
+  std::vector<ArrayView> views = NABLA_TRY(view_safetensors(bytes, what));
+  ArrayResults out;
+  for (ArrayView& v : views)
+    out.emplace_back(v.name, v.problem ? Result<Literal>(std::move(*v.problem))
+                                       : Literal::from_bytes(v.dtype, std::move(v.shape), v.data));
   return out;
 }
 
 Result<NamedArrays> parse_safetensors(Bytes bytes, const std::string& what) {
-  NamedArrays out;
-  for (ArrayView& v : NABLA_TRY(view_safetensors(bytes, what)))
-    out.emplace_back(v.name, Literal::from_bytes(v.dtype, std::move(v.shape), v.data));
-  return out;
+  ArrayResults arrays = NABLA_TRY(each_of_safetensors(bytes, what));
+  return all_or_error(std::move(arrays));
 }
 
 Result<NamedArrays> read_safetensors(const std::string& path) {

@@ -9,9 +9,11 @@
 namespace nabla::format {
 
 /// Arrays in the order of their bytes. E0105 when `bytes` is no safetensors file; E0104 when it is damaged (offsets
-/// that overlap, leave gaps, or do not fit dtype and shape); E0106 above the limits; E0704 for unknown dtypes.
+/// that overlap, leave gaps, or do not fit dtype and shape); E0106 above the limits. Unknown dtypes and bools that are
+/// neither 0 nor 1 are problems of their arrays alone.
 Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& what);
 /// The same with copies of the elements.
+Result<ArrayResults> each_of_safetensors(Bytes bytes, const std::string& what);
 Result<NamedArrays> parse_safetensors(Bytes bytes, const std::string& what);
 Result<NamedArrays> read_safetensors(const std::string& path);
 /// The file's bytes: the same arrays give the same bytes. Names are unique; `__metadata__` is not a name.

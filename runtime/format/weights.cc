@@ -67,6 +67,17 @@ bool fits(const TensorType& leaf, const TensorType& tensor, const WeightRule* ru
   return tensor.shape == leaf.shape;
 }
 
+Diagnostic no_leaf(const WeightRule& rule, const std::string& name, const std::string& target,
+                   const std::vector<TensorType>& leaves, const std::string& what) {
+  Diagnostic d = error(Code::kStateMismatch, "{}: `{}` sends `{}` to `{}`, which the program does not have{}", what,
+                       rule.text, name, target, did_you_mean(target, names_of(leaves)));
+  if (size_t colon = target.rfind(':'); colon != target.npos)
+    d.help = fmt::format(
+        "a row of --weights-map ends in :transpose, :reshape or neither; `{}` is taken for a part of the name",
+        target.substr(colon));
+  return d;
+}
+
 std::string size_str(int64_t bytes) {
   if (bytes < 10000) return fmt::format("{} B", bytes);
   if (bytes < 10000000) return fmt::format("{:.1f} KB", static_cast<double>(bytes) / 1e3);
@@ -75,7 +86,10 @@ std::string size_str(int64_t bytes) {
 
 }  // namespace
 
-std::string TensorType::str() const { return fmt::format("{}{}", name_of(dtype), shape_str(shape)); }
+std::string TensorType::str() const {
+  if (problem) return "cannot be read";
+  return fmt::format("{}{}", name_of(dtype), shape_str(shape));
+}
 
 Result<WeightFile> WeightFile::open(const std::string& path) {
   WeightFile out;
@@ -83,7 +97,7 @@ Result<WeightFile> WeightFile::open(const std::string& path) {
   out.file_ = NABLA_TRY(FileBytes::map(path));
   Bytes bytes = out.file_->bytes();
   auto add = [&](ArrayView v) {
-    out.tensors_.push_back({std::move(v.name), v.dtype, std::move(v.shape)});
+    out.tensors_.push_back({std::move(v.name), v.dtype, std::move(v.shape), std::move(v.problem)});
     out.data_.push_back(v.data);
   };
   if (path.ends_with(".safetensors")) {
@@ -93,19 +107,30 @@ Result<WeightFile> WeightFile::open(const std::string& path) {
   if (!path.ends_with(".npz"))
     return error(Code::kForeignFile, "{}: weights are read from .safetensors and .npz files", path);
   ZipReader zip = NABLA_TRY(ZipReader::open(bytes, path));
+  // What cannot be taken is remembered with the tensor; damage is the whole file's.
+  auto refused = [](auto& read, std::optional<ArrayView>& view) {
+    if (read.ok() || read.errors()[0].code != Code::kInputDType) return false;
+    view = ArrayView{};
+    view->problem = std::move(read.errors()[0]);
+    return true;
+  };
   for (const ZipMember& member : zip.members()) {
     std::string name = member.name.ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
     std::string what = fmt::format("{}: array `{}`", path, name);
     std::optional<ArrayView> view;
     if (member.method == 0) {
       if (crc32_of(member.data) != member.crc) return error(Code::kCorrupt, "{}: the checksum is wrong", what);
-      view = NABLA_TRY(view_npy(member.data, what));
+      Result<std::optional<ArrayView>> read = view_npy(member.data, what);
+      if (!refused(read, view)) view = NABLA_TRY(std::move(read));
     }
     if (!view) {
       std::string contents = NABLA_TRY(zip.read(member));
-      out.unpacked_.push_back(NABLA_TRY(parse_npy(as_bytes(contents), what)));
-      const Literal& x = out.unpacked_.back();
-      view = ArrayView{"", x.dtype(), x.shape(), static_cast<const uint8_t*>(x.data())};
+      Result<Literal> read = parse_npy(as_bytes(contents), what);
+      if (!refused(read, view)) {
+        out.unpacked_.push_back(NABLA_TRY(std::move(read)));
+        const Literal& x = out.unpacked_.back();
+        view = ArrayView{"", x.dtype(), x.shape(), static_cast<const uint8_t*>(x.data())};
+      }
     }
     view->name = name;
     add(std::move(*view));
@@ -155,8 +180,7 @@ Result<WeightPlan> plan_weights(const std::vector<TensorType>& leaves, const std
     auto leaf = leaf_of.find(target);
     if (leaf == leaf_of.end()) {
       if (!rule) continue;
-      return error(Code::kStateMismatch, "{}: `{}` sends `{}` to `{}`, which the program does not have{}", what,
-                   rule->text, name, target, did_you_mean(target, names_of(leaves)));
+      return no_leaf(*rule, name, target, leaves, what);
     }
     auto [other, first] = chosen.emplace(leaf->second, Choice{static_cast<int>(t), rule});
     if (first) continue;
@@ -180,6 +204,7 @@ Result<WeightPlan> plan_weights(const std::vector<TensorType>& leaves, const std
     }
     auto tensor = static_cast<size_t>(choice->second.tensor);
     used[tensor] = true;
+    if (tensors[tensor].problem) return *tensors[tensor].problem;
     WeightPlan::Load load{static_cast<int>(i), choice->second.tensor};
     bool good = fits(leaves[i], tensors[tensor], choice->second.rule, load.transpose);
     (good ? plan.loads : plan.misfits).push_back(load);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,15 +17,16 @@ struct TensorType {
   std::string name;
   nabla::DType dtype = nabla::DType::kF32;
   std::vector<int64_t> shape;
+  std::optional<Diagnostic> problem = std::nullopt;  ///< of a tensor that cannot be taken; it may be in a file unused
   int64_t bytes() const { return count_of(shape) * nabla::bytes_of(dtype); }
-  std::string str() const;  ///< "f32[2,3]"
+  std::string str() const;  ///< "f32[2,3]", or "cannot be read"
 };
 
 /// The tensors of a .safetensors or .npz file, found but not read: bytes come from the file's map. Members of an
 /// .npz that are compressed or in Fortran order are unpacked when the file is opened.
 class WeightFile {
  public:
-  /// E0105 when the path ends in neither; otherwise the errors of read_safetensors and read_npz.
+  /// E0105 when the path ends in neither; otherwise the errors of view_safetensors and each_of_npz.
   static Result<WeightFile> open(const std::string& path);
   const std::string& path() const { return path_; }
   const std::vector<TensorType>& tensors() const { return tensors_; }
@@ -62,7 +64,8 @@ struct WeightPlan {
   std::vector<int> unused;       ///< tensors
 };
 /// Of the rules that match a tensor the last one counts; without one a tensor goes to the leaf of its name, unless a
-/// rule sends another one there. E0706 where a rule matches nothing or names no leaf, or two tensors meet at one leaf.
+/// rule sends another one there. E0704 where a leaf asks for a tensor that cannot be taken, E0706 where a rule matches
+/// nothing or names no leaf, or two tensors meet at one leaf.
 Result<WeightPlan> plan_weights(const std::vector<TensorType>& leaves, const std::vector<TensorType>& tensors,
                                 const std::vector<WeightRule>& rules, const std::string& what);
 

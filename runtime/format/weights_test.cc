@@ -15,6 +15,8 @@
 namespace nabla::format {
 namespace {
 
+Code code_of(const auto& result) { return result.errors().at(0).code; }
+
 std::string path_of(const std::string& name) { return testing::TempDir() + name; }
 
 Literal counting(DType dtype, std::vector<int64_t> shape, double first = 0) {
@@ -232,6 +234,53 @@ TEST(Weights, IntegersThatDoNotFitAreErrors) {
             "element 0 of `x` is 18446744073709551615, which state `leaf` (i64[1]) cannot hold");
   EXPECT_FALSE(can_convert(DType::kF32, DType::kI32));
   EXPECT_FALSE(can_convert(DType::kI8, DType::kBool));
+}
+
+// A dtype that Nabla lacks and bools that are none matter only where a leaf asks for them.
+TEST(Weights, TensorsThatCannotBeTakenAreRefusedWhenAskedFor) {
+  Literal flags(DType::kBool, {3});
+  static_cast<uint8_t*>(flags.mutable_data())[1] = 2;
+  std::string bytes =
+      safetensors_bytes({{"flags", flags}, {"odd", counting(DType::kF32, {2})}, {"w", counting(DType::kF32, {2})}});
+  bytes.replace(bytes.find("F32"), 3, "C64");  // of `odd`, whose bytes are then not looked at
+  std::string path = path_of("odd.safetensors");
+  std::ofstream(path, std::ios::binary) << bytes;
+  std::string npz = path_of("odd.npz");
+  ZipWriter zip;
+  std::string complex = *npy_bytes(counting(DType::kF64, {2}));
+  complex.replace(complex.find("<f8"), 3, "<c8");
+  zip.add("flags.npy", as_bytes(*npy_bytes(flags)));
+  zip.add_deflated("odd.npy", as_bytes(complex));
+  zip.add("w.npy", as_bytes(*npy_bytes(counting(DType::kF32, {2}))));
+  ASSERT_TRUE(write_file(npz, *std::move(zip).finish()).ok());
+  for (const std::string& name : {path, npz}) {
+    Result<WeightFile> file = WeightFile::open(name);
+    ASSERT_TRUE(file.ok()) << to_string(file.errors());
+    std::vector<TensorType> leaves = {{"w", DType::kF32, {2}}};
+    WeightPlan plan = plan_weights(leaves, file->tensors(), {}, name).value();
+    std::string report = weights_report(plan, leaves, *file, {0});
+    EXPECT_NE(report.find("not used    `flags` (cannot be read), `odd` (cannot be read)"), std::string::npos) << report;
+    auto asked = [&](const std::string& tensor, DType dtype) {
+      return plan_weights({{tensor, dtype, {3}}}, file->tensors(), {}, name).errors()[0];
+    };
+    std::string array = name == npz ? ": array `flags`" : ": `flags`";
+    EXPECT_EQ(asked("flags", DType::kBool).message,
+              name + array + ": element 1 of the bools in the file is 2, expected 0 or 1");
+    EXPECT_EQ(asked("flags", DType::kBool).code, Code::kInputDType);
+    EXPECT_EQ(asked("odd", DType::kF32).message, name == npz
+                                                     ? name + ": array `odd`: element type `<c8` is not supported"
+                                                     : name + ": `odd` has element type `C64`, which is not supported");
+  }
+  EXPECT_EQ(code_of(read_safetensors(path)), Code::kInputDType);
+  EXPECT_EQ(code_of(read_npz(npz)), Code::kInputDType);
+}
+
+TEST(Weights, AWrongEndingOfARowIsNamed) {
+  WeightFile file = WeightFile::open(written("names.safetensors", gpt2(DType::kF32))).value();
+  Result<WeightPlan> plan = plan_weights(kLeaves, file.tensors(), rules({"wte.weight=tokens:bogus"}), "names");
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.errors()[0].help,
+            "a row of --weights-map ends in :transpose, :reshape or neither; `:bogus` is taken for a part of the name");
 }
 
 TEST(Weights, DamagedFilesAreErrors) {

@@ -9,14 +9,18 @@
 
 namespace nabla::conformance {
 
+Result<ir::Module> planned_for(const ir::Module& module, const ir::Target& target) {
+  passes::PassContext context{ops::all_ops(), target};
+  ir::Module expanded = NABLA_TRY(passes::expand_composites(module, context));
+  ir::Module fused = NABLA_TRY(passes::fuse(expanded, context));
+  return passes::plan_memory(fused, context);
+}
+
 Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& target_name, bool library) {
   ir::Target target = NABLA_TRY(ir::find_target(target_name));
   target.library = library;
-  passes::PassContext context{ops::all_ops(), target};
   Compiled out;
-  ir::Module expanded = NABLA_TRY(passes::expand_composites(module, context));
-  ir::Module fused = NABLA_TRY(passes::fuse(expanded, context));
-  out.planned = NABLA_TRY(passes::plan_memory(fused, context));
+  out.planned = NABLA_TRY(planned_for(module, target));
   driver::EmittedProgram program =
       NABLA_TRY(driver::emit_program(out.planned, target, {{2, codegen::cache_directory()}, {}}));
   format::Bundle bundle =

@@ -15,7 +15,9 @@ struct Compiled {
   std::unique_ptr<exec::Session> session;
 };
 
-/// Through fuse and plan_memory; `library` allows oneDNN.
+/// Through fuse and plan_memory.
+Result<ir::Module> planned_for(const ir::Module& module, const ir::Target& target);
+/// The same and the kernels; `library` allows oneDNN.
 Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& target = "cpu:native",
                                  bool library = false);
 

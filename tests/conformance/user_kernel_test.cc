@@ -251,6 +251,61 @@ TEST(UserKernels, CodeThatDoesNotCompileIsShownAtItsLine) {
       << library.message;
 }
 
+// What a text defines reaches neither the check of its function's type nor the code that calls it.
+TEST(UserKernels, TheTypeCheckStandsOutsideOfTheText) {
+  const std::string body = " { for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i]; }\n";
+  const std::string good = "void twice(const float* x, float* y, int64_t n)";
+  const std::string expected = "expected void twice(const float* x0, float* y0, int64_t n)";
+  for (const std::string& text :
+       {"#define float double\n" + good + body, "#include <math.h>\n#define float double\n" + good + body,
+        "#define int64_t short\n" + good + body,
+        "#define static_assert(...)\n#define decltype(x) void(const float*, float*, int64_t)\n"
+        "#define float double\n" +
+            good + body}) {
+    Diagnostic d = refused(text);
+    EXPECT_EQ(d.code, Code::kUserCode) << text;
+    EXPECT_NE(d.message.find(expected), std::string::npos) << text << d.message;
+  }
+  EXPECT_EQ(refused("#define twice other\n" + good + body).code, Code::kUserCode);
+  EXPECT_EQ(refused("#define float double\n#include <math.h>\n" + good + body).code, Code::kUserCode);
+  for (const std::string& text :
+       {good + body + "}\nnamespace nabla_user {\n", good + body + "}}\nnamespace { namespace a {\n",
+        "}\n" + good + body + "namespace {\n"}) {
+    Diagnostic d = refused(text);
+    EXPECT_NE(d.message.find("the source closes a brace that it does not open"), std::string::npos) << d.message;
+  }
+  EXPECT_EQ(refused(good + body + "}\n").code, Code::kUserCode);
+  EXPECT_EQ(refused(good + body + "namespace a {\n").code, Code::kUserCode);
+  EXPECT_EQ(refused(good + body + "/*").code, Code::kUserCode);
+  EXPECT_NE(refused("#define const\n" + good + body).message.find(expected), std::string::npos);
+  for (const std::string& text :
+       {good + " noexcept" + body, "#define args 1\n#define begin 2\n" + good + body + "// the end \\"}) {
+    Program program;
+    program.entry("main", {{"x", f32, {3}}}, [&](Tensor x) -> Outputs {
+      return {{"y", cpp_kernel("twice", "f32[n] -> f32[n]", text)(x)}};
+    });
+    Literal x(f32, {3});
+    x.set(1, 1.5);
+    EXPECT_EQ(session_of(program.module())->call(0, {x}).value()[0].get(1), 3);
+  }
+}
+
+TEST(UserKernels, PlacesThatNoCompilerTakesAreRefused) {
+  auto message = [](const std::string& attrs) {
+    Result<ir::Module> m =
+        ir::parse_module("nabla 1 traced\nfunc @f(%x: f32[3]) {\n  %y = custom_call(%x) {name=\"twice\", cpp=\"\", " +
+                             attrs + ", signature=\"T[n] -> T[n]\"}\n  return %y\n}\n",
+                         "m.nbl", ops::all_ops());
+    return m.ok() ? std::string() : m.errors()[0].message;
+  };
+  EXPECT_EQ(message("line=2147483648"), "custom_call: line is 2147483648, expected 1 to 1000000000 (C7)");
+  EXPECT_EQ(message("file=\"a\\nb\""),
+            "custom_call: file is \"a\\nb\", expected a name without quotes and control characters (C7)");
+  EXPECT_EQ(message("batching=\"leading\", batch_dims=9223372036854775807"),
+            "custom_call: batch_dims is 9223372036854775807, but operand 0, f32[3], has 1 dimensions (C3)");
+  EXPECT_EQ(message("file=\"a.cc\", line=1000000000"), "");
+}
+
 // Text, JSON and binary forms hold the source exactly; so does the text of the kernel after lowering.
 TEST(UserKernels, SurviveEveryForm) {
   const std::string odd =

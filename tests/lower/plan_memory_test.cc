@@ -233,6 +233,9 @@ TEST(PlanMemory, AProgramAboveItsBudgetIsRefusedAndOneAtItPasses) {
   EXPECT_EQ(out.errors()[0].message,
             fmt::format("the program needs {} bytes (576 of state, {} of temporaries), {} are allowed", needed,
                         needed - 576, needed - 1));
+  EXPECT_EQ(out.errors()[0].help,
+            "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program");
+  EXPECT_EQ(code_info(Code::kOverBudget).help, "shrink the program, or raise the limit if an option sets it");
   for (const char* text : {"12 mb", "-1", "many"}) {
     Result<ir::Module> bad = planned(m, text);
     ASSERT_FALSE(bad.ok()) << text;

@@ -1,0 +1,210 @@
+#include "codegen/cuda/nvrtc.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "codegen/compiler_messages.h"
+#include "codegen/cuda/nvrtc_library.h"
+#include "codegen/cuda/occupancy.h"
+#include "codegen/cuda/ptxas_log.h"
+#include "codegen/workspace.h"
+#include "runtime/base/text.h"
+
+namespace nabla::codegen {
+namespace {
+
+std::vector<std::string> arguments(const ir::Target& target) {
+  // Functions without a word of CUDA's run on the device: the user's text need not say so.
+  std::vector<std::string> out{"--std=c++17", "--gpu-architecture=" + target.name, "-default-device", "-w"};
+  if (!target.cuda.ptx) out.push_back("-Xptxas=-v");
+  return out;
+}
+
+// One text's way through the compiler.
+struct Unit {
+  const SourceFile* source = nullptr;  // the first of those with this text
+  std::string log, object;             // no object: it was refused
+  std::string problem;                 // NVRTC's name for that
+};
+
+std::string take(void* program, int (*size)(void*, size_t*), int (*get)(void*, char*)) {
+  size_t bytes = 0;
+  if (size(program, &bytes) != 0) return "";
+  std::string out(bytes, '\0');
+  return get(program, out.data()) == 0 ? out : "";
+}
+
+void compile(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
+  std::vector<std::string> options = arguments(target);
+  std::vector<const char*> argv;
+  for (const std::string& o : options) argv.push_back(o.c_str());
+  const NvrtcFunctions& call = nvrtc.call;
+  void* program = nullptr;
+  int code = call.create(&program, unit.source->text.c_str(), unit.source->name.c_str(), 0, nullptr, nullptr);
+  if (code != 0) return void(unit.problem = call.error_text(code));
+  code = call.compile(program, static_cast<int>(argv.size()), argv.data());
+  unit.log = take(program, call.log_size, call.log);
+  unit.log.resize(std::strlen(unit.log.c_str()));
+  if (code == 0)
+    unit.object = target.cuda.ptx ? take(program, call.ptx_size, call.ptx) : take(program, call.cubin_size, call.cubin);
+  if (unit.object.empty()) unit.problem = code == 0 ? "NVRTC made nothing" : call.error_text(code);
+  call.destroy(&program);
+}
+
+// An entry of the cache is the length of the log in eight digits, the log, the object.
+constexpr size_t kLength = 8;
+std::string packed(const Unit& unit) { return fmt::format("{:08x}", unit.log.size()) + unit.log + unit.object; }
+bool unpack(const std::string& entry, Unit& unit) {
+  size_t length = entry.size() < kLength ? 0 : std::strtoul(entry.substr(0, kLength).c_str(), nullptr, 16);
+  if (entry.size() <= kLength + length) return false;
+  unit.log = entry.substr(kLength, length);
+  unit.object = entry.substr(kLength + length);
+  return true;
+}
+
+void compile_or_find(const NvrtcLibrary& nvrtc, const ir::Target& target, const std::string& cache, Unit& unit) {
+  if (cache.empty()) return compile(nvrtc, target, unit);
+  std::string entry = digest(nvrtc_command(target) + "\n" + nvrtc.identity + "\n" + unit.source->text) + ".cuda";
+  if (auto hit = find_in_cache(cache, entry); hit && unpack(*hit, unit)) return;
+  compile(nvrtc, target, unit);
+  if (!unit.object.empty()) store_in_cache(cache, entry, packed(unit));
+}
+
+// NVRTC compiles on several threads at the same time as fast as on one.
+void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const ToolchainOptions& options,
+                 std::vector<Unit>& units) {
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next++) < units.size();) compile_or_find(nvrtc, target, options.cache_dir, units[i]);
+  };
+  std::vector<std::thread> threads;
+  size_t count = std::min<size_t>(std::max(options.jobs, 1), units.size());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
+}
+
+// A note that says where the text of a refused unit is.
+std::string kept(const Unit& unit) {
+  Workspace work;
+  if (work.path().empty()) return fmt::format("the source is lost: `{}`: {}", work.pattern(), std::strerror(errno));
+  if (Status written = write_text(work.path() / unit.source->name, unit.source->text); !written.ok())
+    return "the source is lost: " + written.errors()[0].message;
+  work.keep();
+  return "the generated source is kept in " + work.path().string();
+}
+
+// Beyond the target's limits: our fault, or that of the user's text.
+Diagnostic beyond_limits(Diagnostic d, const Unit& unit) {
+  if (const auto& user = unit.source->user) {
+    d.code = Code::kUserCode;
+    d.location = user_location(*user->code, user->code->line);
+    d.help = "use less of what the message names";
+  } else {
+    d.notes.push_back(kept(unit));
+  }
+  return d;
+}
+
+// NVRTC refuses too much shared memory without a word, on some targets; its log has the number.
+Status silent_limits(const PtxasLog& log, const ir::Target& target) {
+  for (const auto& [name, facts] : log.kernels) {
+    CubinKernel kernel;
+    kernel.name = name;
+    kernel.registers = facts.registers;
+    kernel.static_shared_bytes = facts.shared_bytes;
+    NABLA_TRY(check_launch(kernel, target, 0, 0));
+  }
+  return Ok{};
+}
+
+Diagnostic refused(const Unit& unit, const NvrtcLibrary& nvrtc, const ir::Target& target) {
+  PtxasLog log = read_ptxas_log(unit.log);
+  if (Status limits = silent_limits(log, target); !limits.ok()) return beyond_limits(limits.errors()[0], unit);
+  if (log.messages.find_first_not_of(" \n") == std::string::npos) log.messages = unit.problem;
+  if (unit.source->user) return refused_user(log.messages, *unit.source->user);
+  Diagnostic d =
+      error(Code::kNvrtcFailed, "NVRTC {} refused {} for {}", nvrtc.version(), unit.source->name, target.name);
+  d.notes = first_lines(log.messages, kMostLogLines);
+  d.notes.push_back(kept(unit));
+  return d;
+}
+
+Result<CudaObject> checked(const Unit& unit, const ir::Target& target) {
+  CudaObject out{unit.object, {}};
+  if (target.cuda.ptx) return out;
+  PtxasLog log = read_ptxas_log(unit.log);
+  Result<std::vector<CubinKernel>> kernels = read_cubin(unit.object);
+  if (!kernels.ok()) {
+    Diagnostic unreadable = kernels.errors()[0];
+    unreadable.notes.push_back(kept(unit));
+    return unreadable;
+  }
+  for (CubinKernel& kernel : *kernels) {
+    if (Status fits = check_launch(kernel, target, kernel.max_threads, 0); !fits.ok())
+      return beyond_limits(fits.errors()[0], unit);
+    const PtxasFacts& said = log.kernels[kernel.name];
+    CudaKernelFacts facts{std::move(kernel), said.spill_store_bytes, said.spill_load_bytes, {}};
+    if (facts.spill_store_bytes + facts.spill_load_bytes > 0)
+      facts.warnings.push_back(
+          fmt::format("spills registers: {} bytes stored, {} loaded per thread; it has {} registers",
+                      facts.spill_store_bytes, facts.spill_load_bytes, facts.registers));
+    out.kernels.push_back(std::move(facts));
+  }
+  return out;
+}
+
+Status knows(const NvrtcLibrary& nvrtc, const ir::Target& target) {
+  const std::vector<int>& all = nvrtc.architectures;
+  if (std::find(all.begin(), all.end(), target.cuda.compute) != all.end()) return Ok{};
+  std::string known;
+  for (int a : all) known += fmt::format("{}{}", known.empty() ? "" : ", ", a);
+  return error(Code::kNvrtcMissing, "NVRTC {} ({}) does not compile for {}; it knows {}", nvrtc.version(), nvrtc.path,
+               target.name, known);
+}
+
+}  // namespace
+
+std::string nvrtc_command(const ir::Target& target) {
+  std::string out = "nvrtc";
+  for (const std::string& a : arguments(target)) out += " " + a;
+  return out;
+}
+
+Result<CudaBinary> compile_cuda(const std::vector<SourceFile>& sources, const ir::Target& target,
+                                const ToolchainOptions& options) {
+  NABLA_CHECK(target.is_cuda(), "compile_cuda for {}", target.name);
+  NvrtcLibrary nvrtc = NABLA_TRY(open_nvrtc(nvrtc_candidates()));
+  NABLA_TRY(knows(nvrtc, target));
+  std::vector<Unit> units;
+  std::vector<size_t> unit_of;
+  std::map<std::string_view, size_t> seen;
+  for (const SourceFile& s : sources) {
+    auto [found, fresh] = seen.emplace(s.text, units.size());
+    if (fresh) units.push_back({&s, "", "", ""});
+    unit_of.push_back(found->second);
+  }
+  compile_all(nvrtc, target, options, units);
+  Diagnostics ours, users;
+  std::vector<CudaObject> objects(units.size());
+  for (size_t i = 0; i < units.size(); ++i) {
+    Result<CudaObject> object = units[i].object.empty() ? refused(units[i], nvrtc, target) : checked(units[i], target);
+    if (object.ok()) {
+      objects[i] = std::move(*object);
+      continue;
+    }
+    Diagnostics& to = object.errors()[0].code == Code::kUserCode ? users : ours;
+    to.insert(to.end(), object.errors().begin(), object.errors().end());
+  }
+  if (!ours.empty()) return Diagnostics{ours[0]};  // the others are most likely the same mistake
+  if (!users.empty()) return users;
+  CudaBinary out{{}, nvrtc.version()};
+  for (size_t i : unit_of) out.objects.push_back(objects[i]);
+  return out;
+}
+
+}  // namespace nabla::codegen

@@ -1,0 +1,270 @@
+// NVRTC: found or E0505; compiled in parallel, reproducibly, through a cache; refused texts and kernels that no GPU
+// takes.
+#include "codegen/cuda/nvrtc.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "codegen/cuda/nvrtc_library.h"
+#include "tests/cuda/compiling.h"
+
+namespace nabla::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string scratch(const std::string& name) { return testing::TempDir() + "/" + name; }
+
+std::string scaling(const std::string& name, const std::string& factor = "2") {
+  return "extern \"C\" __global__ void __launch_bounds__(128) " + name + "(float* y, const float* x, long n) {\n" +
+         "  long i = long(blockIdx.x) * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = " + factor + " * x[i];\n}\n";
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A variable for as long as a test needs it.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    value.empty() ? unsetenv(name) : setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+TEST(Nvrtc, GivesACubinPerSourceInOrderOrTextForTheBaseline) {
+  std::vector<SourceFile> sources;
+  for (int i = 0; i < 7; ++i) sources.push_back({fmt::format("k_{}.cu", i), scaling(fmt::format("k{}", i))});
+  for (const char* target : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120"}) {
+    Result<CudaBinary> binary = compile_cuda(sources, target_named(target), {3, ""});
+    ASSERT_TRUE(binary.ok()) << to_string(binary.errors());
+    ASSERT_EQ(binary->objects.size(), sources.size());
+    for (int i = 0; i < 7; ++i) {
+      ASSERT_EQ(binary->objects[i].kernels.size(), 1u);
+      const CudaKernelFacts& k = binary->objects[i].kernels[0];
+      EXPECT_EQ(k.name, fmt::format("k{}", i)) << target;
+      EXPECT_EQ(k.max_threads, 128);
+      EXPECT_EQ(k.parameters, (std::vector<CudaParameter>{{0, 0, 8}, {1, 8, 8}, {2, 16, 8}}));
+    }
+  }
+  CudaObject ptx = compiled(sources[3].text, "compute_80");
+  EXPECT_TRUE(has(ptx.bytes, ".target sm_80"));
+  EXPECT_TRUE(has(ptx.bytes, ".visible .entry k3("));
+  EXPECT_EQ(ptx.bytes.find('\0'), ptx.bytes.size() - 1);
+  EXPECT_TRUE(ptx.kernels.empty());
+}
+
+TEST(Nvrtc, TheSameTextGivesTheSameBytes) {
+  for (const char* target : {"compute_80", "sm_80", "sm_90a", "sm_100a"}) {
+    std::vector<SourceFile> sources{{"a.cu", scaling("k")}, {"b.cu", scaling("l")}, {"c.cu", scaling("k")}};
+    ir::Target t = target_named(target);
+    CudaBinary one = compile_cuda(sources, t, {1, ""}).value(), three = compile_cuda(sources, t, {3, ""}).value();
+    for (size_t i = 0; i < sources.size(); ++i) EXPECT_EQ(one.objects[i].bytes, three.objects[i].bytes) << target;
+    EXPECT_EQ(one.objects[0].bytes, one.objects[2].bytes);
+    EXPECT_NE(one.objects[0].bytes, one.objects[1].bytes);
+    EXPECT_EQ(compiled(sources[0].text, target).bytes, one.objects[0].bytes);  // under another file name
+  }
+}
+
+TEST(Nvrtc, FindsInTheCacheWhatItHasCompiledAndCompilesDamagedEntriesAgain) {
+  std::string cache = scratch("cache");
+  ir::Target target = target_named("sm_90a");
+  auto compile = [&](const std::string& text) {
+    Result<CudaBinary> b = compile_cuda({{"k.cu", text}}, target, {1, cache});
+    EXPECT_TRUE(b.ok()) << to_string(b.errors());
+    return b->objects.at(0);
+  };
+  auto entries = [&] {
+    std::vector<std::string> out;
+    for (const auto& e : fs::directory_iterator(cache)) out.push_back(e.path().filename().string());
+    return out;
+  };
+  CudaObject first = compile(scaling("k"));
+  ASSERT_EQ(entries().size(), 1u);
+  std::string entry = entries()[0];
+  EXPECT_EQ(compile(scaling("k")).bytes, first.bytes);
+  EXPECT_EQ(entries().size(), 1u);
+  CudaObject other = compile(scaling("k", "3"));
+  ASSERT_EQ(entries().size(), 2u);
+  EXPECT_NE(other.bytes, first.bytes);
+  // What the entry holds is what comes back: this one is another kernel's, undamaged.
+  std::string name_of_other = entries()[0] == entry ? entries()[1] : entries()[0];
+  std::string own = find_in_cache(cache, entry).value();
+  store_in_cache(cache, entry, find_in_cache(cache, name_of_other).value());
+  EXPECT_EQ(compile(scaling("k")).bytes, other.bytes);
+  for (std::string bad : {std::string("rubbish"), own, std::string()}) {
+    std::ofstream(fs::path(cache) / entry) << bad;
+    EXPECT_EQ(compile(scaling("k")).bytes, first.bytes);
+    EXPECT_TRUE(find_in_cache(cache, entry).has_value());
+  }
+  store_in_cache(cache, entry, "ffffffff short");
+  EXPECT_EQ(compile(scaling("k")).bytes, first.bytes);
+  EXPECT_NE(compile_cuda({{"k.cu", scaling("k")}}, target_named("sm_90"), {1, cache})->objects[0].bytes, first.bytes);
+  EXPECT_EQ(entries().size(), 3u);
+}
+
+TEST(Nvrtc, TheCacheKeepsWarnings) {
+  std::string text =
+      "extern \"C\" __global__ void __launch_bounds__(1024) k(float* p) {\n  float a[96];\n#pragma unroll\n";
+  text += "  for (int i = 0; i < 96; ++i) a[i] = p[i * 1024 + threadIdx.x];\n  __syncthreads();\n#pragma unroll\n";
+  text += "  for (int i = 0; i < 96; ++i) p[i * 1024 + threadIdx.x] = a[95 - i] * a[i * 7 % 96];\n}\n";
+  for (int round = 0; round < 2; ++round) {
+    CudaBinary b = compile_cuda({{"k.cu", text}}, target_named("sm_90a"), {1, scratch("warnings")}).value();
+    EXPECT_EQ(b.objects[0].kernels[0].warnings.size(), 1u);
+  }
+}
+
+TEST(Nvrtc, SaysWhereItLookedForTheLibrary) {
+  std::string folder = scratch("no nvrtc"), file = scratch("text.so");
+  fs::create_directories(folder);
+  std::ofstream(file) << "no library";
+  {
+    Variable named("NABLA_NVRTC", folder);
+    std::string text = refusal({{"k.cu", scaling("k")}}, "sm_90a");
+    EXPECT_TRUE(has(text, "error[E0505]: NVRTC, which compiles CUDA kernels, cannot be opened\n")) << text;
+    EXPECT_TRUE(has(text, "note: tried " + folder + "/libnvrtc.so.13: cannot open shared object file")) << text;
+    EXPECT_TRUE(has(text, "help: run ./quickstart --cuda, or set NABLA_NVRTC")) << text;
+    EXPECT_EQ(nvrtc_candidates().size(), 1u);  // nothing else when it is named
+  }
+  Variable named("NABLA_NVRTC", file);
+  EXPECT_EQ(nvrtc_candidates(), std::vector<std::string>{file});
+  EXPECT_TRUE(has(refusal({{"k.cu", scaling("k")}}, "sm_90a"), "note: tried " + file + ": file too short"));
+  std::string all = to_string(open_nvrtc({folder + "/a.so", "libm.so.6", "tests/cuda/old_nvrtc.so"}).errors());
+  EXPECT_TRUE(has(all, "tried " + folder + "/a.so: cannot open shared object file")) << all;
+  EXPECT_TRUE(has(all, "tried libm.so.6: it lacks functions of NVRTC")) << all;
+  EXPECT_TRUE(has(all, "tried tests/cuda/old_nvrtc.so: version 11.8 is older than 12")) << all;
+}
+
+TEST(Nvrtc, LooksInTheCacheFolderThenByNameThenInTheToolkitThenInWheels) {
+  std::string cache = scratch("own"), python = scratch("env"), none;
+  fs::create_directories(cache + "/nvrtc");
+  fs::path wheel = fs::path(python) / "lib/python3.11/site-packages/nvidia/cu13/lib";
+  fs::create_directories(wheel);
+  std::ofstream(wheel / "libnvrtc.so.13") << "";
+  Variable unnamed("NABLA_NVRTC", none), own("NABLA_CACHE", cache), environment("VIRTUAL_ENV", python);
+  std::vector<std::string> all = nvrtc_candidates();
+  ASSERT_GE(all.size(), 5u);
+  EXPECT_EQ(all[0], cache + "/nvrtc/libnvrtc.so.13");
+  EXPECT_EQ(all[1], "libnvrtc.so.13");
+  EXPECT_EQ(all[2], "libnvrtc.so.12");
+  EXPECT_TRUE(all[3].starts_with("/usr/local/cuda/lib64/libnvrtc.so.")) << all[3];
+  EXPECT_NE(std::find(all.begin(), all.end(), (wheel / "libnvrtc.so.13").string()), all.end());
+  std::ofstream(cache + "/nvrtc/libnvrtc.so.12") << "";
+  EXPECT_EQ(nvrtc_candidates()[0], cache + "/nvrtc/libnvrtc.so.12");
+}
+
+TEST(Nvrtc, SaysWhichTargetsItKnows) {
+  ir::Target future = target_named("sm_90a");
+  future.name = "sm_777";
+  future.cuda.compute = 777;
+  Result<CudaBinary> binary = compile_cuda({{"k.cu", scaling("k")}}, future, {1, ""});
+  ASSERT_FALSE(binary.ok());
+  EXPECT_EQ(binary.errors()[0].code, Code::kNvrtcMissing);
+  EXPECT_TRUE(has(binary.errors()[0].message, "does not compile for sm_777; it knows ")) << binary.errors()[0].message;
+  EXPECT_TRUE(has(binary.errors()[0].message, " 90,"));
+}
+
+// The folder that a diagnostic names; it is removed behind the test.
+std::string kept_source(const Diagnostic& d, const std::string& name) {
+  const std::string head = "the generated source is kept in ";
+  if (d.notes.empty() || !d.notes.back().starts_with(head)) return "";
+  fs::path folder = d.notes.back().substr(head.size());
+  std::ifstream in(folder / name);
+  std::ostringstream text;
+  text << in.rdbuf();
+  fs::remove_all(folder);
+  return text.str();
+}
+
+TEST(Nvrtc, KeepsAGeneratedTextThatIsRefused) {
+  std::string bad = "extern \"C\" __global__ void k(float* p) {\n  p[0] = missing;\n}\n";
+  Result<CudaBinary> binary =
+      compile_cuda({{"good.cu", scaling("k")}, {"sm_90a_1.cu", bad}}, target_named("sm_90a"), {2, ""});
+  ASSERT_FALSE(binary.ok());
+  ASSERT_EQ(binary.errors().size(), 1u);
+  const Diagnostic& d = binary.errors()[0];
+  EXPECT_EQ(d.code, Code::kNvrtcFailed);
+  EXPECT_EQ(d.message,
+            fmt::format("NVRTC {} refused sm_90a_1.cu for sm_90a", open_nvrtc(nvrtc_candidates())->version()));
+  EXPECT_EQ(d.notes[0], "sm_90a_1.cu(2): error: identifier \"missing\" is undefined");
+  EXPECT_EQ(kept_source(d, "sm_90a_1.cu"), bad);
+}
+
+TEST(Nvrtc, InstructionsThatATargetLacksAreRefused) {
+  std::string text = "extern \"C\" __global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }";
+  compiled(text, "sm_90a");
+  Result<CudaBinary> binary = compile_cuda({{"k.cu", text}}, target_named("sm_80"), {1, ""});
+  ASSERT_FALSE(binary.ok());
+  EXPECT_TRUE(has(to_string(binary.errors()), "wgmma.fence")) << to_string(binary.errors());
+  EXPECT_EQ(kept_source(binary.errors()[0], "k.cu"), text);
+}
+
+TEST(Nvrtc, KernelsThatNoGpuTakesAreErrorsWithTheNumbers) {
+  std::string shared =
+      "extern \"C\" __global__ void big(float* p) {\n  __shared__ float s[13000];\n"
+      "  s[threadIdx.x] = p[threadIdx.x];\n  __syncthreads();\n  p[threadIdx.x] = s[99 - threadIdx.x];\n}\n";
+  for (const char* target : {"sm_80", "sm_90a", "sm_100a", "sm_120"}) {  // some refuse it without a word, some take it
+    Result<CudaBinary> binary = compile_cuda({{"k.cu", shared}}, target_named(target), {1, ""});
+    ASSERT_FALSE(binary.ok());
+    EXPECT_EQ(binary.errors()[0].code, Code::kNvrtcFailed);
+    EXPECT_EQ(binary.errors()[0].message,
+              "kernel `big` takes 52000 bytes of static shared memory; a block may have 49152");
+    EXPECT_EQ(kept_source(binary.errors()[0], "k.cu"), shared);
+    std::string wide = "extern \"C\" __global__ void __launch_bounds__(2048) wide(float* p) { p[threadIdx.x] = 1; }\n";
+    binary = compile_cuda({{"k.cu", wide}}, target_named(target), {1, ""});
+    ASSERT_FALSE(binary.ok());
+    EXPECT_EQ(binary.errors()[0].message,
+              fmt::format("kernel `wide` has blocks of 2048 threads; {} allows 1024", target));
+    EXPECT_EQ(kept_source(binary.errors()[0], "k.cu"), wide);
+  }
+}
+
+SourceFile of_user(const std::string& body) {
+  kernel_ir::UserCode code;
+  code.name = "swish";
+  code.file = "model.py";
+  code.line = 41;
+  code.text = "__device__ float gate(float x) { return x; }\n" + body;
+  UserSource user{std::make_shared<kernel_ir::UserCode>(code), "void swish(float* x)"};
+  return {"user_0.cu", "static int ours;\n#line 41 \"model.py\"\n" + code.text, user};
+}
+
+TEST(Nvrtc, ShowsTheUsersLineOfTheUsersText) {
+  std::string text = refusal({of_user("extern \"C\" __global__ void swish(float* x) {\n  x[0] = gate(y);\n}\n"),
+                              of_user("extern \"C\" __global__ void swish(float* x) {\n  x[0] = gate(x)\n}\n")},
+                             "sm_90a");
+  EXPECT_TRUE(has(text,
+                  "error[E0504]: kernel `swish` does not compile: identifier \"y\" is undefined\n"
+                  "  --> model.py:43"))
+      << text;
+  EXPECT_TRUE(has(text, "   |   x[0] = gate(y);\n   |               ^\n")) << text;
+  EXPECT_TRUE(has(text, "help: the source must define void swish(float* x)")) << text;
+  EXPECT_TRUE(has(text, "kernel `swish` does not compile: argument of type \"float *\" is incompatible")) << text;
+}
+
+TEST(Nvrtc, UsersKernelsBeyondTheLimitsAreTheirs) {
+  std::string text = refusal({of_user("extern \"C\" __device__ void lost(float*);\n"
+                                      "extern \"C\" __global__ void swish(float* x) { lost(x); }\n")},
+                             "sm_90a");
+  EXPECT_TRUE(has(text, "error[E0504]: kernel `swish` does not compile: ptxas fatal")) << text;
+  EXPECT_TRUE(has(text, "Unresolved extern function 'lost'")) << text;
+  text = refusal({of_user("extern \"C\" __global__ void swish(float* x) {\n  __shared__ float s[13000];\n"
+                          "  s[threadIdx.x] = x[0];\n  __syncthreads();\n  x[0] = s[99 - threadIdx.x];\n}\n")},
+                 "sm_80");
+  EXPECT_TRUE(has(text,
+                  "error[E0504]: kernel `swish` takes 52000 bytes of static shared memory; a block may have 49152\n"
+                  "  --> model.py:41"))
+      << text;
+}
+
+}  // namespace
+}  // namespace nabla::codegen
