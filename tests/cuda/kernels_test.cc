@@ -150,5 +150,54 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Teams,
                            return std::to_string(info.param.rows) + "x" + std::to_string(info.param.columns);
                          });
 
+TEST(CudaKernels, RowsLeaveSharedMemoryToOtherBlocksOrTakeAllOfIt) {
+  for (int64_t columns : {500, 3000, 20000}) {  // a warp's team, a block's, one beyond 48 KiB
+    std::string n = std::to_string(columns);
+    expect_text("kernel @reversed(in x: f32[5," + n + "], out y: f32[5," + n + "]) {\n  axes i = 5, j = " + n +
+                "\n  for i {\n    let e[j]: f32 = exp(x[i, j])\n    store y[i, j] over j = e[" + n +
+                " - 1 - j] + e[j]\n  }\n}\n");
+  }
+}
+
+TEST(CudaKernels, SizesMayBeKnownAtTheRunOnly) {
+  auto rows = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 300, 1});
+  ReadSize size = [&](std::string_view) -> Result<ir::Dim> { return ir::Dim::symbol(rows); };
+  Kernel k = parse_kernel(R"(kernel @rows(in x: f32[dim(n),45], out y: f32[dim(n),45], out total: f32[45]) {
+  axes i = dim(n), j = 45
+  for i {
+    let m: f32 = max(j) x[i, j]
+    store y[i, j] over j = x[i, j] - m
+  }
+  for i {
+    store total[j] over j sum= x[i, j]
+  }
+})",
+                          "rows", size)
+                 .value();
+  auto code = codegen::print_cuda(k, "nk_rows", gpu());
+  ASSERT_TRUE(code.ok()) << to_string(code.errors());
+  for (int64_t n : {1, 31, 45, 300}) {
+    Kernel sized =
+        with_sizes(k, [&](const ir::Dim& d) { return ir::Dim(d.eval([&](const ir::Symbol&) { return n; })); });
+    emulator::expect_right(k, *code, draw_buffers(sized), {.extents = {n}});
+  }
+}
+
+TEST(CudaKernels, MoveNoMoreThanTheirOperandsAndResults) {
+  Kernel k = parse_kernel(R"(kernel @scaled(in x: f32[1003], in y: f32[1003], out z: f32[1003]) {
+  axes i = 1003
+  for i {
+    store z[i] = x[i] * 2.0:f32 + y[i]
+  }
+})",
+                          "scaled")
+                 .value();
+  expect_kernel(k, gpu(), {.most_traffic = 3 * 4 * 1003});
+}
+
+TEST(CudaKernels, OldTargetsRunTheSameText) {
+  for (const char* name : {"sm_80", "sm_120"}) expect_kernel(read_kernel("softmax"), ir::find_target(name).value());
+}
+
 }  // namespace
 }  // namespace nabla::kernel_ir

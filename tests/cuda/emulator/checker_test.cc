@@ -38,20 +38,19 @@ Report run(const Twin& twin, const Object& object, const Options& options) {
   return report;
 }
 
-const std::vector<Twin>& twins() {
-  static const std::vector<Twin> all = {
-      {"GuardOffByOne",
-       R"(
+const Twin kTwins[] = {
+    {"GuardOffByOne",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < 100 + FAULT) y[i] = x[i];
 }
 )",
-       {2, 64},
-       "bounds: read of 4 bytes 0 bytes past the end of `x` (400 bytes) (block 1, thread 36, line 5: `if (i < 100 + "
-       "FAULT) y[i] = x[i];`)"},
-      {"NoBarrierBeforeReuse",
-       R"(
+     {2, 64},
+     "bounds: read of 4 bytes 0 bytes past the end of `x` (400 bytes) (block 1, thread 36, line 5: `if (i < 100 + "
+     "FAULT) y[i] = x[i];`)"},
+    {"NoBarrierBeforeReuse",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   __shared__ float room[64];
   for (int first = 0; first < 128; first += 64) {
@@ -63,10 +62,10 @@ extern "C" __global__ void f(const float* x, float* y) {
   }
 }
 )",
-       {1, 64},
-       "static shared memory which another thread has read, with no barrier between"},
-      {"NoBarrierBeforeReading",
-       R"(
+     {1, 64},
+     "static shared memory which another thread has read, with no barrier between"},
+    {"NoBarrierBeforeReading",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   __shared__ float room[100];
   room[threadIdx.x] = x[threadIdx.x];
@@ -74,10 +73,10 @@ extern "C" __global__ void f(const float* x, float* y) {
   y[threadIdx.x] = room[99 - threadIdx.x];
 }
 )",
-       {1, 100},
-       "static shared memory which "},
-      {"AShuffleIsNoBarrier",
-       R"(
+     {1, 100},
+     "static shared memory which "},
+    {"AShuffleIsNoBarrier",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   __shared__ float room[100];
   if (threadIdx.x < 32) {
@@ -88,11 +87,11 @@ extern "C" __global__ void f(const float* x, float* y) {
   }
 }
 )",
-       {1, 32},
-       "race: read of byte 396 of static shared memory which thread 3 has written, with no barrier between (block 0, "
-       "thread 0, line 9: `for (int i = threadIdx.x; i < 100; i += 32) y[i] = room[99 - i];`)"},
-      {"HalfAWarpMeets",
-       R"(
+     {1, 32},
+     "race: read of byte 396 of static shared memory which thread 3 has written, with no barrier between (block 0, "
+     "thread 0, line 9: `for (int i = threadIdx.x; i < 100; i += 32) y[i] = room[99 - i];`)"},
+    {"HalfAWarpMeets",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   __shared__ float room[32];
   room[threadIdx.x] = x[threadIdx.x];
@@ -101,10 +100,10 @@ extern "C" __global__ void f(const float* x, float* y) {
   for (int i = threadIdx.x; i < 100; i += 32) y[i] = room[31 - threadIdx.x];
 }
 )",
-       {1, 32},
-       "race: read of byte"},
-      {"PlainAddAcrossBlocks",
-       R"(
+     {1, 32},
+     "race: read of byte"},
+    {"PlainAddAcrossBlocks",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   y[blockIdx.x * 25 + threadIdx.x] = 0;
   if (threadIdx.x > 0) return;
@@ -113,11 +112,11 @@ extern "C" __global__ void f(const float* x, float* y) {
   else atomicAdd(total, 1.0f);
 }
 )",
-       {4, 25},
-       "race: read of byte 0 of `x` (400 bytes) which block 0 of this launch (in the order of running) has written "
-       "(block 1, thread 0, line 7: `if (FAULT) total[0] += 1.0f;`)"},
-      {"UninitialisedShared",
-       R"(
+     {4, 25},
+     "race: read of byte 0 of `x` (400 bytes) which block 0 of this launch (in the order of running) has written "
+     "(block 1, thread 0, line 7: `if (FAULT) total[0] += 1.0f;`)"},
+    {"UninitialisedShared",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   NB_SHARED(float, room);
   if (threadIdx.x < 100 - FAULT) room[threadIdx.x] = x[threadIdx.x];
@@ -125,21 +124,21 @@ extern "C" __global__ void f(const float* x, float* y) {
   y[threadIdx.x] = room[threadIdx.x];
 }
 )",
-       {1, 100, 400},
-       "uninitialised: read of byte 396 of dynamic shared memory which nobody has written (block 0, thread 99, line 7: "
-       "`y[threadIdx.x] = room[threadIdx.x];`)"},
-      {"PastDynamicShared",
-       R"(
+     {1, 100, 400},
+     "uninitialised: read of byte 396 of dynamic shared memory which nobody has written (block 0, thread 99, line 7: "
+     "`y[threadIdx.x] = room[threadIdx.x];`)"},
+    {"PastDynamicShared",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   NB_SHARED(float, room);
   room[threadIdx.x + FAULT] = x[threadIdx.x];
   y[threadIdx.x] = x[threadIdx.x];
 }
 )",
-       {1, 100, 400},
-       "bounds: write of 4 bytes 0 bytes past the 400 bytes of dynamic shared memory (block 0, thread 99"},
-      {"PastAStaticArray",
-       R"(
+     {1, 100, 400},
+     "bounds: write of 4 bytes 0 bytes past the 400 bytes of dynamic shared memory (block 0, thread 99"},
+    {"PastAStaticArray",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   __shared__ float a[100], b[100];
   a[threadIdx.x + FAULT] = x[threadIdx.x];
@@ -148,38 +147,38 @@ extern "C" __global__ void f(const float* x, float* y) {
   y[threadIdx.x] = a[threadIdx.x + FAULT] + b[threadIdx.x];
 }
 )",
-       {1, 100},
-       "bounds: index 100 of an array 'float [100]' (block 0, thread 99, line 5: `a[threadIdx.x + FAULT] = "
-       "x[threadIdx.x];`)"},
-      {"MisalignedVector",
-       R"(
+     {1, 100},
+     "bounds: index 100 of an array 'float [100]' (block 0, thread 99, line 5: `a[threadIdx.x + FAULT] = "
+     "x[threadIdx.x];`)"},
+    {"MisalignedVector",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   const int i = threadIdx.x * 4;
   float4 v = *(const float4*)(x + i - (i > 0) * FAULT);
   y[i] = v.x, y[i + 1] = v.y, y[i + 2] = v.z, y[i + 3] = v.w;
 }
 )",
-       {1, 25},
-       "misaligned: an address of 'const struct float4' ends in 0xc (block 0, thread 1, line 5:"},
-      {"HalfABlockAtABarrier",
-       R"(
+     {1, 25},
+     "misaligned: an address of 'const struct float4' ends in 0xc (block 0, thread 1, line 5:"},
+    {"HalfABlockAtABarrier",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   y[threadIdx.x] = x[threadIdx.x];
   if (threadIdx.x < 64 || !FAULT) __syncthreads();
 }
 )",
-       {1, 100},
-       "barrier: 64 of 100 threads pass __syncthreads and the others have ended"},
-      {"NotAllWritten",
-       R"(
+     {1, 100},
+     "barrier: 64 of 100 threads pass __syncthreads and the others have ended"},
+    {"NotAllWritten",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   if (threadIdx.x != 57 || !FAULT) y[threadIdx.x] = x[threadIdx.x];
 }
 )",
-       {1, 100},
-       "unwritten: byte 228 of `y` (400 bytes) is never written"},
-      {"NoWaitForACopy",
-       R"(
+     {1, 100},
+     "unwritten: byte 228 of `y` (400 bytes) is never written"},
+    {"NoWaitForACopy",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   NB_SHARED(float, room);
   const int i = threadIdx.x * 4;
@@ -190,11 +189,11 @@ extern "C" __global__ void f(const float* x, float* y) {
   for (int e = 0; e < 4; ++e) y[i + e] = room[99 - i - e];
 }
 )",
-       {1, 25, 400},
-       "race: read of byte 396 of dynamic shared memory that a cp.async of thread 24 still fills: cp.async.wait_group, "
-       "then a barrier, comes first (block 0, thread 0, line "},
-      {"NoBarrierAtTheEndOfADoubleBuffersLoop",
-       R"(
+     {1, 25, 400},
+     "race: read of byte 396 of dynamic shared memory that a cp.async of thread 24 still fills: cp.async.wait_group, "
+     "then a barrier, comes first (block 0, thread 0, line "},
+    {"NoBarrierAtTheEndOfADoubleBuffersLoop",
+     R"(
 extern "C" __global__ void f(const float* x, float* y) {
   NB_SHARED(float, room);  // two halves of 32 x 4
   const int t = threadIdx.x;
@@ -216,12 +215,10 @@ extern "C" __global__ void f(const float* x, float* y) {
   }
 }
 )",
-       {1, 32, 1024},
-       "race: cp.async of byte ",
-       512},
-  };
-  return all;
-}
+     {1, 32, 1024},
+     "race: cp.async of byte ",
+     512},
+};
 
 void PrintTo(const Twin& twin, std::ostream* out) { *out << twin.name; }
 
@@ -248,7 +245,7 @@ TEST_P(Mutations, AreFoundAndTheHealthyTwinIsClean) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Mutations, testing::ValuesIn(twins()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Mutations, testing::ValuesIn(kTwins), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace nabla::emulator
