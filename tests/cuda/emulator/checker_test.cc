@@ -247,5 +247,27 @@ TEST_P(Mutations, AreFoundAndTheHealthyTwinIsClean) {
 
 INSTANTIATE_TEST_SUITE_P(All, Mutations, testing::ValuesIn(kTwins), [](const auto& info) { return info.param.name; });
 
+TEST(Traffic, CountsEveryAccess) {
+  Twin twin{"Traffic",
+            R"(
+extern "C" __global__ void f(const float* x, float* y) {
+  __shared__ float room[100];
+  room[threadIdx.x] = x[threadIdx.x] + x[0];
+  __syncthreads();
+  y[threadIdx.x] = room[99 - threadIdx.x];
+}
+)",
+            {1, 100},
+            ""};
+  auto object = compile(twin, false);
+  ASSERT_NE(object, nullptr);
+  Report report = run(twin, *object, {});
+  EXPECT_TRUE(report.clean()) << report.str();
+  EXPECT_EQ(report.traffic.global_read, 800);
+  EXPECT_EQ(report.traffic.global_written, 400);
+  EXPECT_EQ(report.traffic.shared_read, 400);
+  EXPECT_EQ(report.traffic.shared_written, 400);
+}
+
 }  // namespace
 }  // namespace nabla::emulator
