@@ -28,8 +28,12 @@ std::shared_ptr<const format::FileBytes> own_bundle() {
 Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                                     std::shared_ptr<const format::FileBytes> own,
                                                     const std::string& program) {
-  exec::SessionOptions settings{
-      .threads = options.threads, .trace = options.trace, .check_nan = options.check_nan, .pin_caller = true};
+  exec::SessionOptions settings{.threads = options.threads,
+                                .trace = options.trace,
+                                .check_nan = options.check_nan,
+                                .target = options.target,
+                                .sync_debug = options.sync_debug,
+                                .pin_caller = true};
   if (own == nullptr) return exec::Session::open(options.bundle, settings);
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
 }

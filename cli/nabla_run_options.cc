@@ -42,10 +42,10 @@ Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line.)";
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {
   JobOptions job;
-  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve;
+  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target;
   std::optional<uint64_t> seed;
   std::optional<int> threads;
-  bool json = false, check_nan = false, weights_partial = false;
+  bool json = false, check_nan = false, sync_debug = false, weights_partial = false;
   std::vector<std::string> inputs, outputs, maps, weight_maps;
 
   bool has_job_options() const {
@@ -106,10 +106,12 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
   app.add_option("--threads", part.threads, "[as many as the process may run on]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
+  app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
   app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines")->check(file_name());
   app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG")->check(file_name());
   app.add_flag("--check-nan", part.check_nan, "stop at the first instruction that makes NaN or infinity; slow");
+  app.add_flag("--sync-debug", part.sync_debug, "wait after every instruction of a GPU, to name one that fails; slow");
   app.add_flag("--json", part.json, "print --bench results as JSON lines");
 }
 
@@ -151,8 +153,10 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.loss_curve, part.loss_curve, "--loss-curve"));
   (void)NABLA_TRY(merge(all.seed, part.seed, "--seed"));
   (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
+  (void)NABLA_TRY(merge(all.target, part.target, "--target"));
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
+  all.sync_debug = all.sync_debug || part.sync_debug;
   all.weights_partial = all.weights_partial || part.weights_partial;
   all.weight_maps.insert(all.weight_maps.end(), part.weight_maps.begin(), part.weight_maps.end());
   return Ok{};
@@ -250,6 +254,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.threads = all.threads.value_or(0);
   out.json = all.json;
   out.check_nan = all.check_nan;
+  out.sync_debug = all.sync_debug;
+  out.target = all.target.value_or("");
   return line;
 }
 

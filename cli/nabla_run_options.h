@@ -30,12 +30,12 @@ struct JobOptions {
 
 struct RunOptions {
   std::string bundle;  ///< empty: the bundle that this executable carries
-  std::string state, weights, save_state, trace, metrics, loss_curve;
+  std::string state, weights, save_state, trace, metrics, loss_curve, target;
   std::vector<std::string> weight_maps;  ///< "PATTERN=TARGET"
   bool weights_partial = false;
   uint64_t seed = 0;
   int threads = 0;
-  bool json = false, check_nan = false;
+  bool json = false, check_nan = false, sync_debug = false;
   std::vector<JobOptions> jobs;  ///< at least one
 };
 

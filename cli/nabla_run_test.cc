@@ -308,6 +308,17 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
   EXPECT_HAS(none.err, "error[E0801]");
 }
 
+TEST_F(NablaRun, AProgramIsChosenByItsTarget) {
+  EXPECT_EQ(run({bundle_, "--target", "cpu:x86-64", "--entry", "init"}).code, 0);
+  Outcome other = run({bundle_, "--target", "sm_90a", "--entry", "init"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_HAS(other.err, "error[E0404]: ");
+  EXPECT_HAS(other.err, "has no program for `sm_90a`; it has cpu:x86-64");
+  Outcome debug = run({bundle_, "--sync-debug", "--entry", "init"});
+  EXPECT_EQ(debug.code, 2);
+  EXPECT_HAS(debug.err, "error[E0901]: sync-debug is for GPUs; the program for cpu:x86-64 runs");
+}
+
 TEST(CommandLine, OptionsOfTheOnlyEntryMayStandBeforeIt) {
   auto line = parse_command_line(
       {"--data", "d.npz", "--map", "x=a", "b.nbundle", "--entry", "step", "--epochs", "2", "--threads", "3"}, false);

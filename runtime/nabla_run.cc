@@ -190,6 +190,7 @@ nabla_status* nabla_session_open(const char* path, const nabla_options* options,
   if (options != nullptr) {
     settings.threads = options->threads;
     if (options->trace != nullptr) settings.trace = options->trace;
+    if (options->target != nullptr) settings.target = options->target;
   }
   auto session = nabla::exec::Session::open(path, settings);
   if (!session.ok()) return failed(session.errors());
@@ -248,8 +249,7 @@ nabla_status* nabla_state_get(nabla_session* s, int32_t leaf, const nabla_tensor
 }
 nabla_status* nabla_state_set(nabla_session* s, int32_t leaf, const nabla_tensor* from) {
   if (Status status = check_leaf(s, leaf, from); !status.ok()) return done(status);
-  s->session->set_state(leaf, data_of(*from));
-  return nullptr;
+  return done(s->session->set_state(leaf, data_of(*from)));
 }
 nabla_status* nabla_state_load(nabla_session* s, const char* path) {
   if (path == nullptr) return failed({error(Code::kMisuse, "nabla_state_load: path is NULL")});

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define NABLA_RUN_VERSION 1
+#define NABLA_RUN_VERSION 2
 
 typedef struct nabla_session nabla_session;
 typedef struct nabla_status nabla_status;
@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
   int32_t threads;   /* 0: as many as the process may run on */
   const char* trace; /* not NULL: write a Chrome trace of all runs to this file when the session ends */
+  const char* target; /* not NULL: the bundle's program for this target ("sm_90a"), not the first that can run here */
 } nabla_options;
 
 uint32_t nabla_run_version(void);

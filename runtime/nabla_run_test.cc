@@ -34,7 +34,7 @@ class NablaRun : public testing::Test {
  protected:
   void SetUp() override {
     std::string path = exec::write_toy_bundle("api.nbundle");
-    nabla_options options = {1, nullptr};
+    nabla_options options = {1, nullptr, nullptr};
     std::string message;
     ASSERT_EQ(take(nabla_session_open(path.c_str(), &options, &session_), &message), 0) << message;
   }
@@ -49,6 +49,18 @@ class NablaRun : public testing::Test {
   Array x_{{2, 4}, {1, 2, 3, 4, 10, 20, 30, 40}};
   Array loss_{{}, {0}};
 };
+
+TEST(NablaRunTarget, ChoosesAProgramOfTheBundle) {
+  std::string path = exec::write_toy_bundle("target.nbundle"), message;
+  nabla_session* session = nullptr;
+  nabla_options options = {1, nullptr, "cpu:x86-64"};
+  EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session)), 0);
+  nabla_session_close(session);
+  options.target = "sm_80";
+  EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session), &message), 404);
+  EXPECT_NE(message.find("has no program for `sm_80`; it has cpu:x86-64"), std::string::npos) << message;
+  EXPECT_EQ(session, nullptr);
+}
 
 TEST_F(NablaRun, DescribesEntriesTensorsAndState) {
   EXPECT_EQ(nabla_run_version(), static_cast<uint32_t>(NABLA_RUN_VERSION));
@@ -143,7 +155,7 @@ TEST_F(NablaRun, MisuseIsAStatusAndNotACrash) {
 TEST_F(NablaRun, ATraceIsWrittenWhenTheSessionEnds) {
   std::string bundle = exec::write_toy_bundle("traced.nbundle");
   std::string trace = testing::TempDir() + "/api_trace.json";
-  nabla_options options = {1, trace.c_str()};
+  nabla_options options = {1, trace.c_str(), nullptr};
   nabla_session* traced = nullptr;
   ASSERT_EQ(take(nabla_session_open(bundle.c_str(), &options, &traced)), 0);
   uint32_t seed = 3;

@@ -17,7 +17,7 @@ namespace {
 
 Result<ir::Target> target_of(const CompileOptions& options) {
   ir::Target target = NABLA_TRY(ir::find_target(options.target));
-  target.library = options.library;
+  target.library = options.library && !target.is_cuda();
   if (!options.tuning_file.empty()) NABLA_TRY(read_tuning(options.tuning_file, target));
   return target;
 }

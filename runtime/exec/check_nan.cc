@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/exec/engine.h"
 #include "runtime/exec/sizes.h"
 #include "runtime/format/program_check.h"
 
@@ -34,6 +35,8 @@ std::string counted(int64_t n, const char* one, const char* many) {
   return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
+}  // namespace
+
 LocationRef location_of(const format::Program& program, const format::Instruction& instruction) {
   if (program.locations() == nullptr || instruction.location() >= program.locations()->size()) return nullptr;
   const format::Location& at = *program.locations()->Get(instruction.location());
@@ -44,8 +47,6 @@ LocationRef location_of(const format::Program& program, const format::Instructio
   out.text = format::view(at.text());
   return std::make_shared<const Location>(std::move(out));
 }
-
-}  // namespace
 
 std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table) {
   std::vector<Operand> out;
@@ -73,8 +74,10 @@ Status check_operands_known(const format::Program& program, const std::string& w
   return Ok{};
 }
 
-NanCheck::Range NanCheck::range_of(const Operand& operand, const void* data) {
+NanCheck::Range NanCheck::range_of(const Operand& operand, const void* at) {
   Range out;
+  const void* data = engine_.look(at, static_cast<size_t>(operand.bytes), room_);
+  if (data == nullptr) return out;
   out.known = true;
   out.size = operand.bytes / bytes_of(operand.dtype);
   bool any = false;

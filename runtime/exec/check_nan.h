@@ -23,9 +23,16 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
 /// E0901 when the program does not say what its instructions touch, as those of older compilers.
 Status check_operands_known(const format::Program& program, const std::string& what);
 
+/// Where an instruction comes from; null: unknown.
+LocationRef location_of(const format::Program& program, const format::Instruction& instruction);
+
+class Engine;
+
 /// Looks at the slots of one step before and after it runs.
 class NanCheck {
  public:
+  /// `engine` shows what lies at the slots; it outlives the object.
+  explicit NanCheck(Engine& engine) : engine_(engine) {}
   /// Keeps the ranges of operands that the step may overwrite.
   void before(const std::vector<Operand>& operands, void* const* slots);
   /// False when a floating result holds NaN or infinity.
@@ -42,7 +49,10 @@ class NanCheck {
     bool known = false;
     std::string str() const;
   };
-  static Range range_of(const Operand& operand, const void* data);
+  Range range_of(const Operand& operand, const void* at);
+
+  Engine& engine_;
+  std::vector<char> room_;  ///< what the engine showed
 
   std::vector<Range> ranges_;      ///< by slot
   std::vector<Operand> operands_;  ///< of the refused step

@@ -1,37 +1,11 @@
 #include "runtime/exec/plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <string_view>
 
 namespace nabla::exec {
 namespace {
-
-struct KernelJob {
-  device::KernelFunction function;
-  void* const* args;
-  const long* extents;
-};
-
-void run_kernel(void* context, int64_t begin, int64_t end, int) {
-  auto* job = static_cast<KernelJob*>(context);
-  job->function(job->args, job->extents, begin, end);
-}
-
-struct CopyJob {
-  const char* from;
-  char* to;
-  int64_t bytes;
-};
-
-constexpr int64_t kCopyBlock = 256 << 10;
-
-void run_copy(void* context, int64_t begin, int64_t end, int) {
-  auto* job = static_cast<CopyJob*>(context);
-  int64_t first = begin * kCopyBlock, last = std::min(end * kCopyBlock, job->bytes);
-  std::memcpy(job->to + first, job->from + first, static_cast<size_t>(last - first));
-}
 
 std::vector<int64_t> list(const flatbuffers::Vector<int64_t>* values) {
   return values == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(values->begin(), values->end());
@@ -74,7 +48,8 @@ class Planner {
         const format::Launch& launch = *instruction.action_as_Launch();
         if (launch.args() != nullptr)
           for (const format::Address* address : *launch.args()) add_slot(address);
-        step.kernel = binder_.kernels[launch.kernel()];
+        step.kernel = binder_.engine.kernel(launch.kernel());
+        step.args = launch.args() == nullptr ? 0 : launch.args()->size();
         category = "kernel";
         break;
       }
@@ -135,11 +110,11 @@ class Planner {
       auto slot = static_cast<uint32_t>(plan.slots.size());
       switch (address->base()) {
         case format::BaseKind::Arena:
-          base = binder_.arena + address->offset();
+          base = binder_.engine.arena() + address->offset();
           break;
         // Kernels take one kind of pointer; the reader has checked that nothing is written to the constants.
         case format::BaseKind::Constants:
-          base = const_cast<char*>(binder_.constants) + address->offset();
+          base = const_cast<char*>(binder_.engine.constants()) + address->offset();
           break;
         case format::BaseKind::Input:
           plan.input_patches.push_back({slot, address->index(), address->offset()});
@@ -178,8 +153,8 @@ class Planner {
 /// Steps and controls of a plan at the sizes of a table.
 class StepBinder {
  public:
-  StepBinder(const std::vector<int64_t>& table, const Binder& binder, Bound& bound)
-      : table_(table), binder_(binder), bound_(bound) {}
+  StepBinder(const format::Program& program, const std::vector<int64_t>& table, const Binder& binder, Bound& bound)
+      : program_(program), table_(table), binder_(binder), bound_(bound) {}
 
   Status run(const Plan& plan) {
     bound_.steps = plan.steps;
@@ -233,10 +208,14 @@ class StepBinder {
           std::max<int64_t>(1, (step.max_threads * step.units + launch.units() - 1) / launch.units()));
     if (launch.extents() != nullptr)
       for (uint32_t size : *launch.extents()) bound_.extents.push_back(table_[size]);
+    step.extents = static_cast<uint32_t>(bound_.extents.size()) - step.first_extent;
+    step.first_blocks = static_cast<uint32_t>(bound_.blocks.size());
+    if (const auto* grids = program_.kernels()->Get(launch.kernel())->grids(); grids != nullptr)
+      for (const format::Grid* grid : *grids)
+        bound_.blocks.push_back(size_at(grid->blocks_size(), grid->blocks(), table_));
   }
 
   Result<device::LibraryCall*> gemm(const format::Gemm& gemm) {
-    device::OneDnn* library = NABLA_TRY(binder_.onednn());
     device::GemmSpec spec;
     spec.dtype = dtype_of(gemm.dtype());
     spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
@@ -248,11 +227,10 @@ class StepBinder {
                          &spec.ldb,   &spec.ldc, &spec.stride_a, &spec.stride_b, &spec.stride_c};
     if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0)
       for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table_);
-    return library->gemm(spec);
+    return binder_.engine.gemm(spec);
   }
 
   Result<device::LibraryCall*> convolution(const format::Convolution& c) {
-    device::OneDnn* library = NABLA_TRY(binder_.onednn());
     device::ConvolutionSpec spec;
     spec.kind = static_cast<device::ConvolutionKind>(c.kind());
     spec.dtype = dtype_of(c.dtype());
@@ -266,105 +244,13 @@ class StepBinder {
     spec.padding_high = list(c.padding_high());
     spec.groups = c.groups();
     spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
-    return library->convolution(spec);
+    return binder_.engine.convolution(spec);
   }
 
+  const format::Program& program_;
   const std::vector<int64_t>& table_;
   const Binder& binder_;
   Bound& bound_;
-};
-
-/// One call of an entry: its steps, with loops and branches.
-class Run {
- public:
-  Run(Plan& plan, const Bound& bound, device::ThreadPool& pool, TraceRecorder* trace, NanCheck* check)
-      : plan_(plan), bound_(bound), pool_(pool), trace_(trace), check_(check), watched_(trace || check) {}
-
-  /// Index of the step that failed, or -1.
-  int64_t range(StepRange r) {
-    if (watched_) return watched(r);
-    for (uint32_t i = r.first; i < r.last; ++i)
-      if (int64_t failed = step(i); failed >= 0) return failed;
-    return -1;
-  }
-
- private:
-  // Checks are not part of a step's span, but of those of the loops around it.
-  int64_t watched(StepRange r) {
-    for (uint32_t i = r.first; i < r.last; ++i) {
-      void* const* slots = plan_.slots.data() + bound_.steps[i].first_slot;
-      if (check_ != nullptr) check_->before(bound_.operands[i], slots);
-      int64_t before = trace_ == nullptr ? 0 : now_ns();
-      if (int64_t failed = step(i); failed >= 0) return failed;
-      if (trace_ != nullptr) trace_->span(plan_.step_labels[i], before, now_ns());
-      if (check_ != nullptr && !check_->after(bound_.operands[i], slots)) return i;
-    }
-    return -1;
-  }
-
-  int64_t step(uint32_t index) {
-    const Step& s = bound_.steps[index];
-    void* const* slots = plan_.slots.data() + s.first_slot;
-    if (s.kernel != nullptr) {
-      const long* extents = bound_.extents.data() + s.first_extent;
-      if (s.max_threads == 1 || s.units <= 1) {
-        if (s.units > 0) s.kernel(slots, extents, 0, s.units);
-        return -1;
-      }
-      KernelJob job{s.kernel, slots, extents};
-      pool_.run(run_kernel, &job, s.units, s.max_threads);
-      return -1;
-    }
-    if (s.library != nullptr) return s.library->run(slots) ? -1 : static_cast<int64_t>(index);
-    if (s.control >= 0) return control(bound_.controls[s.control], slots);
-    CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), s.units};
-    if (s.units > 0 && job.from != job.to) pool_.run(run_copy, &job, (s.units + kCopyBlock - 1) / kCopyBlock, 0);
-    return -1;
-  }
-
-  int64_t control(const Control& c, void* const* slots) {
-    switch (c.kind) {
-      case Control::Kind::kLoop:
-        return loop(c);
-      case Control::Kind::kWhile:
-        while (true) {
-          if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
-          if (*static_cast<const uint8_t*>(slots[0]) == 0) return -1;
-          if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
-        }
-      case Control::Kind::kBranch: {
-        int64_t last = static_cast<int64_t>(c.ranges.size()) - 1;
-        int64_t index =
-            c.index_is_bool ? *static_cast<const uint8_t*>(slots[0]) : *static_cast<const int32_t*>(slots[0]);
-        return range(c.ranges[std::clamp<int64_t>(index, 0, last)]);
-      }
-    }
-    return -1;
-  }
-
-  int64_t loop(const Control& c) {
-    int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
-    if (c.trips > 0) move(c, count);
-    for (int64_t t = 0; t < c.trips; ++t) {
-      failed = range(c.ranges[0]);
-      if (failed >= 0 || t + 1 == c.trips) break;
-      move(c, c.reverse ? -1 : 1);
-      count += c.reverse ? -1 : 1;
-    }
-    if (c.trips > 0) move(c, -count);
-    return failed;
-  }
-  void move(const Control& c, int64_t counts) {
-    for (const Control::Moving& m : c.moving)
-      plan_.slots[m.slot] = static_cast<char*>(plan_.slots[m.slot]) + m.stride * counts;
-  }
-
-  Plan& plan_;
-  const Bound& bound_;
-  device::ThreadPool& pool_;
-  TraceRecorder* trace_;
-  NanCheck* check_;
-  bool watched_;
 };
 
 }  // namespace
@@ -375,15 +261,10 @@ bool Plan::serves(const std::vector<int64_t>& values) const {
   return true;
 }
 
-int64_t Plan::run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
-                  TraceRecorder* trace, NanCheck* check) {
+void Plan::patch(const void* const* inputs, void* const* outputs) {
   for (const Patch& patch : input_patches)
     slots[patch.slot] = static_cast<char*>(const_cast<void*>(inputs[patch.index])) + patch.offset;
   for (const Patch& patch : output_patches) slots[patch.slot] = static_cast<char*>(outputs[patch.index]) + patch.offset;
-  int64_t start = trace == nullptr ? 0 : now_ns();
-  int64_t failed = Run(*this, bound, pool, trace, check).range({0, top_steps});
-  if (trace != nullptr && failed < 0) trace->span(entry_label, start, now_ns());
-  return failed;
 }
 
 EntryPlan plan_entry(const format::Program& program, const format::Entry& entry, const Binder& binder) {
@@ -417,8 +298,10 @@ Status bind_entry(EntryPlan& plan, const EntrySizes& sizes, const std::vector<in
   std::vector<int64_t> table = NABLA_TRY(sizes.evaluate(values));
   tuple.bound->values = values;
   tuple.bound->output_shapes = sizes.output_shapes(table);
-  Status bound = StepBinder(table, binder, *tuple.bound).run(*tuple.plan);
-  if (!bound.ok()) return bound;
+  tuple.bound->input_bytes = sizes.input_bytes(table);
+  tuple.bound->output_bytes = sizes.output_bytes(table);
+  (void)NABLA_TRY(StepBinder(sizes.program(), table, binder, *tuple.bound).run(*tuple.plan));
+  (void)NABLA_TRY(binder.engine.bind(*tuple.plan, *tuple.bound));
   if (plan.tuples.size() == EntryPlan::kMaxTuples) plan.tuples.erase(plan.tuples.begin());
   plan.tuples.push_back(std::move(tuple));
   plan.current = &plan.tuples.back();

@@ -3,14 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
-#include "runtime/device/kernel_object.h"
-#include "runtime/device/onednn.h"
-#include "runtime/device/pool.h"
 #include "runtime/exec/check_nan.h"
+#include "runtime/exec/engine.h"
 #include "runtime/exec/sizes.h"
 #include "runtime/exec/trace.h"
 #include "runtime/format/program_generated.h"
@@ -19,13 +16,15 @@ namespace nabla::exec {
 
 /// One resolved call. Its operands are `slots[first_slot ...]` of the plan.
 struct Step {
-  device::KernelFunction kernel = nullptr;  ///< one of kernel, library, control or, when there is none, a copy
+  const void* kernel = nullptr;  ///< the engine's; one of kernel, library, control or, when there is none, a copy
   device::LibraryCall* library = nullptr;
   int32_t control = -1;  ///< of the plan's controls
   uint32_t first_slot = 0;
   int32_t max_threads = 0;  ///< 0: no bound
   int64_t units = 0;        ///< of a kernel; bytes of a copy
-  uint32_t first_extent = 0;
+  uint32_t first_extent = 0, extents = 0;
+  uint32_t first_blocks = 0;  ///< on a GPU
+  uint32_t args = 0;          ///< slots of a kernel
 };
 
 /// A slot whose address depends on the caller's arrays.
@@ -62,8 +61,11 @@ struct Bound {
   std::vector<Step> steps;
   std::vector<Control> controls;
   std::vector<long> extents;
+  std::vector<int64_t> blocks;  ///< of the grids of a GPU's kernels: `blocks[first_blocks ...]` of a step
   std::vector<std::vector<int64_t>> output_shapes;
-  std::vector<std::vector<Operand>> operands;  ///< per step, those of its slots; empty unless results are checked
+  std::vector<uint64_t> input_bytes, output_bytes;  ///< of the caller's arrays
+  std::vector<std::vector<Operand>> operands;       ///< per step, those of its slots; empty unless results are checked
+  std::unique_ptr<EngineBound> machine;             ///< what the engine keeps; may be null
 };
 
 struct Plan {
@@ -78,10 +80,8 @@ struct Plan {
   std::vector<int64_t> fixed;                            ///< of a variant: what each source must be; -1: anything
 
   bool serves(const std::vector<int64_t>& values) const;
-  /// Runs all steps with the caller's arrays. Returns the index of the step whose library call failed or whose results
-  /// `check` refuses, or -1. `trace` and `check` may be null.
-  int64_t run(const Bound& bound, device::ThreadPool& pool, const void* const* inputs, void* const* outputs,
-              TraceRecorder* trace, NanCheck* check);
+  /// Puts the addresses of the entry's inputs and outputs into the slots.
+  void patch(const void* const* inputs, void* const* outputs);
 };
 
 /// The plans of an entry and the tuples that they are bound to.
@@ -98,10 +98,7 @@ struct EntryPlan {
 
 /// What binding needs.
 struct Binder {
-  char* arena = nullptr;
-  const char* constants = nullptr;
-  const std::vector<device::KernelFunction>& kernels;  ///< by Launch.kernel
-  std::function<Result<device::OneDnn*>()> onednn;     ///< called when an instruction needs it
+  Engine& engine;
   TraceRecorder* trace = nullptr;
   bool check_nan = false;  ///< keep what the steps' slots hold
 };

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 
-#include "runtime/device/cpu.h"
+#include "runtime/device/pool.h"
+#include "runtime/exec/choose_program.h"
 #include "runtime/exec/session_impl.h"
-#include "runtime/format/bundle_writer.h"
 
 namespace nabla::exec {
 namespace {
@@ -48,45 +47,7 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
   return out;
 }
 
-Status check_cpu(const format::Program& program, const std::string& what) {
-  std::string missing;
-  if (program.cpu_features() != nullptr)
-    for (const flatbuffers::String* feature : *program.cpu_features())
-      if (!device::cpu_has(feature->str())) missing += (missing.empty() ? "" : ", ") + feature->str();
-  if (missing.empty()) return Ok{};
-  return error(Code::kCpuTooOld, "{} was compiled for {}; this CPU has no {}", what, text_of(program.target()),
-               missing);
-}
-
-Status load_kernels(const format::Bundle& bundle, std::vector<std::unique_ptr<device::KernelObject>>& objects,
-                    std::vector<device::KernelFunction>& kernels) {
-  std::map<std::string, device::KernelObject*> loaded;
-  if (bundle.program().kernels() == nullptr) return Ok{};
-  for (const format::Kernel* kernel : *bundle.program().kernels()) {
-    std::string name = text_of(kernel->object());
-    device::KernelObject*& object = loaded[name];
-    if (object == nullptr) {
-      objects.push_back(NABLA_TRY(device::KernelObject::load(bundle.member(name), name)));
-      object = objects.back().get();
-    }
-    kernels.push_back(NABLA_TRY(object->find(text_of(kernel->symbol()))));
-  }
-  return Ok{};
-}
-
 }  // namespace
-
-/// Opens the program's oneDNN; every other library that it names is unknown to this version.
-Result<device::OneDnn*> Session::Impl::open_onednn() {
-  if (onednn != nullptr) return onednn.get();
-  if (program().libraries() != nullptr)
-    for (const format::Library* library : *program().libraries())
-      if (text_of(library->name()) == "onednn") {
-        onednn = NABLA_TRY(device::OneDnn::open(text_of(library->soname()), text_of(library->min_version()), pool));
-        return onednn.get();
-      }
-  return error(Code::kCorrupt, "the program calls oneDNN, but does not name it among its libraries");
-}
 
 std::string TensorInfo::type_str() const {
   if (is_static()) return fmt::format("{}{}", name_of(dtype), shape_str(shape));
@@ -106,31 +67,31 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
   if (options.threads < 0 || options.threads > device::ThreadPool::kMaxThreads)
     return error(Code::kBadOption, "{} threads; at most {}", options.threads, device::ThreadPool::kMaxThreads);
   // Before anything is allocated or started for a program that cannot run here.
-  (void)NABLA_TRY(check_cpu(bundle.program(), bundle.what()));
+  Chosen chosen = NABLA_TRY(choose_program(bundle, options.target));
+  if (!chosen.skipped.empty()) std::fprintf(stderr, "%s\n", chosen.skipped.c_str());
+  if (options.sync_debug && !chosen.gpu)
+    return error(Code::kBadOption, "sync-debug is for GPUs; the program for {} runs every instruction to its end",
+                 text_of(chosen.program->target()));
   std::unique_ptr<Session> session(new Session(std::make_unique<Impl>(std::move(bundle), options)));
-  if (session->threads() < options.threads)
-    return error(Code::kOutOfMemory, "the system gives {} of {} threads", session->threads(), options.threads);
+  Impl& impl = *session->impl_;
+  impl.program = chosen.program;
+  EngineOptions engine{options.threads, options.pin_caller, options.sync_debug};
+  impl.engine = NABLA_TRY(chosen.gpu ? make_gpu_engine(impl.bundle, *impl.program, *chosen.gpu, engine)
+                                     : make_cpu_engine(impl.bundle, *impl.program, engine));
   (void)NABLA_TRY(session->prepare());
   return session;
 }
 
 Status Session::prepare() {
   Impl& impl = *impl_;
-  const format::Program& program = impl.program();
-  if (program.libraries() != nullptr)
-    for (const format::Library* library : *program.libraries())
-      if (text_of(library->name()) != "onednn")
-        return error(Code::kMissingLibrary, "{} needs the library `{}`, which this runtime does not know",
-                     impl.bundle.what(), text_of(library->name()));
-  (void)NABLA_TRY(load_kernels(impl.bundle, impl.objects, impl.kernels));
-  impl.arena = NABLA_TRY(Arena::allocate(program.arena_bytes()));
+  const format::Program& program = *impl.program;
   if (program.state() != nullptr)
     for (const format::StateLeaf* leaf : *program.state()) leaves_.push_back(info_of(*leaf->tensor()));
   has_value_.assign(leaves_.size(), 0);
   if (!impl.options.trace.empty()) impl.trace = std::make_unique<TraceRecorder>();
   if (impl.options.check_nan) {
     (void)NABLA_TRY(check_operands_known(program, impl.bundle.what()));
-    impl.check = std::make_unique<NanCheck>();
+    impl.check = std::make_unique<NanCheck>(*impl.engine);
   }
   Binder binder = impl.binder();
   if (program.entries() != nullptr)
@@ -174,12 +135,12 @@ Result<int> Session::need_entry(std::string_view name) const {
 }
 
 std::string_view Session::target() const {
-  const flatbuffers::String* target = impl_->program().target();
+  const flatbuffers::String* target = impl_->program->target();
   return target == nullptr ? std::string_view() : std::string_view(target->c_str(), target->size());
 }
-uint64_t Session::arena_bytes() const { return impl_->program().arena_bytes(); }
-uint64_t Session::state_bytes() const { return impl_->program().state_bytes(); }
-int Session::threads() const { return impl_->pool.size(); }
+uint64_t Session::arena_bytes() const { return impl_->program->arena_bytes(); }
+uint64_t Session::state_bytes() const { return impl_->program->state_bytes(); }
+int Session::threads() const { return impl_->engine->threads(); }
 
 Diagnostic Session::state_missing(int entry) const {
   const EntryInfo& e = entries_[entry];
@@ -189,7 +150,7 @@ Diagnostic Session::state_missing(int entry) const {
 
 Status Session::set_shapes(int entry, std::span<const int64_t* const> shapes) {
   Impl& impl = *impl_;
-  EntrySizes sizes(impl.program(), *impl.program().entries()->Get(entry));
+  EntrySizes sizes(*impl.program, *impl.program->entries()->Get(entry));
   Status solved = sizes.solve(shapes, impl.values);
   if (!solved.ok()) return solved;
   EntryPlan& plan = impl.plans[entry];
@@ -208,14 +169,14 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
   for (int leaf : e.reads)
     if (!has_value_[leaf]) return state_missing(entry);
   const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
-  int64_t failed =
-      tuple.plan->run(*tuple.bound, impl_->pool, inputs.data(), outputs.data(), impl_->trace.get(), impl_->check.get());
-  if (failed >= 0) {
-    const format::Instruction* i = tuple.plan->instructions[failed];
-    if (impl_->check != nullptr && impl_->check->found()) return impl_->check->report(impl_->program(), e.name, *i);
-    return error(Code::kMissingLibrary, "entry `{}`: the library call of instruction {} `{}` failed", e.name, failed,
-                 text_of(i->label()));
-  }
+  Status ran = impl_->engine->run({.entry = entry,
+                                   .plan = *tuple.plan,
+                                   .bound = *tuple.bound,
+                                   .inputs = inputs.data(),
+                                   .outputs = outputs.data(),
+                                   .trace = impl_->trace.get(),
+                                   .check = impl_->check.get()});
+  if (!ran.ok()) return ran;
   for (int leaf : e.writes) has_value_[leaf] = 1;
   return Ok{};
 }

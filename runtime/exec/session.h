@@ -44,6 +44,8 @@ struct SessionOptions {
   int threads = 0;          ///< 0: as many as the process may run on
   std::string trace;        ///< not empty: the file that `finish` writes the trace to
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
+  std::string target;       ///< the program for this target; empty: the first that this machine can run
+  bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
 
@@ -58,8 +60,9 @@ struct WeightOptions {
 /// Used by one thread at a time.
 class Session {
  public:
-  /// E06xx when this machine cannot run the bundle (CPU features, libraries, kernels), E0804 without memory, and the
-  /// errors of Bundle::open.
+  /// E06xx when this machine cannot run the bundle (CPU features, GPU, libraries, kernels), E0404 when it has no
+  /// program for the target, E0804 without memory, and the errors of Bundle::open. Says on stderr which programs it
+  /// skipped.
   static Result<std::unique_ptr<Session>> open(const std::string& path, const SessionOptions& options);
   static Result<std::unique_ptr<Session>> create(format::Bundle bundle, const SessionOptions& options);
   /// Writes the trace if `finish` was not called; an error then goes to stderr.
@@ -93,9 +96,9 @@ class Session {
 
   /// True when a leaf was written by an entry, set or loaded.
   bool has_value(int leaf) const { return has_value_[leaf]; }
-  /// Copies `bytes` out of / into a leaf. get_state: E0705 without a value.
+  /// Copies all of a leaf out or in. get_state: E0705 without a value. E0607 when the GPU fails.
   Status get_state(int leaf, void* to) const;
-  void set_state(int leaf, const void* from);
+  Status set_state(int leaf, const void* from);
   /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
   Status load_state(const std::string& path);
   /// Loads tensors of a .safetensors or .npz file into leaves (runtime/format/weights.h). All or nothing: E0706 where

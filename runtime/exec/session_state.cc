@@ -1,6 +1,5 @@
 // The part of Session that copies state in and out.
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "runtime/exec/session_impl.h"
@@ -18,13 +17,13 @@ size_t bytes_of(const TensorInfo& leaf) {
 
 Status Session::get_state(int leaf, void* to) const {
   if (!has_value_[leaf]) return error(Code::kStateMissing, "state `{}` has no value yet", leaves_[leaf].name);
-  std::memcpy(to, impl_->leaf_data(leaf), bytes_of(leaves_[leaf]));
-  return Ok{};
+  return impl_->engine->download(to, impl_->leaf_data(leaf), bytes_of(leaves_[leaf]));
 }
 
-void Session::set_state(int leaf, const void* from) {
-  std::memcpy(impl_->leaf_data(leaf), from, bytes_of(leaves_[leaf]));
+Status Session::set_state(int leaf, const void* from) {
+  (void)NABLA_TRY(impl_->engine->upload(impl_->leaf_data(leaf), from, bytes_of(leaves_[leaf])));
   has_value_[leaf] = 1;
+  return Ok{};
 }
 
 namespace {
@@ -64,7 +63,8 @@ Status Session::load_state(const std::string& path) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       return saved_by_another(
           error(Code::kStateMismatch, "{}: the program has no state `{}`{}", path, name, did_you_mean(name, known)));
-  for (size_t i = 0; i < leaves_.size(); ++i) set_state(static_cast<int>(i), by_name[leaves_[i].name]->data());
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    (void)NABLA_TRY(set_state(static_cast<int>(i), by_name[leaves_[i].name]->data()));
   return Ok{};
 }
 
@@ -84,9 +84,15 @@ Result<std::string> Session::load_weights(const WeightOptions& options) {
   if (missing && options.init) NABLA_TRY(options.init());
   std::vector<int64_t> lost;
   for (const format::WeightPlan::Load& load : plan.loads) {
-    lost.push_back(
-        format::convert_weights(file, load, leaves[static_cast<size_t>(load.leaf)], impl_->leaf_data(load.leaf)));
-    has_value_[load.leaf] = 1;
+    const format::TensorType& leaf = leaves[static_cast<size_t>(load.leaf)];
+    if (impl_->engine->host_memory()) {
+      lost.push_back(format::convert_weights(file, load, leaf, impl_->leaf_data(load.leaf)));
+      has_value_[load.leaf] = 1;
+      continue;
+    }
+    Literal value(leaves_[load.leaf].dtype, leaves_[load.leaf].shape);
+    lost.push_back(format::convert_weights(file, load, leaf, value.mutable_data()));
+    (void)NABLA_TRY(set_state(load.leaf, value.data()));
   }
   return format::weights_report(plan, leaves, file, lost);
 }

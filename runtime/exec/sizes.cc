@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/program_check.h"
 
 namespace nabla::exec {
 namespace {
@@ -202,10 +203,14 @@ Result<std::vector<int64_t>> EntrySizes::evaluate(const std::vector<int64_t>& va
   return table;
 }
 
-std::vector<std::vector<int64_t>> EntrySizes::output_shapes(const std::vector<int64_t>& table) const {
+namespace {
+
+using Tensors = flatbuffers::Vector<flatbuffers::Offset<format::Tensor>>;
+
+std::vector<std::vector<int64_t>> shapes_of(const Tensors* tensors, const std::vector<int64_t>& table) {
   std::vector<std::vector<int64_t>> out;
-  if (entry_.outputs() == nullptr) return out;
-  for (const format::Tensor* tensor : *entry_.outputs()) {
+  if (tensors == nullptr) return out;
+  for (const format::Tensor* tensor : *tensors) {
     std::vector<int64_t>& shape = out.emplace_back();
     uint32_t rank = tensor->shape() == nullptr ? 0 : tensor->shape()->size();
     bool refers = tensor->sizes() != nullptr && tensor->sizes()->size() > 0;
@@ -213,6 +218,28 @@ std::vector<std::vector<int64_t>> EntrySizes::output_shapes(const std::vector<in
       shape.push_back(size_at(refers ? tensor->sizes()->Get(d) : 0, tensor->shape()->Get(d), table));
   }
   return out;
+}
+
+std::vector<uint64_t> bytes_of(const Tensors* tensors, const std::vector<int64_t>& table) {
+  std::vector<uint64_t> out;
+  for (const std::vector<int64_t>& shape : shapes_of(tensors, table)) {
+    uint64_t bytes = format::element_bytes(tensors->Get(static_cast<uint32_t>(out.size()))->dtype());
+    for (int64_t extent : shape) bytes *= static_cast<uint64_t>(extent);
+    out.push_back(bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> EntrySizes::output_shapes(const std::vector<int64_t>& table) const {
+  return shapes_of(entry_.outputs(), table);
+}
+std::vector<uint64_t> EntrySizes::input_bytes(const std::vector<int64_t>& table) const {
+  return bytes_of(entry_.inputs(), table);
+}
+std::vector<uint64_t> EntrySizes::output_bytes(const std::vector<int64_t>& table) const {
+  return bytes_of(entry_.outputs(), table);
 }
 
 }  // namespace nabla::exec

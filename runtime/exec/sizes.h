@@ -30,6 +30,10 @@ class EntrySizes {
   Result<std::vector<int64_t>> evaluate(const std::vector<int64_t>& values) const;
   /// Shapes of the entry's outputs, given the table.
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<int64_t>& table) const;
+  /// Bytes of the entry's inputs and outputs, given the table.
+  std::vector<uint64_t> input_bytes(const std::vector<int64_t>& table) const;
+  std::vector<uint64_t> output_bytes(const std::vector<int64_t>& table) const;
+  const format::Program& program() const { return program_; }
 
  private:
   Result<int64_t> solve_one(uint32_t source, int64_t extent, const std::vector<int64_t>& earlier) const;

@@ -130,8 +130,9 @@ void with_dense(ProgramT& program, const std::string& soname) {
   add(dense, "dot_general", std::move(gemm));
 }
 
-std::string toy_bundle(const std::function<void(ProgramT&)>& change) {
-  ProgramT program;
+std::unique_ptr<ProgramT> toy_program() {
+  auto out = std::make_unique<ProgramT>();
+  ProgramT& program = *out;
   program.target = "cpu:x86-64";
   program.cpu_features = {"sse2"};
   program.arena_bytes = 256;
@@ -150,12 +151,21 @@ std::string toy_bundle(const std::function<void(ProgramT&)>& change) {
   program.locations[1]->line = 12;
   program.locations[1]->text = "auto \"loss\" = sum(w);";
   add_entries(program);
-  if (change) change(program);
-  std::vector<BundleMember> members = {{kObject, read_kernels()}};
-  if (program.constants_bytes > 0) members.push_back({"constants.bin", ones(program.constants_bytes)});
-  auto bytes = bundle_bytes(program, members);
+  return out;
+}
+
+std::string bundle_of(const std::vector<const ProgramT*>& programs, std::vector<BundleMember> members) {
+  members.push_back({kObject, read_kernels()});
+  if (programs[0]->constants_bytes > 0) members.push_back({"constants.bin", ones(programs[0]->constants_bytes)});
+  auto bytes = bundle_bytes(programs, members);
   NABLA_CHECK(bytes.ok(), "{}", to_string(bytes.errors()));
   return *bytes;
+}
+
+std::string toy_bundle(const std::function<void(ProgramT&)>& change) {
+  std::unique_ptr<ProgramT> program = toy_program();
+  if (change) change(*program);
+  return bundle_of({program.get()}, {});
 }
 
 std::string write_toy_bundle(const std::string& name, const std::function<void(ProgramT&)>& change) {

@@ -7,13 +7,17 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
-namespace nabla::format {
-struct ProgramT;
-}
+#include "runtime/format/bundle_writer.h"
 
 namespace nabla::exec {
+
+std::unique_ptr<format::ProgramT> toy_program();
+/// A bundle of such programs, with the CPU's kernels and the constants of the first beside `members`.
+std::string bundle_of(const std::vector<const format::ProgramT*>& programs, std::vector<format::BundleMember> members);
 
 /// The bundle's bytes after `change` was applied to the program. Needs libtest_kernels.so in the runfiles.
 std::string toy_bundle(const std::function<void(format::ProgramT&)>& change = nullptr);

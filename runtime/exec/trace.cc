@@ -56,7 +56,9 @@ std::string TraceRecorder::json() const {
     out += fmt::format(",\n{{{}, \"ts\": {:.3f}, \"dur\": {:.3f}}}", fixed[span.label],
                        static_cast<double>(span.begin_ns - zero) / 1e3,
                        static_cast<double>(span.end_ns - span.begin_ns) / 1e3);
-  out += fmt::format("\n], \"otherData\": {{\"dropped_spans\": {}}}}}\n", dropped_);
+  std::string notes;
+  for (const std::string& note : notes_) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
+  out += fmt::format("\n], \"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", dropped_, notes);
   return out;
 }
 

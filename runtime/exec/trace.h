@@ -28,6 +28,10 @@ class TraceRecorder {
   uint32_t add_label(const Label& label);
   /// Once the recorder holds kMaxSpans spans, further ones are only counted.
   void span(uint32_t label, int64_t begin_ns, int64_t end_ns);
+  /// Counts a span that could not be recorded.
+  void drop() { ++dropped_; }
+  /// A line for people, in the trace's other data.
+  void note(std::string line) { notes_.push_back(std::move(line)); }
   size_t size() const { return spans_.size(); }
 
   std::string json() const;
@@ -44,6 +48,7 @@ class TraceRecorder {
   };
   std::vector<Label> labels_;
   std::vector<Span> spans_;
+  std::vector<std::string> notes_;
   uint64_t dropped_ = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
+#include "runtime/format/program_check.h"
 #include "runtime/format/program_generated.h"
 #include "runtime/format/sha256.h"
 
@@ -398,6 +399,110 @@ TEST(Bundle, AConvolutionMustBeConsistent) {
   EXPECT_EQ(code([](ConvolutionT& c) { c.input->bytes = 35; }), "E0104");
   EXPECT_EQ(code([](ConvolutionT& c) { c.kind = ConvKind::FilterGrad, c.filter->base = BaseKind::Constants; }),
             "E0104");
+}
+
+constexpr const char* kCubin = "kernels/sm_90a_0.cubin";
+
+/// small_program for a GPU, with a kernel of two grids.
+ProgramT gpu_program() {
+  ProgramT p = small_program();
+  p.target = "sm_90a";
+  p.compute = 90, p.specific = true;
+  p.constants = "constants_sm_90a.bin", p.constants_bytes = 4;
+  p.kernels.push_back(std::make_unique<KernelT>());
+  p.kernels[0]->symbol = p.kernels[0]->name = "k", p.kernels[0]->object = kCubin;
+  for (const char* symbol : {"k_1", "k_2"}) {
+    p.kernels[0]->grids.push_back(std::make_unique<GridT>());
+    GridT& grid = *p.kernels[0]->grids.back();
+    grid.symbol = symbol, grid.blocks = 7, grid.threads = 256, grid.shared_bytes = 4096;
+  }
+  return p;
+}
+
+Result<std::string> both(const ProgramT& gpu, const ProgramT& cpu) {
+  std::vector<BundleMember> members = small_members();
+  members.push_back({kCubin, "code"});
+  members.push_back({"constants_sm_90a.bin", "1234"});
+  return bundle_bytes({&gpu, &cpu}, members);
+}
+
+TEST(Bundle, HoldsProgramsForSeveralTargetsWithConstantsOfTheirOwn) {
+  Result<Bundle> bundle = open_text(*both(gpu_program(), small_program()));
+  ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
+  ASSERT_EQ(bundle->programs().size(), 2u);
+  const Program &gpu = *bundle->programs()[0], &cpu = *bundle->programs()[1];
+  EXPECT_EQ(&bundle->program(), &gpu);
+  EXPECT_EQ(gpu.target()->str(), "sm_90a");
+  EXPECT_EQ(gpu.kernels()->Get(0)->grids()->Get(1)->symbol()->str(), "k_2");
+  EXPECT_EQ(constants_member(gpu), "constants_sm_90a.bin");
+  EXPECT_EQ(cpu.target()->str(), "cpu:x86-64-v3");
+  EXPECT_EQ(constants_member(cpu), "constants.bin");
+  auto manifest = nlohmann::json::parse(as_text(bundle->member("manifest.json")));
+  ASSERT_EQ(manifest["programs"].size(), 2u);
+  EXPECT_EQ(manifest["programs"][0]["member"], "programs/main.fb");
+  EXPECT_EQ(manifest["programs"][0]["requires"]["compute"], 90);
+  EXPECT_EQ(manifest["programs"][1]["member"], "programs/cpu:x86-64-v3.fb");
+  EXPECT_EQ(manifest["programs"][1]["arena_bytes"], 256);
+}
+
+TEST(Bundle, ProgramsOfABundleHaveTheSameEntriesAndState) {
+  auto refused = [](const std::function<void(ProgramT&)>& change) {
+    ProgramT cpu = small_program();
+    change(cpu);
+    Result<Bundle> bundle = open_text(*both(gpu_program(), cpu));
+    return bundle.ok() ? "accepted" : bundle.errors()[0].str();
+  };
+  EXPECT_EQ(refused([](ProgramT&) {}), "accepted");
+  EXPECT_EQ(refused([](ProgramT& p) { p.state[0]->offset = 16; }), "accepted");  // where it lies is a program's own
+  const std::function<void(ProgramT&)> changes[] = {
+      [](ProgramT& p) { p.entries[0]->name = "other"; },
+      [](ProgramT& p) { p.entries[0]->inputs[0]->name = "z"; },
+      [](ProgramT& p) { p.entries[0]->inputs[0]->dtype = DType::I32; },
+      [](ProgramT& p) {
+        p.entries[0]->outputs[0]->shape = {2, 2};
+      },
+      [](ProgramT& p) { p.entries.push_back(std::make_unique<EntryT>()), p.entries[1]->name = "more"; },
+      [](ProgramT& p) { p.state[0]->tensor->name = "v"; },
+      [](ProgramT& p) {
+        p.state[0]->tensor->shape = {2, 2};
+      },
+  };
+  for (const auto& change : changes) {
+    std::string message = refused(change);
+    EXPECT_NE(message.find("error[E0104]: test.nbundle: the programs for sm_90a and cpu:x86-64-v3 do not have the same "
+                           "entries and state"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(Bundle, EveryGridIsCheckedAgainstWhatAGpuTakes) {
+  auto refused = [](const std::function<void(ProgramT&, GridT&)>& change) {
+    ProgramT gpu = gpu_program();
+    change(gpu, *gpu.kernels[0]->grids[1]);
+    Result<std::string> bytes = both(gpu, small_program());
+    return bytes.ok() ? "accepted" : bytes.errors()[0].message.substr(bytes.errors()[0].message.rfind("program: ") + 9);
+  };
+  EXPECT_EQ(refused([](ProgramT&, GridT&) {}), "accepted");
+  EXPECT_EQ(refused([](ProgramT& p, GridT&) { p.kernels[0]->grids.clear(); }),
+            "kernel `k` has 0 grids in a program for GPUs");
+  EXPECT_EQ(refused([](ProgramT& p, GridT&) { p.compute = 0; }), "kernel `k` has 2 grids in a program for CPUs");
+  EXPECT_EQ(refused([](ProgramT&, GridT& g) { g.symbol.clear(); }), "grid 1 of kernel `k` has no symbol");
+  const std::string large = "grid `k_2` has {} blocks of {} threads with {} bytes of shared memory";
+  auto sizes = [&](int64_t blocks, uint32_t threads, uint32_t shared) {
+    std::string want = fmt::format(fmt::runtime(large), blocks, threads, shared);
+    EXPECT_EQ(refused([&](ProgramT&, GridT& g) { g.blocks = blocks, g.threads = threads, g.shared_bytes = shared; }),
+              want);
+  };
+  sizes(0, 256, 0);
+  sizes(int64_t{1} << 31, 256, 0);
+  sizes(7, 0, 0);
+  sizes(7, 1025, 0);
+  sizes(7, 256, (227 << 10) + 1);
+  std::string reference = refused([](ProgramT&, GridT& g) { g.blocks_size = 1; });
+  EXPECT_NE(reference.find("the number of blocks"), std::string::npos) << reference;
+  EXPECT_NE(refused([](ProgramT& p, GridT&) { p.constants = "none.bin"; }), "accepted");
+  EXPECT_NE(refused([](ProgramT& p, GridT&) { p.constants_bytes = 5; }), "accepted");
 }
 
 TEST(Bundle, AFullDiskLeavesNothingBehind) {

@@ -1,0 +1,86 @@
+#include "runtime/device/cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace nabla::device {
+namespace {
+
+// cuGetProcAddress gives a function as this version of CUDA declares it.
+constexpr int kVersion = 12000;
+constexpr int kParameterVersion = 12040;  // of cuFuncGetParamInfo
+
+constexpr int kMajorAttribute = 75, kMinorAttribute = 76;
+
+std::string version_str(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
+  const char* chosen = std::getenv("NABLA_CUDA_DRIVER");
+  std::string file = chosen != nullptr && *chosen != '\0' ? chosen : "libcuda.so.1";
+  // Never closed: the driver keeps threads and handlers of its own.
+  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return error(Code::kNoGpu, "NVIDIA's driver is not there: {}", ::dlerror());
+  auto get_version = reinterpret_cast<int (*)(int*)>(::dlsym(handle, "cuDriverGetVersion"));
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != kCudaOk)
+    return error(Code::kNoGpu, "{} is no CUDA driver: it tells no version", file);
+  using GetProc = int (*)(const char*, void**, int, uint64_t, int*);
+  auto get = reinterpret_cast<GetProc>(::dlsym(handle, "cuGetProcAddress_v2"));
+  if (version < kVersion || get == nullptr)
+    return error(Code::kNoGpu, "NVIDIA's driver ({}) is for CUDA {}; at least {} is needed", file, version_str(version),
+                 version_str(kVersion));
+  auto driver = std::make_shared<CudaDriver>();
+  std::string missing;
+  auto find = [&](auto& member, const char* name, int since) {
+    void* address = nullptr;
+    int found = 0;
+    if (get(name, &address, since, 0, &found) != kCudaOk || found != 0) address = nullptr;
+    member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(address);
+    if (address == nullptr && since == kVersion && missing.empty()) missing = name;
+  };
+#define NABLA_CUDA_FIND(member, name, parameters) find(driver->member, name, kVersion);
+  NABLA_CUDA_CALLS(NABLA_CUDA_FIND)
+#undef NABLA_CUDA_FIND
+  if (version >= kParameterVersion) find(driver->function_parameter, "cuFuncGetParamInfo", kParameterVersion);
+  if (!missing.empty())
+    return error(Code::kNoGpu, "NVIDIA's driver ({}, CUDA {}) has no {}", file, version_str(version), missing);
+  return std::shared_ptr<const CudaDriver>(std::move(driver));
+}
+
+std::string CudaDriver::text(int status) const {
+  const char *name = nullptr, *text = nullptr;
+  if (error_name(status, &name) != kCudaOk || name == nullptr) name = "unknown status";
+  if (error_string(status, &text) != kCudaOk || text == nullptr) text = "no text";
+  return fmt::format("{} ({}), {}", name, status, text);
+}
+
+Diagnostic CudaDriver::failure(std::string_view what, int status) const {
+  return error(status == kCudaOutOfMemory ? Code::kOutOfMemory : Code::kGpuFailed, "{}: {}", what, text(status));
+}
+
+Result<CudaDevice> CudaDevice::open() {
+  CudaDevice out;
+  out.driver = NABLA_TRY(CudaDriver::open());
+  const CudaDriver& driver = *out.driver;
+  auto refused = [&](int status) {
+    return error(Code::kNoGpu, "NVIDIA's driver gives no GPU: {}", driver.text(status));
+  };
+  int count = 0, major = 0, minor = 0;
+  if (int status = driver.init(0); status != kCudaOk) return refused(status);
+  if (int status = driver.device_count(&count); status != kCudaOk) return refused(status);
+  if (count == 0) return refused(kCudaNoDevice);
+  char name[128] = "";
+  int status = driver.device_get(&out.device, 0);
+  if (status == kCudaOk) status = driver.device_name(name, sizeof name, out.device);
+  if (status == kCudaOk) status = driver.device_attribute(&major, kMajorAttribute, out.device);
+  if (status == kCudaOk) status = driver.device_attribute(&minor, kMinorAttribute, out.device);
+  if (status != kCudaOk) return refused(status);
+  out.capability = major * 10 + minor;
+  out.name = name;
+  return out;
+}
+
+}  // namespace nabla::device

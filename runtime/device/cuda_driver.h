@@ -1,0 +1,102 @@
+// NVIDIA's driver, opened at run time: what a program on a GPU needs of libcuda.so.1, declared here, so that neither a
+// toolkit nor a GPU is needed to build. Names and meanings are those of the CUDA driver API.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::device {
+
+using CudaAddress = uint64_t;  ///< CUdeviceptr
+using CudaContext = struct CudaContextTag*;
+using CudaStream = struct CudaStreamTag*;
+using CudaEvent = struct CudaEventTag*;
+using CudaModule = struct CudaModuleTag*;
+using CudaFunction = struct CudaFunctionTag*;
+using CudaGraph = struct CudaGraphTag*;
+using CudaGraphExec = struct CudaGraphExecTag*;
+
+// CUresult
+inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNoDevice = 100;
+
+/// member, name, parameters; all give a CUresult.
+#define NABLA_CUDA_CALLS(X)                                                                                        \
+  X(init, "cuInit", (unsigned flags))                                                                              \
+  X(error_name, "cuGetErrorName", (int status, const char** name))                                                 \
+  X(error_string, "cuGetErrorString", (int status, const char** text))                                             \
+  X(device_count, "cuDeviceGetCount", (int* count))                                                                \
+  X(device_get, "cuDeviceGet", (int* device, int ordinal))                                                         \
+  X(device_name, "cuDeviceGetName", (char* name, int length, int device))                                          \
+  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))                             \
+  X(context_retain, "cuDevicePrimaryCtxRetain", (CudaContext * context, int device))                               \
+  X(context_release, "cuDevicePrimaryCtxRelease", (int device))                                                    \
+  X(context_set, "cuCtxSetCurrent", (CudaContext context))                                                         \
+  X(memory_info, "cuMemGetInfo", (size_t * free, size_t * total))                                                  \
+  X(memory_alloc, "cuMemAlloc", (CudaAddress * address, size_t bytes))                                             \
+  X(memory_free, "cuMemFree", (CudaAddress address))                                                               \
+  X(host_alloc, "cuMemHostAlloc", (void** address, size_t bytes, unsigned flags))                                  \
+  X(host_free, "cuMemFreeHost", (void* address))                                                                   \
+  X(copy_in, "cuMemcpyHtoDAsync", (CudaAddress to, const void* from, size_t bytes, CudaStream stream))             \
+  X(copy_out, "cuMemcpyDtoHAsync", (void* to, CudaAddress from, size_t bytes, CudaStream stream))                  \
+  X(copy_within, "cuMemcpyDtoDAsync", (CudaAddress to, CudaAddress from, size_t bytes, CudaStream stream))         \
+  X(fill, "cuMemsetD8Async", (CudaAddress to, unsigned char value, size_t bytes, CudaStream stream))               \
+  X(stream_create, "cuStreamCreate", (CudaStream * stream, unsigned flags))                                        \
+  X(stream_destroy, "cuStreamDestroy", (CudaStream stream))                                                        \
+  X(stream_synchronize, "cuStreamSynchronize", (CudaStream stream))                                                \
+  X(capture_begin, "cuStreamBeginCapture", (CudaStream stream, int mode))                                          \
+  X(capture_end, "cuStreamEndCapture", (CudaStream stream, CudaGraph * graph))                                     \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (CudaGraphExec * exec, CudaGraph graph, unsigned long long)) \
+  X(graph_destroy, "cuGraphDestroy", (CudaGraph graph))                                                            \
+  X(graph_upload, "cuGraphUpload", (CudaGraphExec exec, CudaStream stream))                                        \
+  X(graph_launch, "cuGraphLaunch", (CudaGraphExec exec, CudaStream stream))                                        \
+  X(exec_destroy, "cuGraphExecDestroy", (CudaGraphExec exec))                                                      \
+  X(event_create, "cuEventCreate", (CudaEvent * event, unsigned flags))                                            \
+  X(event_destroy, "cuEventDestroy", (CudaEvent event))                                                            \
+  X(event_record, "cuEventRecord", (CudaEvent event, CudaStream stream))                                           \
+  X(event_synchronize, "cuEventSynchronize", (CudaEvent event))                                                    \
+  X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, CudaEvent start, CudaEvent end))                    \
+  X(module_load, "cuModuleLoadData", (CudaModule * module, const void* image))                                     \
+  X(module_unload, "cuModuleUnload", (CudaModule module))                                                          \
+  X(module_function, "cuModuleGetFunction", (CudaFunction * function, CudaModule module, const char* name))        \
+  X(function_set, "cuFuncSetAttribute", (CudaFunction function, int attribute, int value))                         \
+  X(launch, "cuLaunchKernel",                                                                                      \
+    (CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+     unsigned block_z, unsigned shared_bytes, CudaStream stream, void** parameters, void** extra))
+
+/// The driver's functions. `function_parameter` may be null: drivers before 12.4 lack it.
+struct CudaDriver {
+#define NABLA_CUDA_MEMBER(member, name, parameters) int(*member) parameters = nullptr;
+  NABLA_CUDA_CALLS(NABLA_CUDA_MEMBER)
+#undef NABLA_CUDA_MEMBER
+  int (*function_parameter)(CudaFunction function, size_t index, size_t* offset, size_t* bytes) = nullptr;
+
+  /// Opens $NABLA_CUDA_DRIVER, else libcuda.so.1. E0605 when it is not there or too old.
+  static Result<std::shared_ptr<const CudaDriver>> open();
+
+  /// "CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered"
+  std::string text(int status) const;
+  /// E0607: "WHAT: <text>"; E0804 when the GPU has no memory left.
+  Diagnostic failure(std::string_view what, int status) const;
+  Status check(std::string_view what, int status) const {
+    if (status == kCudaOk) return Ok{};
+    return failure(what, status);
+  }
+};
+
+/// The first GPU that the driver shows.
+struct CudaDevice {
+  std::shared_ptr<const CudaDriver> driver;
+  int device = 0;      ///< CUdevice
+  int capability = 0;  ///< 90: 9.0
+  std::string name;    ///< "NVIDIA H100 80GB HBM3"
+
+  /// E0605 without a driver or a GPU.
+  static Result<CudaDevice> open();
+};
+
+}  // namespace nabla::device

@@ -1,0 +1,115 @@
+#include "runtime/exec/choose_program.h"
+
+#include "runtime/device/cpu.h"
+#include "runtime/format/program_check.h"
+
+namespace nabla::exec {
+namespace {
+
+using device::CudaDevice;
+using format::Program;
+using format::view;
+
+/// Does code of the program run on GPUs of this compute capability?
+bool fits(const Program& program, int capability) {
+  if (program.ptx()) return capability >= program.compute();
+  if (program.specific()) return capability == program.compute();
+  return capability / 10 == program.compute() / 10 && capability >= program.compute();
+}
+
+std::string targets_of(const format::Bundle& bundle) {
+  std::string out;
+  for (const Program* p : bundle.programs()) out += fmt::format("{}{}", out.empty() ? "" : ", ", view(p->target()));
+  return out;
+}
+
+class Chooser {
+ public:
+  explicit Chooser(const format::Bundle& bundle) : bundle_(bundle) {}
+
+  Status check(const Program& program) { return program.compute() == 0 ? check_cpu(program) : check_gpu(program); }
+  std::optional<CudaDevice> gpu_of(const Program& program) const {
+    return program.compute() == 0 ? std::nullopt : gpu_;
+  }
+
+  /// Says which program would run when none or another was asked for.
+  void advise(const Program& refused, Diagnostic& d) {
+    for (const Program* p : bundle_.programs()) {
+      if (p == &refused || !check(*p).ok()) continue;
+      d.help = fmt::format("--target {} would run here", view(p->target()));
+      return;
+    }
+  }
+
+ private:
+  Status check_cpu(const Program& program) const {
+    std::string missing;
+    if (program.cpu_features() != nullptr)
+      for (const flatbuffers::String* feature : *program.cpu_features())
+        if (!device::cpu_has(feature->str())) missing += (missing.empty() ? "" : ", ") + feature->str();
+    if (missing.empty()) return Ok{};
+    return error(Code::kCpuTooOld, "{} was compiled for {}; this CPU has no {}", bundle_.what(), view(program.target()),
+                 missing);
+  }
+
+  Status check_gpu(const Program& program) {
+    if (!gpu_ && !no_gpu_) {
+      Result<CudaDevice> opened = CudaDevice::open();
+      if (opened.ok()) gpu_ = std::move(*opened);
+      if (!opened.ok()) no_gpu_ = std::move(opened.errors()[0]);
+    }
+    if (no_gpu_) {
+      Diagnostic d = *no_gpu_;
+      d.message = fmt::format("{} was compiled for {}: {}", bundle_.what(), view(program.target()), d.message);
+      return d;
+    }
+    if (fits(program, gpu_->capability)) return Ok{};
+    Diagnostic d = error(Code::kWrongGpu, "{} has code for {}; this GPU is {} of compute capability {}.{}",
+                         bundle_.what(), targets_of(bundle_), gpu_->name, gpu_->capability / 10, gpu_->capability % 10);
+    d.help = gpu_->capability < 80
+                 ? "no target fits this GPU: capability 8.0 is the least"
+                 : fmt::format("compile it with --target sm_{}; compute_80 runs on all later GPUs", gpu_->capability);
+    return d;
+  }
+
+  const format::Bundle& bundle_;
+  std::optional<CudaDevice> gpu_;
+  std::optional<Diagnostic> no_gpu_;
+};
+
+Result<Chosen> choose_named(const format::Bundle& bundle, const std::string& target) {
+  std::vector<std::string> known;
+  for (const Program* program : bundle.programs()) {
+    known.emplace_back(view(program->target()));
+    if (known.back() != target) continue;
+    Chooser chooser(bundle);
+    Status runs = chooser.check(*program);
+    if (runs.ok()) return Chosen{program, chooser.gpu_of(*program), {}};
+    chooser.advise(*program, runs.errors()[0]);
+    return std::move(runs.errors());
+  }
+  Diagnostic d = error(Code::kUnknownTarget, "{} has no program for `{}`{}; it has {}", bundle.what(), target,
+                       did_you_mean(target, known), targets_of(bundle));
+  d.help = "pass one of these targets, or none";
+  return d;
+}
+
+}  // namespace
+
+Result<Chosen> choose_program(const format::Bundle& bundle, const std::string& target) {
+  if (!target.empty()) return choose_named(bundle, target);
+  Chooser chooser(bundle);
+  std::optional<Diagnostic> first;
+  std::string skipped;
+  for (const Program* program : bundle.programs()) {
+    Status runs = chooser.check(*program);
+    if (runs.ok()) {
+      if (first) skipped = fmt::format("note: running the program for {}: {}", view(program->target()), first->message);
+      return Chosen{program, chooser.gpu_of(*program), std::move(skipped)};
+    }
+    if (!first) first = std::move(runs.errors()[0]);
+  }
+  return std::move(*first);
+}
+
+}  // namespace nabla::exec

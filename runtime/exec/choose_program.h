@@ -1,0 +1,24 @@
+// Which program of a bundle runs on this machine.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/device/cuda_driver.h"
+#include "runtime/format/bundle_reader.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::exec {
+
+struct Chosen {
+  const format::Program* program = nullptr;
+  std::optional<device::CudaDevice> gpu;  ///< of a GPU program
+  std::string skipped;                    ///< one line: which earlier programs do not run here, and why; may be empty
+};
+
+/// The program for `target`, or for "" the first of the bundle that this machine can run. E0404 for a target that the
+/// bundle does not have; E0601, E0605 or E0606 when nothing runs.
+Result<Chosen> choose_program(const format::Bundle& bundle, const std::string& target);
+
+}  // namespace nabla::exec

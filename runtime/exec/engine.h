@@ -1,0 +1,82 @@
+// Where the steps of a program run: on this machine's CPUs, or on a GPU. Plans, sizes and addresses are the same for
+// both; an engine owns the memory that addresses point into, and knows what a kernel is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/onednn.h"
+#include "runtime/format/bundle_reader.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::exec {
+
+struct Plan;
+struct Bound;
+class NanCheck;
+class TraceRecorder;
+
+/// What an engine keeps for one tuple of symbol values.
+struct EngineBound {
+  virtual ~EngineBound() = default;
+};
+
+/// One run of an entry with the caller's arrays, in the order of its inputs and outputs.
+struct RunRequest {
+  int entry = 0;
+  Plan& plan;
+  Bound& bound;
+  const void* const* inputs = nullptr;
+  void* const* outputs = nullptr;
+  TraceRecorder* trace = nullptr;  ///< may be null
+  NanCheck* check = nullptr;       ///< may be null
+};
+
+/// Used by one thread at a time. Pointers that it gives are for its kernels: only the CPU's may be followed.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual char* arena() = 0;
+  virtual const char* constants() = 0;
+  /// Of the program's kernel `index`: what Step.kernel holds.
+  virtual const void* kernel(uint32_t index) const = 0;
+  /// E0602 for a library that is not there.
+  virtual Result<device::LibraryCall*> gemm(const device::GemmSpec& spec) = 0;
+  virtual Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) = 0;
+  /// Called once for every new tuple, when its steps are complete.
+  virtual Status bind(const Plan& plan, Bound& bound) = 0;
+  /// Returns when all results are in the caller's arrays.
+  virtual Status run(const RunRequest& request) = 0;
+
+  /// Copies between the caller's memory and the engine's.
+  virtual Status upload(void* to, const void* from, size_t bytes) = 0;
+  virtual Status download(void* to, const void* from, size_t bytes) = 0;
+  /// `bytes` at an address of the engine, to be read now: in place, or in `room`. Null when they cannot be had; the run
+  /// then fails by itself.
+  virtual const void* look(const void* at, size_t bytes, std::vector<char>& room) = 0;
+  /// Do addresses of the engine lie in the caller's memory?
+  virtual bool host_memory() const = 0;
+  /// Threads of this machine that share the work.
+  virtual int threads() const = 0;
+};
+
+struct EngineOptions {
+  int threads = 0;
+  bool pin_caller = false;
+  bool sync_debug = false;
+};
+
+/// E0601, E0602, E0604, E0804. The bundle outlives the engine.
+Result<std::unique_ptr<Engine>> make_cpu_engine(const format::Bundle& bundle, const format::Program& program,
+                                                const EngineOptions& options);
+/// The same on a GPU: E0602, E0604, E0607, E0804.
+Result<std::unique_ptr<Engine>> make_gpu_engine(const format::Bundle& bundle, const format::Program& program,
+                                                device::CudaDevice device, const EngineOptions& options);
+
+}  // namespace nabla::exec

@@ -1,0 +1,323 @@
+#include "runtime/exec/gpu_engine.h"
+
+#include <algorithm>
+
+#include "runtime/exec/gpu_machine.h"
+#include "runtime/exec/walker.h"
+#include "runtime/format/program_check.h"
+
+namespace nabla::exec {
+namespace {
+
+using device::CudaAddress;
+using format::view;
+
+constexpr unsigned kNonBlocking = 1;        // CU_STREAM_NON_BLOCKING
+constexpr int kThreadLocalCapture = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr int kMaxDynamicShared = 8;        // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr unsigned kFreeShared = 48 << 10;  // more must be asked for
+
+CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
+
+/// Nodes of the graph of some steps; -1: there is a decision among them, or they are too many to count on.
+int64_t nodes_of(const Bound& bound, StepRange range) {
+  int64_t nodes = 0;
+  for (uint32_t i = range.first; i < range.last && nodes <= GpuEngine::kMaxNodes; ++i) {
+    const Step& s = bound.steps[i];
+    if (s.kernel != nullptr) nodes += static_cast<int64_t>(static_cast<const GpuKernel*>(s.kernel)->grids.size());
+    if (s.kernel == nullptr && s.control < 0) ++nodes;
+    if (s.control < 0) continue;
+    const Control& control = bound.controls[s.control];
+    if (control.kind != Control::Kind::kLoop) return -1;
+    int64_t body = nodes_of(bound, control.ranges[0]);
+    if (body < 0) return -1;
+    nodes += body * std::min(control.trips, GpuEngine::kMaxNodes + 1);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+GpuBound::~GpuBound() {
+  if (graph != nullptr) (void)driver->exec_destroy(graph);
+  if (extents != 0) (void)driver->memory_free(extents);
+}
+
+GpuEngine::GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device,
+                     bool sync_debug)
+    : bundle_(bundle),
+      program_(program),
+      device_(std::move(device)),
+      driver_(*device_.driver),
+      sync_debug_(sync_debug) {}
+
+GpuEngine::~GpuEngine() {
+  if (context_ == nullptr) return;
+  (void)driver_.context_set(context_);
+  if (stream_ != nullptr) (void)driver_.stream_synchronize(stream_);
+  staging_.reset();
+  for (device::CudaEvent event : events_) (void)driver_.event_destroy(event);
+  for (CudaAddress memory : {arena_, constants_, arrays_})
+    if (memory != 0) (void)driver_.memory_free(memory);
+  for (const Module& module : modules_) (void)driver_.module_unload(module.module);
+  if (stream_ != nullptr) (void)driver_.stream_destroy(stream_);
+  (void)driver_.context_release(device_.device);
+}
+
+Status GpuEngine::load() {
+  if (program_.libraries() != nullptr && program_.libraries()->size() > 0)
+    return error(Code::kMissingLibrary, "{} needs the library `{}`, which this runtime does not use on GPUs",
+                 bundle_.what(), view(program_.libraries()->Get(0)->name()));
+  (void)NABLA_TRY(driver_.check("opening the GPU", driver_.context_retain(&context_, device_.device)));
+  (void)NABLA_TRY(enter());
+  (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
+  (void)NABLA_TRY(staging_.emplace().open(driver_, stream_));
+  (void)NABLA_TRY(load_kernels());
+  (void)NABLA_TRY(allocate("an arena", program_.arena_bytes(), arena_));
+  if (arena_ != 0)
+    (void)NABLA_TRY(driver_.check("clearing the arena", driver_.fill(arena_, 0, program_.arena_bytes(), stream_)));
+  (void)NABLA_TRY(allocate("constants", program_.constants_bytes(), constants_));
+  if (constants_ != 0) {
+    const void* data = bundle_.member(format::constants_member(program_)).data();
+    (void)NABLA_TRY(staging_->upload(constants_, data, program_.constants_bytes()));
+  }
+  (void)NABLA_TRY(place_arrays());
+  return staging_->finish();
+}
+
+Status GpuEngine::allocate(std::string_view what, uint64_t bytes, CudaAddress& out) {
+  if (bytes == 0) return Ok{};
+  int status = driver_.memory_alloc(&out, bytes);
+  if (status != device::kCudaOutOfMemory) return driver_.check("allocating memory on the GPU", status);
+  out = 0;
+  size_t free = 0, total = 0;
+  (void)driver_.memory_info(&free, &total);
+  return error(Code::kOutOfMemory, "the program needs {} of {} bytes on {}, where {} of {} bytes are free", what, bytes,
+               device_.name, free, total);
+}
+
+/// Room for the caller's arrays at their bounds. One entry runs at a time, so that they share it.
+Status GpuEngine::place_arrays() {
+  uint64_t most = 0;
+  for (uint32_t e = 0; program_.entries() != nullptr && e < program_.entries()->size(); ++e) {
+    uint64_t end = 0;
+    auto place = [&](const auto* tensors, std::vector<void*>& out) {
+      for (uint32_t i = 0; tensors != nullptr && i < tensors->size(); ++i) {
+        uint64_t bytes = format::element_bytes(tensors->Get(i)->dtype());
+        if (const auto* shape = tensors->Get(i)->shape())
+          for (int64_t extent : *shape) bytes *= static_cast<uint64_t>(extent);
+        out.push_back(reinterpret_cast<void*>(end));
+        end += (bytes + 255) / 256 * 256;
+      }
+    };
+    Arrays& arrays = entries_.emplace_back();
+    place(program_.entries()->Get(e)->inputs(), arrays.inputs);
+    place(program_.entries()->Get(e)->outputs(), arrays.outputs);
+    most = std::max(most, end);
+  }
+  (void)NABLA_TRY(allocate("room for inputs and outputs", most, arrays_));
+  for (Arrays& arrays : entries_)
+    for (std::vector<void*>* list : {&arrays.inputs, &arrays.outputs})
+      for (void*& at : *list) at = reinterpret_cast<void*>(arrays_ + address(at));
+  return Ok{};
+}
+
+Status GpuEngine::load_kernels() {
+  size_t most = 0;
+  for (uint32_t i = 0; program_.kernels() != nullptr && i < program_.kernels()->size(); ++i) {
+    const format::Kernel& kernel = *program_.kernels()->Get(i);
+    GpuKernel& loaded = kernels_.emplace_back();
+    for (const format::Grid* grid : *kernel.grids())
+      loaded.grids.push_back(NABLA_TRY(load_grid(*grid, std::string(view(kernel.object())))));
+    for (const GpuGrid& grid : loaded.grids) most = std::max(most, static_cast<size_t>(std::max(0, grid.parameters)));
+  }
+  args_.reserve(most);
+  return Ok{};
+}
+
+Result<device::CudaModule> GpuEngine::module_of(const std::string& name) {
+  for (const Module& module : modules_)
+    if (module.name == name) return module.module;
+  format::Bytes bytes = bundle_.member(name);
+  // PTX is text that ends with a 0; the driver knows the length of anything else from its header.
+  std::string text(program_.ptx() ? format::as_text(bytes) : std::string_view());
+  device::CudaModule module = nullptr;
+  int status = driver_.module_load(&module, program_.ptx() ? static_cast<const void*>(text.c_str()) : bytes.data());
+  if (status != device::kCudaOk)
+    return error(Code::kKernelLoad, "cannot load `{}` on {}: {}", name, device_.name, driver_.text(status));
+  modules_.push_back({name, module});
+  return module;
+}
+
+Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string& object) {
+  GpuGrid out{nullptr, grid.threads(), grid.shared_bytes(), -1, &grid};
+  device::CudaModule module = NABLA_TRY(module_of(object));
+  std::string symbol(view(grid.symbol()));
+  int status = driver_.module_function(&out.function, module, symbol.c_str());
+  if (status != device::kCudaOk)
+    return error(Code::kKernelLoad, "`{}` has no kernel `{}`: {}", object, symbol, driver_.text(status));
+  if (grid.shared_bytes() > kFreeShared) {
+    status = driver_.function_set(out.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes()));
+    if (status != device::kCudaOk)
+      return error(Code::kKernelLoad, "kernel `{}` needs {} bytes of shared memory per block, which {} refuses: {}",
+                   symbol, grid.shared_bytes(), device_.name, driver_.text(status));
+  }
+  if (driver_.function_parameter == nullptr) return out;
+  out.parameters = 0;
+  size_t offset = 0, bytes = 0;
+  auto index = [&] { return static_cast<size_t>(out.parameters); };
+  while (driver_.function_parameter(out.function, index(), &offset, &bytes) == device::kCudaOk) {
+    if (bytes != sizeof(CudaAddress) || offset != index() * sizeof(CudaAddress))
+      return error(Code::kKernelLoad, "`{}`: parameter {} of kernel `{}` is {} bytes at {}, no pointer", object,
+                   index(), symbol, bytes, offset);
+    ++out.parameters;
+  }
+  return out;
+}
+
+Result<device::LibraryCall*> GpuEngine::gemm(const device::GemmSpec&) {
+  return error(Code::kMissingLibrary,
+               "{}: the program for {} calls a library for a matrix product, which this runtime "
+               "does not do on GPUs",
+               bundle_.what(), view(program_.target()));
+}
+
+Result<device::LibraryCall*> GpuEngine::convolution(const device::ConvolutionSpec&) {
+  return error(Code::kMissingLibrary,
+               "{}: the program for {} calls a library for a convolution, which this runtime "
+               "does not do on GPUs",
+               bundle_.what(), view(program_.target()));
+}
+
+Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {
+  for (size_t i = 0; i < bound.steps.size(); ++i) {
+    const Step& s = bound.steps[i];
+    if (s.kernel == nullptr) continue;
+    int given = static_cast<int>(s.args) + (s.extents > 0 ? 1 : 0);
+    for (const GpuGrid& grid : static_cast<const GpuKernel*>(s.kernel)->grids)
+      if (grid.parameters >= 0 && grid.parameters != given)
+        return error(Code::kKernelLoad, "{}: instruction `{}` gives kernel `{}` {} arguments; it takes {}",
+                     bundle_.what(), view(plan.instructions[i]->label()), view(grid.grid->symbol()), given,
+                     grid.parameters);
+  }
+  return Ok{};
+}
+
+Status GpuEngine::bind(const Plan& plan, Bound& bound) {
+  (void)NABLA_TRY(check_parameters(plan, bound));
+  auto own = std::make_unique<GpuBound>(device_.driver);
+  own->nodes = nodes_of(bound, {0, plan.top_steps});
+  size_t bytes = bound.extents.size() * sizeof(long);
+  (void)NABLA_TRY(enter());
+  (void)NABLA_TRY(allocate("a table of sizes", bytes, own->extents));
+  (void)NABLA_TRY(upload(reinterpret_cast<void*>(own->extents), bound.extents.data(), bytes));
+  bound.machine = std::move(own);
+  return Ok{};
+}
+
+std::string_view GpuEngine::entry_name(const RunRequest& r) const {
+  return view(program_.entries()->Get(static_cast<uint32_t>(r.entry))->name());
+}
+
+Status GpuEngine::run(const RunRequest& r) {
+  (void)NABLA_TRY(enter());
+  auto failed = [&](Status status) -> Status {
+    staging_->drop();
+    Diagnostic& d = status.errors()[0];
+    if (d.code == Code::kGpuFailed && d.location == nullptr)
+      d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
+    return status;
+  };
+  const Arrays& arrays = entries_[static_cast<size_t>(r.entry)];
+  int64_t start = r.trace == nullptr ? 0 : now_ns();
+  for (size_t i = 0; i < arrays.inputs.size(); ++i)
+    if (Status s = staging_->upload(address(arrays.inputs[i]), r.inputs[i], r.bound.input_bytes[i]); !s.ok())
+      return failed(std::move(s));
+  r.plan.patch(arrays.inputs.data(), arrays.outputs.data());
+  if (Status s = run_steps(r); !s.ok()) return failed(std::move(s));
+  for (size_t i = 0; i < arrays.outputs.size(); ++i)
+    if (Status s = staging_->download(r.outputs[i], address(arrays.outputs[i]), r.bound.output_bytes[i]); !s.ok())
+      return failed(std::move(s));
+  if (Status s = staging_->finish(); !s.ok()) return failed(std::move(s));
+  if (r.trace != nullptr) r.trace->span(r.plan.entry_label, start, now_ns());
+  return Ok{};
+}
+
+Status GpuEngine::run_steps(const RunRequest& r) {
+  auto& bound = static_cast<GpuBound&>(*r.bound.machine);
+  bool first = !bound.ran;
+  bound.ran = true;
+  if (r.trace != nullptr && first) note_graph(r, bound);
+  bool watched = r.trace != nullptr || r.check != nullptr || sync_debug_;
+  if (first || watched || bound.nodes <= 0 || bound.nodes > kMaxNodes) return issue(r);
+  if (bound.graph == nullptr) (void)NABLA_TRY(record(r, bound));
+  return driver_.check("replaying the graph", driver_.graph_launch(bound.graph, stream_));
+}
+
+void GpuEngine::note_graph(const RunRequest& r, const GpuBound& bound) const {
+  std::string how = bound.nodes < 0 ? "a loop or branch decides on the host, so that it never runs as a graph"
+                    : bound.nodes > kMaxNodes
+                        ? fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes)
+                        : fmt::format("{} launches, which run as one graph without a trace", bound.nodes);
+  r.trace->note(fmt::format("entry `{}`: {}", entry_name(r), how));
+}
+
+Status GpuEngine::issue(const RunRequest& r) {
+  GpuMachine machine(*this, r);
+  (void)NABLA_TRY(machine.start_trace());
+  int64_t failed = Walker<GpuMachine>(r.plan, r.bound, machine).run();
+  if (failed < 0) return machine.finish_trace();
+  const format::Instruction& i = *r.plan.instructions[static_cast<size_t>(failed)];
+  if (r.check != nullptr && r.check->found()) return r.check->report(program_, std::string(entry_name(r)), i);
+  Diagnostic d = *machine.failure();
+  d.message = fmt::format("instruction {} `{}`: {}", failed, view(i.label()), d.message);
+  if (!sync_debug_) return d;
+  d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
+  d.location = location_of(program_, i);
+  d.help = "every instruction before this one came to its end";
+  return d;
+}
+
+Status GpuEngine::record(const RunRequest& r, GpuBound& bound) {
+  (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, kThreadLocalCapture)));
+  Status issued = issue(r);
+  device::CudaGraph graph = nullptr;
+  int ended = driver_.capture_end(stream_, &graph);
+  int made = ended;
+  if (issued.ok() && ended == device::kCudaOk) made = driver_.graph_instantiate(&bound.graph, graph, 0);
+  if (graph != nullptr) (void)driver_.graph_destroy(graph);
+  if (!issued.ok()) return issued;
+  if (made != device::kCudaOk) bound.graph = nullptr;
+  (void)NABLA_TRY(driver_.check("recording a graph", made));
+  return driver_.check("sending a graph", driver_.graph_upload(bound.graph, stream_));
+}
+
+Status GpuEngine::upload(void* to, const void* from, size_t bytes) {
+  (void)NABLA_TRY(enter());
+  Status status = staging_->upload(address(to), from, bytes);
+  if (status.ok()) return staging_->finish();
+  staging_->drop();
+  return status;
+}
+
+Status GpuEngine::download(void* to, const void* from, size_t bytes) {
+  (void)NABLA_TRY(enter());
+  Status status = staging_->download(to, address(from), bytes);
+  if (status.ok()) return staging_->finish();
+  staging_->drop();
+  return status;
+}
+
+const void* GpuEngine::look(const void* at, size_t bytes, std::vector<char>& room) {
+  room.resize(bytes + 1);  // never empty, so that there is an address
+  return download(room.data(), at, bytes).ok() ? room.data() : nullptr;
+}
+
+Result<std::unique_ptr<Engine>> make_gpu_engine(const format::Bundle& bundle, const format::Program& program,
+                                                device::CudaDevice device, const EngineOptions& options) {
+  auto engine = std::make_unique<GpuEngine>(bundle, program, std::move(device), options.sync_debug);
+  (void)NABLA_TRY(engine->load());
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+}  // namespace nabla::exec

@@ -1,0 +1,101 @@
+// Steps on a GPU: one stream, one arena in device memory. A tuple's first run issues its steps one by one; its second
+// records them as a CUDA graph, which it and all later ones replay. Steps with a While or a Branch are always issued
+// one by one, because this machine decides there.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/exec/engine.h"
+#include "runtime/exec/gpu_staging.h"
+#include "runtime/exec/plan.h"
+
+namespace nabla::exec {
+
+struct GpuGrid {
+  device::CudaFunction function = nullptr;
+  unsigned threads = 0, shared_bytes = 0;
+  int parameters = -1;  ///< pointers that it takes; -1: the driver does not tell
+  const format::Grid* grid = nullptr;
+};
+
+/// What Step.kernel points to.
+struct GpuKernel {
+  std::vector<GpuGrid> grids;
+};
+
+struct GpuBound final : EngineBound {
+  explicit GpuBound(std::shared_ptr<const device::CudaDriver> d) : driver(std::move(d)) {}
+  ~GpuBound() override;
+
+  std::shared_ptr<const device::CudaDriver> driver;
+  device::CudaAddress extents = 0;  ///< Bound.extents in device memory; 0: there are none
+  int64_t nodes = 0;                ///< of the graph, with loops unrolled; -1: it cannot be one
+  device::CudaGraphExec graph = nullptr;
+  bool ran = false;
+};
+
+class GpuEngine final : public Engine {
+ public:
+  /// A graph of more nodes costs more to make than it saves; such a step is issued one by one.
+  static constexpr int64_t kMaxNodes = 1 << 16;
+
+  GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device, bool sync_debug);
+  ~GpuEngine() override;
+  Status load();
+
+  char* arena() override { return reinterpret_cast<char*>(arena_); }
+  const char* constants() override { return reinterpret_cast<const char*>(constants_); }
+  const void* kernel(uint32_t index) const override { return &kernels_[index]; }
+  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec) override;
+  Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) override;
+  Status bind(const Plan& plan, Bound& bound) override;
+  Status run(const RunRequest& request) override;
+  Status upload(void* to, const void* from, size_t bytes) override;
+  Status download(void* to, const void* from, size_t bytes) override;
+  const void* look(const void* at, size_t bytes, std::vector<char>& room) override;
+  bool host_memory() const override { return false; }
+  int threads() const override { return 1; }
+
+ private:
+  friend class GpuMachine;
+  struct Module {
+    std::string name;
+    device::CudaModule module;
+  };
+  Status load_kernels();
+  Result<device::CudaModule> module_of(const std::string& name);
+  Result<GpuGrid> load_grid(const format::Grid& grid, const std::string& object);
+  Status allocate(std::string_view what, uint64_t bytes, device::CudaAddress& out);
+  Status place_arrays();
+  Status check_parameters(const Plan& plan, const Bound& bound) const;
+  Status issue(const RunRequest& request);
+  Status record(const RunRequest& request, GpuBound& bound);
+  Status run_steps(const RunRequest& request);
+  void note_graph(const RunRequest& request, const GpuBound& bound) const;
+  std::string_view entry_name(const RunRequest& request) const;
+  /// Makes the context this thread's.
+  Status enter() { return driver_.check("choosing the GPU", driver_.context_set(context_)); }
+
+  const format::Bundle& bundle_;
+  const format::Program& program_;
+  device::CudaDevice device_;
+  const device::CudaDriver& driver_;
+  bool sync_debug_;
+  device::CudaContext context_ = nullptr;
+  device::CudaStream stream_ = nullptr;
+  std::vector<Module> modules_;
+  std::vector<GpuKernel> kernels_;
+  device::CudaAddress arena_ = 0, constants_ = 0, arrays_ = 0;
+  std::optional<GpuStaging> staging_;
+  struct Arrays {
+    std::vector<void*> inputs, outputs;  ///< device addresses
+  };
+  std::vector<Arrays> entries_;            ///< one per entry; all in `arrays_`, as one entry runs at a time
+  std::vector<void*> args_;                ///< of the launch being issued
+  std::vector<device::CudaEvent> events_;  ///< of traces
+};
+
+}  // namespace nabla::exec

@@ -1,0 +1,177 @@
+// What can go wrong on the way to a GPU and on it, by the fake driver's failures; and which program of a bundle runs.
+#include <gtest/gtest.h>
+
+#include "runtime/exec/test_bundle.h"
+#include "runtime/exec/test_gpu.h"
+
+namespace nabla::exec {
+namespace {
+
+using format::ProgramT;
+
+const Literal kSeed = Literal::scalar_int(DType::kU32, 5);
+const Literal kX(DType::kF32, {2, 4});
+
+std::string text(const auto& result) {
+  return result.ok() ? "ok" : fmt::format("{} {}", code_name(result.errors()[0].code), result.errors()[0].message);
+}
+
+/// What opening the toy bundle for a GPU says in this environment.
+Diagnostic refusal(const char* variable, const char* value, const ProgramChange& change = nullptr) {
+  FakeGpu gpu(variable, value);
+  auto session = open_gpu(change);
+  NABLA_CHECK(!session.ok(), "it opened");
+  EXPECT_EQ(gpu.live(), 0);
+  return session.errors()[0];
+}
+
+std::string said(const Diagnostic& d) { return fmt::format("{} {}", code_name(d.code), d.message); }
+
+TEST(GpuFailure, AMachineWithoutADriverOrAGpuIsE0605) {
+  Diagnostic d = refusal("NABLA_CUDA_DRIVER", "/not/there/libcuda.so.1");
+  EXPECT_EQ(said(d),
+            "E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver is not there: /not/there/libcuda.so.1: cannot "
+            "open shared object file: No such file or directory");
+  EXPECT_NE(d.str().find("--target cpu,sm_90a"), std::string::npos) << d.str();
+  EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_DEVICES", "0")),
+            "E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver gives no GPU: CUDA_ERROR_NO_DEVICE (100), no "
+            "CUDA-capable device is detected");
+  std::string old = said(refusal("NABLA_FAKE_CUDA_VERSION", "11080"));
+  EXPECT_TRUE(old.starts_with("E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver (")) << old;
+  EXPECT_TRUE(old.ends_with(") is for CUDA 11.8; at least 12.0 is needed")) << old;
+}
+
+TEST(GpuFailure, AnotherGpuIsE0606WithItsNameAndTheTargetThatFits) {
+  Diagnostic d = refusal("NABLA_FAKE_CUDA_CAPABILITY", "8.6");
+  EXPECT_EQ(said(d), "E0606 toy.nbundle has code for sm_90a; this GPU is Fake GPU of compute capability 8.6");
+  EXPECT_EQ(d.help, "compile it with --target sm_86; compute_80 runs on all later GPUs");
+  EXPECT_EQ(refusal("NABLA_FAKE_CUDA_CAPABILITY", "7.5").help, "no target fits this GPU: capability 8.0 is the least");
+}
+
+TEST(GpuFailure, CapabilitiesFitByMajorNumberExactlyOrAsPtx) {
+  auto opens = [](const char* capability, int compute, bool specific, bool ptx) {
+    FakeGpu gpu("NABLA_FAKE_CUDA_CAPABILITY", capability);
+    auto session = open_gpu([&](ProgramT& p) { p.compute = compute, p.specific = specific, p.ptx = ptx; });
+    // The toy's object is no PTX, so that a program of PTX gets as far as loading it.
+    return session.ok() || session.errors()[0].code == Code::kKernelLoad;
+  };
+  EXPECT_TRUE(opens("8.9", 80, false, false));
+  EXPECT_FALSE(opens("8.0", 89, false, false));
+  EXPECT_FALSE(opens("9.0", 80, false, false));
+  EXPECT_TRUE(opens("10.0", 100, true, false));
+  EXPECT_FALSE(opens("10.3", 100, true, false));
+  EXPECT_TRUE(opens("12.0", 80, false, true));
+  EXPECT_FALSE(opens("8.6", 90, false, true));
+}
+
+TEST(GpuFailure, TheFirstProgramThatCanRunIsTakenAndSkippingIsSaid) {
+  std::string bundle = toy_gpu_bundle(*toy_gpu_program(), true);
+  {
+    FakeGpu gpu;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(open_bytes(bundle, {}).value()->target(), "sm_90a");
+    EXPECT_EQ(open_bytes(bundle, {.target = "cpu:x86-64"}).value()->target(), "cpu:x86-64");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    EXPECT_EQ(text(open_bytes(bundle, {.target = "sm_90"})),
+              "E0404 toy.nbundle has no program for `sm_90`; did you mean `sm_90a`?; it has sm_90a, cpu:x86-64");
+  }
+  FakeGpu none("NABLA_FAKE_CUDA_DEVICES", "0");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(open_bytes(bundle, {}).value()->target(), "cpu:x86-64");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "note: running the program for cpu:x86-64: toy.nbundle was compiled for sm_90a: NVIDIA's driver gives no "
+            "GPU: CUDA_ERROR_NO_DEVICE (100), no CUDA-capable device is detected\n");
+  auto named = open_bytes(bundle, {.target = "sm_90a"});
+  ASSERT_FALSE(named.ok());
+  EXPECT_EQ(named.errors()[0].code, Code::kNoGpu);
+  EXPECT_EQ(named.errors()[0].help, "--target cpu:x86-64 would run here");
+}
+
+TEST(GpuFailure, WhatLoadingNeedsAndDoesNotGet) {
+  EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_FAIL", "cuModuleLoadData:1")),
+            "E0604 cannot load `kernels/sm_90a_0.cubin` on Fake GPU: CUDA_ERROR_INVALID_IMAGE (200), device kernel "
+            "image is invalid");
+  EXPECT_EQ(said(refusal("", "", [](ProgramT& p) { p.kernels[1]->grids[0]->symbol = "toy_stop"; })),
+            "E0604 `kernels/sm_90a_0.cubin` has no kernel `toy_stop`: CUDA_ERROR_NOT_FOUND (500), named symbol not "
+            "found");
+  EXPECT_EQ(said(refusal("", "", [](ProgramT& p) { p.kernels[1]->grids[0]->symbol = "toy_init"; })),
+            "E0604 toy.nbundle: instruction `toy_step` gives kernel `toy_init` 3 arguments; it takes 2");
+  EXPECT_EQ(
+      said(refusal("NABLA_FAKE_CUDA_FAIL", "cuMemAlloc:1")),
+      "E0804 the program needs an arena of 256 bytes on Fake GPU, where 68719476736 of 68719476736 bytes are free");
+  EXPECT_EQ(said(refusal("", "", [](ProgramT& p) { p.arena_bytes = uint64_t{1} << 40; })),
+            "E0804 the program needs an arena of 1099511627776 bytes on Fake GPU, where 68719476736 of 68719476736 "
+            "bytes are free");
+  EXPECT_EQ(said(refusal("", "", [](ProgramT& p) { with_dense(p); })),
+            "E0602 toy.nbundle needs the library `onednn`, which this runtime does not use on GPUs");
+  EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_FAIL", "cuStreamCreate:1:999")),
+            "E0607 making a stream: unknown status (999), no text");
+}
+
+TEST(GpuFailure, AnOldDriverThatTellsNoParametersIsNotAsked) {
+  FakeGpu gpu("NABLA_FAKE_CUDA_VERSION", "12020");
+  EXPECT_EQ(text(open_gpu()), "ok");
+}
+
+TEST(GpuFailure, MuchSharedMemoryIsAskedForAndARefusalSaid) {
+  ProgramChange large = [](ProgramT& p) { p.kernels[1]->grids[0]->shared_bytes = 100 << 10; };
+  {
+    FakeGpu gpu;
+    auto session = open_gpu(large).value();
+    ASSERT_TRUE(session->call(0, {kSeed}).ok());
+    EXPECT_EQ(text(session->call(1, {kX})), "ok");
+    EXPECT_EQ(gpu.count("cuFuncSetAttribute"), 1);
+  }
+  EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_FAIL", "cuFuncSetAttribute:1", large)),
+            "E0604 kernel `toy_step` needs 102400 bytes of shared memory per block, which Fake GPU refuses: "
+            "CUDA_ERROR_INVALID_VALUE (1), invalid argument");
+}
+
+/// What the second run of `step` says when this fails.
+std::string second_run(const char* failure, const SessionOptions& options = {}) {
+  FakeGpu gpu("NABLA_FAKE_CUDA_FAIL", failure);
+  auto session = open_gpu(nullptr, options).value();
+  EXPECT_EQ(text(session->call(0, {kSeed})), "ok");
+  EXPECT_EQ(text(session->call(1, {kX})), "ok");
+  auto second = session->call(1, {kX});
+  if (second.ok()) return "ok";
+  // What a kernel breaks stays broken; after any other failure the next run works.
+  bool stays = second.errors()[0].message.find("700") != std::string::npos;
+  EXPECT_EQ(text(session->call(1, {kX})) == "ok", !stays);
+  return second.errors()[0].str();
+}
+
+TEST(GpuFailure, AFailureOfTheDriverNamesTheCallAndTheEntry) {
+  auto begins = [](const std::string& text, const std::string& start) { EXPECT_TRUE(text.starts_with(start)) << text; };
+  begins(second_run("cuLaunchKernel:3"),
+         "error[E0607]: entry `step` on Fake GPU: instruction 1 `toy_step`: launching: CUDA_ERROR_INVALID_VALUE (1), "
+         "invalid argument\n");
+  begins(second_run("cuStreamEndCapture:1:900"),
+         "error[E0607]: entry `step` on Fake GPU: recording a graph: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900), "
+         "operation not permitted when stream is capturing\n");
+  begins(second_run("cuGraphInstantiate:1"), "error[E0804]: recording a graph: CUDA_ERROR_OUT_OF_MEMORY (2)");
+  begins(second_run("cuGraphLaunch:1"), "error[E0607]: entry `step` on Fake GPU: replaying the graph: ");
+}
+
+TEST(GpuFailure, AKernelThatBreaksIsNamedOnlyWithSyncDebug) {
+  std::string plain = second_run("kernel toy_step:2");
+  EXPECT_TRUE(
+      plain.starts_with("error[E0607]: entry `step` on Fake GPU: waiting for the GPU: "
+                        "CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered\n"))
+      << plain;
+  EXPECT_NE(plain.find("--sync-debug"), std::string::npos) << plain;
+  std::string debug = second_run("kernel toy_step:2", {.sync_debug = true});
+  EXPECT_TRUE(
+      debug.starts_with("error[E0607]: entry `step` on Fake GPU: instruction 1 `toy_step`: running: "
+                        "CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered\n"))
+      << debug;
+  EXPECT_NE(debug.find("toy.cc:12"), std::string::npos) << debug;
+}
+
+TEST(GpuFailure, SyncDebugIsNotForCpus) {
+  EXPECT_EQ(text(open_bytes(toy_bundle(), {.sync_debug = true})),
+            "E0901 sync-debug is for GPUs; the program for cpu:x86-64 runs every instruction to its end");
+}
+
+}  // namespace
+}  // namespace nabla::exec

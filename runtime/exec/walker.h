@@ -1,0 +1,99 @@
+// Runs the steps of a plan on a machine: order, loops and branches, which are the same everywhere. A Machine has
+//   bool watched()                                          look at every step before and after it runs?
+//   int64_t begin(uint32_t step, slots)                     before a watched step; gives a mark
+//   bool end(uint32_t step, slots, int64_t mark)            behind it; false: stop here
+//   bool kernel(const Step&, slots), library(...), copy(...) false: it failed
+//   bool read(const void* at, int bytes, int64_t& value)    a predicate (1 byte) or an index (4) that steps have
+//   written
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/exec/plan.h"
+
+namespace nabla::exec {
+
+template <class Machine>
+class Walker {
+ public:
+  Walker(Plan& plan, const Bound& bound, Machine& machine)
+      : plan_(plan), bound_(bound), machine_(machine), watched_(machine.watched()) {}
+
+  /// Index of the step that failed, or -1.
+  int64_t run() { return range({0, plan_.top_steps}); }
+
+ private:
+  int64_t range(StepRange r) {
+    if (watched_) return watched(r);
+    for (uint32_t i = r.first; i < r.last; ++i)
+      if (int64_t failed = step(i); failed >= 0) return failed;
+    return -1;
+  }
+
+  // What watching costs is not part of a step's span, but of those of the loops around it.
+  int64_t watched(StepRange r) {
+    for (uint32_t i = r.first; i < r.last; ++i) {
+      void* const* slots = plan_.slots.data() + bound_.steps[i].first_slot;
+      int64_t mark = machine_.begin(i, slots);
+      if (int64_t failed = step(i); failed >= 0) return failed;
+      if (!machine_.end(i, slots, mark)) return i;
+    }
+    return -1;
+  }
+
+  int64_t step(uint32_t index) {
+    const Step& s = bound_.steps[index];
+    void* const* slots = plan_.slots.data() + s.first_slot;
+    auto done = [index](bool ok) { return ok ? -1 : static_cast<int64_t>(index); };
+    if (s.kernel != nullptr) return done(machine_.kernel(s, slots));
+    if (s.library != nullptr) return done(machine_.library(s, slots));
+    if (s.control >= 0) return control(bound_.controls[s.control], slots, index);
+    return done(s.units <= 0 || slots[0] == slots[1] || machine_.copy(s, slots));
+  }
+
+  int64_t control(const Control& c, void* const* slots, int64_t index) {
+    int64_t value = 0;
+    switch (c.kind) {
+      case Control::Kind::kLoop:
+        return loop(c);
+      case Control::Kind::kWhile:
+        while (true) {
+          if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
+          if (!machine_.read(slots[0], 1, value)) return index;
+          if (value == 0) return -1;
+          if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
+        }
+      case Control::Kind::kBranch: {
+        int64_t last = static_cast<int64_t>(c.ranges.size()) - 1;
+        if (!machine_.read(slots[0], c.index_is_bool ? 1 : 4, value)) return index;
+        return range(c.ranges[std::clamp<int64_t>(value, 0, last)]);
+      }
+    }
+    return -1;
+  }
+
+  int64_t loop(const Control& c) {
+    int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
+    if (c.trips > 0) move(c, count);
+    for (int64_t t = 0; t < c.trips; ++t) {
+      failed = range(c.ranges[0]);
+      if (failed >= 0 || t + 1 == c.trips) break;
+      move(c, c.reverse ? -1 : 1);
+      count += c.reverse ? -1 : 1;
+    }
+    if (c.trips > 0) move(c, -count);
+    return failed;
+  }
+  void move(const Control& c, int64_t counts) {
+    for (const Control::Moving& m : c.moving)
+      plan_.slots[m.slot] = static_cast<char*>(plan_.slots[m.slot]) + m.stride * counts;
+  }
+
+  Plan& plan_;
+  const Bound& bound_;
+  Machine& machine_;
+  bool watched_;
+};
+
+}  // namespace nabla::exec

@@ -1,0 +1,276 @@
+// A libcuda.so.1 for tests: one GPU whose kernels are functions of this machine. cuModuleLoadData takes the real cubin
+// or PTX and runs, in its place, $NABLA_FAKE_CUDA/<its sha256>.so (kernels.h). What a program may do wrong gives the
+// driver's own errors: wrong directions, accesses out of bounds, use after free or destroy, calls that a capture
+// forbids. $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" makes a call, or "kernel NAME", fail; _DEVICES, _CAPABILITY
+// ("8.0") and _VERSION ("11080") change what the machine shows.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/format/sha256.h"
+#include "tests/cuda/fake_driver/state.h"
+
+using namespace nabla::fake_cuda;  // NOLINT: this is its library
+
+namespace {
+
+bool pinned(const void* at, size_t bytes) {
+  auto* address = static_cast<char*>(const_cast<void*>(at));
+  auto next = state().pinned.upper_bound(address);
+  if (next == state().pinned.begin()) return false;
+  auto [start, size] = *std::prev(next);
+  return static_cast<size_t>(address - start) <= size && bytes <= size - static_cast<size_t>(address - start);
+}
+
+struct NamedStatus {
+  int status;
+  const char *name, *text;
+};
+constexpr NamedStatus kStatuses[] = {
+    {kOk, "CUDA_SUCCESS", "no error"},
+    {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+};
+
+int name_of(int status, const char** out, const char* NamedStatus::*member) {
+  for (const NamedStatus& row : kStatuses)
+    if (row.status == status) return *out = row.*member, kOk;
+  return kInvalidValue;
+}
+
+/// The object that stands for a module's bytes.
+int open_object(const void* image, Module& module) {
+  size_t bytes = elf_bytes(image);
+  const auto* text = static_cast<const char*>(image);
+  if (bytes == 0 && std::strncmp(text, "//", 2) == 0) bytes = std::strlen(text);
+  const char* folder = std::getenv("NABLA_FAKE_CUDA");
+  if (bytes == 0 || folder == nullptr) return kInvalidImage;
+  std::string hash = nabla::format::sha256_hex({static_cast<const uint8_t*>(image), bytes});
+  std::string path = std::string(folder) + "/" + hash + ".so";
+  for (LoadedKernel& kernel : load_kernels(path, module.object)) {
+    std::string symbol = kernel.symbol;
+    module.functions[symbol] = std::make_unique<Function>(Function{std::move(kernel)});
+  }
+  if (module.functions.empty()) return kInvalidImage;
+  for (auto& [name, function] : module.functions) state().functions.insert(function.get());
+  return kOk;
+}
+
+/// Runs one launch: every argument must point into memory that the device has.
+int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsigned shared,
+               std::vector<uint64_t> arguments) {
+  if (int wish = injected(std::string("kernel ") + function.kernel.symbol, kIllegalAddress); wish != kOk) return wish;
+  std::vector<void*> args;
+  for (uint64_t& argument : arguments) {
+    if (!state().memory.holds(argument, 0)) return kIllegalAddress;
+    args.push_back(&argument);
+  }
+  Memory::Open open(state().memory);
+  return function.kernel.launch(blocks, threads, shared, args.data()) == 0 ? kOk : kIllegalAddress;
+}
+
+}  // namespace
+
+extern "C" {
+
+/// For tests: how often a call was made, or a kernel ("kernel NAME") ran.
+int nb_fake_cuda_count(const char* name) { return state().calls[name]; }
+/// Device allocations that nobody has freed.
+int nb_fake_cuda_live(void) { return static_cast<int>(state().memory.live()); }
+/// A new process, as far as counts and faults go; memory that is still allocated stays.
+void nb_fake_cuda_reset(void) { state().calls.clear(), state().sticky = kOk; }
+
+int cuInit(unsigned) {
+  if (int wish = injected("cuInit", kNoDevice); wish != kOk) return wish;
+  const char* devices = std::getenv("NABLA_FAKE_CUDA_DEVICES");
+  if (devices != nullptr && std::atoi(devices) == 0) return kNoDevice;
+  state().initialized = true;
+  return kOk;
+}
+int cuDriverGetVersion(int* version) {
+  const char* text = std::getenv("NABLA_FAKE_CUDA_VERSION");
+  *version = text == nullptr ? 13000 : std::atoi(text);
+  return kOk;
+}
+int cuGetErrorName(int status, const char** out) { return name_of(status, out, &NamedStatus::name); }
+int cuGetErrorString(int status, const char** out) { return name_of(status, out, &NamedStatus::text); }
+
+int cuDeviceGetCount(int* count) { return *count = 1, begin("cuDeviceGetCount", kNoDevice, false); }
+int cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return ordinal == 0 ? begin("cuDeviceGet", kInvalidValue, false) : kInvalidValue;
+}
+int cuDeviceGetName(char* name, int length, int) {
+  std::snprintf(name, static_cast<size_t>(length), "Fake GPU");
+  return begin("cuDeviceGetName", kInvalidValue, false);
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  const char* text = std::getenv("NABLA_FAKE_CUDA_CAPABILITY");
+  int major = 9, minor = 0;
+  if (text != nullptr) std::sscanf(text, "%d.%d", &major, &minor);
+  if (attribute != 75 && attribute != 76) return kInvalidValue;
+  *value = attribute == 75 ? major : minor;
+  return begin("cuDeviceGetAttribute", kInvalidValue, false);
+}
+
+int cuDevicePrimaryCtxRetain(void** context, int) {
+  if (int status = begin("cuDevicePrimaryCtxRetain", kOutOfMemory, false); status != kOk) return status;
+  ++state().contexts;
+  return *context = &state(), kOk;
+}
+int cuDevicePrimaryCtxRelease_v2(int) {
+  if (state().contexts == 0) return kInvalidContext;
+  // What a kernel broke is whole again. Memory stays, so that a test sees what nobody freed.
+  if (--state().contexts == 0) state().sticky = kOk;
+  return kOk;
+}
+int cuCtxSetCurrent(void* context) {
+  if (int status = begin("cuCtxSetCurrent", kInvalidContext, false); status != kOk) return status;
+  current() = context != nullptr;
+  return kOk;
+}
+
+int cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *total = Memory::kReserved;
+  *free = *total - state().memory.live_bytes();
+  return begin("cuMemGetInfo");
+}
+int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  if (int status = begin("cuMemAlloc", kOutOfMemory); status != kOk) return status;
+  if (int status = forbid_in_capture(); status != kOk) return status;
+  return state().memory.allocate(bytes, *address);
+}
+int cuMemFree_v2(uint64_t address) {
+  if (int status = begin("cuMemFree"); status != kOk) return status;
+  if (int status = forbid_in_capture(); status != kOk) return status;
+  for (Stream* stream : state().streams) drain(*stream);  // freeing waits
+  return state().memory.release(address);
+}
+int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  if (int status = begin("cuMemHostAlloc", kOutOfMemory); status != kOk) return status;
+  if (int status = forbid_in_capture(); status != kOk) return status;
+  auto* data = static_cast<char*>(std::malloc(bytes));
+  state().pinned[data] = bytes;
+  return *out = data, kOk;
+}
+int cuMemFreeHost(void* address) {
+  if (state().pinned.erase(static_cast<char*>(address)) == 0) return kInvalidValue;
+  return std::free(address), kOk;
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* stream) {
+  if (int status = begin("cuMemcpyHtoDAsync"); status != kOk) return status;
+  if (state().memory.mine(reinterpret_cast<uint64_t>(from)) || !state().memory.holds(to, bytes)) return kInvalidValue;
+  auto copy = [=](const void* source) {
+    if (!state().memory.holds(to, bytes)) return kIllegalAddress;
+    Memory::Open open(state().memory);
+    return std::memcpy(reinterpret_cast<void*>(to), source, bytes), kOk;
+  };
+  if (pinned(from, bytes)) return put(stream, [=] { return copy(from); });
+  // Other memory is read before the call returns.
+  auto kept =
+      std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+  return put(stream, [=] { return copy(kept->data()); });
+}
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) {
+  if (int status = begin("cuMemcpyDtoHAsync"); status != kOk) return status;
+  if (state().memory.mine(reinterpret_cast<uint64_t>(to)) || !state().memory.holds(from, bytes)) return kInvalidValue;
+  return put(stream, [=] {
+    if (!state().memory.holds(from, bytes)) return kIllegalAddress;
+    Memory::Open open(state().memory);
+    return std::memcpy(to, reinterpret_cast<void*>(from), bytes), kOk;
+  });
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* stream) {
+  if (int status = begin("cuMemcpyDtoDAsync"); status != kOk) return status;
+  if (!state().memory.holds(to, bytes) || !state().memory.holds(from, bytes)) return kInvalidValue;
+  return put(stream, [=] {
+    if (!state().memory.holds(to, bytes) || !state().memory.holds(from, bytes)) return kIllegalAddress;
+    Memory::Open open(state().memory);
+    return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), kOk;
+  });
+}
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream* stream) {
+  if (int status = begin("cuMemsetD8Async"); status != kOk) return status;
+  if (!state().memory.holds(to, bytes)) return kInvalidValue;
+  return put(stream, [=] {
+    Memory::Open open(state().memory);
+    return std::memset(reinterpret_cast<void*>(to), value, bytes), kOk;
+  });
+}
+
+int cuModuleLoadData(Module** out, const void* image) {
+  if (int status = begin("cuModuleLoadData", kInvalidImage); status != kOk) return status;
+  if (int status = forbid_in_capture(); status != kOk) return status;
+  auto module = std::make_unique<Module>();
+  if (int status = open_object(image, *module); status != kOk) return status;
+  state().modules.insert(module.get());
+  return *out = module.release(), kOk;
+}
+int cuModuleUnload(Module* module) {
+  if (state().modules.erase(module) == 0) return kInvalidHandle;
+  for (auto& [name, function] : module->functions) state().functions.erase(function.get());
+  module->object.reset();
+  delete module;
+  return kOk;
+}
+int cuModuleGetFunction(Function** out, Module* module, const char* name) {
+  if (int status = begin("cuModuleGetFunction", kNotFound); status != kOk) return status;
+  if (!known(state().modules, module)) return kInvalidHandle;
+  auto found = module->functions.find(name);
+  if (found == module->functions.end()) return kNotFound;
+  return *out = found->second.get(), kOk;
+}
+int cuFuncSetAttribute(Function* function, int attribute, int value) {
+  if (int status = begin("cuFuncSetAttribute"); status != kOk) return status;
+  if (!known(state().functions, function) || attribute != 8 || value > 227 << 10) return kInvalidValue;
+  function->max_dynamic_shared = static_cast<unsigned>(value);
+  return kOk;
+}
+int cuFuncGetParamInfo(Function* function, size_t index, size_t* offset, size_t* bytes) {
+  if (!known(state().functions, function)) return kInvalidHandle;
+  if (index >= static_cast<size_t>(function->kernel.arg_count)) return kInvalidValue;
+  *offset = index * 8, *bytes = 8;
+  return kOk;
+}
+int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, Stream* stream, void** parameters, void** extra) {
+  if (int status = begin("cuLaunchKernel"); status != kOk) return status;
+  if (!known(state().functions, function)) return kInvalidHandle;
+  bool fits = gx >= 1 && gx <= 0x7fffffff && gy == 1 && gz == 1 && bx >= 1 && bx <= 1024 && by == 1 && bz == 1 &&
+              shared <= function->max_dynamic_shared && extra == nullptr;
+  if (!fits) return kInvalidValue;
+  std::vector<uint64_t> arguments;  // read now, as a driver does
+  for (int i = 0; i < function->kernel.arg_count; ++i) arguments.push_back(*static_cast<uint64_t*>(parameters[i]));
+  return put(stream, [=] { return run_kernel(*function, gx, bx, shared, arguments); });
+}
+
+// Streams, events and graphs are in streams.cc.
+int cuGetProcAddress_v2(const char* symbol, void** out, int version, uint64_t, int* found) {
+  *out = nullptr;
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<void*>(&cuGetProcAddress_v2), &info) == 0) return kNotFound;
+  void* library = ::dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return kNotFound;
+  *out = ::dlsym(library, (std::string(symbol) + "_v2").c_str());
+  if (*out == nullptr) *out = ::dlsym(library, symbol);
+  ::dlclose(library);
+  if (std::strcmp(symbol, "cuFuncGetParamInfo") == 0 && version < 12040) *out = nullptr;
+  if (found != nullptr) *found = *out == nullptr ? 1 : 0;
+  return *out == nullptr ? kNotFound : kOk;
+}
+
+}  // extern "C"

@@ -1,0 +1,122 @@
+// The fake driver refuses what the real one refuses; without that, tests on it would show nothing.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "runtime/device/cuda_driver.h"
+
+namespace nabla::device {
+namespace {
+
+class FakeDriver : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = fmt::format("{}/{}/tests/cuda/fake_driver/libfake_cuda.so", std::getenv("TEST_SRCDIR"),
+                                   std::getenv("TEST_WORKSPACE"));
+    setenv("NABLA_CUDA_DRIVER", path.c_str(), 1);
+    device_ = CudaDevice::open().value();
+    ok(cuda().context_retain(&context_, device_.device));
+    ok(cuda().context_set(context_));
+    ok(cuda().stream_create(&stream_, 0));
+    ok(cuda().memory_alloc(&memory_, 64));
+  }
+  void TearDown() override { ok(cuda().context_release(device_.device)); }
+  const CudaDriver& cuda() const { return *device_.driver; }
+  std::string name(int status) const { return cuda().text(status).substr(0, cuda().text(status).find(" (")); }
+  void ok(int status) const { ASSERT_EQ(name(status), "CUDA_SUCCESS"); }
+
+  CudaDevice device_;
+  CudaContext context_ = nullptr;
+  CudaStream stream_ = nullptr;
+  CudaAddress memory_ = 0;
+};
+
+TEST_F(FakeDriver, CopiesComeThroughWhenTheStreamIsWaitedFor) {
+  void* pinned = nullptr;
+  ok(cuda().host_alloc(&pinned, 64, 0));
+  auto* bytes = static_cast<char*>(pinned);
+  std::vector<char> from(64, 7);
+  ok(cuda().copy_in(memory_, from.data(), 64, stream_));
+  bytes[0] = 1;
+  ok(cuda().copy_out(pinned, memory_, 64, stream_));
+  EXPECT_EQ(bytes[0], 1);  // not yet
+  ok(cuda().stream_synchronize(stream_));
+  EXPECT_EQ(bytes[0], 7);
+  EXPECT_EQ(bytes[63], 7);
+  ok(cuda().host_free(pinned));
+}
+
+TEST_F(FakeDriver, FreshMemoryHoldsNaNs) {
+  float value = 0;
+  ok(cuda().copy_out(&value, memory_, 4, stream_));
+  ok(cuda().stream_synchronize(stream_));
+  EXPECT_NE(value, value);
+}
+
+TEST_F(FakeDriver, WrongDirectionsAndWhatIsOutOfBoundsAreRefused) {
+  std::vector<char> host(128);
+  auto* device = reinterpret_cast<char*>(memory_);
+  EXPECT_EQ(name(cuda().copy_in(memory_, device, 8, stream_)), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().copy_out(device, memory_, 8, stream_)), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().copy_in(reinterpret_cast<CudaAddress>(host.data()), host.data(), 8, stream_)),
+            "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().copy_in(memory_, host.data(), 65, stream_)), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().copy_in(memory_ + 60, host.data(), 5, stream_)), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().copy_within(memory_, memory_ + 32, 33, stream_)), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().memory_alloc(&memory_, 0)), "CUDA_ERROR_INVALID_VALUE");
+}
+
+TEST_F(FakeDriver, FreedMemoryAndDestroyedThingsAreNotUsed) {
+  char byte = 0;
+  ok(cuda().memory_free(memory_));
+  EXPECT_EQ(name(cuda().memory_free(memory_)), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(name(cuda().copy_in(memory_, &byte, 1, stream_)), "CUDA_ERROR_INVALID_VALUE");
+  CudaEvent event = nullptr;
+  ok(cuda().event_create(&event, 0));
+  ok(cuda().event_destroy(event));
+  EXPECT_EQ(name(cuda().event_record(event, stream_)), "CUDA_ERROR_INVALID_HANDLE");
+  ok(cuda().stream_destroy(stream_));
+  EXPECT_EQ(name(cuda().stream_synchronize(stream_)), "CUDA_ERROR_INVALID_HANDLE");
+}
+
+TEST_F(FakeDriver, ACaptureRecordsAndForbidsToWait) {
+  std::vector<char> from(64, 3), to(64);
+  CudaGraph graph = nullptr;
+  CudaGraphExec exec = nullptr;
+  ok(cuda().capture_begin(stream_, 1));
+  ok(cuda().copy_in(memory_, from.data(), 64, stream_));
+  ok(cuda().capture_end(stream_, &graph));
+  ok(cuda().graph_instantiate(&exec, graph, 0));
+  ok(cuda().graph_destroy(graph));
+  ok(cuda().graph_launch(exec, stream_));
+  ok(cuda().copy_out(to.data(), memory_, 64, stream_));
+  ok(cuda().stream_synchronize(stream_));
+  EXPECT_EQ(to, from);
+  ok(cuda().exec_destroy(exec));
+  EXPECT_EQ(name(cuda().graph_launch(exec, stream_)), "CUDA_ERROR_INVALID_HANDLE");
+
+  ok(cuda().capture_begin(stream_, 1));
+  EXPECT_EQ(name(cuda().stream_synchronize(stream_)), "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED");
+  EXPECT_EQ(name(cuda().copy_in(memory_, from.data(), 64, stream_)), "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED");
+  EXPECT_EQ(name(cuda().capture_end(stream_, &graph)), "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED");
+  ok(cuda().stream_synchronize(stream_));
+}
+
+TEST_F(FakeDriver, AThreadWithoutTheContextIsToldSo) {
+  ok(cuda().context_set(nullptr));
+  EXPECT_EQ(name(cuda().memory_alloc(&memory_, 64)), "CUDA_ERROR_INVALID_CONTEXT");
+}
+
+TEST_F(FakeDriver, AnImageThatIsNoCubinIsRefused) {
+  CudaModule module = nullptr;
+  std::vector<char> zeros(256);
+  EXPECT_EQ(name(cuda().module_load(&module, zeros.data())), "CUDA_ERROR_INVALID_IMAGE");
+}
+
+TEST_F(FakeDriver, TheHostCannotTouchDeviceMemory) {
+  EXPECT_DEATH({ *reinterpret_cast<volatile char*>(memory_) = 1; }, "");
+}
+
+}  // namespace
+}  // namespace nabla::device

@@ -1,0 +1,140 @@
+#include "tests/cuda/fake_driver/state.h"
+
+#include <elf.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nabla::fake_cuda {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+}  // namespace
+
+Memory::Memory() {
+  void* reserved = ::mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) std::abort();
+  base_ = next_ = reinterpret_cast<uint64_t>(reserved);
+}
+
+int Memory::allocate(uint64_t bytes, uint64_t& address) {
+  if (bytes == 0) return kInvalidValue;
+  // A page between two allocations stays out of reach.
+  if (bytes > kReserved || next_ + pages(bytes) + kPage > base_ + kReserved) return kOutOfMemory;
+  address = next_;
+  next_ += pages(bytes) + kPage;
+  live_[address] = bytes;
+  live_bytes_ += bytes;
+  // What a kernel reads before it writes shows as NaN.
+  Open open(*this);
+  std::memset(reinterpret_cast<void*>(address), 0xff, bytes);
+  return kOk;
+}
+
+int Memory::release(uint64_t address) {
+  auto found = live_.find(address);
+  if (found == live_.end()) return kInvalidValue;
+  void* at = reinterpret_cast<void*>(address);
+  ::madvise(at, pages(found->second), MADV_DONTNEED);
+  live_bytes_ -= found->second;
+  live_.erase(found);
+  return kOk;
+}
+
+bool Memory::holds(uint64_t address, uint64_t bytes) const {
+  auto next = live_.upper_bound(address);
+  if (next == live_.begin()) return false;
+  auto [start, size] = *std::prev(next);
+  return address - start <= size && bytes <= size - (address - start);
+}
+
+void Memory::protect(bool open) {
+  for (auto [address, bytes] : live_)
+    ::mprotect(reinterpret_cast<void*>(address), pages(bytes), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+State& state() {
+  static State* all = new State;  // outlives everything that may still call at exit
+  return *all;
+}
+
+bool& current() {
+  thread_local bool set = false;
+  return set;
+}
+
+int injected(const std::string& name, int status) {
+  int count = ++state().calls[name];
+  const char* text = std::getenv("NABLA_FAKE_CUDA_FAIL");
+  if (text == nullptr) return kOk;
+  std::string wish = text;
+  size_t colon = wish.find(':');
+  if (colon == wish.npos || wish.substr(0, colon) != name) return kOk;
+  char* end = nullptr;
+  long wanted = std::strtol(wish.c_str() + colon + 1, &end, 10);
+  if (count != wanted) return kOk;
+  return *end == ':' ? std::atoi(end + 1) : status;
+}
+
+int begin(const char* name, int status, bool context) {
+  if (int wish = injected(name, status); wish != kOk) return wish;
+  if (!state().initialized) return kNotInitialized;
+  if (context && (state().contexts == 0 || !current())) return kInvalidContext;
+  return context ? state().sticky : kOk;
+}
+
+int forbid_in_capture() {
+  int status = kOk;
+  for (Stream* stream : state().streams)
+    if (stream->capturing) stream->broken = true, status = kCaptureUnsupported;
+  return status;
+}
+
+int put(Stream* stream, Work work) {
+  if (!known(state().streams, stream)) return kInvalidHandle;
+  if (stream->broken) return kCaptureInvalidated;
+  if (stream->capturing)
+    stream->recorded.push_back(std::move(work));
+  else
+    stream->queue.push_back(std::move(work));
+  return kOk;
+}
+
+int drain(Stream& stream) {
+  State& all = state();
+  while (!stream.queue.empty()) {
+    Work work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    if (all.sticky == kOk) all.sticky = work();
+  }
+  return all.sticky;
+}
+
+size_t elf_bytes(const void* image) {
+  constexpr unsigned kCudaMachine = 190;
+  const auto* bytes = static_cast<const char*>(image);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes, sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != kCudaMachine) return 0;
+  uint64_t end = std::max({uint64_t{sizeof header}, header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize,
+                           header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize});
+  for (int i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, bytes + header.e_shoff + i * header.e_shentsize, sizeof section);
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes + header.e_phoff + i * header.e_phentsize, sizeof segment);
+    end = std::max(end, segment.p_offset + segment.p_filesz);
+  }
+  return end;
+}
+
+}  // namespace nabla::fake_cuda

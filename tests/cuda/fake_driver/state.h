@@ -1,0 +1,130 @@
+// What the fake driver keeps. Device memory lies in one reserved range that the process cannot touch but while the
+// "GPU" works; addresses are never given out again, so that whatever was freed stays an error. Streams hold their work
+// until somebody waits, as a GPU may: a result that is read too early is not there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/fake_driver/kernels.h"
+
+namespace nabla::fake_cuda {
+
+// CUresult
+enum Status : int {
+  kOk = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+};
+
+/// Work in a stream or in a graph. Gives what the GPU finds while it runs.
+using Work = std::function<int()>;
+
+struct Stream {
+  std::deque<Work> queue;
+  bool capturing = false, broken = false;  ///< broken: the capture was invalidated
+  std::vector<Work> recorded;
+};
+struct Event {
+  bool timing = true;
+  bool pending = false;
+  Stream* stream = nullptr;
+  double milliseconds = -1;  ///< when it happened; -1: it has not
+};
+struct Function {
+  LoadedKernel kernel;
+  unsigned max_dynamic_shared = 48 << 10;
+};
+struct Module {
+  std::shared_ptr<void> object;
+  std::map<std::string, std::unique_ptr<Function>> functions;
+};
+struct Graph {
+  std::vector<Work> work;
+};
+
+/// Device memory.
+class Memory {
+ public:
+  Memory();
+  int allocate(uint64_t bytes, uint64_t& address);
+  int release(uint64_t address);
+  /// Is all of it inside one live allocation?
+  bool holds(uint64_t address, uint64_t bytes) const;
+  /// Is it an address of the device at all?
+  bool mine(uint64_t address) const { return address >= base_ && address < base_ + kReserved; }
+  uint64_t live_bytes() const { return live_bytes_; }
+  size_t live() const { return live_.size(); }
+  /// Lets the process touch live allocations for as long as the object lives.
+  class Open {
+   public:
+    explicit Open(Memory& memory) : memory_(memory) { memory_.protect(true); }
+    ~Open() { memory_.protect(false); }
+
+   private:
+    Memory& memory_;
+  };
+
+  static constexpr uint64_t kReserved = uint64_t{1} << 36;
+
+ private:
+  void protect(bool open);
+  uint64_t base_ = 0, next_ = 0, live_bytes_ = 0;
+  std::map<uint64_t, uint64_t> live_;  ///< address and bytes
+};
+
+struct State {
+  bool initialized = false;
+  int contexts = 0;  ///< retained
+  int sticky = kOk;  ///< what a kernel did wrong; every later call says it again
+  Memory memory;
+  std::map<char*, size_t> pinned;
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<Module*> modules;
+  std::set<Function*> functions;
+  std::set<Graph*> graphs, execs;
+  std::map<std::string, int> calls;  ///< by name, and kernels as "kernel NAME"
+};
+
+State& state();
+/// The calling thread's context was set.
+bool& current();
+
+/// Counts a call and gives the status that $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" wants of this one, else 0.
+int injected(const std::string& name, int status);
+/// Begins every call: counts it, and refuses what cannot be now. `context`: it needs a current context.
+int begin(const char* name, int status = kInvalidValue, bool context = true);
+/// A call that a thread with a capture may not make: the capture is lost.
+int forbid_in_capture();
+/// Into the stream's queue, or into what it records.
+int put(Stream* stream, Work work);
+
+template <class T>
+bool known(const std::set<T*>& set, T* handle) {
+  return set.count(handle) > 0;
+}
+
+/// Runs a stream's work; the first fault sticks.
+int drain(Stream& stream);
+/// The bytes of a cubin, from its ELF header; 0: it is none.
+size_t elf_bytes(const void* image);
+
+}  // namespace nabla::fake_cuda

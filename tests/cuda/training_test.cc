@@ -1,0 +1,80 @@
+// Whole training steps for a GPU, by the programs that users start, on the fake driver: kernels that NVRTC has compiled
+// stand in the bundle, their text runs on the emulator, and the loss falls as on the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cuda/fake_gpu.h"
+#include "tests/e2e/commands.h"
+
+namespace nabla {
+namespace {
+
+using e2e::must;
+using e2e::scratch;
+using std::string;
+
+string contents(const string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// A bundle for both machines, whose GPU is ready.
+void compile(const string& trace, const string& name) {
+  setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
+  must(trace);
+  must("cli/nablac compile " + scratch(name + ".nir") + " --target cpu,sm_90a -o " + scratch(name + ".nbundle"));
+  string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
+  Status ready = emulator::use_fake_gpu(contents(scratch(name + ".nbundle")), driver);
+  ASSERT_TRUE(ready.ok()) << to_string(ready.errors());
+}
+
+std::vector<double> losses(const string& name, const string& target, const string& options) {
+  string metrics = scratch(name + target + ".jsonl");
+  must("cli/nabla-run " + scratch(name + ".nbundle") + " --target " + target + " --metrics " + metrics + " " + options);
+  std::vector<double> out;
+  std::istringstream lines(contents(metrics));
+  for (string line; std::getline(lines, line);) {
+    nlohmann::json row = nlohmann::json::parse(line);
+    if (row.contains("loss") && row["loss"].is_number()) out.push_back(row["loss"].get<double>());
+  }
+  return out;
+}
+
+void expect_same_curve(const string& name, const string& options, size_t steps, double tolerance) {
+  std::vector<double> cpu = losses(name, "cpu:x86-64-v3", options), gpu = losses(name, "sm_90a", options);
+  ASSERT_EQ(cpu.size(), gpu.size());
+  ASSERT_GE(cpu.size(), steps);
+  for (size_t i = 0; i < cpu.size(); ++i)
+    EXPECT_NEAR(cpu[i], gpu[i], tolerance * (1 + std::abs(cpu[i]))) << "step " << i;
+  EXPECT_LT(gpu.back(), gpu.front());
+}
+
+const char* const kDigits =
+    " --entry step --data examples/digits/digits.npz --map x=x_train --map y=y_train --epochs 1 --seed 3";
+
+TEST(TrainingOnAGpu, MlpFollowsTheCpu) {
+  compile("examples/digits/mlp " + scratch("mlp.nir"), "mlp");
+  expect_same_curve("mlp", kDigits, 20, 1e-3);
+}
+
+TEST(TrainingOnAGpu, CnnFollowsTheCpu) {
+  compile("examples/digits/cnn " + scratch("cnn.nir"), "cnn");
+  expect_same_curve("cnn", kDigits, 20, 1e-3);
+}
+
+TEST(TrainingOnAGpu, LanguageModelFollowsTheCpu) {
+  compile("examples/charlm/charlm " + scratch("charlm.nir") + " --steps 60", "charlm");
+  must("examples/charlm/corpus examples/charlm/jargon.txt " + scratch("train.safetensors") + " " +
+       scratch("validation.safetensors") + " --samples 48");
+  expect_same_curve("charlm", " --entry step --data " + scratch("train.safetensors") + " --epochs 1 --seed 1", 3, 2e-3);
+}
+
+}  // namespace
+}  // namespace nabla
