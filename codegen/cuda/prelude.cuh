@@ -227,3 +227,47 @@ NB_FN void nb_atomic_maximum(long* p, long x) { atomicMax((long long*)p, (long l
 NB_FN void nb_atomic_minimum(long* p, long x) { atomicMin((long long*)p, (long long)x); }
 NB_FN void nb_atomic_and(long* p, long x) { atomicAnd((unsigned long long*)p, (unsigned long long)x); }
 NB_FN void nb_atomic_or(long* p, long x) { atomicOr((unsigned long long*)p, (unsigned long long)x); }
+
+// ---- Asynchronous copies and tensor cores, of sm_80 and later. Fragments as the PTX manual draws them.
+#ifdef NB_EMULATOR
+NB_FN void nb_cp_async_16(void* shared, const void* global) { nb_emu_cp_async_16(shared, global); }
+NB_FN void nb_cp_commit() { nb_emu_cp_commit(); }
+template <int groups> NB_FN void nb_cp_wait() { nb_emu_cp_wait(groups); }
+NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_bf16) {
+  nb_emu_mma_with("mma.bf16", nb_emu_mma_bf16, d, a, b);
+}
+NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_f16) {
+  nb_emu_mma_with("mma.f16", nb_emu_mma_f16, d, a, b);
+}
+NB_FN void nb_mma_1688_tf32(float* d, const unsigned* a, const unsigned* b) {
+  nb_emu_mma_with("mma.tf32", nb_emu_mma_tf32, d, a, b);
+}
+NB_FN void nb_ldmatrix_x4(unsigned* r, const void* shared_row) { nb_emu_ldmatrix_x4(r, shared_row); }
+#else
+NB_FN unsigned nb_shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+/// 16 bytes, both addresses multiples of 16; there once the group has been waited for.
+NB_FN void nb_cp_async_16(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(nb_shared_address(shared)), "l"(global) : "memory");
+}
+NB_FN void nb_cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Until at most `groups` of this thread's groups are under way.
+template <int groups> NB_FN void nb_cp_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory"); }
+/// D[16, 8] += A[16, 16] B[16, 8] by a warp: per lane 4 of d, 4 registers of a, 2 of b.
+#define NB_MMA(shape, type)                                                                                    \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "   \
+               "{%8,%9}, {%0,%1,%2,%3};"                                                                       \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_bf16) { NB_MMA("m16n8k16", "bf16"); }
+NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_f16) { NB_MMA("m16n8k16", "f16"); }
+/// D[16, 8] += A[16, 8] B[8, 8]; of a and b the upper 19 bits count.
+NB_FN void nb_mma_1688_tf32(float* d, const unsigned* a, const unsigned* b) { NB_MMA("m16n8k8", "tf32"); }
+#undef NB_MMA
+/// Four 8 x 8 matrices of 16-bit elements: lane 8 i + r gives the address of row r of matrix i.
+NB_FN void nb_ldmatrix_x4(unsigned* r, const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(nb_shared_address(shared_row))
+               : "memory");
+}
+#endif

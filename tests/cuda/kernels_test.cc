@@ -1,4 +1,5 @@
 // The CUDA text of kernels, run thread by thread on the CPU, against the interpreter.
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/printer.h"
@@ -149,6 +150,90 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Teams,
                          [](const auto& info) {
                            return std::to_string(info.param.rows) + "x" + std::to_string(info.param.columns);
                          });
+
+TEST(CudaKernels, RowsLeaveSharedMemoryToOtherBlocksOrTakeAllOfIt) {
+  for (int64_t columns : {500, 3000, 20000}) {  // a warp's team, a block's, one beyond 48 KiB
+    std::string n = std::to_string(columns);
+    expect_text("kernel @reversed(in x: f32[5," + n + "], out y: f32[5," + n + "]) {\n  axes i = 5, j = " + n +
+                "\n  for i {\n    let e[j]: f32 = exp(x[i, j])\n    store y[i, j] over j = e[" + n +
+                " - 1 - j] + e[j]\n  }\n}\n");
+  }
+}
+
+TEST(CudaKernels, SizesMayBeKnownAtTheRunOnly) {
+  auto rows = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 300, 1});
+  ReadSize size = [&](std::string_view) -> Result<ir::Dim> { return ir::Dim::symbol(rows); };
+  Kernel k = parse_kernel(R"(kernel @rows(in x: f32[dim(n),45], out y: f32[dim(n),45], out total: f32[45]) {
+  axes i = dim(n), j = 45
+  for i {
+    let m: f32 = max(j) x[i, j]
+    store y[i, j] over j = x[i, j] - m
+  }
+  for i {
+    store total[j] over j sum= x[i, j]
+  }
+})",
+                          "rows", size)
+                 .value();
+  auto code = codegen::print_cuda(k, "nk_rows", gpu());
+  ASSERT_TRUE(code.ok()) << to_string(code.errors());
+  for (int64_t n : {1, 31, 45, 300}) {
+    Kernel sized =
+        with_sizes(k, [&](const ir::Dim& d) { return ir::Dim(d.eval([&](const ir::Symbol&) { return n; })); });
+    emulator::expect_right(k, *code, draw_buffers(sized), {.extents = {n}});
+  }
+}
+
+TEST(CudaKernels, MoveNoMoreThanTheirOperandsAndResults) {
+  Kernel k = parse_kernel(R"(kernel @scaled(in x: f32[1003], in y: f32[1003], out z: f32[1003]) {
+  axes i = 1003
+  for i {
+    store z[i] = x[i] * 2.0:f32 + y[i]
+  }
+})",
+                          "scaled")
+                 .value();
+  expect_kernel(k, gpu(), {.most_traffic = 3 * 4 * 1003});
+}
+
+// What expect_right says of a text in which `from` has become `to`.
+std::string failures_of(const std::string& kernel, const std::string& from, const std::string& to,
+                        int64_t traffic = 0) {
+  Kernel k = parse_kernel(kernel, "kernel").value();
+  codegen::CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, gpu()).value();
+  size_t at = code.text.find(from);
+  EXPECT_NE(at, std::string::npos) << code.text;
+  if (at != std::string::npos) code.text.replace(at, from.size(), to);
+  testing::TestPartResultArray failures;
+  {
+    testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+    emulator::expect_right(k, code, draw_buffers(k), {.most_traffic = traffic});
+  }
+  std::string out;
+  for (int i = 0; i < failures.size(); ++i) out += failures.GetTestPartResult(i).message();
+  return out;
+}
+
+TEST(CudaKernels, ThatAreWrongFail) {
+  const std::string scaled =
+      "kernel @scaled(in x: f32[1003], out z: f32[1003]) {\n  axes i = 1003\n  for i {\n"
+      "    store z[i] = exp(x[i]) * 2.0:f32\n  }\n}\n";
+  const std::string reversed =
+      "kernel @reversed(in x: f32[5,300], out y: f32[5,300]) {\n  axes i = 5, j = 300\n  for i {\n"
+      "    let e[j]: f32 = exp(x[i, j])\n    store y[i, j] over j = e[299 - j]\n  }\n}\n";
+  auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos ? "" : fmt::format("no `{}` in: {}", part, text);
+  };
+  EXPECT_EQ(failures_of(scaled, "2.0f", "2.0f"), "");
+  EXPECT_EQ(has(failures_of(scaled, "2.0f", "2.5f"), "the interpreter has"), "");
+  EXPECT_EQ(has(failures_of(scaled, "2.0f", "2.0f", 2 * 4 * 1003 - 1), "most_traffic"), "");
+  EXPECT_EQ(has(failures_of(reversed, "nb_sync<", "if (false) nb_sync<"), "depends on the order"), "");
+}
+
+TEST(CudaKernels, OldTargetsRunTheSameText) {
+  for (const char* name : {"sm_80", "sm_120"}) expect_kernel(read_kernel("softmax"), ir::find_target(name).value());
+}
 
 }  // namespace
 }  // namespace nabla::kernel_ir

@@ -56,5 +56,28 @@ TEST_P(Prelude, CompilesAloneAndWithNineKernels) {
 INSTANTIATE_TEST_SUITE_P(Targets, Prelude, testing::Values("compute_80", "sm_80", "sm_90a", "sm_100a"),
                          [](const auto& info) { return info.param; });
 
+TEST(PreludePtx, IsAcceptedByEveryGeneration) {
+  const std::string text = std::string(cuda_prelude()) + R"(
+extern "C" __global__ void f(const float* x, float* d) {
+  NB_SHARED(unsigned, room);
+  nb_cp_async_16(room + threadIdx.x * 4, x + threadIdx.x * 4);
+  nb_cp_commit();
+  nb_cp_wait<0>();
+  __syncthreads();
+  unsigned a[4], b[2] = {room[threadIdx.x], room[threadIdx.x + 1]};
+  nb_ldmatrix_x4(a, room + threadIdx.x * 4);
+  float sum[4] = {};
+  nb_mma_16816(sum, a, b, nb_bf16());
+  nb_mma_16816(sum, a, b, nb_f16());
+  nb_mma_1688_tf32(sum, a, b);
+  for (int i = 0; i < 4; ++i) d[threadIdx.x * 4 + i] = sum[i];
+}
+)";
+  for (const char* target : {"sm_80", "sm_90a", "sm_100a"}) {
+    SCOPED_TRACE(target);
+    EXPECT_EQ(only_kernel(text, target).parameters, pointers(2));
+  }
+}
+
 }  // namespace
 }  // namespace nabla::codegen

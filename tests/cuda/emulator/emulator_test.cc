@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <random>
+
+#include "codegen/cuda/printer.h"
 
 namespace nabla::emulator {
 namespace {
@@ -26,7 +29,7 @@ struct Done {
   Report report;
 };
 Done run(const Object& object, const std::string& symbol, std::vector<int> values, const Shape& shape,
-        const Options& options = {}) {
+         const Options& options = {}) {
   Machine machine(false);
   int64_t bytes = static_cast<int64_t>(values.size() * sizeof(int));
   void* at = machine.allocate(bytes, "values");
@@ -125,15 +128,15 @@ extern "C" __global__ void order(int* x) {
 }
 
 TEST(Emulator, CopiesHappenEarlyOrLate) {
-  auto object = compile(R"(
+  auto object = compile(std::string(codegen::cuda_prelude()) + R"(
 extern "C" __global__ void copies(int* x) {
   NB_SHARED(int, room);
   int* own = room + threadIdx.x * 4;
   own[0] = -1;
-  nb_emu_cp_async_16(own, x + threadIdx.x * 4);
-  nb_emu_cp_commit();
+  nb_cp_async_16(own, x + threadIdx.x * 4);
+  nb_cp_commit();
   const int before = own[0];
-  nb_emu_cp_wait(0);
+  nb_cp_wait<0>();
   x[threadIdx.x * 4 + 1] = before;
   x[threadIdx.x * 4 + 2] = own[0] + own[3];
 }
@@ -148,6 +151,65 @@ extern "C" __global__ void copies(int* x) {
       EXPECT_EQ(r.values[t * 4 + 1], late ? -1 : t * 4);
       EXPECT_EQ(r.values[t * 4 + 2], t * 8 + 3);
     }
+  }
+}
+
+// A[16, k] of rows, B[8, k] of columns, D[16, 8]: small integers, so that every sum is exact.
+constexpr const char* kProducts = R"(
+template <class T> NB_FN void product(const unsigned short* a, const unsigned short* b, float* d, T tag) {
+  NB_SHARED(unsigned short, room);
+  const int lane = threadIdx.x;
+  for (int i = lane; i < 256; i += 32) room[i] = a[i];
+  __syncwarp();
+  unsigned x[4], y[2];
+  nb_ldmatrix_x4(x, room + (lane % 16) * 16 + lane / 16 * 8);
+  for (int r = 0; r < 2; ++r) y[r] = *(const unsigned*)(b + lane / 4 * 16 + lane % 4 * 2 + r * 8);
+  float sum[4] = {1, 1, 1, 1};
+  nb_mma_16816(sum, x, y, tag);
+  for (int r = 0; r < 4; ++r) d[(lane / 4 + r / 2 * 8) * 8 + lane % 4 * 2 + r % 2] = sum[r];
+}
+extern "C" __global__ void bf16(const unsigned short* a, const unsigned short* b, float* d) { product(a, b, d, nb_bf16()); }
+extern "C" __global__ void f16(const unsigned short* a, const unsigned short* b, float* d) { product(a, b, d, nb_f16()); }
+extern "C" __global__ void tf32(const unsigned* a, const unsigned* b, float* d) {
+  const int lane = threadIdx.x, row = lane / 4, in = lane % 4;
+  unsigned x[4] = {a[row * 8 + in], a[(row + 8) * 8 + in], a[row * 8 + in + 4], a[(row + 8) * 8 + in + 4]};
+  unsigned y[2] = {b[row * 8 + in], b[row * 8 + in + 4]};
+  float sum[4] = {1, 1, 1, 1};
+  nb_mma_1688_tf32(sum, x, y);
+  for (int r = 0; r < 4; ++r) d[(row + r / 2 * 8) * 8 + in * 2 + r % 2] = sum[r];
+}
+)";
+
+void expect_product(const Object& object, const std::string& symbol, DType dtype, int k, bool checked) {
+  SCOPED_TRACE(symbol + (checked ? ", checked" : ""));
+  std::mt19937 rng(3);
+  Literal a(dtype, {16, k}), b(dtype, {8, k}), d(DType::kF32, {16, 8});
+  for (Literal* x : {&a, &b})
+    for (int64_t i = 0; i < x->size(); ++i) x->set(i, static_cast<int>(rng() % 31) - 15);
+  Machine machine(checked);
+  void *pa = machine.allocate(a.size_bytes(), "a"), *pb = machine.allocate(b.size_bytes(), "b");
+  void* pd = machine.allocate(d.size_bytes(), "d");
+  machine.write(pa, a.data(), a.size_bytes());
+  machine.write(pb, b.data(), b.size_bytes());
+  Report report = machine.launch(object, symbol, {1, 32, 512}, {&pa, &pb, &pd}, {});
+  if (checked) machine.expect_written(pd, report);
+  EXPECT_TRUE(report.clean()) << report.str();
+  std::memcpy(d.mutable_data(), pd, d.size_bytes());
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 8; ++j) {
+      double want = 1;
+      for (int x = 0; x < k; ++x) want += a.get(i * k + x) * b.get(j * k + x);
+      ASSERT_EQ(d.get(i * 8 + j), want) << i << "," << j;
+    }
+}
+
+TEST(Emulator, TensorCoresMultiplyFragments) {
+  for (bool checked : {false, true}) {
+    auto object = Object::compile(std::string(codegen::cuda_prelude()) + kProducts, checked);
+    ASSERT_TRUE(object.ok()) << to_string(object.errors());
+    expect_product(**object, "bf16", DType::kBF16, 16, checked);
+    expect_product(**object, "f16", DType::kF16, 16, checked);
+    expect_product(**object, "tf32", DType::kF32, 8, checked);
   }
 }
 

@@ -1,4 +1,5 @@
 // CUDA's words for a host compiler. Text in front of a source, behind abi.h.
+#pragma once
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // CUDA's mathematics and bit casts for a host compiler, over libm. Text in front of a source, behind words.h.
+#pragma once
 template <class To, class From>
 static inline To nb_emu_bits(From x) {
   static_assert(sizeof(To) == sizeof(From), "");
