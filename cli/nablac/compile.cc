@@ -82,7 +82,8 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->check(file_name());
   command->add_option("--emit", args->emit, "bundle, or exe: one executable that carries the bundle")
       ->check(CLI::IsMember({"bundle", "exe"}));
-  command->add_option("--target", args->options.target, "cpu, cpu:x86-64-v3, cpu:x86-64-v4, cpu:native, sm_80, sm_90a...; or a list: a program each");
+  command->add_option("--target", args->options.target,
+                      "cpu, cpu:x86-64-v3, cpu:x86-64-v4, cpu:native, sm_80, sm_90a...; or a list: a program each");
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote")->check(file_name());
   command

@@ -1,3 +1,4 @@
+// A kernel as grids: how its statements are cut, and which teams of threads share out their iterations.
 #include <algorithm>
 
 #include "codegen/cuda/contract_printer.h"
