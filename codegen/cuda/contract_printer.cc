@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/cpu/contract_printer.h"
+#include "codegen/cuda/product.h"
 #include "ir/kernel_ir/contract.h"
 
 namespace nabla::codegen {
@@ -11,7 +11,7 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
-constexpr int kThreads = 256, kTileK = 16, kSide = 16;  // threads stand in a square of kSide
+constexpr int kTileK = 16, kSide = 16;  // threads stand in a square of kSide
 
 const Let* product_of(const Kernel& k) {
   for (const Stmt& s : k.body)
@@ -19,71 +19,30 @@ const Let* product_of(const Kernel& k) {
   return nullptr;
 }
 
-/// A product C[m, n] = sum(k) A B of one kernel. Every thread keeps `reg` x `reg` elements, kSide apart, so that
-/// neighbouring threads store to neighbouring places.
-class ProductPrinter {
+/// Any dtype, by multiply-adds. Every thread keeps `reg` x `reg` elements, kSide apart, so that neighbouring threads
+/// store to neighbouring places.
+class PlainProduct : public ProductPrinter {
  public:
-  ProductPrinter(const Kernel& k, const Contraction& c, const Let& let, CppWriter& out, int& next_temp)
-      : k_(k), c_(c), let_(let), out_(out), next_temp_(next_temp) {
-    reg_ = most(c.m) > 32 && most(c.n) > 32 ? 4 : most(c.m) > 16 || most(c.n) > 16 ? 2 : 1;
+  PlainProduct(const Product& p, CppWriter& out, int& next_temp) : ProductPrinter(p, out, next_temp) {
+    int64_t m = size(c_.m).bounds().max, n = size(c_.n).bounds().max;
+    reg_ = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
     tile_ = kSide * reg_;
   }
 
-  void run(CudaGrid& grid) {
-    ir::Dim batch = 1;
-    for (int b : c_.batch) batch = batch * size(b);
-    ir::Dim rows = ir::Dim::ceildiv(size(c_.m), tile_), columns = ir::Dim::ceildiv(size(c_.n), tile_);
-    grid.threads = kThreads;
-    grid.blocks = ir::Dim::max(ir::Dim::min(batch * rows * columns, 1 << 20), 1);
-    std::string type = compute_type(c_.dtype);
-    out_.line(
-        fmt::format("__shared__ {} a_tile_[{}][{}], b_tile_[{}][{}];", type, kTileK, tile_ + 1, kTileK, tile_ + 1));
-    for (const Stmt& s : k_.body)
-      if (const Let* let = std::get_if<Let>(&s.node); let && k_.values[let->value].axes.empty()) head(*let);
-    out_.line(fmt::format("const int row_ = threadIdx.x / {0}, column_ = threadIdx.x % {0};", kSide));
-    out_.open(fmt::format("for (long tile_ = blockIdx.x; tile_ < {}; tile_ += gridDim.x) {{",
-                          size_text(batch * rows * columns)));
-    out_.line(fmt::format("const long m0_ = tile_ / {1} % {0} * {2}, n0_ = tile_ % {1} * {2};", size_text(rows),
-                          size_text(columns), tile_));
-    ir::Dim inner = rows * columns;
-    for (size_t i = c_.batch.size(); i-- > 0;) {
-      out_.line(fmt::format("const long {} = tile_ / {}{};", axis_name(c_.batch[i]), size_text(inner),
-                            i ? fmt::format(" % {}", size_text(size(c_.batch[i]))) : ""));
-      inner = inner * size(c_.batch[i]);
-    }
-    out_.line(fmt::format("{} acc_[{}][{}] = {{}};", type, reg_, reg_));
-    multiply();
-    epilogue();
-    out_.close();
-  }
-
  private:
-  const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
-  std::string extent(int axis) const { return size_text(size(axis)); }
-  int64_t most(int axis) const { return size(axis).bounds().max; }
-  std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
+  int threads() const override { return kSide * kSide; }
+  int tile_rows() const override { return tile_; }
+  int tile_columns() const override { return tile_; }
 
-  void head(const Let& let) {
-    const ValueInfo& v = k_.values[let.value];
-    ExprPrinter p(k_, places_, out_, next_temp_);
-    std::string text = p.print(let.expr);
-    out_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), cpp_name(v.name), text));
-    places_[let.value] = {};
+  void declare() override {
+    out_.line(fmt::format("__shared__ {} a_tile_[{}][{}], b_tile_[{}][{}];", compute_type(c_.dtype), kTileK, tile_ + 1,
+                          kTileK, tile_ + 1));
+    out_.line(fmt::format("const int row_ = threadIdx.x / {0}, column_ = threadIdx.x % {0};", kSide));
   }
-
   // Neighbouring threads read neighbouring places: those along k where that is the operand's fastest axis.
-  bool k_is_fast(const Expr& load, int other) {
-    ExprPrinter p(k_, places_, out_, next_temp_);
-    p.lane_axis = c_.k;
-    std::optional<int64_t> along_k = p.lane_stride(load->args, k_.buffers[load->ref].shape);
-    ExprPrinter q(k_, places_, out_, next_temp_);
-    q.lane_axis = other;
-    std::optional<int64_t> along = q.lane_stride(load->args, k_.buffers[load->ref].shape);
-    return along_k == 1 && along != 1;
-  }
   void load_tile(const std::string& tile, const Expr& factor, const Expr& load, int other, const std::string& first) {
-    bool k_fast = k_is_fast(load, other);
-    out_.open(fmt::format("for (int p_ = threadIdx.x; p_ < {}; p_ += {}) {{", kTileK * tile_, kThreads));
+    bool k_fast = walks(load, c_.k) && !walks(load, other);
+    out_.open(fmt::format("for (int p_ = threadIdx.x; p_ < {}; p_ += {}) {{", kTileK * tile_, threads()));
     std::string fast = k_fast ? fmt::format("p_ % {}", kTileK) : fmt::format("p_ / {}", tile_);
     std::string slow = k_fast ? fmt::format("p_ / {}", kTileK) : fmt::format("p_ % {}", tile_);
     out_.line(fmt::format("const int x_ = {}, y_ = {};", slow, fast));
@@ -91,23 +50,17 @@ class ProductPrinter {
     out_.line(fmt::format("{} v_ = 0;", compute_type(c_.dtype)));
     out_.open(
         fmt::format("if ({} < {} && {} < {}) {{", axis_name(other), extent(other), axis_name(c_.k), extent(c_.k)));
-    ExprPrinter p(k_, places_, out_, next_temp_);
-    std::string text = p.print(factor);
+    std::string text = printer().print(factor);
     out_.line(fmt::format("v_ = {};", text));
     out_.close();
     out_.line(fmt::format("{}[y_][x_] = v_;", tile));
     out_.close();
   }
-  void multiply() {
-    const Expr &a = let_.expr->args[0], &b = let_.expr->args[1];
-    auto under = [](Expr e) {
-      while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
-      return e;
-    };
-    bool turned = under(a).id() != c_.lhs.id();
+  void multiply() override {
+    out_.line(fmt::format("{0} acc_[{1}][{1}] = {{}};", compute_type(c_.dtype), reg_));
     out_.open(fmt::format("for (long k0_ = 0; k0_ < {}; k0_ += {}) {{", extent(c_.k), kTileK));
-    load_tile("a_tile_", turned ? b : a, c_.lhs, c_.m, "m0_");
-    load_tile("b_tile_", turned ? a : b, c_.rhs, c_.n, "n0_");
+    load_tile("a_tile_", p_.lhs, c_.lhs, c_.m, "m0_");
+    load_tile("b_tile_", p_.rhs, c_.rhs, c_.n, "n0_");
     out_.line("__syncthreads();");
     out_.open(fmt::format("for (int k_ = 0; k_ < {}; ++k_) {{", kTileK));
     out_.line(fmt::format("{} a_[{}], b_[{}];", compute_type(c_.dtype), reg_, reg_));
@@ -120,36 +73,15 @@ class ProductPrinter {
     out_.line("__syncthreads();");
     out_.close();
   }
-  void epilogue() {
+  void finish() override {
     out_.open(fmt::format("for (int i_ = 0; i_ < {}; ++i_) {{", reg_));
     out_.open(fmt::format("for (int j_ = 0; j_ < {}; ++j_) {{", reg_));
-    out_.line(fmt::format("const long {0} = m0_ + row_ + i_ * {2}, {1} = n0_ + column_ + j_ * {2};", axis_name(c_.m),
-                          axis_name(c_.n), kSide));
-    out_.line(fmt::format("if ({} >= {} || {} >= {}) continue;", axis_name(c_.m), extent(c_.m), axis_name(c_.n),
-                          extent(c_.n)));
-    const ValueInfo& product = k_.values[c_.value];
-    out_.line(fmt::format("const {} {} = acc_[i_][j_];", compute_type(product.dtype), cpp_name(product.name)));
-    places_[c_.value] = {};
-    for (const Stmt& s : k_.body) {
-      if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract && !k_.values[let->value].axes.empty())
-        head(*let);
-      if (const Store* store = std::get_if<Store>(&s.node)) {
-        Store one = *store;
-        one.axes.clear();
-        print_store(k_, one, -1, places_, false, out_, next_temp_);
-      }
-    }
+    element(fmt::format("m0_ + row_ + i_ * {}", kSide), fmt::format("n0_ + column_ + j_ * {}", kSide), "acc_[i_][j_]");
     out_.close();
     out_.close();
   }
 
-  const Kernel& k_;
-  const Contraction& c_;
-  const Let& let_;
-  CppWriter& out_;
-  int& next_temp_;
   int reg_, tile_;
-  std::map<int, ValuePlace> places_;
 };
 
 }  // namespace
@@ -177,8 +109,14 @@ bool has_product(const Kernel& k) {
 }
 
 void print_product(const Kernel& k, CppWriter& out, int& next_temp, CudaGrid& grid) {
+  const Let& let = *product_of(k);
   Contraction c = *find_contraction(k);
-  ProductPrinter(k, c, *product_of(k), out, next_temp).run(grid);
+  Expr first = let.expr->args[0];
+  while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
+  bool turned = first.id() != c.lhs.id();
+  Product p{k, let, c, let.expr->args[turned ? 1 : 0], let.expr->args[turned ? 0 : 1]};
+  if (fits_tensor_cores(p)) return print_on_tensor_cores(p, out, next_temp, grid);
+  PlainProduct(p, out, next_temp).run(grid);
 }
 
 }  // namespace nabla::codegen

@@ -8,10 +8,7 @@ namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
-namespace {
-
-/// The flat offset of an access, or nothing where it is not affine with static coefficients.
-std::optional<Affine> flat_of(const std::vector<Expr>& at, const ir::Shape& shape) {
+std::optional<Affine> flat_offset(const std::vector<Expr>& at, const ir::Shape& shape) {
   Expr flat = kernel_ir::index(0);
   for (size_t d = 0; d < at.size(); ++d) flat = flat * kernel_ir::dim(shape[d]) + at[d];
   std::optional<Affine> affine = as_affine(flat);
@@ -20,12 +17,15 @@ std::optional<Affine> flat_of(const std::vector<Expr>& at, const ir::Shape& shap
     if (!c.is_static()) return std::nullopt;
   return affine;
 }
-bool walks(const Affine& a, int lane) { return a.of(lane).is(1); }
-bool divides(const Affine& a, int lane, int64_t width) {
+bool packs_divide(const Affine& a, int lane, int64_t width) {
   if (a.constant.value() % width != 0) return false;
   return std::all_of(a.coefficients.begin(), a.coefficients.end(),
                      [&](const auto& c) { return c.first == lane || c.second.value() % width == 0; });
 }
+
+namespace {
+
+bool walks(const Affine& a, int lane) { return a.of(lane).is(1); }
 
 /// Lets and stores of single elements, and nothing that depends on their order between elements.
 bool is_pointwise(const Kernel& k, const Body& body) {
@@ -107,7 +107,7 @@ class PackPrinter {
 
   // The offset of the pack's first element.
   std::string first_offset(const std::vector<Expr>& at, int buffer) {
-    Affine flat = *flat_of(at, k_.buffers[buffer].shape);
+    Affine flat = *flat_offset(at, k_.buffers[buffer].shape);
     std::string out;
     for (const auto& [axis, c] : flat.coefficients) {
       std::string axis_text = cpp_name(k_.axes[axis].name) + (axis == lane_ ? "_first_" : "");
@@ -117,7 +117,7 @@ class PackPrinter {
   }
   bool in_pack(const Expr& x) const {
     if (x->kind != ExprKind::kLoad || x->guard) return false;
-    std::optional<Affine> flat = flat_of(x->args, k_.buffers[x->ref].shape);
+    std::optional<Affine> flat = flat_offset(x->args, k_.buffers[x->ref].shape);
     return flat && walks(*flat, lane_);
   }
   void load_packs(const Expr& e) {
@@ -175,7 +175,7 @@ Packs find_packs(const Kernel& k, const std::vector<int>& axes, const Body& body
   std::vector<std::pair<int, Affine>> moving;
   bool fits = k.axes[lane].extent.is_static();
   auto access = [&](const std::vector<Expr>& at, int buffer, bool must) {
-    std::optional<Affine> flat = flat_of(at, k.buffers[buffer].shape);
+    std::optional<Affine> flat = flat_offset(at, k.buffers[buffer].shape);
     if (flat && walks(*flat, lane))
       moving.emplace_back(buffer, *flat);
     else
@@ -195,9 +195,9 @@ Packs find_packs(const Kernel& k, const std::vector<int>& axes, const Body& body
   int widest = 1;
   for (const auto& [buffer, flat] : moving) widest = std::max(widest, bytes_of(k.buffers[buffer].dtype));
   Packs packs{16 / widest, {}};
-  bool whole =
-      packs.width > 1 && k.axes[lane].extent.value() % packs.width == 0 &&
-      std::all_of(moving.begin(), moving.end(), [&](const auto& m) { return divides(m.second, lane, packs.width); });
+  bool whole = packs.width > 1 && k.axes[lane].extent.value() % packs.width == 0 &&
+               std::all_of(moving.begin(), moving.end(),
+                           [&](const auto& m) { return packs_divide(m.second, lane, packs.width); });
   if (!whole) return none;
   for (const auto& [buffer, flat] : moving)
     if (std::find(packs.buffers.begin(), packs.buffers.end(), buffer) == packs.buffers.end())

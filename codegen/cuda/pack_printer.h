@@ -5,6 +5,11 @@
 
 namespace nabla::codegen {
 
+/// The flat offset of an access to a tensor of this shape; nothing where it is not affine with static coefficients.
+std::optional<kernel_ir::Affine> flat_offset(const std::vector<kernel_ir::Expr>& at, const ir::Shape& shape);
+/// Do packs of `width` along `lane` start at multiples of their width, wherever the other axes stand?
+bool packs_divide(const kernel_ir::Affine& offset, int lane, int64_t width);
+
 /// How a pointwise body moves through memory.
 struct Packs {
   int width = 1;             ///< elements of one pack; 1: not by packs

@@ -229,6 +229,9 @@ NB_FN void nb_atomic_and(long* p, long x) { atomicAnd((unsigned long long*)p, (u
 NB_FN void nb_atomic_or(long* p, long x) { atomicOr((unsigned long long*)p, (unsigned long long)x); }
 
 // ---- Asynchronous copies and tensor cores, of sm_80 and later. Fragments as the PTX manual draws them.
+// Two neighbouring halves in one register.
+template <class H> NB_FN unsigned nb_two(const H* p) { return *(const unsigned*)p; }
+
 #ifdef NB_EMULATOR
 NB_FN void nb_cp_async_16(void* shared, const void* global) { nb_emu_cp_async_16(shared, global); }
 NB_FN void nb_cp_commit() { nb_emu_cp_commit(); }

@@ -60,8 +60,23 @@ TEST_P(GeneratedCode, ProductsKeepTheirTilesInRegisters) {
                GetParam());
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_EQ(kernels[0].instructions.local_loads + kernels[0].instructions.local_stores, 0);
-  EXPECT_GE(kernels[0].instructions.ffma, 16 * 16);
+  EXPECT_GE(kernels[0].instructions.ffma, 2 * 16);  // a step of k and more, unrolled
   EXPECT_EQ(kernels[0].spill_load_bytes, 0);
+}
+
+TEST_P(GeneratedCode, ProductsOfHalvesRunOnTensorCores) {
+  std::vector<CudaKernelFacts> kernels =
+      facts_of(R"(kernel @matmul(in a: bf16[256,128], in b: bf16[128,256], out y: bf16[256,256]) {
+  axes m = 256, n = 256, k = 128
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = convert.bf16(acc[m, n])
+})",
+               GetParam());
+  ASSERT_EQ(kernels.size(), 1u);
+  const InstructionCounts& n = kernels[0].instructions;
+  EXPECT_GE(n.hmma, 32);  // 4 x 4 fragments, two steps of k
+  EXPECT_GE(n.global_loads.bytes16, 2);
+  EXPECT_EQ(n.local_loads + n.local_stores, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GeneratedCode, testing::Values("sm_80", "sm_90a", "sm_100a"),
