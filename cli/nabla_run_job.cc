@@ -387,6 +387,7 @@ Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const Run
 }
 
 bool interrupted() { return stop_asked != 0; }
+const volatile sig_atomic_t* stop_flag() { return &stop_asked; }
 
 void stop_jobs_on_signals() {
   struct sigaction ask {};

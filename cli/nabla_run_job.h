@@ -26,5 +26,7 @@ Status run_init(exec::Session& session, const RunOptions& options, Reporter& rep
 void stop_jobs_on_signals();
 /// Has such a signal come?
 bool interrupted();
+/// Turns from 0 when it comes.
+const volatile sig_atomic_t* stop_flag();
 
 }  // namespace nabla::cli

@@ -33,6 +33,7 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                 .check_nan = options.check_nan,
                                 .target = options.target,
                                 .sync_debug = options.sync_debug,
+                                .stop = stop_flag(),
                                 .pin_caller = true};
   if (own == nullptr) return exec::Session::open(options.bundle, settings);
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);

@@ -73,7 +73,10 @@ std::string formulas_text(const Json& e, const std::vector<Sizes>& points) {
     std::string name;
     for (const auto& [symbol, value] : point) name += fmt::format("{}{}={}", name.empty() ? "" : ",", symbol, value);
     double flops = evaluate(f["flops"], point);
-    if (std::isnan(flops) || std::isnan(evaluate(f["bytes_moved"], point))) continue;
+    if (std::isnan(flops) || std::isnan(evaluate(f["bytes_moved"], point))) {
+      out += fmt::format("  at {}: a size that the formulas hold has no value\n", name);
+      continue;
+    }
     out += fmt::format("  at {}: {}, {} moved, {} temporary\n", name, flops_text(flops),
                        bytes_text(static_cast<int64_t>(evaluate(f["bytes_moved"], point))),
                        bytes_text(static_cast<int64_t>(evaluate(f["temporary_bytes"], point))));

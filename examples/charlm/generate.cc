@@ -27,6 +27,9 @@ nabla::Status run(const Options& o) {
   int prefill = NABLA_TRY(session->need_entry("prefill")), decode = NABLA_TRY(session->need_entry("decode"));
   int sample = NABLA_TRY(session->need_entry("sample"));
   std::string text = o.prompt;
+  if (text.size() >= kContext)
+    std::fprintf(stderr, "the model sees %zu characters: of the prompt's %zu the last %zu count\n", size_t{kContext},
+                 text.size(), size_t{kKept});
   std::fputs(text.c_str(), stdout);
   size_t in_cache = 0;
   Literal seed(DType::kU32, {2});
@@ -67,7 +70,12 @@ int main(int argc, char** argv) {
   });
   app.add_option("--length", o.length, "characters to add [400]")->check(CLI::PositiveNumber);
   app.add_option("--temperature", o.temperature, "0: always the most likely character [0.8]")
-      ->check(CLI::NonNegativeNumber);
+      ->check([](const std::string& text) {
+        char* end = nullptr;
+        double value = std::strtod(text.c_str(), &end);
+        bool fits = end != text.c_str() && *end == 0 && value >= 0 && value <= 1000;
+        return fits ? std::string() : "a temperature is a number from 0 to 1000, not " + text;
+      });
   app.add_option("--top-k", o.top_k, "only among this many; 0: all [0]")->check(CLI::NonNegativeNumber);
   app.add_option("--top-p", o.top_p, "only until this share of the probability [1]")->check(CLI::Range(0.0, 1.0));
   app.add_option("--seed", o.seed, "of the draws [0]");

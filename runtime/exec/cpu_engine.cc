@@ -43,6 +43,7 @@ struct CpuMachine {
   const RunRequest& request;
   device::ThreadPool& pool;
 
+  bool stopped() const { return request.stopped(); }
   bool watched() const { return request.trace != nullptr || request.check != nullptr; }
   int64_t begin(uint32_t step, void* const* slots) {
     if (request.check != nullptr) request.check->before(request.bound.operands[step], slots);
@@ -138,6 +139,7 @@ class CpuEngine final : public Engine {
     const format::Instruction& i = *r.plan.instructions[step];
     std::string entry(format::view(program_.entries()->Get(r.entry)->name()));
     if (r.check != nullptr && r.check->found()) return r.check->report(program_, entry, i);
+    if (r.stopped()) return stopped_in(entry, i);
     return error(Code::kMissingLibrary, "entry `{}`: the library call of instruction {} `{}` failed", entry, step,
                  format::view(i.label()));
   }
@@ -163,6 +165,13 @@ class CpuEngine final : public Engine {
 };
 
 }  // namespace
+
+Diagnostic stopped_in(const std::string& entry, const format::Instruction& loop) {
+  Diagnostic d = error(Code::kInterrupted, "entry `{}`: stopped by a signal inside its loop `{}`", entry,
+                       format::view(loop.label()));
+  d.help = "run it again; a loop that never ends needs a condition that becomes false";
+  return d;
+}
 
 Result<std::unique_ptr<Engine>> make_cpu_engine(const format::Bundle& bundle, const format::Program& program,
                                                 const EngineOptions& options) {

@@ -2,6 +2,7 @@
 // both; an engine owns the memory that addresses point into, and knows what a kernel is.
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,8 +34,10 @@ struct RunRequest {
   Bound& bound;
   const void* const* inputs = nullptr;
   void* const* outputs = nullptr;
-  TraceRecorder* trace = nullptr;  ///< may be null
-  NanCheck* check = nullptr;       ///< may be null
+  TraceRecorder* trace = nullptr;                    ///< may be null
+  NanCheck* check = nullptr;                         ///< may be null
+  const volatile std::sig_atomic_t* stop = nullptr;  ///< not 0: a while loop ends the run; may be null
+  bool stopped() const { return stop != nullptr && *stop != 0; }
 };
 
 /// Used by one thread at a time. Pointers that it gives are for its kernels: only the CPU's may be followed.
@@ -65,6 +68,9 @@ class Engine {
   /// Threads of this machine that share the work.
   virtual int threads() const = 0;
 };
+
+/// E0805 for a run whose loop was told to stop.
+Diagnostic stopped_in(const std::string& entry, const format::Instruction& loop);
 
 struct EngineOptions {
   int threads = 0;

@@ -270,6 +270,7 @@ Status GpuEngine::issue(const RunRequest& r) {
   if (failed < 0) return machine.finish_trace();
   const format::Instruction& i = *r.plan.instructions[static_cast<size_t>(failed)];
   if (r.check != nullptr && r.check->found()) return r.check->report(program_, std::string(entry_name(r)), i);
+  if (r.stopped() && !machine.failure()) return stopped_in(std::string(entry_name(r)), i);
   Diagnostic d = *machine.failure();
   d.message = fmt::format("instruction {} `{}`: {}", failed, view(i.label()), d.message);
   if (!sync_debug_) return d;

@@ -13,6 +13,7 @@ class GpuMachine {
  public:
   GpuMachine(GpuEngine& engine, const RunRequest& request);
 
+  bool stopped() const { return request_.stopped(); }
   bool watched() const { return request_.trace != nullptr || request_.check != nullptr || engine_.sync_debug_; }
   int64_t begin(uint32_t step, void* const* slots);
   bool end(uint32_t step, void* const* slots, int64_t mark);

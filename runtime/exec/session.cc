@@ -175,7 +175,8 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
                                    .inputs = inputs.data(),
                                    .outputs = outputs.data(),
                                    .trace = impl_->trace.get(),
-                                   .check = impl_->check.get()});
+                                   .check = impl_->check.get(),
+                                   .stop = impl_->options.stop});
   if (!ran.ok()) return ran;
   for (int leaf : e.writes) has_value_[leaf] = 1;
   return Ok{};

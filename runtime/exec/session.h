@@ -1,6 +1,7 @@
 // A loaded bundle: its state, and its entries ready to run. The C API, nabla-run and the jit sit on it.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,6 +47,8 @@ struct SessionOptions {
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   std::string target;       ///< the program for this target; empty: the first that this machine can run
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
+  /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
+  const volatile std::sig_atomic_t* stop = nullptr;
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
 

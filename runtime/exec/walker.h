@@ -62,6 +62,7 @@ class Walker {
           if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
           if (!machine_.read(slots[0], 1, value)) return index;
           if (value == 0) return -1;
+          if (machine_.stopped()) return index;  // such a loop need not end by itself
           if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
         }
       case Control::Kind::kBranch: {
