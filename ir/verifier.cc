@@ -33,6 +33,17 @@ Status check_symbols(const Module& module, const Dim& size, const std::string& w
   return Ok{};
 }
 
+bool share_symbols(const SizeRelation& a, const SizeRelation& b) {
+  auto names = [](const SizeRelation& r) {
+    std::set<std::string> out;
+    for (const Dim* d : {&r.left, &r.right})
+      for (const SymbolRef& s : d->symbols()) out.insert(s->name);
+    return out;
+  };
+  std::set<std::string> mine = names(a), theirs = names(b);
+  return std::any_of(mine.begin(), mine.end(), [&](const std::string& name) { return theirs.contains(name); });
+}
+
 // `symbols` know the module's constraints.
 Status check_constraint(const Module& module, const std::vector<SymbolRef>& symbols, const SizeConstraint& constraint) {
   const auto& [left, kind, right] = constraint.relation;
@@ -43,8 +54,14 @@ Status check_constraint(const Module& module, const std::vector<SymbolRef>& symb
     return Dim::symbol(*std::find_if(symbols.begin(), symbols.end(), same));
   };
   if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
-  return error(Code::kInvalidModule, "{}: no sizes satisfy it beside the other declarations: {}", text,
-               contradiction(constraint.relation, constraint.relation));
+  Diagnostic d = error(Code::kInvalidModule, "{}: no sizes satisfy it beside the other declarations: {}", text,
+                       contradiction(constraint.relation, constraint.relation));
+  for (const SizeConstraint& other : module.constraints) {
+    if (&other == &constraint || !share_symbols(other.relation, constraint.relation)) continue;
+    std::string where = other.location ? fmt::format(" at {}:{}", other.location->file, other.location->line) : "";
+    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), where));
+  }
+  return d;
 }
 
 class ModuleVerifier {

@@ -1,5 +1,6 @@
 #include "runtime/format/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -11,7 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <memory>
 
 namespace nabla::format {
 namespace {
@@ -52,19 +53,21 @@ Status write_directly(const std::string& path, std::span<const Bytes> pieces) {
 // What a killed process left of an earlier write of `place`: temporaries whose process is gone and that no process of
 // another machine or container, whose numbers mean nothing here, holds locked.
 void remove_abandoned(const std::string& place) {
-  std::string folder = std::filesystem::path(place).parent_path().string();
-  std::string name = std::filesystem::path(place).filename().string() + ".";
-  std::error_code ignored;
-  for (const auto& file : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored)) {
-    std::string other = file.path().filename().string();
+  size_t slash = place.rfind('/');
+  std::string folder = slash == std::string::npos ? "./" : place.substr(0, slash + 1);
+  std::string name = place.substr(slash == std::string::npos ? 0 : slash + 1) + ".";
+  std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
+  while (const dirent* entry = entries == nullptr ? nullptr : ::readdir(entries.get())) {
+    std::string_view other = entry->d_name;
     if (!other.starts_with(name) || !other.ends_with(".tmp") || other.size() <= name.size() + 4) continue;
     pid_t process = 0;
     const char* end = other.data() + other.size() - 4;
     auto [stop, problem] = std::from_chars(other.data() + name.size(), end, process);
     if (problem != std::errc() || stop != end || process <= 0) continue;
     if (::kill(process, 0) == 0 || errno != ESRCH) continue;
-    Descriptor left{::open(file.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-    if (left.fd >= 0 && ::flock(left.fd, LOCK_EX | LOCK_NB) == 0) ::unlink(file.path().c_str());
+    std::string path = folder + entry->d_name;
+    Descriptor left{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+    if (left.fd >= 0 && ::flock(left.fd, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   }
 }
 
