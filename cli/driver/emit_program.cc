@@ -10,14 +10,12 @@
 #include "ir/symbols.h"
 #include "passes/lower/gemm.h"
 #include "passes/rewrite.h"
+#include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::driver {
 namespace {
-
-// Of one entry, the blocks of its branches and loops included: about a gigabyte of program.
-constexpr int64_t kMaxInstructions = int64_t{1} << 22;
 
 class Emitter {
  public:
@@ -187,9 +185,11 @@ class Emitter {
       for (ir::ValueId id : n.operands) out->bytes += plan.values[id].bytes;
       for (ir::ValueId id : n.results) out->bytes += plan.values[id].bytes;
     }
-    if (int64_t count = size_of_program(f.name); count > kMaxInstructions) {
+    // The reader's limit, before so much is made. One entry alone is counted here; the writer counts all of them.
+    constexpr auto kMost = static_cast<int64_t>(format::kMaxInstructions);
+    if (int64_t count = size_of_program(f.name); count > kMost) {
       Diagnostic d = error(Code::kTooLarge, "entry `{}` would have {}{} instructions, at most {} are allowed", e.name,
-                           count == INT64_MAX ? "more than " : "", count, kMaxInstructions);
+                           count == INT64_MAX ? "more than " : "", count, kMost);
       d.location = f.location;
       d.help = "branches and loops repeat their functions' instructions wherever they stand: share them less deeply";
       return d;

@@ -42,9 +42,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
   size_t total = 0;
   for (const kernel_ir::KernelPtr& k : kernels) {
     ScopedActivity activity("printing kernel " + k->name);
-    std::string symbol = "nk_" + k->name;
-    for (char& c : symbol)
-      if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+    std::string symbol = kernel_symbol(*k);
     out.symbols.push_back(symbol);
     if (k->procedure && k->procedure->user) {
       out.sources.push_back({fmt::format("user_{}.cc", out.sources.size()), print_user_cpp(*k, symbol),

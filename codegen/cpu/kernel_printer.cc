@@ -30,12 +30,13 @@ class KernelPrinter {
     }
     clear_accumulators(k_.body);
     if (k_.procedure) {
-      procedure(*k_.procedure);
+      print_procedure(k_, "for (long u_ = begin; u_ < end; ++u_) {", out_);
     } else if (is_contract()) {
       print_contract(k_, target_, out_, next_temp_);
     } else {
       for (const Stmt& s : k_.body) {
-        std::string apart = in_place_condition(s);
+        const Store* lone = lone_store(s);
+        std::string apart = lone ? in_place_condition(k_, *lone) : "";
         if (!apart.empty()) out_.open(apart);
         if (const For* f = std::get_if<For>(&s.node))
           outer_for(*f);
@@ -50,37 +51,11 @@ class KernelPrinter {
   }
 
  private:
-  // An update of a few places begins by copying all of its operand. In place there is nothing to copy: the memory plan
-  // has given both buffers one address. Empty for other statements.
-  std::string in_place_condition(const Stmt& s) const {
+  // The only statement of a loop, or one outside of loops.
+  static const Store* lone_store(const Stmt& s) {
     const For* f = std::get_if<For>(&s.node);
-    if (f && f->body.size() != 1) return "";
-    const Store* store = std::get_if<Store>(f ? &f->body[0].node : &s.node);
-    if (!store || store->guard || store->combiner != Combiner::kNone || store->expr->kind != ExprKind::kLoad) return "";
-    const Expr& load = store->expr;
-    const Buffer &to = k_.buffers[store->buffer], &from = k_.buffers[load->ref];
-    bool whole = to.role == BufferRole::kInOut && to.dtype == from.dtype && to.shape == from.shape && !load->guard &&
-                 load->args == store->indices;
-    if (!whole) return "";
-    return fmt::format("if ((const void*){} != (const void*){}) {{", cpp_name(from.name), cpp_name(to.name));
-  }
-
-  // The template of the same name, once per unit.
-  void procedure(const Procedure& p) {
-    std::string scratch = "nullptr", args, results, operands;
-    for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
-    for (const Buffer& b : k_.buffers) {
-      if (b.role == BufferRole::kOut) results += ", " + cpp_name(b.name);
-      if (b.role == BufferRole::kIn) operands += ", " + cpp_name(b.name);
-      if (b.role == BufferRole::kWorkspace)
-        scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
-    }
-    int64_t unit = k_.schedule.unit;
-    out_.line(fmt::format("const long rows_ = {};", size_text(p.numbers[0] * p.numbers[2])));
-    out_.open("for (long u_ = begin; u_ < end; ++u_) {");
-    out_.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
-    out_.line(fmt::format("nb_{}({}, u_ * {}, last_{}{}{});", p.def->name, scratch, unit, args, results, operands));
-    out_.close();
+    if (f && f->body.size() != 1) return nullptr;
+    return std::get_if<Store>(f ? &f->body[0].node : &s.node);
   }
 
   bool is_contract() const {
@@ -442,6 +417,41 @@ class KernelPrinter {
 };
 
 }  // namespace
+
+std::string kernel_symbol(const Kernel& kernel) {
+  std::string symbol = "nk_" + kernel.name;
+  for (char& c : symbol)
+    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+  return symbol;
+}
+
+void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& out) {
+  const Procedure& p = *kernel.procedure;
+  std::string scratch = "nullptr", args, results, operands;
+  for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
+  for (const Buffer& b : kernel.buffers) {
+    if (b.role == BufferRole::kOut) results += ", " + cpp_name(b.name);
+    if (b.role == BufferRole::kIn) operands += ", " + cpp_name(b.name);
+    if (b.role == BufferRole::kWorkspace)
+      scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
+  }
+  int64_t unit = kernel.schedule.unit;
+  out.line(fmt::format("const long rows_ = {};", size_text(p.numbers[0] * p.numbers[2])));
+  out.open(loop);
+  out.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
+  out.line(fmt::format("nb_{}({}, u_ * {}, last_{}{}{});", p.def->name, scratch, unit, args, results, operands));
+  out.close();
+}
+
+std::string in_place_condition(const Kernel& kernel, const Store& store) {
+  if (store.guard || store.combiner != Combiner::kNone || store.expr->kind != ExprKind::kLoad) return "";
+  const Expr& load = store.expr;
+  const Buffer &to = kernel.buffers[store.buffer], &from = kernel.buffers[load->ref];
+  bool whole = to.role == BufferRole::kInOut && to.dtype == from.dtype && to.shape == from.shape && !load->guard &&
+               load->args == store.indices;
+  if (!whole) return "";
+  return fmt::format("if ((const void*){} != (const void*){}) {{", cpp_name(from.name), cpp_name(to.name));
+}
 
 std::string print_cpp(const Kernel& kernel, const std::string& symbol, const ir::Target& target) {
   return KernelPrinter(narrow_indices(kernel), target).run(symbol);

@@ -1,16 +1,11 @@
 #include "codegen/cuda/backend.h"
 
+#include "codegen/cpu/kernel_printer.h"
+
 namespace nabla::codegen {
 namespace {
 
 constexpr size_t kKernelsPerSource = 12;
-
-std::string symbol_of(const kernel_ir::Kernel& kernel) {
-  std::string symbol = "nk_" + kernel.name;
-  for (char& c : symbol)
-    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-  return symbol;
-}
 
 }  // namespace
 
@@ -30,7 +25,7 @@ Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, co
     if (k->procedure && k->procedure->user)
       return error(Code::kNoLowering, "custom_call `{}` has C++ source only, none for {}", k->procedure->user->name,
                    target.name);
-    CudaKernel code = NABLA_TRY(print_cuda(*k, symbol_of(*k), target));
+    CudaKernel code = NABLA_TRY(print_cuda(*k, kernel_symbol(*k), target));
     // Sources without procedures stay short.
     if (printed >= kKernelsPerSource || (printed > 0 && code.procedures != procedures)) flush();
     procedures = code.procedures;

@@ -1,4 +1,6 @@
 // A kernel as grids: how its statements are cut, and which teams of threads share out their iterations.
+#include "codegen/cpu/kernel_printer.h"
+
 #include <algorithm>
 
 #include "codegen/cuda/contract_printer.h"
@@ -21,7 +23,7 @@ class KernelPrinter {
 
   Result<CudaKernel> run() {
     if (k_.procedure) {
-      procedure(*k_.procedure);
+      procedure();
     } else {
       clear_accumulators();
       if (has_product(k_))
@@ -101,25 +103,13 @@ class KernelPrinter {
     close_grid(grid, "");
   }
 
-  // The template of the same name, a thread per unit.
-  void procedure(const Procedure& p) {
+  // A thread per unit.
+  void procedure() {
     open_grid();
     declare_sizes();
-    std::string scratch = "nullptr", args, results, operands;
-    for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
-    for (const Buffer& b : k_.buffers) {
-      if (b.role == BufferRole::kOut) results += ", " + cpp_name(b.name);
-      if (b.role == BufferRole::kIn) operands += ", " + cpp_name(b.name);
-      if (b.role == BufferRole::kWorkspace)
-        scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
-    }
     const ir::Dim& units = k_.schedule.units;
-    int64_t unit = k_.schedule.unit;
-    body_.line(fmt::format("const long rows_ = {};", size_text(p.numbers[0] * p.numbers[2])));
-    body_.open(fmt::format("for (long u_ = nb_team<1>(); u_ < {}; u_ += nb_teams<1>()) {{", size_text(units)));
-    body_.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
-    body_.line(fmt::format("nb_{}({}, u_ * {}, last_{}{}{});", p.def->name, scratch, unit, args, results, operands));
-    body_.close();
+    print_procedure(k_, fmt::format("for (long u_ = nb_team<1>(); u_ < {}; u_ += nb_teams<1>()) {{", size_text(units)),
+                    body_);
     out_.procedures = true;
     Team few{1, 64};
     close_grid({"", blocks_for(units, few), few.block, 0}, "");
@@ -227,7 +217,8 @@ class KernelPrinter {
     declare_sizes();
     TeamPrinter printer(k_, team, body_, next_temp_);
     int bytes = printer.declare_rows(b);
-    std::string apart = in_place_condition(b);
+    const Store* lone = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
+    std::string apart = lone ? in_place_condition(k_, *lone) : "";
     if (!apart.empty()) body_.open(apart);
     for (const Stmt& s : k_.body)
       if (const Let* let = std::get_if<Let>(&s.node)) printer.number(*let);
@@ -258,18 +249,6 @@ class KernelPrinter {
     close_grid({"", 1, team.block, bytes}, "");
     return Ok{};
   }
-  // A copy of a whole operand has nothing to do where the plan has given both buffers one address.
-  std::string in_place_condition(const Body& b) const {
-    const Store* store = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
-    if (!store || store->guard || store->combiner != Combiner::kNone || store->expr->kind != ExprKind::kLoad) return "";
-    const Expr& load = store->expr;
-    const Buffer &to = k_.buffers[store->buffer], &from = k_.buffers[load->ref];
-    bool whole = to.role == BufferRole::kInOut && to.dtype == from.dtype && to.shape == from.shape && !load->guard &&
-                 load->args == store->indices;
-    if (!whole) return "";
-    return fmt::format("if ((const void*){} != (const void*){}) {{", cpp_name(from.name), cpp_name(to.name));
-  }
-
   const Kernel& k_;
   std::string symbol_;
   const ir::Target& target_;

@@ -189,8 +189,6 @@ void TeamPrinter::share_out(const std::vector<int>& parallel, const std::vector<
   if (!parallel.empty()) {
     open =
         open_flat(parallel, "u_", fmt::format("nb_team<{}>()", team_.size), fmt::format("nb_teams<{}>()", team_.size));
-  } else if (team_.alone()) {
-    out_.line("if (nb_team<1>() != 0) return;");
   } else {
     out_.line(fmt::format("if (nb_team<{}>() != 0) return;", team_.size));
   }

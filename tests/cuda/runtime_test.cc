@@ -4,29 +4,15 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 
 #include "cli/driver/compile.h"
 #include "frontend/nabla.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
-#include "runtime/format/sha256.h"
-#include "tests/cuda/emulator/object.h"
+#include "tests/cuda/fake_gpu.h"
 
 namespace nabla {
 namespace {
-
-/// Makes what the fake driver runs in the place of each object of GPU kernels.
-void emulate_kernels(const format::Bundle& bundle, const std::string& folder) {
-  for (const format::ZipMember& member : bundle.members()) {
-    std::string name = member.name;
-    if (!name.starts_with("kernels/") || !name.ends_with(".cubin")) continue;
-    std::string source = "source/" + name.substr(8, name.size() - 8 - 6) + ".cu";
-    std::string code = emulator::compile_object(std::string(format::as_text(bundle.member(source))), false).value();
-    std::string file = fmt::format("{}/{}.so", folder, format::sha256_hex(bundle.member(name)));
-    ASSERT_TRUE(format::write_file(file, code).ok());
-  }
-}
 
 /// Sessions of one bundle on the fake GPU and on the CPU.
 struct Both {
@@ -34,20 +20,15 @@ struct Both {
 };
 
 Both compile_for_both(const ir::Module& module) {
-  std::string folder = testing::TempDir() + "/fake_cuda";
-  std::filesystem::create_directories(folder);
-  setenv("NABLA_CUDA_DRIVER",
-         fmt::format("{}/{}/tests/cuda/fake_driver/libfake_cuda.so", std::getenv("TEST_SRCDIR"),
-                     std::getenv("TEST_WORKSPACE"))
-             .c_str(),
-         1);
-  setenv("NABLA_FAKE_CUDA", folder.c_str(), 1);
   setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
   auto compiled = driver::compile(module, {.target = "sm_80,cpu"});
   NABLA_CHECK(compiled.ok(), "{}", to_string(compiled.errors()));
+  std::string driver = fmt::format("{}/{}/tests/cuda/fake_driver/libfake_cuda.so", std::getenv("TEST_SRCDIR"),
+                                   std::getenv("TEST_WORKSPACE"));
+  Status ready = emulator::use_fake_gpu(compiled->bytes, driver);
+  NABLA_CHECK(ready.ok(), "{}", to_string(ready.errors()));
   auto open = [&](const char* target) {
     auto bundle = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled->bytes)), "test");
-    emulate_kernels(*bundle, folder);
     auto session = exec::Session::create(std::move(*bundle), {.threads = 1, .target = target});
     NABLA_CHECK(session.ok(), "{}", to_string(session.errors()));
     return std::move(*session);
