@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "codegen/workspace.h"
@@ -32,6 +34,13 @@ std::optional<std::string> find_in_cache(const std::string& folder, const std::s
   std::string bytes = all.substr(kDigest);
   if (digest(bytes) != all.substr(0, kDigest)) return std::nullopt;
   return bytes;
+}
+
+std::string cache_problem(const std::string& folder) {
+  std::error_code ec;
+  fs::create_directories(folder, ec);
+  if (ec) return ec.message();
+  return access(folder.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
 }
 
 void store_in_cache(const std::string& folder, const std::string& name, const std::string& bytes) {

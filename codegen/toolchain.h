@@ -34,6 +34,8 @@ std::string cache_directory();
 std::string digest(const std::string& bytes);
 /// An entry of the cache; nothing where there is none, or where it is damaged.
 std::optional<std::string> find_in_cache(const std::string& folder, const std::string& name);
+/// Why entries cannot be kept in the folder, which is made if need be: "Permission denied"; empty: they can.
+std::string cache_problem(const std::string& folder);
 /// A cache that cannot be written costs time, not correctness: there is no error.
 void store_in_cache(const std::string& folder, const std::string& name, const std::string& bytes);
 

@@ -22,8 +22,8 @@ Attr coerced(Attr value, AttrKind declared) {
 
 class Assembler {
  public:
-  Assembler(RawModule raw, const OpTable& ops, const Locate& locate)
-      : raw_(std::move(raw)), ops_(ops), locate_(locate) {}
+  Assembler(RawModule raw, const OpTable& ops, const Locate& locate, Places places)
+      : raw_(std::move(raw)), ops_(ops), locate_(locate), places_(places) {}
 
   Result<Module> run() {
     std::vector<std::pair<std::string, std::vector<std::string>>> calls;
@@ -77,7 +77,20 @@ class Assembler {
     return located(Diagnostics{std::move(error)}, place, own);
   }
 
+  LocationRef place_of(const LocationRef& own, Place place) const {
+    return own || places_ == Places::kAsWritten ? own : locate_(place);
+  }
+
   Status declarations(const LocateItem& item) {
+    for (size_t i = 0; i < raw_.module.constraints.size(); ++i) {
+      LocationRef& own = raw_.module.constraints[i].location;
+      if (!own && places_ == Places::kOfFile) own = item(Item::kConstraint, i);
+    }
+    for (size_t i = 0; i < raw_.module.state.size(); ++i) {
+      LocationRef& own = raw_.module.state[i].location;
+      if (!own && places_ == Places::kOfFile) own = item(Item::kState, i);
+    }
+
     Module head;
     head.stage = raw_.module.stage;
     head.symbols = raw_.module.symbols;
@@ -89,7 +102,7 @@ class Assembler {
   Result<Function> function(RawFunction& raw) {
     Function f;
     f.name = raw.name;
-    f.location = raw.location;
+    f.location = place_of(raw.location, raw.place);
     f.params = raw.params;
     f.results = raw.results;
     for (RawValue& v : raw.values) f.values.push_back({v.type.value_or(Type()), v.name});
@@ -202,7 +215,7 @@ class Assembler {
                      raw.values[id].type->str(), types[i].str());
       f.values[id].type = std::move(types[i]);
     }
-    return Node{op, n.operands, std::move(attrs), n.results, n.location};
+    return Node{op, n.operands, std::move(attrs), n.results, place_of(n.location, n.place)};
   }
 
   std::vector<std::string> function_names() const {
@@ -214,14 +227,15 @@ class Assembler {
   RawModule raw_;
   const OpTable& ops_;
   const Locate& locate_;
+  Places places_;
   FunctionLookup lookup_;
   std::vector<bool> defined_;
 };
 
 }  // namespace
 
-Result<Module> assemble(RawModule raw, const OpTable& ops, const Locate& locate) {
-  return Assembler(std::move(raw), ops, locate).run();
+Result<Module> assemble(RawModule raw, const OpTable& ops, const Locate& locate, Places places) {
+  return Assembler(std::move(raw), ops, locate, places).run();
 }
 
 bool is_default(const OpDef& op, std::string_view name, const Attr& value) {

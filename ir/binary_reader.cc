@@ -106,6 +106,7 @@ class Reader {
     if (m_.symbols())
       for (const schema::Symbol* s : *m_.symbols()) {
         Symbol symbol{text(s->name()), s->min(), s->max(), s->multiple()};
+        symbol.location = NABLA_TRY(location(s->location()));
         SymbolRef ref = std::make_shared<const Symbol>(symbol);
         raw_.module.symbols.push_back(ref);
         (void)NABLA_TRY(check_symbol(symbol));  // here: what follows would compute with it

@@ -22,8 +22,10 @@ class Writer {
 
   std::string run(const Module& m) {
     std::vector<fb::Offset<schema::Symbol>> symbols;
-    for (const SymbolRef& s : m.symbols)
-      symbols.push_back(schema::CreateSymbol(b_, text(s->name), s->min, s->max, s->multiple));
+    for (const SymbolRef& s : m.symbols) {
+      auto name = text(s->name);
+      symbols.push_back(schema::CreateSymbol(b_, name, s->min, s->max, s->multiple, location(s->location)));
+    }
     std::vector<fb::Offset<schema::SizeConstraint>> constraints;
     for (const auto& [relation, at] : m.constraints) {
       auto left = text(relation.left.str()), right = text(relation.right.str());

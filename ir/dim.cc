@@ -458,10 +458,21 @@ bool SizeRelation::impossible() const {
 }
 
 std::string contradiction(const SizeRelation& shown, const SizeRelation& resolved) {
+  using Kind = SizeRelation::Kind;
   Interval x = resolved.left.bounds(), y = resolved.right.bounds();
-  bool overlap = shown.kind == SizeRelation::Kind::kEqual && x.min <= y.max && y.min <= x.max;
-  return fmt::format("{} is in [{}, {}], {} in [{}, {}]{}", shown.left.str(), x.min, x.max, shown.right.str(), y.min,
-                     y.max, overlap ? ", and no integers make them equal" : "");
+  bool overlap = shown.kind == Kind::kEqual  ? x.min <= y.max && y.min <= x.max
+                 : shown.kind == Kind::kLess ? x.min < y.max
+                                             : x.min <= y.max;
+  std::string ranges =
+      fmt::format("{} is in [{}, {}], {} in [{}, {}]", shown.left.str(), x.min, x.max, shown.right.str(), y.min, y.max);
+  if (!overlap) return ranges;
+  auto declared = [](const SizeRelation& r) { return "the other declarations say that " + r.str(); };
+  SizeRelation below{shown.left, Kind::kLess, shown.right}, above{shown.right, Kind::kLess, shown.left};
+  if (shown.kind == Kind::kLess) return declared({shown.right, Kind::kLessEqual, shown.left});
+  if (shown.kind == Kind::kLessEqual) return declared(above);
+  if (SizeRelation{resolved.left, Kind::kLess, resolved.right}.holds().value_or(false)) return declared(below);
+  if (SizeRelation{resolved.right, Kind::kLess, resolved.left}.holds().value_or(false)) return declared(above);
+  return ranges + ", and no integers make them equal";
 }
 
 }  // namespace nabla::ir

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/diagnostic.h"
+
 namespace nabla::ir {
 
 class Dim;
@@ -21,6 +23,7 @@ struct Symbol {
   /// Sums with this symbol that are >= 0 in every run, as the module's constraints say; null: none. No part of
   /// equality.
   std::shared_ptr<const std::vector<Dim>> facts = nullptr;
+  LocationRef location = nullptr;  ///< of the declaration; no part of equality either
   bool operator==(const Symbol& other) const {
     return name == other.name && min == other.min && max == other.max && multiple == other.multiple;
   }
@@ -122,7 +125,8 @@ struct SizeRelation {
   bool operator==(const SizeRelation&) const = default;
 };
 /// Why a relation is impossible: "a is in [1, 8], b in [9, 9]", by the sizes of `shown` and the bounds of `resolved`,
-/// which is the same relation; where the bounds overlap, that no integers make both sides equal.
+/// which is the same relation. Where the bounds alone do not say it: what the other declarations do, as "a < b", or
+/// that no integers make both sides equal.
 std::string contradiction(const SizeRelation& shown, const SizeRelation& resolved);
 inline SizeRelation operator<(const Dim& a, const Dim& b) { return {a, SizeRelation::Kind::kLess, b}; }
 inline SizeRelation operator<=(const Dim& a, const Dim& b) { return {a, SizeRelation::Kind::kLessEqual, b}; }

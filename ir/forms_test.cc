@@ -64,7 +64,7 @@ constexpr Form kForms[] = {Form::kText, Form::kJson, Form::kBinary};
 
 constexpr const char* kConstrained = R"(nabla 1 flat
 symbol past in [0, 64]
-symbol count in [1, 64]
+symbol count in [1, 64] loc("model.cc":7)
 symbol room in [1, 100]
 require count+past <= room loc("model.cc":9:3 "main" "program.require(past + count <= room);")
 require past < room
@@ -80,6 +80,19 @@ TEST(Forms, KeepConstraintsBetweenSizes) {
   EXPECT_EQ(m.constraints[1].relation.str(), "past < room");
   expect_round_trips(m);
   EXPECT_NE(everything(m).find("require count+past <= room loc(\"model.cc\":9:3"), std::string::npos);
+  EXPECT_NE(everything(m).find("symbol count in [1, 64] loc(\"model.cc\":7)\n"), std::string::npos);
+}
+
+TEST(Forms, NodesOfATextMayGetTheirPlaceInIt) {
+  std::string text = "nabla 1 flat\nfunc @f(%x: f32[2]) -> (f32[2]) {\n  %y = exp(%x)\n  return %y\n}\n";
+  auto first = [&](Places places) {
+    Module m = parse_module(text, "test.nbl", ops(), {}, places).value();
+    return m.functions[0]->nodes[0].location;
+  };
+  EXPECT_EQ(first(Places::kAsWritten), nullptr);
+  LocationRef at = first(Places::kOfFile);
+  ASSERT_NE(at, nullptr);
+  EXPECT_EQ(fmt::format("{}:{} {}", at->file, at->line, at->text), "test.nbl:3   %y = exp(%x)");
 }
 
 TEST(Forms, ConstraintsThatNothingSatisfiesOrComeTooLateAreRefused) {
@@ -95,6 +108,10 @@ TEST(Forms, ConstraintsThatNothingSatisfiesOrComeTooLateAreRefused) {
   EXPECT_EQ(has("require n < m\nrequire m <= n", "error[E0208]: require n < m: no sizes satisfy it beside the other"),
             "");
   EXPECT_EQ(has("require n < m\nrequire m <= n", "test.nbl:4"), "");
+  EXPECT_EQ(has("require n < m\nrequire m <= n", "the other declarations say that m <= n"), "");
+  EXPECT_EQ(has("require n < m\nrequire m <= n", "= note: n in [1, 8]"), "");
+  EXPECT_EQ(has("symbol k in [1, 8] loc(\"model.cc\":7)\nrequire k < n\nrequire n <= k", "k in [1, 8] at model.cc:7"),
+            "");
   EXPECT_EQ(has("require 2*n+8 <= m", "2*n+8 is in [10, 24], m in [1, 8]"), "");
   EXPECT_EQ(has("require n <= k", "E0107"), "");
   EXPECT_EQ(has("require n >= m", "`require` takes <, <= and ==; turn `a >= b` round, as `b <= a`"), "");

@@ -144,6 +144,7 @@ class ModuleParser {
     s.max = NABLA_TRY(integer());
     (void)NABLA_TRY(expect("]"));
     if (lexer_.accept("multiple")) s.multiple = NABLA_TRY(integer());
+    s.location = NABLA_TRY(location());
     SymbolRef ref = std::make_shared<const Symbol>(s);
     raw_.module.symbols.push_back(ref);
     raw_.symbol_places.push_back(place);
@@ -582,12 +583,13 @@ class ModuleParser {
 }  // namespace
 
 Result<Module> parse_module(std::string_view text, const std::string& file_name, const OpTable& ops,
-                            const LoadSidecar& load) {
+                            const LoadSidecar& load, Places places) {
   if (text.size() > kMaxText)
     return error(Code::kTooLarge, "{}: {} bytes of text, at most {} are read", file_name, text.size(), kMaxText);
   Lexer lexer(text, file_name);
   RawModule raw = NABLA_TRY(ModuleParser(lexer, load).run());
-  return assemble(std::move(raw), ops, [&](Place place) { return lexer.locate(place); });
+  return assemble(
+      std::move(raw), ops, [&](Place place) { return lexer.locate(place); }, places);
 }
 
 }  // namespace nabla::ir

@@ -12,6 +12,7 @@
 #include "ir/dim_parser.h"
 #include "ir/lexer.h"
 #include "ir/module.h"
+#include "ir/text.h"
 #include "runtime/base/version.h"
 
 namespace nabla::ir {
@@ -74,7 +75,7 @@ using Locate = std::function<LocationRef(Place)>;
 
 /// Upgrades old ops, completes attributes, infers and compares types, orders functions by their calls, then verifies
 /// the whole. Every error carries the place, or the node's own location where there is none.
-Result<Module> assemble(RawModule raw, const OpTable& ops, const Locate& locate);
+Result<Module> assemble(RawModule raw, const OpTable& ops, const Locate& locate, Places places);
 
 /// Whether the attribute has its declared default, bit for bit: the forms leave it out then.
 bool is_default(const OpDef& op, std::string_view name, const Attr& value);

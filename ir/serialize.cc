@@ -110,8 +110,8 @@ Result<Encoded> encode(const Module& module, Form form, const std::string& sidec
 }
 
 Result<Module> decode(std::string_view bytes, Form form, const std::string& what, const OpTable& ops,
-                      const LoadSidecar& load) {
-  if (form == Form::kText) return parse_module(bytes, what, ops, load);
+                      const LoadSidecar& load, Places places) {
+  if (form == Form::kText) return parse_module(bytes, what, ops, load, places);
   Result<RawModule> raw = [&] {
     if (form == Form::kJson) return from_json(bytes, what, load);
     if (reinterpret_cast<uintptr_t>(bytes.data()) % kConstantAlignment == 0) return read_binary(bytes, what, load);
@@ -121,10 +121,11 @@ Result<Module> decode(std::string_view bytes, Form form, const std::string& what
   if (!raw.ok()) return std::move(raw.errors());
   // Binary and JSON have no lines to show: errors without a location of their own name the file.
   LocationRef file = std::make_shared<const Location>(Location{what, 0, 0, "", ""});
-  return assemble(std::move(*raw), ops, [&](Place) { return file; });
+  return assemble(
+      std::move(*raw), ops, [&](Place) { return file; }, places);
 }
 
-Result<Module> read_module(const std::string& path, const OpTable& ops) {
+Result<Module> read_module(const std::string& path, const OpTable& ops, Places places) {
   Form form = NABLA_TRY(form_of(path));
   auto file = NABLA_TRY(format::FileBytes::map(path));
   std::string folder = path.substr(0, path.size() - file_name(path).size());
@@ -132,7 +133,7 @@ Result<Module> read_module(const std::string& path, const OpTable& ops) {
     auto sidecar = NABLA_TRY(format::FileBytes::map(folder + name));
     return std::string(format::as_text(sidecar->bytes()));
   };
-  return decode(format::as_text(file->bytes()), form, path, ops, load);
+  return decode(format::as_text(file->bytes()), form, path, ops, load, places);
 }
 
 Status write_module(const std::string& path, const Module& module) {

@@ -26,10 +26,10 @@ Result<Encoded> encode(const Module& module, Form form, const std::string& sidec
 /// Reads what `encode` wrote. Damage, unknown ops and newer versions are diagnostics, never a crash; every node is
 /// checked. `what` names the bytes in messages.
 Result<Module> decode(std::string_view bytes, Form form, const std::string& what, const OpTable& ops,
-                      const LoadSidecar& load = {});
+                      const LoadSidecar& load = {}, Places places = Places::kAsWritten);
 
 /// The module of a file; its sidecar lies beside it. E0801 when a file cannot be opened.
-Result<Module> read_module(const std::string& path, const OpTable& ops);
+Result<Module> read_module(const std::string& path, const OpTable& ops, Places places = Places::kAsWritten);
 /// Writes `path`, and `path`.consts first when the form needs it. E0803 on failure.
 Status write_module(const std::string& path, const Module& module);
 

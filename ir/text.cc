@@ -42,7 +42,8 @@ class Printer {
     std::string body;
     for (const SymbolRef& s : m.symbols) {
       body += fmt::format("symbol {} in [{}, {}]", s->name, s->min, s->max);
-      body += s->multiple == 1 ? "\n" : fmt::format(" multiple {}\n", s->multiple);
+      if (s->multiple != 1) body += fmt::format(" multiple {}", s->multiple);
+      body += location(s->location) + "\n";
     }
     for (const auto& [relation, at] : m.constraints)
       body += fmt::format("require {}{}\n", relation.str(), location(at));

@@ -30,11 +30,15 @@ std::string print(const Function& function);
 /// A node's attributes but for the defaults, "axes=[1], keep=true"; of literals above 64 bytes the type alone.
 std::string print_attrs(const Node& node);
 
+/// Whether functions, nodes, constraints and leaves without a location of their own get the place where they stand in
+/// the file: to show errors of passes and runs, not to write the module again.
+enum class Places : uint8_t { kAsWritten, kOfFile };
+
 /// Gives the contents of the sidecar of that name.
 using LoadSidecar = std::function<Result<std::string>(const std::string& name)>;
 /// The module of a text; every node is checked. Errors carry file, line and column. Without `load` a text with a
 /// sidecar is refused (E0801).
 Result<Module> parse_module(std::string_view text, const std::string& file_name, const OpTable& ops,
-                            const LoadSidecar& load = {});
+                            const LoadSidecar& load = {}, Places places = Places::kAsWritten);
 
 }  // namespace nabla::ir

@@ -53,13 +53,16 @@ Status check_constraint(const Module& module, const std::vector<SymbolRef>& symb
     auto same = [&](const SymbolRef& t) { return t->name == s->name; };
     return Dim::symbol(*std::find_if(symbols.begin(), symbols.end(), same));
   };
-  if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
+  SizeRelation known{left.substitute(knowing), kind, right.substitute(knowing)};
+  if (!known.impossible()) return Ok{};
   Diagnostic d = error(Code::kInvalidModule, "{}: no sizes satisfy it beside the other declarations: {}", text,
-                       contradiction(constraint.relation, constraint.relation));
+                       contradiction(constraint.relation, known));
+  auto where = [](const LocationRef& at) { return at ? fmt::format(" at {}:{}", at->file, at->line) : ""; };
+  for (const SymbolRef& s : (left - right).symbols())
+    d.notes.push_back(fmt::format("{} in [{}, {}]{}", s->name, s->min, s->max, where(s->location)));
   for (const SizeConstraint& other : module.constraints) {
     if (&other == &constraint || !share_symbols(other.relation, constraint.relation)) continue;
-    std::string where = other.location ? fmt::format(" at {}:{}", other.location->file, other.location->line) : "";
-    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), where));
+    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), where(other.location)));
   }
   return d;
 }

@@ -119,7 +119,7 @@ std::vector<Pass> lower_passes() {
        "Runs after simplification: what is computed twice then is computed twice on purpose.",
        Stage::kFlat,
        Stage::kKernels,
-       {},
+       {{"kernels", "fused", "`op`: one for every op that computes, to see what each of them makes"}},
        fuse},
       {"recompute",
        "computes values again instead of keeping them, where memory is short",

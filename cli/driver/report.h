@@ -26,6 +26,9 @@ std::string make_report(const ir::Module& flat, const ir::Module& planned, const
 std::string with_code(const std::string& report, const ir::Module& planned, const ir::Target& target,
                       const TargetCode& code);
 
+/// What the report's program was compiled for, "sm_90a"; empty where the text is no report.
+std::string target_of_report(const std::string& json);
+
 /// Values by symbol: every combination of them.
 using SizeLists = std::map<std::string, std::vector<int64_t>>;
 /// The report for people, with the formulas of symbolic entries evaluated at `sizes`. E0103,

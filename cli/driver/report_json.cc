@@ -34,4 +34,10 @@ Status check_sizes(const Json& report, const SizeLists& sizes) {
   return Ok{};
 }
 
+std::string target_of_report(const std::string& json) {
+  Json report = Json::parse(json, nullptr, false);
+  if (!report.is_object() || !report.contains("target") || !report["target"].is_string()) return "";
+  return report["target"].get<std::string>();
+}
+
 }  // namespace nabla::driver

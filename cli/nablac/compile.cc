@@ -10,6 +10,7 @@
 
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
+#include "codegen/toolchain.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/bundle_writer.h"
@@ -22,7 +23,7 @@ namespace {
 struct CompileArgs {
   std::string input, output, emit = "bundle";
   driver::CompileOptions options;
-  bool no_library = false, no_cache = false, timing = false;
+  bool no_library = false, no_fuse = false, no_cache = false, timing = false;
 };
 
 // nabla-run lies beside nablac, or where $NABLA_RUN says.
@@ -45,8 +46,17 @@ Status write_output(const CompileArgs& args, const driver::CompiledBundle& bundl
   return format::write_file(args.output, bundle.bytes);
 }
 
+void note_useless_cache() {
+  std::string folder = codegen::cache_directory();
+  std::string problem = folder.empty() ? "$HOME is not set" : codegen::cache_problem(folder);
+  if (!problem.empty())
+    std::cerr << "note: compiled kernels cannot be kept in the cache `" << printable(folder) << "`: " << problem
+              << "; $NABLA_CACHE names another folder, --no-cache uses none\n";
+}
+
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
+  args.options.fuse = !args.no_fuse;
   args.options.cache = !args.no_cache;
   args.options.passes.reproduce = [](const ir::Module& before, const std::string& command) {
     keep_reproducer(before, command, {std::cout, std::cerr});
@@ -58,7 +68,8 @@ Status run(CompileArgs& args) {
   }
   NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.options.tuning_file}},
                                 {{"--output", args.output}}));
-  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
+  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
+  if (args.options.cache) note_useless_cache();
   driver::CompiledBundle bundle = NABLA_TRY(driver::compile(module, args.options));
   NABLA_TRY(write_output(args, bundle));
   double passes = 0;
@@ -85,6 +96,8 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_option("--target", args->options.target,
                       "cpu, cpu:x86-64-v3, cpu:x86-64-v4, cpu:native, sm_80, sm_90a...; or a list: a program each");
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
+  command->add_flag("--no-fuse", args->no_fuse,
+                    "a kernel for every op: slow, but nabla-run --check-nan then names the op that made NaN");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote")->check(file_name());
   command
       ->add_option("--max-bytes", args->options.max_bytes,

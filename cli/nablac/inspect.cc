@@ -28,6 +28,23 @@ struct InspectArgs {
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 
+// The report of the program for `target`; empty: of the first. A bundle has report.json, of its first program, and
+// report_TARGET.json for each other.
+Result<std::string> report_of(const format::Bundle& bundle, const std::string& target) {
+  std::string first(format::as_text(bundle.member("report.json")));
+  if (first.empty()) return error(Code::kCorrupt, "{} carries no report.json", bundle.what());
+  if (target.empty()) return first;
+  std::string wanted = NABLA_TRY(ir::find_target(target)).name, known = driver::target_of_report(first);
+  if (known == wanted) return first;
+  for (const format::ZipMember& m : bundle.members()) {
+    if (m.name.rfind("report_", 0) != 0) continue;
+    std::string other(format::as_text(bundle.member(m.name)));
+    if (driver::target_of_report(other) == wanted) return other;
+    known += ", " + driver::target_of_report(other);
+  }
+  return error(Code::kUnknownTarget, "{} has no program for {}; it has those for {}", bundle.what(), wanted, known);
+}
+
 Status run(InspectArgs& args, const Streams& streams) {
   if (args.json + args.source + !args.html.empty() > 1)
     return error(Code::kBadOption, "--json, --source and --html exclude each other");
@@ -43,11 +60,9 @@ Status run(InspectArgs& args, const Streams& streams) {
     args.options.passes.reproduce = [&](const ir::Module& before, const std::string& command) {
       keep_reproducer(before, command, streams);
     };
-    ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
+    ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
     report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {
-    if (!args.target.empty())
-      return error(Code::kBadOption, "--target is for modules; {} is a bundle, compiled for its target", args.input);
     if (!args.options.specialise.empty())
       return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
@@ -57,8 +72,7 @@ Status run(InspectArgs& args, const Streams& streams) {
           streams.out << "// ---- " << m.name << "\n" << format::as_text(bundle.member(m.name)) << "\n";
       return Ok{};
     }
-    report = std::string(format::as_text(bundle.member("report.json")));
-    if (report.empty()) return error(Code::kCorrupt, "{} carries no report.json", args.input);
+    report = NABLA_TRY(report_of(bundle, args.target));
     if (!args.html.empty()) texts = driver::kernel_texts(bundle);
   }
   if (!args.html.empty()) {
@@ -80,7 +94,8 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's or a bundle's signature, work, memory and kernels");
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
-  command->add_option("--target", args->target, "for a module: the target to plan for");
+  command->add_option("--target", args->target,
+                      "of a module: the target to plan for; of a bundle: the program to look at");
   command
       ->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there; where --html starts")
       ->allow_extra_args(false);

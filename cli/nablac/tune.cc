@@ -23,7 +23,7 @@ struct TuneArgs {
 Status run(const TuneArgs& args) {
   NABLA_TRY(format::check_files({{"the module", args.input}}, {{"--output", args.output}}));
   ir::Target target = NABLA_TRY(ir::find_target(args.target));
-  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops()));
+  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target));
   std::string text = NABLA_TRY(driver::tune(flat, ops::all_ops(), target, args.threads, [](const std::string& line) {
     std::printf("%s\n", line.c_str()), std::fflush(stdout);

@@ -108,32 +108,36 @@ class HeldSignals {
   struct sigaction old_[std::size(kSignals)];
 };
 
-bool succeeded(const Job& job) {
-  if (job.pid <= 0) return false;
+// How the job ended, "exit status 1"; empty: well.
+std::string failure_of(const Job& job) {
+  if (job.pid <= 0) return "no process could be started";
   int status = 0;
   while (true) {
     if (stopped_by != 0) kill(-job.pid, SIGKILL);
     pid_t ended = waitpid(job.pid, &status, 0);
     if (ended == job.pid) break;
-    if (errno != EINTR) return false;
+    if (errno != EINTR) return "its end was missed";
   }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
+  return WEXITSTATUS(status) == 0 ? "" : fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
 // Waits for all compilers of these files. Where some of the user's are refused, each of them has its diagnostic.
-Status ended(const std::vector<Job>& running, const SourceFile* sources, Workspace& work) {
+Status ended(const std::vector<Job>& running, const SourceFile* sources, const std::string& compiler, Workspace& work) {
   Diagnostics users;
   std::optional<size_t> ours;
+  std::string how;
   for (size_t i = 0; i < running.size(); ++i) {
-    if (succeeded(running[i])) continue;
+    std::string failure = failure_of(running[i]);
+    if (failure.empty()) continue;
     if (sources[i].user && stopped_by == 0)
       users.push_back(refused_user(slurp(running[i].log), *sources[i].user));
     else if (!ours)
-      ours = i;
+      ours = i, how = fmt::format("{}, {}", compiler, failure);
   }
   if (ours) {
     if (stopped_by == 0) work.keep();
-    return refused_ours(slurp(running[*ours].log), sources[*ours].name, work.path().string());
+    return refused_ours(slurp(running[*ours].log), how, sources[*ours].name, work.path().string());
   }
   if (!users.empty()) return users;
   return Ok{};
@@ -210,18 +214,18 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
       link.push_back(object);
       running.push_back(start(args, folder, folder / (sources[i].name + ".log")));
     }
-    NABLA_TRY(ended(running, sources.data() + first, work));
+    NABLA_TRY(ended(running, sources.data() + first, compiler, work));
   }
   // Of our own code we know what it calls; what the user's lacks is said now, not when the bundle is loaded.
   if (std::any_of(sources.begin(), sources.end(), [](const SourceFile& s) { return s.user.has_value(); }))
     link.push_back("-Wl,--no-undefined");
   link.insert(link.end(), {"-lm", "-lc"});
   Job linking = start(link, folder, folder / "link.log");
-  if (!succeeded(linking)) {
+  if (std::string failure = failure_of(linking); !failure.empty()) {
     std::string log = slurp(linking.log);
     if (std::optional<Diagnostic> d = missing_symbols(log, sources)) return *d;
     if (stopped_by == 0) work.keep();
-    return refused_ours(log, "the link", folder.string());
+    return refused_ours(log, fmt::format("{}, {}", compiler, failure), "the link", folder.string());
   }
   std::string bytes = slurp(folder / "kernels.so");
   if (bytes.compare(0, 4, "\177ELF") != 0)

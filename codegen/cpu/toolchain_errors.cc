@@ -9,8 +9,9 @@
 
 namespace nabla::codegen {
 
-Diagnostic refused_ours(const std::string& log, const std::string& what, const std::string& folder) {
-  Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}", what);
+Diagnostic refused_ours(const std::string& log, const std::string& how, const std::string& what,
+                        const std::string& folder) {
+  Diagnostic d = error(Code::kCompilerFailed, "the host compiler ({}) failed on {}", how, what);
   d.notes = first_lines(log, kMostLogLines);
   d.notes.push_back("the generated sources are kept in " + folder);
   return d;

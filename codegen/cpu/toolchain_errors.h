@@ -7,8 +7,9 @@
 
 namespace nabla::codegen {
 
-/// E0502: the log's first lines. `what` is the file, or the link.
-Diagnostic refused_ours(const std::string& log, const std::string& what, const std::string& folder);
+/// E0502: the log's first lines. `how`: "g++, exit status 1"; `what` is the file, or the link.
+Diagnostic refused_ours(const std::string& log, const std::string& how, const std::string& what,
+                        const std::string& folder);
 /// E0504 of a link that fails for want of a library; nothing where the log speaks of something else.
 std::optional<Diagnostic> missing_symbols(const std::string& log, const std::vector<SourceFile>& sources);
 

@@ -397,7 +397,7 @@ TEST(Sizes, inequalities_that_contradict_each_other_name_both_lines) {
   ir::Dim a = program.symbol("a", 1, 64), b = program.symbol("b", 1, 64), c = program.symbol("c", 1, 64);
   program.require(a < b);
   string text = error_of([&] { program.require(b <= a); });
-  EXPECT_HAS(text, "error[E0208]: no sizes satisfy b <= a");
+  EXPECT_HAS(text, "error[E0208]: no sizes satisfy b <= a: the other declarations say that a < b");
   EXPECT_HAS(text, "a < b is declared at");
   EXPECT_HAS(text, "program.require(b <= a)");
   EXPECT_HAS(text, "program.require(a < b)");

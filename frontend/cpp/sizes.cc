@@ -34,8 +34,9 @@ ir::Dim SizeRules::declare(const std::string& name, int64_t min, int64_t max, in
   if (s.min > s.max)
     throw error_at(site, Code::kInvalidModule, "size {}: no integer is in [{}, {}] and a multiple of {}", name, min,
                    max, multiple);
-  auto symbol = std::make_shared<const ir::Symbol>(s);
   Reason reason{fmt::format("{} in {}", name, range_text(s)), locate(site, "")};
+  s.location = reason.place;
+  auto symbol = std::make_shared<const ir::Symbol>(s);
   known_[name] = {symbol, ir::Dim::symbol(symbol), {reason}};
   order_.push_back(name);
   return known_[name].value;

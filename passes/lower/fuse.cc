@@ -55,7 +55,13 @@ class FunctionLowering {
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
     for (const Tensor& t : graph.tensors)
       reads_.push_back(t.kind == TensorKind::kView ? std::vector<int>{t.base} : loads_of(t.formula));
-    plan_ = plan_fusion(std::move(graph), f_, needed, donated_);
+    FusionLimits limits = fusion_limits(context_.target);
+    if (context_.options.at("kernels") == "op") {
+      limits.fuse = false;
+      for (const Tensor& t : graph.tensors)
+        if (t.kind == TensorKind::kDefinition && t.value >= 0) needed.push_back(t.value);
+    }
+    plan_ = plan_fusion(std::move(graph), f_, needed, limits, donated_);
     of_tensor_.resize(plan_.graph.tensors.size());
     for (ir::ValueId id : f_.params) of_tensor_[plan_.graph.of_value[id]] = b_.param(f_.values[id].name, f_.type(id));
     emit_all();
@@ -299,6 +305,8 @@ std::set<std::string> only_meanings(const ir::Module& m) {
 }  // namespace
 
 Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
+  if (const std::string& kernels = context.options.at("kernels"); kernels != "fused" && kernels != "op")
+    return error(Code::kBadOption, "kernels: `{}` is neither `fused` nor `op`", kernels);
   ir::Module out = module;
   out.stage = ir::Stage::kKernels;
   std::set<std::string> unused = only_meanings(module);

@@ -20,15 +20,13 @@ int storage_of(const TensorGraph& graph, int tensor) {
 
 namespace {
 
-constexpr int64_t kRowBytes = 64 << 10;      // of one tensor inside a kernel: rows live on the stack, in cache
-constexpr int64_t kSerialPoints = 16 << 10;  // work that may lose its parallel axes to be fused
 constexpr size_t kLargestGroup = 16;
 
 class Fuser {
  public:
-  Fuser(TensorGraph graph, const ir::Function& f, const std::vector<ir::ValueId>& needed,
+  Fuser(TensorGraph graph, const ir::Function& f, const std::vector<ir::ValueId>& needed, const FusionLimits& limits,
         const std::vector<Donated>& donated)
-      : f_(f) {
+      : f_(f), limits_(limits) {
     std::vector<bool> stored(graph.tensors.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(graph, graph.of_value[id])] = true;
     InlineResult r = inline_maps(std::move(graph), stored);
@@ -231,6 +229,7 @@ class Fuser {
 
   bool join(int t, int g_index) {
     FusionGroup& g = plan_.groups[g_index];
+    if (!limits_.fuse) return false;
     if (g.members.size() >= kLargestGroup) return false;
     if (tensor(g.members[0].tensor).formula.scatter) return false;
     for (const auto& m : g.members)
@@ -304,7 +303,8 @@ class Fuser {
       if (waits_for(m.tensor, g) || !runs_along(m, a, place)) return;
     int64_t outer = positions(a.outer);
     for (const auto& m : b.members)
-      if (tensor(m.tensor).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(m.tensor).dtype) > kRowBytes) return;
+      if (tensor(m.tensor).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(m.tensor).dtype) > limits_.row_bytes)
+        return;
     for (const auto& m : b.members) {
       FusionGroup::Member moved{m.tensor, {}};
       for (size_t o : place) moved.outer_axes.push_back(m.outer_axes[o]);
@@ -327,11 +327,12 @@ class Fuser {
     for (const auto& m : g.members) points += tensor(m.tensor).formula.points();
     auto row = [&](int u) { return tensor(u).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(u).dtype); };
     for (const auto& m : g.members)
-      if (row(m.tensor) > kRowBytes) return false;
-    if (row(t) > kRowBytes && keep.size() != g.outer.size()) return false;
+      if (row(m.tensor) > limits_.row_bytes) return false;
+    if (row(t) > limits_.row_bytes && keep.size() != g.outer.size()) return false;
     if (keep.size() == g.outer.size()) return true;
-    if (points <= kSerialPoints) return true;
-    return outer >= 16 || outer * 4 >= total;
+    if (points <= limits_.serial_points) return true;
+    if (limits_.iteration_points > 0 && points / std::max<int64_t>(outer, 1) <= limits_.iteration_points) return true;
+    return outer >= limits_.parallel || outer * 4 >= total;
   }
 
   void mark_external() {
@@ -377,6 +378,7 @@ class Fuser {
   }
 
   const ir::Function& f_;
+  FusionLimits limits_;
   FusionPlan plan_;
   std::vector<std::vector<int>> loads_;  // per definition: the tensors that its formula loads
   std::vector<bool> kept_;
@@ -391,9 +393,18 @@ class Fuser {
 
 }  // namespace
 
+FusionLimits fusion_limits(const ir::Target& target) {
+  FusionLimits limits;  // rows live on the stack of a CPU's thread, in cache
+  if (!target.is_cuda()) return limits;
+  // Rows live in the shared memory of one block; two blocks fill a multiprocessor.
+  limits.parallel = 2 * target.cuda.multiprocessors;
+  limits.iteration_points = 32 << 10;
+  return limits;
+}
+
 FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed,
-                       const std::vector<Donated>& donated) {
-  return Fuser(std::move(graph), function, needed, donated).run();
+                       const FusionLimits& limits, const std::vector<Donated>& donated) {
+  return Fuser(std::move(graph), function, needed, limits, donated).run();
 }
 
 }  // namespace nabla::passes

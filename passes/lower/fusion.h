@@ -1,6 +1,7 @@
 // Decides what is computed inside its users, what is stored, and which stored tensors share a kernel.
 #pragma once
 
+#include "ir/target.h"
 #include "passes/lower/tensor_graph.h"
 
 namespace nabla::passes {
@@ -30,9 +31,19 @@ struct Donated {
   ir::ValueId old, fresh;
 };
 
+/// How far kernels may grow on a target.
+struct FusionLimits {
+  int64_t row_bytes = 64 << 10;      ///< of one tensor inside a kernel, per iteration
+  int64_t serial_points = 16 << 10;  ///< work that may lose its parallel axes to be fused
+  int64_t parallel = 16;             ///< iterations that keep the machine busy, whatever each of them does
+  int64_t iteration_points = 0;      ///< work of an iteration that its threads share; 0: it has one thread
+  bool fuse = true;                  ///< false: every op that computes is a kernel of its own
+};
+FusionLimits fusion_limits(const ir::Target& target);
+
 /// `needed`: values that must be in memory at the end (results of the function, operands of library calls).
 FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed,
-                       const std::vector<Donated>& donated = {});
+                       const FusionLimits& limits, const std::vector<Donated>& donated = {});
 
 /// The tensor that holds the bytes: views followed to their base.
 int storage_of(const TensorGraph& graph, int tensor);

@@ -25,7 +25,7 @@ namespace nabla {
   X(kUndecidable, 207, "a symbolic size comparison cannot be decided", "add the constraint that the message names")   \
   X(kInvalidModule, 208, "the module breaks a structural rule", "see docs/ir-format.md")                              \
   X(kBadState, 209, "a state leaf is declared or used wrongly", "a leaf keeps one type in all entries")               \
-  X(kNotDifferentiable, 301, "no derivative exists", "stop_gradient the operand or choose another op")                \
+  X(kNotDifferentiable, 301, "no derivative exists", "do what the message says, or stop_gradient the operand")        \
   X(kNotScalar, 302, "grad needs a scalar floating result", "reduce the result to a scalar, or use vjp")              \
   X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                      \
   X(kNoRule, 304, "an op has no rule for this transform", "see `nablac doc op NAME` for the reason")                  \
@@ -52,12 +52,13 @@ namespace nabla {
     "run again with --sync-debug to see which instruction it was")                                                    \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
-  X(kInputShape, 703, "an input has another shape", "pass an array of the shape that the message names")              \
-  X(kInputDType, 704, "an input has another dtype", "convert the array to the dtype that the message names")          \
+  X(kInputShape, 703, "an input has another shape", "make it of the shape that the message names")                    \
+  X(kInputDType, 704, "an input has another dtype", "convert it to the dtype that the message names")                 \
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
   X(kStateMismatch, 706, "a file of state or weights does not fit", "`nablac inspect` lists the program's state")     \
   X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
-  X(kNotFinite, 708, "an instruction made NaN or infinity", "look at the operands' ranges and what made them")        \
+  X(kNotFinite, 708, "an instruction made NaN or infinity",                                                           \
+    "see the operands' ranges; compile with --no-fuse where the kernel has several ops")                              \
   X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                  \
   X(kReadFailed, 802, "reading failed", "check the file and the disk")                                                \
   X(kWriteFailed, 803, "writing failed", "see the reason in the message; check the path and its permissions")         \

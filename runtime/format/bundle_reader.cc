@@ -96,7 +96,13 @@ Result<Bundle> Bundle::open(const std::string& path) { return from_bytes(NABLA_T
 
 Result<Bundle> Bundle::from_bytes(std::shared_ptr<const FileBytes> file, std::string what) {
   Bundle bundle;
-  bundle.zip_ = NABLA_TRY(ZipReader::open(file->bytes(), what));
+  Result<ZipReader> zip = ZipReader::open(file->bytes(), what);
+  if (!zip.ok()) {
+    if (zip.errors()[0].code == Code::kForeignFile)
+      zip.errors()[0].help = "bundles (.nbundle) are what `nablac compile` makes of a module (.nir, .nir.json or .nbl)";
+    return std::move(zip.errors());
+  }
+  bundle.zip_ = std::move(*zip);
   for (const ZipMember& member : bundle.zip_.members()) {
     if (member.name == kManifestMember) continue;
     if (member.method != 0 || reinterpret_cast<uintptr_t>(member.data.data()) % 64 != 0) {

@@ -23,10 +23,10 @@ string array(double corner) {
   return scratch("x.npy");
 }
 
-string compiled(const string& name, const string& text) {
+string compiled(const string& name, const string& text, const string& options = "") {
   setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
   std::ofstream(scratch(name + ".nbl")) << "nabla 1 traced\n" << text;
-  auto made = run("cli/nablac compile " + scratch(name + ".nbl") + " -o " + scratch(name + ".nbundle"));
+  auto made = run("cli/nablac compile " + scratch(name + ".nbl") + " -o " + scratch(name + ".nbundle") + options);
   EXPECT_EQ(made.code, 0) << made.text;
   return "cli/nabla-run " + scratch(name + ".nbundle") + " --output y=" + scratch("y.npy");
 }
@@ -50,6 +50,30 @@ TEST(CheckNan, ALogarithmTwoOperationsDeepIsFound) {
        {"error[E0708]: entry `f`: result 0 of `", "has 6 NaNs and 0 infinities among 16 elements of f32; ",
         "the first is element 3, NaN", "  --> model.cc:4  in loss\n   | auto l = log(p);\n",
         "   = note: operand 0, 32 elements of f32: -20 to 1, no NaN\n"})
+    EXPECT_NE(found.text.find(part), string::npos) << part << "\n" << found.text;
+}
+
+// One kernel for the chain is found by its end; with a kernel for every op it is the root that is found.
+TEST(CheckNan, UnfusedProgramsNameTheOpOfAChain) {
+  string text =
+      "entry f calls @f {\n  inputs x\n  outputs y\n}\n"
+      "func @f(%x: f32[4,8]) {\n"
+      "  %s = sum(%x) {axes=[0, 1]}\n"
+      "  %a = abs(%x)\n"
+      "  %l = log(%a)\n"
+      "  %r = sqrt(%l)\n"
+      "  %y = exp(%r)\n"
+      "  %z = mul(%y, %s)\n"
+      "  return %z\n}\n";
+  string bad = " --check-nan --input x=" + array(0.5);  // log(0.5) is negative
+  auto fused = run(compiled("fused", text) + bad);
+  EXPECT_EQ(fused.code, 1);
+  EXPECT_NE(fused.text.find("help: see the operands' ranges; compile with --no-fuse"), string::npos) << fused.text;
+  auto found = run(compiled("alone", text, " --no-fuse") + bad);
+  EXPECT_EQ(found.code, 1);
+  for (const char* part : {"result 0 of `sqrt` has 1 NaN and 0 infinities among 32 elements of f32", "alone.nbl:10",
+                           "  %r = sqrt(%l)",  // the text's own place, as its nodes name none
+                           "   = note: operand 0, 32 elements of f32: -0.693147 to 0, no NaN\n"})
     EXPECT_NE(found.text.find(part), string::npos) << part << "\n" << found.text;
 }
 
