@@ -16,22 +16,32 @@ Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> list) {
   for (const auto& [name, value] : list) set(name, value);
 }
 
+const Attrs::Table& Attrs::table() const {
+  static const Table kEmpty;
+  return table_ ? *table_ : kEmpty;
+}
+
+Attrs::Table& Attrs::own_table() {
+  if (!table_ || table_.use_count() > 1) table_ = std::make_shared<Table>(table());
+  return *table_;
+}
+
 const Attr* Attrs::find(std::string_view name) const {
-  auto it = std::lower_bound(table_.begin(), table_.end(), name, [](const auto& e, auto n) { return e.first < n; });
-  return it != table_.end() && it->first == name ? &it->second : nullptr;
+  auto it = std::lower_bound(begin(), end(), name, [](const auto& e, auto n) { return e.first < n; });
+  return it != end() && it->first == name ? &it->second : nullptr;
 }
 
 void Attrs::set(std::string name, Attr value) {
-  auto it =
-      std::lower_bound(table_.begin(), table_.end(), name, [](const auto& e, const auto& n) { return e.first < n; });
-  if (it != table_.end() && it->first == name)
+  Table& own = own_table();
+  auto it = std::lower_bound(own.begin(), own.end(), name, [](const auto& e, const auto& n) { return e.first < n; });
+  if (it != own.end() && it->first == name)
     it->second = std::move(value);
   else
-    table_.insert(it, {std::move(name), std::move(value)});
+    own.insert(it, {std::move(name), std::move(value)});
 }
 
 void Attrs::erase(std::string_view name) {
-  std::erase_if(table_, [&](const auto& e) { return e.first == name; });
+  if (find(name)) std::erase_if(own_table(), [&](const auto& e) { return e.first == name; });
 }
 
 const Attr& Attrs::at(std::string_view name, AttrKind kind) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,8 +29,11 @@ std::string_view name_of(AttrKind kind);
 inline AttrKind kind_of(const Attr& attr) { return static_cast<AttrKind>(attr.index()); }
 
 /// Sorted by name. The typed getters abort when the attribute is missing or of another kind: the checked
-/// builder and the verifier have seen to it that every declared attribute is present.
+/// builder and the verifier have seen to it that every declared attribute is present. Copies share one table until one
+/// of them is changed: most nodes that a pass copies keep their attributes.
 class Attrs {
+  using Table = std::vector<std::pair<std::string, Attr>>;
+
  public:
   Attrs() = default;
   Attrs(std::initializer_list<std::pair<std::string, Attr>> list);
@@ -49,10 +53,10 @@ class Attrs {
   const Literal& get_literal(std::string_view name) const { return get<Literal>(name); }
   const FunctionRefs& get_functions(std::string_view name) const { return get<FunctionRefs>(name); }
 
-  auto begin() const { return table_.begin(); }
-  auto end() const { return table_.end(); }
-  size_t size() const { return table_.size(); }
-  bool operator==(const Attrs&) const = default;
+  Table::const_iterator begin() const { return table().begin(); }
+  Table::const_iterator end() const { return table().end(); }
+  size_t size() const { return table().size(); }
+  bool operator==(const Attrs& other) const { return table_ == other.table_ || table() == other.table(); }
 
  private:
   template <class T>
@@ -60,7 +64,9 @@ class Attrs {
     return std::get<T>(at(name, static_cast<AttrKind>(Attr(T{}).index())));
   }
   const Attr& at(std::string_view name, AttrKind kind) const;
-  std::vector<std::pair<std::string, Attr>> table_;
+  const Table& table() const;
+  Table& own_table();
+  std::shared_ptr<Table> table_;  // null: empty
 };
 
 /// The functions that an attribute names; none for most kinds.

@@ -84,6 +84,20 @@ std::vector<Val> FunctionBuilder::clone(const Node& node, std::vector<Val> opera
   return out;
 }
 
+std::vector<Val> FunctionBuilder::clone(const Node& node, const Function& from, std::vector<Val> operands) {
+  bool same = operands.size() == node.operands.size();
+  for (size_t i = 0; i < operands.size() && same; ++i) same = operands[i].type() == from.type(node.operands[i]);
+  if (!same) return clone(node, std::move(operands));
+  for (const auto& [name, attr] : node.attrs)
+    if (kind_of(attr) == AttrKind::kFunction || kind_of(attr) == AttrKind::kFunctions)
+      return clone(node, std::move(operands));
+  LocationRef outer = location_;
+  if (node.location) location_ = node.location;
+  std::vector<Val> out = append(*node.op, operands, node.attrs, from.types(node.results));
+  location_ = outer;
+  return out;
+}
+
 void FunctionBuilder::name_value(Val v, std::string name) { function_.values[v.id].name = std::move(name); }
 
 Val FunctionBuilder::constant(const Literal& literal) { return op("constant", {}, {{"value", literal}}); }

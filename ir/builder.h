@@ -42,6 +42,9 @@ class FunctionBuilder {
   Val op(std::string_view op, std::vector<Val> operands, Attrs attrs = {});  ///< the first result
   /// A node as it stands, with new operands. Types of the results are inferred again.
   std::vector<Val> clone(const Node& node, std::vector<Val> operands);
+  /// The same for a node of `from` that names no functions: where the operands have the types that they have there, so
+  /// have the results.
+  std::vector<Val> clone(const Node& node, const Function& from, std::vector<Val> operands);
 
   /// New nodes carry this location until it is changed.
   void set_location(LocationRef location) { location_ = std::move(location); }

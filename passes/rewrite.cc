@@ -40,7 +40,7 @@ void FunctionCopy::set(const std::vector<ValueId>& ids, const std::vector<Val>& 
   for (size_t i = 0; i < ids.size(); ++i) set(ids[i], values[i]);
 }
 
-void FunctionCopy::copy(const Node& node) { set(node.results, b_.clone(node, at(node.operands))); }
+void FunctionCopy::copy(const Node& node) { set(node.results, b_.clone(node, from_, at(node.operands))); }
 
 FunctionPtr FunctionCopy::finish() {
   Function out = b_.finish(at(from_.results));

@@ -254,7 +254,7 @@ ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::O
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(of[id]);
     b.set_computes({static_cast<int>(&n - f.nodes.data())});
-    std::vector<ir::Val> results = b.clone(n, operands);
+    std::vector<ir::Val> results = b.clone(n, f, operands);
     for (size_t i = 0; i < results.size(); ++i) {
       of[n.results[i]] = results[i];
       if (!f.values[n.results[i]].name.empty()) b.name_value(results[i], f.values[n.results[i]].name);

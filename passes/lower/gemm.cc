@@ -160,7 +160,7 @@ ir::Function normalize_dots(const ir::Function& f, const ir::Module& m, const ir
       b.set_computes({});
       results = {ir::reshape(out, f.type(n.results[0]).shape)};
     } else {
-      results = b.clone(n, operands);
+      results = b.clone(n, f, operands);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       of[n.results[i]] = results[i];

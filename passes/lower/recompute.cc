@@ -84,7 +84,7 @@ class Schedule {
       if (node.location) b.set_location(node.location);
       std::vector<ir::Val> operands;
       for (ValueId id : node.operands) operands.push_back(value(id, value));
-      std::vector<ir::Val> results = b.clone(node, operands);
+      std::vector<ir::Val> results = b.clone(node, f_, operands);
       for (size_t i = 0; i < results.size(); ++i) {
         now[node.results[i]] = results[i];
         const std::string& name = f_.values[node.results[i]].name;

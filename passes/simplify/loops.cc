@@ -244,7 +244,7 @@ class LoopRewrite {
       if (!body_.outside(node)) continue;
       std::vector<Val> operands;
       for (ValueId id : node.operands) operands.push_back(outside_[id]);
-      std::vector<Val> made = outer_.builder().clone(node, operands);
+      std::vector<Val> made = outer_.builder().clone(node, f, operands);
       for (size_t r = 0; r < made.size(); ++r) outside_[node.results[r]] = made[r];
     }
   }
@@ -278,7 +278,7 @@ class LoopRewrite {
       if (!stays(node)) continue;
       std::vector<Val> operands;
       for (ValueId id : node.operands) operands.push_back(values[id]);
-      std::vector<Val> made = b.clone(node, operands);
+      std::vector<Val> made = b.clone(node, f, operands);
       for (size_t r = 0; r < made.size(); ++r) {
         values[node.results[r]] = made[r];
         if (!f.values[node.results[r]].name.empty()) b.name_value(made[r], f.values[node.results[r]].name);

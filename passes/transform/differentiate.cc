@@ -139,7 +139,7 @@ class Split {
       if (!live_[n]) continue;
       std::vector<Val> operands;
       for (ValueId id : node.operands) operands.push_back(values[id]);
-      std::vector<Val> results = b.clone(node, operands);
+      std::vector<Val> results = b.clone(node, f_, operands);
       for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
     }
   }

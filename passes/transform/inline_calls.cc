@@ -40,7 +40,7 @@ std::vector<Val> emit_body(ir::FunctionBuilder& b, const Function& f, const std:
   for (const Node& node : f.nodes) {
     std::vector<Val> operands;
     for (ValueId id : node.operands) operands.push_back(values[id]);
-    std::vector<Val> results = b.clone(node, operands);
+    std::vector<Val> results = b.clone(node, f, operands);
     for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
   }
   std::vector<Val> out;

@@ -138,7 +138,7 @@ Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, co
       operands.push_back(values[id]);
       in.push_back(tangents[id]);
     }
-    std::vector<Val> results = b.clone(node, operands);
+    std::vector<Val> results = b.clone(node, f, operands);
     for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
     if (!any_present(in) || !activity.any(node.results)) continue;
     const Node* refusing = refusals.among(node.operands);
@@ -188,7 +188,7 @@ ReverseSweep::ReverseSweep(Differentiator& d, FunctionBuilder& b, const Function
       results = std::move(forward.results);
       residuals_[n] = std::move(forward.residuals);
     } else {
-      results = b.clone(node, pick(node.operands));
+      results = b.clone(node, f, pick(node.operands));
     }
     for (size_t i = 0; i < results.size(); ++i) values_[node.results[i]] = results[i];
   }
