@@ -325,6 +325,7 @@ struct Traits {
   bool side_effect = false;  ///< neither removed nor merged
   bool fence = false;        ///< its result is always stored, never computed inside its users
   bool kept = false;         ///< reverse mode keeps its result where it could compute it again
+  bool products = false;  ///< of composites: mostly matrix products, with sums in f32: autocast narrows it as a whole
 };
 /// Which dtypes examples are repeated in: f32 in an example stands for each of them.
 enum class DTypes : uint8_t { kAsWritten, kFloats, kNumeric, kAll };
@@ -370,6 +371,9 @@ struct OpDef {
   Rule<kernel_ir::Fragment(const TypedOp&)> access;
   Linearity linearity;
   Lowering lower;
+  /// Of composites: the procedure by which a GPU computes the node instead of its decomposition; none where it has no
+  /// such code. May be null.
+  std::optional<kernel_ir::Procedure> (*whole)(const TypedOp&) = nullptr;
   std::string_view no_gpu_code = {};  ///< why code for CPUs has no counterpart for GPUs; empty: it has
   std::function<Cost(const TypedOp&)> cost;
   std::function<ControlFlow(const TypedOp&)> control = nullptr;  ///< of Lowering::kControl only

@@ -14,6 +14,10 @@ namespace {
 Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& target,
                                const codegen::ToolchainOptions& options) {
   TargetCode out;
+  for (const kernel_ir::KernelPtr& k : module.kernels)
+    if (k->procedure && k->procedure->def->gpu_only)
+      return error(Code::kNoLowering, "kernel @{}: the procedure `{}` has code for GPUs only, none for {}", k->name,
+                   k->procedure->def->name, target.name);
   codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.jobs);
   for (std::string& symbol : code.symbols) out.kernels.push_back({std::move(symbol), "kernels/cpu.so", {}});
   if (!module.kernels.empty()) {

@@ -71,6 +71,7 @@ std::string traits_text(const ir::Traits& t) {
   add(t.side_effect, "has side effects");
   add(t.fence, "fence");
   add(t.kept, "kept by reverse mode");
+  add(t.products, "narrowed as a whole by autocast");
   return out;
 }
 
@@ -156,6 +157,7 @@ std::string cpu_cell(const ir::OpDef& op, Footnotes& notes) {
 
 // Both backends print the same kernels.
 std::string cuda_cell(const ir::OpDef& op, Footnotes& notes) {
+  if (op.whole) return "whole, or by decomposition";
   return op.no_gpu_code.empty() ? cpu_cell(op, notes) : notes.no(std::string(op.no_gpu_code));
 }
 

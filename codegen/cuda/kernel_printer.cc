@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/attention_printer.h"
 #include "codegen/cuda/contract_printer.h"
 #include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
@@ -22,7 +23,9 @@ class KernelPrinter {
       : k_(k), symbol_(symbol), target_(target), symbols_(symbols_of(k)) {}
 
   Result<CudaKernel> run() {
-    if (k_.procedure) {
+    if (is_attention(k_)) {
+      attention();
+    } else if (k_.procedure) {
       procedure();
     } else {
       clear_accumulators();
@@ -101,6 +104,17 @@ class KernelPrinter {
     CudaGrid grid;
     print_product(k_, body_, next_temp_, grid);
     close_grid(grid, "");
+  }
+
+  void attention() {
+    for (AttentionGrid& grid : attention_grids(k_, target_)) {
+      open_grid();
+      declare_sizes();
+      body_.line("NB_SHARED(unsigned char, room_);");
+      body_.line(grid.call);
+      close_grid(grid.launch, grid.suffix);
+    }
+    out_.procedures = true;
   }
 
   // A thread per unit.

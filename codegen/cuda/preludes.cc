@@ -9,6 +9,9 @@ constexpr const char* kPrelude =
 constexpr const char* kBridge =
 #include "codegen/cuda/bridge_text.inc"
     ;
+constexpr const char* kAttention =
+#include "codegen/cuda/attention_text.inc"
+    ;
 constexpr const char* kProcedures =
 #include "codegen/cpu/procedures_text.inc"
     ;
@@ -20,6 +23,6 @@ constexpr const char* kLinalgProcedures =
 
 const char* cuda_prelude() { return kPrelude; }
 
-std::string cuda_procedures() { return std::string(kBridge) + kProcedures + kLinalgProcedures; }
+std::string cuda_procedures() { return std::string(kBridge) + kAttention + kProcedures + kLinalgProcedures; }
 
 }  // namespace nabla::codegen

@@ -201,7 +201,7 @@ bool Procedure::operator==(const Procedure& other) const {
 
 const ProcedureDef* find_procedure(std::string_view name) {
   for (std::span<const ProcedureDef> family :
-       {std::span<const ProcedureDef>(kProcedures), linalg_procedures(), fft_procedures()})
+       {std::span<const ProcedureDef>(kProcedures), linalg_procedures(), fft_procedures(), attention_procedures()})
     for (const ProcedureDef& p : family)
       if (p.name == name) return &p;
   return nullptr;

@@ -27,6 +27,7 @@ struct ProcedureDef {
   /// The meaning; `results` have their types already.
   void (*run)(std::span<const int64_t> numbers, std::span<const Literal* const> operands,
               std::span<Literal* const> results);
+  bool gpu_only = false;  ///< there is code for GPUs alone
 };
 
 /// C++ of the user's in the place of a template of ours (docs/user-kernels.md). It defines the function `name`, which

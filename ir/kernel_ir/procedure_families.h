@@ -11,5 +11,8 @@ namespace nabla::kernel_ir {
 std::span<const ProcedureDef> linalg_procedures();
 /// Sequences: numbers are outer, their length, 1, inverse.
 std::span<const ProcedureDef> fft_procedures();
+/// Attention: numbers are heads of all examples, queries, 1, then what the rows of the table name. They have code for
+/// GPUs only.
+std::span<const ProcedureDef> attention_procedures();
 
 }  // namespace nabla::kernel_ir

@@ -28,6 +28,7 @@ const ir::OpTable& all_ops() {
              dynamic_slice_ops,
              transformer_ops,
              attention_ops,
+             attention_grad_ops,
              cumulative_ops,
              sort_ops,
              polygamma_ops,

@@ -32,6 +32,7 @@ std::vector<ir::OpDef> optimizer_ops();
 std::vector<ir::OpDef> dynamic_slice_ops();
 std::vector<ir::OpDef> transformer_ops();
 std::vector<ir::OpDef> attention_ops();
+std::vector<ir::OpDef> attention_grad_ops();
 std::vector<ir::OpDef> cumulative_ops();
 std::vector<ir::OpDef> sort_ops();
 std::vector<ir::OpDef> polygamma_ops();

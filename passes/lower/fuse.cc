@@ -129,8 +129,9 @@ class FunctionLowering {
     return {{"kernel", unique(std::move(kernel))}, {"results", types}, {"sizes", sizes}};
   }
 
-  // What the op's access calls a procedure becomes a kernel of its own.
+  // What the op's access calls a procedure becomes a kernel of its own; so does a composite that was not expanded.
   std::optional<kernel_ir::Procedure> procedure_of(const ir::Node& n) const {
+    if (n.op->lower == ir::Lowering::kDecompose && n.op->whole) return n.op->whole(typed(f_, n));
     if (n.op->lower != ir::Lowering::kAccess || !n.op->access.exists()) return std::nullopt;
     return n.op->access(typed(f_, n)).procedure;
   }

@@ -15,7 +15,7 @@ using ir::Val;
 using ir::ValueId;
 
 bool is_product(const ir::OpDef& op) {
-  return op.lower == ir::Lowering::kContraction || op.lower == ir::Lowering::kConvolution;
+  return op.traits.products || op.lower == ir::Lowering::kContraction || op.lower == ir::Lowering::kConvolution;
 }
 
 // One function under construction. A value has the form in which it was made, and the other one once somebody asked.

@@ -1,0 +1,252 @@
+// Attention and its way back without scores in memory: a block keeps a tile of queries, or of keys, in shared memory and
+// walks the others tile by tile. Dao, "FlashAttention-2", 2023. Results lie in registers as those of mma.m16n8k16 do: of
+// 16 rows x 8 columns a lane holds rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next. Floats are computed
+// in the same places by multiply-adds. R: rows of the tile that a block keeps, 16 for each of its warps; C: rows of the
+// tiles that it walks, a multiple of 16.
+
+#define NB_UP(n, m) (((n) + (m) - 1) / (m) * (m))
+
+// acc[n] += A B[n]': A is 16 rows and B[n] 8 rows of `depth` elements, a multiple of 16, in shared memory.
+template <int tiles, class T>
+NB_FN void nb_rows_times_rows(float (&acc)[tiles][4], const T* a, int a_pitch, const T* b, int b_pitch, int depth) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (sizeof(T) == 2) {
+    for (int k = 0; k < depth; k += 16) {
+      const T* at = a + lane / 4 * a_pitch + k + lane % 4 * 2;
+      const unsigned x[4] = {nb_two(at), nb_two(at + 8 * a_pitch), nb_two(at + 8), nb_two(at + 8 * a_pitch + 8)};
+#pragma unroll
+      for (int n = 0; n < tiles; ++n) {
+        const T* bt = b + (n * 8 + lane / 4) * b_pitch + k + lane % 4 * 2;
+        const unsigned y[2] = {nb_two(bt), nb_two(bt + 8)};
+        nb_mma_16816(acc[n], x, y, T{});
+      }
+    }
+  } else {
+    for (int k = 0; k < depth; ++k) {
+      const float x0 = a[lane / 4 * a_pitch + k], x1 = a[(lane / 4 + 8) * a_pitch + k];
+#pragma unroll
+      for (int n = 0; n < tiles; ++n) {
+        const T* bt = b + (n * 8 + lane % 4 * 2) * b_pitch + k;
+        const float y0 = bt[0], y1 = bt[b_pitch];
+        acc[n][0] += x0 * y0, acc[n][1] += x0 * y1, acc[n][2] += x1 * y0, acc[n][3] += x1 * y1;
+      }
+    }
+  }
+}
+
+// `rows` rows of `width` elements, of which `have` are there, padded with zeros.
+template <int rows, int width, int pitch, class T> NB_FN void nb_load_rows(T* tile, const T* from, long have) {
+  constexpr int pack = 16 / sizeof(T), padded = NB_UP(width, 16);
+  if (width % pack == 0 && nb_is_aligned(from)) {
+    for (int p = threadIdx.x; p < rows * padded / pack; p += blockDim.x) {
+      const int r = p / (padded / pack), c = p % (padded / pack) * pack;
+      nb_pack<T, pack> x = {};
+      if (r < have && c < width) x = nb_load_pack<pack>(from + r * long(width) + c);
+      nb_store_pack(tile + r * pitch + c, x);
+    }
+  } else {
+    for (int p = threadIdx.x; p < rows * padded; p += blockDim.x) {
+      const int r = p / padded, c = p % padded;
+      T x = {};
+      if (r < have && c < width) x = from[r * long(width) + c];
+      tile[r * pitch + c] = x;
+    }
+  }
+}
+// The same transposed: row c of the tile is column c.
+template <int rows, int width, int pitch, class T> NB_FN void nb_load_columns(T* tile, const T* from, long have) {
+  constexpr int padded = NB_UP(width, 8);
+  for (int p = threadIdx.x; p < rows * padded; p += blockDim.x) {
+    const int r = p / padded, c = p % padded;
+    T x = {};
+    if (r < have && c < width) x = from[r * long(width) + c];
+    tile[c * pitch + r] = x;
+  }
+}
+// A warp's 16 rows of results as an operand of its next product.
+template <int tiles, class T> NB_FN void nb_keep(T* tile, int pitch, const float (&x)[tiles][4]) {
+  const int lane = threadIdx.x % 32;
+  for (int n = 0; n < tiles; ++n)
+    for (int e = 0; e < 4; ++e)
+      tile[(lane / 4 + e / 2 * 8) * pitch + n * 8 + lane % 4 * 2 + e % 2] = nb_narrow(T{}, x[n][e]);
+}
+template <int width, int tiles, class T> NB_FN void nb_store_rows(T* to, long have, const float (&x)[tiles][4]) {
+  const int lane = threadIdx.x % 32;
+  for (int n = 0; n < tiles; ++n)
+    for (int e = 0; e < 4; ++e) {
+      const int r = lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
+      if (r < have && c < width) to[r * long(width) + c] = nb_narrow(T{}, x[n][e]);
+    }
+}
+
+// Sizes of a call, and who sees whom. `rows` counts the heads of all examples.
+struct nb_heads {
+  long rows, queries, heads, kv_heads, keys, mask_batch, mask_heads;
+  __device__ long keys_of(long row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
+  template <bool causal, class M> __device__ bool sees(long row, long i, long j, const M* mask) const {
+    if (i >= queries || j >= keys || (causal && j > i + keys - queries)) return false;
+    if (mask_batch == 0) return true;
+    const long b = mask_batch == 1 ? 0 : row / heads, h = mask_heads == 1 ? 0 : row % heads;
+    return bool(mask[((b * mask_heads + h) * queries + i) * keys + j]);
+  }
+};
+
+template <int R, int C, int D, int W, bool causal, class T, class M>
+NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumexp, const T* q, const T* k, const T* v,
+                        const M* mask) {
+  constexpr int pitch = NB_UP(D, 16) + 8, across = C + 8;
+  T *q_tile = (T*)room, *k_tile = q_tile + R * pitch, *v_tile = k_tile + C * pitch,
+    *p_tile = v_tile + NB_UP(W, 8) * across;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const float scale = 1.0f / sqrtf(float(D)), none = -__builtin_inff();
+  const long tiles = (s.queries + R - 1) / R;
+  p_tile += warp * 16 * across;
+  for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
+    const long row = block / tiles, first = block % tiles * R, own = first + warp * 16, kv = s.keys_of(row);
+    nb_load_rows<R, D, pitch>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
+    float acc[NB_UP(W, 8) / 8][4] = {}, top[2] = {none, none}, sum[2] = {};
+    const long seen = first + R + s.keys - s.queries, last = causal && seen < s.keys ? seen : s.keys;
+    for (long j0 = 0; j0 < last; j0 += C) {
+      __syncthreads();
+      nb_load_rows<C, D, pitch>(k_tile, k + (kv * s.keys + j0) * D, s.keys - j0);
+      nb_load_columns<C, W, across>(v_tile, v + (kv * s.keys + j0) * W, s.keys - j0);
+      __syncthreads();
+      float p[C / 8][4] = {};
+      nb_rows_times_rows(p, q_tile + warp * 16 * pitch, pitch, k_tile, pitch, NB_UP(D, 16));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float most = top[half];
+        for (int n = 0; n < C / 8; ++n)
+          for (int e = 2 * half; e < 2 * half + 2; ++e) {
+            const bool sees =
+                s.sees<causal>(row, own + lane / 4 + half * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, mask);
+            p[n][e] = sees ? p[n][e] * scale : none;
+            most = nb_maximum(most, p[n][e]);
+          }
+        for (int lanes = 1; lanes < 4; lanes *= 2) most = nb_maximum(most, nb_shuffle_xor(most, lanes));
+        const float base = most == none ? 0.0f : most, shrink = nb_exp(top[half] - base);
+        top[half] = most, sum[half] *= shrink;
+        for (int n = 0; n < C / 8; ++n)
+          for (int e = 2 * half; e < 2 * half + 2; ++e) sum[half] += p[n][e] = nb_exp(p[n][e] - base);
+        for (int n = 0; n < NB_UP(W, 8) / 8; ++n) acc[n][2 * half] *= shrink, acc[n][2 * half + 1] *= shrink;
+      }
+      nb_keep(p_tile, across, p);
+      __syncwarp();
+      nb_rows_times_rows(acc, p_tile, across, v_tile, across, C);
+    }
+    for (int half = 0; half < 2; ++half) {
+      for (int lanes = 1; lanes < 4; lanes *= 2) sum[half] += nb_shuffle_xor(sum[half], lanes);
+      const float share = sum[half] > 0 ? 1 / sum[half] : 0.0f;
+      for (int n = 0; n < NB_UP(W, 8) / 8; ++n) acc[n][2 * half] *= share, acc[n][2 * half + 1] *= share;
+      const long i = own + lane / 4 + half * 8;
+      if (lane % 4 == 0 && i < s.queries) logsumexp[row * s.queries + i] = sum[half] > 0 ? top[half] + nb_log(sum[half]) : none;
+    }
+    nb_store_rows<W>(out + (row * s.queries + own) * W, s.queries - own, acc);
+    __syncthreads();
+  }
+}
+
+// dQ of a tile of queries, over the keys that it sees.
+template <int R, int C, int D, int W, bool causal, class T, class M>
+NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, const T* q, const T* k, const T* v,
+                                     const float* logsumexp, const float* delta, const T* ct, const M* mask) {
+  constexpr int pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, across = C + 8;
+  T *q_tile = (T*)room, *ct_tile = q_tile + R * pitch, *k_tile = ct_tile + R * pitch_w, *v_tile = k_tile + C * pitch,
+    *k_columns = v_tile + C * pitch_w, *p_tile = k_columns + NB_UP(D, 8) * across;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const float scale = 1.0f / sqrtf(float(D));
+  const long tiles = (s.queries + R - 1) / R;
+  p_tile += warp * 16 * across;
+  for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
+    const long row = block / tiles, first = block % tiles * R, own = first + warp * 16, kv = s.keys_of(row);
+    nb_load_rows<R, D, pitch>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
+    nb_load_rows<R, W, pitch_w>(ct_tile, ct + (row * s.queries + first) * W, s.queries - first);
+    float acc[NB_UP(D, 8) / 8][4] = {}, base[2] = {}, loses[2] = {};
+    for (int half = 0; half < 2; ++half) {
+      const long i = own + lane / 4 + half * 8;
+      if (i < s.queries) base[half] = logsumexp[row * s.queries + i], loses[half] = delta[row * s.queries + i];
+      if (base[half] == -__builtin_inff()) base[half] = 0;
+    }
+    const long seen = first + R + s.keys - s.queries, last = causal && seen < s.keys ? seen : s.keys;
+    for (long j0 = 0; j0 < last; j0 += C) {
+      __syncthreads();
+      nb_load_rows<C, D, pitch>(k_tile, k + (kv * s.keys + j0) * D, s.keys - j0);
+      nb_load_columns<C, D, across>(k_columns, k + (kv * s.keys + j0) * D, s.keys - j0);
+      nb_load_rows<C, W, pitch_w>(v_tile, v + (kv * s.keys + j0) * W, s.keys - j0);
+      __syncthreads();
+      float p[C / 8][4] = {}, ds[C / 8][4] = {};
+      nb_rows_times_rows(p, q_tile + warp * 16 * pitch, pitch, k_tile, pitch, NB_UP(D, 16));
+      nb_rows_times_rows(ds, ct_tile + warp * 16 * pitch_w, pitch_w, v_tile, pitch_w, NB_UP(W, 16));
+      for (int n = 0; n < C / 8; ++n)
+        for (int e = 0; e < 4; ++e) {
+          const bool sees = s.sees<causal>(row, own + lane / 4 + e / 2 * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, mask);
+          ds[n][e] = sees ? nb_exp(p[n][e] * scale - base[e / 2]) * (ds[n][e] - loses[e / 2]) * scale : 0.0f;
+        }
+      nb_keep(p_tile, across, ds);
+      __syncwarp();
+      nb_rows_times_rows(acc, p_tile, across, k_columns, across, C);
+    }
+    nb_store_rows<D>(dq + (row * s.queries + own) * D, s.queries - own, acc);
+    __syncthreads();
+  }
+}
+
+// dK and dV of a tile of keys, over the queries of all heads that see it.
+template <int R, int C, int D, int W, bool causal, class T, class M>
+NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k, const T* v,
+                                  const float* logsumexp, const float* delta, const T* ct, const M* mask) {
+  constexpr int pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, across = C + 8;
+  T *k_tile = (T*)room, *v_tile = k_tile + R * pitch, *q_tile = v_tile + R * pitch_w, *ct_tile = q_tile + C * pitch,
+    *q_columns = ct_tile + C * pitch_w, *ct_columns = q_columns + NB_UP(D, 8) * across,
+    *p_tile = ct_columns + NB_UP(W, 8) * across;
+  float *base = (float*)(p_tile + R * across), *loses = base + C;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const float scale = 1.0f / sqrtf(float(D));
+  const long tiles = (s.keys + R - 1) / R, group = s.heads / s.kv_heads;
+  p_tile += warp * 16 * across;
+  for (long block = blockIdx.x; block < s.rows / group * tiles; block += gridDim.x) {
+    const long kv = block / tiles, first = block % tiles * R, own = first + warp * 16;
+    nb_load_rows<R, D, pitch>(k_tile, k + (kv * s.keys + first) * D, s.keys - first);
+    nb_load_rows<R, W, pitch_w>(v_tile, v + (kv * s.keys + first) * W, s.keys - first);
+    float acc_k[NB_UP(D, 8) / 8][4] = {}, acc_v[NB_UP(W, 8) / 8][4] = {};
+    const long sees_first = first - (s.keys - s.queries), start = causal && sees_first > 0 ? sees_first / C * C : 0;
+    for (long g = 0; g < group; ++g) {
+      const long row = kv / s.kv_heads * s.heads + kv % s.kv_heads * group + g;
+      for (long i0 = start; i0 < s.queries; i0 += C) {
+        const T *q_from = q + (row * s.queries + i0) * D, *ct_from = ct + (row * s.queries + i0) * W;
+        const long have = s.queries - i0;
+        __syncthreads();
+        nb_load_rows<C, D, pitch>(q_tile, q_from, have);
+        nb_load_columns<C, D, across>(q_columns, q_from, have);
+        nb_load_rows<C, W, pitch_w>(ct_tile, ct_from, have);
+        nb_load_columns<C, W, across>(ct_columns, ct_from, have);
+        for (int x = threadIdx.x; x < C; x += blockDim.x) {
+          const float l = x < have ? logsumexp[row * s.queries + i0 + x] : 0.0f;
+          base[x] = l == -__builtin_inff() ? 0.0f : l;
+          loses[x] = x < have ? delta[row * s.queries + i0 + x] : 0.0f;
+        }
+        __syncthreads();
+        float p[C / 8][4] = {}, ds[C / 8][4] = {};
+        nb_rows_times_rows(p, k_tile + warp * 16 * pitch, pitch, q_tile, pitch, NB_UP(D, 16));
+        nb_rows_times_rows(ds, v_tile + warp * 16 * pitch_w, pitch_w, ct_tile, pitch_w, NB_UP(W, 16));
+        for (int n = 0; n < C / 8; ++n)
+          for (int e = 0; e < 4; ++e) {
+            const int x = n * 8 + lane % 4 * 2 + e % 2;
+            const bool sees = s.sees<causal>(row, i0 + x, own + lane / 4 + e / 2 * 8, mask);
+            p[n][e] = sees ? nb_exp(p[n][e] * scale - base[x]) : 0.0f;
+            ds[n][e] = p[n][e] * (ds[n][e] - loses[x]) * scale;
+          }
+        nb_keep(p_tile, across, p);
+        __syncwarp();
+        nb_rows_times_rows(acc_v, p_tile, across, ct_columns, across, C);
+        __syncwarp();
+        nb_keep(p_tile, across, ds);
+        __syncwarp();
+        nb_rows_times_rows(acc_k, p_tile, across, q_columns, across, C);
+      }
+    }
+    nb_store_rows<D>(dk + (kv * s.keys + own) * D, s.keys - own, acc_k);
+    nb_store_rows<W>(dv + (kv * s.keys + own) * W, s.keys - own, acc_v);
+    __syncthreads();
+  }
+}

@@ -1,0 +1,96 @@
+#include "codegen/cuda/attention_printer.h"
+
+#include <algorithm>
+
+namespace nabla::codegen {
+
+using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+namespace {
+
+constexpr int64_t kMostBlocks = 1 << 20;  // blocks walk the work in strides of the grid
+
+int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+
+class AttentionPrinter {
+ public:
+  AttentionPrinter(const Kernel& k, const ir::Target& target) : k_(k), target_(target), n_(k.procedure->numbers) {
+    narrow_ = bytes_of(k.buffers[0].dtype) == 2;
+    own_ = narrow_ ? 64 : 32;
+    d_ = n_[6].value(), w_ = n_[7].value();
+  }
+
+  AttentionGrid forward() {
+    auto bytes = [&](int64_t c) { return element() * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)); };
+    return grid("", "nb_attention", query_tiles(), bytes, {"out", "logsumexp"}, 3);
+  }
+  AttentionGrid queries() {
+    auto bytes = [&](int64_t c) {
+      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8));
+    };
+    return grid("_queries", "nb_attention_grad_queries", query_tiles(), bytes, {"dq"}, 6);
+  }
+  AttentionGrid keys() {
+    auto bytes = [&](int64_t c) {
+      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c;
+    };
+    ir::Dim heads = ir::Dim::floordiv(n_[0], n_[3]) * n_[4];
+    return grid("_keys", "nb_attention_grad_keys", heads * ir::Dim::ceildiv(n_[5], own_), bytes, {"dk", "dv"}, 6);
+  }
+
+ private:
+  int64_t element() const { return bytes_of(k_.buffers[0].dtype); }
+  static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
+  ir::Dim query_tiles() const { return n_[0] * ir::Dim::ceildiv(n_[1], own_); }
+
+  /// `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
+  /// largest that fits.
+  template <class Bytes>
+  AttentionGrid grid(std::string suffix, const std::string& function, const ir::Dim& blocks, Bytes bytes,
+                     const std::vector<std::string>& results, size_t operands) {
+    int64_t c = narrow_ ? 64 : 32;
+    while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
+    AttentionGrid out{std::move(suffix), {}, {}};
+    out.launch.blocks = ir::Dim::max(ir::Dim::min(blocks, kMostBlocks), 1);
+    out.launch.threads = static_cast<int>(own_ * 2);
+    out.launch.shared_bytes = static_cast<int>(up(bytes(c), 16));
+    std::string sizes;
+    for (size_t i : {0, 1, 3, 4, 5, 9, 10}) sizes += (sizes.empty() ? "" : ", ") + size_text(n_[i]);
+    std::string args;
+    size_t inputs = 0;
+    for (const Buffer& b : k_.buffers) inputs += b.role == BufferRole::kIn;
+    for (size_t r = 0; r < k_.buffers.size() - inputs; ++r)
+      if (std::find(results.begin(), results.end(), result_name(r)) != results.end())
+        args += ", " + cpp_name(k_.buffers[inputs + r].name);
+    for (size_t i = 0; i < operands; ++i) args += ", " + cpp_name(k_.buffers[i].name);
+    args += inputs > operands ? ", " + cpp_name(k_.buffers[operands].name) : ", (const bool*)0";
+    out.call = fmt::format("{}<{}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, own_, c, d_, w_,
+                           n_[8].is(1) ? "true" : "false", sizes, args);
+    return out;
+  }
+  std::string result_name(size_t r) const {
+    static const std::vector<std::string> kForward = {"out", "logsumexp"}, kBackward = {"dq", "dk", "dv"};
+    return (k_.procedure->def->name == "attention" ? kForward : kBackward)[r];
+  }
+
+  const Kernel& k_;
+  const ir::Target& target_;
+  const std::vector<ir::Dim>& n_;  // in the order of Procedure::names
+  bool narrow_;
+  int64_t own_, d_, w_;
+};
+
+}  // namespace
+
+bool is_attention(const Kernel& kernel) {
+  return kernel.procedure &&
+         (kernel.procedure->def->name == "attention" || kernel.procedure->def->name == "attention_grad");
+}
+
+std::vector<AttentionGrid> attention_grids(const Kernel& kernel, const ir::Target& target) {
+  AttentionPrinter printer(kernel, target);
+  if (kernel.procedure->def->name == "attention") return {printer.forward()};
+  return {printer.queries(), printer.keys()};
+}
+
+}  // namespace nabla::codegen

@@ -1,0 +1,121 @@
+// Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries; a mask is the
+// last operand where mask_batch is not 0. Products are scaled by 1 / sqrt(features).
+#include <cmath>
+#include <limits>
+
+#include "ir/kernel_ir/procedure_families.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+using Numbers = std::span<const int64_t>;
+using Operands = std::span<const Literal* const>;
+using Results = std::span<Literal* const>;
+
+struct Sizes {
+  explicit Sizes(Numbers n)
+      : rows(n[0]),
+        queries(n[1]),
+        heads(n[3]),
+        kv_heads(n[4]),
+        keys(n[5]),
+        features(n[6]),
+        out(n[7]),
+        causal(n[8] != 0),
+        mask_batch(n[9]),
+        mask_heads(n[10]) {}
+  int64_t rows, queries, heads, kv_heads, keys, features, out;
+  bool causal;
+  int64_t mask_batch, mask_heads;
+
+  /// Of head `row` of all examples: its head of keys, among those of all examples.
+  int64_t keys_of(int64_t row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
+  bool sees(int64_t row, int64_t i, int64_t j, const Literal* mask) const {
+    if (causal && j > i + keys - queries) return false;
+    if (mask_batch == 0) return true;
+    int64_t b = mask_batch == 1 ? 0 : row / heads, h = mask_heads == 1 ? 0 : row % heads;
+    return mask->get_i(((b * mask_heads + h) * queries + i) * keys + j) != 0;
+  }
+};
+
+double dot(const Literal& x, int64_t i, const Literal& y, int64_t j, int64_t n) {
+  double sum = 0;
+  for (int64_t d = 0; d < n; ++d) sum += x.get(i * n + d) * y.get(j * n + d);
+  return sum;
+}
+
+/// The scaled products of a query with all keys; -infinity where it does not see one.
+std::vector<double> scores(const Sizes& s, Operands in, int64_t row, int64_t i) {
+  std::vector<double> out(static_cast<size_t>(s.keys), -std::numeric_limits<double>::infinity());
+  for (int64_t j = 0; j < s.keys; ++j)
+    if (s.sees(row, i, j, in.back()))
+      out[static_cast<size_t>(j)] = dot(*in[0], row * s.queries + i, *in[1], s.keys_of(row) * s.keys + j, s.features) /
+                                    std::sqrt(static_cast<double>(s.features));
+  return out;
+}
+
+void attention(Numbers n, Operands in, Results results) {
+  Sizes s(n);
+  for (int64_t row = 0; row < s.rows; ++row)
+    for (int64_t i = 0; i < s.queries; ++i) {
+      std::vector<double> weights = scores(s, in, row, i);
+      double top = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (double w : weights) top = std::fmax(top, w);
+      for (double& w : weights) sum += w = top == -std::numeric_limits<double>::infinity() ? 0 : std::exp(w - top);
+      int64_t at = row * s.queries + i;
+      results[1]->set(at, top + std::log(sum));
+      for (int64_t d = 0; d < s.out; ++d) {
+        double total = 0;
+        for (int64_t j = 0; j < s.keys; ++j)
+          total += weights[static_cast<size_t>(j)] * in[2]->get((s.keys_of(row) * s.keys + j) * s.out + d);
+        results[0]->set(at * s.out + d, sum > 0 ? total / sum : 0);
+      }
+    }
+}
+
+// Operands: q, k, v, logsumexp, delta, the result's cotangent. Sums in doubles, as heads share keys.
+void attention_grad(Numbers n, Operands in, Results results) {
+  Sizes s(n);
+  std::vector<std::vector<double>> sums;
+  for (Literal* r : results) sums.emplace_back(static_cast<size_t>(r->size()));
+  auto add = [&](int which, int64_t at, double x) { sums[static_cast<size_t>(which)][static_cast<size_t>(at)] += x; };
+  for (int64_t row = 0; row < s.rows; ++row)
+    for (int64_t i = 0; i < s.queries; ++i) {
+      std::vector<double> weights = scores(s, in, row, i);
+      int64_t at = row * s.queries + i;
+      double logsumexp = std::isinf(in[3]->get(at)) ? 0 : in[3]->get(at);
+      for (int64_t j = 0; j < s.keys; ++j) {
+        int64_t key = s.keys_of(row) * s.keys + j;
+        double p = std::exp(weights[static_cast<size_t>(j)] - logsumexp);
+        double ds =
+            p * (dot(*in[5], at, *in[2], key, s.out) - in[4]->get(at)) / std::sqrt(static_cast<double>(s.features));
+        for (int64_t d = 0; d < s.out; ++d) add(2, key * s.out + d, p * in[5]->get(at * s.out + d));
+        for (int64_t d = 0; d < s.features; ++d) {
+          add(0, at * s.features + d, ds * in[1]->get(key * s.features + d));
+          add(1, key * s.features + d, ds * in[0]->get(at * s.features + d));
+        }
+      }
+    }
+  for (size_t r = 0; r < sums.size(); ++r)
+    for (size_t i = 0; i < sums[r].size(); ++i) results[r]->set(static_cast<int64_t>(i), sums[r][i]);
+}
+
+int64_t nothing(Numbers) { return 0; }
+double products(Numbers n, int of_features, int of_out) {
+  return 2.0 * static_cast<double>(n[1] * n[5] * (of_features * n[6] + of_out * n[7]));
+}
+double forward_work(Numbers n) { return products(n, 1, 1); }
+double backward_work(Numbers n) { return products(n, 3, 2); }
+
+const std::vector<std::string_view> kNumbers = {"heads", "kv_heads", "keys",       "features",
+                                                "out",   "causal",   "mask_batch", "mask_heads"};
+const ProcedureDef kAttention[] = {
+    {"attention", kNumbers, nothing, forward_work, attention, true},
+    {"attention_grad", kNumbers, nothing, backward_work, attention_grad, true},
+};
+
+}  // namespace
+
+std::span<const ProcedureDef> attention_procedures() { return kAttention; }
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,85 @@
+// What attention and its way back share: optional operands, the scale, and the steps of their decompositions.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "ir/ops/composite.h"
+
+namespace nabla::ops {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// The optional operands behind the `first` ones: a mask of dtype bool, then a key of dtype u32.
+struct AttentionExtras {
+  int mask = -1, key = -1;  ///< positions among the operands
+};
+AttentionExtras attention_extras(std::span<const Type> operands, int first);
+/// Of the products; `features` are those of q.
+double attention_scale(const Attrs& attrs, const Dim& features);
+/// Weights are kept where the random word is at least this.
+int64_t dropout_threshold(double dropout);
+
+/// C1 to C3 of q, k and v, operands 0 to 2.
+Status check_attention_shapes(const InferContext& ctx);
+/// C4 and C5 of the operands behind the `first` ones.
+Status check_attention_extras(const InferContext& ctx, int first);
+
+/// Of the reference, for one query: its scaled products with all keys, -infinity where a key may not be seen.
+std::vector<double> attention_scores(const EvalContext& ctx, int64_t b, int64_t h, int64_t i, int first_extra);
+/// What dropout multiplies that row's weights by: 0 or 1 / (1 - dropout); all 1 without dropout.
+std::vector<double> dropout_row(const EvalContext& ctx, int64_t b, int64_t h, int64_t i, int first_extra);
+
+/// The tensors of one attention in their accumulation type. Queries that share a head of keys lie side by side, so
+/// that each product is one batched matrix product without a copy of the keys.
+struct AttentionParts {
+  FunctionBuilder& b;
+  const TypedOp& op;
+  const std::vector<Val>& operands;
+  AttentionExtras extras;
+  Shape scores;  ///< [batch, heads, queries, keys]
+  Shape rows;    ///< [batch, heads, queries]
+
+  AttentionParts(FunctionBuilder& builder, const TypedOp& typed, const std::vector<Val>& values, int first_extra);
+  Val operand(int i) const { return wide(operands[i]); }
+  double scale() const { return attention_scale(op.attrs, op.operands[0].shape[3]); }
+
+  /// [batch, heads, queries, x] as [batch, heads of keys, queries of all that share one, x], and back.
+  Val grouped(Val v) const;
+  Val ungrouped(Val v) const { return reshape(v, {rows[0], rows[1], rows[2], v.shape()[3]}); }
+  /// Products over the heads of keys; contracted dimensions as named.
+  Val dot(Val x, int64_t x_dim, Val y, int64_t y_dim) const;
+  Val along_keys(Val v) const { return broadcast_along(v, scores, {3}); }
+  /// Scaled products of q and k; -infinity where a key may not be seen.
+  Val masked_scores() const;
+  /// Weights or their cotangents with dropout: both are multiplied by the same mask.
+  Val dropped(Val weights) const;
+
+ private:
+  Val extent(const Dim& d, const Shape& shape) const;
+  Val count(const Dim& d) const { return reduce_sum(b.fill(DType::kI64, {d}, 1), {0}); }
+};
+
+/// Factors of q, k, v and the extras behind the `first` operands; operands between are left empty. `rows` are the
+/// factors of [batch, heads, queries], `out` that of the features of v.
+struct AttentionFactors {
+  Factors factors;
+  Factors::Tensor rows;
+  int out;
+};
+AttentionFactors attention_factors(const TypedOp& op, int first_extra);
+
+/// The procedure of this name, by which a GPU computes attention or its way back without scores in memory: of f32,
+/// bf16 and f16, up to 128 features, without dropout and with the usual scale.
+std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::string_view name, int first_extra);
+
+/// Sizes of an example.
+struct AttentionSizes {
+  int64_t batch, heads, kv_heads, queries, keys, features, out;
+};
+AttentionSizes draw_attention_sizes(Rng& rng);
+
+Val equals(Val v, double number);
+
+}  // namespace nabla::ops

@@ -1,0 +1,94 @@
+// Attention kernels, thread by thread on the CPU, against the interpreter: tiles cut by awkward sizes, shared heads of
+// keys, masks, and widths that tiles pad.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/printer.h"
+#include "tests/cuda/emulator/kernel_run.h"
+#include "tests/kernel_ir/nine_kernels.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+struct Case {
+  std::string dtype;
+  int64_t batch, heads, kv_heads, queries, keys, features, out;
+  bool causal;
+  int64_t mask_batch, mask_heads;
+  std::string target = "sm_90a";
+};
+
+std::string text_of(const Case& c, bool grad) {
+  auto tensor = [&](const char* name, const std::string& dtype, int64_t a, int64_t b, int64_t d) {
+    return fmt::format("{}: {}[{},{},{}{}]", name, dtype, c.batch, a, b, d > 0 ? fmt::format(",{}", d) : "");
+  };
+  std::string q = tensor("q", c.dtype, c.heads, c.queries, c.features);
+  std::string k = tensor("k", c.dtype, c.kv_heads, c.keys, c.features);
+  std::string v = tensor("v", c.dtype, c.kv_heads, c.keys, c.out);
+  std::string in = fmt::format("in {}, in {}, in {}", q, k, v);
+  if (grad)
+    in += fmt::format(", in {}, in {}, in {}", tensor("lse", "f32", c.heads, c.queries, 0),
+                      tensor("delta", "f32", c.heads, c.queries, 0), tensor("ct", c.dtype, c.heads, c.queries, c.out));
+  if (c.mask_batch > 0)
+    in += fmt::format(", in mask: bool[{},{},{},{}]", c.mask_batch, c.mask_heads, c.queries, c.keys);
+  std::string out = grad ? fmt::format("out d{}, out d{}, out d{}", q, k, v)
+                         : fmt::format("out {}, out {}", tensor("y", c.dtype, c.heads, c.queries, c.out),
+                                       tensor("lse", "f32", c.heads, c.queries, 0));
+  return fmt::format(
+      "kernel @{}({}, {}) {{\n  procedure {}(outer={}, count={}, inner=1, heads={}, kv_heads={}, keys={}, features={}, "
+      "out={}, causal={}, mask_batch={}, mask_heads={})\n}}\n",
+      grad ? "backward" : "forward", in, out, grad ? "attention_grad" : "attention", c.batch * c.heads, c.queries,
+      c.heads, c.kv_heads, c.keys, c.features, c.out, c.causal ? 1 : 0, c.mask_batch, c.mask_heads);
+}
+
+class CudaAttention : public testing::TestWithParam<Case> {
+ protected:
+  void expect_right(bool grad) {
+    auto kernel = parse_kernel(text_of(GetParam(), grad), "kernel");
+    ASSERT_TRUE(kernel.ok()) << to_string(kernel.errors());
+    auto code = codegen::print_cuda(*kernel, "nk_" + kernel->name, ir::find_target(GetParam().target).value());
+    ASSERT_TRUE(code.ok()) << to_string(code.errors());
+    // Weights are rounded to the operands' dtype in front of their product.
+    double tolerance = GetParam().dtype == "f32" ? 2e-5 : GetParam().dtype == "f16" ? 2e-3 : 1.5e-2;
+    emulator::expect_right(*kernel, *code, draw_buffers(*kernel), {.tolerance = tolerance});
+    if (HasFailure()) ADD_FAILURE() << code->text;
+  }
+};
+
+TEST_P(CudaAttention, ForwardAgreesWithTheInterpreter) { expect_right(false); }
+TEST_P(CudaAttention, BackwardAgreesWithTheInterpreter) { expect_right(true); }
+
+INSTANTIATE_TEST_SUITE_P(All, CudaAttention,
+                         testing::Values(Case{"f32", 1, 2, 2, 7, 7, 4, 4, true, 0, 0},
+                                         Case{"f32", 2, 4, 2, 33, 50, 20, 8, false, 1, 1},
+                                         Case{"f32", 1, 2, 1, 40, 35, 16, 33, true, 1, 2},
+                                         Case{"bf16", 1, 2, 2, 65, 65, 32, 32, true, 0, 0},
+                                         Case{"bf16", 2, 2, 1, 3, 130, 17, 5, false, 2, 2},
+                                         Case{"bf16", 1, 1, 1, 70, 70, 128, 128, true, 0, 0},
+                                         Case{"f16", 1, 4, 1, 20, 90, 64, 64, true, 0, 0},
+                                         Case{"f32", 1, 1, 1, 20, 20, 128, 128, false, 0, 0, "sm_86"}),
+                         [](const auto& info) {
+                           const Case& c = info.param;
+                           return fmt::format("{}_{}x{}x{}_{}", c.dtype, c.queries, c.keys, c.features, info.index);
+                         });
+
+TEST(CudaAttentionSizes, SymbolicSizesAreThoseOfTheRun) {
+  auto len = std::make_shared<ir::Symbol>(ir::Symbol{"len", 1, 80, 1});
+  ReadSize size = [&](std::string_view) -> Result<ir::Dim> { return ir::Dim::symbol(len); };
+  auto kernel = parse_kernel(
+      "kernel @forward(in q: f32[1,2,dim(len),8], in k: f32[1,2,dim(len),8], in v: f32[1,2,dim(len),8], "
+      "out y: f32[1,2,dim(len),8], out lse: f32[1,2,dim(len)]) {\n  procedure attention(outer=2, count=dim(len), "
+      "inner=1, "
+      "heads=2, kv_heads=2, keys=dim(len), features=8, out=8, causal=1, mask_batch=0, mask_heads=0)\n}\n",
+      "kernel", size);
+  ASSERT_TRUE(kernel.ok()) << to_string(kernel.errors());
+  auto code = codegen::print_cuda(*kernel, "nk_forward", ir::find_target("sm_80").value());
+  ASSERT_TRUE(code.ok()) << to_string(code.errors());
+  for (int64_t n : {1, 31, 80}) {
+    Kernel sized =
+        with_sizes(*kernel, [&](const ir::Dim& d) { return ir::Dim(d.eval([&](const ir::Symbol&) { return n; })); });
+    emulator::expect_right(*kernel, *code, draw_buffers(sized), {.extents = {n}});
+  }
+}
+
+}  // namespace
+}  // namespace nabla::kernel_ir
