@@ -7,6 +7,7 @@
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
 #include "passes/lower/gemm.h"
+#include "passes/lower/split_reductions.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -160,15 +161,20 @@ class FunctionLowering {
       operands.push_back(of_tensor_[s]);
     }
     merge_axes(built.kernel);
+    size_t own_buffers = built.kernel.buffers.size();
+    split_reductions(built.kernel, context_.target);
     schedule_kernel(built.kernel, context_.target);
     Status ok = kernel_ir::verify(built.kernel);
     NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));
     std::vector<ir::Type> types;
     for (int t : built.results) types.emplace_back(tensor(t).dtype, tensor(t).shape);
+    for (size_t i = own_buffers; i < built.kernel.buffers.size(); ++i)
+      types.emplace_back(built.kernel.buffers[i].dtype, built.kernel.buffers[i].shape);
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
     b_.set_computes(computed_by(g));
     std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(built.kernel), types));
+    results.resize(built.results.size());  // workspaces come last
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;

@@ -1,0 +1,76 @@
+// What nablac says about its surroundings: the host compiler, the cache, files of another kind, programs of a bundle.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "tests/e2e/commands.h"
+
+namespace nabla {
+namespace {
+
+using e2e::run;
+using e2e::scratch;
+using std::string;
+
+class Toolchain : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
+    std::ofstream(scratch("m.nbl")) << "nabla 1 flat\n"
+                                       "entry f calls @f {\n  inputs x\n  outputs y\n}\n"
+                                       "func @f(%x: f32[64]) {\n  %y = exp(%x)\n  return %y\n}\n";
+  }
+  static e2e::Output compile(const string& settings, const string& options = "") {
+    return run("env " + settings + " cli/nablac compile " + scratch("m.nbl") + " -o " + scratch("m.nbundle") + " " +
+               options);
+  }
+};
+
+TEST_F(Toolchain, AMissingCompilerIsNamed) {
+  auto out = compile("NABLA_CXX=/nowhere/g++", "--no-cache");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_NE(out.text.find("error[E0501]: no C++ compiler: $NABLA_CXX (/nowhere/g++) was not found"), string::npos)
+      << out.text;
+}
+
+TEST_F(Toolchain, ACompilerThatFailsIsNamedWithItsExitStatus) {
+  auto out = compile("NABLA_CXX=/bin/false TMPDIR=" + scratch(""), "--no-cache");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_NE(out.text.find("error[E0502]: the host compiler (/bin/false, exit status 1) failed on cpu_0.cc"),
+            string::npos)
+      << out.text;
+  EXPECT_NE(out.text.find("the generated sources are kept in " + scratch("nabla-")), string::npos) << out.text;
+}
+
+TEST_F(Toolchain, ACacheThatCannotBeWrittenIsNoted) {
+  auto out = compile("NABLA_CACHE=/proc/nabla");
+  EXPECT_EQ(out.code, 0) << out.text;
+  EXPECT_NE(out.text.find("note: compiled kernels cannot be kept in the cache `/proc/nabla`: "), string::npos)
+      << out.text;
+  EXPECT_EQ(compile("NABLA_CACHE=/proc/nabla", "--no-cache").text.find("note:"), string::npos);
+  EXPECT_EQ(compile("A=b").text.find("note:"), string::npos);
+}
+
+TEST_F(Toolchain, InspectSaysWhatABundleIs) {
+  std::ofstream(scratch("notes.txt")) << "hello\n";
+  auto out = run("cli/nablac inspect " + scratch("notes.txt"));
+  EXPECT_EQ(out.code, 1);
+  EXPECT_NE(out.text.find("bundles (.nbundle) are what `nablac compile` makes of a module"), string::npos) << out.text;
+}
+
+TEST_F(Toolchain, InspectShowsTheProgramOfATarget) {
+  ASSERT_EQ(compile("A=b", "--target cpu:x86-64-v3,sm_80").code, 0);
+  string inspect = "cli/nablac inspect " + scratch("m.nbundle");
+  EXPECT_NE(run(inspect).text.find("target cpu:x86-64-v3"), string::npos);
+  EXPECT_NE(run(inspect + " --target sm_80").text.find("target sm_80"), string::npos);
+  EXPECT_NE(run(inspect + " --target compute_80").text.find("target compute_80"), string::npos);
+  auto none = run(inspect + " --target sm_90");
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.text.find("has no program for sm_90; it has those for cpu:x86-64-v3, compute_80, sm_80"), string::npos)
+      << none.text;
+}
+
+}  // namespace
+}  // namespace nabla
