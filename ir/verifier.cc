@@ -53,10 +53,9 @@ Status check_constraint(const Module& module, const std::vector<SymbolRef>& symb
     auto same = [&](const SymbolRef& t) { return t->name == s->name; };
     return Dim::symbol(*std::find_if(symbols.begin(), symbols.end(), same));
   };
-  SizeRelation known{left.substitute(knowing), kind, right.substitute(knowing)};
-  if (!known.impossible()) return Ok{};
-  Diagnostic d = error(Code::kInvalidModule, "{}: no sizes satisfy it beside the other declarations: {}", text,
-                       contradiction(constraint.relation, known));
+  if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
+  Diagnostic d = error(Code::kInvalidModule, "{}: no sizes satisfy it: {}", text,
+                       contradiction(constraint.relation, constraint.relation));
   auto where = [](const LocationRef& at) { return at ? fmt::format(" at {}:{}", at->file, at->line) : ""; };
   for (const SymbolRef& s : (left - right).symbols())
     d.notes.push_back(fmt::format("{} in [{}, {}]{}", s->name, s->min, s->max, where(s->location)));

@@ -52,7 +52,9 @@ Status opt(const Options& o, const Streams& streams) {
   ir::Target target = NABLA_TRY(ir::find_target(o.target));
   if (!o.out.empty()) (void)NABLA_TRY(ir::form_of(o.out));
   (void)NABLA_TRY(format::check_files({{"IN", o.in}}, {{"--output", o.out}}));
-  ir::Module module = NABLA_TRY(ir::read_module(o.in, ops::all_ops(), ir::Places::kOfFile));
+  // Places are for errors; what is written keeps those that the module brings.
+  ir::Places places = o.locations || !o.out.empty() ? ir::Places::kAsWritten : ir::Places::kOfFile;
+  ir::Module module = NABLA_TRY(ir::read_module(o.in, ops::all_ops(), places));
   std::vector<passes::Step> steps = NABLA_TRY(steps_of(o, module.stage));
   ir::PrintOptions print_options{.locations = o.locations};
 

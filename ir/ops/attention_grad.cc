@@ -92,12 +92,14 @@ Cost cost_attention_grad(const TypedOp& op) {
   return cost;
 }
 
-Example attention_grad_example(const AttentionSizes& s, bool causal, int mask_heads, double dropout, double scale = 0) {
-  Example e{
-      {operand(f32({s.batch, s.heads, s.queries, s.features})), operand(f32({s.batch, s.kv_heads, s.keys, s.features})),
-       operand(f32({s.batch, s.kv_heads, s.keys, s.out})), operand(f32({s.batch, s.heads, s.queries}), between(0, 2)),
-       operand(f32({s.batch, s.heads, s.queries})), operand(f32({s.batch, s.heads, s.queries, s.out}))},
-      {{"causal", causal}, {"scale", scale}, {"dropout", dropout}}};
+Example attention_grad_example(DType dtype, const AttentionSizes& s, bool causal, int mask_heads, double dropout,
+                               double scale = 0) {
+  auto given = [&](Shape shape) { return operand(Type(dtype, std::move(shape))); };
+  Type rows(accumulation_type(dtype), {s.batch, s.heads, s.queries});
+  Example e{{given({s.batch, s.heads, s.queries, s.features}), given({s.batch, s.kv_heads, s.keys, s.features}),
+             given({s.batch, s.kv_heads, s.keys, s.out}), operand(rows, between(0, 2)), operand(rows),
+             given({s.batch, s.heads, s.queries, s.out})},
+            {{"causal", causal}, {"scale", scale}, {"dropout", dropout}}};
   if (mask_heads > 0)
     e.operands.push_back(
         operand(boolean({mask_heads == 1 ? 1 : s.batch, mask_heads, s.queries, s.keys}), between(0, 1)));
@@ -106,10 +108,11 @@ Example attention_grad_example(const AttentionSizes& s, bool causal, int mask_he
 }
 
 Example draw_attention_grad(Rng& rng) {
+  constexpr DType kDTypes[] = {DType::kF32, DType::kF64, DType::kBF16, DType::kF16};
   AttentionSizes s = draw_attention_sizes(rng);
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
-  return attention_grad_example(s, random_bool(rng), mask_heads, random_int(rng, 0, 3) == 0 ? 0.3 : 0,
-                                random_bool(rng) ? 0 : 0.7);
+  return attention_grad_example(kDTypes[random_int(rng, 0, 3)], s, random_bool(rng), mask_heads,
+                                random_int(rng, 0, 3) == 0 ? 0.3 : 0, random_bool(rng) ? 0 : 0.7);
 }
 
 std::vector<Reject> attention_grad_rejects() {
@@ -155,9 +158,12 @@ OpDef attention_grad() {
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstExtra); };
   op.factors = factors_attention_grad;
   op.cost = cost_attention_grad;
-  op.examples = {attention_grad_example({1, 2, 2, 3, 3, 4, 4}, true, 0, 0),
-                 attention_grad_example({2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
-                 attention_grad_example({1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25)};
+  op.dtypes = DTypes::kAsWritten;  // logsumexp and delta follow q only where it is wide
+  op.examples = {attention_grad_example(DType::kF32, {1, 2, 2, 3, 3, 4, 4}, true, 0, 0),
+                 attention_grad_example(DType::kF64, {2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
+                 attention_grad_example(DType::kBF16, {2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
+                 attention_grad_example(DType::kF16, {1, 2, 1, 4, 4, 5, 4}, true, 0, 0),
+                 attention_grad_example(DType::kF32, {1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25)};
   op.draw = draw_attention_grad;
   op.rejects = attention_grad_rejects();
   return op;

@@ -24,6 +24,11 @@ bool is_plain_product(const Tensor& t) {
   return most(f.extents[f.rank - 2]) >= 4 && most(f.extents[f.rank - 1]) >= 4 && t.size() > 0;
 }
 
+bool one_per_op(const PassContext& context) {
+  auto kernels = context.options.find("kernels");
+  return kernels != context.options.end() && kernels->second == "op";
+}
+
 class FunctionLowering {
  public:
   FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
@@ -57,7 +62,7 @@ class FunctionLowering {
     for (const Tensor& t : graph.tensors)
       reads_.push_back(t.kind == TensorKind::kView ? std::vector<int>{t.base} : loads_of(t.formula));
     FusionLimits limits = fusion_limits(context_.target);
-    if (context_.options.at("kernels") == "op") {
+    if (one_per_op(context_)) {
       limits.fuse = false;
       for (const Tensor& t : graph.tensors)
         if (t.kind == TensorKind::kDefinition && t.value >= 0) needed.push_back(t.value);
@@ -312,8 +317,9 @@ std::set<std::string> only_meanings(const ir::Module& m) {
 }  // namespace
 
 Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
-  if (const std::string& kernels = context.options.at("kernels"); kernels != "fused" && kernels != "op")
-    return error(Code::kBadOption, "kernels: `{}` is neither `fused` nor `op`", kernels);
+  if (auto kernels = context.options.find("kernels"); kernels != context.options.end())
+    if (kernels->second != "fused" && kernels->second != "op")
+      return error(Code::kBadOption, "kernels: `{}` is neither `fused` nor `op`", kernels->second);
   ir::Module out = module;
   out.stage = ir::Stage::kKernels;
   std::set<std::string> unused = only_meanings(module);

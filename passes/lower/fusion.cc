@@ -329,10 +329,14 @@ class Fuser {
     for (const auto& m : g.members)
       if (row(m.tensor) > limits_.row_bytes) return false;
     if (row(t) > limits_.row_bytes && keep.size() != g.outer.size()) return false;
-    if (keep.size() == g.outer.size()) return true;
-    if (points <= limits_.serial_points) return true;
-    if (limits_.iteration_points > 0 && points / std::max<int64_t>(outer, 1) <= limits_.iteration_points) return true;
-    return outer >= limits_.parallel || outer * 4 >= total;
+    bool all_kept = keep.size() == g.outer.size();
+    if (limits_.iteration_points > 0) {
+      // Threads share an iteration; what counts is that there are enough iterations, or that none is long.
+      if (outer >= limits_.parallel || points <= limits_.serial_points) return true;
+      int64_t added = all_kept ? tensor(t).formula.points() : points;
+      return added / std::max<int64_t>(outer, 1) <= limits_.iteration_points;
+    }
+    return all_kept || points <= limits_.serial_points || outer >= limits_.parallel || outer * 4 >= total;
   }
 
   void mark_external() {
@@ -398,7 +402,7 @@ FusionLimits fusion_limits(const ir::Target& target) {
   if (!target.is_cuda()) return limits;
   // Rows live in the shared memory of one block; two blocks fill a multiprocessor.
   limits.parallel = 2 * target.cuda.multiprocessors;
-  limits.iteration_points = 32 << 10;
+  limits.iteration_points = 8 << 10;
   return limits;
 }
 

@@ -79,12 +79,12 @@ class Splitter {
 
   // How many threads share a sum unsplit: neighbours in memory are read by neighbouring threads.
   int64_t team(const std::vector<int>& axes, const Let& let) const {
-    bool along = outer_.empty();
+    bool across = false;
     visit(let.expr, [&](const Expr& x) {
       if (x->kind == ExprKind::kLoad && !x->args.empty())
-        for (int a : axes) along |= x->args.back() == axis(a);
+        for (int a : outer_) across |= x->args.back() == axis(a);
     });
-    return along ? std::min(kWidestTeam, points(axes)) : 1;
+    return across ? 1 : std::min(kWidestTeam, points(axes));
   }
   static int longest_of(const Kernel& k, const std::vector<int>& axes) {
     return *std::max_element(axes.begin(), axes.end(), [&](int a, int b) {

@@ -22,6 +22,10 @@ class Toolchain : public testing::Test {
                                        "entry f calls @f {\n  inputs x\n  outputs y\n}\n"
                                        "func @f(%x: f32[64]) {\n  %y = exp(%x)\n  return %y\n}\n";
   }
+  static string folder() {
+    string file = scratch("m.nbl");
+    return file.substr(0, file.rfind('/'));
+  }
   static e2e::Output compile(const string& settings, const string& options = "") {
     return run("env " + settings + " cli/nablac compile " + scratch("m.nbl") + " -o " + scratch("m.nbundle") + " " +
                options);
@@ -36,12 +40,12 @@ TEST_F(Toolchain, AMissingCompilerIsNamed) {
 }
 
 TEST_F(Toolchain, ACompilerThatFailsIsNamedWithItsExitStatus) {
-  auto out = compile("NABLA_CXX=/bin/false TMPDIR=" + scratch(""), "--no-cache");
+  auto out = compile("NABLA_CXX=/bin/false TMPDIR=" + folder(), "--no-cache");
   EXPECT_EQ(out.code, 1);
   EXPECT_NE(out.text.find("error[E0502]: the host compiler (/bin/false, exit status 1) failed on cpu_0.cc"),
             string::npos)
       << out.text;
-  EXPECT_NE(out.text.find("the generated sources are kept in " + scratch("nabla-")), string::npos) << out.text;
+  EXPECT_NE(out.text.find("the generated sources are kept in " + folder() + "/nabla-"), string::npos) << out.text;
 }
 
 TEST_F(Toolchain, ACacheThatCannotBeWrittenIsNoted) {
@@ -68,7 +72,7 @@ TEST_F(Toolchain, InspectShowsTheProgramOfATarget) {
   EXPECT_NE(run(inspect + " --target compute_80").text.find("target compute_80"), string::npos);
   auto none = run(inspect + " --target sm_90");
   EXPECT_EQ(none.code, 1);
-  EXPECT_NE(none.text.find("has no program for sm_90; it has those for cpu:x86-64-v3, compute_80, sm_80"), string::npos)
+  EXPECT_NE(none.text.find("has no program for sm_90; it has those for cpu:x86-64-v3, sm_80, compute_80"), string::npos)
       << none.text;
 }
 
