@@ -85,6 +85,9 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_option("--target", args->options.target,
                       "cpu, cpu:x86-64-v3, cpu:x86-64-v4, cpu:native, sm_80, sm_90a...; or a list: a program each");
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
+  command->add_flag(
+      "--tf32", args->options.tf32,
+      "f32 products of a GPU's library may round their factors to tf32: faster, with 10 bits of fraction");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote")->check(file_name());
   command
       ->add_option("--max-bytes", args->options.max_bytes,
