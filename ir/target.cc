@@ -54,6 +54,9 @@ Target from(const CudaRow& row) {
   t.name = row.name;
   t.cuda = row.facts;
   t.library = false;
+  t.library_flops = 1 << 20;  // a product that a generated kernel has done in the time of a launch
+  // NVIDIA's recommendation, cublasSetWorkspace in the cuBLAS manual.
+  t.library_workspace_bytes = row.facts.compute >= 90 ? 32 << 20 : 4 << 20;
   t.vector_bytes = 128;  // the lanes of a warp, four bytes each
   t.threads = row.facts.multiprocessors * row.facts.resident_threads;
   return t;

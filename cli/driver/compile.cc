@@ -15,11 +15,30 @@
 namespace nabla::driver {
 namespace {
 
-Result<ir::Target> target_of(const CompileOptions& options) {
-  ir::Target target = NABLA_TRY(ir::find_target(options.target));
-  target.library = options.library && !target.is_cuda();
-  if (!options.tuning_file.empty()) NABLA_TRY(read_tuning(options.tuning_file, target));
-  return target;
+// Every target by its name, as the options want it. What acts on none of them is refused.
+Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const std::vector<std::string>& names) {
+  std::vector<ir::Target> out;
+  Tuning tuning;
+  if (!options.tuning_file.empty()) tuning = NABLA_TRY(read_tuning(options.tuning_file));
+  bool tuned = false, tf32 = false;
+  std::string list;
+  for (const std::string& name : names) {
+    ir::Target target = NABLA_TRY(ir::find_target(name));
+    target.library = options.library;
+    target.tf32 = options.tf32 && target.is_cuda() && target.library;
+    tf32 |= target.tf32, tuned |= tuning.concerns(target);
+    tuning.apply(target);
+    list += (list.empty() ? "" : ", ") + target.name;
+    out.push_back(std::move(target));
+  }
+  if (options.tf32 && !tf32)
+    return error(Code::kBadOption, "tf32 is for the library of GPUs, which nothing here calls: target {}, library {}",
+                 list, options.library ? "allowed" : "not allowed");
+  if (tuned) return out;
+  Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
+                       tuning.targets(), list);
+  d.help = "measure with nablac tune --target of what is compiled for";
+  return d;
 }
 
 // The names of a list, and behind GPU targets the one that GPUs to come can run.
@@ -58,9 +77,11 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
 }
 
-Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options) {
+namespace {
+
+Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   CompiledModule out;
-  out.target = NABLA_TRY(target_of(options));
+  out.target = target;
   passes::ManagerOptions manager = options.passes;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   std::vector<passes::Step> graph, lowering;
@@ -78,14 +99,20 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
   return out;
 }
 
+}  // namespace
+
+Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options) {
+  std::vector<ir::Target> targets = NABLA_TRY(targets_of(options, {options.target}));
+  return lower_for(targets[0], module, options);
+}
+
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
   CompiledBundle out;
   std::vector<CompiledModule> lowered;
-  std::vector<std::string> targets = NABLA_TRY(target_list(options.target));
-  for (const std::string& target : targets) {
-    CompileOptions one = options;
-    one.target = target;
-    lowered.push_back(NABLA_TRY(lower_module(module, one)));
+  std::vector<std::string> names = NABLA_TRY(target_list(options.target));
+  std::vector<ir::Target> targets = NABLA_TRY(targets_of(options, names));
+  for (const ir::Target& target : targets) {
+    lowered.push_back(NABLA_TRY(lower_for(target, module, options)));
     out.passes.insert(out.passes.end(), lowered.back().passes.begin(), lowered.back().passes.end());
   }
   codegen::ToolchainOptions toolchain;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cli/driver/emit_code.h"
+#include "cli/driver/emit_gemm.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
@@ -56,13 +57,8 @@ class Emitter {
       else
         add_variant(*variant, *made);
     }
-    if (uses_library_) {
-      auto library = std::make_unique<format::LibraryT>();
-      library->name = "onednn";
-      library->soname = "libdnnl.so.2";
-      library->min_version = "2.6";
-      program_.libraries.push_back(std::move(library));
-    }
+    if (uses_library_) program_.libraries.push_back(library_of(target_));
+    program_.gemm_records = records_of(m_, target_);
     return Ok{};
   }
 
@@ -97,43 +93,15 @@ class Emitter {
   }
 
   // ---- Sizes
-  static int64_t most(const ir::Dim& size) { return size.bounds().max; }
-
-  // 0 for a constant, else 1 + the place in the program's table of sizes.
-  uint32_t reference(const ir::Dim& size) {
-    if (size.is_static()) return 0;
-    for (const ir::SymbolRef& s : size.symbols())
-      if (std::none_of(used_.begin(), used_.end(), [&](const auto& t) { return t->name == s->name; }))
-        used_.push_back(s);
-    auto [it, fresh] = size_of_.try_emplace(size.str(), static_cast<uint32_t>(program_.sizes.size()));
-    if (!fresh) return it->second + 1;
-    program_.sizes.push_back(formula(size));
-    program_.sizes.back()->max = most(size);
-    return it->second + 1;
-  }
-  std::unique_ptr<format::SizeT> formula(const ir::Dim& size) {
-    auto out = std::make_unique<format::SizeT>();
-    out->text = size.str();
-    for (const ir::SizeStep& step : size.steps())
-      out->steps.emplace_back(static_cast<format::SizeOp>(step.op),
-                              step.symbol ? symbol(*step.symbol) : static_cast<uint64_t>(step.value));
-    return out;
-  }
-  uint32_t symbol(const ir::Symbol& s) {
-    auto [it, fresh] = symbol_of_.try_emplace(s.name, static_cast<uint32_t>(program_.symbols.size()));
-    if (fresh) {
-      auto out = std::make_unique<format::SymbolT>();
-      out->name = s.name, out->min = s.min, out->max = s.max, out->multiple = s.multiple;
-      program_.symbols.push_back(std::move(out));
-    }
-    return it->second;
-  }
+  static int64_t most(const ir::Dim& size) { return SizeTable::most(size); }
+  uint32_t reference(const ir::Dim& size) { return sizes_.reference(size); }
+  std::unique_ptr<format::SizeT> formula(const ir::Dim& size) { return sizes_.formula(size); }
 
   Status sources(const ir::Entry& e, const ir::Function& f, format::EntryT& out) {
-    std::vector<ir::SizeSource> found = NABLA_TRY(ir::size_sources(e, f, used_));
+    std::vector<ir::SizeSource> found = NABLA_TRY(ir::size_sources(e, f, sizes_.used()));
     for (const ir::SizeSource& s : found) {
       auto source = std::make_unique<format::SymbolSourceT>();
-      source->symbol = symbol(*s.symbol);
+      source->symbol = sizes_.symbol(*s.symbol);
       source->input = static_cast<uint32_t>(s.input), source->dimension = static_cast<uint32_t>(s.dimension);
       if (s.scale.is_static() && s.scale.value() > 0)
         source->scale = s.scale.value();
@@ -174,7 +142,7 @@ class Emitter {
     const ir::FunctionPlan& plan = m_.plan->functions.at(f.name);
     auto out = std::make_unique<format::EntryT>();
     out->name = e.name;
-    used_.clear();
+    sizes_.start_entry();
     out->reads.assign(e.reads.begin(), e.reads.end());
     out->writes.assign(e.writes.begin(), e.writes.end());
     for (size_t i = 0; i < e.inputs.size(); ++i)
@@ -415,27 +383,17 @@ class Emitter {
     out->location = location(n.location);
     switch (n.op->lower) {
       case ir::Lowering::kCall: {
-        const std::string& name = n.attrs.get_string("kernel");
-        uint32_t index = kernel_of_.at(name);
-        format::LaunchT launch;
-        launch.kernel = index;
-        const kernel_ir::Kernel& kernel = *m_.kernels[index];
-        launch.units = most(kernel.schedule.units);
-        launch.units_size = reference(kernel.schedule.units);
-        for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
-          launch.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
-        launch.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
-        for (ir::ValueId id : n.operands) launch.args.push_back(address(id, frame));
-        for (ir::ValueId id : n.results) launch.args.push_back(address(id, frame));
-        out->label = name;
+        out->label = n.attrs.get_string("kernel");
+        format::LaunchT action = launch(out->label);
+        for (ir::ValueId id : n.operands) action.args.push_back(address(id, frame));
+        for (ir::ValueId id : n.results) action.args.push_back(address(id, frame));
         add_operands(n, frame, *out);
-        out->action.Set(std::move(launch));
+        out->action.Set(std::move(action));
         return out;
       }
       case ir::Lowering::kContraction:
         out->label = n.op->name;
-        add_operands(n, frame, *out);
-        out->action.Set(gemm(n, frame));
+        out->action.Set(gemm(n, frame, out->operands));
         uses_library_ = true;
         return out;
       case ir::Lowering::kConvolution:
@@ -451,21 +409,43 @@ class Emitter {
     }
   }
 
-  format::GemmT gemm(const ir::Node& n, const Frame& frame) {
-    passes::GemmProblem p = *passes::gemm_problem(n, frame.f);
-    format::GemmT g;
-    g.dtype = static_cast<format::DType>(p.dtype);
-    g.batch = most(p.batch), g.m = most(p.m), g.n = most(p.n), g.k = most(p.k);
-    g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
-    g.lda = most(p.lda), g.ldb = most(p.ldb), g.ldc = most(p.ldc);
-    g.stride_a = most(p.stride_a), g.stride_b = most(p.stride_b), g.stride_c = most(p.stride_c);
-    const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
-    if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
-      for (const ir::Dim& d : fields) g.sizes.push_back(reference(d));
-    g.implementation = passes::gemm_choice(p, target_);
-    g.a = address(n.operands[0], frame);
-    g.b = address(n.operands[1], frame);
-    g.c = address(n.results[0], frame);
+  // Without its arguments.
+  format::LaunchT launch(const std::string& name) {
+    format::LaunchT out;
+    out.kernel = kernel_of_.at(name);
+    const kernel_ir::Kernel& kernel = *m_.kernels[out.kernel];
+    out.units = most(kernel.schedule.units);
+    out.units_size = reference(kernel.schedule.units);
+    for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
+      out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
+    out.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
+    return out;
+  }
+
+  format::GemmT gemm(const ir::Node& n, const Frame& frame, std::vector<format::Operand>& operands) {
+    format::GemmT g = gemm_of(n, frame.f, target_, sizes_);
+    std::vector<ir::ValueId> values = n.operands;
+    values.push_back(n.results[0]);
+    g.a = address(values[0], frame), g.b = address(values[1], frame), g.c = address(n.results[0], frame);
+    for (ir::ValueId id : {values[0], values[1], n.results[0]})
+      operands.push_back(operand(frame.f.type(id), id == n.results[0]));
+    if (!n.attrs.find("alternative")) return g;
+    bool biased = n.operands.size() > 2;
+    if (biased) g.bias = address(values[2], frame);
+    operands.push_back(biased ? operand(frame.f.type(values[2]), false) : format::Operand(g.dtype, false, 0));
+    g.workspace = address(frame.plan.workspaces.at(static_cast<int>(&n - frame.f.nodes.data())), frame);
+    g.workspace->offset = (g.workspace->offset + passes::kGemmWorkspaceAlignment - 1) &
+                          ~static_cast<uint64_t>(passes::kGemmWorkspaceAlignment - 1);
+    g.workspace->bytes = static_cast<uint64_t>(n.attrs.get_int("workspace"));
+    operands.emplace_back(format::DType::U8, true, 0);
+    format::LaunchT other = launch(n.attrs.get_string("alternative"));
+    ir::Ints order = n.attrs.get_ints("order");
+    order.push_back(static_cast<int64_t>(n.operands.size()));
+    for (int64_t i : order) {
+      other.args.push_back(address(values[i], frame));
+      g.alternative_operands.push_back(operand(frame.f.type(values[i]), values[i] == n.results[0]));
+    }
+    g.alternative = std::make_unique<format::LaunchT>(std::move(other));
     return g;
   }
 
@@ -510,8 +490,8 @@ class Emitter {
   const ir::Target& target_;
   const std::vector<VariantEntry>& variants_;
   format::ProgramT program_;
-  std::map<std::string, uint32_t> kernel_of_, location_of_, size_of_, symbol_of_;
-  std::vector<ir::SymbolRef> used_;                 // by the entry under way, in order of first use
+  SizeTable sizes_{program_};
+  std::map<std::string, uint32_t> kernel_of_, location_of_;
   std::map<std::string, int64_t> instructions_of_;  // by function
   bool uses_library_ = false;
 };

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/report_graph.h"
+#include "cli/driver/report_library.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
 
@@ -47,6 +48,7 @@ class Reporter {
       for (const ir::Node& n : f->nodes)
         if (n.op->lower == ir::Lowering::kCall) ++launches_[n.attrs.get_string("kernel")];
     for (const auto& k : planned_.kernels) out["kernels"].push_back(kernel(*k));
+    if (Json calls = library_calls(planned_, target_); !calls.empty()) out["library_calls"] = std::move(calls);
     add_graph(flat_, planned_, out);
     return out;
   }

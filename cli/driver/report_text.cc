@@ -123,6 +123,15 @@ std::string kernel_text(const Json& k, const Json& machine) {
   return out;
 }
 
+std::string library_text(const Json& c) {
+  std::string out = fmt::format("  {:<44} {} call{} of {}", c["problem"].get<std::string>(), c["calls"].get<int64_t>(),
+                                c["calls"] == 1 ? "" : "s", c["library"].get<std::string>());
+  if (c["epilogue"] != "") out += fmt::format(", with {}", c["epilogue"].get<std::string>());
+  out += fmt::format(", {} buffers, sums in {}, {} workspace, at least {:.1f} us\n", bytes_text(c["buffer_bytes"]),
+                     c["compute"].get<std::string>(), bytes_text(c["workspace_bytes"]), c["least_us"].get<double>());
+  return out + fmt::format("    without the library  {}\n", c["alternative"].get<std::string>());
+}
+
 // Every combination of the values.
 std::vector<Sizes> points_of(const SizeLists& lists) {
   std::vector<Sizes> points(lists.empty() ? 0 : 1);
@@ -161,6 +170,9 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
     out += fmt::format("\n{} kernels\n", r.value("kernels", Json::array()).size());
     for (const Json& k : r.value("kernels", Json::array())) out += kernel_text(k, r["machine"]);
+    const Json calls = r.value("library_calls", Json::array());
+    if (!calls.empty()) out += fmt::format("\n{} kind{} of library call\n", calls.size(), calls.size() == 1 ? "" : "s");
+    for (const Json& c : calls) out += library_text(c);
     return out;
   } catch (const nlohmann::json::exception& e) {
     return error(Code::kCorrupt, "report.json is damaged: {}", e.what());

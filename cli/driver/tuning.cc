@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <sstream>
 
 #include "cli/driver/emit_program.h"
 #include "passes/lower/fuse.h"
@@ -14,8 +15,14 @@
 namespace nabla::driver {
 namespace {
 
-constexpr const char* kHeader = "nabla-tuning 1";
+constexpr const char* kHeader = "nabla-tuning 2";
+constexpr const char* kOldHeader = "nabla-tuning 1";
 constexpr const char* kChoices[] = {"generated", "matmul", "sgemm"};
+const std::vector<std::string> kGpuChoices = {"generated", "cublaslt"};
+
+std::vector<std::string> choices_of(bool gpu) {
+  return gpu ? kGpuChoices : std::vector<std::string>(std::begin(kChoices), std::end(kChoices));
+}
 
 std::string trim(const std::string& s) {
   size_t first = s.find_first_not_of(" \t\r"), last = s.find_last_not_of(" \t\r");
@@ -77,7 +84,27 @@ Result<Timing> measure(const ir::Module& m, const passes::GemmProblem& p, const 
 
 }  // namespace
 
-Status read_tuning(const std::string& path, ir::Target& target) {
+bool Tuning::concerns(const ir::Target& target) const {
+  if (choices.empty() && records.empty()) return true;
+  if (choices.count(target.name) > 0) return true;
+  return target.is_cuda() ? !records.empty() : choices.count("") > 0;
+}
+
+void Tuning::apply(ir::Target& target) const {
+  if (target.is_cuda()) target.records = records;
+  for (const std::string& section : {target.is_cuda() ? target.name : std::string(), target.name})
+    if (auto found = choices.find(section); found != choices.end())
+      for (const auto& [key, choice] : found->second) target.choices[key] = choice;
+}
+
+std::string Tuning::targets() const {
+  std::string out;
+  for (const auto& [target, unused] : choices) out += (out.empty() ? "" : ", ") + (target.empty() ? "CPUs" : target);
+  if (!records.empty()) out += out.empty() ? "GPUs" : ", GPUs";
+  return out;
+}
+
+Result<Tuning> read_tuning(const std::string& path) {
   std::ifstream in(path);
   if (!in) return error(Code::kNotFound, "cannot open the tuning file {}", path);
   std::string line;
@@ -88,25 +115,62 @@ Status read_tuning(const std::string& path, ir::Target& target) {
   };
   if (in.peek() == std::ifstream::traits_type::eof())
     return bad(1, fmt::format("it is empty; the first line of one is `{}`", kHeader));
+  Tuning out;
+  std::string section;
+  bool gpu = false;
   for (int number = 1; std::getline(in, line); ++number) {
     std::string text = trim(line.substr(0, line.find('#')));
     if (number == 1) {
-      if (text != kHeader) return bad(1, fmt::format("the first line is not `{}`", kHeader));
+      if (text != kHeader && text != kOldHeader) return bad(1, fmt::format("the first line is not `{}`", kHeader));
       continue;
     }
     if (text.empty()) continue;
+    if (text.starts_with("record ")) {
+      std::optional<GemmRecord> record = GemmRecord::parse(text);
+      if (!record) return bad(number, "expected `record GPU | VERSION | PROBLEM = BYTES`");
+      out.records.push_back(std::move(*record));
+      continue;
+    }
+    if (text.starts_with("target ")) {
+      auto target = ir::find_target(trim(text.substr(7)));
+      if (!target.ok()) return bad(number, target.errors()[0].message);
+      section = target->name, gpu = target->is_cuda();
+      out.choices[section];
+      continue;
+    }
     size_t equals = text.find('=');
     if (equals == std::string::npos) return bad(number, "expected `PROBLEM = CHOICE`");
-    std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1));
-    if (std::find(std::begin(kChoices), std::end(kChoices), choice) == std::end(kChoices))
-      return bad(number, fmt::format("unknown choice `{}`; known: generated, matmul, sgemm", choice));
-    target.choices[key] = choice;
+    std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1)), known;
+    std::vector<std::string> all = choices_of(gpu);
+    for (const std::string& c : all) known += (known.empty() ? "" : ", ") + c;
+    if (std::find(all.begin(), all.end(), choice) == all.end())
+      return bad(number, fmt::format("unknown choice `{}`; known: {}", choice, known));
+    out.choices[section][key] = choice;
   }
-  return Ok{};
+  return out;
+}
+
+std::string empty_tuning() { return std::string(kHeader) + "\n"; }
+
+std::string with_records(const std::string& text, const std::vector<GemmRecord>& records) {
+  std::string out, line;
+  std::istringstream in(text);
+  while (std::getline(in, line)) {
+    std::optional<GemmRecord> old = GemmRecord::parse(trim(line));
+    bool replaced = old && std::any_of(records.begin(), records.end(), [&](const auto& r) { return r.replaces(*old); });
+    if (!replaced) out += (line == kOldHeader ? std::string(kHeader) : line) + "\n";
+  }
+  for (const GemmRecord& r : records) out += r.str() + "\n";
+  return out;
 }
 
 Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const ir::Target& target, int threads,
                          const std::function<void(const std::string&)>& progress) {
+  if (target.is_cuda()) {
+    Diagnostic d = error(Code::kBadOption, "nablac tune measures CPUs; {} is a GPU target", target.name);
+    d.help = "the runtime measures on the GPU when it loads a bundle; --gpu-records takes over what it found";
+    return d;
+  }
   std::map<std::string, passes::GemmProblem> problems;
   for (const ir::FunctionPtr& f : flat.functions) {
     ir::Function normal = passes::normalize_dots(*f, flat, ops);
@@ -132,7 +196,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
   std::string about = problems.empty() ? "it has no matrix products in f32"
                                        : fmt::format("on {} thread{}; GFLOP/s of each path behind the choice", used,
                                                      used == 1 ? "" : "s");
-  return fmt::format("{}\n# {}: {}\n{}", kHeader, target.name, about, lines);
+  return fmt::format("{}\ntarget {}\n# {}: {}\n{}", kHeader, target.name, target.name, about, lines);
 }
 
 }  // namespace nabla::driver

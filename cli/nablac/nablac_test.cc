@@ -141,7 +141,7 @@ TEST_F(Nablac, EmptyFileNamesAndTuningFilesAreErrors) {
     EXPECT_EQ(nablac({"compile", a, "--tuning", file, "-o", path("a.nbundle")}).code, 1);
     std::string err = testing::internal::GetCapturedStderr();
     EXPECT_NE(
-        err.find("error[E0503]: tuning file: it is empty; the first line of one is `nabla-tuning 1`\n  --> " + file),
+        err.find("error[E0503]: tuning file: it is empty; the first line of one is `nabla-tuning 2`\n  --> " + file),
         std::string::npos)
         << err;
   }

@@ -1,7 +1,10 @@
-// nablac tune: measures which implementation of each matrix product is fastest on this machine.
+// nablac tune: measures which implementation of each matrix product is fastest on this machine, or takes over what the
+// runtime measured on a GPU.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <sstream>
 
 #include "cli/driver/compile.h"
 #include "cli/driver/tuning.h"
@@ -16,18 +19,51 @@ namespace nabla::cli {
 namespace {
 
 struct TuneArgs {
-  std::string input, output = "nabla.tuning", target = "cpu:native";
+  std::string input, records, output = "nabla.tuning", target = "cpu";
   int threads = 0;
 };
 
+/// What the output holds already; a new file where there is none.
+Result<std::string> present(const std::string& path) {
+  if (!std::filesystem::exists(path)) return driver::empty_tuning();
+  (void)NABLA_TRY(driver::read_tuning(path));
+  auto file = NABLA_TRY(format::FileBytes::map(path));
+  return std::string(format::as_text(file->bytes()));
+}
+
+/// The records of a file that the runtime wrote.
+Result<std::vector<GemmRecord>> read_records(const std::string& path) {
+  auto file = NABLA_TRY(format::FileBytes::map(path));
+  std::istringstream lines{std::string(format::as_text(file->bytes()))};
+  std::vector<GemmRecord> out;
+  for (std::string line; std::getline(lines, line);) {
+    std::optional<GemmRecord> record = GemmRecord::parse(line);
+    if (!record) return error(Code::kForeignFile, "{} holds no GPU records: `{}`", path, line);
+    out.push_back(std::move(*record));
+  }
+  return out;
+}
+
 Status run(const TuneArgs& args) {
-  NABLA_TRY(format::check_files({{"the module", args.input}}, {{"--output", args.output}}));
-  ir::Target target = NABLA_TRY(ir::find_target(args.target));
-  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
-  ir::Module flat = NABLA_TRY(driver::simplify_module(module, target));
-  std::string text = NABLA_TRY(driver::tune(flat, ops::all_ops(), target, args.threads, [](const std::string& line) {
-    std::printf("%s\n", line.c_str()), std::fflush(stdout);
-  }));
+  if (args.input.empty() == args.records.empty())
+    return error(Code::kBadOption,
+                 "pass a module to measure its products on this CPU, or --gpu-records, one of the two");
+  NABLA_TRY(
+      format::check_files({{"the module", args.input}, {"--gpu-records", args.records}}, {{"--output", args.output}}));
+  std::string text;
+  if (!args.records.empty()) {
+    std::vector<GemmRecord> records = NABLA_TRY(read_records(args.records));
+    std::string before = NABLA_TRY(present(args.output));
+    text = driver::with_records(before, records);
+    std::printf("%zu record%s\n", records.size(), records.size() == 1 ? "" : "s");
+  } else {
+    ir::Target target = NABLA_TRY(ir::find_target(args.target));
+    ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
+    ir::Module flat = NABLA_TRY(driver::simplify_module(module, target));
+    text = NABLA_TRY(driver::tune(flat, ops::all_ops(), target, args.threads, [](const std::string& line) {
+      std::printf("%s\n", line.c_str()), std::fflush(stdout);
+    }));
+  }
   NABLA_TRY(format::write_file(args.output, text));
   std::printf("wrote %s\n", printable(args.output).c_str());
   return Ok{};
@@ -39,10 +75,15 @@ void add_tune(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<TuneArgs>();
   CLI::App* command =
       app.add_subcommand("tune", "Measure the matrix products of a module on this machine; writes a tuning file");
-  command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
+  command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl");
+  command
+      ->add_option("--gpu-records", args->records,
+                   "gemm.records that nabla-run measured on a GPU: they go into the tuning file, beside what it holds")
+      ->check(file_name());
   command->add_option("-o,--output", args->output, "the tuning file to write; default: nabla.tuning")
       ->check(file_name());
-  command->add_option("--target", args->target, "the target that will be compiled for");
+  command->add_option("--target", args->target,
+                      "the target that will be compiled for; default: cpu, as nablac compile has it");
   command->add_option("--threads", args->threads, "threads to measure with; default: all")->check(CLI::Range(1, 1024));
   command->callback([args, &exit_code] { exit_code = report(run(*args)); });
 }

@@ -1,8 +1,9 @@
 // dot_general: the product of two tensors, summed over the contracted dimensions. Every matrix product is one.
+#include "ir/ops/dot.h"
+
 #include <algorithm>
 
 #include "ir/ops/all_ops.h"
-#include "ir/ops/common.h"
 
 namespace nabla::ops {
 namespace {
@@ -39,33 +40,6 @@ Ints range(int64_t first, int64_t count) {
   Ints out(count);
   for (int64_t i = 0; i < count; ++i) out[i] = first + i;
   return out;
-}
-
-InferResult infer_dot(const InferContext& ctx) {
-  NABLA_TRY(ctx.require_same_dtype(0, 1, "C1"));
-  if (ctx.operands[0].dtype == DType::kBool)
-    return ctx.fail(Code::kDTypeMismatch, "C1", "operands are bool; convert them to a number first");
-  const Ints &lc = ctx.attrs.get_ints("lhs_contract"), &rc = ctx.attrs.get_ints("rhs_contract");
-  const Ints &lb = ctx.attrs.get_ints("lhs_batch"), &rb = ctx.attrs.get_ints("rhs_batch");
-  if (lc.size() != rc.size())
-    return ctx.fail(Code::kBadAttribute, "C2", "lhs contracts {} dimensions, rhs {}", lc.size(), rc.size());
-  if (lb.size() != rb.size())
-    return ctx.fail(Code::kBadAttribute, "C3", "lhs has {} batch dimensions, rhs {}", lb.size(), rb.size());
-  auto joined = [](Ints a, const Ints& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-  };
-  NABLA_TRY(require_axes(ctx, joined(lb, lc), ctx.rank(0), "C4"));
-  NABLA_TRY(require_axes(ctx, joined(rb, rc), ctx.rank(1), "C4"));
-  for (size_t i = 0; i < lc.size(); ++i)
-    NABLA_TRY(ctx.require_equal(ctx.shape(0)[lc[i]], ctx.shape(1)[rc[i]], "C2", "contracted sizes"));
-  for (size_t i = 0; i < lb.size(); ++i)
-    NABLA_TRY(ctx.require_equal(ctx.shape(0)[lb[i]], ctx.shape(1)[rb[i]], "C3", "batch sizes"));
-  Shape shape;
-  for (int64_t d : lb) shape.push_back(ctx.shape(0)[d]);
-  for (int64_t d : side_of(ctx.rank(0), lb, lc).free) shape.push_back(ctx.shape(0)[d]);
-  for (int64_t d : side_of(ctx.rank(1), rb, rc).free) shape.push_back(ctx.shape(1)[d]);
-  return Types{Type(ctx.operands[0].dtype, std::move(shape))};
 }
 
 /// Positions of the elements that every index over `dims` names, the other indices being 0.
@@ -213,14 +187,6 @@ Factors factors_dot(const TypedOp& op) {
   return f;
 }
 
-Cost cost_dot(const TypedOp& op) {
-  Dim contracted = 1;
-  for (int64_t d : lhs_side(op).contract) contracted = contracted * op.operands[0].shape[d];
-  Cost cost = pointwise_cost(op, 2);
-  cost.flops = cost.flops * contracted;
-  return cost;
-}
-
 Example dot_example(Shape lhs, Shape rhs, Attrs attrs) {
   return {{operand(f32(std::move(lhs))), operand(f32(std::move(rhs)))}, std::move(attrs)};
 }
@@ -250,6 +216,41 @@ Example draw_dot(Rng& rng) {
 }
 
 }  // namespace
+
+InferResult infer_dot(const InferContext& ctx) {
+  NABLA_TRY(ctx.require_same_dtype(0, 1, "C1"));
+  if (ctx.operands[0].dtype == DType::kBool)
+    return ctx.fail(Code::kDTypeMismatch, "C1", "operands are bool; convert them to a number first");
+  const Ints &lc = ctx.attrs.get_ints("lhs_contract"), &rc = ctx.attrs.get_ints("rhs_contract");
+  const Ints &lb = ctx.attrs.get_ints("lhs_batch"), &rb = ctx.attrs.get_ints("rhs_batch");
+  if (lc.size() != rc.size())
+    return ctx.fail(Code::kBadAttribute, "C2", "lhs contracts {} dimensions, rhs {}", lc.size(), rc.size());
+  if (lb.size() != rb.size())
+    return ctx.fail(Code::kBadAttribute, "C3", "lhs has {} batch dimensions, rhs {}", lb.size(), rb.size());
+  auto joined = [](Ints a, const Ints& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  NABLA_TRY(require_axes(ctx, joined(lb, lc), ctx.rank(0), "C4"));
+  NABLA_TRY(require_axes(ctx, joined(rb, rc), ctx.rank(1), "C4"));
+  for (size_t i = 0; i < lc.size(); ++i)
+    NABLA_TRY(ctx.require_equal(ctx.shape(0)[lc[i]], ctx.shape(1)[rc[i]], "C2", "contracted sizes"));
+  for (size_t i = 0; i < lb.size(); ++i)
+    NABLA_TRY(ctx.require_equal(ctx.shape(0)[lb[i]], ctx.shape(1)[rb[i]], "C3", "batch sizes"));
+  Shape shape;
+  for (int64_t d : lb) shape.push_back(ctx.shape(0)[d]);
+  for (int64_t d : side_of(ctx.rank(0), lb, lc).free) shape.push_back(ctx.shape(0)[d]);
+  for (int64_t d : side_of(ctx.rank(1), rb, rc).free) shape.push_back(ctx.shape(1)[d]);
+  return Types{Type(ctx.operands[0].dtype, std::move(shape))};
+}
+
+Cost cost_dot(const TypedOp& op) {
+  Dim contracted = 1;
+  for (int64_t d : lhs_side(op).contract) contracted = contracted * op.operands[0].shape[d];
+  Cost cost = pointwise_cost(op, 2);
+  cost.flops = cost.flops * contracted;
+  return cost;
+}
 
 std::vector<OpDef> dot_ops() {
   return {{

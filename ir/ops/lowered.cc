@@ -1,6 +1,7 @@
 // Ops that exist after lowering only.
 #include "ir/ops/all_ops.h"
 #include "ir/ops/common.h"
+#include "ir/ops/dot.h"
 
 namespace nabla::ops {
 namespace {
@@ -79,8 +80,97 @@ OpDef launch_op() {
   };
 }
 
+InferResult infer_gemm(const InferContext& ctx) {
+  std::vector<Type> out = NABLA_TRY(infer_dot(ctx));
+  const Type& product = out[0];
+  if (ctx.operands.size() > 3) return ctx.fail(Code::kBadAttribute, "C5", "{} biases", ctx.operands.size() - 2);
+  if (ctx.operands.size() == 3) {
+    const Type& bias = ctx.operands[2];
+    if (bias.dtype != product.dtype || bias.rank() != 1 || product.rank() == 0)
+      return ctx.fail(Code::kShapeMismatch, "C5", "the bias of {} is {}", product.str(), bias.str());
+    NABLA_TRY(ctx.require_equal(bias.shape[0], product.shape.back(), "C5", "columns and values of the bias"));
+  }
+  const std::string& activation = ctx.attrs.get_string("activation");
+  if (activation != "none" && activation != "relu" && activation != "gelu")
+    return ctx.fail(Code::kBadAttribute, "C6", "activation is \"{}\"", activation);
+  return out;
+}
+
+Attrs gemm_attrs(Ints lhs_contract, Ints rhs_contract, std::string activation) {
+  return {{"lhs_contract", std::move(lhs_contract)},
+          {"rhs_contract", std::move(rhs_contract)},
+          {"activation", std::move(activation)},
+          {"alternative", std::string("k")},
+          {"order", Ints{0, 1}}};
+}
+
+OpDef gemm_op() {
+  Example plain{{operand(f32({2, 3})), operand(f32({3, 4}))}, gemm_attrs({1}, {0}, "none")};
+  Example biased{{operand(f32({2, 3})), operand(f32({4, 3})), operand(f32({4}))}, gemm_attrs({1}, {1}, "gelu")};
+  return {
+      .name = "gemm",
+      .version = 1,
+      .category = "lowered",
+      .doc =
+          "A matrix product that a library computes, with what it does to the result on the way: activation(dot_general"
+          "(lhs, rhs) + bias). The kernel `alternative` computes the same without the library.",
+      .operands = {{"lhs", "left factor"},
+                   {"rhs", "right factor"},
+                   {"bias", "added to every row, if there is one", true, true}},
+      .attrs = {required("lhs_contract", AttrKind::kInts, "as in dot_general"),
+                required("rhs_contract", AttrKind::kInts, "as in dot_general"),
+                optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
+                optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
+                required("alternative", AttrKind::kString, "name in the module's kernels"),
+                required("order", AttrKind::kInts, "which operands that kernel takes, in its order"),
+                optional("workspace", "bytes of scratch memory that the library may use", int64_t{0})},
+      .results = {{"out", "the product"}},
+      .constraints = {{"C1", "the operands have one dtype, and it is not bool"},
+                      {"C2", "as many dimensions of lhs as of rhs are contracted, and their sizes are equal"},
+                      {"C3", "lhs and rhs have equally many batch dimensions, and their sizes are equal"},
+                      {"C4", "the dimensions named exist, and each is named once"},
+                      {"C5", "there is at most one bias, with a value of the result's dtype for each of its columns"},
+                      {"C6", "activation is \"none\", \"relu\" or \"gelu\""}},
+      .traits = {},
+      .stages = ir::stages(ir::Stage::kKernels, ir::Stage::kPlanned),
+      .infer = infer_gemm,
+      .reference = ir::no_rule(kLowered),
+      .fold = ir::no_rule(kLowered),
+      .decompose = ir::no_rule(kLowered),
+      .vjp = ir::not_differentiable(kLowered),
+      .jvp = ir::not_differentiable(kLowered),
+      .batch = ir::no_rule(kLowered),
+      .factors = ir::no_rule(kLowered),
+      .access = ir::no_rule(kLowered),
+      .linearity = ir::not_linear(),
+      .lower = Lowering::kContraction,
+      .cost = cost_dot,
+      .dtypes = DTypes::kFloats,
+      .examples = {plain, biased},
+      .draw =
+          [=](ir::Rng& rng) {
+            Shape lhs = {random_positive_dim(rng), random_positive_dim(rng)};
+            Shape rhs = {lhs[1], random_positive_dim(rng)};
+            return Example{{operand(f32(lhs)), operand(f32(rhs))}, gemm_attrs({1}, {0}, "relu")};
+          },
+      .rejects = {{"C1", {f32({2, 3}), i32({3, 4})}, gemm_attrs({1}, {0}, "none")},
+                  {"C2", {f32({2, 3}), f32({4, 5})}, gemm_attrs({1}, {0}, "none")},
+                  {"C3",
+                   {f32({2, 3}), f32({3, 4})},
+                   {{"lhs_contract", Ints{1}},
+                    {"rhs_contract", Ints{0}},
+                    {"lhs_batch", Ints{0}},
+                    {"alternative", std::string("k")},
+                    {"order", Ints{0, 1}}}},
+                  {"C4", {f32({2, 3}), f32({3, 4})}, gemm_attrs({2}, {0}, "none")},
+                  {"C5", {f32({2, 3}), f32({3, 4}), f32({2})}, gemm_attrs({1}, {0}, "none")},
+                  {"C5", {f32({2, 3}), f32({3, 4}), f32({4}), f32({4})}, gemm_attrs({1}, {0}, "none")},
+                  {"C6", {f32({2, 3}), f32({3, 4})}, gemm_attrs({1}, {0}, "tanh")}},
+  };
+}
+
 }  // namespace
 
-std::vector<OpDef> lowered_ops() { return {launch_op()}; }
+std::vector<OpDef> lowered_ops() { return {launch_op(), gemm_op()}; }
 
 }  // namespace nabla::ops

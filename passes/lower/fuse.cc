@@ -7,6 +7,7 @@
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
 #include "passes/lower/gemm.h"
+#include "passes/lower/library_products.h"
 #include "passes/lower/split_reductions.h"
 #include "passes/rewrite.h"
 
@@ -46,7 +47,8 @@ class FunctionLowering {
     auto is_library = [&](const ir::Node& n) {
       if (procedure_of(n)) return true;
       if (n.op->lower == ir::Lowering::kControl) return true;
-      if (n.op->lower == ir::Lowering::kContraction) {
+      if (n.attrs.find("alternative")) return true;
+      if (n.op->lower == ir::Lowering::kContraction && !context_.target.is_cuda()) {
         auto p = gemm_problem(n, f_);
         return p && gemm_choice(*p, context_.target) != "generated";
       }
@@ -314,6 +316,16 @@ std::set<std::string> only_meanings(const ir::Module& m) {
   return meanings;
 }
 
+// Kernels of products that became no library calls after all.
+void drop_unused_kernels(ir::Module& m) {
+  std::set<std::string> used;
+  for (const ir::FunctionPtr& f : m.functions)
+    for (const ir::Node& n : f->nodes)
+      for (const char* name : {"kernel", "alternative"})
+        if (n.attrs.find(name)) used.insert(n.attrs.get_string(name));
+  std::erase_if(m.kernels, [&](const auto& k) { return used.count(k->name) == 0; });
+}
+
 }  // namespace
 
 Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
@@ -325,12 +337,20 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   std::set<std::string> unused = only_meanings(module);
   std::erase_if(out.functions, [&](const ir::FunctionPtr& f) { return unused.count(f->name) > 0; });
   std::map<std::string, kernel_ir::KernelPtr> kernels;
+  ir::Target no_library = context.target;
+  no_library.library = false;
+  PassContext generated{context.ops, no_library};
+  auto generate = [&](const ir::Function& product) {
+    return FunctionLowering(product, module, generated, kernels, out.kernels).run();
+  };
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
     ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), module, context.ops);
+    prepared = NABLA_TRY(take_library_products(prepared, module, context, generate));
     f = std::make_shared<ir::Function>(
         NABLA_TRY(FunctionLowering(prepared, module, context, kernels, out.kernels).run()));
   }
+  drop_unused_kernels(out);
   return out;
 }
 

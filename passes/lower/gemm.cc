@@ -104,10 +104,14 @@ std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function
 }
 
 std::string gemm_choice(const GemmProblem& p, const ir::Target& target) {
-  if (!target.library || p.dtype != DType::kF32) return "generated";
+  bool known = p.dtype == DType::kF32;
+  if (target.is_cuda()) known |= p.dtype == DType::kBF16 || p.dtype == DType::kF16 || p.dtype == DType::kF64;
+  if (!target.library || !known) return "generated";
   auto measured = target.choices.find(p.key());
+  if (measured == target.choices.end()) measured = target.choices.find("gemm");
   if (measured != target.choices.end()) return measured->second;
-  return p.flops() >= target.library_flops ? "sgemm" : "generated";
+  if (p.flops() < target.library_flops) return "generated";
+  return target.is_cuda() ? "cublaslt" : "sgemm";
 }
 
 std::string convolution_choice(const ir::Node& node, const ir::Function& f, const ir::Target& target) {
@@ -125,6 +129,8 @@ std::string convolution_choice(const ir::Node& node, const ir::Function& f, cons
 }
 
 int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
+  // Some more, so that it can start at a multiple of kGemmWorkspaceAlignment wherever values lie.
+  if (node.attrs.find("alternative")) return node.attrs.get_int("workspace") + kGemmWorkspaceAlignment - 64;
   if (node.op->lower != ir::Lowering::kConvolution) return 0;
   const ir::Type& filter = filter_of(node, f);  // blocks of 16 channels on both sides of it
   int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;

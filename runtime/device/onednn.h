@@ -9,20 +9,10 @@
 
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/dtype.h"
+#include "runtime/device/library_call.h"
 #include "runtime/device/pool.h"
 
 namespace nabla::device {
-
-/// C[b] = op(A[b]) op(B[b]), row-major; see Gemm in runtime/format/program.fbs.
-struct GemmSpec {
-  DType dtype = DType::kF32;
-  int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-  int64_t lda = 0, ldb = 0, ldc = 0;
-  int64_t stride_a = 0, stride_b = 0, stride_c = 0;
-  std::string implementation;  ///< "matmul" or "sgemm"
-  auto operator<=>(const GemmSpec&) const = default;
-};
 
 enum class ConvolutionKind : uint8_t { kForward, kInputGrad, kFilterGrad };
 
@@ -37,14 +27,6 @@ struct ConvolutionSpec {
   /// plain filter, which is slower.
   uint64_t workspace_bytes = 0;
   auto operator<=>(const ConvolutionSpec&) const = default;
-};
-
-/// A prepared call. `operands` are a, b, c of a GEMM; input, filter, output, workspace of a convolution.
-class LibraryCall {
- public:
-  virtual ~LibraryCall() = default;
-  /// Allocates nothing. False when the library reports a failure.
-  virtual bool run(void* const* operands) = 0;
 };
 
 class OneDnn {

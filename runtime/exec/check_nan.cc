@@ -48,12 +48,16 @@ LocationRef location_of(const format::Program& program, const format::Instructio
   return std::make_shared<const Location>(std::move(out));
 }
 
-std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table) {
+std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table,
+                                 bool launched) {
   std::vector<Operand> out;
-  if (instruction.operands() == nullptr) return out;
+  const auto* operands = instruction.operands();
   std::vector<const format::Address*> addresses = format::addresses_of(instruction);
-  for (uint32_t i = 0; i < addresses.size(); ++i) {
-    const format::Operand& operand = *instruction.operands()->Get(i);
+  if (const format::Gemm* gemm = instruction.action_as_Gemm(); gemm != nullptr && launched)
+    operands = gemm->alternative_operands(), addresses = format::arguments_of(*gemm->alternative());
+  if (operands == nullptr) return out;
+  for (uint32_t i = 0; i < addresses.size() && i < operands->size(); ++i) {
+    const format::Operand& operand = *operands->Get(i);
     int64_t most = addresses[i] == nullptr ? 0 : static_cast<int64_t>(addresses[i]->bytes());
     out.push_back({static_cast<DType>(static_cast<uint8_t>(operand.dtype())), operand.written(),
                    size_at(operand.bytes_size(), most, table)});

@@ -18,8 +18,10 @@ struct Operand {
   int64_t bytes = 0;
 };
 
-/// The operands of an instruction at the sizes of a table; none for loops and branches.
-std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table);
+/// The operands of an instruction at the sizes of a table; none for loops and branches. `launched`: those of the
+/// alternative of a gemm.
+std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table,
+                                 bool launched);
 /// E0901 when the program does not say what its instructions touch, as those of older compilers.
 Status check_operands_known(const format::Program& program, const std::string& what);
 

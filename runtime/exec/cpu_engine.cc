@@ -107,7 +107,9 @@ class CpuEngine final : public Engine {
     return reinterpret_cast<const char*>(bundle_.member(format::constants_member(program_)).data());
   }
   const void* kernel(uint32_t index) const override { return reinterpret_cast<const void*>(kernels_[index]); }
-  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec) override { return NABLA_TRY(onednn())->gemm(spec); }
+  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool) override {
+    return NABLA_TRY(onednn())->gemm(spec);
+  }
   Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) override {
     return NABLA_TRY(onednn())->convolution(spec);
   }

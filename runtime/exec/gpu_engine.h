@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/exec/engine.h"
+#include "runtime/exec/gpu_gemms.h"
 #include "runtime/exec/gpu_staging.h"
 #include "runtime/exec/plan.h"
 
@@ -50,7 +51,10 @@ class GpuEngine final : public Engine {
   char* arena() override { return reinterpret_cast<char*>(arena_); }
   const char* constants() override { return reinterpret_cast<const char*>(constants_); }
   const void* kernel(uint32_t index) const override { return &kernels_[index]; }
-  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec) override;
+  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool alternative) override {
+    (void)NABLA_TRY(enter());
+    return gemms_->call(spec, alternative);
+  }
   Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) override;
   Status bind(const Plan& plan, Bound& bound) override;
   Status run(const RunRequest& request) override;
@@ -91,6 +95,7 @@ class GpuEngine final : public Engine {
   std::vector<GpuKernel> kernels_;
   device::CudaAddress arena_ = 0, constants_ = 0, arrays_ = 0;
   std::optional<GpuStaging> staging_;
+  std::optional<GpuGemms> gemms_;
   struct Arrays {
     std::vector<void*> inputs, outputs;  ///< device addresses
   };

@@ -4,6 +4,8 @@
 #include <map>
 #include <string_view>
 
+#include "runtime/format/program_check.h"
+
 namespace nabla::exec {
 namespace {
 
@@ -14,6 +16,9 @@ std::vector<int64_t> list(const flatbuffers::Vector<int64_t>* values) {
 std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
+
+constexpr uint32_t kGemmSlots = 5;       // of the library's call; those of the alternative stand behind them
+constexpr int64_t kMostAlignment = 256;  // that anybody asks for
 
 /// Addresses and structure of the instructions of one list and of the blocks that they refer to.
 class Planner {
@@ -55,7 +60,10 @@ class Planner {
       }
       case format::Action::Gemm: {
         const format::Gemm& gemm = *instruction.action_as_Gemm();
-        for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c()}) add_slot(address);
+        for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.workspace()})
+          add_slot(address);
+        if (gemm.alternative() != nullptr)
+          for (const format::Address* address : format::arguments_of(*gemm.alternative())) add_slot(address);
         break;
       }
       case format::Action::Convolution: {
@@ -163,8 +171,8 @@ class StepBinder {
       Status bound = bind(*plan.instructions[i], bound_.steps[i]);
       if (!bound.ok()) return bound;
     }
-    if (binder_.check_nan)
-      for (const format::Instruction* i : plan.instructions) bound_.operands.push_back(operands_of(*i, table_));
+    for (size_t i = 0; binder_.check_nan && i < plan.instructions.size(); ++i)
+      bound_.operands.push_back(operands_of(*plan.instructions[i], table_, bound_.steps[i].kernel != nullptr));
     return Ok{};
   }
 
@@ -176,8 +184,7 @@ class StepBinder {
         launch(*instruction.action_as_Launch(), step);
         break;
       case format::Action::Gemm:
-        step.library = NABLA_TRY(gemm(*instruction.action_as_Gemm()));
-        break;
+        return bind_gemm(*instruction.action_as_Gemm(), step);
       case format::Action::Convolution:
         step.library = NABLA_TRY(convolution(*instruction.action_as_Convolution()));
         break;
@@ -215,7 +222,18 @@ class StepBinder {
         bound_.blocks.push_back(size_at(grid->blocks_size(), grid->blocks(), table_));
   }
 
-  Result<device::LibraryCall*> gemm(const format::Gemm& gemm) {
+  Status bind_gemm(const format::Gemm& gemm, Step& step) {
+    step.library = NABLA_TRY(binder_.engine.gemm(spec_of(gemm), gemm.alternative() != nullptr));
+    if (step.library != nullptr) return Ok{};
+    const format::Launch& other = *gemm.alternative();
+    step.kernel = binder_.engine.kernel(other.kernel());
+    step.first_slot += kGemmSlots;
+    step.args = other.args() == nullptr ? 0 : other.args()->size();
+    launch(other, step);
+    return Ok{};
+  }
+
+  device::GemmSpec spec_of(const format::Gemm& gemm) {
     device::GemmSpec spec;
     spec.dtype = dtype_of(gemm.dtype());
     spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
@@ -227,7 +245,24 @@ class StepBinder {
                          &spec.ldb,   &spec.ldc, &spec.stride_a, &spec.stride_b, &spec.stride_c};
     if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0)
       for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table_);
-    return binder_.engine.gemm(spec);
+    if (spec.implementation != "cublaslt") return spec;
+    spec.epilogue = static_cast<device::GemmEpilogue>(gemm.epilogue());
+    spec.bias = gemm.bias() != nullptr, spec.tf32 = gemm.tf32();
+    spec.workspace_bytes = gemm.workspace() == nullptr ? 0 : static_cast<int64_t>(gemm.workspace()->bytes());
+    for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias()})
+      if (address != nullptr) spec.alignment = std::min(spec.alignment, alignment_of(*address));
+    return spec;
+  }
+
+  /// Of what lies there at every count of the loops around it; bases are aligned to more.
+  int64_t alignment_of(const format::Address& address) const {
+    uint64_t bits = address.offset();
+    for (uint32_t t = 0; address.terms() != nullptr && t < address.terms()->size(); ++t) {
+      bool refers = address.stride_sizes() != nullptr && address.stride_sizes()->size() > 0;
+      int64_t stride = address.terms()->Get(t)->stride();
+      bits |= static_cast<uint64_t>(size_at(refers ? address.stride_sizes()->Get(t) : 0, stride, table_));
+    }
+    return bits == 0 ? kMostAlignment : std::min<int64_t>(kMostAlignment, static_cast<int64_t>(bits & -bits));
   }
 
   Result<device::LibraryCall*> convolution(const format::Convolution& c) {

@@ -367,6 +367,31 @@ TEST(Bundle, AGemmMustFitItsOperands) {
   EXPECT_EQ(code([](GemmT& g) { g.c->base = BaseKind::Constants; }), "E0104");
 }
 
+TEST(Bundle, WhatAGemmDoesBesideTheProductMustFitToo) {
+  auto code = [](const std::function<void(GemmT&)>& change) {
+    return refusal([&](ProgramT& p) {
+      GemmT gemm = small_gemm();
+      gemm.epilogue = Epilogue::Gelu;
+      gemm.bias = address(BaseKind::Arena, 48, 8), gemm.workspace = address(BaseKind::Arena, 0, 64);
+      gemm.alternative = std::make_unique<LaunchT>();
+      gemm.alternative->args.push_back(address(BaseKind::Arena, 0, 16));
+      gemm.alternative_operands.emplace_back(DType::F32, false, 0);
+      change(gemm);
+      InstructionT& i = *p.entries[0]->instructions[0];
+      i.operands.clear();
+      i.action.Set(std::move(gemm));
+    });
+  };
+  EXPECT_EQ(code([](GemmT&) {}), "accepted");
+  EXPECT_EQ(code([](GemmT& g) { g.epilogue = static_cast<Epilogue>(3); }), "E0103");
+  EXPECT_EQ(code([](GemmT& g) { g.bias->bytes = 4; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.workspace->bytes = uint64_t{1} << 40; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.workspace->base = BaseKind::Constants; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.alternative->kernel = 99; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.alternative->args[0]->offset = uint64_t{1} << 40; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.alternative_operands.emplace_back(DType::F32, false, 0); }), "E0104");
+}
+
 ConvolutionT small_convolution() {
   ConvolutionT c;
   c.dtype = DType::F32;

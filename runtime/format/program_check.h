@@ -49,9 +49,11 @@ class ProgramCheck {
   Status check_instruction(const Instruction& instruction);
   Status check_action(const Instruction& instruction);
   /// Operands are none, or one per address, of elements that fill it.
-  Status check_operands(const Instruction& instruction);
+  Status check_operands(const flatbuffers::Vector<const Operand*>* operands,
+                        const std::vector<const Address*>& addresses);
   Status check_launch(const Launch& launch);
   Status check_gemm(const Gemm& gemm);
+  Status check_gemm_extras(const Gemm& gemm, unsigned __int128 element);
   Status check_convolution(const Convolution& convolution);
   Status check_copy(const Copy& copy);
   Status check_loop(const Loop& loop);
@@ -81,6 +83,8 @@ class ProgramCheck {
   std::string where_;
 };
 
+/// The arguments of a launch, in their order.
+std::vector<const Address*> arguments_of(const Launch& launch);
 /// What a launch, gemm, convolution or copy touches, in the order of its fields; null: a workspace that is not there.
 std::vector<const Address*> addresses_of(const Instruction& instruction);
 /// The member with the constants of a program.

@@ -37,12 +37,19 @@ Wide count_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+std::vector<const Address*> arguments_of(const Launch& launch) {
+  if (launch.args() == nullptr) return {};
+  return {launch.args()->begin(), launch.args()->end()};
+}
+
 std::vector<const Address*> addresses_of(const Instruction& instruction) {
   std::vector<const Address*> out;
   if (const Launch* launch = instruction.action_as_Launch()) {
-    if (launch->args() != nullptr) out.assign(launch->args()->begin(), launch->args()->end());
+    out = arguments_of(*launch);
   } else if (const Gemm* gemm = instruction.action_as_Gemm()) {
     out = {gemm->a(), gemm->b(), gemm->c()};
+    if (gemm->bias() != nullptr || gemm->workspace() != nullptr)
+      out.insert(out.end(), {gemm->bias(), gemm->workspace()});
   } else if (const Convolution* c = instruction.action_as_Convolution()) {
     out = {c->input(), c->filter(), c->output(), c->workspace()};
   } else if (const Copy* copy = instruction.action_as_Copy()) {
@@ -51,13 +58,13 @@ std::vector<const Address*> addresses_of(const Instruction& instruction) {
   return out;
 }
 
-Status ProgramCheck::check_operands(const Instruction& instruction) {
-  uint32_t count = instruction.operands() == nullptr ? 0 : instruction.operands()->size();
+Status ProgramCheck::check_operands(const flatbuffers::Vector<const Operand*>* operands,
+                                    const std::vector<const Address*>& addresses) {
+  uint32_t count = operands == nullptr ? 0 : operands->size();
   if (count == 0) return Ok{};
-  std::vector<const Address*> addresses = addresses_of(instruction);
   if (addresses.size() != count) return damaged("{} operands for {} addresses", count, addresses.size());
   for (uint32_t i = 0; i < count; ++i) {
-    const Operand& operand = *instruction.operands()->Get(i);
+    const Operand& operand = *operands->Get(i);
     std::string role = fmt::format("operand {}", i);
     uint64_t element = element_bytes(operand.dtype());
     if (element == 0)
@@ -75,7 +82,7 @@ Status ProgramCheck::check_operands(const Instruction& instruction) {
 
 Status ProgramCheck::check_instruction(const Instruction& instruction) {
   (void)NABLA_TRY(check_action(instruction));
-  return check_operands(instruction);
+  return check_operands(instruction.operands(), addresses_of(instruction));
 }
 
 Status ProgramCheck::check_action(const Instruction& instruction) {
@@ -169,7 +176,8 @@ Status ProgramCheck::check_launch(const Launch& launch) {
 }
 
 Status ProgramCheck::check_gemm(const Gemm& gemm) {
-  if (gemm.dtype() != DType::F32 && gemm.dtype() != DType::BF16 && gemm.dtype() != DType::F16)
+  if (gemm.dtype() != DType::F32 && gemm.dtype() != DType::BF16 && gemm.dtype() != DType::F16 &&
+      gemm.dtype() != DType::F64)
     return damaged("a gemm of element type {}", static_cast<int>(gemm.dtype()));
   if (view(gemm.implementation()).empty()) return damaged("a gemm without an implementation");
   for (int64_t n : {gemm.batch(), gemm.m(), gemm.n(), gemm.k(), gemm.lda(), gemm.ldb(), gemm.ldc(), gemm.stride_a(),
@@ -195,8 +203,21 @@ Status ProgramCheck::check_gemm(const Gemm& gemm) {
                                 element * span_of(gemm.batch(), gemm.stride_a(), a_rows, a_cols, gemm.lda())));
   (void)NABLA_TRY(check_address(gemm.b(), "operand b", false,
                                 element * span_of(gemm.batch(), gemm.stride_b(), b_rows, b_cols, gemm.ldb())));
-  return check_address(gemm.c(), "operand c", true,
-                       element * span_of(gemm.batch(), gemm.stride_c(), gemm.m(), gemm.n(), gemm.ldc()));
+  (void)NABLA_TRY(check_address(gemm.c(), "operand c", true,
+                                element * span_of(gemm.batch(), gemm.stride_c(), gemm.m(), gemm.n(), gemm.ldc())));
+  return check_gemm_extras(gemm, element);
+}
+
+Status ProgramCheck::check_gemm_extras(const Gemm& gemm, Wide element) {
+  if (gemm.epilogue() > Epilogue::Gelu)
+    return error(Code::kNewerVersion, "{}: {}unknown epilogue {} of a gemm", what_, where_,
+                 static_cast<int>(gemm.epilogue()));
+  if (gemm.bias() != nullptr)
+    (void)NABLA_TRY(check_address(gemm.bias(), "the bias", false, element * static_cast<Wide>(gemm.n())));
+  if (gemm.workspace() != nullptr) (void)NABLA_TRY(check_address(gemm.workspace(), "the workspace", true, 0));
+  if (gemm.alternative() == nullptr) return Ok{};
+  (void)NABLA_TRY(check_launch(*gemm.alternative()));
+  return check_operands(gemm.alternative_operands(), arguments_of(*gemm.alternative()));
 }
 
 Status ProgramCheck::check_convolution(const Convolution& c) {

@@ -1,5 +1,6 @@
 // Whole training steps for a GPU, by the programs that users start, on the fake driver: kernels that NVRTC has compiled
-// stand in the bundle, their text runs on the emulator, and the loss falls as on the CPU.
+// stand in the bundle, their text runs on the emulator, matrix products by the fake cuBLASLt or by kernels in its
+// place, and the loss falls as on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +31,9 @@ string contents(const string& path) {
 void compile(const string& trace, const string& name) {
   setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
   must(trace);
-  must("cli/nablac compile " + scratch(name + ".nir") + " --target cpu,sm_90a -o " + scratch(name + ".nbundle"));
+  std::ofstream(scratch("gpu.tuning")) << "nabla-tuning 2\ntarget sm_90a\ngemm = cublaslt\n";
+  must("cli/nablac compile " + scratch(name + ".nir") + " --target cpu,sm_90a --tuning " + scratch("gpu.tuning") +
+       " -o " + scratch(name + ".nbundle"));
   string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
   Status ready = emulator::use_fake_gpu(contents(scratch(name + ".nbundle")), driver);
   ASSERT_TRUE(ready.ok()) << to_string(ready.errors());
@@ -49,12 +52,16 @@ std::vector<double> losses(const string& name, const string& target, const strin
 }
 
 void expect_same_curve(const string& name, const string& options, size_t steps, double tolerance) {
-  std::vector<double> cpu = losses(name, "cpu:x86-64-v3", options), gpu = losses(name, "sm_90a", options);
-  ASSERT_EQ(cpu.size(), gpu.size());
+  std::vector<double> cpu = losses(name, "cpu:x86-64-v3", options);
   ASSERT_GE(cpu.size(), steps);
-  for (size_t i = 0; i < cpu.size(); ++i)
-    EXPECT_NEAR(cpu[i], gpu[i], tolerance * (1 + std::abs(cpu[i]))) << "step " << i;
-  EXPECT_LT(gpu.back(), gpu.front());
+  for (const string& library : {string(getenv("NABLA_CUBLASLT")), string("/not/there.so")}) {
+    setenv("NABLA_CUBLASLT", library.c_str(), 1);
+    std::vector<double> gpu = losses(name, "sm_90a", options);
+    ASSERT_EQ(cpu.size(), gpu.size());
+    for (size_t i = 0; i < cpu.size(); ++i)
+      EXPECT_NEAR(cpu[i], gpu[i], tolerance * (1 + std::abs(cpu[i]))) << "step " << i << " by " << library;
+    EXPECT_LT(gpu.back(), gpu.front());
+  }
 }
 
 const char* const kDigits =

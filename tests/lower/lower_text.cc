@@ -10,8 +10,9 @@
 namespace nabla::lower_tests {
 namespace {
 
-Result<ir::Module> lower(const ir::Module& module, bool plan, const std::string& max_bytes, bool library = false) {
-  ir::Target target = ir::find_target("cpu:x86-64-v3").value();
+Result<ir::Module> lower(const ir::Module& module, bool plan, const std::string& max_bytes, bool library = false,
+                         const std::string& name = "cpu:x86-64-v3") {
+  ir::Target target = ir::find_target(name).value();
   target.library = library;
   target.library_flops = 1;
   passes::PassContext context{ops::all_ops(), target};
@@ -46,6 +47,10 @@ ir::Module fused(const ir::Module& module) {
 }
 
 Result<ir::Module> fused_with_library(const ir::Module& module) { return lower(module, false, "", true); }
+
+Result<ir::Module> planned_for_gpu(const ir::Module& module, const std::string& target) {
+  return lower(module, true, "", true, target);
+}
 
 Result<ir::Module> planned(const ir::Module& module, const std::string& max_bytes) {
   return lower(module, true, max_bytes);

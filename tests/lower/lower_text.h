@@ -16,6 +16,8 @@ ir::Module function(const std::string& params, const std::string& body);
 ir::Module fused(const ir::Module& module);
 /// Fused with every product that a library can compute left to it.
 Result<ir::Module> fused_with_library(const ir::Module& module);
+/// The same for a GPU, planned.
+Result<ir::Module> planned_for_gpu(const ir::Module& module, const std::string& target);
 /// Fused and planned; `max_bytes` as the pass option of that name.
 Result<ir::Module> planned(const ir::Module& module, const std::string& max_bytes = "");
 

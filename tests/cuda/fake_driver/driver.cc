@@ -88,6 +88,22 @@ int nb_fake_cuda_live(void) { return static_cast<int>(state().memory.live()); }
 /// A new process, as far as counts and faults go; memory that is still allocated stays.
 void nb_fake_cuda_reset(void) { state().calls.clear(), state().sticky = kOk; }
 
+// For fakes of libraries that put work of their own into streams.
+/// Into the stream, or into what it records, to run as often as it is replayed; it may touch device memory, and gives a
+/// CUresult. `release` gets the context when nothing can run it any more.
+int nb_fake_cuda_put(void* stream, int (*work)(void*), void* context, void (*release)(void*)) {
+  std::shared_ptr<void> kept(context, release);
+  if (int status = begin("library call"); status != kOk) return status;
+  return put(static_cast<Stream*>(stream), [work, kept] {
+    Memory::Open open(state().memory);
+    return work(kept.get());
+  });
+}
+/// Is all of it inside one live allocation?
+int nb_fake_cuda_holds(uint64_t address, uint64_t bytes) { return state().memory.holds(address, bytes) ? 1 : 0; }
+/// May this thread use the GPU?
+int nb_fake_cuda_ready(void) { return state().initialized && state().contexts > 0 && current() ? 1 : 0; }
+
 int cuInit(unsigned) {
   if (int wish = injected("cuInit", kNoDevice); wish != kOk) return wish;
   const char* devices = std::getenv("NABLA_FAKE_CUDA_DEVICES");

@@ -1,0 +1,104 @@
+// What tuning files hold, for which targets it is, and what they are refused for.
+#include "cli/driver/tuning.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/driver/compile.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+
+namespace nabla::driver {
+namespace {
+
+constexpr const char* kRecord = "record NVIDIA H200 | 13.1.0 | gemm bf16 1x2x2x2 nn align 16 = 00ff1a";
+
+std::string write(const std::string& text) {
+  std::string path = fmt::format("{}/{}.tuning", std::getenv("TEST_TMPDIR"), std::hash<std::string>()(text));
+  std::ofstream(path) << text;
+  return path;
+}
+std::string refusal(const std::string& text) {
+  auto read = read_tuning(write(text));
+  return read.ok() ? "ok" : fmt::format("line {}: {}", read.errors()[0].location->line, read.errors()[0].message);
+}
+ir::Target target(const char* name) { return ir::find_target(name).value(); }
+
+TEST(Tuning, ChoicesHoldForTheTargetAboveThem) {
+  Tuning t = read_tuning(write("nabla-tuning 2  # measured here\n"
+                               "gemm f32 1x8x8x8 nn = matmul\n"
+                               "target cpu:x86-64-v4\ngemm f32 1x8x8x8 nn = sgemm  # 12.3\n\n"
+                               "target sm_90a\ngemm = generated\n" +
+                               std::string(kRecord) + "\n"))
+                 .value();
+  ir::Target v3 = target("cpu:x86-64-v3"), v4 = target("cpu:x86-64-v4"), sm80 = target("sm_80"),
+             sm90 = target("sm_90a");
+  for (ir::Target* one : {&v3, &v4, &sm80, &sm90}) {
+    EXPECT_TRUE(t.concerns(*one)) << one->name;
+    t.apply(*one);
+  }
+  using Choices = std::map<std::string, std::string>;
+  EXPECT_EQ(v3.choices, (Choices{{"gemm f32 1x8x8x8 nn", "matmul"}}));
+  EXPECT_EQ(v4.choices, (Choices{{"gemm f32 1x8x8x8 nn", "sgemm"}}));
+  EXPECT_EQ(sm80.choices, Choices());
+  EXPECT_EQ(sm90.choices, (Choices{{"gemm", "generated"}}));
+  EXPECT_TRUE(v4.records.empty());
+  ASSERT_EQ(sm80.records.size(), 1u);
+  EXPECT_EQ(sm80.records[0],
+            (GemmRecord{"NVIDIA H200", "13.1.0", "gemm bf16 1x2x2x2 nn align 16", std::string("\x00\xff\x1a", 3)}));
+  EXPECT_EQ(sm80.records[0].str(), kRecord);
+}
+
+TEST(Tuning, AFileWithoutTargetsIsForEveryCpu) {
+  Tuning t = read_tuning(write("nabla-tuning 1\ngemm f32 1x8x8x8 nn = sgemm\n")).value();
+  EXPECT_TRUE(t.concerns(target("cpu:x86-64-v3")));
+  EXPECT_TRUE(t.concerns(target("cpu:x86-64-v4")));
+  EXPECT_FALSE(t.concerns(target("sm_90a")));
+}
+
+TEST(Tuning, RefusalsNameTheLine) {
+  EXPECT_EQ(refusal("nabla-tuning 3\n"), "line 1: tuning file: the first line is not `nabla-tuning 2`");
+  EXPECT_EQ(refusal("nabla-tuning 2\n\ngemm\n"), "line 3: tuning file: expected `PROBLEM = CHOICE`");
+  EXPECT_EQ(refusal("nabla-tuning 2\ngemm = cublaslt\n"),
+            "line 2: tuning file: unknown choice `cublaslt`; known: generated, matmul, sgemm");
+  EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\ngemm = sgemm\n"),
+            "line 3: tuning file: unknown choice `sgemm`; known: generated, cublaslt");
+  EXPECT_EQ(refusal("nabla-tuning 2\nrecord H200 | 13 | gemm = 0\n"),
+            "line 2: tuning file: expected `record GPU | VERSION | PROBLEM = BYTES`");
+  EXPECT_TRUE(refusal("nabla-tuning 2\ntarget sm_91a\n").starts_with("line 2: tuning file: unknown target `sm_91a`"));
+}
+
+TEST(Tuning, AFileForOtherTargetsIsRefused) {
+  ir::Module m =
+      ir::parse_module("nabla 1 flat\nfunc @f(%x: f32[8,8]) {\n  return %x\n}\n", "f.nbl", ops::all_ops()).value();
+  CompileOptions options;
+  options.tuning_file = write("nabla-tuning 2\ntarget cpu:x86-64-v4\ntarget sm_80\n");
+  auto lowered = lower_module(m, options);
+  ASSERT_FALSE(lowered.ok());
+  EXPECT_EQ(lowered.errors()[0].str(), "error[E0503]: the tuning file " + options.tuning_file +
+                                           " is for cpu:x86-64-v4, sm_80; nothing in it is for cpu:x86-64-v3\n"
+                                           "   = help: measure with nablac tune --target of what is compiled for\n");
+  options.target = "sm_80";
+  EXPECT_TRUE(lower_module(m, options).ok());
+}
+
+TEST(Tuning, CpusAreMeasuredGpusAreNot) {
+  auto text = tune({}, ops::all_ops(), target("sm_90a"), 1, [](const std::string&) {});
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(
+      text.errors()[0].str(),
+      "error[E0901]: nablac tune measures CPUs; sm_90a is a GPU target\n"
+      "   = help: the runtime measures on the GPU when it loads a bundle; --gpu-records takes over what it found\n");
+}
+
+TEST(Tuning, RecordsReplaceThoseOfTheSameProblemAndMachine) {
+  GemmRecord same = GemmRecord::parse(kRecord).value(), other = same;
+  same.algorithm = "x", other.gpu = "B200";
+  EXPECT_EQ(with_records("nabla-tuning 2\n# note\n" + std::string(kRecord) + "\n", {same, other}),
+            "nabla-tuning 2\n# note\n" + same.str() + "\n" + other.str() + "\n");
+}
+
+}  // namespace
+}  // namespace nabla::driver

@@ -1,0 +1,199 @@
+// runtime/device/cublaslt on the fake library: all transpositions, batches, wide leading dimensions and epilogues,
+// against plain loops over rows; what is refused, and what is measured.
+#include "runtime/device/cublaslt.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "runtime/base/literal.h"
+#include "runtime/device/cuda_driver.h"
+
+namespace nabla::device {
+namespace {
+
+std::string runfile(const char* path) {
+  return fmt::format("{}/{}/{}", std::getenv("TEST_SRCDIR"), std::getenv("TEST_WORKSPACE"), path);
+}
+
+class Cublaslt : public testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("NABLA_CUDA_DRIVER", runfile("tests/cuda/fake_driver/libfake_cuda.so").c_str(), 1);
+    setenv("NABLA_CUBLASLT", runfile("tests/cuda/fake_cublaslt/libfake_cublaslt.so").c_str(), 1);
+    device_ = CudaDevice::open().value();
+    ok(cuda().context_retain(&context_, device_.device));
+    ok(cuda().context_set(context_));
+    ok(cuda().stream_create(&stream_, 0));
+  }
+  void TearDown() override {
+    unsetenv("NABLA_FAKE_CUBLASLT_FAIL");
+    unsetenv("NABLA_FAKE_CUBLASLT_VERSION");
+    ok(cuda().stream_destroy(stream_));
+    ok(cuda().context_release(device_.device));
+  }
+  const CudaDriver& cuda() const { return *device_.driver; }
+  void ok(int status) const { ASSERT_EQ(status, kCudaOk) << cuda().text(status); }
+  std::unique_ptr<CublasLt> library() { return CublasLt::open("", "12.0", stream_).value(); }
+
+  CudaAddress upload(const Literal& value) {
+    CudaAddress at = 0;
+    ok(cuda().memory_alloc(&at, static_cast<size_t>(value.size_bytes())));
+    ok(cuda().copy_in(at, value.data(), static_cast<size_t>(value.size_bytes()), stream_));
+    return at;
+  }
+  void check(GemmSpec spec, double tolerance);
+
+  CudaDevice device_;
+  CudaContext context_ = nullptr;
+  CudaStream stream_ = nullptr;
+};
+
+Literal noise(DType dtype, int64_t size, uint32_t seed) {
+  Literal out(dtype, {size});
+  uint32_t x = seed * 2654435761u + 1;
+  for (int64_t i = 0; i < size; ++i) x = x * 1664525u + 1013904223u, out.set(i, (x >> 20) / 2048.0 - 1.0);
+  return out;
+}
+
+double activated(GemmEpilogue epilogue, double x) {
+  if (epilogue == GemmEpilogue::kRelu) return std::max(x, 0.0);
+  if (epilogue == GemmEpilogue::kGelu)
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
+// Leading dimensions are wider than the rows by odd numbers, and what lies between is not touched.
+void Cublaslt::check(GemmSpec s, double tolerance) {
+  s.implementation = "cublaslt";
+  s.lda = (s.transpose_a ? s.m : s.k) + 1, s.ldb = (s.transpose_b ? s.k : s.n) + 3, s.ldc = s.n + 5;
+  s.stride_a = s.lda * (s.transpose_a ? s.k : s.m) + 7, s.stride_b = s.ldb * (s.transpose_b ? s.n : s.k) + 1;
+  s.stride_c = s.ldc * s.m + 2;
+  s.alignment = 256;
+  Literal a = noise(s.dtype, s.batch * s.stride_a, 1), b = noise(s.dtype, s.batch * s.stride_b, 2);
+  Literal bias = noise(s.dtype, s.n, 3), c(s.dtype, {s.batch * s.stride_c});
+  for (int64_t i = 0; i < c.size(); ++i) c.set(i, 77);
+  CudaAddress at[] = {upload(a), upload(b), upload(c), upload(bias)};
+  void* operands[] = {reinterpret_cast<void*>(at[0]), reinterpret_cast<void*>(at[1]), reinterpret_cast<void*>(at[2]),
+                      reinterpret_cast<void*>(at[3]), nullptr};
+  std::unique_ptr<CublasLt> lt = library();
+  auto gemm = lt->gemm(s);
+  ASSERT_TRUE(gemm.ok()) << to_string(gemm.errors());
+  (*gemm)->use((*gemm)->candidates(1).value()[0]);
+  ASSERT_TRUE((*gemm)->run(operands)) << lt->failure().str();
+  ok(cuda().copy_out(c.mutable_data(), at[2], static_cast<size_t>(c.size_bytes()), stream_));
+  ok(cuda().stream_synchronize(stream_));
+  for (int64_t batch = 0; batch < s.batch; ++batch)
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = s.bias ? bias.get(j) : 0;
+        for (int64_t k = 0; k < s.k; ++k)
+          sum += a.get(batch * s.stride_a + (s.transpose_a ? k * s.lda + i : i * s.lda + k)) *
+                 b.get(batch * s.stride_b + (s.transpose_b ? j * s.ldb + k : k * s.ldb + j));
+        sum = activated(s.epilogue, sum);
+        ASSERT_NEAR(c.get(batch * s.stride_c + i * s.ldc + j), sum, tolerance * std::max(1.0, std::abs(sum)))
+            << problem_key(s) << " at " << batch << ", " << i << ", " << j;
+      }
+      for (int64_t j = s.n; j < s.ldc; ++j) ASSERT_EQ(c.get(batch * s.stride_c + i * s.ldc + j), 77);
+    }
+  for (CudaAddress memory : at) ok(cuda().memory_free(memory));
+}
+
+TEST_F(Cublaslt, RowsAreRowsInAllTranspositionsAndBatches) {
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      for (int64_t batch : {1, 3})
+        for (auto [m, n, k] : {std::tuple(5, 7, 3), std::tuple(1, 9, 4), std::tuple(8, 1, 6), std::tuple(3, 4, 1)})
+          check({.batch = batch, .m = m, .n = n, .k = k, .transpose_a = ta, .transpose_b = tb}, 1e-5);
+}
+
+TEST_F(Cublaslt, EpiloguesAddTheBiasToEveryRow) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    for (GemmEpilogue epilogue : {GemmEpilogue::kNone, GemmEpilogue::kRelu, GemmEpilogue::kGelu})
+      for (bool bias : {false, true})
+        check({.dtype = dtype, .m = 6, .n = 11, .k = 5, .epilogue = epilogue, .bias = bias}, dtype == DType::kF32 ? 1e-5
+                                                                                             : dtype == DType::kF16
+                                                                                                 ? 1e-3
+                                                                                                 : 1e-2);
+}
+
+TEST_F(Cublaslt, Tf32RoundsTheFactorsAndF64IsWide) {
+  check({.m = 6, .n = 11, .k = 5, .tf32 = true}, 4e-3);
+  check({.dtype = DType::kF64, .batch = 2, .m = 6, .n = 11, .k = 5, .transpose_a = true}, 1e-12);
+}
+
+// What an algorithm needs decides which are offered.
+TEST_F(Cublaslt, CandidatesFitTheWorkspaceAndTheAlignment) {
+  std::unique_ptr<CublasLt> lt = library();
+  auto offered = [&](int64_t workspace, int64_t alignment) {
+    GemmSpec s{.m = 8,
+               .n = 8,
+               .k = 8,
+               .lda = 8,
+               .ldb = 8,
+               .ldc = 8,
+               .implementation = "cublaslt",
+               .workspace_bytes = workspace,
+               .alignment = alignment};
+    return lt->gemm(s).value()->candidates(8).value().size();
+  };
+  EXPECT_EQ(offered(4 << 20, 256), 3u);
+  EXPECT_EQ(offered(4 << 20, 4), 1u);
+  EXPECT_EQ(offered(0, 256), 2u);
+}
+
+TEST_F(Cublaslt, AnAlgorithmOfAnotherProblemIsNotAccepted) {
+  std::unique_ptr<CublasLt> lt = library();
+  GemmSpec s{.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8, .implementation = "cublaslt"};
+  GemmAlgorithm algorithm = lt->gemm(s).value()->candidates(1).value()[0];
+  EXPECT_TRUE(lt->gemm(s).value()->accepts(algorithm));
+  s.m = 4;
+  EXPECT_FALSE(lt->gemm(s).value()->accepts(algorithm));
+}
+
+TEST_F(Cublaslt, WhatCannotBeUsedIsE0602) {
+  auto why = [&] {
+    auto opened = CublasLt::open("", "12.0", stream_);
+    return opened.ok() ? "ok" : fmt::format("{} {}", code_name(opened.errors()[0].code), opened.errors()[0].message);
+  };
+  setenv("NABLA_FAKE_CUBLASLT_VERSION", "110803", 1);
+  EXPECT_EQ(why(), "E0602 cuBLASLt cannot be used: it is version 11.8.3; needed is 12.0");
+  unsetenv("NABLA_FAKE_CUBLASLT_VERSION");
+  setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtCreate:0:1", 1);
+  EXPECT_EQ(why(), "E0602 cuBLASLt cannot be used: it makes no handle: CUBLAS_STATUS_NOT_INITIALIZED (1)");
+  unsetenv("NABLA_FAKE_CUBLASLT_FAIL");
+  setenv("NABLA_CUBLASLT", "/not/there.so", 1);
+  EXPECT_EQ(why(),
+            "E0602 cuBLASLt cannot be used: /not/there.so: cannot open shared object file: No such file or directory");
+  setenv("NABLA_CUBLASLT", runfile("tests/cuda/fake_driver/libfake_cuda.so").c_str(), 1);
+  EXPECT_EQ(why(), "E0602 cuBLASLt cannot be used: it has no function cublasLtGetStatusName");
+}
+
+TEST_F(Cublaslt, RefusalsAndFailuresSayTheStatus) {
+  std::unique_ptr<CublasLt> lt = library();
+  GemmSpec s{.dtype = DType::kBF16, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8, .implementation = "cublaslt"};
+  setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:0:15", 1);
+  auto none = lt->gemm(s).value()->candidates(8);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.errors()[0].message,
+            "cuBLASLt 13.1.0 has no algorithm for gemm bf16 1x8x8x8 nn ld 8,8,8 align 256: CUBLAS_STATUS_NOT_SUPPORTED "
+            "(15)");
+  setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulDescCreate:0:7", 1);
+  EXPECT_EQ(lt->gemm(s).errors()[0].message,
+            "cuBLASLt cannot describe gemm bf16 1x8x8x8 nn ld 8,8,8 align 256: CUBLAS_STATUS_INVALID_VALUE (7)");
+  unsetenv("NABLA_FAKE_CUBLASLT_FAIL");
+  auto gemm = std::move(lt->gemm(s).value());
+  gemm->use(gemm->candidates(1).value()[0]);
+  setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmul:0:13", 1);
+  void* operands[5] = {};
+  EXPECT_FALSE(gemm->run(operands));
+  EXPECT_EQ(lt->failure().str(),
+            "error[E0607]: calling cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13)\n"
+            "   = help: run again with --sync-debug to see which instruction it was\n");
+  s.implementation = "sgemm";
+  EXPECT_EQ(lt->gemm(s).errors()[0].code, Code::kNewerVersion);
+}
+
+}  // namespace
+}  // namespace nabla::device

@@ -1,0 +1,132 @@
+#include "tests/cuda/fake_cublaslt/problem.h"
+
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::fake_cublaslt {
+namespace {
+
+constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77, kReal32 = 0, kReal64 = 1;
+constexpr uint32_t kRelu = 2, kBias = 4, kGelu = 32;
+
+/// Factors as tensor cores take them: 10 bits of fraction, to nearest even.
+double tf32(double x) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  if ((bits & 0x7f800000u) == 0x7f800000u) return x;
+  bits += 0xfffu + ((bits >> 13) & 1u);
+  return std::bit_cast<float>(bits & ~0x1fffu);
+}
+
+/// One matrix of a batch as numbers; `transposed` swaps rows and columns.
+template <class T>
+std::vector<T> numbers(const Layout& l, const void* at, int batch, bool transposed, bool rounded) {
+  DType dtype = DType::kF32;
+  dtype_of(l.type, dtype);
+  uint64_t rows = transposed ? l.columns : l.rows, columns = transposed ? l.rows : l.columns;
+  std::vector<T> out(rows * columns);
+  for (uint64_t j = 0; j < l.columns; ++j)
+    for (uint64_t i = 0; i < l.rows; ++i) {
+      int64_t place = batch * l.stride + static_cast<int64_t>(j) * l.ld + static_cast<int64_t>(i);
+      double x = get_float(dtype, at, place);
+      out[transposed ? j + i * rows : i + j * rows] = static_cast<T>(rounded ? tf32(x) : x);
+    }
+  return out;
+}
+
+template <class T>
+void multiply(const Problem& p) {
+  DType dtype = DType::kF32;
+  dtype_of(p.d.type, dtype);
+  bool rounded = p.desc.compute == kComputeTf32;
+  uint64_t m = p.m(), n = p.n(), k = p.k();
+  for (int batch = 0; batch < p.d.batch; ++batch) {
+    // op(A) by rows and op(B) by columns, so that both run along k.
+    std::vector<T> a = numbers<T>(p.a, p.pa, batch, p.desc.transpose_a == 0, rounded);
+    std::vector<T> b = numbers<T>(p.b, p.pb, batch, p.desc.transpose_b != 0, rounded);
+    for (uint64_t j = 0; j < n; ++j)
+      for (uint64_t i = 0; i < m; ++i) {
+        T sum = 0;
+        for (uint64_t l = 0; l < k; ++l) sum += a[i * k + l] * b[j * k + l];
+        if (p.desc.epilogue & kBias) sum += static_cast<T>(get_float(dtype, p.desc.bias, static_cast<int64_t>(i)));
+        if (p.desc.epilogue & kRelu) sum = sum < 0 ? 0 : sum;
+        if (p.desc.epilogue & kGelu)
+          sum = T{0.5} * sum * (1 + std::tanh(T(0.7978845608028654) * (sum + T(0.044715) * sum * sum * sum)));
+        int64_t place = batch * p.d.stride + static_cast<int64_t>(j) * p.d.ld + static_cast<int64_t>(i);
+        set_float(dtype, p.pd, place, static_cast<double>(sum));
+      }
+  }
+}
+
+std::string fault_of(const Layout& l, const char* name) {
+  DType dtype = DType::kF32;
+  if (!dtype_of(l.type, dtype)) return fmt::format("{} has type {}", name, l.type);
+  if (l.rows == 0 || l.columns == 0) return fmt::format("{} is {}x{}", name, l.rows, l.columns);
+  if (l.ld < static_cast<int64_t>(l.rows)) return fmt::format("{} has {} rows, but ld {}", name, l.rows, l.ld);
+  if (l.batch < 1) return fmt::format("{} has a batch of {}", name, l.batch);
+  return "";
+}
+
+}  // namespace
+
+bool dtype_of(int type, DType& out) {
+  switch (type) {
+    case 0:
+      out = DType::kF32;
+      return true;
+    case 1:
+      out = DType::kF64;
+      return true;
+    case 2:
+      out = DType::kF16;
+      return true;
+    case 14:
+      out = DType::kBF16;
+      return true;
+    default:
+      return false;
+  }
+}
+
+uint64_t Layout::bytes() const {
+  DType dtype = DType::kF32;
+  dtype_of(type, dtype);
+  uint64_t last = static_cast<uint64_t>(batch - 1) * static_cast<uint64_t>(stride) +
+                  (columns - 1) * static_cast<uint64_t>(ld) + rows;
+  return last * static_cast<uint64_t>(bytes_of(dtype));
+}
+
+std::string Problem::fault() const {
+  for (auto [layout, name] : {std::pair(&a, "A"), std::pair(&b, "B"), std::pair(&d, "D")})
+    if (std::string wrong = fault_of(*layout, name); !wrong.empty()) return wrong;
+  if (a.type != d.type || b.type != d.type) return fmt::format("types {}, {} and {}", a.type, b.type, d.type);
+  if (a.batch != d.batch || b.batch != d.batch) return fmt::format("batches {}, {} and {}", a.batch, b.batch, d.batch);
+  bool wide = d.type == kReal64;
+  if (desc.scale != (wide ? kReal64 : kReal32)) return fmt::format("scale type {}", desc.scale);
+  bool known = wide ? desc.compute == kCompute64
+                    : desc.compute == kCompute32 || (desc.compute == kComputeTf32 && d.type == kReal32);
+  if (!known) return fmt::format("compute type {} for data of type {}", desc.compute, d.type);
+  uint64_t rows = desc.transpose_a ? a.columns : a.rows, columns = desc.transpose_b ? b.rows : b.columns;
+  uint64_t inner = desc.transpose_b ? b.columns : b.rows;
+  if (rows != m() || columns != n() || inner != k())
+    return fmt::format("op(A) is {}x{}, op(B) {}x{}, D {}x{}", rows, k(), inner, columns, m(), n());
+  if (d.batch > 1 && d.stride < d.ld * static_cast<int64_t>(d.columns - 1) + static_cast<int64_t>(d.rows))
+    return fmt::format("the results of a batch overlap: stride {}", d.stride);
+  uint32_t epilogue = desc.epilogue;
+  if (epilogue != 1 && (epilogue == 0 || (epilogue & ~(kRelu | kBias | kGelu)) != 0 ||
+                        (epilogue & (kRelu | kGelu)) == (kRelu | kGelu) || wide))
+    return fmt::format("epilogue {} for data of type {}", epilogue, d.type);
+  if ((epilogue & kBias) && desc.bias == nullptr) return "a bias without an address";
+  return "";
+}
+
+void Problem::compute() const {
+  if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+  d.type == kReal64 ? multiply<double>(*this) : multiply<float>(*this);
+}
+
+}  // namespace nabla::fake_cublaslt

@@ -1,0 +1,296 @@
+// Products of GPU programs by the library, on the fake driver and the fake cuBLASLt: against the CPU's program of the
+// same bundle, with and without the library; which algorithm is taken, and what is kept of it.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/driver/compile.h"
+#include "cli/driver/report.h"
+#include "cli/driver/tuning.h"
+#include "frontend/nabla.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+#include "tests/cuda/fake_gpu.h"
+
+namespace nabla {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string runfile(const char* path) {
+  return fmt::format("{}/{}/{}", std::getenv("TEST_SRCDIR"), std::getenv("TEST_WORKSPACE"), path);
+}
+std::string scratch(const std::string& name) { return fmt::format("{}/{}", std::getenv("TEST_TMPDIR"), name); }
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Literal noise(DType dtype, std::vector<int64_t> shape, double seed) {
+  Literal out(dtype, std::move(shape));
+  for (int64_t i = 0; i < out.size(); ++i) out.set(i, std::sin(static_cast<double>(i * i % 977) * 1.7 + seed));
+  return out;
+}
+
+class Library : public testing::Test {
+ protected:
+  void SetUp() override {
+    cache_ = scratch(testing::UnitTest::GetInstance()->current_test_info()->name());
+    setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
+    setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
+    std::ofstream(scratch("all.tuning")) << "nabla-tuning 2\ntarget sm_80\ngemm = cublaslt\n";
+    fake_ = ::dlopen(runfile("tests/cuda/fake_cublaslt/libfake_cublaslt.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    call<void>("nb_fake_cublaslt_reset");
+  }
+  void TearDown() override {
+    for (const char* name : {"NABLA_FAKE_CUBLASLT_FAIL", "NABLA_FAKE_CUBLASLT_FASTEST"}) unsetenv(name);
+    EXPECT_EQ(call<int>("nb_fake_cublaslt_live"), 0);
+  }
+  template <class T, class... Args>
+  T call(const char* name, Args... args) const {
+    return reinterpret_cast<T (*)(Args...)>(::dlsym(fake_, name))(args...);
+  }
+  int count(const char* name) const { return call<int>("nb_fake_cublaslt_count", name); }
+
+  void compile(const ir::Module& module, driver::CompileOptions options = {}) {
+    options.target = "sm_80,cpu";
+    if (options.tuning_file.empty()) options.tuning_file = scratch("all.tuning");
+    setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
+    auto compiled = driver::compile(module, options);
+    ASSERT_TRUE(compiled.ok()) << to_string(compiled.errors());
+    bundle_ = compiled->bytes, report_ = compiled->report;
+    Status ready = emulator::use_fake_gpu(bundle_, runfile("tests/cuda/fake_driver/libfake_cuda.so"));
+    ASSERT_TRUE(ready.ok()) << to_string(ready.errors());
+    setenv("NABLA_CACHE", cache_.c_str(), 1);  // of the runtime's records
+  }
+  std::unique_ptr<exec::Session> open(const char* target, bool check_nan = false) {
+    auto bundle = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle_)), "test.nbundle");
+    auto session = exec::Session::create(std::move(*bundle), {.threads = 1, .check_nan = check_nan, .target = target});
+    NABLA_CHECK(session.ok(), "{}", to_string(session.errors()));
+    return std::move(*session);
+  }
+  /// What a session says on stderr while it opens.
+  std::string said(std::unique_ptr<exec::Session>* out = nullptr) {
+    testing::internal::CaptureStderr();
+    std::unique_ptr<exec::Session> session = open("sm_80");
+    if (out != nullptr) *out = std::move(session);
+    return testing::internal::GetCapturedStderr();
+  }
+  // Three times: issued, recorded, replayed.
+  void expect_like_cpu(exec::Session& gpu, const std::vector<Literal>& inputs, double tolerance) {
+    std::unique_ptr<exec::Session> cpu = open("cpu");
+    auto want = cpu->call(cpu->need_entry("f").value(), inputs);
+    ASSERT_TRUE(want.ok()) << to_string(want.errors());
+    for (int run = 0; run < 3; ++run) {
+      auto got = gpu.call(gpu.need_entry("f").value(), inputs);
+      ASSERT_TRUE(got.ok()) << to_string(got.errors());
+      for (size_t r = 0; r < want->size(); ++r)
+        for (int64_t i = 0; i < (*want)[r].size(); ++i)
+          ASSERT_NEAR((*got)[r].get(i), (*want)[r].get(i), tolerance * std::max(1.0, std::fabs((*want)[r].get(i))))
+              << "result " << r << " at " << i << " in run " << run;
+    }
+  }
+
+  std::string bundle_, report_, cache_;
+  void* fake_ = nullptr;
+};
+
+// y = gelu(x W + b), z = relu(y V), and s = z^T z.
+Program layers(DType dtype) {
+  Program program;
+  program.entry("f", {{"x", dtype, {12, 20}}, {"w", dtype, {20, 24}}, {"b", dtype, {24}}, {"v", dtype, {16, 24}}},
+                [](const std::vector<Tensor>& in) -> Outputs {
+                  Tensor y = gelu(matmul(in[0], in[1]) + in[2]);
+                  Tensor z = relu(matmul(y, transpose(in[3])));
+                  return {{"z", z}, {"s", matmul(transpose(z), z)}};
+                });
+  return program;
+}
+std::vector<Literal> inputs_of(DType dtype) {
+  return {noise(dtype, {12, 20}, 1), noise(dtype, {20, 24}, 2), noise(dtype, {24}, 3), noise(dtype, {16, 24}, 4)};
+}
+
+// The CPU rounds halves behind every op, the library once.
+TEST_F(Library, ComputesWhatTheCpuComputes) {
+  for (auto [dtype, tolerance] : {std::pair(f32, 2e-4), std::pair(bf16, 8e-2), std::pair(f16, 1e-2)}) {
+    ASSERT_NO_FATAL_FAILURE(compile(layers(dtype).module()));
+    std::unique_ptr<exec::Session> gpu;
+    EXPECT_EQ(said(&gpu), "");
+    int before = count("cublasLtMatmul");
+    expect_like_cpu(*gpu, inputs_of(dtype), tolerance);
+    EXPECT_EQ(count("cublasLtMatmul") - before, 2 * 3);  // the third run replays what the second recorded
+  }
+}
+
+TEST_F(Library, WithoutItTheGeneratedKernelsRunAndThatIsSaidOnce) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  setenv("NABLA_CUBLASLT", "/not/there.so", 1);
+  std::unique_ptr<exec::Session> gpu;
+  EXPECT_EQ(said(&gpu),
+            "note: test.nbundle: matrix products of sm_80 run as generated kernels: cuBLASLt cannot be used: "
+            "/not/there.so: cannot open shared object file: No such file or directory\n");
+  expect_like_cpu(*gpu, inputs_of(f32), 2e-4);
+  EXPECT_EQ(count("cublasLtMatmul"), 0);
+}
+
+TEST_F(Library, AProductThatItRefusesRunsAsAGeneratedKernel) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:1:15", 1);
+  std::unique_ptr<exec::Session> gpu;
+  std::string note = said(&gpu);
+  EXPECT_TRUE(
+      note.starts_with("note: test.nbundle: some matrix products of sm_80 run as generated kernels: cuBLASLt "
+                       "13.1.0 has no algorithm for gemm f32 1x12x24x20 nn bias gelu ld 20,24,24 align "))
+      << note;
+  expect_like_cpu(*gpu, inputs_of(f32), 2e-4);
+}
+
+TEST_F(Library, CheckNanKnowsTheOperandsOfBoth) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  std::vector<Literal> inputs = inputs_of(f32);
+  inputs[2].set(5, INFINITY);
+  for (const std::string& library : {std::string(std::getenv("NABLA_CUBLASLT")), std::string("/not/there.so")}) {
+    setenv("NABLA_CUBLASLT", library.c_str(), 1);
+    std::unique_ptr<exec::Session> gpu = open("sm_80", true);
+    auto got = gpu->call(0, inputs);
+    ASSERT_FALSE(got.ok());
+    EXPECT_EQ(got.errors()[0].code, Code::kNotFinite);
+    EXPECT_NE(got.errors()[0].message.find("result 0 of `gemm` has 0 NaNs and 12 infinities"), std::string::npos)
+        << got.errors()[0].message;
+    EXPECT_EQ(got.errors()[0].notes.size(), 3u);  // both factors and the bias
+  }
+}
+
+TEST_F(Library, AFailureNamesTheInstructionAndTheStatus) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  std::unique_ptr<exec::Session> gpu = open("sm_80");
+  setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmul:0:13", 1);
+  auto got = gpu->call(0, inputs_of(f32));
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.errors()[0].code, Code::kGpuFailed);
+  EXPECT_EQ(got.errors()[0].message,
+            "entry `f` on Fake GPU: instruction 0 `gemm`: calling cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13)");
+}
+
+// The second session measures nothing: it reads what the first has kept.
+TEST_F(Library, TheFastestAlgorithmIsKeptInAFileAndInBundles) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  setenv("NABLA_FAKE_CUBLASLT_FASTEST", "2", 1);
+  expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-4);
+  EXPECT_GE(count("algorithm 0"), 6);
+  std::string file = contents(cache_ + "/gemm.records");
+  EXPECT_EQ(std::count(file.begin(), file.end(), '\n'), 3) << file;
+  EXPECT_TRUE(file.starts_with("record Fake GPU | 13.1.0 | gemm f32 1x12x24x20 nn bias gelu ld 20,24,24 align "))
+      << file;
+  auto expect_known = [&] {
+    call<void>("nb_fake_cublaslt_reset");
+    expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-4);
+    EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 0);
+    EXPECT_EQ(count("cublasLtMatmul"), 6);
+    EXPECT_EQ(count("algorithm 2"), 6);
+  };
+  expect_known();
+  // Into a tuning file and from there into the bundle, without the cache.
+  std::vector<GemmRecord> records;
+  std::istringstream lines(file);
+  for (std::string line; std::getline(lines, line);) records.push_back(GemmRecord::parse(line).value());
+  std::ofstream(scratch("tuned")) << driver::with_records(contents(scratch("all.tuning")), records);
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module(), {.tuning_file = scratch("tuned")}));
+  fs::remove(cache_ + "/gemm.records");
+  expect_known();
+  EXPECT_FALSE(fs::exists(cache_ + "/gemm.records"));
+}
+
+TEST_F(Library, RecordsOfAnotherVersionAreMeasuredAgain) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  (void)open("sm_80");
+  setenv("NABLA_FAKE_CUBLASLT_VERSION", "120903", 1);
+  call<void>("nb_fake_cublaslt_reset");
+  (void)open("sm_80");
+  EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 3);
+  unsetenv("NABLA_FAKE_CUBLASLT_VERSION");
+}
+
+// Sizes of the run decide the problem; only the largest is measured, when the bundle is loaded.
+TEST_F(Library, SizesOfTheCallerDecide) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 9);
+  program.entry("f", {{"x", f32, {batch, 33}}, {"w", f32, {33, 17}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"y", relu(matmul(in[0], in[1]))}};
+  });
+  ASSERT_NO_FATAL_FAILURE(compile(program.module()));
+  for (const std::string& library : {std::string(std::getenv("NABLA_CUBLASLT")), std::string("/not/there.so")}) {
+    setenv("NABLA_CUBLASLT", library.c_str(), 1);
+    std::unique_ptr<exec::Session> gpu = open("sm_80");
+    for (int64_t n : {3, 9, 1, 3}) expect_like_cpu(*gpu, {noise(f32, {n, 33}, 1), noise(f32, {33, 17}, 2)}, 1e-4);
+  }
+  std::string last = call<const char*>("nb_fake_cublaslt_last");
+  EXPECT_EQ(last, "f32 17x1x33 batch 1 epilogue 2 compute 68");  // three rows ran before, and are replayed
+}
+
+// Slices of a loop move, and with them the bias, whose address is part of the library's description.
+TEST_F(Library, OperandsThatMoveWithALoop) {
+  Program program;
+  program.entry("f", {{"x", f32, {4, 12}}, {"w", f32, {3, 12, 12}}, {"b", f32, {3, 12}}},
+                [](const std::vector<Tensor>& in) -> Outputs {
+                  auto [last, all] = scan(
+                      [](Tensor x, std::pair<Tensor, Tensor> layer) {
+                        Tensor y = relu(matmul(x, layer.first) + layer.second);
+                        return std::pair(y, y);
+                      },
+                      in[0], std::pair(in[1], in[2]));
+                  return {{"last", last}, {"all", all}};
+                });
+  ASSERT_NO_FATAL_FAILURE(compile(program.module()));
+  std::unique_ptr<exec::Session> gpu = open("sm_80");
+  expect_like_cpu(*gpu, {noise(f32, {4, 12}, 1), noise(f32, {3, 12, 12}, 2), noise(f32, {3, 12}, 3)}, 1e-4);
+  EXPECT_EQ(std::string(call<const char*>("nb_fake_cublaslt_last")), "f32 12x4x12 batch 1 epilogue 6 compute 68");
+}
+
+TEST_F(Library, Tf32IsAnOptionOfTheCompile) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module(), {.tf32 = true}));
+  expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-2);
+  EXPECT_TRUE(std::string(call<const char*>("nb_fake_cublaslt_last")).ends_with("compute 77"));
+  auto refused = driver::compile(layers(f32).module(), {.target = "cpu", .tf32 = true});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.errors()[0].str(),
+            "error[E0901]: tf32 is for the library of GPUs, which nothing here calls: target cpu:x86-64-v3, library "
+            "allowed\n   = help: see --help\n");
+}
+
+TEST_F(Library, TheReportShowsItsCalls) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(bf16).module()));
+  std::string text = driver::report_text(report_).value();
+  EXPECT_NE(
+      text.find("3 kinds of library call\n"
+                "  gemm bf16 1x12x24x20 nn                      1 call of cublaslt, with bias gelu, 2064 B buffers, "
+                "sums in f32, 4194.3 KB workspace, at least 0.0 us\n"
+                "    without the library  dot_gelu\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST_F(Library, NothingIsLeftToItBelowAMegaflopOrWithoutAnOrder) {
+  auto products = [&](int64_t n, bool library) {
+    Program program;
+    program.entry("f", {{"x", f32, {n, n}}}, [](const std::vector<Tensor>& in) -> Outputs {
+      return {{"y", matmul(in[0], in[0])}};
+    });
+    driver::CompileOptions options{.target = "sm_90a", .library = library};
+    return driver::lower_module(program.module(), options)->report.find("library_calls") != std::string::npos;
+  };
+  EXPECT_TRUE(products(128, true));
+  EXPECT_FALSE(products(64, true));
+  EXPECT_FALSE(products(128, false));
+}
+
+}  // namespace
+}  // namespace nabla
