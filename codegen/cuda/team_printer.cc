@@ -167,7 +167,7 @@ void TeamPrinter::close(size_t count) {
 // ---- Barriers
 void TeamPrinter::Pending::add(const Pending& other) {
   loads.insert(loads.end(), other.loads.begin(), other.loads.end());
-  for (const auto& [buffer, ways] : other.stored) stored[buffer].insert(stored[buffer].end(), ways.begin(), ways.end());
+  stores.insert(stores.end(), other.stores.begin(), other.stores.end());
   written.insert(other.written.begin(), other.written.end());
   lent.insert(other.lent.begin(), other.lent.end());
 }
@@ -206,7 +206,8 @@ void TeamPrinter::before_reads(const Expr& e, const std::vector<int>& shared_out
   if (serial() || !e) return;
   bool wait = false;
   visit(e, [&](const Expr& x) {
-    wait |= x->kind == ExprKind::kLoad && pending_.stored.contains(x->ref);
+    wait |= x->kind == ExprKind::kLoad && std::any_of(pending_.stores.begin(), pending_.stores.end(),
+                                                      [&](const Access& s) { return s.buffer == x->ref; });
     wait |= is_lent(x, shared_out, once) && pending_.written.contains(x->ref);
   });
   if (wait) sync();
@@ -226,8 +227,8 @@ bool TeamPrinter::reads_only_at(int buffer, const std::vector<Expr>& place) cons
     if (e) visit(e, [&](const Expr& x) { only &= x->kind != ExprKind::kLoad || x->ref != buffer || x->args == place; });
   return only;
 }
-// A result may lie where an operand lies: nobody overwrites what another thread has still to read. Stores that are
-// shared out alike reach one place from one thread.
+// A result may lie where an operand lies: nobody overwrites what another thread has still to read. Stores to
+// the same places, shared out alike, reach each from one thread.
 void TeamPrinter::before_store(const Store& s, const std::vector<int>& shared_out, bool once) {
   if (serial()) return;
   const Buffer& to = k_.buffers[s.buffer];
@@ -237,9 +238,11 @@ void TeamPrinter::before_store(const Store& s, const std::vector<int>& shared_ou
     if (l.buffer != s.buffer && !reads_only_at(l.buffer, s.indices)) return false;
     return l.once || once || l.shared_out != shared_out || l.at != s.indices;
   });
-  for (const std::vector<int>& way : pending_.stored[s.buffer]) wait |= way != shared_out;
+  wait |= std::any_of(pending_.stores.begin(), pending_.stores.end(), [&](const Access& e) {
+    return e.buffer == s.buffer && (e.shared_out != shared_out || e.at != s.indices);
+  });
   if (wait) sync();
-  pending_.stored[s.buffer].push_back(shared_out);
+  pending_.stores.push_back({s.buffer, s.indices, shared_out, once});
 }
 
 // ---- Statements
@@ -256,7 +259,7 @@ void TeamPrinter::share_out(const std::vector<int>& parallel, const std::vector<
   // Iterations share nothing but rows: none reads what another stores, and what meets is the same thread's.
   pending_ = {};
   repeat(false, [&] {
-    pending_.loads.clear(), pending_.stored.clear();
+    pending_.loads.clear(), pending_.stores.clear();
     body(b);
   });
   close(open);

@@ -56,10 +56,9 @@ class TeamPrinter {
   };
   /// What threads of the team have done since the last barrier that others must not overtake.
   struct Pending {
-    std::vector<Access> loads;
-    std::map<int, std::vector<std::vector<int>>> stored;  // by buffer: how its stores were shared out
-    std::set<int> written;                                // shared rows, each element by the thread that owns it
-    std::set<int> lent;                                   // shared rows whose elements others than their owners read
+    std::vector<Access> loads, stores;
+    std::set<int> written;  // shared rows, each element by the thread that owns it
+    std::set<int> lent;     // shared rows whose elements others than their owners read
 
     void add(const Pending& other);
   };

@@ -49,12 +49,6 @@ Result<EmulatedModule> EmulatedModule::create(ir::Module planned, const ir::Targ
   return out;
 }
 
-int EmulatedModule::kernels_of_known_traffic() const {
-  int known = 0;
-  for (const auto& k : planned_.kernels) known += symbols_of(*k).empty() && known_traffic(*k) ? 1 : 0;
-  return known;
-}
-
 std::string EmulatedModule::text(size_t kernel) const { return print(*planned_.kernels[kernel]) + code_[kernel].text; }
 
 Result<std::vector<Literal>> EmulatedModule::run(std::string_view entry, const std::vector<Literal>& inputs,

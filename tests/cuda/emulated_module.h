@@ -40,8 +40,6 @@ class EmulatedModule {
                                    Report& report) const;
 
   const ir::Module& planned() const { return planned_; }
-  /// How many kernels' bytes are known: with none, a test of traffic tests nothing.
-  int kernels_of_known_traffic() const;
   /// kernel_ir and CUDA text of a kernel, for messages.
   std::string text(size_t kernel) const;
 
