@@ -50,15 +50,15 @@ NB_FN double* nb_partials() {
   __shared__ double partials[32];
   return partials;
 }
-// The numbers of all threads of a team, combined in one tree: all get the same bits. Begins and ends with a barrier.
+// The numbers of all threads of a team, combined in one tree: all get the same bits. In a block there are barriers in it;
+// in a warp there are none.
 template <int size, class Op, class T> NB_FN T nb_combine(Op op, T x) {
-  nb_sync<size>();
   for (int lanes = 16; lanes > 0; lanes /= 2) x = op(x, nb_shuffle_xor(x, lanes));
   if constexpr (size == 32) {
     x = nb_shuffle(x, 0);
-    __syncwarp();
   } else {
     T* partials = (T*)nb_partials();
+    __syncthreads();  // all have read those of the call before
     if (threadIdx.x % 32 == 0) partials[threadIdx.x / 32] = x;
     __syncthreads();
     x = partials[0];

@@ -43,6 +43,23 @@ bool walked_together(const For& f) {
                      [&](const Store* s) { return may_meet(*s) && !starts_with(*s, f.axes); });
 }
 
+// Every expression of these statements.
+void collect_reads(const Body& b, std::vector<Expr>& out) {
+  for (const Stmt& s : b) {
+    if (const Let* let = std::get_if<Let>(&s.node)) out.push_back(let->expr);
+    if (const For* f = std::get_if<For>(&s.node)) collect_reads(f->body, out);
+    if (const Store* store = std::get_if<Store>(&s.node)) {
+      out.insert(out.end(), {store->expr, store->guard});
+      out.insert(out.end(), store->indices.begin(), store->indices.end());
+    }
+    if (const Loop* l = std::get_if<Loop>(&s.node)) {
+      out.insert(out.end(), l->init.begin(), l->init.end());
+      out.insert(out.end(), l->next.begin(), l->next.end());
+      collect_reads(l->body, out);
+    }
+  }
+}
+
 // Values that are rows, of statements that a team runs together, with a second buffer for what loops carry.
 void collect_rows(const Kernel& k, const Body& b, std::vector<std::pair<int, int>>& out) {
   for (const Stmt& s : b) {
@@ -90,7 +107,6 @@ int TeamPrinter::declare_rows(const Body& b) {
                             c ? "_next_" : "", base, at));
       at += static_cast<int>(row_size(k_, value));
     }
-    shared_at_[value] = at;
   }
   return total;
 }
@@ -105,6 +121,10 @@ int64_t TeamPrinter::most(const std::vector<int>& axes) const {
   int64_t n = 1;
   for (int a : axes) n *= k_.axes[a].extent.bounds().max;
   return n;
+}
+
+bool TeamPrinter::may_be_empty(const std::vector<int>& axes) const {
+  return std::any_of(axes.begin(), axes.end(), [&](int a) { return k_.axes[a].extent.bounds().min == 0; });
 }
 
 size_t TeamPrinter::open_loops(const std::vector<int>& axes) {
@@ -145,16 +165,39 @@ void TeamPrinter::close(size_t count) {
 }
 
 // ---- Barriers
+void TeamPrinter::Pending::add(const Pending& other) {
+  loads.insert(loads.end(), other.loads.begin(), other.loads.end());
+  stores.insert(stores.end(), other.stores.begin(), other.stores.end());
+  written.insert(other.written.begin(), other.written.end());
+  lent.insert(other.lent.begin(), other.lent.end());
+}
 void TeamPrinter::sync() {
-  if (!team_.alone() && !inside_) out_.line(fmt::format("nb_sync<{}>();", team_.size));
-  loads_.clear();
-  stored_.clear();
-  fresh_.clear();
+  out_.line(fmt::format("nb_sync<{}>();", team_.size));
+  pending_ = {};
+}
+// An iteration begins with what the one before has left. It is printed once for that alone.
+void TeamPrinter::repeat(bool may_be_empty, const std::function<void()>& iteration) {
+  if (serial()) return iteration();
+  Pending before = pending_;
+  CppWriter text = out_;
+  int temp = next_temp_;
+  iteration();
+  out_ = std::move(text), next_temp_ = temp;
+  pending_.add(before);
+  iteration();
+  if (may_be_empty) pending_.add(before);
+}
+// An element of a row that another thread may have written.
+bool TeamPrinter::is_lent(const Expr& x, const std::vector<int>& shared_out, bool once) const {
+  if (x->kind != ExprKind::kValue || k_.values[x->ref].axes.empty()) return false;
+  const std::vector<int>& axes = k_.values[x->ref].axes;
+  return once || axes != shared_out || x->args != axes_as_indices(axes);
 }
 void TeamPrinter::note_loads(const Expr& e, const std::vector<int>& shared_out, bool once) {
   if (serial() || !e) return;
   visit(e, [&](const Expr& x) {
-    if (x->kind == ExprKind::kLoad) loads_.push_back({x->ref, x->args, shared_out, once});
+    if (x->kind == ExprKind::kLoad) pending_.loads.push_back({x->ref, x->args, shared_out, once});
+    if (is_lent(x, shared_out, once)) pending_.lent.insert(x->ref);
   });
 }
 // Before an expression that reads rows or results which other threads have made since the last barrier. A thread may
@@ -163,23 +206,43 @@ void TeamPrinter::before_reads(const Expr& e, const std::vector<int>& shared_out
   if (serial() || !e) return;
   bool wait = false;
   visit(e, [&](const Expr& x) {
-    wait |= x->kind == ExprKind::kLoad && stored_.contains(x->ref);
-    if (x->kind != ExprKind::kValue || !fresh_.contains(x->ref)) return;
-    const std::vector<int>& axes = k_.values[x->ref].axes;
-    wait |= once || axes != shared_out || x->args != axes_as_indices(axes);
+    wait |= x->kind == ExprKind::kLoad && std::any_of(pending_.stores.begin(), pending_.stores.end(),
+                                                      [&](const Access& s) { return s.buffer == x->ref; });
+    wait |= is_lent(x, shared_out, once) && pending_.written.contains(x->ref);
   });
   if (wait) sync();
 }
-// A result may lie where an operand lies: nobody overwrites what another thread has still to read.
+// Before elements of a row are written by the threads that own them.
+void TeamPrinter::before_row(int value) {
+  if (serial()) return;
+  if (pending_.lent.contains(value)) sync();
+  pending_.written.insert(value);
+}
+// The memory plan puts a result where an operand lies only if the kernel reads each element where it stores it.
+bool TeamPrinter::reads_only_at(int buffer, const std::vector<Expr>& place) const {
+  std::vector<Expr> read;
+  collect_reads(k_.body, read);
+  bool only = true;
+  for (const Expr& e : read)
+    if (e) visit(e, [&](const Expr& x) { only &= x->kind != ExprKind::kLoad || x->ref != buffer || x->args == place; });
+  return only;
+}
+// A result may lie where an operand lies: nobody overwrites what another thread has still to read. Stores to
+// the same places, shared out alike, reach each from one thread.
 void TeamPrinter::before_store(const Store& s, const std::vector<int>& shared_out, bool once) {
   if (serial()) return;
   const Buffer& to = k_.buffers[s.buffer];
-  bool wait = std::any_of(loads_.begin(), loads_.end(), [&](const Access& l) {
+  bool wait = std::any_of(pending_.loads.begin(), pending_.loads.end(), [&](const Access& l) {
     const Buffer& from = k_.buffers[l.buffer];
     if (bytes_of(from.dtype) != bytes_of(to.dtype) || from.shape != to.shape) return false;
+    if (l.buffer != s.buffer && !reads_only_at(l.buffer, s.indices)) return false;
     return l.once || once || l.shared_out != shared_out || l.at != s.indices;
   });
+  wait |= std::any_of(pending_.stores.begin(), pending_.stores.end(), [&](const Access& e) {
+    return e.buffer == s.buffer && (e.shared_out != shared_out || e.at != s.indices);
+  });
   if (wait) sync();
+  pending_.stores.push_back({s.buffer, s.indices, shared_out, once});
 }
 
 // ---- Statements
@@ -193,19 +256,19 @@ void TeamPrinter::share_out(const std::vector<int>& parallel, const std::vector<
     out_.line(fmt::format("if (nb_team<{}>() != 0) return;", team_.size));
   }
   open += open_loops(serial_axes);
-  body(b);
-  // Rows are written again by the next iteration.
-  if (!shared_at_.empty()) sync();
+  // Iterations share nothing but rows: none reads what another stores, and what meets is the same thread's.
+  pending_ = {};
+  repeat(false, [&] {
+    pending_.loads.clear(), pending_.stores.clear();
+    body(b);
+  });
   close(open);
   parallel_.clear();
 }
 
 void TeamPrinter::whole(const Body& b) {
   out_.line("if (blockIdx.x != 0) return;");
-  for (const Stmt& s : b) {
-    std::visit([&](const auto& node) { stmt(node); }, s.node);
-    if (!std::holds_alternative<Let>(s.node)) sync();
-  }
+  body(b);
 }
 
 void TeamPrinter::body(const Body& b) {
@@ -223,7 +286,7 @@ void TeamPrinter::accumulate(const Let& s, const std::string& acc) {
 void TeamPrinter::combine(const Let& s, const std::string& partial, const std::string& result) {
   out_.line(fmt::format("const {} {} = nb_combine<{}>(nb_{}_op{{}}, {});", compute_type(k_.values[s.value].dtype),
                         result, team_.size, scalar_of(s.combiner), partial));
-  loads_.clear(), stored_.clear(), fresh_.clear();  // it begins and ends with a barrier
+  if (team_.size != 32) pending_ = {};  // there is a barrier in it
 }
 
 void TeamPrinter::number(const Let& s) {
@@ -262,12 +325,12 @@ void TeamPrinter::stmt(const Let& s) {
   if (serial()) out_.line(fmt::format("{} {}[{}];", compute_type(v.dtype), cpp_name(v.name), most(v.axes)));
   few ? narrow_rows(s) : row(s);
   places_[s.value] = {false, true};
-  if (!serial()) fresh_.insert(s.value);
 }
 // Every thread makes whole elements.
 void TeamPrinter::row(const Let& s) {
   const ValueInfo& v = k_.values[s.value];
   std::string name = cpp_name(v.name);
+  before_row(s.value);
   size_t open = serial() ? open_loops(v.axes) : open_shared_out(v.axes);
   std::string value;
   if (s.combiner == Combiner::kNone) {
@@ -285,7 +348,7 @@ void TeamPrinter::row(const Let& s) {
   close(open);
   note_loads(s.expr, v.axes, s.combiner != Combiner::kNone);
 }
-// Few elements: all threads make each together.
+// Few elements: all threads make each together, and its owner keeps it.
 void TeamPrinter::narrow_rows(const Let& s) {
   const ValueInfo& v = k_.values[s.value];
   std::string name = cpp_name(v.name), part = name + "_part_", all = name + "_all_";
@@ -297,8 +360,9 @@ void TeamPrinter::narrow_rows(const Let& s) {
   accumulate(s, part);
   close(loops);
   combine(s, part, all);
-  out_.line(fmt::format("if (nb_rank<{}>() == 0) {}[{}] = {};", team_.size, name, element(v), all));
+  out_.line(fmt::format("if (nb_rank<{}>() == {}) {}[{}] = {};", team_.size, element(v), name, element(v), all));
   close(open);
+  pending_.written.insert(s.value);
   note_loads(s.expr, s.reduce, true);
 }
 
@@ -345,25 +409,33 @@ void TeamPrinter::stmt(const Store& s) {
   store_one(one);
   close(open);
   note_loads(s.expr, apart, apart.empty() || !in_order.empty());
-  note_loads(s.guard, apart, apart.empty());
-  stored_.insert(s.buffer);
+  note_loads(s.guard, apart, true);
+  for (const Expr& i : s.indices) note_loads(i, apart, true);
 }
 
 // Iterations of an inner loop: one thread each, unless they meet.
 void TeamPrinter::stmt(const For& f) {
   if (serial() || walked_together(f)) {
     size_t open = open_loops(f.axes);
-    body(f.body);
-    if (!serial()) sync();
+    repeat(may_be_empty(f.axes), [&] { body(f.body); });
     return close(open);
   }
-  sync();
+  before_iterations(f.body, f.axes);
   size_t open = open_shared_out(f.axes);
   inside_ = true;
   body(f.body);
   inside_ = false;
   close(open);
-  sync();
+}
+// Single threads are to run these statements: what they read, others have made, and the other way round.
+void TeamPrinter::before_iterations(const Body& b, const std::vector<int>& axes) {
+  std::vector<Expr> read;
+  collect_reads(b, read);
+  std::vector<const Store*> stores;
+  collect_stores(b, stores);
+  for (const Expr& e : read) before_reads(e, axes, true);
+  for (const Store* s : stores) before_store(*s, axes, true);
+  for (const Expr& e : read) note_loads(e, axes, true);
 }
 
 void TeamPrinter::assign_row(const ValueInfo& v, const std::string& name, const Expr& e) {
@@ -383,24 +455,26 @@ void TeamPrinter::loop_state(const Loop& l) {
       note_loads(l.init[i], {}, true);
     } else {
       if (serial()) out_.line(fmt::format("{0} {1}[{2}], {1}_next_[{2}];", type, name, most(v.axes)));
+      before_row(l.state[i]);
       assign_row(v, name, l.init[i]);
       note_loads(l.init[i], v.axes, false);
     }
   }
-  for (int state : l.state) {
-    bool row = !k_.values[state].axes.empty();
-    places_[state] = {false, row};
-    if (row && !serial()) fresh_.insert(state);
-  }
+  for (int state : l.state) places_[state] = {false, !k_.values[state].axes.empty()};
 }
 void TeamPrinter::stmt(const Loop& l) {
   loop_state(l);
   std::string axis = axis_name(l.axis);
   out_.open(l.reverse ? fmt::format("for (long {0} = {1} - 1; {0} >= 0; --{0}) {{", axis, extent(l.axis))
                       : fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", axis, extent(l.axis)));
-  if (!serial()) sync();  // what the iteration before has written
-  body(l.body);
-  // All `next` expressions see the old state.
+  repeat(may_be_empty({l.axis}), [&] {
+    body(l.body);
+    next_state(l);
+  });
+  out_.close();
+}
+// All `next` expressions see the old state.
+void TeamPrinter::next_state(const Loop& l) {
   for (size_t i = 0; i < l.state.size(); ++i) {
     const ValueInfo& v = k_.values[l.state[i]];
     std::string name = cpp_name(v.name) + "_next_";
@@ -411,8 +485,8 @@ void TeamPrinter::stmt(const Loop& l) {
     } else {
       assign_row(v, name, l.next[i]);
     }
+    note_loads(l.next[i], v.axes, v.axes.empty());
   }
-  if (!serial() && !shared_at_.empty()) sync();
   for (int state : l.state) {
     const ValueInfo& v = k_.values[state];
     std::string name = cpp_name(v.name);
@@ -420,12 +494,11 @@ void TeamPrinter::stmt(const Loop& l) {
       out_.line(fmt::format("{0} = {0}_next_;", name));
       continue;
     }
+    before_row(state);
     size_t open = serial() ? open_loops(v.axes) : open_shared_out(v.axes);
     out_.line(fmt::format("{0}[{1}] = {0}_next_[{1}];", name, element(v)));
     close(open);
   }
-  out_.close();
-  sync();
 }
 
 }  // namespace nabla::codegen

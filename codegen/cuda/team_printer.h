@@ -1,6 +1,7 @@
 // Statements of a kernel as a team of threads runs them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -53,12 +54,21 @@ class TeamPrinter {
     std::vector<int> shared_out;  // axes of the statement that threads share out
     bool once;                    // the statement runs on all threads, or on one
   };
+  /// What threads of the team have done since the last barrier that others must not overtake.
+  struct Pending {
+    std::vector<Access> loads, stores;
+    std::set<int> written;  // shared rows, each element by the thread that owns it
+    std::set<int> lent;     // shared rows whose elements others than their owners read
+
+    void add(const Pending& other);
+  };
 
   bool serial() const { return team_.alone() || inside_; }
   std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
   std::string extent(int axis) const { return size_text(k_.axes[axis].extent); }
   std::string points(const std::vector<int>& axes) const;
   int64_t most(const std::vector<int>& axes) const;
+  bool may_be_empty(const std::vector<int>& axes) const;
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
 
   // Loops; each returns how many braces it opened.
@@ -69,9 +79,13 @@ class TeamPrinter {
   void close(size_t count);
 
   void sync();
+  void repeat(bool may_be_empty, const std::function<void()>& iteration);
   void note_loads(const kernel_ir::Expr& e, const std::vector<int>& shared_out, bool once);
   void before_store(const kernel_ir::Store& s, const std::vector<int>& shared_out, bool once);
   void before_reads(const kernel_ir::Expr& e, const std::vector<int>& shared_out, bool once);
+  void before_row(int value);
+  bool reads_only_at(int buffer, const std::vector<kernel_ir::Expr>& place) const;
+  bool is_lent(const kernel_ir::Expr& x, const std::vector<int>& shared_out, bool once) const;
 
   void body(const kernel_ir::Body& b);
   void stmt(const kernel_ir::Let& s);
@@ -79,6 +93,8 @@ class TeamPrinter {
   void stmt(const kernel_ir::For& s);
   void stmt(const kernel_ir::Loop& s);
   void loop_state(const kernel_ir::Loop& l);
+  void next_state(const kernel_ir::Loop& l);
+  void before_iterations(const kernel_ir::Body& b, const std::vector<int>& axes);
   void row(const kernel_ir::Let& s);
   void narrow_rows(const kernel_ir::Let& s);
   void store_one(const kernel_ir::Store& s);
@@ -93,12 +109,9 @@ class TeamPrinter {
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;
-  std::vector<int> parallel_;     // axes that teams of the grid share out
-  std::vector<Access> loads_;     // since the last barrier
-  std::set<int> stored_;          // buffers, since the last barrier
-  std::set<int> fresh_;           // shared rows written since the last barrier
-  std::map<int, int> shared_at_;  // by value: offset in the team's shared memory
-  bool inside_ = false;           // a loop whose iterations single threads run
+  std::vector<int> parallel_;  // axes that teams of the grid share out
+  Pending pending_;
+  bool inside_ = false;  // a loop whose iterations single threads run
 };
 
 }  // namespace nabla::codegen

@@ -5,8 +5,6 @@
 namespace nabla::conformance {
 namespace {
 
-constexpr int kDraws = 2;
-
 // Attributes whose functions are called `prefix` + name.
 ir::Attrs renamed(ir::Attrs attrs, const std::string& prefix) {
   ir::Attrs out;
@@ -58,9 +56,9 @@ std::vector<std::string> ops_with_code() {
   return out;
 }
 
-std::vector<property::Case> static_cases(const std::string& op) {
+std::vector<property::Case> static_cases(const std::string& op, int draws) {
   std::vector<property::Case> cases;
-  for (property::Case& c : property::cases_of(ops::all_ops().get(op), kDraws, property::Precision::kAll)) {
+  for (property::Case& c : property::cases_of(ops::all_ops().get(op), draws, property::Precision::kAll)) {
     bool is_static = true;
     for (const ir::Type& t : c.types()) is_static &= t.is_static();
     for (const ir::Type& t : c.results) is_static &= t.is_static();

@@ -12,21 +12,26 @@
 
 namespace nabla::emulator {
 
-Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver) {
+Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, const FakeGpuOptions& options) {
   format::Bundle bundle =
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle_bytes)), "bundle"));
-  std::filesystem::path folder = std::filesystem::path(std::getenv("TEST_TMPDIR")) / "emulated";
+  static int folders = 0;  // sources may have been changed: no object serves another call
+  std::filesystem::path folder =
+      std::filesystem::path(std::getenv("TEST_TMPDIR")) / fmt::format("emulated_{}", folders++);
   std::filesystem::create_directories(folder);
   for (const format::Program* program : bundle.programs()) {
-    if (program->compute() == 0 || program->ptx() || program->kernels() == nullptr) continue;
+    if (program->compute() == 0 || program->kernels() == nullptr) continue;
     std::set<std::string> objects;
     for (const format::Kernel* kernel : *program->kernels()) objects.insert(kernel->object()->str());
     for (const std::string& object : objects) {
-      std::filesystem::path file = folder / (format::sha256_hex(bundle.member(object)) + ".so");
-      if (std::filesystem::exists(file)) continue;
+      format::Bytes bytes = bundle.member(object);
+      if (program->ptx()) bytes = bytes.first(bytes.size() - 1);  // the driver sees text up to its final 0
+      std::filesystem::path file = folder / (format::sha256_hex(bytes) + ".so");
       std::string source = "source/" + std::filesystem::path(object).stem().string() + ".cu";
-      std::string bytes = NABLA_TRY(compile_object(std::string(format::as_text(bundle.member(source))), false));
-      std::ofstream(file, std::ios::binary) << bytes;
+      std::string text(format::as_text(bundle.member(source)));
+      if (options.change) text = options.change(std::move(text));
+      std::string compiled = NABLA_TRY(compile_object(text, options.checked));
+      std::ofstream(file, std::ios::binary) << compiled;
     }
   }
   setenv("NABLA_CUDA_DRIVER", driver.c_str(), 1);
@@ -34,6 +39,7 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver) 
   std::filesystem::path library =
       std::filesystem::path(driver).parent_path().parent_path() / "fake_cublaslt/libfake_cublaslt.so";
   setenv("NABLA_CUBLASLT", library.c_str(), 1);
+  options.checked ? setenv("NABLA_FAKE_CUDA_CHECKED", "1", 1) : unsetenv("NABLA_FAKE_CUDA_CHECKED");
   return Ok{};
 }
 

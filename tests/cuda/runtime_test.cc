@@ -19,9 +19,10 @@ struct Both {
   std::unique_ptr<exec::Session> gpu, cpu;
 };
 
-Both compile_for_both(const ir::Module& module) {
-  setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
-  auto compiled = driver::compile(module, {.target = "sm_80,cpu"});
+Both compile_for_both(const ir::Module& module, const std::string& target = "sm_80", const char* capability = "8.0",
+                      const std::string& chosen = "sm_80") {
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", capability, 1);
+  auto compiled = driver::compile(module, {.target = target + ",cpu"});
   NABLA_CHECK(compiled.ok(), "{}", to_string(compiled.errors()));
   std::string driver = fmt::format("{}/{}/tests/cuda/fake_driver/libfake_cuda.so", std::getenv("TEST_SRCDIR"),
                                    std::getenv("TEST_WORKSPACE"));
@@ -35,7 +36,7 @@ Both compile_for_both(const ir::Module& module) {
   };
   Both out;
   out.gpu = open("");
-  EXPECT_EQ(out.gpu->target(), "sm_80");
+  EXPECT_EQ(out.gpu->target(), chosen);
   out.cpu = open("cpu");
   return out;
 }
@@ -85,6 +86,16 @@ TEST(CudaRuntime, TrainingOnTheFakeGpuIsTrainingOnTheCpu) {
   ASSERT_TRUE(both.gpu->get_state(0, got.mutable_data()).ok());
   ASSERT_TRUE(both.cpu->get_state(0, want.mutable_data()).ok());
   expect_near(got, want);
+}
+
+// PTX for GPUs that came later: no cubin of the bundle fits this one.
+TEST(CudaRuntime, AnotherGpuRunsThePtx) {
+  Program program;
+  program.entry("f", {{"x", f32, {7, 45}}, {"w", f32, {45, 33}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"y", softmax(matmul(in[0], in[1]), -1)}, {"sorted", sort(in[0])}};
+  });
+  Both both = compile_for_both(program.module(), "sm_90a,compute_80", "8.9", "compute_80");
+  for (int i = 0; i < 3; ++i) expect_same(both, "f", {ramp({7, 45}, 1 + i), ramp({45, 33}, 0.5)});
 }
 
 TEST(CudaRuntime, SizesOfTheCallerDecide) {

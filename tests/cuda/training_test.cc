@@ -72,6 +72,12 @@ TEST(TrainingOnAGpu, MlpFollowsTheCpu) {
   expect_same_curve("mlp", kDigits, 20, 1e-3);
 }
 
+// Products of halves are summed in another order, on the model of tensor cores.
+TEST(TrainingOnAGpu, MlpInHalvesFollowsTheCpu) {
+  compile("tests/cuda/half_mlp " + scratch("half.nir"), "half");
+  expect_same_curve("half", kDigits, 20, 2e-2);
+}
+
 TEST(TrainingOnAGpu, LanguageModelFollowsTheCpu) {
   compile("examples/charlm/charlm " + scratch("charlm.nir") + " --steps 60", "charlm");
   must("examples/charlm/corpus examples/charlm/jargon.txt " + scratch("train.safetensors") + " " +

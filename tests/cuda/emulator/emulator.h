@@ -27,7 +27,7 @@ struct Shape {
 
 class Checker;
 
-/// One device. Checked machines run checked objects, plain ones plain objects.
+/// One device. Checked machines run checked objects; plain ones run both, and check neither.
 class Machine {
  public:
   explicit Machine(bool checked);
@@ -35,9 +35,14 @@ class Machine {
 
   /// Filled with 0xff and, to the checker, uninitialised. The name is for findings.
   void* allocate(int64_t bytes, const std::string& name = "memory");
+  /// Memory that is somebody else's, uninitialised to the checker, until it is released.
+  void adopt(void* at, int64_t bytes, const std::string& name) { memory_.adopt(at, bytes, name); }
   void release(void* at) { memory_.release(at); }
   /// From the host; the bytes are then initialised.
   void write(void* to, const void* from, int64_t bytes);
+  /// The bytes have been written without `write`, or have been copied by the host.
+  void note_written(const void* at, int64_t bytes) { memory_.mark_initialised(at, bytes); }
+  void note_copied(const void* to, const void* from, int64_t bytes) { memory_.copy_marks(to, from, bytes); }
   /// Fills with 0xff again; the bytes are uninitialised again.
   void poison(void* at, int64_t bytes);
   /// A finding "unwritten" when bytes of the allocation `at` have not been written. Of a checked machine.

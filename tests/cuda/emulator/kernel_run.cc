@@ -49,16 +49,18 @@ std::vector<Options> all_options(bool checked) {
 
 KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
                      bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
-                     const Options& options) {
+                     const Options& options, const std::map<int, int>& in_place) {
   Machine machine(checked);
   KernelRun out{buffers, {}};
   std::vector<void*> places, args;
   for (size_t b = 0; b < buffers.size(); ++b) {
     const kernel_ir::Buffer& buffer = kernel.buffers[b];
-    places.push_back(machine.allocate(buffers[b].size_bytes(), buffer.name));
+    auto shared = in_place.find(static_cast<int>(b));
+    places.push_back(shared == in_place.end() ? machine.allocate(buffers[b].size_bytes(), buffer.name) : nullptr);
     if (buffer.role == BufferRole::kIn || buffer.role == BufferRole::kInOut)
       machine.write(places[b], buffers[b].data(), buffers[b].size_bytes());
   }
+  for (auto [result, operand] : in_place) places[result] = places[operand];
   if (!extents.empty()) {
     places.push_back(machine.allocate(static_cast<int64_t>(extents.size() * 8), "extents"));
     machine.write(places.back(), extents.data(), static_cast<int64_t>(extents.size() * 8));

@@ -1,6 +1,7 @@
 // One call to test a generated CUDA kernel: every order, both variants, against the interpreter.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "codegen/cuda/printer.h"
@@ -26,9 +27,10 @@ struct KernelRun {
 
 /// Runs the grids of `code` on a copy of `buffers` (which follow Kernel::buffers). `object` was compiled from the
 /// prelude and code.text, checked as `checked` says. A checked run also expects every `out` buffer to be written.
+/// `in_place` lists results that lie where an operand lies: buffer numbers, {result, operand}.
 KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
                      bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
-                     const Options& options);
+                     const Options& options, const std::map<int, int>& in_place = {});
 
 /// Test failures unless `code` computes what interpret() does: with the same bits in three orders, with early and late
 /// copies, plain and checked, without a finding, and with at most the expected traffic. `buffers` hold the operands;

@@ -41,6 +41,13 @@ char* Memory::allocate(int64_t bytes, const std::string& name) {
   return blocks_.back()->region.begin;
 }
 
+void Memory::adopt(void* at, int64_t bytes, const std::string& name) {
+  auto b = std::make_unique<Block>();
+  b->region = {name, static_cast<char*>(at), static_cast<char*>(at) + bytes, false, nullptr};
+  if (checked_) b->region.shadow = static_cast<Shadow*>(std::calloc(std::max<int64_t>(bytes, 1), sizeof(Shadow)));
+  blocks_.push_back(std::move(b));
+}
+
 void Memory::release(const void* at) {
   auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b->region.begin == at; });
   if (found == blocks_.end()) return;
@@ -79,6 +86,14 @@ void Memory::mark_uninitialised(const void* at, int64_t bytes) {
               std::min<int64_t>(bytes, r->end - static_cast<const char*>(at)) * sizeof(Shadow));
 }
 
+void Memory::copy_marks(const void* to, const void* from, int64_t bytes) {
+  const Region *t = find(to), *f = find(from);
+  if (!t || !f || !t->shadow || !f->shadow) return;
+  Shadow* s = t->shadow + (static_cast<const char*>(to) - t->begin);
+  const Shadow* was = f->shadow + (static_cast<const char*>(from) - f->begin);
+  for (int64_t i = 0; i < bytes; ++i) s[i].initialised = was[i].initialised;
+}
+
 int64_t Memory::first_unwritten(const void* at) const {
   const Region* r = find(at);
   if (!r || !r->shadow) return -1;
@@ -91,6 +106,7 @@ std::vector<std::string> Memory::broken_guards() {
   std::vector<std::string> out;
   for (auto& b : blocks_) {
     const Region& r = b->region;
+    if (b->bytes.empty()) continue;
     auto intact = [](const char* from, const char* to) {
       return std::all_of(from, to, [](char c) { return static_cast<unsigned char>(c) == kGuardByte; });
     };

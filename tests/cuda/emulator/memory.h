@@ -40,6 +40,8 @@ class Memory {
 
   /// Filled with 0xff: NaN in every format of floats. Aligned to 256 bytes.
   char* allocate(int64_t bytes, const std::string& name);
+  /// Memory that is somebody else's, without guard zones, as if it were an allocation until it is released.
+  void adopt(void* at, int64_t bytes, const std::string& name);
   void release(const void* at);
   /// Null: no allocation holds `p`.
   const Region* find(const void* p) const;
@@ -47,6 +49,8 @@ class Memory {
   const Region* near(const void* p) const;
   void mark_initialised(const void* at, int64_t bytes);
   void mark_uninitialised(const void* at, int64_t bytes);
+  /// As `from` is, so is `to`, byte by byte.
+  void copy_marks(const void* to, const void* from, int64_t bytes);
   /// The first byte that nobody has written, -1: none. Of a checked machine.
   int64_t first_unwritten(const void* at) const;
   /// Names of allocations whose guard zones have been written; they are mended.
@@ -55,7 +59,7 @@ class Memory {
  private:
   struct Block {
     Region region;
-    std::vector<char> bytes;
+    std::vector<char> bytes;  // none of adopted memory
   };
   void fill_guards(Block& b);
 

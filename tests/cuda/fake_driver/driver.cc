@@ -2,7 +2,8 @@
 // or PTX and runs, in its place, $NABLA_FAKE_CUDA/<its sha256>.so (kernels.h). What a program may do wrong gives the
 // driver's own errors: wrong directions, accesses out of bounds, use after free or destroy, calls that a capture
 // forbids. $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" makes a call, or "kernel NAME", fail; _DEVICES, _CAPABILITY
-// ("8.0") and _VERSION ("11080") change what the machine shows.
+// ("8.0") and _VERSION ("11080") change what the machine shows. With _CHECKED, objects are those of the emulator's
+// checked variant, and what its checker finds is an illegal address.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -74,7 +75,8 @@ int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsi
     args.push_back(&argument);
   }
   Memory::Open open(state().memory);
-  return function.kernels->launch(function.symbol, blocks, threads, shared, args) ? kOk : kIllegalAddress;
+  bool fine = function.kernels->launch(function.symbol, blocks, threads, shared, args, state().machine);
+  return fine ? kOk : kIllegalAddress;
 }
 
 }  // namespace
@@ -162,12 +164,16 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   if (int status = begin("cuMemAlloc", kOutOfMemory); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
-  return state().memory.allocate(bytes, *address);
+  if (int status = state().memory.allocate(bytes, *address); status != kOk) return status;
+  state().machine.adopt(reinterpret_cast<void*>(*address), static_cast<int64_t>(bytes),
+                        "allocation " + std::to_string(state().calls["cuMemAlloc"]));
+  return kOk;
 }
 int cuMemFree_v2(uint64_t address) {
   if (int status = begin("cuMemFree"); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
   for (Stream* stream : state().streams) drain(*stream);  // freeing waits
+  state().machine.release(reinterpret_cast<void*>(address));
   return state().memory.release(address);
 }
 int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
@@ -188,7 +194,8 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* st
   auto copy = [=](const void* source) {
     if (!state().memory.holds(to, bytes)) return kIllegalAddress;
     Memory::Open open(state().memory);
-    return std::memcpy(reinterpret_cast<void*>(to), source, bytes), kOk;
+    std::memcpy(reinterpret_cast<void*>(to), source, bytes);
+    return state().machine.note_written(reinterpret_cast<void*>(to), static_cast<int64_t>(bytes)), kOk;
   };
   if (pinned(from, bytes)) return put(stream, [=] { return copy(from); });
   // Other memory is read before the call returns.
@@ -211,7 +218,9 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* strea
   return put(stream, [=] {
     if (!state().memory.holds(to, bytes) || !state().memory.holds(from, bytes)) return kIllegalAddress;
     Memory::Open open(state().memory);
-    return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), kOk;
+    auto *target = reinterpret_cast<void*>(to), *source = reinterpret_cast<void*>(from);
+    std::memmove(target, source, bytes);
+    return state().machine.note_copied(target, source, static_cast<int64_t>(bytes)), kOk;
   });
 }
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream* stream) {
@@ -219,7 +228,8 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream* stre
   if (!state().memory.holds(to, bytes)) return kInvalidValue;
   return put(stream, [=] {
     Memory::Open open(state().memory);
-    return std::memset(reinterpret_cast<void*>(to), value, bytes), kOk;
+    std::memset(reinterpret_cast<void*>(to), value, bytes);
+    return state().machine.note_written(reinterpret_cast<void*>(to), static_cast<int64_t>(bytes)), kOk;
   });
 }
 

@@ -20,8 +20,8 @@ class HandWritten final : public Kernels {
     const nb_fake_kernel* row = find(symbol);
     return row == nullptr ? -1 : row->arg_count;
   }
-  bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned,
-              std::vector<void*> args) const override {
+  bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned, std::vector<void*> args,
+              emulator::Machine&) const override {
     run_(find(symbol), blocks, threads, args.data());
     return true;
   }
@@ -45,8 +45,7 @@ class Emulated final : public Kernels {
     return kernel == nullptr ? -1 : kernel->args;
   }
   bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned shared_bytes,
-              std::vector<void*> args) const override {
-    emulator::Machine machine(/*checked=*/false);
+              std::vector<void*> args, emulator::Machine& machine) const override {
     emulator::Report report = machine.launch(*object_, symbol, {blocks, threads, shared_bytes}, args, {});
     if (!report.clean()) std::fprintf(stderr, "fake libcuda: kernel %s: %s", symbol.c_str(), report.str().c_str());
     return report.clean();

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+namespace nabla::emulator {
+class Machine;
+}
 namespace nabla::fake_cuda {
 
 extern "C" {
@@ -30,9 +33,10 @@ class Kernels {
   static std::unique_ptr<Kernels> open(const std::string& file);
   /// Parameters of a kernel; -1: there is none of this name.
   virtual int parameters(const std::string& symbol) const = 0;
-  /// args[i] points to parameter i. False: the kernel did what a GPU would refuse; stderr says what.
+  /// args[i] points to parameter i. False: the kernel did what a GPU would refuse, or what the machine's checker found;
+  /// stderr says what. Hand-written kernels need no machine.
   virtual bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned shared_bytes,
-                      std::vector<void*> args) const = 0;
+                      std::vector<void*> args, emulator::Machine& machine) const = 0;
 };
 
 }  // namespace nabla::fake_cuda

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/fake_driver/kernels.h"
 
 namespace nabla::fake_cuda {
@@ -97,6 +99,8 @@ struct State {
   int contexts = 0;  ///< retained
   int sticky = kOk;  ///< what a kernel did wrong; every later call says it again
   Memory memory;
+  /// Where emulated kernels run; with NABLA_FAKE_CUDA_CHECKED it looks at each of their loads and stores.
+  emulator::Machine machine{std::getenv("NABLA_FAKE_CUDA_CHECKED") != nullptr};
   std::map<char*, size_t> pinned;
   std::set<Stream*> streams;
   std::set<Event*> events;

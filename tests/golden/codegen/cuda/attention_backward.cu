@@ -35,6 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         }
         qk[t] = qk_acc_;
       }
+      nb_sync<32>();
       for (int u2_ = nb_rank<32>(); u2_ < 9; u2_ += 32) {
         const long t = u2_;
         p[t] = (nb_le(t, i) ? nb_exp(((0.20412415f * qk[t]) - nb_widen(lse[h * 9 + i]))) : 0.0f);
@@ -60,7 +61,6 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         }
         g[d] = g_acc_;
       }
-      nb_sync<32>();
       for (int u6_ = nb_rank<32>(); u6_ < 24; u6_ += 32) {
         const long d = u6_;
         dq[h * 216 + i * 24 + d] = nb_narrow(float{}, g[d]);
@@ -70,14 +70,11 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         const long d = u7_ % 24;
         dk[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dk[h * 216 + t * 24 + d]), (ds[t] * nb_widen(q[h * 216 + i * 24 + d]))));
       }
-      nb_sync<32>();
       for (int u8_ = nb_rank<32>(); u8_ < 216; u8_ += 32) {
         const long t = u8_ / 24;
         const long d = u8_ % 24;
         dv[h * 216 + t * 24 + d] = nb_narrow(float{}, nb_add<float>(nb_widen(dv[h * 216 + t * 24 + d]), (p[t] * nb_widen(do_[h * 216 + i * 24 + d]))));
       }
-      nb_sync<32>();
     }
-    nb_sync<32>();
   }
 }

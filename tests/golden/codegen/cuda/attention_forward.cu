@@ -13,7 +13,6 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const flo
       acc[d] = 0.0f;
     }
     for (long t = 0; t < 9; ++t) {
-      nb_sync<32>();
       float dotp_part_ = 0.0f;
       for (int u1_ = nb_rank<32>(); u1_ < 24; u1_ += 32) {
         const long d = u1_;
@@ -30,7 +29,6 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const flo
         const long d = u2_;
         acc_next_[d] = ((acc[d] * scale) + (p * nb_widen(v[h * 216 + t * 24 + d])));
       }
-      nb_sync<32>();
       m = m_next_;
       l_ = l__next_;
       for (int u3_ = nb_rank<32>(); u3_ < 24; u3_ += 32) {
@@ -38,7 +36,6 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const flo
         acc[d] = acc_next_[d];
       }
     }
-    nb_sync<32>();
     for (int u4_ = nb_rank<32>(); u4_ < 24; u4_ += 32) {
       const long d = u4_;
       o[h * 216 + i * 24 + d] = nb_narrow(float{}, (acc[d] / l_));
@@ -46,6 +43,5 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const flo
     if (nb_rank<32>() == 0) {
       lse[h * 9 + i] = nb_narrow(float{}, (m + nb_log(l_)));
     }
-    nb_sync<32>();
   }
 }

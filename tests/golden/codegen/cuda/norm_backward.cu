@@ -49,6 +49,5 @@ extern "C" __global__ void __launch_bounds__(256) nk_norm_backward(const float* 
       const long j = u6_;
       dbeta[j] = nb_narrow(float{}, nb_add<float>(nb_widen(dbeta[j]), nb_widen(dy[i * 40 + j])));
     }
-    nb_sync<32>();
   }
 }

@@ -1,0 +1,272 @@
+// Tests of the tests: each barrier of generated kernels left out by itself, guards off by one, stores left out. The
+// checker or the result must notice each; a barrier that nobody misses is one that the printer must not print.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "tests/cuda/emulator/kernel_run.h"
+#include "tests/kernel_ir/nine_kernels.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+using codegen::CudaKernel;
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// A kernel and one change of its text, or of the prelude's.
+struct Mutant {
+  std::string what;
+  CudaKernel code;
+  std::string prelude = codegen::cuda_prelude();
+};
+
+// One block does all the work, so that every team goes through its loop several times.
+CudaKernel printed(const Kernel& k) {
+  CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, ir::find_target("sm_90a").value()).value();
+  for (codegen::CudaGrid& g : code.grids) g.blocks = 1;
+  return code;
+}
+
+using InPlace = std::map<int, int>;
+
+// What is found of a mutant, or how its results differ; empty: nobody noticed. `object` holds the code.
+std::string noticed(const Kernel& k, const CudaKernel& code, const emulator::Object& object,
+                    const std::vector<Literal>& want, const InPlace& in_place) {
+  for (emulator::Options options : {emulator::Options{emulator::Order::kForward},
+                                    {emulator::Order::kReverse},
+                                    {emulator::Order::kRandom, 5, false}}) {
+    emulator::KernelRun run =
+        emulator::run_kernel(k, code, object, /*checked=*/true, draw_buffers(k), {}, options, in_place);
+    if (!run.report.clean()) return run.report.str();
+    for (size_t b = 0; b < want.size(); ++b)
+      if (k.buffers[b].role == BufferRole::kOut && !(want[b] == run.buffers[b])) return "other results";
+  }
+  return "";
+}
+
+// The mutant under symbols of its own, so that one source holds several.
+CudaKernel renamed(const CudaKernel& code, const std::string& suffix) {
+  CudaKernel out = code;
+  for (codegen::CudaGrid& g : out.grids) {
+    out.text = replaced(out.text, " " + g.symbol + "(", " " + g.symbol + suffix + "(");
+    g.symbol += suffix;
+  }
+  return out;
+}
+
+// Results and operands of one dtype and shape.
+std::vector<InPlace> same_shapes(const Kernel& k) {
+  std::vector<InPlace> out;
+  for (int r = 0; r < static_cast<int>(k.buffers.size()); ++r)
+    for (int o = 0; o < static_cast<int>(k.buffers.size()); ++o) {
+      const Buffer &result = k.buffers[r], &operand = k.buffers[o];
+      bool roles = result.role == BufferRole::kOut && operand.role == BufferRole::kIn;
+      if (roles && result.dtype == operand.dtype && result.shape == operand.shape) out.push_back({{r, o}});
+    }
+  return out;
+}
+
+// Every mutant is noticed, and the kernel itself is clean.
+void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<Mutant> mutants) {
+  const std::string prelude = codegen::cuda_prelude();
+  std::map<std::string, std::string> sources = {{prelude, healthy.text}};  // by prelude
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    mutants[i].code = renamed(mutants[i].code, "_m" + std::to_string(i));
+    sources[mutants[i].prelude] += "\n" + mutants[i].code.text;
+  }
+  std::map<std::string, std::shared_ptr<emulator::Object>> objects;
+  for (const auto& [head, text] : sources) objects[head] = emulator::Object::compile(head + text, true).value();
+  std::vector<Literal> want =
+      emulator::run_kernel(k, healthy, *objects[prelude], true, draw_buffers(k), {}, {}).buffers;
+  ASSERT_EQ(noticed(k, healthy, *objects[prelude], want, {}), "") << healthy.text;
+  // A result may lie where an operand lies, where the kernel itself is right that way.
+  std::vector<InPlace> placements = {{}};
+  for (InPlace& p : same_shapes(k))
+    if (noticed(k, healthy, *objects[prelude], want, p).empty()) placements.push_back(p);
+  for (const Mutant& m : mutants) {
+    std::string found;
+    for (const InPlace& p : placements) found += noticed(k, m.code, *objects[m.prelude], want, p);
+    EXPECT_NE(found, "") << "nobody noticed: " << m.what << "\n" << m.code.text;
+  }
+}
+
+const std::regex kBarrier(R"(nb_sync<\w+>\(\);|__syncthreads\(\);|__syncwarp\(\);)");
+
+// The text once for each barrier, without it.
+std::vector<std::pair<std::string, std::string>> without_each_barrier(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (std::sregex_iterator at(text.begin(), text.end(), kBarrier), end; at != end; ++at) {
+    auto first = static_cast<size_t>(at->position()), line = text.rfind('\n', first) + 1;
+    std::string what = fmt::format("line {} `{}`", std::count(text.begin(), text.begin() + first, '\n') + 1,
+                                   text.substr(line, text.find('\n', first) - line));
+    out.emplace_back(what, std::string(text).replace(first, static_cast<size_t>(at->length()), ";"));
+  }
+  return out;
+}
+
+struct Subject {
+  const char* name;
+  std::string text;
+  int barriers;  ///< in the kernel's own text, so that a change of the printer shows
+};
+void PrintTo(const Subject& s, std::ostream* out) { *out << s.name; }
+
+Kernel softmax(const std::string& rows, const std::string& columns) {
+  std::string text = print(read_kernel("softmax"));
+  text = replaced(text, "19", rows), text = replaced(text, "45", columns);
+  return parse_kernel(text, "softmax").value();
+}
+
+std::vector<Subject> subjects() {
+  auto golden = [](const char* name) { return print(read_kernel(name)); };
+  return {
+      {"warp_softmax", print(softmax("23", "45")), 0},
+      {"block_softmax", print(softmax("3", "700")), 0},
+      {"large_block_softmax", print(softmax("2", "20000")), 0},
+      {"norm_backward", golden("norm_backward"), 0},
+      {"attention_forward", golden("attention_forward"), 0},
+      {"attention_backward", golden("attention_backward"), 2},
+      {"cumsum_of_rows", R"(kernel @cumsum_of_rows(in x: f32[7,30,70], out y: f32[7,30,70]) {
+  axes i = 7, j = 30, d = 70
+  for i {
+    loop j carry (c[d]: f32 = 0.0:f32) {
+      let s[d]: f32 = c[d] + x[i, j, 69 - d]
+      store y[i, j, d] over d = s[69 - d]
+      next c = s[69 - d]
+    }
+  }
+})",
+       2},
+      {"reversed", R"(kernel @reversed(in x: f32[21,300], out y: f32[21,300]) {
+  axes i = 21, j = 300
+  for i {
+    let e[j]: f32 = exp(x[i, j])
+    store y[i, j] over j = e[299 - j]
+  }
+})",
+       2},
+      {"few_sums", R"(kernel @few_sums(in x: f32[9,3,500], out y: f32[9,3]) {
+  axes i = 9, j = 3, k = 500
+  for i {
+    let s[j]: f32 = sum(k) x[i, j, k]
+    store y[i, j] over j = s[2 - j]
+  }
+})",
+       1},
+      {"norm_in_place", R"(kernel @norm_in_place(in x: f32[9,300], out y: f32[9,300], out z: f32[9]) {
+  axes i = 9, j = 300
+  for i {
+    let m: f32 = max(j) x[i, j]
+    let s: f32 = sum(j) exp(x[i, j] - m)
+    store y[i, j] over j = exp(x[i, j] - m) / s
+    store z[i] = m
+  }
+})",
+       0},
+      {"plain_product", golden("matmul_gelu"), 2},
+      {"tensor_core_product", R"(kernel @halves(in a: bf16[70,70], in b: bf16[70,40], out y: f32[70,40]) {
+  axes m = 70, n = 40, k = 70
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = acc[m, n]
+})",
+       2},
+  };
+}
+
+class Mutations : public testing::TestWithParam<Subject> {};
+
+TEST_P(Mutations, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(GetParam().text, GetParam().name).value();
+  CudaKernel healthy = printed(k);
+  std::vector<Mutant> mutants;
+  for (auto& [what, text] : without_each_barrier(healthy.text)) {
+    mutants.push_back({what, healthy});
+    mutants.back().code.text = std::move(text);
+  }
+  EXPECT_EQ(mutants.size(), static_cast<size_t>(GetParam().barriers)) << healthy.text;
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Mutations, testing::ValuesIn(subjects()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// The barriers of nb_combine, in kernels of warps and of blocks.
+TEST(TreeOfSums, EveryBarrierIsMissed) {
+  const std::string prelude = codegen::cuda_prelude();
+  size_t first = prelude.find("nb_combine("), last = prelude.find("// ---- Memory");
+  ASSERT_LT(first, last);
+  std::string body = prelude.substr(first, last - first);
+  auto parts = without_each_barrier(body);
+  EXPECT_EQ(parts.size(), 2u) << body;
+  for (const Kernel& k : {softmax("23", "45"), softmax("5", "700")}) {
+    CudaKernel healthy = printed(k);
+    std::vector<Mutant> mutants;
+    for (const auto& [what, text] : parts) {
+      bool of_blocks = what.find("__syncthreads") != std::string::npos;
+      if (of_blocks && healthy.text.find("nb_combine<32>") != std::string::npos) continue;
+      mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+    }
+    expect_all_noticed(k, healthy, std::move(mutants));
+  }
+}
+
+struct Fault {
+  const char* name;
+  std::string kernel;
+  const char *from, *to;
+};
+void PrintTo(const Fault& f, std::ostream* out) { *out << f.name; }
+
+std::vector<Fault> faults() {
+  const std::string product = print(read_kernel("matmul_gelu"));
+  const std::string halves = subjects().back().text;
+  const std::string map =
+      "kernel @map(in x: f32[1003], out y: f32[1003]) {\n  axes i = 1003\n  for i {\n"
+      "    store y[i] = exp(x[i])\n  }\n}\n";
+  const std::string packs =
+      "kernel @packs(in x: f32[1024], out y: f32[1024]) {\n  axes i = 1024\n  for i {\n"
+      "    store y[i] = exp(x[i])\n  }\n}\n";
+  const std::string rows = print(softmax("23", "45"));
+  return {
+      {"MapGoesOneFurther", map, "< 1003;", "< 1004;"},
+      {"MapEndsOneEarlier", map, "< 1003;", "< 1002;"},
+      {"MapBeginsOneLater", map, "u_ = nb_team<1>();", "u_ = nb_team<1>() + 1;"},
+      {"MapStoresNothing", map, "y[", "if (i != 1000) y["},
+      {"PacksGoOneFurther", packs, "< 256;", "< 257;"},
+      {"PacksEndOneEarlier", packs, "< 256;", "< 255;"},
+      {"RowsGoOneFurther", rows, "< 45;", "< 46;"},
+      {"RowsEndOneEarlier", rows, "< 45;", "< 44;"},
+      {"TeamsGoOneFurther", rows, "< 23;", "< 24;"},
+      {"RankIsOff", rows, "nb_rank<32>()", "nb_rank<16>()"},
+      {"ProductGoesOneColumnFurther", product, "n_ >= 50", "n_ > 50"},
+      {"ProductEndsOneRowEarlier", product, "m >= 37", "m >= 36"},
+      {"ProductReadsOneFurther", product, "m < 37", "m <= 37"},
+      {"TensorCoresReadOneFurther", halves, "k < 70", "k <= 70"},
+      {"TensorCoresReadOneRowFurther", halves, "m < 70", "m <= 70"},
+      {"TensorCoresStoreOneRowFurther", halves, "m >= 70", "m > 70"},
+      {"TensorCoresLeaveTheLastStepOut", halves, "k0_ < 70", "k0_ < 64"},
+  };
+}
+
+class Faults : public testing::TestWithParam<Fault> {};
+
+TEST_P(Faults, AreNoticed) {
+  const Fault& fault = GetParam();
+  Kernel k = parse_kernel(fault.kernel, fault.name).value();
+  CudaKernel healthy = printed(k);
+  ASSERT_NE(healthy.text.find(fault.from), std::string::npos) << healthy.text;
+  Mutant mutant{fault.name, healthy};
+  mutant.code.text = replaced(healthy.text, fault.from, fault.to);
+  expect_all_noticed(k, healthy, {mutant});
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, Faults, testing::ValuesIn(faults()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace nabla::kernel_ir
