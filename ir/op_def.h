@@ -370,7 +370,6 @@ struct OpDef {
   Rule<kernel_ir::Fragment(const TypedOp&)> access;
   Linearity linearity;
   Lowering lower;
-  std::string_view no_gpu_code = {};  ///< why code for CPUs has no counterpart for GPUs; empty: it has
   std::function<Cost(const TypedOp&)> cost;
   std::function<ControlFlow(const TypedOp&)> control = nullptr;  ///< of Lowering::kControl only
   /// Of loops only: the node's attributes when it runs these functions, with so many constants and carries. Trips and
