@@ -14,10 +14,10 @@ int number(const std::string& s) {
   return v;
 }
 
-std::string line_of(const kernel_ir::UserCode& code, int64_t line) {
-  std::istringstream text(code.text);
+std::string line_of(const kernel_ir::UserText& user, int64_t line) {
+  std::istringstream text(user.text);
   std::string out;
-  for (int64_t at = code.line; std::getline(text, out); ++at)
+  for (int64_t at = user.line; std::getline(text, out); ++at)
     if (at == line) return out;
   return "";
 }
@@ -50,30 +50,29 @@ std::vector<CompilerMessage> compiler_messages(const std::string& log) {
   return out;
 }
 
-std::string user_file(const kernel_ir::UserCode& user) {
-  std::string out = user.file.empty() ? "user kernel" : user.file;
+std::string user_file(const kernel_ir::UserText& text) {
+  std::string out = text.file.empty() ? "user kernel" : text.file;
   for (char& c : out)
     if (c == '"' || static_cast<unsigned char>(c) < ' ') c = '?';
   return out;
 }
 
-LocationRef user_location(const kernel_ir::UserCode& code, int64_t line) {
-  return std::make_shared<Location>(Location{user_file(code), static_cast<int>(line), 0, "", line_of(code, line)});
+LocationRef user_location(const kernel_ir::UserText& text, int64_t line) {
+  return std::make_shared<Location>(Location{user_file(text), static_cast<int>(line), 0, "", line_of(text, line)});
 }
 
 Diagnostic refused_user(const std::string& log, const UserSource& user) {
-  const kernel_ir::UserCode& code = *user.code;
   std::vector<CompilerMessage> all = compiler_messages(log);
   std::erase_if(all, [](const CompilerMessage& m) { return m.kind == "warning" || m.kind == "remark"; });
   auto is_error = [](const CompilerMessage& m) { return m.kind != "note"; };
   auto first = std::find_if(all.begin(), all.end(),
-                            [&](const CompilerMessage& m) { return is_error(m) && m.file == user_file(code); });
-  Diagnostic d = error(Code::kUserCode, "kernel `{}` does not compile", code.name);
+                            [&](const CompilerMessage& m) { return is_error(m) && m.file == user_file(user.text); });
+  Diagnostic d = error(Code::kUserCode, "kernel `{}` does not compile", user.name);
   d.help = "the source must define " + user.prototype;
-  Location where{user_file(code), static_cast<int>(code.line), 0, "", ""};
+  Location where{user_file(user.text), static_cast<int>(user.text.line), 0, "", ""};
   if (first != all.end()) {
     d.message += ": " + first->text;
-    where = *user_location(code, first->line);
+    where = *user_location(user.text, first->line);
     where.column = static_cast<size_t>(first->column) > where.text.size() + 1 ? 0 : first->column;
   } else if (auto any = std::find_if(all.begin(), all.end(), is_error); any != all.end()) {
     d.message += ": " + any->text;  // of the check behind the user's text, or of a header
@@ -84,6 +83,13 @@ Diagnostic refused_user(const std::string& log, const UserSource& user) {
   d.location = std::make_shared<Location>(std::move(where));
   for (auto m = all.begin(); m != all.end() && d.notes.size() < kMostLogLines; ++m)
     if (m != first) d.notes.push_back(fmt::format("{}:{}: {}: {}", m->file, m->line, m->kind, m->text));
+  return d;
+}
+
+Diagnostic user_beyond_limits(Diagnostic d, const UserSource& user) {
+  d.code = Code::kUserCode;
+  d.location = user_location(user.text, user.text.line);
+  d.help = "use less of what the message names";
   return d;
 }
 

@@ -21,11 +21,13 @@ struct CompilerMessage {
 std::vector<CompilerMessage> compiler_messages(const std::string& log);
 
 /// The file that the compiler's messages about the text name: the user's, with `?` for what would break a message.
-std::string user_file(const kernel_ir::UserCode& user);
+std::string user_file(const kernel_ir::UserText& text);
 /// A line of the user's text, with that text.
-LocationRef user_location(const kernel_ir::UserCode& code, int64_t line);
+LocationRef user_location(const kernel_ir::UserText& text, int64_t line);
 
 /// E0504: the first error of the log at the user's own line, further messages as notes, the expected prototype as help.
 Diagnostic refused_user(const std::string& log, const UserSource& user);
+/// E0504 of a kernel of the user's that is beyond a target's limits, which `d` says, at the beginning of its text.
+Diagnostic user_beyond_limits(Diagnostic d, const UserSource& user);
 
 }  // namespace nabla::codegen

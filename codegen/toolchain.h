@@ -1,7 +1,6 @@
 // What the compilers of generated text have in common: sources, options, the cache on disk.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +11,9 @@ namespace nabla::codegen {
 
 /// What a file holds of the user's.
 struct UserSource {
-  std::shared_ptr<const kernel_ir::UserCode> code;
-  std::string prototype;  ///< of the function that it must define
+  std::string name;  ///< of the kernel, and of the function that the text must define
+  kernel_ir::UserText text;
+  std::string prototype;  ///< of that function
 };
 
 struct SourceFile {

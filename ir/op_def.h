@@ -374,7 +374,6 @@ struct OpDef {
   /// Of composites: the procedure by which a GPU computes the node instead of its decomposition; none where it has no
   /// such code. May be null.
   std::optional<kernel_ir::Procedure> (*whole)(const TypedOp&) = nullptr;
-  std::string_view no_gpu_code = {};  ///< why code for CPUs has no counterpart for GPUs; empty: it has
   std::function<Cost(const TypedOp&)> cost;
   std::function<ControlFlow(const TypedOp&)> control = nullptr;  ///< of Lowering::kControl only
   /// Of loops only: the node's attributes when it runs these functions, with so many constants and carries. Trips and

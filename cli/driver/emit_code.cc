@@ -1,14 +1,42 @@
 #include "cli/driver/emit_code.h"
 
+#include "codegen/compiler_messages.h"
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/toolchain.h"
 #include "codegen/cuda/backend.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/occupancy.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/op_def.h"
 
 namespace nabla::driver {
 namespace {
+
+// Where a kernel is launched first.
+LocationRef place_of(const ir::Module& module, const kernel_ir::Kernel& kernel) {
+  for (const ir::FunctionPtr& f : module.functions)
+    for (const ir::Node& n : f->nodes)
+      if (n.op->name == "launch" && n.attrs.get_string("kernel") == kernel.name) return n.location;
+  return nullptr;
+}
+
+Status require_user_texts(const ir::Module& module, const ir::Target& target) {
+  Diagnostics missing;
+  for (const kernel_ir::KernelPtr& k : module.kernels) {
+    if (!k->procedure || !k->procedure->user) continue;
+    const kernel_ir::UserCode& user = *k->procedure->user;
+    if (!(target.is_cuda() ? user.cuda : user.cpp).text.empty()) continue;
+    Diagnostic d = error(Code::kNoLowering, "custom_call `{}` has no {} source, which {} needs", user.name,
+                         target.is_cuda() ? "CUDA" : "C++", target.name);
+    d.location = place_of(module, *k);
+    d.help = target.is_cuda()
+                 ? "give it one, in C++ with .cuda(source)"
+                 : "give it one, in C++ with cpp_kernel(name, signature, source), or compile for GPUs alone";
+    missing.push_back(std::move(d));
+  }
+  if (!missing.empty()) return missing;
+  return Ok{};
+}
 
 // "cpu" for every CPU: a bundle holds one CPU program.
 Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& target,
@@ -52,8 +80,11 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
   for (codegen::CudaCode::Kernel& k : code.kernels) {
     TargetCode::Kernel kernel{k.grids.back().symbol, object_of(k.source), {}};
     for (const codegen::CudaGrid& g : k.grids) {
-      CodeGrid made = NABLA_TRY(grid_of(g, binary.objects[k.source], target));
-      kernel.grids.push_back(std::move(made));
+      Result<CodeGrid> made = grid_of(g, binary.objects[k.source], target);
+      const auto& user = code.sources[k.source].user;
+      if (!made.ok() && user) return codegen::user_beyond_limits(made.errors()[0], *user);
+      if (!made.ok()) return made.errors();
+      kernel.grids.push_back(std::move(*made));
     }
     out.kernels.push_back(std::move(kernel));
   }
@@ -69,6 +100,7 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
 
 Result<TargetCode> compile_kernels(const ir::Module& module, const ir::Target& target,
                                    const codegen::ToolchainOptions& options) {
+  NABLA_TRY(require_user_texts(module, target));
   return target.is_cuda() ? compile_gpu(module, target, options) : compile_cpu(module, target, options);
 }
 

@@ -33,7 +33,7 @@ struct TargetCode {
 };
 
 /// Prints and compiles every kernel: with the host compiler, or with NVRTC. Errors of both, and E0403 for a kernel that
-/// the target cannot have.
+/// the target cannot have, such as one of the user's without source for it.
 Result<TargetCode> compile_kernels(const ir::Module& module, const ir::Target& target,
                                    const codegen::ToolchainOptions& options);
 

@@ -134,7 +134,8 @@ std::string verify_cell(const ir::OpDef& op) {
   return first == last ? "yes, " + first : fmt::format("yes, {}-{}", first, last);
 }
 
-std::string cpu_cell(const ir::OpDef& op, Footnotes& notes) {
+// Of both backends, which print the same kernels.
+std::string code_cell(const ir::OpDef& op, Footnotes& notes) {
   switch (op.lower) {
     case ir::Lowering::kAccess:
     case ir::Lowering::kContraction:
@@ -153,12 +154,6 @@ std::string cpu_cell(const ir::OpDef& op, Footnotes& notes) {
   }
   NABLA_CHECK(false, "{}: no such lowering", op.name);
   return "";
-}
-
-// Both backends print the same kernels.
-std::string cuda_cell(const ir::OpDef& op, Footnotes& notes) {
-  if (op.whole) return "whole, or by decomposition";
-  return op.no_gpu_code.empty() ? cpu_cell(op, notes) : notes.no(std::string(op.no_gpu_code));
 }
 
 std::string section(const ir::OpDef& op) {
@@ -240,8 +235,8 @@ std::string doc_coverage(const ir::OpTable& ops) {
                                    verify_cell(op),     rule(op.reference),
                                    rule(op.vjp),        rule(op.jvp),
                                    rule(op.batch),      rule(op.factors),
-                                   rule(op.access),     cpu_cell(op, notes),
-                                   cuda_cell(op, notes)};
+                                   rule(op.access),     code_cell(op, notes),
+                                   op.whole ? "whole, or by decomposition" : code_cell(op, notes)};
     for (const std::string& cell : cells) rows += "| " + cell + " ";
     rows += "|\n";
   }

@@ -4,6 +4,7 @@
 
 #include "codegen/cpu/kernel_printer.h"
 #include "codegen/cpu/user_printer.h"
+#include "codegen/user_text.h"
 
 namespace nabla::codegen {
 namespace {
@@ -46,7 +47,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
     out.symbols.push_back(symbol);
     if (k->procedure && k->procedure->user) {
       out.sources.push_back({fmt::format("user_{}.cc", out.sources.size()), print_user_cpp(*k, symbol),
-                             UserSource{k->procedure->user, user_prototype(*k)}});
+                             UserSource{k->procedure->user->name, k->procedure->user->cpp, user_prototype(*k)}});
       continue;
     }
     pieces.push_back({lanes_of(*k, target), k->procedure.has_value(), print_cpp(*k, symbol, target)});

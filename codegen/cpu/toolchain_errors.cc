@@ -25,10 +25,9 @@ std::optional<Diagnostic> missing_symbols(const std::string& log, const std::vec
     if (line.size() > 2000 || !std::regex_search(line, m, kForm)) continue;
     auto source = std::find_if(sources.begin(), sources.end(), [&](const SourceFile& s) { return s.name == m[1]; });
     if (source == sources.end() || !source->user) continue;
-    const kernel_ir::UserCode& code = *source->user->code;
     Diagnostic d = error(Code::kUserCode, "kernel `{}` uses `{}`, which neither its source nor libc or libm defines",
-                         code.name, m[2].str());
-    d.location = user_location(code, code.line);
+                         source->user->name, m[2].str());
+    d.location = user_location(source->user->text, source->user->text.line);
     d.help = "kernels use no C++ library beyond its headers: no allocation, exceptions, streams or containers";
     return d;
   }

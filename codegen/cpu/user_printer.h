@@ -1,4 +1,4 @@
-// Kernels whose code is the user's: a file of their own each, so that what the user's text defines and includes touches
+// Kernels whose code is the user's C++: a file of their own each, so that what the text defines and includes touches
 // nothing else.
 #pragma once
 
@@ -8,8 +8,6 @@
 
 namespace nabla::codegen {
 
-/// "void scale(const float* x0, float* y0, int64_t n)": what the user's text must define.
-std::string user_prototype(const kernel_ir::Kernel& kernel);
 /// The whole file: the kernel `symbol`, which calls the function once per unit of rows, the user's text at its own
 /// lines, and a check of the function's type that nothing in the text can change.
 std::string print_user_cpp(const kernel_ir::Kernel& kernel, const std::string& symbol);

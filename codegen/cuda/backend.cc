@@ -1,6 +1,8 @@
 #include "codegen/cuda/backend.h"
 
 #include "codegen/cpu/kernel_printer.h"
+#include "codegen/cuda/user_printer.h"
+#include "codegen/user_text.h"
 
 namespace nabla::codegen {
 namespace {
@@ -14,17 +16,23 @@ Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, co
   std::string text;
   size_t printed = 0;
   bool procedures = false;
+  auto file_name = [&] { return fmt::format("{}_{}.cu", target.name, out.sources.size()); };
   auto flush = [&] {
     if (printed == 0) return;
-    out.sources.push_back({fmt::format("{}_{}.cu", target.name, out.sources.size()),
-                           cuda_prelude() + (procedures ? cuda_procedures() : "") + text});
+    out.sources.push_back({file_name(), cuda_prelude() + (procedures ? cuda_procedures() : "") + text});
     text.clear(), printed = 0, procedures = false;
   };
   for (const kernel_ir::KernelPtr& k : kernels) {
     ScopedActivity activity("printing kernel " + k->name);
-    if (k->procedure && k->procedure->user)
-      return error(Code::kNoLowering, "custom_call `{}` has C++ source only, none for {}", k->procedure->user->name,
-                   target.name);
+    if (k->procedure && k->procedure->user) {
+      const kernel_ir::UserCode& user = *k->procedure->user;
+      NABLA_TRY(require_device_function(*k));
+      flush();
+      CudaKernel code = print_user_cuda(*k, kernel_symbol(*k));
+      out.kernels.push_back({out.sources.size(), std::move(code.grids)});
+      out.sources.push_back({file_name(), std::move(code.text), UserSource{user.name, user.cuda, cuda_prototype(*k)}});
+      continue;
+    }
     CudaKernel code = NABLA_TRY(print_cuda(*k, kernel_symbol(*k), target));
     // Sources without procedures stay short.
     if (printed >= kKernelsPerSource || (printed > 0 && code.procedures != procedures)) flush();

@@ -100,13 +100,8 @@ std::string kept(const Unit& unit) {
 
 // Beyond the target's limits: our fault, or that of the user's text.
 Diagnostic beyond_limits(Diagnostic d, const Unit& unit) {
-  if (const auto& user = unit.source->user) {
-    d.code = Code::kUserCode;
-    d.location = user_location(*user->code, user->code->line);
-    d.help = "use less of what the message names";
-  } else {
-    d.notes.push_back(kept(unit));
-  }
+  if (const auto& user = unit.source->user) return user_beyond_limits(std::move(d), *user);
+  d.notes.push_back(kept(unit));
   return d;
 }
 

@@ -1,5 +1,5 @@
 // A kernel of one's own: RMS normalization of attention heads and their rotary embedding in one pass over memory, with
-// its derivative, inside a program that otherwise consists of ops.
+// its derivative, for CPUs and GPUs, inside a program that otherwise consists of ops.
 #include <cstdio>
 
 #include "frontend/nabla.h"
@@ -9,7 +9,7 @@ using nabla::Tensor;
 namespace {
 
 // x, y [tokens, heads, size], weight [size]; position is the token's. Pairs (i, i + size/2) are turned.
-nabla::CppKernel norm_rotary() {
+nabla::UserKernel norm_rotary() {
   return nabla::cpp_kernel("norm_rotary", "f32[tokens,heads,size], f32[size] -> f32[tokens,heads,size]", R"(
 #include <math.h>
 
@@ -40,6 +40,27 @@ void norm_rotary(const float* x, const float* weight, float* y, int64_t tokens, 
   }
 }
 )")
+      // For GPUs: a warp per head of a token, whose lanes share out the pairs.
+      .cuda(R"(
+__device__ void norm_rotary(const float* x, const float* weight, float* y, int64_t tokens, int64_t heads,
+                            int64_t size) {
+  const int64_t row = int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= tokens * heads) return;
+  x += row * size, y += row * size;
+  float square = 0;
+  for (int64_t i = lane; i < size; i += 32) square += x[i] * x[i];
+  for (int lanes = 16; lanes > 0; lanes /= 2) square += __shfl_xor_sync(0xffffffffu, square, lanes);
+  const float scale = rsqrtf(square / float(size) + 1e-6f), position = float(row / heads);
+  const int64_t half = size / 2;
+  for (int64_t i = lane; i < half; i += 32) {
+    const float angle = position * powf(10000, -2 * float(i) / float(size)), c = cosf(angle), s = sinf(angle);
+    const float a = x[i] * scale * weight[i], b = x[i + half] * scale * weight[i + half];
+    y[i] = a * c - b * s;
+    y[i + half] = b * c + a * s;
+  }
+}
+)",
+            {.threads = 128, .blocks = "ceildiv(tokens * heads, 4)"})
       // What it means: derivatives are taken of this. Tokens may not be split, because a block would begin at position
       // 0: `factors` stays empty.
       .reference([](Tensor x, Tensor weight) {
@@ -59,7 +80,7 @@ void norm_rotary(const float* x, const float* weight, float* y, int64_t tokens, 
 void build(const char* path) {
   nabla::Program program;
   nabla::Spec x("x", nabla::f32, {16, 4, 32}), weight("weight", nabla::f32, {32});
-  nabla::CppKernel kernel = norm_rotary();
+  nabla::UserKernel kernel = norm_rotary();
   program.entry("forward", {x, weight}, [&](Tensor v, Tensor w) -> nabla::Outputs { return {{"y", kernel(v, w)}}; });
   program.entry("backward", {x, weight}, [&](Tensor v, Tensor w) -> nabla::Outputs {
     auto loss = [&](Tensor a, Tensor b) {

@@ -34,9 +34,14 @@ int64_t line_of_text(const Site& site, const std::string& text) {
 
 }  // namespace
 
-struct CppKernel::Parts {
-  std::string name, signature, source, file;
-  int64_t line = 1;
+struct UserKernel::Parts {
+  struct Text {
+    std::string source, file;
+    int64_t line = 1;
+  };
+  std::string name, signature;
+  Text cpp, cuda;
+  CudaLaunch launch;
   std::string factors;
   Batching batching = Batching::kSequential;
   TensorFunction reference, vjp;
@@ -47,11 +52,15 @@ struct CppKernel::Parts {
   // `f` on parameters of these types, as a function of the module being traced. None where f is empty.
   ir::FunctionRefs function(const TensorFunction& f, const char* what, const std::vector<ir::Type>& types,
                             const Site& site) const;
+  static Text text(std::string source, const Site& site) {
+    int64_t line = line_of_text(site, source);
+    return {std::move(source), site.file, line};
+  }
   // Empty where the operands do not fit.
   static std::vector<ir::Type> result_types(const std::vector<ir::Type>& operands, const ir::Attrs& attrs);
 };
 
-std::vector<ir::Type> CppKernel::Parts::result_types(const std::vector<ir::Type>& operands, const ir::Attrs& attrs) {
+std::vector<ir::Type> UserKernel::Parts::result_types(const std::vector<ir::Type>& operands, const ir::Attrs& attrs) {
   const ir::OpDef& op = ops::all_ops().get("custom_call");
   Result<ir::Attrs> complete = ir::complete_attrs(op, attrs);
   std::shared_ptr<Frame> frame = Frame::current();
@@ -61,8 +70,8 @@ std::vector<ir::Type> CppKernel::Parts::result_types(const std::vector<ir::Type>
   return types.ok() ? *types : std::vector<ir::Type>{};
 }
 
-ir::FunctionRefs CppKernel::Parts::function(const TensorFunction& f, const char* what,
-                                            const std::vector<ir::Type>& types, const Site& site) const {
+ir::FunctionRefs UserKernel::Parts::function(const TensorFunction& f, const char* what,
+                                             const std::vector<ir::Type>& types, const Site& site) const {
   if (!f) return {};
   std::string key = what;
   for (const ir::Type& t : types) key += " " + t.str();
@@ -82,51 +91,54 @@ ir::FunctionRefs CppKernel::Parts::function(const TensorFunction& f, const char*
   return known;
 }
 
-CppKernel::CppKernel(std::string name, std::string signature, std::string source, const Site& site) {
-  auto parts = std::make_shared<Parts>();
-  parts->name = std::move(name);
-  parts->signature = std::move(signature);
-  parts->file = site.file;
-  parts->line = line_of_text(site, source);
-  parts->source = std::move(source);
-  parts_ = std::move(parts);
+UserKernel UserKernel::cuda(std::string source, CudaLaunch launch, const Site& site) const {
+  auto parts = std::make_shared<Parts>(*parts_);
+  parts->cuda = Parts::text(std::move(source), site);
+  parts->launch = std::move(launch);
+  return UserKernel(std::move(parts));
 }
 
-CppKernel CppKernel::with_reference(TensorFunction f) const {
+UserKernel UserKernel::with_reference(TensorFunction f) const {
   auto parts = std::make_shared<Parts>(*parts_);
   parts->reference = std::move(f);
   parts->traced = std::make_shared<std::map<Parts::Key, ir::FunctionRefs>>();
-  return CppKernel(std::move(parts));
+  return UserKernel(std::move(parts));
 }
 
-CppKernel CppKernel::with_vjp(TensorFunction f) const {
+UserKernel UserKernel::with_vjp(TensorFunction f) const {
   auto parts = std::make_shared<Parts>(*parts_);
   parts->vjp = std::move(f);
   parts->traced = std::make_shared<std::map<Parts::Key, ir::FunctionRefs>>();
-  return CppKernel(std::move(parts));
+  return UserKernel(std::move(parts));
 }
 
-CppKernel CppKernel::factors(std::string text) const {
+UserKernel UserKernel::factors(std::string text) const {
   auto parts = std::make_shared<Parts>(*parts_);
   parts->factors = std::move(text);
-  return CppKernel(std::move(parts));
+  return UserKernel(std::move(parts));
 }
 
-CppKernel CppKernel::batching(Batching batching) const {
+UserKernel UserKernel::batching(Batching batching) const {
   auto parts = std::make_shared<Parts>(*parts_);
   parts->batching = batching;
-  return CppKernel(std::move(parts));
+  return UserKernel(std::move(parts));
 }
 
-const std::string& CppKernel::name() const { return parts_->name; }
+const std::string& UserKernel::name() const { return parts_->name; }
 
-std::vector<Tensor> CppKernel::results(const std::vector<Tensor>& operands, Site site) const {
+std::vector<Tensor> UserKernel::results(const std::vector<Tensor>& operands, Site site) const {
   const Parts& p = *parts_;
   AtSite at(site);
   ir::Attrs attrs{{"name", p.name},
-                  {"cpp", p.source},
-                  {"file", p.file},
-                  {"line", p.line},
+                  {"cpp", p.cpp.source},
+                  {"file", p.cpp.file},
+                  {"line", p.cpp.line},
+                  {"cuda", p.cuda.source},
+                  {"cuda_file", p.cuda.file},
+                  {"cuda_line", p.cuda.line},
+                  {"threads", int64_t{p.launch.threads}},
+                  {"blocks", p.launch.blocks},
+                  {"shared_bytes", int64_t{p.launch.shared_bytes}},
                   {"signature", p.signature},
                   {"factors", p.factors},
                   {"batching", std::string(p.batching == Batching::kLeading ? "leading" : "sequential")}};
@@ -148,7 +160,7 @@ std::vector<Tensor> CppKernel::results(const std::vector<Tensor>& operands, Site
   return emit("custom_call", args, std::move(attrs), site);
 }
 
-Tensor CppKernel::one(const std::vector<Tensor>& operands, Site site) const {
+Tensor UserKernel::one(const std::vector<Tensor>& operands, Site site) const {
   std::vector<Tensor> all = results(operands, site);
   if (all.size() != 1)
     throw error_at(site, Code::kOperandCount, "kernel `{}` has {} results: `{}.results({{x, ...}})` gives all of them",
@@ -156,8 +168,19 @@ Tensor CppKernel::one(const std::vector<Tensor>& operands, Site site) const {
   return all[0];
 }
 
-CppKernel cpp_kernel(std::string name, std::string signature, std::string source, Site site) {
-  return {std::move(name), std::move(signature), std::move(source), site};
+UserKernel cpp_kernel(std::string name, std::string signature, std::string source, Site site) {
+  auto parts = std::make_shared<UserKernel::Parts>();
+  parts->name = std::move(name);
+  parts->signature = std::move(signature);
+  parts->cpp = UserKernel::Parts::text(std::move(source), site);
+  return UserKernel(std::move(parts));
+}
+
+UserKernel cuda_kernel(std::string name, std::string signature, std::string source, CudaLaunch launch, Site site) {
+  auto parts = std::make_shared<UserKernel::Parts>();
+  parts->name = std::move(name);
+  parts->signature = std::move(signature);
+  return UserKernel(std::move(parts)).cuda(std::move(source), std::move(launch), site);
 }
 
 }  // namespace nabla

@@ -1,10 +1,14 @@
-// Kernels of the user's: C++ source that is compiled into the bundle (docs/user-kernels.md).
+// Kernels of the user's: C++ or CUDA source that is compiled into the bundle (docs/user-kernels.md).
 //
 //   auto swish = nabla::cpp_kernel("swish", "T[n] -> T[n]", R"(
 //     #include <math.h>
 //     void swish(const T* x, T* y, int64_t n) {
 //       for (int64_t i = 0; i < n; ++i) y[i] = x[i] / (1 + exp(-x[i]));
-//     })").reference([](nabla::Tensor x) { return x * nabla::sigmoid(x); }).factors("n->n");
+//     })").cuda(R"(
+//     __device__ void swish(const T* x, T* y, int64_t n) {
+//       const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+//       if (i < n) y[i] = x[i] / (1 + exp(-x[i]));
+//     })").reference([](nabla::Tensor x) { return x * nabla::logistic(x); }).factors("n->n");
 //   nabla::Tensor y = swish(x);
 #pragma once
 
@@ -26,6 +30,15 @@ inline constexpr Batching sequential() { return Batching::kSequential; }
 /// One call for all examples: the code takes their number as `int64_t batch` before the sizes of the signature, and
 /// every buffer has that many examples, one behind the other.
 inline constexpr Batching leading() { return Batching::kLeading; }
+
+/// The grid whose threads call a kernel's CUDA function.
+struct CudaLaunch {
+  int threads = 256;  ///< per block, 1 to 1024
+  /// A size over the names of the signature, and `batch` with leading(): "ceildiv(n, 256)", "rows". At least 1 is
+  /// taken. Empty: as many as make a thread per element of the first result.
+  std::string blocks = {};
+  int shared_bytes = 0;  ///< dynamic shared memory per block, which the source declares `extern __shared__`
+};
 
 /// A function of tensors with any number of parameters; what it is given and what it returns are flat.
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
@@ -69,38 +82,39 @@ struct KernelCall {
 
 /// The result of a call, `kernel(x, y)` with up to 6 operands, is a Tensor; `results` takes any number and returns all.
 /// Both throw Error where the operands do not fit the signature (E0203 and others).
-class CppKernel : public KernelCall<CppKernel>,
-                  public KernelCall<CppKernel, 0>,
-                  public KernelCall<CppKernel, 0, 1>,
-                  public KernelCall<CppKernel, 0, 1, 2>,
-                  public KernelCall<CppKernel, 0, 1, 2, 3>,
-                  public KernelCall<CppKernel, 0, 1, 2, 3, 4>,
-                  public KernelCall<CppKernel, 0, 1, 2, 3, 4, 5> {
+class UserKernel : public KernelCall<UserKernel>,
+                   public KernelCall<UserKernel, 0>,
+                   public KernelCall<UserKernel, 0, 1>,
+                   public KernelCall<UserKernel, 0, 1, 2>,
+                   public KernelCall<UserKernel, 0, 1, 2, 3>,
+                   public KernelCall<UserKernel, 0, 1, 2, 3, 4>,
+                   public KernelCall<UserKernel, 0, 1, 2, 3, 4, 5> {
  public:
-  using KernelCall<CppKernel>::operator();
-  using KernelCall<CppKernel, 0>::operator();
-  using KernelCall<CppKernel, 0, 1>::operator();
-  using KernelCall<CppKernel, 0, 1, 2>::operator();
-  using KernelCall<CppKernel, 0, 1, 2, 3>::operator();
-  using KernelCall<CppKernel, 0, 1, 2, 3, 4>::operator();
-  using KernelCall<CppKernel, 0, 1, 2, 3, 4, 5>::operator();
+  using KernelCall<UserKernel>::operator();
+  using KernelCall<UserKernel, 0>::operator();
+  using KernelCall<UserKernel, 0, 1>::operator();
+  using KernelCall<UserKernel, 0, 1, 2>::operator();
+  using KernelCall<UserKernel, 0, 1, 2, 3>::operator();
+  using KernelCall<UserKernel, 0, 1, 2, 3, 4>::operator();
+  using KernelCall<UserKernel, 0, 1, 2, 3, 4, 5>::operator();
 
-  CppKernel(std::string name, std::string signature, std::string source, const Site& site);
-
+  /// The same kernel for GPUs: `source` defines the function with the same parameters, and every thread of the grid
+  /// calls it. Line numbers of messages are those of the file that holds the source's text.
+  UserKernel cuda(std::string source, CudaLaunch launch = {}, const Site& site = Site::here()) const;
   /// What the kernel computes, on tensors of the same types: for derivatives, the interpreter and tests.
   template <class F>
-  CppKernel reference(F f) const {
+  UserKernel reference(F f) const {
     return with_reference(tensor_function(std::move(f), "the reference of " + name()));
   }
   /// Gradients of the floating operands, in order: f(operands..., results..., a cotangent per floating result).
   template <class F>
-  CppKernel vjp(F f) const {
+  UserKernel vjp(F f) const {
     return with_vjp(tensor_function(std::move(f), "the vjp of " + name()));
   }
   /// How dimensions go together: "nd,d->nd". A dimension that results keep may be split, so that rows are shared out
   /// to threads. Without it nothing is split.
-  CppKernel factors(std::string text) const;
-  CppKernel batching(Batching batching) const;
+  UserKernel factors(std::string text) const;
+  UserKernel batching(Batching batching) const;
 
   /// All results.
   std::vector<Tensor> results(const std::vector<Tensor>& operands, Site site = Site::here()) const;
@@ -115,15 +129,22 @@ class CppKernel : public KernelCall<CppKernel>,
 
  private:
   struct Parts;
-  explicit CppKernel(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
-  CppKernel with_reference(TensorFunction f) const;
-  CppKernel with_vjp(TensorFunction f) const;
+  explicit UserKernel(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  friend UserKernel cpp_kernel(std::string, std::string, std::string, Site);
+  friend UserKernel cuda_kernel(std::string, std::string, std::string, CudaLaunch, Site);
+  UserKernel with_reference(TensorFunction f) const;
+  UserKernel with_vjp(TensorFunction f) const;
 
   std::shared_ptr<const Parts> parts_;
 };
 
-/// A kernel of the name `name`, which `source` defines. `signature` is its shape rule: "T[n,d], f32[d] -> T[n,d]". Line
-/// numbers of the host compiler's messages are those of the file that holds the source's text.
-CppKernel cpp_kernel(std::string name, std::string signature, std::string source, Site site = Site::here());
+/// A kernel of the name `name`, which `source` defines in C++, for CPUs; .cuda(source) adds GPUs. `signature` is its
+/// shape rule: "T[n,d], f32[d] -> T[n,d]". Line numbers of the host compiler's messages are those of the file that
+/// holds the source's text.
+UserKernel cpp_kernel(std::string name, std::string signature, std::string source, Site site = Site::here());
+/// A kernel for GPUs alone, as .cuda(source, launch) adds it. A program with it compiles for no CPU (E0403); the
+/// interpreter runs its reference.
+UserKernel cuda_kernel(std::string name, std::string signature, std::string source, CudaLaunch launch = {},
+                       Site site = Site::here());
 
 }  // namespace nabla

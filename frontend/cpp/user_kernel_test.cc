@@ -22,7 +22,7 @@ ir::Node custom_call_of(const ir::Module& m) {
   throw std::runtime_error("no custom_call");
 }
 
-CppKernel half() {
+UserKernel half() {
   return cpp_kernel("half", "T[n] -> T[n]", R"(
 void half(const T* x, T* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] / 2;
@@ -44,13 +44,32 @@ TEST(UserKernel, KnowsTheLineOnWhichItsTextBegins) {
   ir::Node n = custom_call_of(at_call.module());
   EXPECT_EQ(n.attrs.get_int("line"), line_in_this_file("cpp_kernel(\"half\""));
   EXPECT_TRUE(n.attrs.get_string("file").ends_with("user_kernel_test.cc"));
-  CppKernel below = cpp_kernel("below", "T[n] -> T[n]",
-                               R"(// this comment marks the line below the call
+  UserKernel below = cpp_kernel("below", "T[n] -> T[n]",
+                                R"(// this comment marks the line below the call
 void below(const T*, T*, int64_t) {})");
   auto traced = trace(
       "f", [&](Tensor x) { return below(x); }, Spec{"x", f32, {5}});
   EXPECT_EQ(custom_call_of(traced.module()).attrs.get_int("line"),
             line_in_this_file("// this comment marks the line below the call"));
+}
+
+TEST(UserKernel, KnowsTheLinesOfBothTexts) {
+  UserKernel both = half().cuda(R"(
+// this comment marks the text for GPUs
+void half(const T* x, T* y, int64_t n) {})",
+                                {.threads = 64, .blocks = "n", .shared_bytes = 8});
+  auto traced = trace(
+      "f", [&](Tensor x) { return both(x); }, Spec{"x", f32, {5}});
+  const ir::Attrs attrs = custom_call_of(traced.module()).attrs;
+  EXPECT_EQ(attrs.get_int("cuda_line") + 1, line_in_this_file("// this comment marks the text for GPUs"));
+  EXPECT_EQ(attrs.get_int("line"), line_in_this_file("cpp_kernel(\"half\""));
+  EXPECT_TRUE(attrs.get_string("cuda_file").ends_with("user_kernel_test.cc"));
+  EXPECT_EQ(attrs.get_int("threads"), 64);
+  EXPECT_EQ(attrs.get_string("blocks"), "n");
+  EXPECT_EQ(attrs.get_int("shared_bytes"), 8);
+  auto alone = trace(
+      "f", [&](Tensor x) { return cuda_kernel("k", "T[n] -> T[n]", "void k() {}")(x); }, Spec{"x", f32, {5}});
+  EXPECT_EQ(custom_call_of(alone.module()).attrs.get_string("cpp"), "");
 }
 
 TEST(UserKernel, TracesItsRulesOncePerTypes) {
@@ -80,20 +99,20 @@ std::string error_of(F f) {
 }
 
 TEST(UserKernel, SaysWhatDoesNotFit) {
-  CppKernel mean = cpp_kernel("mean", "f32[n,d], f32[n] -> f32[n], f32[d]", "");
+  UserKernel mean = cpp_kernel("mean", "f32[n,d], f32[n] -> f32[n], f32[d]", "");
   EXPECT_NE(error_of([&](Tensor x, Tensor w) {
               return mean.results({x, w})[0];
             }).find("dimension 0 of operand 0, which is `n`, and dimension 0 of operand 1 differ: 4 vs 3 (C4)"),
             std::string::npos);
-  CppKernel two = cpp_kernel("two", "f32[n,d], f32[d] -> f32[n], f32[d]", "");
+  UserKernel two = cpp_kernel("two", "f32[n,d], f32[d] -> f32[n], f32[d]", "");
   EXPECT_NE(error_of([&](Tensor x, Tensor w) { return two(x, w); }).find("kernel `two` has 2 results"),
             std::string::npos);
-  CppKernel bad = cpp_kernel("bad", "f32[n,d], f32[d] -> f32[m]", "");
+  UserKernel bad = cpp_kernel("bad", "f32[n,d], f32[d] -> f32[m]", "");
   EXPECT_NE(error_of([&](Tensor x, Tensor w) {
               return bad(x, w);
             }).find("signature \"f32[n,d], f32[d] -> f32[m]\", column 25: unknown symbol `m`"),
             std::string::npos);
-  CppKernel fine = cpp_kernel("fine", "f32[n,d], f32[d] -> f32[n,d]", "");
+  UserKernel fine = cpp_kernel("fine", "f32[n,d], f32[d] -> f32[n,d]", "");
   EXPECT_NE(error_of([&](Tensor x, Tensor w) {
               return fine.reference([&](Tensor a, Tensor) { return a * w; })(x, w);
             }).find("its reference uses a value of an enclosing function"),

@@ -64,7 +64,13 @@ class KernelPrinter {
       for (size_t i = 0; i < u.by_rows.size(); ++i)
         if (u.by_rows[i]) out_ += (std::exchange(first, false) ? "" : ", ") + k_.buffers[i].name;
     }
-    out_ += fmt::format(" from {} line {} text {}\n", ir::quoted(u.file), u.line, ir::quoted(u.text));
+    out_ += "\n";
+    if (!u.cpp.text.empty()) out_ += "  cpp" + place(u.cpp);
+    if (!u.cuda.text.empty())
+      out_ += fmt::format("  cuda threads {} shared {}", u.cuda_threads, u.cuda_shared_bytes) + place(u.cuda);
+  }
+  static std::string place(const UserText& t) {
+    return fmt::format(" from {} line {} text {}\n", ir::quoted(t.file), t.line, ir::quoted(t.text));
   }
   static std::string size(const ir::Dim& d) { return d.is_static() ? d.str() : "dim(" + d.str() + ")"; }
   std::string axes(const std::vector<int>& ids) {
@@ -135,6 +141,11 @@ class Verifier {
       return fail("{} is called for {} rows of {}", u.name, p.numbers[0].str(), p.numbers[2].str());
     if (u.rows >= 0 && !(p.numbers[3 + u.rows] == p.numbers[0]))
       return fail("{} rows for {} = {}", p.numbers[0].str(), u.sizes[u.rows], p.numbers[3 + u.rows].str());
+    if (!u.cuda.text.empty() && p.cuda_blocks().bounds().min < 1)
+      return fail("{} runs in {} blocks", u.name, p.cuda_blocks().str());
+    if (u.cuda_threads < 1 || u.cuda_threads > 1024 || u.cuda_shared_bytes < 0)
+      return fail("blocks of {} have {} threads and {} bytes of shared memory", u.name, u.cuda_threads,
+                  u.cuda_shared_bytes);
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const Buffer& b = k_.buffers[i];
       if (b.role != BufferRole::kIn && b.role != BufferRole::kOut) return fail("{} is neither in nor out", b.name);

@@ -129,6 +129,11 @@ class Parser {
     if (ok()) next();
     return negative ? -v : v;
   }
+  int small_integer() {
+    int64_t v = integer();
+    if (ok() && v != static_cast<int>(v)) fail(fmt::format("{} does not fit 32 bits", v));
+    return static_cast<int>(v);
+  }
   // An integer, or what stands in dim(...).
   ir::Dim size() {
     if (!ok() || !at("dim")) return ir::Dim(integer());
@@ -245,13 +250,29 @@ class Parser {
         if (ok()) u.by_rows[b] = true;
       } while (accept(","));
     }
-    expect("from");
-    u.file = string();
-    expect("line");
-    u.line = integer();
-    expect("text");
-    u.text = string();
+    if (accept("cpp")) u.cpp = user_text();
+    if (accept("cuda")) {
+      expect("threads");
+      u.cuda_threads = small_integer();
+      expect("shared");
+      u.cuda_shared_bytes = small_integer();
+      u.cuda = user_text();
+      if (ok() && (u.sizes.empty() || u.sizes.back() != "blocks")) fail("a text for CUDA without a number of blocks");
+      if (ok()) u.sizes.pop_back();
+      if (ok() && u.rows == static_cast<int>(u.sizes.size())) fail("blocks are not rows");
+    }
     p.user = std::make_shared<const UserCode>(std::move(u));
+  }
+  UserText user_text() {
+    UserText out;
+    expect("from");
+    out.file = string();
+    expect("line");
+    out.line = integer();
+    expect("text");
+    out.text = string();
+    if (ok() && out.text.empty()) fail("an empty text");
+    return out;
   }
   std::string string() {
     if (!ok()) return "";

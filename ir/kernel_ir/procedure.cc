@@ -190,8 +190,14 @@ std::vector<int64_t> Procedure::values() const {
 std::vector<std::string> Procedure::names() const {
   std::vector<std::string> out = {"outer", "count", "inner"};
   if (user) out.insert(out.end(), user->sizes.begin(), user->sizes.end());
+  if (user && !user->cuda.text.empty()) out.emplace_back("blocks");
   for (std::string_view n : def->numbers) out.emplace_back(n);
   return out;
+}
+
+const ir::Dim& Procedure::cuda_blocks() const {
+  NABLA_CHECK(user && !user->cuda.text.empty(), "blocks of a procedure without text for CUDA");
+  return numbers.back();
 }
 
 bool Procedure::operator==(const Procedure& other) const {
@@ -216,8 +222,8 @@ Procedure procedure(std::string_view name, std::vector<ir::Dim> numbers) {
 }
 
 Procedure user_procedure(UserCode code, std::vector<ir::Dim> numbers) {
-  NABLA_CHECK(numbers.size() == code.sizes.size() + 3, "{} takes {} numbers, not {}", code.name, code.sizes.size() + 3,
-              numbers.size());
+  size_t count = code.sizes.size() + (code.cuda.text.empty() ? 3 : 4);
+  NABLA_CHECK(numbers.size() == count, "{} takes {} numbers, not {}", code.name, count, numbers.size());
   return {find_procedure("user"), std::move(numbers), std::make_shared<const UserCode>(std::move(code))};
 }
 

@@ -30,26 +30,36 @@ struct ProcedureDef {
   bool gpu_only = false;  ///< there is code for GPUs alone
 };
 
-/// C++ of the user's in the place of a template of ours (docs/user-kernels.md). It defines the function `name`, which
-/// takes a pointer per operand, then per result, then the numbers behind outer, count and inner.
-struct UserCode {
-  std::string name, text;
-  std::string file;  ///< and where the text begins in the user's program
+/// Source text of the user's, and where it stands in the user's program.
+struct UserText {
+  std::string text;  ///< empty: there is none
+  std::string file;
   int64_t line = 1;
-  std::optional<DType> type;       ///< what the text calls T
-  std::vector<std::string> sizes;  ///< names of the numbers
-  int rows = -1;                   ///< the number that is outer, so that calls for blocks of it are one call; -1: none
-  std::vector<bool> by_rows;       ///< per operand and result: is it its first dimension?
+  bool operator==(const UserText&) const = default;
+};
+
+/// Code of the user's in the place of a template of ours (docs/user-kernels.md). Each text defines the function `name`,
+/// which takes a pointer per operand, then per result, then the numbers behind outer, count and inner.
+struct UserCode {
+  std::string name;
+  UserText cpp, cuda;
+  int cuda_threads = 256, cuda_shared_bytes = 0;  ///< of a block; the number of blocks is the procedure's last number
+  std::optional<DType> type;                      ///< what the texts call T
+  std::vector<std::string> sizes;                 ///< names of the numbers
+  int rows = -1;              ///< the number that is outer, so that calls for blocks of it are one call; -1: none
+  std::vector<bool> by_rows;  ///< per operand and result: is it its first dimension?
   bool operator==(const UserCode&) const = default;
 };
 
-/// A use of a procedure: the numbers are outer, count, inner, then those of its row.
+/// A use of a procedure: the numbers are outer, count, inner, then those of its row; of `user` those of its sizes, and
+/// behind them, where there is a text for CUDA, the number of blocks.
 struct Procedure {
   const ProcedureDef* def = nullptr;
   std::vector<ir::Dim> numbers;
   std::shared_ptr<const UserCode> user = nullptr;  ///< of the procedure `user`; count is elements per row then
   std::vector<int64_t> values() const;             ///< static numbers
   std::vector<std::string> names() const;          ///< of the numbers, "outer" first
+  const ir::Dim& cuda_blocks() const;              ///< at least 1; of a `user` with a text for CUDA
   bool operator==(const Procedure& other) const;
 };
 

@@ -1,4 +1,4 @@
-// custom_call: a kernel of the user's. Its text is compiled with the bundle's own kernels; all rules are data.
+// custom_call: a kernel of the user's. Its texts are compiled with the bundle's own kernels; all rules are data.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -6,6 +6,7 @@
 #include "ir/lexer.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/call.h"
+#include "ir/ops/custom_call_examples.h"
 #include "ir/ops/custom_signature.h"
 
 namespace nabla::ops {
@@ -23,6 +24,23 @@ struct UserCall {
   Binding binding;
   bool counts_examples;  // the code takes the number of examples first
 };
+
+Dim examples_of(std::span<const Type> operands, int64_t leading) {
+  Dim out(1);
+  for (int64_t d = 0; d < leading; ++d) out = out * operands[0].shape[d];
+  return out;
+}
+
+// The blocks that a launch has, at least 1. The error, if any, is about the text.
+Result<Dim> blocks_of(const Attrs& attrs, const Signature& s, const Binding& binding, const Dim& examples,
+                      const Type& first_result) {
+  const std::string& text = attrs.get_string("blocks");
+  if (text.empty()) return Dim::max(1, Dim::ceildiv(first_result.count(), attrs.get_int("threads")));
+  std::map<std::string, Dim> names = binding.sizes;
+  if (attrs.get_string("batching") == "leading") names.emplace("batch", examples);
+  Dim blocks = NABLA_TRY(evaluate_size(text, names));
+  return Dim::max(1, blocks);
+}
 
 // The function that an attribute names; empty: none.
 std::string one_function(const Attrs& attrs, const char* attr) {
@@ -100,15 +118,45 @@ Status require_factors(const InferContext& ctx, const Signature& s, const Bindin
 }
 
 // Compilers count lines to 2^31-1, those of the text included, and name files in their messages as they stand here.
-Status require_place(const InferContext& ctx) {
+Status require_place(const InferContext& ctx, const char* file, const char* line) {
   constexpr int64_t kMostLines = 1'000'000'000;
-  int64_t line = ctx.attrs.get_int("line");
-  if (line < 1 || line > kMostLines)
-    return ctx.fail(Code::kBadAttribute, "C7", "line is {}, expected 1 to {}", line, kMostLines);
-  for (unsigned char c : ctx.attrs.get_string("file"))
+  int64_t at = ctx.attrs.get_int(line);
+  if (at < 1 || at > kMostLines)
+    return ctx.fail(Code::kBadAttribute, "C7", "{} is {}, expected 1 to {}", line, at, kMostLines);
+  for (unsigned char c : ctx.attrs.get_string(file))
     if (c == '"' || c < ' ')
-      return ctx.fail(Code::kBadAttribute, "C7", "file is {}, expected a name without quotes and control characters",
-                      ir::quoted(ctx.attrs.get_string("file")));
+      return ctx.fail(Code::kBadAttribute, "C7", "{} is {}, expected a name without quotes and control characters",
+                      file, ir::quoted(ctx.attrs.get_string(file)));
+  return Ok{};
+}
+
+// A launch that GPUs can take. How much shared memory a block may have, targets decide.
+Status require_launch(const InferContext& ctx, const Signature& s, const Binding& binding, int64_t leading,
+                      const Type& first_result) {
+  constexpr int64_t kMostThreads = 1024, kMostShared = 227 << 10, kMostBlocks = INT32_MAX;
+  const Attrs& attrs = ctx.attrs;
+  const std::string& text = attrs.get_string("blocks");
+  int64_t threads = attrs.get_int("threads"), shared = attrs.get_int("shared_bytes");
+  if (attrs.get_string("cuda").empty()) {
+    if (threads == 256 && shared == 0 && text.empty()) return Ok{};
+    return ctx.fail(Code::kBadAttribute, "C10", "threads, blocks and shared_bytes are of `cuda`, which is empty");
+  }
+  if (threads < 1 || threads > kMostThreads)
+    return ctx.fail(Code::kBadAttribute, "C10", "threads is {}, expected 1 to {}", threads, kMostThreads);
+  if (shared < 0 || shared > kMostShared)
+    return ctx.fail(Code::kBadAttribute, "C10", "shared_bytes is {}, expected 0 to {}", shared, kMostShared);
+  Result<Dim> blocks = blocks_of(attrs, s, binding, examples_of(ctx.operands, leading), first_result);
+  if (!blocks.ok()) {
+    const Diagnostic& d = blocks.errors()[0];
+    return ctx.fail(Code::kBadAttribute, "C11", "blocks \"{}\", column {}: {}", text,
+                    d.location ? d.location->column : 0, d.message);
+  }
+  if (int64_t most = blocks->bounds().max; most > kMostBlocks)
+    return ctx.fail(
+        Code::kBadAttribute, "C11",
+        "{} up to {}; a grid has at most {}: give fewer, and let each thread do several elements",
+        text.empty() ? "a thread per element of result 0 makes blocks" : fmt::format("blocks \"{}\" is", text), most,
+        kMostBlocks);
   return Ok{};
 }
 
@@ -143,7 +191,9 @@ InferResult infer_custom_call(const InferContext& ctx) {
     results.push_back(std::move(t));
   }
   NABLA_TRY(require_factors(ctx, s, binding));
-  (void)NABLA_TRY(require_place(ctx));
+  (void)NABLA_TRY(require_place(ctx, "file", "line"));
+  (void)NABLA_TRY(require_place(ctx, "cuda_file", "cuda_line"));
+  NABLA_TRY(require_launch(ctx, s, binding, leading, results[0]));
   NABLA_TRY(require_function(ctx, "reference", operands, results, "C8"));
   Types takes = operands;
   append(takes, results);
@@ -353,15 +403,17 @@ std::string cut_name(const UserCall& call, const TypedOp& op, std::vector<bool>&
 kernel_ir::Fragment custom_call_access(const TypedOp& op) {
   UserCall call(op);
   const Attrs& attrs = op.attrs;
-  kernel_ir::UserCode code{attrs.get_string("name"), attrs.get_string("cpp"), attrs.get_string("file"),
-                           attrs.get_int("line")};
+  kernel_ir::UserCode code;
+  code.name = attrs.get_string("name");
+  code.cpp = {attrs.get_string("cpp"), attrs.get_string("file"), attrs.get_int("line")};
+  code.cuda = {attrs.get_string("cuda"), attrs.get_string("cuda_file"), attrs.get_int("cuda_line")};
+  code.cuda_threads = static_cast<int>(attrs.get_int("threads"));
+  code.cuda_shared_bytes = static_cast<int>(attrs.get_int("shared_bytes"));
   if (call.signature.has_type_variable()) code.type = call.binding.type;
   std::vector<Dim> numbers = {1, 0, 1};
   if (call.counts_examples) {
-    Dim examples(1);
-    for (int64_t d = 0; d < call.leading; ++d) examples = examples * op.operands[0].shape[d];
     code.sizes.emplace_back("batch");
-    numbers.push_back(examples);
+    numbers.push_back(examples_of(op.operands, call.leading));
   }
   for (const ir::SymbolRef& s : call.signature.names) {
     code.sizes.push_back(s->name);
@@ -381,144 +433,30 @@ kernel_ir::Fragment custom_call_access(const TypedOp& op) {
     if (code.by_rows[i]) shape.erase(shape.begin());
     numbers[1] = numbers[1] + Type(DType::kU8, shape).count();
   }
+  if (!code.cuda.text.empty())
+    numbers.push_back(
+        blocks_of(attrs, call.signature, call.binding, examples_of(op.operands, call.leading), op.results[0]).value());
   kernel_ir::Fragment f;
   f.procedure = kernel_ir::user_procedure(std::move(code), std::move(numbers));
   for (size_t r = 0; r < op.results.size(); ++r) f.opaque(fmt::format("result{}", r), op.results[r]);
   return f;
 }
 
-// ---- Examples
-
-constexpr const char* kScale = R"(
-#include <math.h>
-// y[i, j] = x[i, j] * s[j] + 1; sums[i] = the sum of x[i, j].
-void scale_rows(const T* x, const T* s, T* y, T* sums, int64_t n, int64_t d) {
-  for (int64_t i = 0; i < n; ++i) {
-    T sum = 0;
-    for (int64_t j = 0; j < d; ++j) {
-      sum += x[i * d + j];
-      y[i * d + j] = x[i * d + j] * s[j] + T(1);
-    }
-    sums[i] = sum;
-  }
-}
-)";
-constexpr const char* kScaleExamples = R"(
-static void scale_row(const T* x, const T* s, T* y, T* sums, int64_t d) {
-  T sum = 0;
-  for (int64_t j = 0; j < d; ++j) sum += x[j], y[j] = x[j] * s[j] + T(1);
-  *sums = sum;
-}
-void scale_rows(const T* x, const T* s, T* y, T* sums, int64_t batch, int64_t n, int64_t d) {
-  for (int64_t b = 0; b < batch; ++b)
-    for (int64_t i = 0; i < n; ++i)
-      scale_row(x + (b * n + i) * d, s + b * d, y + (b * n + i) * d, sums + b * n + i, d);
-}
-)";
-constexpr const char* kRotate = R"(
-void rotate(const T* x, T* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) y[i] = x[(i + 1) % n];
-}
-)";
-
-Attrs user_attrs(const char* name, const char* text, const char* signature, const char* factors, const char* batching) {
-  return {{"name", std::string(name)},           {"cpp", std::string(text)},
-          {"file", std::string("kernels.cc")},   {"line", int64_t{7}},
-          {"signature", std::string(signature)}, {"factors", std::string(factors)},
-          {"batching", std::string(batching)},   {"reference", ir::FunctionRefs{FunctionRef{"f"}}}};
-}
-
-Example scale_example(int64_t n, int64_t d, bool leading, const char* dtype) {
-  std::string text = fmt::format(R"(
-func @f(%x: {2}[{0},{1}], %s: {2}[{1}]) {{
-  %w = broadcast_in_dim(%s) {{dims=[1], shape=[{0}, {1}]}}
-  %p = mul(%x, %w)
-  %c = constant() {{value={2}[]{{1}}}}
-  %one = broadcast_in_dim(%c) {{dims=[], shape=[{0}, {1}]}}
-  %y = add(%p, %one)
-  %sums = reduce_sum(%x) {{axes=[1]}}
-  return %y, %sums
-}}
-)",
-                                 n, d, dtype);
-  Attrs attrs = user_attrs("scale_rows", leading ? kScaleExamples : kScale, "T[n,d], T[d] -> T[n,d], T[n]",
-                           leading ? "" : "nd,d->nd,n", leading ? "leading" : "sequential");
-  DType t = *dtype_from_name(dtype);
-  return {{operand({t, {n, d}}), operand({t, {d}})}, attrs, text};
-}
-
-Example rotate_example(DType dtype) {
-  std::string text = fmt::format(R"(
-func @f(%x: {0}[5]) {{
-  %a = slice(%x) {{starts=[1], limits=[5], strides=[1]}}
-  %b = slice(%x) {{starts=[0], limits=[1], strides=[1]}}
-  %y = concatenate(%a, %b) {{axis=0}}
-  return %y
-}}
-)",
-                                 name_of(dtype));
-  return {{operand({dtype, {5}})}, user_attrs("rotate", kRotate, "T[n] -> T[n]", "", "sequential"), text};
-}
-
-Attrs with(Attrs attrs, const char* name, Attr value) {
-  attrs.set(name, std::move(value));
-  return attrs;
-}
-
-std::vector<Reject> custom_call_rejects() {
-  Example e = scale_example(4, 3, false, "f32");
-  Types types = {f32({4, 3}), f32({3})};
-  auto text = [&](const char* name, const char* value) { return with(e.attrs, name, std::string(value)); };
-  auto bad = [&](const char* constraint, Attrs attrs) {
-    return Reject{constraint, types, std::move(attrs), e.functions};
-  };
-  auto functions = [&](const char* attr, std::initializer_list<const char*> names) {
-    ir::FunctionRefs list;
-    for (const char* n : names) list.push_back({n});
-    return with(e.attrs, attr, list);
-  };
-  std::vector<Reject> out = {bad("C1", text("name", "two words")), bad("C1", text("name", "3d"))};
-  for (const char* signature : {"", "f32[n]", "T[n,d] T[d] -> T[n]", "float[n,d], T[d] -> T[n]", "T[n,d], T[d] -> T[m]",
-                                "f32[n,d], f32[d] -> T[n]", "T[2*n,d], T[d] -> T[n]", "T[n,d], T[d] -> T[n",
-                                "T[n,d], T[d] -> T[min(n,d)]", "T[n,d], T[d] -> T[n] \"", "T[n,d], T[d] -> T[n] n"})
-    out.push_back(bad("C2", text("signature", signature)));
-  out.push_back(bad("C3", text("batching", "never")));
-  out.push_back(bad("C3", with(e.attrs, "batch_dims", int64_t{1})));
-  out.push_back(bad("C3", with(e.attrs, "batch_dims", int64_t{-1})));
-  Attrs taken = with(text("batching", "leading"), "signature", std::string("T[batch,d], T[d] -> T[d]"));
-  out.push_back(bad("C3", taken));
-  for (const char* signature : {"T[n,d] -> T[n,d]", "T[n,d], i32[d] -> T[n]", "T[n,d], T[n] -> T[n]",
-                                "T[n,d], T[d,n] -> T[n]", "T[4,d], T[d+1] -> T[d]", "T[5,d], T[d] -> T[d]"})
-    out.push_back(bad("C4", text("signature", signature)));
-  out.push_back({"C4", {f32({4, 3}), i32({3})}, e.attrs, e.functions});
-  out.push_back(bad("C5", text("signature", "T[n,d], T[d] -> T[d-n], T[n]")));
-  for (const char* factors : {"nd,d", "nd,d->n", "nd->nd,n", "nd,n->nd,n", "nd,d->nk,n", "n,d->nd,n", "n1,d->nd,n"})
-    out.push_back(bad("C6", text("factors", factors)));
-  Attrs batched = text("batching", "leading");
-  out.push_back(bad("C3", with(batched, "batch_dims", INT64_MAX)));
-  out.push_back(bad("C7", with(e.attrs, "line", int64_t{0})));
-  out.push_back(bad("C7", with(e.attrs, "line", int64_t{1} << 31)));
-  for (const char* file : {"a\nb.cc", "\"a.cc"}) out.push_back(bad("C7", text("file", file)));
-  out.push_back(bad("C8", functions("reference", {"missing"})));
-  out.push_back(bad("C8", functions("reference", {"f", "f"})));
-  out.push_back(bad("C8", text("signature", "T[n,d], T[d] -> T[n,d]")));
-  out.push_back(bad("C8", text("signature", "T[n,d], T[d] -> T[n,d], T[d]")));
-  out.push_back(bad("C9", functions("vjp", {"f"})));
-  // Both of these are refused for their factors unless those are left out.
-  for (Reject& r : out)
-    if (r.constraint == "C8") r.attrs.set("factors", std::string());
-  return out;
-}
+// ---- The record
 
 const char* const kDoc =
-    "A kernel of the user's: C++ source that is compiled into the bundle. It defines the function `name`, which takes "
-    "a pointer to const per operand, a pointer per result, and an int64_t per name of `signature`, in order of first "
-    "appearance; with batching \"leading\" the number of examples stands before these. Buffers are dense, row-major "
+    "A kernel of the user's: source that is compiled into the bundle, C++ for CPUs (`cpp`), CUDA C++ for GPUs (`cuda`) "
+    "or both. A text defines the function `name`, which takes a pointer to const per operand, a pointer per result, "
     "and "
-    "not aliased; bool is bool, f16 and bf16 are uint16_t, 8-bit floats uint8_t, and T is the C++ type of the "
-    "signature's T. The function keeps no state, and several threads may call it at once. `reference` is what the call "
-    "means: the interpreter runs it, and derivatives are taken of it where there is no `vjp`. A batch is a scan of the "
-    "call, or with batching \"leading\" one call with batch_dims extra dimensions in front of everything. See "
+    "an int64_t per name of `signature`, in order of first appearance; with batching \"leading\" the number of "
+    "examples "
+    "stands before these. Buffers are dense, row-major and not aliased; bool is bool, f16 and bf16 are uint16_t, 8-bit "
+    "floats uint8_t, and T is the C++ type of the signature's T. The function of C++ keeps no state, and several "
+    "threads "
+    "may call it at once; that of CUDA is called by every thread of a grid of `blocks` blocks. `reference` is what the "
+    "call means: the interpreter runs it, and derivatives are taken of it where there is no `vjp`. A batch is a scan "
+    "of "
+    "the call, or with batching \"leading\" one call with batch_dims extra dimensions in front of everything. See "
     "docs/user-kernels.md.";
 
 }  // namespace
@@ -531,10 +469,21 @@ std::vector<OpDef> custom_call_ops() {
       .category = "call",
       .doc = kDoc,
       .operands = {{"operands", "what the signature says", true, true}},
-      .attrs = {required("name", AttrKind::kString, "of the C++ function"),
-                required("cpp", AttrKind::kString, "source text that defines it"),
-                optional("file", "where the text begins in the user's program", std::string()),
+      .attrs = {required("name", AttrKind::kString, "of the function"),
+                optional("cpp", "source for CPUs that defines it; empty: none", std::string()),
+                optional("file", "where that text begins in the user's program", std::string()),
                 optional("line", "and the line there, from 1", int64_t{1}),
+                optional("cuda", "source for GPUs that defines it; empty: none", std::string()),
+                optional("cuda_file", "where that text begins in the user's program", std::string()),
+                optional("cuda_line", "and the line there, from 1", int64_t{1}),
+                optional("threads", "of a block of the grid that calls it", int64_t{256}),
+                optional(
+                    "blocks",
+                    "of the grid: an expression of names of `signature`, and of `batch` with batching \"leading\", "
+                    "with + - * ceildiv floordiv mod min max; at least 1 is taken. Empty: a thread per element of "
+                    "the first result",
+                    std::string()),
+                optional("shared_bytes", "of dynamic shared memory per block", int64_t{0}),
                 required("signature", AttrKind::kString, "operands and results: \"T[n,d], f32[d] -> T[n], i32[2*d]\""),
                 optional("factors", "what may be split: \"nd,d->n\"; empty: nothing", std::string()),
                 optional("batching", "\"sequential\" or \"leading\"", std::string("sequential")),
@@ -551,9 +500,11 @@ std::vector<OpDef> custom_call_ops() {
                       {"C4", "the operands fit the signature"},
                       {"C5", "no extent of a result is negative"},
                       {"C6", "factors has a letter per dimension, of one size; results have letters of operands"},
-                      {"C7", "line is 1 to 1000000000; file has no quotes and control characters"},
+                      {"C7", "lines are 1 to 1000000000; files have no quotes and control characters"},
                       {"C8", "reference is at most one function, of the call's types"},
-                      {"C9", "vjp is at most one function, of the types that follow from them"}},
+                      {"C9", "vjp is at most one function, of the types that follow from them"},
+                      {"C10", "threads is 1 to 1024, shared_bytes 0 to 232448; they and blocks belong to cuda"},
+                      {"C11", "blocks is readable, uses names of the signature, and is at most 2147483647"}},
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_custom_call,
@@ -576,15 +527,10 @@ std::vector<OpDef> custom_call_ops() {
       .access = custom_call_access,
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
-      .no_gpu_code = "its source is C++ for CPUs",
       .cost = call_cost,
       .dtypes = DTypes::kAsWritten,
-      .examples = {scale_example(4, 3, false, "f32"), scale_example(4, 3, true, "f32"),
-                   scale_example(7, 1, false, "f64"), scale_example(3, 5, true, "f64"),
-                   scale_example(2, 3, false, "i32"), scale_example(0, 3, false, "f32"),
-                   scale_example(3, 0, false, "f32"), rotate_example(DType::kF32), rotate_example(DType::kBF16),
-                   rotate_example(DType::kF16), rotate_example(DType::kU8), rotate_example(DType::kBool)},
-      .draw = [](Rng& rng) { return scale_example(random_dim(rng), random_dim(rng, 17), random_bool(rng), "f32"); },
+      .examples = custom_call_examples(),
+      .draw = draw_custom_call,
       .rejects = custom_call_rejects(),
   }};
 }

@@ -162,6 +162,17 @@ Binding bind_checked(const Signature& s, const std::vector<Type>& operands, int6
   return out;
 }
 
+Result<Dim> evaluate_size(const std::string& text, const std::map<std::string, Dim>& names) {
+  // Symbols of the same bounds stand for the sizes: what floordiv, min and max make of them depends on these.
+  ir::SymbolTable symbols;
+  for (const auto& [name, size] : names) {
+    ir::Interval range = size.bounds();
+    symbols[name] = std::make_shared<ir::Symbol>(ir::Symbol{name, range.min, range.max, 1});
+  }
+  Dim out = NABLA_TRY(ir::parse_dim_text(text, symbols, "the text"));
+  return out.substitute([&](const ir::SymbolRef& s) { return names.at(s->name); });
+}
+
 std::optional<FactorText> parse_factor_text(const std::string& text) {
   FactorText out;
   size_t arrow = text.find("->");

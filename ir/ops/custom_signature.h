@@ -40,6 +40,9 @@ Result<Binding> bind_signature(const InferContext& ctx, const Signature& s, int6
 /// The same for operands that fit.
 Binding bind_checked(const Signature& s, const std::vector<Type>& operands, int64_t leading);
 
+/// What the text says where names have these sizes: "ceildiv(n, 256)". The error says what is wrong, and where.
+Result<Dim> evaluate_size(const std::string& text, const std::map<std::string, Dim>& names);
+
 /// The text "nd,d->n" taken apart: letters per operand and per result.
 struct FactorText {
   std::vector<std::string> operands, results;

@@ -37,7 +37,7 @@ namespace nabla {
   X(kCompilerMissing, 501, "the host compiler is not there", "install g++ or set NABLA_CXX")                          \
   X(kCompilerFailed, 502, "the host compiler refused generated code", "report the reproducer that the message names") \
   X(kBadTuning, 503, "the tuning file is not usable", "run `nablac tune` again")                                      \
-  X(kUserCode, 504, "the host compiler refused code of the user's", "correct the line that the message shows")        \
+  X(kUserCode, 504, "a compiler refused code of the user's", "correct the line that the message shows")               \
   X(kNvrtcMissing, 505, "NVRTC is not there",                                                                         \
     "run ./quickstart --cuda, or set NABLA_NVRTC to libnvrtc.so.12 or later")                                         \
   X(kNvrtcFailed, 506, "NVRTC refused generated code", "report the reproducer that the message names")                \

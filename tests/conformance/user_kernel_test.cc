@@ -50,7 +50,7 @@ void check(const Program& program, const std::vector<std::vector<Literal>>& runs
   }
 }
 
-CppKernel swish() {
+UserKernel swish() {
   return cpp_kernel("swish", "T[n] -> T[n]", R"(
 #include <math.h>
 #define HALF T(0.5)
@@ -63,7 +63,7 @@ void swish(const T* x, T* y, int64_t n) {
 }
 
 // Row sums of x * s, and how many elements of each row are positive.
-CppKernel weighted(Batching batching) {
+UserKernel weighted(Batching batching) {
   bool leads = batching == leading();
   std::string text = R"(
 void weighted(const float* x, const float* s, float* y, int32_t* count, BATCH int64_t n, int64_t d) {
@@ -147,16 +147,16 @@ TEST(UserKernels, HaveDerivativesAndBatches) {
 }
 
 TEST(UserKernels, TakeTheirDerivativeFromAKernel) {
-  CppKernel backward = cpp_kernel("cube_back", "f32[n], f32[n] -> f32[n]", R"(
+  UserKernel backward = cpp_kernel("cube_back", "f32[n], f32[n] -> f32[n]", R"(
 void cube_back(const float* x, const float* ct, float* dx, int64_t n) {
   for (int64_t i = 0; i < n; ++i) dx[i] = 3 * x[i] * x[i] * ct[i];
 })")
-                           .reference([](Tensor x, Tensor ct) { return 3.0 * x * x * ct; });
-  CppKernel cube = cpp_kernel("cube", "f32[n] -> f32[n]", R"(
+                            .reference([](Tensor x, Tensor ct) { return 3.0 * x * x * ct; });
+  UserKernel cube = cpp_kernel("cube", "f32[n] -> f32[n]", R"(
 void cube(const float* x, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * x[i] * x[i];
 })")
-                       .vjp([&](Tensor x, Tensor, Tensor ct) { return backward(x, ct); });
+                        .vjp([&](Tensor x, Tensor, Tensor ct) { return backward(x, ct); });
   Program program;
   program.entry("main", {{"x", f32, {6}}}, [&](Tensor x) -> Outputs {
     Tensor g = grad([&](Tensor v) { return sum(cube(v)); })(x);
@@ -179,7 +179,7 @@ void cube(const float* x, float* y, int64_t n) {
 }
 
 TEST(UserKernels, WithoutARuleTheDerivativeIsRefusedAtTheCall) {
-  CppKernel plain = cpp_kernel("plain", "f32[n] -> f32[n]", "void plain(const float*, float*, int64_t) {}");
+  UserKernel plain = cpp_kernel("plain", "f32[n] -> f32[n]", "void plain(const float*, float*, int64_t) {}");
   Program program;
   int line = __LINE__ + 2;
   program.entry("main", {{"x", f32, {6}}}, [&](Tensor x) -> Outputs {
@@ -194,12 +194,12 @@ TEST(UserKernels, WithoutARuleTheDerivativeIsRefusedAtTheCall) {
 
 // Two kernels may use one name for different things, and what headers declare.
 TEST(UserKernels, ShareNothing) {
-  CppKernel a = cpp_kernel("round", "f32[n] -> f32[n]", R"(
+  UserKernel a = cpp_kernel("round", "f32[n] -> f32[n]", R"(
 #include <math.h>
 #define STEP 1.0f
 float helper(float x) { return x + STEP; }
 void round(const float* x, float* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = helper(x[i]); })");
-  CppKernel b = cpp_kernel("round", "f32[n] -> f32[n]", R"(
+  UserKernel b = cpp_kernel("round", "f32[n] -> f32[n]", R"(
 #if 0
 #include <no_such_header>
 #endif
@@ -306,6 +306,19 @@ TEST(UserKernels, PlacesThatNoCompilerTakesAreRefused) {
   EXPECT_EQ(message("file=\"a.cc\", line=1000000000"), "");
 }
 
+// Files from before there was `cuda` have none of its attributes.
+TEST(UserKernels, OlderFilesAreRead) {
+  ir::Module m = ir::parse_module(
+                     "nabla 1 traced\nfunc @f(%x: f32[3]) {\n  %y = custom_call(%x) {name=\"twice\", cpp=\"text\", "
+                     "file=\"a.cc\", line=3, signature=\"T[n] -> T[n]\"}\n  return %y\n}\n",
+                     "m.nbl", ops::all_ops())
+                     .value();
+  const ir::Attrs& attrs = m.functions[0]->nodes[0].attrs;
+  EXPECT_EQ(attrs.get_string("cuda"), "");
+  EXPECT_EQ(attrs.get_int("threads"), 256);
+  EXPECT_EQ(ir::print(m).find("cuda"), std::string::npos);
+}
+
 // Text, JSON and binary forms hold the source exactly; so does the text of the kernel after lowering.
 TEST(UserKernels, SurviveEveryForm) {
   const std::string odd =
@@ -313,7 +326,9 @@ TEST(UserKernels, SurviveEveryForm) {
       "int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = x[i] + '}' - '}'; }\n";
   Program program;
   program.entry("main", {{"x", f32, {40000}}}, [&](Tensor x) -> Outputs {
-    return {{"y", cpp_kernel("odd", "T[n] -> T[n]", odd).factors("n->n")(x)}};
+    return {{"y", cpp_kernel("odd", "T[n] -> T[n]", odd)
+                      .cuda(odd + "// for GPUs\n", {.threads = 96, .blocks = "ceildiv(n, 96)", .shared_bytes = 32})
+                      .factors("n->n")(x)}};
   });
   const ir::Module m = program.module();
   std::string text = ir::print(m);
@@ -326,7 +341,11 @@ TEST(UserKernels, SurviveEveryForm) {
   ir::Module lowered = driver::lower_module(m, {.target = "cpu:x86-64-v3"}).value().planned;
   std::string kernel = kernel_ir::print(*lowered.kernels[0]);
   kernel_ir::Kernel again = kernel_ir::parse_kernel(kernel, "kernel").value();
-  EXPECT_EQ(again.procedure->user->text, odd);
+  EXPECT_EQ(again.procedure->user->cpp.text, odd);
+  EXPECT_EQ(again.procedure->user->cuda.text, odd + "// for GPUs\n");
+  EXPECT_EQ(again.procedure->user->cuda_threads, 96);
+  EXPECT_EQ(again.procedure->user->cuda_shared_bytes, 32);
+  EXPECT_TRUE(again.procedure->cuda_blocks().is(417));
   EXPECT_TRUE(again.procedure->user->by_rows[0]);
   EXPECT_EQ(kernel_ir::print(again), kernel);
   std::string module = "nabla 1 kernels\n\n" + kernel;

@@ -229,13 +229,9 @@ TEST(Nvrtc, KernelsThatNoGpuTakesAreErrorsWithTheNumbers) {
 }
 
 SourceFile of_user(const std::string& body) {
-  kernel_ir::UserCode code;
-  code.name = "swish";
-  code.file = "model.py";
-  code.line = 41;
-  code.text = "__device__ float gate(float x) { return x; }\n" + body;
-  UserSource user{std::make_shared<kernel_ir::UserCode>(code), "void swish(float* x)"};
-  return {"user_0.cu", "static int ours;\n#line 41 \"model.py\"\n" + code.text, user};
+  kernel_ir::UserText text{"__device__ float gate(float x) { return x; }\n" + body, "model.py", 41};
+  UserSource user{"swish", text, "void swish(float* x)"};
+  return {"user_0.cu", "static int ours;\n#line 41 \"model.py\"\n" + text.text, user};
 }
 
 TEST(Nvrtc, ShowsTheUsersLineOfTheUsersText) {

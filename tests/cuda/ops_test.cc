@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/driver/emit_code.h"
-#include "ir/ops/all_ops.h"
 #include "tests/conformance/cpu_run.h"
 #include "tests/conformance/op_cases.h"
 
@@ -16,11 +15,6 @@ TEST_P(CudaOps, Compile) {
   std::vector<property::Case> cases = conformance::static_cases(GetParam());
   ir::Module planned = conformance::planned_for(conformance::module_of(cases), target).value();
   auto code = driver::compile_kernels(planned, target, {2, codegen::cache_directory()});
-  if (!ops::all_ops().get(GetParam()).no_gpu_code.empty()) {
-    ASSERT_FALSE(code.ok());
-    EXPECT_EQ(code.errors()[0].code, Code::kNoLowering);
-    return;
-  }
   ASSERT_TRUE(code.ok()) << to_string(code.errors());
   EXPECT_EQ(code->kernels.size(), planned.kernels.size());
   for (const auto& kernel : code->kernels)

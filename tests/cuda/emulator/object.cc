@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <regex>
 #include <sstream>
 
 #include "codegen/cpu/toolchain.h"
@@ -60,6 +61,14 @@ std::vector<std::string> kernel_names(const std::string& text) {
   return out;
 }
 
+// Dynamic shared memory is where the emulator says: a declaration inside of a function becomes a pointer.
+std::string with_shared_pointers(const std::string& text) {
+  static const std::regex kDeclaration(
+      R"(extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:]+(?: [\w:]+)*)\s+(\w+)\s*\[\s*\]\s*;)");
+  return text.find("__shared__") == std::string::npos ? text
+                                                      : std::regex_replace(text, kDeclaration, "NB_SHARED($1, $2);");
+}
+
 constexpr const char* kTrampolines = R"(
 template <int... I> struct NbEmuList {};
 template <int n, int... I> struct NbEmuCount : NbEmuCount<n - 1, n - 1, I...> {};
@@ -87,7 +96,7 @@ Diagnostic refused(const std::string& log, const std::string& what) {
 
 std::string host_source(const std::string& cuda_text) {
   std::string out = std::string(kAbi) + kWords + kMath + "#define NB_EMULATOR 1\n#line 1 \"" + kSourceName + "\"\n" +
-                    cuda_text + "\n#line 1 \"trampolines\"\n" + kTrampolines;
+                    with_shared_pointers(cuda_text) + "\n#line 1 \"trampolines\"\n" + kTrampolines;
   std::string table;
   std::vector<std::string> names = kernel_names(cuda_text);
   for (const std::string& n : names) {
