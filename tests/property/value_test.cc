@@ -56,6 +56,29 @@ TEST_P(ValueRules, AccessGivesTheReferencesValues) {
   }
 }
 
+// Where a backend may compute a composite as a whole, the procedure means what the record does.
+TEST_P(ValueRules, WholeProceduresGiveTheReferencesValues) {
+  if (!op().whole) return;
+  int whole = 0;
+  for (const Case& c : cases_of(op(), kDraws, Precision::kAll)) {
+    std::optional<kernel_ir::Procedure> procedure = op().whole(c.typed());
+    if (!procedure) continue;
+    ++whole;
+    std::vector<Literal> operands = c.values(false), expected = run_reference(c.typed(), operands, c.module), got;
+    for (const Literal& e : expected) got.emplace_back(e.dtype(), e.shape());
+    std::vector<const Literal*> in;
+    std::vector<Literal*> out;
+    for (const Literal& x : operands) in.push_back(&x);
+    for (Literal& x : got) out.push_back(&x);
+    procedure->def->run(procedure->values(), in, out);
+    for (size_t i = 0; i < got.size(); ++i) {
+      auto text = difference(expected[i], got[i], tolerance_of(c, expected[i].dtype()));
+      ASSERT_FALSE(text) << c.str() << ", result " << i << ": " << *text;
+    }
+  }
+  EXPECT_GT(whole, 10) << "too few cases are computed as a whole";
+}
+
 TEST_P(ValueRules, DecompositionGivesTheReferencesValues) {
   if (!op().decompose.exists()) return;
   for (const Case& c : cases_of(op(), kDraws, Precision::kAll)) {
