@@ -63,7 +63,7 @@ class Program {
   /// Declares a leaf per member of a struct, named "PREFIX.MEMBER" (without a prefix: "MEMBER").
   template <template <class> class P>
   P<State> states(const std::string& prefix, P<Spec> specs, Site site = Site::here()) {
-    P<State> out;
+    P<State> out = same_form<Spec, State>(specs);
     NamedLeaves<Spec> from;
     NamedLeaves<State> to;
     collect<Spec>(specs, prefix, from);
@@ -117,7 +117,7 @@ class Program {
 /// The values of a struct of leaves.
 template <template <class> class P>
 P<Tensor> get(P<State> leaves, Site site = Site::here()) {
-  P<Tensor> out;
+  P<Tensor> out = same_form<State, Tensor>(leaves);
   auto from = leaves_of<State>(leaves);
   auto to = leaves_of<Tensor>(out);
   for (size_t i = 0; i < from.size(); ++i) *to[i].second = from[i].second->get(site);

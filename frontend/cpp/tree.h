@@ -59,4 +59,41 @@ NamedLeaves<Leaf> leaves_of(T& tree) {
   return out;
 }
 
+/// The lengths of a tree's vectors, outermost first.
+template <class Leaf, class T>
+void collect_lengths(T& tree, std::vector<size_t>& out) {
+  auto below = [&](auto& member) { collect_lengths<Leaf>(member, out); };
+  if constexpr (VisitableTree<T>) {
+    tree.visit([&](const char*, auto& member) { below(member); });
+  } else if constexpr (!std::is_same_v<T, Leaf> && TupleTree<T>) {
+    std::apply([&](auto&... member) { (below(member), ...); }, tree);
+  } else if constexpr (!std::is_same_v<T, Leaf>) {
+    out.push_back(static_cast<size_t>(tree.end() - tree.begin()));
+    for (auto& member : tree) below(member);
+  }
+}
+/// Gives a tree's vectors these lengths, from the `next`th on.
+template <class Leaf, class T>
+void set_lengths(T& tree, const std::vector<size_t>& lengths, size_t& next) {
+  auto below = [&](auto& member) { set_lengths<Leaf>(member, lengths, next); };
+  if constexpr (VisitableTree<T>) {
+    tree.visit([&](const char*, auto& member) { below(member); });
+  } else if constexpr (!std::is_same_v<T, Leaf> && TupleTree<T>) {
+    std::apply([&](auto&... member) { (below(member), ...); }, tree);
+  } else if constexpr (!std::is_same_v<T, Leaf>) {
+    tree.resize(lengths[next++]);
+    for (auto& member : tree) below(member);
+  }
+}
+/// An empty tree of the form of another: the same members, vectors of the same lengths.
+template <class From, class To, template <class> class P>
+P<To> same_form(P<From>& tree) {
+  std::vector<size_t> lengths;
+  collect_lengths<From>(tree, lengths);
+  P<To> out;
+  size_t next = 0;
+  set_lengths<To>(out, lengths, next);
+  return out;
+}
+
 }  // namespace nabla
