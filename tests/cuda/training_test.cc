@@ -1,6 +1,6 @@
-// Whole training steps for a GPU, by the programs that users start, on the fake driver: kernels that NVRTC has compiled
-// stand in the bundle, their text runs on the emulator, matrix products by the fake cuBLASLt or by kernels in its
-// place, and the loss falls as on the CPU.
+// Examples for a GPU, by the programs that users start, on the fake driver: a kernel of the user's, and training;
+// kernels that NVRTC has compiled stand in the bundle, their text runs on the emulator, matrix products by the fake
+// cuBLASLt or by kernels in its place, and the loss falls as on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/format/npy.h"
 #include "tests/cuda/fake_gpu.h"
 #include "tests/e2e/commands.h"
 
@@ -76,6 +77,22 @@ TEST(TrainingOnAGpu, MlpFollowsTheCpu) {
 TEST(TrainingOnAGpu, MlpInHalvesFollowsTheCpu) {
   compile("tests/cuda/half_mlp " + scratch("half.nir"), "half");
   expect_same_curve("half", kDigits, 20, 2e-2);
+}
+
+TEST(UserKernelOnAGpu, TheExampleGivesWhatItGivesOnTheCpu) {
+  compile("examples/user_kernel/user_kernel " + scratch("kernel.nir"), "kernel");
+  Literal x(DType::kF32, {16, 4, 32}), weight(DType::kF32, {32});
+  for (int64_t i = 0; i < x.size(); ++i) x.set(i, std::sin(static_cast<double>(i)));
+  for (int64_t i = 0; i < 32; ++i) weight.set(i, 1 + 0.01 * static_cast<double>(i));
+  ASSERT_TRUE(format::write_npy(scratch("x.npy"), x).ok());
+  ASSERT_TRUE(format::write_npy(scratch("weight.npy"), weight).ok());
+  std::vector<Literal> results;
+  for (const char* target : {"cpu:x86-64-v3", "sm_90a"}) {
+    must("cli/nabla-run " + scratch("kernel.nbundle") + " --target " + target + " --entry forward --input x=" +
+         scratch("x.npy") + " --input weight=" + scratch("weight.npy") + " --output y=" + scratch("y.npy"));
+    results.push_back(format::read_npy(scratch("y.npy")).value());
+  }
+  for (int64_t i = 0; i < x.size(); ++i) EXPECT_NEAR(results[1].get(i), results[0].get(i), 2e-5) << i;
 }
 
 TEST(TrainingOnAGpu, LanguageModelFollowsTheCpu) {
