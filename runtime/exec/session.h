@@ -65,7 +65,7 @@ class Session {
  public:
   /// E06xx when this machine cannot run the bundle (CPU features, GPU, libraries, kernels), E0404 when it has no
   /// program for the target, E0804 without memory, and the errors of Bundle::open. Says on stderr which programs it
-  /// skipped.
+  /// skipped, and why matrix products of a GPU program run without their library.
   static Result<std::unique_ptr<Session>> open(const std::string& path, const SessionOptions& options);
   static Result<std::unique_ptr<Session>> create(format::Bundle bundle, const SessionOptions& options);
   /// Writes the trace if `finish` was not called; an error then goes to stderr.

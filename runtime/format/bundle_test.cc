@@ -371,6 +371,8 @@ TEST(Bundle, WhatAGemmDoesBesideTheProductMustFitToo) {
   auto code = [](const std::function<void(GemmT&)>& change) {
     return refusal([&](ProgramT& p) {
       GemmT gemm = small_gemm();
+      p.kernels.push_back(std::make_unique<KernelT>());
+      p.kernels[0]->symbol = p.kernels[0]->name = "k", p.kernels[0]->object = "source/note.txt";
       gemm.epilogue = Epilogue::Gelu;
       gemm.bias = address(BaseKind::Arena, 48, 8), gemm.workspace = address(BaseKind::Arena, 0, 64);
       gemm.alternative = std::make_unique<LaunchT>();

@@ -1,5 +1,6 @@
 #include "tests/cuda/fake_cublaslt/problem.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -38,6 +39,16 @@ std::vector<T> numbers(const Layout& l, const void* at, int batch, bool transpos
   return out;
 }
 
+/// A sum with its bias and activation.
+template <class T>
+T finished(const Desc& desc, DType dtype, T sum, uint64_t row) {
+  if (desc.epilogue & kBias) sum += static_cast<T>(get_float(dtype, desc.bias, static_cast<int64_t>(row)));
+  if (desc.epilogue & kRelu) sum = sum < 0 ? 0 : sum;
+  if (desc.epilogue & kGelu)
+    sum = T{0.5} * sum * (1 + std::tanh(T(0.7978845608028654) * (sum + T(0.044715) * sum * sum * sum)));
+  return sum;
+}
+
 template <class T>
 void multiply(const Problem& p) {
   DType dtype = DType::kF32;
@@ -45,20 +56,18 @@ void multiply(const Problem& p) {
   bool rounded = p.desc.compute == kComputeTf32;
   uint64_t m = p.m(), n = p.n(), k = p.k();
   for (int batch = 0; batch < p.d.batch; ++batch) {
-    // op(A) by rows and op(B) by columns, so that both run along k.
-    std::vector<T> a = numbers<T>(p.a, p.pa, batch, p.desc.transpose_a == 0, rounded);
+    std::vector<T> a = numbers<T>(p.a, p.pa, batch, p.desc.transpose_a != 0, rounded);
     std::vector<T> b = numbers<T>(p.b, p.pb, batch, p.desc.transpose_b != 0, rounded);
-    for (uint64_t j = 0; j < n; ++j)
+    std::vector<T> sums(m);
+    for (uint64_t j = 0; j < n; ++j) {
+      std::fill(sums.begin(), sums.end(), T{0});
+      for (uint64_t l = 0; l < k; ++l)
+        for (uint64_t i = 0; i < m; ++i) sums[i] += a[l * m + i] * b[j * k + l];
       for (uint64_t i = 0; i < m; ++i) {
-        T sum = 0;
-        for (uint64_t l = 0; l < k; ++l) sum += a[i * k + l] * b[j * k + l];
-        if (p.desc.epilogue & kBias) sum += static_cast<T>(get_float(dtype, p.desc.bias, static_cast<int64_t>(i)));
-        if (p.desc.epilogue & kRelu) sum = sum < 0 ? 0 : sum;
-        if (p.desc.epilogue & kGelu)
-          sum = T{0.5} * sum * (1 + std::tanh(T(0.7978845608028654) * (sum + T(0.044715) * sum * sum * sum)));
         int64_t place = batch * p.d.stride + static_cast<int64_t>(j) * p.d.ld + static_cast<int64_t>(i);
-        set_float(dtype, p.pd, place, static_cast<double>(sum));
+        set_float(dtype, p.pd, place, static_cast<double>(finished(p.desc, dtype, sums[i], i)));
       }
+    }
   }
 }
 
