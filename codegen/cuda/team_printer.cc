@@ -150,6 +150,7 @@ void TeamPrinter::sync() {
   loads_.clear();
   stored_.clear();
   fresh_.clear();
+  firsts_.clear();
 }
 void TeamPrinter::note_loads(const Expr& e, const std::vector<int>& shared_out, bool once) {
   if (serial() || !e) return;
@@ -166,7 +167,7 @@ void TeamPrinter::before_reads(const Expr& e, const std::vector<int>& shared_out
     wait |= x->kind == ExprKind::kLoad && stored_.contains(x->ref);
     if (x->kind != ExprKind::kValue || !fresh_.contains(x->ref)) return;
     const std::vector<int>& axes = k_.values[x->ref].axes;
-    wait |= once || axes != shared_out || x->args != axes_as_indices(axes);
+    wait |= once || firsts_.contains(x->ref) || axes != shared_out || x->args != axes_as_indices(axes);
   });
   if (wait) sync();
 }
@@ -223,7 +224,7 @@ void TeamPrinter::accumulate(const Let& s, const std::string& acc) {
 void TeamPrinter::combine(const Let& s, const std::string& partial, const std::string& result) {
   out_.line(fmt::format("const {} {} = nb_combine<{}>(nb_{}_op{{}}, {});", compute_type(k_.values[s.value].dtype),
                         result, team_.size, scalar_of(s.combiner), partial));
-  loads_.clear(), stored_.clear(), fresh_.clear();  // it begins and ends with a barrier
+  loads_.clear(), stored_.clear(), fresh_.clear(), firsts_.clear();  // it begins and ends with a barrier
 }
 
 void TeamPrinter::number(const Let& s) {
@@ -299,6 +300,7 @@ void TeamPrinter::narrow_rows(const Let& s) {
   combine(s, part, all);
   out_.line(fmt::format("if (nb_rank<{}>() == 0) {}[{}] = {};", team_.size, name, element(v), all));
   close(open);
+  firsts_.insert(s.value);
   note_loads(s.expr, s.reduce, true);
 }
 

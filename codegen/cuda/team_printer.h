@@ -97,6 +97,7 @@ class TeamPrinter {
   std::vector<Access> loads_;     // since the last barrier
   std::set<int> stored_;          // buffers, since the last barrier
   std::set<int> fresh_;           // shared rows written since the last barrier
+  std::set<int> firsts_;          // of these, rows whose elements the first thread has written
   std::map<int, int> shared_at_;  // by value: offset in the team's shared memory
   bool inside_ = false;           // a loop whose iterations single threads run
 };
