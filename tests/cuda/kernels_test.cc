@@ -75,6 +75,16 @@ TEST(CudaKernels, AKernelThatCannotBeCutRunsInOneBlock) {
 })");
 }
 
+// The first thread writes what all have summed; others read it by their own index.
+TEST(CudaKernels, ShortRowsThatAllThreadsMakeAreReadBehindABarrier) {
+  expect_text(R"(kernel @means(in x: f32[40,24], out y: f32[40]) {
+  axes i = 40, j = 24
+  let s[i]: f32 = sum(j) x[i, j]
+  let m[i]: f32 = s[i] / 24.0:f32
+  store y[i] over i = m[39 - i]
+})");
+}
+
 // Products of halves run on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, packs of
 // 16 bytes or single elements, a large tile, a batch, an epilogue.
 struct Shape {
