@@ -220,9 +220,8 @@ class KernelPrinter {
     collect_stores(b, stores);
     std::vector<int> parallel, serial;
     for (int a : axes) {
-      bool free = std::all_of(stores.begin(), stores.end(), [&](const Store* s) {
-        return !may_meet(*s) || is_plain_index(*s, a) || has_atomic(k_, *s);
-      });
+      bool free = std::all_of(stores.begin(), stores.end(),
+                              [&](const Store* s) { return !meets_along(k_, *s, a) || has_atomic(k_, *s); });
       (free ? parallel : serial).push_back(a);
     }
     Team team = NABLA_TRY(team_for(parallel, b));

@@ -17,6 +17,13 @@ bool may_meet(const Store& s) {
   return s.combiner != Combiner::kNone ||
          std::any_of(s.indices.begin(), s.indices.end(), [](const Expr& i) { return !as_affine(i); });
 }
+bool meets_along(const Kernel& k, const Store& s, int axis_id) {
+  if (may_meet(s)) return !is_plain_index(s, axis_id);
+  bool named = k.axes[axis_id].extent.is(1);
+  for (const Expr& i : s.indices)
+    visit(i, [&](const Expr& x) { named |= x->kind == ExprKind::kAxis && x->ref == axis_id; });
+  return !named;
+}
 bool has_atomic(const Kernel& k, const Store& s) {
   DType d = k.buffers[s.buffer].dtype;
   bool type = d == DType::kI32 || d == DType::kU32 || d == DType::kI64 || d == DType::kU64;
@@ -32,15 +39,13 @@ void collect_stores(const Body& b, std::vector<const Store*>& out) {
 
 namespace {
 
-bool starts_with(const Store& s, const std::vector<int>& shared_out) {
-  return std::all_of(shared_out.begin(), shared_out.end(), [&](int a) { return is_plain_index(s, a); });
-}
 // An inner loop whose iterations meet: the team walks them in order, together.
-bool walked_together(const For& f) {
+bool walked_together(const Kernel& k, const For& f) {
   std::vector<const Store*> stores;
   collect_stores(f.body, stores);
-  return std::any_of(stores.begin(), stores.end(),
-                     [&](const Store* s) { return may_meet(*s) && !starts_with(*s, f.axes); });
+  return std::any_of(stores.begin(), stores.end(), [&](const Store* s) {
+    return std::any_of(f.axes.begin(), f.axes.end(), [&](int a) { return meets_along(k, *s, a); });
+  });
 }
 
 // Every expression of these statements.
@@ -70,7 +75,7 @@ void collect_rows(const Kernel& k, const Body& b, std::vector<std::pair<int, int
         if (!k.values[state].axes.empty()) out.emplace_back(state, 2);
       collect_rows(k, l->body, out);
     }
-    if (const For* f = std::get_if<For>(&s.node); f && walked_together(*f)) collect_rows(k, f->body, out);
+    if (const For* f = std::get_if<For>(&s.node); f && walked_together(k, *f)) collect_rows(k, f->body, out);
   }
 }
 int64_t row_size(const Kernel& k, int value) {
@@ -393,7 +398,7 @@ void TeamPrinter::stmt(const Store& s) {
   }
   // Positions that may meet at one place belong to one thread, in order.
   std::vector<int> apart, in_order;
-  for (int a : s.axes) (!may_meet(s) || is_plain_index(s, a) ? apart : in_order).push_back(a);
+  for (int a : s.axes) (meets_along(k_, s, a) ? in_order : apart).push_back(a);
   before_reads(s.expr, apart, apart.empty() || !in_order.empty());
   before_reads(s.guard, apart, true);
   for (const Expr& i : s.indices) before_reads(i, apart, true);
@@ -415,7 +420,7 @@ void TeamPrinter::stmt(const Store& s) {
 
 // Iterations of an inner loop: one thread each, unless they meet.
 void TeamPrinter::stmt(const For& f) {
-  if (serial() || walked_together(f)) {
+  if (serial() || walked_together(k_, f)) {
     size_t open = open_loops(f.axes);
     repeat(may_be_empty(f.axes), [&] { body(f.body); });
     return close(open);

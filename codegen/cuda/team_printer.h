@@ -24,6 +24,8 @@ struct Team {
 bool may_meet(const kernel_ir::Store& store);
 /// True where a different position on `axis` is a different place.
 bool is_plain_index(const kernel_ir::Store& store, int axis);
+/// True where different positions on `axis` may be one place: then they are stored in order.
+bool meets_along(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store, int axis);
 /// Integers that combine in any order, by one instruction.
 bool has_atomic(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store);
 void collect_stores(const kernel_ir::Body& body, std::vector<const kernel_ir::Store*>& out);

@@ -40,6 +40,19 @@ TEST(CudaKernels, IntegersThatMeetAreCombinedByAtomics) {
 })");
 }
 
+TEST(CudaKernels, TheLastOfManyStoresToAKnownPlaceWins) {
+  expect_text(R"(kernel @last(in x: f32[700], in y: f32[3,70], out a: f32[1], out b: f32[3]) {
+  axes i = 700, r = 3, j = 70
+  for i {
+    store a[0] = x[i]
+  }
+  for r {
+    let e[j]: f32 = exp(y[r, j])
+    store b[r] over j = e[j]
+  }
+})");
+}
+
 TEST(CudaKernels, TheLastUpdateOfAScatterWins) {
   expect_text(R"(kernel @scatter_set(in ids: i32[16], in ct: f32[16,3], out init: f32[14,3], inout table: f32[14,3]) {
   axes r = 14, u = 16, j = 3, a = 14, b = 3
