@@ -1,5 +1,9 @@
 #include "codegen/cuda/nvrtc.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -55,6 +59,55 @@ void compile(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
   call.destroy(&program);
 }
 
+bool send(int to, const std::string& bytes) {
+  for (size_t sent = 0; sent < bytes.size();) {
+    ssize_t n = write(to, bytes.data() + sent, bytes.size() - sent);
+    if (n < 0 && errno != EINTR) return false;
+    if (n > 0) sent += static_cast<size_t>(n);
+  }
+  return true;
+}
+bool receive(int from, std::string& bytes) {
+  for (size_t got = 0; got < bytes.size();) {
+    ssize_t n = read(from, bytes.data() + got, bytes.size() - got);
+    if (n == 0 || (n < 0 && errno != EINTR)) return false;
+    if (n > 0) got += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// By a process of its own: there are texts over which NVRTC breaks down, and whoever called it with it. The strings of
+// the unit come back, each behind its length: other processes may hold the pipe open when this one has ended.
+void compile_apart(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
+  int ends[2];
+  if (pipe(ends) != 0) return void(unit.problem = fmt::format("no pipe to a compiler: {}", std::strerror(errno)));
+  pid_t child = fork();
+  if (child == 0) {
+    rlimit none{0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    compile(nvrtc, target, unit);
+    bool sent = true;
+    for (const std::string* s : {&unit.log, &unit.object, &unit.problem})
+      sent = sent && send(ends[1], fmt::format("{:016x}", s->size()) + *s);
+    _exit(sent ? 0 : 1);
+  }
+  close(ends[1]);
+  bool whole = child > 0;
+  for (std::string* s : {&unit.log, &unit.object, &unit.problem}) {
+    std::string length(16, '0');
+    whole = whole && receive(ends[0], length);
+    s->resize(whole ? std::strtoull(length.c_str(), nullptr, 16) : 0);
+    whole = whole && receive(ends[0], *s);
+  }
+  close(ends[0]);
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (whole) return;
+  unit = {unit.source, "", "", "NVRTC could not be run"};
+  if (child > 0 && WIFSIGNALED(status)) unit.problem = fmt::format("NVRTC broke down (signal {})", WTERMSIG(status));
+}
+
 // An entry of the cache is the length of the log in eight digits, the log, the object.
 constexpr size_t kLength = 8;
 std::string packed(const Unit& unit) { return fmt::format("{:08x}", unit.log.size()) + unit.log + unit.object; }
@@ -67,10 +120,10 @@ bool unpack(const std::string& entry, Unit& unit) {
 }
 
 void compile_or_find(const NvrtcLibrary& nvrtc, const ir::Target& target, const std::string& cache, Unit& unit) {
-  if (cache.empty()) return compile(nvrtc, target, unit);
+  if (cache.empty()) return compile_apart(nvrtc, target, unit);
   std::string entry = digest(nvrtc_command(target) + "\n" + nvrtc.identity + "\n" + unit.source->text) + ".cuda";
   if (auto hit = find_in_cache(cache, entry); hit && unpack(*hit, unit)) return;
-  compile(nvrtc, target, unit);
+  compile_apart(nvrtc, target, unit);
   if (!unit.object.empty()) store_in_cache(cache, entry, packed(unit));
 }
 

@@ -147,8 +147,11 @@ size_t TeamPrinter::open_flat(const std::vector<int>& axes, const std::string& c
   };
   ir::Dim inner = 1;
   for (int a : axes) inner = inner * k_.axes[a].extent;
-  out_.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", type, counter, first,
-                        inner.is(0) ? "0" : sized(inner), step));
+  std::string count = inner.is(0) ? "0" : sized(inner);
+  // Not as a loop where it would run once: NVRTC 13.0 breaks down over some of those.
+  bool once = inner.is_static() && step == std::to_string(team_.size) && inner.value() <= team_.size;
+  out_.open(once ? fmt::format("if (const {0} {1} = {2}; {1} < {3}) {{", type, counter, first, count)
+                 : fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", type, counter, first, count, step));
   inner = 1;
   std::vector<std::string> lines;
   for (size_t i = axes.size(); i-- > 0;) {

@@ -199,6 +199,18 @@ TEST(Nvrtc, KeepsAGeneratedTextThatIsRefused) {
   EXPECT_EQ(kept_source(d, "sm_90a_1.cu"), bad);
 }
 
+TEST(Nvrtc, ThatBreaksDownTakesNobodyWithIt) {
+  Variable named("NABLA_NVRTC", fs::current_path().string() + "/tests/cuda/dying_nvrtc.so");
+  Result<CudaBinary> binary =
+      compile_cuda({{"a.cu", scaling("a")}, {"b.cu", scaling("b", "3")}}, target_named("sm_90a"), {2, ""});
+  ASSERT_FALSE(binary.ok());
+  const Diagnostic& d = binary.errors()[0];
+  EXPECT_EQ(d.code, Code::kNvrtcFailed);
+  EXPECT_EQ(d.message, "NVRTC 13.0 refused a.cu for sm_90a");
+  EXPECT_EQ(d.notes[0], "NVRTC broke down (signal 11)");
+  EXPECT_EQ(kept_source(d, "a.cu"), scaling("a"));
+}
+
 TEST(Nvrtc, InstructionsThatATargetLacksAreRefused) {
   std::string text = "extern \"C\" __global__ void k() { asm volatile(\"wgmma.fence.sync.aligned;\"); }";
   compiled(text, "sm_90a");
