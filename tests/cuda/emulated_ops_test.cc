@@ -14,10 +14,10 @@ namespace {
 
 constexpr size_t kOpsTogether = 6;  // in one source: the prelude is compiled once for all
 
-// Loops and branches are the runtime's: emulated_control_test.cc.
+// Loops and branches are the runtime's: gpu_control_test.cc. Kernels of the user's have a test of their own.
 bool has_kernels_only(const std::string& name) {
   const ir::OpDef& op = ops::all_ops().get(name);
-  return op.lower != ir::Lowering::kControl && op.no_gpu_code.empty() && !property::takes_function(op);
+  return op.lower != ir::Lowering::kControl && op.lacks_reference == nullptr && !property::takes_function(op);
 }
 
 using Ops = std::vector<std::string>;

@@ -22,7 +22,7 @@ std::vector<std::string> ops_that_run_functions() {
   for (const std::string& name : conformance::ops_with_code()) {
     const ir::OpDef& op = ops::all_ops().get(name);
     bool functions = op.lower == ir::Lowering::kControl || property::takes_function(op);
-    if (functions && op.no_gpu_code.empty()) out.push_back(name);
+    if (functions && op.lacks_reference == nullptr) out.push_back(name);
   }
   return out;
 }
