@@ -154,7 +154,6 @@ OpDef attention_grad() {
                     {"C4", "the extras are at most a bool mask that fits and a u32 key"},
                     {"C5", "dropout is in [0, 1); above 0 it needs a key u32[2], and only then there is one"},
                     {"C6", "logsumexp, delta and ct fit q and v"}};
-  op.traits.products = true;
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstExtra); };
   op.factors = factors_attention_grad;
   op.cost = cost_attention_grad;

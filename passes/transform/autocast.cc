@@ -15,7 +15,7 @@ using ir::Val;
 using ir::ValueId;
 
 bool is_product(const ir::OpDef& op) {
-  return op.traits.products || op.lower == ir::Lowering::kContraction || op.lower == ir::Lowering::kConvolution;
+  return op.lower == ir::Lowering::kContraction || op.lower == ir::Lowering::kConvolution;
 }
 
 // One function under construction. A value has the form in which it was made, and the other one once somebody asked.
@@ -67,7 +67,9 @@ class Caster {
       reads_low &= operands[i]->made_low;
     }
     ir::TypedOp op = typed(f, node);
-    if (reads_f32 && !is_product(*node.op) && node.op->traits.composite) {
+    // What a GPU may compute whole is not taken apart: its sums are f32 anyway.
+    bool product = is_product(*node.op) || (node.op->traits.products && node.op->whole && node.op->whole(op));
+    if (reads_f32 && !product && node.op->traits.composite) {
       Function inner = decomposition(op, node.location, ops_, b_.module());
       bool products =
           std::any_of(inner.nodes.begin(), inner.nodes.end(), [](const Node& n) { return is_product(*n.op); });
@@ -77,7 +79,7 @@ class Caster {
         return emit(inner, args);
       }
     }
-    bool in_low = reads_f32 && (is_product(*node.op) || (reads_low && moves_only(op)));
+    bool in_low = reads_f32 && (product || (reads_low && moves_only(op)));
     std::vector<Val> vals;
     for (Value* v : operands) vals.push_back(in_low ? low(*v) : full(*v));
     std::vector<Value> out;

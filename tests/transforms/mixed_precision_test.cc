@@ -81,10 +81,25 @@ TEST(Autocast, ReachesIntoCompositesLoopsAndBranches) {
   Spec qs(f32, {1, 2, 5, 4}), ws(f32, {4, 4});
   ir::Module flat = flattened(trace("f", loss, qs, ws).module());
   EXPECT_EQ(count(flat, "dot_general", f32), 0);
-  EXPECT_GE(count(flat, "dot_general", f16), 2 + 2 * 2 + 1 + 2) << "attention, its way back, the branch, its way back";
+  EXPECT_GE(count(flat, "attention", f16), 1) << "stays whole, as its sums are f32";
+  EXPECT_EQ(count(flat, "attention_grad", f16), 1);
+  EXPECT_EQ(count(flat, "attention", f32) + count(flat, "attention_grad", f32), 0);
+  EXPECT_EQ(count(flat, "dot_general", f16), 1 + 2) << "the branch and its way back";
   std::vector<Literal> args = {some(qs, 3), some(ws, 4)};
   auto plain = [f](Tensor q, Tensor w) { return grad(f, wrt<0, 1>)(q, w); };
   EXPECT_LT(distance(run(flat, "f", args), run(flattened(trace("f", plain, qs, ws).module()), "f", args)), 0.01);
+}
+
+// With a key for dropout attention is made of products, and so is its way back inside of autocast.
+TEST(Autocast, TakesApartWhatNoKernelComputesWhole) {
+  auto f = [](Tensor q, Tensor key) { return sum(attention(q, q, q, {key}, true, /*scale=*/0, /*dropout=*/0.5)); };
+  Spec qs(f32, {1, 2, 5, 4}), key(u32, {2});
+  ir::Module dropped = flattened(trace("f", autocast(f, bf16), qs, key).module());
+  EXPECT_EQ(count(dropped, "dot_general", bf16), 2);
+  auto back = autocast([](Tensor q) { return grad([](Tensor v) { return sum(attention(v, v, v, {}, true)); })(q); });
+  ir::Module flat = flattened(trace("f", back, qs).module());
+  EXPECT_EQ(count(flat, "dot_general", f32), 0);
+  EXPECT_GE(count(flat, "dot_general", bf16), 4) << "of the way back";
 }
 
 TEST(Autocast, StandsAnywhereAmongTransforms) {
