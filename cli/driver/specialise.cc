@@ -80,7 +80,12 @@ Status check_size(const std::vector<ir::SymbolRef>& symbols, const std::string& 
     return error(Code::kInputShape, "{} = {} is not {}in [{}, {}]", name, value,
                  s->multiple > 1 ? fmt::format("a multiple of {} ", s->multiple) : "", s->min, s->max);
   }
-  return error(Code::kBadOption, "the module has no symbolic size `{}`{}", name, did_you_mean(name, names));
+  Diagnostic d = error(Code::kBadOption, "the module has no symbolic size `{}`{}", name, did_you_mean(name, names));
+  std::string known;
+  for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  d.help = names.empty() ? "all of its sizes are fixed"
+                         : fmt::format("its sizes are {}; one that equals an expression of others is none", known);
+  return d;
 }
 
 Result<std::map<std::string, std::vector<int64_t>>> parse_sizes(const std::vector<std::string>& texts) {

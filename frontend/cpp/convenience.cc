@@ -189,6 +189,11 @@ Tensor fold_in(const Arg& key, uint32_t n) {
   return rng_fold_in(key, constant(Literal::scalar_int(DType::kU32, n)));
 }
 
+Tensor fold_in(const Arg& key, const Tensor& n) {
+  AtSite at(key);
+  return rng_fold_in(key, convert(n, DType::kU32));
+}
+
 Tensor slice(const Arg& x, const Shape& starts, const Shape& limits) {
   AtSite at(x);
   Tensor out = need_tensor(x, "slice");

@@ -41,5 +41,7 @@ Tensor ones(const Shape& shape, DType dtype = DType::kF32, Site site = Site::her
 Tensor zeros_like(const Arg& x);
 /// rng_fold_in with a number: an independent key for each `n`.
 Tensor fold_in(const Arg& key, uint32_t n);
+/// The same with a scalar of any integer dtype, such as a step counter.
+Tensor fold_in(const Arg& key, const Tensor& n);
 
 }  // namespace nabla

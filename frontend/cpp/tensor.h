@@ -38,14 +38,20 @@ class Error : public std::exception {
 };
 
 /// A place in the user's source. As a default argument `Site::here()` is the caller's place.
-struct Site {
+class Site {
+ public:
+  Site() = default;
+  static Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
+                   const char* function = __builtin_FUNCTION()) {
+    return Site(file, line, function);
+  }
   const char* file = "";
   int line = 0;
   const char* function = "";
-  static Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
-                   const char* function = __builtin_FUNCTION()) {
-    return {file, line, function};
-  }
+
+ private:
+  // Not from braces: `grad(f, {"b"})` would otherwise take the name for a file.
+  Site(const char* f, int l, const char* name) : file(f), line(l), function(name) {}
 };
 
 class Frame;

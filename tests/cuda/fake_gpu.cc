@@ -16,8 +16,9 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, 
   format::Bundle bundle =
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle_bytes)), "bundle"));
   static int folders = 0;  // sources may have been changed: no object serves another call
+  if (!options.beside || folders == 0) ++folders;
   std::filesystem::path folder =
-      std::filesystem::path(std::getenv("TEST_TMPDIR")) / fmt::format("emulated_{}", folders++);
+      std::filesystem::path(std::getenv("TEST_TMPDIR")) / fmt::format("emulated_{}", folders);
   std::filesystem::create_directories(folder);
   for (const format::Program* program : bundle.programs()) {
     if (program->compute() == 0 || program->kernels() == nullptr) continue;

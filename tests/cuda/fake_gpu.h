@@ -9,6 +9,7 @@
 namespace nabla::emulator {
 
 struct FakeGpuOptions {
+  bool beside = false;   ///< beside the bundles of the call before, which otherwise are forgotten
   bool checked = false;  ///< every load and store of every kernel is looked at; a finding ends the run with E0607
   /// Applied to each source before it is compiled: faults for tests of the tests.
   std::function<std::string(std::string)> change = nullptr;

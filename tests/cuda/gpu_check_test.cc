@@ -39,7 +39,7 @@ const string& packed() {
     must("bench/gpu_check/gpu_check_pack " + folder + " --small");
     string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
     for (const char* name : {"kinds", "speed", "gpt2"}) {
-      Status ready = emulator::use_fake_gpu(contents(folder + "/" + name + ".nbundle"), driver);
+      Status ready = emulator::use_fake_gpu(contents(folder + "/" + name + ".nbundle"), driver, {.beside = true});
       EXPECT_TRUE(ready.ok()) << to_string(ready.errors());
     }
     std::filesystem::copy_file("bench/gpu_check/gpu_check", folder + "/gpu_check");

@@ -35,6 +35,29 @@ TEST(Accesses, AffineIndicesAreComparedWithTheExtents) {
   EXPECT_EQ(said("4,0", "8", "i = 8, j = 0", "over j = x[j, 99]"), "") << "it never runs";
 }
 
+// past and count are not both at their largest in any run.
+TEST(Accesses, SizesThatTheConstraintsExcludeDecideNothing) {
+  ir::Symbol past{"past", 0, 8, 1}, count{"count", 1, 8, 1};
+  ir::Dim sum =
+      ir::Dim::symbol(std::make_shared<ir::Symbol>(past)) + ir::Dim::symbol(std::make_shared<ir::Symbol>(count));
+  auto said_with = [&](std::shared_ptr<const std::vector<ir::Dim>> facts) {
+    past.facts = count.facts = facts;
+    ReadSize size = [&](std::string_view t) -> Result<ir::Dim> {
+      return ir::Dim::symbol(std::make_shared<ir::Symbol>(t == "past" ? past : count));
+    };
+    Kernel k = parse_kernel(
+                   "kernel @k(in x: f32[10], out y: f32[dim(count)]) {\n  axes i = dim(count)\n  schedule unit 1000\n"
+                   "  for i {\n    store y[i] = x[i + dim(past)]\n  }\n}\n",
+                   "test", size)
+                   .value();
+    Status status = check_accesses(k);
+    return status.ok() ? "" : status.errors()[0].message;
+  };
+  EXPECT_EQ(said_with(nullptr),
+            "kernel @k: load of x: index i + dim(past) of dimension 0 runs from 8 to 15, its extent is 10");
+  EXPECT_EQ(said_with(std::make_shared<const std::vector<ir::Dim>>(std::vector{ir::Dim(10) - sum})), "");
+}
+
 TEST(Accesses, DivisionsAndRemaindersAreExact) {
   EXPECT_EQ(said("3,3", "8", "i = 8", "= x[floordiv(i, 3), mod(i, 3)]"), "");
   EXPECT_EQ(said("2,3", "8", "i = 8", "= x[floordiv(i, 3), mod(i, 3)]"),
