@@ -22,12 +22,12 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
     const long h = u_;
     for (long i = 0; i < 9; ++i) {
       float delta_part_ = 0.0f;
-      for (int u0_ = nb_rank<32>(); u0_ < 24; u0_ += 32) {
+      if (const int u0_ = nb_rank<32>(); u0_ < 24) {
         const long e = u0_;
         delta_part_ += (nb_widen(do_[h * 216 + i * 24 + e]) * nb_widen(o[h * 216 + i * 24 + e]));
       }
       const float delta = nb_combine<32>(nb_add_op{}, delta_part_);
-      for (int u1_ = nb_rank<32>(); u1_ < 9; u1_ += 32) {
+      if (const int u1_ = nb_rank<32>(); u1_ < 9) {
         const long t = u1_;
         float qk_acc_ = 0.0f;
         for (long e = 0; e < 24; ++e) {
@@ -36,11 +36,11 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         qk[t] = qk_acc_;
       }
       nb_sync<32>();
-      for (int u2_ = nb_rank<32>(); u2_ < 9; u2_ += 32) {
+      if (const int u2_ = nb_rank<32>(); u2_ < 9) {
         const long t = u2_;
         p[t] = (nb_le(t, i) ? nb_exp(((0.20412415f * qk[t]) - nb_widen(lse[h * 9 + i]))) : 0.0f);
       }
-      for (int u3_ = nb_rank<32>(); u3_ < 9; u3_ += 32) {
+      if (const int u3_ = nb_rank<32>(); u3_ < 9) {
         const long t = u3_;
         float dp_acc_ = 0.0f;
         for (long e = 0; e < 24; ++e) {
@@ -48,12 +48,12 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         }
         dp[t] = dp_acc_;
       }
-      for (int u4_ = nb_rank<32>(); u4_ < 9; u4_ += 32) {
+      if (const int u4_ = nb_rank<32>(); u4_ < 9) {
         const long t = u4_;
         ds[t] = ((0.20412415f * p[t]) * (dp[t] - delta));
       }
       nb_sync<32>();
-      for (int u5_ = nb_rank<32>(); u5_ < 24; u5_ += 32) {
+      if (const int u5_ = nb_rank<32>(); u5_ < 24) {
         const long d = u5_;
         float g_acc_ = 0.0f;
         for (long t = 0; t < 9; ++t) {
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_backward(const fl
         }
         g[d] = g_acc_;
       }
-      for (int u6_ = nb_rank<32>(); u6_ < 24; u6_ += 32) {
+      if (const int u6_ = nb_rank<32>(); u6_ < 24) {
         const long d = u6_;
         dq[h * 216 + i * 24 + d] = nb_narrow(float{}, g[d]);
       }

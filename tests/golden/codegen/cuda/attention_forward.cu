@@ -8,13 +8,13 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const flo
     const long i = u_ % 9;
     float m = -__builtin_inff();
     float l_ = 0.0f;
-    for (int u0_ = nb_rank<32>(); u0_ < 24; u0_ += 32) {
+    if (const int u0_ = nb_rank<32>(); u0_ < 24) {
       const long d = u0_;
       acc[d] = 0.0f;
     }
     for (long t = 0; t < 9; ++t) {
       float dotp_part_ = 0.0f;
-      for (int u1_ = nb_rank<32>(); u1_ < 24; u1_ += 32) {
+      if (const int u1_ = nb_rank<32>(); u1_ < 24) {
         const long d = u1_;
         dotp_part_ += (nb_widen(q[h * 216 + i * 24 + d]) * nb_widen(k[h * 216 + t * 24 + d]));
       }
@@ -25,18 +25,18 @@ extern "C" __global__ void __launch_bounds__(256) nk_attention_forward(const flo
       const float p = nb_exp((s - mnew));
       const float m_next_ = mnew;
       const float l__next_ = ((l_ * scale) + p);
-      for (int u2_ = nb_rank<32>(); u2_ < 24; u2_ += 32) {
+      if (const int u2_ = nb_rank<32>(); u2_ < 24) {
         const long d = u2_;
         acc_next_[d] = ((acc[d] * scale) + (p * nb_widen(v[h * 216 + t * 24 + d])));
       }
       m = m_next_;
       l_ = l__next_;
-      for (int u3_ = nb_rank<32>(); u3_ < 24; u3_ += 32) {
+      if (const int u3_ = nb_rank<32>(); u3_ < 24) {
         const long d = u3_;
         acc[d] = acc_next_[d];
       }
     }
-    for (int u4_ = nb_rank<32>(); u4_ < 24; u4_ += 32) {
+    if (const int u4_ = nb_rank<32>(); u4_ < 24) {
       const long d = u4_;
       o[h * 216 + i * 24 + d] = nb_narrow(float{}, (acc[d] / l_));
     }
