@@ -54,7 +54,8 @@ TEST(Accesses, SizesThatTheConstraintsExcludeDecideNothing) {
     return status.ok() ? "" : status.errors()[0].message;
   };
   EXPECT_EQ(said_with(nullptr),
-            "kernel @k: load of x: index i + dim(past) of dimension 0 runs from 8 to 15, its extent is 10");
+            "kernel @k: load of x: index i + dim(past) of dimension 0 runs from 8 to 15, its extent is 10 (at count = 8, "
+            "past = 8)");
   EXPECT_EQ(said_with(std::make_shared<const std::vector<ir::Dim>>(std::vector{ir::Dim(10) - sum})), "");
 }
 
