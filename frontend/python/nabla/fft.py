@@ -72,7 +72,7 @@ def _sized(x, n, axis):
         return x
     if n < have:
         return _nabla.slice_axis(x, axis, 0, n)
-    return _nabla.pad(x, 0, [0] * x.ndim, [n - have if d == axis else 0 for d in range(x.ndim)])
+    return _nabla.pad(x, asarray(0, x.dtype), [0] * x.ndim, [n - have if d == axis else 0 for d in range(x.ndim)])
 
 
 def _scaled(x, factor):

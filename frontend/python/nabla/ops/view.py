@@ -332,7 +332,7 @@ def pad(x, paddings, mode="constant", value=0):
     x = asarray(x)
     pairs = _pairs(paddings, x)
     if mode == "constant":
-        return _nabla.pad(x, value, [a for a, _ in pairs], [b for _, b in pairs])
+        return _nabla.pad(x, asarray(value, x.dtype), [a for a, _ in pairs], [b for _, b in pairs])
     for d, (low, high) in enumerate(pairs):
         if low or high:
             x = _nabla.take(x, asarray(_padded_places(x, d, low, high, mode), "int32"), d)
