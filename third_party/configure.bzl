@@ -47,7 +47,7 @@ def _python_dev(ctx):
     named = ctx.os.environ.get("NABLA_PYTHON", "")
     python = named if named else "/usr/bin/python3"
     hint = "set NABLA_PYTHON to another Python" if named else "install python3-dev, or set NABLA_PYTHON"
-    if not ctx.path(python).exists if python.startswith("/") else True:
+    if not python.startswith("/") or not ctx.path(python).exists:
         _missing(ctx, python, "there is no Python at %s (the absolute path of one is wanted): %s" % (python, hint))
         return
     result = ctx.execute([python, "-c", _PYTHON_FACTS])
@@ -59,6 +59,10 @@ def _python_dev(ctx):
     if not ctx.path(include + "/Python.h").exists:
         _missing(ctx, python, "%s/Python.h, the header of %s, is missing: " % (include, python) +
                               "install its package (Debian: python%s-dev), or set NABLA_PYTHON" % version)
+        return
+    pybind11 = "/usr/include/pybind11/pybind11.h"
+    if not ctx.path(pybind11).exists:
+        _missing(ctx, python, pybind11 + " is missing: install its package (Debian: pybind11-dev)")
         return
     ctx.symlink(include, "include")
     ctx.file("BUILD", _PYTHON_BUILD)
