@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import zipfile
 
 import pytest
@@ -173,17 +172,6 @@ def test_a_failure_of_bazel_is_said(backend, tmp_path, monkeypatch, capfd):
     assert "`bazel build --config=opt" in err and "exit code 7" in err
 
 
-def test_a_source_distribution_holds_what_git_tracks(backend, tree, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tree.parent))
-    with pytest.raises(SystemExit):
+def test_there_are_no_source_distributions(backend, tmp_path):
+    with pytest.raises(backend.UnsupportedOperation, match="make wheels in a checkout, by `pip wheel .`"):
         backend.build_sdist(str(tmp_path))
-    assert "git does not list it" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == []
-
-    for command in ["init -q", "add README.md runtime tools/wheel/backend.py"]:
-        subprocess.run(["git", "-C", str(tree), *command.split()], check=True)
-    with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as archive:
-        names = {name.removeprefix(f"nabla-{nabla.__version__}/") for name in archive.getnames()}
-        owners = {entry.uid for entry in archive.getmembers()}
-    assert names == {"PKG-INFO", "README.md", "runtime/base/version.h", "tools/wheel/backend.py"}
-    assert owners == {0}

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 
 import packing
 
@@ -74,30 +73,12 @@ def write_editable(wheel_directory, extension):
     return made.file_name
 
 
+class UnsupportedOperation(Exception):
+    """What PEP 517 lets a backend say."""
+
+
 def build_sdist(sdist_directory, config_settings=None):
-    """What git tracks, as it is in the folder now."""
-    try:
-        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], stdout=subprocess.PIPE, check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        _fail(f"a source distribution holds what git tracks, and git does not list it: {error}")
-    version = packing.version(ROOT)
-    name = f"{packing.NAME}-{version}"
-    info = os.path.join(sdist_directory, "PKG-INFO")
-    with open(info, "w", encoding="utf-8") as file:
-        file.write(packing.metadata(version, _readme()))
-    with tarfile.open(os.path.join(sdist_directory, name + ".tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as tar:
-        for path in sorted(listed.decode().split("\0")):
-            if path and os.path.lexists(os.path.join(ROOT, path)):
-                tar.add(os.path.join(ROOT, path), f"{name}/{path}", filter=_of_nobody)
-        tar.add(info, f"{name}/PKG-INFO", filter=_of_nobody)
-    os.remove(info)
-    return name + ".tar.gz"
-
-
-def _of_nobody(entry):
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry
+    raise UnsupportedOperation("nabla has no source distributions: make wheels in a checkout, by `pip wheel .`")
 
 
 def _build_extension(config_settings):
@@ -147,5 +128,5 @@ def _readme():
 
 
 def _fail(message):
-    print(f"\nnabla: error: {message}", file=sys.stderr, flush=True)
+    print(f"nabla: error: {message}", file=sys.stderr, flush=True)
     sys.exit(1)
