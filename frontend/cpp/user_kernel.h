@@ -111,6 +111,9 @@ class UserKernel : public KernelCall<UserKernel>,
   UserKernel vjp(F f) const {
     return with_vjp(tensor_function(std::move(f), "the vjp of " + name()));
   }
+  /// The same two for functions that are flat already.
+  UserKernel with_reference(TensorFunction f) const;
+  UserKernel with_vjp(TensorFunction f) const;
   /// How dimensions go together: "nd,d->nd". A dimension that results keep may be split, so that rows are shared out
   /// to threads. Without it nothing is split.
   UserKernel factors(std::string text) const;
@@ -132,8 +135,6 @@ class UserKernel : public KernelCall<UserKernel>,
   explicit UserKernel(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   friend UserKernel cpp_kernel(std::string, std::string, std::string, Site);
   friend UserKernel cuda_kernel(std::string, std::string, std::string, CudaLaunch, Site);
-  UserKernel with_reference(TensorFunction f) const;
-  UserKernel with_vjp(TensorFunction f) const;
 
   std::shared_ptr<const Parts> parts_;
 };

@@ -8,11 +8,11 @@
 
 namespace nabla {
 namespace {
-std::shared_ptr<char> allocate(int64_t bytes) {
+std::shared_ptr<char> allocate(int64_t bytes, bool zero = true) {
   size_t rounded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
   auto* p = static_cast<char*>(std::aligned_alloc(64, rounded));
   if (p == nullptr) throw std::bad_alloc();  // for main, as from every container
-  std::memset(p, 0, rounded);
+  if (zero) std::memset(p, 0, rounded);
   return std::shared_ptr<char>(p, [](char* q) { std::free(q); });
 }
 }  // namespace
@@ -38,6 +38,15 @@ std::string shape_str(std::span<const int64_t> shape) {
 Literal::Literal(DType dtype, std::vector<int64_t> shape)
     : dtype_(dtype), shape_(std::move(shape)), size_(count_of(shape_)), data_(allocate(size_ * bytes_of(dtype))) {}
 
+Literal Literal::uninitialized(DType dtype, std::vector<int64_t> shape) {
+  Literal out;
+  out.dtype_ = dtype;
+  out.shape_ = std::move(shape);
+  out.size_ = count_of(out.shape_);
+  out.data_ = allocate(out.size_bytes(), /*zero=*/false);
+  return out;
+}
+
 Literal Literal::scalar(DType dtype, double value) {
   Literal out(dtype, {});
   out.set(0, value);
@@ -56,8 +65,19 @@ Literal Literal::from_bytes(DType dtype, std::vector<int64_t> shape, const void*
   return out;
 }
 
+Literal Literal::shared(DType dtype, std::vector<int64_t> shape, std::shared_ptr<char> bytes) {
+  Literal out;
+  out.dtype_ = dtype;
+  out.shape_ = std::move(shape);
+  out.size_ = count_of(out.shape_);
+  out.data_ = std::move(bytes);
+  out.foreign_ = true;
+  return out;
+}
+
 void* Literal::mutable_data() {
-  if (data_.use_count() > 1) {
+  if (data_.use_count() > 1 || foreign_) {
+    foreign_ = false;
     auto fresh = allocate(size_bytes());
     std::memcpy(fresh.get(), data_.get(), size_bytes());
     data_ = std::move(fresh);

@@ -17,10 +17,15 @@ class Literal {
   Literal() = default;
   /// Zero-filled. Every extent is >= 0.
   Literal(DType dtype, std::vector<int64_t> shape);
+  /// Of bytes that the caller writes, all of them.
+  static Literal uninitialized(DType dtype, std::vector<int64_t> shape);
   static Literal scalar(DType dtype, double value);
   static Literal scalar_int(DType dtype, int64_t value);
   /// Copies `size_bytes()` bytes from `data`.
   static Literal from_bytes(DType dtype, std::vector<int64_t> shape, const void* data);
+
+  /// Another library's row-major array: its bytes are neither copied nor written. It may have any alignment.
+  static Literal shared(DType dtype, std::vector<int64_t> shape, std::shared_ptr<char> bytes);
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
@@ -49,6 +54,7 @@ class Literal {
   std::vector<int64_t> shape_;
   int64_t size_ = 0;
   std::shared_ptr<char> data_;
+  bool foreign_ = false;  ///< the bytes are another library's: written to a copy alone
 };
 
 /// Product of the extents (1 for a scalar).

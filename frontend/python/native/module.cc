@@ -1,10 +1,91 @@
-// The extension module nabla._nabla.
-#include <pybind11/pybind11.h>
-
+// nabla._nabla: the C++ tracer, compiler and runtime for Python. The package around it is nabla/*.py.
+#include <cstring>
 #include <string>
+#include <unordered_map>
 
+#include "frontend/python/native/bind.h"
 #include "runtime/base/version.h"
 
+namespace nabla::python {
+namespace {
+
+// The folder of the package: lines of its own files are not the user's.
+std::string& package_folder() {
+  static auto* folder = new std::string;
+  return *folder;
+}
+
+// What is known of a code object's file. The keys are kept alive.
+struct File {
+  const char* name;
+  bool own;
+};
+const File& file_of(PyObject* filename) {
+  static auto* known = new std::unordered_map<PyObject*, File>;
+  auto it = known->find(filename);
+  if (it != known->end()) return it->second;
+  Py_INCREF(filename);
+  const char* text = PyUnicode_AsUTF8(filename);
+  if (!text) PyErr_Clear(), text = "?";
+  bool own = !package_folder().empty() && std::strncmp(text, package_folder().c_str(), package_folder().size()) == 0;
+  return known->emplace(filename, File{text, own}).first->second;
+}
+
+const char* kept_text(PyObject* name) {
+  static auto* known = new std::unordered_map<PyObject*, const char*>;
+  auto it = known->find(name);
+  if (it != known->end()) return it->second;
+  Py_INCREF(name);
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) PyErr_Clear(), text = "?";
+  return known->emplace(name, text).first->second;
+}
+
+}  // namespace
+
+Site python_site() {
+  Site site;
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    const File& file = file_of(code->co_filename);
+    bool found = !file.own;
+    if (found) {
+      site.file = file.name;
+      site.line = PyFrame_GetLineNumber(frame);
+      // "<lambda>" and "<module>" say nothing.
+      const char* name = kept_text(code->co_name);
+      site.function = name[0] == '<' ? "" : name;
+    }
+    Py_DECREF(code);
+    PyFrameObject* outer = found ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = outer;
+  }
+  return site;
+}
+
+}  // namespace nabla::python
+
 PYBIND11_MODULE(_nabla, m) {
-  m.def("version", [] { return std::string(nabla::kVersion); });
+  using namespace nabla::python;
+  m.attr("__version__") = std::string(nabla::kVersion);
+  m.def("set_package_folder", [](const std::string& folder) { package_folder() = folder; });
+  static PyObject* error_type = PyErr_NewExceptionWithDoc(
+      "nabla.Error", "What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md.",
+      PyExc_ValueError, nullptr);
+  m.add_object("Error", py::handle(error_type).inc_ref());
+  py::register_exception_translator([](std::exception_ptr p) {
+    try {
+      if (p) std::rethrow_exception(p);
+    } catch (const nabla::Error& e) {
+      py::object value = py::handle(error_type)(e.what());
+      if (!e.diagnostics().empty()) value.attr("code") = nabla::code_name(e.diagnostics()[0].code);
+      PyErr_SetObject(error_type, value.ptr());
+    }
+  });
+  bind_values(m);
+  bind_ops(m);
+  bind_traces(m);
+  bind_programs(m);
 }

@@ -1,0 +1,211 @@
+"""What every module of the package uses: element types, conversion to tensors, contexts of defaults."""
+
+import contextlib
+import contextvars
+
+from . import _nabla
+from ._nabla import DType, Error, Tensor
+
+_NAMES = {name: getattr(DType, name) for name in DType.__members__}
+_PYTHON = {bool: DType.bool, int: DType.int32, float: DType.float32}
+_default_dtype = contextvars.ContextVar("nabla_default_dtype", default=DType.float32)
+
+
+def dtype_of(x):
+    """A DType from a DType, a name ("float32", "bf16"), a NumPy dtype or type, or bool / int / float."""
+    if isinstance(x, DType):
+        return x
+    if x in _PYTHON:
+        return _default_dtype.get() if x is float else _PYTHON[x]
+    name = x if isinstance(x, str) else getattr(x, "name", None) or getattr(x, "__name__", None)
+    name = {"bool_": "bool", "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64",
+            "half": "float16", "float": "float32", "double": "float64", "int": "int32"}.get(name, name)
+    if name in _NAMES:
+        return _NAMES[name]
+    raise TypeError(f"{x!r} is no element type: one of {', '.join(_NAMES)}")
+
+
+def default_float():
+    """The dtype of floating tensors that are made without one."""
+    return _default_dtype.get()
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    """Within the context, floating tensors that are made without a dtype have this one."""
+    token = _default_dtype.set(dtype_of(dtype))
+    try:
+        yield
+    finally:
+        _default_dtype.reset(token)
+
+
+def asarray(x, dtype=None):
+    """A tensor of x: a tensor, a number, nested lists of numbers, or an array (buffer protocol or DLPack), copied.
+
+    Without `dtype`: lists of bools are bool, of ints int32, of floats the default dtype; arrays keep theirs.
+    """
+    if isinstance(x, Tensor):
+        return x if dtype is None or x.dtype == dtype_of(dtype) else astype(x, dtype)
+    if isinstance(x, (bool, int, float)):
+        return _nabla.from_numbers(x, _number_dtype(x, dtype))
+    if isinstance(x, (list, tuple)):
+        if any(isinstance(leaf, Tensor) for leaf in _flat(x)):
+            return _stacked(x, dtype)
+        wanted = dtype_of(dtype) if dtype is not None else None
+        if wanted is None and any(isinstance(leaf, float) for leaf in _flat(x)):
+            wanted = default_float()
+        if any(not isinstance(leaf, (bool, int, float)) for leaf in _flat(x)):
+            x = _listed(x)
+        return _nabla.from_numbers(x, wanted)
+    if hasattr(x, "__array__") or _has_buffer(x):
+        out = _from_array(x)
+        return out if dtype is None else astype(out, dtype)
+    if hasattr(x, "__dlpack__"):
+        out = _nabla.from_dlpack(x)
+        return out if dtype is None else astype(out, dtype)
+    raise TypeError(f"{type(x).__name__} makes no tensor: pass numbers, nested lists or arrays")
+
+
+def _number_dtype(x, dtype):
+    if dtype is not None:
+        return dtype_of(dtype)
+    return DType.bool if isinstance(x, bool) else DType.int32 if isinstance(x, int) else default_float()
+
+
+def _flat(x):
+    for item in x:
+        if isinstance(item, (list, tuple)):
+            yield from _flat(item)
+        else:
+            yield item
+
+
+def _listed(x):
+    return [_listed(i) if isinstance(i, (list, tuple)) else i.tolist() if hasattr(i, "tolist") else i for i in x]
+
+
+def _stacked(x, dtype):
+    parts = [asarray(i, dtype) for i in x]
+    return _nabla.stack(parts, 0)
+
+
+def _has_buffer(x):
+    try:
+        memoryview(x).release()
+        return True
+    except TypeError:
+        return False
+
+
+def _from_array(x):
+    if type(x).__name__ == "bfloat16" or getattr(getattr(x, "dtype", None), "name", "") == "bfloat16":
+        return astype(_nabla.from_buffer(x.astype("float32")), DType.bfloat16)
+    if not _has_buffer(x):
+        import numpy
+        x = numpy.asarray(x)
+    return _nabla.from_buffer(x)
+
+
+def operand(x):
+    """x as the functions of `_nabla` take it: tensors and Python numbers as they are, everything else a tensor."""
+    if isinstance(x, Tensor) or type(x) in (bool, int, float):
+        return x
+    return asarray(x)
+
+
+def astype(x, dtype):
+    """x converted element by element. Floats become integers by truncation, at most the nearest that fits."""
+    x, dtype = asarray(x), dtype_of(dtype)
+    return x if x.dtype == dtype else _nabla.emit("convert", [x], {"dtype": dtype})[0]
+
+
+# ---- Promotion, by JAX's table (jax.readthedocs.io, "Type promotion semantics"); Python numbers are weak.
+_ORDER = {d: i for i, d in enumerate([
+    DType.bool, DType.uint8, DType.uint16, DType.uint32, DType.uint64, DType.int8, DType.int16, DType.int32,
+    DType.int64, DType.bfloat16, DType.float16, DType.float32, DType.float64])}
+_UNSIGNED = [DType.uint8, DType.uint16, DType.uint32, DType.uint64]
+_SIGNED = [DType.int8, DType.int16, DType.int32, DType.int64]
+_promoted = {}
+
+
+def promote_types(a, b):
+    """The dtype that two dtypes meet in, by JAX's table with 64-bit types."""
+    a, b = dtype_of(a), dtype_of(b)
+    found = _promoted.get((a, b))
+    if found is None:
+        found = _promoted[a, b] = _promote(a, b)
+    return found
+
+
+def _promote(a, b):
+    if a == b:
+        return a
+    if _ORDER[a] > _ORDER[b]:
+        a, b = b, a
+    if a == DType.bool:
+        return b
+    if b.is_float():
+        if {a, b} == {DType.bfloat16, DType.float16}:
+            return DType.float32
+        return b
+    if a in _UNSIGNED and b in _SIGNED:
+        wider = _UNSIGNED.index(a) + 1
+        if wider == len(_SIGNED):
+            return default_float()
+        return _SIGNED[max(wider, _SIGNED.index(b))]
+    return b
+
+
+def result_type(*xs):
+    """The dtype that operands meet in. Python numbers are weak: they decide only the kind (bool, int, float)."""
+    dtype, weak = None, None
+    for x in xs:
+        if isinstance(x, Tensor):
+            dtype = x.dtype if dtype is None else promote_types(dtype, x.dtype)
+        else:
+            rank = 0 if isinstance(x, bool) else 1 if isinstance(x, int) else 2
+            weak = rank if weak is None else max(weak, rank)
+    if dtype is None:
+        return (DType.bool, DType.int32, default_float())[weak or 0]
+    if weak == 2 and not dtype.is_float():
+        return default_float()
+    if weak == 1 and dtype == DType.bool:
+        return DType.int32
+    return dtype
+
+
+def promoted(*xs):
+    """The operands in their common dtype; Python numbers stay numbers beside a tensor of it."""
+    xs = [operand(x) for x in xs]
+    first = xs[0]
+    if all(isinstance(x, Tensor) and x.dtype == first.dtype for x in xs):
+        return xs
+    dtype = result_type(*xs)
+    any_tensor = any(isinstance(x, Tensor) for x in xs)
+    out = []
+    for x in xs:
+        if isinstance(x, Tensor):
+            out.append(astype(x, dtype))
+        elif any_tensor and not (dtype.is_integer() and isinstance(x, float)):
+            out.append(_checked(x, dtype))
+        else:
+            out.append(asarray(x, dtype))
+    return out
+
+
+def _checked(x, dtype):
+    # An int that a double does not hold exactly would be rounded on its way.
+    if isinstance(x, int) and abs(x) > 1 << 53:
+        return asarray(x, dtype)
+    return x
+
+
+def inexact(*xs):
+    """promoted, and integers as the default floating dtype."""
+    out = promoted(*xs)
+    dtype = result_type(*out)
+    return out if dtype.is_float() else [asarray(x, default_float()) for x in out]
+
+
+__all__ = ["DType", "Error", "Tensor", "asarray", "astype", "default_dtype", "dtype_of", "promote_types", "result_type"]

@@ -1,0 +1,94 @@
+"""Tracing a Python function of trees into one function of the IR."""
+
+from . import _nabla
+from ._core import Error, Tensor, asarray
+from .tree import tree_flatten
+
+_PLAIN = (bool, int, float, Tensor)
+
+
+def is_array(x):
+    """Whether a leaf is traced: a tensor, a number or an array. Other leaves are part of the program."""
+    return isinstance(x, _PLAIN) or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+
+
+class Arguments:
+    """The leaves of a call: tensors, and what stays as it is."""
+
+    __slots__ = ("treedef", "tensors", "places", "others")
+
+    def __init__(self, args, kwargs=None):
+        leaves, self.treedef = tree_flatten((tuple(args), kwargs or {}))
+        self.tensors, self.places, self.others = [], [], leaves
+        for i, leaf in enumerate(leaves):
+            if is_array(leaf):
+                self.places.append(i)
+                self.tensors.append(asarray(leaf))
+                leaves[i] = None
+
+    def rebuild(self, tensors):
+        """`(args, kwargs)` with these tensors in place of the traced ones."""
+        leaves = list(self.others)
+        for place, t in zip(self.places, tensors):
+            leaves[place] = t
+        return self.treedef.unflatten(leaves)
+
+
+def name_of(fun):
+    """A name for the function in printed IR."""
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    return "fn" if name == "<lambda>" else "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def example_types(tensors):
+    """`(dtype, shape)` of each."""
+    return [(t.dtype, t.shape) for t in tensors]
+
+
+def trace(fun, types, build, names=None):
+    """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`.
+
+    Returns the function, and the tree that `fun` returned as `Result`.
+    """
+    t = _nabla.Trace(name_of(fun))
+    try:
+        params = [t.param(names[i] if names else "", dtype, shape) for i, (dtype, shape) in enumerate(types)]
+        args, kwargs = build(params)
+        result = Result(fun(*args, **kwargs), fun)
+        return t.finish(result.tensors), result
+    finally:
+        t.cancel()
+
+
+class Result:
+    """What a traced function returned: tensors, and the form around them."""
+
+    __slots__ = ("treedef", "tensors", "places", "others")
+
+    def __init__(self, tree, fun):
+        leaves, self.treedef = tree_flatten(tree)
+        self.tensors, self.places, self.others = [], [], leaves
+        for i, leaf in enumerate(leaves):
+            if is_array(leaf):
+                self.places.append(i)
+                self.tensors.append(asarray(leaf))
+                leaves[i] = None
+            elif callable(leaf) or not isinstance(leaf, (str, bytes, type(None))):
+                raise TypeError(f"{name_of(fun)} returns a {type(leaf).__name__}, which is neither a tensor nor a "
+                                "container; register_pytree_node makes containers")
+
+    def rebuild(self, tensors):
+        """The tree with other tensors."""
+        leaves = list(self.others)
+        for place, t in zip(self.places, tensors):
+            leaves[place] = t
+        return self.treedef.unflatten(leaves)
+
+
+def trace_like(fun, arguments, tensors=None):
+    """`fun` traced on arguments like these."""
+    types = example_types(arguments.tensors if tensors is None else tensors)
+    return trace(fun, types, arguments.rebuild)
+
+
+__all__ = ["Arguments", "Error", "Result", "example_types", "is_array", "name_of", "trace", "trace_like"]

@@ -1,0 +1,133 @@
+// How functions of the C++ frontend become functions of the module: operands are converted while a Recording lives, so
+// that arrays find the function they belong to, and nodes carry the caller's line of Python.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "frontend/cpp/emit.h"
+#include "frontend/cpp/tensor.h"
+#include "frontend/python/native/value.h"
+
+namespace nabla::python {
+
+namespace py = pybind11;
+
+/// What Python passes for a tensor: a Value, or a number. Converted by `arg_of` in the body.
+struct Operand {
+  py::object object;
+};
+/// Throws py::type_error for anything but a Value, a bool, an int or a float.
+Arg arg_of(const Operand& operand, const Site& site);
+/// As a tensor: numbers become constants.
+nabla::Tensor tensor_of(const Operand& operand, const Site& site);
+std::vector<nabla::Tensor> tensors_of(const std::vector<Operand>& operands, const Site& site);
+
+/// A size that Python writes: an int, or a Dim.
+struct Size {
+  ir::Dim dim;
+};
+using Sizes = std::vector<Size>;
+Shape shape_of(const Sizes& sizes);
+py::tuple shape_tuple(const Shape& shape);
+
+// ---- What stands in Python for a type of the C++ frontend
+template <class T>
+struct Given {
+  using type = T;
+  static const T& to(const T& v, const Site&) { return v; }
+};
+template <>
+struct Given<Arg> {
+  using type = Operand;
+  static Arg to(const Operand& v, const Site& site) { return arg_of(v, site); }
+};
+template <>
+struct Given<nabla::Tensor> {
+  using type = Operand;
+  static nabla::Tensor to(const Operand& v, const Site& site) { return tensor_of(v, site); }
+};
+template <>
+struct Given<std::vector<nabla::Tensor>> {
+  using type = std::vector<Operand>;
+  static std::vector<nabla::Tensor> to(const type& v, const Site& site) { return tensors_of(v, site); }
+};
+template <>
+struct Given<Args> {
+  using type = std::vector<Operand>;
+  static Args to(const type& v, const Site& site) { return Args(tensors_of(v, site), site); }
+};
+template <>
+struct Given<Shape> {
+  using type = Sizes;
+  static Shape to(const type& v, const Site&) { return shape_of(v); }
+};
+
+inline Value given_back(nabla::Tensor t) { return Value(std::move(t)); }
+inline std::vector<Value> given_back(const std::vector<nabla::Tensor>& ts) { return {ts.begin(), ts.end()}; }
+inline std::pair<Value, Value> given_back(const std::pair<nabla::Tensor, nabla::Tensor>& ts) {
+  return {Value(ts.first), Value(ts.second)};
+}
+
+/// Calls `body` with the place in Python, while ops are recorded.
+template <class F>
+auto recorded(F body) {
+  Recording recording;
+  Site site = python_site();
+  AtSite at(site);
+  return body(site);
+}
+
+template <class R, class... A, size_t... I>
+void define(py::module_& m, const char* name, R (*f)(A...), std::index_sequence<I...>) {
+  using All = std::tuple<std::decay_t<A>...>;
+  m.def(name, [f](const typename Given<std::tuple_element_t<I, All>>::type&... args) {
+    return recorded([&](const Site& site) {
+      if constexpr (sizeof...(I) == sizeof...(A))
+        return given_back(f(Given<std::tuple_element_t<I, All>>::to(args, site)...));
+      else
+        return given_back(f(Given<std::tuple_element_t<I, All>>::to(args, site)..., site));
+    });
+  });
+}
+/// Defines a function of the C++ frontend. A last parameter of type Site is filled in.
+template <class R, class... A>
+void define(py::module_& m, const char* name, R (*f)(A...)) {
+  constexpr size_t n = sizeof...(A);
+  if constexpr (std::is_same_v<std::tuple_element_t<n - 1, std::tuple<std::decay_t<A>...>>, Site>)
+    define(m, name, f, std::make_index_sequence<n - 1>{});
+  else
+    define(m, name, f, std::make_index_sequence<n>{});
+}
+
+void bind_values(py::module_& m);
+void bind_ops(py::module_& m);
+void bind_traces(py::module_& m);
+void bind_programs(py::module_& m);
+
+}  // namespace nabla::python
+
+namespace pybind11::detail {
+template <>
+struct type_caster<nabla::python::Operand> {
+  PYBIND11_TYPE_CASTER(nabla::python::Operand, const_name("Tensor | float"));
+  bool load(handle src, bool) {
+    if (src.is_none()) return false;
+    value.object = reinterpret_borrow<object>(src);
+    return true;
+  }
+};
+template <>
+struct type_caster<nabla::python::Size> {
+  PYBIND11_TYPE_CASTER(nabla::python::Size, const_name("int | Dim"));
+  bool load(handle src, bool);
+  static handle cast(const nabla::python::Size& size, return_value_policy, handle);
+};
+}  // namespace pybind11::detail

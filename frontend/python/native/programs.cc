@@ -1,0 +1,279 @@
+// Compiled functions, programs for nablac, and bundles that run.
+#include <fstream>
+#include <mutex>
+
+#include "cli/driver/compile.h"
+#include "frontend/cpp/program.h"
+#include "frontend/python/native/bind.h"
+#include "ir/op_def.h"
+#include "ir/serialize.h"
+#include "ir/target.h"
+#include "ir/text.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::python {
+namespace {
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result.ok()) throw Error(result.errors());
+  return std::move(*result);
+}
+void check(Status status) {
+  if (!status.ok()) throw Error(status.errors());
+}
+
+// A loaded bundle. Python's lock is released while it runs; one thread at a time uses it.
+class Bundle {
+ public:
+  static std::shared_ptr<Bundle> of_bytes(const std::string& bytes, const std::string& what, int threads) {
+    format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
+        format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), what));
+    return std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), {.threads = threads})));
+  }
+  static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan) {
+    exec::SessionOptions options{.threads = threads, .check_nan = check_nan, .target = target};
+    return std::make_shared<Bundle>(value_or_throw(exec::Session::open(path, options)));
+  }
+  explicit Bundle(std::unique_ptr<exec::Session> session) : session_(std::move(session)) {}
+
+  exec::Session& session() { return *session_; }
+  int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
+
+  // The results of an entry for arrays that fit: E0702, E0703 say where they do not.
+  std::vector<Literal> run(int entry, const std::vector<const Literal*>& inputs);
+
+ private:
+  std::unique_ptr<exec::Session> session_;
+  std::mutex mutex_;
+};
+
+bool fits(const exec::TensorInfo& info, const Literal& array) {
+  return info.dtype == array.dtype() && info.is_static() && info.shape == array.shape();
+}
+
+std::vector<Literal> Bundle::run(int entry, const std::vector<const Literal*>& inputs) {
+  const exec::EntryInfo& e = session_->entries()[entry];
+  bool plain = e.symbols.empty() && inputs.size() == e.inputs.size();
+  for (size_t i = 0; plain && i < inputs.size(); ++i) plain = fits(e.inputs[i], *inputs[i]);
+  std::lock_guard lock(mutex_);
+  if (!plain) {
+    std::vector<Literal> copies;
+    for (const Literal* a : inputs) copies.push_back(*a);
+    return value_or_throw(session_->call(entry, copies));
+  }
+  std::vector<Literal> out;
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  for (const Literal* a : inputs) from.push_back(a->data());
+  for (const exec::TensorInfo& o : e.outputs) out.push_back(Literal::uninitialized(o.dtype, o.shape));
+  for (Literal& o : out) to.push_back(o.mutable_data());
+  check(session_->run(entry, from, to));
+  return out;
+}
+
+std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const Value*>& inputs) {
+  std::vector<const Literal*> arrays;
+  for (const Value* v : inputs) arrays.push_back(&v->array("running a bundle"));
+  std::vector<Literal> out;
+  {
+    py::gil_scoped_release unlocked;
+    out = bundle.run(entry, arrays);
+  }
+  return {std::make_move_iterator(out.begin()), std::make_move_iterator(out.end())};
+}
+
+// A call of tensors alone, of the types of an earlier call: no tree is looked at.
+class FastCall {
+ public:
+  enum Form { kSingle, kTuple, kList };
+  FastCall(std::shared_ptr<Bundle> bundle, int entry, const std::vector<const Value*>& arguments,
+           const std::vector<const Value*>& captures, int form)
+      : bundle_(std::move(bundle)), entry_(entry), form_(form) {
+    for (const Value* v : arguments) types_.push_back({v->array("a call").dtype(), v->array("a call").shape()});
+    for (const Value* v : captures) captures_.push_back(v->array("a call"));
+  }
+
+  // None where the arguments are others.
+  py::object call(const py::tuple& args) {
+    size_t n = types_.size();
+    if (args.size() != n || is_tracing()) return py::none();
+    std::vector<const Literal*> arrays;
+    arrays.reserve(n + captures_.size());
+    for (size_t i = 0; i < n; ++i) {
+      PyObject* o = PyTuple_GET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i));
+      if (Py_TYPE(o) != value_type()) return py::none();
+      auto* v = static_cast<const Value*>(reinterpret_cast<py::detail::instance*>(o)->simple_value_holder[0]);
+      if (!v->has_array()) return py::none();
+      const Literal& a = v->array("a call");
+      if (a.dtype() != types_[i].first || a.shape() != types_[i].second) return py::none();
+      arrays.push_back(&a);
+    }
+    for (const Literal& c : captures_) arrays.push_back(&c);
+    std::vector<Literal> out;
+    {
+      py::gil_scoped_release unlocked;
+      out = bundle_->run(entry_, arrays);
+    }
+    if (form_ == kSingle) return py::cast(Value(std::move(out[0])));
+    py::tuple values(out.size());
+    for (size_t i = 0; i < out.size(); ++i) values[i] = py::cast(Value(std::move(out[i])));
+    if (form_ == kList) return py::list(values);
+    return std::move(values);
+  }
+
+ private:
+  static PyTypeObject* value_type() {
+    static PyTypeObject* type = reinterpret_cast<PyTypeObject*>(py::type::of<Value>().ptr());
+    return type;
+  }
+  std::shared_ptr<Bundle> bundle_;
+  int entry_;
+  int form_;
+  std::vector<std::pair<DType, std::vector<int64_t>>> types_;
+  std::vector<Literal> captures_;
+};
+
+// ---- Functions compiled in this process
+
+ir::Module module_for(const TracedFunction& f, const std::string& name) {
+  ir::Module m = module_of(f);
+  const ir::Function* function = m.functions.back().get();
+  ir::Entry entry{name, function->name, {}, {}, {}, {}};
+  for (size_t i = 0; i < function->params.size(); ++i) entry.inputs.push_back(fmt::format("in{}", i));
+  for (size_t i = 0; i < function->results.size(); ++i) entry.outputs.push_back(fmt::format("out{}", i));
+  m.entries.push_back(std::move(entry));
+  return m;
+}
+
+driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
+  driver::CompileOptions out;
+  if (!target.empty()) out.target = target;
+  out.library = library;
+  out.max_bytes = max_bytes;
+  return out;
+}
+
+std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads) {
+  ir::Module m = module_for(f, "main");
+  py::gil_scoped_release unlocked;
+  driver::CompiledBundle compiled = value_or_throw(driver::compile(m, options_of(target, true, "")));
+  return Bundle::of_bytes(compiled.bytes, f.function->name, threads);
+}
+
+// ---- Programs
+
+using NamedType = std::tuple<std::string, DType, Sizes>;
+
+// `body` takes a Value per input and returns pairs of a name and a value.
+void add_entry(Program& program, const std::string& name, const std::vector<NamedType>& inputs,
+               const py::function& body) {
+  std::vector<Spec> specs;
+  for (const auto& [input, dtype, shape] : inputs) specs.emplace_back(input, dtype, shape_of(shape));
+  auto traced = [&](const std::vector<nabla::Tensor>& args) -> Outputs {
+    py::list values;
+    for (const nabla::Tensor& t : args) values.append(Value(t));
+    Outputs out;
+    for (const auto& [output, value] : body(*values).cast<std::vector<std::pair<std::string, Operand>>>())
+      out.push_back({output, tensor_of(value, python_site())});
+    return out;
+  };
+  Site site = python_site();
+  program.entry(name, specs, traced, site);
+}
+
+void bind_program(py::module_& m) {
+  py::class_<State>(m, "State")
+      .def("get", [](const State& s) { return Value(s.get(python_site())); })
+      .def("set", [](const State& s, const Operand& v) { s.set(arg_of(v, python_site())); })
+      .def_property_readonly("name", &State::name);
+  py::class_<Program>(m, "Program")
+      .def(py::init<>())
+      .def("symbol", [](Program& p, const std::string& name, int64_t min, int64_t max,
+                        int64_t multiple) { return Size{p.symbol(name, min, max, multiple, python_site())}; })
+      .def("require_equal", [](Program& p, const Size& a, const Size& b) { p.require_equal(a.dim, b.dim, python_site()); })
+      .def("require_less_equal",
+           [](Program& p, const Size& a, const Size& b) {
+             p.require({a.dim, ir::SizeRelation::Kind::kLessEqual, b.dim}, python_site());
+           })
+      .def("state", [](Program& p, const std::string& name, DType dtype,
+                       const Sizes& shape) { return p.state(name, dtype, shape_of(shape), python_site()); })
+      .def("entry", &add_entry)
+      .def("text", [](const Program& p) { return ir::print(p.module()); })
+      .def("save", &Program::save)
+      .def("compile", [](const Program& p, const std::string& path, const std::string& target, bool library,
+                         const std::string& max_bytes) {
+        ir::Module module = p.module();
+        py::gil_scoped_release unlocked;
+        driver::CompiledBundle compiled = value_or_throw(driver::compile(module, options_of(target, library, max_bytes)));
+        std::ofstream out(path, std::ios::binary);
+        out.write(compiled.bytes.data(), static_cast<std::streamsize>(compiled.bytes.size()));
+        if (!out.flush()) throw Error(error(Code::kWriteFailed, "cannot write {}", path));
+        return compiled.report;
+      });
+}
+
+py::list info_list(const std::vector<exec::TensorInfo>& infos) {
+  py::list out;
+  for (const exec::TensorInfo& i : infos) out.append(py::make_tuple(i.name, i.dtype, py::cast(i.shape), i.type_str()));
+  return out;
+}
+
+void bind_bundle(py::module_& m) {
+  py::class_<Bundle, std::shared_ptr<Bundle>>(m, "Bundle")
+      .def_static("open", &Bundle::open)
+      .def("entry_names",
+           [](Bundle& b) {
+             std::vector<std::string> out;
+             for (const exec::EntryInfo& e : b.session().entries()) out.push_back(e.name);
+             return out;
+           })
+      .def("entry", &Bundle::entry)
+      .def("inputs", [](Bundle& b, int entry) { return info_list(b.session().entries().at(entry).inputs); })
+      .def("outputs", [](Bundle& b, int entry) { return info_list(b.session().entries().at(entry).outputs); })
+      .def("state", [](Bundle& b) { return info_list(b.session().state_leaves()); })
+      .def("run", &run_values)
+      .def("state_get",
+           [](Bundle& b, int leaf) {
+             const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
+             Literal out(info.dtype, info.shape);
+             check(b.session().get_state(leaf, out.mutable_data()));
+             return Value(std::move(out));
+           })
+      .def("state_set",
+           [](Bundle& b, int leaf, const Value& v) {
+             const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
+             const Literal& array = v.array("state");
+             if (!fits(info, array))
+               throw Error(error(Code::kShapeMismatch, "state leaf \"{}\" is {}, got {}", info.name, info.type_str(),
+                                 v.type().str()));
+             check(b.session().set_state(leaf, array.data()));
+           })
+      .def("load_state", [](Bundle& b, const std::string& path) { check(b.session().load_state(path)); })
+      .def("save_state", [](Bundle& b, const std::string& path) { check(b.session().save_state(path)); })
+      .def("load_weights",
+           [](Bundle& b, const std::string& path, const std::vector<std::string>& maps, bool partial) {
+             return value_or_throw(b.session().load_weights({path, maps, partial}));
+           })
+      .def_property_readonly("target", [](Bundle& b) { return std::string(b.session().target()); })
+      .def_property_readonly("arena_bytes", [](Bundle& b) { return b.session().arena_bytes(); });
+}
+
+}  // namespace
+
+void bind_programs(py::module_& m) {
+  py::class_<FastCall>(m, "FastCall")
+      .def(py::init<std::shared_ptr<Bundle>, int, const std::vector<const Value*>&, const std::vector<const Value*>&,
+                    int>())
+      .def("call", &FastCall::call);
+  bind_bundle(m);
+  bind_program(m);
+  m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0);
+  m.def("simplified_text", [](const TracedFunction& f) {
+    ir::Module module = module_for(f, f.function->name);
+    return ir::print(value_or_throw(driver::simplify_module(module, value_or_throw(ir::find_target("cpu")))));
+  });
+}
+
+}  // namespace nabla::python

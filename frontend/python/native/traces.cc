@@ -1,0 +1,223 @@
+// Functions traced from Python, and the ops that take them: calls, derivatives, batches, branches and loops.
+#include <memory>
+#include <optional>
+
+#include "frontend/cpp/control_flow.h"
+#include "frontend/cpp/custom_rules.h"
+#include "frontend/cpp/transforms.h"
+#include "frontend/cpp/user_kernel.h"
+#include "frontend/python/native/bind.h"
+#include "ir/text.h"
+
+namespace nabla::python {
+namespace {
+
+// A function while Python runs its body. The eager function is its outermost one, unless a program's entry is.
+class Trace {
+ public:
+  explicit Trace(const std::string& name) : recording_(std::in_place), tracing_(std::in_place, name, python_site()) {}
+
+  Value param(const std::string& name, DType dtype, const Sizes& shape) {
+    need_open();
+    return Value(tracing_->param(name, {dtype, shape_of(shape)}));
+  }
+  TracedFunction finish(const std::vector<Operand>& results) {
+    need_open();
+    Site site = python_site();
+    AtSite at(site);
+    TracedFunction out = tracing_->finish(tensors_of(results, site));
+    cancel();
+    return out;
+  }
+  // Ends the trace where the body failed.
+  void cancel() {
+    tracing_.reset();
+    recording_.reset();
+  }
+
+ private:
+  void need_open() const {
+    if (!tracing_) throw py::value_error("this trace has ended");
+  }
+  std::optional<Recording> recording_;
+  std::optional<Tracing> tracing_;
+};
+
+using Function = TracedFunction;
+using Operands = std::vector<Operand>;
+
+std::vector<Value> call(const std::string& op, const Function& f, const Operands& operands,
+                        const std::optional<Ints>& wrt) {
+  return recorded([&](const Site& site) {
+    return given_back(emit_call(op.c_str(), f, tensors_of(operands, site), wrt ? &*wrt : nullptr, site));
+  });
+}
+
+void bind_derivatives(py::module_& m) {
+  m.def("call", &call, py::arg("op"), py::arg("function"), py::arg("operands"), py::arg("wrt") = py::none());
+  m.def("jvp", [](const Function& f, const Operands& operands, const Operands& tangents) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_jvp(f, tensors_of(operands, site), tensors_of(tangents, site), site));
+    });
+  });
+  m.def("pullback", [](const Function& f, const Operand& residual, const Operands& cotangents, size_t operands) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_pullback(f, tensor_of(residual, site), tensors_of(cotangents, site), operands, site));
+    });
+  });
+  m.def("remat", [](const Function& f, const Operands& operands, const std::string& policy, const std::string& names) {
+    return recorded([&](const Site& site) {
+      ir::Attrs attrs{{"policy", policy}, {"names", names}};
+      return given_back(emit_transform("remat", f, tensors_of(operands, site), std::move(attrs), site));
+    });
+  });
+  m.def("autocast", [](const Function& f, const Operands& operands, DType dtype) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_transform("autocast", f, tensors_of(operands, site), {{"dtype", dtype}}, site));
+    });
+  });
+  m.def("custom_vjp", [](const Function& f, const Function& forward, const Function& backward, const Operands& args) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_custom_vjp(f, forward, backward, tensors_of(args, site), site));
+    });
+  });
+  m.def("custom_jvp", [](const Function& f, const Function& rule, const Operands& args) {
+    return recorded(
+        [&](const Site& site) { return given_back(emit_custom_jvp(f, rule, tensors_of(args, site), site)); });
+  });
+  m.def("unit_vectors", [](const Operand& x) {
+    return recorded([&](const Site& site) { return given_back(unit_vectors(tensor_of(x, site))); });
+  });
+  m.def("unflattened", [](const Operand& x, int from, const Sizes& shape) {
+    return recorded(
+        [&](const Site& site) { return given_back(unflattened(tensor_of(x, site), from, shape_of(shape))); });
+  });
+}
+
+// Axes: one per operand, and one per result; None: not mapped.
+VmapOptions vmap_options(const std::vector<Axis>& in_axes, const std::vector<Axis>& out_axes,
+                         const std::optional<Size>& axis_size, const std::string& spmd_axis_name) {
+  VmapOptions out{in_axes, out_axes, {}, spmd_axis_name};
+  if (axis_size) out.axis_size = axis_size->dim;
+  return out;
+}
+
+void bind_batching(py::module_& m) {
+  m.def("vmap_examples", [](const std::vector<Axis>& in_axes, const std::optional<Size>& axis_size,
+                            const std::string& spmd_axis_name, const Operands& operands) {
+    return recorded([&](const Site& site) {
+      std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
+      Mapped mapped(vmap_options(in_axes, {0}, axis_size, spmd_axis_name), tensors,
+                    std::vector<size_t>(tensors.size(), 1), site);
+      std::vector<std::pair<DType, py::tuple>> out;
+      for (size_t i = 0; i < tensors.size(); ++i)
+        out.emplace_back(mapped.example(i).dtype, shape_tuple(mapped.example(i).shape));
+      return out;
+    });
+  });
+  m.def("vmap_call", [](const Function& f, const std::vector<Axis>& in_axes, const std::vector<Axis>& out_axes,
+                        const std::optional<Size>& axis_size, const std::string& spmd_axis_name,
+                        const Operands& operands) {
+    return recorded([&](const Site& site) {
+      std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
+      Mapped mapped(vmap_options(in_axes, out_axes, axis_size, spmd_axis_name), tensors,
+                    std::vector<size_t>(tensors.size(), 1), site);
+      return given_back(mapped.call(f));
+    });
+  });
+  m.def("batch_symbol", [] { return recorded([](const Site& site) { return Size{batch_symbol(site)}; }); });
+  m.def("custom_vmap", [](const Function& f, const Function& rule, const Operands& args, const Size& size) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_custom_vmap(f, rule, tensors_of(args, site), size.dim, site));
+    });
+  });
+}
+
+void bind_control(py::module_& m) {
+  m.def("cond", [](const Operand& pred, const Function& then, const Function& otherwise, const Operands& args) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_cond(arg_of(pred, site), {then, otherwise}, tensors_of(args, site), site));
+    });
+  });
+  m.def("switch", [](const Operand& index, const std::vector<Function>& branches, const Operands& args) {
+    return recorded([&](const Site& site) {
+      return given_back(emit_switch(arg_of(index, site), branches, tensors_of(args, site), site));
+    });
+  });
+  m.def("while_loop", [](const Function& cond, const Function& body, const Operands& init, int64_t trip_count) {
+    return recorded(
+        [&](const Site& site) { return given_back(emit_while(cond, body, tensors_of(init, site), trip_count, site)); });
+  });
+  m.def("scan", [](const Function& body, const Operands& init, const Operands& xs, const std::optional<Size>& length,
+                   bool reverse) {
+    return recorded([&](const Site& site) {
+      std::vector<nabla::Tensor> sequences = tensors_of(xs, site);
+      std::optional<ir::Dim> given = length ? std::optional(length->dim) : std::nullopt;
+      ir::Dim trips = length_of(sequences, given, site);
+      return given_back(emit_scan(body, tensors_of(init, site), sequences, trips, reverse, site));
+    });
+  });
+}
+
+// A Python function of tensors, which returns a sequence of them.
+TensorFunction tensor_function_of(const py::function& f) {
+  return [f](const std::vector<nabla::Tensor>& args) {
+    py::list values;
+    for (const nabla::Tensor& t : args) values.append(Value(t));
+    return tensors_of(f(*values).cast<Operands>(), python_site());
+  };
+}
+
+void bind_kernels(py::module_& m) {
+  py::class_<UserKernel>(m, "UserKernel")
+      .def("cuda", [](const UserKernel& k, const std::string& source, int threads, const std::string& blocks,
+                      int shared) { return k.cuda(source, {threads, blocks, shared}, python_site()); })
+      .def("reference", [](const UserKernel& k, const py::function& f) {
+        return k.with_reference(tensor_function_of(f));
+      })
+      .def("vjp", [](const UserKernel& k, const py::function& f) { return k.with_vjp(tensor_function_of(f)); })
+      .def("factors", &UserKernel::factors)
+      .def("batching", [](const UserKernel& k, bool leading) {
+        return k.batching(leading ? Batching::kLeading : Batching::kSequential);
+      })
+      .def("results", [](const UserKernel& k, const Operands& operands) {
+        return recorded(
+            [&](const Site& site) { return given_back(k.results(tensors_of(operands, site), site)); });
+      });
+  m.def("cpp_kernel", [](const std::string& name, const std::string& signature, const std::string& source) {
+    return cpp_kernel(name, signature, source, python_site());
+  });
+  m.def("cuda_kernel", [](const std::string& name, const std::string& signature, const std::string& source, int threads,
+                          const std::string& blocks, int shared) {
+    return cuda_kernel(name, signature, source, {threads, blocks, shared}, python_site());
+  });
+}
+
+}  // namespace
+
+void bind_traces(py::module_& m) {
+  py::class_<Function>(m, "Function", "A function that was traced.")
+      .def_property_readonly("name", [](const Function& f) { return f.function->name; })
+      .def_property_readonly("captures",
+                             [](const Function& f) { return std::vector<Value>(f.captures.begin(), f.captures.end()); },
+                             "The values of enclosing functions that it uses; its last parameters stand for them.")
+      .def_property_readonly("result_types",
+                             [](const Function& f) {
+                               std::vector<std::pair<DType, py::tuple>> out;
+                               for (ir::ValueId id : f.function->results)
+                                 out.emplace_back(f.function->type(id).dtype, shape_tuple(f.function->type(id).shape));
+                               return out;
+                             })
+      .def("text", [](const Function& f) { return ir::print(module_of(f)); });
+  py::class_<Trace>(m, "Trace")
+      .def(py::init<const std::string&>())
+      .def("param", &Trace::param)
+      .def("finish", &Trace::finish)
+      .def("cancel", &Trace::cancel);
+  bind_derivatives(m);
+  bind_batching(m);
+  bind_control(m);
+  bind_kernels(m);
+}
+
+}  // namespace nabla::python

@@ -1,0 +1,285 @@
+#include "frontend/python/native/value.h"
+
+#include <algorithm>
+
+#include "cli/driver/compile.h"
+#include "frontend/cpp/ops.h"
+#include "frontend/cpp/trace.h"
+#include "ir/op_def.h"
+#include "ir/reference/interpreter.h"
+#include "ir/target.h"
+
+namespace nabla::python {
+namespace {
+
+// Whether the function, or one that it names, holds what only the compiler's passes can take apart.
+bool needs_passes(const ir::Module& m, const ir::Function& f, std::set<std::string>& seen) {
+  for (const ir::Node& n : f.nodes) {
+    if (n.op->lower == ir::Lowering::kTransform) return true;
+    for (const std::string& callee : functions_of(n.attrs))
+      if (seen.insert(callee).second && needs_passes(m, *m.find(callee), seen)) return true;
+  }
+  return false;
+}
+
+// What the function's `ids` are computed from: its own nodes, down to the values that have bytes.
+struct Part {
+  ir::Function function;
+  std::vector<int> arguments;  ///< ids of the parameters
+};
+template <class Bound>
+Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bound) {
+  std::vector<bool> wanted(f.values.size(), false);
+  std::vector<const ir::Node*> nodes;
+  for (int id : ids) wanted[id] = true;
+  for (auto node = f.nodes.rbegin(); node != f.nodes.rend(); ++node) {
+    bool used = false;
+    for (ir::ValueId r : node->results) used |= wanted[r] && !bound.contains(r);
+    if (!used) continue;
+    nodes.push_back(&*node);
+    for (ir::ValueId o : node->operands) wanted[o] = true;
+  }
+  Part out;
+  std::vector<int> to(f.values.size(), -1);
+  auto add = [&](ir::ValueId id) {
+    to[id] = static_cast<int>(out.function.values.size());
+    out.function.values.push_back({f.values[id].type, ""});
+    return to[id];
+  };
+  for (size_t id = 0; id < wanted.size(); ++id)
+    if (wanted[id] && bound.contains(static_cast<int>(id)))
+      out.function.params.push_back(add(static_cast<int>(id))), out.arguments.push_back(static_cast<int>(id));
+  for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
+    ir::Node node = **n;
+    for (ir::ValueId& o : node.operands) o = to[o];
+    for (ir::ValueId& r : node.results) {
+      int known = to[r];  // a result that has bytes is computed beside the others; nobody uses it
+      int made = add(r);
+      if (known >= 0) to[r] = known;
+      r = made;
+    }
+    out.function.nodes.push_back(std::move(node));
+  }
+  for (int id : ids) out.function.results.push_back(to[id]);
+  out.function.name = "eager";
+  return out;
+}
+
+}  // namespace
+
+Eager& Eager::of_thread() {
+  thread_local std::shared_ptr<Eager> eager = std::make_shared<Eager>();
+  return *eager;
+}
+
+const std::shared_ptr<Frame>& Eager::frame() {
+  if (!frame_) frame_ = std::make_shared<Frame>(std::make_shared<Context>(), nullptr, "eager");
+  return frame_;
+}
+
+nabla::Tensor Eager::bind(const Literal& array) {
+  ir::Val v = frame()->builder.param("", {array.dtype(), ir::static_shape(array.shape())});
+  bound_[v.id] = array;
+  return frame_->wrap(v);
+}
+
+std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
+  Part part = part_of(frame_->builder.function(), ids, bound_);
+  ir::Module module = frame_->context->module;
+  module.functions.push_back(std::make_shared<const ir::Function>(std::move(part.function)));
+  std::vector<Literal> arguments;
+  ir::Entry entry{"eager", "eager", {}, {}, {}, {}};
+  for (int id : part.arguments) {
+    arguments.push_back(bound_.at(id));
+    entry.inputs.push_back(fmt::format("a{}", entry.inputs.size()));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) entry.outputs.push_back(fmt::format("r{}", i));
+  module.entries.push_back(std::move(entry));
+  std::set<std::string> seen;
+  if (needs_passes(module, *module.functions.back(), seen)) {
+    Result<ir::Target> target = ir::find_target("cpu");
+    Result<ir::Module> flat = driver::simplify_module(module, target.value());
+    if (!flat.ok()) throw Error(flat.errors());
+    module = std::move(*flat);
+  } else {
+    module.stage = ir::Stage::kFlat;
+  }
+  Result<std::vector<Literal>> results = ir::interpret(module, "eager", std::move(arguments));
+  if (!results.ok()) throw Error(results.errors());
+  return std::move(*results);
+}
+
+void Eager::compute(const std::vector<Value*>& wanted) {
+  bool end = this == &of_thread() && !Frame::current() && !pinned_;
+  for (Value* v : live_) end = end && !v->traced_.type().is_residual();  // a pullback may still be called
+  std::set<Value*> all(wanted.begin(), wanted.end());
+  if (end) all.insert(live_.begin(), live_.end());
+  auto ids_of = [&](const std::set<Value*>& values) {
+    std::set<int> ids;
+    for (Value* v : values)
+      if (!bound_.contains(v->traced_.id())) ids.insert(v->traced_.id());
+    return std::vector<int>(ids.begin(), ids.end());
+  };
+  std::vector<int> ids = ids_of(all);
+  std::vector<Literal> results;
+  try {
+    results = evaluate(ids);
+  } catch (const Error&) {
+    // What nobody asked for may be what fails.
+    if (all.size() == wanted.size()) throw;
+    all = {wanted.begin(), wanted.end()}, end = false;
+    ids = ids_of(all);
+    results = evaluate(ids);
+  }
+  for (size_t i = 0; i < ids.size(); ++i) bound_[ids[i]] = std::move(results[i]);
+  std::shared_ptr<Eager> self = shared_from_this();  // a value may hold the last reference
+  for (Value* v : all) {
+    v->array_ = bound_.at(v->traced_.id());
+    v->bound_id_ = v->traced_.id(), v->bound_frame_ = frame_;
+    v->traced_ = {};
+    leave(v);
+    v->eager_ = nullptr;
+  }
+  if (!end) return;
+  bound_.clear();
+  frame_ = nullptr;
+  pinned_ = false;
+}
+
+std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
+                                                           const std::optional<nabla::Tensor>& cotangent,
+                                                           const std::vector<const Value*>& leaves) {
+  const ir::Function& whole = frame()->builder.function();
+  std::set<int> params(whole.params.begin(), whole.params.end());
+  int id = result.array_ ? result.bound_id_ : result.traced_.id();
+  Part part = part_of(whole, {id}, params);
+  part.function.name = frame_->context->unique_name("backward");
+  std::vector<nabla::Tensor> operands;
+  for (int p : part.arguments) operands.push_back({frame_, p});
+  Ints wrt;
+  std::vector<int> place;  // of each leaf among them; -1: the result does not depend on it
+  for (const Value* leaf : leaves) {
+    auto at = std::find(part.arguments.begin(), part.arguments.end(), leaf->bound_id_);
+    bool used = leaf->bound_frame_.lock() == frame_ && at != part.arguments.end();
+    place.push_back(used ? static_cast<int>(wrt.size()) : -1);
+    if (used) wrt.push_back(at - part.arguments.begin());
+  }
+  if (wrt.empty()) return std::vector<std::optional<nabla::Tensor>>(leaves.size());
+  TracedFunction f{frame_->context, std::make_shared<const ir::Function>(std::move(part.function)), {}};
+  frame_->context->module.functions.push_back(f.function);
+  Site site = python_site();
+  std::vector<nabla::Tensor> out;
+  if (cotangent) {
+    nabla::Tensor residual = emit_call("vjp_forward", f, operands, nullptr, site).back();
+    std::vector<nabla::Tensor> all = emit_pullback(f, residual, {*cotangent}, operands.size(), site);
+    for (int64_t w : wrt) out.push_back(all[w]);
+  } else {
+    out = emit_call("grad", f, operands, &wrt, site);
+  }
+  std::vector<std::optional<nabla::Tensor>> by_leaf;
+  for (int p : place) by_leaf.push_back(p < 0 ? std::nullopt : std::optional(out[p]));
+  return by_leaf;
+}
+
+Recording::Recording() : pushed_(!Frame::current()) {
+  if (pushed_) Frame::push(Eager::of_thread().frame());
+}
+Recording::~Recording() {
+  if (pushed_) Frame::pop();
+}
+
+namespace {
+std::vector<Value*>& requiring_grad() {
+  static auto* values = new std::vector<Value*>;
+  return *values;
+}
+}  // namespace
+
+Value::Value(nabla::Tensor traced) : traced_(std::move(traced)) {
+  Eager& eager = Eager::of_thread();
+  if (!eager.owns(traced_)) return;
+  eager_ = eager.shared_from_this();
+  eager_->enter(this);
+}
+
+Value::Value(const Value& other) : array_(other.array_), traced_(other.traced_), eager_(other.eager_) {
+  if (eager_ && !array_) eager_->enter(this);
+}
+
+Value::~Value() {
+  if (requires_grad_) std::erase(requiring_grad(), this);
+  if (eager_ && !array_) eager_->leave(this);
+}
+
+ir::Type Value::type() const {
+  return array_ ? ir::Type(array_->dtype(), ir::static_shape(array_->shape())) : traced_.type();
+}
+
+std::vector<Value*> Value::gradient_leaves() { return requiring_grad(); }
+
+void Value::set_requires_grad(bool wanted) {
+  if (wanted && is_traced())
+    throw Error(error(Code::kMisuse, "requires_grad is for tensors outside of traced functions, got a traced {}",
+                      type().str()));
+  if (wanted && !is_float(dtype()))
+    throw Error(error(Code::kNotDifferentiable, "{} has no derivative: only floating tensors require gradients",
+                      type().str()));
+  if (wanted) array("requires_grad");
+  if (requires_grad_) std::erase(requiring_grad(), this);
+  if (wanted) requiring_grad().push_back(this);
+  requires_grad_ = wanted;
+}
+
+void Value::donate(const std::string& to) {
+  array("donating");
+  array_.reset();
+  donated_to_ = to;
+}
+
+const Literal& Value::array(const char* what) const {
+  if (array_) return *array_;
+  if (!donated_to_.empty())
+    throw Error(error(Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what, donated_to_));
+  if (!eager_) {
+    Diagnostic d = error(Code::kMisuse,
+                         "{} needs the elements of a traced value, {}: it has none while its function is traced", what,
+                         traced_.type().str());
+    std::shared_ptr<Frame> frame = Frame::current();
+    d.location = locate(python_site(), frame ? frame->name : "");
+    d.help = "choose by data with nabla.where or nabla.cond, repeat with nabla.while_loop; shapes are known: x.shape";
+    throw Error(std::move(d));
+  }
+  eager_->compute({const_cast<Value*>(this)});
+  return *array_;
+}
+
+nabla::Tensor Value::operand() const {
+  if (traced_.has_value() && !eager_) return traced_;
+  Eager& own = Eager::of_thread();
+  std::shared_ptr<Frame> outermost = Frame::current();
+  while (outermost && outermost->parent) outermost = outermost->parent;
+  if (outermost && outermost != own.frame()) {  // a program's entry: what it closes over is part of the program
+    Site site = python_site();
+    return nabla::constant(array("a program's constant"), site);
+  }
+  if (eager_ && !array_ && own.owns(traced_)) return traced_;
+  // An array, or a value of another thread, which is computed there and bound here.
+  const Literal& bytes = array("an op");
+  if (bound_frame_.lock() != own.frame()) {
+    bound_id_ = own.bind(bytes).id();
+    bound_frame_ = own.frame();
+    if (requires_grad_) own.pin();
+  }
+  return own.frame()->wrap({&own.frame()->builder, bound_id_});
+}
+
+bool is_tracing() {
+  std::shared_ptr<Frame> frame = Frame::current();
+  return frame && !Eager::of_thread().is(frame);
+}
+
+void realize(const std::vector<Value*>& values) {
+  for (Value* v : values) v->array("realize");
+}
+
+}  // namespace nabla::python

@@ -1,0 +1,113 @@
+// What Python sees as nabla.Tensor: an array, or a value that is still to be computed.
+//
+// Outside of a trace, ops are recorded too: in the thread's eager function, whose parameters are arrays. Values get
+// their bytes when somebody looks at them (Value::array). That function is dropped as soon as all that Python holds of
+// it has bytes, so that it does not grow with the program.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "frontend/cpp/frame.h"
+#include "frontend/cpp/tensor.h"
+#include "runtime/base/literal.h"
+
+namespace nabla::python {
+
+class Value;
+
+/// The eager function of one thread.
+class Eager : public std::enable_shared_from_this<Eager> {
+ public:
+  static Eager& of_thread();
+
+  /// The open frame; a new one after the values of the last one were computed.
+  const std::shared_ptr<Frame>& frame();
+  bool owns(const nabla::Tensor& t) const { return t.frame() == frame_; }
+  bool is(const std::shared_ptr<Frame>& frame) const { return frame == frame_; }
+  /// A parameter that stands for the array.
+  nabla::Tensor bind(const Literal& array);
+  void pin() { pinned_ = true; }
+  void enter(Value* v) { live_.insert(v); }
+  void leave(Value* v) { live_.erase(v); }
+  /// Computes values of this function. At the top, outside of any trace, everything that Python holds is computed with
+  /// them and the function ends. Throws Error.
+  void compute(const std::vector<Value*>& wanted);
+  /// Gradients of `result`, with this cotangent, by arrays that were bound here; what does not reach it is nullopt.
+  std::vector<std::optional<nabla::Tensor>> gradients(const Value& result, const std::optional<nabla::Tensor>& cotangent,
+                                                      const std::vector<const Value*>& leaves);
+  /// Lets the function end, although arrays in it require gradients.
+  void forget_gradients() { pinned_ = false; }
+
+ private:
+  std::vector<Literal> evaluate(const std::vector<int>& ids) const;
+
+  std::shared_ptr<Frame> frame_;
+  std::map<int, Literal> bound_;  ///< values of frame_ that have bytes: parameters, and what was computed
+  std::set<Value*> live_;         ///< Python's values in frame_ without bytes
+  bool pinned_ = false;           ///< an array requires gradients: what was computed from it stays
+};
+
+/// While one lives, ops go to the innermost trace, or to the thread's eager function.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+
+ private:
+  bool pushed_;
+};
+
+class Value {
+ public:
+  explicit Value(Literal array) : array_(std::move(array)) {}
+  /// A value of the innermost function, to which Recording sent an op.
+  explicit Value(nabla::Tensor traced);
+  Value(const Value& other);
+  Value& operator=(const Value&) = delete;
+  ~Value();
+
+  ir::Type type() const;
+  DType dtype() const { return array_ ? array_->dtype() : traced_.dtype(); }
+  int rank() const { return array_ ? array_->rank() : traced_.rank(); }
+  /// Whether it is a value of a function that is traced for a transform or a compiler: it has no bytes.
+  bool is_traced() const { return !array_ && !eager_; }
+  bool has_array() const { return array_.has_value(); }
+  /// The bytes, computed now where they are not there yet. Throws Error (E0707) for a traced value: `what` was asked.
+  const Literal& array(const char* what) const;
+  /// Whether backward() gives it a gradient. E0209 for a traced value.
+  bool requires_grad() const { return requires_grad_; }
+  void set_requires_grad(bool wanted);
+  /// All that require gradients, in the order in which they began to.
+  static std::vector<Value*> gradient_leaves();
+  /// Takes the bytes away: using it from now on is an error, which says who took them.
+  void donate(const std::string& to);
+  /// As an operand of the function that records now.
+  nabla::Tensor operand() const;
+
+ private:
+  friend class Eager;
+  mutable std::optional<Literal> array_;
+  mutable nabla::Tensor traced_;
+  mutable std::shared_ptr<Eager> eager_;  ///< not null: traced_ is a value of its function
+  // An array is a parameter of the eager function that used it last.
+  mutable std::weak_ptr<Frame> bound_frame_;
+  mutable int bound_id_ = -1;
+  bool requires_grad_ = false;
+  std::string donated_to_;
+};
+
+/// Bytes for all of them, those of one thread's function in one walk.
+void realize(const std::vector<Value*>& values);
+
+/// Whether a function is being traced.
+bool is_tracing();
+
+/// The innermost line of Python outside of this package. File names live as long as the process.
+Site python_site();
+
+}  // namespace nabla::python
