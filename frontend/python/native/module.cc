@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "frontend/python/native/bind.h"
+#include "frontend/python/native/eager_kernels.h"
 #include "runtime/base/version.h"
 
 namespace nabla::python {
@@ -81,7 +82,10 @@ Site python_site() {
 PYBIND11_MODULE(_nabla, m) {
   using namespace nabla::python;
   m.attr("__version__") = std::string(nabla::kVersion);
-  m.def("set_package_folder", [](const std::string& folder) { package_folder() = folder; });
+  m.def("set_package_folder", [](const std::string& folder) {
+    package_folder() = folder;
+    set_kernel_folder(folder + "kernels/");
+  });
   error_type() = PyErr_NewExceptionWithDoc(
       "nabla.Error", "What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md.",
       PyExc_ValueError, nullptr);
