@@ -24,23 +24,25 @@ class Dynamic:
 
     def __init__(self, name, min=1, max=None, multiple=1):
         self.name, self.min, self.max, self.multiple = name, min, max, multiple
+        self._grown = 0
 
     def bound(self, size):
         if self.max is not None:
             return self.max
-        bound = 1024
-        while bound < 4 * size:
-            bound *= 2
-        return bound
+        if self._grown < size:
+            self._grown = 1024
+            while self._grown < 4 * size:
+                self._grown *= 2
+        return self._grown
 
 
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result", "fast")
 
-    def __init__(self, function, result, target, threads):
+    def __init__(self, function, captures, result, target, threads):
         self.bundle = _nabla.compile_function(function, target, threads)
         self.entry = self.bundle.entry("main")
-        self.captures = function.captures
+        self.captures = captures
         self.result = result
 
     def run(self, tensors):
@@ -167,8 +169,9 @@ class Compiled:
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
         f, result = trace(fun, types, arguments.rebuild)
-        _nabla.realize(f.captures)
-        executable = _Executable(f, result, self._target, self._threads)
+        captures = f.captures
+        _nabla.realize(captures)
+        executable = _Executable(f, captures, result, self._target, self._threads)
         with self._lock:
             self._misses += 1
             self._compile_seconds += time.perf_counter() - begin
