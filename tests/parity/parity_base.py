@@ -43,7 +43,7 @@ def check(case, dtype, golden):
     primals = [args[k] for k in names]
     value = f(*primals)
     _check(case, "value", value, golden["out"], dtype)
-    if "vjp" not in golden:
+    if not (case.grad and "vjp" in golden):
         return
     value, pullback = nb.vjp(f, *primals)
     cts = [nb.asarray(moved(case, f"ct{i}", v.shape, dtype)).astype(v.dtype) if v.dtype.is_float()
