@@ -37,7 +37,9 @@ def _unary():
         _add(name, f"nb.{name}(x)", real, grad=False)
     _add("round", "nb.round(x)", real, grad=False)
     _add("round_decimals", "nb.round(x, 1)", real, grad=False)
-    _add("neg", "-x", real)
+    _add("neg", "nb.neg(x)", real, "-x")
+    _add("neg_operator", "-x", real)
+    _add("positive", "nb.positive(x)", real)
     _add("logit", "nb.logit(x)", {"x": U(0.1, 0.9, 2, 3)}, "jax.scipy.special.logit(x)", tol=10)
     _add("deg2rad", "nb.deg2rad(x)", real)
     _add("rad2deg", "nb.rad2deg(x)", real)
@@ -92,8 +94,9 @@ def _binary():
         _add(f"int_{name}", f"nb.{name}(x, y)", ints, jax, grad=False)
     _add("int_div", "x / y", ints, grad=False)
     _add("int_pow", "x ** 3", {"x": I(-5, 5, 2, 3)}, grad=False)
-    _add("left_shift", "x << y", ints, grad=False)
-    _add("right_shift", "x >> y", ints, grad=False)
+    _add("left_shift", "nb.left_shift(x, y)", ints, grad=False)
+    _add("right_shift", "nb.right_shift(x, y)", ints, grad=False)
+    _add("shift_operators", "(x << y) >> 1", ints, grad=False)
     _add("divmod", "nb.divmod(x, y)", ints, grad=False)
     for name in "equal not_equal greater greater_equal less less_equal isclose".split():
         _add(name, f"nb.{name}(x, y)", ints, grad=False)
@@ -188,6 +191,7 @@ def _views():
             ("split", "nb.split(x, 2, axis=2)"), ("split_at", "nb.split(x, [1, 2], axis=1)"),
             ("array_split", "nb.array_split(x, 3, axis=2)"), ("triu", "nb.triu(x, 1)"), ("tril", "nb.tril(x, -1)"),
             ("diagonal_axes", "nb.diagonal(x[0], 1)"), ("atleast_3d", "nb.atleast_3d(x[0])"),
+            ("atleast_2d", "nb.atleast_2d(x[0, 0])"), ("atleast_1d", "nb.atleast_1d(x[0, 0, 0])"),
             ("fliplr", "nb.fliplr(x)"), ("flipud", "nb.flipud(x)"), ("matrix_transpose", "nb.matrix_transpose(x)"),
             ("T", "x.T"), ("mT", "x.mT"), ("pad", "nb.pad(x, ((1, 0), (0, 2), (1, 1)))"),
             ("pad_int", "nb.pad(x, 1)"), ("pad_edge", "nb.pad(x, 2, mode='edge')"),
@@ -200,6 +204,7 @@ def _views():
     _add("unsqueeze", "nb.unsqueeze(x, -1)", x, "x[..., None]")
     _add("permute", "nb.permute(x, (2, 0, 1))", x, "jnp.transpose(x, (2, 0, 1))")
     _add("swap_axes", "nb.swap_axes(x)", x, "jnp.swapaxes(x, -1, -2)")
+    _add("split_sizes", "nb.split_sizes(x, (1, 3), 2)", x, "[x[..., :1], x[..., 1:]]")
     _add("chunk", "nb.chunk(x, 2, 1)", x, "[x[:, :2], x[:, 2:]]")
     _add("unbind", "nb.unbind(x, 1)", x, "[x[:, 0], x[:, 1], x[:, 2]]")
     _add("slice_tensor", "nb.slice_tensor(x, (0, 1, 1), (2, 2, -1))", x, "x[:, 1:3, 1:]")
@@ -228,9 +233,9 @@ def _creation():
                        ("arange", "nb.arange(5)"), ("arange_step", "nb.arange(1, 8, 3)"),
                        ("arange_float", "nb.arange(0.0, 1.0, 0.25)"), ("linspace", "nb.linspace(0, 1, 5)"),
                        ("linspace_open", "nb.linspace(0, 1, 5, endpoint=False)"), ("logspace", "nb.logspace(0, 2, 3)"),
-                       ("geomspace", "nb.geomspace(1, 8, 4)"), ("eye", "nb.eye(3)"), ("eye_k", "nb.eye(3, 4, 1)"),
+                       ("geomspace", "nb.geomspace(1, 8, 4)"), ("empty", "nb.empty(2)"), ("eye", "nb.eye(3)"), ("eye_k", "nb.eye(3, 4, 1)"),
                        ("identity", "nb.identity(2)"), ("tri", "nb.tri(3, 4, 1)")):
-        _add(name, call, {}, grad=False, tol=4)
+        _add(name, call, {}, "jnp.zeros(2)" if name == "empty" else None, grad=False, tol=4)
     _add("iota", "nb.iota((2, 3), 1)", {}, "lax.broadcasted_iota('int32', (2, 3), 1)", grad=False)
     _add("hann_window", "nb.hann_window(6, False)", {}, "jnp.hanning(6)", grad=False, tol=4)
     for name in "zeros_like ones_like empty_like".split():

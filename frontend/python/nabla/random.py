@@ -52,12 +52,8 @@ def fold_in(key, data):
 
 
 def split(key, num=2):
-    """`num` independent keys, as the rows of a uint32 tensor [num, 2]."""
-    key = fold_in(key, _SPLIT)
-    if num <= 8:
-        return _nabla.stack([fold_in(key, i) for i in range(num)], 0)
-    from .transforms import vmap
-    return vmap(lambda i: fold_in(key, i))(emit1("iota", [], {"shape": [num], "axis": 0, "dtype": DType.uint32}))
+    """`num` independent keys, as the rows of a uint32 tensor [num, 2]: words of a stream of its own."""
+    return emit1("rng_bits", [fold_in(key, _SPLIT)], {"shape": [num, 2]})
 
 
 def bits(key, shape=(), dtype="uint32"):

@@ -376,9 +376,8 @@ def _by_mask(x, index, values, kind):
     if values.ndim > x.ndim - mask.ndim:
         if not mask.is_traced:
             return None
-        if values.shape != x.shape[mask.ndim:]:
-            raise Error(f"writing {values.type_str()} by a traced mask: how many places it has is known only at run time; "
-                        "write one value, or nabla.where(mask, new, x), nabla.masked_scatter(x, mask, source)")
+        raise Error(f"writing {values.type_str()} by a traced mask: how many places it has is known only at run time; "
+                    "write one value, or nabla.where(mask, new, x), nabla.masked_scatter(x, mask, source)")
     mask = _nabla.broadcast_to(emit1("reshape", [mask], {"shape": list(mask.shape) + [1] * (x.ndim - mask.ndim)}),
                                list(x.shape))
     values = _nabla.broadcast_to(values, list(x.shape))
