@@ -109,7 +109,8 @@ def document():
     """The text of docs/parity.md."""
     from recipe import Case
     lines = ["# Parity with JAX", "",
-             "What is compared with JAX, in f32 and f64, by `//tests/parity`: values, and where D stands also the derivatives "
+             "What is compared with JAX, in f32 and f64, by `//tests/parity`: values, and where D stands also the "
+             "derivatives "
              "of both modes. Written by `tests/parity/make_goldens.py --write-docs` from `tests/parity/cases.py`.", ""]
     group = None
     for case in CASES:

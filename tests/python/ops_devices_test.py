@@ -38,8 +38,8 @@ def test_devices():
 
 
 def test_dtypes():
-    for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
-                 "float32", "float64"):
+    for name in ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+                 "bfloat16", "float32", "float64"):
         assert nb.ones(2, getattr(nb, name)).dtype == getattr(nb, name)
     assert nb.dtype_of("f32") == nb.float32 and nb.dtype_of(float) == nb.float32 and nb.dtype_of(int) == nb.int32
 

@@ -14,7 +14,8 @@ A = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
     np.s_[..., None], np.s_[1, ..., ::-2], np.s_[[0, 2]], np.s_[[0, 0, 1], [1, 1, 2]], np.s_[:, [0, 3, 3]],
     np.s_[[0, 1], :, [2, 3]], np.s_[0, :, [2, 3]], np.s_[1:, [0, 3], ::2], np.s_[[[0, 1], [1, 2]]], np.s_[[-1, -3]],
     np.s_[[True, False, True]], np.s_[A > 30], np.s_[:, np.array([True, False, True, True])],
-    np.s_[[True, False, True], 1:], np.s_[None, [1, 2], ..., None], np.s_[[]], np.s_[np.int64(1)], np.s_[1, None, [0, 1]],
+    np.s_[[True, False, True], 1:], np.s_[None, [1, 2], ..., None], np.s_[[]], np.s_[np.int64(1)],
+    np.s_[1, None, [0, 1]],
     np.s_[:, np.array([[0], [1]]), np.array([2, 3])]], ids=str)
 def test_reading_and_writing(index):
     x, want = nb.asarray(A), A[index]

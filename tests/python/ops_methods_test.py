@@ -55,7 +55,8 @@ def test_other_operands():
 
 
 @pytest.mark.parametrize("left, right, dtype", [
-    ("int32", 1.5, "float32"), ("int64", 1, "int64"), ("bool", 1, "int32"), ("bool", True, "bool"), ("uint8", 1, "uint8"),
+    ("int32", 1.5, "float32"), ("int64", 1, "int64"), ("bool", 1, "int32"), ("bool", True, "bool"),
+    ("uint8", 1, "uint8"),
     ("bfloat16", 1.5, "bfloat16"), ("float16", 2, "float16"), ("float64", 1.5, "float64")])
 def test_numbers_are_weak(left, right, dtype):
     assert (nb.ones(2, left) + right).dtype == nb.dtype_of(dtype)
@@ -63,7 +64,8 @@ def test_numbers_are_weak(left, right, dtype):
 
 @pytest.mark.parametrize("left, right, dtype", [
     ("int8", "uint8", "int16"), ("int32", "float16", "float16"), ("bfloat16", "float16", "float32"),
-    ("float32", "float64", "float64"), ("bool", "int8", "int8"), ("int32", "int64", "int64"), ("uint32", "int32", "int64")])
+    ("float32", "float64", "float64"), ("bool", "int8", "int8"), ("int32", "int64", "int64"),
+    ("uint32", "int32", "int64")])
 def test_promotion(left, right, dtype):
     assert (nb.ones(2, left) + nb.ones(2, right)).dtype == nb.dtype_of(dtype)
     assert (nb.ones(2, right) * nb.ones(2, left)).dtype == nb.dtype_of(dtype)
@@ -139,7 +141,8 @@ def test_methods():
     x = nb.asarray(A)
     for name, args in {"sum": (0,), "mean": (1,), "max": (0,), "min": (1,), "std": (), "var": (), "prod": (),
                        "argmax": (), "argmin": (0,), "cumsum": (1,), "reshape": (3, 2), "flatten": (), "squeeze": (),
-                       "transpose": (), "clip": (2, 4), "round": (), "ravel": (), "repeat": (2,), "diagonal": (), "trace": (),
+                       "transpose": (), "clip": (2, 4), "round": (), "ravel": (), "repeat": (2,), "diagonal": (),
+                       "trace": (),
                        "any": (), "all": (), "sort": ()}.items():
         same(getattr(x, name)(*args), getattr(A, name)(*args) if name != "sort" else np.sort(A)), name
     for name in "exp log sqrt sin cos tanh abs floor ceil".split():

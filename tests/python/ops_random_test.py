@@ -27,7 +27,8 @@ def near(x, mean, std):
     (lambda: random.logistic(K, (N,)), 0, 1.8138), (lambda: random.rademacher(K, (N,)), 0, 1),
     (lambda: random.categorical(K, nb.log(nb.asarray([0.2, 0.5, 0.3])), shape=(N,)), 1.1, 0.7),
     (lambda: random.choice(K, 3, (N,), p=[0.2, 0.5, 0.3]), 1.1, 0.7), (lambda: random.choice(K, 5, (N,)), 2, 1.4142),
-    (lambda: random.dropout(K, nb.ones(N), 0.25), 1, 0.5774), (lambda: random.dropout_mask(K, (N,), 0.25), 0.75, 0.433)],
+    (lambda: random.dropout(K, nb.ones(N), 0.25), 1, 0.5774),
+    (lambda: random.dropout_mask(K, (N,), 0.25), 0.75, 0.433)],
     ids=str)
 def test_distributions(draw, mean, std):
     near(draw(), mean, std)
