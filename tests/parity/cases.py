@@ -47,8 +47,9 @@ def _unary():
     _add("clip", "nb.clip(x, -0.5, 0.7)", real)
     _add("clip_one", "nb.clip(x, None, 0.7)", real)
     special = "[float('nan'), float('inf'), -float('inf'), 1.0]"
-    for name in "isnan isinf isfinite nan_to_num signbit".split():
+    for name in "isnan isinf isfinite signbit".split():
         _add(name, f"nb.{name}(nb.array({special}))", {}, grad=False)
+    _add("nan_to_num", f"nb.nan_to_num(nb.array({special}), 2.0, 9.0, -9.0)", {}, grad=False)
     for name in "bitwise_not population_count".split():
         jax = "lax.population_count(x)" if name.startswith("pop") else "~x"
         _add(name, f"nb.{name}(x)", {"x": I(0, 99, 2, 3)}, jax, grad=False)
