@@ -41,6 +41,10 @@ def linalg(add):
     row("norm", "la.norm(x)", {"x": N(3, 2)})
     for order in ("1", "2", "float('inf')", "'nuc'", "'fro'"):
         row(f"norm_{order.strip(chr(39))[:5]}", f"la.norm(x, {order})", {"x": D(3, 2)})
+    row("matrix_norm", "la.matrix_norm(x, 1)", {"x": D(2, 3, 2)}, "jnp.linalg.norm(x, 1, axis=(1, 2))")
+    row("vector_norm", "la.vector_norm(x, 1, axis=0)", {"x": D(3, 2)}, "jnp.linalg.norm(x, 1, axis=0)")
+    row("lu_factor", "la.lu_factor(x)", {"x": N(3, 3)},
+        "(lambda p, l, u: [jnp.tril(l, -1) + u, jnp.argmax(p, 0)])(*jax.scipy.linalg.lu(x))", grad=False)
     row("norm_axis", "la.norm(x, 3, axis=1, keepdims=True)", {"x": D(3, 2)})
     row("norm_of", "nb.norm_of(x, float('inf'), axis=1)", {"x": D(3, 2)}, "jnp.linalg.norm(x, jnp.inf, axis=1)")
     row("diagonal", "la.diagonal(x, -1)", {"x": N(3, 4)}, "jnp.diagonal(x, -1)")
@@ -66,6 +70,9 @@ def fft(add):
     row("irfft", "ft.irfft((x, y))", {"x": N(2, 4), "y": N(2, 4)}, "jnp.fft.irfft(x + 1j * y)")
     row("irfft_odd", "ft.irfft((x, y), 7)", {"x": N(2, 4), "y": N(2, 4)}, "jnp.fft.irfft(x + 1j * y, 7)")
     row("irfft2", "ft.irfft2(ft.rfft2(x))", {"x": N(3, 4)}, "jnp.fft.irfft2(jnp.fft.rfft2(x))")
+    row("rfftn", "ft.rfftn(x)", {"x": N(2, 3, 4)}, real.format("rfftn", ""))
+    row("irfftn", "ft.irfftn(ft.rfftn(x), axes=(1, 2), s=(3, 5))", {"x": N(2, 3, 4)},
+        "jnp.fft.irfftn(jnp.fft.rfftn(x), axes=(1, 2), s=(3, 5))")
     row("fftfreq", "ft.fftfreq(7, 0.5)", {}, "jnp.fft.fftfreq(7, 0.5)", grad=False)
     row("rfftfreq", "ft.rfftfreq(7, 0.5)", {}, "jnp.fft.rfftfreq(7, 0.5)", grad=False)
     row("fftshift", "ft.fftshift(x)", {"x": N(3, 4)}, "jnp.fft.fftshift(x)")

@@ -15,6 +15,7 @@ from make_goldens import document  # noqa: E402
 ELSEWHERE = {
     "numbers depend on the generator, tests/python/ops_random_test.py": ["gaussian", "normal", "uniform"],
     "a collective": nb.ops.communication.__all__,
+    "a class": ["Complex"],
     "a shape alone": ["broadcast_shapes"],
     "writes into its operand": ["slice_update_inplace"],
 }
