@@ -28,9 +28,6 @@ from .tree import (  # noqa: F401
 
 from . import _methods, config, core, fft, linalg, ops, random, transforms  # noqa: E402,F401
 from ._methods import *  # noqa: E402,F401,F403
-from .random import keyless_normal as gaussian  # noqa: E402,F401
-from .random import keyless_normal as normal  # noqa: E402,F401
-from .random import keyless_uniform as uniform  # noqa: E402,F401
 from .random import rand, randn, seed  # noqa: E402,F401
 
 __version__ = _nabla.__version__
