@@ -15,7 +15,6 @@ FunctionBuilder::FunctionBuilder(std::string name, const OpTable& ops, const Mod
 
 Val FunctionBuilder::param(std::string name, Type type) {
   ValueId id = static_cast<ValueId>(function_.values.size());
-  types_.push_back(type);
   function_.values.push_back({std::move(type), std::move(name)});
   function_.params.push_back(id);
   return {this, id};
@@ -59,7 +58,6 @@ std::vector<Val> FunctionBuilder::append(const OpDef& op, const std::vector<Val>
   node.results.reserve(types.size());
   for (Type& t : types) {
     ValueId id = static_cast<ValueId>(function_.values.size());
-    types_.push_back(t);
     function_.values.push_back({std::move(t), ""});
     node.results.push_back(id);
     out.push_back({this, id});

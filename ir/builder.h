@@ -1,7 +1,6 @@
 // The only way to make nodes: every one is checked as it is added, so that no ill-typed function exists.
 #pragma once
 
-#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -52,6 +51,8 @@ class FunctionBuilder {
   /// New nodes carry this as Node::computes until it is changed.
   void set_computes(std::vector<int> nodes) { computes_ = std::move(nodes); }
   void name_value(Val v, std::string name);
+  /// Makes room for so many nodes.
+  void reserve(size_t nodes) { function_.nodes.reserve(nodes); }
 
   Val constant(const Literal& literal);
   /// A scalar constant of `dtype` broadcast to `shape`.
@@ -61,7 +62,7 @@ class FunctionBuilder {
 
   const Function& function() const { return function_; }
   /// Stays valid while the builder lives, so that rules may hold it across additions.
-  const Type& type(ValueId id) const { return types_[id]; }
+  const Type& type(ValueId id) const { return function_.type(id); }
   const OpTable& ops() const { return ops_; }
   const Module* module() const { return module_; }
   /// Ends the construction.
@@ -71,7 +72,6 @@ class FunctionBuilder {
   std::vector<Val> append(const OpDef& op, const std::vector<Val>& operands, Attrs attrs, std::vector<Type> types);
 
   Function function_;
-  std::deque<Type> types_;  // of function_.values, whose elements move
   const OpTable& ops_;
   const Module* module_;
   LocationRef location_;

@@ -12,6 +12,7 @@ constexpr std::string_view kStageNames[kStageCount] = {"traced", "flat",      "s
 
 std::vector<Type> Function::types(const std::vector<ValueId>& ids) const {
   std::vector<Type> out;
+  out.reserve(ids.size());
   for (ValueId id : ids) out.push_back(type(id));
   return out;
 }

@@ -3,6 +3,7 @@
 // new modules and share the functions that they do not change.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ struct Node {
 
 struct Function {
   std::string name;
-  std::vector<Value> values;
+  std::deque<Value> values;  ///< a type stays where it is while values are added
   std::vector<ValueId> params;
   std::vector<Node> nodes;  ///< every operand is a parameter or a result of an earlier node
   std::vector<ValueId> results;

@@ -14,6 +14,7 @@ using ir::ValueId;
 
 FunctionCopy::FunctionCopy(const Function& from, const ir::OpTable& ops, const ir::Module* module)
     : from_(from), b_(from.name, ops, module), values_(from.values.size()) {
+  b_.reserve(from.nodes.size());
   for (ValueId id : from.params) values_[id] = b_.param(from.values[id].name, from.type(id));
 }
 

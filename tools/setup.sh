@@ -4,7 +4,7 @@
 core_packages=(
   ca-certificates git g++ python3
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
-  flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libdnnl-dev libgtest-dev
+  flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libjemalloc-dev libdnnl-dev libgtest-dev
   pkgconf
 )
 # The second configuration: libFuzzer and the sanitizers.

@@ -100,7 +100,7 @@ ir::FunctionPtr Frame::finish(const std::vector<Tensor>& results, const std::vec
   ir::Function f = builder.function();
   for (ir::Val v : values) f.results.push_back(v.id);
   std::vector<ir::ValueId> to(f.values.size(), -1);
-  std::vector<ir::Value> renumbered;
+  std::deque<ir::Value> renumbered;
   std::set<std::string> names;
   auto move = [&](ir::ValueId& id) {
     if (to[id] < 0) {

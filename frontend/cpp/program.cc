@@ -125,7 +125,13 @@ void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs
   }
   Outputs outputs = body(arguments);
   std::vector<int> params;
+  // A leaf that was looked at, but not used, need not have a value when the entry runs.
+  std::set<int> used;
+  for (const ir::Node& node : frame->builder.function().nodes) used.insert(node.operands.begin(), node.operands.end());
+  for (int leaf : frame->written) used.insert(frame->leaf_values[leaf].id());
+  for (const Output& o : outputs) used.insert(frame->value_of(o.value, site).id);
   for (auto [leaf, value] : frame->reads) {
+    if (!used.contains(value)) continue;
     entry.reads.push_back(leaf);
     params.push_back(value);
   }

@@ -237,7 +237,8 @@ class Rewriter {
  public:
   explicit Rewriter(const std::function<Expr(const Expr&)>& f) : f_(f) {}
   Expr run(const Expr& e) {
-    if (const Expr* known = done_.find(e.id())) return *known;
+    bool shared = !e.only_holder();
+    if (const Expr* known = shared ? done_.find(e.id()) : nullptr) return *known;
     Expr out = f_(e);
     if (!out) {
       bool changed = false;
@@ -251,7 +252,7 @@ class Rewriter {
       changed |= guard.id() != e->guard.id() || fill.id() != e->fill.id();
       out = changed ? rebuild(e, std::move(args), guard, fill) : e;
     }
-    done_.add(e.id(), out);
+    if (shared) done_.add(e.id(), out);
     return out;
   }
 
@@ -261,8 +262,10 @@ class Rewriter {
 };
 
 void visit_once(const Expr& e, const std::function<void(const Expr&)>& f, ByNode<bool>& seen) {
-  if (seen.find(e.id())) return;
-  seen.add(e.id(), true);
+  if (!e.only_holder()) {
+    if (seen.find(e.id())) return;
+    seen.add(e.id(), true);
+  }
   for (const Expr& a : e->args) visit_once(a, f, seen);
   if (e->guard) visit_once(e->guard, f, seen), visit_once(e->fill, f, seen);
   f(e);

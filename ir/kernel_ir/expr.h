@@ -37,6 +37,8 @@ class Expr {
   const ExprNode* operator->() const { return node_.get(); }
   bool operator==(const Expr& other) const;
   const ExprNode* id() const { return node_.get(); }
+  /// Whether nothing else holds the node: a walk that came to it cannot come again.
+  bool only_holder() const { return node_.use_count() == 1; }
 
  private:
   friend Expr make(ExprNode node);

@@ -41,14 +41,19 @@ class KernelBuilder {
 
  private:
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
-  int add_axis(std::string name, const ir::Dim& extent) {
-    while (!names_.insert(name).second) name += "_";
-    out_.kernel.axes.push_back({std::move(name), extent});
+  // The name, or with "_", "__", "_3", "_4"... behind it: where it was left off, as a chain of scalars asks often.
+  std::string unique(const std::string& name) {
+    std::string out = name;
+    for (int& n = repeats_[name]; !names_.insert(out).second;)
+      out = ++n < 3 ? name + std::string(n, '_') : fmt::format("{}_{}", name, n);
+    return out;
+  }
+  int add_axis(const std::string& name, const ir::Dim& extent) {
+    out_.kernel.axes.push_back({unique(name), extent});
     return static_cast<int>(out_.kernel.axes.size()) - 1;
   }
-  int add_value(std::string name, DType dtype, std::vector<int> axes) {
-    while (!names_.insert(name).second) name += "_";
-    out_.kernel.values.push_back({std::move(name), dtype, std::move(axes)});
+  int add_value(const std::string& name, DType dtype, std::vector<int> axes) {
+    out_.kernel.values.push_back({unique(name), dtype, std::move(axes)});
     return static_cast<int>(out_.kernel.values.size()) - 1;
   }
 
@@ -275,6 +280,7 @@ class KernelBuilder {
   Body heads_;
   std::vector<int> outer_;
   std::set<std::string> names_;
+  std::map<std::string, int> repeats_;  ///< how often unique() had to change a name
   std::map<std::pair<std::string, int>, int> inner_;
   std::map<int, int> buffers_, values_;
   std::map<int, Expr> scalars_;

@@ -97,11 +97,11 @@ Result<ir::Module> canonicalize(const ir::Module& module, PassContext& context) 
   ir::Module out = module;
   RuleTable rules;
   for (FunctionPtr& f : out.functions) {
-    FunctionPtr before;
-    while (before != f) {
-      before = f;
-      f = Walk(f, out, context, rules).run();
-      if (f != before) f = without_dead_nodes(f, out, context.ops);
+    for (bool changed = true; changed;) {
+      FunctionPtr next = Walk(f, out, context, rules).run();
+      changed = next != f;
+      f = std::move(next);
+      if (changed) f = without_dead_nodes(f, out, context.ops);
     }
   }
   return out;

@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>

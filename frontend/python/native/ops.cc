@@ -125,8 +125,9 @@ void bind_convenience(py::module_& m) {
   define(m, "mean", &nabla::mean);
   define(m, "amax", &nabla::amax);
   define(m, "amin", &nabla::amin);
-  define(m, "slice", &nabla::slice);
-  define(m, "pad", &nabla::pad);
+  define(m, "slice", static_cast<nabla::Tensor (*)(const Arg&, const Shape&, const Shape&)>(&nabla::slice));
+  define(m, "pad",
+         static_cast<nabla::Tensor (*)(const Arg&, const Arg&, const Shape&, const Shape&)>(&nabla::pad));
   define(m, "broadcast_to", &nabla::broadcast_to);
   define(m, "matrix_transpose", static_cast<nabla::Tensor (*)(const Arg&)>(&nabla::transpose));
   define(m, "one_hot", &nabla::one_hot);

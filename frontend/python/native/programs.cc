@@ -1,11 +1,13 @@
 // Compiled functions, programs for nablac, and bundles that run.
 #include <fstream>
+#include <mutex>
 
 #include "cli/driver/compile.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "ir/op_def.h"
 #include "ir/serialize.h"
+#include "ir/target.h"
 #include "ir/text.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
@@ -81,6 +83,57 @@ std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const
   }
   return {std::make_move_iterator(out.begin()), std::make_move_iterator(out.end())};
 }
+
+// A call of tensors alone, of the types of an earlier call: no tree is looked at.
+class FastCall {
+ public:
+  enum Form { kSingle, kTuple, kList };
+  FastCall(std::shared_ptr<Bundle> bundle, int entry, const std::vector<const Value*>& arguments,
+           const std::vector<const Value*>& captures, int form)
+      : bundle_(std::move(bundle)), entry_(entry), form_(form) {
+    for (const Value* v : arguments) types_.push_back({v->array("a call").dtype(), v->array("a call").shape()});
+    for (const Value* v : captures) captures_.push_back(v->array("a call"));
+  }
+
+  // None where the arguments are others.
+  py::object call(const py::tuple& args) {
+    size_t n = types_.size();
+    if (args.size() != n || is_tracing()) return py::none();
+    std::vector<const Literal*> arrays;
+    arrays.reserve(n + captures_.size());
+    for (size_t i = 0; i < n; ++i) {
+      PyObject* o = PyTuple_GET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i));
+      if (Py_TYPE(o) != value_type()) return py::none();
+      auto* v = static_cast<const Value*>(reinterpret_cast<py::detail::instance*>(o)->simple_value_holder[0]);
+      if (!v->has_array()) return py::none();
+      const Literal& a = v->array("a call");
+      if (a.dtype() != types_[i].first || a.shape() != types_[i].second) return py::none();
+      arrays.push_back(&a);
+    }
+    for (const Literal& c : captures_) arrays.push_back(&c);
+    std::vector<Literal> out;
+    {
+      py::gil_scoped_release unlocked;
+      out = bundle_->run(entry_, arrays);
+    }
+    if (form_ == kSingle) return py::cast(Value(std::move(out[0])));
+    py::tuple values(out.size());
+    for (size_t i = 0; i < out.size(); ++i) values[i] = py::cast(Value(std::move(out[i])));
+    if (form_ == kList) return py::list(values);
+    return std::move(values);
+  }
+
+ private:
+  static PyTypeObject* value_type() {
+    static PyTypeObject* type = reinterpret_cast<PyTypeObject*>(py::type::of<Value>().ptr());
+    return type;
+  }
+  std::shared_ptr<Bundle> bundle_;
+  int entry_;
+  int form_;
+  std::vector<std::pair<DType, std::vector<int64_t>>> types_;
+  std::vector<Literal> captures_;
+};
 
 // ---- Functions compiled in this process
 
@@ -210,6 +263,10 @@ void bind_bundle(py::module_& m) {
 }  // namespace
 
 void bind_programs(py::module_& m) {
+  py::class_<FastCall>(m, "FastCall")
+      .def(py::init<std::shared_ptr<Bundle>, int, const std::vector<const Value*>&, const std::vector<const Value*>&,
+                    int>())
+      .def("call", &FastCall::call);
   bind_bundle(m);
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/driver/compile.h"
+#include "frontend/cpp/ops.h"
 #include "frontend/cpp/trace.h"
 #include "ir/op_def.h"
 #include "ir/reference/interpreter.h"
@@ -14,7 +15,7 @@ namespace {
 // Whether the function, or one that it names, holds what only the compiler's passes can take apart.
 bool needs_passes(const ir::Module& m, const ir::Function& f, std::set<std::string>& seen) {
   for (const ir::Node& n : f.nodes) {
-    if (n.op->lowering == ir::Lowering::kTransform) return true;
+    if (n.op->lower == ir::Lowering::kTransform) return true;
     for (const std::string& callee : functions_of(n.attrs))
       if (seen.insert(callee).second && needs_passes(m, *m.find(callee), seen)) return true;
   }
@@ -26,7 +27,8 @@ struct Part {
   ir::Function function;
   std::vector<int> arguments;  ///< ids of the parameters
 };
-Part part_of(const ir::Function& f, const std::vector<int>& ids, const std::map<int, Literal>& bound) {
+template <class Bound>
+Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bound) {
   std::vector<bool> wanted(f.values.size(), false);
   std::vector<const ir::Node*> nodes;
   for (int id : ids) wanted[id] = true;
@@ -44,8 +46,9 @@ Part part_of(const ir::Function& f, const std::vector<int>& ids, const std::map<
     out.function.values.push_back({f.values[id].type, ""});
     return to[id];
   };
-  for (const auto& [id, array] : bound)
-    if (wanted[id]) out.function.params.push_back(add(id)), out.arguments.push_back(id);
+  for (size_t id = 0; id < wanted.size(); ++id)
+    if (wanted[id] && bound.contains(static_cast<int>(id)))
+      out.function.params.push_back(add(static_cast<int>(id))), out.arguments.push_back(static_cast<int>(id));
   for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
     ir::Node node = **n;
     for (ir::ValueId& o : node.operands) o = to[o];
@@ -107,7 +110,8 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
 }
 
 void Eager::compute(const std::vector<Value*>& wanted) {
-  bool end = this == &of_thread() && !Frame::current();
+  bool end = this == &of_thread() && !Frame::current() && !pinned_;
+  for (Value* v : live_) end = end && !v->traced_.type().is_residual();  // a pullback may still be called
   std::set<Value*> all(wanted.begin(), wanted.end());
   if (end) all.insert(live_.begin(), live_.end());
   auto ids_of = [&](const std::set<Value*>& values) {
@@ -139,6 +143,42 @@ void Eager::compute(const std::vector<Value*>& wanted) {
   if (!end) return;
   bound_.clear();
   frame_ = nullptr;
+  pinned_ = false;
+}
+
+std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
+                                                           const std::optional<nabla::Tensor>& cotangent,
+                                                           const std::vector<const Value*>& leaves) {
+  const ir::Function& whole = frame()->builder.function();
+  std::set<int> params(whole.params.begin(), whole.params.end());
+  int id = result.array_ ? result.bound_id_ : result.traced_.id();
+  Part part = part_of(whole, {id}, params);
+  part.function.name = frame_->context->unique_name("backward");
+  std::vector<nabla::Tensor> operands;
+  for (int p : part.arguments) operands.push_back({frame_, p});
+  Ints wrt;
+  std::vector<int> place;  // of each leaf among them; -1: the result does not depend on it
+  for (const Value* leaf : leaves) {
+    auto at = std::find(part.arguments.begin(), part.arguments.end(), leaf->bound_id_);
+    bool used = leaf->bound_frame_.lock() == frame_ && at != part.arguments.end();
+    place.push_back(used ? static_cast<int>(wrt.size()) : -1);
+    if (used) wrt.push_back(at - part.arguments.begin());
+  }
+  if (wrt.empty()) return std::vector<std::optional<nabla::Tensor>>(leaves.size());
+  TracedFunction f{frame_->context, std::make_shared<const ir::Function>(std::move(part.function)), {}};
+  frame_->context->module.functions.push_back(f.function);
+  Site site = python_site();
+  std::vector<nabla::Tensor> out;
+  if (cotangent) {
+    nabla::Tensor residual = emit_call("vjp_forward", f, operands, nullptr, site).back();
+    std::vector<nabla::Tensor> all = emit_pullback(f, residual, {*cotangent}, operands.size(), site);
+    for (int64_t w : wrt) out.push_back(all[w]);
+  } else {
+    out = emit_call("grad", f, operands, &wrt, site);
+  }
+  std::vector<std::optional<nabla::Tensor>> by_leaf;
+  for (int p : place) by_leaf.push_back(p < 0 ? std::nullopt : std::optional(out[p]));
+  return by_leaf;
 }
 
 Recording::Recording() : pushed_(!Frame::current()) {
@@ -147,6 +187,13 @@ Recording::Recording() : pushed_(!Frame::current()) {
 Recording::~Recording() {
   if (pushed_) Frame::pop();
 }
+
+namespace {
+std::vector<Value*>& requiring_grad() {
+  static auto* values = new std::vector<Value*>;
+  return *values;
+}
+}  // namespace
 
 Value::Value(nabla::Tensor traced) : traced_(std::move(traced)) {
   Eager& eager = Eager::of_thread();
@@ -160,6 +207,7 @@ Value::Value(const Value& other) : array_(other.array_), traced_(other.traced_),
 }
 
 Value::~Value() {
+  if (requires_grad_) std::erase(requiring_grad(), this);
   if (eager_ && !array_) eager_->leave(this);
 }
 
@@ -167,8 +215,31 @@ ir::Type Value::type() const {
   return array_ ? ir::Type(array_->dtype(), ir::static_shape(array_->shape())) : traced_.type();
 }
 
+std::vector<Value*> Value::gradient_leaves() { return requiring_grad(); }
+
+void Value::set_requires_grad(bool wanted) {
+  if (wanted && is_traced())
+    throw Error(error(Code::kMisuse, "requires_grad is for tensors outside of traced functions, got a traced {}",
+                      type().str()));
+  if (wanted && !is_float(dtype()))
+    throw Error(error(Code::kNotDifferentiable, "{} has no derivative: only floating tensors require gradients",
+                      type().str()));
+  if (wanted) array("requires_grad");
+  if (requires_grad_) std::erase(requiring_grad(), this);
+  if (wanted) requiring_grad().push_back(this);
+  requires_grad_ = wanted;
+}
+
+void Value::donate(const std::string& to) {
+  array("donating");
+  array_.reset();
+  donated_to_ = to;
+}
+
 const Literal& Value::array(const char* what) const {
   if (array_) return *array_;
+  if (!donated_to_.empty())
+    throw Error(error(Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what, donated_to_));
   if (!eager_) {
     Diagnostic d = error(Code::kMisuse,
                          "{} needs the elements of a traced value, {}: it has none while its function is traced", what,
@@ -185,14 +256,26 @@ const Literal& Value::array(const char* what) const {
 nabla::Tensor Value::operand() const {
   if (traced_.has_value() && !eager_) return traced_;
   Eager& own = Eager::of_thread();
+  std::shared_ptr<Frame> outermost = Frame::current();
+  while (outermost && outermost->parent) outermost = outermost->parent;
+  if (outermost && outermost != own.frame()) {  // a program's entry: what it closes over is part of the program
+    Site site = python_site();
+    return nabla::constant(array("a program's constant"), site);
+  }
   if (eager_ && !array_ && own.owns(traced_)) return traced_;
   // An array, or a value of another thread, which is computed there and bound here.
   const Literal& bytes = array("an op");
   if (bound_frame_.lock() != own.frame()) {
     bound_id_ = own.bind(bytes).id();
     bound_frame_ = own.frame();
+    if (requires_grad_) own.pin();
   }
   return own.frame()->wrap({&own.frame()->builder, bound_id_});
+}
+
+bool is_tracing() {
+  std::shared_ptr<Frame> frame = Frame::current();
+  return frame && !Eager::of_thread().is(frame);
 }
 
 void realize(const std::vector<Value*>& values) {

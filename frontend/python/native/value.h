@@ -27,13 +27,20 @@ class Eager : public std::enable_shared_from_this<Eager> {
   /// The open frame; a new one after the values of the last one were computed.
   const std::shared_ptr<Frame>& frame();
   bool owns(const nabla::Tensor& t) const { return t.frame() == frame_; }
+  bool is(const std::shared_ptr<Frame>& frame) const { return frame == frame_; }
   /// A parameter that stands for the array.
   nabla::Tensor bind(const Literal& array);
+  void pin() { pinned_ = true; }
   void enter(Value* v) { live_.insert(v); }
   void leave(Value* v) { live_.erase(v); }
   /// Computes values of this function. At the top, outside of any trace, everything that Python holds is computed with
   /// them and the function ends. Throws Error.
   void compute(const std::vector<Value*>& wanted);
+  /// Gradients of `result`, with this cotangent, by arrays that were bound here; what does not reach it is nullopt.
+  std::vector<std::optional<nabla::Tensor>> gradients(const Value& result, const std::optional<nabla::Tensor>& cotangent,
+                                                      const std::vector<const Value*>& leaves);
+  /// Lets the function end, although arrays in it require gradients.
+  void forget_gradients() { pinned_ = false; }
 
  private:
   std::vector<Literal> evaluate(const std::vector<int>& ids) const;
@@ -41,6 +48,7 @@ class Eager : public std::enable_shared_from_this<Eager> {
   std::shared_ptr<Frame> frame_;
   std::map<int, Literal> bound_;  ///< values of frame_ that have bytes: parameters, and what was computed
   std::set<Value*> live_;         ///< Python's values in frame_ without bytes
+  bool pinned_ = false;           ///< an array requires gradients: what was computed from it stays
 };
 
 /// While one lives, ops go to the innermost trace, or to the thread's eager function.
@@ -71,6 +79,13 @@ class Value {
   bool has_array() const { return array_.has_value(); }
   /// The bytes, computed now where they are not there yet. Throws Error (E0707) for a traced value: `what` was asked.
   const Literal& array(const char* what) const;
+  /// Whether backward() gives it a gradient. E0209 for a traced value.
+  bool requires_grad() const { return requires_grad_; }
+  void set_requires_grad(bool wanted);
+  /// All that require gradients, in the order in which they began to.
+  static std::vector<Value*> gradient_leaves();
+  /// Takes the bytes away: using it from now on is an error, which says who took them.
+  void donate(const std::string& to);
   /// As an operand of the function that records now.
   nabla::Tensor operand() const;
 
@@ -82,10 +97,15 @@ class Value {
   // An array is a parameter of the eager function that used it last.
   mutable std::weak_ptr<Frame> bound_frame_;
   mutable int bound_id_ = -1;
+  bool requires_grad_ = false;
+  std::string donated_to_;
 };
 
 /// Bytes for all of them, those of one thread's function in one walk.
 void realize(const std::vector<Value*>& values);
+
+/// Whether a function is being traced.
+bool is_tracing();
 
 /// The innermost line of Python outside of this package. File names live as long as the process.
 Site python_site();

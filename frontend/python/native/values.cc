@@ -218,6 +218,9 @@ void bind_values(py::module_& m) {
              return nested_list(v.array("tolist()"), 0, next);
            })
       .def("realize", [](Value& v) { v.array("realize()"); })
+      .def_property("requires_grad", &Value::requires_grad, &Value::set_requires_grad,
+                    "Whether backward() gives this tensor a gradient.")
+      .def("_donate", &Value::donate)
       .def("named",
            [](Value& v, const std::string& name) {
              if (v.is_traced()) v.operand().named(name);
@@ -230,6 +233,34 @@ void bind_values(py::module_& m) {
   m.def("from_numbers", &from_numbers);
   m.def("from_dlpack", &from_dlpack);
   m.def("realize", [](const std::vector<Value*>& values) { realize(values); });
+  m.def("is_tracing", &is_tracing);
+  m.def("symbol", [](const std::string& name, int64_t min, int64_t max, int64_t multiple) {
+    return Size{ir::Dim::symbol(std::make_shared<const ir::Symbol>(ir::Symbol{name, min, max, multiple}))};
+  });
+  m.def("symbols_of", [](const Sizes& sizes) {
+    std::vector<std::tuple<std::string, int64_t, int64_t, int64_t>> out;
+    for (const Size& s : sizes)
+      for (const ir::SymbolRef& y : s.dim.symbols()) out.emplace_back(y->name, y->min, y->max, y->multiple);
+    return out;
+  });
+  m.def("backward_gradients", [](const Value& result, const std::optional<Operand>& cotangent,
+                                 const std::vector<const Value*>& leaves) {
+    return recorded([&](const Site& site) {
+      Eager& eager = Eager::of_thread();
+      std::optional<nabla::Tensor> ct;
+      if (cotangent) ct = tensor_of(*cotangent, site);
+      std::vector<std::optional<Value>> out;
+      for (std::optional<nabla::Tensor>& g : eager.gradients(result, ct, leaves))
+        out.push_back(g ? std::optional<Value>(Value(*g)) : std::nullopt);
+      return out;
+    });
+  });
+  m.def("gradient_leaves", [] {
+    py::list out;
+    for (Value* v : Value::gradient_leaves()) out.append(py::cast(v, py::return_value_policy::reference));
+    return out;
+  });
+  m.def("forget_graph", [] { Eager::of_thread().forget_gradients(); });
 }
 
 }  // namespace nabla::python

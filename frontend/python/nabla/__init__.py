@@ -1,0 +1,41 @@
+"""Nabla: trace functions of tensors, differentiate, batch and compile them, and write programs for nablac.
+
+    import nabla as nb
+    x = nb.asarray([1.0, 2.0])
+    nb.grad(lambda v: nb.sum(v * v))(x)
+"""
+
+import os as _os
+
+from . import _nabla
+
+_nabla.set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+
+from ._core import *  # noqa: E402,F401,F403
+from ._core import DType
+from .autograd import *  # noqa: E402,F401,F403
+from .compiled import *  # noqa: E402,F401,F403
+from .compiled import trace_ir as trace  # noqa: F401
+from .export import *  # noqa: E402,F401,F403
+from .transforms import *  # noqa: E402,F401,F403
+from .tree import (  # noqa: F401
+    PyTreeDef, is_tensor, register_pytree_node, tensor_leaves, tree_flatten, tree_leaves, tree_map, tree_structure,
+    tree_unflatten)
+
+__version__ = _nabla.__version__
+
+for _name, _dtype in DType.__members__.items():
+    globals().setdefault(_name if _name != "bool" else "bool_", _dtype)
+float32, float64, float16, bfloat16 = DType.float32, DType.float64, DType.float16, DType.bfloat16
+
+
+def realize(x):
+    """Computes a tensor now, or all tensors of a tree, and returns it."""
+    realize_all(*tensor_leaves(x))
+    return x
+
+
+def realize_all(*tensors):
+    """Computes several tensors in one graph."""
+    _nabla.realize(list(tensors))
+    return tensors

@@ -1,0 +1,274 @@
+"""Functions compiled to machine code, and what they look like before."""
+
+import collections
+import functools
+import inspect
+import threading
+import time
+
+from . import _nabla
+from ._core import Tensor
+from ._trace import Arguments, example_types, name_of, trace
+from .tree import tree_flatten
+
+CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size")
+
+
+class Dynamic:
+    """A dimension of a compiled function's argument that may change from call to call, within bounds.
+
+    name: equal names are equal sizes. One compiled function serves every size in [min, max] that is a multiple of
+    `multiple`; without `max` it is the next power of two from four times the first size, at least 1024, and a larger size
+    compiles again.
+    """
+
+    def __init__(self, name, min=1, max=None, multiple=1):
+        self.name, self.min, self.max, self.multiple = name, min, max, multiple
+
+    def bound(self, size):
+        if self.max is not None:
+            return self.max
+        bound = 1024
+        while bound < 4 * size:
+            bound *= 2
+        return bound
+
+
+class _Executable:
+    __slots__ = ("bundle", "entry", "captures", "result", "fast")
+
+    def __init__(self, function, result, target, threads):
+        self.bundle = _nabla.compile_function(function, target, threads)
+        self.entry = self.bundle.entry("main")
+        self.captures = function.captures
+        self.result = result
+
+    def run(self, tensors):
+        return self.bundle.run(self.entry, tensors + self.captures)
+
+
+class Compiled:
+    """A function of trees of tensors that is compiled for each form, dtype and shape of its arguments, once.
+
+    Leaves that are neither tensors, numbers nor arrays, and arguments that `static_argnums` and `static_argnames` name, are
+    part of the program: another value compiles again. Tensors that the function closes over are handed to it at each
+    call. Where it is called while another function is traced, it becomes part of that one.
+    """
+
+    def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
+                 max_cache_size=64, target="", threads=0):
+        functools.update_wrapper(self, fun, updated=())
+        self._fun = fun
+        self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        self._donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+        both = set(self._static) & set(self._donated)
+        if both:
+            raise ValueError(f"argument {min(both)} is both static and donated")
+        self._dynamic = _dynamic_table(dynamic_dims)
+        self._target, self._threads = target, threads
+        self._max = max_cache_size
+        self._cache = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        self._compile_seconds = self._run_seconds = 0.0
+        self._fast = None
+
+    def __call__(self, *args, **kwargs):
+        fast = self._fast
+        if fast is not None and not kwargs:
+            out = fast.call(args)
+            if out is not None:
+                self._hits += 1
+                return out
+        return self._call(args, kwargs)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def _split(self, args, kwargs):
+        static = [(i, args[i]) for i in self._static if -len(args) <= i < len(args)]
+        static += [(k, kwargs[k]) for k in self._static_names if k in kwargs]
+        if self._static_names:
+            names = list(inspect.signature(self._fun).parameters)
+            static += [(i, args[i]) for i, n in enumerate(names[:len(args)]) if n in self._static_names]
+        positions = {i % len(args) for i, _ in static if isinstance(i, int)}
+        free = [None if i in positions else a for i, a in enumerate(args)]
+        named = {k: v for k, v in kwargs.items() if k not in self._static_names}
+        fixed = {k: kwargs[k] for k in kwargs if k in self._static_names}
+
+        def fun(*inside, **inner):
+            inside = [args[i] if i in positions else a for i, a in enumerate(inside)]
+            return self._fun(*inside, **inner, **fixed)
+
+        functools.update_wrapper(fun, self._fun, updated=())
+        return fun, free, named, tuple(static)
+
+    def _call(self, args, kwargs):
+        fun, free, named, static = self._split(args, kwargs)
+        arguments = Arguments(free, named)
+        if _nabla.is_tracing():
+            f, result = trace(fun, example_types(arguments.tensors), arguments.rebuild)
+            return result.rebuild(_nabla.call("call", f, arguments.tensors))
+        key = self._key(arguments, static)
+        with self._lock:
+            executable = self._cache.get(key)
+            if executable is not None:
+                self._cache.move_to_end(key)
+                self._hits += 1
+        if executable is None:
+            executable = self._compile(fun, arguments, key)
+        begin = time.perf_counter()
+        out = executable.result.rebuild(executable.run(arguments.tensors))
+        self._run_seconds += time.perf_counter() - begin
+        self._set_fast(executable, args, kwargs, arguments, static)
+        for n in self._donated:
+            for leaf in tree_flatten(args[n])[0]:
+                if isinstance(leaf, Tensor):
+                    leaf._donate(name_of(self._fun))
+        return out
+
+    def _key(self, arguments, static):
+        types = tuple([(t.dtype, t.shape) for t in arguments.tensors])
+        if self._dynamic:
+            types = tuple(self._dynamic_types(arguments))
+            types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
+                          for d, shape in types)
+        others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)
+        key = (arguments.treedef, types, others, tuple((i, type(v).__name__, v) for i, v in static))
+        try:
+            hash(key)
+        except TypeError:
+            raise TypeError(f"{name_of(self._fun)}: a static argument or leaf cannot be hashed: "
+                            f"{[v for _, v in static] or others!r}") from None
+        return key
+
+    def _dynamic_types(self, arguments):
+        """The types with symbols where dimensions are dynamic."""
+        types = example_types(arguments.tensors)
+        owner, first = {}, 0
+        for n, form in enumerate(arguments.treedef.children[0].children):
+            for i in range(form.num_leaves):
+                owner[first + i] = n
+            first += form.num_leaves
+        out = []
+        for place, (dtype, shape) in zip(arguments.places, types):
+            rows = self._dynamic.get(owner.get(place), {})
+            shape = list(shape)
+            for dim, d in rows.items():
+                if not -len(shape) <= dim < len(shape):
+                    raise ValueError(f"dynamic_dims: argument {owner[place]} has a tensor of shape {tuple(shape)}, "
+                                     f"which has no dimension {dim}")
+                shape[dim] = _nabla.symbol(d.name, d.min, d.bound(shape[dim]), d.multiple)
+            out.append((dtype, tuple(shape)))
+        return out
+
+    def _compile(self, fun, arguments, key):
+        begin = time.perf_counter()
+        types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
+        f, result = trace(fun, types, arguments.rebuild)
+        _nabla.realize(f.captures)
+        executable = _Executable(f, result, self._target, self._threads)
+        with self._lock:
+            self._misses += 1
+            self._compile_seconds += time.perf_counter() - begin
+            self._cache[key] = executable
+            while len(self._cache) > self._max:
+                self._cache.popitem(last=False)
+        return executable
+
+    def _set_fast(self, executable, args, kwargs, arguments, static):
+        """Remembers the last call where it was of tensors alone and returned tensors alone: no tree is looked at then."""
+        plain = not (kwargs or static or self._donated or self._dynamic) and all(type(a) is Tensor for a in args)
+        result = executable.result
+        form = result.treedef
+        single = form.num_leaves == 1 and not form.children
+        flat = form.kind in (tuple, list) and all(not c.children and c.num_leaves == 1 for c in form.children)
+        if plain and (single or flat) and len(result.tensors) == form.num_leaves:
+            self._fast = _nabla.FastCall(executable.bundle, executable.entry, arguments.tensors, executable.captures,
+                                         0 if single else 1 if form.kind is tuple else 2)
+
+    @property
+    def stats(self):
+        """Calls that found a compiled function, those that did not, and the time spent."""
+        calls = self._hits + self._misses
+        return CacheStats(self._hits, self._misses, self._hits / calls if calls else 0.0, self._compile_seconds,
+                          self._run_seconds, len(self._cache))
+
+    def clear_cache(self):
+        """Forgets every compiled function."""
+        with self._lock:
+            self._cache.clear()
+            self._fast = None
+
+
+def _dynamic_table(dynamic_dims):
+    out = {}
+    for n, rows in (dynamic_dims or {}).items():
+        out[n] = {dim: d if isinstance(d, Dynamic) else Dynamic(*d) if isinstance(d, tuple) else Dynamic(d)
+                  for dim, d in rows.items()}
+    return out
+
+
+def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
+        target="", threads=0):
+    """`fun` compiled: see Compiled.
+
+    donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
+    dynamic_dims: {argument: {dimension: name, (name, min, max) or Dynamic(...)}}: sizes that may change without
+    compiling again. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
+    Raises Error with the user's line where the program is wrong.
+    """
+    if fun is None:
+        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
+                                 donate_argnums=donate_argnums, dynamic_dims=dynamic_dims,
+                                 max_cache_size=max_cache_size, target=target, threads=threads)
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, got {type(fun).__name__}")
+    return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads)
+
+
+def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):
+    """As jit, under the name and with the arguments of eager libraries.
+
+    A function is always compiled as a whole, so that `fullgraph` changes nothing: both values mean the same.
+    """
+    if fun is None:
+        return functools.partial(compile, fullgraph=fullgraph, max_cache_size=max_cache_size, dynamic_dims=dynamic_dims,
+                                 **options)
+    return jit(fun, max_cache_size=max_cache_size, dynamic_dims=dynamic_dims, **options)
+
+
+class IR(str):
+    """Text of the IR; notebooks show it in a fixed-width frame."""
+
+    def _repr_html_(self):
+        import html
+        return f"<pre style='overflow-x:auto;line-height:1.3'>{html.escape(self)}</pre>"
+
+
+def make_ir(fun, stage="traced"):
+    """A function of the same arguments that gives the IR of `fun` on them, with shapes, dtypes and transforms.
+
+    stage: "traced" as it was written, "flat" after the transforms were taken apart and the graph was simplified.
+    """
+    if stage not in ("traced", "flat"):
+        raise ValueError(f"make_ir: stage is 'traced' or 'flat', got {stage!r}")
+
+    @functools.wraps(fun)
+    def made(*args, **kwargs):
+        arguments = Arguments(args, kwargs)
+        f, _ = trace(fun, example_types(arguments.tensors), arguments.rebuild)
+        return IR(f.text() if stage == "traced" else _nabla.simplified_text(f))
+
+    return made
+
+
+def trace_ir(fun, *args, **kwargs):
+    """Prints the IR of `fun` on these arguments and returns it."""
+    text = make_ir(fun)(*args, **kwargs)
+    print(text)
+    return text
+
+
+__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "jit", "make_ir"]

@@ -1,0 +1,280 @@
+"""Programs for `nablac`: named entry points over one state, written as .nir; and bundles, which run them.
+
+    program = nb.export({"init": init, "step": step}, state=specs, args={"step": {"x": nb.spec((batch, 784))}})
+    program.save("model.nir")
+    bundle = nb.compile_bundle(program, "model.nbundle")
+    bundle.run("step", x=x)
+"""
+
+import inspect
+
+from . import _nabla
+from ._core import Tensor, asarray, default_float, dtype_of
+from ._trace import is_array, name_of
+from .tree import tree_flatten, tree_structure
+
+
+class Spec:
+    """The type of an input or of a leaf of state: a shape, whose sizes may be symbols, and a dtype."""
+
+    __slots__ = ("shape", "dtype")
+
+    def __init__(self, shape=(), dtype=None):
+        self.shape = tuple(shape)
+        self.dtype = default_float() if dtype is None else dtype_of(dtype)
+
+    def __repr__(self):
+        return f"spec({self.shape}, {self.dtype.name})"
+
+
+def spec(shape=(), dtype=None):
+    """A Spec; of a tensor or array: its type."""
+    if isinstance(shape, Tensor) or hasattr(shape, "__array__"):
+        t = asarray(shape)
+        return Spec(t.shape, t.dtype)
+    return Spec(shape, dtype)
+
+
+def symbol(name, min, max, multiple=1):
+    """A size that is known only at run time: an integer in [min, max], a multiple of `multiple`. Symbols of one name are
+    equal; they add and multiply: `2 * len + 1`."""
+    return _nabla.symbol(name, min, max, multiple)
+
+
+def _paths(tree, prefix=""):
+    """Names of the leaves by their place: "block.0.w"."""
+    if isinstance(tree, Spec) or is_array(tree):
+        return [prefix or "value"]
+    if tree is None:
+        return []
+    if isinstance(tree, dict):
+        items = [(str(k), tree[k]) for k in tree_structure(tree).data]
+    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        items = list(zip(tree._fields, tree))
+    elif isinstance(tree, (list, tuple)):
+        items = [(str(i), t) for i, t in enumerate(tree)]
+    elif hasattr(tree, "__tree_items__"):
+        items = list(tree.__tree_items__())
+    else:
+        leaves = tree_flatten(tree)[0]
+        return [f"{prefix}.{i}" if prefix else str(i) for i in range(len(leaves))]
+    out = []
+    for name, t in items:
+        out += _paths(t, f"{prefix}.{name}" if prefix else name)
+    return out
+
+
+def _as_spec(x):
+    return x if isinstance(x, Spec) else spec(x)
+
+
+class ExportedProgram:
+    """Entry points over one state, traced. `save` writes them for nablac; `text` is the IR."""
+
+    def __init__(self, program):
+        self._program = program
+
+    def save(self, path):
+        """Writes the module; the ending says which form: .nir, .nir.json or .nbl. Raises Error (E0803)."""
+        self._program.save(str(path))
+        return self
+
+    @property
+    def text(self):
+        """The IR as text."""
+        from .compiled import IR
+        return IR(self._program.text())
+
+
+def export(entries, state=None, args=None):
+    """The functions `entries`, a dict from names, as one program.
+
+    state: a tree of specs or tensors (their types alone count): the leaves keep their values between runs. A function
+    with a parameter `state` gets them. It returns its outputs, or `(new_state, outputs)` with a state of the same form;
+    one that has "init" for its name, or no parameter `state`, may return a state alone. Leaves that it does not use are
+    not read, leaves that it hands back as they came are not written.
+    args: {entry: {input: spec}} in the order of the function's other parameters, or {entry: [specs]} by their names.
+    Outputs: a tensor, a tuple ("out0", ...) or a dict of tensors. Tensors that functions close over become constants.
+    Raises Error with the user's line where a function is wrong.
+    """
+    program = _nabla.Program()
+    specs, form = tree_flatten(state) if state is not None else ([], None)
+    specs = [_as_spec(s) for s in specs]
+    inputs = {name: _input_specs(name, f, (args or {}).get(name, {})) for name, f in entries.items()}
+    unknown = set(args or {}) - set(entries)
+    if unknown:
+        raise ValueError(f"export: args names {', '.join(sorted(unknown))}, which is no entry of {', '.join(entries)}")
+    declared = {}
+    for rows in inputs.values():
+        for _, s in rows:
+            for row in _nabla.symbols_of(s.shape):
+                if declared.setdefault(row[0], row) != row:
+                    raise ValueError(f"symbol {row[0]} stands for sizes in {list(declared[row[0]][1:3])} and "
+                                     f"{list(row[1:3])}: give one range")
+    for row in declared.values():
+        program.symbol(*row)
+    leaves = [program.state(name, s.dtype, s.shape) for name, s in zip(_paths(state) if state is not None else [], specs)]
+    for name, f in entries.items():
+        _add_entry(program, name, f, inputs[name], leaves, form)
+    return ExportedProgram(program)
+
+
+def _input_specs(entry, f, given):
+    parameters = [p for p in inspect.signature(f).parameters if p != "state"]
+    if isinstance(given, dict):
+        unknown = [k for k in given if k not in parameters]
+        if unknown:
+            raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; it has {', '.join(parameters) or 'none'}")
+        return [(p, _as_spec(given[p])) for p in parameters if p in given]
+    if len(given) > len(parameters):
+        raise ValueError(f"export: entry {entry} takes {len(parameters)} inputs, args gives {len(given)}")
+    return [(p, _as_spec(s)) for p, s in zip(parameters, given)]
+
+
+def _add_entry(program, name, f, inputs, leaves, form):
+    takes_state = "state" in inspect.signature(f).parameters
+
+    def body(*values):
+        given = dict(zip([n for n, _ in inputs], values))
+        old = None
+        if takes_state:
+            if form is None:
+                raise ValueError(f"export: entry {name} takes a state, and export was given none")
+            old = [leaf.get() for leaf in leaves]
+            given["state"] = form.unflatten(old)
+        result = f(**given)
+        new, outputs = _split_result(name, result, form, takes_state)
+        if new is not None:
+            for leaf, before, after in zip(leaves, old or [None] * len(leaves), tree_flatten(new)[0]):
+                if after is not before:
+                    leaf.set(asarray(after))
+        return _named_outputs(name, outputs)
+
+    program.entry(name, [(n, s.dtype, s.shape) for n, s in inputs], body)
+
+
+def _split_result(name, result, form, takes_state):
+    if form is not None:
+        if isinstance(result, tuple) and len(result) == 2 and tree_structure(result[0]) == form:
+            return result
+        if not takes_state and tree_structure(result) == form:
+            return result, None
+        if takes_state and tree_structure(result) == form and form.num_leaves > 1:
+            return result, None
+    return None, result
+
+
+def _named_outputs(entry, outputs):
+    if outputs is None:
+        return []
+    if isinstance(outputs, dict):
+        rows = list(outputs.items())
+    elif isinstance(outputs, (tuple, list)):
+        rows = [(f"out{i}", o) for i, o in enumerate(outputs)]
+    else:
+        rows = [("out", outputs)]
+    for k, o in rows:
+        if not is_array(o):
+            raise TypeError(f"export: output {k} of entry {entry} is a {type(o).__name__}, not a tensor")
+    return [(k, asarray(o)) for k, o in rows]
+
+
+class Bundle:
+    """A compiled program, ready to run: its entries, and the state that they share. One thread at a time runs it."""
+
+    def __init__(self, native, path):
+        self._native, self.path = native, path
+        self._entries = {n: native.entry(n) for n in native.entry_names()}
+        self._leaves = {row[0]: i for i, row in enumerate(native.state())}
+
+    @property
+    def entries(self):
+        """Per entry: its inputs and outputs with their types."""
+        return {n: {"inputs": {r[0]: r[3] for r in self._native.inputs(i)},
+                    "outputs": {r[0]: r[3] for r in self._native.outputs(i)}} for n, i in self._entries.items()}
+
+    def run(self, entry, *args, **inputs):
+        """Runs an entry. Returns a dict of its outputs; the state stays in the bundle.
+
+        Raises Error: E0603 for an unknown entry, E0702 and E0703 for arrays that do not fit, E0705 for state without a
+        value.
+        """
+        index = self._native.entry(entry)
+        rows = self._native.inputs(index)
+        names = [r[0] for r in rows]
+        if len(args) > len(names):
+            raise TypeError(f"entry {entry} takes {len(names)} inputs, got {len(args)}")
+        given = dict(zip(names, args))
+        for k, v in inputs.items():
+            if k not in names or k in given:
+                raise TypeError(f"entry {entry} has no input {k} left; its inputs are {', '.join(names) or 'none'}")
+            given[k] = v
+        missing = [n for n in names if n not in given]
+        if missing:
+            raise TypeError(f"entry {entry} lacks its input {missing[0]}")
+        # Numbers and lists take the input's dtype; arrays must have it.
+        values = [asarray(given[r[0]], None if hasattr(given[r[0]], "dtype") else r[1]) for r in rows]
+        out = self._native.run(index, values)
+        return dict(zip([r[0] for r in self._native.outputs(index)], out))
+
+    @property
+    def state(self):
+        """The names of the leaves of state with their types."""
+        return {r[0]: r[3] for r in self._native.state()}
+
+    def _leaf(self, name):
+        if name not in self._leaves:
+            raise KeyError(f"{self.path} has no state leaf {name}; it has {', '.join(self._leaves) or 'none'}")
+        return self._leaves[name]
+
+    def get_state(self, name):
+        """The value of a leaf. Raises Error (E0705) where it has none."""
+        return self._native.state_get(self._leaf(name))
+
+    def set_state(self, name, value):
+        """Sets a leaf to a tensor of its type."""
+        self._native.state_set(self._leaf(name), asarray(value))
+
+    def load_state(self, path):
+        """Reads all leaves from a safetensors file; all or nothing (E0706)."""
+        self._native.load_state(str(path))
+
+    def save_state(self, path):
+        """Writes all leaves to a safetensors file."""
+        self._native.save_state(str(path))
+
+    def load_weights(self, path, maps=(), partial=False):
+        """Loads a .safetensors or .npz file into leaves by rows "PATTERN=TARGET"; returns lines that say what was loaded."""
+        return self._native.load_weights(str(path), list(maps), partial)
+
+    @property
+    def target(self):
+        """What it was compiled for."""
+        return self._native.target
+
+    @property
+    def arena_bytes(self):
+        """Memory that all runs share."""
+        return self._native.arena_bytes
+
+
+def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True):
+    """Compiles a program into a bundle file, as `nablac compile` does, and loads it (`load=False`: returns the report's
+    JSON). `max_bytes`, such as "256MiB": fails (E0502...) where the arena would be larger."""
+    if not isinstance(program, ExportedProgram):
+        raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
+    report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes))
+    return load_bundle(path) if load else report
+
+
+def load_bundle(path, threads=0, target="", check_nan=False):
+    """Opens a bundle that nablac or compile_bundle wrote. Nothing is compiled.
+
+    threads: 0 is all. target: the program for it, by default the first that runs here. check_nan: stop at the first
+    instruction that makes NaN or infinity (E0708). Raises Error (E0801, E0105, E06xx).
+    """
+    return Bundle(_nabla.Bundle.open(str(path), threads, target, check_nan), str(path))
+
+
+__all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]
+_ = name_of
