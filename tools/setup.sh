@@ -10,6 +10,9 @@ core_packages=(
 # The second configuration: libFuzzer and the sanitizers.
 fuzz_packages=(clang libclang-rt-14-dev lld)
 
+# The Python package, frontend/python, and its tests.
+python_packages=(python3-dev pybind11-dev python3-pytest python3-numpy)
+
 # The browser that tests/page opens pages in.
 page_packages=(chromium)
 

@@ -19,5 +19,10 @@ forbid ir 'passes|codegen|frontend|cli|examples|tools|runtime/exec|runtime/devic
 forbid passes 'codegen|frontend|cli|examples|tools|runtime/exec|runtime/device' ir
 forbid codegen 'passes|frontend|cli|examples|tools|runtime/exec|runtime/device' ir
 # tools/gen_ops generates the frontend's functions.
-forbid frontend 'passes|codegen|cli|examples|runtime/exec|runtime/device' ir/ops
+forbid frontend 'frontend/python|passes|codegen|cli|examples|runtime/exec|runtime/device' ir/ops
+forbid python 'examples|bench|tests' cli/driver
+if grep '^//cli:' python_deps; then
+  echo "^ the Python package must not depend on parts of nablac or nabla-run: what it shares with them is in //cli/driver"
+  failed=1
+fi
 exit "$failed"

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFileLines = 600, kFunctionLines = 80, kColumns = 140;
+constexpr int kFileLines = 600, kFunctionLines = 80, kColumns = 140, kPythonColumns = 120;
 
 fs::path root() { return fs::canonical("WORKSPACE").parent_path(); }
 
@@ -40,6 +40,7 @@ struct File {
     return std::any_of(suffixes.begin(), suffixes.end(), [&](const char* s) { return name.ends_with(s); });
   }
   bool is_cpp() const { return has({".cc", ".h", ".c", ".cuh"}); }
+  bool is_python() const { return has({".py", ".pyi"}); }
   bool is_generated() const { return name.starts_with("tests/golden/"); }
   std::vector<std::string> lines() const {
     std::vector<std::string> out;
@@ -91,7 +92,7 @@ TEST(Style, TheTreeIsThere) {
 
 TEST(Style, FilesAreShort) {
   for (const File& f : files())
-    if ((f.is_cpp() || f.has({".py", ".sh", ".bzl", "BUILD"})) && !f.is_generated()) {
+    if ((f.is_cpp() || f.is_python() || f.has({".sh", ".bzl", "BUILD"})) && !f.is_generated()) {
       EXPECT_LE(f.lines().size(), kFileLines) << f.name;
     }
 }
@@ -139,14 +140,24 @@ TEST(Style, FunctionsAreFoundAsTheyStand) {
 }
 
 TEST(Style, LinesAreNotWide) {
-  for (const File& f : files())
-    if (f.is_cpp() && !f.is_generated())
-      expect_lines(f, "too wide", [](const std::string& line) { return line.size() <= kColumns; });
+  for (const File& f : files()) {
+    if (f.is_generated() || (!f.is_cpp() && !f.is_python())) continue;
+    const size_t columns = f.is_python() ? kPythonColumns : kColumns;
+    expect_lines(f, "too wide", [&](const std::string& line) { return line.size() <= columns; });
+  }
+}
+
+TEST(Style, PythonIsIndentedBySpacesAndEndsWithoutThem) {
+  for (const File& f : files()) {
+    if (!f.is_python()) continue;
+    expect_lines(f, "a tab", [](const std::string& line) { return line.find('\t') == std::string::npos; });
+    expect_lines(f, "space at the end", [](const std::string& line) { return !line.ends_with(' '); });
+  }
 }
 
 TEST(Style, EveryFolderWithSourcesHasOneBuildFile) {
-  // Their targets stand one folder above: `nablac` is a binary's name, the others are texts or corpora.
-  const std::set<std::string> kAbove = {"cli/nablac"};
+  // Their targets stand one folder above: `nablac` is a binary's name, the extension module lies in `nabla`.
+  const std::set<std::string> kAbove = {"cli/nablac", "frontend/python/native"};
   std::map<std::string, bool> folders;
   for (const File& f : files())
     if (f.is_cpp() && !f.is_generated()) folders[fs::path(f.name).parent_path().string()] = false;
@@ -196,6 +207,16 @@ TEST(Style, SourcesBeginWithTheirPurposeOrTheirHeader) {
     if (!f.is_cpp() || f.is_generated()) continue;
     EXPECT_TRUE(f.text.starts_with("//") || f.text.starts_with("/*") || f.text.starts_with("#include \"")) << f.name;
   }
+}
+
+TEST(Style, PythonBeginsWithItsPurpose) {
+  int found = 0;
+  for (const File& f : files()) {
+    if (!f.is_python()) continue;
+    ++found;
+    EXPECT_TRUE(f.text.starts_with("\"\"\"") || f.text.starts_with("#")) << f.name;
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST(Style, TargetsAreClosedUnlessTheyNameTheirClients) {

@@ -120,7 +120,7 @@ class FastCall {
     py::tuple values(out.size());
     for (size_t i = 0; i < out.size(); ++i) values[i] = py::cast(Value(std::move(out[i])));
     if (form_ == kList) return py::list(values);
-    return std::move(values);
+    return values;
   }
 
  private:

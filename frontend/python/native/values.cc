@@ -140,7 +140,7 @@ py::object nested_list(const Literal& a, size_t dimension, int64_t& next) {
   if (dimension == a.shape().size()) return element(a, next++);
   py::list out;
   for (int64_t i = 0; i < a.shape()[dimension]; ++i) out.append(nested_list(a, dimension + 1, next));
-  return std::move(out);
+  return out;
 }
 
 py::object item(const Value& v) {
