@@ -1,0 +1,73 @@
+"""What the modules of ops share: emitting one op, axes, shapes."""
+
+import operator
+
+from .. import _nabla
+from .._core import Tensor, asarray, astype, default_float, inexact, promoted
+
+emit = _nabla.emit
+
+
+def emit1(name, operands, attributes):
+    """The only result of an op."""
+    return emit(name, operands, attributes)[0]
+
+
+def axis_of(axis, ndim, what):
+    """An axis counted from the front. Raises ValueError where a tensor of that rank has none."""
+    n = operator.index(axis)
+    if not -ndim <= n < ndim:
+        raise ValueError(f"{what}: axis {n} of a tensor with {ndim} dimensions")
+    return n % ndim
+
+
+def axes_of(axis, ndim, what):
+    """Axes in ascending order; None stands for all. Raises ValueError for a wrong one, and for one that is there twice."""
+    if axis is None:
+        return list(range(ndim))
+    if not isinstance(axis, (tuple, list)):
+        return [axis_of(axis, ndim, what)]
+    out = sorted(axis_of(a, ndim, what) for a in axis)
+    if len(set(out)) != len(out):
+        raise ValueError(f"{what}: an axis is there twice in {tuple(axis)}")
+    return out
+
+
+def listed(x):
+    """An int or a Dim as a list of one, a sequence as a list."""
+    return list(x) if isinstance(x, (tuple, list)) else [x]
+
+
+def sizes_of(shape, what):
+    """A shape as a list of ints and Dims. Tensors are no sizes."""
+    out = listed(shape)
+    for size in out:
+        if isinstance(size, Tensor):
+            raise TypeError(f"{what}: a tensor stands in a shape; sizes are ints, known while the program is made")
+    return [operator.index(s) if hasattr(s, "__index__") and not isinstance(s, _nabla.Dim) else s for s in out]
+
+
+def static(size):
+    """Whether a size is known now."""
+    return isinstance(size, int)
+
+
+def count_of(shape):
+    """The number of elements."""
+    n = 1
+    for size in shape:
+        n = n * size
+    return n
+
+
+def pair_of(x, what, count=2):
+    """An int for every spatial dimension, or one per dimension."""
+    if isinstance(x, (tuple, list)):
+        if len(x) != count:
+            raise ValueError(f"{what} has {len(x)} numbers for {count} dimensions")
+        return [operator.index(v) for v in x]
+    return [operator.index(x)] * count
+
+
+__all__ = ["Tensor", "asarray", "astype", "axes_of", "axis_of", "count_of", "default_float", "emit", "emit1", "inexact",
+           "listed", "pair_of", "promoted", "sizes_of", "static"]

@@ -1,0 +1,357 @@
+"""Arithmetic of two operands. Shapes broadcast as in NumPy, dtypes meet by JAX's table, Python numbers are weak."""
+
+from .. import _nabla
+from .._core import Tensor, asarray, astype, inexact, operand, promoted
+from ._common import emit1
+
+
+def add(x, y):
+    """x + y; of bools: whether one is true. Integers wrap."""
+    x, y = promoted(x, y)
+    return emit1("or" if _is_bool(x, y) else "add", [x, y], {})
+
+
+def sub(x, y):
+    """x - y. Raises TypeError for two bools."""
+    x, y = promoted(x, y)
+    if _is_bool(x, y):
+        raise TypeError("sub: bools have no difference; logical_xor says where they differ")
+    return emit1("sub", [x, y], {})
+
+
+def mul(x, y):
+    """x * y; of bools: whether both are true. Integers wrap."""
+    x, y = promoted(x, y)
+    return emit1("and" if _is_bool(x, y) else "mul", [x, y], {})
+
+
+def div(x, y):
+    """x / y in floating point: integers become the default floating dtype."""
+    x, y = inexact(x, y)
+    return emit1("div", [x, y], {})
+
+
+def floor_divide(x, y):
+    """x / y rounded towards minus infinity, as // of Python. Integers by zero give -1."""
+    x, y = _no_bools(x, y)
+    return _nabla.floor_divide(x, y)
+
+
+def mod(x, y):
+    """The remainder of floor_divide, with the sign of y, as % of Python. Integers by zero give x."""
+    x, y = _no_bools(x, y)
+    return _nabla.mod(x, y)
+
+
+def fmod(x, y):
+    """The remainder of division towards zero, with the sign of x, as C's fmod."""
+    x, y = _no_bools(x, y)
+    return emit1("rem", [x, y], {})
+
+
+def divmod(x, y):
+    """(floor_divide, mod)."""
+    return floor_divide(x, y), mod(x, y)
+
+
+def pow(x, y):
+    """x to the power y. A negative exponent of integers gives 0 unless x is 1 or -1; the derivative by y is 0 where x <= 0.
+
+    Exponents 0 to 3 that are Python ints are products, exact and differentiable everywhere.
+    """
+    x = operand(x)
+    if type(y) is int and isinstance(x, Tensor) and 0 <= y <= 3 and not _is_bool(x, x):
+        return _small_power(x, y)
+    x, y = _no_bools(x, y)
+    return emit1("pow", [x, y], {})
+
+
+def _small_power(x, n):
+    if n == 0:
+        return _nabla.full(x.shape, 1.0, x.dtype)
+    out = x
+    for _ in range(n - 1):
+        out = emit1("mul", [out, x], {})
+    return out
+
+
+def maximum(x, y):
+    """The larger one; NaN wins. Where they tie both get half of the derivative."""
+    x, y = promoted(x, y)
+    return emit1("or" if _is_bool(x, y) else "maximum", [x, y], {})
+
+
+def minimum(x, y):
+    """The smaller one; NaN wins. Where they tie both get half of the derivative."""
+    x, y = promoted(x, y)
+    return emit1("and" if _is_bool(x, y) else "minimum", [x, y], {})
+
+
+def fmax(x, y):
+    """The larger one; a number wins over NaN."""
+    x, y = promoted(x, y)
+    return _unless_nan(x, y, maximum(x, y))
+
+
+def fmin(x, y):
+    """The smaller one; a number wins over NaN."""
+    x, y = promoted(x, y)
+    return _unless_nan(x, y, minimum(x, y))
+
+
+def _unless_nan(x, y, out):
+    if not out.dtype.is_float():
+        return out
+    x, y = asarray(x, out.dtype), asarray(y, out.dtype)
+    y_or = _select(emit1("is_nan", [x], {}), y, out)
+    return _select(emit1("is_nan", [y], {}), x, y_or)
+
+
+def _select(condition, x, y):
+    shape = _broadcast_shape(condition.shape, x.shape, y.shape)
+    condition, x, y = [_nabla.broadcast_to(v, shape) for v in (condition, x, y)]
+    return emit1("select", [condition, x, y], {})
+
+
+def _broadcast_shape(*shapes):
+    out = []
+    for shape in shapes:
+        shape = list(shape)
+        n = max(len(out), len(shape))
+        out = [1] * (n - len(out)) + out
+        shape = [1] * (n - len(shape)) + shape
+        for i, (a, b) in enumerate(zip(out, shape)):
+            if a == b or b == 1:
+                continue
+            if a != 1:
+                raise ValueError("shapes " + ", ".join(str(tuple(s)) for s in shapes) + " do not broadcast")
+            out[i] = b
+    return out
+
+
+def broadcast_shapes(*shapes):
+    """The shape that these broadcast to. Raises ValueError when they do not."""
+    return tuple(_broadcast_shape(*shapes))
+
+
+def broadcast_arrays(*xs):
+    """The tensors in the shape that all of them broadcast to; dtypes stay."""
+    xs = [asarray(x) for x in xs]
+    shape = _broadcast_shape(*[x.shape for x in xs])
+    return [_nabla.broadcast_to(x, shape) for x in xs]
+
+
+def atan2(y, x):
+    """The angle of the point (x, y) in (-pi, pi]; atan2(0, 0) is 0."""
+    return emit1("atan2", inexact(y, x), {})
+
+
+def hypot(x, y):
+    """sqrt(x^2 + y^2) without overflow. The derivative at 0 is 0."""
+    x, y = inexact(x, y)
+    x, y = abs_of(x), abs_of(y)
+    large, small = maximum(x, y), minimum(x, y)
+    safe = _select(emit1("eq", [large, 0], {}), full_like(large, 1.0), large)
+    ratio = emit1("div", [small, safe], {})
+    return emit1("mul", [large, emit1("sqrt", [emit1("add", [emit1("mul", [ratio, ratio], {}), 1], {})], {})], {})
+
+
+def abs_of(x):
+    return emit1("abs", [asarray(x)], {})
+
+
+def full_like(x, value):
+    return _nabla.full(x.shape, value, x.dtype)
+
+
+def logaddexp(x, y):
+    """log(exp(x) + exp(y)) without overflow."""
+    x, y = inexact(x, y)
+    x, y = broadcast_arrays(x, y)
+    both = _nabla.stack([x, y], 0)
+    return emit1("logsumexp", [both], {"axis": 0})
+
+
+def copysign(x, y):
+    """|x| with the sign of y; zeros and NaN count by their sign bit."""
+    x, y = broadcast_arrays(*inexact(x, y))
+    bits = {2: _nabla.DType.int16, 4: _nabla.DType.int32, 8: _nabla.DType.int64}[y.dtype.itemsize]
+    negative = emit1("lt", [emit1("bitcast", [y], {"dtype": bits}), 0], {})
+    size = abs_of(x)
+    return _select(negative, emit1("neg", [size], {}), size)
+
+
+def matmul(x, y):
+    """Products of matrices in the last two dimensions, over broadcast leading ones; vectors as in NumPy. Bools: or of ands."""
+    x, y = promoted(x, y)
+    x, y = asarray(x), asarray(y)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError(f"matmul: operands {x.type_str()} and {y.type_str()}; for scalars write x * y")
+    if x.dtype == _nabla.DType.bool:
+        product = _nabla.matmul(astype(x, "int32"), astype(y, "int32"))
+        return emit1("ne", [product, 0], {})
+    return _nabla.matmul(x, y)
+
+
+def dot(x, y):
+    """As numpy.dot: scalars multiply, else the last dimension of x by the last but one (the only one) of y."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    if x.ndim == 0 or y.ndim == 0:
+        return mul(x, y)
+    return tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)]))
+
+
+def vdot(x, y):
+    """The sum of products of all elements."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    return tensordot(x, y, (list(range(x.ndim)), list(range(y.ndim))))
+
+
+def inner(x, y):
+    """Sums of products over the last dimensions."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    if x.ndim == 0 or y.ndim == 0:
+        return mul(x, y)
+    return tensordot(x, y, ([x.ndim - 1], [y.ndim - 1]))
+
+
+def tensordot(x, y, axes=2):
+    """Sums of products over `axes`: a count (the last of x, the first of y), or a pair of lists."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    if isinstance(axes, int):
+        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
+    left, right = [a % x.ndim for a in left], [a % y.ndim for a in right]
+    return emit1("dot_general", [x, y], {"lhs_contract": left, "rhs_contract": right, "lhs_batch": [], "rhs_batch": []})
+
+
+def dot_general(x, y, dimension_numbers):
+    """`((x contracted, y contracted), (x batch, y batch))` as in jax.lax: batch dimensions first, then free ones."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    (lc, rc), (lb, rb) = dimension_numbers
+    return emit1("dot_general", [x, y], {"lhs_contract": list(lc), "rhs_contract": list(rc), "lhs_batch": list(lb),
+                                         "rhs_batch": list(rb)})
+
+
+def outer(x, y):
+    """Products of all pairs in the last dimensions, over broadcast leading ones: [..., m], [..., n] -> [..., m, n]."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError(f"outer: operands {x.type_str()} and {y.type_str()}; both need a dimension")
+    return mul(_nabla.unsqueeze(x, -1), _nabla.unsqueeze(y, -2))
+
+
+def kron(x, y):
+    """Kronecker's product of two matrices or two vectors."""
+    x, y = [asarray(v) for v in promoted(x, y)]
+    if x.ndim != y.ndim:
+        raise ValueError(f"kron: operands {x.type_str()} and {y.type_str()} differ in rank")
+    xs, ys = x, y
+    for d in range(x.ndim):
+        xs, ys = _nabla.unsqueeze(xs, 2 * d + 1), _nabla.unsqueeze(ys, 2 * d)
+    return emit1("reshape", [mul(xs, ys)], {"shape": [a * b for a, b in zip(x.shape, y.shape)]})
+
+
+def cross(x, y, axis=-1):
+    """The vector product along an axis of three."""
+    x, y = broadcast_arrays(*[asarray(v) for v in promoted(x, y)])
+    axis = axis % x.ndim
+    if x.shape[axis] != 3:
+        raise ValueError(f"cross: axis {axis} of {x.type_str()} has not 3 elements")
+    a, b = _nabla.unbind(x, axis), _nabla.unbind(y, axis)
+    out = [sub(mul(a[i], b[j]), mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return _nabla.stack(out, axis)
+
+
+def einsum(spec, *operands):
+    """numpy.einsum in its string form: "ij,jk->ik", with an ellipsis; a letter twice in one operand is the diagonal."""
+    return _nabla.einsum(spec, [asarray(v) for v in promoted(*operands)])
+
+
+# ---- Bits
+
+
+def _integers(what, x, y):
+    x, y = promoted(x, y)
+    for v in (x, y):
+        if (v.dtype.is_float() if isinstance(v, Tensor) else isinstance(v, float)):
+            raise TypeError(f"{what}: operands are integers or bools, got {x.type_str() if isinstance(x, Tensor) else x}"
+                            f" and {y.type_str() if isinstance(y, Tensor) else y}")
+    return [x, y]
+
+
+def bitwise_and(x, y):
+    """The bits that both have; of bools: whether both are true."""
+    return emit1("and", _integers("bitwise_and", x, y), {})
+
+
+def bitwise_or(x, y):
+    """The bits that one has; of bools: whether one is true."""
+    return emit1("or", _integers("bitwise_or", x, y), {})
+
+
+def bitwise_xor(x, y):
+    """The bits that exactly one has; of bools: whether they differ."""
+    return emit1("xor", _integers("bitwise_xor", x, y), {})
+
+
+def left_shift(x, y):
+    """x moved by y bits to the left; by all bits or more: 0."""
+    return emit1("shift_left", _integers("left_shift", x, y), {})
+
+
+def right_shift(x, y):
+    """x moved by y bits to the right; copies of the sign come in."""
+    return emit1("shift_right", _integers("right_shift", x, y), {})
+
+
+def gcd(x, y):
+    """The greatest common divisor of integers, by Euclid; as many steps as 64 bits can need."""
+    from ..transforms import while_loop
+    x, y = broadcast_arrays(*[abs_of(v) for v in _integers("gcd", x, y)])
+
+    def step(s):
+        a, b = s
+        zero = emit1("eq", [b, 0], {})
+        return _select(zero, a, b), _select(zero, b, emit1("rem", [a, b], {}))
+
+    return while_loop(lambda s: _nabla.any(emit1("ne", [s[1], 0], {}), [], False), step, (x, y))[0]
+
+
+def lcm(x, y):
+    """The least common multiple of integers; 0 where one of them is 0."""
+    x, y = broadcast_arrays(*[abs_of(v) for v in _integers("lcm", x, y)])
+    d = gcd(x, y)
+    return mul(x, floor_divide(y, maximum(d, 1)))
+
+
+# ---- Helpers
+
+
+def _is_bool(x, y):
+    dtype = x.dtype if isinstance(x, Tensor) else y.dtype if isinstance(y, Tensor) else None
+    return dtype == _nabla.DType.bool
+
+
+def _no_bools(x, y):
+    x, y = promoted(x, y)
+    if _is_bool(x, y):
+        x, y = [astype(asarray(v), "int32") for v in (x, y)]
+    return x, y
+
+
+subtract = sub
+multiply = mul
+divide = true_divide = div
+power = float_power = pow
+remainder = mod
+arctan2 = atan2
+
+__all__ = [
+    "add", "arctan2", "atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast_arrays", "broadcast_shapes",
+    "copysign", "cross", "div", "divide", "divmod", "dot", "dot_general", "einsum", "floor_divide", "fmax", "fmin",
+    "fmod", "gcd", "hypot", "inner", "kron", "lcm", "left_shift", "logaddexp", "matmul", "maximum", "minimum", "mod",
+    "mul", "multiply", "outer", "pow", "power", "remainder", "right_shift", "sub", "subtract", "tensordot",
+    "true_divide", "vdot",
+]

@@ -1,0 +1,230 @@
+"""New tensors. `dtype` None: bool, int32 or the default floating dtype, by the value; `device` None: the default one."""
+
+import math
+import operator
+
+from .. import _nabla
+from .._core import DType, asarray, astype, default_float, dtype_of
+from ._common import emit1, sizes_of
+
+
+def _placed(x, device):
+    if device is not None:
+        from ..devices import to_device
+        return to_device(x, device)
+    return x
+
+
+def constant(value, dtype=None, device=None):
+    """A tensor of a number, nested lists or an array."""
+    return _placed(asarray(value, dtype), device)
+
+
+array = tensor = constant
+
+
+def full(shape, value, dtype=None, device=None):
+    """A tensor of one value, a number or a scalar tensor."""
+    shape = sizes_of(shape, "full")
+    if isinstance(value, (bool, int, float)) and not (isinstance(value, int) and abs(value) > 1 << 53):
+        wanted = asarray(value).dtype if dtype is None else dtype_of(dtype)
+        return _placed(_nabla.full(shape, float(value), wanted), device)
+    return _placed(_nabla.broadcast_to(asarray(value, dtype), shape), device)
+
+
+def zeros(shape, dtype=None, device=None):
+    """Zeros, of the default floating dtype."""
+    return full(shape, 0.0, dtype, device)
+
+
+def ones(shape, dtype=None, device=None):
+    """Ones, of the default floating dtype."""
+    return full(shape, 1.0, dtype, device)
+
+
+def empty(shape, dtype=None, device=None):
+    """Zeros: there is no memory without a value."""
+    return zeros(shape, dtype, device)
+
+
+def full_like(x, value, dtype=None):
+    """A tensor of one value, shaped like x."""
+    x = asarray(x)
+    return full(x.shape, value, x.dtype if dtype is None else dtype)
+
+
+def zeros_like(x, dtype=None):
+    """Zeros, shaped like x."""
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x, dtype=None):
+    """Ones, shaped like x."""
+    return full_like(x, 1, dtype)
+
+
+def empty_like(x, dtype=None):
+    """Zeros, shaped like x."""
+    return full_like(x, 0, dtype)
+
+
+def arange(start, stop=None, step=1, dtype=None, device=None):
+    """start, start + step, ... before stop; arange(stop) begins at 0. Ints give int32, floats the default dtype."""
+    if stop is None:
+        start, stop = 0, start
+    if not all(isinstance(v, (int, float)) for v in (start, stop, step)):
+        start, stop, step = [v.item() if hasattr(v, "item") else operator.index(v) for v in (start, stop, step)]
+    if step == 0:
+        raise ValueError("arange: the step is 0")
+    if dtype is None:
+        dtype = default_float() if any(isinstance(v, float) for v in (start, stop, step)) else DType.int32
+    dtype = dtype_of(dtype)
+    count = max(0, math.ceil((stop - start) / step))
+    place = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": dtype if dtype.is_integer() else DType.float64})
+    if not dtype.is_integer():
+        return _placed(astype(_affine(place, step, start), dtype), device)
+    return _placed(_affine(place, operator.index(int(step)), int(start)), device)
+
+
+def _affine(x, factor, shift):
+    if factor != 1:
+        x = emit1("mul", [x, factor], {})
+    return emit1("add", [x, shift], {}) if shift != 0 else x
+
+
+def iota(shape, axis=0, dtype="int32"):
+    """The position along an axis."""
+    shape = sizes_of(shape, "iota")
+    return emit1("iota", [], {"shape": shape, "axis": axis % len(shape), "dtype": dtype_of(dtype)})
+
+
+def linspace(start, stop, num=50, endpoint=True, dtype=None):
+    """`num` numbers from start to stop in equal steps; with `endpoint` stop is the last."""
+    dtype = default_float() if dtype is None else dtype_of(dtype)
+    steps = num - 1 if endpoint else num
+    place = emit1("iota", [], {"shape": [num], "axis": 0, "dtype": DType.float64})
+    if steps <= 0:
+        return astype(_affine(place, 1, float(start)), dtype)
+    out = _affine(place, (float(stop) - float(start)) / steps, float(start))
+    if endpoint:
+        last = emit1("eq", [place, float(steps)], {})
+        out = emit1("select", [last, _nabla.full([num], float(stop), DType.float64), out], {})
+    return astype(out, dtype)
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None):
+    """base to the powers of linspace."""
+    powers = linspace(start, stop, num, endpoint, DType.float64)
+    return astype(emit1("pow", [float(base), powers], {}), default_float() if dtype is None else dtype)
+
+
+def geomspace(start, stop, num=50, endpoint=True, dtype=None):
+    """`num` positive numbers from start to stop in equal ratios."""
+    powers = linspace(math.log(start), math.log(stop), num, endpoint, DType.float64)
+    return astype(emit1("exp", [powers], {}), default_float() if dtype is None else dtype)
+
+
+def eye(n, m=None, k=0, dtype=None):
+    """[n, m] (m: n) with ones on diagonal k, counted upwards from the main one."""
+    m = n if m is None else m
+    dtype = default_float() if dtype is None else dtype_of(dtype)
+    row, column = iota([n, m], 0), iota([n, m], 1)
+    return astype(emit1("eq", [emit1("sub", [column, row], {}), k], {}), dtype)
+
+
+def identity(n, dtype=None):
+    """[n, n] with ones on the diagonal."""
+    return eye(n, dtype=dtype)
+
+
+def diag(x, k=0):
+    """A matrix with a vector on diagonal k, or diagonal k of a matrix."""
+    x = asarray(x)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ValueError(f"diag: {x.type_str()} is no vector and no matrix")
+    out = _nabla.diag_embed(x)
+    return _nabla.pad(out, False if x.dtype == DType.bool else 0, [max(-k, 0), max(k, 0)], [max(k, 0), max(-k, 0)])
+
+
+def diagonal(x, offset=0):
+    """Diagonal `offset`, counted upwards from the main one, of the last two dimensions."""
+    x = asarray(x)
+    if x.ndim < 2:
+        raise ValueError(f"diagonal: {x.type_str()} has no two dimensions")
+    if offset > 0:
+        x = _nabla.slice_axis(x, x.ndim - 1, min(offset, x.shape[-1]), x.shape[-1])
+    elif offset < 0:
+        x = _nabla.slice_axis(x, x.ndim - 2, min(-offset, x.shape[-2]), x.shape[-2])
+    return _nabla.diagonal(x)
+
+
+def diag_embed(x):
+    """Vectors along the last dimension as diagonals of matrices: [..., n] -> [..., n, n]."""
+    return _nabla.diag_embed(asarray(x))
+
+
+def trace_of(x):
+    """The sum of the diagonal of the last two dimensions (numpy.trace; nabla.trace prints programs)."""
+    return _nabla.trace_of(asarray(x))
+
+
+def triu(x, k=0):
+    """x without what lies below diagonal k of its last two dimensions."""
+    return _triangle(_nabla.triu, x, k)
+
+
+def tril(x, k=0):
+    """x without what lies above diagonal k of its last two dimensions."""
+    return _triangle(_nabla.tril, x, k)
+
+
+def _triangle(native, x, k):
+    x = asarray(x)
+    if x.dtype == DType.bool:
+        return astype(native(astype(x, DType.uint8), k), DType.bool)
+    return native(x, k)
+
+
+def tri(n, m=None, k=0, dtype=None):
+    """[n, m] with ones up to diagonal k."""
+    return astype(_nabla.tril_mask(n, n if m is None else m, k), default_float() if dtype is None else dtype)
+
+
+def band_part(x, num_lower, num_upper):
+    """Elements of the last two dimensions from num_lower diagonals below to num_upper above the main one; -1: all."""
+    return _nabla.band_part(asarray(x), num_lower, num_upper)
+
+
+def vander(x, n=None, increasing=False):
+    """Powers of the elements of a vector as rows."""
+    x = asarray(x)
+    n = x.shape[0] if n is None else n
+    powers = arange(n, dtype=x.dtype)
+    if not increasing:
+        powers = emit1("reverse", [powers], {"axes": [0]})
+    column = emit1("reshape", [x], {"shape": [x.shape[0], 1]})
+    row = emit1("reshape", [powers], {"shape": [1, n]})
+    return emit1("pow", [column, row], {})
+
+
+def one_hot(labels, num_classes, dtype=None, axis=-1):
+    """1 where the new dimension counts the label, else 0; labels out of range give zeros."""
+    out = _nabla.one_hot(asarray(labels), num_classes, default_float() if dtype is None else dtype_of(dtype))
+    if axis % out.ndim == out.ndim - 1:
+        return out
+    return _nabla.moveaxis(out, out.ndim - 1, axis % out.ndim)
+
+
+def hann_window(n, periodic=True, dtype=None, device=None):
+    """0.5 - 0.5 cos(2 pi i / n), with n - 1 in place of n unless periodic."""
+    out = _nabla.hann_window(n, periodic)
+    return _placed(out if dtype is None else astype(out, dtype), device)
+
+
+__all__ = [
+    "arange", "array", "band_part", "constant", "diag", "diag_embed", "diagonal", "empty", "empty_like", "eye", "full",
+    "full_like", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "one_hot", "ones", "ones_like",
+    "tensor", "trace_of", "tri", "tril", "triu", "vander", "zeros", "zeros_like",
+]

@@ -1,0 +1,277 @@
+"""Reductions and running reductions. `axis`: an int, several, or None for all; axes below 0 count from the end."""
+
+import builtins
+
+from .. import _nabla
+from .._core import DType, asarray, astype, default_float, dtype_of
+from ._common import axes_of, axis_of, count_of, emit1
+
+_NARROW = {DType.bool: DType.int32, DType.int8: DType.int32, DType.int16: DType.int32, DType.uint8: DType.uint32,
+           DType.uint16: DType.uint32}
+
+
+def _operand(x, axis, what):
+    x = asarray(x)
+    return x, axes_of(axis, x.ndim, what)
+
+
+def _reduced(name, x, axes, keepdims):
+    out = emit1(name, [x], {"axes": axes})
+    if not keepdims:
+        return out
+    return emit1("reshape", [out], {"shape": [1 if d in axes else s for d, s in enumerate(x.shape)]})
+
+
+def sum(x, axis=None, keepdims=False, dtype=None):
+    """Sums. bool and integers below 32 bits are summed in int32 or uint32, as in JAX."""
+    x, axes = _operand(x, axis, "sum")
+    return _reduced("reduce_sum", _accumulated(x, dtype), axes, keepdims)
+
+
+def _accumulated(x, dtype):
+    return astype(x, dtype_of(dtype) if dtype is not None else _NARROW.get(x.dtype, x.dtype))
+
+
+def prod(x, axis=None, keepdims=False, dtype=None):
+    """Products, dtypes as in sum. The derivative is exact where elements are zero."""
+    x, axes = _operand(x, axis, "prod")
+    return _reduced("reduce_prod", _accumulated(x, dtype), axes, keepdims)
+
+
+def mean(x, axis=None, keepdims=False):
+    """Means; integers become the default floating dtype. Of no elements NaN."""
+    x, axes = _operand(x, axis, "mean")
+    x = _floats(x)
+    return _nabla.mean(x, axes, keepdims) if axes else x
+
+
+def _floats(x):
+    return x if x.dtype.is_float() else astype(x, default_float())
+
+
+def max(x, axis=None, keepdims=False):
+    """The largest elements; NaN wins. Elements that tie share the derivative."""
+    return _extreme("reduce_max", "reduce_or", x, axis, keepdims)
+
+
+def min(x, axis=None, keepdims=False):
+    """The smallest elements; NaN wins. Elements that tie share the derivative."""
+    return _extreme("reduce_min", "reduce_and", x, axis, keepdims)
+
+
+def _extreme(name, of_bools, x, axis, keepdims):
+    x, axes = _operand(x, axis, name)
+    for d in axes:
+        if isinstance(x.shape[d], int) and x.shape[d] == 0:
+            raise ValueError(f"{name}: axis {d} of {x.type_str()} has no elements, and no elements have no extreme")
+    return _reduced(of_bools if x.dtype == DType.bool else name, x, axes, keepdims)
+
+
+def var(x, axis=None, keepdims=False, ddof=0, correction=None):
+    """Variances: mean squared distance from the mean, divided by the number of elements minus `ddof` (`correction`)."""
+    x, axes = _operand(x, axis, "var")
+    ddof = ddof if correction is None else correction
+    x = _floats(x)
+    return _nabla.var(x, axes, keepdims, ddof) if axes else emit1("sub", [x, x], {})
+
+
+def std(x, axis=None, keepdims=False, ddof=0, correction=None):
+    """Square roots of var."""
+    return emit1("sqrt", [var(x, axis, keepdims, ddof, correction)], {})
+
+
+def all(x, axis=None, keepdims=False):
+    """Whether all elements are true, or not 0."""
+    x, axes = _operand(x, axis, "all")
+    return _reduced("reduce_and", _truth(x), axes, keepdims)
+
+
+def any(x, axis=None, keepdims=False):
+    """Whether an element is true, or not 0."""
+    x, axes = _operand(x, axis, "any")
+    return _reduced("reduce_or", _truth(x), axes, keepdims)
+
+
+def _truth(x):
+    return x if x.dtype == DType.bool else emit1("ne", [x, 0], {})
+
+
+def count_nonzero(x, axis=None, keepdims=False):
+    """How many elements are not 0: int32."""
+    return sum(_truth(asarray(x)), axis, keepdims)
+
+
+def logsumexp(x, axis=None, keepdims=False):
+    """log(sum(exp(x))) without overflow."""
+    x, axes = _operand(x, axis, "logsumexp")
+    x = _floats(x)
+    if not axes:
+        return x
+    if len(axes) == 1:
+        out = emit1("logsumexp", [x], {"axis": axes[0]})
+    else:
+        kept = [d for d in range(x.ndim) if d not in axes]
+        moved = emit1("transpose", [x], {"permutation": kept + axes})
+        flat = _nabla.flatten(moved, len(kept), -1)
+        out = emit1("logsumexp", [flat], {"axis": len(kept)})
+    return out if not keepdims else emit1(
+        "reshape", [out], {"shape": [1 if d in axes else s for d, s in enumerate(x.shape)]})
+
+
+def average(x, axis=None, weights=None):
+    """Means, or means by weights, which are shaped like x or, for one axis, like that axis."""
+    if weights is None:
+        return mean(x, axis)
+    from .binary import div, mul
+    x, weights = asarray(x), asarray(weights)
+    if weights.ndim == 1 and x.ndim > 1:
+        shape = [1] * x.ndim
+        shape[axis_of(axis, x.ndim, "average")] = -1
+        weights = emit1("reshape", [weights], {"shape": [weights.shape[0] if s == -1 else s for s in shape]})
+        weights = _nabla.broadcast_to(weights, x.shape)
+    return div(sum(mul(x, weights), axis), sum(weights, axis))
+
+
+def norm_of(x, ord=2, axis=None, keepdims=False):
+    """Vector norms (sum |x|^ord)^(1/ord); inf and -inf are the largest and smallest magnitude, 0 counts."""
+    from .binary import pow
+    x, _ = _operand(x, axis, "norm")
+    x = _floats(x)
+    size = emit1("abs", [x], {})
+    if ord == float("inf"):
+        return max(size, axis, keepdims)
+    if ord == float("-inf"):
+        return min(size, axis, keepdims)
+    if ord == 0:
+        return astype(count_nonzero(x, axis, keepdims), x.dtype)
+    if ord == 1:
+        return sum(size, axis, keepdims)
+    if ord == 2:
+        return emit1("sqrt", [sum(emit1("mul", [x, x], {}), axis, keepdims)], {})
+    return pow(sum(pow(size, float(ord)), axis, keepdims), 1.0 / ord)
+
+
+def median(x, axis=None, keepdims=False):
+    """The middle element in order, or the mean of the two in the middle."""
+    return quantile(x, 0.5, axis, keepdims)
+
+
+def quantile(x, q, axis=None, keepdims=False):
+    """The element at place q (0 to 1, a Python number) in order, linear between two. NaN where an element is NaN."""
+    x, axes = _operand(x, axis, "quantile")
+    x = _floats(x)
+    if not 0 <= q <= 1:
+        raise ValueError(f"quantile: q is {q}, not between 0 and 1")
+    kept = [d for d in range(x.ndim) if d not in axes]
+    moved = emit1("transpose", [x], {"permutation": kept + axes})
+    flat = _nabla.flatten(moved, len(kept), -1) if axes else _nabla.unsqueeze(moved, -1)
+    n = flat.shape[-1]
+    if not isinstance(n, int) or n == 0:
+        raise ValueError(f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, not 0")
+    order = _nabla.sort(flat, -1, False)
+    place = q * (n - 1)
+    low = builtins.min(int(place), n - 1)
+    high, part = builtins.min(low + 1, n - 1), place - low
+    a, b = [emit1("reshape", [_nabla.slice_axis(order, -1, i, i + 1)], {"shape": list(order.shape[:-1])})
+            for i in (low, high)]
+    out = emit1("add", [a, emit1("mul", [emit1("sub", [b, a], {}), part], {})], {}) if part else a
+    has_nan = emit1("reduce_or", [emit1("is_nan", [flat], {})], {"axes": [flat.ndim - 1]})
+    out = emit1("select", [has_nan, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
+    return out if not keepdims else emit1(
+        "reshape", [out], {"shape": [1 if d in axes else s for d, s in enumerate(x.shape)]})
+
+
+# ---- Positions
+
+
+def argmax(x, axis=-1, keepdims=False, dtype="int64"):
+    """Position of the largest element along `axis`, the first of those that tie; None: in row-major order of all."""
+    return _position("argmax", x, axis, keepdims, dtype)
+
+
+def argmin(x, axis=-1, keepdims=False, dtype="int64"):
+    """Position of the smallest element along `axis`, the first of those that tie; None: in row-major order of all."""
+    return _position("argmin", x, axis, keepdims, dtype)
+
+
+def _position(name, x, axis, keepdims, dtype):
+    x = asarray(x)
+    shape = list(x.shape)
+    x = astype(x, DType.int32) if x.dtype == DType.bool else x
+    if axis is None:
+        x, d = emit1("reshape", [x], {"shape": [count_of(shape)]}), 0
+    else:
+        d = axis_of(axis, x.ndim, name)
+    out = emit1(name, [x], {"axis": d, "dtype": dtype_of(dtype)})
+    if not keepdims:
+        return out
+    return emit1("reshape", [out], {"shape": [1] * len(shape) if axis is None else shape[:d] + [1] + shape[d + 1:]})
+
+
+def minmax(x):
+    """{"min": the smallest, "max": the largest element}."""
+    return {"min": min(x), "max": max(x)}
+
+
+# ---- Running
+
+
+def _running(name, x, axis, exclusive, reverse):
+    x = asarray(x)
+    x = astype(x, DType.int32) if x.dtype == DType.bool else x
+    if axis is None:
+        x, axis = emit1("reshape", [x], {"shape": [count_of(x.shape)]}), 0
+    return emit1(name, [x], {"axis": axis_of(axis, x.ndim, name), "reverse": reverse, "exclusive": exclusive})
+
+
+def cumsum(x, axis=-1, exclusive=False, reverse=False):
+    """Running sums. `exclusive`: without the element itself, from 0; `reverse`: from the end. None: of all elements."""
+    return _running("cumsum", x, axis, exclusive, reverse)
+
+
+def cumprod(x, axis=-1, exclusive=False, reverse=False):
+    """Running products; arguments as of cumsum."""
+    return _running("cumprod", x, axis, exclusive, reverse)
+
+
+def cummax(x, axis=-1, exclusive=False, reverse=False):
+    """The largest element so far; exclusive begins with -infinity or the least integer."""
+    return _running("cummax", x, axis, exclusive, reverse)
+
+
+def cummin(x, axis=-1, exclusive=False, reverse=False):
+    """The smallest element so far; exclusive begins with infinity or the largest integer."""
+    return _running("cummin", x, axis, exclusive, reverse)
+
+
+def cumlogsumexp(x, axis=-1, reverse=False):
+    """log of the running sum of exp(x), without overflow."""
+    from ..transforms import associative_scan
+    from .binary import logaddexp
+    x = _floats(asarray(x))
+    return associative_scan(logaddexp, x, reverse=reverse, axis=axis_of(axis, x.ndim, "cumlogsumexp"))
+
+
+def diff(x, n=1, axis=-1):
+    """Differences of neighbours along an axis, n times."""
+    x = asarray(x)
+    d = axis_of(axis, x.ndim, "diff")
+    for _ in range(n):
+        size = x.shape[d]
+        a, b = _nabla.slice_axis(x, d, 1, size), _nabla.slice_axis(x, d, 0, size - 1)
+        x = emit1("ne" if x.dtype == DType.bool else "sub", [a, b], {})
+    return x
+
+
+reduce_sum, reduce_max, reduce_min = sum, max, min
+amax, amin = max, min
+
+# Tensors have no hidden batch dimensions here: inside vmap a function sees one example, so physical axes are axes.
+reduce_sum_physical, mean_physical, reduce_max_physical, reduce_min_physical = sum, mean, max, min
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumlogsumexp", "cummax", "cummin",
+    "cumprod", "cumsum", "diff", "logsumexp", "max", "mean", "mean_physical", "median", "min", "minmax", "norm_of",
+    "prod", "quantile", "reduce_max", "reduce_max_physical", "reduce_min", "reduce_min_physical", "reduce_sum",
+    "reduce_sum_physical", "std", "sum", "var",
+]

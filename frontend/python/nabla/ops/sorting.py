@@ -1,0 +1,166 @@
+"""Order and selection. NaN counts as the largest number; orders are stable."""
+
+from .. import _nabla
+from .._core import DType, asarray, astype, dtype_of, promoted
+from ._common import axis_of, count_of, emit1
+
+
+def _row(x, axis, what):
+    x = asarray(x)
+    if axis is None:
+        return emit1("reshape", [x], {"shape": [count_of(x.shape)]}), 0
+    return x, axis_of(axis, x.ndim, what)
+
+
+def sort(x, axis=-1, descending=False):
+    """The elements along an axis in order; None: all of them."""
+    x, d = _row(x, axis, "sort")
+    return _nabla.sort(x, d, descending)
+
+
+def argsort(x, axis=-1, descending=False, dtype="int32"):
+    """Which element comes first, second, ...: positions along an axis."""
+    x, d = _row(x, axis, "argsort")
+    return emit1("argsort", [x], {"axis": d, "descending": descending, "dtype": dtype_of(dtype)})
+
+
+def lexsort(keys, axis=-1):
+    """Positions in the order of several keys, the last one first, as numpy.lexsort."""
+    keys = [asarray(k) for k in keys][::-1]
+    return emit1("argsort", keys, {"axis": axis_of(axis, keys[0].ndim, "lexsort")})
+
+
+def top_k(x, k, axis=-1, largest=True):
+    """(values, positions) of the k largest elements along an axis, largest first; or of the smallest."""
+    x = asarray(x)
+    out = _nabla.emit("top_k", [x], {"k": k, "axis": axis_of(axis, x.ndim, "top_k"), "largest": largest})
+    return out[0], out[1]
+
+
+def searchsorted(sorted_sequence, values, side="left"):
+    """Where values [..., m] go into sorted rows [..., n]: before equal elements ("left") or behind them: int32."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side is {side!r}, not left or right")
+    rows, values = [asarray(v) for v in promoted(sorted_sequence, values)]
+    scalar = rows.ndim == 1 and values.ndim != 1
+    flat = emit1("reshape", [values], {"shape": [count_of(values.shape)]}) if scalar else values
+    out = _nabla.searchsorted(rows, flat, side == "right")
+    return emit1("reshape", [out], {"shape": list(values.shape)}) if scalar else out
+
+
+def digitize(x, bins, right=False):
+    """Into which of the ascending bins each element falls; with `right` bins contain their upper end."""
+    return searchsorted(bins, x, "left" if right else "right")
+
+
+def bincount(x, weights=None, length=None):
+    """How often each int from 0 on occurs, or the sum of its weights: [length]. Ints beyond `length` are left out.
+
+    Without `length` it is the largest element plus one, which only values outside of traces have.
+    """
+    from .indexing import Place
+    x = asarray(x)
+    if length is None:
+        length = int(_nabla.amax(x, [], False).item()) + 1 if count_of(x.shape) else 0
+    flat = emit1("reshape", [x], {"shape": [count_of(x.shape)]})
+    counted = asarray(1, DType.int32) if weights is None else asarray(weights)
+    zeros = _nabla.full([length], 0.0, counted.dtype)
+    keep = emit1("select", [emit1("lt", [flat, 0], {}), _nabla.full(flat.shape, float(length), flat.dtype), flat], {})
+    return Place(zeros, (keep,)).add(counted)
+
+
+def nonzero(x, size=None, fill_value=-1):
+    """Positions of elements that are not 0, in row-major order: int32 [size, rank]; rows beyond them hold `fill_value`.
+
+    Without `size` it is their number, which only values outside of traces have.
+    """
+    x = asarray(x)
+    return _nabla.nonzero(x, _count(x, size, "nonzero"), fill_value)
+
+
+argwhere = nonzero
+
+
+def _count(mask, size, what):
+    if size is not None:
+        return size
+    if mask.is_traced:
+        raise ValueError(f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known only "
+                         "at run time")
+    from .reduction import count_nonzero
+    return int(count_nonzero(mask).item())
+
+
+def masked_select(x, mask, size=None, fill_value=0):
+    """The first `size` elements of x where the mask, of x's shape, holds, in row-major order; then `fill_value`.
+
+    Without `size` it is their number, which only values outside of traces have.
+    """
+    x, mask = asarray(x), asarray(mask)
+    return _nabla.masked_select(x, mask, _count(mask, size, "masked_select"), fill_value)
+
+
+def compress(condition, x, axis=None, size=None, fill_value=0):
+    """The slices of x along an axis where a vector of bools holds; None: of all elements."""
+    x, d = _row(x, axis, "compress")
+    condition = asarray(condition)
+    n = _count(condition, size, "compress")
+    places = emit1("reshape", [_nabla.nonzero(condition, n, -1)], {"shape": [n]})
+    out = _nabla.take(x, emit1("maximum", [places, 0], {}), d)
+    if size is None:
+        return out
+    shape = [n if i == d else 1 for i in range(x.ndim)]
+    there = emit1("reshape", [emit1("ge", [places, 0], {})], {"shape": shape})
+    there = _nabla.broadcast_to(there, list(out.shape))
+    return emit1("select", [there, out, _nabla.full(out.shape, float(fill_value), out.dtype)], {})
+
+
+def masked_scatter(x, mask, source):
+    """x whose elements where the mask holds are replaced by the first ones of `source`, both in row-major order."""
+    x = asarray(x)
+    return _nabla.masked_scatter(x, asarray(mask), asarray(source, x.dtype))
+
+
+def unique(x, size=None, fill_value=None):
+    """The different elements in order: [size]. Beyond them `fill_value` (the smallest element).
+
+    Without `size` it is their number, which only values outside of traces have.
+    """
+    x, _ = _row(x, None, "unique")
+    x = _nabla.sort(x, 0, False)
+    n = x.shape[0]
+    first = emit1("ne", [_nabla.slice_axis(x, 0, 1, n), _nabla.slice_axis(x, 0, 0, n - 1)], {})
+    new = emit1("concatenate", [_nabla.full([min(n, 1)], 1.0, DType.bool), first], {"axis": 0}) if n else first
+    out = masked_select(x, new, size, 0)
+    if size is None:
+        return out
+    count = _nabla.sum(astype(new, DType.int32), [], False)
+    there = emit1("lt", [emit1("iota", [], {"shape": [size], "axis": 0, "dtype": DType.int32}), count], {})
+    fill = _nabla.slice_axis(x, 0, 0, 1) if fill_value is None else asarray(fill_value, x.dtype)
+    return emit1("select", [there, out, _nabla.broadcast_to(fill, [size])], {})
+
+
+def histogram(x, bins=10, range=None):
+    """(counts, edges) of elements in `bins` bins of equal width, or between given edges; the last bin has its upper end.
+
+    `range`, a pair of Python numbers, is needed inside of traces.
+    """
+    from .creation import linspace
+    x, _ = _row(x, None, "histogram")
+    x = x if x.dtype.is_float() else astype(x, "float32")
+    if isinstance(bins, int):
+        low, high = range if range is not None else (_nabla.amin(x, [], False).item(), _nabla.amax(x, [], False).item())
+        edges = linspace(low, high if high != low else low + 1, bins + 1, dtype=x.dtype)
+    else:
+        edges = asarray(bins, x.dtype)
+    count = edges.shape[0] - 1
+    place = emit1("sub", [searchsorted(edges, x, "right"), 1], {})
+    last = emit1("eq", [x, _nabla.slice_axis(edges, 0, count, count + 1)], {})
+    place = emit1("select", [last, _nabla.full(place.shape, count - 1.0, DType.int32), place], {})
+    return bincount(place, length=count), edges
+
+
+__all__ = [
+    "argsort", "argwhere", "bincount", "compress", "digitize", "histogram", "lexsort", "masked_scatter", "masked_select",
+    "nonzero", "searchsorted", "sort", "top_k", "unique",
+]
