@@ -75,7 +75,8 @@ def sigmoid(x):
 
 def where(condition, a, b):
     a, b = promoted(a, b)
-    return op("select", condition, asarray(a), asarray(b))
+    dtype = a.dtype if isinstance(a, Tensor) else b.dtype
+    return op("select", condition, asarray(a, dtype), asarray(b, dtype))
 
 
 def axes_of(axis, ndim):
