@@ -37,10 +37,10 @@ class Dynamic:
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result", "fast")
 
-    def __init__(self, function, result, target, threads):
+    def __init__(self, function, captures, result, target, threads):
         self.bundle = _nabla.compile_function(function, target, threads)
         self.entry = self.bundle.entry("main")
-        self.captures = function.captures
+        self.captures = captures
         self.result = result
 
     def run(self, tensors):
@@ -167,8 +167,9 @@ class Compiled:
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
         f, result = trace(fun, types, arguments.rebuild)
-        _nabla.realize(f.captures)
-        executable = _Executable(f, result, self._target, self._threads)
+        captures = f.captures  # made anew at each look: those that are computed are those that are handed over
+        _nabla.realize(captures)
+        executable = _Executable(f, captures, result, self._target, self._threads)
         with self._lock:
             self._misses += 1
             self._compile_seconds += time.perf_counter() - begin
