@@ -28,6 +28,15 @@ std::vector<std::string> lines_of(const std::string& file) {
   return lines;
 }
 
+Error foreign_value(const Site& site, const std::string& owner, const std::string& user) {
+  Diagnostic d = error(Code::kMisuse, "a value of function `{}` is used in `{}`, which is not inside it", owner, user);
+  d.location = locate(site, user);
+  d.help = fmt::format(
+      "a value exists while its function is traced: let `{}` return it, and do not keep it in a variable of outside",
+      owner);
+  return Error(std::move(d));
+}
+
 const std::string& source_line(const std::string& file, int line) {
   thread_local std::map<std::string, std::vector<std::string>> files;
   static const std::string none;
@@ -81,8 +90,7 @@ ir::Val Frame::value_of(const Tensor& t, const Site& site) {
   auto known = captured_.find({t.frame().get(), t.id()});
   if (known != captured_.end()) return {&builder, known->second};
   if (!parent)
-    throw error_at(site, Code::kMisuse, "a value of function `{}` is used in `{}`, which is not inside it",
-                   t.frame()->name, name);
+    throw foreign_value(site, t.frame()->name, name);
   ir::Val outer = parent->value_of(t, site);
   ir::Val inner = builder.param(parent->builder.function().values[outer.id].name, outer.type());
   captures.push_back(parent->wrap(outer));

@@ -23,13 +23,18 @@ Result<std::unique_ptr<KernelObject>> KernelObject::load(std::span<const uint8_t
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
   void* handle = ::dlopen(fmt::format("/proc/self/fd/{}", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char* reason = handle == nullptr ? ::dlerror() : nullptr;
-  ::close(fd);
-  if (handle == nullptr) return error(Code::kKernelLoad, "cannot load `{}`: {}", name, reason ? reason : "no reason");
-  return std::unique_ptr<KernelObject>(new KernelObject(handle, name));
+  if (handle == nullptr) {
+    const char* reason = ::dlerror();
+    ::close(fd);
+    return error(Code::kKernelLoad, "cannot load `{}`: {}", name, reason ? reason : "no reason");
+  }
+  return std::unique_ptr<KernelObject>(new KernelObject(handle, name, fd));
 }
 
-KernelObject::~KernelObject() { ::dlclose(handle_); }
+KernelObject::~KernelObject() {
+  ::dlclose(handle_);
+  ::close(fd_);
+}
 
 Result<KernelFunction> KernelObject::find(const std::string& symbol) const {
   void* address = ::dlsym(handle_, symbol.c_str());

@@ -123,7 +123,7 @@ void Eager::compute(const std::vector<Value*>& wanted) {
   std::vector<int> ids = ids_of(all);
   std::vector<Literal> results;
   try {
-    results = evaluate(ids);
+    if (!ids.empty()) results = evaluate(ids);
   } catch (const Error&) {
     // What nobody asked for may be what fails.
     if (all.size() == wanted.size()) throw;
@@ -149,6 +149,12 @@ void Eager::compute(const std::vector<Value*>& wanted) {
 std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
                                                            const std::optional<nabla::Tensor>& cotangent,
                                                            const std::vector<const Value*>& leaves) {
+  bool here = result.array_ ? result.bound_frame_.lock() == frame() : owns(result.traced_);
+  if (!here)
+    throw error_at(python_site(), Code::kMisuse,
+                   "backward() of {}: what it was computed from is not there any more. No tensor that requires "
+                   "gradients was used, or backward() was called before without retain_graph",
+                   result.type().str());
   const ir::Function& whole = frame()->builder.function();
   std::set<int> params(whole.params.begin(), whole.params.end());
   int id = result.array_ ? result.bound_id_ : result.traced_.id();
@@ -179,6 +185,11 @@ std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
   std::vector<std::optional<nabla::Tensor>> by_leaf;
   for (int p : place) by_leaf.push_back(p < 0 ? std::nullopt : std::optional(out[p]));
   return by_leaf;
+}
+
+void Eager::forget_gradients() {
+  pinned_ = false;
+  if (frame_) compute({});
 }
 
 Recording::Recording() : pushed_(!Frame::current()) {
@@ -227,6 +238,7 @@ void Value::set_requires_grad(bool wanted) {
   if (wanted) array("requires_grad");
   if (requires_grad_) std::erase(requiring_grad(), this);
   if (wanted) requiring_grad().push_back(this);
+  bound_frame_.reset();  // what used it before has no part in its gradient
   requires_grad_ = wanted;
 }
 
@@ -239,7 +251,8 @@ void Value::donate(const std::string& to) {
 const Literal& Value::array(const char* what) const {
   if (array_) return *array_;
   if (!donated_to_.empty())
-    throw Error(error(Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what, donated_to_));
+    throw error_at(python_site(), Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what,
+                   donated_to_);
   if (!eager_) {
     Diagnostic d = error(Code::kMisuse,
                          "{} needs the elements of a traced value, {}: it has none while its function is traced", what,

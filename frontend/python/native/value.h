@@ -39,8 +39,8 @@ class Eager : public std::enable_shared_from_this<Eager> {
   /// Gradients of `result`, with this cotangent, by arrays that were bound here; what does not reach it is nullopt.
   std::vector<std::optional<nabla::Tensor>> gradients(const Value& result, const std::optional<nabla::Tensor>& cotangent,
                                                       const std::vector<const Value*>& leaves);
-  /// Lets the function end, although arrays in it require gradients.
-  void forget_gradients() { pinned_ = false; }
+  /// Ends the function, although arrays in it require gradients; values without bytes are computed.
+  void forget_gradients();
 
  private:
   std::vector<Literal> evaluate(const std::vector<int>& ids) const;
