@@ -21,8 +21,7 @@ _CODES = {"BOOL": DType.bool, "I8": DType.int8, "U8": DType.uint8, "I16": DType.
           "BF16": DType.bfloat16, "F32": DType.float32, "F64": DType.float64}
 _NAMES = {d: c for c, d in _CODES.items()}
 _FORMATS = {DType.bool: "?", DType.int8: "b", DType.uint8: "B", DType.int16: "h", DType.uint16: "H", DType.int32: "i",
-            DType.uint32: "I", DType.int64: "q", DType.uint64: "Q", DType.float16: "e", DType.float32: "f",
-            DType.float64: "d"}
+            DType.uint32: "I", DType.int64: "q", DType.uint64: "Q", DType.float32: "f", DType.float64: "d"}
 _MAX_HEADER = 100_000_000
 
 
@@ -39,8 +38,8 @@ def _bytes_of(x):
 
 
 def _tensor_of(data, dtype, shape):
-    if dtype == DType.bfloat16:
-        return _nabla.emit("bitcast", [_tensor_of(data, DType.uint16, shape)], {"dtype": DType.bfloat16})[0]
+    if dtype in (DType.bfloat16, DType.float16):  # memoryviews of these there are not
+        return _nabla.emit("bitcast", [_tensor_of(data, DType.uint16, shape)], {"dtype": dtype})[0]
     if 0 in shape:
         return _nabla.full(list(shape), 0.0, dtype)
     view = memoryview(data).cast(_FORMATS[dtype])

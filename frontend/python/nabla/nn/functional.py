@@ -154,6 +154,8 @@ def swiglu(gate, up):
 def linear(x, weight, bias=None):
     """x [..., in] times weight [in, out], plus bias [out] or [1, out]."""
     out = m.matmul(x, weight)
+    if bias is not None and out.ndim == 1:
+        bias = m.reshape(bias, list(out.shape))
     return out if bias is None else m.add(out, bias)
 
 

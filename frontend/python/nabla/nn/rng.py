@@ -4,7 +4,7 @@ A key is a uint32[2] tensor. Layers take `key=`; without one they ask `next_key(
 
 - inside of `with rngs(key):` an independent key per call, derived from that one. This is how a compiled step draws new
   numbers in each run: hand it a key, open the scope inside.
-- outside of any scope the next key of the process, which `seed(n)` sets.
+- outside of any scope the next key of the process, which `seed(n)` sets. In a compiled function that is an Error.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import contextvars
 import threading
 
 from .. import _nabla
-from .._core import DType, Tensor, asarray
+from .._core import DType, Error, Tensor, asarray, is_compiling
 
 _scope = contextvars.ContextVar("nabla_nn_rngs", default=None)
 _lock = threading.Lock()
@@ -73,6 +73,9 @@ def next_key():
     stream = _scope.get()
     if stream is not None:
         return stream.next()
+    if is_compiling():
+        raise Error("a key of the process in a compiled function would be the same at each call: hand the function a key "
+                    "and open `with nn.rngs(key):` in it, or draw before it is called")
     with _lock:
         start, count = _process["seed"], _process["count"]
         _process["count"] += 1

@@ -34,7 +34,7 @@ def value_and_grad(fun, wrt="trainable", has_aux=False):
         (value, (aux, changed)), gradients = _transforms.value_and_grad(inside, 0, True)(chosen, rest, args, kwargs)
         if changed:
             model.set_tensors(changed)
-        return ((value, aux) if has_aux else value), gradients
+        return ((value, aux) if has_aux else value), {path: gradients[path] for path in chosen}
 
     return wrapped
 
