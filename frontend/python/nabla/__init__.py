@@ -16,11 +16,20 @@ from ._core import DType
 from .autograd import *  # noqa: E402,F401,F403
 from .compiled import *  # noqa: E402,F401,F403
 from .compiled import trace_ir as trace  # noqa: F401
+from .devices import *  # noqa: E402,F401,F403
 from .export import *  # noqa: E402,F401,F403
+from .ops import *  # noqa: E402,F401,F403
 from .transforms import *  # noqa: E402,F401,F403
 from .tree import (  # noqa: F401
     PyTreeDef, is_tensor, register_pytree_node, tensor_leaves, tree_flatten, tree_leaves, tree_map, tree_structure,
     tree_unflatten)
+
+from . import _methods, config, core, fft, linalg, ops, random  # noqa: E402,F401
+from ._methods import *  # noqa: E402,F401,F403
+from .random import keyless_normal as gaussian  # noqa: E402,F401
+from .random import keyless_normal as normal  # noqa: E402,F401
+from .random import keyless_uniform as uniform  # noqa: E402,F401
+from .random import rand, randn, seed  # noqa: E402,F401
 
 __version__ = _nabla.__version__
 

@@ -3,7 +3,7 @@
 import operator
 
 from .. import _nabla
-from .._core import Tensor, asarray, astype, default_float, inexact, promoted
+from .._core import Tensor, asarray, inexact, promoted, result_type
 
 emit = _nabla.emit
 
@@ -11,6 +11,20 @@ emit = _nabla.emit
 def emit1(name, operands, attributes):
     """The only result of an op."""
     return emit(name, operands, attributes)[0]
+
+
+def tensors(*xs):
+    """The operands as tensors of their common dtype; numbers too."""
+    out = promoted(*xs)
+    dtype = result_type(*out)
+    return [asarray(x, dtype) for x in out]
+
+
+def float_tensors(*xs):
+    """The operands as tensors of their common floating dtype; integers in the default one."""
+    out = inexact(*xs)
+    dtype = result_type(*out)
+    return [asarray(x, dtype) for x in out]
 
 
 def axis_of(axis, ndim, what):
@@ -68,6 +82,3 @@ def pair_of(x, what, count=2):
         return [operator.index(v) for v in x]
     return [operator.index(x)] * count
 
-
-__all__ = ["Tensor", "asarray", "astype", "axes_of", "axis_of", "count_of", "default_float", "emit", "emit1", "inexact",
-           "listed", "pair_of", "promoted", "sizes_of", "static"]

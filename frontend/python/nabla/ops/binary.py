@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import Tensor, asarray, astype, inexact, operand, promoted
-from ._common import emit1
+from ._common import emit1, float_tensors, tensors
 
 
 def add(x, y):
@@ -174,7 +174,7 @@ def logaddexp(x, y):
 
 def copysign(x, y):
     """|x| with the sign of y; zeros and NaN count by their sign bit."""
-    x, y = broadcast_arrays(*inexact(x, y))
+    x, y = broadcast_arrays(*float_tensors(x, y))
     bits = {2: _nabla.DType.int16, 4: _nabla.DType.int32, 8: _nabla.DType.int64}[y.dtype.itemsize]
     negative = emit1("lt", [emit1("bitcast", [y], {"dtype": bits}), 0], {})
     size = abs_of(x)
@@ -195,7 +195,7 @@ def matmul(x, y):
 
 def dot(x, y):
     """As numpy.dot: scalars multiply, else the last dimension of x by the last but one (the only one) of y."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     if x.ndim == 0 or y.ndim == 0:
         return mul(x, y)
     return tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)]))
@@ -203,13 +203,13 @@ def dot(x, y):
 
 def vdot(x, y):
     """The sum of products of all elements."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     return tensordot(x, y, (list(range(x.ndim)), list(range(y.ndim))))
 
 
 def inner(x, y):
     """Sums of products over the last dimensions."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     if x.ndim == 0 or y.ndim == 0:
         return mul(x, y)
     return tensordot(x, y, ([x.ndim - 1], [y.ndim - 1]))
@@ -217,7 +217,7 @@ def inner(x, y):
 
 def tensordot(x, y, axes=2):
     """Sums of products over `axes`: a count (the last of x, the first of y), or a pair of lists."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     if isinstance(axes, int):
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
@@ -228,7 +228,7 @@ def tensordot(x, y, axes=2):
 
 def dot_general(x, y, dimension_numbers):
     """`((x contracted, y contracted), (x batch, y batch))` as in jax.lax: batch dimensions first, then free ones."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     (lc, rc), (lb, rb) = dimension_numbers
     return emit1("dot_general", [x, y], {"lhs_contract": list(lc), "rhs_contract": list(rc), "lhs_batch": list(lb),
                                          "rhs_batch": list(rb)})
@@ -236,7 +236,7 @@ def dot_general(x, y, dimension_numbers):
 
 def outer(x, y):
     """Products of all pairs in the last dimensions, over broadcast leading ones: [..., m], [..., n] -> [..., m, n]."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(f"outer: operands {x.type_str()} and {y.type_str()}; both need a dimension")
     return mul(_nabla.unsqueeze(x, -1), _nabla.unsqueeze(y, -2))
@@ -244,7 +244,7 @@ def outer(x, y):
 
 def kron(x, y):
     """Kronecker's product of two matrices or two vectors."""
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     if x.ndim != y.ndim:
         raise ValueError(f"kron: operands {x.type_str()} and {y.type_str()} differ in rank")
     xs, ys = x, y
@@ -255,7 +255,7 @@ def kron(x, y):
 
 def cross(x, y, axis=-1):
     """The vector product along an axis of three."""
-    x, y = broadcast_arrays(*[asarray(v) for v in promoted(x, y)])
+    x, y = broadcast_arrays(*tensors(x, y))
     axis = axis % x.ndim
     if x.shape[axis] != 3:
         raise ValueError(f"cross: axis {axis} of {x.type_str()} has not 3 elements")
@@ -266,7 +266,7 @@ def cross(x, y, axis=-1):
 
 def einsum(spec, *operands):
     """numpy.einsum in its string form: "ij,jk->ik", with an ellipsis; a letter twice in one operand is the diagonal."""
-    return _nabla.einsum(spec, [asarray(v) for v in promoted(*operands)])
+    return _nabla.einsum(spec, tensors(*operands))
 
 
 # ---- Bits
@@ -309,7 +309,7 @@ def right_shift(x, y):
 def gcd(x, y):
     """The greatest common divisor of integers, by Euclid; as many steps as 64 bits can need."""
     from ..transforms import while_loop
-    x, y = broadcast_arrays(*[abs_of(v) for v in _integers("gcd", x, y)])
+    x, y = broadcast_arrays(*[abs_of(v) for v in tensors(*_integers("gcd", x, y))])
 
     def step(s):
         a, b = s
@@ -321,7 +321,7 @@ def gcd(x, y):
 
 def lcm(x, y):
     """The least common multiple of integers; 0 where one of them is 0."""
-    x, y = broadcast_arrays(*[abs_of(v) for v in _integers("lcm", x, y)])
+    x, y = broadcast_arrays(*[abs_of(v) for v in tensors(*_integers("lcm", x, y))])
     d = gcd(x, y)
     return mul(x, floor_divide(y, maximum(d, 1)))
 

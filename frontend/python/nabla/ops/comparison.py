@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import Tensor, asarray, operand, promoted
-from ._common import emit1
+from ._common import emit1, tensors
 from .binary import broadcast_arrays
 
 
@@ -71,7 +71,7 @@ def logical_not(x):
 
 def isclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Where |x - y| <= atol + rtol |y|; infinities are close to themselves."""
-    x, y = broadcast_arrays(*promoted(x, y))
+    x, y = broadcast_arrays(*tensors(x, y))
     if not x.dtype.is_float():
         x, y = asarray(x, "float64"), asarray(y, "float64")
     distance = emit1("abs", [emit1("sub", [x, y], {})], {})

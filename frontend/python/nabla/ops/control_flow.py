@@ -1,9 +1,9 @@
 """Choices by element and by value, and loops. All but `where` are transforms of functions: see nabla.transforms."""
 
 from .. import _nabla
-from .._core import DType, asarray, promoted
+from .._core import DType, asarray
 from ..transforms import associative_scan, cond, fori_loop, scan, switch, while_loop
-from ._common import emit1
+from ._common import emit1, tensors
 from .binary import broadcast_shapes
 
 
@@ -17,7 +17,7 @@ def where(condition, x=None, y=None):
     condition = asarray(condition)
     if condition.dtype != DType.bool:
         condition = emit1("ne", [condition, 0], {})
-    x, y = [asarray(v) for v in promoted(x, y)]
+    x, y = tensors(x, y)
     shape = broadcast_shapes(condition.shape, x.shape, y.shape)
     if condition.ndim and condition.shape != shape:
         condition = _nabla.broadcast_to(condition, list(shape))

@@ -4,8 +4,8 @@ Source: the definition of convolution in Dumoulin and Visin, A guide to convolut
 """
 
 from .. import _nabla
-from .._core import asarray, promoted
-from ._common import emit1, pair_of
+from .._core import asarray
+from ._common import emit1, pair_of, tensors
 from .view import permute
 
 _INPUT = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -49,7 +49,7 @@ def _padding(padding, what, n, sizes, taps, strides, dilation):
 
 
 def _conv(n, what, x, filter, stride, dilation, padding, groups, bias, input_layout, filter_layout):
-    x, filter = [asarray(v) for v in promoted(x, filter)]
+    x, filter = tensors(x, filter)
     if x.ndim != n + 2 or filter.ndim != n + 2:
         raise ValueError(f"{what}: the input is {x.type_str()} and the filter {filter.type_str()}; both have {n + 2} "
                          f"dimensions, {_INPUT[n][0]} and {_FILTER[n][0]}")
@@ -93,7 +93,7 @@ def conv3d(x, filter, *, stride=1, dilation=1, padding=0, groups=1, bias=None, i
 
 
 def _conv_transpose(n, what, x, filter, stride, dilation, padding, output_paddings, groups, bias, input_layout):
-    x, filter = [asarray(v) for v in promoted(x, filter)]
+    x, filter = tensors(x, filter)
     if x.ndim != n + 2 or filter.ndim != n + 2:
         raise ValueError(f"{what}: the input is {x.type_str()} and the filter {filter.type_str()}; both have {n + 2} "
                          "dimensions, channels last and [taps..., out / groups, in]")

@@ -145,7 +145,7 @@ def diag(x, k=0):
     if x.ndim != 1:
         raise ValueError(f"diag: {x.type_str()} is no vector and no matrix")
     out = _nabla.diag_embed(x)
-    return _nabla.pad(out, False if x.dtype == DType.bool else 0, [max(-k, 0), max(k, 0)], [max(k, 0), max(-k, 0)])
+    return _nabla.pad(out, asarray(0, x.dtype), [max(-k, 0), max(k, 0)], [max(k, 0), max(-k, 0)])
 
 
 def diagonal(x, offset=0):

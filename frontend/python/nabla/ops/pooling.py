@@ -51,7 +51,7 @@ def _avg_pool(n, what, x, kernel_size, stride, padding, dilation, ceil_mode, cou
         return emit1("div", [sums, float(taps_count)], {})
     ones = _nabla.full([1] + list(x.shape[1:-1]) + [1], 1.0, x.dtype)
     if count_include_pad:
-        ones = _nabla.pad(ones, 1, [0] + low + [0], [0] + high + [0])
+        ones = _nabla.pad(ones, asarray(1, x.dtype), [0] + low + [0], [0] + high + [0])
         counts = emit1("reduce_window_sum", [ones], _attrs(taps, stride, dilation, [0] * n, beyond))
     else:
         counts = emit1("reduce_window_sum", [ones], _attrs(taps, stride, dilation, low, whole))

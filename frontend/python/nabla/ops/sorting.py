@@ -1,8 +1,8 @@
 """Order and selection. NaN counts as the largest number; orders are stable."""
 
 from .. import _nabla
-from .._core import DType, asarray, astype, dtype_of, promoted
-from ._common import axis_of, count_of, emit1
+from .._core import DType, asarray, astype, dtype_of
+from ._common import axis_of, count_of, emit1, tensors
 
 
 def _row(x, axis, what):
@@ -41,7 +41,7 @@ def searchsorted(sorted_sequence, values, side="left"):
     """Where values [..., m] go into sorted rows [..., n]: before equal elements ("left") or behind them: int32."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is {side!r}, not left or right")
-    rows, values = [asarray(v) for v in promoted(sorted_sequence, values)]
+    rows, values = tensors(sorted_sequence, values)
     scalar = rows.ndim == 1 and values.ndim != 1
     flat = emit1("reshape", [values], {"shape": [count_of(values.shape)]}) if scalar else values
     out = _nabla.searchsorted(rows, flat, side == "right")

@@ -3,8 +3,9 @@
 import operator
 
 from .. import _nabla
-from .._core import Tensor, asarray, astype, operand, promoted
+from .._core import Tensor, asarray, astype, operand
 from ._common import axes_of, axis_of, count_of, emit1, listed, sizes_of
+from ._common import tensors as of_one_dtype
 
 
 def reshape(x, *shape):
@@ -218,7 +219,7 @@ repeat_interleave = repeat
 
 def concatenate(tensors, axis=0):
     """Tensors one after the other along an axis; dtypes meet by JAX's table. None: all elements in one dimension."""
-    xs = [asarray(x) for x in promoted(*tensors)]
+    xs = of_one_dtype(*tensors)
     if not xs:
         raise ValueError("concatenate: no tensors")
     if axis is None:
@@ -228,7 +229,7 @@ def concatenate(tensors, axis=0):
 
 def stack(tensors, axis=0):
     """Tensors of one shape side by side along a new axis."""
-    xs = [asarray(x) for x in promoted(*tensors)]
+    xs = of_one_dtype(*tensors)
     if not xs:
         raise ValueError("stack: no tensors")
     return _nabla.stack(xs, axis_of(axis, xs[0].ndim + 1, "stack"))
@@ -331,7 +332,7 @@ def pad(x, paddings, mode="constant", value=0):
     x = asarray(x)
     pairs = _pairs(paddings, x)
     if mode == "constant":
-        return _nabla.pad(x, value, [a for a, _ in pairs], [b for _, b in pairs])
+        return _nabla.pad(x, asarray(value, x.dtype), [a for a, _ in pairs], [b for _, b in pairs])
     for d, (low, high) in enumerate(pairs):
         if low or high:
             x = _nabla.take(x, asarray(_padded_places(x, d, low, high, mode), "int32"), d)
@@ -413,5 +414,5 @@ __all__ = [
     "matrix_transpose", "moveaxis", "moveaxis_physical", "pad", "permute", "permute_dims", "ravel", "rebind", "repeat",
     "repeat_interleave", "reshape", "roll", "rot90", "slice_tensor", "slice_update", "slice_update_inplace", "squeeze",
     "squeeze_physical", "stack", "swap_axes", "swapaxes", "tile", "transpose", "unsqueeze", "unsqueeze_physical",
-    "view", "view_as_real_interleaved", "vstack",
+    "view_as_real_interleaved", "vstack",
 ]

@@ -1,0 +1,334 @@
+"""What Tensor can do in Python: operators, indexing, methods, and how it prints. Attached to the native class."""
+
+import operator
+
+from . import _nabla
+from ._core import DType, Tensor, asarray, astype, dtype_of
+from ._printing import html_of, text_of
+from .ops import binary, communication, comparison, control_flow, creation, indexing, reduction, sorting, unary, view
+
+_emit = _nabla.emit
+_NUMBERS = (Tensor, bool, int, float)
+
+
+def _takes(x):
+    """Whether an operator takes this other operand."""
+    return isinstance(x, _NUMBERS) or hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, (list, tuple))
+
+
+def _operator(function, doc):
+    def forward(self, other):
+        return function(self, other) if _takes(other) else NotImplemented
+
+    forward.__doc__ = doc
+    return forward
+
+
+def _reflected(function, doc):
+    def backward(self, other):
+        return function(other, self) if _takes(other) else NotImplemented
+
+    backward.__doc__ = doc
+    return backward
+
+
+_BINARY = {
+    "add": (binary.add, "self + other."), "sub": (binary.sub, "self - other."), "mul": (binary.mul, "self * other."),
+    "truediv": (binary.div, "self / other."), "floordiv": (binary.floor_divide, "self // other."),
+    "mod": (binary.mod, "self % other."), "pow": (binary.pow, "self ** other."),
+    "matmul": (binary.matmul, "self @ other."), "divmod": (binary.divmod, "divmod(self, other)."),
+    "and": (binary.bitwise_and, "self & other."), "or": (binary.bitwise_or, "self | other."),
+    "xor": (binary.bitwise_xor, "self ^ other."), "lshift": (binary.left_shift, "self << other."),
+    "rshift": (binary.right_shift, "self >> other."),
+}
+_COMPARED = {"eq": comparison.equal, "ne": comparison.not_equal, "lt": comparison.less, "le": comparison.less_equal,
+             "gt": comparison.greater, "ge": comparison.greater_equal}
+
+
+def _attach_operators():
+    for name, (function, doc) in _BINARY.items():
+        setattr(Tensor, f"__{name}__", _operator(function, doc))
+        setattr(Tensor, f"__r{name}__", _reflected(function, doc))
+    for name, function in _COMPARED.items():
+        setattr(Tensor, f"__{name}__", _operator(function, f"Where self {name} other, element by element: bool."))
+    Tensor.__hash__ = object.__hash__
+    Tensor.__neg__ = unary.neg
+    Tensor.__pos__ = lambda x: x
+    Tensor.__abs__ = unary.abs
+    Tensor.__invert__ = unary.bitwise_not
+    # NumPy arrays on the left leave operators to the tensor.
+    Tensor.__array_priority__ = 100
+
+
+# ---- As Python values
+
+
+def _one(x, what):
+    if x.ndim and any(n != 1 for n in x.shape):
+        raise ValueError(f"{what} of {x.type_str()}: only a tensor of one element has one" +
+                         ("; nabla.all and nabla.any make one of many" if what == "bool()" else ""))
+    return x.item()
+
+
+def _bool(x):
+    return bool(_one(x, "bool()"))
+
+
+def _int(x):
+    return int(_one(x, "int()"))
+
+
+def _float(x):
+    return float(_one(x, "float()"))
+
+
+def _index(x):
+    if not x.dtype.is_integer():
+        raise TypeError(f"{x.type_str()} is no index: only integer tensors of one element are")
+    return operator.index(_one(x, "an index"))
+
+
+def _len(x):
+    if x.ndim == 0:
+        raise TypeError("len() of a tensor without dimensions")
+    return operator.index(x.shape[0])
+
+
+def _iter(x):
+    if x.ndim == 0:
+        raise TypeError("a tensor without dimensions has nothing to iterate over")
+    return iter(_nabla.unbind(x, 0))
+
+
+def _contains(x, value):
+    return bool(_nabla.any(comparison.equal(x, value), [], False))
+
+
+def _numpy(x):
+    """A NumPy array of its own memory. bfloat16, which NumPy does not have, becomes float32."""
+    import numpy
+    return numpy.array(memoryview(astype(x, DType.float32) if x.dtype == DType.bfloat16 else x))
+
+
+def _array(x, dtype=None, copy=None):
+    out = _numpy(x)
+    return out if dtype is None else out.astype(dtype, copy=False)
+
+
+def to_numpy_all(*tensors):
+    """NumPy arrays of several tensors, computed in one graph."""
+    _nabla.realize([t for t in tensors if isinstance(t, Tensor)])
+    return [_numpy(asarray(t)) for t in tensors]
+
+
+def _format(x, spec):
+    return format(x.item(), spec) if spec and x.ndim == 0 and not x.is_traced else str(x)
+
+
+def _setitem(x, index, values):
+    """x itself has `values` at the index from now on. Only outside of traced functions: Error there."""
+    indexing.rebind_value(x, indexing.Place(x, index).set(values))
+
+
+class _Count(int):
+    """A number that may also be called, as PyTorch's methods are."""
+
+    def __call__(self):
+        return int(self)
+
+
+class _Size(_Count):
+    """The number of elements; called with a dimension, the size of that: x.size, x.size(), x.size(0)."""
+
+    def __new__(cls, n, shape):
+        out = super().__new__(cls, n)
+        out._shape = shape
+        return out
+
+    def __call__(self, dim=None):
+        return self._shape if dim is None else self._shape[dim]
+
+
+def _count(x):
+    n = 1
+    for size in x.shape:
+        n = n * size
+    return n
+
+
+def _size(x):
+    n = _count(x)
+    return _Size(n, x.shape) if isinstance(n, int) else n
+
+
+def _numel(x):
+    n = _count(x)
+    return _Count(n) if isinstance(n, int) else n
+
+
+def _to(x, *to, dtype=None, device=None):
+    """x on a device, in a dtype, or both; the types decide which argument is which."""
+    from .devices import Device, to_device
+    for t in to:
+        if isinstance(t, Tensor):
+            dtype = t.dtype
+        elif isinstance(t, Device) or (isinstance(t, str) and t.partition(":")[0] in ("cpu", "gpu", "cuda")):
+            device = t
+        else:
+            dtype = t
+    x = x if device is None else to_device(x, device)
+    return x if dtype is None else astype(x, dtype)
+
+
+def _cuda(x, index=0):
+    """x on GPU `index`: see nabla.to_device."""
+    from .devices import Accelerator, to_device
+    return to_device(x, Accelerator(index))
+
+
+def _device(x):
+    from .devices import CPU
+    return CPU()
+
+
+def _attach_values():
+    Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__ = _bool, _int, _float, _index
+    Tensor.__len__, Tensor.__iter__, Tensor.__contains__ = _len, _iter, _contains
+    Tensor.__repr__, Tensor.__str__, Tensor._repr_html_ = text_of, text_of, html_of
+    Tensor.__format__ = _format
+    Tensor.__array__ = _array
+    Tensor.numpy = Tensor.to_numpy = _numpy
+    Tensor.to_numpy_all = staticmethod(to_numpy_all)
+    Tensor.__getitem__, Tensor.__setitem__ = indexing.getitem, _setitem
+    Tensor.at = property(indexing.At, doc="x.at[index].set(v), .add, .multiply, .min, .max, .get: new tensors.")
+    Tensor.__reduce__ = lambda x: (_restored, (x.tolist(), str(x.dtype).rpartition(".")[2], x.shape))
+    Tensor.__copy__ = lambda x: x
+    Tensor.__deepcopy__ = lambda x, memo: x
+
+
+def _restored(values, dtype, shape):
+    flat = _nabla.from_numbers(values, dtype_of(dtype))
+    return _emit("reshape", [flat], {"shape": list(shape)})[0]
+
+
+# ---- Methods
+
+
+def _method(function, name):
+    def method(self, *args, **kwargs):
+        return function(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = function.__doc__
+    return method
+
+
+_METHODS = {
+    unary: "abs acos acosh asin asinh atan atanh cast ceil clip cos cosh erf erfc exp exp2 expm1 floor gelu is_finite is_inf "
+           "is_nan isfinite isinf isnan lgamma log log10 log1p log2 log_softmax logsoftmax neg reciprocal relu round rsqrt "
+           "sigmoid sign silu sin sinh softmax softplus sqrt square tan tanh trunc",
+    binary: "add dot floor_divide fmod inner matmul maximum minimum mod mul outer pow remainder sub div",
+    comparison: "equal not_equal greater greater_equal less less_equal allclose isclose logical_and logical_not logical_or "
+                "logical_xor",
+    reduction: "all any amax amin argmin count_nonzero cummax cummin cumprod cumsum logsumexp max mean median "
+               "min minmax prod reduce_max reduce_min reduce_sum std sum var",
+    view: "broadcast_to expand flatten flip moveaxis pad permute ravel rebind repeat reshape roll slice_tensor slice_update "
+          "squeeze swap_axes swapaxes tile transpose unsqueeze view expand_dims matrix_transpose",
+    indexing: "take take_along_axis scatter scatter_add",
+    sorting: "argsort masked_select nonzero sort top_k",
+    creation: "diag diagonal tril triu",
+}
+
+
+def _argmax(x, axis=None, keepdims=False, dtype="int64"):
+    """Position of the largest element along `axis`; None: in row-major order of all."""
+    return reduction.argmax(x, axis, keepdims, dtype)
+
+
+def _argmin(x, axis=None, keepdims=False, dtype="int64"):
+    """Position of the smallest element along `axis`; None: in row-major order of all."""
+    return reduction.argmin(x, axis, keepdims, dtype)
+
+
+def _attach_methods():
+    for module, names in _METHODS.items():
+        for name in names.split():
+            setattr(Tensor, name, _method(getattr(module, name), name))
+    Tensor.argmax, Tensor.argmin = _argmax, _argmin
+    Tensor.astype = _method(astype, "astype")
+    Tensor.type_as = lambda x, other: astype(x, other.dtype)
+    Tensor.type_as.__doc__ = "x in the dtype of another tensor."
+    Tensor.where = lambda x, condition, other: control_flow.where(condition, x, other)
+    Tensor.trace = lambda x: creation.trace_of(x)
+    Tensor.masked_fill = lambda x, mask, value: control_flow.where(mask, value, x)
+    Tensor.norm = lambda x, ord=2, axis=None, keepdims=False: reduction.norm_of(x, ord, axis, keepdims)
+    Tensor.to, Tensor.cuda, Tensor.cpu = _to, _cuda, lambda x: x
+    Tensor.clone = Tensor.contiguous = Tensor.copy = lambda x: x
+    for name in ("float32", "float64", "float16", "bfloat16", "int32", "int64"):
+        short = {"float32": "float", "float64": "double", "float16": "half", "int64": "long", "int32": "int"}
+        setattr(Tensor, short.get(name, name), lambda x, name=name: astype(x, name))
+    Tensor.bool = lambda x: comparison._truth(x)
+
+
+_PROPERTIES = {
+    "T": (lambda x: view.transpose(x), "All dimensions turned round."),
+    "mT": (view.matrix_transpose, "The last two dimensions exchanged."),
+    "size": (_size, _Size.__doc__),
+    "numel": (_numel, "The number of elements; may be called."),
+    "rank": (lambda x: _Count(x.ndim), "The number of dimensions; may be called."),
+    "dim": (lambda x: _Count(x.ndim), "The number of dimensions; may be called."),
+    "itemsize": (lambda x: x.dtype.itemsize, "Bytes per element."),
+    "nbytes": (lambda x: _count(x) * x.dtype.itemsize, "Bytes of all elements."),
+    "device": (_device, "Where it lives: CPU()."),
+    "is_sharded": (lambda x: False, "Whether it is spread over devices: never, before there is sharding."),
+    "num_shards": (lambda x: 1, "Over how many devices it is spread."),
+    "shard_shape": (lambda x: x.shape, "The shape of what lies on one device."),
+}
+
+
+def _new(name):
+    make = getattr(creation, name)
+
+    def method(self, *shape, dtype=None, device=None):
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return make(tuple(sizes), dtype=self.dtype if dtype is None else dtype, device=device)
+
+    method.__doc__ = f"nabla.{name} in the dtype of this tensor."
+    return method
+
+
+def _new_full(x, shape, value, dtype=None, device=None):
+    """nabla.full in the dtype of this tensor."""
+    return creation.full(shape, value, x.dtype if dtype is None else dtype, device)
+
+
+def _unsharded(x):
+    """A tensor that is spread over devices as a whole one: here itself."""
+    return x
+
+
+def _attach_factories():
+    for name, (function, doc) in _PROPERTIES.items():
+        setattr(Tensor, name, property(function, doc=doc))
+    for name in ("zeros", "ones", "empty"):
+        setattr(Tensor, f"new_{name}", _new(name))
+    Tensor.new_full = _new_full
+    from . import random
+    for name in ("zeros", "ones", "full", "empty", "arange", "eye", "linspace", "constant", "full_like", "zeros_like",
+                 "ones_like", "hann_window"):
+        setattr(Tensor, name, staticmethod(getattr(creation, name)))
+    Tensor.uniform = staticmethod(random.keyless_uniform)
+    Tensor.normal = Tensor.gaussian = staticmethod(random.keyless_normal)
+    Tensor.from_dlpack = staticmethod(_nabla.from_dlpack)
+    Tensor.gather = _unsharded
+    for name in ("shard", "with_sharding", "with_sharding_constraint"):
+        setattr(Tensor, name, _method(communication._absent(f"Tensor.{name}"), name))
+
+
+_attach_operators()
+_attach_values()
+_attach_methods()
+_attach_factories()
+from_dlpack = _nabla.from_dlpack
+
+__all__ = ["from_dlpack", "to_numpy_all"]

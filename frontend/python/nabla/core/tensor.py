@@ -1,0 +1,5 @@
+"""Tensors: see nabla."""
+
+from .._core import DType, Tensor, asarray
+
+__all__ = ["DType", "Tensor", "asarray"]
