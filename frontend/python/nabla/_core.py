@@ -30,24 +30,6 @@ def default_float():
     return _default_dtype.get()
 
 
-_compiling = contextvars.ContextVar("nabla_compiling", default=False)
-
-
-@contextlib.contextmanager
-def compiling():
-    """Within the context a function is traced that runs again and again: what Python draws then would never change."""
-    token = _compiling.set(True)
-    try:
-        yield
-    finally:
-        _compiling.reset(token)
-
-
-def is_compiling():
-    """Whether a function is traced for a compiler."""
-    return _compiling.get()
-
-
 @contextlib.contextmanager
 def default_dtype(dtype):
     """Within the context, floating tensors that are made without a dtype have this one."""

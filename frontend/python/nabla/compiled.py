@@ -7,7 +7,7 @@ import threading
 import time
 
 from . import _nabla
-from ._core import Tensor, compiling
+from ._core import Tensor
 from ._trace import Arguments, example_types, name_of, trace
 from .tree import tree_flatten
 
@@ -166,8 +166,7 @@ class Compiled:
     def _compile(self, fun, arguments, key):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
-        with compiling():
-            f, result = trace(fun, types, arguments.rebuild)
+        f, result = trace(fun, types, arguments.rebuild)
         captures = f.captures  # made anew at each look: those that are computed are those that are handed over
         _nabla.realize(captures)
         executable = _Executable(f, captures, result, self._target, self._threads)
