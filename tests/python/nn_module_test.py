@@ -161,9 +161,19 @@ def test_dropout_in_a_compiled_step_follows_its_key():
     assert (a != b).any() and (a == c).all() and step.stats.misses == 1
 
 
-def test_keys_of_the_process_in_a_compiled_function_are_an_error():
+def test_keys_of_the_process_in_a_traced_function_are_an_error():
     with pytest.raises(nb.Error, match="rngs"):
         nb.jit(lambda x: F.dropout(x, 0.5))(X)
+    net = nn.Sequential(nn.Linear(3, 8, key=1), nn.Dropout(0.5))
+    ones = [np.asarray(nn.grad(lambda m: nb.sum(m(X)))(net)["0.bias"]) for _ in range(2)]
+    assert (ones[0] != ones[1]).any()
+
+
+def test_seeds():
+    nb.seed(3)
+    a = np.asarray(nn.Linear(3, 3).weight)
+    nb.seed(3)
+    np.testing.assert_array_equal(np.asarray(nn.Linear(3, 3).weight), a)
 
 
 def test_batch_norm_updates_through_value_and_grad():

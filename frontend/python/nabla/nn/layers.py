@@ -1,7 +1,7 @@
 """Layers: linear maps, tables, normalisation, dropout, activations.
 
 Every layer with weights takes `key=` (an int or a uint32[2] tensor) for its initial values; without one it takes the
-process's next key (`nn.rngs`, `nb.seed`), so that two layers never start alike. `dtype` is the default floating one.
+process's next key (`nn.rngs`, `nabla.seed`), so that two layers never start alike. `dtype` is the default floating one.
 """
 
 from .. import _nabla

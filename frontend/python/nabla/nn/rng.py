@@ -1,22 +1,22 @@
-"""Keys for layers that draw numbers: initial values and dropout.
+"""Keys for layers that draw numbers: initial values and dropout. See nabla.random for keys themselves.
 
-A key is a uint32[2] tensor. Layers take `key=`; without one they ask `next_key()`, which gives
+Layers take `key=`, an int or a uint32[2] tensor; without one they ask `next_key()`, which gives
 
 - inside of `with rngs(key):` an independent key per call, derived from that one. This is how a compiled step draws new
-  numbers in each run: hand it a key, open the scope inside.
-- outside of any scope the next key of the process, which `seed(n)` sets. In a compiled function that is an Error.
+  numbers in each run: hand it a key, open the scope inside. In the body of a loop, open one with a key of the iteration,
+  fold_in(key, i): what a body draws is the same each time.
+- outside of any scope the next one of the process (nabla.seed begins anew), which is an Error in traced functions.
+  `nn.value_and_grad`, called outside of a traced function, opens a scope with such a key itself.
 """
 
 import contextlib
 import contextvars
-import threading
 
-from .. import _nabla
-from .._core import DType, Error, Tensor, asarray, is_compiling
+from .. import random as _random
+from .._core import DType, Error, Tensor
+from .._nabla import is_tracing
 
 _scope = contextvars.ContextVar("nabla_nn_rngs", default=None)
-_lock = threading.Lock()
-_process = {"seed": 0, "count": 0}
 
 
 class _Stream:
@@ -31,26 +31,15 @@ class _Stream:
 
 
 def key_of(seed):
-    """The key of an integer: its high and its low 32 bits. A tensor uint32[2] is a key already."""
+    """The key of an integer, as nabla.random.key. A tensor uint32[2] is a key already."""
     if isinstance(seed, Tensor):
         if seed.dtype != DType.uint32 or tuple(seed.shape) != (2,):
             raise TypeError(f"a key is uint32[2], got {seed.type_str()}")
         return seed
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise TypeError(f"a key is made of an int, got {type(seed).__name__}")
-    return _nabla.from_numbers([(seed >> 32) & 0xFFFFFFFF, seed & 0xFFFFFFFF], DType.uint32)
+    return _random.key(seed)
 
 
-def fold_in(key, data):
-    """An independent key for every number, an int or an integer scalar."""
-    return _nabla.emit("rng_fold_in", [key, asarray(data, DType.uint32)], {})[0]
-
-
-def seed(n):
-    """Starts the process's keys again: the same program draws the same numbers."""
-    key_of(n)
-    with _lock:
-        _process["seed"], _process["count"] = n, 0
+fold_in = _random.fold_in
 
 
 @contextlib.contextmanager
@@ -63,9 +52,14 @@ def rngs(key):
         _scope.reset(token)
 
 
-def in_scope():
-    """Whether a scope of `rngs` is open."""
-    return _scope.get() is not None
+@contextlib.contextmanager
+def own_scope():
+    """A scope with the next key of the process, where there is none and nothing is traced."""
+    if _scope.get() is not None or is_tracing():
+        yield
+        return
+    with rngs(_random.next_key()):
+        yield
 
 
 def next_key():
@@ -73,13 +67,10 @@ def next_key():
     stream = _scope.get()
     if stream is not None:
         return stream.next()
-    if is_compiling():
-        raise Error("a key of the process in a compiled function would be the same at each call: hand the function a key "
-                    "and open `with nn.rngs(key):` in it, or draw before it is called")
-    with _lock:
-        start, count = _process["seed"], _process["count"]
-        _process["count"] += 1
-    return fold_in(key_of(start), count)
+    if is_tracing():
+        raise Error("a layer draws numbers in a traced function without a key: they would be the same at each call. Hand "
+                    "the function a key and open `with nn.rngs(key):` in it, or make the layer before")
+    return _random.next_key()
 
 
 __all__ = ["rngs"]

@@ -3,6 +3,7 @@
 import functools
 
 from .. import transforms as _transforms
+from .rng import own_scope
 from .selectors import select
 
 
@@ -12,7 +13,8 @@ def value_and_grad(fun, wrt="trainable", has_aux=False):
     Returns a function of the same arguments that gives `(value, gradients)`, gradients being a dict `{path: tensor}`.
     With `has_aux`, `fun` returns `(value, aux)` and the value is that pair. Buffers that `fun` sets on the model (the
     running statistics of BatchNorm) are set on the model that was passed. Outside of a compiled function that is the
-    model itself; inside of one it is the function's own copy, which it returns to keep them.
+    model itself; inside of one it is the function's own copy, which it returns to keep them. Dropout draws from the scope
+    of `nn.rngs`; outside of traced functions, where there is none, from a new key at each call.
     Raises SelectorError or TypeError when nothing floating is selected.
     """
     chosen_by = select(wrt)
@@ -31,7 +33,8 @@ def value_and_grad(fun, wrt="trainable", has_aux=False):
             changed = {path: x for path, x, _ in copy.named_tensors() if x is not given.get(path)}
             return value, (aux, changed)
 
-        (value, (aux, changed)), gradients = _transforms.value_and_grad(inside, 0, True)(chosen, rest, args, kwargs)
+        with own_scope():
+            (value, (aux, changed)), gradients = _transforms.value_and_grad(inside, 0, True)(chosen, rest, args, kwargs)
         if changed:
             model.set_tensors(changed)
         return ((value, aux) if has_aux else value), {path: gradients[path] for path in chosen}
