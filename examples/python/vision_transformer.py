@@ -15,14 +15,14 @@ class VisionTransformer(nn.Module):
     def __init__(self, side=224, patch=16, channels=3, width=768, heads=12, layers=12, classes=1000, dropout=0.0, key=0):
         if side % patch:
             raise ValueError(f"patches of {patch} do not divide pictures of {side}")
-        keys = [nb.random.fold_in(nb.random.key(key), i) for i in range(layers + 3)]
+        keys = [nb.random.fold_in(nb.random.key(key), i) for i in range(layers + 4)]
         self.patches = nn.Conv2d(channels, width, patch, patch, key=keys[0])
         self.token = nn.init.normal((1, 1, width), 0.02, key=keys[1])
         self.positions = nn.init.normal((1, (side // patch) ** 2 + 1, width), 0.02, key=keys[2])
         self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, dropout, key=k)
-                                    for k in keys[3:])
+                                    for k in keys[4:])
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, classes, key=keys[2])
+        self.head = nn.Linear(width, classes, key=keys[3])
 
     def forward(self, pictures):
         x = self.patches(pictures)
