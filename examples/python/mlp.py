@@ -16,8 +16,7 @@ def with_modules(steps):
     x, y = data()
     net = nn.Sequential(nn.Linear(4, 32, key=1), nn.ReLU(), nn.Linear(32, 1, key=2))
     assert net.num_parameters() == 193
-    for p in net.parameters():
-        p.requires_grad_()
+    net.requires_grad_()
     optimizer = nn.optim.AdamW(net, lr=1e-2)
     losses = []
     for _ in range(steps):

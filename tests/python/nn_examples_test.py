@@ -121,6 +121,8 @@ def test_language_models(name):
         for row, choice in zip(whole, logits.argmax(1)):
             row.append(int(choice))
     assert [row[5:] for row in whole] == tokens
+    if name != "llama3":
+        return
     drawn = Generator(model, 16, temperature=1.0, top_k=4)
     assert drawn(prompt, 4, seed=1) == drawn(prompt, 4, seed=1)
     with pytest.raises(ValueError, match="capacity"):

@@ -101,19 +101,21 @@ def test_a_module_trains_compiled():
 
 
 def test_backward_style():
-    net = nn.Linear(3, 1, key=0)
-    for p in net.parameters():
-        p.requires_grad_()
+    net = nn.Linear(3, 1, key=0).requires_grad_()
     opt = optim.SGD(net, lr=0.1)
     x = nb.asarray(np.ones((4, 3), np.float32))
     values = []
     for _ in range(5):
         loss = F.mse_loss(net(x), nb.asarray(np.zeros((4, 1), np.float32)))
         opt.zero_grad()
-        loss.backward()
+        net.backward(loss)
         opt.step()
         values.append(loss.item())
     assert values[-1] < values[0]
+    want = nn.grad(lambda m: F.mse_loss(m(x), nb.asarray(np.zeros((4, 1), np.float32))))(net)
+    net.zero_grad()
+    F.mse_loss(net(x), nb.asarray(np.zeros((4, 1), np.float32))).backward()
+    np.testing.assert_allclose(np.asarray(net.weight.grad), np.asarray(want["weight"]), rtol=1e-6)
     with pytest.raises(ValueError, match="backward"):
         optim.SGD(nn.Linear(2, 2), lr=0.1).step()
 

@@ -157,8 +157,14 @@ class Module:
         return self.map_tensors(lambda path, x: astype(x, dtype) if x.dtype.is_float() else x)
 
     def map_tensors(self, f):
-        """Replaces every tensor by `f(path, tensor)`, a shared one in all its places. Returns self."""
+        """Replaces every tensor by `f(path, tensor)`, a shared one in all its places. Returns self.
+
+        What comes for a tensor that requires gradients requires them too.
+        """
         new = {id(x): (x, f(path, x)) for path, x, _ in self.named_tensors()}
+        for old, x in new.values():
+            if x is not old and getattr(old, "requires_grad", False) and not x.is_traced:
+                x.requires_grad = True
         _replace(self, lambda t: new[id(t)][1], set())
         return self
 
@@ -183,6 +189,18 @@ class Module:
 
         for name, value in _attributes(self):
             below(value, name)
+
+    def requires_grad_(self, wanted=True):
+        """Marks the trainable parameters, so that `backward` gives them gradients. Returns self."""
+        for p in self.parameters(trainable_only=True):
+            p.requires_grad = wanted
+        return self
+
+    def backward(self, loss, gradient=None, retain_graph=False, create_graph=False):
+        """Adds to `.grad` of the trainable parameters the gradient of `loss`, as nabla.backward; call requires_grad_()
+        before the parameters are used."""
+        from ..autograd import backward
+        backward(loss, gradient, retain_graph, create_graph, self.parameters(trainable_only=True))
 
     def zero_grad(self):
         """Forgets the gradients that `backward` left in `.grad` of the parameters."""
