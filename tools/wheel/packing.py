@@ -18,7 +18,7 @@ Metadata-Version: 2.1
 Name: {name}
 Version: {version}
 Summary: Array programs that are traced, differentiated, compiled ahead of time and run without a compiler
-Requires-Python: >=3.9
+Requires-Python: >=3.10
 Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
 Classifier: Operating System :: POSIX :: Linux

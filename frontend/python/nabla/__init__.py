@@ -24,7 +24,7 @@ from .tree import (  # noqa: F401
     PyTreeDef, is_tensor, register_pytree_node, tensor_leaves, tree_flatten, tree_leaves, tree_map, tree_structure,
     tree_unflatten)
 
-from . import _methods, config, core, fft, linalg, ops, random  # noqa: E402,F401
+from . import _methods, config, core, fft, linalg, ops, random, transforms  # noqa: E402,F401
 from ._methods import *  # noqa: E402,F401,F403
 from .random import keyless_normal as gaussian  # noqa: E402,F401
 from .random import keyless_normal as normal  # noqa: E402,F401

@@ -24,14 +24,16 @@ class Dynamic:
 
     def __init__(self, name, min=1, max=None, multiple=1):
         self.name, self.min, self.max, self.multiple = name, min, max, multiple
+        self._grown = 0
 
     def bound(self, size):
         if self.max is not None:
             return self.max
-        bound = 1024
-        while bound < 4 * size:
-            bound *= 2
-        return bound
+        if self._grown < size:
+            self._grown = 1024
+            while self._grown < 4 * size:
+                self._grown *= 2
+        return self._grown
 
 
 class _Executable:
@@ -167,7 +169,7 @@ class Compiled:
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
         f, result = trace(fun, types, arguments.rebuild)
-        captures = f.captures  # made anew at each look: those that are computed are those that are handed over
+        captures = f.captures
         _nabla.realize(captures)
         executable = _Executable(f, captures, result, self._target, self._threads)
         with self._lock:

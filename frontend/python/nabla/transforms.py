@@ -3,6 +3,8 @@
 Outside of a compiled function they work at once, on the values at hand; inside of one they become part of it.
 """
 
+import contextlib
+import contextvars
 import functools
 
 from . import _nabla
@@ -361,6 +363,18 @@ def autocast(fun, dtype="bfloat16"):
 # ---- Rules of the user's
 
 
+_active = contextvars.ContextVar("nabla_active_rules", default=frozenset())
+
+
+@contextlib.contextmanager
+def _entered(rules):
+    token = _active.set(_active.get() | {rules})
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
 class custom_vjp:
     """A function with a derivative in reverse mode that the user gives.
 
@@ -370,7 +384,7 @@ class custom_vjp:
 
     `forward(*args) -> (out, residuals)` runs in place of f, `backward(residuals, cotangent)` gives a tuple of gradients,
     one per argument; None is a zero. Values of enclosing functions count as constant. `nondiff_argnums` are handed to
-    f and forward as they are, and come first in backward.
+    f and forward as they are, and come first in backward. Inside of its rules, f is the plain function.
     """
 
     def __init__(self, fun, nondiff_argnums=()):
@@ -384,6 +398,8 @@ class custom_vjp:
         return backward
 
     def __call__(self, *args):
+        if self in _active.get():
+            return self._fun(*args)
         if self._forward is None:
             raise Error(f"custom_vjp: {name_of(self._fun)} has no rule; give both by {name_of(self._fun)}.defvjp")
         fixed = [args[i] for i in self._static]
@@ -400,7 +416,8 @@ class custom_vjp:
         kept = {}
 
         def forward(*a):
-            out, residuals = self._forward(*whole(a))
+            with _entered(self):
+                out, residuals = self._forward(*whole(a))
             kept["form"] = tree_structure(residuals)
             if tree_structure(out) != result.treedef:
                 raise TypeError(f"custom_vjp: forward of {name_of(self._fun)} returns {tree_structure(out)}, "
@@ -418,7 +435,8 @@ class custom_vjp:
             for place, t in zip(places, flat):
                 leaves[place] = t
             ct = result.rebuild(flat[len(residuals):])
-            gradients = self._backward(*fixed, treedef.unflatten(leaves), ct)
+            with _entered(self):
+                gradients = self._backward(*fixed, treedef.unflatten(leaves), ct)
             return self._leaf_gradients(gradients, free, arguments)
 
         types = example_types(residuals) + example_types(result.tensors)
@@ -451,7 +469,8 @@ class custom_jvp:
         @f.defjvp
         def rule(primals, tangents): return out, tangent
 
-    The tangent must be linear in the tangents: reverse mode transposes the rule.
+    The tangent must be linear in the tangents: reverse mode transposes the rule. Inside of the rule, f is the plain
+    function.
     """
 
     def __init__(self, fun):
@@ -464,13 +483,19 @@ class custom_jvp:
         return rule
 
     def __call__(self, *args):
+        if self in _active.get():
+            return self._fun(*args)
         if self._rule is None:
             raise Error(f"custom_jvp: {name_of(self._fun)} has no rule; give it by {name_of(self._fun)}.defjvp")
         arguments = Arguments(args)
         n = len(arguments.tensors)
         f, result = trace_like(self._fun, arguments)
         types = example_types(arguments.tensors)
-        rule, both = trace(self._rule, types + types, lambda params: (
+        def rule_of(primals, tangents):
+            with _entered(self):
+                return self._rule(primals, tangents)
+
+        rule, both = trace(rule_of, types + types, lambda params: (
             (tuple(arguments.rebuild(params[:n])[0]), tuple(arguments.rebuild(params[n:])[0])), {}))
         if len(both.tensors) != 2 * len(result.tensors):
             raise TypeError(f"custom_jvp: the rule of {name_of(self._fun)} returns {both.treedef}, not a pair of results "

@@ -107,6 +107,9 @@ void define(py::module_& m, const char* name, R (*f)(A...)) {
     define(m, name, f, std::make_index_sequence<n>{});
 }
 
+/// Sets Python's error to a nabla.Error.
+void set_error(const Error& e);
+
 void bind_values(py::module_& m);
 void bind_ops(py::module_& m);
 void bind_traces(py::module_& m);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "frontend/python/native/bind.h"
+#include "frontend/python/native/eager_kernels.h"
 #include "runtime/base/version.h"
 
 namespace nabla::python {
@@ -41,7 +42,18 @@ const char* kept_text(PyObject* name) {
   return known->emplace(name, text).first->second;
 }
 
+PyObject*& error_type() {
+  static PyObject* type = nullptr;
+  return type;
+}
+
 }  // namespace
+
+void set_error(const Error& e) {
+  py::object value = py::handle(error_type())(e.what());
+  if (!e.diagnostics().empty()) value.attr("code") = code_name(e.diagnostics()[0].code);
+  PyErr_SetObject(error_type(), value.ptr());
+}
 
 Site python_site() {
   Site site;
@@ -70,20 +82,27 @@ Site python_site() {
 PYBIND11_MODULE(_nabla, m) {
   using namespace nabla::python;
   m.attr("__version__") = std::string(nabla::kVersion);
-  m.def("set_package_folder", [](const std::string& folder) { package_folder() = folder; });
-  static PyObject* error_type = PyErr_NewExceptionWithDoc(
+  m.def("set_package_folder", [](const std::string& folder) {
+    package_folder() = folder;
+    set_kernel_folder(folder + "kernels/");
+  });
+  error_type() = PyErr_NewExceptionWithDoc(
       "nabla.Error", "What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md.",
       PyExc_ValueError, nullptr);
-  m.add_object("Error", py::handle(error_type).inc_ref());
+  m.add_object("Error", py::handle(error_type()).inc_ref());
   py::register_exception_translator([](std::exception_ptr p) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const nabla::Error& e) {
-      py::object value = py::handle(error_type)(e.what());
-      if (!e.diagnostics().empty()) value.attr("code") = nabla::code_name(e.diagnostics()[0].code);
-      PyErr_SetObject(error_type, value.ptr());
+      set_error(e);
     }
   });
+  m.def("fail", [](int code, const std::string& message, const std::string& help) {
+    nabla::Diagnostic d = nabla::error(static_cast<nabla::Code>(code), "{}", message);
+    d.location = nabla::locate(python_site(), "");
+    d.help = help;
+    throw nabla::Error(std::move(d));
+  }, py::arg("code"), py::arg("message"), py::arg("help") = "");
   bind_values(m);
   bind_ops(m);
   bind_traces(m);

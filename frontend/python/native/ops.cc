@@ -249,6 +249,12 @@ std::vector<nabla::Tensor> tensors_of(const std::vector<Operand>& operands, cons
 void bind_ops(py::module_& m) {
   m.def("emit", &emit_op);
   m.def("op_names", [] { return ops::all_ops().names(); });
+  m.def("elementwise_ops", [] {
+    std::vector<std::pair<std::string, size_t>> out;
+    for (const ir::OpDef& op : ops::all_ops().all())
+      if (op.traits.elementwise && op.results.size() == 1) out.emplace_back(op.name, op.operands.size());
+    return out;
+  });
   bind_array(m);
   bind_convenience(m);
   bind_linalg(m);

@@ -5,8 +5,8 @@
 #include "cli/driver/compile.h"
 #include "frontend/cpp/ops.h"
 #include "frontend/cpp/trace.h"
+#include "frontend/python/native/eager_kernels.h"
 #include "ir/op_def.h"
-#include "ir/reference/interpreter.h"
 #include "ir/target.h"
 
 namespace nabla::python {
@@ -104,7 +104,7 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   } else {
     module.stage = ir::Stage::kFlat;
   }
-  Result<std::vector<Literal>> results = ir::interpret(module, "eager", std::move(arguments));
+  Result<std::vector<Literal>> results = python::evaluate(module, *module.find("eager"), std::move(arguments));
   if (!results.ok()) throw Error(results.errors());
   return std::move(*results);
 }

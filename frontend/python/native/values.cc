@@ -120,13 +120,26 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
 py::buffer_info buffer_of(Value& v) {
   const Literal& array = v.array("reading its array");
   const char* format = format_of(array.dtype());
-  if (!format)
-    throw py::buffer_error(std::string(name_of(array.dtype())) + " has no NumPy element type: convert it, x.astype(nb.float32)");
   std::vector<int64_t> strides = strides_of(array.shape());
   for (int64_t& s : strides) s *= bytes_of(array.dtype());
   return py::buffer_info(const_cast<void*>(array.data()), bytes_of(array.dtype()), format, array.rank(),
                          std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()),
                          std::vector<py::ssize_t>(strides.begin(), strides.end()), /*readonly=*/true);
+}
+
+// pybind11 lets no error out of a buffer's making: what can go wrong is tried before.
+getbufferproc pybind11_getbuffer = nullptr;
+int checked_getbuffer(PyObject* object, Py_buffer* view, int flags) {
+  try {
+    const Literal& array = py::cast<const Value&>(py::handle(object)).array("reading its array");
+    if (format_of(array.dtype())) return pybind11_getbuffer(object, view, flags);
+    PyErr_Format(PyExc_BufferError, "%s has no NumPy element type: convert it, x.astype(nb.float32)",
+                 std::string(name_of(array.dtype())).c_str());
+  } catch (const Error& e) {
+    set_error(e);
+  }
+  view->obj = nullptr;
+  return -1;
 }
 
 py::object element(const Literal& a, int64_t i) {
@@ -202,8 +215,9 @@ py::tuple shape_tuple(const Shape& shape) {
 void bind_values(py::module_& m) {
   bind_dtype(m);
   bind_dim(m);
-  py::class_<Value>(m, "Tensor", py::buffer_protocol(), py::dynamic_attr(),
-                    "An array, or a value that is still to be computed. Immutable.")
+  py::class_<Value> tensor(m, "Tensor", py::buffer_protocol(), py::dynamic_attr(),
+                         "An array, or a value that is still to be computed. Immutable.");
+  tensor
       .def_property_readonly("dtype", &Value::dtype)
       .def_property_readonly("shape", [](const Value& v) { return shape_tuple(v.type().shape); })
       .def_property_readonly("ndim", &Value::rank)
@@ -229,6 +243,9 @@ void bind_values(py::module_& m) {
            py::arg("stream") = py::none())
       .def("__dlpack_device__", [](const Value&) { return py::make_tuple(1, 0); })
       .def_buffer(&buffer_of);
+  PyBufferProcs& buffers = reinterpret_cast<PyHeapTypeObject*>(tensor.ptr())->as_buffer;
+  pybind11_getbuffer = buffers.bf_getbuffer;
+  buffers.bf_getbuffer = &checked_getbuffer;
   m.def("from_buffer", &from_buffer);
   m.def("from_numbers", &from_numbers);
   m.def("from_dlpack", &from_dlpack);

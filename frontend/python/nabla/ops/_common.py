@@ -28,10 +28,11 @@ def float_tensors(*xs):
 
 
 def axis_of(axis, ndim, what):
-    """An axis counted from the front. Raises ValueError where a tensor of that rank has none."""
+    """An axis counted from the front. Raises Error (E0204) where a tensor of that rank has none."""
     n = operator.index(axis)
     if not -ndim <= n < ndim:
-        raise ValueError(f"{what}: axis {n} of a tensor with {ndim} dimensions")
+        _nabla.fail(204, f"{what}: axis {n} of a tensor with {ndim} dimensions",
+                    f"axes are {-ndim} to {ndim - 1}" if ndim else "a scalar has no axis")
     return n % ndim
 
 

@@ -1,0 +1,91 @@
+"""Programs for nablac, and bundles."""
+
+import pytest
+
+import nabla as nb
+
+
+def program():
+    def init(key):
+        return {"w": nb.random.normal(key, (3,)), "n": nb.asarray(0)}
+
+    def step(state, x):
+        loss, g = nb.value_and_grad(lambda w: nb.mean((x @ w) ** 2))(state["w"])
+        return {"w": state["w"] - 0.1 * g, "n": state["n"] + 1}, {"loss": loss}
+
+    def predict(state, x):
+        return x @ state["w"]
+
+    batch = nb.symbol("batch", 1, 16)
+    x = nb.spec((batch, 3))
+    return nb.export({"init": init, "step": step, "predict": predict},
+                     state={"w": nb.spec((3,)), "n": nb.spec((), "int32")},
+                     args={"init": {"key": nb.spec((2,), "uint32")}, "step": {"x": x}, "predict": {"x": x}})
+
+
+def test_the_program_says_what_it_reads_and_writes():
+    text = program().text
+    assert "symbol batch in [1, 16]" in text or "batch" in text
+    init = text[text.index("entry init"):text.index("entry step")]
+    assert "reads" not in init and "writes n, w" in init.replace("writes w, n", "writes n, w")
+    predict = text[text.index("entry predict"):].split("}")[0]
+    assert "reads w" in predict and "n" not in predict.split("reads")[1].split("\n")[0].replace("inputs", "")
+    assert "export_test.py" not in text.split("func")[0]
+
+
+def test_bundles_run_at_every_size(tmp_path):
+    p = program()
+    p.save(tmp_path / "p.nir")
+    assert (tmp_path / "p.nir").stat().st_size > 0
+    b = nb.compile_bundle(p, tmp_path / "p.nbundle")
+    b.run("init", key=nb.random.key(0))
+    w = b.get_state("w")
+    losses = [b.run("step", x=nb.ones((n, 3)))["loss"].item() for n in (1, 5, 16)]
+    assert losses[0] >= losses[1] >= losses[2] and b.get_state("n").item() == 3
+    assert b.run("predict", nb.ones((2, 3)))["out"].shape == (2,)
+    b.save_state(tmp_path / "s.safetensors")
+    again = nb.load_bundle(tmp_path / "p.nbundle")
+    again.load_state(tmp_path / "s.safetensors")
+    assert again.get_state("w").tolist() == b.get_state("w").tolist() != w.tolist()
+    assert again.entries["step"]["inputs"] == {"x": "f32[batch,3]"} and set(again.state) == {"w", "n"}
+
+
+def test_two_bundles_at_once(tmp_path):
+    first = nb.compile_bundle(program(), tmp_path / "a.nbundle")
+    second = nb.compile_bundle(nb.export({"f": lambda x: nb.sort(x)}, args={"f": {"x": nb.spec((4,))}}),
+                               tmp_path / "b.nbundle")
+    assert second.run("f", [3.0, 1.0, 2.0, 0.0])["out"].tolist() == [0.0, 1.0, 2.0, 3.0]
+    first.set_state("w", [1.0, 1.0, 1.0])
+    assert first.run("predict", nb.ones((1, 3)))["out"].tolist() == [3.0]
+
+
+def test_wrong_use_is_named(tmp_path):
+    b = nb.compile_bundle(program(), tmp_path / "p.nbundle")
+    with pytest.raises(nb.Error, match="E0705"):
+        b.run("predict", x=nb.ones((1, 3)))
+    b.set_state("w", [1.0, 1.0, 1.0])
+    for call, what in ((lambda: b.run("prediction"), "predict"), (lambda: b.run("predict", x=nb.ones((17, 3))), "17"),
+                       (lambda: b.run("predict", x=nb.asarray([[1, 2, 3]])), "i32")):
+        with pytest.raises(nb.Error) as e:
+            call()
+        assert what in str(e.value)
+    with pytest.raises(TypeError, match="no input y left; its inputs are x"):
+        b.run("predict", y=nb.ones((1, 3)))
+    with pytest.raises(KeyError, match="has no state leaf v; it has"):
+        b.get_state("v")
+    with pytest.raises(nb.Error, match="E0801"):
+        nb.load_bundle(tmp_path / "none.nbundle")
+    with pytest.raises(nb.Error):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", max_bytes="1")
+    with pytest.raises(ValueError, match="has no parameter z; it has x"):
+        nb.export({"f": lambda x: x}, args={"f": {"z": nb.spec((1,))}})
+    with pytest.raises(ValueError, match="symbol n stands for sizes in"):
+        nb.export({"f": lambda x, y: (x, y)},
+                  args={"f": {"x": nb.spec((nb.symbol("n", 1, 2),)), "y": nb.spec((nb.symbol("n", 1, 3),))}})
+
+
+def test_sizes_are_no_numbers():
+    n = nb.symbol("n", 1, 8)
+    assert repr(2 * n + 1) in ("2*n+1", "1+2*n") and nb.spec((n, 3)).shape[0] == n
+    with pytest.raises(TypeError, match="size n is known only at run time"):
+        range(n)
