@@ -27,7 +27,8 @@ def calculus():
         return v[0] ** 3 + 4 * v[0] * v[1] + v[1] ** 3
 
     v = nb.asarray([1.0, 3.0])
-    hessians = [outer(inner(surface))(v).tolist() for outer in (nb.jacfwd, nb.jacrev) for inner in (nb.jacrev, nb.jacfwd)]
+    modes = (nb.jacfwd, nb.jacrev)
+    hessians = [outer(inner(surface))(v).tolist() for outer in modes for inner in modes]
     assert all(np.allclose(h, hessians[0], atol=1e-4) for h in hessians)
     print("H =", np.asarray(hessians[0]).round(4).tolist())
     return {"slope": slope, "gradient": gradient, "columns": columns, "jacobian": np.asarray(jacobian),

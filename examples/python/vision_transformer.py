@@ -12,7 +12,8 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "digits", 
 class VisionTransformer(nn.Module):
     """Patches of pictures [n, side, side, channels] as tokens beside one that stands for the class."""
 
-    def __init__(self, side=224, patch=16, channels=3, width=768, heads=12, layers=12, classes=1000, dropout=0.0, key=0):
+    def __init__(self, side=224, patch=16, channels=3, width=768, heads=12, layers=12, classes=1000, dropout=0.0,
+                 key=0):
         if side % patch:
             raise ValueError(f"patches of {patch} do not divide pictures of {side}")
         keys = [nb.random.fold_in(nb.random.key(key), i) for i in range(layers + 4)]

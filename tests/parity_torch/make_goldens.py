@@ -49,7 +49,8 @@ def layers():
     record("layer_norm", lambda x, w, b: F.layer_norm(x, (6,), w, b), x=draw(3, 6), w=draw(6), b=draw(6))
     record("layer_norm_2", lambda x, w, b: F.layer_norm(x, (4, 6), w, b), x=draw(3, 4, 6), w=draw(4, 6), b=draw(4, 6))
     record("rms_norm", lambda x, w: F.rms_norm(x, (6,), w, 1e-6), x=draw(3, 6), w=draw(6))
-    record("group_norm", lambda x, w, b: last(F.group_norm(first(x), 2, w, b)), x=draw(2, 3, 3, 4), w=draw(4), b=draw(4))
+    record("group_norm", lambda x, w, b: last(F.group_norm(first(x), 2, w, b)),
+           x=draw(2, 3, 3, 4), w=draw(4), b=draw(4))
     record("instance_norm", lambda x: last(F.instance_norm(first(x))), x=draw(2, 3, 3, 4))
     table, ids = draw(6, 3), torch.tensor([[0, 2, 2], [5, 2, 0]])
     record("embedding", lambda ids, w: F.embedding(ids, w), ids=ids, w=table)
@@ -58,7 +59,8 @@ def layers():
     record("batch_norm", lambda x, w, b: last(F.batch_norm(first(x), mean, var, w, b, True, 0.1)), x=x, w=w, b=b)
     keep("batch_norm", running_mean=mean, running_var=var)
     record("batch_norm_eval", lambda x, w, b: last(F.batch_norm(first(x), mean, var, w, b, False)), x=x, w=w, b=b)
-    record("bilinear", lambda x, y, w: torch.einsum("na,nb,abo->no", x, y, w), x=draw(3, 2), y=draw(3, 4), w=draw(2, 4, 5))
+    record("bilinear", lambda x, y, w: torch.einsum("na,nb,abo->no", x, y, w),
+           x=draw(3, 2), y=draw(3, 4), w=draw(2, 4, 5))
 
 
 def activations():
@@ -83,7 +85,8 @@ def convolutions():
     record("conv1d", conv(F.conv1d, (2, 1, 0), stride=2, padding=1), x=draw(2, 7, 3), w=draw(3, 3, 4), b=draw(4))
     record("conv2d", conv(F.conv2d, (3, 2, 0, 1), stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2),
            x=draw(2, 6, 7, 4), w=draw(3, 2, 2, 6), b=draw(6))
-    record("conv3d", conv(F.conv3d, (4, 3, 0, 1, 2), padding=1), x=draw(1, 3, 4, 3, 2), w=draw(2, 3, 2, 2, 3), b=draw(3))
+    record("conv3d", conv(F.conv3d, (4, 3, 0, 1, 2), padding=1),
+           x=draw(1, 3, 4, 3, 2), w=draw(2, 3, 2, 2, 3), b=draw(3))
     record("conv_same", conv(F.conv2d, (3, 2, 0, 1), padding="same"), x=draw(1, 5, 6, 2), w=draw(4, 3, 2, 3), b=draw(3))
     record("conv_transpose1d", conv(F.conv_transpose1d, (2, 1, 0), stride=2, padding=1, output_padding=1),
            x=draw(2, 4, 3), w=draw(3, 5, 3), b=draw(5))
@@ -115,7 +118,8 @@ def losses():
     record("ce_smooth", lambda x, y: F.cross_entropy(first(x), y, label_smoothing=0.1), x=logits, y=whole)
     record("ce_ignore", lambda x, y: F.cross_entropy(first(x), y), x=logits, y=labels)
     record("ce_weight", lambda x, y: F.cross_entropy(first(x), y, weight, label_smoothing=0.2), x=logits, y=labels)
-    record("ce_soft", lambda x, y: F.cross_entropy(first(x), first(y)), x=logits, y=F.softmax(draw(2, 3, 5), -1).detach())
+    record("ce_soft", lambda x, y: F.cross_entropy(first(x), first(y)), x=logits,
+           y=F.softmax(draw(2, 3, 5), -1).detach())
     record("cosine", lambda x, y: F.cosine_similarity(x, y, -1), x=x, y=y)
     record("triplet", lambda x, y, z: F.triplet_margin_loss(x, y, z), x=x, y=y, z=draw(4, 5).detach())
 
@@ -125,11 +129,13 @@ def attention():
     record("sdpa", lambda q, k, v: F.scaled_dot_product_attention(q, k, v), q=q, k=k, v=v)
     mask = draw(5, 7).detach()
     record("sdpa_add", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask), q=q, k=k, v=v, mask=mask)
-    record("sdpa_bool", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask), q=q, k=k, v=v, mask=mask > -1)
+    record("sdpa_bool", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask),
+           q=q, k=k, v=v, mask=mask > -1)
     s, t = draw(2, 4, 5, 6), draw(2, 2, 5, 6)
     record("sdpa_causal", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q=s,
            k=draw(2, 4, 5, 6), v=draw(2, 4, 5, 6))
-    record("sdpa_groups", lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True), q=s, k=t)
+    record("sdpa_groups", lambda q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True),
+           q=s, k=t)
     torch.manual_seed(3)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, F.gelu, batch_first=True, norm_first=True)
     x = draw(2, 5, 8)
@@ -155,7 +161,8 @@ def optimizers():
     start, target = draw(4, 3), draw(4, 3).detach()
     keep("optim", start=start, target=target)
     for name, make in {
-            "sgd": lambda p: torch.optim.SGD(p, 0.1), "sgd_wd": lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01),
+            "sgd": lambda p: torch.optim.SGD(p, 0.1),
+            "sgd_wd": lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01),
             "nesterov": lambda p: torch.optim.SGD(p, 0.1, 0.9, nesterov=True, weight_decay=0.01),
             "adam": lambda p: torch.optim.Adam(p, 0.05, weight_decay=0.1),
             "adamw": lambda p: torch.optim.AdamW(p, 0.05, (0.8, 0.95), weight_decay=0.1),

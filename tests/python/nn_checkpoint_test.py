@@ -175,7 +175,8 @@ def test_nf4():
     x = nb.asarray(random(3, 64, seed=1))
     adapter = ft.init_lora_adapter(nb.asarray(w), 4, key=1)
     out = nb.jit(lambda x, q, a: ft.qlora_linear(x, q, a, 2.0))(x, q, adapter)
-    np.testing.assert_allclose(np.asarray(out), np.asarray(x) @ (book[near] * scale).reshape(w.shape), rtol=1e-4, atol=1e-4)
+    want = np.asarray(x) @ (book[near] * scale).reshape(w.shape)
+    np.testing.assert_allclose(np.asarray(out), want, rtol=1e-4, atol=1e-4)
 
 
 def test_apply_qlora():

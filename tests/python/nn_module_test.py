@@ -39,8 +39,8 @@ X = nb.asarray(np.arange(6, dtype=np.float32).reshape(2, 3) / 5)
 def test_paths():
     net = Net()
     names = [p for p, _ in net.named_parameters()]
-    assert names == ["first.weight", "first.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight", "blocks.1.bias",
-                     "heads.a.weight", "heads.a.bias", "heads.b.0.weight", "heads.b.0.bias", "heads.b.1.weight",
+    assert names == ["first.weight", "first.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight",
+                     "blocks.1.bias", "heads.a.weight", "heads.a.bias", "heads.b.0.weight", "heads.b.0.bias", "heads.b.1.weight",
                      "heads.b.1.bias", "scale"]
     assert [p for p, _ in net.named_buffers()] == ["count"]
     assert [p for p, _ in net.named_modules()] == ["", "first", "blocks.0", "blocks.1", "heads.a", "heads.b.0",
@@ -213,7 +213,8 @@ def test_selectors():
     assert paths(nn.LayerNorm) == ["heads.b.0.weight", "heads.b.0.bias"]
     assert paths("buffers") == ["count"] and paths(None) == []
     assert paths(["scale", "first.*"]) == ["first.weight", "first.bias", "scale"]
-    assert paths(lambda path, x: x.ndim == 1 and x.dtype == nb.float32) == ["heads.b.0.weight", "heads.b.0.bias", "scale"]
+    vectors = paths(lambda path, x: x.ndim == 1 and x.dtype == nb.float32)
+    assert vectors == ["heads.b.0.weight", "heads.b.0.bias", "scale"]
     weights = S.at_path("**.weight")
     assert paths(weights - "heads.**" - "first.**") == ["blocks.0.weight", "blocks.1.weight"]
     assert paths(weights & nn.LayerNorm | "scale") == ["heads.b.0.weight", "scale"]

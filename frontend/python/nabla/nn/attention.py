@@ -80,7 +80,7 @@ class MultiHeadAttention(Module):
             Linear(d_model, d_model, bias, dtype=dtype, key=k, init=init) for k in keys)
 
     def forward(self, query, key=None, value=None, attn_mask=None, is_causal=False, cache=None):
-        """With a KVCache: `(out, new cache)`; new keys go behind those of the cache and each query sees up to itself."""
+        """With a KVCache: `(out, new cache)`; new keys go behind the cache's, and each query sees up to itself."""
         key = query if key is None else key
         value = key if value is None else value
         q = split_heads(self.q_proj(query), self.num_heads)
@@ -90,7 +90,7 @@ class MultiHeadAttention(Module):
             out = F.scaled_dot_product_attention(q, k, v, attn_mask, self.dropout, is_causal, self.training)
             return self.out_proj(merge_heads(out))
         if attn_mask is not None:
-            raise ValueError("MultiHeadAttention: with a cache the mask follows from the positions: leave attn_mask out")
+            raise ValueError("MultiHeadAttention: with a cache the mask follows from positions: leave attn_mask out")
         mask = cache_mask(cache.length, q.shape[2], cache.keys.shape[2])
         cache = append_cache(cache, k, v)
         out = F.scaled_dot_product_attention(q, cache.keys, cache.values, mask, self.dropout, False, self.training)

@@ -1,9 +1,9 @@
 """safetensors files: tensors by name, and states of modules and optimisers in them.
 
-The format (huggingface.co/docs/safetensors): the length of a JSON header, 8 bytes little endian; the header, with dtype,
-shape and place of each tensor; their bytes without gaps. Reading checks all of that before it uses it. Writing goes to a
-temporary file beside the target, which then takes its name, so that a file is whole or not there. Nothing in a file is
-executed. bundles and nabla-run read and write the same files.
+The format (huggingface.co/docs/safetensors): the length of a JSON header, 8 bytes little endian; the header, with the
+dtype, shape and place of each tensor; their bytes without gaps. Reading checks all of that before it uses it. Writing
+goes to a temporary file beside the target, which then takes its name, so that a file is whole or not there. Nothing in a
+file is executed. nabla-run reads and writes the same files.
 """
 
 import json
@@ -110,8 +110,8 @@ def read_header(path):
     place = 0
     for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
         if begin != place:
-            raise CheckpointError(f"{path}: tensor {name} begins at {begin}, expected {place}: tensors overlap or leave "
-                                  "gaps")
+            raise CheckpointError(f"{path}: tensor {name} begins at {begin}, expected {place}: tensors overlap or "
+                                  "leave gaps")
         place = end
     if 8 + length + place != size:
         raise CheckpointError(f"{path}: {size} bytes, the header speaks of {8 + length + place}: the file is damaged")
@@ -227,8 +227,8 @@ def save_checkpoint(path, model, optimizer=None, step=None, metadata=None):
 
 
 def load_checkpoint(path, model, optimizer=None):
-    """Sets what save_checkpoint wrote. Returns `(model, optimizer, metadata)`: a Module and a stateful optimiser are set
-    in place, trees come back new. Raises CheckpointError."""
+    """Sets what save_checkpoint wrote. Returns `(model, optimizer, metadata)`: a Module and a stateful optimiser are
+    set in place, trees come back new. Raises CheckpointError."""
     stored = load_file(path)
     parts = {"model": {}, "optimizer": {}}
     for name, x in stored.items():

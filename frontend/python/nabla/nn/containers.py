@@ -1,4 +1,4 @@
-"""Modules that hold others by position or name. Their paths are those of the parts: "0.weight", "blocks.2.norm.bias"."""
+"""Modules that hold others by position or name. Paths are those of the parts: "0.weight", "blocks.2.norm.bias"."""
 
 from .module import Module
 

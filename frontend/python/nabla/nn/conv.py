@@ -38,7 +38,8 @@ def _paddings(padding, sizes, taps, strides, dilations):
     if len(padding) == 2 * n and all(isinstance(p, int) for p in padding):
         return [(padding[2 * i], padding[2 * i + 1]) for i in range(n)]
     if len(padding) != n:
-        raise ValueError(f"padding {padding!r}: expected an int, {n} ints or pairs, {2 * n} ints, \"same\" or \"valid\"")
+        raise ValueError(f"padding {padding!r}: expected an int, {n} ints or pairs, {2 * n} ints, \"same\" or "
+                         "\"valid\"")
     return [(p, p) if isinstance(p, int) else tuple(p) for p in padding]
 
 

@@ -267,8 +267,9 @@ def dropout(x, p=0.5, training=True, key=None):
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, training=True, *,
                                  scale=None, rng=None):
-    """softmax(scale q k' + mask) v over the last two dimensions: q [..., queries, d], k [..., keys, d], v [..., keys, e].
+    """softmax(scale q k' + mask) v over the last two dimensions.
 
+    q [..., queries, d], k [..., keys, d], v [..., keys, e] -> [..., queries, e].
     attn_mask: bool (true: may be seen) or floating (added), broadcast to [..., queries, keys]. is_causal: query i sees
     keys up to i + keys - queries, so that the last query sees all. `scale` is 1 / sqrt(d) when None. Dropout, on the
     weights, needs `training`. A query that sees no key gives 0. For 4 dimensions [batch, heads, ...] the heads of k and

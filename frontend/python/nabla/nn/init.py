@@ -115,6 +115,6 @@ def gain_of(nonlinearity, slope=0.01):
     return gains[nonlinearity]
 
 
-__all__ = ["constant", "fans", "gain_of", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "kaiming_normal",
-           "kaiming_uniform", "lecun_normal", "normal", "ones", "orthogonal", "truncated_normal", "uniform",
+__all__ = ["constant", "fans", "gain_of", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
+           "kaiming_normal", "kaiming_uniform", "lecun_normal", "normal", "ones", "orthogonal", "truncated_normal", "uniform",
            "xavier_normal", "xavier_uniform", "zeros"]

@@ -162,5 +162,5 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, reduction="mean"
 bce_loss = binary_cross_entropy
 bce_with_logits_loss = binary_cross_entropy_with_logits
 __all__ = ["bce_loss", "bce_with_logits_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-           "cosine_embedding_loss", "cosine_similarity", "cross_entropy_loss", "hinge_loss", "huber_loss", "kl_div_loss",
-           "l1_loss", "mse_loss", "nll_loss", "triplet_margin_loss"]
+           "cosine_embedding_loss", "cosine_similarity", "cross_entropy_loss", "hinge_loss", "huber_loss",
+           "kl_div_loss", "l1_loss", "mse_loss", "nll_loss", "triplet_margin_loss"]

@@ -143,8 +143,8 @@ class _Recurrent(Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x, state=None, lengths=None):
-        """`(outputs, states)`: outputs [batch, time, hidden] (both directions side by side), and the last states, a list
-        per layer of a list per direction, which `state` takes."""
+        """`(outputs, states)`: outputs [batch, time, hidden] (both directions side by side), and the last states, a
+        list per layer of a list per direction, which `state` takes."""
         states = []
         for i, cells in enumerate(self.cells):
             outs, lasts = [], []

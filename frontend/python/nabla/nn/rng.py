@@ -3,8 +3,8 @@
 Layers take `key=`, an int or a uint32[2] tensor; without one they ask `next_key()`, which gives
 
 - inside of `with rngs(key):` an independent key per call, derived from that one. This is how a compiled step draws new
-  numbers in each run: hand it a key, open the scope inside. In the body of a loop, open one with a key of the iteration,
-  fold_in(key, i): what a body draws is the same each time.
+  numbers in each run: hand it a key, open the scope inside. In the body of a loop, open one with a key of the
+  iteration, fold_in(key, i): what a body draws is the same each time.
 - outside of any scope the next one of the process (nabla.seed begins anew), which is an Error in traced functions.
   `nn.value_and_grad`, called outside of a traced function, opens a scope with such a key itself.
 """
@@ -68,8 +68,8 @@ def next_key():
     if stream is not None:
         return stream.next()
     if is_tracing():
-        raise Error("a layer draws numbers in a traced function without a key: they would be the same at each call. Hand "
-                    "the function a key and open `with nn.rngs(key):` in it, or make the layer before")
+        raise Error("a layer draws numbers in a traced function without a key: they would be the same at each call. "
+                    "Hand the function a key and open `with nn.rngs(key):` in it, or make the layer before")
     return _random.next_key()
 
 

@@ -3,8 +3,8 @@ and checkpoints.
 
 Wherever a selector is expected there may be
 
-- a string: a glob over paths ("encoder.*.weight"), part by part: `*` stands within one part ("layers.*", "*_norm"), `**`
-  for any number of parts. "parameters", "trainable", "frozen" and "buffers" name the kinds of tensors.
+- a string: a glob over paths ("encoder.*.weight"), part by part: `*` stands within one part ("layers.*", "*_norm"),
+  `**` for any number of parts. "parameters", "trainable", "frozen" and "buffers" name the kinds of tensors.
 - a Module class: tensors of such modules, at any depth below them.
 - a function `f(path, tensor) -> bool`; a Selector; None: nothing; a list or tuple of these: any of them.
 

@@ -13,8 +13,8 @@ def value_and_grad(fun, wrt="trainable", has_aux=False):
     Returns a function of the same arguments that gives `(value, gradients)`, gradients being a dict `{path: tensor}`.
     With `has_aux`, `fun` returns `(value, aux)` and the value is that pair. Buffers that `fun` sets on the model (the
     running statistics of BatchNorm) are set on the model that was passed. Outside of a compiled function that is the
-    model itself; inside of one it is the function's own copy, which it returns to keep them. Dropout draws from the scope
-    of `nn.rngs`; outside of traced functions, where there is none, from a new key at each call.
+    model itself; inside of one it is the function's own copy, which it returns to keep them. Dropout draws from the
+    scope of `nn.rngs`; outside of traced functions, where there is none, from a new key at each call.
     Raises SelectorError or TypeError when nothing floating is selected.
     """
     chosen_by = select(wrt)

@@ -13,7 +13,7 @@ _FILE = "adapters.safetensors"
 def save_finetune_checkpoint(path, *, lora_params, optimizer_state=None, metadata=None):
     """Writes adapters (a tree) and an optimiser's state (a tree) to `path`/adapters.safetensors.
 
-    `metadata` is a dict that JSON can hold. The folder is made where it is missing; the file appears whole or not at all.
+    `metadata` is a dict that JSON can hold. The folder is made where it is missing; the file is whole or not there.
     """
     os.makedirs(path, exist_ok=True)
     tensors = {f"lora.{k}": x for k, x in flat_paths(lora_params) if isinstance(x, Tensor)}

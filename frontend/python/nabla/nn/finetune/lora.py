@@ -112,7 +112,7 @@ class LoRALinear(Module):
 
 
 def replace_linear(model, f, selector="parameters"):
-    """Replaces every Linear whose weight the selector names by `f(path, linear)`, where that holds it. Returns the model."""
+    """Replaces each Linear whose weight the selector names by `f(path, linear)`, in all places. Returns the model."""
     chosen = select(selector).paths(model)
     layers = [(path, x) for path, x in model.named_modules()
               if type(x) is Linear and (f"{path}.weight" if path else "weight") in chosen]
@@ -174,5 +174,5 @@ def lora_state_dict(model):
     return {p: x for p, x in model.state_dict().items() if p.split(".")[-1] in ("lora_A", "lora_B")}
 
 
-__all__ = ["LoRALinear", "apply_lora", "init_lora_adapter", "lora_delta", "lora_linear", "lora_state_dict", "merge_lora",
-           "merge_lora_weight", "replace_linear", "tree_lora_delta", "unmerge_lora", "unmerge_lora_weight"]
+__all__ = ["LoRALinear", "apply_lora", "init_lora_adapter", "lora_delta", "lora_linear", "lora_state_dict",
+           "merge_lora", "merge_lora_weight", "replace_linear", "tree_lora_delta", "unmerge_lora", "unmerge_lora_weight"]

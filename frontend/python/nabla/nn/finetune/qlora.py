@@ -19,8 +19,8 @@ NF4_CODEBOOK = (-1.0, -0.6961928, -0.5250731, -0.3949175, -0.2844414, -0.1847734
                 0.2461123, 0.3379152, 0.4407098, 0.5626170, 0.7229568, 1.0)
 
 NF4Weight = collections.namedtuple("NF4Weight", "codes scales shape")
-NF4Weight.__doc__ = """Packed codes uint8 [n / 2], float32 scales [n / block], and the shape of the weight, a tuple. As a
-pytree its leaves are codes and scales."""
+NF4Weight.__doc__ = """Packed codes uint8 [n / 2], float32 scales [n / block], and the shape of the weight, a tuple.
+As a pytree its leaves are codes and scales."""
 register_pytree_node(NF4Weight, lambda w: ([w.codes, w.scales], w.shape), lambda shape, xs: NF4Weight(*xs, shape))
 
 

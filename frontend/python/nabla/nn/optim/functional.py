@@ -1,8 +1,9 @@
 """Optimisers as functions over trees of parameters: `init(params) -> state`, `update(params, grads, state)`.
 
-Parameters are a tree of tensors, or a Module: then those that a selector names ("trainable" by default) are updated, the
-gradients are what `nn.value_and_grad` gives (a dict by paths) or `nb.grad` (a module), and the result is a new module.
-States are dicts of tensors and trees, so that whole steps compile. Tensors that are not floating stay as they are.
+Parameters are a tree of tensors, or a Module: then those that a selector names ("trainable" by default) are updated,
+the gradients are what `nn.value_and_grad` gives (a dict by paths) or `nb.grad` (a module), and the result is a new
+module. States are dicts of tensors and trees, so that whole steps compile. Tensors that are not floating stay as they
+are.
 """
 
 from ... import _nabla
@@ -110,8 +111,8 @@ class Transform:
 class Multi:
     """Several transforms over a Module, each for the tensors of its selector.
 
-    parts: `[(selector, transform), ...]`. A tensor belongs to the first selector that matches; what matches none stays as
-    it is. States are lists. Raises ValueError when a selector gets nothing.
+    parts: `[(selector, transform), ...]`. A tensor belongs to the first selector that matches; what matches none
+    stays as it is. States are lists. Raises ValueError when a selector gets nothing.
     """
 
     def __init__(self, parts):

@@ -25,7 +25,7 @@ class Optimizer:
 
     @classmethod
     def set_execution_policy(cls, *, auto_realize_updated_params=None, auto_realize_updated_state=None):
-        """Whether step() computes the new parameters, and the new state, at once (the default) or when they are used."""
+        """Whether step() computes the new parameters, and the new state, at once (the default) or when used."""
         if auto_realize_updated_params is not None:
             cls._realize_params = bool(auto_realize_updated_params)
         if auto_realize_updated_state is not None:
@@ -60,8 +60,8 @@ class Optimizer:
         """What backward() left in `.grad`."""
         found = {name: getattr(x, "grad", None) for name, x in self._tensors().items()}
         if all(g is None for g in found.values()):
-            raise ValueError(f"{type(self).__name__}.step(): no gradients were given, and no parameter has a .grad: call "
-                             "backward() on a loss first")
+            raise ValueError(f"{type(self).__name__}.step(): no gradients were given, and no parameter has a .grad: "
+                             "call backward() on a loss first")
         if isinstance(self.params, Module):
             return found
         return tree_flatten(self.params)[1].unflatten(
@@ -69,7 +69,7 @@ class Optimizer:
              for i, x in self._tensors().items()])
 
     def step(self, grads=None):
-        """One update by gradients shaped like the parameters (for a Module also a dict by paths). Returns the parameters.
+        """One update by gradients shaped like the parameters (for a Module also a dict by paths). Returns these.
 
         Without gradients those in `.grad` of the parameters, whose successors require gradients again.
         """
