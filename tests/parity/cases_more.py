@@ -9,7 +9,8 @@ def linalg(add):
         add(name, call, args, jax, **{"tol": 20, **options})
 
     row("cholesky", "la.cholesky(x)", {"x": S(3, 3)}, "jnp.linalg.cholesky((x + x.T) / 2)", grad=False)
-    row("cholesky_symmetric", "la.cholesky((x + x.T) / 2)", {"x": S(3, 3)}, "jnp.linalg.cholesky((x + x.T) / 2)", grad=False)
+    row("cholesky_symmetric", "la.cholesky((x + x.T) / 2)", {"x": S(3, 3)}, "jnp.linalg.cholesky((x + x.T) / 2)",
+        grad=False)
     row("cholesky_solve", "la.cholesky_solve(la.cholesky(x), y)", {"x": S(3, 3), "y": N(3)},
         "jnp.linalg.solve(x, y)", grad=False)
     row("solve", "la.solve(x, y)", {"x": W(3, 3), "y": N(3, 2)})

@@ -37,7 +37,8 @@ def axis_of(axis, ndim, what):
 
 
 def axes_of(axis, ndim, what):
-    """Axes in ascending order; None stands for all. Raises ValueError for a wrong one, and for one that is there twice."""
+    """Axes in ascending order; None stands for all. Raises ValueError for a wrong one, and for one that is there
+    twice."""
     if axis is None:
         return list(range(ndim))
     if not isinstance(axis, (tuple, list)):

@@ -104,7 +104,8 @@ def _conv_transpose(n, what, x, filter, stride, dilation, padding, output_paddin
     more = pair_of(output_paddings, f"{what}: output_paddings", n)
     for m, s, d in zip(more, stride, dilation):
         if not 0 <= m < max(s, d):
-            raise ValueError(f"{what}: output_paddings {tuple(more)} must be below the stride {tuple(stride)} or dilation")
+            raise ValueError(f"{what}: output_paddings {tuple(more)} must be below the stride {tuple(stride)} or "
+                             f"dilation")
     if isinstance(padding, str) and padding.lower() != "valid":
         raise ValueError(f"{what}: padding is {padding!r}; give numbers, which are cut off from the full result")
     low, high = _padding(padding, what, n, x.shape[1:-1], filter.shape[:n], stride, dilation)
@@ -141,8 +142,8 @@ def conv3d_transpose(x, filter, *, stride=1, dilation=1, padding=0, output_paddi
 def resize(x, size, method="linear", align_corners=False, axes=None):
     """x stretched to `size` along `axes` (all but the first and the last dimension).
 
-    method: "nearest" (the nearest centre), "linear", or "cubic" (Keys, 1981, with a = -3/4). `align_corners`: the corners of
-    both images coincide, otherwise their edges. Beyond the edge the last element counts.
+    method: "nearest" (the nearest centre), "linear", or "cubic" (Keys, 1981, with a = -3/4). `align_corners`: the
+    corners of both images coincide, otherwise their edges. Beyond the edge the last element counts.
     """
     x = asarray(x)
     axes = list(range(1, x.ndim - 1)) if axes is None else [a % x.ndim for a in axes]

@@ -1,4 +1,5 @@
-"""New tensors. `dtype` None: bool, int32 or the default floating dtype, by the value; `device` None: the default one."""
+"""New tensors. `dtype` None: bool, int32 or the default floating dtype, by the value; `device` None: the default
+one."""
 
 import math
 import operator

@@ -167,7 +167,8 @@ def quantile(x, q, axis=None, keepdims=False):
     flat = _nabla.flatten(moved, len(kept), -1) if axes else _nabla.unsqueeze(moved, -1)
     n = flat.shape[-1]
     if not isinstance(n, int) or n == 0:
-        raise ValueError(f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, not 0")
+        raise ValueError(f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, "
+                         f"not 0")
     order = _nabla.sort(flat, -1, False)
     place = q * (n - 1)
     low = builtins.min(int(place), n - 1)
