@@ -30,6 +30,8 @@ from . import _methods, config, core, fft, linalg, ops, random, transforms  # no
 from ._methods import *  # noqa: E402,F401,F403
 from .random import rand, randn, seed  # noqa: E402,F401
 
+from . import nn, testing  # noqa: E402,F401 isort: skip
+
 __version__ = _nabla.__version__
 
 for _name, _dtype in DType.__members__.items():
