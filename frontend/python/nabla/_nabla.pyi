@@ -9,7 +9,10 @@ from typing import Any, NoReturn
 
 from .devices import Device
 
-_bool, _int, _float = bool, int, float  # DType and Tensor have members of these names
+# DType and Tensor have members of these names.
+_bool = bool
+_int = int
+_float = float
 
 __version__: str
 
