@@ -32,6 +32,8 @@ from .random import keyless_normal as normal  # noqa: E402,F401
 from .random import keyless_uniform as uniform  # noqa: E402,F401
 from .random import rand, randn, seed  # noqa: E402,F401
 
+from . import nn  # noqa: E402,F401 isort: skip
+
 __version__ = _nabla.__version__
 
 for _name, _dtype in DType.__members__.items():

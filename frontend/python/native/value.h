@@ -86,6 +86,8 @@ class Value {
   static std::vector<Value*> gradient_leaves();
   /// Takes the bytes away: using it from now on is an error, which says who took them.
   void donate(const std::string& to);
+  /// Holds what `other` holds from now on: `x[i] = v` outside of traces. E0707 where it requires a gradient, and in traces.
+  void rebind(const Value& other);
   /// As an operand of the function that records now.
   nabla::Tensor operand() const;
 

@@ -235,6 +235,7 @@ void bind_values(py::module_& m) {
       .def_property("requires_grad", &Value::requires_grad, &Value::set_requires_grad,
                     "Whether backward() gives this tensor a gradient.")
       .def("_donate", &Value::donate)
+      .def("_rebind", &Value::rebind)
       .def("named",
            [](Value& v, const std::string& name) {
              if (v.is_traced()) v.operand().named(name);

@@ -62,10 +62,32 @@ def _places_of(mask, what):
         raise Error(f"{what} by a traced mask, {mask.type_str()}: how many elements it has is known only at run time. "
                     "nabla.where(mask, a, b) keeps the shape; nabla.masked_select(x, mask, size) and "
                     "nabla.nonzero(mask, size) take a size")
-    count = int(_nabla.sum(astype(mask, DType.int32), [], False).item())
+    if _nabla.is_tracing():  # a mask with elements: its places are known, and no op of the traced function
+        places = []
+        _collect(mask.tolist(), (), places)
+        return [asarray([p[d] for p in places], DType.int32) for d in range(mask.ndim)]
+    count = count_true(mask)
     places = _nabla.nonzero(mask, count, 0)
     return [_nabla.emit("reshape", [_nabla.slice_axis(places, 1, d, d + 1)], {"shape": [count]})[0]
             for d in range(mask.ndim)]
+
+
+def _collect(elements, at, places):
+    if isinstance(elements, list):
+        for i, e in enumerate(elements):
+            _collect(e, at + (i,), places)
+    elif elements:
+        places.append(at)
+
+
+def count_true(mask):
+    """How many elements of a tensor outside of traces are not 0: an int."""
+    if not _nabla.is_tracing():
+        there = mask if mask.dtype == DType.bool else emit1("ne", [mask, 0], {})
+        return int(_nabla.sum(astype(there, DType.int32), [], False).item())
+    places = []
+    _collect(mask.tolist(), (), places)
+    return len(places)
 
 
 def _slice_of(s, n, x):

@@ -87,8 +87,8 @@ def _count(mask, size, what):
     if mask.is_traced:
         raise ValueError(f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known only "
                          "at run time")
-    from .reduction import count_nonzero
-    return int(count_nonzero(mask).item())
+    from .indexing import count_true
+    return count_true(mask)
 
 
 def masked_select(x, mask, size=None, fill_value=0):

@@ -205,7 +205,7 @@ def repeat(x, repeats, axis=None):
     if axis is None:
         x, axis = ravel(x), 0
     d = axis_of(axis, x.ndim, "repeat")
-    if hasattr(repeats, "__index__"):
+    if hasattr(repeats, "__index__") and getattr(repeats, "ndim", 0) == 0:
         return _nabla.repeat(x, operator.index(repeats), d)
     counts = [int(r) for r in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
     if len(counts) != x.shape[d]:
