@@ -20,6 +20,7 @@ from .compiled import *  # noqa: E402,F401,F403
 from .compiled import trace_ir as trace  # noqa: F401
 from .devices import *  # noqa: E402,F401,F403
 from .export import *  # noqa: E402,F401,F403
+from .kernels import *  # noqa: E402,F401,F403
 from .ops import *  # noqa: E402,F401,F403
 from .transforms import *  # noqa: E402,F401,F403
 from .tree import (  # noqa: F401
