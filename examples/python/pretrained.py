@@ -1,4 +1,5 @@
-"""Weights in Hugging Face's layout for the models of language_models.py: python3 pretrained.py gpt2 model.safetensors 464 3290
+"""Weights in Hugging Face's layout for the models of language_models.py: python3 pretrained.py gpt2 model.safetensors
+464 3290
 
 Prints the tokens that follow those of the command line, by greedy choice. Tokenisers are not part of this.
 """

@@ -69,6 +69,8 @@ class Kernels:
         if result != dtypes[0]:
             name += f"_to_{IR_NAMES[result]}"
         self.add(name, [(d, shape) for d in dtypes], op, {})
+        if op == "gelu":
+            self.add(name.replace("gelu", "gelu_none"), [(dtype, shape)], op, {"approximate": "none"})
 
     @staticmethod
     def result_dtype(op, dtypes):
