@@ -49,7 +49,7 @@ def _unary():
     special = "[float('nan'), float('inf'), -float('inf'), 1.0]"
     for name in "isnan isinf isfinite signbit".split():
         _add(name, f"nb.{name}(nb.array({special}))", {}, grad=False)
-    _add("nan_to_num", f"nb.nan_to_num(nb.array({special}), 2.0, 9.0, -9.0)", {}, grad=False)
+    _add("nan_to_num", f"nb.nan_to_num(nb.array({special}), nan=2.0, posinf=9.0, neginf=-9.0)", {}, grad=False)
     for name in "bitwise_not population_count".split():
         jax = "lax.population_count(x)" if name.startswith("pop") else "~x"
         _add(name, f"nb.{name}(x)", {"x": I(0, 99, 2, 3)}, jax, grad=False)
@@ -172,7 +172,7 @@ def _reductions():
     _add("average", "nb.average(x, axis=1, weights=nb.array([1.0, 2.0, 3.0]))", x)
     _add("sum_bool", "nb.sum(x)", {"x": B(7)}, grad=False)
     _add("sum_int", "nb.sum(x, axis=0)", {"x": I(-9, 9, 3, 4)}, grad=False)
-    _add("mean_int", "nb.mean(x)", {"x": I(-9, 9, 3, 4)}, grad=False)
+    _add("mean_int", "nb.mean(x)", {"x": I(-9, 9, 3, 4)}, "jnp.mean(x.astype('float64'))", grad=False)
     _add("max_int", "nb.max(x, axis=1)", {"x": I(-9, 9, 3, 4)}, grad=False)
     _add("minmax", "list(nb.minmax(x).values())", x, "[jnp.min(x), jnp.max(x)]")
 

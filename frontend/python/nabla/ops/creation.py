@@ -220,8 +220,10 @@ def one_hot(labels, num_classes, dtype=None, axis=-1):
 
 def hann_window(n, periodic=True, dtype=None, device=None):
     """0.5 - 0.5 cos(2 pi i / n), with n - 1 in place of n unless periodic."""
-    out = _nabla.hann_window(n, periodic)
-    return _placed(out if dtype is None else astype(out, dtype), device)
+    place = emit1("iota", [], {"shape": [n], "axis": 0, "dtype": DType.float64})
+    turn = emit1("cos", [emit1("mul", [place, 2 * math.pi / max(n if periodic else n - 1, 1)], {})], {})
+    out = emit1("sub", [0.5, emit1("mul", [turn, 0.5], {})], {})
+    return _placed(astype(out, default_float() if dtype is None else dtype), device)
 
 
 def uniform(shape=(), low=0.0, high=1.0, dtype=None, device=None):
