@@ -1,7 +1,7 @@
 """Golden numbers of small GPT-2, Llama and Qwen 2 models of Hugging Face: python make_model_goldens.py
 
-Needs torch, transformers and numpy. Writes models.npz beside this file: the weights under their names there, tokens, the
-logits, and what greedy generation gives after the first tokens.
+Needs torch, transformers and numpy. Writes models.npz beside this file: the weights under their names there, tokens,
+the logits, and what greedy generation gives after the first tokens.
 """
 
 import os
