@@ -374,6 +374,11 @@ def _windows():
              f"lax.reduce_window(x, {start}, {how}, (1, 2, 1, 1, 1), (1, 2, 1, 1, 1), 'VALID'){over}")
     _add("adaptive_avg_pool", "nb.adaptive_avg_pool(x, (5, 2))", pool, "x.reshape(1, 5, 2, 3, 2).mean(3)")
     _add("adaptive_max_pool", "nb.adaptive_max_pool(x, (5, 2))", pool, "x.reshape(1, 5, 2, 3, 2).max(3)")
+    _add("unfold", "nb.unfold(x, (2, 3), stride=2, padding=1)", pool,
+         "jnp.moveaxis(lax.conv_general_dilated_patches(x, (2, 3), (2, 2), [(1, 1), (1, 1)], dimension_numbers="
+         f"{dims}).reshape(1, 3, 3, 2, 2, 3), 3, -1)")
+    _add("fold", "nb.fold(nb.unfold(x, 2), (5, 6))", pool,
+         "x * (lambda a, b: a[:, None] * b)(jnp.array([1, 2, 2, 2, 1]), jnp.array([1, 2, 2, 2, 2, 1]))[..., None]")
     for method in ("nearest", "linear"):
         _add(f"resize_{method}", f"nb.resize(x, (10, 9), '{method}')", pool,
              f"jax.image.resize(x, (1, 10, 9, 2), '{method}')",

@@ -315,12 +315,9 @@ def _attach_factories():
     for name in ("zeros", "ones", "empty"):
         setattr(Tensor, f"new_{name}", _new(name))
     Tensor.new_full = _new_full
-    from . import random
     for name in ("zeros", "ones", "full", "empty", "arange", "eye", "linspace", "constant", "full_like", "zeros_like",
-                 "ones_like", "hann_window"):
+                 "ones_like", "hann_window", "uniform", "normal", "gaussian"):
         setattr(Tensor, name, staticmethod(getattr(creation, name)))
-    Tensor.uniform = staticmethod(random.keyless_uniform)
-    Tensor.normal = Tensor.gaussian = staticmethod(random.keyless_normal)
     Tensor.from_dlpack = staticmethod(_nabla.from_dlpack)
     Tensor.gather = _unsharded
     for name in ("shard", "with_sharding", "with_sharding_constraint"):

@@ -287,21 +287,14 @@ def next_key():
     return fold_in(fold_in(key(_global.seed), n >> 32), n)
 
 
-def keyless_uniform(shape=(), low=0.0, high=1.0, dtype=None, device=None):
-    """Uniform numbers in [low, high), from the global key; nabla.random.uniform takes a key."""
-    return _placed(_uniform(next_key(), shape, low, high, dtype), device)
+def keyless_uniform(shape=(), low=0.0, high=1.0, dtype=None):
+    """nabla.uniform: numbers in [low, high), from the global key."""
+    return _uniform(next_key(), shape, low, high, dtype)
 
 
-def keyless_normal(shape=(), mean=0.0, std=1.0, dtype=None, device=None):
-    """Normal numbers, from the global key; nabla.random.normal takes a key."""
-    return _placed(normal(next_key(), shape, dtype, mean, std), device)
-
-
-def _placed(x, device):
-    if device is None:
-        return x
-    from .devices import to_device
-    return to_device(x, device)
+def keyless_normal(shape=(), mean=0.0, std=1.0, dtype=None):
+    """nabla.normal: normal numbers, from the global key."""
+    return normal(next_key(), shape, dtype, mean, std)
 
 
 def rand(*shape):

@@ -139,6 +139,25 @@ def conv3d_transpose(x, filter, *, stride=1, dilation=1, padding=0, output_paddi
                            input_layout)
 
 
+def unfold(x, kernel_size, *, stride=1, padding=0, dilation=1):
+    """The windows of x [n, height, width, c] (im2col): [n, height', width', taps, taps, c]. Padding is of zeros."""
+    x = asarray(x)
+    return _nabla.unfold(x, *_patches("unfold", kernel_size, stride, padding, dilation))
+
+
+def fold(patches, output_size, *, stride=1, padding=0, dilation=1):
+    """The transpose of unfold: patches [n, h, w, taps, taps, c] added up where they lie in an image of this size."""
+    patches = asarray(patches)
+    if patches.ndim != 6:
+        raise ValueError(f"fold: {patches.type_str()} is not [n, h, w, taps, taps, c]")
+    height, width = pair_of(output_size, "fold: output_size")
+    return _nabla.fold(patches, height, width, *_patches("fold", list(patches.shape[3:5]), stride, padding, dilation))
+
+
+def _patches(what, *options):
+    return [pair_of(o, f"{what}: {name}") for o, name in zip(options, ("kernel_size", "stride", "padding", "dilation"))]
+
+
 def resize(x, size, method="linear", align_corners=False, axes=None):
     """x stretched to `size` along `axes` (all but the first and the last dimension).
 
@@ -153,4 +172,5 @@ def resize(x, size, method="linear", align_corners=False, axes=None):
     return _nabla.resize(x, axes, size, method, align_corners)
 
 
-__all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "resize"]
+__all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "fold",
+           "resize", "unfold"]

@@ -224,8 +224,23 @@ def hann_window(n, periodic=True, dtype=None, device=None):
     return _placed(out if dtype is None else astype(out, dtype), device)
 
 
+def uniform(shape=(), low=0.0, high=1.0, dtype=None, device=None):
+    """Uniform numbers in [low, high), from the global key; nabla.random.uniform takes a key."""
+    from ..random import keyless_uniform
+    return _placed(keyless_uniform(shape, low, high, dtype), device)
+
+
+def normal(shape=(), mean=0.0, std=1.0, dtype=None, device=None):
+    """Normal numbers, from the global key; nabla.random.normal takes a key."""
+    from ..random import keyless_normal
+    return _placed(keyless_normal(shape, mean, std, dtype), device)
+
+
+gaussian = normal
+
 __all__ = [
     "arange", "array", "band_part", "constant", "diag", "diag_embed", "diagonal", "empty", "empty_like", "eye", "full",
-    "full_like", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "one_hot", "ones", "ones_like",
-    "tensor", "trace_of", "tri", "tril", "triu", "vander", "zeros", "zeros_like",
+    "full_like", "gaussian", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "normal",
+    "one_hot", "ones", "ones_like", "tensor", "trace_of", "tri", "tril", "triu", "uniform", "vander", "zeros",
+    "zeros_like",
 ]

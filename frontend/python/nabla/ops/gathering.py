@@ -7,9 +7,14 @@ from .binary import broadcast_shapes
 from .indexing import Place, from_front, getitem
 
 
-def gather(x, indices, axis=0):
-    """The slices of x at `indices` (integers of any shape) along `axis`: [..., *indices, ...]."""
+def gather(x, indices=None, axis=0):
+    """The slices of x at `indices` (integers of any shape) along `axis`: [..., *indices, ...].
+
+    Without indices: a tensor that is spread over devices as a whole one, here itself.
+    """
     x = asarray(x)
+    if indices is None:
+        return x
     d = axis_of(axis, x.ndim, "gather")
     return getitem(x, (slice(None),) * d + (_integers(indices, "gather"),))
 

@@ -11,7 +11,7 @@ import operator
 
 from .. import _nabla
 from .._core import DType, Error, Tensor, asarray, astype
-from ._common import emit1
+from ._common import cut, emit1
 from .binary import broadcast_shapes
 
 
@@ -200,7 +200,7 @@ def _read(x, plan, out_of_range):
 
 
 def _cut(x, plan):
-    starts, stops, steps, turned, symbolic = [], [], [], [], False
+    starts, stops, steps, turned, symbolic = [], [], [], [], []
     for d, (item, n) in enumerate(zip(plan.items, plan.shape)):
         if isinstance(item, tuple):
             start, stop, step = item
@@ -220,12 +220,14 @@ def _cut(x, plan):
         known = all(isinstance(v, int) for v in (start, stop, n))
         if known:
             stop = max(stop, start)
-        symbolic = symbolic or not (known or whole)
+        if not known and not whole:
+            symbolic.append((d, start, stop))
+            start, whole = 0, True
         starts.append(start), stops.append(-1 if whole else stop), steps.append(step)
-    if symbolic:
-        x = _nabla.slice(x, starts, stops)
-    elif any(s != 0 or e != -1 for s, e in zip(starts, stops)) or any(s != 1 for s in steps):
+    if any(s != 0 or e != -1 for s, e in zip(starts, stops)) or any(s != 1 for s in steps):
         x = emit1("slice", [x], {"starts": starts, "limits": stops, "strides": steps})
+    for d, start, stop in symbolic:
+        x = cut(x, d, start, stop)
     return emit1("reverse", [x], {"axes": turned}) if turned else x
 
 
@@ -434,7 +436,7 @@ def _window(x, plan, values, kind):
         window.append(_length(item, n) if isinstance(item, tuple) else 1)
     values = emit1("reshape", [values], {"shape": window})
     if kind != "set":
-        old = x if window == plan.shape else _nabla.slice(x, starts, [s + w for s, w in zip(starts, window)])
+        old = _cut(x, plan)
         values = emit1(_TWO[kind], [old, values], {})
     if window == plan.shape:
         return values

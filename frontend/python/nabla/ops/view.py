@@ -4,7 +4,7 @@ import operator
 
 from .. import _nabla
 from .._core import Tensor, asarray, astype, operand
-from ._common import axes_of, axis_of, count_of, emit1, listed, sizes_of
+from ._common import axes_of, axis_of, count_of, cut, emit1, listed, sizes_of
 from ._common import tensors as of_one_dtype
 
 
@@ -170,9 +170,9 @@ def roll(x, shift, axis=None):
     for s, a in zip(shifts * (len(axes) if len(shifts) == 1 else 1), axes):
         d = axis_of(a, x.ndim, "roll")
         n = x.shape[d]
-        cut = -s % n if n else 0
-        if cut:
-            x = concatenate([_nabla.slice_axis(x, d, cut, n), _nabla.slice_axis(x, d, 0, cut)], d)
+        place = (-s % n if n else 0) if isinstance(n, int) else -s if s <= 0 else n - s
+        if not isinstance(place, int) or place:
+            x = concatenate([cut(x, d, place, n), cut(x, d, 0, place)], d)
     return x
 
 
