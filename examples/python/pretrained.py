@@ -1,7 +1,12 @@
+<<<<<<< HEAD
 """Weights in Hugging Face's layout for the models of language_models.py: python3 pretrained.py gpt2 model.safetensors
 464 3290
+=======
+"""Weights in Hugging Face's layout for the models of language_models.py.
+>>>>>>> pynn
 
-Prints the tokens that follow those of the command line, by greedy choice. Tokenisers are not part of this.
+`python3 pretrained.py gpt2 model.safetensors 464 3290` prints the tokens that follow, by greedy choice. Tokenisers are
+not part of this.
 """
 
 import argparse

@@ -120,7 +120,20 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   } else {
     module.stage = ir::Stage::kFlat;
   }
-  Result<std::vector<Literal>> results = python::evaluate(module, *module.find("eager"), std::move(arguments));
+  Result<std::vector<Literal>> results = [&]() -> Result<std::vector<Literal>> {
+    try {
+      return python::evaluate(module, *module.find("eager"), std::move(arguments));
+    } catch (const std::bad_alloc&) {
+      const ir::Node* largest = nullptr;
+      const ir::Function& f = *module.find("eager");
+      for (const ir::Node& n : f.nodes)
+        if (!largest || f.type(n.results[0]).bytes().value() > f.type(largest->results[0]).bytes().value()) largest = &n;
+      Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}",
+                           largest ? f.type(largest->results[0]).str() : "an argument");
+      if (largest) d.location = largest->location;
+      return d;
+    }
+  }();
   if (!results.ok()) throw Error(results.errors());
   return std::move(*results);
 }
