@@ -9,7 +9,9 @@ import os as _os
 
 from . import _nabla
 
-_nabla.set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+# Lines of this package's own files are not the user's; the kernels of eager tensors lie beside the extension module.
+_nabla.set_folders(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep,
+                   _os.path.join(_os.path.dirname(_os.path.abspath(_nabla.__file__)), "eager") + _os.sep)
 
 from ._core import *  # noqa: E402,F401,F403
 from ._core import DType
@@ -18,6 +20,7 @@ from .compiled import *  # noqa: E402,F401,F403
 from .compiled import trace_ir as trace  # noqa: F401
 from .devices import *  # noqa: E402,F401,F403
 from .export import *  # noqa: E402,F401,F403
+from .kernels import *  # noqa: E402,F401,F403
 from .ops import *  # noqa: E402,F401,F403
 from .transforms import *  # noqa: E402,F401,F403
 from .tree import (  # noqa: F401
@@ -27,6 +30,8 @@ from .tree import (  # noqa: F401
 from . import _methods, config, core, fft, linalg, ops, random, transforms  # noqa: E402,F401
 from ._methods import *  # noqa: E402,F401,F403
 from .random import rand, randn, seed  # noqa: E402,F401
+
+from . import nn, testing  # noqa: E402,F401 isort: skip
 
 __version__ = _nabla.__version__
 

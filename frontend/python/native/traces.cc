@@ -1,6 +1,8 @@
 // Functions traced from Python, and the ops that take them: calls, derivatives, batches, branches and loops.
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "frontend/cpp/control_flow.h"
 #include "frontend/cpp/custom_rules.h"
@@ -168,10 +170,26 @@ TensorFunction tensor_function_of(const py::function& f) {
   };
 }
 
+// The place of a source that stands in `file` from line `line` on; the caller's line of Python where `file` is empty.
+Site source_site(const std::string& file, int line) {
+  Site site = python_site();
+  if (file.empty()) return site;
+  static auto* files = new std::set<std::string>;  // sites keep names for the life of the process
+  site.file = files->insert(file).first->c_str();
+  site.line = line;
+  return site;
+}
+
+UserKernel with_cuda(const UserKernel& k, const std::string& source, int threads, const std::string& blocks, int shared,
+                     const std::string& file, int line) {
+  return k.cuda(source, {threads, blocks, shared}, source_site(file, line));
+}
+
 void bind_kernels(py::module_& m) {
   py::class_<UserKernel>(m, "UserKernel")
-      .def("cuda", [](const UserKernel& k, const std::string& source, int threads, const std::string& blocks,
-                      int shared) { return k.cuda(source, {threads, blocks, shared}, python_site()); })
+      .def_property_readonly("name", &UserKernel::name)
+      .def("cuda", &with_cuda, py::arg("source"), py::arg("threads"), py::arg("blocks"), py::arg("shared"),
+           py::arg("file") = "", py::arg("line") = 1)
       .def("reference", [](const UserKernel& k, const py::function& f) {
         return k.with_reference(tensor_function_of(f));
       })
@@ -184,13 +202,15 @@ void bind_kernels(py::module_& m) {
         return recorded(
             [&](const Site& site) { return given_back(k.results(tensors_of(operands, site), site)); });
       });
-  m.def("cpp_kernel", [](const std::string& name, const std::string& signature, const std::string& source) {
-    return cpp_kernel(name, signature, source, python_site());
-  });
+  m.def("cpp_kernel", [](const std::string& name, const std::string& signature, const std::string& source,
+                         const std::string& file, int line) {
+    return cpp_kernel(name, signature, source, source_site(file, line));
+  }, py::arg("name"), py::arg("signature"), py::arg("source"), py::arg("file") = "", py::arg("line") = 1);
   m.def("cuda_kernel", [](const std::string& name, const std::string& signature, const std::string& source, int threads,
-                          const std::string& blocks, int shared) {
-    return cuda_kernel(name, signature, source, {threads, blocks, shared}, python_site());
-  });
+                          const std::string& blocks, int shared, const std::string& file, int line) {
+    return cuda_kernel(name, signature, source, {threads, blocks, shared}, source_site(file, line));
+  }, py::arg("name"), py::arg("signature"), py::arg("source"), py::arg("threads") = 256, py::arg("blocks") = "",
+     py::arg("shared") = 0, py::arg("file") = "", py::arg("line") = 1);
 }
 
 }  // namespace

@@ -12,14 +12,16 @@
 namespace nabla::python {
 namespace {
 
-// Whether the function, or one that it names, holds what only the compiler's passes can take apart.
+// Whether the function, or one that it names, holds what only the compiler's passes can take apart. `seen` are those
+// that it names.
 bool needs_passes(const ir::Module& m, const ir::Function& f, std::set<std::string>& seen) {
+  bool needed = false;
   for (const ir::Node& n : f.nodes) {
-    if (n.op->lower == ir::Lowering::kTransform) return true;
+    needed |= n.op->lower == ir::Lowering::kTransform;
     for (const std::string& callee : functions_of(n.attrs))
-      if (seen.insert(callee).second && needs_passes(m, *m.find(callee), seen)) return true;
+      if (seen.insert(callee).second && needs_passes(m, *m.find(callee), seen)) needed = true;
   }
-  return false;
+  return needed;
 }
 
 // The names of all functions that it names, and that these name.
@@ -106,8 +108,11 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   }
   for (size_t i = 0; i < ids.size(); ++i) entry.outputs.push_back(fmt::format("r{}", i));
   module.entries.push_back(std::move(entry));
-  std::set<std::string> seen;
-  if (needs_passes(module, *module.functions.back(), seen)) {
+  std::set<std::string> used{"eager"};
+  bool compound = needs_passes(module, *module.functions.back(), used);
+  // Others were traced here too, for a compiler: their symbols are not ours.
+  std::erase_if(module.functions, [&](const auto& f) { return !used.contains(f->name); });
+  if (compound) {
     Result<ir::Target> target = ir::find_target("cpu");
     Result<ir::Module> flat = driver::simplify_module(module, target.value());
     if (!flat.ok()) throw Error(flat.errors());
@@ -115,7 +120,20 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   } else {
     module.stage = ir::Stage::kFlat;
   }
-  Result<std::vector<Literal>> results = python::evaluate(module, *module.find("eager"), std::move(arguments));
+  Result<std::vector<Literal>> results = [&]() -> Result<std::vector<Literal>> {
+    try {
+      return python::evaluate(module, *module.find("eager"), std::move(arguments));
+    } catch (const std::bad_alloc&) {
+      const ir::Node* largest = nullptr;
+      const ir::Function& f = *module.find("eager");
+      for (const ir::Node& n : f.nodes)
+        if (!largest || f.type(n.results[0]).bytes().value() > f.type(largest->results[0]).bytes().value()) largest = &n;
+      Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}",
+                           largest ? f.type(largest->results[0]).str() : "an argument");
+      if (largest) d.location = largest->location;
+      return d;
+    }
+  }();
   if (!results.ok()) throw Error(results.errors());
   return std::move(*results);
 }

@@ -1,0 +1,43 @@
+"""Checkpoints of fine-tuning: adapters and their optimiser's state, without the frozen weights."""
+
+import json
+import os
+
+from ..._core import Tensor
+from ..checkpoints import CheckpointError, _load_tree, load_file, load_metadata, save_file
+from ..selectors import flat_paths
+
+_FILE = "adapters.safetensors"
+
+
+def save_finetune_checkpoint(path, *, lora_params, optimizer_state=None, metadata=None):
+    """Writes adapters (a tree) and an optimiser's state (a tree) to `path`/adapters.safetensors.
+
+    `metadata` is a dict that JSON can hold. The folder is made where it is missing; the file is whole or not there.
+    """
+    os.makedirs(path, exist_ok=True)
+    tensors = {f"lora.{k}": x for k, x in flat_paths(lora_params) if isinstance(x, Tensor)}
+    if optimizer_state is not None:
+        tensors.update({f"optimizer.{k}": x for k, x in flat_paths(optimizer_state) if isinstance(x, Tensor)})
+    texts = {"has_optimizer": str(optimizer_state is not None).lower(), "user_metadata": json.dumps(metadata or {})}
+    save_file(tensors, os.path.join(path, _FILE), texts)
+
+
+def load_finetune_checkpoint(path, *, lora_template, optimizer_template=None):
+    """`(lora_params, optimizer_state, metadata)` of such a folder, in the form of the templates; without a template for
+    the optimiser, or where none was saved, its state is None. Raises CheckpointError where names or shapes differ."""
+    file = os.path.join(path, _FILE)
+    if not os.path.exists(file):
+        raise CheckpointError(f"{path} has no {_FILE}")
+    parts = {"lora": {}, "optimizer": {}}
+    for name, x in load_file(file).items():
+        prefix, _, rest = name.partition(".")
+        parts.setdefault(prefix, {})[rest] = x
+    texts = load_metadata(file)
+    state = None
+    if optimizer_template is not None and texts.get("has_optimizer") == "true":
+        state = _load_tree(optimizer_template, parts["optimizer"], file, True)
+    return _load_tree(lora_template, parts["lora"], file, True), state, json.loads(texts.get("user_metadata", "{}"))
+
+
+__all__ = ["load_finetune_checkpoint", "save_finetune_checkpoint"]

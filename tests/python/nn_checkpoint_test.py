@@ -1,0 +1,197 @@
+"""safetensors files, checkpoints of modules and optimisers, and fine-tuning with adapters and four-bit weights."""
+
+import json
+import os
+
+import nabla as nb
+import numpy as np
+import pytest
+from nabla import nn
+from nabla.nn import finetune as ft
+from nabla.nn import functional as F
+from nabla.nn import optim
+
+
+def random(*shape, seed=0):
+    return np.random.RandomState(seed).randn(*shape).astype(np.float32)
+
+
+def test_files(tmp_path):
+    path = str(tmp_path / "x.safetensors")
+    arrays = {"f": random(3, 4), "i": np.arange(5), "b": np.array([True, False]), "u": np.arange(3, dtype=np.uint8),
+              "h": random(2).astype(np.float16), "d": random(2, 2).astype(np.float64), "s": np.float32(3.5),
+              "empty": np.zeros((0, 3), np.float32)}
+    tensors = {k: nb.asarray(v) for k, v in arrays.items()}
+    tensors["bf"] = nb.astype(nb.asarray([1.5, -2.0]), "bfloat16")
+    nn.save_file(tensors, path, {"step": "7"})
+    assert os.listdir(tmp_path) == ["x.safetensors"]
+    loaded = nn.load_file(path)
+    assert set(loaded) == set(tensors) and nn.load_metadata(path) == {"step": "7"}
+    for name, x in tensors.items():
+        assert loaded[name].dtype == x.dtype and tuple(loaded[name].shape) == tuple(x.shape)
+        if name != "bf":
+            np.testing.assert_array_equal(np.asarray(loaded[name]), np.asarray(x))
+    assert nb.astype(loaded["bf"], "float32").tolist() == [1.5, -2.0]
+    # The header says where everything is.
+    raw = open(path, "rb").read()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + length])
+    begin, end = header["f"]["data_offsets"]
+    assert length % 8 == 0 and header["f"]["dtype"] == "F32" and header["f"]["shape"] == [3, 4]
+    assert raw[8 + length + begin:8 + length + end] == arrays["f"].tobytes()
+    assert list(nn.load_file(path, ["i"])) == ["i"]
+
+
+def test_files_that_are_wrong(tmp_path):
+    path = tmp_path / "x.safetensors"
+
+    def refused(data, match):
+        path.write_bytes(data)
+        with pytest.raises(nn.CheckpointError, match=match):
+            nn.load_file(str(path))
+
+    def whole(header, body):
+        text = json.dumps(header).encode()
+        return len(text).to_bytes(8, "little") + text + body
+
+    good = {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+    refused(b"abc", "no safetensors")
+    refused((1 << 40).to_bytes(8, "little") + b"{}", "no safetensors")
+    refused((4).to_bytes(8, "little") + b"{[}]", "no JSON")
+    refused(whole(good, bytes(7)), "damaged")
+    refused(whole(good, bytes(9)), "damaged")
+    refused(whole({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, bytes(8)), "in 8 bytes")
+    refused(whole({"a": {"dtype": "Q4", "shape": [2], "data_offsets": [0, 8]}}, bytes(8)), "dtype 'Q4'")
+    refused(whole({"a": {"dtype": "F32", "shape": [2]}}, bytes(8)), "entry of tensor a")
+    refused(whole({"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}, bytes(8)), "entry of tensor a")
+    refused(whole({**good, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}, bytes(12)), "overlap")
+    with pytest.raises(TypeError, match="strings"):
+        nn.save_file({}, str(path), {"step": 7})
+
+
+def test_modules(tmp_path):
+    path = str(tmp_path / "net.safetensors")
+    a, b = nn.MLP([3, 4, 2], key=1), nn.MLP([3, 4, 2], key=2)
+    nn.save(a, path)
+    assert nn.load(b, path) is b
+    np.testing.assert_array_equal(np.asarray(b.layers[0].weight), np.asarray(a.layers[0].weight))
+    nn.save(a, path, "layers.1.**")
+    with pytest.raises(nn.CheckpointError, match="missing layers.0.weight"):
+        nn.load(b, path)
+    nn.load(b, path, "layers.1.**")
+    with pytest.raises(nn.CheckpointError, match="layers.1.weight is"):
+        nn.load(nn.MLP([3, 4, 5], key=2), path, "layers.1.**")
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path):
+    path = str(tmp_path / "run.safetensors")
+    x, y = nb.asarray(random(8, 3)), nb.asarray(random(8, 1, seed=1))
+
+    def steps(net, opt, n):
+        for _ in range(n):
+            _, g = nn.value_and_grad(lambda m: F.mse_loss(m(x), y))(net)
+            opt.step(g)
+        return np.asarray(net.layers[0].weight)
+
+    net = nn.MLP([3, 4, 1], key=1)
+    opt = optim.AdamW(net, 0.05)
+    steps(net, opt, 3)
+    nn.save_checkpoint(path, net, opt, step=3, metadata={"note": "half"})
+    want = steps(net, opt, 3)
+    other = nn.MLP([3, 4, 1], key=9)
+    again = optim.AdamW(other, 0.05)
+    _, _, metadata = nn.load_checkpoint(path, other, again)
+    assert metadata == {"note": "half", "step": "3"} and again.step_count == 3
+    np.testing.assert_array_equal(steps(other, again, 3), want)
+    state = {"w": nb.asarray(random(2)), "n": [nb.asarray(3)]}
+    nn.save_checkpoint(path, state)
+    back, _, _ = nn.load_checkpoint(path, {"w": nb.asarray(np.zeros(2, np.float32)), "n": [nb.asarray(0)]})
+    assert back["n"][0].item() == 3
+
+
+def test_lora_functions():
+    w, x = nb.asarray(random(6, 4)), nb.asarray(random(5, 6, seed=1))
+    adapter = ft.init_lora_adapter(w, 2, key=1)
+    assert tuple(adapter["A"].shape) == (6, 2) and not np.asarray(adapter["B"]).any()
+    adapter["B"] = nb.asarray(random(2, 4, seed=2))
+    delta = 1.5 * np.asarray(adapter["A"]) @ np.asarray(adapter["B"])
+    np.testing.assert_allclose(np.asarray(ft.lora_delta(adapter, 3.0)), delta, rtol=1e-5)
+    got = ft.lora_linear(x, w, adapter, 3.0)
+    np.testing.assert_allclose(np.asarray(got), np.asarray(x) @ (np.asarray(w) + delta), rtol=1e-4, atol=1e-5)
+    merged = ft.merge_lora_weight(w, adapter, 3.0)
+    np.testing.assert_allclose(np.asarray(ft.unmerge_lora_weight(merged, adapter, 3.0)), np.asarray(w), atol=1e-6)
+    assert tuple(ft.tree_lora_delta({"q": adapter})["q"].shape) == (6, 4)
+    g = nb.grad(lambda w, a: nb._nabla.sum(ft.lora_linear(x, w, a), [], False), (0, 1))(w, adapter)
+    assert not np.asarray(g[0]).any() and np.asarray(g[1]["B"]).any()
+    with pytest.raises(ValueError, match="rank 0"):
+        ft.init_lora_adapter(w, 0)
+
+
+def test_apply_lora(tmp_path):
+    net = nn.MLP([6, 8, 8, 2], key=1)
+    x, y = nb.asarray(random(9, 6)), nb.asarray(random(9, 2, seed=1))
+    before = np.asarray(net(x))
+    model = ft.apply_lora(net, rank=2, alpha=4, selector="layers.[01].weight", key=3)
+    np.testing.assert_array_equal(np.asarray(model(x)), before)
+    assert sorted(ft.lora_state_dict(model)) == ["layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A",
+                                                 "layers.1.lora_B"]
+    assert [p for p, _ in model.named_parameters(True)] == ["layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A",
+                                                            "layers.1.lora_B"]
+    opt = optim.AdamW(model, 0.05)
+    values = []
+    for _ in range(10):
+        value, g = nn.value_and_grad(lambda m: F.mse_loss(m(x), y))(model)
+        values.append(value.item())
+        opt.step(g)
+    assert values[-1] < values[0]
+    tuned = np.asarray(model(x))
+    ft.merge_lora(model)
+    np.testing.assert_allclose(np.asarray(model(x)), tuned, rtol=1e-4, atol=1e-5)
+    ft.unmerge_lora(model)
+    path = str(tmp_path / "ft")
+    ft.save_finetune_checkpoint(path, lora_params=ft.lora_state_dict(model), optimizer_state=opt.state,
+                                metadata={"epoch": 3})
+    lora, state, meta = ft.load_finetune_checkpoint(path, lora_template=ft.lora_state_dict(model),
+                                                    optimizer_template=opt.state)
+    assert meta == {"epoch": 3} and state["step"].item() == 10
+    for k, v in ft.lora_state_dict(model).items():
+        np.testing.assert_array_equal(np.asarray(lora[k]), np.asarray(v))
+    other = ft.apply_lora(nn.MLP([6, 8, 8, 2], key=1), 2, 4, "layers.[01].weight", key=8)
+    other.load_state_dict(lora, strict=False)
+    np.testing.assert_allclose(np.asarray(other(x)), tuned, rtol=1e-5, atol=1e-6)
+
+
+def test_nf4():
+    w = random(64, 32)
+    q = ft.quantize_nf4(nb.asarray(w))
+    assert q.codes.dtype == nb.uint8 and tuple(q.codes.shape) == (64 * 32 // 2,) and tuple(q.scales.shape) == (32,)
+    blocks = w.reshape(-1, 64)
+    scale = np.abs(blocks).max(1, keepdims=True)
+    book = np.array(ft.NF4_CODEBOOK, np.float32)
+    near = np.abs((blocks / scale)[..., None] - book).argmin(-1)
+    np.testing.assert_allclose(np.asarray(ft.dequantize_nf4(q)), (book[near] * scale).reshape(w.shape), rtol=1e-6)
+    error = np.linalg.norm(np.asarray(ft.dequantize_nf4(q)) - w) / np.linalg.norm(w)
+    assert 0.08 < error < 0.1
+    x = nb.asarray(random(3, 64, seed=1))
+    adapter = ft.init_lora_adapter(nb.asarray(w), 4, key=1)
+    out = nb.jit(lambda x, q, a: ft.qlora_linear(x, q, a, 2.0))(x, q, adapter)
+    want = np.asarray(x) @ (book[near] * scale).reshape(w.shape)
+    np.testing.assert_allclose(np.asarray(out), want, rtol=1e-4, atol=1e-4)
+
+
+def test_apply_qlora():
+    net = nn.MLP([64, 64, 2], key=1)
+    x, y = nb.asarray(random(9, 64)), nb.asarray(random(9, 2, seed=1))
+    model = ft.apply_qlora(net, rank=4, selector="layers.0.weight", key=2)
+    kinds = {p: k for p, _, k in model.named_tensors()}
+    assert kinds["layers.0.base.codes"] == "buffer" and kinds["layers.0.lora_A"] == "parameter"
+    assert kinds["layers.1.weight"] == "frozen"
+    opt = optim.AdamW(model, 0.02)
+    values = []
+    for _ in range(10):
+        value, g = nn.value_and_grad(lambda m: F.mse_loss(m(x), y))(model)
+        values.append(value.item())
+        opt.step(g)
+    assert values[-1] < values[0]
+    layers = ft.quantize_linear(nn.MLP([64, 64, 2], key=1), "layers.0.weight")
+    assert isinstance(layers.layers[0], ft.NF4Linear)

@@ -1,0 +1,178 @@
+"""Optimisers as functions and objects, under jit, by selectors; schedules; clipping."""
+
+import math
+
+import nabla as nb
+import numpy as np
+import pytest
+from nabla import nn
+from nabla.nn import functional as F
+from nabla.nn import optim
+from nabla.nn.optim import schedules
+
+W = np.random.RandomState(0).randn(4, 3).astype(np.float32)
+T = np.random.RandomState(1).randn(4, 3).astype(np.float32)
+
+
+def gradient(w):
+    return 2 * (w - T) / w.size
+
+
+def step_by_step(transform, steps=5):
+    params = {"w": nb.asarray(W)}
+    state = transform.init(params)
+    step = nb.jit(lambda p, s: transform.update(p, nb.grad(lambda p: F.mse_loss(p["w"], nb.asarray(T)))(p), s))
+    for _ in range(steps):
+        params, state = step(params, state)
+    assert step.stats.misses == 1 and state["step"].item() == steps
+    return np.asarray(params["w"])
+
+
+def test_lion():
+    w, m = W.copy(), np.zeros_like(W)
+    for _ in range(5):
+        g = gradient(w)
+        w = w - 0.01 * (np.sign(0.9 * m + 0.1 * g) + 0.1 * w)
+        m = 0.99 * m + 0.01 * g
+    np.testing.assert_allclose(step_by_step(optim.lion(0.01, weight_decay=0.1)), w, rtol=1e-4, atol=1e-6)
+
+
+def test_adafactor():
+    w, row, column = W.copy(), np.zeros(4), np.zeros(3)
+    for i in range(5):
+        g, fresh = gradient(w), (i + 1.0) ** -0.8
+        s = g * g + 1e-30
+        row, column = (1 - fresh) * row + fresh * s.mean(1), (1 - fresh) * column + fresh * s.mean(0)
+        u = g / np.sqrt(row / row.mean())[:, None] / np.sqrt(column)[None]
+        u = u / max(1.0, np.sqrt((u * u).mean()))
+        w = w - 0.05 * max(1e-3, np.sqrt((w * w).mean())) * u
+    np.testing.assert_allclose(step_by_step(optim.adafactor(0.05)), w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: optim.sgd(0.1, 0.9), lambda: optim.adamw(0.1, weight_decay=0.01), lambda: optim.adam(0.1),
+    lambda: optim.rmsprop(0.01), lambda: optim.adagrad(0.3), lambda: optim.adamw(schedules.cosine(0.1, 10, 2))])
+def test_they_go_downhill(make):
+    w = step_by_step(make(), 8)
+    assert ((w - T) ** 2).mean() < ((W - T) ** 2).mean()
+
+
+def test_functions_of_eager_libraries():
+    p, g = nb.asarray(W), nb.asarray(gradient(W))
+    new, buffer = optim.sgd_step(p, g, lr=0.1, momentum=0.9, weight_decay=0.1)
+    np.testing.assert_allclose(np.asarray(buffer), gradient(W) + 0.1 * W, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(new), W - 0.1 * (gradient(W) + 0.1 * W), rtol=1e-5)
+    assert optim.sgd_step(p, g, lr=0.1)[1] is None
+    tree, state = optim.sgd_update({"w": p}, {"w": g}, lr=0.1, momentum=0.9)
+    tree, state = optim.sgd_update(tree, {"w": g}, state, lr=0.1, momentum=0.9)
+    np.testing.assert_allclose(np.asarray(tree["w"]), W - 0.1 * (2.9 * gradient(W)), rtol=1e-4)
+    zero = nb.asarray(np.zeros_like(W))
+    one = optim.adamw_step(p, g, zero, zero, 1, lr=0.01, weight_decay=0.1)
+    many, state = optim.adamw_update([p], [g], optim.adamw_init([p]), lr=0.01, weight_decay=0.1, realize=True)
+    np.testing.assert_array_equal(np.asarray(one[0]), np.asarray(many[0]))
+    np.testing.assert_allclose(np.asarray(one[0]), W - 0.01 * (np.sign(gradient(W)) + 0.1 * W), rtol=1e-4)
+    raw, _ = optim.adamw_update([p], [g], optim.adamw_init([p]), lr=0.01, bias_correction=False)
+    g1 = gradient(W)
+    np.testing.assert_allclose(np.asarray(raw[0]), W - 0.01 * 0.1 * g1 / (np.sqrt(0.001 * g1 * g1) + 1e-8), rtol=1e-4)
+
+
+def test_a_module_trains_compiled():
+    net = nn.MLP([3, 16, 1], key=3)
+    x = np.random.RandomState(2).randn(64, 3).astype(np.float32)
+    y = np.sin(x.sum(1, keepdims=True)).astype(np.float32)
+    tx = optim.adamw(0.02)
+
+    def loss(model, x, y):
+        return F.mse_loss(model(x), y)
+
+    @nb.jit
+    def step(model, state, x, y):
+        value, gradients = nn.value_and_grad(loss)(model, x, y)
+        gradients, norm = optim.clip_by_global_norm(gradients, 1.0)
+        model, state = tx.update(model, gradients, state)
+        return model, state, value, norm
+
+    state, values = tx.init(net), []
+    for _ in range(60):
+        net, state, value, norm = step(net, state, x, y)
+        values.append(value.item())
+    assert step.stats.misses == 1 and isinstance(net, nn.MLP)
+    assert values[-1] < 0.3 * values[0]
+
+
+def test_backward_style():
+    net = nn.Linear(3, 1, key=0).requires_grad_()
+    opt = optim.SGD(net, lr=0.1)
+    x = nb.asarray(np.ones((4, 3), np.float32))
+    values = []
+    for _ in range(5):
+        loss = F.mse_loss(net(x), nb.asarray(np.zeros((4, 1), np.float32)))
+        opt.zero_grad()
+        net.backward(loss)
+        opt.step()
+        values.append(loss.item())
+    assert values[-1] < values[0]
+    want = nn.grad(lambda m: F.mse_loss(m(x), nb.asarray(np.zeros((4, 1), np.float32))))(net)
+    net.zero_grad()
+    F.mse_loss(net(x), nb.asarray(np.zeros((4, 1), np.float32))).backward()
+    np.testing.assert_allclose(np.asarray(net.weight.grad), np.asarray(want["weight"]), rtol=1e-6)
+    with pytest.raises(ValueError, match="backward"):
+        optim.SGD(nn.Linear(2, 2), lr=0.1).step()
+
+
+def test_multi_optimizer():
+    net = nn.MLP([3, 4, 2], key=1)
+    opt = optim.MultiOptimizer(net, [("**.weight", optim.sgd(0.1)), ("layers.1.bias", optim.adamw(0.5))])
+    old = {k: np.asarray(v) for k, v in net.state_dict().items()}
+    g = {k: nb.asarray(np.ones(v.shape, np.float32)) for k, v in net.state_dict().items()}
+    opt.step(g)
+    new = {k: np.asarray(v) for k, v in net.state_dict().items()}
+    np.testing.assert_allclose(new["layers.0.weight"], old["layers.0.weight"] - 0.1, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(new["layers.1.bias"], old["layers.1.bias"] - 0.5, rtol=1e-5)
+    np.testing.assert_array_equal(new["layers.0.bias"], old["layers.0.bias"])
+    with pytest.raises(ValueError, match="gets no parameter"):
+        optim.MultiOptimizer(net, [("**", optim.sgd(0.1)), ("layers.**", optim.sgd(0.1))])
+
+
+def test_states_by_name():
+    net = nn.Linear(2, 2, key=0)
+    a, b = optim.AdamW(net, 0.1), optim.AdamW(net.clone(), 0.1)
+    g = {k: nb.asarray(np.ones(v.shape, np.float32)) for k, v in net.state_dict().items()}
+    a.step(g)
+    assert set(a.state_dict()) == {"m.weight", "m.bias", "v.weight", "v.bias", "step"}
+    b.load_state_dict(a.state_dict())
+    assert b.step_count == 1
+    np.testing.assert_array_equal(np.asarray(b.state["m"]["bias"]), np.asarray(a.state["m"]["bias"]))
+    with pytest.raises(ValueError, match="missing"):
+        b.load_state_dict({"step": a.state["step"]})
+
+
+def test_mistakes():
+    p = {"w": nb.asarray(W)}
+    with pytest.raises(ValueError, match="form"):
+        optim.sgd(0.1).update(p, {"v": p["w"]}, optim.sgd(0.1).init(p))
+    with pytest.raises(ValueError, match="gradient"):
+        optim.sgd(0.1).update(p, {"w": nb.asarray([1.0])}, optim.sgd(0.1).init(p))
+    with pytest.raises(ValueError, match="lack"):
+        optim.SGD(nn.Linear(2, 2), 0.1).step({"bias": nb.asarray([[0.0, 0.0]])})
+    with pytest.raises(ValueError, match="beta1"):
+        optim.adamw(0.1, betas=(1.0, 0.9))
+    with pytest.raises(ValueError, match="nesterov"):
+        optim.sgd(0.1, nesterov=True)
+
+
+def test_schedules():
+    def values(schedule, steps):
+        return [schedule(i).item() for i in steps]
+
+    np.testing.assert_allclose(values(schedules.cosine(1.0, 10, 2, 0.1), [1, 2, 6, 10, 20]),
+                               [0.5, 1.0, 0.55, 0.1, 0.1], rtol=1e-5)
+    np.testing.assert_allclose(values(schedules.linear(1.0, 10, 2), [1, 2, 6, 10]), [0.5, 1.0, 0.5, 0.0], atol=1e-6)
+    np.testing.assert_allclose(values(schedules.inverse_sqrt(1.0, 4), [2, 4, 16]), [0.5, 1.0, 0.5], rtol=1e-5)
+    np.testing.assert_allclose(values(schedules.step_decay(1.0, 0.1, 3), [1, 3, 4, 7]), [1, 1, 0.1, 0.01], rtol=1e-5)
+    np.testing.assert_allclose(values(schedules.exponential(2.0, 0.5), [1, 3]), [1.0, 0.25], rtol=1e-5)
+    np.testing.assert_allclose(values(schedules.one_cycle(1.0, 100), [30, 100]), [1.0, 0.04e-4], rtol=1e-3)
+    both = schedules.joined([schedules.constant(1.0), schedules.linear(2.0, 4)], [5])
+    np.testing.assert_allclose(values(both, [5, 7]), [1.0, 1.0], rtol=1e-5)
+    compiled = nb.jit(schedules.cosine(1.0, 10, 2))
+    assert abs(compiled(nb.asarray(6)).item() - 0.5) < 1e-6 and math.isfinite(compiled(nb.asarray(1)).item())
