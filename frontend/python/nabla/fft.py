@@ -81,7 +81,7 @@ def _scaled(x, factor):
 
 def _factor(norm, n, inverse):
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(f"fft: norm is {norm!r}, not backward, ortho or forward")
+        _nabla.fail(204, f"fft: norm is {norm!r}, not backward, ortho or forward")
     if norm == "ortho":
         return 1 / math.sqrt(n)
     return 1 / n if inverse == (norm != "forward") else 1

@@ -18,14 +18,14 @@ _emit = _nabla.emit
 def _matrix(x, what):
     x = float_tensors(x)[0]
     if x.ndim < 2:
-        raise ValueError(f"{what}: {x.type_str()} is no matrix [..., rows, columns]")
+        _nabla.fail(204, f"{what}: {x.type_str()} is no matrix [..., rows, columns]")
     return x
 
 
 def _square(x, what):
     x = _matrix(x, what)
     if x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{what}: {x.type_str()} is not square")
+        _nabla.fail(204, f"{what}: {x.type_str()} is not square")
     return x
 
 
@@ -108,7 +108,7 @@ def qr(a, mode="reduced"):
     mode "r": r alone.
     """
     if mode not in ("reduced", "r"):
-        raise ValueError(f"qr: mode {mode!r} is neither reduced nor r")
+        _nabla.fail(204, f"qr: mode {mode!r} is neither reduced nor r")
     q, r = _emit("qr", [_matrix(a, "qr")], {})
     return r if mode == "r" else (q, r)
 
@@ -120,7 +120,7 @@ def svd(a, full_matrices=False, compute_uv=True):
     """
     a = _matrix(a, "svd")
     if full_matrices and a.shape[-1] != a.shape[-2]:
-        raise ValueError(f"svd: full_matrices of {a.type_str()} is not there; leave it out")
+        _nabla.fail(204, f"svd: full_matrices of {a.type_str()} is not there; leave it out")
     u, s, vh = _emit("svd", [a], {})
     return (u, s, vh) if compute_uv else s
 
@@ -160,7 +160,7 @@ def matrix_norm(a, ord="fro", keepdims=False):
     a = _matrix(a, "matrix_norm")
     name = {"fro": "fro", "nuc": "nuc", 2: "2", 1: "1", float("inf"): "inf", None: "fro"}.get(ord)
     if name is None:
-        raise ValueError(f"matrix_norm: {ord!r} is none of fro, nuc, 1, 2, inf")
+        _nabla.fail(204, f"matrix_norm: {ord!r} is none of fro, nuc, 1, 2, inf")
     out = _nabla.matrix_norm(a, name)
     return _emit("reshape", [out], {"shape": list(out.shape) + [1, 1]})[0] if keepdims else out
 
@@ -232,7 +232,7 @@ def multi_dot(matrices):
     """
     matrices = [asarray(m) for m in matrices]
     if len(matrices) < 2:
-        raise ValueError("multi_dot: needs two matrices or more")
+        _nabla.fail(204, "multi_dot: needs two matrices or more")
     n = len(matrices)
     sizes = [m.shape[0] if m.ndim == 2 else 1 for m in matrices] + [
         matrices[-1].shape[-1] if matrices[-1].ndim == 2 else 1]

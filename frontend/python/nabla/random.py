@@ -114,7 +114,7 @@ gaussian = normal
 def truncated_normal(key, lower=-2.0, upper=2.0, shape=(), dtype=None):
     """Normal numbers of the interval [lower, upper], Python numbers: by the inverse of the distribution function."""
     if not lower < upper:
-        raise ValueError(f"truncated_normal: [{lower}, {upper}] is no interval")
+        _nabla.fail(204, f"truncated_normal: [{lower}, {upper}] is no interval")
     dtype = _float_type(dtype)
     root = math.sqrt(2.0)
     u = _uniform(key, shape, math.erf(lower / root), math.erf(upper / root), dtype)
@@ -157,7 +157,7 @@ def categorical(key, logits, axis=-1, shape=None):
         rest = [s for i, s in enumerate(logits.shape) if i != d]
         more = shape[:len(shape) - len(rest)]
         if shape[len(more):] != rest:
-            raise ValueError(f"categorical: the shape {tuple(shape)} does not end in {tuple(rest)}, of "
+            _nabla.fail(204, f"categorical: the shape {tuple(shape)} does not end in {tuple(rest)}, of "
                              f"{logits.type_str()}")
         logits = _nabla.broadcast_to(logits, more + list(logits.shape))
         d += len(more)
@@ -187,7 +187,7 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
         places = categorical(key, emit1("log", [float_tensors(p)[0]], {}), shape=shape)
     else:
         if count > n:
-            raise ValueError(f"choice: {count} of {n} without replacement")
+            _nabla.fail(204, f"choice: {count} of {n} without replacement")
         scores = gumbel(key, (n,)) if p is None else _binary.add(
             gumbel(key, (n,)), emit1("log", [float_tensors(p)[0]], {}))
         places = emit1("reshape", [_nabla.emit("top_k", [scores], {"k": count, "axis": 0})[1]], {"shape": shape})
@@ -242,7 +242,7 @@ def orthogonal(key, n, shape=(), dtype=None):
 def dropout_mask(key, shape, rate):
     """bool: true, to be kept, with probability 1 - rate."""
     if not 0 <= rate < 1:
-        raise ValueError(f"dropout: rate {rate} is not in [0, 1)")
+        _nabla.fail(204, f"dropout: rate {rate} is not in [0, 1)")
     return bernoulli(key, 1.0 - rate, shape)
 
 

@@ -37,7 +37,7 @@ def axis_of(axis, ndim, what):
 
 
 def axes_of(axis, ndim, what):
-    """Axes in ascending order; None stands for all. Raises ValueError for a wrong one, and for one that is there
+    """Axes in ascending order; None stands for all. Raises Error (E0204) for a wrong one, and for one that is there
     twice."""
     if axis is None:
         return list(range(ndim))
@@ -45,7 +45,7 @@ def axes_of(axis, ndim, what):
         return [axis_of(axis, ndim, what)]
     out = sorted(axis_of(a, ndim, what) for a in axis)
     if len(set(out)) != len(out):
-        raise ValueError(f"{what}: an axis is there twice in {tuple(axis)}")
+        _nabla.fail(204, f"{what}: an axis is there twice in {tuple(axis)}")
     return out
 
 
@@ -60,6 +60,8 @@ def sizes_of(shape, what):
     for size in out:
         if isinstance(size, Tensor):
             raise TypeError(f"{what}: a tensor stands in a shape; sizes are ints, known while the program is made")
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"{what}: {size!r} stands in a shape; sizes are ints or symbols")
     return [operator.index(s) if hasattr(s, "__index__") and not isinstance(s, _nabla.Dim) else s for s in out]
 
 
@@ -87,7 +89,7 @@ def pair_of(x, what, count=2):
     """An int for every spatial dimension, or one per dimension."""
     if isinstance(x, (tuple, list)):
         if len(x) != count:
-            raise ValueError(f"{what} has {len(x)} numbers for {count} dimensions")
+            _nabla.fail(204, f"{what} has {len(x)} numbers for {count} dimensions")
         return [operator.index(v) for v in x]
     return [operator.index(x)] * count
 

@@ -125,13 +125,14 @@ def _broadcast_shape(*shapes):
             if a == b or b == 1:
                 continue
             if a != 1:
-                raise ValueError("shapes " + ", ".join(str(tuple(s)) for s in shapes) + " do not broadcast")
+                _nabla.fail(203, "shapes " + ", ".join(str(tuple(s)) for s in shapes) + " do not broadcast",
+                            "sizes must be equal, or 1, counted from the last dimension")
             out[i] = b
     return out
 
 
 def broadcast_shapes(*shapes):
-    """The shape that these broadcast to. Raises ValueError when they do not."""
+    """The shape that these broadcast to. Raises Error when they do not."""
     return tuple(_broadcast_shape(*shapes))
 
 
@@ -188,7 +189,7 @@ def matmul(x, y):
     x, y = promoted(x, y)
     x, y = asarray(x), asarray(y)
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(f"matmul: operands {x.type_str()} and {y.type_str()}; for scalars write x * y")
+        _nabla.fail(204, f"matmul: operands {x.type_str()} and {y.type_str()}; for scalars write x * y")
     if x.dtype == _nabla.DType.bool:
         product = _nabla.matmul(astype(x, "int32"), astype(y, "int32"))
         return emit1("ne", [product, 0], {})
@@ -240,7 +241,7 @@ def outer(x, y):
     """Products of all pairs in the last dimensions, over broadcast leading ones: [..., m], [..., n] -> [..., m, n]."""
     x, y = tensors(x, y)
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(f"outer: operands {x.type_str()} and {y.type_str()}; both need a dimension")
+        _nabla.fail(204, f"outer: operands {x.type_str()} and {y.type_str()}; both need a dimension")
     return mul(_nabla.unsqueeze(x, -1), _nabla.unsqueeze(y, -2))
 
 
@@ -248,7 +249,7 @@ def kron(x, y):
     """Kronecker's product of two matrices or two vectors."""
     x, y = tensors(x, y)
     if x.ndim != y.ndim:
-        raise ValueError(f"kron: operands {x.type_str()} and {y.type_str()} differ in rank")
+        _nabla.fail(204, f"kron: operands {x.type_str()} and {y.type_str()} differ in rank")
     xs, ys = x, y
     for d in range(x.ndim):
         xs, ys = _nabla.unsqueeze(xs, 2 * d + 1), _nabla.unsqueeze(ys, 2 * d)
@@ -260,7 +261,7 @@ def cross(x, y, axis=-1):
     x, y = broadcast_arrays(*tensors(x, y))
     axis = axis % x.ndim
     if x.shape[axis] != 3:
-        raise ValueError(f"cross: axis {axis} of {x.type_str()} has not 3 elements")
+        _nabla.fail(204, f"cross: axis {axis} of {x.type_str()} has not 3 elements")
     a, b = _nabla.unbind(x, axis), _nabla.unbind(y, axis)
     out = [sub(mul(a[i], b[j]), mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
     return _nabla.stack(out, axis)

@@ -28,7 +28,7 @@ def where(condition, x=None, y=None):
 def select(conditions, choices, default=0):
     """The element of the first choice whose condition holds, else `default`."""
     if len(conditions) != len(choices):
-        raise ValueError(f"select: {len(conditions)} conditions for {len(choices)} choices")
+        _nabla.fail(204, f"select: {len(conditions)} conditions for {len(choices)} choices")
     out = default
     for condition, choice in reversed(list(zip(conditions, choices))):
         out = where(condition, choice, out)

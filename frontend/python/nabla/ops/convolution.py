@@ -17,7 +17,7 @@ def _layout(given, known, what):
     """Whether channels come first."""
     name = _OTHER_NAMES.get(given, given)
     if name not in known:
-        raise ValueError(f"{what} is {given!r}, not {known[0]} or {known[1]}")
+        _nabla.fail(204, f"{what} is {given!r}, not {known[0]} or {known[1]}")
     return name == known[1]
 
 
@@ -28,12 +28,12 @@ def _padding(padding, what, n, sizes, taps, strides, dilation):
         if name == "valid":
             return [0] * n, [0] * n
         if name != "same":
-            raise ValueError(f"{what}: padding is {padding!r}, not same or valid")
+            _nabla.fail(204, f"{what}: padding is {padding!r}, not same or valid")
         low, high = [], []
         for size, k, s, d in zip(sizes, taps, strides, dilation):
             if not isinstance(size, int):
                 if s != 1:
-                    raise ValueError(f"{what}: padding same with stride {s} needs known sizes, got {size}")
+                    _nabla.fail(204, f"{what}: padding same with stride {s} needs known sizes, got {size}")
                 whole = d * (k - 1)
             else:
                 whole = max((-(-size // s) - 1) * s + d * (k - 1) + 1 - size, 0)
@@ -51,7 +51,7 @@ def _padding(padding, what, n, sizes, taps, strides, dilation):
 def _conv(n, what, x, filter, stride, dilation, padding, groups, bias, input_layout, filter_layout):
     x, filter = tensors(x, filter)
     if x.ndim != n + 2 or filter.ndim != n + 2:
-        raise ValueError(f"{what}: the input is {x.type_str()} and the filter {filter.type_str()}; both have {n + 2} "
+        _nabla.fail(204, f"{what}: the input is {x.type_str()} and the filter {filter.type_str()}; both have {n + 2} "
                          f"dimensions, {_INPUT[n][0]} and {_FILTER[n][0]}")
     channels_first = _layout(input_layout or _INPUT[n][0], _INPUT[n], "input_layout")
     if channels_first:
@@ -95,7 +95,7 @@ def conv3d(x, filter, *, stride=1, dilation=1, padding=0, groups=1, bias=None, i
 def _conv_transpose(n, what, x, filter, stride, dilation, padding, output_paddings, groups, bias, input_layout):
     x, filter = tensors(x, filter)
     if x.ndim != n + 2 or filter.ndim != n + 2:
-        raise ValueError(f"{what}: the input is {x.type_str()} and the filter {filter.type_str()}; both have {n + 2} "
+        _nabla.fail(204, f"{what}: the input is {x.type_str()} and the filter {filter.type_str()}; both have {n + 2} "
                          "dimensions, channels last and [taps..., out / groups, in]")
     channels_first = _layout(input_layout or _INPUT[n][0], _INPUT[n], "input_layout")
     if channels_first:
@@ -104,10 +104,10 @@ def _conv_transpose(n, what, x, filter, stride, dilation, padding, output_paddin
     more = pair_of(output_paddings, f"{what}: output_paddings", n)
     for m, s, d in zip(more, stride, dilation):
         if not 0 <= m < max(s, d):
-            raise ValueError(f"{what}: output_paddings {tuple(more)} must be below the stride {tuple(stride)} or "
+            _nabla.fail(204, f"{what}: output_paddings {tuple(more)} must be below the stride {tuple(stride)} or "
                              f"dilation")
     if isinstance(padding, str) and padding.lower() != "valid":
-        raise ValueError(f"{what}: padding is {padding!r}; give numbers, which are cut off from the full result")
+        _nabla.fail(204, f"{what}: padding is {padding!r}; give numbers, which are cut off from the full result")
     low, high = _padding(padding, what, n, x.shape[1:-1], filter.shape[:n], stride, dilation)
     size = [(h - 1) * s - a - b + d * (k - 1) + m + 1 for h, s, a, b, d, k, m in
             zip(x.shape[1:-1], stride, low, high, dilation, filter.shape[:n], more)]
@@ -149,7 +149,7 @@ def fold(patches, output_size, *, stride=1, padding=0, dilation=1):
     """The transpose of unfold: patches [n, h, w, taps, taps, c] added up where they lie in an image of this size."""
     patches = asarray(patches)
     if patches.ndim != 6:
-        raise ValueError(f"fold: {patches.type_str()} is not [n, h, w, taps, taps, c]")
+        _nabla.fail(204, f"fold: {patches.type_str()} is not [n, h, w, taps, taps, c]")
     height, width = pair_of(output_size, "fold: output_size")
     return _nabla.fold(patches, height, width, *_patches("fold", list(patches.shape[3:5]), stride, padding, dilation))
 
@@ -168,7 +168,7 @@ def resize(x, size, method="linear", align_corners=False, axes=None):
     axes = list(range(1, x.ndim - 1)) if axes is None else [a % x.ndim for a in axes]
     size = [int(s) for s in (size if isinstance(size, (tuple, list)) else [size] * len(axes))]
     if len(size) != len(axes):
-        raise ValueError(f"resize: {len(size)} sizes for {len(axes)} axes of {x.type_str()}")
+        _nabla.fail(204, f"resize: {len(size)} sizes for {len(axes)} axes of {x.type_str()}")
     return _nabla.resize(x, axes, size, method, align_corners)
 
 

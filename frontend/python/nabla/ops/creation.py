@@ -76,7 +76,7 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
     if not all(isinstance(v, (int, float)) for v in (start, stop, step)):
         start, stop, step = [v.item() if hasattr(v, "item") else operator.index(v) for v in (start, stop, step)]
     if step == 0:
-        raise ValueError("arange: the step is 0")
+        _nabla.fail(204, "arange: the step is 0")
     if dtype is None:
         dtype = default_float() if any(isinstance(v, float) for v in (start, stop, step)) else DType.int32
     dtype = dtype_of(dtype)
@@ -144,7 +144,7 @@ def diag(x, k=0):
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
-        raise ValueError(f"diag: {x.type_str()} is no vector and no matrix")
+        _nabla.fail(204, f"diag: {x.type_str()} is no vector and no matrix")
     out = _nabla.diag_embed(x)
     return _nabla.pad(out, asarray(0, x.dtype), [max(-k, 0), max(k, 0)], [max(k, 0), max(-k, 0)])
 
@@ -153,7 +153,7 @@ def diagonal(x, offset=0):
     """Diagonal `offset`, counted upwards from the main one, of the last two dimensions."""
     x = asarray(x)
     if x.ndim < 2:
-        raise ValueError(f"diagonal: {x.type_str()} has no two dimensions")
+        _nabla.fail(204, f"diagonal: {x.type_str()} has no two dimensions")
     if offset > 0:
         x = _nabla.slice_axis(x, x.ndim - 1, min(offset, x.shape[-1]), x.shape[-1])
     elif offset < 0:

@@ -45,7 +45,7 @@ def take_along_axis(x, indices, axis=-1):
 
 def _aligned(x, indices, d, what):
     if x.ndim != indices.ndim:
-        raise ValueError(f"{what}: {x.type_str()} and {indices.type_str()} differ in rank")
+        _nabla.fail(204, f"{what}: {x.type_str()} and {indices.type_str()} differ in rank")
     rest = [1 if i == d else s for i, s in enumerate(x.shape)]
     other = [1 if i == d else s for i, s in enumerate(indices.shape)]
     common = list(broadcast_shapes(rest, other))

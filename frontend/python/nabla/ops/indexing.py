@@ -96,7 +96,7 @@ def count_true(mask):
 def _slice_of(s, n, x):
     step = 1 if s.step is None else operator.index(s.step)
     if step == 0:
-        raise ValueError("a slice has the step 0")
+        _nabla.fail(204, "a slice has the step 0")
     ends = [e if e is None or isinstance(e, _nabla.Dim) else _end(e) for e in (s.start, s.stop)]
     if isinstance(n, int) and not any(isinstance(e, _nabla.Dim) for e in ends):
         return slice(ends[0], ends[1], step).indices(n)
@@ -279,7 +279,7 @@ class Place:
         if mode in ("clip", "clamp", "promise_in_bounds", None) and fill_value is None:
             return getitem(self._x, self._index)
         if mode not in ("fill", "clip", "clamp", None):
-            raise ValueError(f"at[].get: mode {mode!r} is none of clip, fill, promise_in_bounds")
+            _nabla.fail(204, f"at[].get: mode {mode!r} is none of clip, fill, promise_in_bounds")
         return _filled_read(self._x, self._index, fill_value)
 
     def set(self, values, mode="drop"):
@@ -347,7 +347,7 @@ _TWO = {"add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}
 
 def _write(x, index, values, kind, mode):
     if mode not in ("drop", "clip", "clamp", "promise_in_bounds", None):
-        raise ValueError(f"at[]: mode {mode!r} is none of drop, clip, promise_in_bounds")
+        _nabla.fail(204, f"at[]: mode {mode!r} is none of drop, clip, promise_in_bounds")
     if isinstance(values, (bool, int, float)):
         values = asarray(values, x.dtype) if not (x.dtype.is_integer() and isinstance(values, float)) \
             else asarray(values, "float64")
@@ -423,7 +423,7 @@ def _broadcast_values(values, sizes, x):
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"writing {values.type_str()} into a part of {x.type_str()} of shape {tuple(sizes)}: sizes "
+        _nabla.fail(204, f"writing {values.type_str()} into a part of {x.type_str()} of shape {tuple(sizes)}: sizes "
                          f"differ")
     return _nabla.broadcast_to(values, list(sizes))
 

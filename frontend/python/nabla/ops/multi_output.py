@@ -9,14 +9,14 @@ from .reduction import minmax
 def split(x, num_splits, axis=0):
     """Parts of equal size along an axis: an int says how many, a sequence the places between them, as in NumPy.
 
-    Raises ValueError where the size does not divide; `chunk` allows a shorter last part.
+    Raises Error where the size does not divide; `chunk` allows a shorter last part.
     """
     x = asarray(x)
     d = axis_of(axis, x.ndim, "split")
     n = x.shape[d]
     if isinstance(num_splits, int):
         if num_splits < 1 or (isinstance(n, int) and n % num_splits):
-            raise ValueError(f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} does not divide; "
+            _nabla.fail(204, f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} does not divide; "
                              "chunk allows a shorter last part")
         return list(_nabla.split(x, num_splits, d))
     return _at_places(x, list(num_splits), d)
@@ -43,7 +43,7 @@ def split_sizes(x, sizes, axis=0):
     x = asarray(x)
     d = axis_of(axis, x.ndim, "split_sizes")
     if sum(sizes) != x.shape[d]:
-        raise ValueError(f"split_sizes: {tuple(sizes)} do not fill axis {d} of {x.type_str()}")
+        _nabla.fail(204, f"split_sizes: {tuple(sizes)} do not fill axis {d} of {x.type_str()}")
     places = []
     for size in sizes[:-1]:
         places.append((places[-1] if places else 0) + size)
@@ -56,7 +56,7 @@ def chunk(x, chunks, axis=0):
     d = axis_of(axis, x.ndim, "chunk")
     n = x.shape[d]
     if chunks < 1:
-        raise ValueError(f"chunk: {chunks} parts")
+        _nabla.fail(204, f"chunk: {chunks} parts")
     if not isinstance(n, int):
         return split(x, chunks, d)
     size = max(-(-n // chunks), 1)
@@ -73,7 +73,7 @@ def meshgrid(*xs, indexing="xy"):
     """Coordinates of a grid from vectors: "xy": the first runs along the second dimension, "ij": along the first."""
     xs = [asarray(x) for x in xs]
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is {indexing!r}, not xy or ij")
+        _nabla.fail(204, f"meshgrid: indexing is {indexing!r}, not xy or ij")
     shape = [x.shape[0] for x in xs]
     out = []
     for i, x in enumerate(xs):

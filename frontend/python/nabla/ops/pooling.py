@@ -9,7 +9,7 @@ from .convolution import _padding
 def _windows(n, what, x, kernel_size, stride, padding, dilation, ceil_mode):
     x = asarray(x)
     if x.ndim != n + 2:
-        raise ValueError(f"{what}: the operand is {x.type_str()}, expected [n, {n} spatial dimensions, c]")
+        _nabla.fail(204, f"{what}: the operand is {x.type_str()}, expected [n, {n} spatial dimensions, c]")
     taps = pair_of(kernel_size, f"{what}: kernel_size", n)
     stride = taps if stride is None else pair_of(stride, f"{what}: stride", n)
     dilation = pair_of(dilation, f"{what}: dilation", n)
@@ -19,7 +19,7 @@ def _windows(n, what, x, kernel_size, stride, padding, dilation, ceil_mode):
         for d in range(n):
             size = x.shape[1 + d]
             if not isinstance(size, int):
-                raise ValueError(f"{what}: ceil_mode needs known sizes, got {x.type_str()}")
+                _nabla.fail(204, f"{what}: ceil_mode needs known sizes, got {x.type_str()}")
             free = size + low[d] + high[d] - dilation[d] * (taps[d] - 1) - 1
             count = -(-free // stride[d]) + 1
             if (count - 1) * stride[d] >= size + low[d]:  # a window that begins in the padding behind

@@ -63,7 +63,7 @@ def _extreme(name, of_bools, x, axis, keepdims):
     x, axes = _operand(x, axis, name)
     for d in axes:
         if isinstance(x.shape[d], int) and x.shape[d] == 0:
-            raise ValueError(f"{name}: axis {d} of {x.type_str()} has no elements, and no elements have no extreme")
+            _nabla.fail(204, f"{name}: axis {d} of {x.type_str()} has no elements, and no elements have no extreme")
     return _reduced(of_bools if x.dtype == DType.bool else name, x, axes, keepdims)
 
 
@@ -169,13 +169,13 @@ def quantile(x, q, axis=None, keepdims=False):
     x, axes = _operand(x, axis, "quantile")
     x = _floats(x)
     if not 0 <= q <= 1:
-        raise ValueError(f"quantile: q is {q}, not between 0 and 1")
+        _nabla.fail(204, f"quantile: q is {q}, not between 0 and 1")
     kept = [d for d in range(x.ndim) if d not in axes]
     moved = emit1("transpose", [x], {"permutation": kept + axes})
     flat = _nabla.flatten(moved, len(kept), -1) if axes else _nabla.unsqueeze(moved, -1)
     n = flat.shape[-1]
     if not isinstance(n, int) or n == 0:
-        raise ValueError(f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, "
+        _nabla.fail(204, f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, "
                          f"not 0")
     order = _nabla.sort(flat, -1, False)
     place = q * (n - 1)

@@ -40,7 +40,7 @@ def top_k(x, k, axis=-1, largest=True):
 def searchsorted(sorted_sequence, values, side="left"):
     """Where values [..., m] go into sorted rows [..., n]: before equal elements ("left") or behind them: int32."""
     if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is {side!r}, not left or right")
+        _nabla.fail(204, f"searchsorted: side is {side!r}, not left or right")
     rows, values = tensors(sorted_sequence, values)
     scalar = rows.ndim == 1 and values.ndim != 1
     flat = emit1("reshape", [values], {"shape": [count_of(values.shape)]}) if scalar else values
@@ -85,7 +85,7 @@ def _count(mask, size, what):
     if size is not None:
         return size
     if mask.is_traced:
-        raise ValueError(f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known "
+        _nabla.fail(204, f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known "
                          "only at run time")
     from .indexing import count_true
     return count_true(mask)

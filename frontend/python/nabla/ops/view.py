@@ -9,7 +9,7 @@ from ._common import tensors as of_one_dtype
 
 
 def reshape(x, *shape):
-    """The same elements in row-major order under another shape; one size may be -1. Raises ValueError where none
+    """The same elements in row-major order under another shape; one size may be -1. Raises Error where none
     fits."""
     x = asarray(x)
     if len(shape) == 1:
@@ -26,7 +26,7 @@ def _filled(wanted, x):
     if not places:
         return wanted
     if len(places) > 1:
-        raise ValueError(f"reshape: more than one -1 in {tuple(wanted)}")
+        _nabla.fail(204, f"reshape: more than one -1 in {tuple(wanted)}")
     have = list(x.shape)
     others = [s for i, s in enumerate(wanted) if i != places[0]]
     left = []
@@ -38,7 +38,7 @@ def _filled(wanted, x):
     known = count_of([s for s in have if isinstance(s, int)])
     need = count_of([s for s in left if isinstance(s, int)])
     if any(not isinstance(s, int) for s in left) or need == 0 or known % need:
-        raise ValueError(f"reshape: no size in place of -1 makes {x.type_str()} a tensor of shape {tuple(wanted)}")
+        _nabla.fail(204, f"reshape: no size in place of -1 makes {x.type_str()} a tensor of shape {tuple(wanted)}")
     rest = known // need
     for s in have:
         rest = rest if isinstance(s, int) else s * rest
@@ -69,7 +69,7 @@ def unsqueeze(x, axis=0):
 
 
 def squeeze(x, axis=None):
-    """Without dimensions of size 1: those at `axis` (an int or several), or all. Raises ValueError for others."""
+    """Without dimensions of size 1: those at `axis` (an int or several), or all. Raises Error for others."""
     x = asarray(x)
     shape = list(x.shape)
     if axis is None:
@@ -78,7 +78,7 @@ def squeeze(x, axis=None):
         axes = axes_of(axis, x.ndim, "squeeze")
         for d in axes:
             if not (isinstance(shape[d], int) and shape[d] == 1):
-                raise ValueError(f"squeeze: axis {d} of {x.type_str()} has the size {shape[d]}, not 1")
+                _nabla.fail(204, f"squeeze: axis {d} of {x.type_str()} has the size {shape[d]}, not 1")
     return emit1("reshape", [x], {"shape": [s for d, s in enumerate(shape) if d not in axes]})
 
 
@@ -98,7 +98,7 @@ def permute(x, *order):
         order = order[0]
     order = [axis_of(d, x.ndim, "permute") for d in order]
     if sorted(order) != list(range(x.ndim)):
-        raise ValueError(f"permute: {tuple(order)} does not name every dimension of {x.type_str()} once")
+        _nabla.fail(204, f"permute: {tuple(order)} does not name every dimension of {x.type_str()} once")
     return emit1("transpose", [x], {"permutation": order})
 
 
@@ -124,7 +124,7 @@ def moveaxis(x, source, destination):
     source = [axis_of(a, x.ndim, "moveaxis") for a in listed(source)]
     destination = [axis_of(a, x.ndim, "moveaxis") for a in listed(destination)]
     if len(source) != len(destination):
-        raise ValueError(f"moveaxis: {len(source)} dimensions for {len(destination)} places")
+        _nabla.fail(204, f"moveaxis: {len(source)} dimensions for {len(destination)} places")
     order = [d for d in range(x.ndim) if d not in source]
     for to, d in sorted(zip(destination, source)):
         order.insert(to, d)
@@ -211,7 +211,7 @@ def repeat(x, repeats, axis=None):
         return _nabla.repeat(x, operator.index(repeats), d)
     counts = [int(r) for r in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
     if len(counts) != x.shape[d]:
-        raise ValueError(f"repeat: {len(counts)} numbers for axis {d} of {x.type_str()}")
+        _nabla.fail(204, f"repeat: {len(counts)} numbers for axis {d} of {x.type_str()}")
     places = [i for i, count in enumerate(counts) for _ in range(count)]
     return _nabla.take(x, asarray(places, "int32"), d)
 
@@ -223,7 +223,7 @@ def concatenate(tensors, axis=0):
     """Tensors one after the other along an axis; dtypes meet by JAX's table. None: all elements in one dimension."""
     xs = of_one_dtype(*tensors)
     if not xs:
-        raise ValueError("concatenate: no tensors")
+        _nabla.fail(204, "concatenate: no tensors")
     if axis is None:
         xs, axis = [ravel(x) for x in xs], 0
     return emit1("concatenate", xs, {"axis": axis_of(axis, xs[0].ndim, "concatenate")})
@@ -233,7 +233,7 @@ def stack(tensors, axis=0):
     """Tensors of one shape side by side along a new axis."""
     xs = of_one_dtype(*tensors)
     if not xs:
-        raise ValueError("stack: no tensors")
+        _nabla.fail(204, "stack: no tensors")
     return _nabla.stack(xs, axis_of(axis, xs[0].ndim + 1, "stack"))
 
 
@@ -286,7 +286,7 @@ def slice_tensor(x, start, size):
     x = asarray(x)
     start, size = listed(start), listed(size)
     if len(start) != x.ndim or len(size) != x.ndim:
-        raise ValueError(f"slice_tensor: {len(start)} starts and {len(size)} sizes for {x.type_str()}")
+        _nabla.fail(204, f"slice_tensor: {len(start)} starts and {len(size)} sizes for {x.type_str()}")
     start = [s + n if isinstance(s, int) and s < 0 else s for s, n in zip(start, x.shape)]
     stop = [-1 if isinstance(n, int) and n == -1 else s + n for s, n in zip(start, size)]
     return _nabla.slice(x, start, stop)
@@ -313,10 +313,10 @@ def slice_update(x, update, start, size=None):
     if size is not None:
         update = broadcast_to(update, size)
     if len(start) != x.ndim or update.ndim != x.ndim:
-        raise ValueError(f"slice_update: {len(start)} starts and an update {update.type_str()} for {x.type_str()}")
+        _nabla.fail(204, f"slice_update: {len(start)} starts and an update {update.type_str()} for {x.type_str()}")
     for s, k, n in zip(start, update.shape, x.shape):
         if all(isinstance(v, int) for v in (s, k, n)) and s + k > n:
-            raise ValueError(f"slice_update: {update.type_str()} at {tuple(start)} reaches beyond {x.type_str()}")
+            _nabla.fail(204, f"slice_update: {update.type_str()} at {tuple(start)} reaches beyond {x.type_str()}")
     return dynamic_update_slice(x, update, start)
 
 
@@ -350,30 +350,30 @@ def _pairs(paddings, x):
     pairs = [tuple(p) if isinstance(p, (tuple, list)) else (p, p) for p in paddings]
     pairs = pairs * x.ndim if len(pairs) == 1 else pairs
     if len(pairs) != x.ndim or any(len(p) != 2 for p in pairs):
-        raise ValueError(f"pad: {paddings} is no pair per dimension of {x.type_str()}")
+        _nabla.fail(204, f"pad: {paddings} is no pair per dimension of {x.type_str()}")
     return pairs
 
 
 def _padded_places(x, d, low, high, mode):
     n = x.shape[d]
     if low < 0 or high < 0:
-        raise ValueError(f"pad: {low} and {high} cut elements off, which is for mode constant")
+        _nabla.fail(204, f"pad: {low} and {high} cut elements off, which is for mode constant")
     if not isinstance(n, int) or n == 0:
-        raise ValueError(f"pad: mode {mode} needs elements of a known number along axis {d} of {x.type_str()}")
+        _nabla.fail(204, f"pad: mode {mode} needs elements of a known number along axis {d} of {x.type_str()}")
     rule = {"edge": lambda i: min(max(i, 0), n - 1), "wrap": lambda i: i % n,
             "symmetric": lambda i: min(i % (2 * n), 2 * n - 1 - i % (2 * n)),
             "reflect": lambda i: 0 if n == 1 else min(i % (2 * n - 2), 2 * n - 2 - i % (2 * n - 2))}.get(mode)
     if rule is None:
-        raise ValueError(f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
+        _nabla.fail(204, f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
     return [rule(i) for i in range(-low, n + high)]
 
 
 def rebind(x, shape):
-    """x, of which `shape` is claimed. Raises ValueError where it has another; sizes may be symbolic, None fits any."""
+    """x, of which `shape` is claimed. Raises Error where it has another; sizes may be symbolic, None fits any."""
     x = asarray(x)
     shape = listed(shape)
     if len(shape) != x.ndim or any(s is not None and s != have for s, have in zip(shape, x.shape)):
-        raise ValueError(f"rebind: {x.type_str()} has not the shape {tuple(shape)}")
+        _nabla.fail(204, f"rebind: {x.type_str()} has not the shape {tuple(shape)}")
     return x
 
 
@@ -381,7 +381,7 @@ def as_interleaved_complex(x):
     """Pairs along the last dimension of size 2 n as (real, imaginary): [..., 2 n] -> [..., n, 2]."""
     x = asarray(x)
     if x.ndim == 0 or not isinstance(x.shape[-1], int) or x.shape[-1] % 2:
-        raise ValueError(f"as_interleaved_complex: the last dimension of {x.type_str()} does not consist of pairs")
+        _nabla.fail(204, f"as_interleaved_complex: the last dimension of {x.type_str()} does not consist of pairs")
     return reshape(x, list(x.shape[:-1]) + [x.shape[-1] // 2, 2])
 
 
@@ -389,7 +389,7 @@ def view_as_real_interleaved(x):
     """The inverse of as_interleaved_complex: [..., n, 2] -> [..., 2 n]."""
     x = asarray(x)
     if x.ndim < 2 or x.shape[-1] != 2:
-        raise ValueError(f"view_as_real_interleaved: the last dimension of {x.type_str()} is no pair")
+        _nabla.fail(204, f"view_as_real_interleaved: the last dimension of {x.type_str()} is no pair")
     return flatten(x, -2, -1)
 
 
