@@ -59,6 +59,14 @@ def _check_case(case, dtype, golden):
     _check(case, "jvp", [t for t, v in zip(found, value) if v.dtype.is_float()], golden["jvp"], dtype)
 
 
+def check_compiled(case, dtype, golden):
+    """Values, computed by nabla.jit."""
+    args = {k: nb.asarray(array(case, k, dtype)) for k in case.args}
+    names = list(args)
+    f = nb.jit(lambda *xs: _flat(eval(case.nabla, {"nb": nb, **dict(zip(names, xs))})))
+    _check(case, "compiled value", f(*args.values()), golden["out"], dtype)
+
+
 def parameters(dtype):
     """(case, golden) of every case."""
     goldens = read(dtype)
