@@ -110,3 +110,14 @@ def test_values_that_do_not_fit():
         nb.zeros((2, 3)).at[0].set(nb.ones(2))
     with pytest.raises(TypeError):
         nb.zeros(3, "int32").at[0].divide(2)
+
+
+def test_shapes_that_depend_on_elements():
+    x = nb.asarray([3, 0, 3, 1])
+    assert nb.bincount(x).tolist() == [1, 1, 0, 2] and nb.nonzero(x).tolist() == [[0], [2], [3]]
+    assert nb.unique(x).tolist() == [0, 1, 3] and nb.unique(x, size=5).tolist() == [0, 1, 3, 0, 0]
+    assert nb.jit(lambda v: nb.bincount(v, length=3))(x).tolist() == [1, 1, 0]
+    assert nb.jit(lambda v: nb.nonzero(v, size=2))(x).tolist() == [[0], [2]]
+    for f in (nb.bincount, nb.nonzero, nb.unique, lambda v: nb.histogram(v, 2)):
+        with pytest.raises(nb.Error, match="needs a"):
+            nb.jit(f)(x)

@@ -61,6 +61,8 @@ def bincount(x, weights=None, length=None):
     from .indexing import Place
     x = asarray(x)
     if length is None:
+        if x.is_traced:
+            _nabla.fail(204, f"bincount of the traced {x.type_str()} needs a length", "bincount(x, length=n)")
         length = int(_nabla.amax(x, [], False).item()) + 1 if count_of(x.shape) else 0
     flat = emit1("reshape", [x], {"shape": [count_of(x.shape)]})
     counted = asarray(1, DType.int32) if weights is None else asarray(weights)
@@ -150,6 +152,9 @@ def histogram(x, bins=10, range=None):
     x, _ = _row(x, None, "histogram")
     x = x if x.dtype.is_float() else astype(x, "float32")
     if isinstance(bins, int):
+        if x.is_traced and range is None:
+            _nabla.fail(204, f"histogram of the traced {x.type_str()} needs a range, or edges in place of a number of "
+                             "bins", "histogram(x, bins, range=(low, high))")
         low, high = range if range is not None else (_nabla.amin(x, [], False).item(), _nabla.amax(x, [], False).item())
         edges = linspace(low, high if high != low else low + 1, bins + 1, dtype=x.dtype)
     else:
