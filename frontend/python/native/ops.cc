@@ -126,8 +126,7 @@ void bind_convenience(py::module_& m) {
   define(m, "amax", &nabla::amax);
   define(m, "amin", &nabla::amin);
   define(m, "slice", static_cast<nabla::Tensor (*)(const Arg&, const Shape&, const Shape&)>(&nabla::slice));
-  define(m, "pad",
-         static_cast<nabla::Tensor (*)(const Arg&, const Arg&, const Shape&, const Shape&)>(&nabla::pad));
+  define(m, "pad", static_cast<nabla::Tensor (*)(const Arg&, const Arg&, const Shape&, const Shape&)>(&nabla::pad));
   define(m, "broadcast_to", &nabla::broadcast_to);
   define(m, "matrix_transpose", static_cast<nabla::Tensor (*)(const Arg&)>(&nabla::transpose));
   define(m, "one_hot", &nabla::one_hot);
@@ -206,8 +205,9 @@ void bind_nn(py::module_& m) {
     });
   });
   m.def("resize", [](const Operand& x, const Ints& axes, const Ints& sizes, const std::string& method, bool corners) {
-    return recorded(
-        [&](const Site& site) { return given_back(nabla::resize(arg_of(x, site), axes, sizes, {method, corners})); });
+    return recorded([&](const Site& site) {
+      return given_back(nabla::resize(arg_of(x, site), axes, sizes, {method, corners}));
+    });
   });
   auto patches = [](Two window, Two stride, Two padding, Two dilation) {
     return Patches{window, stride, padding, dilation};
@@ -217,12 +217,12 @@ void bind_nn(py::module_& m) {
       return given_back(nabla::unfold(arg_of(x, site), patches(window, stride, padding, dilation)));
     });
   });
-  m.def("fold", [patches](const Operand& x, int64_t height, int64_t width, Two window, Two stride, Two padding,
-                          Two dilation) {
-    return recorded([&](const Site& site) {
-      return given_back(nabla::fold(arg_of(x, site), height, width, patches(window, stride, padding, dilation)));
-    });
-  });
+  m.def("fold",
+        [patches](const Operand& x, int64_t height, int64_t width, Two window, Two stride, Two padding, Two dilation) {
+          return recorded([&](const Site& site) {
+            return given_back(nabla::fold(arg_of(x, site), height, width, patches(window, stride, padding, dilation)));
+          });
+        });
   m.def("quantize_nf4", [](const Operand& w, int64_t block) {
     return recorded([&](const Site& site) {
       Quantized q = nabla::quantize_nf4(arg_of(w, site), block);

@@ -280,11 +280,11 @@ void Value::donate(const std::string& to) {
 void Value::rebind(const Value& other) {
   if (this == &other) return;
   if (is_traced() || other.is_traced() || is_tracing())
-    throw Error(error(Code::kMisuse, "a write into {} inside of a traced function: tensors do not change there",
-                      type().str()));
+    throw Error(
+        error(Code::kMisuse, "a write into {} inside of a traced function: tensors do not change there", type().str()));
   if (requires_grad_)
-    throw Error(error(Code::kMisuse, "a write into {}, which requires a gradient: write into a copy, y = x * 1",
-                      type().str()));
+    throw Error(
+        error(Code::kMisuse, "a write into {}, which requires a gradient: write into a copy, y = x * 1", type().str()));
   if (eager_ && !array_) eager_->leave(this);
   array_ = other.array_, traced_ = other.traced_, eager_ = other.eager_;
   bound_frame_ = other.bound_frame_, bound_id_ = other.bound_id_;
