@@ -1,9 +1,4 @@
-<<<<<<< HEAD
-"""Weights in Hugging Face's layout for the models of language_models.py: python3 pretrained.py gpt2 model.safetensors
-464 3290
-=======
 """Weights in Hugging Face's layout for the models of language_models.py.
->>>>>>> pynn
 
 `python3 pretrained.py gpt2 model.safetensors 464 3290` prints the tokens that follow, by greedy choice. Tokenisers are
 not part of this.

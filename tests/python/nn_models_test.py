@@ -1,9 +1,4 @@
-<<<<<<< HEAD
-"""Small GPT-2, Llama and Qwen 2 with Hugging Face's weights give its logits
-(tests/parity_torch/make_model_goldens.py)."""
-=======
 """Small GPT-2, Llama and Qwen 2 with Hugging Face's weights give its logits: parity_torch/make_model_goldens.py."""
->>>>>>> pynn
 
 import os
 import sys
