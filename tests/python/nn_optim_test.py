@@ -118,6 +118,8 @@ def test_backward_style():
     np.testing.assert_allclose(np.asarray(net.weight.grad), np.asarray(want["weight"]), rtol=1e-6)
     with pytest.raises(ValueError, match="backward"):
         optim.SGD(nn.Linear(2, 2), lr=0.1).step()
+    with pytest.raises(ValueError, match="the model itself"):
+        optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1).step()
 
 
 def test_multi_optimizer():

@@ -61,7 +61,9 @@ class Optimizer:
         found = {name: getattr(x, "grad", None) for name, x in self._tensors().items()}
         if all(g is None for g in found.values()):
             raise ValueError(f"{type(self).__name__}.step(): no gradients were given, and no parameter has a .grad: "
-                             "call backward() on a loss first")
+                             "call backward() on a loss first"
+                             + ("" if isinstance(self.params, Module) else "; for a model, hand over the model itself, "
+                                "so that step() can change it"))
         if isinstance(self.params, Module):
             return found
         return tree_flatten(self.params)[1].unflatten(
