@@ -104,6 +104,15 @@ def jax_worker():
         print(json.dumps((*rounds.run(), jax.__version__)), flush=True)
 
 
+def round_of(worker, python):
+    """What jax_worker says of one more round."""
+    try:
+        print("round", file=worker.stdin, flush=True)
+        return json.loads(worker.stdout.readline())
+    except (BrokenPipeError, json.JSONDecodeError):
+        sys.exit(f"NABLA_JAX_PYTHON: {python} has no JAX that runs here; its message is above")
+
+
 def mlp_step_vs_jax():
     import nabla as nb
     ours = Rounds(nb.jit(mlp_step(nb.relu, nb.mean, nb.value_and_grad)), nb.asarray, lambda loss: loss.item())
@@ -120,11 +129,7 @@ def mlp_step_vs_jax():
         seconds, loss = ours.run()
         value = min(value, seconds if i else math.inf)
         if worker:
-            print("round", file=worker.stdin, flush=True)
-            line = worker.stdout.readline()
-            if not line:
-                sys.exit(f"{python} has no JAX that runs here: see its message above")
-            seconds, other, version = json.loads(line)
+            seconds, other, version = round_of(worker, python)
             peer = min(peer, seconds if i else math.inf)
             # The two sum in other orders; what they train must still be the same.
             if i < 3 and not math.isclose(loss, other, rel_tol=0.02):
