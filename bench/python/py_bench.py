@@ -17,7 +17,7 @@ SAMPLES, RATE, ROUND = 500, 0.01, 100
 
 
 def fresh(code, folder, **environment):
-    """The numbers that a fresh interpreter prints. Bytecode is in `folder` from the second time on, as pip leaves it."""
+    """The numbers that a fresh interpreter prints. Bytecode is in `folder` from the second time on, as after pip."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder, **environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
@@ -50,7 +50,7 @@ def best(f, rounds=7, seconds=0.2):
 
 
 def mlp_data():
-    """Uniform weights by Glorot and Bengio (2010), zero biases; inputs, and (sin(8 pi x) + 1) / 2. The same for both."""
+    """Uniform weights by Glorot and Bengio (2010), zero biases; inputs, and (sin(8 pi x) + 1) / 2."""
     draw = random.Random(42)
     weights = []
     for fan_in, fan_out in zip(SIZES, SIZES[1:]):
