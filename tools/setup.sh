@@ -4,14 +4,14 @@
 core_packages=(
   ca-certificates git g++ python3
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
-  flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libjemalloc-dev libdnnl-dev libgtest-dev
-  pkgconf
+  flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libjemalloc-dev libdnnl-dev
+  libgtest-dev pkgconf python3-dev pybind11-dev
 )
 # The second configuration: libFuzzer and the sanitizers.
 fuzz_packages=(clang libclang-rt-14-dev lld)
 
-# The Python package, frontend/python, and its tests.
-python_packages=(python3-dev pybind11-dev python3-pytest python3-numpy)
+# Tests of the Python package, frontend/python.
+python_packages=(python3-pytest python3-numpy)
 
 # The browser that tests/page opens pages in.
 page_packages=(chromium)

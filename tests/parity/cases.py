@@ -37,7 +37,9 @@ def _unary():
         _add(name, f"nb.{name}(x)", real, grad=False)
     _add("round", "nb.round(x)", real, grad=False)
     _add("round_decimals", "nb.round(x, 1)", real, grad=False)
-    _add("neg", "-x", real)
+    _add("neg", "nb.neg(x)", real, "-x")
+    _add("neg_operator", "-x", real)
+    _add("positive", "nb.positive(x)", real)
     _add("logit", "nb.logit(x)", {"x": U(0.1, 0.9, 2, 3)}, "jax.scipy.special.logit(x)", tol=10)
     _add("deg2rad", "nb.deg2rad(x)", real)
     _add("rad2deg", "nb.rad2deg(x)", real)
@@ -45,8 +47,9 @@ def _unary():
     _add("clip", "nb.clip(x, -0.5, 0.7)", real)
     _add("clip_one", "nb.clip(x, None, 0.7)", real)
     special = "[float('nan'), float('inf'), -float('inf'), 1.0]"
-    for name in "isnan isinf isfinite nan_to_num signbit".split():
+    for name in "isnan isinf isfinite signbit".split():
         _add(name, f"nb.{name}(nb.array({special}))", {}, grad=False)
+    _add("nan_to_num", f"nb.nan_to_num(nb.array({special}), nan=2.0, posinf=9.0, neginf=-9.0)", {}, grad=False)
     for name in "bitwise_not population_count".split():
         jax = "lax.population_count(x)" if name.startswith("pop") else "~x"
         _add(name, f"nb.{name}(x)", {"x": I(0, 99, 2, 3)}, jax, grad=False)
@@ -92,8 +95,9 @@ def _binary():
         _add(f"int_{name}", f"nb.{name}(x, y)", ints, jax, grad=False)
     _add("int_div", "x / y", ints, grad=False)
     _add("int_pow", "x ** 3", {"x": I(-5, 5, 2, 3)}, grad=False)
-    _add("left_shift", "x << y", ints, grad=False)
-    _add("right_shift", "x >> y", ints, grad=False)
+    _add("left_shift", "nb.left_shift(x, y)", ints, grad=False)
+    _add("right_shift", "nb.right_shift(x, y)", ints, grad=False)
+    _add("shift_operators", "(x << y) >> 1", ints, grad=False)
     _add("divmod", "nb.divmod(x, y)", ints, grad=False)
     for name in "equal not_equal greater greater_equal less less_equal isclose".split():
         _add(name, f"nb.{name}(x, y)", ints, grad=False)
@@ -168,7 +172,7 @@ def _reductions():
     _add("average", "nb.average(x, axis=1, weights=nb.array([1.0, 2.0, 3.0]))", x)
     _add("sum_bool", "nb.sum(x)", {"x": B(7)}, grad=False)
     _add("sum_int", "nb.sum(x, axis=0)", {"x": I(-9, 9, 3, 4)}, grad=False)
-    _add("mean_int", "nb.mean(x)", {"x": I(-9, 9, 3, 4)}, grad=False)
+    _add("mean_int", "nb.mean(x)", {"x": I(-9, 9, 3, 4)}, "jnp.mean(x.astype('float64'))", grad=False)
     _add("max_int", "nb.max(x, axis=1)", {"x": I(-9, 9, 3, 4)}, grad=False)
     _add("minmax", "list(nb.minmax(x).values())", x, "[jnp.min(x), jnp.max(x)]")
 
@@ -179,7 +183,8 @@ def _views():
             ("reshape", "nb.reshape(x, (3, -1))"), ("transpose", "nb.transpose(x)"),
             ("transpose_axes", "nb.transpose(x, (1, 2, 0))"), ("swapaxes", "nb.swapaxes(x, 0, 2)"),
             ("moveaxis", "nb.moveaxis(x, 0, -1)"), ("moveaxis_two", "nb.moveaxis(x, (0, 1), (2, 0))"),
-            ("flip", "nb.flip(x, 1)"), ("flip_all", "nb.flip(x)"), ("rot90", "nb.rot90(x)"), ("rot90_3", "nb.rot90(x, 3)"),
+            ("flip", "nb.flip(x, 1)"), ("flip_all", "nb.flip(x)"), ("rot90", "nb.rot90(x)"),
+            ("rot90_3", "nb.rot90(x, 3)"),
             ("roll", "nb.roll(x, 2, 1)"), ("roll_all", "nb.roll(x, -5)"), ("roll_axes", "nb.roll(x, (1, 2), (0, 2))"),
             ("broadcast_to", "nb.broadcast_to(x, (2, 2, 3, 4))"), ("expand_dims", "nb.expand_dims(x, (0, 2))"),
             ("squeeze", "nb.squeeze(x[:1])"), ("ravel", "nb.ravel(x)"), ("tile", "nb.tile(x, (2, 1, 1, 2))"),
@@ -188,6 +193,7 @@ def _views():
             ("split", "nb.split(x, 2, axis=2)"), ("split_at", "nb.split(x, [1, 2], axis=1)"),
             ("array_split", "nb.array_split(x, 3, axis=2)"), ("triu", "nb.triu(x, 1)"), ("tril", "nb.tril(x, -1)"),
             ("diagonal_axes", "nb.diagonal(x[0], 1)"), ("atleast_3d", "nb.atleast_3d(x[0])"),
+            ("atleast_2d", "nb.atleast_2d(x[0, 0])"), ("atleast_1d", "nb.atleast_1d(x[0, 0, 0])"),
             ("fliplr", "nb.fliplr(x)"), ("flipud", "nb.flipud(x)"), ("matrix_transpose", "nb.matrix_transpose(x)"),
             ("T", "x.T"), ("mT", "x.mT"), ("pad", "nb.pad(x, ((1, 0), (0, 2), (1, 1)))"),
             ("pad_int", "nb.pad(x, 1)"), ("pad_edge", "nb.pad(x, 2, mode='edge')"),
@@ -200,6 +206,7 @@ def _views():
     _add("unsqueeze", "nb.unsqueeze(x, -1)", x, "x[..., None]")
     _add("permute", "nb.permute(x, (2, 0, 1))", x, "jnp.transpose(x, (2, 0, 1))")
     _add("swap_axes", "nb.swap_axes(x)", x, "jnp.swapaxes(x, -1, -2)")
+    _add("split_sizes", "nb.split_sizes(x, (1, 3), 2)", x, "[x[..., :1], x[..., 1:]]")
     _add("chunk", "nb.chunk(x, 2, 1)", x, "[x[:, :2], x[:, 2:]]")
     _add("unbind", "nb.unbind(x, 1)", x, "[x[:, 0], x[:, 1], x[:, 2]]")
     _add("slice_tensor", "nb.slice_tensor(x, (0, 1, 1), (2, 2, -1))", x, "x[:, 1:3, 1:]")
@@ -228,9 +235,10 @@ def _creation():
                        ("arange", "nb.arange(5)"), ("arange_step", "nb.arange(1, 8, 3)"),
                        ("arange_float", "nb.arange(0.0, 1.0, 0.25)"), ("linspace", "nb.linspace(0, 1, 5)"),
                        ("linspace_open", "nb.linspace(0, 1, 5, endpoint=False)"), ("logspace", "nb.logspace(0, 2, 3)"),
-                       ("geomspace", "nb.geomspace(1, 8, 4)"), ("eye", "nb.eye(3)"), ("eye_k", "nb.eye(3, 4, 1)"),
+                       ("geomspace", "nb.geomspace(1, 8, 4)"), ("empty", "nb.empty(2)"), ("eye", "nb.eye(3)"),
+                       ("eye_k", "nb.eye(3, 4, 1)"),
                        ("identity", "nb.identity(2)"), ("tri", "nb.tri(3, 4, 1)")):
-        _add(name, call, {}, grad=False, tol=4)
+        _add(name, call, {}, "jnp.zeros(2)" if name == "empty" else None, grad=False, tol=4)
     _add("iota", "nb.iota((2, 3), 1)", {}, "lax.broadcasted_iota('int32', (2, 3), 1)", grad=False)
     _add("hann_window", "nb.hann_window(6, False)", {}, "jnp.hanning(6)", grad=False, tol=4)
     for name in "zeros_like ones_like empty_like".split():
@@ -251,7 +259,8 @@ def _indexing():
     x = {"x": N(4, 3, 5)}
     for i, index in enumerate((
             "1", "-1", "1, 2", "..., 0", "1:3", "::2", "::-1", "3:0:-2", "1:, None, ::2", "None", ":, -2:, 1:-1",
-            "A([0, 0, 3])", "A([-1, 2]), A([0, 1])", ":, A([1, 0])", ":, A([1, 0]), A([2, 4])", "A([1, 0]), :, A([2, 4])",
+            "A([0, 0, 3])", "A([-1, 2]), A([0, 1])", ":, A([1, 0])", ":, A([1, 0]), A([2, 4])",
+            "A([1, 0]), :, A([2, 4])",
             "0, :, A([2, 4])", "A([[0, 1], [2, 3]])", "A([True, False, True, True])", "1:3, A([2, 0]), ::2",
             "None, A([1]), ..., None")):
         _add(f"index_{i}", f"x[{index.replace('A', 'nb.array')}]", x)
@@ -275,7 +284,8 @@ def _indexing():
          "jnp.put_along_axis(x, i, 7.0, axis=1, inplace=False)")
     _add("add_along_axis", "nb.add_along_axis(x, i, y, axis=1)", {"x": N(2, 4), "i": I(0, 4, 2, 3), "y": N(2, 3)},
          "x.at[jnp.arange(2)[:, None], i].add(y)")
-    _add("scatter", "nb.scatter(x, nb.array([3, 1]), y)", {"x": N(4, 2), "y": N(2, 2)}, "x.at[jnp.array([3, 1])].set(y)")
+    _add("scatter", "nb.scatter(x, nb.array([3, 1]), y)", {"x": N(4, 2), "y": N(2, 2)},
+         "x.at[jnp.array([3, 1])].set(y)")
     for name, at in (("scatter_add", "add"), ("scatter_mul", "multiply")):
         _add(name, f"nb.{name}(x, i, y, axis=1)", {"x": N(2, 4), "i": I(0, 4, 3), "y": N(2, 3)}, f"x.at[:, i].{at}(y)",
              grad=name == "scatter_add", tol=4)
@@ -294,7 +304,8 @@ def _indexing():
     _add("lexsort", "nb.lexsort([x, y])", {"x": I(0, 9, 6), "y": I(0, 2, 6)}, grad=False)
     _add("top_k", "nb.top_k(x, 2)", {"x": D(3, 4)}, "list(lax.top_k(x, 2))")
     for side in ("left", "right"):
-        _add(f"searchsorted_{side}", f"nb.searchsorted(nb.sort(x), y, side='{side}')", {"x": I(0, 9, 8), "y": I(0, 9, 5)},
+        _add(f"searchsorted_{side}", f"nb.searchsorted(nb.sort(x), y, side='{side}')",
+             {"x": I(0, 9, 8), "y": I(0, 9, 5)},
              grad=False)
     _add("digitize", "nb.digitize(x, nb.array([-1.0, 0.0, 1.0]))", {"x": D(6)}, grad=False)
     _add("bincount", "nb.bincount(x, length=5)", {"x": I(0, 7, 9)}, grad=False)
@@ -337,8 +348,8 @@ def _windows():
          "lax.conv_general_dilated(x, w, (1, 1, 1), 'VALID', dimension_numbers=('NDHWC', 'DHWIO', 'NDHWC'))",
          {"x": N(1, 3, 4, 3, 2), "w": N(2, 2, 2, 2, 2)})
     conv("conv2d_transpose", "nb.conv2d_transpose(x, w, stride=2, padding=1)",
-         "lax.conv_general_dilated(x, jnp.flip(w, (0, 1)).swapaxes(2, 3), (1, 1), [(1, 1), (1, 1)], lhs_dilation=(2, 2), "
-         f"dimension_numbers={dims})", {"x": N(1, 3, 3, 2), "w": N(3, 3, 4, 2)})
+         "lax.conv_general_dilated(x, jnp.flip(w, (0, 1)).swapaxes(2, 3), (1, 1), [(1, 1), (1, 1)], lhs_dilation=(2, "
+         f"2), dimension_numbers={dims})", {"x": N(1, 3, 3, 2), "w": N(3, 3, 4, 2)})
     conv("conv1d_transpose", "nb.conv1d_transpose(x, w, stride=2, output_paddings=1)",
          "lax.conv_general_dilated(x, jnp.flip(w, 0).swapaxes(1, 2), (1,), [(2, 3)], lhs_dilation=(2,), "
          "dimension_numbers=('NWC', 'WIO', 'NWC'))", {"x": N(1, 4, 2), "w": N(3, 3, 2)})
@@ -363,8 +374,14 @@ def _windows():
              f"lax.reduce_window(x, {start}, {how}, (1, 2, 1, 1, 1), (1, 2, 1, 1, 1), 'VALID'){over}")
     _add("adaptive_avg_pool", "nb.adaptive_avg_pool(x, (5, 2))", pool, "x.reshape(1, 5, 2, 3, 2).mean(3)")
     _add("adaptive_max_pool", "nb.adaptive_max_pool(x, (5, 2))", pool, "x.reshape(1, 5, 2, 3, 2).max(3)")
+    _add("unfold", "nb.unfold(x, (2, 3), stride=2, padding=1)", pool,
+         "jnp.moveaxis(lax.conv_general_dilated_patches(x, (2, 3), (2, 2), [(1, 1), (1, 1)], dimension_numbers="
+         f"{dims}).reshape(1, 3, 3, 2, 2, 3), 3, -1)")
+    _add("fold", "nb.fold(nb.unfold(x, 2), (5, 6))", pool,
+         "x * (lambda a, b: a[:, None] * b)(jnp.array([1, 2, 2, 2, 1]), jnp.array([1, 2, 2, 2, 2, 1]))[..., None]")
     for method in ("nearest", "linear"):
-        _add(f"resize_{method}", f"nb.resize(x, (10, 9), '{method}')", pool, f"jax.image.resize(x, (1, 10, 9, 2), '{method}')",
+        _add(f"resize_{method}", f"nb.resize(x, (10, 9), '{method}')", pool,
+             f"jax.image.resize(x, (1, 10, 9, 2), '{method}')",
              tol=10)
 
 

@@ -1,6 +1,7 @@
 """Computes the goldens of cases.py with JAX (pip install jax numpy), or writes docs/parity.md from the table.
 
-    python3 tests/parity/make_goldens.py                # goldens_f32.npz and goldens_f64.npz beside this file
+    python3 tests/parity/make_goldens.py                # goldens_f32.npz and goldens_f64.npz beside this file: rows
+                                                        # that changed; all of them with --all
     python3 tests/parity/make_goldens.py --write-docs   # docs/parity.md; needs neither JAX nor nabla
     python3 tests/parity/make_goldens.py --only NAME    # prints what JAX gives for one case
 """
@@ -9,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import zlib
 
 import numpy as np
 
@@ -55,18 +57,26 @@ def computed(case, dtype):
     return {k: [np.asarray(x, np.float64) for x in v] for k, v in out.items()}
 
 
-def make():
+def fingerprint(case):
+    """Changes when a golden must be computed again."""
+    return zlib.crc32(repr((case.jax, case.grad, sorted(case.args.items()))).encode())
+
+
+def make(anew):
     """Writes the goldens: all numbers in one row, and an index of shapes."""
     import jax
     jax.config.update("jax_enable_x64", True)
     for dtype in FLOATS:
-        index, rows = {}, []
+        index, rows, old = {}, [], {} if anew else read(dtype)
         for case in CASES:
-            try:
-                found = computed(case, dtype)
-            except Exception as e:
-                raise SystemExit(f"{case.name}: {case.jax}\n{type(e).__name__}: {e}")
+            found = old.get(case.name, {})
+            if found.pop("key", None) != fingerprint(case):
+                try:
+                    found = computed(case, dtype)
+                except Exception as e:
+                    raise SystemExit(f"{case.name}: {case.jax}\n{type(e).__name__}: {e}")
             index[case.name] = {k: [list(x.shape) for x in v] for k, v in found.items()}
+            index[case.name]["key"] = fingerprint(case)
             rows += [x.reshape(-1) for v in found.values() for x in v]
         data = np.concatenate(rows)
         data = data.astype(np.float32) if dtype == "f32" else data
@@ -77,12 +87,15 @@ def make():
 
 
 def read(dtype):
-    """{case: {"out": arrays, ...}} from a golden file."""
-    with np.load(os.path.join(HERE, f"goldens_{dtype}.npz")) as f:
+    """{case: {"out": arrays, ..., "key": fingerprint}} from a golden file; nothing where there is none."""
+    path = os.path.join(HERE, f"goldens_{dtype}.npz")
+    if not os.path.exists(path):
+        return {}
+    with np.load(path) as f:
         data, index = f["data"].astype(np.float64), json.loads(f["index"].tobytes())
     out, at = {}, 0
     for name, parts in index.items():
-        out[name] = {}
+        out[name] = {"key": parts.pop("key", None)}
         for part, shapes in parts.items():
             out[name][part] = []
             for shape in shapes:
@@ -96,7 +109,8 @@ def document():
     """The text of docs/parity.md."""
     from recipe import Case
     lines = ["# Parity with JAX", "",
-             "What is compared with JAX, in f32 and f64, by `//tests/parity`: values, and where D stands also the derivatives "
+             "What is compared with JAX, in f32 and f64, by `//tests/parity`: values, and where D stands also the "
+             "derivatives "
              "of both modes. Written by `tests/parity/make_goldens.py --write-docs` from `tests/parity/cases.py`.", ""]
     group = None
     for case in CASES:
@@ -116,6 +130,7 @@ def _cell(code):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write-docs", action="store_true")
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--only")
     options = parser.parse_args()
     if options.write_docs:
@@ -127,7 +142,7 @@ def main():
         jax.config.update("jax_enable_x64", True)
         print(computed(next(c for c in CASES if c.name == options.only), "f64"))
     else:
-        make()
+        make(options.all)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,18 @@ def test_numbers_of_traced_values_are_refused():
         assert code == "E0707" and "while its function is traced" in text
 
 
+def test_numbers_that_do_not_fit_are_refused():
+    with pytest.raises(OverflowError, match="1099511627776 does not fit into int32"):
+        nb.asarray([1]) + 2**40
+    assert (nb.asarray([1], dtype="int64") + 2**40).tolist() == [2**40 + 1]
+    assert (nb.asarray([1], dtype="uint8") + 255).tolist() == [0]
+
+
+def test_tensors_larger_than_the_memory_are_an_error():
+    text, code = text_of(lambda: nb.zeros((10**7, 10**7)).realize())
+    assert code == "E0804" and "f32[10000000,10000000]" in text and "errors_test.py:" in text
+
+
 def test_a_leaked_tracer_is_named():
     kept = []
 

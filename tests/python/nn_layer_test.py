@@ -164,3 +164,59 @@ def test_other_layers():
     layer = nn.Bilinear(6, 6, 2, bias=False, key=1)
     close(layer(x, x), np.einsum("na,nb,abo->no", np.asarray(x), np.asarray(x), np.asarray(layer.weight)), 1e-4)
     close(nn.RotaryEmbedding()(x), F.rope(x))
+
+
+def test_batches_of_any_size():
+    attention = nn.TransformerEncoderLayer(16, 4, 32, 0.0, key=1)
+    f = nb.jit(lambda m, x: m(x, is_causal=True), dynamic_dims={1: {0: "batch", 1: "length"}})
+    for batch, length in ((3, 5), (4, 6), (1, 2)):
+        x = random(batch, length, 16)
+        close(f(attention, x), attention(x, is_causal=True), 1e-4)
+    assert f.stats.misses == 1
+    convolution = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1, key=1), nn.BatchNorm(4), nn.ReLU(), nn.MaxPool2d(2))
+
+    def both(model, x):
+        return model(x), model
+
+    g = nb.jit(both, dynamic_dims={1: {0: "batch"}})
+    for batch in (2, 5):
+        x = random(batch, 4, 4, 1)
+        out, model = g(convolution, x)
+        want = convolution.clone()
+        for layer in want:
+            layer.train()
+        copy = nb.tree_map(lambda t: t, want)
+        close(out, copy(x), 1e-4)
+        close(model[1].running_var, copy[1].running_var, 1e-4)
+    assert g.stats.misses == 1
+    h = nb.jit(F.cross_entropy_loss, dynamic_dims={0: {0: "n"}, 1: {0: "n"}})
+    for n in (3, 4):
+        logits, labels = random(n, 5), nb.asarray(np.arange(n))
+        close(h(logits, labels), F.cross_entropy_loss(logits, labels))
+
+
+def test_training_in_bfloat16():
+    net = nn.MLP([8, 16, 1], key=1).astype("bfloat16")
+    optimizer, x = nn.optim.adamw(1e-2), nb.astype(random(8, 8), "bfloat16")
+
+    @nb.jit
+    def step(model, state):
+        loss, gradients = nn.value_and_grad(lambda m: nb.mean(m(x) ** 2))(model)
+        model, state = optimizer.update(model, gradients, state)
+        return model, state, loss
+
+    state, losses = optimizer.init(net), []
+    for _ in range(5):
+        net, state, loss = step(net, state)
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] and net.layers[0].weight.dtype == nb.bfloat16
+
+
+def test_layers_in_other_transforms():
+    layer, x = nn.TransformerEncoderLayer(16, 4, 32, 0.0, key=1), random(3, 5, 16)
+    assert np.abs(np.asarray(nb.autocast(lambda m, x: m(x))(layer, x)) - np.asarray(layer(x))).max() < 0.1
+    plain = nb.grad(lambda m: nb.sum(m(x) ** 2))(layer)
+    again = nb.grad(lambda m: nb.sum(nb.checkpoint(lambda m, x: m(x))(m, x) ** 2))(layer)
+    close(again.linear1.weight, plain.linear1.weight, 1e-3)
+    each = nb.vmap(lambda x: nb.grad(lambda m: nb.sum(m(nb.unsqueeze(x, 0)) ** 2))(layer))(x)
+    close(np.asarray(each.linear1.weight).sum(0), plain.linear1.weight, 1e-3)

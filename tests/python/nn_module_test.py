@@ -40,8 +40,8 @@ def test_paths():
     net = Net()
     names = [p for p, _ in net.named_parameters()]
     assert names == ["first.weight", "first.bias", "blocks.0.weight", "blocks.0.bias", "blocks.1.weight",
-                     "blocks.1.bias", "heads.a.weight", "heads.a.bias", "heads.b.0.weight", "heads.b.0.bias", "heads.b.1.weight",
-                     "heads.b.1.bias", "scale"]
+                     "blocks.1.bias", "heads.a.weight", "heads.a.bias", "heads.b.0.weight", "heads.b.0.bias",
+                     "heads.b.1.weight", "heads.b.1.bias", "scale"]
     assert [p for p, _ in net.named_buffers()] == ["count"]
     assert [p for p, _ in net.named_modules()] == ["", "first", "blocks.0", "blocks.1", "heads.a", "heads.b.0",
                                                     "heads.b.1"]
@@ -275,3 +275,41 @@ def test_initial_values_differ_and_repeat():
     t = np.asarray(nn.init.truncated_normal((2000,), key=3))
     assert np.abs(t).max() <= 2 and abs(t.std() - 0.88) < 0.03
     assert nn.init.fans((3, 3, 4, 8)) == (36, 72)
+
+
+def test_stacked_layers_are_one_loop():
+    layers = [nn.TransformerEncoderLayer(8, 2, 16, 0.5, key=i) for i in range(3)]
+    stacked = nn.StackedModuleList(layers)
+    x = nb.asarray(np.random.RandomState(0).randn(2, 4, 8).astype(np.float32))
+    for layer in layers:
+        layer.eval()
+    want = x
+    for layer in layers:
+        want = layer(want)
+    stacked.eval()
+    nb.testing.assert_allclose(stacked(x), want, 1e-4, 1e-5)
+    assert stacked.num_parameters() == 3 * layers[0].num_parameters()
+    assert "layer.linear1.weight" in dict(stacked.named_parameters())
+    nb.testing.assert_allclose(stacked.unstacked()[1].linear1.weight, layers[1].linear1.weight)
+    gradients = nn.grad(lambda m: nb.sum(m(x) ** 2))(stacked)
+    one = nn.grad(lambda m: nb.sum(layers[2](layers[1](m(x))) ** 2))(layers[0])
+    nb.testing.assert_allclose(gradients["layer.linear1.weight"][0], one["linear1.weight"], 1e-3, 1e-4)
+    stacked.train()
+    with nn.rngs(1):
+        a = stacked(x)
+    with nn.rngs(2):
+        b = stacked(x)
+    assert (np.asarray(a) != np.asarray(b)).any()
+    with pytest.raises(ValueError, match="differ in form"):
+        nn.StackedModuleList([nn.Linear(2, 2), nn.Linear(2, 3).eval()])
+    with pytest.raises(ValueError, match="sets its attributes"):
+        nn.StackedModuleList([nn.BatchNorm(8)])(x)
+
+
+def test_testing():
+    nb.testing.assert_allclose({"a": nb.asarray([1.0])}, {"a": np.array([1.0])})
+    nb.testing.assert_allclose(nb.astype(nb.asarray([1.5]), "bfloat16"), [1.5])
+    with pytest.raises(AssertionError, match="form"):
+        nb.testing.assert_allclose([1.0, 2.0], [1.0])
+    with pytest.raises(AssertionError):
+        nb.testing.assert_allclose(nb.asarray([1.0]), 1.1)

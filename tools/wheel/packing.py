@@ -51,8 +51,12 @@ def tag():
 
 
 def package_files(package, extension):
-    """(name in the wheel, path) of the package's sources, in the folder `package`, and of the extension module."""
+    """(name in the wheel, path) of the package's sources, in the folder `package`, of the extension module, and of the
+    kernels in `eager` beside it."""
     files = [(f"{NAME}/{os.path.basename(extension)}", extension)]
+    kernels = os.path.join(os.path.dirname(extension), "eager")
+    for name in os.listdir(kernels) if os.path.isdir(kernels) else []:
+        files.append((f"{NAME}/eager/{name}", os.path.join(kernels, name)))
     for folder, folders, names in os.walk(package):
         folders[:] = sorted(set(folders) - {"__pycache__"})
         inside = os.path.relpath(folder, os.path.dirname(package))

@@ -25,7 +25,8 @@ class Kernels:
     def __init__(self):
         self.program = _nabla.Program()
         self.n = self.program.symbol("n", 1, 1 << 28, 1)
-        self.sizes = {s: self.program.symbol(s, 1, 1 << 24, 1) for s in ("a", "b", "c")}
+        # A tensor may have 2^46 bytes at its bounds; what is larger runs on the interpreter.
+        self.sizes = {s: self.program.symbol(s, 1, 1 << bits, 1) for s, bits in (("a", 11), ("b", 21), ("c", 11))}
         self.matrix = {s: self.program.symbol(s, 1, 1 << 14, 1) for s in ("batch", "m", "k", "j")}
         self.count = 0
 
@@ -68,6 +69,8 @@ class Kernels:
         if result != dtypes[0]:
             name += f"_to_{IR_NAMES[result]}"
         self.add(name, [(d, shape) for d in dtypes], op, {})
+        if op == "gelu":
+            self.add(name.replace("gelu", "gelu_none"), [(dtype, shape)], op, {"approximate": "none"})
 
     @staticmethod
     def result_dtype(op, dtypes):

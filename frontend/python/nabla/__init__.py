@@ -9,7 +9,9 @@ import os as _os
 
 from . import _nabla
 
-_nabla.set_package_folder(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
+# Lines of this package's own files are not the user's; the kernels of eager tensors lie beside the extension module.
+_nabla.set_folders(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep,
+                   _os.path.join(_os.path.dirname(_os.path.abspath(_nabla.__file__)), "eager") + _os.sep)
 
 from ._core import *  # noqa: E402,F401,F403
 from ._core import DType
@@ -27,12 +29,9 @@ from .tree import (  # noqa: F401
 
 from . import _methods, config, core, fft, linalg, ops, random, transforms  # noqa: E402,F401
 from ._methods import *  # noqa: E402,F401,F403
-from .random import keyless_normal as gaussian  # noqa: E402,F401
-from .random import keyless_normal as normal  # noqa: E402,F401
-from .random import keyless_uniform as uniform  # noqa: E402,F401
 from .random import rand, randn, seed  # noqa: E402,F401
 
-from . import nn  # noqa: E402,F401 isort: skip
+from . import nn, testing  # noqa: E402,F401 isort: skip
 
 __version__ = _nabla.__version__
 

@@ -49,6 +49,8 @@ def asarray(x, dtype=None):
         return x if dtype is None or x.dtype == dtype_of(dtype) else astype(x, dtype)
     if isinstance(x, (bool, int, float)):
         return _nabla.from_numbers(x, _number_dtype(x, dtype))
+    if isinstance(x, range):
+        x = list(x)
     if isinstance(x, (list, tuple)):
         if any(isinstance(leaf, Tensor) for leaf in _flat(x)):
             return _stacked(x, dtype)
@@ -195,9 +197,13 @@ def promoted(*xs):
 
 
 def _checked(x, dtype):
-    # An int that a double does not hold exactly would be rounded on its way.
-    if isinstance(x, int) and abs(x) > 1 << 53:
-        return asarray(x, dtype)
+    if isinstance(x, int) and dtype.is_integer():
+        bits = 8 * dtype.itemsize
+        low, high = (0, (1 << bits) - 1) if dtype in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
+        if not low <= x <= high:
+            raise OverflowError(f"the number {x} does not fit into {dtype.name}, the dtype of what it meets")
+        # A double, as which numbers travel, does not hold all of them.
+        return asarray(x, dtype) if abs(x) > 1 << 53 else x
     return x
 
 

@@ -5,7 +5,8 @@ import operator
 from . import _nabla
 from ._core import DType, Tensor, asarray, astype, dtype_of
 from ._printing import html_of, text_of
-from .ops import binary, communication, comparison, control_flow, creation, indexing, reduction, sorting, unary, view
+from .ops import (
+    binary, communication, comparison, control_flow, creation, gathering, indexing, reduction, sorting, unary, view)
 
 _emit = _nabla.emit
 _NUMBERS = (Tensor, bool, int, float)
@@ -13,7 +14,7 @@ _NUMBERS = (Tensor, bool, int, float)
 
 def _takes(x):
     """Whether an operator takes this other operand."""
-    return isinstance(x, _NUMBERS) or hasattr(x, "__array__") or hasattr(x, "__dlpack__") or isinstance(x, (list, tuple))
+    return isinstance(x, _NUMBERS + (list, tuple)) or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
 
 
 def _operator(function, doc):
@@ -224,17 +225,18 @@ def _method(function, name):
 
 
 _METHODS = {
-    unary: "abs acos acosh asin asinh atan atanh cast ceil clip cos cosh erf erfc exp exp2 expm1 floor gelu is_finite is_inf "
-           "is_nan isfinite isinf isnan lgamma log log10 log1p log2 log_softmax logsoftmax neg reciprocal relu round rsqrt "
-           "sigmoid sign silu sin sinh softmax softplus sqrt square tan tanh trunc",
+    unary: "abs acos acosh asin asinh atan atanh cast ceil clip cos cosh erf erfc exp exp2 expm1 floor gelu "
+           "is_finite is_inf "
+           "is_nan isfinite isinf isnan lgamma log log10 log1p log2 log_softmax logsoftmax neg reciprocal relu round "
+           "rsqrt sigmoid sign silu sin sinh softmax softplus sqrt square tan tanh trunc",
     binary: "add dot floor_divide fmod inner matmul maximum minimum mod mul outer pow remainder sub div",
-    comparison: "equal not_equal greater greater_equal less less_equal allclose isclose logical_and logical_not logical_or "
-                "logical_xor",
+    comparison: "equal not_equal greater greater_equal less less_equal allclose isclose logical_and logical_not "
+                "logical_or logical_xor",
     reduction: "all any amax amin argmin count_nonzero cummax cummin cumprod cumsum logsumexp max mean median "
                "min minmax prod reduce_max reduce_min reduce_sum std sum var",
-    view: "broadcast_to expand flatten flip moveaxis pad permute ravel rebind repeat reshape roll slice_tensor slice_update "
-          "squeeze swap_axes swapaxes tile transpose unsqueeze view expand_dims matrix_transpose",
-    indexing: "take take_along_axis scatter scatter_add",
+    view: "broadcast_to expand flatten flip moveaxis pad permute ravel rebind repeat reshape roll slice_tensor "
+          "slice_update squeeze swap_axes swapaxes tile transpose unsqueeze view expand_dims matrix_transpose",
+    gathering: "take take_along_axis scatter scatter_add",
     sorting: "argsort masked_select nonzero sort top_k",
     creation: "diag diagonal tril triu",
 }
@@ -313,12 +315,9 @@ def _attach_factories():
     for name in ("zeros", "ones", "empty"):
         setattr(Tensor, f"new_{name}", _new(name))
     Tensor.new_full = _new_full
-    from . import random
     for name in ("zeros", "ones", "full", "empty", "arange", "eye", "linspace", "constant", "full_like", "zeros_like",
-                 "ones_like", "hann_window"):
+                 "ones_like", "hann_window", "uniform", "normal", "gaussian"):
         setattr(Tensor, name, staticmethod(getattr(creation, name)))
-    Tensor.uniform = staticmethod(random.keyless_uniform)
-    Tensor.normal = Tensor.gaussian = staticmethod(random.keyless_normal)
     Tensor.from_dlpack = staticmethod(_nabla.from_dlpack)
     Tensor.gather = _unsharded
     for name in ("shard", "with_sharding", "with_sharding_constraint"):

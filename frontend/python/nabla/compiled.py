@@ -18,8 +18,8 @@ class Dynamic:
     """A dimension of a compiled function's argument that may change from call to call, within bounds.
 
     name: equal names are equal sizes. One compiled function serves every size in [min, max] that is a multiple of
-    `multiple`; without `max` it is the next power of two from four times the first size, at least 1024, and a larger size
-    compiles again.
+    `multiple`; without `max` it is the next power of two from four times the first size, at least 1024, and a larger
+    size compiles again.
     """
 
     def __init__(self, name, min=1, max=None, multiple=1):
@@ -52,9 +52,9 @@ class _Executable:
 class Compiled:
     """A function of trees of tensors that is compiled for each form, dtype and shape of its arguments, once.
 
-    Leaves that are neither tensors, numbers nor arrays, and arguments that `static_argnums` and `static_argnames` name, are
-    part of the program: another value compiles again. Tensors that the function closes over are handed to it at each
-    call. Where it is called while another function is traced, it becomes part of that one.
+    Leaves that are neither tensors, numbers nor arrays, and arguments that `static_argnums` and `static_argnames`
+    name, are part of the program: another value compiles again. Tensors that the function closes over are handed to it
+    at each call. Where it is called while another function is traced, it becomes part of that one.
     """
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
@@ -181,7 +181,8 @@ class Compiled:
         return executable
 
     def _set_fast(self, executable, args, kwargs, arguments, static):
-        """Remembers the last call where it was of tensors alone and returned tensors alone: no tree is looked at then."""
+        """Remembers the last call where it was of tensors alone and returned tensors alone: no tree is looked at
+        then."""
         plain = not (kwargs or static or self._donated or self._dynamic) and all(type(a) is Tensor for a in args)
         result = executable.result
         form = result.treedef

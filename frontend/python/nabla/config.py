@@ -1,5 +1,5 @@
-"""Settings as they are now. They are changed by context managers (default_dtype, default_device, defaults), which hold in
-the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu")."""
+"""Settings as they are now. They are changed by context managers (default_dtype, default_device, defaults), which hold
+in the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu")."""
 
 from . import _nabla
 from ._core import default_float

@@ -1,5 +1,5 @@
-"""Devices and defaults. Tensors live in the memory of the host; programs for GPUs are compiled (nabla.jit, nabla.export)
-with a target, and bring their data there themselves."""
+"""Devices and defaults. Tensors live in the memory of the host; programs for GPUs are compiled (nabla.jit,
+nabla.export) with a target, and bring their data there themselves."""
 
 import contextlib
 import contextvars
@@ -54,8 +54,8 @@ class Accelerator(Device):
     def __init__(self, index=0):
         count = accelerator_count()
         if not 0 <= index < count:
-            raise Error(f"Accelerator({index}): this machine has {count or 'no'} GPU{'' if count == 1 else 's'} that its "
-                        "CUDA driver (libcuda.so.1) knows; nabla.CPU() is always there")
+            raise Error(f"Accelerator({index}): this machine has {count or 'no'} GPU{'' if count == 1 else 's'} that "
+                        "its CUDA driver (libcuda.so.1) knows; nabla.CPU() is always there")
         super().__init__("gpu", index)
 
 

@@ -36,7 +36,8 @@ def spec(shape=(), dtype=None):
 
 
 def symbol(name, min, max, multiple=1):
-    """A size that is known only at run time: an integer in [min, max], a multiple of `multiple`. Symbols of one name are
+    """A size that is known only at run time: an integer in [min, max], a multiple of `multiple`. Symbols of one name
+    are
     equal; they add and multiply: `2 * len + 1`."""
     return _nabla.symbol(name, min, max, multiple)
 
@@ -113,7 +114,8 @@ def export(entries, state=None, args=None):
                                      f"{list(row[1:3])}: give one range")
     for row in declared.values():
         program.symbol(*row)
-    leaves = [program.state(name, s.dtype, s.shape) for name, s in zip(_paths(state) if state is not None else [], specs)]
+    names = _paths(state) if state is not None else []
+    leaves = [program.state(name, s.dtype, s.shape) for name, s in zip(names, specs)]
     for name, f in entries.items():
         _add_entry(program, name, f, inputs[name], leaves, form)
     return ExportedProgram(program)
@@ -124,7 +126,8 @@ def _input_specs(entry, f, given):
     if isinstance(given, dict):
         unknown = [k for k in given if k not in parameters]
         if unknown:
-            raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; it has {', '.join(parameters) or 'none'}")
+            raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; "
+                             f"it has {', '.join(parameters) or 'none'}")
         return [(p, _as_spec(given[p])) for p in parameters if p in given]
     if len(given) > len(parameters):
         raise ValueError(f"export: entry {entry} takes {len(parameters)} inputs, args gives {len(given)}")
@@ -244,7 +247,8 @@ class Bundle:
         self._native.save_state(str(path))
 
     def load_weights(self, path, maps=(), partial=False):
-        """Loads a .safetensors or .npz file into leaves by rows "PATTERN=TARGET"; returns lines that say what was loaded."""
+        """Loads a .safetensors or .npz file into leaves by rows "PATTERN=TARGET"; returns lines that say what was
+        loaded."""
         return self._native.load_weights(str(path), list(maps), partial)
 
     @property

@@ -7,8 +7,8 @@
       }''').reference(lambda x: x * nb.sigmoid(x)).factors("n->n")
     y = nb.jit(swish)(x)
 
-Source is compiled where programs are: in nabla.jit, nabla.export and nablac. Elsewhere there is no compiler: the kernel's
-`reference` is computed, and a kernel without one cannot be called.
+Source is compiled where programs are: in nabla.jit, nabla.export and nablac. Elsewhere there is no compiler: the
+kernel's `reference` is computed, and a kernel without one cannot be called.
 """
 
 import linecache
@@ -26,7 +26,8 @@ _SHORT = {"bfloat": "bf", "float": "f", "uint": "u", "int": "i"}
 
 
 class Kernel:
-    """A kernel: a function of tensors. Made by cpp_kernel and cuda_kernel; its methods return kernels with one more rule.
+    """A kernel: a function of tensors. Made by cpp_kernel and cuda_kernel; its methods return kernels with one more
+    rule.
 
     A call takes as many tensors, arrays or numbers as the signature has operands, and returns the result, or a tuple
     of them where the signature has several.
@@ -63,7 +64,8 @@ class Kernel:
         return Kernel(self._native.reference(_flat(f, f"the reference of {self.name}")), True)
 
     def vjp(self, f):
-        """The kernel with a derivative: `f(*operands, *results, *cotangents)`, a cotangent per floating result, returns a
+        """The kernel with a derivative: `f(*operands, *results, *cotangents)`, a cotangent per floating result,
+        returns a
         gradient per floating operand: a tensor or a tuple. Without it the derivative is that of the reference."""
         return Kernel(self._native.vjp(_flat(f, f"the vjp of {self.name}")), self._has_reference)
 
@@ -98,7 +100,8 @@ def _flat(f, what):
 
 
 def _place(source):
-    """`(file, line)` at which the text of `source` stands in the caller's file; nothing where it is made in another way.
+    """`(file, line)` at which the text of `source` stands in the caller's file; nothing where it is made in another
+    way.
 
     The compiler's messages name lines of that file.
     """
@@ -121,10 +124,10 @@ def _place(source):
 def cpp_kernel(name, signature, source):
     """A kernel whose function `name` is defined by the C++ `source`, for CPUs; `.cuda(source)` adds GPUs.
 
-    signature: its types and its shape rule, "T[n,d], f32[d] -> T[n,d], i32[n]": T stands for one dtype, names for sizes.
-    The function takes a `const T*` per operand, a `T*` per result and an `int64_t` per name of the signature, and
-    returns nothing. Raises Error where operands do not fit (E0203 and others), and, when a program with it is compiled,
-    for source that does not compile (E0504: the compiler's message and the line of the source).
+    signature: its types and its shape rule, "T[n,d], f32[d] -> T[n,d], i32[n]": T stands for one dtype, names for
+    sizes. The function takes a `const T*` per operand, a `T*` per result and an `int64_t` per name of the signature,
+    and returns nothing. Raises Error where operands do not fit (E0203 and others), and, when a program with it is
+    compiled, for source that does not compile (E0504: the compiler's message and the line of the source).
     """
     return Kernel(_nabla.cpp_kernel(name, signature, source, *_place(source)))
 
@@ -150,9 +153,10 @@ def call_custom_kernel(func_name, kernel_path, values, out_types, device=None, *
                        batching=None):
     """Calls the function `func_name` of the C++ file `kernel_path` on `values`, a tensor or several.
 
-    out_types: the type of the result, or a list of them: what has a shape and a dtype, such as nabla.spec or a tensor, or
-    a pair `(shape, dtype)`. The function takes a `const T*` per value and a `T*` per result, and no sizes: they are those
-    of this call. Returns a tensor, or a list where out_types is one. `reference` and the rest are rules as those of Kernel.
+    out_types: the type of the result, or a list of them: what has a shape and a dtype, such as nabla.spec or a tensor,
+    or a pair `(shape, dtype)`. The function takes a `const T*` per value and a `T*` per result, and no sizes: they are
+    those of this call. Returns a tensor, or a list where out_types is one. `reference` and the rest are rules as those
+    of Kernel.
     device: only the host; programs for GPUs need cuda_kernel.
     Raises Error for source that does not compile (E0504, with the file's line), OSError where there is no such file.
     """

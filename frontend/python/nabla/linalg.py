@@ -46,7 +46,8 @@ def _as_given(x, vector):
 
 
 def cholesky(a, upper=False):
-    """The lower triangular L with L L^T = a and a positive diagonal, or its transpose. Only the lower triangle is read."""
+    """The lower triangular L with L L^T = a and a positive diagonal, or its transpose. Only the lower triangle is
+    read."""
     out = _emit("cholesky", [_square(a, "cholesky")], {})[0]
     return matrix_transpose(out) if upper else out
 
@@ -64,8 +65,8 @@ def solve(a, b):
 
 
 def solve_triangular(a, b, *, lower=False, trans=False, unit_diagonal=False, left=True):
-    """x with a x = b (x a = b where not `left`) for a triangular a, of which the other triangle is not read; `trans`: with
-    a transposed."""
+    """x with a x = b (x a = b where not `left`) for a triangular a, of which the other triangle is not read; `trans`:
+    with a transposed."""
     a, b, vector = _together(_square(a, "solve_triangular"), b)
     out = _emit("triangular_solve", [a, b], {"left": left, "lower": lower, "transpose": bool(trans),
                                              "unit_diagonal": unit_diagonal})[0]

@@ -1,8 +1,8 @@
 """Random numbers from explicit keys, and, for sessions at a prompt, from one global key.
 
-A key is a uint32 tensor of two words; numbers are words of the stream Philox4x32-10(key) (Salmon et al., "Parallel random
-numbers: as easy as 1, 2, 3", 2011), the same in the interpreter, on CPUs, GPUs and in C++ programs. One key gives the same
-numbers again: `split` or `fold_in` it for others.
+A key is a uint32 tensor of two words; numbers are words of the stream Philox4x32-10(key) (Salmon et al., "Parallel
+random numbers: as easy as 1, 2, 3", 2011), the same in the interpreter, on CPUs, GPUs and in C++ programs. One key
+gives the same numbers again: `split` or `fold_in` it for others.
 
     key = nb.random.key(0)
     a, b = nb.random.split(key)
@@ -10,8 +10,8 @@ numbers again: `split` or `fold_in` it for others.
 
 Without a key (nabla.uniform, nabla.normal, nabla.randn, ...) the key is fold_in(fold_in(key(seed), high), low), where
 (high, low) are the halves of a number that every draw advances; seed(n) begins anew at 0, and the seed of a new process
-is 0. Inside of functions that are compiled (jit, export) or repeated (scan, while_loop) such a draw would be the same every
-time: it is an error there. Keyless draws belong to the thread that calls.
+is 0. Inside of functions that are compiled (jit, export) or repeated (scan, while_loop) such a draw would be the same
+every time: it is an error there. Keyless draws belong to the thread that calls.
 """
 
 import math
@@ -52,12 +52,8 @@ def fold_in(key, data):
 
 
 def split(key, num=2):
-    """`num` independent keys, as the rows of a uint32 tensor [num, 2]."""
-    key = fold_in(key, _SPLIT)
-    if num <= 8:
-        return _nabla.stack([fold_in(key, i) for i in range(num)], 0)
-    from .transforms import vmap
-    return vmap(lambda i: fold_in(key, i))(emit1("iota", [], {"shape": [num], "axis": 0, "dtype": DType.uint32}))
+    """`num` independent keys, as the rows of a uint32 tensor [num, 2]: words of a stream of its own."""
+    return emit1("rng_bits", [fold_in(key, _SPLIT)], {"shape": [num, 2]})
 
 
 def bits(key, shape=(), dtype="uint32"):
@@ -92,7 +88,8 @@ def _are_numbers(*xs):
 def _uniform(key, shape, low, high, dtype):
     shape, dtype = sizes_of(shape, "uniform"), _float_type(dtype)
     if _are_numbers(low, high) and low < high:
-        return emit1("rng_uniform", [_key(key)], {"shape": shape, "dtype": dtype, "low": float(low), "high": float(high)})
+        return emit1("rng_uniform", [_key(key)], {"shape": shape, "dtype": dtype, "low": float(low),
+                                                  "high": float(high)})
     return _between(emit1("rng_uniform", [_key(key)], {"shape": shape, "dtype": dtype}), low, high)
 
 
@@ -160,7 +157,8 @@ def categorical(key, logits, axis=-1, shape=None):
         rest = [s for i, s in enumerate(logits.shape) if i != d]
         more = shape[:len(shape) - len(rest)]
         if shape[len(more):] != rest:
-            raise ValueError(f"categorical: the shape {tuple(shape)} does not end in {tuple(rest)}, of {logits.type_str()}")
+            raise ValueError(f"categorical: the shape {tuple(shape)} does not end in {tuple(rest)}, of "
+                             f"{logits.type_str()}")
         logits = _nabla.broadcast_to(logits, more + list(logits.shape))
         d += len(more)
     return _nabla.categorical(_key(key), logits, d)
@@ -228,7 +226,8 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None):
     """Normal vectors with this mean [..., n] and covariance [..., n, n]; `shape`: of the batch."""
     mean, cov = [asarray(v, dtype) for v in inexact(mean, cov)]
     from .linalg import cholesky
-    batch = list(_binary.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])) if shape is None else sizes_of(shape, "shape")
+    shape = _binary.broadcast_shapes(mean.shape[:-1], cov.shape[:-2]) if shape is None else shape
+    batch = sizes_of(shape, "multivariate_normal")
     unit = normal(key, batch + [mean.shape[-1]], mean.dtype)
     low = cholesky(cov)
     moved = _binary.matmul(low, _nabla.unsqueeze(unit, -1))
@@ -281,28 +280,21 @@ def set_state(state):
 def next_key():
     """A key of the global sequence, which advances. Raises Error in functions that are compiled or repeated."""
     if _nabla.is_tracing():
-        raise Error("a random number without a key inside of a traced function: it would be the same at every call. Pass a "
-                    "key, nabla.random.normal(key, shape), and split or fold_in it for every step")
+        raise Error("a random number without a key inside of a traced function: it would be the same at every call. "
+                    "Pass a key, nabla.random.normal(key, shape), and split or fold_in it for every step")
     n = _global.draws
     _global.draws += 1
     return fold_in(fold_in(key(_global.seed), n >> 32), n)
 
 
-def keyless_uniform(shape=(), low=0.0, high=1.0, dtype=None, device=None):
-    """Uniform numbers in [low, high), from the global key; nabla.random.uniform takes a key."""
-    return _placed(_uniform(next_key(), shape, low, high, dtype), device)
+def keyless_uniform(shape=(), low=0.0, high=1.0, dtype=None):
+    """nabla.uniform: numbers in [low, high), from the global key."""
+    return _uniform(next_key(), shape, low, high, dtype)
 
 
-def keyless_normal(shape=(), mean=0.0, std=1.0, dtype=None, device=None):
-    """Normal numbers, from the global key; nabla.random.normal takes a key."""
-    return _placed(normal(next_key(), shape, dtype, mean, std), device)
-
-
-def _placed(x, device):
-    if device is None:
-        return x
-    from .devices import to_device
-    return to_device(x, device)
+def keyless_normal(shape=(), mean=0.0, std=1.0, dtype=None):
+    """nabla.normal: normal numbers, from the global key."""
+    return normal(next_key(), shape, dtype, mean, std)
 
 
 def rand(*shape):

@@ -21,20 +21,25 @@ int64_t product(const ir::Shape& shape, size_t from, size_t to) {
   return n;
 }
 
-// A dtype attribute is said by the result's type.
-bool default_attributes(const ir::TypedOp& op) {
+// What attributes add to the entry's name: words that are not the default ("_none" of gelu's). A dtype is said by the
+// result's type; nullopt where anything else is not the default.
+std::optional<std::string> attribute_suffix(const ir::TypedOp& op) {
+  std::string out;
   for (const ir::AttrDef& def : op.op.attrs) {
     const ir::Attr* value = op.attrs.find(def.name);
     if (def.kind == ir::AttrKind::kDType || !value) continue;
-    if (!def.default_value || *def.default_value != *value) return false;
+    if (def.default_value && *def.default_value == *value) continue;
+    if (def.kind != ir::AttrKind::kString) return std::nullopt;
+    out += "_" + std::get<std::string>(*value);
   }
-  return true;
+  return out;
 }
 
 std::optional<KernelCall> elementwise_call(const ir::TypedOp& op) {
-  if (!default_attributes(op)) return std::nullopt;
+  std::optional<std::string> suffix = attribute_suffix(op);
+  if (!suffix) return std::nullopt;
   const ir::Shape& shape = op.results[0].shape;
-  KernelCall out{op.op.name, {}};
+  KernelCall out{op.op.name + *suffix, {}};
   for (const ir::Type& t : op.operands) {
     if (t.shape != shape) return std::nullopt;
     out.entry += "_" + std::string(name_of(t.dtype));

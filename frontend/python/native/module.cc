@@ -82,9 +82,9 @@ Site python_site() {
 PYBIND11_MODULE(_nabla, m) {
   using namespace nabla::python;
   m.attr("__version__") = std::string(nabla::kVersion);
-  m.def("set_package_folder", [](const std::string& folder) {
-    package_folder() = folder;
-    set_kernel_folder(folder + "kernels/");
+  m.def("set_folders", [](const std::string& package, const std::string& kernels) {
+    package_folder() = package;
+    set_kernel_folder(kernels);
   });
   error_type() = PyErr_NewExceptionWithDoc(
       "nabla.Error", "What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md.",

@@ -209,6 +209,20 @@ void bind_nn(py::module_& m) {
     return recorded(
         [&](const Site& site) { return given_back(nabla::resize(arg_of(x, site), axes, sizes, {method, corners})); });
   });
+  auto patches = [](Two window, Two stride, Two padding, Two dilation) {
+    return Patches{window, stride, padding, dilation};
+  };
+  m.def("unfold", [patches](const Operand& x, Two window, Two stride, Two padding, Two dilation) {
+    return recorded([&](const Site& site) {
+      return given_back(nabla::unfold(arg_of(x, site), patches(window, stride, padding, dilation)));
+    });
+  });
+  m.def("fold", [patches](const Operand& x, int64_t height, int64_t width, Two window, Two stride, Two padding,
+                          Two dilation) {
+    return recorded([&](const Site& site) {
+      return given_back(nabla::fold(arg_of(x, site), height, width, patches(window, stride, padding, dilation)));
+    });
+  });
   m.def("quantize_nf4", [](const Operand& w, int64_t block) {
     return recorded([&](const Site& site) {
       Quantized q = nabla::quantize_nf4(arg_of(w, site), block);

@@ -24,6 +24,13 @@ bool needs_passes(const ir::Module& m, const ir::Function& f, std::set<std::stri
   return needed;
 }
 
+// The names of all functions that it names, and that these name.
+void add_callees(const ir::Module& m, const ir::Function& f, std::set<std::string>& names) {
+  for (const ir::Node& n : f.nodes)
+    for (const std::string& callee : functions_of(n.attrs))
+      if (names.insert(callee).second) add_callees(m, *m.find(callee), names);
+}
+
 // What the function's `ids` are computed from: its own nodes, down to the values that have bytes.
 struct Part {
   ir::Function function;
@@ -88,6 +95,10 @@ nabla::Tensor Eager::bind(const Literal& array) {
 std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   Part part = part_of(frame_->builder.function(), ids, bound_);
   ir::Module module = frame_->context->module;
+  // Other functions may have symbols of their own: those that a compiler has traced.
+  std::set<std::string> callees;
+  add_callees(module, part.function, callees);
+  std::erase_if(module.functions, [&](const ir::FunctionPtr& f) { return !callees.contains(f->name); });
   module.functions.push_back(std::make_shared<const ir::Function>(std::move(part.function)));
   std::vector<Literal> arguments;
   ir::Entry entry{"eager", "eager", {}, {}, {}, {}};
@@ -109,7 +120,20 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   } else {
     module.stage = ir::Stage::kFlat;
   }
-  Result<std::vector<Literal>> results = python::evaluate(module, *module.find("eager"), std::move(arguments));
+  Result<std::vector<Literal>> results = [&]() -> Result<std::vector<Literal>> {
+    try {
+      return python::evaluate(module, *module.find("eager"), std::move(arguments));
+    } catch (const std::bad_alloc&) {
+      const ir::Node* largest = nullptr;
+      const ir::Function& f = *module.find("eager");
+      for (const ir::Node& n : f.nodes)
+        if (!largest || f.type(n.results[0]).bytes().value() > f.type(largest->results[0]).bytes().value()) largest = &n;
+      Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}",
+                           largest ? f.type(largest->results[0]).str() : "an argument");
+      if (largest) d.location = largest->location;
+      return d;
+    }
+  }();
   if (!results.ok()) throw Error(results.errors());
   return std::move(*results);
 }

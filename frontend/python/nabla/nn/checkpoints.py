@@ -2,8 +2,8 @@
 
 The format (huggingface.co/docs/safetensors): the length of a JSON header, 8 bytes little endian; the header, with the
 dtype, shape and place of each tensor; their bytes without gaps. Reading checks all of that before it uses it. Writing
-goes to a temporary file beside the target, which then takes its name, so that a file is whole or not there. Nothing in a
-file is executed. nabla-run reads and writes the same files.
+goes to a temporary file beside the target, which then takes its name, so that a file is whole or not there. Nothing in
+a file is executed. nabla-run reads and writes the same files.
 """
 
 import json

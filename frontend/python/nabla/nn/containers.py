@@ -1,6 +1,9 @@
 """Modules that hold others by position or name. Paths are those of the parts: "0.weight", "blocks.2.norm.bias"."""
 
+from .. import _nabla
+from .. import random as _random
 from .module import Module
+from .rng import in_scope, next_key, rngs
 
 
 class Sequential(Module):
@@ -98,4 +101,53 @@ class ModuleDict(Module):
         return self.members.items()
 
 
-__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+class StackedModuleList(Module):
+    """Layers of one form, one after the other, as a single loop: `layer` holds their tensors stacked along dimension 0.
+
+    What is compiled is one layer, however many there are. Calls give `layer(x, *args)`, which keeps x's type, to the
+    next; args are the same for all. Within a scope of `nn.rngs` each layer draws numbers of its own. Layers that set
+    attributes when they are called (BatchNorm in training) are an error. Raises ValueError where forms differ.
+    """
+
+    def __init__(self, layers):
+        from ..tree import tree_map, tree_structure
+        layers = list(layers)
+        if not layers:
+            raise ValueError("StackedModuleList: no layers are given")
+        for i, layer in enumerate(layers):
+            if tree_structure(layer) != tree_structure(layers[0]):
+                raise ValueError(f"StackedModuleList: layers 0 and {i} differ in form")
+        self.count = len(layers)
+        self.layer = tree_map(lambda *xs: _nabla.stack(list(xs), 0), *layers)
+
+    def forward(self, x, *args):
+        from ..transforms import scan
+
+        def body(x, now):
+            layer, key = now
+            given = {path: t for path, t, _ in layer.named_tensors()}
+            if key is None:
+                x = layer(x, *args)
+            else:
+                with rngs(key):
+                    x = layer(x, *args)
+            if any(t is not given.get(path) for path, t, _ in layer.named_tensors()):
+                raise ValueError(f"StackedModuleList: {type(layer).__name__} sets its attributes when it is called, "
+                                 "which a loop over layers does not keep: use a list of layers, or eval()")
+            return x, None
+
+        keys = _random.split(next_key(), self.count) if in_scope() else None
+        return scan(body, x, (self.layer, keys))[0]
+
+    def __len__(self):
+        return self.count
+
+    def unstacked(self):
+        """The layers, as a list."""
+        from ..tree import tree_flatten
+        leaves, form = tree_flatten(self.layer)
+        parts = [_nabla.unbind(x, 0) for x in leaves]
+        return [form.unflatten([p[i] for p in parts]) for i in range(self.count)]
+
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential", "StackedModuleList"]

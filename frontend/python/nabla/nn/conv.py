@@ -274,7 +274,5 @@ class AdaptiveAvgPool(Module):
 
 MaxPool1d = MaxPool2d = MaxPool3d = MaxPool
 AvgPool1d = AvgPool2d = AvgPool3d = AvgPool
-_functions = ["adaptive_avg_pool", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d", "conv3d",
-              "conv_nd", "conv_transpose_nd", "global_avg_pool", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d"]
 __all__ = ["AdaptiveAvgPool", "AvgPool", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Conv1d", "Conv2d", "Conv3d",
            "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "MaxPool", "MaxPool1d", "MaxPool2d", "MaxPool3d"]

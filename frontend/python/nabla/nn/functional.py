@@ -8,6 +8,8 @@ from .._core import asarray, default_float, dtype_of
 from . import _math as m
 from .init import (glorot_normal, glorot_uniform, he_normal, he_uniform, kaiming_normal, kaiming_uniform, lecun_normal,
                    orthogonal, truncated_normal, xavier_normal, xavier_uniform)
+from .conv import (adaptive_avg_pool, avg_pool, avg_pool1d, avg_pool2d, avg_pool3d, conv1d, conv2d, conv3d, conv_nd,
+                   conv_transpose_nd, global_avg_pool, max_pool, max_pool1d, max_pool2d, max_pool3d)
 from .losses import *  # noqa: F401,F403
 from .losses import __all__ as _losses
 from .rng import key_of, next_key
@@ -346,10 +348,12 @@ def rope(x, positions=None, base=10000.0, scale=1.0, interleaved=False):
 
 
 __all__ = [
-    "batch_norm", "batch_norm_train", "bilinear", "celu", "dropout", "elu", "embedding", "gelu", "glorot_normal",
-    "glorot_uniform", "glu", "group_norm", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "he_normal",
-    "he_uniform", "instance_norm", "kaiming_normal", "kaiming_uniform", "layer_norm", "leaky_relu", "lecun_normal",
-    "linear", "log_sigmoid", "log_softmax", "logsoftmax", "mish", "normalize", "one_hot", "orthogonal", "prelu", "relu",
-    "relu6", "rms_norm", "rope", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "soft_sign", "softmax",
-    "softplus", "swiglu", "swish", "tanh", "truncated_normal", "xavier_normal", "xavier_uniform", *_losses,
+    "adaptive_avg_pool", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "batch_norm_train",
+    "bilinear", "celu", "conv1d", "conv2d", "conv3d", "conv_nd", "conv_transpose_nd", "dropout", "elu", "embedding",
+    "gelu", "global_avg_pool", "glorot_normal", "glorot_uniform", "glu", "group_norm", "hard_sigmoid", "hard_silu",
+    "hard_swish", "hard_tanh", "he_normal", "he_uniform", "instance_norm", "kaiming_normal", "kaiming_uniform",
+    "layer_norm", "leaky_relu", "lecun_normal", "linear", "log_sigmoid", "log_softmax", "logsoftmax", "max_pool",
+    "max_pool1d", "max_pool2d", "max_pool3d", "mish", "normalize", "one_hot", "orthogonal", "prelu", "relu", "relu6",
+    "rms_norm", "rope", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "soft_sign", "softmax", "softplus",
+    "swiglu", "swish", "tanh", "truncated_normal", "xavier_normal", "xavier_uniform", *_losses,
 ]

@@ -116,5 +116,5 @@ def gain_of(nonlinearity, slope=0.01):
 
 
 __all__ = ["constant", "fans", "gain_of", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform",
-           "kaiming_normal", "kaiming_uniform", "lecun_normal", "normal", "ones", "orthogonal", "truncated_normal", "uniform",
-           "xavier_normal", "xavier_uniform", "zeros"]
+           "kaiming_normal", "kaiming_uniform", "lecun_normal", "normal", "ones", "orthogonal", "truncated_normal",
+           "uniform", "xavier_normal", "xavier_uniform", "zeros"]

@@ -4,6 +4,8 @@ Every layer with weights takes `key=` (an int or a uint32[2] tensor) for its ini
 process's next key (`nn.rngs`, `nabla.seed`), so that two layers never start alike. `dtype` is the default floating one.
 """
 
+import math
+
 from .. import _nabla
 from .._core import asarray
 from . import _math as m
@@ -156,18 +158,24 @@ class BatchNorm(Module):
         if not self.training:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.eps)
         out, mean, variance = F.batch_norm_train(x, self.weight, self.bias, self.eps)
-        count = 1
-        for size in x.shape[:-1]:
-            count *= int(size)
-        unbiased = count / (count - 1) if count > 1 else 1.0
         keep = 1 - self.momentum
-        mean, variance = _stopped(mean), _stopped(variance)
+        mean, variance = _stopped(mean), m.mul(_stopped(variance), _bessel(x))
         self.running_mean = m.add(m.mul(self.running_mean, keep), m.mul(mean, self.momentum))
-        self.running_var = m.add(m.mul(self.running_var, keep), m.mul(variance, self.momentum * unbiased))
+        self.running_var = m.add(m.mul(self.running_var, keep), m.mul(variance, self.momentum))
         return out
 
     def extra_repr(self):
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+
+
+def _bessel(x):
+    """n / (n - 1) for n elements per channel; 1 for one. The sizes may be symbolic."""
+    sizes = list(x.shape[:-1])
+    if all(isinstance(s, int) for s in sizes):
+        count = math.prod(sizes)
+        return count / (count - 1) if count > 1 else 1.0
+    count = m.cast(m.emit("element_count", [], {"shape": sizes})[0], x.dtype)
+    return m.div(count, m.maximum(m.sub(count, 1.0), 1.0))
 
 
 def _stopped(x):

@@ -52,6 +52,11 @@ def rngs(key):
         _scope.reset(token)
 
 
+def in_scope():
+    """Whether a scope of `rngs` is open."""
+    return _scope.get() is not None
+
+
 @contextlib.contextmanager
 def own_scope():
     """A scope with the next key of the process, where there is none and nothing is traced."""

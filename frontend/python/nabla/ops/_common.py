@@ -37,7 +37,8 @@ def axis_of(axis, ndim, what):
 
 
 def axes_of(axis, ndim, what):
-    """Axes in ascending order; None stands for all. Raises ValueError for a wrong one, and for one that is there twice."""
+    """Axes in ascending order; None stands for all. Raises ValueError for a wrong one, and for one that is there
+    twice."""
     if axis is None:
         return list(range(ndim))
     if not isinstance(axis, (tuple, list)):
@@ -62,9 +63,16 @@ def sizes_of(shape, what):
     return [operator.index(s) if hasattr(s, "__index__") and not isinstance(s, _nabla.Dim) else s for s in out]
 
 
-def static(size):
-    """Whether a size is known now."""
-    return isinstance(size, int)
+def all_static(sizes):
+    """Whether all sizes are known now."""
+    return all(isinstance(s, int) for s in sizes)
+
+
+def cut(x, axis, start, stop):
+    """x[start:stop] along an axis. Where its size is symbolic the bounds must lie within for all its values: Error."""
+    if all_static([x.shape[axis], start, stop]):
+        return _nabla.slice_axis(x, axis, start, stop)
+    return emit1("section", [x], {"axis": axis, "range": [start, stop - start]})
 
 
 def count_of(shape):

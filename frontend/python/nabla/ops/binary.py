@@ -55,7 +55,8 @@ def divmod(x, y):
 
 
 def pow(x, y):
-    """x to the power y. A negative exponent of integers gives 0 unless x is 1 or -1; the derivative by y is 0 where x <= 0.
+    """x to the power y. A negative exponent of integers gives 0 unless x is 1 or -1; the derivative by y is 0 where x
+    <= 0.
 
     Exponents 0 to 3 that are Python ints are products, exact and differentiable everywhere.
     """
@@ -182,7 +183,8 @@ def copysign(x, y):
 
 
 def matmul(x, y):
-    """Products of matrices in the last two dimensions, over broadcast leading ones; vectors as in NumPy. Bools: or of ands."""
+    """Products of matrices in the last two dimensions, over broadcast leading ones; vectors as in NumPy. Bools: or of
+    ands."""
     x, y = promoted(x, y)
     x, y = asarray(x), asarray(y)
     if x.ndim == 0 or y.ndim == 0:
@@ -276,7 +278,8 @@ def _integers(what, x, y):
     x, y = promoted(x, y)
     for v in (x, y):
         if (v.dtype.is_float() if isinstance(v, Tensor) else isinstance(v, float)):
-            raise TypeError(f"{what}: operands are integers or bools, got {x.type_str() if isinstance(x, Tensor) else x}"
+            raise TypeError(f"{what}: operands are integers or bools, got "
+                            f"{x.type_str() if isinstance(x, Tensor) else x}"
                             f" and {y.type_str() if isinstance(y, Tensor) else y}")
     return [x, y]
 

@@ -3,8 +3,8 @@
 
 def _absent(name):
     def function(*args, **kwargs):
-        raise NotImplementedError(f"{name}: it comes with sharding, which this version of nabla does not have: every tensor "
-                                  "is whole, on one device")
+        raise NotImplementedError(f"{name}: it comes with sharding, which this version of nabla does not have: every "
+                                  "tensor is whole, on one device")
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Comes with sharding: raises NotImplementedError."

@@ -104,7 +104,8 @@ def _conv_transpose(n, what, x, filter, stride, dilation, padding, output_paddin
     more = pair_of(output_paddings, f"{what}: output_paddings", n)
     for m, s, d in zip(more, stride, dilation):
         if not 0 <= m < max(s, d):
-            raise ValueError(f"{what}: output_paddings {tuple(more)} must be below the stride {tuple(stride)} or dilation")
+            raise ValueError(f"{what}: output_paddings {tuple(more)} must be below the stride {tuple(stride)} or "
+                             f"dilation")
     if isinstance(padding, str) and padding.lower() != "valid":
         raise ValueError(f"{what}: padding is {padding!r}; give numbers, which are cut off from the full result")
     low, high = _padding(padding, what, n, x.shape[1:-1], filter.shape[:n], stride, dilation)
@@ -138,11 +139,30 @@ def conv3d_transpose(x, filter, *, stride=1, dilation=1, padding=0, output_paddi
                            input_layout)
 
 
+def unfold(x, kernel_size, *, stride=1, padding=0, dilation=1):
+    """The windows of x [n, height, width, c] (im2col): [n, height', width', taps, taps, c]. Padding is of zeros."""
+    x = asarray(x)
+    return _nabla.unfold(x, *_patches("unfold", kernel_size, stride, padding, dilation))
+
+
+def fold(patches, output_size, *, stride=1, padding=0, dilation=1):
+    """The transpose of unfold: patches [n, h, w, taps, taps, c] added up where they lie in an image of this size."""
+    patches = asarray(patches)
+    if patches.ndim != 6:
+        raise ValueError(f"fold: {patches.type_str()} is not [n, h, w, taps, taps, c]")
+    height, width = pair_of(output_size, "fold: output_size")
+    return _nabla.fold(patches, height, width, *_patches("fold", list(patches.shape[3:5]), stride, padding, dilation))
+
+
+def _patches(what, *options):
+    return [pair_of(o, f"{what}: {name}") for o, name in zip(options, ("kernel_size", "stride", "padding", "dilation"))]
+
+
 def resize(x, size, method="linear", align_corners=False, axes=None):
     """x stretched to `size` along `axes` (all but the first and the last dimension).
 
-    method: "nearest" (the nearest centre), "linear", or "cubic" (Keys, 1981, with a = -3/4). `align_corners`: the corners of
-    both images coincide, otherwise their edges. Beyond the edge the last element counts.
+    method: "nearest" (the nearest centre), "linear", or "cubic" (Keys, 1981, with a = -3/4). `align_corners`: the
+    corners of both images coincide, otherwise their edges. Beyond the edge the last element counts.
     """
     x = asarray(x)
     axes = list(range(1, x.ndim - 1)) if axes is None else [a % x.ndim for a in axes]
@@ -152,4 +172,5 @@ def resize(x, size, method="linear", align_corners=False, axes=None):
     return _nabla.resize(x, axes, size, method, align_corners)
 
 
-__all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "resize"]
+__all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "fold",
+           "resize", "unfold"]

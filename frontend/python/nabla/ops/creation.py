@@ -1,4 +1,5 @@
-"""New tensors. `dtype` None: bool, int32 or the default floating dtype, by the value; `device` None: the default one."""
+"""New tensors. `dtype` None: bool, int32 or the default floating dtype, by the value; `device` None: the default
+one."""
 
 import math
 import operator
@@ -219,12 +220,29 @@ def one_hot(labels, num_classes, dtype=None, axis=-1):
 
 def hann_window(n, periodic=True, dtype=None, device=None):
     """0.5 - 0.5 cos(2 pi i / n), with n - 1 in place of n unless periodic."""
-    out = _nabla.hann_window(n, periodic)
-    return _placed(out if dtype is None else astype(out, dtype), device)
+    place = emit1("iota", [], {"shape": [n], "axis": 0, "dtype": DType.float64})
+    turn = emit1("cos", [emit1("mul", [place, 2 * math.pi / max(n if periodic else n - 1, 1)], {})], {})
+    out = emit1("sub", [0.5, emit1("mul", [turn, 0.5], {})], {})
+    return _placed(astype(out, default_float() if dtype is None else dtype), device)
 
+
+def uniform(shape=(), low=0.0, high=1.0, dtype=None, device=None):
+    """Uniform numbers in [low, high), from the global key; nabla.random.uniform takes a key."""
+    from ..random import keyless_uniform
+    return _placed(keyless_uniform(shape, low, high, dtype), device)
+
+
+def normal(shape=(), mean=0.0, std=1.0, dtype=None, device=None):
+    """Normal numbers, from the global key; nabla.random.normal takes a key."""
+    from ..random import keyless_normal
+    return _placed(keyless_normal(shape, mean, std, dtype), device)
+
+
+gaussian = normal
 
 __all__ = [
     "arange", "array", "band_part", "constant", "diag", "diag_embed", "diagonal", "empty", "empty_like", "eye", "full",
-    "full_like", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "one_hot", "ones", "ones_like",
-    "tensor", "trace_of", "tri", "tril", "triu", "vander", "zeros", "zeros_like",
+    "full_like", "gaussian", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "normal",
+    "one_hot", "ones", "ones_like", "tensor", "trace_of", "tri", "tril", "triu", "uniform", "vander", "zeros",
+    "zeros_like",
 ]

@@ -1,16 +1,17 @@
 """x[...], x.at[...] and reading and writing at computed places.
 
-Indices are ints, slices with any step, Ellipsis, None (a new dimension), integer tensors, arrays and lists, which broadcast
-against each other as in NumPy, and bool masks. Ints out of range raise IndexError; elements of integer tensors count from
-the end below 0, and further outside reads take the nearest element, writes leave it out (as in JAX). A mask gives a shape
-that depends on its elements: inside of traced functions that is possible for writing one value only.
+Indices are ints, slices with any step, Ellipsis, None (a new dimension), integer tensors, arrays and lists, which
+broadcast against each other as in NumPy, and bool masks. Ints out of range raise IndexError; elements of integer
+tensors count from the end below 0, and further outside reads take the nearest element, writes leave it out (as in
+JAX). A mask gives a shape that depends on its elements: inside of traced functions that is possible for writing one
+value only.
 """
 
 import operator
 
 from .. import _nabla
 from .._core import DType, Error, Tensor, asarray, astype
-from ._common import axis_of, emit1
+from ._common import cut, emit1
 from .binary import broadcast_shapes
 
 
@@ -18,7 +19,8 @@ class _Plan:
     """An index, taken apart: x (with new dimensions of size 1) and what happens to each of its dimensions."""
 
     __slots__ = ("shape", "items", "batch", "at", "dropped")
-    # items: per dimension an int, (start, stop, step), or an index tensor; batch: their common shape; at: where it stands
+    # items: per dimension an int, (start, stop, step), or an index tensor; batch: their common shape; at: where it
+    # stands
 
 
 def _is_mask(i):
@@ -39,7 +41,8 @@ def _items(index):
         if isinstance(i, (list, tuple)) and len(i) == 0:
             t = astype(t, DType.int32)
         if t.dtype.is_float():
-            raise IndexError(f"an index is {t.type_str()}: indices are ints, slices, None, ..., integer tensors or masks")
+            raise IndexError(f"an index is {t.type_str()}: indices are ints, slices, None, ..., integer tensors or "
+                             f"masks")
         out.append(t)
     return out
 
@@ -100,8 +103,8 @@ def _slice_of(s, n, x):
     if step != 1:
         if ends == [None, None] and step == -1:
             return (-1, None, -1)
-        raise IndexError(f"a slice with step {step} along a dimension of {x.type_str()} whose size is known only at run "
-                         "time: only the step 1 is possible there")
+        raise IndexError(f"a slice with step {step} along a dimension of {x.type_str()} whose size is known only at "
+                         "run time: only the step 1 is possible there")
     start, stop = [e + n if isinstance(e, int) and e < 0 else e for e in ends]
     return (0 if start is None else start, n if stop is None else stop, 1)
 
@@ -109,8 +112,8 @@ def _slice_of(s, n, x):
 def _end(e):
     if isinstance(e, Tensor):
         if e.is_traced:
-            raise TypeError("a slice begins or ends at a traced tensor: sizes must be known; nabla.dynamic_slice takes a "
-                            "window of known size at a computed place")
+            raise TypeError("a slice begins or ends at a traced tensor: sizes must be known; nabla.dynamic_slice "
+                            "takes a window of known size at a computed place")
         return int(e)
     return operator.index(e)
 
@@ -138,7 +141,7 @@ def _plan(x, index, what):
         elif isinstance(i, slice):
             out.append(_slice_of(i, n, x))
         elif isinstance(i, Tensor):
-            out.append(_from_front(i, n))
+            out.append(from_front(i, n))
         else:
             place = operator.index(i)
             if isinstance(n, int) and not -n <= place < n:
@@ -153,7 +156,7 @@ def _plan(x, index, what):
     return plan
 
 
-def _from_front(i, n):
+def from_front(i, n):
     if i.dtype in (DType.uint8, DType.uint16, DType.uint32, DType.uint64):
         return i
     if i.dtype in (DType.int8, DType.int16):
@@ -197,7 +200,7 @@ def _read(x, plan, out_of_range):
 
 
 def _cut(x, plan):
-    starts, stops, steps, turned, symbolic = [], [], [], [], False
+    starts, stops, steps, turned, symbolic = [], [], [], [], []
     for d, (item, n) in enumerate(zip(plan.items, plan.shape)):
         if isinstance(item, tuple):
             start, stop, step = item
@@ -217,12 +220,14 @@ def _cut(x, plan):
         known = all(isinstance(v, int) for v in (start, stop, n))
         if known:
             stop = max(stop, start)
-        symbolic = symbolic or not (known or whole)
+        if not known and not whole:
+            symbolic.append((d, start, stop))
+            start, whole = 0, True
         starts.append(start), stops.append(-1 if whole else stop), steps.append(step)
-    if symbolic:
-        x = _nabla.slice(x, starts, stops)
-    elif any(s != 0 or e != -1 for s, e in zip(starts, stops)) or any(s != 1 for s in steps):
+    if any(s != 0 or e != -1 for s, e in zip(starts, stops)) or any(s != 1 for s in steps):
         x = emit1("slice", [x], {"starts": starts, "limits": stops, "strides": steps})
+    for d, start, stop in symbolic:
+        x = cut(x, d, start, stop)
     return emit1("reverse", [x], {"axes": turned}) if turned else x
 
 
@@ -336,7 +341,7 @@ def _filled_read(x, index, fill_value):
                                                                   list(values.shape))], {})
 
 
-_COMBINED = {"set": "scatter_set", "add": "scatter_add", "mul": "scatter_mul", "min": "scatter_min", "max": "scatter_max"}
+_COMBINED = {name: f"scatter_{name}" for name in ("set", "add", "mul", "min", "max")}
 _TWO = {"add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}
 
 
@@ -376,9 +381,8 @@ def _by_mask(x, index, values, kind):
     if values.ndim > x.ndim - mask.ndim:
         if not mask.is_traced:
             return None
-        if values.shape != x.shape[mask.ndim:]:
-            raise Error(f"writing {values.type_str()} by a traced mask: how many places it has is known only at run time; "
-                        "write one value, or nabla.where(mask, new, x), nabla.masked_scatter(x, mask, source)")
+        raise Error(f"writing {values.type_str()} by a traced mask: how many places it has is known only at run time; "
+                    "write one value, or nabla.where(mask, new, x), nabla.masked_scatter(x, mask, source)")
     mask = _nabla.broadcast_to(emit1("reshape", [mask], {"shape": list(mask.shape) + [1] * (x.ndim - mask.ndim)}),
                                list(x.shape))
     values = _nabla.broadcast_to(values, list(x.shape))
@@ -419,7 +423,8 @@ def _broadcast_values(values, sizes, x):
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"writing {values.type_str()} into a part of {x.type_str()} of shape {tuple(sizes)}: sizes differ")
+        raise ValueError(f"writing {values.type_str()} into a part of {x.type_str()} of shape {tuple(sizes)}: sizes "
+                         f"differ")
     return _nabla.broadcast_to(values, list(sizes))
 
 
@@ -431,7 +436,7 @@ def _window(x, plan, values, kind):
         window.append(_length(item, n) if isinstance(item, tuple) else 1)
     values = emit1("reshape", [values], {"shape": window})
     if kind != "set":
-        old = x if window == plan.shape else _nabla.slice(x, starts, [s + w for s, w in zip(starts, window)])
+        old = _cut(x, plan)
         values = emit1(_TWO[kind], [old, values], {})
     if window == plan.shape:
         return values
@@ -465,8 +470,8 @@ def _scattered(x, plan, values, kind, out_of_range):
             count = _length(plan.items[d], plan.shape[d])
             count = plan.shape[d] if count is None else count
             if not isinstance(count, int) or not isinstance(start, int):
-                raise IndexError("writing into a slice beside index tensors, along a dimension whose size is known only at "
-                                 "run time, is not possible: write whole dimensions")
+                raise IndexError("writing into a slice beside index tensors, along a dimension whose size is known "
+                                 "only at run time, is not possible: write whole dimensions")
             line = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": DType.int32})
             line = emit1("add", [emit1("mul", [line, step], {}), start], {})
             chosen.append((d, line, (len(batch), 1)))
@@ -499,126 +504,4 @@ def rebind_value(x, value):
     return x
 
 
-# ---- By name
-
-
-def gather(x, indices, axis=0):
-    """The slices of x at `indices` (integers of any shape) along `axis`: [..., *indices, ...]."""
-    x = asarray(x)
-    d = axis_of(axis, x.ndim, "gather")
-    return getitem(x, (slice(None),) * d + (_integers(indices, "gather"),))
-
-
-def take(x, indices, axis=None, mode="clip", fill_value=None):
-    """As gather; axis None takes from all elements in row-major order."""
-    x, indices = asarray(x), _integers(indices, "take")
-    if axis is None:
-        x, axis = _nabla.flatten(x, 0, -1) if x.ndim else emit1("reshape", [x], {"shape": [1]}), 0
-    d = axis_of(axis, x.ndim, "take")
-    return Place(x, (slice(None),) * d + (indices,)).get(mode, fill_value)
-
-
-def _integers(indices, what):
-    out = asarray(indices)
-    if not out.dtype.is_integer():
-        raise TypeError(f"{what}: indices are integers, got {out.type_str()}")
-    return out
-
-
-def take_along_axis(x, indices, axis=-1):
-    """result[.., i, ..] = x[.., indices[.., i, ..], ..]; other dimensions broadcast."""
-    x, indices = asarray(x), _integers(indices, "take_along_axis")
-    d = axis_of(axis, x.ndim, "take_along_axis")
-    x, indices = _aligned(x, indices, d, "take_along_axis")
-    return _nabla.take_along_axis(x, _from_front(indices, x.shape[d]), d)
-
-
-def _aligned(x, indices, d, what):
-    if x.ndim != indices.ndim:
-        raise ValueError(f"{what}: {x.type_str()} and {indices.type_str()} differ in rank")
-    rest = [1 if i == d else s for i, s in enumerate(x.shape)]
-    other = [1 if i == d else s for i, s in enumerate(indices.shape)]
-    common = list(broadcast_shapes(rest, other))
-    return [_nabla.broadcast_to(t, common[:d] + [t.shape[d]] + common[d + 1:]) for t in (x, indices)]
-
-
-def put_along_axis(x, indices, values, axis=-1):
-    """x with x[.., indices[.., i, ..], ..] = values[.., i, ..]."""
-    return _along(x, indices, values, axis, "scatter_set")
-
-
-def add_along_axis(x, indices, values, axis=-1):
-    """x with values[.., i, ..] added at x[.., indices[.., i, ..], ..]; repeated places accumulate."""
-    return _along(x, indices, values, axis, "scatter_add")
-
-
-def _along(x, indices, values, axis, name):
-    x, indices = asarray(x), _integers(indices, name)
-    d = axis_of(axis, x.ndim, name)
-    indices = _from_front(indices, x.shape[d])
-    values = _nabla.broadcast_to(astype(asarray(values), x.dtype), list(indices.shape))
-    others = [i for i in range(x.ndim) if i != d]
-    return emit1(name, [x, indices, values], {
-        "update_window_dims": [], "inserted_window_dims": [d], "scatter_dims_to_operand_dims": [d],
-        "index_vector_dim": x.ndim, "operand_batching_dims": others, "scatter_indices_batching_dims": others})
-
-
-def scatter(x, indices, updates, axis=0):
-    """x whose slices at `indices` along `axis` are replaced by those of `updates`; of repeated ones the last counts."""
-    return Place(*_along_one(x, indices, axis, "scatter")).set(updates)
-
-
-def scatter_add(x, indices, updates, axis=0):
-    """x with slices of `updates` added to those at `indices` along `axis`; repeated ones accumulate."""
-    return Place(*_along_one(x, indices, axis, "scatter_add")).add(updates)
-
-
-def scatter_mul(x, indices, updates, axis=0):
-    """x with the slices at `indices` multiplied by those of `updates`; repeated ones accumulate."""
-    return Place(*_along_one(x, indices, axis, "scatter_mul")).multiply(updates)
-
-
-def scatter_min(x, indices, updates, axis=0):
-    """x with the smaller ones of its slices at `indices` and of `updates`."""
-    return Place(*_along_one(x, indices, axis, "scatter_min")).min(updates)
-
-
-def scatter_max(x, indices, updates, axis=0):
-    """x with the larger ones of its slices at `indices` and of `updates`."""
-    return Place(*_along_one(x, indices, axis, "scatter_max")).max(updates)
-
-
-def _along_one(x, indices, axis, what):
-    x = asarray(x)
-    return x, (slice(None),) * axis_of(axis, x.ndim, what) + (_integers(indices, what),)
-
-
-def gather_nd(x, indices):
-    """x at index vectors: indices [..., k] choose in x's first k dimensions -> [..., rest of x]."""
-    x, indices = asarray(x), _integers(indices, "gather_nd")
-    return getitem(x, tuple(_nabla.unbind(indices, indices.ndim - 1)))
-
-
-def scatter_nd(x, indices, updates):
-    """x with `updates` [..., rest of x] at the places that gather_nd reads; of repeated places the last one counts."""
-    x, indices = asarray(x), _integers(indices, "scatter_nd")
-    return Place(x, tuple(_nabla.unbind(indices, indices.ndim - 1))).set(updates)
-
-
-def scatter_nd_add(x, indices, updates):
-    """x with `updates` added at the places that gather_nd reads; repeated places accumulate."""
-    x, indices = asarray(x), _integers(indices, "scatter_nd_add")
-    return Place(x, tuple(_nabla.unbind(indices, indices.ndim - 1))).add(updates)
-
-
-def segment_sum(x, segment_ids, num_segments):
-    """Sums of the slices of x along dimension 0 that have one id: [num_segments, ...]."""
-    x = asarray(x)
-    zeros = _nabla.full([num_segments] + list(x.shape[1:]), 0.0, x.dtype)
-    return Place(zeros, (_integers(segment_ids, "segment_sum"),)).add(x)
-
-
-__all__ = [
-    "add_along_axis", "gather", "gather_nd", "put_along_axis", "scatter", "scatter_add", "scatter_max", "scatter_min",
-    "scatter_mul", "scatter_nd", "scatter_nd_add", "segment_sum", "take", "take_along_axis",
-]
+__all__ = ["At", "Place", "count_true", "getitem", "rebind_value"]

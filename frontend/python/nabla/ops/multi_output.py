@@ -16,8 +16,8 @@ def split(x, num_splits, axis=0):
     n = x.shape[d]
     if isinstance(num_splits, int):
         if num_splits < 1 or (isinstance(n, int) and n % num_splits):
-            raise ValueError(f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} does not divide; chunk "
-                             "allows a shorter last part")
+            raise ValueError(f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} does not divide; "
+                             "chunk allows a shorter last part")
         return list(_nabla.split(x, num_splits, d))
     return _at_places(x, list(num_splits), d)
 

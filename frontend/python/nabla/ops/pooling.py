@@ -34,13 +34,15 @@ def _attrs(taps, stride, dilation, low, high):
 
 
 def _max_pool(n, what, x, kernel_size, stride, padding, dilation, ceil_mode):
-    x, taps, stride, dilation, low, high, beyond = _windows(n, what, x, kernel_size, stride, padding, dilation, ceil_mode)
+    x, taps, stride, dilation, low, high, beyond = _windows(n, what, x, kernel_size, stride, padding, dilation,
+                                                            ceil_mode)
     high = [a + b for a, b in zip(high, beyond)]
     return emit1("reduce_window_max", [x], _attrs(taps, stride, dilation, low, high))
 
 
 def _avg_pool(n, what, x, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad):
-    x, taps, stride, dilation, low, high, beyond = _windows(n, what, x, kernel_size, stride, padding, dilation, ceil_mode)
+    x, taps, stride, dilation, low, high, beyond = _windows(n, what, x, kernel_size, stride, padding, dilation,
+                                                            ceil_mode)
     x = x if x.dtype.is_float() else astype(x, default_float())
     whole = [a + b for a, b in zip(high, beyond)]
     sums = emit1("reduce_window_sum", [x], _attrs(taps, stride, dilation, low, whole))
@@ -82,8 +84,8 @@ def avg_pool1d(x, *, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=
 
 
 def avg_pool2d(x, *, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True):
-    """Means over windows of [n, height, width, c]. count_include_pad: padding counts as zeros; what lies beyond it (with
-    ceil_mode) never counts."""
+    """Means over windows of [n, height, width, c]. count_include_pad: padding counts as zeros; what lies beyond it
+    (with ceil_mode) never counts."""
     return _avg_pool(2, "avg_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, count_include_pad)
 
 
@@ -97,7 +99,8 @@ def _parts(n, count):
 
 
 def adaptive_avg_pool(x, output_size):
-    """Means over parts of [n, spatial..., c] that give this size; part i of m covers floor(i n / m) to ceil((i+1) n / m)."""
+    """Means over parts of [n, spatial..., c] that give this size; part i of m covers floor(i n / m) to ceil((i+1) n /
+    m)."""
     x = asarray(x)
     for d, count in enumerate(pair_of(output_size, "adaptive_avg_pool: output_size", x.ndim - 2)):
         parts = _parts(x.shape[1 + d], count)

@@ -4,7 +4,7 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype, default_float, dtype_of
-from ._common import axes_of, axis_of, count_of, emit1
+from ._common import all_static, axes_of, axis_of, count_of, cut, emit1
 
 _NARROW = {DType.bool: DType.int32, DType.int8: DType.int32, DType.int16: DType.int32, DType.uint8: DType.uint32,
            DType.uint16: DType.uint32}
@@ -72,7 +72,15 @@ def var(x, axis=None, keepdims=False, ddof=0, correction=None):
     x, axes = _operand(x, axis, "var")
     ddof = ddof if correction is None else correction
     x = _floats(x)
-    return _nabla.var(x, axes, keepdims, ddof) if axes else emit1("sub", [x, x], {})
+    if not axes:
+        return emit1("sub", [x, x], {})
+    sizes = [x.shape[d] for d in axes]
+    if all_static(sizes):
+        return _nabla.var(x, axes, keepdims, ddof)
+    apart = emit1("sub", [x, _nabla.mean(x, axes, True)], {})
+    count = emit1("element_count", [], {"shape": sizes, "dtype": DType.int64})
+    count = astype(emit1("sub", [count, ddof], {}) if ddof else count, x.dtype)
+    return emit1("div", [_reduced("reduce_sum", emit1("mul", [apart, apart], {}), axes, keepdims), count], {})
 
 
 def std(x, axis=None, keepdims=False, ddof=0, correction=None):
@@ -167,7 +175,8 @@ def quantile(x, q, axis=None, keepdims=False):
     flat = _nabla.flatten(moved, len(kept), -1) if axes else _nabla.unsqueeze(moved, -1)
     n = flat.shape[-1]
     if not isinstance(n, int) or n == 0:
-        raise ValueError(f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, not 0")
+        raise ValueError(f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, "
+                         f"not 0")
     order = _nabla.sort(flat, -1, False)
     place = q * (n - 1)
     low = builtins.min(int(place), n - 1)
@@ -258,7 +267,7 @@ def diff(x, n=1, axis=-1):
     d = axis_of(axis, x.ndim, "diff")
     for _ in range(n):
         size = x.shape[d]
-        a, b = _nabla.slice_axis(x, d, 1, size), _nabla.slice_axis(x, d, 0, size - 1)
+        a, b = cut(x, d, 1, size), cut(x, d, 0, size - 1)
         x = emit1("ne" if x.dtype == DType.bool else "sub", [a, b], {})
     return x
 

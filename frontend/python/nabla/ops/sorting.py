@@ -15,7 +15,7 @@ def _row(x, axis, what):
 def sort(x, axis=-1, descending=False):
     """The elements along an axis in order; None: all of them."""
     x, d = _row(x, axis, "sort")
-    return _nabla.sort(x, d, descending)
+    return x if 0 in x.shape else _nabla.sort(x, d, descending)
 
 
 def argsort(x, axis=-1, descending=False, dtype="int32"):
@@ -85,8 +85,8 @@ def _count(mask, size, what):
     if size is not None:
         return size
     if mask.is_traced:
-        raise ValueError(f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known only "
-                         "at run time")
+        raise ValueError(f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known "
+                         "only at run time")
     from .indexing import count_true
     return count_true(mask)
 
@@ -141,7 +141,8 @@ def unique(x, size=None, fill_value=None):
 
 
 def histogram(x, bins=10, range=None):
-    """(counts, edges) of elements in `bins` bins of equal width, or between given edges; the last bin has its upper end.
+    """(counts, edges) of elements in `bins` bins of equal width, or between given edges; the last bin has its upper
+    end.
 
     `range`, a pair of Python numbers, is needed inside of traces.
     """
@@ -161,6 +162,6 @@ def histogram(x, bins=10, range=None):
 
 
 __all__ = [
-    "argsort", "argwhere", "bincount", "compress", "digitize", "histogram", "lexsort", "masked_scatter", "masked_select",
-    "nonzero", "searchsorted", "sort", "top_k", "unique",
+    "argsort", "argwhere", "bincount", "compress", "digitize", "histogram", "lexsort", "masked_scatter",
+    "masked_select", "nonzero", "searchsorted", "sort", "top_k", "unique",
 ]

@@ -1,4 +1,5 @@
-"""Functions of one operand, element by element. Integers become the default floating dtype where the result is no integer."""
+"""Functions of one operand, element by element. Integers become the default floating dtype where the result is no
+integer."""
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of, inexact
@@ -140,7 +141,8 @@ trunc = _rounded("trunc", "The integer part, towards zero. Integers stay. The de
 
 
 def round(x, decimals=0):
-    """x rounded to that many decimals, ties to even. Integers stay where decimals are not negative. The derivative is 0."""
+    """x rounded to that many decimals, ties to even. Integers stay where decimals are not negative. The derivative is
+    0."""
     x = _number(asarray(x))
     if not x.dtype.is_float():
         if decimals >= 0:

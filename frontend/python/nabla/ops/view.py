@@ -4,12 +4,13 @@ import operator
 
 from .. import _nabla
 from .._core import Tensor, asarray, astype, operand
-from ._common import axes_of, axis_of, count_of, emit1, listed, sizes_of
+from ._common import axes_of, axis_of, count_of, cut, emit1, listed, sizes_of
 from ._common import tensors as of_one_dtype
 
 
 def reshape(x, *shape):
-    """The same elements in row-major order under another shape; one size may be -1. Raises ValueError where none fits."""
+    """The same elements in row-major order under another shape; one size may be -1. Raises ValueError where none
+    fits."""
     x = asarray(x)
     if len(shape) == 1:
         shape = shape[0]
@@ -102,8 +103,8 @@ def permute(x, *order):
 
 
 def transpose(x, *axes):
-    """transpose(x): all dimensions turned round, as NumPy; transpose(x, a, b): a and b exchanged; transpose(x, (2, 0, 1)):
-    permute."""
+    """transpose(x): all dimensions turned round, as NumPy; transpose(x, a, b): a and b exchanged; transpose(x, (2, 0,
+    1)): permute."""
     x = asarray(x)
     if not axes or axes == (None,):
         return emit1("transpose", [x], {"permutation": list(range(x.ndim))[::-1]})
@@ -159,7 +160,8 @@ def rot90(x, k=1, axes=(0, 1)):
 
 
 def roll(x, shift, axis=None):
-    """Elements moved by `shift` places along `axis`; what leaves at the end enters at the front. None: of all elements."""
+    """Elements moved by `shift` places along `axis`; what leaves at the end enters at the front. None: of all
+    elements."""
     x = asarray(x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
@@ -168,9 +170,9 @@ def roll(x, shift, axis=None):
     for s, a in zip(shifts * (len(axes) if len(shifts) == 1 else 1), axes):
         d = axis_of(a, x.ndim, "roll")
         n = x.shape[d]
-        cut = -s % n if n else 0
-        if cut:
-            x = concatenate([_nabla.slice_axis(x, d, cut, n), _nabla.slice_axis(x, d, 0, cut)], d)
+        place = (-s % n if n else 0) if isinstance(n, int) else -s if s <= 0 else n - s
+        if not isinstance(place, int) or place:
+            x = concatenate([cut(x, d, place, n), cut(x, d, 0, place)], d)
     return x
 
 
@@ -291,7 +293,8 @@ def slice_tensor(x, start, size):
 
 
 def dynamic_slice(x, start_indices, slice_sizes):
-    """The window of these sizes at starts that are integer scalars of tensors; starts are moved so that it lies inside."""
+    """The window of these sizes at starts that are integer scalars of tensors; starts are moved so that it lies
+    inside."""
     x = asarray(x)
     starts = [operand(s) for s in start_indices]
     return emit1("dynamic_slice", [x] + starts, {"sizes": [operator.index(s) for s in slice_sizes]})
@@ -405,7 +408,8 @@ expand_dims = unsqueeze
 concat = concatenate
 permute_dims = permute
 # Tensors have no hidden batch dimensions here: inside vmap a function sees one example, so physical axes are axes.
-unsqueeze_physical, squeeze_physical, broadcast_to_physical, moveaxis_physical = unsqueeze, squeeze, broadcast_to, moveaxis
+unsqueeze_physical, squeeze_physical = unsqueeze, squeeze
+broadcast_to_physical, moveaxis_physical = broadcast_to, moveaxis
 
 __all__ = [
     "append", "as_interleaved_complex", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to",

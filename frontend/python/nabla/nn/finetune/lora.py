@@ -175,4 +175,5 @@ def lora_state_dict(model):
 
 
 __all__ = ["LoRALinear", "apply_lora", "init_lora_adapter", "lora_delta", "lora_linear", "lora_state_dict",
-           "merge_lora", "merge_lora_weight", "replace_linear", "tree_lora_delta", "unmerge_lora", "unmerge_lora_weight"]
+           "merge_lora", "merge_lora_weight", "replace_linear", "tree_lora_delta", "unmerge_lora",
+           "unmerge_lora_weight"]

@@ -1,0 +1,55 @@
+"""Functions of one example on a batch of them."""
+
+import functools
+
+from .. import _nabla
+from .._trace import Arguments, trace
+from ..tree import broadcast_prefix
+
+
+def _is_axis(x):
+    return x is None or isinstance(x, int)
+
+
+def vmap(fun, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, mesh=None):
+    """`fun` on every example of a batch at once.
+
+    `in_axes` and `out_axes`: an int, None (not mapped), or a prefix of the tree of arguments or results with such at
+    its leaves. `axis_size` is needed where nothing is mapped. `spmd_axis_name` and `mesh` come with sharding: anything
+    but None raises Error (E0204).
+    """
+    if mesh is not None:
+        raise NotImplementedError("vmap: meshes come with sharding, which is not there yet: leave mesh out")
+
+    @functools.wraps(fun)
+    def mapped(*args, **kwargs):
+        arguments = Arguments(args, kwargs)
+        axes = _axes_of(in_axes, args, kwargs)
+        axes = [axes[place] for place in arguments.places]
+        spmd = spmd_axis_name or ""
+        types = _nabla.vmap_examples(axes, axis_size, spmd, arguments.tensors)
+        f, result = trace(fun, types, arguments.rebuild)
+        full = result.rebuild(result.tensors)
+        prefix = broadcast_prefix(out_axes, full, _is_axis)
+        prefix = [prefix[place] for place in result.places]
+        out = _nabla.vmap_call(f, axes, prefix, axis_size, spmd, arguments.tensors)
+        return result.rebuild(out)
+
+    return mapped
+
+
+def _axes_of(in_axes, args, kwargs):
+    if isinstance(in_axes, (tuple, list)):
+        if len(in_axes) != len(args):
+            raise ValueError(f"vmap: in_axes has {len(in_axes)} elements for {len(args)} arguments")
+        out = []
+        for axes, a in zip(in_axes, args):
+            out += broadcast_prefix(axes, a, _is_axis)
+    else:
+        out = broadcast_prefix(in_axes, tuple(args), _is_axis)
+    return out + broadcast_prefix(0, kwargs, _is_axis)
+
+
+__all__ = [
+    "vmap",
+]

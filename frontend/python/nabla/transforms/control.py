@@ -1,0 +1,143 @@
+"""Branches and loops. Bodies are traced once, whatever the number of iterations."""
+
+from .. import _nabla
+from .._core import asarray
+from .._trace import Arguments, example_types, name_of, trace, trace_like
+from ..tree import tree_flatten
+
+
+def _branches(what, functions, arguments):
+    traced = [trace_like(f, arguments) for f in functions]
+    first = traced[0][1]
+    for _, r in traced[1:]:
+        if r.treedef != first.treedef or example_types(r.tensors) != example_types(first.tensors):
+            raise TypeError(f"{what}: branches return {_described(first)} and {_described(r)}; both must be alike")
+    return [f for f, _ in traced], first
+
+
+def _described(result):
+    return f"{result.treedef} of " + ", ".join(t.type_str() for t in result.tensors)
+
+
+def cond(pred, true_fn, false_fn, *operands):
+    """true_fn(*operands) where `pred`, a bool scalar, holds, else false_fn(*operands). Only one of them runs."""
+    pred = asarray(pred)
+    arguments = Arguments(operands)
+    (then, otherwise), result = _branches("cond", [true_fn, false_fn], arguments)
+    return result.rebuild(_nabla.cond(pred, then, otherwise, arguments.tensors))
+
+
+def switch(index, branches, *operands):
+    """branches[index](*operands); an index out of range runs the first or the last one."""
+    if not branches:
+        raise ValueError("switch: no branches")
+    arguments = Arguments(operands)
+    functions, result = _branches("switch", list(branches), arguments)
+    return result.rebuild(_nabla.switch(asarray(index), functions, arguments.tensors))
+
+
+def while_loop(cond_fun, body_fun, init_val, *, trip_count=None):
+    """body_fun(state) again and again while cond_fun(state) holds. The state keeps its types.
+
+    With `trip_count` it runs exactly so often and has a derivative in reverse mode; without, grad is an error (E0301).
+    """
+    arguments = Arguments((init_val,))
+    test, flag = trace_like(cond_fun, arguments)
+    if len(flag.tensors) != 1:
+        raise TypeError(f"while_loop: the condition returns {flag.treedef}, not one bool")
+    body, result = trace_like(body_fun, arguments)
+    _check_carry("while_loop", arguments, result)
+    out = _nabla.while_loop(test, body, arguments.tensors, -1 if trip_count is None else trip_count)
+    return arguments.rebuild(out)[0][0]
+
+
+def _check_carry(what, arguments, result, first=0):
+    wanted = arguments.treedef.children[0].children[first]
+    if result.treedef != wanted:
+        raise TypeError(f"{what}: the state comes as {wanted} and leaves as {result.treedef}")
+    for a, b in zip(arguments.tensors, result.tensors):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise TypeError(f"{what}: a part of the state comes as {a.type_str()} and leaves as {b.type_str()}")
+
+
+def fori_loop(lower, upper, body_fun, init_val):
+    """body_fun(i, state) for i = lower, ..., upper - 1, an int32 scalar. Static bounds have a reverse-mode
+    derivative."""
+    static = isinstance(lower, int) and isinstance(upper, int)
+    start = (asarray(lower, "int32"), init_val)
+    end = upper if static else asarray(upper, "int32")
+
+    def step(state):
+        i, value = state
+        return (_nabla.emit("add", [i, 1], {})[0], body_fun(i, value))
+
+    out = while_loop(lambda s: _nabla.emit("lt", [s[0], end], {})[0], step, start,
+                     trip_count=max(upper - lower, 0) if static else None)
+    return out[1]
+
+
+def scan(f, init, xs=None, length=None, reverse=False):
+    """`f(state, x) -> (state, y)` for every slice of the trees `xs` along their first dimension, as one loop.
+
+    Returns the last state and the ys stacked. `length` is needed without sequences.
+    """
+    carry = Arguments((init,))
+    sequences = Arguments((xs,))
+    for t in sequences.tensors:
+        if t.ndim == 0:
+            raise ValueError("scan: a sequence is a scalar")
+    if not sequences.tensors and length is None:
+        raise ValueError("scan: neither a sequence nor a length is given")
+    sizes = {t.shape[0] for t in sequences.tensors} | ({length} if length is not None else set())
+    if len(sizes) > 1:
+        raise ValueError("scan: the sequences and length differ, " + ", ".join(str(s) for s in sizes))
+    types = example_types(carry.tensors) + [(t.dtype, t.shape[1:]) for t in sequences.tensors]
+    n = len(carry.tensors)
+
+    def build(params):
+        return (carry.rebuild(params[:n])[0][0], sequences.rebuild(params[n:])[0][0]), {}
+
+    body, result = trace(f, types, build)
+    if result.treedef.kind not in (tuple, list) or len(result.treedef.children) != 2:
+        raise TypeError(f"scan: {name_of(f)} returns {result.treedef}, not a pair of state and y")
+    state_form = result.treedef.children[0]
+    wanted = carry.treedef.children[0].children[0]
+    if state_form != wanted:
+        raise TypeError(f"scan: the state comes as {wanted} and leaves as {state_form}")
+    for a, b in zip(carry.tensors, result.tensors):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise TypeError(f"scan: a part of the state comes as {a.type_str()} and leaves as {b.type_str()}")
+    out = _nabla.scan(body, carry.tensors, sequences.tensors, length, reverse)
+    return result.rebuild(out)
+
+
+def associative_scan(fn, elems, reverse=False, axis=0):
+    """Prefixes of `elems` under an associative `fn`, along an axis, in a logarithmic number of steps.
+
+    Source: Blelloch, Prefix Sums and Their Applications (1990); here the form of Hillis and Steele.
+    """
+    leaves, form = tree_flatten(elems)
+    leaves = [asarray(x) for x in leaves]
+    n = leaves[0].shape[axis]
+
+    def flip(x):
+        return _nabla.emit("reverse", [x], {"axes": [axis % x.ndim]})[0]
+
+    if reverse:
+        leaves = [flip(x) for x in leaves]
+    step = 1
+    while step < n:
+        low = form.unflatten([_nabla.slice_axis(x, axis, 0, n - step) for x in leaves])
+        high = form.unflatten([_nabla.slice_axis(x, axis, step, n) for x in leaves])
+        joined = [asarray(x) for x in tree_flatten(fn(low, high))[0]]
+        leaves = [_nabla.emit("concatenate", [_nabla.slice_axis(x, axis, 0, step), y], {"axis": axis % x.ndim})[0]
+                  for x, y in zip(leaves, joined)]
+        step *= 2
+    if reverse:
+        leaves = [flip(x) for x in leaves]
+    return form.unflatten(leaves)
+
+
+__all__ = [
+    "associative_scan", "cond", "fori_loop", "scan", "switch", "while_loop",
+]

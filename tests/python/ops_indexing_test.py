@@ -1,0 +1,112 @@
+"""Reading and writing parts of tensors."""
+
+import numpy as np
+import pytest
+
+import nabla as nb
+
+A = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+
+
+@pytest.mark.parametrize("index", [
+    np.s_[0], np.s_[-1], np.s_[1, 2], np.s_[1, 2, 3], np.s_[...], np.s_[..., 0], np.s_[:, 1], np.s_[1:], np.s_[:-1],
+    np.s_[::2], np.s_[::-1], np.s_[:, 3:0:-2], np.s_[:, 3::-3], np.s_[5:], np.s_[2:1], np.s_[None], np.s_[:, None, 1],
+    np.s_[..., None], np.s_[1, ..., ::-2], np.s_[[0, 2]], np.s_[[0, 0, 1], [1, 1, 2]], np.s_[:, [0, 3, 3]],
+    np.s_[[0, 1], :, [2, 3]], np.s_[0, :, [2, 3]], np.s_[1:, [0, 3], ::2], np.s_[[[0, 1], [1, 2]]], np.s_[[-1, -3]],
+    np.s_[[True, False, True]], np.s_[A > 30], np.s_[:, np.array([True, False, True, True])],
+    np.s_[[True, False, True], 1:], np.s_[None, [1, 2], ..., None], np.s_[[]], np.s_[np.int64(1)],
+    np.s_[1, None, [0, 1]],
+    np.s_[:, np.array([[0], [1]]), np.array([2, 3])]], ids=str)
+def test_reading_and_writing(index):
+    x, want = nb.asarray(A), A[index]
+    got = x[index]
+    assert tuple(got.shape) == want.shape
+    np.testing.assert_array_equal(got.numpy(), want)
+    for name in ("set", "add"):
+        changed = A.copy()
+        values = np.arange(want.size, dtype=np.float32).reshape(want.shape) + 100
+        if name == "set":
+            if len(np.unique(np.arange(60).reshape(3, 4, 5)[index])) < want.size:
+                continue
+            changed[index] = values
+        else:
+            np.add.at(changed, index, values)
+        np.testing.assert_array_equal(getattr(x.at[index], name)(nb.asarray(values)).numpy(), changed)
+    changed = A.copy()
+    changed[index] = 7
+    np.testing.assert_array_equal(x.at[index].set(7).numpy(), changed)
+
+
+def test_repeated_places_accumulate():
+    x = nb.zeros(3)
+    assert x.at[[0, 0, 2]].add(1.0).tolist() == [2, 0, 1]
+    assert nb.ones(3).at[[1, 1]].multiply(3.0).tolist() == [1, 9, 1]
+    assert x.at[[1, 1]].max(nb.asarray([1.0, 5.0])).tolist() == [0, 5, 0]
+    assert nb.ones(3).at[[1, 1]].min(nb.asarray([-1.0, 5.0])).tolist() == [1, -1, 1]
+    assert nb.grad(lambda t: (t[nb.asarray([0, 0, 1])] * 2).sum())(nb.ones(2)).tolist() == [4, 2]
+
+
+def test_other_writes():
+    x = nb.asarray([1.0, 2.0, 4.0])
+    assert x.at[1].divide(2).tolist() == [1, 1, 4]
+    assert x.at[1:].subtract(1).tolist() == [1, 1, 3]
+    assert x.at[1:].power(2).tolist() == [1, 4, 16]
+    assert x.at[-1].apply(nb.sqrt).tolist() == [1, 2, 2]
+    assert x.at[nb.asarray([0, 7])].get(mode="fill", fill_value=-1).tolist() == [1, -1]
+    assert x.at[nb.asarray([0, 7])].set(9).tolist() == [9, 2, 4]
+    assert x.at[nb.asarray([0, 7])].set(9, mode="clip").tolist() == [9, 2, 9]
+
+
+def test_in_place():
+    x = nb.zeros((2, 3))
+    y = x
+    x[0] = 1
+    x[:, 1] = nb.asarray([5, 6])
+    x[x > 5] = -1
+    assert x.tolist() == [[1, 5, 1], [0, -1, 0]] and y is x
+    z = x * 1
+    x += 1
+    x[0, 0] += 10
+    assert x[0, 0].item() == 12 and z[0, 0].item() == 1
+    with pytest.raises(nb.Error, match="inside of a traced function"):
+        nb.grad(lambda v: v.__setitem__(0, 1.0))(nb.ones(2))
+    w = nb.ones(2)
+    w.requires_grad_()
+    with pytest.raises(nb.Error, match="requires a gradient"):
+        w[0] = 2
+
+
+def test_computed_indices():
+    f = nb.jit(lambda x, i: (x[i], x.at[i].set(0.0), x[i:i + 1] if isinstance(i, int) else x[1:]))
+    x = nb.asarray([1.0, 2.0, 3.0])
+    a, b, _ = f(x, nb.asarray(-1))
+    assert a.item() == 3 and b.tolist() == [1, 2, 0]
+    assert nb.vmap(lambda v, i: v[i])(nb.asarray([[1, 2], [3, 4]]), nb.asarray([1, 0])).tolist() == [2, 3]
+
+
+def test_masks_in_traces():
+    x = nb.asarray([1.0, -2.0, 3.0])
+    assert nb.jit(lambda v: v.at[v < 0].set(0.0))(x).tolist() == [1, 0, 3]
+    assert nb.jit(lambda v: v.at[v < 0].add(1.0))(x).tolist() == [1, -1, 3]
+    with pytest.raises(nb.Error, match="masked_select"):
+        nb.jit(lambda v: v[v < 0])(x)
+    with pytest.raises(nb.Error, match="known only at run time"):
+        nb.jit(lambda v: v.at[v < 0].set(nb.ones(1)))(nb.ones((3, 2))[:, 0] * 1.0).realize()
+    keep = nb.asarray([True, False, True])
+    assert nb.jit(lambda v: v[keep])(x).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("index, error", [
+    (np.s_[3], IndexError), (np.s_[0, 0, 0, 0], IndexError), (np.s_[..., ...], IndexError), (np.s_[1.5], IndexError),
+    (np.s_[[0.5]], IndexError), (np.s_[True], IndexError), (np.s_[::0], ValueError), (np.s_["a"], Exception),
+    (np.s_[np.array([True, False])], IndexError), (np.s_[[0, 1], [0, 1, 2]], ValueError)], ids=str)
+def test_errors(index, error):
+    with pytest.raises(error):
+        nb.asarray(A)[index]
+
+
+def test_values_that_do_not_fit():
+    with pytest.raises(ValueError, match="sizes differ"):
+        nb.zeros((2, 3)).at[0].set(nb.ones(2))
+    with pytest.raises(TypeError):
+        nb.zeros(3, "int32").at[0].divide(2)

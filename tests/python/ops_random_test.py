@@ -1,0 +1,82 @@
+"""Random numbers: distributions, keys, and the global sequence."""
+
+import numpy as np
+import pytest
+
+import nabla as nb
+from nabla import random
+
+K = random.key(7)
+N = 4000
+
+
+def near(x, mean, std):
+    x = x.numpy().astype(np.float64)
+    assert abs(x.mean() - mean) < 5 * std / N ** 0.5 + 1e-3, x.mean()
+    assert abs(x.std() - std) < 0.08 * std + 1e-3, x.std()
+
+
+@pytest.mark.parametrize("draw, mean, std", [
+    (lambda: random.uniform(K, (N,)), 0.5, 0.2887), (lambda: random.uniform(K, (N,), minval=-1, maxval=3), 1, 1.1547),
+    (lambda: random.uniform(K, (N,), minval=nb.asarray(-1.0), maxval=3), 1, 1.1547),
+    (lambda: random.normal(K, (N,)), 0, 1), (lambda: random.normal(K, (N,), mean=2, std=3), 2, 3),
+    (lambda: random.normal(K, (N,), std=nb.asarray(2.0)), 0, 2), (lambda: random.bernoulli(K, 0.3, (N,)), 0.3, 0.4583),
+    (lambda: random.bernoulli(K, nb.full((N,), 0.3)), 0.3, 0.4583), (lambda: random.randint(K, (N,), -2, 3), 0, 1.4142),
+    (lambda: random.truncated_normal(K, -1, 1, (N,)), 0, 0.5396), (lambda: random.exponential(K, (N,)), 1, 1),
+    (lambda: random.gumbel(K, (N,)), 0.5772, 1.2825), (lambda: random.laplace(K, (N,)), 0, 1.4142),
+    (lambda: random.logistic(K, (N,)), 0, 1.8138), (lambda: random.rademacher(K, (N,)), 0, 1),
+    (lambda: random.categorical(K, nb.log(nb.asarray([0.2, 0.5, 0.3])), shape=(N,)), 1.1, 0.7),
+    (lambda: random.choice(K, 3, (N,), p=[0.2, 0.5, 0.3]), 1.1, 0.7), (lambda: random.choice(K, 5, (N,)), 2, 1.4142),
+    (lambda: random.dropout(K, nb.ones(N), 0.25), 1, 0.5774),
+    (lambda: random.dropout_mask(K, (N,), 0.25), 0.75, 0.433)],
+    ids=str)
+def test_distributions(draw, mean, std):
+    near(draw(), mean, std)
+
+
+def test_keys():
+    assert random.key(5).tolist() == [0, 5] and random.key(1 << 40).tolist() == [256, 0]
+    children = random.split(K, 20)
+    assert children.shape == (20, 2) and len({tuple(k) for k in children.tolist()}) == 20
+    assert children[:3].tolist() == random.split(K, 3).tolist()
+    draws = [random.uniform(k, (3,)).tolist() for k in children]
+    assert len({tuple(d) for d in draws}) == 20
+    assert random.uniform(K, (3,)).tolist() == random.uniform(K, (3,)).tolist()
+    assert random.fold_in(K, 3).tolist() == random.fold_in(K, nb.asarray(3)).tolist() != random.fold_in(K, 4).tolist()
+    with pytest.raises(TypeError, match="nabla.random.key"):
+        random.normal(nb.asarray([1, 2]))
+
+
+def test_in_transforms():
+    draws = nb.vmap(lambda k: random.normal(k, (2,)))(random.split(K, 3))
+    assert draws.shape == (3, 2) and len({v for row in draws.tolist() for v in row}) == 6
+    f = nb.jit(lambda k, x: random.dropout(k, x, 0.5))
+    a, b = [f(k, nb.ones(100)).tolist() for k in random.split(K)]
+    assert a != b and a == random.dropout(random.split(K)[0], nb.ones(100), 0.5).tolist()
+
+
+def test_orders():
+    assert sorted(random.permutation(K, 50).tolist()) == list(range(50))
+    rows = random.permutation(K, nb.asarray([[1, 2], [3, 4], [5, 6]]))
+    assert sorted(rows.tolist()) == [[1, 2], [3, 4], [5, 6]]
+    assert len(set(random.choice(K, 9, (9,), replace=False).tolist())) == 9
+    assert random.choice(K, nb.asarray([[1.0], [2.0]]), (3,)).shape == (3, 1)
+    q = random.orthogonal(K, 4).numpy()
+    np.testing.assert_allclose(q @ q.T, np.eye(4), atol=1e-5)
+    assert random.multivariate_normal(K, [0.0, 1.0], [[1.0, 0.5], [0.5, 1.0]], (5,)).shape == (5, 2)
+    assert random.bits(K, (2,), "uint64").dtype == nb.dtype_of("uint64")
+
+
+def test_global_sequence():
+    nb.seed(3)
+    first = [nb.uniform((4,)).tolist() for _ in range(3)]
+    assert len({tuple(d) for d in first}) == 3
+    state = random.get_state()
+    again = nb.normal((2, 2)).tolist()
+    random.set_state(state)
+    assert nb.gaussian((2, 2)).tolist() == again
+    nb.seed(3)
+    assert [nb.uniform((4,)).tolist() for _ in range(3)] == first
+    assert nb.uniform((100,), 2.0, 3.0).min().item() >= 2 and nb.randn(2, 3).shape == (2, 3)
+    with pytest.raises(nb.Error, match="same at every call"):
+        nb.jit(lambda x: x + nb.uniform((2,)))(nb.ones(2))
