@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 #include "frontend/cpp/emit.h"
@@ -45,9 +44,14 @@ struct UserKernel::Parts {
   std::string factors;
   Batching batching = Batching::kSequential;
   TensorFunction reference, vjp;
-  // Functions that were traced for a call, by module and types: layers that repeat share them.
-  using Key = std::pair<std::shared_ptr<Context>, std::string>;
-  std::shared_ptr<std::map<Key, ir::FunctionRefs>> traced = std::make_shared<std::map<Key, ir::FunctionRefs>>();
+  // Functions that were traced for a call, by module and types: layers that repeat share them. Modules end, as those of
+  // Python's eager values do again and again; the kernel does not keep them.
+  struct Made {
+    std::weak_ptr<Context> context;
+    std::string key;
+    ir::FunctionRefs refs;
+  };
+  std::shared_ptr<std::vector<Made>> traced = std::make_shared<std::vector<Made>>();
 
   // `f` on parameters of these types, as a function of the module being traced. None where f is empty.
   ir::FunctionRefs function(const TensorFunction& f, const char* what, const std::vector<ir::Type>& types,
@@ -77,8 +81,9 @@ ir::FunctionRefs UserKernel::Parts::function(const TensorFunction& f, const char
   for (const ir::Type& t : types) key += " " + t.str();
   std::shared_ptr<Frame> frame = Frame::current();
   if (!frame) throw error_at(site, Code::kMisuse, "kernel `{}` is called outside of a traced function", name);
-  ir::FunctionRefs& known = (*traced)[{frame->context, key}];
-  if (!known.empty()) return known;
+  std::erase_if(*traced, [](const Made& m) { return m.context.expired(); });
+  for (const Made& m : *traced)
+    if (m.key == key && m.context.lock() == frame->context) return m.refs;
   Tracing tracing(name + "_" + what, site);
   std::vector<Tensor> params;
   for (const ir::Type& t : types) params.push_back(tracing.param("", t));
@@ -87,8 +92,9 @@ ir::FunctionRefs UserKernel::Parts::function(const TensorFunction& f, const char
     throw error_at(site, Code::kMisuse,
                    "kernel `{}`: its {} uses a value of an enclosing function: make it an operand of the kernel", name,
                    what);
-  known = {ir::FunctionRef{made.function->name}};
-  return known;
+  ir::FunctionRefs refs{ir::FunctionRef{made.function->name}};
+  traced->push_back({frame->context, std::move(key), refs});
+  return refs;
 }
 
 UserKernel UserKernel::cuda(std::string source, CudaLaunch launch, const Site& site) const {
@@ -101,14 +107,14 @@ UserKernel UserKernel::cuda(std::string source, CudaLaunch launch, const Site& s
 UserKernel UserKernel::with_reference(TensorFunction f) const {
   auto parts = std::make_shared<Parts>(*parts_);
   parts->reference = std::move(f);
-  parts->traced = std::make_shared<std::map<Parts::Key, ir::FunctionRefs>>();
+  parts->traced = std::make_shared<std::vector<Parts::Made>>();
   return UserKernel(std::move(parts));
 }
 
 UserKernel UserKernel::with_vjp(TensorFunction f) const {
   auto parts = std::make_shared<Parts>(*parts_);
   parts->vjp = std::move(f);
-  parts->traced = std::make_shared<std::map<Parts::Key, ir::FunctionRefs>>();
+  parts->traced = std::make_shared<std::vector<Parts::Made>>();
   return UserKernel(std::move(parts));
 }
 

@@ -515,7 +515,7 @@ std::vector<OpDef> custom_call_ops() {
       .lacks_reference =
           [](const Attrs& attrs) {
             return attrs.get_functions("reference").empty()
-                       ? fmt::format("give `{}` one, in C++ with .reference(f)", attrs.get_string("name"))
+                       ? fmt::format("give `{}` one with .reference(f)", attrs.get_string("name"))
                        : std::string();
           },
       .fold = ir::no_rule("functions are not run by the compiler"),

@@ -175,7 +175,7 @@ void cube(const float* x, float* y, int64_t n) {
   forward.entry("main", {{"x", f32, {6}}}, [&](Tensor v) -> Outputs { return {{"y", cube(v)}}; });
   Result<std::vector<Literal>> unknown = ir::interpret(forward.module(), forward.module().entries[0].function, {x});
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.errors()[0].message, "custom_call has no reference: give `cube` one, in C++ with .reference(f)");
+  EXPECT_EQ(unknown.errors()[0].message, "custom_call has no reference: give `cube` one with .reference(f)");
 }
 
 TEST(UserKernels, WithoutARuleTheDerivativeIsRefusedAtTheCall) {

@@ -117,16 +117,16 @@ void bind_batching(py::module_& m) {
       return out;
     });
   });
-  m.def("vmap_call", [](const Function& f, const std::vector<Axis>& in_axes, const std::vector<Axis>& out_axes,
-                        const std::optional<Size>& axis_size, const std::string& spmd_axis_name,
-                        const Operands& operands) {
-    return recorded([&](const Site& site) {
-      std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
-      Mapped mapped(vmap_options(in_axes, out_axes, axis_size, spmd_axis_name), tensors,
-                    std::vector<size_t>(tensors.size(), 1), site);
-      return given_back(mapped.call(f));
-    });
-  });
+  m.def("vmap_call",
+        [](const Function& f, const std::vector<Axis>& in_axes, const std::vector<Axis>& out_axes,
+           const std::optional<Size>& axis_size, const std::string& spmd_axis_name, const Operands& operands) {
+          return recorded([&](const Site& site) {
+            std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
+            Mapped mapped(vmap_options(in_axes, out_axes, axis_size, spmd_axis_name), tensors,
+                          std::vector<size_t>(tensors.size(), 1), site);
+            return given_back(mapped.call(f));
+          });
+        });
   m.def("batch_symbol", [] { return recorded([](const Site& site) { return Size{batch_symbol(site)}; }); });
   m.def("custom_vmap", [](const Function& f, const Function& rule, const Operands& args, const Size& size) {
     return recorded([&](const Site& site) {
@@ -190,27 +190,28 @@ void bind_kernels(py::module_& m) {
       .def_property_readonly("name", &UserKernel::name)
       .def("cuda", &with_cuda, py::arg("source"), py::arg("threads"), py::arg("blocks"), py::arg("shared"),
            py::arg("file") = "", py::arg("line") = 1)
-      .def("reference", [](const UserKernel& k, const py::function& f) {
-        return k.with_reference(tensor_function_of(f));
-      })
+      .def("reference",
+           [](const UserKernel& k, const py::function& f) { return k.with_reference(tensor_function_of(f)); })
       .def("vjp", [](const UserKernel& k, const py::function& f) { return k.with_vjp(tensor_function_of(f)); })
       .def("factors", &UserKernel::factors)
-      .def("batching", [](const UserKernel& k, bool leading) {
-        return k.batching(leading ? Batching::kLeading : Batching::kSequential);
-      })
+      .def("batching", [](const UserKernel& k,
+                          bool leading) { return k.batching(leading ? Batching::kLeading : Batching::kSequential); })
       .def("results", [](const UserKernel& k, const Operands& operands) {
-        return recorded(
-            [&](const Site& site) { return given_back(k.results(tensors_of(operands, site), site)); });
+        return recorded([&](const Site& site) { return given_back(k.results(tensors_of(operands, site), site)); });
       });
-  m.def("cpp_kernel", [](const std::string& name, const std::string& signature, const std::string& source,
-                         const std::string& file, int line) {
-    return cpp_kernel(name, signature, source, source_site(file, line));
-  }, py::arg("name"), py::arg("signature"), py::arg("source"), py::arg("file") = "", py::arg("line") = 1);
-  m.def("cuda_kernel", [](const std::string& name, const std::string& signature, const std::string& source, int threads,
-                          const std::string& blocks, int shared, const std::string& file, int line) {
-    return cuda_kernel(name, signature, source, {threads, blocks, shared}, source_site(file, line));
-  }, py::arg("name"), py::arg("signature"), py::arg("source"), py::arg("threads") = 256, py::arg("blocks") = "",
-     py::arg("shared") = 0, py::arg("file") = "", py::arg("line") = 1);
+  m.def(
+      "cpp_kernel",
+      [](const std::string& name, const std::string& signature, const std::string& source, const std::string& file,
+         int line) { return cpp_kernel(name, signature, source, source_site(file, line)); },
+      py::arg("name"), py::arg("signature"), py::arg("source"), py::arg("file") = "", py::arg("line") = 1);
+  m.def(
+      "cuda_kernel",
+      [](const std::string& name, const std::string& signature, const std::string& source, int threads,
+         const std::string& blocks, int shared, const std::string& file, int line) {
+        return cuda_kernel(name, signature, source, {threads, blocks, shared}, source_site(file, line));
+      },
+      py::arg("name"), py::arg("signature"), py::arg("source"), py::arg("threads") = 256, py::arg("blocks") = "",
+      py::arg("shared") = 0, py::arg("file") = "", py::arg("line") = 1);
 }
 
 }  // namespace
@@ -218,9 +219,9 @@ void bind_kernels(py::module_& m) {
 void bind_traces(py::module_& m) {
   py::class_<Function>(m, "Function", "A function that was traced.")
       .def_property_readonly("name", [](const Function& f) { return f.function->name; })
-      .def_property_readonly("captures",
-                             [](const Function& f) { return std::vector<Value>(f.captures.begin(), f.captures.end()); },
-                             "The values of enclosing functions that it uses; its last parameters stand for them.")
+      .def_property_readonly(
+          "captures", [](const Function& f) { return std::vector<Value>(f.captures.begin(), f.captures.end()); },
+          "The values of enclosing functions that it uses; its last parameters stand for them.")
       .def_property_readonly("result_types",
                              [](const Function& f) {
                                std::vector<std::pair<DType, py::tuple>> out;
