@@ -50,7 +50,8 @@ def run_page(path, folder):
             said = said_in(block)
             if len(printed) != len(said) or not all(re.fullmatch(pattern_of(s.strip()), p.strip())
                                                     for s, p in zip(said, printed)):
-                wrong.append(f"block at line {line} prints\n  " + "\n  ".join(printed) + "\nand says\n  " + "\n  ".join(said))
+                wrong.append(f"block at line {line} prints\n  " + "\n  ".join(printed) + "\nand says\n  " +
+                             "\n  ".join(said))
     finally:
         os.chdir(before)
     return wrong
@@ -81,7 +82,8 @@ def test_the_readme(tmp_path, fresh):
 
 def test_what_is_said_is_compared(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("```python\nprint(1)  # -> 1\nprint('a 12 s')\n# -> a ... s\n```\n\n```python\nprint(2)  # -> 3\n```\n")
+    page.write_text("```python\nprint(1)  # -> 1\nprint('a 12 s')\n# -> a ... s\n```\n\n"
+                    "```python\nprint(2)  # -> 3\n```\n")
     wrong = run_page(str(page), tmp_path)
     assert len(wrong) == 1 and "line 8 prints\n  2\nand says\n  3" in wrong[0]
     page.write_text("```python\nprint(1)\n```\n")

@@ -149,8 +149,8 @@ def _operand_type(shape, dtype):
     return f"{_type_name(dtype)}[{','.join(str(n) for n in shape)}]"
 
 
-def call_custom_kernel(func_name, kernel_path, values, out_types, device=None, *, reference=None, vjp=None, factors=None,
-                       batching=None):
+def call_custom_kernel(func_name, kernel_path, values, out_types, device=None, *, reference=None, vjp=None,
+                       factors=None, batching=None):
     """Calls the function `func_name` of the C++ file `kernel_path` on `values`, a tensor or several.
 
     out_types: the type of the result, or a list of them: what has a shape and a dtype, such as nabla.spec or a tensor,
@@ -161,7 +161,8 @@ def call_custom_kernel(func_name, kernel_path, values, out_types, device=None, *
     Raises Error for source that does not compile (E0504, with the file's line), OSError where there is no such file.
     """
     if device is not None and not device_of(device).is_host:
-        raise Error(f"call_custom_kernel: a C++ file runs on the CPU, not on {device_of(device)}: use nabla.cuda_kernel")
+        raise Error(f"call_custom_kernel: a C++ file runs on the CPU, not on {device_of(device)}: "
+                    "use nabla.cuda_kernel")
     path = os.path.abspath(os.fspath(kernel_path))
     with open(path, encoding="utf-8") as file:
         source = file.read()
@@ -170,8 +171,8 @@ def call_custom_kernel(func_name, kernel_path, values, out_types, device=None, *
     wanted = [_shape_and_dtype(t) for t in (out_types if several else [out_types])]
     for x in operands:
         if not all(isinstance(n, int) for n in x.shape):
-            raise Error(f"call_custom_kernel: {x.type_str()} has sizes that are known at run time only: name them in the "
-                        "signature of nabla.cpp_kernel")
+            raise Error(f"call_custom_kernel: {x.type_str()} has sizes that are known at run time only: name them in "
+                        "the signature of nabla.cpp_kernel")
     signature = ", ".join(_operand_type(x.shape, x.dtype) for x in operands)
     signature += " -> " + ", ".join(_operand_type(*t) for t in wanted)
     if not re.fullmatch(r"[A-Za-z_]\w*", func_name):
