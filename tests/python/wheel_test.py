@@ -81,7 +81,7 @@ def test_the_record_names_every_file(wheel):
 
 def test_the_package_is_whole(wheel):
     folder = os.path.dirname(nabla.__file__)
-    sources = glob.glob(folder + "/**/*.py", recursive=True)
+    sources = glob.glob(folder + "/**/*.py", recursive=True) + glob.glob(folder + "/eager/*.nbundle")
     expected = {os.path.relpath(path, os.path.dirname(folder)) for path in sources}
     expected |= {"nabla/py.typed", "nabla/" + os.path.basename(EXTENSION)}
     with zipfile.ZipFile(wheel) as archive:
