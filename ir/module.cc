@@ -86,7 +86,9 @@ std::string value_name(const Function& function, ValueId id) {
 std::string describe_value(const Function& function, ValueId id) {
   std::string name = value_name(function, id);
   if (std::find(function.params.begin(), function.params.end(), id) != function.params.end())
-    return fmt::format("{} is parameter \"{}\" of @{}", name, function.values[id].name, function.name);
+    return function.values[id].name.empty()
+               ? fmt::format("{} is a parameter of @{}", name, function.name)
+               : fmt::format("{} is parameter \"{}\" of @{}", name, function.values[id].name, function.name);
   for (const Node& node : function.nodes)
     for (ValueId r : node.results)
       if (r == id) {

@@ -161,6 +161,23 @@ std::vector<Val> batch_with(BatchContext& ctx, Attrs attrs) {
   return ctx.b.add(ctx.op.op.name, operands, std::move(attrs));
 }
 
+std::vector<Val> batch_in_loop(BatchContext& ctx) {
+  const std::string& op = ctx.op.op.name;
+  FunctionBuilder body(op + ".one", ctx.b.ops(), ctx.b.module());
+  body.set_location(ctx.b.location());
+  std::vector<Val> inner(ctx.operands.size()), operands;
+  int64_t consts = 0;
+  for (bool sliced : {false, true})
+    for (size_t i = 0; i < inner.size(); ++i) {
+      if (ctx.batched[i] != sliced) continue;
+      inner[i] = body.param(fmt::format("x{}", i), ctx.op.operands[i]);
+      operands.push_back(ctx.operands[i]);
+      consts += !sliced;
+    }
+  std::string name = ctx.functions->define(body.finish(body.add(op, inner, ctx.attrs())));
+  return ctx.b.add("scan", operands, {{"body", FunctionRef{name}}, {"consts", consts}, {"length", Shape{ctx.size}}});
+}
+
 std::vector<Val> batch_elementwise(BatchContext& ctx) { return batch_with(ctx, ctx.attrs()); }
 
 std::function<std::vector<Val>(BatchContext&)> batch_shifting(std::vector<std::string> names) {

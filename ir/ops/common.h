@@ -126,6 +126,8 @@ int round_definition(kernel_ir::Fragment& fragment, int d, DType dtype, std::str
 // ---- Batching.
 /// The same op and attributes on the batched operands: elementwise ops.
 std::vector<Val> batch_elementwise(BatchContext& ctx);
+/// One example after the other: a scan whose body is the op.
+std::vector<Val> batch_in_loop(BatchContext& ctx);
 /// The same op with other attributes; every operand carries the batch.
 std::vector<Val> batch_with(BatchContext& ctx, Attrs attrs);
 /// A rule for ops whose attributes `names` (ints, or one int) hold axes: each moves up by one.

@@ -257,24 +257,6 @@ Status require_key(const InferContext& ctx, std::string_view constraint) {
   return Ok{};
 }
 
-// One key after the other: a scan whose body is the draw.
-std::vector<Val> batch_draws(BatchContext& ctx) {
-  const std::string& op = ctx.op.op.name;
-  FunctionBuilder body(op + ".one", ctx.b.ops(), ctx.b.module());
-  body.set_location(ctx.b.location());
-  std::vector<Val> inner(ctx.operands.size()), operands;
-  int64_t consts = 0;
-  for (bool sliced : {false, true})
-    for (size_t i = 0; i < inner.size(); ++i) {
-      if (ctx.batched[i] != sliced) continue;
-      inner[i] = body.param(fmt::format("x{}", i), ctx.op.operands[i]);
-      operands.push_back(ctx.operands[i]);
-      consts += !sliced;
-    }
-  std::string name = ctx.functions->define(body.finish(body.add(op, inner, ctx.attrs())));
-  return ctx.b.add("scan", operands, {{"body", FunctionRef{name}}, {"consts", consts}, {"length", Shape{ctx.size}}});
-}
-
 Operand key_operand() { return operand(u32({2}), between(0, 1e9)); }
 
 // What the three draws of tensors share; the caller adds doc, types, reference, access and examples.
@@ -300,7 +282,7 @@ OpDef random_op(std::string name, std::string doc, std::vector<AttrDef> attrs, s
       .decompose = ir::no_rule("primitive"),
       .vjp = ir::not_differentiable(kKeyIsInteger),
       .jvp = ir::not_differentiable(kKeyIsInteger),
-      .batch = batch_draws,
+      .batch = batch_in_loop,
       .factors = fixed_factors,
       .access = std::move(access),
       .linearity = ir::not_linear(),
@@ -564,7 +546,7 @@ OpDef rng_fold_in_op() {
       .decompose = ir::no_rule("primitive"),
       .vjp = ir::not_differentiable(kKeyIsInteger),
       .jvp = ir::not_differentiable(kKeyIsInteger),
-      .batch = batch_draws,
+      .batch = batch_in_loop,
       .factors = fixed_factors,
       .access =
           [](const TypedOp& op) {

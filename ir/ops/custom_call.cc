@@ -308,25 +308,8 @@ std::vector<Val> batch_leading(BatchContext& ctx) {
   return ctx.b.add("custom_call", operands, attrs);
 }
 
-// One example after the other: a scan whose body is the call.
-std::vector<Val> batch_sequential(BatchContext& ctx) {
-  FunctionBuilder body(ctx.attrs().get_string("name") + ".one", ctx.b.ops(), ctx.b.module());
-  body.set_location(ctx.b.location());
-  std::vector<Val> inner(ctx.operands.size()), operands;
-  int64_t consts = 0;
-  for (bool sliced : {false, true})
-    for (size_t i = 0; i < inner.size(); ++i) {
-      if (ctx.batched[i] != sliced) continue;
-      inner[i] = body.param(fmt::format("x{}", i), ctx.op.operands[i]);
-      operands.push_back(ctx.operands[i]);
-      consts += !sliced;
-    }
-  std::string name = ctx.functions->define(body.finish(body.add("custom_call", inner, ctx.attrs())));
-  return ctx.b.add("scan", operands, {{"body", FunctionRef{name}}, {"consts", consts}, {"length", Shape{ctx.size}}});
-}
-
 std::vector<Val> custom_call_batch(BatchContext& ctx) {
-  return ctx.attrs().get_string("batching") == "leading" ? batch_leading(ctx) : batch_sequential(ctx);
+  return ctx.attrs().get_string("batching") == "leading" ? batch_leading(ctx) : batch_in_loop(ctx);
 }
 
 // ---- Factors and code

@@ -116,6 +116,29 @@ Literal row(const Literal& batched, int64_t b) {
   return Literal::from_bytes(batched.dtype(), shape, static_cast<const char*>(batched.data()) + b * bytes);
 }
 
+// What rules define goes into the module; examples without functions give them nothing to derive or batch.
+class Definitions : public ir::Functions {
+ public:
+  explicit Definitions(ir::Module& module) : module_(module) {}
+  std::string define(ir::Function f) override {
+    std::string name = f.name;
+    module_.set(std::make_shared<const ir::Function>(std::move(f)));
+    return name;
+  }
+  std::string derive(std::string_view, ir::Transform, std::vector<bool>) override { return refused(); }
+  std::vector<bool> depends(std::string_view, const std::vector<bool>&) override { return {refused().empty()}; }
+  ir::BatchedFunction batch(std::string_view, std::vector<bool>, std::vector<bool>) override { return {refused(), {}}; }
+  const ir::Function& get(std::string_view f) const override { return *module_.find(f); }
+  void refuse(std::string_view) override {}
+
+ private:
+  static std::string refused() {
+    ADD_FAILURE() << "a rule asks for a function that the example does not have";
+    return "none";
+  }
+  ir::Module& module_;
+};
+
 // The op by its batch rule; where functions are called, by the product's vmap, since such a rule cannot work alone.
 Program batched_program(const Case& c, const std::vector<ir::Type>& operands, const std::vector<bool>& batched) {
   ir::Module module = c.module;
@@ -124,8 +147,10 @@ Program batched_program(const Case& c, const std::vector<ir::Type>& operands, co
   for (const ir::Type& t : operands) params.push_back(b.param("x", t));
   ir::TypedOp typed = c.typed();
   if (module.functions.empty()) {
-    ir::BatchContext ctx{b, typed, params, batched, ir::Dim(kBatch)};
-    return {b.finish(c.op->batch(ctx))};
+    Definitions definitions(module);
+    ir::BatchContext ctx{b, typed, params, batched, ir::Dim(kBatch), "", &definitions};
+    ir::Function function = b.finish(c.op->batch(ctx));
+    return {std::move(function), std::move(module)};
   }
   module.stage = ir::Stage::kTraced;
   module.set(std::make_shared<const ir::Function>(single(c).function));

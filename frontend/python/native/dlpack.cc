@@ -72,7 +72,13 @@ py::capsule to_dlpack(const Value& v) {
   out->shape = out->array.shape();
   out->strides = strides_of(out->shape);
   DlTensor& t = out->managed.tensor;
-  t = {const_cast<void*>(out->array.data()), {kCpu, 0}, out->array.rank(), {}, out->shape.data(), out->strides.data(), 0};
+  t = {const_cast<void*>(out->array.data()),
+       {kCpu, 0},
+       out->array.rank(),
+       {},
+       out->shape.data(),
+       out->strides.data(),
+       0};
   for (const DlCode& c : kCodes)
     if (c.dtype == out->array.dtype()) t.dtype = {c.code, c.bits, 1};
   out->managed.manager = out;

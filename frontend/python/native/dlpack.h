@@ -9,8 +9,8 @@ namespace nabla::python {
 
 /// A capsule that keeps the array alive. Raises BufferError for a traced value.
 pybind11::capsule to_dlpack(const Value& v);
-/// The array of another library's object, not copied where it is row-major. Raises BufferError for what lies on a GPU, for
-/// lanes, and for element types that nabla has not.
+/// The array of another library's object, not copied where it is row-major. Raises BufferError for what lies on a GPU,
+/// for lanes, and for element types that nabla has not.
 Value from_dlpack(const pybind11::object& source);
 
 }  // namespace nabla::python

@@ -172,7 +172,8 @@ Result<std::vector<Literal>> run_node(const ir::Module& module, const ir::Functi
     ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
     int64_t elements = op.results[0].count().value();
     for (const Literal& a : operands) elements = std::max(elements, a.size());
-    if (node.op->lower == ir::Lowering::kView) return std::vector<Literal>{operands[0].reshaped(op.results[0].extents())};
+    if (node.op->lower == ir::Lowering::kView)
+      return std::vector<Literal>{operands[0].reshaped(op.results[0].extents())};
     if (elements > kSmall)
       if (std::optional<KernelCall> call = kernel_call(op))
         if (auto out = Library::get().run(*call, op, operands)) return std::move(*out);

@@ -97,12 +97,15 @@ PYBIND11_MODULE(_nabla, m) {
       set_error(e);
     }
   });
-  m.def("fail", [](int code, const std::string& message, const std::string& help) {
-    nabla::Diagnostic d = nabla::error(static_cast<nabla::Code>(code), "{}", message);
-    d.location = nabla::locate(python_site(), "");
-    d.help = help;
-    throw nabla::Error(std::move(d));
-  }, py::arg("code"), py::arg("message"), py::arg("help") = "");
+  m.def(
+      "fail",
+      [](int code, const std::string& message, const std::string& help) {
+        nabla::Diagnostic d = nabla::error(static_cast<nabla::Code>(code), "{}", message);
+        d.location = nabla::locate(python_site(), "");
+        d.help = help;
+        throw nabla::Error(std::move(d));
+      },
+      py::arg("code"), py::arg("message"), py::arg("help") = "");
   bind_values(m);
   bind_ops(m);
   bind_traces(m);

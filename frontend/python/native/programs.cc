@@ -192,7 +192,8 @@ void bind_program(py::module_& m) {
       .def(py::init<>())
       .def("symbol", [](Program& p, const std::string& name, int64_t min, int64_t max,
                         int64_t multiple) { return Size{p.symbol(name, min, max, multiple, python_site())}; })
-      .def("require_equal", [](Program& p, const Size& a, const Size& b) { p.require_equal(a.dim, b.dim, python_site()); })
+      .def("require_equal",
+           [](Program& p, const Size& a, const Size& b) { p.require_equal(a.dim, b.dim, python_site()); })
       .def("require_less_equal",
            [](Program& p, const Size& a, const Size& b) {
              p.require({a.dim, ir::SizeRelation::Kind::kLessEqual, b.dim}, python_site());
@@ -206,7 +207,8 @@ void bind_program(py::module_& m) {
                          const std::string& max_bytes) {
         ir::Module module = p.module();
         py::gil_scoped_release unlocked;
-        driver::CompiledBundle compiled = value_or_throw(driver::compile(module, options_of(target, library, max_bytes)));
+        driver::CompiledBundle compiled =
+            value_or_throw(driver::compile(module, options_of(target, library, max_bytes)));
         std::ofstream out(path, std::ios::binary);
         out.write(compiled.bytes.data(), static_cast<std::streamsize>(compiled.bytes.size()));
         if (!out.flush()) throw Error(error(Code::kWriteFailed, "cannot write {}", path));

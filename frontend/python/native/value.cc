@@ -127,7 +127,8 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
       const ir::Node* largest = nullptr;
       const ir::Function& f = *module.find("eager");
       for (const ir::Node& n : f.nodes)
-        if (!largest || f.type(n.results[0]).bytes().value() > f.type(largest->results[0]).bytes().value()) largest = &n;
+        if (!largest || f.type(n.results[0]).bytes().value() > f.type(largest->results[0]).bytes().value())
+          largest = &n;
       Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}",
                            largest ? f.type(largest->results[0]).str() : "an argument");
       if (largest) d.location = largest->location;
@@ -262,8 +263,8 @@ void Value::set_requires_grad(bool wanted) {
     throw Error(error(Code::kMisuse, "requires_grad is for tensors outside of traced functions, got a traced {}",
                       type().str()));
   if (wanted && !is_float(dtype()))
-    throw Error(error(Code::kNotDifferentiable, "{} has no derivative: only floating tensors require gradients",
-                      type().str()));
+    throw Error(
+        error(Code::kNotDifferentiable, "{} has no derivative: only floating tensors require gradients", type().str()));
   if (wanted) array("requires_grad");
   if (requires_grad_) std::erase(requiring_grad(), this);
   if (wanted) requiring_grad().push_back(this);
@@ -295,12 +296,11 @@ void Value::rebind(const Value& other) {
 const Literal& Value::array(const char* what) const {
   if (array_) return *array_;
   if (!donated_to_.empty())
-    throw error_at(python_site(), Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what,
-                   donated_to_);
+    throw error_at(python_site(), Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what, donated_to_);
   if (!eager_) {
-    Diagnostic d = error(Code::kMisuse,
-                         "{} needs the elements of a traced value, {}: it has none while its function is traced", what,
-                         traced_.type().str());
+    Diagnostic d =
+        error(Code::kMisuse, "{} needs the elements of a traced value, {}: it has none while its function is traced",
+              what, traced_.type().str());
     std::shared_ptr<Frame> frame = Frame::current();
     d.location = locate(python_site(), frame ? frame->name : "");
     d.help = "choose by data with nabla.where or nabla.cond, repeat with nabla.while_loop; shapes are known: x.shape";

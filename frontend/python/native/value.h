@@ -37,7 +37,8 @@ class Eager : public std::enable_shared_from_this<Eager> {
   /// them and the function ends. Throws Error.
   void compute(const std::vector<Value*>& wanted);
   /// Gradients of `result`, with this cotangent, by arrays that were bound here; what does not reach it is nullopt.
-  std::vector<std::optional<nabla::Tensor>> gradients(const Value& result, const std::optional<nabla::Tensor>& cotangent,
+  std::vector<std::optional<nabla::Tensor>> gradients(const Value& result,
+                                                      const std::optional<nabla::Tensor>& cotangent,
                                                       const std::vector<const Value*>& leaves);
   /// Ends the function, although arrays in it require gradients; values without bytes are computed.
   void forget_gradients();
@@ -86,7 +87,8 @@ class Value {
   static std::vector<Value*> gradient_leaves();
   /// Takes the bytes away: using it from now on is an error, which says who took them.
   void donate(const std::string& to);
-  /// Holds what `other` holds from now on: `x[i] = v` outside of traces. E0707 where it requires a gradient, and in traces.
+  /// Holds what `other` holds from now on: `x[i] = v` outside of traces. E0707 where it requires a gradient, and in
+  /// traces.
   void rebind(const Value& other);
   /// As an operand of the function that records now.
   nabla::Tensor operand() const;

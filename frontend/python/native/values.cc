@@ -216,9 +216,8 @@ void bind_values(py::module_& m) {
   bind_dtype(m);
   bind_dim(m);
   py::class_<Value> tensor(m, "Tensor", py::buffer_protocol(), py::dynamic_attr(),
-                         "An array, or a value that is still to be computed. Immutable.");
-  tensor
-      .def_property_readonly("dtype", &Value::dtype)
+                           "An array, or a value that is still to be computed. Immutable.");
+  tensor.def_property_readonly("dtype", &Value::dtype)
       .def_property_readonly("shape", [](const Value& v) { return shape_tuple(v.type().shape); })
       .def_property_readonly("ndim", &Value::rank)
       .def_property_readonly("is_traced", &Value::is_traced,
@@ -240,8 +239,9 @@ void bind_values(py::module_& m) {
            [](Value& v, const std::string& name) {
              if (v.is_traced()) v.operand().named(name);
            })
-      .def("__dlpack__", [](Value& v, const py::object&, const py::kwargs&) { return to_dlpack(v); },
-           py::arg("stream") = py::none())
+      .def(
+          "__dlpack__", [](Value& v, const py::object&, const py::kwargs&) { return to_dlpack(v); },
+          py::arg("stream") = py::none())
       .def("__dlpack_device__", [](const Value&) { return py::make_tuple(1, 0); })
       .def_buffer(&buffer_of);
   PyBufferProcs& buffers = reinterpret_cast<PyHeapTypeObject*>(tensor.ptr())->as_buffer;
@@ -261,18 +261,18 @@ void bind_values(py::module_& m) {
       for (const ir::SymbolRef& y : s.dim.symbols()) out.emplace_back(y->name, y->min, y->max, y->multiple);
     return out;
   });
-  m.def("backward_gradients", [](const Value& result, const std::optional<Operand>& cotangent,
-                                 const std::vector<const Value*>& leaves) {
-    return recorded([&](const Site& site) {
-      Eager& eager = Eager::of_thread();
-      std::optional<nabla::Tensor> ct;
-      if (cotangent) ct = tensor_of(*cotangent, site);
-      std::vector<std::optional<Value>> out;
-      for (std::optional<nabla::Tensor>& g : eager.gradients(result, ct, leaves))
-        out.push_back(g ? std::optional<Value>(Value(*g)) : std::nullopt);
-      return out;
-    });
-  });
+  m.def("backward_gradients",
+        [](const Value& result, const std::optional<Operand>& cotangent, const std::vector<const Value*>& leaves) {
+          return recorded([&](const Site& site) {
+            Eager& eager = Eager::of_thread();
+            std::optional<nabla::Tensor> ct;
+            if (cotangent) ct = tensor_of(*cotangent, site);
+            std::vector<std::optional<Value>> out;
+            for (std::optional<nabla::Tensor>& g : eager.gradients(result, ct, leaves))
+              out.push_back(g ? std::optional<Value>(Value(*g)) : std::nullopt);
+            return out;
+          });
+        });
   m.def("gradient_leaves", [] {
     py::list out;
     for (Value* v : Value::gradient_leaves()) out.append(py::cast(v, py::return_value_policy::reference));
