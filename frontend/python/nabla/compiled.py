@@ -89,6 +89,8 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def _split(self, args, kwargs):
+        if not self._static and not self._static_names:
+            return self._fun, args, kwargs, ()
         static = [(i, args[i]) for i in self._static if -len(args) <= i < len(args)]
         static += [(k, kwargs[k]) for k in self._static_names if k in kwargs]
         if self._static_names:
@@ -131,9 +133,10 @@ class Compiled:
         return out
 
     def _key(self, arguments, static):
-        types = tuple([(t.dtype, t.shape) for t in arguments.tensors])
-        if self._dynamic:
-            types = tuple(self._dynamic_types(arguments))
+        if not self._dynamic:
+            types = tuple(example_types(arguments.tensors))
+        else:
+            types = self._dynamic_types(arguments)
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
         others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)

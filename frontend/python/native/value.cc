@@ -12,16 +12,12 @@
 namespace nabla::python {
 namespace {
 
-// Whether the function, or one that it names, holds what only the compiler's passes can take apart. `seen` are those
-// that it names.
-bool needs_passes(const ir::Module& m, const ir::Function& f, std::set<std::string>& seen) {
-  bool needed = false;
-  for (const ir::Node& n : f.nodes) {
-    needed |= n.op->lower == ir::Lowering::kTransform;
-    for (const std::string& callee : functions_of(n.attrs))
-      if (seen.insert(callee).second && needs_passes(m, *m.find(callee), seen)) needed = true;
-  }
-  return needed;
+// Whether there is something that only the compiler's passes can take apart.
+bool needs_passes(const ir::Module& m) {
+  for (const ir::FunctionPtr& f : m.functions)
+    for (const ir::Node& n : f->nodes)
+      if (n.op->lower == ir::Lowering::kTransform) return true;
+  return false;
 }
 
 // The names of all functions that it names, and that these name.
@@ -108,11 +104,7 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   }
   for (size_t i = 0; i < ids.size(); ++i) entry.outputs.push_back(fmt::format("r{}", i));
   module.entries.push_back(std::move(entry));
-  std::set<std::string> used{"eager"};
-  bool compound = needs_passes(module, *module.functions.back(), used);
-  // Others were traced here too, for a compiler: their symbols are not ours.
-  std::erase_if(module.functions, [&](const auto& f) { return !used.contains(f->name); });
-  if (compound) {
+  if (needs_passes(module)) {
     Result<ir::Target> target = ir::find_target("cpu");
     Result<ir::Module> flat = driver::simplify_module(module, target.value());
     if (!flat.ok()) throw Error(flat.errors());
@@ -336,7 +328,13 @@ bool is_tracing() {
 }
 
 void realize(const std::vector<Value*>& values) {
-  for (Value* v : values) v->array("realize");
+  std::map<std::shared_ptr<Eager>, std::vector<Value*>> waiting;
+  for (Value* v : values)
+    if (v->eager_ && !v->array_)
+      waiting[v->eager_].push_back(v);
+    else
+      v->array("realize");
+  for (auto& [eager, together] : waiting) eager->compute(together);
 }
 
 }  // namespace nabla::python

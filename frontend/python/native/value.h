@@ -95,6 +95,7 @@ class Value {
 
  private:
   friend class Eager;
+  friend void realize(const std::vector<Value*>& values);
   mutable std::optional<Literal> array_;
   mutable nabla::Tensor traced_;
   mutable std::shared_ptr<Eager> eager_;  ///< not null: traced_ is a value of its function
