@@ -83,9 +83,15 @@ Result<Spans> traced(const Check& check, const std::string& bundle, const std::s
 }  // namespace
 
 Status check_values(Check& check) {
-  auto gpu = NABLA_TRY(open(check.folder, "kinds", check.plan["target"]));
-  auto cpu = NABLA_TRY(open(check.folder, "kinds", "cpu:x86-64-v3"));
+  std::string bundle;
+  std::unique_ptr<exec::Session> gpu, cpu;
   for (const json& kind : check.plan["values"]) {
+    if (std::string of = kind["bundle"]; of != bundle) {
+      gpu.reset(), cpu.reset();
+      gpu = NABLA_TRY(open(check.folder, of, check.plan["target"]));
+      cpu = NABLA_TRY(open(check.folder, of, "cpu:x86-64-v3"));
+      bundle = of;
+    }
     json row = NABLA_TRY(one_kind(check, *gpu, *cpu, kind));
     check.result["values"].push_back(std::move(row));
   }

@@ -124,6 +124,26 @@ void add_indexed(Kinds& kinds, const Scale& s) {
 
 }  // namespace
 
+std::vector<Kind> add_library_kinds(Program& program, const Scale& s) {
+  Kinds kinds(program);
+  const int64_t m = s.of(515, 21), n = s.of(387, 35), k = s.of(259, 19), batch = s.of(17, 2), space = s.of(30, 6);
+  for (auto [name, dtype, tolerance] : {std::tuple{"library_product_f32", f32, 1e-3}, {"library_product_bf16", bf16, 3e-2}})
+    kinds.add({name, tolerance}, {{"a", dtype, {m, k}}, {"b", dtype, {k, n}}},
+              [](In x) -> Out { return {matmul(x[0], x[1])}; });
+  for (auto [name, dtype, tolerance] :
+       {std::tuple{"library_convolution_f32", f32, 1e-3}, {"library_convolution_bf16", bf16, 3e-2}})
+    kinds.add({name, tolerance},
+              {{"x", dtype, {batch, space, space - 1, 16}},
+               {"w", dtype, {3, 3, 16, 24}},
+               {"g", dtype, {batch, space, space - 1, 24}}},
+              [](In x) -> Out {
+                auto of_x = [&](Tensor t) { return sum(conv2d(t, x[1], 1, 1) * x[2]); };
+                auto of_w = [&](Tensor t) { return sum(conv2d(x[0], t, 1, 1) * x[2]); };
+                return {conv2d(x[0], x[1], 1, 1), grad(of_x)(x[0]), grad(of_w)(x[1])};
+              });
+  return kinds.take();
+}
+
 std::vector<Kind> add_kinds(Program& program, const Scale& scale) {
   Kinds kinds(program);
   add_pointwise(kinds, scale);

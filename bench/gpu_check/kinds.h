@@ -22,6 +22,8 @@ struct Kind {
 };
 /// Declares an entry per kind of kernel.
 std::vector<Kind> add_kinds(Program& program, const Scale& scale);
+/// Declares entries for NVIDIA's libraries: products, and convolutions with both gradients.
+std::vector<Kind> add_library_kinds(Program& program, const Scale& scale);
 
 /// A product whose time is measured: operands and result are state.
 struct Product {

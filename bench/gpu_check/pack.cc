@@ -37,10 +37,18 @@ class Packer {
 
  private:
   Status kinds() {
+    NABLA_TRY(values("kinds", add_kinds, {.library = false}));
+    std::string tuning = folder_ + "/library.tuning";
+    NABLA_TRY(format::write_file(tuning, "nabla-tuning 2\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
+    return values("library", add_library_kinds, {.tuning_file = tuning});
+  }
+  Status values(const std::string& name, std::vector<Kind> (*add)(Program&, const Scale&),
+                driver::CompileOptions options) {
     Program program;
-    for (const Kind& k : add_kinds(program, scale_))
-      plan_["values"].push_back({{"entry", k.name}, {"tolerance", k.tolerance}, {"integers", k.integers}});
-    return compile(program, "kinds", target_ + ",cpu:x86-64-v3");
+    for (const Kind& k : add(program, scale_))
+      plan_["values"].push_back(
+          {{"bundle", name}, {"entry", k.name}, {"tolerance", k.tolerance}, {"integers", k.integers}});
+    return compile(program, name, target_ + ",cpu:x86-64-v3", std::move(options));
   }
   Status speed() {
     Program program;
@@ -63,9 +71,11 @@ class Packer {
     training("gpt2", o.batch * o.context, o.vocabulary);
     return compile(gpt2::make_program(o), "gpt2", target_);
   }
-  Status compile(const Program& program, const std::string& name, const std::string& targets) {
+  Status compile(const Program& program, const std::string& name, const std::string& targets,
+                 driver::CompileOptions options = {.library = false}) {
+    options.target = targets;
     auto start = std::chrono::steady_clock::now();
-    driver::CompiledBundle bundle = NABLA_TRY(driver::compile(program.module(), {.target = targets, .library = false}));
+    driver::CompiledBundle bundle = NABLA_TRY(driver::compile(program.module(), options));
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::printf("%-8s %5zu kernels  %7.1f MB  %6.1f s\n", name.c_str(), bundle.kernels,
                 static_cast<double>(bundle.bytes.size()) / 1e6, took.count());

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/op_def.h"
+#include "passes/lower/convolution.h"
 #include "passes/lower/gemm.h"
 
 namespace nabla::driver {
@@ -37,11 +38,31 @@ format::GemmT gemm_of(const ir::Node& n, const ir::Function& f, const ir::Target
   return g;
 }
 
+format::ConvolutionT convolution_of(const ir::Node& n, const ir::Function& f, const ir::Target& target,
+                                    SizeTable& sizes) {
+  ConvolutionSpec s = passes::convolution_problem(n, f);
+  format::ConvolutionT c;
+  c.kind = static_cast<format::ConvKind>(s.kind);
+  c.dtype = static_cast<format::DType>(s.dtype);
+  c.input_shape = s.input_shape, c.filter_shape = s.filter_shape, c.output_shape = s.output_shape;
+  c.batch_size = sizes.reference(f.type(passes::convolution_roles(n).input).shape[0]);
+  c.strides = s.strides, c.dilations = s.dilations;
+  c.padding_low = s.padding_low, c.padding_high = s.padding_high;
+  c.groups = s.groups;
+  bool gpu = n.attrs.find("alternative") != nullptr;
+  c.implementation = gpu ? "cudnn" : "direct";
+  c.tf32 = gpu && target.tf32 && s.dtype == DType::kF32;
+  return c;
+}
+
 std::vector<std::unique_ptr<format::GemmRecordT>> records_of(const ir::Module& planned, const ir::Target& target) {
   std::set<std::string> problems;
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes)
-      if (n.attrs.find("alternative")) problems.insert(passes::gemm_problem(n, *f)->key() + " ");
+      if (n.attrs.find("alternative")) {
+        bool product = n.op->lower == ir::Lowering::kContraction;
+        problems.insert((product ? passes::gemm_problem(n, *f)->key() : passes::convolution_problem(n, *f).key()) + " ");
+      }
   std::vector<std::unique_ptr<format::GemmRecordT>> out;
   for (const GemmRecord& r : target.records) {
     if (std::none_of(problems.begin(), problems.end(), [&](const auto& p) { return r.problem.starts_with(p); }))
@@ -53,12 +74,16 @@ std::vector<std::unique_ptr<format::GemmRecordT>> records_of(const ir::Module& p
   return out;
 }
 
-std::unique_ptr<format::LibraryT> library_of(const ir::Target& target) {
+std::unique_ptr<format::LibraryT> library_of(const std::string& implementation) {
+  struct Row {
+    const char *name, *soname, *min_version;
+  };
+  // cuDNN has had bf16 since 8.2.
+  Row row = implementation == "cublaslt" ? Row{"cublaslt", "libcublasLt.so.13", "12.0"}
+            : implementation == "cudnn"  ? Row{"cudnn", "libcudnn.so.9", "8.2"}
+                                         : Row{"onednn", "libdnnl.so.2", "2.6"};
   auto out = std::make_unique<format::LibraryT>();
-  bool gpu = target.is_cuda();
-  out->name = gpu ? "cublaslt" : "onednn";
-  out->soname = gpu ? "libcublasLt.so.13" : "libdnnl.so.2";
-  out->min_version = gpu ? "12.0" : "2.6";
+  out->name = row.name, out->soname = row.soname, out->min_version = row.min_version;
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "cli/driver/emit_code.h"
 #include "cli/driver/emit_gemm.h"
@@ -9,6 +10,7 @@
 #include "ir/op_def.h"
 #include "ir/plan.h"
 #include "ir/symbols.h"
+#include "passes/lower/convolution.h"
 #include "passes/lower/gemm.h"
 #include "passes/rewrite.h"
 #include "runtime/format/bundle_reader.h"
@@ -57,7 +59,7 @@ class Emitter {
       else
         add_variant(*variant, *made);
     }
-    if (uses_library_) program_.libraries.push_back(library_of(target_));
+    for (const std::string& implementation : libraries_) add_library(library_of(implementation));
     program_.gemm_records = records_of(m_, target_);
     return Ok{};
   }
@@ -71,6 +73,12 @@ class Emitter {
   format::ProgramT& program() { return program_; }
 
  private:
+  void add_library(std::unique_ptr<format::LibraryT> library) {
+    for (const auto& known : program_.libraries)
+      if (known->name == library->name) return;
+    program_.libraries.push_back(std::move(library));
+  }
+
   std::unique_ptr<format::GridT> grid(const CodeGrid& g) {
     auto out = std::make_unique<format::GridT>();
     out->symbol = g.symbol;
@@ -394,12 +402,10 @@ class Emitter {
       case ir::Lowering::kContraction:
         out->label = n.op->name;
         out->action.Set(gemm(n, frame, out->operands));
-        uses_library_ = true;
         return out;
       case ir::Lowering::kConvolution:
         out->label = n.op->name;
         out->action.Set(convolution(n, frame, out->operands));
-        uses_library_ = true;
         return out;
       default: {
         Diagnostic d = error(Code::kNoLowering, "{} has no instruction", n.op->name);
@@ -424,6 +430,7 @@ class Emitter {
 
   format::GemmT gemm(const ir::Node& n, const Frame& frame, std::vector<format::Operand>& operands) {
     format::GemmT g = gemm_of(n, frame.f, target_, sizes_);
+    libraries_.insert(g.implementation);
     std::vector<ir::ValueId> values = n.operands;
     values.push_back(n.results[0]);
     g.a = address(values[0], frame), g.b = address(values[1], frame), g.c = address(n.results[0], frame);
@@ -433,56 +440,61 @@ class Emitter {
     bool biased = n.operands.size() > 2;
     if (biased) g.bias = address(values[2], frame);
     operands.push_back(biased ? operand(frame.f.type(values[2]), false) : format::Operand(g.dtype, false, 0));
-    g.workspace = address(frame.plan.workspaces.at(static_cast<int>(&n - frame.f.nodes.data())), frame);
-    g.workspace->offset = (g.workspace->offset + passes::kGemmWorkspaceAlignment - 1) &
-                          ~static_cast<uint64_t>(passes::kGemmWorkspaceAlignment - 1);
-    g.workspace->bytes = static_cast<uint64_t>(n.attrs.get_int("workspace"));
+    g.workspace = library_workspace(n, frame);
     operands.emplace_back(format::DType::U8, true, 0);
-    format::LaunchT other = launch(n.attrs.get_string("alternative"));
-    ir::Ints order = n.attrs.get_ints("order");
-    order.push_back(static_cast<int64_t>(n.operands.size()));
-    for (int64_t i : order) {
-      other.args.push_back(address(values[i], frame));
-      g.alternative_operands.push_back(operand(frame.f.type(values[i]), values[i] == n.results[0]));
-    }
-    g.alternative = std::make_unique<format::LaunchT>(std::move(other));
+    g.alternative = alternative(n, frame, g.alternative_operands);
     return g;
   }
 
-  // The record's roles: forward (input, filter), input grad (ct, filter), filter grad (input, ct).
+  std::unique_ptr<format::AddressT> library_workspace(const ir::Node& n, const Frame& frame) {
+    auto out = address(frame.plan.workspaces.at(static_cast<int>(&n - frame.f.nodes.data())), frame);
+    out->offset = (out->offset + passes::kLibraryWorkspaceAlignment - 1) &
+                  ~static_cast<uint64_t>(passes::kLibraryWorkspaceAlignment - 1);
+    out->bytes = static_cast<uint64_t>(n.attrs.get_int("workspace"));
+    return out;
+  }
+
+  /// The launch in the place of a library's call.
+  std::unique_ptr<format::LaunchT> alternative(const ir::Node& n, const Frame& frame,
+                                               std::vector<format::Operand>& operands) {
+    auto out = std::make_unique<format::LaunchT>(launch(n.attrs.get_string("alternative")));
+    std::vector<ir::ValueId> values;
+    for (int64_t i : n.attrs.get_ints("order")) values.push_back(n.operands[static_cast<size_t>(i)]);
+    values.push_back(n.results[0]);
+    for (ir::ValueId id : values) {
+      out->args.push_back(address(id, frame));
+      operands.push_back(operand(frame.f.type(id), id == n.results[0]));
+    }
+    format::AddressT room = *library_workspace(n, frame);
+    for (int64_t bytes : n.attrs.get_ints("scratch")) {
+      out->args.push_back(std::make_unique<format::AddressT>(room));
+      out->args.back()->bytes = static_cast<uint64_t>(bytes);
+      operands.emplace_back(format::DType::U8, true, 0);
+      room.offset += (out->args.back()->bytes + passes::kLibraryWorkspaceAlignment - 1) &
+                     ~static_cast<uint64_t>(passes::kLibraryWorkspaceAlignment - 1);
+    }
+    return out;
+  }
+
   format::ConvolutionT convolution(const ir::Node& n, const Frame& frame, std::vector<format::Operand>& operands) {
     const ir::Function& f = frame.f;
-    ir::ValueId input, filter, output;
-    format::ConvolutionT c;
-    if (n.attrs.find("input_spatial")) {
-      c.kind = format::ConvKind::InputGrad;
-      output = n.operands[0], filter = n.operands[1], input = n.results[0];
-    } else if (n.attrs.find("filter_spatial")) {
-      c.kind = format::ConvKind::FilterGrad;
-      input = n.operands[0], output = n.operands[1], filter = n.results[0];
-    } else {
-      c.kind = format::ConvKind::Forward;
-      input = n.operands[0], filter = n.operands[1], output = n.results[0];
+    passes::ConvolutionRoles roles = passes::convolution_roles(n);
+    format::ConvolutionT c = convolution_of(n, f, target_, sizes_);
+    libraries_.insert(c.implementation);
+    c.input = address(roles.input, frame);
+    c.filter = address(roles.filter, frame);
+    c.output = address(roles.output, frame);
+    for (ir::ValueId id : {roles.input, roles.filter, roles.output})
+      operands.push_back(operand(f.type(id), id == n.results[0]));
+    operands.emplace_back(format::DType::U8, true, 0);
+    if (n.attrs.find("alternative")) {
+      c.workspace = library_workspace(n, frame);
+      c.alternative = alternative(n, frame, c.alternative_operands);
+      return c;
     }
-    c.dtype = static_cast<format::DType>(f.type(input).dtype);
-    for (const ir::Dim& d : f.type(input).shape) c.input_shape.push_back(most(d));
-    c.filter_shape = f.type(filter).extents();
-    for (const ir::Dim& d : f.type(output).shape) c.output_shape.push_back(most(d));
-    c.batch_size = reference(f.type(input).shape[0]);
-    c.strides = n.attrs.get_ints("strides");
-    c.dilations = n.attrs.get_ints("dilation");
-    c.padding_low = n.attrs.get_ints("padding_low");
-    c.padding_high = n.attrs.get_ints("padding_high");
-    c.groups = n.attrs.get_int("groups");
-    c.implementation = "direct";
-    c.input = address(input, frame);
-    c.filter = address(filter, frame);
-    c.output = address(output, frame);
     auto scratch = frame.plan.workspaces.find(static_cast<int>(&n - f.nodes.data()));
     bool none = scratch == frame.plan.workspaces.end();
     c.workspace = address(none ? ir::Placement{ir::Base::kArena, 0, 0, 0} : scratch->second, frame);
-    for (ir::ValueId id : {input, filter, output}) operands.push_back(operand(f.type(id), id == n.results[0]));
-    operands.emplace_back(format::DType::U8, true, 0);
     return c;
   }
 
@@ -493,7 +505,7 @@ class Emitter {
   SizeTable sizes_{program_};
   std::map<std::string, uint32_t> kernel_of_, location_of_;
   std::map<std::string, int64_t> instructions_of_;  // by function
-  bool uses_library_ = false;
+  std::set<std::string> libraries_;  // implementations that are called
 };
 
 }  // namespace

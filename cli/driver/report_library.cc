@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/op_def.h"
+#include "passes/lower/convolution.h"
 #include "passes/lower/gemm.h"
 
 namespace nabla::driver {
@@ -12,9 +13,24 @@ using Json = nlohmann::ordered_json;
 
 // "bias", "relu", "bias gelu", or empty.
 std::string epilogue(const ir::Node& n) {
+  if (n.op->lower != ir::Lowering::kContraction) return "";
   std::string out = n.operands.size() > 2 ? "bias" : "", activation = n.attrs.get_string("activation");
   if (activation != "none") out += (out.empty() ? "" : " ") + activation;
   return out;
+}
+
+struct Problem {
+  std::string key, library;
+  DType dtype;
+  double flops;
+};
+Problem problem_of(const ir::Node& n, const ir::Function& f) {
+  if (n.op->lower == ir::Lowering::kContraction) {
+    passes::GemmProblem p = *passes::gemm_problem(n, f);
+    return {p.key(), "cublaslt", p.dtype, static_cast<double>(p.flops())};
+  }
+  ConvolutionSpec s = passes::convolution_problem(n, f);
+  return {s.key(), "cudnn", s.dtype, s.flops()};
 }
 
 // What the sums and products are computed in, and how many of them a second the target's GPU is expected to do.
@@ -32,19 +48,19 @@ Json library_calls(const ir::Module& planned, const ir::Target& target) {
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
       if (!n.attrs.find("alternative")) continue;
-      passes::GemmProblem p = *passes::gemm_problem(n, *f);
+      Problem p = problem_of(n, *f);
       int64_t bytes = f->type(n.results[0]).bytes().bounds().max;
       for (ir::ValueId id : n.operands) bytes += f->type(id).bytes().bounds().max;
       auto [kind, tflops] = compute(p.dtype, target);
-      Json row = {{"problem", p.key()},
-                  {"library", "cublaslt"},
+      Json row = {{"problem", p.key},
+                  {"library", p.library},
                   {"calls", 1},
                   {"epilogue", epilogue(n)},
                   {"compute", kind},
                   {"workspace_bytes", n.attrs.get_int("workspace")},
                   {"buffer_bytes", bytes},
                   {"least_us", std::max(static_cast<double>(bytes) / (target.cuda.copy_gbs * 1e3),
-                                        static_cast<double>(p.flops()) / (tflops * 1e6))},
+                                        p.flops / (tflops * 1e6))},
                   {"alternative", n.attrs.get_string("alternative")}};
       auto same = std::find_if(out.begin(), out.end(), [&](const Json& other) {
         return other["problem"] == row["problem"] && other["alternative"] == row["alternative"];

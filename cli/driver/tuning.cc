@@ -18,10 +18,13 @@ namespace {
 constexpr const char* kHeader = "nabla-tuning 2";
 constexpr const char* kOldHeader = "nabla-tuning 1";
 constexpr const char* kChoices[] = {"generated", "matmul", "sgemm"};
-const std::vector<std::string> kGpuChoices = {"generated", "cublaslt"};
 
-std::vector<std::string> choices_of(bool gpu) {
-  return gpu ? kGpuChoices : std::vector<std::string>(std::begin(kChoices), std::end(kChoices));
+// What may stand behind a key.
+std::vector<std::string> choices_of(bool gpu, const std::string& key) {
+  bool convolution = key == "convolution" || key.starts_with("convolution ");
+  if (convolution) return {"generated", gpu ? "cudnn" : "direct"};
+  if (gpu) return {"generated", "cublaslt"};
+  return {std::begin(kChoices), std::end(kChoices)};
 }
 
 std::string trim(const std::string& s) {
@@ -141,7 +144,7 @@ Result<Tuning> read_tuning(const std::string& path) {
     size_t equals = text.find('=');
     if (equals == std::string::npos) return bad(number, "expected `PROBLEM = CHOICE`");
     std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1)), known;
-    std::vector<std::string> all = choices_of(gpu);
+    std::vector<std::string> all = choices_of(gpu, key);
     for (const std::string& c : all) known += (known.empty() ? "" : ", ") + c;
     if (std::find(all.begin(), all.end(), choice) == all.end())
       return bad(number, fmt::format("unknown choice `{}`; known: {}", choice, known));

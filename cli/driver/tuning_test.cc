@@ -65,6 +65,10 @@ TEST(Tuning, RefusalsNameTheLine) {
             "line 2: tuning file: unknown choice `cublaslt`; known: generated, matmul, sgemm");
   EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\ngemm = sgemm\n"),
             "line 3: tuning file: unknown choice `sgemm`; known: generated, cublaslt");
+  EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\nconvolution = cublaslt\n"),
+            "line 3: tuning file: unknown choice `cublaslt`; known: generated, cudnn");
+  EXPECT_EQ(refusal("nabla-tuning 2\nconvolution f32 forward 1x2x2x1 1x1x1x1 1x2x2x1 stride 1,1 pad 0,0 = cudnn\n"),
+            "line 2: tuning file: unknown choice `cudnn`; known: generated, direct");
   EXPECT_EQ(refusal("nabla-tuning 2\nrecord H200 | 13 | gemm = 0\n"),
             "line 2: tuning file: expected `record GPU | VERSION | PROBLEM = BYTES`");
   EXPECT_TRUE(refusal("nabla-tuning 2\ntarget sm_91a\n").starts_with("line 2: tuning file: unknown target `sm_91a`"));

@@ -38,6 +38,7 @@ const ir::OpTable& all_ops() {
              fft_ops,
              bessel_ops,
              lowered_ops,
+             lowered_convolution_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));
     return new ir::OpTable(std::move(records));

@@ -42,5 +42,6 @@ std::vector<ir::OpDef> linalg_spectral_ops();
 std::vector<ir::OpDef> fft_ops();
 std::vector<ir::OpDef> bessel_ops();
 std::vector<ir::OpDef> lowered_ops();
+std::vector<ir::OpDef> lowered_convolution_ops();
 
 }  // namespace nabla::ops

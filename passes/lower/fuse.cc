@@ -6,8 +6,9 @@
 
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
+#include "passes/lower/convolution.h"
 #include "passes/lower/gemm.h"
-#include "passes/lower/library_products.h"
+#include "passes/lower/library_calls.h"
 #include "passes/lower/split_reductions.h"
 #include "passes/rewrite.h"
 
@@ -52,7 +53,8 @@ class FunctionLowering {
         auto p = gemm_problem(n, f_);
         return p && gemm_choice(*p, context_.target) != "generated";
       }
-      return n.op->lower == ir::Lowering::kConvolution && convolution_choice(n, f_, context_.target) != "generated";
+      return n.op->lower == ir::Lowering::kConvolution && !context_.target.is_cuda() &&
+             convolution_choice(n, f_, context_.target) != "generated";
     };
     TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, context_.ops, is_library));
     for (Tensor& t : graph.tensors)
@@ -340,13 +342,13 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   ir::Target no_library = context.target;
   no_library.library = false;
   PassContext generated{context.ops, no_library};
-  auto generate = [&](const ir::Function& product) {
-    return FunctionLowering(product, module, generated, kernels, out.kernels).run();
+  auto generate = [&](const ir::Function& alone) {
+    return FunctionLowering(alone, module, generated, kernels, out.kernels).run();
   };
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
     ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), module, context.ops);
-    prepared = NABLA_TRY(take_library_products(prepared, module, context, generate));
+    prepared = NABLA_TRY(take_library_calls(prepared, module, context, generate));
     f = std::make_shared<ir::Function>(
         NABLA_TRY(FunctionLowering(prepared, module, context, kernels, out.kernels).run()));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passes/lower/convolution.h"
+
 namespace nabla::passes {
 namespace {
 
@@ -51,11 +53,6 @@ Merged merge(ir::Val v, const Side& s) {
   }
   out.value = ir::reshape(v, shape);
   return out;
-}
-
-// Which operand or result of a convolution it is follows from the kind.
-const ir::Type& filter_of(const ir::Node& node, const ir::Function& f) {
-  return node.attrs.find("filter_spatial") ? f.type(node.results[0]) : f.type(node.operands[1]);
 }
 
 Ints one(int d) { return d < 0 ? Ints{} : Ints{d}; }
@@ -114,25 +111,11 @@ std::string gemm_choice(const GemmProblem& p, const ir::Target& target) {
   return target.is_cuda() ? "cublaslt" : "sgemm";
 }
 
-std::string convolution_choice(const ir::Node& node, const ir::Function& f, const ir::Target& target) {
-  const ir::Type& out = f.type(node.results[0]);
-  if (!target.library || out.dtype != DType::kF32 || out.rank() != 4) return "generated";
-  for (ir::ValueId id : node.operands)
-    if (f.type(id).count().bounds().min <= 0) return "generated";
-  for (const std::vector<ir::ValueId>* ids : {&node.operands, &node.results})
-    for (ir::ValueId id : *ids)
-      for (size_t d = 1; d < f.type(id).shape.size(); ++d)
-        if (!f.type(id).shape[d].is_static()) return "generated";
-  if (!filter_of(node, f).is_static()) return "generated";
-  ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
-  return node.op->cost(op).flops.bounds().max >= target.library_flops / 4 ? "direct" : "generated";
-}
-
 int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
-  // Some more, so that it can start at a multiple of kGemmWorkspaceAlignment wherever values lie.
-  if (node.attrs.find("alternative")) return node.attrs.get_int("workspace") + kGemmWorkspaceAlignment - 64;
+  // Some more, so that it can start at a multiple of kLibraryWorkspaceAlignment wherever values lie.
+  if (node.attrs.find("alternative")) return node.attrs.get_int("workspace") + kLibraryWorkspaceAlignment - 64;
   if (node.op->lower != ir::Lowering::kConvolution) return 0;
-  const ir::Type& filter = filter_of(node, f);  // blocks of 16 channels on both sides of it
+  const ir::Type& filter = f.type(convolution_roles(node).filter);  // blocks of 16 channels on both sides of it
   int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;
   for (int d = 0; d < filter.rank(); ++d) {
     int64_t extent = filter.shape[d].value();

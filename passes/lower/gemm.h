@@ -29,11 +29,8 @@ std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function
 /// "generated", or the library's way: "matmul" or "sgemm" on CPUs, "cublaslt" on GPUs.
 std::string gemm_choice(const GemmProblem& problem, const ir::Target& target);
 
-/// "generated" or "direct" for a convolution node. A filter or spatial axis of symbolic size is generated.
-std::string convolution_choice(const ir::Node& node, const ir::Function& function, const ir::Target& target);
-
-/// Where the scratch memory of a `gemm` starts.
-inline constexpr int64_t kGemmWorkspaceAlignment = 256;
+/// Where the scratch memory of a GPU library's call starts.
+inline constexpr int64_t kLibraryWorkspaceAlignment = 256;
 
 /// Bytes of scratch memory that the library call of a node may use; 0 for none. A convolution keeps its filter there
 /// in the layout that the library prefers.

@@ -1,7 +1,5 @@
 #include "passes/lower/library_products.h"
 
-#include <algorithm>
-#include <map>
 #include <optional>
 
 #include "ir/builder.h"
@@ -26,16 +24,14 @@ class Products {
       for (ir::ValueId id : f.nodes[i].operands) reader_[id] = static_cast<int>(i);
   }
 
-  /// By the last of their nodes.
-  std::map<int, Product> find() const {
-    std::map<int, Product> out;
+  std::vector<Product> find() const {
+    std::vector<Product> out;
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const ir::Node& n = f_.nodes[i];
       if (n.op->lower != ir::Lowering::kContraction) continue;
       std::optional<GemmProblem> problem = gemm_problem(n, f_);
       if (!problem || gemm_choice(*problem, target_) == "generated") continue;
-      Product p = follow(static_cast<int>(i), *problem);
-      out[p.nodes.back()] = std::move(p);
+      out.push_back(follow(static_cast<int>(i), *problem));
     }
     return out;
   }
@@ -97,82 +93,20 @@ ir::Function alone(const Product& p, const ir::Function& f, const ir::Module& m,
   return b.finish({out});
 }
 
-struct Alternative {
-  std::string kernel;
-  ir::Ints order;  // of its operands among the product's
-};
-
-/// The one launch that a function consists of; views do nothing.
-std::optional<Alternative> one_launch(const ir::Function& f) {
-  std::optional<Alternative> out;
-  std::vector<int> param(f.values.size(), -1);  // of values that are parameters, through views
-  for (size_t i = 0; i < f.params.size(); ++i) param[f.params[i]] = static_cast<int>(i);
-  for (const ir::Node& n : f.nodes) {
-    if (n.op->lower == ir::Lowering::kView) param[n.results[0]] = param[n.operands[0]];
-    if (n.op->lower == ir::Lowering::kView) continue;
-    if (n.op->lower != ir::Lowering::kCall || out || n.results.size() != 1) return std::nullopt;
-    out = Alternative{n.attrs.get_string("kernel"), {}};
-    for (ir::ValueId id : n.operands) {
-      if (param[id] < 0) return std::nullopt;
-      out->order.push_back(param[id]);
-    }
-  }
-  return out;
+LibraryCall call_of(const Product& p, const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
+  const ir::Node& dot = f.nodes[p.nodes[0]];
+  std::vector<LibraryCall::Operand> operands = {{dot.operands[0], {}}, {dot.operands[1], {}}};
+  if (p.bias >= 0) operands.push_back({p.bias, {}});
+  ir::Attrs attrs = dot.attrs;
+  attrs.set("activation", p.activation ? p.activation->op->name : std::string("none"));
+  return {p.nodes, operands, {}, "gemm", attrs, alone(p, f, m, ops)};
 }
 
 }  // namespace
 
-Result<ir::Function> take_library_products(const ir::Function& f, const ir::Module& m, const PassContext& context,
-                                           const GenerateProduct& generate) {
-  if (!context.target.is_cuda() || !context.target.library) return f;
-  std::map<int, Product> products = Products(f, context.target).find();
-  std::map<int, Alternative> alternatives;
-  std::vector<bool> taken(f.nodes.size(), false);
-  for (const auto& [last, p] : products) {
-    ir::Function lowered = NABLA_TRY(generate(alone(p, f, m, context.ops)));
-    std::optional<Alternative> kernel = one_launch(lowered);
-    if (!kernel) continue;
-    alternatives[last] = std::move(*kernel);
-    for (int n : p.nodes) taken[n] = true;
-  }
-  if (alternatives.empty()) return f;
-  ir::FunctionBuilder b(f.name, context.ops, &m);
-  std::vector<ir::Val> of(f.values.size());
-  for (ir::ValueId id : f.params) of[id] = b.param(f.values[id].name, f.type(id));
-  for (size_t i = 0; i < f.nodes.size(); ++i) {
-    const ir::Node& n = f.nodes[i];
-    std::vector<ir::Val> operands, results;
-    if (auto alternative = alternatives.find(static_cast<int>(i)); alternative != alternatives.end()) {
-      const Product& p = products.at(static_cast<int>(i));
-      const ir::Node& dot = f.nodes[p.nodes[0]];
-      operands = {of[dot.operands[0]], of[dot.operands[1]]};
-      if (p.bias >= 0) operands.push_back(of[p.bias]);
-      ir::Attrs attrs = dot.attrs;
-      attrs.set("activation", p.activation ? p.activation->op->name : std::string("none"));
-      attrs.set("alternative", alternative->second.kernel);
-      attrs.set("order", alternative->second.order);
-      attrs.set("workspace", context.target.library_workspace_bytes);
-      std::vector<int> computes;
-      for (int node : p.nodes)
-        computes.insert(computes.end(), f.nodes[node].computes.begin(), f.nodes[node].computes.end());
-      std::sort(computes.begin(), computes.end());
-      b.set_location(dot.location);
-      b.set_computes(computes);
-      results = {ir::reshape(b.op("gemm", operands, attrs), f.type(n.results[0]).shape)};
-    } else if (!taken[i]) {
-      for (ir::ValueId id : n.operands) operands.push_back(of[id]);
-      b.set_computes(n.computes);
-      results = b.clone(n, operands);
-    }
-    for (size_t r = 0; r < results.size(); ++r) {
-      of[n.results[r]] = results[r];
-      if (!f.values[n.results[r]].name.empty()) b.name_value(results[r], f.values[n.results[r]].name);
-    }
-  }
-  std::vector<ir::Val> results;
-  for (ir::ValueId id : f.results) results.push_back(of[id]);
-  ir::Function out = b.finish(results);
-  out.location = f.location;
+std::vector<LibraryCall> library_products(const ir::Function& f, const ir::Module& m, const PassContext& context) {
+  std::vector<LibraryCall> out;
+  for (const Product& p : Products(f, context.target).find()) out.push_back(call_of(p, f, m, context.ops));
   return out;
 }
 

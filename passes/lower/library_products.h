@@ -1,21 +1,20 @@
-// Matrix products that a GPU's library computes, with what the library does to the result on the way.
+// Matrix products and convolutions that a GPU's library can compute.
 #pragma once
 
-#include <functional>
+#include <vector>
 
-#include "ir/module.h"
-#include "passes/pass.h"
+#include "passes/lower/library_calls.h"
 
 namespace nabla::passes {
 
-/// Makes kernels of a function that computes one product: the same function, of launches.
-using GenerateProduct = std::function<Result<ir::Function>(const ir::Function& product)>;
+/// Products for which the target's choice is a library. A bias and an activation that follow come along where nobody
+/// reads what lies between.
+std::vector<LibraryCall> library_products(const ir::Function& function, const ir::Module& module,
+                                          const PassContext& context);
 
-/// Products for which the target's choice is a library become `gemm` nodes, each with the kernel that `generate` makes
-/// of the same product. A bias and an activation that follow come along where nobody reads what lies between. Products
-/// whose kernel would not be one stay as they are, and so does everything on targets that are no GPUs. Requires
-/// normalised products (normalize_dots).
-Result<ir::Function> take_library_products(const ir::Function& function, const ir::Module& module,
-                                           const PassContext& context, const GenerateProduct& generate);
+/// Convolutions and gradients of them for which the target's choice is a library. It takes and gives the filter as O,
+/// taps..., C/groups: transpositions stand before and behind it, which become part of the kernels around it.
+std::vector<LibraryCall> library_convolutions(const ir::Function& function, const ir::Module& module,
+                                              const PassContext& context);
 
 }  // namespace nabla::passes

@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 namespace nabla::device {
 namespace {
@@ -25,7 +23,7 @@ constexpr uint32_t kSumInComputeType = 2;
 
 /// cublasLtMatmulHeuristicResult_t
 struct Candidate {
-  GemmAlgorithm algorithm;
+  LibraryAlgorithm algorithm;
   size_t workspace_bytes;
   int status;
   float waves;
@@ -64,10 +62,10 @@ int real_type(DType dtype) {
   X(heuristic, "cublasLtMatmulAlgoGetHeuristic",                                                                      \
     (void* handle, void* desc, void* a, void* b, void* c, void* d, void* wish, int most, Candidate* out, int* found)) \
   X(check, "cublasLtMatmulAlgoCheck",                                                                                 \
-    (void* handle, void* desc, void* a, void* b, void* c, void* d, const GemmAlgorithm* algorithm, Candidate* out))   \
+    (void* handle, void* desc, void* a, void* b, void* c, void* d, const LibraryAlgorithm* algorithm, Candidate* out))   \
   X(matmul, "cublasLtMatmul",                                                                                         \
     (void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,       \
-     const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const GemmAlgorithm* algorithm,        \
+     const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const LibraryAlgorithm* algorithm,        \
      void* workspace, size_t workspace_bytes, CudaStream stream))
 
 struct CublasLt::Functions {
@@ -80,29 +78,11 @@ struct CublasLt::Functions {
 
 CublasLt::CublasLt() : functions_(std::make_unique<Functions>()) {}
 
-namespace {
-
-Diagnostic unusable(const std::string& why) { return error(Code::kMissingLibrary, "cuBLASLt cannot be used: {}", why); }
-
-// Never closed: it keeps threads and memory of its own.
-Result<void*> open_library(const std::string& soname) {
-  std::vector<std::string> files = {soname, "libcublasLt.so.13", "libcublasLt.so.12",
-                                    "/usr/local/cuda/lib64/libcublasLt.so"};
-  if (const char* chosen = std::getenv("NABLA_CUBLASLT"); chosen != nullptr && *chosen != 0) files = {chosen};
-  std::string why;
-  for (const std::string& file : files) {
-    if (void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
-    const char* reason = ::dlerror();
-    if (why.empty()) why = reason != nullptr ? reason : file;
-  }
-  return unusable(why);
-}
-
-}  // namespace
-
 Result<std::unique_ptr<CublasLt>> CublasLt::open(const std::string& soname, const std::string& min_version,
                                                  CudaStream stream) {
-  void* library = NABLA_TRY(open_library(soname));
+  void* library = NABLA_TRY(open_gpu_library(
+      kTitle, "NABLA_CUBLASLT",
+      {soname, "libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"}));
   std::unique_ptr<CublasLt> out(new CublasLt());
   Functions& f = *out->functions_;
   const char* missing = nullptr;
@@ -115,17 +95,15 @@ Result<std::unique_ptr<CublasLt>> CublasLt::open(const std::string& soname, cons
 #undef NABLA_CUBLASLT_FIND
   find(f.version, "cublasLtGetVersion");
   find(f.status_name, "cublasLtGetStatusName");
-  if (missing != nullptr) return unusable(fmt::format("it has no function {}", missing));
-  auto version = static_cast<int>(f.version());
-  out->version_ = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-  int major = 0, minor = 0;
-  std::sscanf(min_version.c_str(), "%d.%d", &major, &minor);
-  if (version < major * 10000 + minor * 100)
-    return unusable(fmt::format("it is version {}; needed is {}", out->version_, min_version));
+  if (missing != nullptr) return unusable(kTitle, fmt::format("it has no function {}", missing));
+  auto number = static_cast<int>(f.version());
+  LibraryVersion version = {number / 10000, number / 100 % 100, number % 100};
+  out->version_ = version.str();
+  (void)NABLA_TRY(require_version(kTitle, version, min_version));
   out->stream_ = stream;
   if (int status = f.create(&out->handle_); status != kOk) {
     out->handle_ = nullptr;
-    return unusable(fmt::format("it makes no handle: {}", out->name_of(status)));
+    return unusable(kTitle, fmt::format("it makes no handle: {}", out->name_of(status)));
   }
   return out;
 }
@@ -139,9 +117,8 @@ std::string CublasLt::name_of(int status) const {
   return fmt::format("{} ({})", name != nullptr ? name : "unknown status", status);
 }
 
-Diagnostic CublasLt::failure() const { return error(Code::kGpuFailed, "calling cuBLASLt: {}", name_of(failed_)); }
 
-Result<std::unique_ptr<CublasLtGemm>> CublasLt::gemm(const GemmSpec& spec) {
+Result<std::unique_ptr<CublasLtGemm>> CublasLt::call(const GemmSpec& spec) {
   if (spec.implementation != "cublaslt")
     return error(Code::kNewerVersion, "the program wants a matrix product by `{}`, which this runtime does not know",
                  spec.implementation);
@@ -181,7 +158,7 @@ Status CublasLtGemm::describe() {
   bias_ = reinterpret_cast<void*>(spec_.alignment);
   if (status == kOk && spec_.bias) run(f.desc_set(desc_, kBias, &bias_, sizeof bias_));
   if (status == kOk) return Ok{};
-  return error(Code::kMissingLibrary, "cuBLASLt cannot describe {}: {}", problem_key(spec_), library_.name_of(status));
+  return error(Code::kMissingLibrary, "cuBLASLt cannot describe {}: {}", key(), library_.name_of(status));
 }
 
 CublasLtGemm::~CublasLtGemm() {
@@ -191,7 +168,7 @@ CublasLtGemm::~CublasLtGemm() {
   if (desc_ != nullptr) f.desc_destroy(desc_);
 }
 
-Result<std::vector<GemmAlgorithm>> CublasLtGemm::candidates(int most) const {
+Result<std::vector<LibraryAlgorithm>> CublasLtGemm::candidates(int most) const {
   const CublasLt::Functions& f = *library_.functions_;
   std::vector<Candidate> found(static_cast<size_t>(most));
   void* wish = nullptr;
@@ -206,16 +183,16 @@ Result<std::vector<GemmAlgorithm>> CublasLtGemm::candidates(int most) const {
   if (status == kOk)
     status = f.heuristic(library_.handle_, desc_, first_, second_, result_, result_, wish, most, found.data(), &count);
   if (wish != nullptr) f.wish_destroy(wish);
-  std::vector<GemmAlgorithm> out;
+  std::vector<LibraryAlgorithm> out;
   for (int i = 0; status == kOk && i < count; ++i)
     if (found[i].status == kOk && found[i].workspace_bytes <= static_cast<size_t>(spec_.workspace_bytes))
       out.push_back(found[i].algorithm);
   if (!out.empty()) return out;
-  return error(Code::kMissingLibrary, "cuBLASLt {} has no algorithm for {}{}", library_.version(), problem_key(spec_),
+  return error(Code::kMissingLibrary, "cuBLASLt {} has no algorithm for {}{}", library_.version(), key(),
                status == kOk ? "" : ": " + library_.name_of(status));
 }
 
-bool CublasLtGemm::accepts(const GemmAlgorithm& algorithm) const {
+bool CublasLtGemm::accepts(const LibraryAlgorithm& algorithm) const {
   Candidate out = {};
   int status = library_.functions_->check(library_.handle_, desc_, first_, second_, result_, result_, &algorithm, &out);
   return status == kOk && out.workspace_bytes <= static_cast<size_t>(spec_.workspace_bytes);
@@ -237,7 +214,21 @@ bool CublasLtGemm::run(void* const* operands) {
   return status == kOk;
 }
 
-std::string problem_key(const GemmSpec& s) {
+Diagnostic CublasLtGemm::failure() const {
+  return error(Code::kGpuFailed, "calling cuBLASLt: {}", library_.name_of(library_.failed_));
+}
+
+std::vector<int64_t> CublasLtGemm::operand_bytes() const {
+  const GemmSpec& s = spec_;
+  auto matrices = [&](int64_t rows, int64_t leading, int64_t stride) {
+    return ((s.batch - 1) * stride + rows * leading) * bytes_of(s.dtype);
+  };
+  return {matrices(s.transpose_a ? s.k : s.m, s.lda, s.stride_a), matrices(s.transpose_b ? s.n : s.k, s.ldb, s.stride_b),
+          matrices(s.m, s.ldc, s.stride_c), s.bias ? s.n * bytes_of(s.dtype) : 0, s.workspace_bytes};
+}
+
+std::string CublasLtGemm::key() const {
+  const GemmSpec& s = spec_;
   std::string out = fmt::format("gemm {} {}x{}x{}x{} {}{}", nabla::name_of(s.dtype), s.batch, s.m, s.n, s.k,
                                 s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n');
   if (s.bias) out += " bias";

@@ -2,36 +2,33 @@
 // is needed to build. Names, numbers and meanings are those of cublasLt.h and of the cuBLAS manual.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
 #include "runtime/device/cuda_driver.h"
-#include "runtime/device/library_call.h"
+#include "runtime/device/gpu_library.h"
 
 namespace nabla::device {
 
-/// cublasLtMatmulAlgo_t: valid for one version of the library.
-using GemmAlgorithm = std::array<uint64_t, 8>;
-
 class CublasLt;
 
-/// One problem in a stream. `run` takes a, b, c, bias and workspace, and may be captured into a graph.
-class CublasLtGemm final : public LibraryCall {
+/// One problem. An algorithm is a cublasLtMatmulAlgo_t. `run` takes a, b, c, bias and workspace.
+class CublasLtGemm final : public GpuLibraryCall {
  public:
   ~CublasLtGemm() override;
   CublasLtGemm(const CublasLtGemm&) = delete;
   CublasLtGemm& operator=(const CublasLtGemm&) = delete;
 
-  /// What the library expects to be fast, best first: at least one, at most `most`. E0602 when there is none.
-  Result<std::vector<GemmAlgorithm>> candidates(int most) const;
-  /// Does the algorithm compute this problem here, in the workspace that there is?
-  bool accepts(const GemmAlgorithm& algorithm) const;
-  /// Runs take this algorithm from now on.
-  void use(const GemmAlgorithm& algorithm) { algorithm_ = algorithm; }
+  Result<std::vector<LibraryAlgorithm>> candidates(int most) const override;
+  bool accepts(const LibraryAlgorithm& algorithm) const override;
+  void use(const LibraryAlgorithm& algorithm) override { algorithm_ = algorithm; }
   bool run(void* const* operands) override;
+  /// "gemm bf16 1x64x128x64 nt bias gelu ld 64,64,128 align 16"
+  std::string key() const override;
+  std::vector<int64_t> operand_bytes() const override;
+  Diagnostic failure() const override;
 
  private:
   friend class CublasLt;
@@ -42,11 +39,15 @@ class CublasLtGemm final : public LibraryCall {
   GemmSpec spec_;
   void *desc_ = nullptr, *first_ = nullptr, *second_ = nullptr, *result_ = nullptr;
   void* bias_ = nullptr;  ///< that desc_ holds
-  GemmAlgorithm algorithm_ = {};
+  LibraryAlgorithm algorithm_ = {};
 };
 
 class CublasLt {
  public:
+  using Spec = GemmSpec;
+  /// In bundles, in messages, and what it computes.
+  static constexpr const char *kName = "cublaslt", *kTitle = "cuBLASLt", *kProblems = "matrix products";
+
   /// Opens $NABLA_CUBLASLT; without it `soname`, then other versions of which the functions are known. The GPU's
   /// context is current, and the stream outlives the object. E0602 when the library is not there, older than
   /// `min_version`
@@ -59,11 +60,9 @@ class CublasLt {
 
   /// Descriptors of a problem, for which an algorithm must be chosen before it runs. E0103 for another implementation,
   /// E0602 when the library refuses it. The object outlives the call.
-  Result<std::unique_ptr<CublasLtGemm>> gemm(const GemmSpec& spec);
+  Result<std::unique_ptr<CublasLtGemm>> call(const GemmSpec& spec);
   /// "13.1.0"
   const std::string& version() const { return version_; }
-  /// E0607 for the run that failed last.
-  Diagnostic failure() const;
 
   struct Functions;
 
@@ -78,9 +77,5 @@ class CublasLt {
   std::string version_;
   int failed_ = 0;  ///< the last status that was no success
 };
-
-/// "gemm bf16 1x64x128x64 nt bias gelu align 16": what an algorithm is chosen for. It begins with the key of tuning
-/// files.
-std::string problem_key(const GemmSpec& spec);
 
 }  // namespace nabla::device

@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/base/convolution.h"
 #include "runtime/base/dtype.h"
 
 namespace nabla::device {
+
+using nabla::ConvolutionKind;
+using nabla::ConvolutionSpec;
 
 /// What is done to a product before it is stored; kGelu is the form with tanh.
 enum class GemmEpilogue : uint8_t { kNone, kRelu, kGelu };

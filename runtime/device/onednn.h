@@ -14,21 +14,6 @@
 
 namespace nabla::device {
 
-enum class ConvolutionKind : uint8_t { kForward, kInputGrad, kFilterGrad };
-
-/// Input N,spatial...,C; filter spatial...,C/groups,O; output N,spatial...,O.
-struct ConvolutionSpec {
-  ConvolutionKind kind = ConvolutionKind::kForward;
-  DType dtype = DType::kF32;
-  std::vector<int64_t> input_shape, filter_shape, output_shape;
-  std::vector<int64_t> strides, dilations, padding_low, padding_high;
-  int64_t groups = 1;
-  /// Room for the filter in the layout that the primitive prefers. Without enough of it the primitive works on the
-  /// plain filter, which is slower.
-  uint64_t workspace_bytes = 0;
-  auto operator<=>(const ConvolutionSpec&) const = default;
-};
-
 class OneDnn {
  public:
   /// Opens `soname`. E0602 when it is not there, lacks a function or is older than `min_version` ("2.6", may be

@@ -55,6 +55,8 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
   std::vector<const format::Address*> addresses = format::addresses_of(instruction);
   if (const format::Gemm* gemm = instruction.action_as_Gemm(); gemm != nullptr && launched)
     operands = gemm->alternative_operands(), addresses = format::arguments_of(*gemm->alternative());
+  if (const format::Convolution* c = instruction.action_as_Convolution(); c != nullptr && launched)
+    operands = c->alternative_operands(), addresses = format::arguments_of(*c->alternative());
   if (operands == nullptr) return out;
   for (uint32_t i = 0; i < addresses.size() && i < operands->size(); ++i) {
     const format::Operand& operand = *operands->Get(i);

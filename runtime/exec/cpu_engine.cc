@@ -110,7 +110,7 @@ class CpuEngine final : public Engine {
   Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool) override {
     return NABLA_TRY(onednn())->gemm(spec);
   }
-  Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) override {
+  Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool) override {
     return NABLA_TRY(onednn())->convolution(spec);
   }
   Status bind(const Plan&, Bound&) override { return Ok{}; }

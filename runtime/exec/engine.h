@@ -51,7 +51,7 @@ class Engine {
   virtual const void* kernel(uint32_t index) const = 0;
   /// E0602 for a library that is not there. Null: run the `alternative`, which there is.
   virtual Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool alternative) = 0;
-  virtual Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) = 0;
+  virtual Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool alternative) = 0;
   /// Called once for every new tuple, when its steps are complete.
   virtual Status bind(const Plan& plan, Bound& bound) = 0;
   /// Returns when all results are in the caller's arrays.

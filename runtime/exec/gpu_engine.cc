@@ -56,7 +56,7 @@ GpuEngine::~GpuEngine() {
   if (context_ == nullptr) return;
   (void)driver_.context_set(context_);
   if (stream_ != nullptr) (void)driver_.stream_synchronize(stream_);
-  gemms_.reset();
+  gemms_.reset(), convolutions_.reset();
   staging_.reset();
   for (device::CudaEvent event : events_) (void)driver_.event_destroy(event);
   for (CudaAddress memory : {arena_, constants_, arrays_})
@@ -69,14 +69,16 @@ GpuEngine::~GpuEngine() {
 Status GpuEngine::load() {
   if (program_.libraries() != nullptr)
     for (const format::Library* library : *program_.libraries())
-      if (view(library->name()) != "cublaslt")
+      if (view(library->name()) != device::CublasLt::kName && view(library->name()) != device::Cudnn::kName)
         return error(Code::kMissingLibrary, "{} needs the library `{}`, which this runtime does not use on GPUs",
                      bundle_.what(), view(library->name()));
   (void)NABLA_TRY(driver_.check("opening the GPU", driver_.context_retain(&context_, device_.device)));
   (void)NABLA_TRY(enter());
   (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
   (void)NABLA_TRY(staging_.emplace().open(driver_, stream_));
-  gemms_.emplace(bundle_, program_, device_, stream_);
+  algorithms_.emplace(program_, device_, stream_);
+  gemms_.emplace(bundle_, program_, stream_, *algorithms_);
+  convolutions_.emplace(bundle_, program_, stream_, *algorithms_);
   (void)NABLA_TRY(load_kernels());
   (void)NABLA_TRY(allocate("an arena", program_.arena_bytes(), arena_));
   if (arena_ != 0)
@@ -180,13 +182,6 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
   return out;
 }
 
-Result<device::LibraryCall*> GpuEngine::convolution(const device::ConvolutionSpec&) {
-  return error(Code::kMissingLibrary,
-               "{}: the program for {} calls a library for a convolution, which this runtime "
-               "does not do on GPUs",
-               bundle_.what(), view(program_.target()));
-}
-
 Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {
   for (size_t i = 0; i < bound.steps.size(); ++i) {
     const Step& s = bound.steps[i];
@@ -219,7 +214,7 @@ std::string_view GpuEngine::entry_name(const RunRequest& r) const {
 
 Status GpuEngine::run(const RunRequest& r) {
   (void)NABLA_TRY(enter());
-  gemms_->loaded();
+  algorithms_->loaded();
   auto failed = [&](Status status) -> Status {
     staging_->drop();
     Diagnostic& d = status.errors()[0];

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/cublaslt.h"
+#include "runtime/device/cudnn.h"
 #include "runtime/exec/engine.h"
-#include "runtime/exec/gpu_gemms.h"
+#include "runtime/exec/gpu_calls.h"
 #include "runtime/exec/gpu_staging.h"
 #include "runtime/exec/plan.h"
 
@@ -55,7 +57,10 @@ class GpuEngine final : public Engine {
     (void)NABLA_TRY(enter());
     return gemms_->call(spec, alternative);
   }
-  Result<device::LibraryCall*> convolution(const device::ConvolutionSpec& spec) override;
+  Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool alternative) override {
+    (void)NABLA_TRY(enter());
+    return convolutions_->call(spec, alternative);
+  }
   Status bind(const Plan& plan, Bound& bound) override;
   Status run(const RunRequest& request) override;
   Status upload(void* to, const void* from, size_t bytes) override;
@@ -95,7 +100,9 @@ class GpuEngine final : public Engine {
   std::vector<GpuKernel> kernels_;
   device::CudaAddress arena_ = 0, constants_ = 0, arrays_ = 0;
   std::optional<GpuStaging> staging_;
-  std::optional<GpuGemms> gemms_;
+  std::optional<GpuAlgorithms> algorithms_;
+  std::optional<GpuCalls<device::CublasLt>> gemms_;
+  std::optional<GpuCalls<device::Cudnn>> convolutions_;
   struct Arrays {
     std::vector<void*> inputs, outputs;  ///< device addresses
   };

@@ -18,7 +18,9 @@ class GpuMachine {
   int64_t begin(uint32_t step, void* const* slots);
   bool end(uint32_t step, void* const* slots, int64_t mark);
   bool kernel(const Step& s, void* const* slots);
-  bool library(const Step& s, void* const* slots) { return s.library->run(slots) || ok(engine_.gemms_->failure()); }
+  bool library(const Step& s, void* const* slots) {
+    return s.library->run(slots) || ok(static_cast<device::GpuLibraryCall*>(s.library)->failure());
+  }
   bool copy(const Step& s, void* const* slots);
   bool read(const void* at, int bytes, int64_t& value);
 

@@ -17,7 +17,8 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-constexpr uint32_t kGemmSlots = 5;       // of the library's call; those of the alternative stand behind them
+// Of a library's call; those of the alternative stand behind them.
+constexpr uint32_t kGemmSlots = 5, kConvolutionSlots = 4;
 constexpr int64_t kMostAlignment = 256;  // that anybody asks for
 
 /// Addresses and structure of the instructions of one list and of the blocks that they refer to.
@@ -69,6 +70,8 @@ class Planner {
       case format::Action::Convolution: {
         const format::Convolution& c = *instruction.action_as_Convolution();
         for (const format::Address* address : {c.input(), c.filter(), c.output(), c.workspace()}) add_slot(address);
+        if (c.alternative() != nullptr)
+          for (const format::Address* address : format::arguments_of(*c.alternative())) add_slot(address);
         break;
       }
       case format::Action::Copy: {
@@ -186,8 +189,7 @@ class StepBinder {
       case format::Action::Gemm:
         return bind_gemm(*instruction.action_as_Gemm(), step);
       case format::Action::Convolution:
-        step.library = NABLA_TRY(convolution(*instruction.action_as_Convolution()));
-        break;
+        return bind_convolution(*instruction.action_as_Convolution(), step);
       case format::Action::Copy: {
         const format::Copy& copy = *instruction.action_as_Copy();
         step.units = size_at(copy.bytes_size(), static_cast<int64_t>(copy.bytes()), table_);
@@ -224,13 +226,21 @@ class StepBinder {
 
   Status bind_gemm(const format::Gemm& gemm, Step& step) {
     step.library = NABLA_TRY(binder_.engine.gemm(spec_of(gemm), gemm.alternative() != nullptr));
-    if (step.library != nullptr) return Ok{};
-    const format::Launch& other = *gemm.alternative();
+    if (step.library == nullptr) launch_instead(*gemm.alternative(), kGemmSlots, step);
+    return Ok{};
+  }
+
+  Status bind_convolution(const format::Convolution& c, Step& step) {
+    step.library = NABLA_TRY(binder_.engine.convolution(spec_of(c), c.alternative() != nullptr));
+    if (step.library == nullptr) launch_instead(*c.alternative(), kConvolutionSlots, step);
+    return Ok{};
+  }
+
+  void launch_instead(const format::Launch& other, uint32_t slots, Step& step) {
     step.kernel = binder_.engine.kernel(other.kernel());
-    step.first_slot += kGemmSlots;
+    step.first_slot += slots;
     step.args = other.args() == nullptr ? 0 : other.args()->size();
     launch(other, step);
-    return Ok{};
   }
 
   device::GemmSpec spec_of(const format::Gemm& gemm) {
@@ -265,9 +275,9 @@ class StepBinder {
     return bits == 0 ? kMostAlignment : std::min<int64_t>(kMostAlignment, static_cast<int64_t>(bits & -bits));
   }
 
-  Result<device::LibraryCall*> convolution(const format::Convolution& c) {
-    device::ConvolutionSpec spec;
-    spec.kind = static_cast<device::ConvolutionKind>(c.kind());
+  ConvolutionSpec spec_of(const format::Convolution& c) {
+    ConvolutionSpec spec;
+    spec.kind = static_cast<ConvolutionKind>(c.kind());
     spec.dtype = dtype_of(c.dtype());
     spec.input_shape = list(c.input_shape());
     spec.filter_shape = list(c.filter_shape());
@@ -279,7 +289,12 @@ class StepBinder {
     spec.padding_high = list(c.padding_high());
     spec.groups = c.groups();
     spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
-    return binder_.engine.convolution(spec);
+    spec.implementation = view(c.implementation());
+    if (spec.implementation != "cudnn") return spec;
+    spec.tf32 = c.tf32();
+    for (const format::Address* address : {c.input(), c.filter(), c.output()})
+      spec.alignment = std::min(spec.alignment, alignment_of(*address));
+    return spec;
   }
 
   const format::Program& program_;

@@ -428,6 +428,29 @@ TEST(Bundle, AConvolutionMustBeConsistent) {
             "E0104");
 }
 
+TEST(Bundle, TheAlternativeOfAConvolutionMustFitToo) {
+  auto code = [](const std::function<void(ConvolutionT&)>& change) {
+    return refusal([&](ProgramT& p) {
+      ConvolutionT c = small_convolution();
+      p.kernels.push_back(std::make_unique<KernelT>());
+      p.kernels[0]->symbol = p.kernels[0]->name = "k", p.kernels[0]->object = "source/note.txt";
+      c.workspace = address(BaseKind::Arena, 0, 64);
+      c.alternative = std::make_unique<LaunchT>();
+      c.alternative->args.push_back(address(BaseKind::Arena, 0, 16));
+      c.alternative_operands.emplace_back(DType::F32, false, 0);
+      change(c);
+      InstructionT& i = *p.entries[0]->instructions[0];
+      i.operands.clear();
+      i.action.Set(std::move(c));
+    });
+  };
+  EXPECT_EQ(code([](ConvolutionT&) {}), "accepted");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.workspace->base = BaseKind::Constants; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.alternative->kernel = 99; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.alternative->args[0]->offset = uint64_t{1} << 40; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.alternative_operands.emplace_back(DType::F32, false, 0); }), "E0104");
+}
+
 constexpr const char* kCubin = "kernels/sm_90a_0.cubin";
 
 /// small_program for a GPU, with a kernel of two grids.

@@ -215,16 +215,20 @@ Status ProgramCheck::check_gemm_extras(const Gemm& gemm, Wide element) {
   if (gemm.bias() != nullptr)
     (void)NABLA_TRY(check_address(gemm.bias(), "the bias", false, element * static_cast<Wide>(gemm.n())));
   if (gemm.workspace() != nullptr) (void)NABLA_TRY(check_address(gemm.workspace(), "the workspace", true, 0));
-  if (gemm.alternative() == nullptr) return Ok{};
-  (void)NABLA_TRY(check_launch(*gemm.alternative()));
-  return check_operands(gemm.alternative_operands(), arguments_of(*gemm.alternative()));
+  return check_alternative(gemm.alternative(), gemm.alternative_operands());
+}
+
+Status ProgramCheck::check_alternative(const Launch* alternative, const flatbuffers::Vector<const Operand*>* operands) {
+  if (alternative == nullptr) return Ok{};
+  (void)NABLA_TRY(check_launch(*alternative));
+  return check_operands(operands, arguments_of(*alternative));
 }
 
 Status ProgramCheck::check_convolution(const Convolution& c) {
   if (c.kind() > ConvKind::FilterGrad)
     return error(Code::kNewerVersion, "{}: {}unknown kind of convolution {}", what_, where_,
                  static_cast<int>(c.kind()));
-  if (c.dtype() != DType::F32 && c.dtype() != DType::BF16)
+  if (c.dtype() != DType::F32 && c.dtype() != DType::BF16 && c.dtype() != DType::F16)
     return damaged("a convolution of element type {}", static_cast<int>(c.dtype()));
   if (view(c.implementation()).empty()) return damaged("a convolution without an implementation");
   std::vector<int64_t> in = list(c.input_shape()), filter = list(c.filter_shape()), out = list(c.output_shape());
@@ -260,8 +264,8 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
       check_address(c.filter(), "the filter", c.kind() == ConvKind::FilterGrad, element * count_elements(filter)));
   (void)NABLA_TRY(
       check_address(c.output(), "the output", c.kind() == ConvKind::Forward, element * count_elements(out)));
-  if (c.workspace() == nullptr) return Ok{};
-  return check_address(c.workspace(), "the workspace", true, 0);
+  if (c.workspace() != nullptr) (void)NABLA_TRY(check_address(c.workspace(), "the workspace", true, 0));
+  return check_alternative(c.alternative(), c.alternative_operands());
 }
 
 Status ProgramCheck::check_copy(const Copy& copy) {

@@ -2,60 +2,19 @@
 // against plain loops over rows; what is refused, and what is measured.
 #include "runtime/device/cublaslt.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdlib>
 
-#include "runtime/base/literal.h"
-#include "runtime/device/cuda_driver.h"
+#include "tests/cuda/device_fixture.h"
 
 namespace nabla::device {
 namespace {
 
-std::string runfile(const char* path) {
-  return fmt::format("{}/{}/{}", std::getenv("TEST_SRCDIR"), std::getenv("TEST_WORKSPACE"), path);
-}
-
-class Cublaslt : public testing::Test {
+class Cublaslt : public DeviceTest {
  protected:
-  void SetUp() override {
-    setenv("NABLA_CUDA_DRIVER", runfile("tests/cuda/fake_driver/libfake_cuda.so").c_str(), 1);
-    setenv("NABLA_CUBLASLT", runfile("tests/cuda/fake_cublaslt/libfake_cublaslt.so").c_str(), 1);
-    device_ = CudaDevice::open().value();
-    ok(cuda().context_retain(&context_, device_.device));
-    ok(cuda().context_set(context_));
-    ok(cuda().stream_create(&stream_, 0));
-  }
-  void TearDown() override {
-    unsetenv("NABLA_FAKE_CUBLASLT_FAIL");
-    unsetenv("NABLA_FAKE_CUBLASLT_VERSION");
-    ok(cuda().stream_destroy(stream_));
-    ok(cuda().context_release(device_.device));
-  }
-  const CudaDriver& cuda() const { return *device_.driver; }
-  void ok(int status) const { ASSERT_EQ(status, kCudaOk) << cuda().text(status); }
   std::unique_ptr<CublasLt> library() { return CublasLt::open("", "12.0", stream_).value(); }
-
-  CudaAddress upload(const Literal& value) {
-    CudaAddress at = 0;
-    ok(cuda().memory_alloc(&at, static_cast<size_t>(value.size_bytes())));
-    ok(cuda().copy_in(at, value.data(), static_cast<size_t>(value.size_bytes()), stream_));
-    return at;
-  }
   void check(GemmSpec spec, double tolerance);
-
-  CudaDevice device_;
-  CudaContext context_ = nullptr;
-  CudaStream stream_ = nullptr;
 };
-
-Literal noise(DType dtype, int64_t size, uint32_t seed) {
-  Literal out(dtype, {size});
-  uint32_t x = seed * 2654435761u + 1;
-  for (int64_t i = 0; i < size; ++i) x = x * 1664525u + 1013904223u, out.set(i, (x >> 20) / 2048.0 - 1.0);
-  return out;
-}
 
 double activated(GemmEpilogue epilogue, double x) {
   if (epilogue == GemmEpilogue::kRelu) return std::max(x, 0.0);
@@ -78,12 +37,11 @@ void Cublaslt::check(GemmSpec s, double tolerance) {
   void* operands[] = {reinterpret_cast<void*>(at[0]), reinterpret_cast<void*>(at[1]), reinterpret_cast<void*>(at[2]),
                       reinterpret_cast<void*>(at[3]), nullptr};
   std::unique_ptr<CublasLt> lt = library();
-  auto gemm = lt->gemm(s);
+  auto gemm = lt->call(s);
   ASSERT_TRUE(gemm.ok()) << to_string(gemm.errors());
   (*gemm)->use((*gemm)->candidates(1).value()[0]);
-  ASSERT_TRUE((*gemm)->run(operands)) << lt->failure().str();
-  ok(cuda().copy_out(c.mutable_data(), at[2], static_cast<size_t>(c.size_bytes()), stream_));
-  ok(cuda().stream_synchronize(stream_));
+  ASSERT_TRUE((*gemm)->run(operands)) << (*gemm)->failure().str();
+  download(c, at[2]);
   for (int64_t batch = 0; batch < s.batch; ++batch)
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
@@ -93,7 +51,7 @@ void Cublaslt::check(GemmSpec s, double tolerance) {
                  b.get(batch * s.stride_b + (s.transpose_b ? j * s.ldb + k : k * s.ldb + j));
         sum = activated(s.epilogue, sum);
         ASSERT_NEAR(c.get(batch * s.stride_c + i * s.ldc + j), sum, tolerance * std::max(1.0, std::abs(sum)))
-            << problem_key(s) << " at " << batch << ", " << i << ", " << j;
+            << (*gemm)->key() << " at " << batch << ", " << i << ", " << j;
       }
       for (int64_t j = s.n; j < s.ldc; ++j) ASSERT_EQ(c.get(batch * s.stride_c + i * s.ldc + j), 77);
     }
@@ -136,7 +94,7 @@ TEST_F(Cublaslt, CandidatesFitTheWorkspaceAndTheAlignment) {
                .implementation = "cublaslt",
                .workspace_bytes = workspace,
                .alignment = alignment};
-    return lt->gemm(s).value()->candidates(8).value().size();
+    return lt->call(s).value()->candidates(8).value().size();
   };
   EXPECT_EQ(offered(4 << 20, 256), 3u);
   EXPECT_EQ(offered(4 << 20, 4), 1u);
@@ -146,10 +104,10 @@ TEST_F(Cublaslt, CandidatesFitTheWorkspaceAndTheAlignment) {
 TEST_F(Cublaslt, AnAlgorithmOfAnotherProblemIsNotAccepted) {
   std::unique_ptr<CublasLt> lt = library();
   GemmSpec s{.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8, .implementation = "cublaslt"};
-  GemmAlgorithm algorithm = lt->gemm(s).value()->candidates(1).value()[0];
-  EXPECT_TRUE(lt->gemm(s).value()->accepts(algorithm));
+  LibraryAlgorithm algorithm = lt->call(s).value()->candidates(1).value()[0];
+  EXPECT_TRUE(lt->call(s).value()->accepts(algorithm));
   s.m = 4;
-  EXPECT_FALSE(lt->gemm(s).value()->accepts(algorithm));
+  EXPECT_FALSE(lt->call(s).value()->accepts(algorithm));
 }
 
 TEST_F(Cublaslt, WhatCannotBeUsedIsE0602) {
@@ -174,25 +132,25 @@ TEST_F(Cublaslt, RefusalsAndFailuresSayTheStatus) {
   std::unique_ptr<CublasLt> lt = library();
   GemmSpec s{.dtype = DType::kBF16, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8, .implementation = "cublaslt"};
   setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:0:15", 1);
-  auto none = lt->gemm(s).value()->candidates(8);
+  auto none = lt->call(s).value()->candidates(8);
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.errors()[0].message,
             "cuBLASLt 13.1.0 has no algorithm for gemm bf16 1x8x8x8 nn ld 8,8,8 align 256: CUBLAS_STATUS_NOT_SUPPORTED "
             "(15)");
   setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulDescCreate:0:7", 1);
-  EXPECT_EQ(lt->gemm(s).errors()[0].message,
+  EXPECT_EQ(lt->call(s).errors()[0].message,
             "cuBLASLt cannot describe gemm bf16 1x8x8x8 nn ld 8,8,8 align 256: CUBLAS_STATUS_INVALID_VALUE (7)");
   unsetenv("NABLA_FAKE_CUBLASLT_FAIL");
-  auto gemm = std::move(lt->gemm(s).value());
+  auto gemm = std::move(lt->call(s).value());
   gemm->use(gemm->candidates(1).value()[0]);
   setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmul:0:13", 1);
   void* operands[5] = {};
   EXPECT_FALSE(gemm->run(operands));
-  EXPECT_EQ(lt->failure().str(),
+  EXPECT_EQ(gemm->failure().str(),
             "error[E0607]: calling cuBLASLt: CUBLAS_STATUS_EXECUTION_FAILED (13)\n"
             "   = help: run again with --sync-debug to see which instruction it was\n");
   s.implementation = "sgemm";
-  EXPECT_EQ(lt->gemm(s).errors()[0].code, Code::kNewerVersion);
+  EXPECT_EQ(lt->call(s).errors()[0].code, Code::kNewerVersion);
 }
 
 }  // namespace

@@ -37,9 +37,9 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, 
   }
   setenv("NABLA_CUDA_DRIVER", driver.c_str(), 1);
   setenv("NABLA_FAKE_CUDA", folder.c_str(), 1);
-  std::filesystem::path library =
-      std::filesystem::path(driver).parent_path().parent_path() / "fake_cublaslt/libfake_cublaslt.so";
-  setenv("NABLA_CUBLASLT", library.c_str(), 1);
+  std::filesystem::path fakes = std::filesystem::path(driver).parent_path().parent_path();
+  setenv("NABLA_CUBLASLT", (fakes / "fake_cublaslt/libfake_cublaslt.so").c_str(), 1);
+  setenv("NABLA_CUDNN", (fakes / "fake_cudnn/libfake_cudnn.so").c_str(), 1);
   options.checked ? setenv("NABLA_FAKE_CUDA_CHECKED", "1", 1) : unsetenv("NABLA_FAKE_CUDA_CHECKED");
   return Ok{};
 }

@@ -38,7 +38,7 @@ const string& packed() {
     string folder = scratch("packed");
     must("bench/gpu_check/gpu_check_pack " + folder + " --small");
     string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
-    for (const char* name : {"kinds", "speed", "gpt2"}) {
+    for (const char* name : {"kinds", "library", "speed", "gpt2"}) {
       Status ready = emulator::use_fake_gpu(contents(folder + "/" + name + ".nbundle"), driver, {.beside = true});
       EXPECT_TRUE(ready.ok()) << to_string(ready.errors());
     }
@@ -61,6 +61,8 @@ TEST(GpuCheck, HasEveryLine) {
   json r = json::parse(contents(only_file(scratch("results"))));
   EXPECT_EQ(r["failures"], 0);
   EXPECT_EQ(r["seed"], 4);
+  EXPECT_EQ(table.find("run as generated kernels"), string::npos) << table;  // the libraries are there
+  EXPECT_NE(table.find("library_convolution_f32"), string::npos);
   ASSERT_GE(r["values"].size(), 25u);
   for (const json& v : r["values"]) {
     EXPECT_TRUE(v["ok"].get<bool>()) << v;

@@ -1,106 +1,20 @@
 // Products of GPU programs by the library, on the fake driver and the fake cuBLASLt: against the CPU's program of the
 // same bundle, with and without the library; which algorithm is taken, and what is kept of it.
-#include <dlfcn.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "cli/driver/compile.h"
 #include "cli/driver/report.h"
 #include "cli/driver/tuning.h"
 #include "frontend/nabla.h"
-#include "runtime/exec/session.h"
-#include "runtime/format/bundle_reader.h"
-#include "tests/cuda/fake_gpu.h"
+#include "tests/cuda/library_fixture.h"
 
 namespace nabla {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string runfile(const char* path) {
-  return fmt::format("{}/{}/{}", std::getenv("TEST_SRCDIR"), std::getenv("TEST_WORKSPACE"), path);
-}
-std::string scratch(const std::string& name) { return fmt::format("{}/{}", std::getenv("TEST_TMPDIR"), name); }
-
-std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-Literal noise(DType dtype, std::vector<int64_t> shape, double seed) {
-  Literal out(dtype, std::move(shape));
-  for (int64_t i = 0; i < out.size(); ++i) out.set(i, std::sin(static_cast<double>(i * i % 977) * 1.7 + seed));
-  return out;
-}
-
-class Library : public testing::Test {
+class Library : public LibraryTest {
  protected:
-  void SetUp() override {
-    cache_ = scratch(testing::UnitTest::GetInstance()->current_test_info()->name());
-    setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
-    setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
-    std::ofstream(scratch("all.tuning")) << "nabla-tuning 2\ntarget sm_80\ngemm = cublaslt\n";
-    fake_ = ::dlopen(runfile("tests/cuda/fake_cublaslt/libfake_cublaslt.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    call<void>("nb_fake_cublaslt_reset");
-  }
-  void TearDown() override {
-    for (const char* name : {"NABLA_FAKE_CUBLASLT_FAIL", "NABLA_FAKE_CUBLASLT_FASTEST"}) unsetenv(name);
-    EXPECT_EQ(call<int>("nb_fake_cublaslt_live"), 0);
-  }
-  template <class T, class... Args>
-  T call(const char* name, Args... args) const {
-    return reinterpret_cast<T (*)(Args...)>(::dlsym(fake_, name))(args...);
-  }
-  int count(const char* name) const { return call<int>("nb_fake_cublaslt_count", name); }
-
-  void compile(const ir::Module& module, driver::CompileOptions options = {}) {
-    options.target = "sm_80,cpu";
-    if (options.tuning_file.empty()) options.tuning_file = scratch("all.tuning");
-    setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
-    auto compiled = driver::compile(module, options);
-    ASSERT_TRUE(compiled.ok()) << to_string(compiled.errors());
-    bundle_ = compiled->bytes, report_ = compiled->report;
-    Status ready = emulator::use_fake_gpu(bundle_, runfile("tests/cuda/fake_driver/libfake_cuda.so"));
-    ASSERT_TRUE(ready.ok()) << to_string(ready.errors());
-    setenv("NABLA_CACHE", cache_.c_str(), 1);  // of the runtime's records
-  }
-  std::unique_ptr<exec::Session> open(const char* target, bool check_nan = false) {
-    auto bundle = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle_)), "test.nbundle");
-    auto session = exec::Session::create(std::move(*bundle), {.threads = 1, .check_nan = check_nan, .target = target});
-    NABLA_CHECK(session.ok(), "{}", to_string(session.errors()));
-    return std::move(*session);
-  }
-  /// What a session says on stderr while it opens.
-  std::string said(std::unique_ptr<exec::Session>* out = nullptr) {
-    testing::internal::CaptureStderr();
-    std::unique_ptr<exec::Session> session = open("sm_80");
-    if (out != nullptr) *out = std::move(session);
-    return testing::internal::GetCapturedStderr();
-  }
-  // Three times: issued, recorded, replayed.
-  void expect_like_cpu(exec::Session& gpu, const std::vector<Literal>& inputs, double tolerance) {
-    std::unique_ptr<exec::Session> cpu = open("cpu");
-    auto want = cpu->call(cpu->need_entry("f").value(), inputs);
-    ASSERT_TRUE(want.ok()) << to_string(want.errors());
-    for (int run = 0; run < 3; ++run) {
-      auto got = gpu.call(gpu.need_entry("f").value(), inputs);
-      ASSERT_TRUE(got.ok()) << to_string(got.errors());
-      for (size_t r = 0; r < want->size(); ++r)
-        for (int64_t i = 0; i < (*want)[r].size(); ++i)
-          ASSERT_NEAR((*got)[r].get(i), (*want)[r].get(i), tolerance * std::max(1.0, std::fabs((*want)[r].get(i))))
-              << "result " << r << " at " << i << " in run " << run;
-    }
-  }
-
-  std::string bundle_, report_, cache_;
-  void* fake_ = nullptr;
+  Library() : LibraryTest("cublaslt") {}
 };
 
 // y = gelu(x W + b), z = relu(y V), and s = z^T z.
@@ -191,7 +105,7 @@ TEST_F(Library, TheFastestAlgorithmIsKeptInAFileAndInBundles) {
   EXPECT_TRUE(file.starts_with("record Fake GPU | 13.1.0 | gemm f32 1x12x24x20 nn bias gelu ld 20,24,24 align "))
       << file;
   auto expect_known = [&] {
-    call<void>("nb_fake_cublaslt_reset");
+    call<void>("reset");
     expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-4);
     EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 0);
     EXPECT_EQ(count("cublasLtMatmul"), 6);
@@ -213,7 +127,7 @@ TEST_F(Library, RecordsOfAnotherVersionAreMeasuredAgain) {
   ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
   (void)open("sm_80");
   setenv("NABLA_FAKE_CUBLASLT_VERSION", "120903", 1);
-  call<void>("nb_fake_cublaslt_reset");
+  call<void>("reset");
   (void)open("sm_80");
   EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 3);
   unsetenv("NABLA_FAKE_CUBLASLT_VERSION");
@@ -232,7 +146,7 @@ TEST_F(Library, SizesOfTheCallerDecide) {
     std::unique_ptr<exec::Session> gpu = open("sm_80");
     for (int64_t n : {3, 9, 1, 3}) expect_like_cpu(*gpu, {noise(f32, {n, 33}, 1), noise(f32, {33, 17}, 2)}, 1e-4);
   }
-  std::string last = call<const char*>("nb_fake_cublaslt_last");
+  std::string last = call<const char*>("last");
   EXPECT_EQ(last, "f32 17x1x33 batch 1 epilogue 2 compute 68");  // three rows ran before, and are replayed
 }
 
@@ -252,13 +166,13 @@ TEST_F(Library, OperandsThatMoveWithALoop) {
   ASSERT_NO_FATAL_FAILURE(compile(program.module()));
   std::unique_ptr<exec::Session> gpu = open("sm_80");
   expect_like_cpu(*gpu, {noise(f32, {4, 12}, 1), noise(f32, {3, 12, 12}, 2), noise(f32, {3, 12}, 3)}, 1e-4);
-  EXPECT_EQ(std::string(call<const char*>("nb_fake_cublaslt_last")), "f32 12x4x12 batch 1 epilogue 6 compute 68");
+  EXPECT_EQ(std::string(call<const char*>("last")), "f32 12x4x12 batch 1 epilogue 6 compute 68");
 }
 
 TEST_F(Library, Tf32IsAnOptionOfTheCompile) {
   ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module(), {.tf32 = true}));
   expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-2);
-  EXPECT_TRUE(std::string(call<const char*>("nb_fake_cublaslt_last")).ends_with("compute 77"));
+  EXPECT_TRUE(std::string(call<const char*>("last")).ends_with("compute 77"));
   auto refused = driver::compile(layers(f32).module(), {.target = "cpu", .tf32 = true});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.errors()[0].str(),

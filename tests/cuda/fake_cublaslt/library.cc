@@ -2,41 +2,21 @@
 // stream comes to them. What the manual forbids is refused with CUBLAS_STATUS_INVALID_VALUE and said on stderr.
 // $NABLA_FAKE_CUBLASLT_FAIL="NAME:COUNT[:STATUS]" makes a call fail, or with COUNT 0 every one; _VERSION ("110000")
 // changes what it is; _FASTEST is the algorithm that does not dawdle (0 without it).
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
-#include <set>
 
 #include "runtime/base/diagnostic.h"
 #include "tests/cuda/fake_cublaslt/problem.h"
+#include "tests/cuda/fake_library/fake_library.h"
 
 using namespace nabla::fake_cublaslt;  // NOLINT: this is its library
+using namespace nabla::fake_library;   // NOLINT
 
 namespace {
 
 enum Status : int { kOk = 0, kNotInitialized = 1, kInvalidValue = 7, kExecutionFailed = 13, kNotSupported = 15 };
-
-struct Driver {
-  int (*put)(void*, int (*)(void*), void*, void (*)(void*)) = nullptr;
-  int (*holds)(uint64_t, uint64_t) = nullptr;
-  int (*ready)() = nullptr;
-};
-const Driver* driver() {
-  static Driver found;
-  const char* file = std::getenv("NABLA_CUDA_DRIVER");
-  if (found.put != nullptr || file == nullptr) return found.put != nullptr ? &found : nullptr;
-  void* library = ::dlopen(file, RTLD_NOW | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  found.put = reinterpret_cast<decltype(found.put)>(::dlsym(library, "nb_fake_cuda_put"));
-  found.holds = reinterpret_cast<decltype(found.holds)>(::dlsym(library, "nb_fake_cuda_holds"));
-  found.ready = reinterpret_cast<decltype(found.ready)>(::dlsym(library, "nb_fake_cuda_ready"));
-  return found.put != nullptr && found.holds != nullptr && found.ready != nullptr ? &found : nullptr;
-}
 
 /// cublasLtMatmulAlgo_t: what this library writes into it.
 struct Algorithm {
@@ -69,54 +49,21 @@ struct Kind {
 constexpr Kind kKinds[] = {{16, 1 << 20, false}, {16, 0, false}, {1, 0, false}, {1, 0, true}};
 constexpr uint32_t kSumInResultType = 4;
 
-struct State {
-  std::map<std::string, int> calls;
-  std::set<const void*> live;  // handles and descriptors
-  std::string last;
-};
 State& state() {
-  static State* all = new State;
+  static State* all = new State{"fake cublasLt", "NABLA_FAKE_CUBLASLT_FAIL", kInvalidValue, kExecutionFailed};
   return *all;
 }
 
-const char* environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-/// Counts a call and gives the status that is wanted of this one.
-int begin(const std::string& name) {
-  int count = ++state().calls[name];
-  std::string wish = environment("NABLA_FAKE_CUBLASLT_FAIL");
-  size_t colon = wish.find(':');
-  if (colon == wish.npos || wish.substr(0, colon) != name) return kOk;
-  char* end = nullptr;
-  long wanted = std::strtol(wish.c_str() + colon + 1, &end, 10);
-  if (wanted != 0 && wanted != count) return kOk;
-  return *end == ':' ? std::atoi(end + 1) : kExecutionFailed;
-}
-
-int refuse(const std::string& why) {
-  std::fprintf(stderr, "fake cublasLt: %s\n", why.c_str());
-  return kInvalidValue;
-}
-
+int begin(const std::string& name) { return state().begin(name); }
+int refuse(const std::string& why) { return state().refuse(why); }
+bool alive(std::initializer_list<const void*> all) { return state().alive(all); }
 template <class T>
 int make(void** out, T value) {
-  *out = new T(std::move(value));
-  state().live.insert(*out);
-  return kOk;
+  return state().make(out, std::move(value));
 }
 template <class T>
 int drop(void* what) {
-  if (state().live.erase(what) == 0) return refuse("something is destroyed twice");
-  delete static_cast<T*>(what);
-  return kOk;
-}
-bool alive(std::initializer_list<const void*> all) {
-  for (const void* one : all)
-    if (state().live.count(one) == 0) return false;
-  return true;
+  return state().drop<T>(what);
 }
 
 template <class T>
@@ -134,8 +81,6 @@ bool fits(const Algorithm& algorithm, const Problem& p) {
   return algorithm.magic == kMagic && algorithm.id < std::size(kKinds) && algorithm.m == p.m() &&
          algorithm.n == p.n() && algorithm.k == p.k();
 }
-
-uint64_t address(const void* at) { return reinterpret_cast<uint64_t>(at); }
 
 /// What is wrong with the addresses of a call.
 std::string misplaced(const Problem& p, const Algorithm& algorithm, const void* workspace, size_t bytes) {

@@ -1,0 +1,34 @@
+#include "runtime/device/gpu_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <tuple>
+
+namespace nabla::device {
+
+Diagnostic unusable(const char* library, const std::string& why) {
+  return error(Code::kMissingLibrary, "{} cannot be used: {}", library, why);
+}
+
+Result<void*> open_gpu_library(const char* library, const char* variable, const std::vector<std::string>& files) {
+  const char* chosen = std::getenv(variable);
+  bool named = chosen != nullptr && *chosen != 0;
+  std::string why;
+  for (const std::string& file : named ? std::vector<std::string>{chosen} : files) {
+    if (void* opened = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); opened != nullptr) return opened;
+    const char* reason = ::dlerror();
+    if (why.empty()) why = reason != nullptr ? reason : file;
+  }
+  return unusable(library, why);
+}
+
+Status require_version(const char* library, const LibraryVersion& version, const std::string& least) {
+  int major = 0, minor = 0;
+  std::sscanf(least.c_str(), "%d.%d", &major, &minor);
+  if (std::tuple(version.major, version.minor) >= std::tuple(major, minor)) return Ok{};
+  return unusable(library, fmt::format("it is version {}; needed is {}", version.str(), least));
+}
+
+}  // namespace nabla::device

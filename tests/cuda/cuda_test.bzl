@@ -1,0 +1,15 @@
+"""Tests of GPU programs on the fake driver."""
+
+def fake_gpu_test(name, size = "medium", deps = [], **kwargs):
+    """A test in NAME.cc whose bundles run on the fake driver, with the emulator and the fakes of NVIDIA's libraries."""
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = [name + ".cc"],
+        deps = deps + [
+            ":fake_gpu",
+            "//runtime/format",
+            "@system//:gtest_main",
+        ],
+        **kwargs
+    )
