@@ -127,7 +127,8 @@ void add_indexed(Kinds& kinds, const Scale& s) {
 std::vector<Kind> add_library_kinds(Program& program, const Scale& s) {
   Kinds kinds(program);
   const int64_t m = s.of(515, 21), n = s.of(387, 35), k = s.of(259, 19), batch = s.of(17, 2), space = s.of(30, 6);
-  for (auto [name, dtype, tolerance] : {std::tuple{"library_product_f32", f32, 1e-3}, {"library_product_bf16", bf16, 3e-2}})
+  for (auto [name, dtype, tolerance] :
+       {std::tuple{"library_product_f32", f32, 1e-3}, {"library_product_bf16", bf16, 3e-2}})
     kinds.add({name, tolerance}, {{"a", dtype, {m, k}}, {"b", dtype, {k, n}}},
               [](In x) -> Out { return {matmul(x[0], x[1])}; });
   for (auto [name, dtype, tolerance] :

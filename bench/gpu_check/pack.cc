@@ -39,7 +39,8 @@ class Packer {
   Status kinds() {
     NABLA_TRY(values("kinds", add_kinds, {.library = false}));
     std::string tuning = folder_ + "/library.tuning";
-    NABLA_TRY(format::write_file(tuning, "nabla-tuning 2\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
+    NABLA_TRY(
+        format::write_file(tuning, "nabla-tuning 2\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
     return values("library", add_library_kinds, {.tuning_file = tuning});
   }
   Status values(const std::string& name, std::vector<Kind> (*add)(Program&, const Scale&),

@@ -61,7 +61,8 @@ std::vector<std::unique_ptr<format::GemmRecordT>> records_of(const ir::Module& p
     for (const ir::Node& n : f->nodes)
       if (n.attrs.find("alternative")) {
         bool product = n.op->lower == ir::Lowering::kContraction;
-        problems.insert((product ? passes::gemm_problem(n, *f)->key() : passes::convolution_problem(n, *f).key()) + " ");
+        problems.insert((product ? passes::gemm_problem(n, *f)->key() : passes::convolution_problem(n, *f).key()) +
+                        " ");
       }
   std::vector<std::unique_ptr<format::GemmRecordT>> out;
   for (const GemmRecord& r : target.records) {

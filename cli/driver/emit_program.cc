@@ -505,7 +505,7 @@ class Emitter {
   SizeTable sizes_{program_};
   std::map<std::string, uint32_t> kernel_of_, location_of_;
   std::map<std::string, int64_t> instructions_of_;  // by function
-  std::set<std::string> libraries_;  // implementations that are called
+  std::set<std::string> libraries_;                 // implementations that are called
 };
 
 }  // namespace

@@ -52,16 +52,16 @@ Json library_calls(const ir::Module& planned, const ir::Target& target) {
       int64_t bytes = f->type(n.results[0]).bytes().bounds().max;
       for (ir::ValueId id : n.operands) bytes += f->type(id).bytes().bounds().max;
       auto [kind, tflops] = compute(p.dtype, target);
-      Json row = {{"problem", p.key},
-                  {"library", p.library},
-                  {"calls", 1},
-                  {"epilogue", epilogue(n)},
-                  {"compute", kind},
-                  {"workspace_bytes", n.attrs.get_int("workspace")},
-                  {"buffer_bytes", bytes},
-                  {"least_us", std::max(static_cast<double>(bytes) / (target.cuda.copy_gbs * 1e3),
-                                        p.flops / (tflops * 1e6))},
-                  {"alternative", n.attrs.get_string("alternative")}};
+      Json row = {
+          {"problem", p.key},
+          {"library", p.library},
+          {"calls", 1},
+          {"epilogue", epilogue(n)},
+          {"compute", kind},
+          {"workspace_bytes", n.attrs.get_int("workspace")},
+          {"buffer_bytes", bytes},
+          {"least_us", std::max(static_cast<double>(bytes) / (target.cuda.copy_gbs * 1e3), p.flops / (tflops * 1e6))},
+          {"alternative", n.attrs.get_string("alternative")}};
       auto same = std::find_if(out.begin(), out.end(), [&](const Json& other) {
         return other["problem"] == row["problem"] && other["alternative"] == row["alternative"];
       });

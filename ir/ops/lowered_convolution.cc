@@ -13,9 +13,7 @@ struct Sizes {
   int64_t groups = 1;
 };
 
-bool is_kind(const std::string& kind) {
-  return kind == "forward" || kind == "input_grad" || kind == "filter_grad";
-}
+bool is_kind(const std::string& kind) { return kind == "forward" || kind == "input_grad" || kind == "filter_grad"; }
 
 Shape middle(const Shape& s) { return Shape(s.begin() + 1, s.end() - 1); }
 Shape shape_of(Dim first, Shape spatial, Dim last) {
@@ -66,21 +64,13 @@ InferResult infer_conv(const InferContext& ctx) {
   NABLA_TRY(ctx.require_equal(s.input.back(), s.filter.back() * s.groups, "C4", "channels of input and filter"));
   Dim features = Dim::floordiv(s.filter[0], s.groups) * s.groups;
   NABLA_TRY(ctx.require_equal(s.filter[0], features, "C4", "features and a multiple of groups"));
-  return Types{Type(ctx.operands[0].dtype, kind == "forward"      ? s.output
-                                           : kind == "input_grad" ? s.input
-                                                                  : s.filter)};
+  return Types{Type(ctx.operands[0].dtype, kind == "forward" ? s.output : kind == "input_grad" ? s.input : s.filter)};
 }
 
 Attrs conv_attrs(std::string kind, Shape spatial, int64_t groups) {
-  return {{"kind", std::move(kind)},
-          {"spatial", std::move(spatial)},
-          {"strides", Ints{1}},
-          {"padding_low", Ints{0}},
-          {"padding_high", Ints{0}},
-          {"dilation", Ints{1}},
-          {"groups", groups},
-          {"alternative", std::string("k")},
-          {"order", Ints{0, 1}}};
+  return {{"kind", std::move(kind)}, {"spatial", std::move(spatial)},   {"strides", Ints{1}},
+          {"padding_low", Ints{0}},  {"padding_high", Ints{0}},         {"dilation", Ints{1}},
+          {"groups", groups},        {"alternative", std::string("k")}, {"order", Ints{0, 1}}};
 }
 
 std::vector<ir::Reject> conv_rejects() {

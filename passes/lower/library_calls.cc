@@ -32,8 +32,7 @@ std::optional<Alternative> one_launch(const ir::Function& f) {
       out->order.push_back(param[id]);
     }
     param[n.results[0]] = -2;  // what the function gives, through views
-    for (size_t r = 1; r < n.results.size(); ++r)
-      out->scratch.push_back(f.type(n.results[r]).bytes().bounds().max);
+    for (size_t r = 1; r < n.results.size(); ++r) out->scratch.push_back(f.type(n.results[r]).bytes().bounds().max);
   }
   return out && param[f.results[0]] == -2 ? out : std::nullopt;
 }

@@ -18,10 +18,11 @@ struct LibraryCall {
   };
   std::vector<int> nodes;  ///< what is computed first in front; the result of the last is the result of all
   std::vector<Operand> operands;
-  ir::Ints result_layout;  ///< the transposition that makes the result of what the library gives; empty: it is the result
-  std::string op;          ///< "gemm" or "conv"
-  ir::Attrs attrs;         ///< of that op, all but those of the alternative
-  ir::Function alone;      ///< what the call gives as a function of its operands, without a library
+  ir::Ints
+      result_layout;   ///< the transposition that makes the result of what the library gives; empty: it is the result
+  std::string op;      ///< "gemm" or "conv"
+  ir::Attrs attrs;     ///< of that op, all but those of the alternative
+  ir::Function alone;  ///< what the call gives as a function of its operands, without a library
 };
 
 /// Makes kernels of a function that computes one call's result: the same function, of launches.

@@ -18,9 +18,8 @@ std::string join(const std::vector<int64_t>& values, const char* between) {
 std::string ConvolutionSpec::key() const {
   constexpr const char* kKinds[] = {"forward", "input_grad", "filter_grad"};
   std::string out = fmt::format("convolution {} {} {} {} {} stride {} pad {}", name_of(dtype),
-                                kKinds[static_cast<size_t>(kind)], join(input_shape, "x"),
-                                join(filter_shape, "x"), join(output_shape, "x"), join(strides, ","),
-                                join(padding_low, ","));
+                                kKinds[static_cast<size_t>(kind)], join(input_shape, "x"), join(filter_shape, "x"),
+                                join(output_shape, "x"), join(strides, ","), join(padding_low, ","));
   if (std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; }))
     out += fmt::format(" dilation {}", join(dilations, ","));
   return groups == 1 ? out : out + fmt::format(" groups {}", groups);

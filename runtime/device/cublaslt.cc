@@ -46,26 +46,26 @@ int real_type(DType dtype) {
 }  // namespace
 
 /// member, name, parameters; all give a cublasStatus_t.
-#define NABLA_CUBLASLT_CALLS(X)                                                                                       \
-  X(create, "cublasLtCreate", (void** handle))                                                                        \
-  X(destroy, "cublasLtDestroy", (void* handle))                                                                       \
-  X(desc_create, "cublasLtMatmulDescCreate", (void** desc, int compute, int scale))                                   \
-  X(desc_destroy, "cublasLtMatmulDescDestroy", (void* desc))                                                          \
-  X(desc_set, "cublasLtMatmulDescSetAttribute", (void* desc, int attribute, const void* value, size_t bytes))         \
-  X(layout_create, "cublasLtMatrixLayoutCreate",                                                                      \
-    (void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading))                                      \
-  X(layout_destroy, "cublasLtMatrixLayoutDestroy", (void* layout))                                                    \
-  X(layout_set, "cublasLtMatrixLayoutSetAttribute", (void* layout, int attribute, const void* value, size_t bytes))   \
-  X(wish_create, "cublasLtMatmulPreferenceCreate", (void** wish))                                                     \
-  X(wish_destroy, "cublasLtMatmulPreferenceDestroy", (void* wish))                                                    \
-  X(wish_set, "cublasLtMatmulPreferenceSetAttribute", (void* wish, int attribute, const void* value, size_t bytes))   \
-  X(heuristic, "cublasLtMatmulAlgoGetHeuristic",                                                                      \
-    (void* handle, void* desc, void* a, void* b, void* c, void* d, void* wish, int most, Candidate* out, int* found)) \
-  X(check, "cublasLtMatmulAlgoCheck",                                                                                 \
-    (void* handle, void* desc, void* a, void* b, void* c, void* d, const LibraryAlgorithm* algorithm, Candidate* out))   \
-  X(matmul, "cublasLtMatmul",                                                                                         \
-    (void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,       \
-     const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const LibraryAlgorithm* algorithm,        \
+#define NABLA_CUBLASLT_CALLS(X)                                                                                        \
+  X(create, "cublasLtCreate", (void** handle))                                                                         \
+  X(destroy, "cublasLtDestroy", (void* handle))                                                                        \
+  X(desc_create, "cublasLtMatmulDescCreate", (void** desc, int compute, int scale))                                    \
+  X(desc_destroy, "cublasLtMatmulDescDestroy", (void* desc))                                                           \
+  X(desc_set, "cublasLtMatmulDescSetAttribute", (void* desc, int attribute, const void* value, size_t bytes))          \
+  X(layout_create, "cublasLtMatrixLayoutCreate",                                                                       \
+    (void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading))                                       \
+  X(layout_destroy, "cublasLtMatrixLayoutDestroy", (void* layout))                                                     \
+  X(layout_set, "cublasLtMatrixLayoutSetAttribute", (void* layout, int attribute, const void* value, size_t bytes))    \
+  X(wish_create, "cublasLtMatmulPreferenceCreate", (void** wish))                                                      \
+  X(wish_destroy, "cublasLtMatmulPreferenceDestroy", (void* wish))                                                     \
+  X(wish_set, "cublasLtMatmulPreferenceSetAttribute", (void* wish, int attribute, const void* value, size_t bytes))    \
+  X(heuristic, "cublasLtMatmulAlgoGetHeuristic",                                                                       \
+    (void* handle, void* desc, void* a, void* b, void* c, void* d, void* wish, int most, Candidate* out, int* found))  \
+  X(check, "cublasLtMatmulAlgoCheck",                                                                                  \
+    (void* handle, void* desc, void* a, void* b, void* c, void* d, const LibraryAlgorithm* algorithm, Candidate* out)) \
+  X(matmul, "cublasLtMatmul",                                                                                          \
+    (void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,        \
+     const void* beta, const void* c, void* c_layout, void* d, void* d_layout, const LibraryAlgorithm* algorithm,      \
      void* workspace, size_t workspace_bytes, CudaStream stream))
 
 struct CublasLt::Functions {
@@ -80,9 +80,9 @@ CublasLt::CublasLt() : functions_(std::make_unique<Functions>()) {}
 
 Result<std::unique_ptr<CublasLt>> CublasLt::open(const std::string& soname, const std::string& min_version,
                                                  CudaStream stream) {
-  void* library = NABLA_TRY(open_gpu_library(
-      kTitle, "NABLA_CUBLASLT",
-      {soname, "libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"}));
+  void* library = NABLA_TRY(
+      open_gpu_library(kTitle, "NABLA_CUBLASLT",
+                       {soname, "libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so"}));
   std::unique_ptr<CublasLt> out(new CublasLt());
   Functions& f = *out->functions_;
   const char* missing = nullptr;
@@ -116,7 +116,6 @@ std::string CublasLt::name_of(int status) const {
   const char* name = functions_->status_name(status);
   return fmt::format("{} ({})", name != nullptr ? name : "unknown status", status);
 }
-
 
 Result<std::unique_ptr<CublasLtGemm>> CublasLt::call(const GemmSpec& spec) {
   if (spec.implementation != "cublaslt")
@@ -223,8 +222,9 @@ std::vector<int64_t> CublasLtGemm::operand_bytes() const {
   auto matrices = [&](int64_t rows, int64_t leading, int64_t stride) {
     return ((s.batch - 1) * stride + rows * leading) * bytes_of(s.dtype);
   };
-  return {matrices(s.transpose_a ? s.k : s.m, s.lda, s.stride_a), matrices(s.transpose_b ? s.n : s.k, s.ldb, s.stride_b),
-          matrices(s.m, s.ldc, s.stride_c), s.bias ? s.n * bytes_of(s.dtype) : 0, s.workspace_bytes};
+  return {matrices(s.transpose_a ? s.k : s.m, s.lda, s.stride_a),
+          matrices(s.transpose_b ? s.n : s.k, s.ldb, s.stride_b), matrices(s.m, s.ldc, s.stride_c),
+          s.bias ? s.n * bytes_of(s.dtype) : 0, s.workspace_bytes};
 }
 
 std::string CublasLtGemm::key() const {

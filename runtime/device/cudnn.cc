@@ -17,8 +17,8 @@ constexpr int kDeterministic = 1;
 // cudnnMathType_t. The default may be tf32 since Ampere; the one with a conversion rounds f32 to f16.
 constexpr int kDefaultMath = 0, kTensorMath = 1, kTensorMathWithConversion = 2, kMultiplyAdd = 3;
 
-constexpr int kMostAlgorithms = 16;     // that the library is asked for; it has at most 8 of a kind
-constexpr int64_t kLeastAlignment = 16; // bytes, of operands: kernels for tensor cores take it for granted
+constexpr int kMostAlgorithms = 16;      // that the library is asked for; it has at most 8 of a kind
+constexpr int64_t kLeastAlignment = 16;  // bytes, of operands: kernels for tensor cores take it for granted
 
 /// cudnnConvolutionFwdAlgoPerf_t, and those of the gradients, which have the same members.
 struct Perf {
@@ -35,8 +35,8 @@ bool fits(int64_t x) { return x >= 0 && x <= std::numeric_limits<int>::max(); }
 
 using Ints = std::vector<int>;
 
-/// N, C, spatial..., of something that lies as N, spatial..., C. One spatial dimension becomes two: most of the library's
-/// kernels know no other number than two and three.
+/// N, C, spatial..., of something that lies as N, spatial..., C. One spatial dimension becomes two: most of the
+/// library's kernels know no other number than two and three.
 struct Extents {
   Ints sizes, strides;
   bool fit = true;
@@ -73,22 +73,21 @@ Ints window_of(const std::vector<int64_t>& values, int alone) {
 }  // namespace
 
 /// member, name, parameters; all give a cudnnStatus_t.
-#define NABLA_CUDNN_CALLS(X)                                                                                      \
-  X(create, "cudnnCreate", (void** handle))                                                                       \
-  X(destroy, "cudnnDestroy", (void* handle))                                                                      \
-  X(set_stream, "cudnnSetStream", (void* handle, CudaStream stream))                                              \
-  X(tensor_create, "cudnnCreateTensorDescriptor", (void** desc))                                                  \
-  X(tensor_set, "cudnnSetTensorNdDescriptor",                                                                     \
-    (void* desc, int type, int rank, const int* sizes, const int* strides))                                       \
-  X(tensor_destroy, "cudnnDestroyTensorDescriptor", (void* desc))                                                 \
-  X(filter_create, "cudnnCreateFilterDescriptor", (void** desc))                                                  \
-  X(filter_set, "cudnnSetFilterNdDescriptor", (void* desc, int type, int format, int rank, const int* sizes))     \
-  X(filter_destroy, "cudnnDestroyFilterDescriptor", (void* desc))                                                 \
-  X(convolution_create, "cudnnCreateConvolutionDescriptor", (void** desc))                                        \
-  X(convolution_set, "cudnnSetConvolutionNdDescriptor",                                                           \
-    (void* desc, int spatial, const int* padding, const int* strides, const int* dilation, int mode, int compute)) \
-  X(convolution_groups, "cudnnSetConvolutionGroupCount", (void* desc, int groups))                                \
-  X(convolution_math, "cudnnSetConvolutionMathType", (void* desc, int math))                                      \
+#define NABLA_CUDNN_CALLS(X)                                                                                          \
+  X(create, "cudnnCreate", (void** handle))                                                                           \
+  X(destroy, "cudnnDestroy", (void* handle))                                                                          \
+  X(set_stream, "cudnnSetStream", (void* handle, CudaStream stream))                                                  \
+  X(tensor_create, "cudnnCreateTensorDescriptor", (void** desc))                                                      \
+  X(tensor_set, "cudnnSetTensorNdDescriptor", (void* desc, int type, int rank, const int* sizes, const int* strides)) \
+  X(tensor_destroy, "cudnnDestroyTensorDescriptor", (void* desc))                                                     \
+  X(filter_create, "cudnnCreateFilterDescriptor", (void** desc))                                                      \
+  X(filter_set, "cudnnSetFilterNdDescriptor", (void* desc, int type, int format, int rank, const int* sizes))         \
+  X(filter_destroy, "cudnnDestroyFilterDescriptor", (void* desc))                                                     \
+  X(convolution_create, "cudnnCreateConvolutionDescriptor", (void** desc))                                            \
+  X(convolution_set, "cudnnSetConvolutionNdDescriptor",                                                               \
+    (void* desc, int spatial, const int* padding, const int* strides, const int* dilation, int mode, int compute))    \
+  X(convolution_groups, "cudnnSetConvolutionGroupCount", (void* desc, int groups))                                    \
+  X(convolution_math, "cudnnSetConvolutionMathType", (void* desc, int math))                                          \
   X(convolution_destroy, "cudnnDestroyConvolutionDescriptor", (void* desc))
 
 struct Cudnn::Functions {
@@ -177,12 +176,11 @@ Status CudnnConvolution::describe() {
     return error(Code::kMissingLibrary, "cuDNN cannot describe {}: {}", key(), why);
   };
   if (spec_.alignment < kLeastAlignment)
-    return refused(fmt::format("an operand lies at a multiple of {} bytes, not of {}", spec_.alignment,
-                               kLeastAlignment));
+    return refused(
+        fmt::format("an operand lies at a multiple of {} bytes, not of {}", spec_.alignment, kLeastAlignment));
   Extents input = extents_of(spec_.input_shape), output = extents_of(spec_.output_shape),
           filter = extents_of(filter_shape_of(spec_));
-  if (!input.fit || !output.fit || !filter.fit || !fits(spec_.groups))
-    return refused("it counts elements in 32 bits");
+  if (!input.fit || !output.fit || !filter.fit || !fits(spec_.groups)) return refused("it counts elements in 32 bits");
   const Cudnn::Functions& f = *library_.functions_;
   int status = kOk, type = real_type(spec_.dtype), rank = static_cast<int>(input.sizes.size());
   auto run = [&](auto function, auto... arguments) {
@@ -235,7 +233,8 @@ Result<std::vector<LibraryAlgorithm>> CudnnConvolution::candidates(int most) con
   std::vector<LibraryAlgorithm> out;
   for (int i = 0; status == kOk && i < count && static_cast<int>(out.size()) < most; ++i) {
     const Perf& p = found[i];
-    bool exact = spec_.dtype != DType::kF32 || spec_.tf32 ? p.math != kTensorMathWithConversion : p.math == kMultiplyAdd;
+    bool exact =
+        spec_.dtype != DType::kF32 || spec_.tf32 ? p.math != kTensorMathWithConversion : p.math == kMultiplyAdd;
     if (p.status == kOk && p.determinism == kDeterministic && exact && p.memory <= spec_.workspace_bytes)
       out.push_back({static_cast<uint64_t>(p.algorithm), static_cast<uint64_t>(p.math)});
   }

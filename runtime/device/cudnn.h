@@ -1,6 +1,6 @@
-// Convolution by NVIDIA's cuDNN, opened at run time. What is needed of it is declared here, so that no toolkit is needed
-// to build. Names, numbers and meanings are those of cudnn_graph.h, cudnn_ops.h and cudnn_cnn.h of cuDNN 9 and of the
-// cuDNN API reference; what is used has been the same since 8.2.
+// Convolution by NVIDIA's cuDNN, opened at run time. What is needed of it is declared here, so that no toolkit is
+// needed to build. Names, numbers and meanings are those of cudnn_graph.h, cudnn_ops.h and cudnn_cnn.h of cuDNN 9 and
+// of the cuDNN API reference; what is used has been the same since 8.2.
 #pragma once
 
 #include <memory>

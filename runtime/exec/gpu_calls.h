@@ -52,8 +52,8 @@ class GpuCalls {
     for (uint32_t i = 0; program_.libraries() != nullptr && i < program_.libraries()->size(); ++i)
       if (format::view(program_.libraries()->Get(i)->name()) == Library::kName) wanted = program_.libraries()->Get(i);
     if (wanted == nullptr)
-      return error(Code::kCorrupt, "{}: the program calls {}, but does not name it among its libraries",
-                   bundle_.what(), Library::kTitle);
+      return error(Code::kCorrupt, "{}: the program calls {}, but does not name it among its libraries", bundle_.what(),
+                   Library::kTitle);
     auto opened = Library::open(std::string(format::view(wanted->soname())),
                                 std::string(format::view(wanted->min_version())), stream_);
     if (!opened.ok()) return *(no_library_ = std::move(opened.errors()[0]));

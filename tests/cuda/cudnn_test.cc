@@ -73,7 +73,11 @@ void CudnnTest::check(ConvolutionSpec s, double tolerance) {
   std::vector<double> want(static_cast<size_t>(tensors[result].size()), 0);
   for_each_product(s, [&](int64_t i, int64_t w, int64_t o) {
     double x = tensors[0].get(i), y = tensors[1].get(w), z = tensors[2].get(o);
-    want[static_cast<size_t>(result == 2 ? o : result == 0 ? i : w)] += result == 2 ? x * y : result == 0 ? y * z : x * z;
+    want[static_cast<size_t>(result == 2   ? o
+                             : result == 0 ? i
+                                           : w)] += result == 2   ? x * y
+                                                    : result == 0 ? y * z
+                                                                  : x * z;
   });
   void* operands[4] = {};
   for (int i = 0; i < 3; ++i) operands[i] = reinterpret_cast<void*>(upload(tensors[i]));

@@ -40,10 +40,10 @@ constexpr Pattern kPatterns[] = {
     {"AnActivationIsAKernel", kForward, " %y = convolution(%x, %w) {" SAME "}\n %z = relu(%y)\n return %z\n", "forward",
      2},
     {"OneDimension", "%x: f32[4,9,6], %w: f32[3,6,10]",
-     " %y = convolution(%x, %w) {strides=[2], padding_low=[0], padding_high=[0], dilation=[2]}\n return %y\n", "forward",
-     1},
-    {"Halves", "%x: bf16[4,9,8,6], %w: bf16[3,3,3,10]",
-     " %y = convolution(%x, %w) {groups=2, " SAME "}\n return %y\n", "forward", 1},
+     " %y = convolution(%x, %w) {strides=[2], padding_low=[0], padding_high=[0], dilation=[2]}\n return %y\n",
+     "forward", 1},
+    {"Halves", "%x: bf16[4,9,8,6], %w: bf16[3,3,3,10]", " %y = convolution(%x, %w) {groups=2, " SAME "}\n return %y\n",
+     "forward", 1},
     // No library for these.
     {"UnevenPadding", kForward,
      " %y = convolution(%x, %w) {strides=[1, 1], padding_low=[1, 0], padding_high=[1, 1], dilation=[1, 1]}\n"

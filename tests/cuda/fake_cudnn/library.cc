@@ -122,9 +122,9 @@ int run(Kind kind, void* handle, const void* alpha, void* first, const void* a, 
   const char* fastest = environment("NABLA_FAKE_CUDNN_FASTEST");
   call->delay_ms = *fastest != 0 && id != std::atoi(fastest) ? 3 : 0;
   ++state().calls[fmt::format("algorithm {}", id)];
-  state().last = fmt::format("{} {} type {} math {}", name_of(kind), fmt::format("{}x{}", call->y.sizes[0],
-                                                                                  call->y.sizes[1]),
-                             call->x.type, call->windows.math);
+  state().last =
+      fmt::format("{} {} type {} math {}", name_of(kind), fmt::format("{}x{}", call->y.sizes[0], call->y.sizes[1]),
+                  call->x.type, call->windows.math);
   auto work = [](void* context) { return static_cast<Problem*>(context)->compute(), 0; };
   auto release = [](void* context) { delete static_cast<Problem*>(context); };
   void* stream = static_cast<Handle*>(handle)->stream;
@@ -219,15 +219,15 @@ int cudnnSetConvolutionMathType(void* desc, int math) {
   return kOk;
 }
 
-#define NABLA_FAKE_KIND(name, kind)                                                                                 \
-  int cudnnGetConvolution##name##Algorithm_v7(void* handle, void* first, void* second, void* windows, void* third,  \
-                                              int most, int* found, Perf* out) {                                    \
-    return find(kind, handle, first, second, windows, third, most, found, out);                                     \
-  }                                                                                                                 \
-  int cudnnConvolution##name(void* handle, const void* alpha, void* first, const void* a, void* second,             \
-                             const void* b, void* windows, int algorithm, void* workspace, size_t bytes,            \
-                             const void* beta, void* third, void* c) {                                              \
-    return run(kind, handle, alpha, first, a, second, b, windows, algorithm, workspace, bytes, beta, third, c);     \
+#define NABLA_FAKE_KIND(name, kind)                                                                                    \
+  int cudnnGetConvolution##name##Algorithm_v7(void* handle, void* first, void* second, void* windows, void* third,     \
+                                              int most, int* found, Perf* out) {                                       \
+    return find(kind, handle, first, second, windows, third, most, found, out);                                        \
+  }                                                                                                                    \
+  int cudnnConvolution##name(void* handle, const void* alpha, void* first, const void* a, void* second, const void* b, \
+                             void* windows, int algorithm, void* workspace, size_t bytes, const void* beta,            \
+                             void* third, void* c) {                                                                   \
+    return run(kind, handle, alpha, first, a, second, b, windows, algorithm, workspace, bytes, beta, third, c);        \
   }
 NABLA_FAKE_KIND(Forward, kForward)
 NABLA_FAKE_KIND(BackwardData, kBackwardData)

@@ -70,7 +70,8 @@ std::string fault_of(const Tensor& t, const char* name) {
   if (!dtype_of(t.type, dtype)) return fmt::format("{} has type {}", name, t.type);
   if (t.sizes.size() < 4 || t.sizes.size() > 5) return fmt::format("{} has {} dimensions", name, t.sizes.size());
   for (size_t d = 0; d < t.sizes.size(); ++d)
-    if (t.sizes[d] < 1 || t.strides[d] < 1) return fmt::format("{} has size {}, stride {}", name, t.sizes[d], t.strides[d]);
+    if (t.sizes[d] < 1 || t.strides[d] < 1)
+      return fmt::format("{} has size {}, stride {}", name, t.sizes[d], t.strides[d]);
   std::vector<size_t> order(t.sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -123,8 +124,8 @@ std::string Problem::fault() const {
     return fmt::format("mode {}, sums of type {}", windows.mode, windows.compute);
   int groups = windows.groups;
   if (x.sizes[0] != y.sizes[0] || w.sizes[1] * groups != x.sizes[1] || w.sizes[0] != y.sizes[1] || y.sizes[1] % groups)
-    return fmt::format("x of {}x{}, w of {}x{}, y of {}x{} in {} groups", x.sizes[0], x.sizes[1], w.sizes[0], w.sizes[1],
-                       y.sizes[0], y.sizes[1], groups);
+    return fmt::format("x of {}x{}, w of {}x{}, y of {}x{} in {} groups", x.sizes[0], x.sizes[1], w.sizes[0],
+                       w.sizes[1], y.sizes[0], y.sizes[1], groups);
   for (size_t d = 2; d < rank; ++d) {
     int pad = windows.padding[d - 2], stride = windows.strides[d - 2], dilation = windows.dilation[d - 2];
     if (pad < 0 || stride < 1 || dilation < 1) return fmt::format("padding {}, {}, {}", pad, stride, dilation);
@@ -155,7 +156,8 @@ void Problem::compute() const {
           int rest_o = o, rest_t = t, place = 0, step = 1;
           bool inside = true;
           for (int d = 2; d >= 0; --d) {
-            int at = rest_o % out.sizes[d] * along[d].stride + rest_t % taps.sizes[d] * along[d].dilation - along[d].padding;
+            int at =
+                rest_o % out.sizes[d] * along[d].stride + rest_t % taps.sizes[d] * along[d].dilation - along[d].padding;
             inside = inside && at >= 0 && at < in.sizes[d];
             place += at * step, step *= in.sizes[d];
             rest_o /= out.sizes[d], rest_t /= taps.sizes[d];
@@ -166,7 +168,7 @@ void Problem::compute() const {
             size_t xi = (static_cast<size_t>(n) * x.sizes[1] + k / features * channels + c) * in.count() + place;
             size_t wi = (static_cast<size_t>(k) * channels + c) * taps.count() + t;
             float &a = xs.values[xi], &b = ws.values[wi], &z = ys.values[yi];
-            kind == kForward ? z += a * b : kind == kBackwardData ? a += b * z : b += a * z;
+            kind == kForward ? z += a* b : kind == kBackwardData ? a += b* z : b += a * z;
           }
         }
   (kind == kForward ? ys : kind == kBackwardData ? xs : ws).store();

@@ -26,9 +26,9 @@ const char* environment(const char* name);
 inline uint64_t address(const void* at) { return reinterpret_cast<uint64_t>(at); }
 
 struct State {
-  const char* name;          ///< for messages: "fake cublasLt"
-  const char* fail;          ///< the variable with the wish "NAME:COUNT[:STATUS]"; with COUNT 0 every call fails
-  int invalid, failed;       ///< the statuses of what is forbidden, and of a wish without one
+  const char* name;     ///< for messages: "fake cublasLt"
+  const char* fail;     ///< the variable with the wish "NAME:COUNT[:STATUS]"; with COUNT 0 every call fails
+  int invalid, failed;  ///< the statuses of what is forbidden, and of a wish without one
   std::map<std::string, int> calls = {};
   std::set<const void*> live = {};  ///< handles and descriptors
   std::string last = {};            ///< what ran last
