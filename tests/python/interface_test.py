@@ -23,7 +23,7 @@ def test_sharding_may_be_named_but_not_used():
         return mesh
 
     assert annotated() is None and not isinstance(nb.ones(2), nb.DeviceMesh)
-    for use in (lambda: nb.DeviceMesh("mesh", (4,), ("dp",)), lambda: nb.P("dp"), lambda: nb.shard(nb.ones(2), None, None),
+    for use in (lambda: nb.DeviceMesh("mesh", (4,), ("dp",)), lambda: nb.P("dp"), lambda: nb.shard(nb.ones(2), None),
                 lambda: nb.ones(2).shard(None, None), lambda: nb.shard_map(lambda x: x, None, None, None)):
         with pytest.raises(NotImplementedError, match="comes with sharding"):
             use()

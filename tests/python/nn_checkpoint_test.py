@@ -135,8 +135,8 @@ def test_apply_lora(tmp_path):
     np.testing.assert_array_equal(np.asarray(model(x)), before)
     assert sorted(ft.lora_state_dict(model)) == ["layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A",
                                                  "layers.1.lora_B"]
-    assert [p for p, _ in model.named_parameters(trainable_only=True)] == ["layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A",
-                                                            "layers.1.lora_B"]
+    assert [p for p, _ in model.named_parameters(trainable_only=True)] == [
+        "layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A", "layers.1.lora_B"]
     opt = optim.AdamW(model, 0.05)
     values = []
     for _ in range(10):

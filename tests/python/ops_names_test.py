@@ -31,8 +31,8 @@ NAMES = {
                               "init_val) scan(f, init, xs, length, reverse)",
     "nabla.ops.creation": "constant(value, dtype, device) full(shape, value, dtype, device) zeros(shape, dtype, "
                           "device) ones(shape, dtype, device) arange(start, stop, step) uniform(shape, low, high) "
-                          "gaussian(shape, mean, std) normal(shape, mean, std) hann_window(window_length, periodic) zeros_like(x) "
-                          "ones_like(x) full_like(x, value) triu(x, k) tril(x, k)",
+                          "gaussian(shape, mean, std) normal(shape, mean, std) hann_window(window_length, periodic) "
+                          "zeros_like(x) ones_like(x) full_like(x, value) triu(x, k) tril(x, k)",
     "nabla.ops.convolution": "conv2d(x, filter, *stride, *dilation, *padding, *groups, *bias) "
                              "conv2d_transpose(x, filter, *stride, *dilation, *padding, *output_paddings)",
     "nabla.ops.pooling": "avg_pool2d(x, *kernel_size, *stride, *padding) "

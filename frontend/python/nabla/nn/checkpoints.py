@@ -255,5 +255,5 @@ def load_checkpoint(path, model, optimizer=None):
     return model, optimizer, load_metadata(path)
 
 
-__all__ = ["CheckpointError", "MissingCheckpoint", "load", "load_checkpoint", "load_file", "load_metadata", "save", "save_checkpoint",
-           "save_file"]
+__all__ = ["CheckpointError", "MissingCheckpoint", "load", "load_checkpoint", "load_file", "load_metadata", "save",
+           "save_checkpoint", "save_file"]
