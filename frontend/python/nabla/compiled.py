@@ -252,14 +252,15 @@ def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **o
 
 
 class IR(str):
-    """Text of the IR, as which it shows itself; notebooks show it in a fixed-width frame."""
+    """Text of the IR, as which it shows itself. Notebooks show it in colours, with names that lead to where they are
+    made."""
 
     def __repr__(self):
         return str(self)
 
     def _repr_html_(self):
-        import html
-        return f"<pre style='overflow-x:auto;line-height:1.3'>{html.escape(self)}</pre>"
+        from ._printing import ir_html
+        return ir_html(self)
 
 
 def make_ir(fun, stage="traced"):
