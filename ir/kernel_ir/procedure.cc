@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "ir/kernel_ir/procedure_families.h"
 #include "ir/kernel_ir/rows.h"
@@ -126,31 +127,37 @@ void extreme_position(Numbers n, Operands in, Results out) {
 // ---- Sorting: the permutation that sorts rows by the operands, the first one first.
 
 /// An element: a number that is ordered as elements are, NaN being the largest, and its place in the row.
+template <class Key>
 struct Keyed {
-  uint64_t key;
-  int64_t place;
+  Key key;
+  Key place;
   bool operator<(const Keyed& o) const { return key != o.key ? key < o.key : place < o.place; }
 };
 
-uint64_t key_of(double v) {
-  constexpr uint64_t kTop = uint64_t{1} << 63;
-  if (std::isnan(v)) return ~uint64_t{0};
+/// Key is an unsigned integer as large as the element or larger.
+template <class Key>
+Key key_of(DType, double v) {
+  constexpr Key kTop = Key{1} << (8 * sizeof(Key) - 1);
+  if (std::isnan(v)) return ~Key{0};
   if (v == 0) return kTop;
-  uint64_t bits = std::bit_cast<uint64_t>(v);
+  Key bits = std::bit_cast<Key>(static_cast<std::conditional_t<sizeof(Key) == 4, float, double>>(v));
   return bits & kTop ? ~bits : bits | kTop;
 }
-uint64_t key_of(DType dtype, int64_t v) {
-  return static_cast<uint64_t>(turned(dtype, v)) ^ uint64_t { 1 } << 63;
+template <class Key>
+Key key_of(DType dtype, int64_t v) {
+  if (is_unsigned(dtype)) return static_cast<Key>(v);
+  return static_cast<Key>(v) ^ (Key{1} << (8 * sizeof(Key) - 1));
 }
 
 /// Rows of one shape, sorted by their keys; equal keys stay in their order.
+template <class Key>
 class RowSorter {
  public:
   RowSorter(Operands keys, int64_t count, bool descending)
-      : keys_(keys), descending_(descending), row_(count), next_(count), floats_(count), ints_(count) {}
+      : keys_(keys), descending_(descending), row_(count), next_(count) {}
 
   /// Places in the order of the row.
-  std::span<const Keyed> sorted(int64_t first, int64_t stride) {
+  std::span<const Keyed<Key>> sorted(int64_t first, int64_t stride) {
     start();
     for (size_t k = keys_.size(); k-- > 0;) {  // the last key first: later sorts keep what is equal to them
       set_keys(*keys_[k], first, stride);
@@ -160,31 +167,31 @@ class RowSorter {
   }
 
   /// The first k of them.
-  std::span<const Keyed> first_sorted(int64_t k, int64_t first, int64_t stride) {
+  std::span<const Keyed<Key>> first_sorted(int64_t k, int64_t first, int64_t stride) {
     if (keys_.size() > 1 || 4 * k > size()) return sorted(first, stride).first(k);
     start();
     set_keys(*keys_[0], first, stride);
     std::nth_element(row_.begin(), row_.begin() + k, row_.end());
     std::sort(row_.begin(), row_.begin() + k);
-    return std::span<const Keyed>(row_).first(k);
+    return std::span<const Keyed<Key>>(row_).first(k);
   }
 
  private:
   int64_t size() const { return static_cast<int64_t>(row_.size()); }
 
   void start() {
-    for (int64_t i = 0; i < size(); ++i) row_[i].place = i;
+    for (int64_t i = 0; i < size(); ++i) row_[i].place = static_cast<Key>(i);
   }
 
   void set_keys(const Literal& x, int64_t first, int64_t stride) {
-    uint64_t turn = descending_ ? ~uint64_t{0} : 0;
-    if (is_float(x.dtype())) {
-      read_row(x, first, stride, size(), floats_.data());
-      for (Keyed& e : row_) e.key = key_of(floats_[e.place]) ^ turn;
-    } else {
-      read_row(x, first, stride, size(), ints_.data());
-      for (Keyed& e : row_) e.key = key_of(x.dtype(), ints_[e.place]) ^ turn;
-    }
+    is_float(x.dtype()) ? set_keys(x, first, stride, floats_) : set_keys(x, first, stride, ints_);
+  }
+  template <class Wide>
+  void set_keys(const Literal& x, int64_t first, int64_t stride, std::vector<Wide>& wide) {
+    Key turn = descending_ ? ~Key{0} : 0;
+    wide.resize(size());
+    read_row(x, first, stride, size(), wide.data());
+    for (Keyed<Key>& e : row_) e.key = key_of<Key>(x.dtype(), wide[e.place]) ^ turn;
   }
 
   // By the digits of the keys' distances from the least, the lowest digit first; those in which no two differ are left
@@ -192,38 +199,49 @@ class RowSorter {
   void sort() {
     constexpr int64_t kFew = 64, kMany = 8192;
     if (size() < kFew)
-      return std::stable_sort(row_.begin(), row_.end(), [](const Keyed& a, const Keyed& b) { return a.key < b.key; });
-    uint64_t least = ~uint64_t{0}, differing = 0;
-    for (const Keyed& e : row_) least = std::min(least, e.key);
-    for (Keyed& e : row_) differing |= e.key -= least;
+      return std::stable_sort(row_.begin(), row_.end(),
+                              [](const Keyed<Key>& a, const Keyed<Key>& b) { return a.key < b.key; });
+    Key least = ~Key{0}, differing = 0;
+    for (const Keyed<Key>& e : row_) least = std::min(least, e.key);
+    for (Keyed<Key>& e : row_) differing |= e.key -= least;
     int bits = size() < kMany ? 8 : 11;
     counts_.resize(size_t{1} << bits);
-    for (int shift = differing == 0 ? 64 : std::countr_zero(differing); shift < 64; shift += bits)
-      if (differing >> shift) sort_by_digit(shift, (uint64_t{1} << bits) - 1);
+    int end = std::bit_width(differing);
+    for (int shift = std::countr_zero(differing); shift < end; shift += bits)
+      sort_by_digit(shift, (Key{1} << bits) - 1);
   }
 
-  void sort_by_digit(int shift, uint64_t mask) {
+  void sort_by_digit(int shift, Key mask) {
     std::fill(counts_.begin(), counts_.end(), 0);
-    for (const Keyed& e : row_) ++counts_[(e.key >> shift) & mask];
+    for (const Keyed<Key>& e : row_) ++counts_[(e.key >> shift) & mask];
     std::exclusive_scan(counts_.begin(), counts_.end(), counts_.begin(), int64_t{0});
-    for (const Keyed& e : row_) next_[counts_[(e.key >> shift) & mask]++] = e;
+    for (const Keyed<Key>& e : row_) next_[counts_[(e.key >> shift) & mask]++] = e;
     row_.swap(next_);
   }
 
   Operands keys_;
   bool descending_;
-  std::vector<Keyed> row_, next_;
+  std::vector<Keyed<Key>> row_, next_;
   std::vector<double> floats_;
   std::vector<int64_t> ints_, counts_;
 };
 
+/// f(sorter) with keys as large as the operands need.
+template <class F>
+void with_sorter(Operands keys, int64_t count, bool descending, F f) {
+  bool wide = count > UINT32_MAX;
+  for (const Literal* key : keys) wide = wide || bytes_of(key->dtype()) > 4;
+  wide ? f(RowSorter<uint64_t>(keys, count, descending)) : f(RowSorter<uint32_t>(keys, count, descending));
+}
+
 void argsort(Numbers n, Operands in, Results out) {
-  RowSorter sorter(in, n[1], n[3]);
   std::vector<int64_t> places(n[1]);
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    std::span<const Keyed> row = sorter.sorted(first, stride);
-    for (size_t i = 0; i < row.size(); ++i) places[i] = row[i].place;
-    write_row(*out[0], first, stride, n[1], places.data());
+  with_sorter(in, n[1], n[3], [&](auto sorter) {
+    for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
+      auto row = sorter.sorted(first, stride);
+      for (size_t i = 0; i < row.size(); ++i) places[i] = static_cast<int64_t>(row[i].place);
+      write_row(*out[0], first, stride, n[1], places.data());
+    });
   });
 }
 
@@ -237,14 +255,15 @@ void copy(Literal& to, int64_t i, const Literal& from, int64_t j) {
 void top_k(Numbers n, Operands in, Results out) {
   if (n[1] == 0) return;
   int64_t inner = n[2], k = n[3];
-  RowSorter sorter(in, n[1], n[4]);
-  for_each_row(n[0], n[1], inner, [&](int64_t first, int64_t stride) {
-    int64_t to = first / (n[1] * inner) * k * inner + first % inner;
-    for (const Keyed& e : sorter.first_sorted(k, first, stride)) {
-      copy(*out[0], to, *in[0], first + e.place * stride);
-      out[1]->set_i(to, e.place);
-      to += inner;
-    }
+  with_sorter(in, n[1], n[4], [&](auto sorter) {
+    for_each_row(n[0], n[1], inner, [&](int64_t first, int64_t stride) {
+      int64_t to = first / (n[1] * inner) * k * inner + first % inner;
+      for (const auto& e : sorter.first_sorted(k, first, stride)) {
+        copy(*out[0], to, *in[0], first + static_cast<int64_t>(e.place) * stride);
+        out[1]->set_i(to, static_cast<int64_t>(e.place));
+        to += inner;
+      }
+    });
   });
 }
 

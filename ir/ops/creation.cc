@@ -139,9 +139,8 @@ OpDef iota_op() {
           [](const EvalContext& ctx) {
             const Type& result = ctx.op.results[0];
             int64_t axis = ctx.attrs().get_int("axis");
-            std::vector<int64_t> numbers = ir::iota_ints(result.extents()[axis]);
-            Literal row(result.dtype, {static_cast<int64_t>(numbers.size())});
-            write_row(row, 0, 1, row.size(), numbers.data());
+            Literal row = counted(result.dtype, result.extents()[axis]);
+            if (result.rank() == 1) return Literals{row};
             Extents along(result.rank(), 0);
             along[axis] = 1;
             return Literals{gathered(row, result, std::move(along))};

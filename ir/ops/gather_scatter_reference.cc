@@ -40,18 +40,21 @@ std::vector<int64_t> window_starts(const IndexedDims& dims, const Extents& opera
   for (size_t k = 0; k < dims.start_map.size(); ++k) {
     int64_t d = dims.start_map[k], last = operand[d] - window[d];
     int64_t first = dims.vector_dim < indices.rank() ? static_cast<int64_t>(k) * all[dims.vector_dim] : 0;
+    auto add = [&](int64_t& to, int64_t start) {
+      if (dims.clamp)
+        to += std::max<int64_t>(0, std::min(start, last)) * strides[d];
+      else if (to == kOutside || start <= -window[d] || start >= operand[d])
+        to = kOutside;
+      else if (to == kPartly || start < 0 || start > last)
+        to = kPartly;
+      else
+        to += start * strides[d];
+    };
     for_each_row<2>({batch, {own, of_indices}, {0, first}}, [&](const auto& at, int64_t count, const auto& step) {
-      for (int64_t j = 0; j < count; ++j) {
-        if (j % kRowBlock == 0)
-          read_row(indices, at[1] + j * step[1], step[1], std::min(kRowBlock, count - j), row.data());
-        int64_t start = row[j % kRowBlock], &to = starts[at[0] + j * step[0]];
-        if (dims.clamp) start = std::max<int64_t>(0, std::min(start, last));
-        if (to == kOutside || start <= -window[d] || start >= operand[d])
-          to = kOutside;
-        else if (to == kPartly || start < 0 || start > last)
-          to = kPartly;
-        else
-          to += start * strides[d];
+      for (int64_t begin = 0; begin < count; begin += kRowBlock) {
+        int64_t block = std::min(kRowBlock, count - begin), to = at[0] + begin * step[0];
+        read_row(indices, at[1] + begin * step[1], step[1], block, row.data());
+        for (int64_t j = 0; j < block; ++j) add(starts[to + j * step[0]], row[j]);
       }
     });
   }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+
+#include "ir/kernel_ir/rows.h"
 
 namespace nabla::ops {
 namespace {
@@ -104,6 +107,16 @@ Literal gathered(const Literal& x, const Type& result, Extents strides, int64_t 
 
 void place(Literal& to, const Literal& piece, Extents strides, int64_t first) {
   copy_strided(to, piece, {piece.shape(), {std::move(strides), strides_of(piece.shape())}, {first, 0}});
+}
+
+Literal counted(DType dtype, int64_t count) {
+  Literal out = Literal::uninitialized(dtype, {count});
+  std::array<int64_t, kRowBlock> numbers;
+  for (int64_t begin = 0; begin < count; begin += kRowBlock) {
+    std::iota(numbers.begin(), numbers.end(), begin);
+    write_row(out, begin, 1, std::min(kRowBlock, count - begin), numbers.data());
+  }
+  return out;
 }
 
 Literal filled(const Type& result, const Literal& value) {

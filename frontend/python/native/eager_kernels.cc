@@ -189,18 +189,16 @@ Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Fu
 
 Result<std::vector<Literal>> run_node(const ir::Module& module, const ir::Function& f, const ir::Node& node,
                                       std::vector<Literal> operands) {
-  if (node.results.size() == 1) {
-    ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
-    int64_t elements = op.results[0].count().value();
-    for (const Literal& a : operands) elements = std::max(elements, a.size());
-    if (node.op->lower == ir::Lowering::kView)
-      return std::vector<Literal>{operands[0].reshaped(op.results[0].extents())};
-    if (elements > kSmall && is_plain(op)) {
-      if (std::optional<KernelCall> call = kernel_call(op)) {
-        if (auto out = library_of(*node.op).run(*call, op, operands)) return std::move(*out);
-      } else if (std::optional<ir::Function> f = rewritten(module, op)) {
-        return evaluate(module, *f, std::move(operands));
-      }
+  ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
+  if (node.op->lower == ir::Lowering::kView) return std::vector<Literal>{operands[0].reshaped(op.results[0].extents())};
+  int64_t elements = 0;
+  for (const ir::Type& t : op.results) elements = std::max(elements, t.is_static() ? t.count().value() : 0);
+  for (const Literal& a : operands) elements = std::max(elements, a.size());
+  if (elements > kSmall && is_plain(op)) {
+    if (std::optional<KernelCall> call = kernel_call(op)) {
+      if (auto out = library_of(*node.op).run(*call, op, operands)) return std::move(*out);
+    } else if (std::optional<ir::Function> other = rewritten(module, op)) {
+      return evaluate(module, *other, std::move(operands));
     }
   }
   return by_reference(module, f, node, std::move(operands));
