@@ -154,10 +154,9 @@ def test_convolutions_and_their_gradients(dims, stride, pad, dilation):
     by_x, by_w = nb.grad(g, (0, 1))(nb.asarray(x), nb.asarray(w))
     other_x, other_w = RNG.standard_normal(x.shape), RNG.standard_normal(w.shape)
     assert by_x.shape == x.shape and by_w.shape == w.shape
-    np.testing.assert_allclose((by_x.numpy() * other_x).sum(), (convolved(other_x, w, stride, pad, dilation) * ct).sum(),
-                               rtol=1e-3, atol=1e-2)
-    np.testing.assert_allclose((by_w.numpy() * other_w).sum(), (convolved(x, other_w, stride, pad, dilation) * ct).sum(),
-                               rtol=1e-3, atol=1e-2)
+    for gradient, other, moved in ((by_x, other_x, convolved(other_x, w, stride, pad, dilation)),
+                                   (by_w, other_w, convolved(x, other_w, stride, pad, dilation))):
+        np.testing.assert_allclose((gradient.numpy() * other).sum(), (moved * ct).sum(), rtol=1e-3, atol=1e-2)
 
 
 def test_pools():
