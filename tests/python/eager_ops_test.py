@@ -1,4 +1,4 @@
-"""Large tensors outside of compiled functions: kernels, rewritten ops and the interpreter's fast ways say what NumPy says."""
+"""Large tensors outside of compiled functions: kernels, rewritten ops and the interpreter say what NumPy says."""
 
 import numpy as np
 import pytest
