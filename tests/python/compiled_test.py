@@ -1,6 +1,7 @@
 """jit: caches, static and donated arguments, sizes that change, threads."""
 
 import collections
+import re
 import threading
 
 import pytest
@@ -221,7 +222,12 @@ def test_two_threads_compile_and_run_at_once():
 
 def test_make_ir_shows_transforms_and_sizes():
     text = nb.make_ir(nb.vmap(nb.grad(lambda x: nb.sum(x * x))))(nb.ones((4, 3)))
-    assert "vmap" in text and "value_and_grad" in text and "f32[4,3]" in text and "<pre" in text._repr_html_()
+    assert "vmap" in text and "value_and_grad" in text and "f32[4,3]" in text
+    html = text._repr_html_()
+    ids = set(re.findall(r"id='([^']+)'", html))
+    links = set(re.findall(r"href='#([^']+)'", html))
+    # Every name leads to the one place where it is made.
+    assert links and links <= ids and len(ids) == html.count("id=") and html.count("<details") == 3
     flat = nb.make_ir(nb.grad(lambda x: nb.sum(x * x)), stage="flat")(X)
     assert "value_and_grad" not in flat and "add" in flat
     with pytest.raises(ValueError, match="stage is 'traced' or 'flat'"):

@@ -5,12 +5,15 @@ import functools
 import inspect
 import threading
 import time
+import weakref
 
 from . import _nabla
 from ._core import Tensor, default_float
-from ._trace import Arguments, example_types, name_of, trace
+from ._trace import Arguments, example_types, name_of
+from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
 
+_all = weakref.WeakSet()  # compiled functions
 CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size")
 
 
@@ -78,6 +81,7 @@ class Compiled:
         # others.
         self._known = _nabla.KnownCalls(_registration, name_of(fun))
         self._known_float = None
+        _all.add(self)
 
     def __call__(self, *args, **kwargs):
         if self._known_float is default_float():
@@ -113,7 +117,7 @@ class Compiled:
         fun, free, named, static = self._split(args, kwargs)
         arguments = Arguments(free, named)
         if _nabla.is_tracing():
-            f, result = trace(fun, example_types(arguments.tensors), arguments.rebuild)
+            f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
             return result.rebuild(_nabla.call("call", f, arguments.tensors))
         key = self._key(arguments, static)
         with self._lock:
@@ -172,7 +176,7 @@ class Compiled:
     def _compile(self, fun, arguments, key):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
-        f, result = trace(fun, types, arguments.rebuild)
+        f, result = trace_function(fun, types, arguments.rebuild)
         captures = f.captures
         _nabla.realize(captures)
         executable = _Executable(f, captures, result, self._target, self._threads)
@@ -248,11 +252,15 @@ def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **o
 
 
 class IR(str):
-    """Text of the IR; notebooks show it in a fixed-width frame."""
+    """Text of the IR, as which it shows itself. Notebooks show it in colours, with names that lead to where they are
+    made."""
+
+    def __repr__(self):
+        return str(self)
 
     def _repr_html_(self):
-        import html
-        return f"<pre style='overflow-x:auto;line-height:1.3'>{html.escape(self)}</pre>"
+        from ._printing import ir_html
+        return ir_html(self)
 
 
 def make_ir(fun, stage="traced"):
@@ -266,17 +274,21 @@ def make_ir(fun, stage="traced"):
     @functools.wraps(fun)
     def made(*args, **kwargs):
         arguments = Arguments(args, kwargs)
-        f, _ = trace(fun, example_types(arguments.tensors), arguments.rebuild)
+        f, _ = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
         return IR(f.text() if stage == "traced" else _nabla.simplified_text(f))
 
     return made
 
 
-def trace_ir(fun, *args, **kwargs):
-    """Prints the IR of `fun` on these arguments and returns it."""
-    text = make_ir(fun)(*args, **kwargs)
-    print(text)
-    return text
+def trace(fun, *args, **kwargs):
+    """The IR of `fun` on these arguments, which prints as text: `print(nb.trace(f, x))`, see make_ir."""
+    return make_ir(fun)(*args, **kwargs)
 
 
-__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "jit", "make_ir"]
+def _clear_caches():
+    """Forgets what every compiled function has compiled."""
+    for compiled in list(_all):
+        compiled.clear_cache()
+
+
+__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "jit", "make_ir", "trace"]

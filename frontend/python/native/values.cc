@@ -240,6 +240,8 @@ void bind_values(py::module_& m) {
       .def("realize", [](Value& v) { v.array("realize()"); })
       .def_property("requires_grad", &Value::requires_grad, &Value::set_requires_grad,
                     "Whether backward() gives this tensor a gradient.")
+      .def("_set_parameter", &Value::set_parameter)
+      .def_property_readonly("_is_gradient_leaf", &Value::is_gradient_leaf)
       .def("_donate", &Value::donate)
       .def("_rebind", &Value::rebind)
       .def("named",
@@ -285,6 +287,9 @@ void bind_values(py::module_& m) {
     for (Value* v : Value::gradient_leaves()) out.append(py::cast(v, py::return_value_policy::reference));
     return out;
   });
+  m.def("begin_no_grad", &Eager::begin_no_grad);
+  m.def("end_no_grad", &Eager::end_no_grad);
+  m.def("tracks_gradients", [] { return Eager::of_thread().tracks_gradients(); });
   m.def("forget_graph", [] { Eager::of_thread().forget_gradients(); });
 }
 
