@@ -64,8 +64,9 @@ class KernelPrinter {
     if (!symbols_.empty()) params += (params.empty() ? "" : ", ") + std::string("const long* extents_");
     if (!out_.grids.empty()) text_.line("");
     std::string body = body_.take();
-    text_.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {}", grid.threads, grid.symbol,
-                           params, body.substr(0, body.size() - 1)));
+    std::string bounds = fmt::format("{}{}", grid.threads, grid.beside > 1 ? fmt::format(", {}", grid.beside) : "");
+    text_.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {}", bounds, grid.symbol, params,
+                           body.substr(0, body.size() - 1)));
     out_.grids.push_back(std::move(grid));
   }
   void declare_sizes() {
@@ -102,7 +103,7 @@ class KernelPrinter {
     open_grid();
     declare_sizes();
     CudaGrid grid;
-    print_product(k_, body_, next_temp_, grid);
+    print_product(k_, target_, body_, next_temp_, grid);
     close_grid(grid, "");
   }
 

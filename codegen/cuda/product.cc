@@ -10,7 +10,7 @@ void ProductPrinter::run(CudaGrid& grid) {
   ir::Dim batch = 1;
   for (int b : c_.batch) batch = batch * size(b);
   ir::Dim rows = ir::Dim::ceildiv(size(c_.m), tile_rows()), columns = ir::Dim::ceildiv(size(c_.n), tile_columns());
-  grid.threads = threads();
+  grid.threads = threads(), grid.shared_bytes = shared_bytes(), grid.beside = beside();
   grid.blocks = ir::Dim::max(ir::Dim::min(batch * rows * columns, 1 << 20), 1);
   declare();
   for (const Stmt& s : k_.body)

@@ -16,6 +16,7 @@ struct Product {
   const kernel_ir::Let& let;
   kernel_ir::Contraction c;
   kernel_ir::Expr lhs, rhs;  ///< the factors, conversions included; lhs moves with m
+  const ir::Target& target;
 };
 
 class ProductPrinter {
@@ -30,9 +31,11 @@ class ProductPrinter {
   virtual int threads() const = 0;
   virtual int tile_rows() const = 0;
   virtual int tile_columns() const = 0;
-  virtual void declare() = 0;   ///< once per grid: shared memory, who this thread is
-  virtual void multiply() = 0;  ///< the sums of the tile at m0_, n0_
-  virtual void finish() = 0;    ///< element() at every place of this thread
+  virtual int shared_bytes() const { return 0; }  ///< dynamic shared memory
+  virtual int beside() const { return 1; }        ///< blocks of a multiprocessor
+  virtual void declare() = 0;                     ///< once per grid: shared memory, who this thread is
+  virtual void multiply() = 0;                    ///< the sums of the tile at m0_, n0_
+  virtual void finish() = 0;                      ///< element() at every place of this thread
 
   const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
   std::string extent(int axis) const { return size_text(size(axis)); }
@@ -54,7 +57,8 @@ class ProductPrinter {
   void head(const kernel_ir::Let& let);
 };
 
-/// True when tensor cores can compute the product: f32 sums of bf16 or of f16.
+/// True when tensor cores can compute the product: f32 sums of bf16 or of f16, or of f32 where the target may round
+/// factors to tf32.
 bool fits_tensor_cores(const Product& p);
 void print_on_tensor_cores(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid);
 

@@ -17,10 +17,10 @@ void expect_kernel(const Kernel& k, const ir::Target& target = gpu(), const emul
   emulator::expect_right(k, *code, draw_buffers(k), e);
   if (testing::Test::HasFailure()) ADD_FAILURE() << code->text;
 }
-void expect_text(const std::string& text, const ir::Target& target = gpu()) {
+void expect_text(const std::string& text, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
   auto k = parse_kernel(text, "kernel");
   ASSERT_TRUE(k.ok()) << to_string(k.errors());
-  expect_kernel(*k, target);
+  expect_kernel(*k, target, e);
 }
 
 class NineCudaKernels : public testing::TestWithParam<std::string> {};
@@ -98,8 +98,8 @@ TEST(CudaKernels, ShortRowsThatAllThreadsMakeAreReadBehindABarrier) {
 })");
 }
 
-// Products of halves run on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, packs of
-// 16 bytes or single elements, a large tile, a batch, an epilogue.
+// Products on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, copies of 16 bytes or
+// single elements, a large tile, a batch, an epilogue.
 struct Shape {
   int64_t m, n, k;
 };
@@ -116,18 +116,52 @@ class TensorCores : public testing::TestWithParam<Shape> {
 }})",
                        dtype, type_a, type_b, m, n, k, a, b);
   }
+  // Products of f32, factors rounded to tf32.
+  void expect_tf32(const std::string& a, const std::string& b) const {
+    ir::Target target = gpu();
+    target.tf32 = true;
+    expect_text(kernel(a, b, "f32"), target, {.tolerance = 1e-3});
+  }
 };
 
 TEST_P(TensorCores, RowsTimesColumns) { expect_text(kernel("m, k", "k, n", "bf16")); }
 TEST_P(TensorCores, RowsTimesRows) { expect_text(kernel("m, k", "n, k", "f16")); }
 TEST_P(TensorCores, ColumnsTimesColumns) { expect_text(kernel("k, m", "k, n", "bf16")); }
+TEST_P(TensorCores, ColumnsTimesRows) { expect_text(kernel("k, m", "n, k", "f16")); }
+TEST_P(TensorCores, RowsTimesColumnsInTf32) { expect_tf32("m, k", "k, n"); }
+TEST_P(TensorCores, RowsTimesRowsInTf32) { expect_tf32("m, k", "n, k"); }
+TEST_P(TensorCores, ColumnsTimesColumnsInTf32) { expect_tf32("k, m", "k, n"); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, TensorCores,
                          testing::Values(Shape{16, 8, 16}, Shape{37, 50, 61}, Shape{64, 64, 32}, Shape{72, 136, 40},
-                                         Shape{129, 65, 33}),
+                                         Shape{24, 16, 136}, Shape{129, 65, 33}),
                          [](const auto& info) {
                            return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
                          });
+
+// Factors are rounded to nearest: with 1 + 2^-11 on both sides truncation would give 1.
+TEST(CudaKernels, FactorsAreRoundedToTf32OnlyWhereTheTargetSaysSo) {
+  Kernel k = parse_kernel(R"(kernel @product(in a: f32[16,16], in b: f32[16,16], out y: f32[16,16]) {
+  axes m = 16, n = 16, k = 16
+  contract acc[m, n]: f32 = sum(k) a[m, k] * b[k, n]
+  store y[m, n] over m, n = acc[m, n]
+})",
+                          "product")
+                 .value();
+  ir::Target tf32 = gpu();
+  tf32.tf32 = true;
+  std::vector<Literal> buffers = draw_buffers(k);
+  for (int b : {0, 1})
+    for (int64_t i = 0; i < buffers[b].size(); ++i) buffers[b].set(i, 1 + 0x1p-11);
+  for (const ir::Target& target : {gpu(), tf32}) {
+    codegen::CudaKernel code = codegen::print_cuda(k, "nk_product", target).value();
+    auto object = emulator::Object::compile(codegen::cuda_prelude() + code.text, false).value();
+    emulator::KernelRun run = emulator::run_kernel(k, code, *object, false, buffers, {}, {});
+    double factor = target.tf32 ? 1 + 0x1p-10 : 1 + 0x1p-11;
+    EXPECT_FLOAT_EQ(run.buffers[2].get(0), 16 * factor * factor);
+    EXPECT_EQ(code.text.find("nb_mma_1688_tf32") != std::string::npos, target.tf32);
+  }
+}
 
 TEST(CudaKernels, BatchesOfHalves) {
   expect_text(R"(kernel @scores(in q: f16[3,40,24], in k: f16[3,33,24], out s: f32[3,40,33]) {

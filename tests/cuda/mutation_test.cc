@@ -1,5 +1,6 @@
-// Tests of the tests: each barrier of generated kernels left out by itself, guards off by one, stores left out. The
-// checker or the result must notice each; a barrier that nobody misses is one that the printer must not print.
+// Tests of the tests: each barrier of generated kernels, and each wait for copies, left out by itself, guards off by
+// one, stores left out. The checker or the result must notice each; a barrier that nobody misses is one that the
+// printer must not print.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -26,8 +27,10 @@ struct Mutant {
 };
 
 // One block does all the work, so that every team goes through its loop several times.
-CudaKernel printed(const Kernel& k) {
-  CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, ir::find_target("sm_90a").value()).value();
+CudaKernel printed(const Kernel& k, bool tf32 = false) {
+  ir::Target target = ir::find_target("sm_90a").value();
+  target.tf32 = tf32;
+  CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, target).value();
   for (codegen::CudaGrid& g : code.grids) g.blocks = 1;
   return code;
 }
@@ -95,7 +98,7 @@ void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<
   }
 }
 
-const std::regex kBarrier(R"(nb_sync<\w+>\(\);|__syncthreads\(\);|__syncwarp\(\);)");
+const std::regex kBarrier(R"((nb_sync<\w+>|nb_cp_wait<\w+>|nb_cp_commit|__syncthreads|__syncwarp)\(\);)");
 
 // The text once for each barrier, without it.
 std::vector<std::pair<std::string, std::string>> without_each_barrier(const std::string& text) {
@@ -113,6 +116,7 @@ struct Subject {
   const char* name;
   std::string text;
   int barriers;  ///< in the kernel's own text, so that a change of the printer shows
+  bool tf32 = false;
 };
 void PrintTo(const Subject& s, std::ostream* out) { *out << s.name; }
 
@@ -120,6 +124,22 @@ Kernel softmax(const std::string& rows, const std::string& columns) {
   std::string text = print(read_kernel("softmax"));
   text = replaced(text, "19", rows), text = replaced(text, "45", columns);
   return parse_kernel(text, "softmax").value();
+}
+
+// Two tiles, whose factors go element by element.
+const char* const kOddHalves = R"(kernel @halves(in a: bf16[70,70], in b: bf16[70,41], out y: f32[70,41]) {
+  axes m = 70, n = 41, k = 70
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = acc[m, n]
+})";
+// Two tiles, whose factors are copied by 16 bytes.
+std::string halves_of(const char* a, const char* b) {
+  return fmt::format(R"(kernel @halves(in a: bf16[{}], in b: bf16[{}], out y: f32[40,72]) {{
+  axes m = 40, n = 72, k = 136
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = acc[m, n]
+}})",
+                     a, b);
 }
 
 std::vector<Subject> subjects() {
@@ -169,12 +189,11 @@ std::vector<Subject> subjects() {
 })",
        0},
       {"plain_product", golden("matmul_gelu"), 2},
-      {"tensor_core_product", R"(kernel @halves(in a: bf16[70,70], in b: bf16[70,40], out y: f32[70,40]) {
-  axes m = 70, n = 40, k = 70
-  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
-  store y[m, n] over m, n = acc[m, n]
-})",
-       2},
+      {"tensor_core_product", kOddHalves, 2},
+      {"copied_ahead", halves_of("40, 136", "136, 72"), 4},
+      {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 4},
+      {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 4,
+       true},
   };
 }
 
@@ -182,7 +201,7 @@ class Mutations : public testing::TestWithParam<Subject> {};
 
 TEST_P(Mutations, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(GetParam().text, GetParam().name).value();
-  CudaKernel healthy = printed(k);
+  CudaKernel healthy = printed(k, GetParam().tf32);
   std::vector<Mutant> mutants;
   for (auto& [what, text] : without_each_barrier(healthy.text)) {
     mutants.push_back({what, healthy});
@@ -224,7 +243,7 @@ void PrintTo(const Fault& f, std::ostream* out) { *out << f.name; }
 
 std::vector<Fault> faults() {
   const std::string product = print(read_kernel("matmul_gelu"));
-  const std::string halves = subjects().back().text;
+  const std::string halves = kOddHalves;
   const std::string map =
       "kernel @map(in x: f32[1003], out y: f32[1003]) {\n  axes i = 1003\n  for i {\n"
       "    store y[i] = exp(x[i])\n  }\n}\n";
@@ -249,7 +268,7 @@ std::vector<Fault> faults() {
       {"TensorCoresReadOneFurther", halves, "k < 70", "k <= 70"},
       {"TensorCoresReadOneRowFurther", halves, "m < 70", "m <= 70"},
       {"TensorCoresStoreOneRowFurther", halves, "m >= 70", "m > 70"},
-      {"TensorCoresLeaveTheLastStepOut", halves, "k0_ < 70", "k0_ < 64"},
+      {"TensorCoresLeaveTheLastStepOut", halves, "steps_ = 3", "steps_ = 2"},
   };
 }
 
