@@ -7,6 +7,7 @@
 #include "codegen/cuda/contract_printer.h"
 #include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/cuda/scatter_printer.h"
 #include "codegen/cuda/team_printer.h"
 
 namespace nabla::codegen {
@@ -225,13 +226,15 @@ class KernelPrinter {
                               [&](const Store* s) { return !meets_along(k_, *s, a) || has_atomic(k_, *s); });
       (free ? parallel : serial).push_back(a);
     }
+    const Store* lone = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
+    if (lone && !serial.empty() && lone->axes.empty())
+      if (auto found = find_scatter(k_, *lone, parallel, serial, target_)) return scatter(*found, suffix), Ok{};
     Team team = NABLA_TRY(team_for(parallel, b));
     if (team.alone()) put_last(parallel, k_.schedule.vector_axis);
     open_grid();
     declare_sizes();
     TeamPrinter printer(k_, team, body_, next_temp_);
     int bytes = printer.declare_rows(b);
-    const Store* lone = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
     std::string apart = lone ? in_place_condition(k_, *lone) : "";
     if (!apart.empty()) body_.open(apart);
     for (const Stmt& s : k_.body)
@@ -251,6 +254,16 @@ class KernelPrinter {
     ir::Dim iterations = ir::Dim::ceildiv(points(parallel), packs.width);
     close_grid({"", blocks_for(iterations, team), team.block, bytes * team.per_block()}, suffix);
     return Ok{};
+  }
+  void scatter(const Scatter& s, const std::string& suffix) {
+    open_grid();
+    declare_sizes();
+    TeamPrinter heads(k_, Team{1, kBlock}, body_, next_temp_);
+    for (const Stmt& stmt : k_.body)
+      if (const Let* let = std::get_if<Let>(&stmt.node)) heads.number(*let);
+    CudaGrid grid;
+    print_scatter(k_, s, target_, body_, next_temp_, grid);
+    close_grid(std::move(grid), suffix);
   }
   Status one_block() {
     Team team = NABLA_TRY(team_for({}, k_.body));

@@ -96,6 +96,21 @@ TEST_P(GeneratedCode, ProductsOnTensorCoresCopyTheirTilesAhead) {
     }
 }
 
+// What is on its way stands in registers.
+TEST_P(GeneratedCode, ScattersTakeNoLocalMemory) {
+  std::vector<CudaKernelFacts> kernels =
+      facts_of(R"(kernel @table_grad(in ids: i32[4,512], in ct: bf16[4,512,768], out table: bf16[50257,768]) {
+  axes b = 4, t = 512, j = 768
+  for b, t {
+    store table[convert.i64(ids[b, t]), j] over j sum= ct[b, t, j] if convert.i64(ids[b, t]) >= 0 & convert.i64(ids[b, t]) < 50257
+  }
+})",
+               GetParam());
+  ASSERT_EQ(kernels.size(), 2u);  // the first clears the table
+  EXPECT_EQ(kernels[0].frame_bytes, 0);
+  EXPECT_EQ(kernels[0].instructions.global_loads.narrow, 16);  // eight updates, eight places
+}
+
 // A batch, a size of the run, a bias, a residual and a gelu beside the sums.
 TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
   auto rows = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 300, 1});

@@ -17,10 +17,10 @@ void expect_kernel(const Kernel& k, const ir::Target& target = gpu(), const emul
   emulator::expect_right(k, *code, draw_buffers(k), e);
   if (testing::Test::HasFailure()) ADD_FAILURE() << code->text;
 }
-void expect_text(const std::string& text, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
+void expect_text(const std::string& text, const ir::Target& target = gpu()) {
   auto k = parse_kernel(text, "kernel");
   ASSERT_TRUE(k.ok()) << to_string(k.errors());
-  expect_kernel(*k, target, e);
+  expect_kernel(*k, target);
 }
 
 class NineCudaKernels : public testing::TestWithParam<std::string> {};
@@ -95,79 +95,6 @@ TEST(CudaKernels, ShortRowsThatAllThreadsMakeAreReadBehindABarrier) {
   let s[i]: f32 = sum(j) x[i, j]
   let m[i]: f32 = s[i] / 24.0:f32
   store y[i] over i = m[39 - i]
-})");
-}
-
-// Products on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, copies of 16 bytes or
-// single elements, a large tile, a batch, an epilogue.
-struct Shape {
-  int64_t m, n, k;
-};
-class TensorCores : public testing::TestWithParam<Shape> {
- protected:
-  std::string kernel(const std::string& a, const std::string& b, const std::string& dtype) const {
-    auto [m, n, k] = GetParam();
-    std::string type_a = a == "m, k" ? fmt::format("{},{}", m, k) : fmt::format("{},{}", k, m);
-    std::string type_b = b == "k, n" ? fmt::format("{},{}", k, n) : fmt::format("{},{}", n, k);
-    return fmt::format(R"(kernel @product(in a: {0}[{1}], in b: {0}[{2}], in c: f32[{4}], out y: f32[{3},{4}]) {{
-  axes m = {3}, n = {4}, k = {5}
-  contract acc[m, n]: f32 = sum(k) convert.f32(a[{6}]) * convert.f32(b[{7}])
-  store y[m, n] over m, n = maximum(acc[m, n] + c[n], 0.0:f32)
-}})",
-                       dtype, type_a, type_b, m, n, k, a, b);
-  }
-  // Products of f32, factors rounded to tf32.
-  void expect_tf32(const std::string& a, const std::string& b) const {
-    ir::Target target = gpu();
-    target.tf32 = true;
-    expect_text(kernel(a, b, "f32"), target, {.tolerance = 1e-3});
-  }
-};
-
-TEST_P(TensorCores, RowsTimesColumns) { expect_text(kernel("m, k", "k, n", "bf16")); }
-TEST_P(TensorCores, RowsTimesRows) { expect_text(kernel("m, k", "n, k", "f16")); }
-TEST_P(TensorCores, ColumnsTimesColumns) { expect_text(kernel("k, m", "k, n", "bf16")); }
-TEST_P(TensorCores, ColumnsTimesRows) { expect_text(kernel("k, m", "n, k", "f16")); }
-TEST_P(TensorCores, RowsTimesColumnsInTf32) { expect_tf32("m, k", "k, n"); }
-TEST_P(TensorCores, RowsTimesRowsInTf32) { expect_tf32("m, k", "n, k"); }
-TEST_P(TensorCores, ColumnsTimesColumnsInTf32) { expect_tf32("k, m", "k, n"); }
-
-INSTANTIATE_TEST_SUITE_P(Sizes, TensorCores,
-                         testing::Values(Shape{16, 8, 16}, Shape{37, 50, 61}, Shape{64, 64, 32}, Shape{72, 136, 40},
-                                         Shape{24, 16, 136}, Shape{129, 65, 33}),
-                         [](const auto& info) {
-                           return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
-                         });
-
-// Factors are rounded to nearest: with 1 + 2^-11 on both sides truncation would give 1.
-TEST(CudaKernels, FactorsAreRoundedToTf32OnlyWhereTheTargetSaysSo) {
-  Kernel k = parse_kernel(R"(kernel @product(in a: f32[16,16], in b: f32[16,16], out y: f32[16,16]) {
-  axes m = 16, n = 16, k = 16
-  contract acc[m, n]: f32 = sum(k) a[m, k] * b[k, n]
-  store y[m, n] over m, n = acc[m, n]
-})",
-                          "product")
-                 .value();
-  ir::Target tf32 = gpu();
-  tf32.tf32 = true;
-  std::vector<Literal> buffers = draw_buffers(k);
-  for (int b : {0, 1})
-    for (int64_t i = 0; i < buffers[b].size(); ++i) buffers[b].set(i, 1 + 0x1p-11);
-  for (const ir::Target& target : {gpu(), tf32}) {
-    codegen::CudaKernel code = codegen::print_cuda(k, "nk_product", target).value();
-    auto object = emulator::Object::compile(codegen::cuda_prelude() + code.text, false).value();
-    emulator::KernelRun run = emulator::run_kernel(k, code, *object, false, buffers, {}, {});
-    double factor = target.tf32 ? 1 + 0x1p-10 : 1 + 0x1p-11;
-    EXPECT_FLOAT_EQ(run.buffers[2].get(0), 16 * factor * factor);
-    EXPECT_EQ(code.text.find("nb_mma_1688_tf32") != std::string::npos, target.tf32);
-  }
-}
-
-TEST(CudaKernels, BatchesOfHalves) {
-  expect_text(R"(kernel @scores(in q: f16[3,40,24], in k: f16[3,33,24], out s: f32[3,40,33]) {
-  axes b = 3, i = 40, t = 33, d = 24
-  contract acc[b, i, t]: f32 = sum(d) convert.f32(q[b, i, d]) * convert.f32(k[b, t, d])
-  store s[b, i, t] over b, i, t = acc[b, i, t] * 0.2:f32
 })");
 }
 

@@ -126,6 +126,13 @@ Kernel softmax(const std::string& rows, const std::string& columns) {
   return parse_kernel(text, "softmax").value();
 }
 
+// Blocks that own rows.
+const char* const kScatter = R"(kernel @scatter(in ids: i32[2100], in ct: f32[2100,3], out table: f32[9,3]) {
+  axes u = 2100, j = 3
+  for u {
+    store table[convert.i64(ids[u]), j] over j sum= ct[u, j] if convert.i64(ids[u]) >= 0 & convert.i64(ids[u]) < 9
+  }
+})";
 // Two tiles, whose factors go element by element.
 const char* const kOddHalves = R"(kernel @halves(in a: bf16[70,70], in b: bf16[70,41], out y: f32[70,41]) {
   axes m = 70, n = 41, k = 70
@@ -190,6 +197,7 @@ std::vector<Subject> subjects() {
        0},
       {"plain_product", golden("matmul_gelu"), 2},
       {"tensor_core_product", kOddHalves, 2},
+      {"rows_of_a_table", kScatter, 2},
       {"copied_ahead", halves_of("40, 136", "136, 72"), 4},
       {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 4},
       {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 4,
@@ -265,6 +273,10 @@ std::vector<Fault> faults() {
       {"ProductGoesOneColumnFurther", product, "n_ >= 50", "n_ > 50"},
       {"ProductEndsOneRowEarlier", product, "m >= 37", "m >= 36"},
       {"ProductReadsOneFurther", product, "m < 37", "m <= 37"},
+      {"ScatterOwnsOneRowMore", kScatter, "row_ < last_", "row_ <= last_"},
+      {"ScatterLeavesTheLastUpdateOut", kScatter, "at_ < 2100", "at_ < 2099"},
+      {"ScatterListsInAnotherOrder", kScatter, "(1u << lane_) - 1", "~1u << lane_"},
+      {"ScatterCombinesOneUpdateLess", kScatter, "e_ + l_ < all_", "e_ + l_ + 1 < all_"},
       {"TensorCoresReadOneFurther", halves, "k < 70", "k <= 70"},
       {"TensorCoresReadOneRowFurther", halves, "m < 70", "m <= 70"},
       {"TensorCoresStoreOneRowFurther", halves, "m >= 70", "m > 70"},
