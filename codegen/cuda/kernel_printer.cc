@@ -8,6 +8,7 @@
 #include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
 #include "codegen/cuda/scatter_printer.h"
+#include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
 
 namespace nabla::codegen {
@@ -26,6 +27,8 @@ class KernelPrinter {
   Result<CudaKernel> run() {
     if (is_attention(k_)) {
       attention();
+    } else if (k_.procedure && elements_sorted_by_a_block(*k_.procedure, target_.cuda.block_shared_bytes) > 0) {
+      sort();
     } else if (k_.procedure) {
       procedure();
     } else {
@@ -116,6 +119,16 @@ class KernelPrinter {
       body_.line(grid.call);
       close_grid(grid.launch, grid.suffix);
     }
+    out_.procedures = true;
+  }
+
+  void sort() {
+    SortGrid grid = sort_grid(k_, target_);
+    open_grid();
+    declare_sizes();
+    body_.line("NB_SHARED(unsigned char, room_);");
+    body_.line(grid.call);
+    close_grid(std::move(grid.launch), "");
     out_.procedures = true;
   }
 

@@ -13,7 +13,7 @@ namespace {
 std::vector<CudaKernelFacts> facts_of(const std::string& kernel, const std::string& target) {
   kernel_ir::Kernel k = kernel_ir::parse_kernel(kernel, "kernel").value();
   CudaKernel code = print_cuda(k, "nk_" + k.name, target_named(target)).value();
-  return compiled(std::string(cuda_prelude()) + "\n" + code.text, target).kernels;
+  return compiled(cuda_prelude() + (code.procedures ? cuda_procedures() : "") + "\n" + code.text, target).kernels;
 }
 
 class GeneratedCode : public testing::TestWithParam<std::string> {};
@@ -109,6 +109,19 @@ TEST_P(GeneratedCode, ScattersTakeNoLocalMemory) {
   ASSERT_EQ(kernels.size(), 2u);  // the first clears the table
   EXPECT_EQ(kernels[0].frame_bytes, 0);
   EXPECT_EQ(kernels[0].instructions.global_loads.narrow, 16);  // eight updates, eight places
+}
+
+TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
+  for (const char* procedure : {"argsort(outer=64, count=1000, inner=1, descending=1)",
+                                "top_k(outer=64, count=50257, inner=1, k=50, largest=1)"}) {
+    bool top = procedure[0] == 't';
+    std::vector<CudaKernelFacts> kernels =
+        facts_of(fmt::format("kernel @sort(in x: f32[64,{0}], {1}out y: i32[64,{2}]) {{\n  procedure {3}\n}}\n",
+                             top ? 50257 : 1000, top ? "out v: f32[64,50], " : "", top ? 50 : 1000, procedure),
+                 GetParam());
+    EXPECT_EQ(kernels.at(0).frame_bytes, 0) << procedure;
+    EXPECT_LE(kernels.at(0).registers, 64) << procedure;
+  }
 }
 
 // A batch, a size of the run, a bias, a residual and a gelu beside the sums.

@@ -19,6 +19,10 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
+std::string prelude_of(const CudaKernel& code) {
+  return codegen::cuda_prelude() + (code.procedures ? codegen::cuda_procedures() : "");
+}
+
 /// A kernel and one change of its text, or of the prelude's.
 struct Mutant {
   std::string what;
@@ -76,7 +80,7 @@ std::vector<InPlace> same_shapes(const Kernel& k) {
 
 // Every mutant is noticed, and the kernel itself is clean.
 void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<Mutant> mutants) {
-  const std::string prelude = codegen::cuda_prelude();
+  const std::string prelude = prelude_of(healthy);
   std::map<std::string, std::string> sources = {{prelude, healthy.text}};  // by prelude
   for (size_t i = 0; i < mutants.size(); ++i) {
     mutants[i].code = renamed(mutants[i].code, "_m" + std::to_string(i));
@@ -240,6 +244,25 @@ TEST(TreeOfSums, EveryBarrierIsMissed) {
     }
     expect_all_noticed(k, healthy, std::move(mutants));
   }
+}
+
+// Those of the bitonic network.
+TEST(SortByABlock, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @sort(in x: f32[3,200], in z: i32[3,200], out y: i32[3,200]) {
+  procedure argsort(outer=3, count=200, inner=1, descending=0)
+})",
+                          "sort")
+                 .value();
+  CudaKernel healthy = printed(k);
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find("nb_sort_block("), last = prelude.find("nb_power_of_two(");
+  ASSERT_LT(first, last);
+  auto parts = without_each_barrier(prelude.substr(first, last - first));
+  EXPECT_EQ(parts.size(), 3u);
+  std::vector<Mutant> mutants;
+  for (const auto& [what, text] : parts)
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  expect_all_noticed(k, healthy, std::move(mutants));
 }
 
 struct Fault {
