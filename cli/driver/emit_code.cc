@@ -30,8 +30,8 @@ Status require_user_texts(const ir::Module& module, const ir::Target& target) {
                          target.is_cuda() ? "CUDA" : "C++", target.name);
     d.location = place_of(module, *k);
     d.help = target.is_cuda()
-                 ? "give it one, in C++ with .cuda(source)"
-                 : "give it one, in C++ with cpp_kernel(name, signature, source), or compile for GPUs alone";
+                 ? "give it one with .cuda(source)"
+                 : "give it one with cpp_kernel(name, signature, source), or compile for GPUs alone";
     missing.push_back(std::move(d));
   }
   if (!missing.empty()) return missing;

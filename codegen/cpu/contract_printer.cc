@@ -19,11 +19,10 @@ class ContractPrinter {
       : k_(k), target_(target), out_(out), next_temp_(next_temp), c_(*find_contraction(k)) {
     m_ = size(c_.m), n_ = size(c_.n), depth_ = size(c_.k);
     lanes_ = target.lanes(c_.dtype == DType::kF64 || bytes_of(c_.dtype) == 8 ? DType::kF64 : DType::kF32);
-    RegisterTile tile = register_tile(most(n_), lanes_, target.vector_registers);
-    rows_ = tile.rows;
-    vectors_ = tile.vectors;
+    plan_ = plan_contraction(m_, n_, lanes_, target.vector_registers);
+    rows_ = plan_.tile_rows;
+    vectors_ = plan_.tile_vectors;
     columns_ = vectors_ * lanes_;
-    plan_ = plan_contraction(m_, n_, rows_, columns_);
     step_ = std::min(most(depth_), kDepth);
     type_ = compute_type(c_.dtype);
     vec_ = vector_type(c_.dtype);

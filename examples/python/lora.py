@@ -42,7 +42,7 @@ def main(steps=60):
         ft.save_finetune_checkpoint(folder, lora_params=tuned, optimizer_state=state, metadata={"steps": steps})
         loaded, _, meta = ft.load_finetune_checkpoint(folder, lora_template=adapter, optimizer_template=state)
     difference = max(np.abs(np.asarray(loaded[k]) - np.asarray(tuned[k])).max() for k in tuned)
-    print(f"checkpoint of step {meta['steps']}: largest difference {difference}")
+    print(f"checkpoint of step {meta['user_metadata']['steps']}: largest difference {difference}")
 
     merged = ft.merge_lora_weight(weight, tuned, ALPHA)
     error = np.abs(np.asarray(x @ merged) - np.asarray(ft.lora_linear(x, weight, tuned, ALPHA))).max()

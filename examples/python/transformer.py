@@ -11,7 +11,7 @@ class Classifier(nn.Module):
     def __init__(self, positions=False, dropout=0.0, key=0):
         keys = [nb.random.fold_in(nb.random.key(key), i) for i in range(LAYERS + 3)]
         self.embedding = nn.Embedding(VOCABULARY, WIDTH, key=keys[0])
-        self.positions = nb.random.normal(keys[1], (LENGTH, WIDTH)) * 0.1 if positions else None
+        self.positions = nn.Parameter(nb.random.normal(keys[1], (LENGTH, WIDTH)) * 0.1) if positions else None
         # A plain list: its modules train.
         self.layers = [nn.TransformerEncoderLayer(WIDTH, HEADS, INNER, dropout, key=k) for k in keys[3:]]
         self.head = nn.Linear(WIDTH, CLASSES, key=keys[2])

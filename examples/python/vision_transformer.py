@@ -18,8 +18,8 @@ class VisionTransformer(nn.Module):
             raise ValueError(f"patches of {patch} do not divide pictures of {side}")
         keys = [nb.random.fold_in(nb.random.key(key), i) for i in range(layers + 4)]
         self.patches = nn.Conv2d(channels, width, patch, patch, key=keys[0])
-        self.token = nn.init.normal((1, 1, width), 0.02, key=keys[1])
-        self.positions = nn.init.normal((1, (side // patch) ** 2 + 1, width), 0.02, key=keys[2])
+        self.token = nn.Parameter(nn.init.normal((1, 1, width), 0.02, key=keys[1]))
+        self.positions = nn.Parameter(nn.init.normal((1, (side // patch) ** 2 + 1, width), 0.02, key=keys[2]))
         self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, dropout, key=k)
                                     for k in keys[4:])
         self.norm = nn.LayerNorm(width)

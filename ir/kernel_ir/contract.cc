@@ -37,21 +37,23 @@ std::optional<Contraction> find_contraction(const Kernel& kernel) {
   return fits ? std::optional(c) : std::nullopt;
 }
 
-ContractPlan plan_contraction(const ir::Dim& rows, const ir::Dim& columns, int64_t tile_rows, int64_t tile_columns) {
+ContractPlan plan_contraction(const ir::Dim& rows, const ir::Dim& columns, int lanes, int vector_registers) {
   int64_t m = rows.bounds().max, n = columns.bounds().max;
   ContractPlan plan;
-  plan.by_columns = n > 2 * m && m <= 256;
-  int64_t size = plan.by_columns ? n : m, tile = plan.by_columns ? tile_columns : tile_rows;
+  plan.tile_vectors = n > lanes ? 2 : 1;
+  plan.by_columns = n >= 2 * m && m <= 256;
+  int64_t size = plan.by_columns ? n : m;
   // An even number of blocks of at most 256, so that two threads are equally loaded.
   int64_t blocks = size <= 32 ? 1 : 2 * ((size + 511) / 512);
-  plan.block = ((size + blocks - 1) / blocks + tile - 1) / tile * tile;
+  int64_t share = (size + blocks - 1) / blocks;
+  // The most that registers hold, or fewer where a block's rows are shared out more evenly by that.
+  int64_t most_rows = vector_registers >= 32 ? 14 : 6, rows_in_block = plan.by_columns ? m : share;
+  int64_t tiles = (rows_in_block + most_rows - 1) / most_rows;
+  plan.tile_rows = static_cast<int>(rows.is_static() ? (rows_in_block + tiles - 1) / tiles : most_rows);
+  int64_t tile = plan.by_columns ? plan.tile_vectors * lanes : plan.tile_rows;
+  plan.block = (share + tile - 1) / tile * tile;
   plan.blocks = ir::Dim::ceildiv(plan.by_columns ? columns : rows, plan.block);
   return plan;
-}
-
-RegisterTile register_tile(int64_t n, int lanes, int vector_registers) {
-  int vectors = n > lanes ? 2 : 1;
-  return {vector_registers >= 32 ? 14 : 6, vectors};
 }
 
 }  // namespace nabla::kernel_ir

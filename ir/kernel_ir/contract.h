@@ -19,20 +19,16 @@ struct Contraction {
 /// The contraction of a kernel whose body is [let...] contract [store...]; nullopt for other kernels.
 std::optional<Contraction> find_contraction(const Kernel& kernel);
 
-/// How a generated matrix product is cut: blocks of rows, or of columns where there are many more of them.
+/// How a generated matrix product is cut: blocks of rows, or of columns where there are more of them, and tiles of
+/// `tile_rows` x `tile_vectors` registers inside.
 struct ContractPlan {
+  int tile_rows = 1, tile_vectors = 1;
   bool by_columns = false;
-  int64_t block = 1;   ///< rows or columns of a unit; a multiple of the register tile
+  int64_t block = 1;   ///< rows or columns of a unit; a multiple of the tile
   ir::Dim blocks = 1;  ///< per batch element
 };
-/// `tile_rows` x `tile_columns` is the register tile. Follows from the sizes' upper bounds, and does not depend on the
-/// number of threads.
-ContractPlan plan_contraction(const ir::Dim& m, const ir::Dim& n, int64_t tile_rows, int64_t tile_columns);
-
-/// Rows and columns of the register tile on a target with this many vector registers of `lanes` elements.
-struct RegisterTile {
-  int rows, vectors;
-};
-RegisterTile register_tile(int64_t n, int lanes, int vector_registers);
+/// For a target with this many vector registers of `lanes` elements. Follows from the sizes' upper bounds, and does not
+/// depend on the number of threads.
+ContractPlan plan_contraction(const ir::Dim& m, const ir::Dim& n, int lanes, int vector_registers);
 
 }  // namespace nabla::kernel_ir

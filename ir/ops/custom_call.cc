@@ -206,7 +206,7 @@ InferResult infer_custom_call(const InferContext& ctx) {
 
 void refuse(ir::Functions& functions, const Attrs& attrs) {
   functions.refuse(
-      fmt::format("`{}` has neither a `vjp` nor a `reference` to take the derivative of: give it one, in C++ with "
+      fmt::format("`{}` has neither a `vjp` nor a `reference` to take the derivative of: give it one with "
                   ".vjp(f) or .reference(f)",
                   attrs.get_string("name")));
 }

@@ -45,8 +45,7 @@ class Scheduler {
     ir::Dim batch = 1;
     for (int b : c.batch) batch = batch * size(b);
     int lanes = target_.vector_bytes / (bytes_of(c.dtype) == 8 ? 8 : 4);
-    RegisterTile tile = register_tile(n, lanes, target_.vector_registers);
-    ContractPlan plan = plan_contraction(size(c.m), size(c.n), tile.rows, tile.vectors * lanes);
+    ContractPlan plan = plan_contraction(size(c.m), size(c.n), lanes, target_.vector_registers);
     k_.schedule.unit = plan.block;
     k_.schedule.units = plan.blocks * batch;
     double ns = 2.0 * m * n * extent(c.k) * batch.bounds().max / (4 * lanes * 2.5);

@@ -254,14 +254,14 @@ TEST(CudaUserKernels, ATargetWithoutSourceIsRefusedAtTheCall) {
   Diagnostic gpu = refused(cpp, "cpu,sm_80");
   EXPECT_EQ(gpu.code, Code::kNoLowering);
   EXPECT_EQ(gpu.message, "custom_call `plain` has no CUDA source, which sm_80 needs");
-  EXPECT_EQ(gpu.help, "give it one, in C++ with .cuda(source)");
+  EXPECT_EQ(gpu.help, "give it one with .cuda(source)");
   ASSERT_TRUE(gpu.location);
   EXPECT_TRUE(gpu.location->file.ends_with("user_kernel_test.cc"));
   EXPECT_NE(gpu.location->text.find("kernel(x)"), std::string::npos) << gpu.location->text;
   Diagnostic cpu = refused(swish(), "cpu:x86-64-v3");
   EXPECT_EQ(cpu.code, Code::kNoLowering);
   EXPECT_EQ(cpu.message, "custom_call `swish` has no C++ source, which cpu:x86-64-v3 needs");
-  EXPECT_EQ(cpu.help, "give it one, in C++ with cpp_kernel(name, signature, source), or compile for GPUs alone");
+  EXPECT_EQ(cpu.help, "give it one with cpp_kernel(name, signature, source), or compile for GPUs alone");
   ASSERT_TRUE(cpu.location);
 }
 

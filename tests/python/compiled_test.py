@@ -1,5 +1,7 @@
 """jit: caches, static and donated arguments, sizes that change, threads."""
 
+import collections
+import re
 import threading
 
 import pytest
@@ -21,14 +23,92 @@ def test_compiles_once_per_form_dtype_and_shape():
     assert f.stats.size == 0
 
 
-def test_calls_of_tensors_alone_take_the_short_way_and_see_other_types():
+def test_calls_that_came_before_see_other_types():
     f = nb.jit(lambda a, b: (a + b, a * b))
     for _ in range(3):
         s, p = f(X, X)
         assert s.tolist() == [2.0, 4.0, 6.0] and p.tolist() == [1.0, 4.0, 9.0]
+    assert f.stats[:2] == (2, 1)
     assert [t.tolist() for t in f(nb.ones((2,)), nb.ones((2,)))] == [[2.0, 2.0], [1.0, 1.0]]
     assert f(nb.asarray([1, 2]), nb.asarray([3, 4]))[0].dtype == nb.int32
-    assert f(2.0, 3.0)[1].item() == 6.0
+    assert f(2.0, 3.0)[1].item() == 6.0 and f(2.0, 4.0)[1].item() == 8.0 and f(2, 3)[1].dtype == nb.int32
+    assert [f(X, X)[0].tolist() for _ in range(2)] == [[2.0, 4.0, 6.0]] * 2 and f.stats.misses == 5
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+def test_trees_of_calls_that_came_before():
+    def swap(pair, rest, *, scale=None):
+        first = pair.left * (1.0 if scale is None else scale)
+        return Pair(pair.right, first), {"n": None, "all": [rest["b"], (rest["a"],)], "word": "same"}
+
+    f = nb.jit(swap)
+    for i in range(3):
+        pair, out = f(Pair(X, X + float(i)), {"b": X, "a": 3.0}, scale=2.0)
+        assert type(pair) is Pair and pair.left.tolist() == [1.0 + i, 2.0 + i, 3.0 + i]
+        assert pair.right.tolist() == [2.0, 4.0, 6.0] and out["n"] is None and out["word"] == "same"
+        assert out["all"][0].tolist() == X.tolist() and out["all"][1][0].item() == 3.0
+    assert f.stats.misses == 1 and f.stats.hits == 2
+    # Another tree, another key, another kind of container: each is a function of its own.
+    assert f(Pair(X, X), {"b": X, "a": 3.0})[0].right.tolist() == X.tolist()
+    assert f(Pair(X, X), {"b": X, "a": 3.0, "c": X})[0].right.tolist() == X.tolist()
+    with pytest.raises(AttributeError, match="left"):
+        f((X, X), {"b": X, "a": 3.0})
+    with pytest.raises(KeyError):
+        f(Pair(X, X), {"a": X})
+    assert f.stats.misses == 3
+
+
+def test_lists_are_read_at_every_call():
+    f = nb.jit(lambda xs: nb.sum(nb.stack(xs)))
+    xs = [X, X]
+    assert f(xs).item() == 12.0 and f(xs).item() == 12.0
+    xs.append(X)
+    assert f(xs).item() == 18.0
+    xs[0] = X + 1.0  # a value that is still to be computed
+    assert f(xs).item() == 21.0 and f.stats.misses == 2
+
+
+def test_modules_and_arrays_of_calls_that_came_before():
+    numpy = pytest.importorskip("numpy")
+
+    class Scale(nb.nn.Module):
+        def __init__(self, power):
+            self.w, self.power = nb.asarray(2.0), power
+
+        def forward(self, x):
+            return (x * self.w)**self.power
+
+    f = nb.jit(lambda m, x: m(x))
+    for i in range(3):
+        x = numpy.full((3,), i, "float32")
+        assert f(Scale(1), x).tolist() == [2.0 * i] * 3
+    assert f.stats.misses == 1
+    assert f(Scale(2), x).tolist() == [16.0] * 3 and f(Scale(2), x[::2]).tolist() == [16.0] * 2
+    assert f(Scale(1), x.astype("float64")).dtype == nb.float64 and f.stats.misses == 4
+
+
+def test_another_default_dtype_is_another_function():
+    f = nb.jit(lambda x: x + nb.zeros((3,)))
+    x = nb.asarray([1, 2, 3])
+    assert f(x).dtype == nb.float32
+    for _ in range(2):
+        with nb.default_dtype("float64"):
+            assert f(x).dtype == nb.float64 and f(x).dtype == nb.float64
+        assert f(x).dtype == nb.float32 and f(x).dtype == nb.float32
+    assert f.stats.misses == 2
+
+
+def test_calls_that_came_before_donate_and_keep_static_arguments_apart():
+    f = nb.jit(lambda state, n, by: [s * n + by for s in state], donate_argnums=0, static_argnums=1)
+    state = [nb.asarray([1.0]), nb.asarray([2.0])]
+    for _ in range(3):
+        old, state = state, f(state, 2, by=1.0)
+        with pytest.raises(nb.Error, match="memory was donated"):
+            old[1].tolist()
+    assert [s.item() for s in state] == [15.0, 23.0]
+    assert f.stats.misses == 1 and f(state, 3, by=1.0)[0].item() == 46.0 and f.stats.misses == 2
 
 
 def test_numbers_are_arguments_not_constants():
@@ -142,7 +222,12 @@ def test_two_threads_compile_and_run_at_once():
 
 def test_make_ir_shows_transforms_and_sizes():
     text = nb.make_ir(nb.vmap(nb.grad(lambda x: nb.sum(x * x))))(nb.ones((4, 3)))
-    assert "vmap" in text and "value_and_grad" in text and "f32[4,3]" in text and "<pre" in text._repr_html_()
+    assert "vmap" in text and "value_and_grad" in text and "f32[4,3]" in text
+    html = text._repr_html_()
+    ids = set(re.findall(r"id='([^']+)'", html))
+    links = set(re.findall(r"href='#([^']+)'", html))
+    # Every name leads to the one place where it is made.
+    assert links and links <= ids and len(ids) == html.count("id=") and html.count("<details") == 3
     flat = nb.make_ir(nb.grad(lambda x: nb.sum(x * x)), stage="flat")(X)
     assert "value_and_grad" not in flat and "add" in flat
     with pytest.raises(ValueError, match="stage is 'traced' or 'flat'"):

@@ -59,6 +59,32 @@ def test_two_bundles_at_once(tmp_path):
     assert first.run("predict", nb.ones((1, 3)))["out"].tolist() == [3.0]
 
 
+def test_trees_are_inputs_and_outputs_by_their_places(tmp_path):
+    def step(params, x, **rest):
+        y = x
+        for layer in params["layers"]:
+            y = y @ layer["w"] + layer["b"]
+        return {"y": y * rest["scale"], "params": params}
+
+    layer = {"w": nb.spec((3, 3)), "b": nb.spec((3,))}
+    specs = {"x": nb.spec((2, 3)), "params": {"layers": [layer, layer]}, "scale": ()}
+    p = nb.export({"step": step}, args={"step": specs})
+    b = nb.compile_bundle(p, tmp_path / "t.nbundle")
+    places = ["params.layers.0.b", "params.layers.0.w", "params.layers.1.b", "params.layers.1.w"]
+    assert list(b.entries["step"]["inputs"]) == places + ["x", "scale"]
+    assert list(b.entries["step"]["outputs"]) == ["y"] + places
+    value = {"w": nb.eye(3), "b": nb.ones((3,))}
+    for out in (b.run("step", params={"layers": [value, value]}, x=nb.zeros((2, 3)), scale=2.0),
+                b.run("step", {"layers": [value, value]}, nb.zeros((2, 3)), 2.0)):
+        assert out["y"].tolist() == [[4.0] * 3] * 2 and out["params.layers.1.b"].tolist() == [1.0] * 3
+    with pytest.raises(TypeError, match=r"lacks its input params.layers.1.b"):
+        b.run("step", params={"layers": [value]}, x=nb.zeros((2, 3)), scale=2.0)
+    with pytest.raises(TypeError, match=r"no input params.layers.2.b left"):
+        b.run("step", params={"layers": [value] * 3}, x=nb.zeros((2, 3)), scale=2.0)
+    with pytest.raises(TypeError, match="output y.1 of entry f is a function, not a tensor"):
+        nb.export({"f": lambda x: {"y": [x, lambda: 0]}}, args={"f": [(2,)]})
+
+
 def test_wrong_use_is_named(tmp_path):
     b = nb.compile_bundle(program(), tmp_path / "p.nbundle")
     with pytest.raises(nb.Error, match="E0705"):

@@ -135,8 +135,8 @@ def test_apply_lora(tmp_path):
     np.testing.assert_array_equal(np.asarray(model(x)), before)
     assert sorted(ft.lora_state_dict(model)) == ["layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A",
                                                  "layers.1.lora_B"]
-    assert [p for p, _ in model.named_parameters(True)] == ["layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A",
-                                                            "layers.1.lora_B"]
+    assert [p for p, _ in model.named_parameters(trainable_only=True)] == [
+        "layers.0.lora_A", "layers.0.lora_B", "layers.1.lora_A", "layers.1.lora_B"]
     opt = optim.AdamW(model, 0.05)
     values = []
     for _ in range(10):
@@ -153,7 +153,7 @@ def test_apply_lora(tmp_path):
                                 metadata={"epoch": 3})
     lora, state, meta = ft.load_finetune_checkpoint(path, lora_template=ft.lora_state_dict(model),
                                                     optimizer_template=opt.state)
-    assert meta == {"epoch": 3} and state["step"].item() == 10
+    assert meta["user_metadata"] == {"epoch": 3} and meta["step"] == 10 and state["step"].item() == 10
     for k, v in ft.lora_state_dict(model).items():
         np.testing.assert_array_equal(np.asarray(lora[k]), np.asarray(v))
     other = ft.apply_lora(nn.MLP([6, 8, 8, 2], key=1), 2, 4, "layers.[01].weight", key=8)

@@ -49,7 +49,12 @@ def test_config():
     seen = []
     nb.vmap(lambda v: seen.append(nb.config.is_tracing()) or v)(nb.ones(2))
     assert seen == [True]
-    with pytest.raises(AttributeError, match="always recorded"):
-        nb.config.EAGER_MAX_GRAPH
+    assert nb.config.EAGER_MAX_GRAPH is False and nb.config.VERIFY_EAGER_SHAPES is True
+    nb.config.EAGER_MAX_GRAPH = False
+    for change in (lambda: setattr(nb.config, "EAGER_MAX_GRAPH", True), lambda: nb.config.set_eager_max_graph(True),
+                   lambda: nb.config.set_verify_eager_shapes(False)):
+        with pytest.warns(RuntimeWarning, match="changes nothing"):
+            change()
+    assert nb.config.EAGER_MAX_GRAPH is False
     with pytest.raises(AttributeError, match="it has"):
         nb.config.nothing

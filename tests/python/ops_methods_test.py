@@ -174,7 +174,8 @@ def test_printing():
     assert repr(nb.zeros((0, 3))) == "Tensor([], shape=(0, 3), dtype=float32)"
     assert repr(nb.asarray([[True], [False]])) == "Tensor([[ True],\n        [False]], dtype=bool)"
     assert "..." in repr(nb.arange(2000)) and "shape=(2000,)" in repr(nb.arange(2000))
-    assert nb.asarray([1])._repr_html_().startswith("<pre>")
+    assert "i32[2]" in nb.asarray([1, 2])._repr_html_() and "<td>2</td>" in nb.asarray([1, 2])._repr_html_()
+    assert "<pre>Tensor(" in nb.ones((2, 2, 2))._repr_html_() and "<pre>" in nb.ones((50,))._repr_html_()
     assert len(repr(nb.ones((3, 40))).splitlines()[0]) < 120
 
 

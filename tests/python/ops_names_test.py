@@ -27,12 +27,12 @@ NAMES = {
                       "concatenate(tensors, axis) stack(tensors, axis) pad(x, paddings, mode, value) rebind(x, shape) "
                       "as_interleaved_complex(x) view_as_real_interleaved(x)",
     "nabla.ops.gathering": "gather(x, indices, axis) take(x, indices, axis) scatter(x, indices, updates, axis)",
-    "nabla.ops.control_flow": "where(condition, x, y) cond(pred, true_fn, false_fn) while_loop(cond_fun, body_fun, "
+    "nabla.ops.control_flow": "where(condition, x, y) cond(pred, true_fn, false_fn) while_loop(cond_fn, body_fn, "
                               "init_val) scan(f, init, xs, length, reverse)",
     "nabla.ops.creation": "constant(value, dtype, device) full(shape, value, dtype, device) zeros(shape, dtype, "
                           "device) ones(shape, dtype, device) arange(start, stop, step) uniform(shape, low, high) "
-                          "gaussian(shape, mean, std) normal(shape, mean, std) hann_window(n, periodic) zeros_like(x) "
-                          "ones_like(x) full_like(x, value) triu(x, k) tril(x, k)",
+                          "gaussian(shape, mean, std) normal(shape, mean, std) hann_window(window_length, periodic) "
+                          "zeros_like(x) ones_like(x) full_like(x, value) triu(x, k) tril(x, k)",
     "nabla.ops.convolution": "conv2d(x, filter, *stride, *dilation, *padding, *groups, *bias) "
                              "conv2d_transpose(x, filter, *stride, *dilation, *padding, *output_paddings)",
     "nabla.ops.pooling": "avg_pool2d(x, *kernel_size, *stride, *padding) "

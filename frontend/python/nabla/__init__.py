@@ -17,7 +17,7 @@ from ._core import *  # noqa: E402,F401,F403
 from ._core import DType
 from .autograd import *  # noqa: E402,F401,F403
 from .compiled import *  # noqa: E402,F401,F403
-from .compiled import trace_ir as trace  # noqa: F401
+from .compiled import _clear_caches  # noqa: F401
 from .devices import *  # noqa: E402,F401,F403
 from .export import *  # noqa: E402,F401,F403
 from .kernels import *  # noqa: E402,F401,F403

@@ -280,10 +280,16 @@ _PROPERTIES = {
     "rank": (lambda x: _Count(x.ndim), "The number of dimensions; may be called."),
     "dim": (lambda x: _Count(x.ndim), "The number of dimensions; may be called."),
     "itemsize": (lambda x: x.dtype.itemsize, "Bytes per element."),
+    "num_elements": (_numel, "The number of elements; may be called."),
+    "real": (lambda x: x.has_array, "Whether its elements are computed."),
+    "is_realized": (lambda x: x.has_array, "Whether its elements are computed."),
     "nbytes": (lambda x: _count(x) * x.dtype.itemsize, "Bytes of all elements."),
     "device": (_device, "Where it lives: CPU()."),
     "is_sharded": (lambda x: False, "Whether it is spread over devices: never, before there is sharding."),
     "num_shards": (lambda x: 1, "Over how many devices it is spread."),
+    "sharding": (lambda x: None, "How it is spread over devices: not at all."),
+    "local_shape": (lambda x: x.shape, "The shape of what lies on one device."),
+    "global_shape": (lambda x: x.shape, "The shape of all of it."),
     "shard_shape": (lambda x: x.shape, "The shape of what lies on one device."),
 }
 
@@ -299,9 +305,9 @@ def _new(name):
     return method
 
 
-def _new_full(x, shape, value, dtype=None, device=None):
+def _new_full(x, shape, fill_value, dtype=None, device=None):
     """nabla.full in the dtype of this tensor."""
-    return creation.full(shape, value, x.dtype if dtype is None else dtype, device)
+    return creation.full(shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 def _unsharded(x):

@@ -1,10 +1,12 @@
 """How tensors print."""
 
+import itertools
+import re
 from html import escape
 
 from ._core import DType
 
-_MOST, _EDGE, _WIDTH = 1000, 3, 100
+_MOST, _EDGE, _WIDTH, _TABLE = 1000, 3, 100, 12
 
 
 def text_of(x):
@@ -24,8 +26,60 @@ def text_of(x):
 
 
 def html_of(x):
-    """text_of for notebooks."""
-    return f"<pre>{escape(text_of(x))}</pre>"
+    """For notebooks: the type, and the elements as a table where there are few in one or two dimensions."""
+    head = f"<div style='color:#666;font:12px monospace'>{escape(x.type_str())}{' traced' if x.is_traced else ''}</div>"
+    if x.is_traced:
+        return head
+    if not 1 <= x.ndim <= 2 or not all(0 < n <= _TABLE for n in x.shape):
+        return f"{head}<pre>{escape(text_of(x))}</pre>"
+    write, rows = _writer(x), x.tolist()
+    cells = "".join("<tr>" + "".join(f"<td>{escape(write(v))}</td>" for v in row) + "</tr>"
+                    for row in (rows if x.ndim == 2 else [rows]))
+    return f"{head}<table style='font-family:monospace'>{cells}</table>"
+
+
+# A function's name, a value's, a type, the name of an op in front of its operands, a string or number of an attribute.
+_TOKEN = re.compile(r"""(?P<function>@[\w.$]+)|(?P<value>%[\w.$]+)|(?P<type>\b(?:bool|[fiu]\d+|bf16)\[[^\]]*\])"""
+                    r"""|(?P<op>\b\w+(?=\())|(?P<text>"[^"]*")""")
+_COLORS = {"function": "#8250df", "value": "#0550ae", "type": "#1a7f37", "op": "#953800", "text": "#57606a"}
+_shown = itertools.count()
+
+
+def ir_html(text):
+    """IR in colours: a part that folds per function; names of functions and values lead to where they are made."""
+    page, out = next(_shown), []
+    for block in str(text).strip().split("\n\n"):
+        head, _, rest = block.partition("\n")
+        function = re.match(r"func @([\w.$]+)", head)
+        scope = f"ir{page}-{function[1]}" if function else f"ir{page}"
+        lines = [_ir_line(line, page, scope) for line in (rest if function else block).split("\n")]
+        body = "<pre style='margin:0 0 8px;line-height:1.35'>" + "\n".join(lines) + "</pre>"
+        head = f"<summary style='font-family:monospace'>{_ir_line(head, page, scope)}</summary>"
+        out.append(f"<details open>{head}{body}</details>" if function else body)
+    return "<div style='overflow-x:auto'>" + "".join(out) + "</div>"
+
+
+def _ir_line(line, page, scope):
+    made = line.partition(" = ")[0] if " = " in line and line.startswith("  ") else ""
+    if line.startswith("func "):
+        made = line
+
+    def of(token):
+        kind, name = token.lastgroup, token[0]
+        span = f"<span style='color:{_COLORS[kind]}'>{escape(name)}</span>"
+        if kind not in ("function", "value"):
+            return span
+        place = f"{scope}-{name[1:]}" if kind == "value" else f"ir{page}-{name[1:]}"
+        # What the line makes: values left of the sign of equality, a function's own name and parameters.
+        if token.end() <= len(made) and not (kind == "function" and token.start() > len("func ")):
+            return f"<a id='{escape(place)}'>{span}</a>"
+        return f"<a href='#{escape(place)}' style='text-decoration:none'>{span}</a>"
+
+    out, at = [], 0
+    for token in _TOKEN.finditer(line):
+        out += [escape(line[at:token.start()]), of(token)]
+        at = token.end()
+    return "".join(out) + escape(line[at:])
 
 
 def _writer(x):

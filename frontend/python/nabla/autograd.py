@@ -4,12 +4,34 @@ The graph is what was recorded since the tensors came into use; it is there unti
 retain_graph. Inside of transforms and compiled functions use grad, vjp or value_and_grad.
 """
 
+import contextlib
+
 from . import _nabla
 from ._core import Error, Tensor, asarray
 
-def requires_grad_(x, wanted=True):
+
+class no_grad(contextlib.ContextDecorator):
+    """Within the context nothing is remembered for `backward()`: what is computed there does not depend, for it, on
+    tensors that require gradients. Also a decorator. Raises Error in a trace: stop_gradient is for functions there."""
+
+    def __enter__(self):
+        if _nabla.is_tracing():
+            raise Error("no_grad() inside of a traced function: nabla.stop_gradient(x) cuts x off there")
+        _nabla.begin_no_grad()
+        return self
+
+    def __exit__(self, *exception):
+        _nabla.end_no_grad()
+
+
+def untracked():
+    """no_grad() outside of traces; inside of them nothing: what an optimiser does has no part in a gradient."""
+    return contextlib.nullcontext() if _nabla.is_tracing() else no_grad()
+
+
+def requires_grad_(x, value=True):
     """Marks x, a floating tensor outside of any trace, so that backward() gives it a gradient. Returns x."""
-    x.requires_grad = wanted
+    x.requires_grad = value
     return x
 
 
@@ -66,4 +88,4 @@ def _backward(x, gradient=None, retain_graph=False, create_graph=False):
 _backward.__doc__ = backward.__doc__
 Tensor.backward = _backward
 
-__all__ = ["backward", "detach"]
+__all__ = ["backward", "detach", "no_grad"]

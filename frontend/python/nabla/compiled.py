@@ -5,12 +5,15 @@ import functools
 import inspect
 import threading
 import time
+import weakref
 
 from . import _nabla
-from ._core import Tensor
-from ._trace import Arguments, example_types, name_of, trace
-from .tree import tree_flatten
+from ._core import Tensor, default_float
+from ._trace import Arguments, example_types, name_of
+from ._trace import trace as trace_function
+from .tree import _registration, tree_flatten
 
+_all = weakref.WeakSet()  # compiled functions
 CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size")
 
 
@@ -37,7 +40,7 @@ class Dynamic:
 
 
 class _Executable:
-    __slots__ = ("bundle", "entry", "captures", "result", "fast")
+    __slots__ = ("bundle", "entry", "captures", "result")
 
     def __init__(self, function, captures, result, target, threads):
         self.bundle = _nabla.compile_function(function, target, threads)
@@ -68,20 +71,22 @@ class Compiled:
         if both:
             raise ValueError(f"argument {min(both)} is both static and donated")
         self._dynamic = _dynamic_table(dynamic_dims)
-        self._target, self._threads = target, threads
+        self._target, self._threads = target or "cpu:native", threads
         self._max = max_cache_size
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
         self._hits = self._misses = 0
         self._compile_seconds = self._run_seconds = 0.0
-        self._fast = None
+        # What was called before is recognised without flattening it; functions traced under another default dtype are
+        # others.
+        self._known = _nabla.KnownCalls(_registration, name_of(fun))
+        self._known_float = None
+        _all.add(self)
 
     def __call__(self, *args, **kwargs):
-        fast = self._fast
-        if fast is not None and not kwargs:
-            out = fast.call(args)
-            if out is not None:
-                self._hits += 1
+        if self._known_float is default_float():
+            out = self._known.call(args, kwargs)
+            if out is not NotImplemented:
                 return out
         return self._call(args, kwargs)
 
@@ -112,7 +117,7 @@ class Compiled:
         fun, free, named, static = self._split(args, kwargs)
         arguments = Arguments(free, named)
         if _nabla.is_tracing():
-            f, result = trace(fun, example_types(arguments.tensors), arguments.rebuild)
+            f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
             return result.rebuild(_nabla.call("call", f, arguments.tensors))
         key = self._key(arguments, static)
         with self._lock:
@@ -125,7 +130,7 @@ class Compiled:
         begin = time.perf_counter()
         out = executable.result.rebuild(executable.run(arguments.tensors))
         self._run_seconds += time.perf_counter() - begin
-        self._set_fast(executable, args, kwargs, arguments, static)
+        self._remember(executable, args, free, named, static, arguments)
         for n in self._donated:
             for leaf in tree_flatten(args[n])[0]:
                 if isinstance(leaf, Tensor):
@@ -140,7 +145,7 @@ class Compiled:
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
         others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)
-        key = (arguments.treedef, types, others, tuple((i, type(v).__name__, v) for i, v in static))
+        key = (arguments.treedef, types, others, tuple((i, type(v).__name__, v) for i, v in static), default_float())
         try:
             hash(key)
         except TypeError:
@@ -171,7 +176,7 @@ class Compiled:
     def _compile(self, fun, arguments, key):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
-        f, result = trace(fun, types, arguments.rebuild)
+        f, result = trace_function(fun, types, arguments.rebuild)
         captures = f.captures
         _nabla.realize(captures)
         executable = _Executable(f, captures, result, self._target, self._threads)
@@ -181,32 +186,32 @@ class Compiled:
             self._cache[key] = executable
             while len(self._cache) > self._max:
                 self._cache.popitem(last=False)
+                self._known.clear()
         return executable
 
-    def _set_fast(self, executable, args, kwargs, arguments, static):
-        """Remembers the last call where it was of tensors alone and returned tensors alone: no tree is looked at
-        then."""
-        plain = not (kwargs or static or self._donated or self._dynamic) and all(type(a) is Tensor for a in args)
-        result = executable.result
-        form = result.treedef
-        single = form.num_leaves == 1 and not form.children
-        flat = form.kind in (tuple, list) and all(not c.children and c.num_leaves == 1 for c in form.children)
-        if plain and (single or flat) and len(result.tensors) == form.num_leaves:
-            self._fast = _nabla.FastCall(executable.bundle, executable.entry, arguments.tensors, executable.captures,
-                                         0 if single else 1 if form.kind is tuple else 2)
+    def _remember(self, executable, args, free, named, static, arguments):
+        if self._dynamic:
+            return
+        if self._known_float is not default_float():
+            self._known.clear()
+            self._known_float = default_float()
+        static = [(i % len(args) if isinstance(i, int) else i, v) for i, v in static]
+        self._known.add(executable.bundle, executable.entry, executable.captures, tuple(free), named, arguments,
+                        executable.result, static, self._donated)
 
     @property
     def stats(self):
         """Calls that found a compiled function, those that did not, and the time spent."""
-        calls = self._hits + self._misses
-        return CacheStats(self._hits, self._misses, self._hits / calls if calls else 0.0, self._compile_seconds,
-                          self._run_seconds, len(self._cache))
+        hits = self._hits + self._known.hits
+        calls = hits + self._misses
+        return CacheStats(hits, self._misses, hits / calls if calls else 0.0, self._compile_seconds,
+                          self._run_seconds + self._known.seconds, len(self._cache))
 
     def clear_cache(self):
         """Forgets every compiled function."""
         with self._lock:
             self._cache.clear()
-            self._fast = None
+            self._known.clear()
 
 
 def _dynamic_table(dynamic_dims):
@@ -247,11 +252,15 @@ def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **o
 
 
 class IR(str):
-    """Text of the IR; notebooks show it in a fixed-width frame."""
+    """Text of the IR, as which it shows itself. Notebooks show it in colours, with names that lead to where they are
+    made."""
+
+    def __repr__(self):
+        return str(self)
 
     def _repr_html_(self):
-        import html
-        return f"<pre style='overflow-x:auto;line-height:1.3'>{html.escape(self)}</pre>"
+        from ._printing import ir_html
+        return ir_html(self)
 
 
 def make_ir(fun, stage="traced"):
@@ -265,17 +274,21 @@ def make_ir(fun, stage="traced"):
     @functools.wraps(fun)
     def made(*args, **kwargs):
         arguments = Arguments(args, kwargs)
-        f, _ = trace(fun, example_types(arguments.tensors), arguments.rebuild)
+        f, _ = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
         return IR(f.text() if stage == "traced" else _nabla.simplified_text(f))
 
     return made
 
 
-def trace_ir(fun, *args, **kwargs):
-    """Prints the IR of `fun` on these arguments and returns it."""
-    text = make_ir(fun)(*args, **kwargs)
-    print(text)
-    return text
+def trace(fun, *args, **kwargs):
+    """The IR of `fun` on these arguments, which prints as text: `print(nb.trace(f, x))`, see make_ir."""
+    return make_ir(fun)(*args, **kwargs)
 
 
-__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "jit", "make_ir"]
+def _clear_caches():
+    """Forgets what every compiled function has compiled."""
+    for compiled in list(_all):
+        compiled.clear_cache()
+
+
+__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "jit", "make_ir", "trace"]

@@ -58,6 +58,8 @@ def _paths(tree, prefix=""):
         items = list(tree.__tree_items__())
     else:
         leaves = tree_flatten(tree)[0]
+        if len(leaves) == 1 and leaves[0] is tree:
+            return [prefix or "value"]
         return [f"{prefix}.{i}" if prefix else str(i) for i in range(len(leaves))]
     out = []
     for name, t in items:
@@ -94,20 +96,22 @@ def export(entries, state=None, args=None):
     with a parameter `state` gets them. It returns its outputs, or `(new_state, outputs)` with a state of the same form;
     one that has "init" for its name, or no parameter `state`, may return a state alone. Leaves that it does not use are
     not read, leaves that it hands back as they came are not written.
-    args: {entry: {input: spec}} in the order of the function's other parameters, or {entry: [specs]} by their names.
-    Outputs: a tensor, a tuple ("out0", ...) or a dict of tensors. Tensors that functions close over become constants.
+    args: {entry: {input: spec}} by the names of the function's other parameters, or {entry: [specs]} in their order. An
+    input may be a tree of specs: its leaves are inputs of their own, "params.0.w".
+    Outputs: a tensor ("out"), a tuple ("out0", ...) or a dict; of trees, the leaves by their places, as of inputs.
+    Tensors that functions close over become constants.
     Raises Error with the user's line where a function is wrong.
     """
     program = _nabla.Program()
     specs, form = tree_flatten(state) if state is not None else ([], None)
     specs = [_as_spec(s) for s in specs]
-    inputs = {name: _input_specs(name, f, (args or {}).get(name, {})) for name, f in entries.items()}
+    inputs = {name: _Inputs(name, f, (args or {}).get(name, {})) for name, f in entries.items()}
     unknown = set(args or {}) - set(entries)
     if unknown:
         raise ValueError(f"export: args names {', '.join(sorted(unknown))}, which is no entry of {', '.join(entries)}")
     declared = {}
-    for rows in inputs.values():
-        for _, s in rows:
+    for i in inputs.values():
+        for s in i.specs:
             for row in _nabla.symbols_of(s.shape):
                 if declared.setdefault(row[0], row) != row:
                     raise ValueError(f"symbol {row[0]} stands for sizes in {list(declared[row[0]][1:3])} and "
@@ -121,24 +125,50 @@ def export(entries, state=None, args=None):
     return ExportedProgram(program)
 
 
-def _input_specs(entry, f, given):
-    parameters = [p for p in inspect.signature(f).parameters if p != "state"]
-    if isinstance(given, dict):
+class _Inputs:
+    """The inputs of an entry: the leaves of what its parameters take, with names and specs."""
+
+    def __init__(self, entry, f, given):
+        signature = inspect.signature(f).parameters
+        parameters = [n for n, p in signature.items()
+                      if n != "state" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        if not isinstance(given, dict):
+            if len(given) > len(parameters):
+                raise ValueError(f"export: entry {entry} takes {len(parameters)} inputs, args gives {len(given)}")
+            given = dict(zip(parameters, given))
+        takes_any = any(p.kind == p.VAR_KEYWORD for p in signature.values())
         unknown = [k for k in given if k not in parameters]
-        if unknown:
+        if unknown and not takes_any:
             raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; "
                              f"it has {', '.join(parameters) or 'none'}")
-        return [(p, _as_spec(given[p])) for p in parameters if p in given]
-    if len(given) > len(parameters):
-        raise ValueError(f"export: entry {entry} takes {len(parameters)} inputs, args gives {len(given)}")
-    return [(p, _as_spec(s)) for p, s in zip(parameters, given)]
+        self.parameters = [p for p in parameters if p in given] + unknown
+        self.names, self.specs, self.forms = [], [], []
+        for p in self.parameters:
+            tree = given[p]
+            if _is_shape(tree):
+                tree = Spec(tree)
+            leaves, form = tree_flatten(tree)
+            self.forms.append(form)
+            self.names += _paths(tree, p)
+            self.specs += [_as_spec(leaf) for leaf in leaves]
+
+    def rebuild(self, values):
+        """What the function gets, by parameter."""
+        values = iter(values)
+        return {p: form.unflatten([next(values) for _ in range(form.num_leaves)])
+                for p, form in zip(self.parameters, self.forms)}
+
+
+def _is_shape(x):
+    return isinstance(x, (list, tuple)) and not hasattr(x, "_fields") and all(
+        isinstance(s, (int, _nabla.Dim)) for s in x)
 
 
 def _add_entry(program, name, f, inputs, leaves, form):
     takes_state = "state" in inspect.signature(f).parameters
 
     def body(*values):
-        given = dict(zip([n for n, _ in inputs], values))
+        given = inputs.rebuild(values)
         old = None
         if takes_state:
             if form is None:
@@ -153,7 +183,7 @@ def _add_entry(program, name, f, inputs, leaves, form):
                     leaf.set(asarray(after))
         return _named_outputs(name, outputs)
 
-    program.entry(name, [(n, s.dtype, s.shape) for n, s in inputs], body)
+    program.entry(name, [(n, s.dtype, s.shape) for n, s in zip(inputs.names, inputs.specs)], body)
 
 
 def _split_result(name, result, form, takes_state):
@@ -171,11 +201,12 @@ def _named_outputs(entry, outputs):
     if outputs is None:
         return []
     if isinstance(outputs, dict):
-        rows = list(outputs.items())
+        parts = outputs
     elif isinstance(outputs, (tuple, list)):
-        rows = [(f"out{i}", o) for i, o in enumerate(outputs)]
+        parts = {f"out{i}": o for i, o in enumerate(outputs)}
     else:
-        rows = [("out", outputs)]
+        parts = {"out": outputs}
+    rows = [row for name, o in parts.items() for row in zip(_paths(o, str(name)), tree_flatten(o)[0])]
     for k, o in rows:
         if not is_array(o):
             raise TypeError(f"export: output {k} of entry {entry} is a {type(o).__name__}, not a tensor")
@@ -205,13 +236,18 @@ class Bundle:
         index = self._native.entry(entry)
         rows = self._native.inputs(index)
         names = [r[0] for r in rows]
-        if len(args) > len(names):
-            raise TypeError(f"entry {entry} takes {len(names)} inputs, got {len(args)}")
-        given = dict(zip(names, args))
-        for k, v in inputs.items():
-            if k not in names or k in given:
-                raise TypeError(f"entry {entry} has no input {k} left; its inputs are {', '.join(names) or 'none'}")
-            given[k] = v
+        # A tree's leaves are inputs of their own: "params.0.w" of `params`.
+        heads = list(dict.fromkeys(n.split(".")[0] for n in names))
+        if len(args) > len(heads):
+            raise TypeError(f"entry {entry} takes {len(heads)} inputs, got {len(args)}")
+        given = {}
+        for k, v in [*zip(heads, args), *inputs.items()]:
+            parts = {k: v} if k in names or k not in heads else dict(zip(_paths(v, k), tree_flatten(v)[0]))
+            for name, part in parts.items():
+                if name not in names or name in given:
+                    raise TypeError(f"entry {entry} has no input {name} left; its inputs are "
+                                    f"{', '.join(names) or 'none'}")
+                given[name] = part
         missing = [n for n in names if n not in given]
         if missing:
             raise TypeError(f"entry {entry} lacks its input {missing[0]}")

@@ -77,9 +77,9 @@ _THE_LEAF = PyTreeDef(_LEAF, None, ())
 _NONE = PyTreeDef(None, None, ())
 
 
-def register_pytree_node(cls, flatten, unflatten):
-    """Makes instances of `cls` containers: `flatten(x) -> (children, data)`, `unflatten(data, children) -> x`."""
-    _registered[cls] = (flatten, unflatten)
+def register_pytree_node(cls, flatten_fn, unflatten_fn):
+    """Makes instances of `cls` containers: `flatten_fn(x) -> (children, data)`, `unflatten_fn(data, children) -> x`."""
+    _registered[cls] = (flatten_fn, unflatten_fn)
     return cls
 
 

@@ -110,6 +110,12 @@ void define(py::module_& m, const char* name, R (*f)(A...)) {
 /// Sets Python's error to a nabla.Error.
 void set_error(const Error& e);
 
+/// A copy of an array of Python's buffer protocol, of any strides. Throws py::type_error for other element types.
+Value from_buffer(const py::buffer& source);
+/// Numbers and nested lists of numbers: bool, int32 and float32 where no dtype is asked for.
+Value from_numbers(const py::object& source, std::optional<DType> wanted);
+
+void bind_calls(py::module_& m);
 void bind_values(py::module_& m);
 void bind_ops(py::module_& m);
 void bind_traces(py::module_& m);

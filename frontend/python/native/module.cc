@@ -110,4 +110,5 @@ PYBIND11_MODULE(_nabla, m) {
   bind_ops(m);
   bind_traces(m);
   bind_programs(m);
+  bind_calls(m);
 }

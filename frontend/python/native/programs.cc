@@ -1,81 +1,21 @@
 // Compiled functions, programs for nablac, and bundles that run.
 #include <fstream>
-#include <mutex>
 
 #include "cli/driver/compile.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
+#include "frontend/python/native/bundle.h"
 #include "ir/op_def.h"
 #include "ir/serialize.h"
 #include "ir/target.h"
 #include "ir/text.h"
-#include "runtime/exec/session.h"
-#include "runtime/format/bundle_reader.h"
 
 namespace nabla::python {
 namespace {
 
-template <class T>
-T value_or_throw(Result<T> result) {
-  if (!result.ok()) throw Error(result.errors());
-  return std::move(*result);
-}
-void check(Status status) {
-  if (!status.ok()) throw Error(status.errors());
-}
-
-// A loaded bundle. Python's lock is released while it runs; one thread at a time uses it.
-class Bundle {
- public:
-  static std::shared_ptr<Bundle> of_bytes(const std::string& bytes, const std::string& what, int threads) {
-    format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
-        format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), what));
-    return std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), {.threads = threads})));
-  }
-  static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan) {
-    exec::SessionOptions options{.threads = threads, .check_nan = check_nan, .target = target};
-    return std::make_shared<Bundle>(value_or_throw(exec::Session::open(path, options)));
-  }
-  explicit Bundle(std::unique_ptr<exec::Session> session) : session_(std::move(session)) {}
-
-  exec::Session& session() { return *session_; }
-  int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
-
-  // The results of an entry for arrays that fit: E0702, E0703 say where they do not.
-  std::vector<Literal> run(int entry, const std::vector<const Literal*>& inputs);
-
- private:
-  std::unique_ptr<exec::Session> session_;
-  std::mutex mutex_;
-};
-
-bool fits(const exec::TensorInfo& info, const Literal& array) {
-  return info.dtype == array.dtype() && info.is_static() && info.shape == array.shape();
-}
-
-std::vector<Literal> Bundle::run(int entry, const std::vector<const Literal*>& inputs) {
-  const exec::EntryInfo& e = session_->entries()[entry];
-  bool plain = e.symbols.empty() && inputs.size() == e.inputs.size();
-  for (size_t i = 0; plain && i < inputs.size(); ++i) plain = fits(e.inputs[i], *inputs[i]);
-  std::lock_guard lock(mutex_);
-  if (!plain) {
-    std::vector<Literal> copies;
-    for (const Literal* a : inputs) copies.push_back(*a);
-    return value_or_throw(session_->call(entry, copies));
-  }
-  std::vector<Literal> out;
-  std::vector<const void*> from;
-  std::vector<void*> to;
-  for (const Literal* a : inputs) from.push_back(a->data());
-  for (const exec::TensorInfo& o : e.outputs) out.push_back(Literal::uninitialized(o.dtype, o.shape));
-  for (Literal& o : out) to.push_back(o.mutable_data());
-  check(session_->run(entry, from, to));
-  return out;
-}
-
 std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const Value*>& inputs) {
-  std::vector<const Literal*> arrays;
-  for (const Value* v : inputs) arrays.push_back(&v->array("running a bundle"));
+  std::vector<Literal> arrays;
+  for (const Value* v : inputs) arrays.push_back(v->array("running a bundle"));
   std::vector<Literal> out;
   {
     py::gil_scoped_release unlocked;
@@ -83,57 +23,6 @@ std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const
   }
   return {std::make_move_iterator(out.begin()), std::make_move_iterator(out.end())};
 }
-
-// A call of tensors alone, of the types of an earlier call: no tree is looked at.
-class FastCall {
- public:
-  enum Form { kSingle, kTuple, kList };
-  FastCall(std::shared_ptr<Bundle> bundle, int entry, const std::vector<const Value*>& arguments,
-           const std::vector<const Value*>& captures, int form)
-      : bundle_(std::move(bundle)), entry_(entry), form_(form) {
-    for (const Value* v : arguments) types_.push_back({v->array("a call").dtype(), v->array("a call").shape()});
-    for (const Value* v : captures) captures_.push_back(v->array("a call"));
-  }
-
-  // None where the arguments are others.
-  py::object call(const py::tuple& args) {
-    size_t n = types_.size();
-    if (args.size() != n || is_tracing()) return py::none();
-    std::vector<const Literal*> arrays;
-    arrays.reserve(n + captures_.size());
-    for (size_t i = 0; i < n; ++i) {
-      PyObject* o = PyTuple_GET_ITEM(args.ptr(), static_cast<Py_ssize_t>(i));
-      if (Py_TYPE(o) != value_type()) return py::none();
-      auto* v = static_cast<const Value*>(reinterpret_cast<py::detail::instance*>(o)->simple_value_holder[0]);
-      if (!v->has_array()) return py::none();
-      const Literal& a = v->array("a call");
-      if (a.dtype() != types_[i].first || a.shape() != types_[i].second) return py::none();
-      arrays.push_back(&a);
-    }
-    for (const Literal& c : captures_) arrays.push_back(&c);
-    std::vector<Literal> out;
-    {
-      py::gil_scoped_release unlocked;
-      out = bundle_->run(entry_, arrays);
-    }
-    if (form_ == kSingle) return py::cast(Value(std::move(out[0])));
-    py::tuple values(out.size());
-    for (size_t i = 0; i < out.size(); ++i) values[i] = py::cast(Value(std::move(out[i])));
-    if (form_ == kList) return py::list(values);
-    return values;
-  }
-
- private:
-  static PyTypeObject* value_type() {
-    static PyTypeObject* type = reinterpret_cast<PyTypeObject*>(py::type::of<Value>().ptr());
-    return type;
-  }
-  std::shared_ptr<Bundle> bundle_;
-  int entry_;
-  int form_;
-  std::vector<std::pair<DType, std::vector<int64_t>>> types_;
-  std::vector<Literal> captures_;
-};
 
 // ---- Functions compiled in this process
 
@@ -265,10 +154,6 @@ void bind_bundle(py::module_& m) {
 }  // namespace
 
 void bind_programs(py::module_& m) {
-  py::class_<FastCall>(m, "FastCall")
-      .def(py::init<std::shared_ptr<Bundle>, int, const std::vector<const Value*>&, const std::vector<const Value*>&,
-                    int>())
-      .def("call", &FastCall::call);
   bind_bundle(m);
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0);

@@ -72,9 +72,47 @@ Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bo
 
 }  // namespace
 
-Eager& Eager::of_thread() {
-  thread_local std::shared_ptr<Eager> eager = std::make_shared<Eager>();
-  return *eager;
+namespace {
+std::vector<std::shared_ptr<Eager>>& eager_stack() {
+  thread_local std::vector<std::shared_ptr<Eager>> stack{std::make_shared<Eager>()};
+  return stack;
+}
+}  // namespace
+
+Eager& Eager::of_thread() { return *eager_stack().back(); }
+
+void Eager::begin_no_grad() {
+  eager_stack().push_back(std::make_shared<Eager>());
+  eager_stack().back()->tracks_gradients_ = false;
+}
+void Eager::end_no_grad() {
+  if (eager_stack().size() > 1) eager_stack().pop_back();
+}
+
+void Eager::leave(Value* v) {
+  live_.erase(v);
+  drop_if_unused();
+}
+
+void Eager::hold(const std::shared_ptr<Frame>& frame) {
+  if (frame && frame == frame_) ++computed_;
+}
+void Eager::release(const std::shared_ptr<Frame>& frame) {
+  if (!frame || frame != frame_) return;
+  --computed_;
+  drop_if_unused();
+}
+
+void Eager::drop() {
+  bound_.clear();
+  frame_ = nullptr;
+  pinned_ = false;
+  computed_ = 0;
+}
+
+// Arrays require gradients, but nobody holds anything that depends on them. Not while an op is being recorded.
+void Eager::drop_if_unused() {
+  if (pinned_ && computed_ == 0 && live_.empty() && !Frame::current()) drop();
 }
 
 const std::shared_ptr<Frame>& Eager::frame() {
@@ -155,17 +193,16 @@ void Eager::compute(const std::vector<Value*>& wanted) {
   }
   for (size_t i = 0; i < ids.size(); ++i) bound_[ids[i]] = std::move(results[i]);
   std::shared_ptr<Eager> self = shared_from_this();  // a value may hold the last reference
+  computed_ += static_cast<int>(all.size());
   for (Value* v : all) {
+    v->computed_by_ = self;
     v->array_ = bound_.at(v->traced_.id());
     v->bound_id_ = v->traced_.id(), v->bound_frame_ = frame_;
     v->traced_ = {};
     leave(v);
     v->eager_ = nullptr;
   }
-  if (!end) return;
-  bound_.clear();
-  frame_ = nullptr;
-  pinned_ = false;
+  if (end) drop();
 }
 
 std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
@@ -242,6 +279,15 @@ Value::Value(const Value& other) : array_(other.array_), traced_(other.traced_),
 Value::~Value() {
   if (requires_grad_) std::erase(requiring_grad(), this);
   if (eager_ && !array_) eager_->leave(this);
+  forget_origin();
+}
+
+// It is an array like any other from now on.
+void Value::forget_origin() const {
+  std::shared_ptr<Frame> frame = bound_frame_.lock();
+  if (std::shared_ptr<Eager> eager = computed_by_.lock()) eager->release(frame);
+  computed_by_.reset();
+  bound_frame_.reset();
 }
 
 ir::Type Value::type() const {
@@ -260,7 +306,8 @@ void Value::set_requires_grad(bool wanted) {
   if (wanted) array("requires_grad");
   if (requires_grad_) std::erase(requiring_grad(), this);
   if (wanted) requiring_grad().push_back(this);
-  bound_frame_.reset();  // what used it before has no part in its gradient
+  is_parameter_ = is_parameter_ && wanted;
+  forget_origin();  // what used it before has no part in its gradient
   requires_grad_ = wanted;
 }
 
@@ -279,8 +326,10 @@ void Value::rebind(const Value& other) {
     throw Error(
         error(Code::kMisuse, "a write into {}, which requires a gradient: write into a copy, y = x * 1", type().str()));
   if (eager_ && !array_) eager_->leave(this);
+  forget_origin();
   array_ = other.array_, traced_ = other.traced_, eager_ = other.eager_;
-  bound_frame_ = other.bound_frame_, bound_id_ = other.bound_id_;
+  bound_frame_ = other.bound_frame_, bound_id_ = other.bound_id_, computed_by_ = other.computed_by_;
+  if (std::shared_ptr<Eager> eager = computed_by_.lock()) eager->hold(bound_frame_.lock());
   donated_to_.clear();
   if (eager_ && !array_) eager_->enter(this);
 }
@@ -314,7 +363,10 @@ nabla::Tensor Value::operand() const {
   if (eager_ && !array_ && own.owns(traced_)) return traced_;
   // An array, or a value of another thread, which is computed there and bound here.
   const Literal& bytes = array("an op");
+  // Nothing is said of where it came from by what happens without gradients.
+  if (!own.tracks_gradients()) return own.bind(bytes);
   if (bound_frame_.lock() != own.frame()) {
+    forget_origin();
     bound_id_ = own.bind(bytes).id();
     bound_frame_ = own.frame();
     if (requires_grad_) own.pin();

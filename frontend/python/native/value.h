@@ -19,10 +19,13 @@ namespace nabla::python {
 
 class Value;
 
-/// The eager function of one thread.
+/// The eager function of one thread, or of a stretch of it without gradients.
 class Eager : public std::enable_shared_from_this<Eager> {
  public:
   static Eager& of_thread();
+  /// Until end_no_grad, ops of this thread go to a function of their own, in which nothing requires gradients.
+  static void begin_no_grad();
+  static void end_no_grad();
 
   /// The open frame; a new one after the values of the last one were computed.
   const std::shared_ptr<Frame>& frame();
@@ -30,9 +33,13 @@ class Eager : public std::enable_shared_from_this<Eager> {
   bool is(const std::shared_ptr<Frame>& frame) const { return frame == frame_; }
   /// A parameter that stands for the array.
   nabla::Tensor bind(const Literal& array);
-  void pin() { pinned_ = true; }
+  void pin() { pinned_ = tracks_gradients_; }
+  bool tracks_gradients() const { return tracks_gradients_; }
   void enter(Value* v) { live_.insert(v); }
-  void leave(Value* v) { live_.erase(v); }
+  void leave(Value* v);
+  /// Python holds one more value that was computed here, in `frame`, or one less.
+  void hold(const std::shared_ptr<Frame>& frame);
+  void release(const std::shared_ptr<Frame>& frame);
   /// Computes values of this function. At the top, outside of any trace, everything that Python holds is computed with
   /// them and the function ends. Throws Error.
   void compute(const std::vector<Value*>& wanted);
@@ -45,11 +52,15 @@ class Eager : public std::enable_shared_from_this<Eager> {
 
  private:
   std::vector<Literal> evaluate(const std::vector<int>& ids) const;
+  void drop();
+  void drop_if_unused();
 
   std::shared_ptr<Frame> frame_;
   std::map<int, Literal> bound_;  ///< values of frame_ that have bytes: parameters, and what was computed
   std::set<Value*> live_;         ///< Python's values in frame_ without bytes
   bool pinned_ = false;           ///< an array requires gradients: what was computed from it stays
+  int computed_ = 0;              ///< values that were computed in frame_ and that Python holds, while pinned
+  bool tracks_gradients_ = true;
 };
 
 /// While one lives, ops go to the innermost trace, or to the thread's eager function.
@@ -81,8 +92,11 @@ class Value {
   /// The bytes, computed now where they are not there yet. Throws Error (E0707) for a traced value: `what` was asked.
   const Literal& array(const char* what) const;
   /// Whether backward() gives it a gradient. E0209 for a traced value.
-  bool requires_grad() const { return requires_grad_; }
+  bool requires_grad() const { return requires_grad_ || is_parameter_; }
   void set_requires_grad(bool wanted);
+  /// A module's parameter that will require gradients as soon as the module is called: it says that it does.
+  void set_parameter() { is_parameter_ = !is_traced(); }
+  bool is_gradient_leaf() const { return requires_grad_; }
   /// All that require gradients, in the order in which they began to.
   static std::vector<Value*> gradient_leaves();
   /// Takes the bytes away: using it from now on is an error, which says who took them.
@@ -94,6 +108,8 @@ class Value {
   nabla::Tensor operand() const;
 
  private:
+  void forget_origin() const;
+
   friend class Eager;
   friend void realize(const std::vector<Value*>& values);
   mutable std::optional<Literal> array_;
@@ -102,7 +118,8 @@ class Value {
   // An array is a parameter of the eager function that used it last.
   mutable std::weak_ptr<Frame> bound_frame_;
   mutable int bound_id_ = -1;
-  bool requires_grad_ = false;
+  mutable std::weak_ptr<Eager> computed_by_;  ///< which counts it as long as its frame is open
+  bool requires_grad_ = false, is_parameter_ = false;
   std::string donated_to_;
 };
 

@@ -48,6 +48,8 @@ void copy_rows(const py::buffer_info& from, size_t dimension, const char* at, ch
   for (py::ssize_t i = 0; i < n; ++i) copy_rows(from, dimension + 1, at + i * from.strides[dimension], to);
 }
 
+}  // namespace
+
 Value from_buffer(const py::buffer& source) {
   py::buffer_info info = source.request();
   std::optional<DType> dtype = dtype_of(info);
@@ -57,6 +59,8 @@ Value from_buffer(const py::buffer& source) {
   if (array.size() > 0) copy_rows(info, 0, static_cast<const char*>(info.ptr), to);
   return Value(std::move(array));
 }
+
+namespace {
 
 // ---- Nested lists of numbers
 struct Nested {
@@ -85,7 +89,8 @@ double number_of(PyObject* o) {
   return v;
 }
 
-// Numbers and nested lists of numbers: bool, int32 and float32 where no dtype is asked for.
+}  // namespace
+
 Value from_numbers(const py::object& source, std::optional<DType> wanted) {
   Nested nested;
   collect(source.ptr(), 0, nested);
@@ -115,6 +120,8 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
   }
   return Value(std::move(array));
 }
+
+namespace {
 
 // ---- Out
 py::buffer_info buffer_of(Value& v) {
@@ -233,6 +240,8 @@ void bind_values(py::module_& m) {
       .def("realize", [](Value& v) { v.array("realize()"); })
       .def_property("requires_grad", &Value::requires_grad, &Value::set_requires_grad,
                     "Whether backward() gives this tensor a gradient.")
+      .def("_set_parameter", &Value::set_parameter)
+      .def_property_readonly("_is_gradient_leaf", &Value::is_gradient_leaf)
       .def("_donate", &Value::donate)
       .def("_rebind", &Value::rebind)
       .def("named",
@@ -278,6 +287,9 @@ void bind_values(py::module_& m) {
     for (Value* v : Value::gradient_leaves()) out.append(py::cast(v, py::return_value_policy::reference));
     return out;
   });
+  m.def("begin_no_grad", &Eager::begin_no_grad);
+  m.def("end_no_grad", &Eager::end_no_grad);
+  m.def("tracks_gradients", [] { return Eager::of_thread().tracks_gradients(); });
   m.def("forget_graph", [] { Eager::of_thread().forget_gradients(); });
 }
 

@@ -29,6 +29,10 @@ class CheckpointError(ValueError):
     """A file that is no safetensors file, is damaged, or does not hold what was asked for."""
 
 
+class MissingCheckpoint(CheckpointError, FileNotFoundError):
+    """There is no such file."""
+
+
 def _bytes_of(x):
     """The little-endian bytes of a tensor."""
     if x.dtype == DType.bfloat16:
@@ -251,5 +255,5 @@ def load_checkpoint(path, model, optimizer=None):
     return model, optimizer, load_metadata(path)
 
 
-__all__ = ["CheckpointError", "load", "load_checkpoint", "load_file", "load_metadata", "save", "save_checkpoint",
-           "save_file"]
+__all__ = ["CheckpointError", "MissingCheckpoint", "load", "load_checkpoint", "load_file", "load_metadata", "save",
+           "save_checkpoint", "save_file"]

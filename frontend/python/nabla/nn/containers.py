@@ -6,16 +6,37 @@ from .module import Module
 from .rng import in_scope, next_key, rngs
 
 
-class Sequential(Module):
-    """Modules (or functions) one after the other; an index gives one of them, a slice a shorter Sequential."""
+class _Container(Module):
+    """Base of those whose parts have the names of their places: `getattr(model, "0")`, `model.head`."""
+
+    def __getattr__(self, name):
+        parts = self.__dict__.get(self._inline) if self._inline else None
+        if isinstance(parts, dict) and name in parts:
+            return parts[name]
+        if isinstance(parts, list) and name.isdigit() and int(name) < len(parts):
+            return parts[int(name)]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+
+class Sequential(_Container):
+    """Modules (or functions) one after the other; an index gives one of them, a slice a shorter Sequential.
+
+    Of a dict, the layers have the names of its keys: `Sequential(OrderedDict(up=nn.Linear(2, 4), act=nn.ReLU()))`.
+    """
 
     _inline = "layers"
 
     def __init__(self, *layers):
-        self.layers = list(layers[0] if len(layers) == 1 and isinstance(layers[0], (list, tuple)) else layers)
+        if len(layers) == 1 and isinstance(layers[0], dict):
+            self.layers = dict(layers[0])
+        else:
+            self.layers = list(layers[0] if len(layers) == 1 and isinstance(layers[0], (list, tuple)) else layers)
+
+    def _list(self):
+        return list(self.layers.values()) if isinstance(self.layers, dict) else self.layers
 
     def forward(self, x):
-        for layer in self.layers:
+        for layer in self._list():
             x = layer(x)
         return x
 
@@ -23,18 +44,23 @@ class Sequential(Module):
         return len(self.layers)
 
     def __iter__(self):
-        return iter(self.layers)
+        return iter(self._list())
 
     def __getitem__(self, i):
-        return Sequential(self.layers[i]) if isinstance(i, slice) else self.layers[i]
+        if isinstance(i, str):
+            return getattr(self, i)
+        return Sequential(self._list()[i]) if isinstance(i, slice) else self._list()[i]
 
     def append(self, layer):
-        """Adds a layer at the end. Returns self."""
-        self.layers.append(layer)
+        """Adds a layer at the end, whose name is its place. Returns self."""
+        if isinstance(self.layers, dict):
+            self.layers[str(len(self.layers))] = layer
+        else:
+            self.layers.append(layer)
         return self
 
 
-class ModuleList(Module):
+class ModuleList(_Container):
     """A list of modules. A plain list in an attribute trains as well; this one has a text of its own."""
 
     _inline = "members"
@@ -65,7 +91,7 @@ class ModuleList(Module):
         return self
 
 
-class ModuleDict(Module):
+class ModuleDict(_Container):
     """A dict of modules by their names."""
 
     _inline = "members"

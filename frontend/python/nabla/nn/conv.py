@@ -5,7 +5,7 @@ import math
 from .._core import asarray
 from . import _math as m
 from . import init
-from .module import Module
+from .module import Module, Parameter
 from .rng import key_of, next_key
 
 
@@ -169,8 +169,8 @@ class _Conv(Module):
         self.stride, self.dilation = _many(stride, n, "stride"), _many(dilation, n, "dilation")
         self.padding, self.groups = padding, groups
         key = next_key() if key is None else key_of(key)
-        self.weight = (init or _kaiming)(self._weight_shape(), key=key, dtype=dtype)
-        self.bias = m.zeros((out_channels,), dtype) if bias else None
+        self.weight = Parameter((init or _kaiming)(self._weight_shape(), key=key, dtype=dtype))
+        self.bias = Parameter(m.zeros((out_channels,), dtype)) if bias else None
 
     def _weight_shape(self):
         return (*self.kernel_size, self.in_channels // self.groups, self.out_channels)

@@ -11,7 +11,7 @@ from .._core import asarray
 from . import _math as m
 from . import functional as F
 from . import init
-from .module import Module
+from .module import Module, Parameter
 from .rng import fold_in, key_of, next_key
 
 
@@ -37,8 +37,8 @@ class Linear(Module):
     def __init__(self, in_features, out_features, bias=True, *, dtype=None, key=None, init=None):
         key = next_key() if key is None else key_of(key)
         self.in_features, self.out_features = in_features, out_features
-        self.weight = (init or F.he_normal)((in_features, out_features), key=key, dtype=dtype)
-        self.bias = m.zeros((1, out_features), dtype) if bias else None
+        self.weight = Parameter((init or F.he_normal)((in_features, out_features), key=key, dtype=dtype))
+        self.bias = Parameter(m.zeros((1, out_features), dtype)) if bias else None
 
     def forward(self, x):
         return F.linear(x, self.weight, self.bias)
@@ -52,8 +52,9 @@ class Bilinear(Module):
 
     def __init__(self, in1_features, in2_features, out_features, bias=True, *, dtype=None, key=None):
         bound = in1_features ** -0.5
-        self.weight = init.uniform((in1_features, in2_features, out_features), -bound, bound, key=key, dtype=dtype)
-        self.bias = m.zeros((out_features,), dtype) if bias else None
+        self.weight = Parameter(
+            init.uniform((in1_features, in2_features, out_features), -bound, bound, key=key, dtype=dtype))
+        self.bias = Parameter(m.zeros((out_features,), dtype)) if bias else None
 
     def forward(self, x, y):
         return F.bilinear(x, y, self.weight, self.bias)
@@ -64,7 +65,7 @@ class Embedding(Module):
 
     def __init__(self, num_embeddings, embedding_dim, *, dtype=None, key=None, init=None):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.weight = (init or F.xavier_normal)((num_embeddings, embedding_dim), key=key, dtype=dtype)
+        self.weight = Parameter((init or F.xavier_normal)((num_embeddings, embedding_dim), key=key, dtype=dtype))
 
     def forward(self, indices):
         return F.embedding(indices, self.weight)
@@ -78,13 +79,14 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    """Normalises the last dimensions, `normalized_shape`, to mean 0 and variance 1; scale and shift when `affine`."""
+    """Normalises the last dimensions, `normalized_shape`, to mean 0 and variance 1; scale and shift when
+    `elementwise_affine`."""
 
-    def __init__(self, normalized_shape, eps=1e-5, affine=True, *, bias=True, dtype=None):
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, *, bias=True, dtype=None):
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps = float(eps)
-        self.weight = m.ones(self.normalized_shape, dtype) if affine else None
-        self.bias = m.zeros(self.normalized_shape, dtype) if affine and bias else None
+        self.weight = Parameter(m.ones(self.normalized_shape, dtype)) if elementwise_affine else None
+        self.bias = Parameter(m.zeros(self.normalized_shape, dtype)) if elementwise_affine and bias else None
 
     def forward(self, x):
         x = asarray(x)
@@ -94,7 +96,7 @@ class LayerNorm(Module):
         return F.layer_norm(x, self.weight, self.bias, self.eps, tuple(range(-n, 0)))
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, affine={self.weight is not None}"
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
 
 
 class RMSNorm(Module):
@@ -102,7 +104,7 @@ class RMSNorm(Module):
 
     def __init__(self, features, eps=1e-6, *, dtype=None):
         self.features, self.eps = features, float(eps)
-        self.weight = m.ones((features,), dtype)
+        self.weight = Parameter(m.ones((features,), dtype))
 
     def forward(self, x):
         return F.rms_norm(x, self.weight, self.eps)
@@ -118,8 +120,8 @@ class GroupNorm(Module):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: {num_groups} groups do not divide {num_channels} channels")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, float(eps)
-        self.weight = m.ones((num_channels,), dtype) if affine else None
-        self.bias = m.zeros((num_channels,), dtype) if affine else None
+        self.weight = Parameter(m.ones((num_channels,), dtype)) if affine else None
+        self.bias = Parameter(m.zeros((num_channels,), dtype)) if affine else None
 
     def forward(self, x):
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
@@ -146,8 +148,8 @@ class BatchNorm(Module):
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, *, dtype=None):
         self.num_features, self.eps, self.momentum = num_features, float(eps), float(momentum)
-        self.weight = m.ones((num_features,), dtype) if affine else None
-        self.bias = m.zeros((num_features,), dtype) if affine else None
+        self.weight = Parameter(m.ones((num_features,), dtype)) if affine else None
+        self.bias = Parameter(m.zeros((num_features,), dtype)) if affine else None
         self.register_buffer("running_mean", m.zeros((num_features,), dtype))
         self.register_buffer("running_var", m.ones((num_features,), dtype))
 
@@ -249,7 +251,7 @@ class PReLU(Module):
     """x, or weight x below 0; one weight, or one per channel (the last dimension)."""
 
     def __init__(self, num_parameters=1, init=0.25, *, dtype=None):
-        self.weight = m.full((num_parameters,), init, dtype)
+        self.weight = Parameter(m.full((num_parameters,), init, dtype))
 
     def forward(self, x):
         return F.prelu(x, self.weight)

@@ -2,9 +2,9 @@
 
 What an attribute is follows from its value:
 
-- a floating tensor is a **parameter**, an integer or bool tensor a **buffer**. `self.w = nn.Parameter(x)` and
-  `self.m = nn.Buffer(x)` (or `register_buffer`) say it themselves. `freeze` makes parameters frozen ones: they stay in
-  `parameters()`, but are not trained.
+- `self.w = nn.Parameter(x)`, or a tensor that requires gradients (`x.requires_grad_()`), is a **parameter**. Any other
+  tensor is a **buffer**, as are `nn.Buffer(x)` and what `register_buffer` sets: part of the state, not trained.
+  `freeze` makes parameters frozen ones: they stay in `parameters()`, but are not trained.
 - a Module, and a list, tuple or dict of modules or tensors, at any depth, is a part of the tree. All of it trains.
 - everything else is static: part of the form, which `nb.jit` compiles for. Two modules of different static attributes,
   or of different `training` flags, have different forms.
@@ -13,10 +13,14 @@ As a pytree a module's leaves are its tensors in the order of their paths, each 
 Transforms rebuild modules without calling `__init__`, and a shared tensor or module is shared in the rebuilt one too.
 """
 
+import threading
+
+from .. import _nabla
 from .. import tree as _tree
 from .._core import Tensor, asarray, astype
 
 _PARAMETER, _BUFFER, _FROZEN = "parameter", "buffer", "frozen"
+_calls = threading.local()  # how many calls of modules are open in this thread
 _PLAIN = (type(None), bool, int, float, str, bytes, tuple, list, dict)
 
 
@@ -45,6 +49,7 @@ class Module:
     """Base of layers and models. Subclasses assign their parts in `__init__` and define `forward`."""
 
     training = True
+    _realize_outputs = _realize_gradients = False
     _inline = None  # the attribute whose name is left out of paths: that of a container's parts
 
     def __new__(cls, *args, **kwargs):
@@ -62,12 +67,40 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *args, **kwargs):
-        return self.forward(*args, **kwargs)
+        """`forward`. Outside of traced functions and of nb.no_grad() the trainable parameters require gradients from
+        then on, so that `backward()` of what comes out gives them some."""
+        if _nabla.is_tracing() or getattr(_calls, "open", False):
+            return self.forward(*args, **kwargs)
+        if _nabla.tracks_gradients():
+            self.requires_grad_()
+        _calls.open = True
+        try:
+            out = self.forward(*args, **kwargs)
+        finally:
+            _calls.open = False
+        if self._realize_outputs:
+            _nabla.realize(_tree.tensor_leaves(out))
+        return out
+
+    @classmethod
+    def set_execution_policy(cls, *, auto_realize_toplevel_forward=None, auto_realize_backward_grads=None):
+        """Whether a call of a module computes what it returns at once, instead of when somebody looks. `backward`
+        computes gradients at once in any case. For this class and those derived from it."""
+        if auto_realize_toplevel_forward is not None:
+            cls._realize_outputs = bool(auto_realize_toplevel_forward)
+        if auto_realize_backward_grads is not None:
+            cls._realize_gradients = bool(auto_realize_backward_grads)
+
+    @classmethod
+    def get_execution_policy(cls):
+        """What set_execution_policy set."""
+        return {"auto_realize_toplevel_forward": cls._realize_outputs,
+                "auto_realize_backward_grads": cls._realize_gradients}
 
     def __setattr__(self, name, value):
         kinds = self._kinds
         if isinstance(value, (Parameter, Buffer)):
-            kinds[name], value = value.kind, value.value
+            kinds[name], value = value.kind, _as_kind(value.value, value.kind)
         elif isinstance(value, Tensor):
             kinds.setdefault(name, _kind_of(value))
         else:
@@ -81,9 +114,9 @@ class Module:
             del self._kinds[known]
         object.__delattr__(self, name)
 
-    def register_buffer(self, name, value):
-        """Sets attribute `name` to a tensor that is not trained."""
-        setattr(self, name, Buffer(value))
+    def register_buffer(self, name, tensor):
+        """Sets attribute `name` to a tensor that is not trained; None leaves it out."""
+        setattr(self, name, None if tensor is None else Buffer(tensor))
 
     def register_parameter(self, name, value):
         """Sets attribute `name` to a parameter; None leaves it out."""
@@ -107,18 +140,18 @@ class Module:
         """`(path, tensor, kind)` of all tensors, each once; kind is "parameter", "frozen" or "buffer"."""
         return [(path, x, kind) for path, x, kind, first in _entries(self) if kind and first]
 
-    def named_parameters(self, trainable_only=False):
-        """`(path, tensor)` of the parameters, each once, under its first path: "layers.0.weight"."""
+    def named_parameters(self, prefix="", trainable_only=False):
+        """`(path, tensor)` of the parameters, each once, under its first path: "layers.0.weight", below `prefix`."""
         kinds = (_PARAMETER,) if trainable_only else (_PARAMETER, _FROZEN)
-        return [(path, x) for path, x, kind in self.named_tensors() if kind in kinds]
+        return [(_joined(prefix, path), x) for path, x, kind in self.named_tensors() if kind in kinds]
 
     def parameters(self, trainable_only=False):
         """The tensors of `named_parameters`."""
-        return [x for _, x in self.named_parameters(trainable_only)]
+        return [x for _, x in self.named_parameters(trainable_only=trainable_only)]
 
-    def named_buffers(self):
+    def named_buffers(self, prefix=""):
         """`(path, tensor)` of the buffers, each once."""
-        return [(path, x) for path, x, kind in self.named_tensors() if kind == _BUFFER]
+        return [(_joined(prefix, path), x) for path, x, kind in self.named_tensors() if kind == _BUFFER]
 
     def buffers(self):
         """The tensors of `named_buffers`."""
@@ -191,14 +224,17 @@ class Module:
             below(value, name)
 
     def requires_grad_(self, wanted=True):
-        """Marks the trainable parameters, so that `backward` gives them gradients. Returns self."""
-        for p in self.parameters(trainable_only=True):
+        """Marks the trainable parameters, so that `backward` gives them gradients; calling the module does so too.
+        Returns self."""
+        changed = [p for p in self.parameters(trainable_only=True) if p._is_gradient_leaf != wanted]
+        _nabla.realize(changed)
+        for p in changed:
             p.requires_grad = wanted
         return self
 
-    def backward(self, loss, gradient=None, retain_graph=False, create_graph=False):
-        """Adds to `.grad` of the trainable parameters the gradient of `loss`, as nabla.backward; call requires_grad_()
-        before the parameters are used."""
+    def backward(self, loss, gradient=None, retain_graph=False, create_graph=False, *, realize_grads=None):
+        """Adds to `.grad` of the trainable parameters the gradient of `loss`, as nabla.backward, which computes them
+        at once, whatever `realize_grads` is."""
         from ..autograd import backward
         backward(loss, gradient, retain_graph, create_graph, self.parameters(trainable_only=True))
 
@@ -213,15 +249,16 @@ class Module:
         """`{path: tensor}` of parameters and buffers; a shared tensor is there once, under its first path."""
         return {path: x for path, x, _ in self.named_tensors()}
 
-    def load_state_dict(self, state, strict=True):
+    def load_state_dict(self, state_dict, strict=True):
         """Sets parameters and buffers by their paths, converted to the dtype that they have here.
 
         Other paths of a shared tensor may name it. Raises ValueError for shapes that differ and, when `strict`, for
-        names that are missing or not known. Returns `(missing, unexpected)`.
+        names that are missing or not known; a state of parameters alone leaves buffers as they are.
+        Returns `(missing, unexpected)`.
         """
         own, aliases = self.state_dict(), dict(_aliases(self))
         values, unexpected = {}, []
-        for name, x in state.items():
+        for name, x in state_dict.items():
             if name not in aliases:
                 unexpected.append(name)
                 continue
@@ -229,7 +266,9 @@ class Module:
             if tuple(x.shape) != tuple(like.shape):
                 raise ValueError(f"load_state_dict: {name} is {like.type_str()}, the state has {x.type_str()}")
             values[aliases[name]] = astype(x, like.dtype)
-        missing = [name for name in own if name not in values]
+        buffers = {name for name, _ in self.named_buffers()}
+        needed = own if buffers & set(values) else [name for name in own if name not in buffers]
+        missing = [name for name in needed if name not in values]
         if strict and (missing or unexpected):
             raise ValueError(f"load_state_dict of {type(self).__name__}: missing {_listed(missing)}; not known "
                              f"{_listed(unexpected)}. strict=False leaves these alone")
@@ -260,7 +299,13 @@ class Module:
 
 
 def _kind_of(x):
-    return _PARAMETER if x.dtype.is_float() else _BUFFER
+    return _PARAMETER if x.requires_grad else _BUFFER
+
+
+def _as_kind(x, kind):
+    if kind == _PARAMETER and isinstance(x, Tensor):
+        x._set_parameter()
+    return x
 
 
 def _listed(names):
@@ -271,7 +316,7 @@ def _unmarked(value, path, kinds):
     """Containers with the marks of Parameter and Buffer taken off."""
     if isinstance(value, (Parameter, Buffer)):
         kinds[path] = value.kind
-        return value.value
+        return _as_kind(value.value, value.kind)
     if type(value) in (list, tuple):
         if any(isinstance(v, (Parameter, Buffer, list, tuple, dict)) for v in value):
             out = [_unmarked(v, f"{path}.{i}", kinds) for i, v in enumerate(value)]
@@ -503,7 +548,7 @@ def _unflatten(form, leaves):
         if what == "leaf":
             if module is not None:
                 module._kinds[rel] = node[2]
-            return leaves[node[1]]
+            return _as_kind(leaves[node[1]], node[2])
         if what == "static":
             return node[1].value
         if what == "module":

@@ -8,7 +8,7 @@ from .._core import asarray
 from . import _math as m
 from . import init
 from .layers import _keys
-from .module import Module
+from .module import Module, Parameter
 
 
 class _Cell(Module):
@@ -23,10 +23,10 @@ class _Cell(Module):
         def drawn(shape, k):
             return init.uniform(shape, -bound, bound, key=k, dtype=dtype)
 
-        self.weight_ih = drawn((input_size, wide), keys[0])
-        self.weight_hh = drawn((hidden_size, wide), keys[1])
-        self.bias_ih = drawn((wide,), keys[2]) if bias else None
-        self.bias_hh = drawn((wide,), keys[3]) if bias else None
+        self.weight_ih = Parameter(drawn((input_size, wide), keys[0]))
+        self.weight_hh = Parameter(drawn((hidden_size, wide), keys[1]))
+        self.bias_ih = Parameter(drawn((wide,), keys[2])) if bias else None
+        self.bias_hh = Parameter(drawn((wide,), keys[3])) if bias else None
 
     def init_state(self, batch, dtype=None):
         """Zeros [batch, hidden_size]; for LSTM two of them."""

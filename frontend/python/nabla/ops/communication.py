@@ -11,10 +11,24 @@ def _absent(name):
     return function
 
 
+
+
+class _Absent(type):
+    """Classes that are named in annotations, and cannot be made."""
+
+    def __call__(cls, *args, **kwargs):
+        return _absent(cls.__name__)()
+
+
+_CLASSES = ["DeviceMesh", "DimSpec", "PartitionSpec", "ShardingSpec"]
 _NAMES = ["all_gather", "all_reduce", "all_to_all", "axis_index", "distributed_broadcast", "gather_all_axes", "pmean",
-          "ppermute", "psum", "reduce_scatter", "reshard", "shard"]
+          "ppermute", "psum", "reduce_scatter", "reshard", "shard", "shard_map", "compute_local_shape",
+          "get_num_shards"]
 for _name in _NAMES:
     globals()[_name] = _absent(_name)
+for _name in _CLASSES:
+    globals()[_name] = _Absent(_name, (), {"__doc__": "Comes with sharding: making one raises NotImplementedError."})
 broadcast = globals()["distributed_broadcast"]
+P = globals()["PartitionSpec"]
 
-__all__ = list(_NAMES)
+__all__ = [*_NAMES, *_CLASSES, "P"]

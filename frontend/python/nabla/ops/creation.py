@@ -218,8 +218,9 @@ def one_hot(labels, num_classes, dtype=None, axis=-1):
     return _nabla.moveaxis(out, out.ndim - 1, axis % out.ndim)
 
 
-def hann_window(n, periodic=True, dtype=None, device=None):
-    """0.5 - 0.5 cos(2 pi i / n), with n - 1 in place of n unless periodic."""
+def hann_window(window_length, periodic=True, dtype=None, device=None):
+    """0.5 - 0.5 cos(2 pi i / n) for i below n = window_length, divided by n - 1 instead unless periodic."""
+    n = window_length
     place = emit1("iota", [], {"shape": [n], "axis": 0, "dtype": DType.float64})
     turn = emit1("cos", [emit1("mul", [place, 2 * math.pi / max(n if periodic else n - 1, 1)], {})], {})
     out = emit1("sub", [0.5, emit1("mul", [turn, 0.5], {})], {})

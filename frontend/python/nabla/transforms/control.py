@@ -36,16 +36,16 @@ def switch(index, branches, *operands):
     return result.rebuild(_nabla.switch(asarray(index), functions, arguments.tensors))
 
 
-def while_loop(cond_fun, body_fun, init_val, *, trip_count=None):
-    """body_fun(state) again and again while cond_fun(state) holds. The state keeps its types.
+def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
+    """body_fn(state) again and again while cond_fn(state) holds. The state keeps its types.
 
     With `trip_count` it runs exactly so often and has a derivative in reverse mode; without, grad is an error (E0301).
     """
     arguments = Arguments((init_val,))
-    test, flag = trace_like(cond_fun, arguments)
+    test, flag = trace_like(cond_fn, arguments)
     if len(flag.tensors) != 1:
         raise TypeError(f"while_loop: the condition returns {flag.treedef}, not one bool")
-    body, result = trace_like(body_fun, arguments)
+    body, result = trace_like(body_fn, arguments)
     _check_carry("while_loop", arguments, result)
     out = _nabla.while_loop(test, body, arguments.tensors, -1 if trip_count is None else trip_count)
     return arguments.rebuild(out)[0][0]

@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._core import asarray
+from .._core import Tensor, asarray
 from .._trace import Arguments, name_of, trace_like
 from ..tree import tree_flatten, tree_map, tree_structure
 from .memory import stop_gradient
@@ -39,7 +39,7 @@ def _check_differentiable(arguments, groups, argnums, fun):
 
 
 def value_and_grad(fun, argnums=0, has_aux=False, *, create_graph=True, realize=True):
-    """The value of `fun`, a floating scalar, and its gradients by the arguments `argnums`.
+    """The value of `fun`, a floating scalar or tensor of one element, and its gradients by the arguments `argnums`.
 
     Returns a function of the same arguments that gives `(value, gradients)`; gradients are shaped like the argument, or
     a tuple of such for several argnums. With `has_aux`, `fun` returns `(value, aux)` and the value is that pair.
@@ -67,7 +67,8 @@ class _Gradient:
         arguments = Arguments(args, kwargs)
         groups = _leaf_positions(arguments, argnums)
         _check_differentiable(arguments, groups, argnums, self._fun)
-        f, result = trace_like(self._fun, arguments)
+        shape = []
+        f, result = trace_like(self._with_scalar(shape), arguments)
         form = result.treedef
         if self._has_aux and (form.kind not in (tuple, list) or len(form.children) != 2):
             raise TypeError(f"grad with has_aux: {name_of(self._fun)} returns {form}, not a pair of value and aux")
@@ -81,12 +82,29 @@ class _Gradient:
             out = [stop_gradient(t) for t in out]
         if self._realize and not any(t.is_traced for t in out):
             _nabla.realize(out)
+        if shape:
+            out[0] = _nabla.emit("reshape", [out[0]], {"shape": list(shape[0])})[0]
         value = result.rebuild(out[:len(result.tensors)])
         gradients = self._gradients(arguments, argnums, groups, out[len(result.tensors):])
         gradients = gradients[0] if single else tuple(gradients)
         if self._with_value:
             return value, gradients
         return (gradients, value[1]) if self._has_aux else gradients
+
+    def _with_scalar(self, shape):
+        """The function with a value of one element as a scalar; `shape` gets what it was."""
+        @functools.wraps(self._fun)
+        def fun(*args, **kwargs):
+            out = self._fun(*args, **kwargs)
+            pair = self._has_aux and type(out) in (tuple, list) and len(out) == 2
+            value = out[0] if pair else out
+            if not isinstance(value, Tensor) or value.ndim == 0 or any(n != 1 for n in value.shape):
+                return out
+            shape.append(value.shape)
+            value = _nabla.emit("reshape", [value], {"shape": []})[0]
+            return (value, out[1]) if pair else value
+
+        return fun
 
     def _gradients(self, arguments, argnums, groups, values):
         out, next_value = [], 0

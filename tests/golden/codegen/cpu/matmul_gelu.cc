@@ -4,9 +4,9 @@ extern "C" void nk_matmul_gelu(void* const* args, const long*, long begin, long 
   const float* bias = (const float*)args[2];  // [50]
   float* y = (float*)args[3];  // [37,50]
   alignas(64) float panel_[4096];
-  alignas(64) float tile_[1536];
+  alignas(64) float tile_[1280];
   for (long unit_ = begin; unit_ < end; ++unit_) {
-    const long first_ = unit_ % 2 * 24, last_ = first_ + 24 < 37 ? first_ + 24 : 37;
+    const long first_ = unit_ % 2 * 20, last_ = first_ + 20 < 37 ? first_ + 20 : 37;
     const long m0_ = first_, m1_ = last_, n0_ = 0, n1_ = 50;
     for (long j0_ = n0_; j0_ < n1_; j0_ += 64) {
       const long j1_ = j0_ + 64 < n1_ ? j0_ + 64 : n1_;
@@ -21,9 +21,9 @@ extern "C" void nk_matmul_gelu(void* const* args, const long*, long begin, long 
               nb_store(to_ + k_ * 16 + x_, x_ + NB_L <= width_ ? nb_load<nb_vec<float>>(from_ + k_ * 50 + x_, nb_full{}) : nb_load<nb_vec<float>>(from_ + k_ * 50 + x_, width_ > x_ ? width_ - x_ : 0), nb_full{});
           }
         }
-        for (long i0_ = m0_; i0_ < m1_; i0_ += 6) {
+        for (long i0_ = m0_; i0_ < m1_; i0_ += 5) {
           for (long j_ = j0_; j_ < j1_; j_ += 16) {
-            if (i0_ + 6 <= m1_) {
+            if (i0_ + 5 <= m1_) {
               const auto* a_ = a + i0_ * 64 + k0_ * 1;
               const float* b_ = panel_ + (j_ - j0_) * 64;
               float* t_ = tile_ + (i0_ - m0_) * 64 + (j_ - j0_);
@@ -32,7 +32,6 @@ extern "C" void nk_matmul_gelu(void* const* args, const long*, long begin, long 
               nb_vec<float> c2_0_ = {}, c2_1_ = {};
               nb_vec<float> c3_0_ = {}, c3_1_ = {};
               nb_vec<float> c4_0_ = {}, c4_1_ = {};
-              nb_vec<float> c5_0_ = {}, c5_1_ = {};
               for (long k_ = 0; k_ < depth_; ++k_) {
                 const nb_vec<float> b_0 = nb_load<nb_vec<float>>(b_ + 0, nb_full{});
                 const nb_vec<float> b_1 = nb_load<nb_vec<float>>(b_ + 8, nb_full{});
@@ -41,7 +40,6 @@ extern "C" void nk_matmul_gelu(void* const* args, const long*, long begin, long 
                 const float a2_ = nb_widen(a_[128]); c2_0_ += a2_ * b_0; c2_1_ += a2_ * b_1;
                 const float a3_ = nb_widen(a_[192]); c3_0_ += a3_ * b_0; c3_1_ += a3_ * b_1;
                 const float a4_ = nb_widen(a_[256]); c4_0_ += a4_ * b_0; c4_1_ += a4_ * b_1;
-                const float a5_ = nb_widen(a_[320]); c5_0_ += a5_ * b_0; c5_1_ += a5_ * b_1;
                 a_ += 1, b_ += 16;
               }
               nb_store(t_ + 0, c0_0_, nb_full{});
@@ -54,21 +52,23 @@ extern "C" void nk_matmul_gelu(void* const* args, const long*, long begin, long 
               nb_store(t_ + 200, c3_1_, nb_full{});
               nb_store(t_ + 256, c4_0_, nb_full{});
               nb_store(t_ + 264, c4_1_, nb_full{});
-              nb_store(t_ + 320, c5_0_, nb_full{});
-              nb_store(t_ + 328, c5_1_, nb_full{});
             } else {
               const auto* a_ = a + i0_ * 64 + k0_ * 1;
               const float* b_ = panel_ + (j_ - j0_) * 64;
               float* t_ = tile_ + (i0_ - m0_) * 64 + (j_ - j0_);
               nb_vec<float> c0_0_ = {}, c0_1_ = {};
+              nb_vec<float> c1_0_ = {}, c1_1_ = {};
               for (long k_ = 0; k_ < depth_; ++k_) {
                 const nb_vec<float> b_0 = nb_load<nb_vec<float>>(b_ + 0, nb_full{});
                 const nb_vec<float> b_1 = nb_load<nb_vec<float>>(b_ + 8, nb_full{});
                 const float a0_ = nb_widen(a_[0]); c0_0_ += a0_ * b_0; c0_1_ += a0_ * b_1;
+                const float a1_ = nb_widen(a_[64]); c1_0_ += a1_ * b_0; c1_1_ += a1_ * b_1;
                 a_ += 1, b_ += 16;
               }
               nb_store(t_ + 0, c0_0_, nb_full{});
               nb_store(t_ + 8, c0_1_, nb_full{});
+              nb_store(t_ + 64, c1_0_, nb_full{});
+              nb_store(t_ + 72, c1_1_, nb_full{});
             }
           }
         }

@@ -4,7 +4,7 @@ import json
 import os
 
 from ..._core import Tensor
-from ..checkpoints import CheckpointError, _load_tree, load_file, load_metadata, save_file
+from ..checkpoints import MissingCheckpoint, _load_tree, load_file, load_metadata, save_file
 from ..selectors import flat_paths
 
 _FILE = "adapters.safetensors"
@@ -24,20 +24,26 @@ def save_finetune_checkpoint(path, *, lora_params, optimizer_state=None, metadat
 
 
 def load_finetune_checkpoint(path, *, lora_template, optimizer_template=None):
-    """`(lora_params, optimizer_state, metadata)` of such a folder, in the form of the templates; without a template for
-    the optimiser, or where none was saved, its state is None. Raises CheckpointError where names or shapes differ."""
+    """`(lora_params, optimizer_state, meta)` of such a folder, in the form of the templates; without a template for the
+    optimiser, or where none was saved, its state is None. meta: {"user_metadata": what was saved as metadata,
+    "has_optimizer", "step" (of the optimiser, or None), "tensor_keys"}.
+    Raises MissingCheckpoint, CheckpointError where names or shapes differ."""
     file = os.path.join(path, _FILE)
     if not os.path.exists(file):
-        raise CheckpointError(f"{path} has no {_FILE}")
+        raise MissingCheckpoint(f"{path} has no {_FILE}")
     parts = {"lora": {}, "optimizer": {}}
-    for name, x in load_file(file).items():
+    tensors = load_file(file)
+    for name, x in tensors.items():
         prefix, _, rest = name.partition(".")
         parts.setdefault(prefix, {})[rest] = x
     texts = load_metadata(file)
     state = None
     if optimizer_template is not None and texts.get("has_optimizer") == "true":
         state = _load_tree(optimizer_template, parts["optimizer"], file, True)
-    return _load_tree(lora_template, parts["lora"], file, True), state, json.loads(texts.get("user_metadata", "{}"))
+    step = parts["optimizer"].get("step")
+    meta = {"user_metadata": json.loads(texts.get("user_metadata", "{}")), "tensor_keys": sorted(tensors),
+            "has_optimizer": texts.get("has_optimizer") == "true", "step": None if step is None else int(step.item())}
+    return _load_tree(lora_template, parts["lora"], file, True), state, meta
 
 
 __all__ = ["load_finetune_checkpoint", "save_finetune_checkpoint"]

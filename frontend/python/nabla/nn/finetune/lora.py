@@ -73,7 +73,7 @@ class LoRALinear(Module):
         self.rank, self.alpha = rank, float(rank if alpha is None else alpha)
         self.weight = Parameter(linear.weight, trainable=False)
         self.bias = None if linear.bias is None else Parameter(linear.bias, trainable=False)
-        self.lora_A, self.lora_B = adapter["A"], adapter["B"]
+        self.lora_A, self.lora_B = Parameter(adapter["A"]), Parameter(adapter["B"])
         self.dropout, self.merged = float(dropout), False
 
     def adapter(self):

@@ -5,6 +5,7 @@ for blocks of 64.
 """
 
 import collections
+import math
 
 from ... import _nabla
 from ..._core import asarray, astype
@@ -25,16 +26,25 @@ register_pytree_node(NF4Weight, lambda w: ([w.codes, w.scales], w.shape), lambda
 
 
 def quantize_nf4(weight, block_size=64):
-    """An NF4Weight of a floating tensor; an even block_size divides its size. Raises Error (E0203) otherwise."""
+    """An NF4Weight of a floating tensor, in blocks of `block_size` neighbours, an even number: the last is filled up
+    with zeros. Raises Error (E0203) otherwise."""
     weight = asarray(weight)
+    shape, count = tuple(weight.shape), weight.numel()
+    if block_size > 0 and count % block_size:
+        flat = _nabla.emit("reshape", [weight], {"shape": [count]})[0]
+        weight = _nabla.emit("pad", [flat, asarray(0.0, weight.dtype)], {
+            "low": [0], "high": [-count % block_size], "interior": [0]})[0]
     codes, scales = _nabla.quantize_nf4(weight, block_size)
-    return NF4Weight(codes, scales, tuple(weight.shape))
+    return NF4Weight(codes, scales, shape)
 
 
-def dequantize_nf4(weight, dtype=None):
+def dequantize_nf4(qweight, dtype=None):
     """The float32 (or `dtype`) tensor that an NF4Weight stands for."""
-    shape = [int(s) for s in weight.shape]
-    out = _nabla.dequantize_nf4(weight.codes, weight.scales, shape)
+    count, stored = math.prod(qweight.shape), 2 * qweight.codes.numel()
+    out = _nabla.dequantize_nf4(qweight.codes, qweight.scales, [stored])
+    if stored > count:
+        out = _nabla.emit("slice", [out], {"starts": [0], "limits": [count], "strides": [1]})[0]
+    out = _nabla.emit("reshape", [out], {"shape": [int(s) for s in qweight.shape]})[0]
     return out if dtype is None else astype(out, dtype)
 
 
@@ -45,10 +55,11 @@ def nf4_linear(x, weight, bias=None):
     return out if bias is None else m.add(out, bias)
 
 
-def qlora_linear(x, quantized_weight, adapter, alpha=1.0):
-    """x times an NF4Weight plus (alpha / rank) (x A) B."""
-    low = m.matmul(m.matmul(x, adapter["A"]), adapter["B"])
-    return m.add(nf4_linear(x, quantized_weight), m.mul(low, alpha / int(adapter["A"].shape[1])))
+def qlora_linear(x, qweight, adapter, alpha=1.0, *, compute_dtype=None):
+    """x times an NF4Weight plus (alpha / rank) (x A) B, computed in `compute_dtype`, by default that of x."""
+    x = asarray(x) if compute_dtype is None else astype(x, compute_dtype)
+    low = m.matmul(m.matmul(x, astype(adapter["A"], x.dtype)), astype(adapter["B"], x.dtype))
+    return m.add(nf4_linear(x, qweight), m.mul(low, alpha / int(adapter["A"].shape[1])))
 
 
 class NF4Linear(Module):
@@ -78,7 +89,7 @@ class QLoRALinear(Module):
         adapter = init_lora_adapter(linear.weight, rank, init_std, key=key)
         self.base = NF4Linear(linear, block_size)
         self.rank, self.alpha = rank, float(rank if alpha is None else alpha)
-        self.lora_A, self.lora_B = adapter["A"], adapter["B"]
+        self.lora_A, self.lora_B = Parameter(adapter["A"]), Parameter(adapter["B"])
 
     def forward(self, x):
         low = m.matmul(m.matmul(x, self.lora_A), self.lora_B)

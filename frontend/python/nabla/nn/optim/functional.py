@@ -8,6 +8,7 @@ are.
 
 from ... import _nabla
 from ..._core import DType, Tensor, asarray, astype
+from ...autograd import untracked
 from ...tree import tensor_leaves, tree_flatten
 from .. import _math as m
 from ..module import Module
@@ -80,7 +81,11 @@ class Transform:
         return state
 
     def update(self, params, grads, state, lr=None):
-        """`(new params, new state)`. `lr` stands in for the own learning rate."""
+        """`(new params, new state)`. `lr` stands in for the own learning rate. No part of what `backward()` sees."""
+        with untracked():
+            return self._updated(params, grads, state, lr)
+
+    def _updated(self, params, grads, state, lr):
         parts = _Parts(params, self.wrt)
         gradients = parts.leaves(grads, "gradients")
         slots = [parts.leaves(state[name], name) for name in self.rule.slot_names]
@@ -211,9 +216,10 @@ def sgd_update(params, grads, state=None, *, lr, momentum=0.0, weight_decay=0.0,
     return transform.update(params, grads, transform.init(params) if state is None else state)
 
 
-def adamw_step(param, grad, m, v, step, *, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0):
+def adamw_step(param, grad, m, v, step, *, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0,
+               bias_correction=True):
     """`(new param, new m, new v)` of one tensor; step, an int or integer scalar, counts from 1."""
-    rule = rules.AdamW(beta1, beta2, eps, weight_decay)
+    rule = rules.AdamW(beta1, beta2, eps, weight_decay, bias_correction)
     new, kept = rule.apply(param, astype(grad, param.dtype), (m, v), asarray(step, DType.int32), _scalars(param, lr))
     return new, *kept
 

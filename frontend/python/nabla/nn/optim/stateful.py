@@ -45,6 +45,14 @@ class Optimizer:
     def lr(self, value):
         self.transform.lr = value
 
+    def __getattr__(self, name):
+        """The rule's numbers: beta1, momentum, eps."""
+        if name.startswith("_") or "transform" not in self.__dict__:
+            raise AttributeError(name)
+        if not hasattr(getattr(self.transform, "rule", None), name):
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        return getattr(self.transform.rule, name)
+
     @property
     def step_count(self):
         """How many steps there have been."""

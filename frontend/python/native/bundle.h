@@ -1,0 +1,44 @@
+// Loaded bundles, as the module's functions share them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "frontend/cpp/tensor.h"
+#include "runtime/base/literal.h"
+#include "runtime/exec/session.h"
+
+namespace nabla::python {
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result.ok()) throw Error(result.errors());
+  return std::move(*result);
+}
+inline void check(Status status) {
+  if (!status.ok()) throw Error(status.errors());
+}
+
+/// A loaded bundle; one thread at a time uses it. Throws Error.
+class Bundle {
+ public:
+  static std::shared_ptr<Bundle> of_bytes(const std::string& bytes, const std::string& what, int threads);
+  static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan);
+  explicit Bundle(std::unique_ptr<exec::Session> session) : session_(std::move(session)) {}
+
+  exec::Session& session() { return *session_; }
+  int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
+
+  /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit.
+  std::vector<Literal> run(int entry, const std::vector<Literal>& inputs);
+
+ private:
+  std::unique_ptr<exec::Session> session_;
+  std::mutex mutex_;
+};
+
+bool fits(const exec::TensorInfo& info, const Literal& array);
+
+}  // namespace nabla::python

@@ -1,0 +1,106 @@
+"""Programs for the Python library nabla-ml: its import paths, and the ways of its published examples."""
+
+import collections
+import importlib
+
+import pytest
+
+import nabla as nb
+
+
+def test_import_paths_lead_to_one_public_surface():
+    for path in ("nabla.ops", "nabla.ops.communication", "nabla.transforms", "nabla.nn", "nabla.nn.functional",
+                 "nabla.nn.optim", "nabla.nn.finetune", "nabla.core", "nabla.core.sharding", "nabla.core.sharding.spec",
+                 "nabla.config", "nabla.testing"):
+        importlib.import_module(path)
+    from nabla.core import Tensor, trace
+    from nabla.core.sharding import DeviceMesh
+    assert Tensor is nb.Tensor and trace is nb.trace and DeviceMesh is nb.DeviceMesh
+
+
+def test_sharding_may_be_named_but_not_used():
+    def annotated(mesh: nb.DeviceMesh | None = None) -> "nb.P":
+        return mesh
+
+    assert annotated() is None and not isinstance(nb.ones(2), nb.DeviceMesh)
+    for use in (lambda: nb.DeviceMesh("mesh", (4,), ("dp",)), lambda: nb.P("dp"), lambda: nb.shard(nb.ones(2), None),
+                lambda: nb.ones(2).shard(None, None), lambda: nb.shard_map(lambda x: x, None, None, None)):
+        with pytest.raises(NotImplementedError, match="comes with sharding"):
+            use()
+    assert nb.ones(2).sharding is None and nb.ones(2).global_shape == (2,)
+
+
+def test_traces_print_as_the_ir():
+    text = nb.trace(lambda x, y: nb.sin(x) * y, nb.ones(2), nb.ones(2))
+    assert "sin(" in str(text) and repr(text) == str(text) and "\n" in repr(text)
+
+
+def test_a_value_of_one_element_has_a_gradient():
+    def f(x):
+        return x ** 3 + 2.0 * x ** 2 - 5.0 * x + 3.0
+
+    x = nb.asarray([2.0])
+    value, g = nb.value_and_grad(f)(x)
+    assert value.tolist() == [9.0] and g.tolist() == [15.0] and nb.grad(f)(x).tolist() == [15.0]
+    (value, aux), g = nb.value_and_grad(lambda x: (f(x), x.shape), has_aux=True)(nb.asarray([[2.0]]))
+    assert value.shape == (1, 1) and g.tolist() == [[15.0]]
+    assert nb.grad(nb.grad(f))(x).tolist() == [16.0]
+    with pytest.raises(nb.Error, match=r"f32\[2\]"):
+        nb.grad(f)(nb.ones(2))
+
+
+def test_layers_have_names():
+    layers = collections.OrderedDict(up=nb.nn.Linear(2, 4, key=0), act=nb.nn.ReLU(), down=nb.nn.Linear(4, 1, key=1))
+    model = nb.nn.Sequential(layers)
+    assert model.up is layers["up"] and model[2] is layers["down"] and len(model) == 3 and model["act"] is model[1]
+    assert [p for p, _ in model.named_parameters("net")] == [
+        "net.up.weight", "net.up.bias", "net.down.weight", "net.down.bias"]
+    assert model(nb.ones((3, 2))).shape == (3, 1)
+    listed = nb.nn.Sequential(nb.nn.Linear(2, 2, key=0))
+    assert getattr(listed, "0") is listed[0] and not hasattr(listed, "1")
+    with pytest.raises(AttributeError, match="Sequential has no attribute 'left'"):
+        model.left
+
+
+def test_plain_tensors_are_buffers():
+    class Model(nb.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.positions = nb.ones((3,))
+            self.w = nb.ones((3,)).requires_grad_()
+
+    model = Model()
+    assert [n for n, _ in model.named_parameters()] == ["w"] and [n for n, _ in model.named_buffers()] == ["positions"]
+    # A state of the parameters alone leaves the others; one that has some of them must have all.
+    model.load_state_dict({"w": nb.zeros((3,))})
+    assert model.w.tolist() == [0.0] * 3 and model.positions.tolist() == [1.0] * 3
+    with pytest.raises(ValueError, match="missing w"):
+        model.load_state_dict({"positions": nb.zeros((3,))})
+
+
+def test_four_bits_of_any_size():
+    from nabla.nn import finetune as ft
+    w = nb.random.normal(nb.random.key(0), (7, 5))
+    q = ft.quantize_nf4(w, block_size=8)
+    back = ft.dequantize_nf4(q)
+    assert back.shape == (7, 5) and q.codes.shape == (20,) and nb.max(nb.abs(back - w)).item() < 0.5
+    adapter = ft.init_lora_adapter(w, 2, key=0)
+    x = nb.ones((2, 7))
+    out = ft.qlora_linear(x, q, adapter, alpha=2.0, compute_dtype=nb.bfloat16)
+    assert out.dtype == nb.bfloat16
+    nb.testing.assert_allclose(ft.qlora_linear(x, q, adapter), x @ back)
+
+
+def test_execution_policies():
+    class Lazy(nb.nn.Module):
+        def forward(self, x):
+            return x + 1.0
+
+    assert not Lazy()(nb.ones(2)).is_realized
+    Lazy.set_execution_policy(auto_realize_toplevel_forward=True)
+    assert Lazy()(nb.ones(2)).is_realized and Lazy.get_execution_policy()["auto_realize_toplevel_forward"]
+    assert not nb.nn.Module.get_execution_policy()["auto_realize_toplevel_forward"]
+    optimizer = nb.nn.optim.AdamW(nb.nn.Linear(2, 1, key=0), lr=1e-2)
+    assert (optimizer.lr, optimizer.beta1, optimizer.beta2) == (1e-2, 0.9, 0.999)
+    with pytest.raises(AttributeError, match="AdamW has no nesterov"):
+        optimizer.nesterov
