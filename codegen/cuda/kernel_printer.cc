@@ -10,6 +10,7 @@
 #include "codegen/cuda/scatter_printer.h"
 #include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
+#include "codegen/cuda/window_product.h"
 
 namespace nabla::codegen {
 namespace {
@@ -35,6 +36,8 @@ class KernelPrinter {
       clear_accumulators();
       if (has_product(k_))
         product();
+      else if (auto windows = find_window_product(k_, target_))
+        product_of_windows(*windows);
       else if (can_be_cut())
         NABLA_TRY(statements());
       else
@@ -108,6 +111,14 @@ class KernelPrinter {
     declare_sizes();
     CudaGrid grid;
     print_product(k_, target_, body_, next_temp_, grid);
+    close_grid(grid, "");
+  }
+
+  void product_of_windows(const WindowProduct& windows) {
+    open_grid();
+    declare_sizes();
+    CudaGrid grid;
+    print_on_tensor_cores(windows.product(target_), body_, next_temp_, grid);
     close_grid(grid, "");
   }
 

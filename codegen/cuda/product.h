@@ -17,6 +17,7 @@ struct Product {
   kernel_ir::Contraction c;
   kernel_ir::Expr lhs, rhs;  ///< the factors, conversions included; lhs moves with m
   const ir::Target& target;
+  std::map<int, std::vector<int>> parts = {};  ///< axes that m, n or k stands for, row-major; none: itself
 };
 
 class ProductPrinter {
@@ -41,6 +42,10 @@ class ProductPrinter {
   std::string extent(int axis) const { return size_text(size(axis)); }
   std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
+  /// Declares the parts of an axis, which stands at its own name.
+  void positions(int axis);
+  /// The axis along which neighbours of `axis` lie.
+  int last_of(int axis) const;
   /// Declares m and n, goes on with the next element where they are out of range, and prints what follows the product.
   void element(const std::string& m, const std::string& n, const std::string& value);
   /// Does the load walk axis `axis` element by element?

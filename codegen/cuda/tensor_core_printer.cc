@@ -20,7 +20,7 @@ std::optional<DType> common_dtype(const Product& p) {
       if (e->kind != ExprKind::kCall || e->fn->name != "convert" ||
           (e->dtype != DType::kF32 && e->dtype != load->dtype))
         return false;
-    return !load->guard;
+    return !load->guard || (load->fill->kind == ExprKind::kConst && load->fill->number == 0);
   };
   DType d = p.kernel.buffers[p.c.lhs->ref].dtype;
   bool both = p.kernel.buffers[p.c.rhs->ref].dtype == d && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
@@ -55,11 +55,11 @@ class TensorCoreProduct : public ProductPrinter {
     int elements;
   };
   Operand operand(const char* name, const Expr& load, int other, int rows) {
-    Operand o{name, load, other, rows, walks(load, c_.k) || !walks(load, other), false, 0, 0};
-    int fast = o.k_fast ? c_.k : other;
+    Operand o{name, load, other, rows, walks(load, last_of(c_.k)) || !walks(load, last_of(other)), false, 0, 0};
+    int fast = last_of(o.k_fast ? c_.k : other);
     std::optional<Affine> flat = flat_offset(load->args, k_.buffers[load->ref].shape);
     o.packs = flat && flat->of(fast).is(1) && packs_divide(*flat, fast, pack_) && size(fast).is_static() &&
-              size(fast).value() % pack_ == 0;
+              size(fast).value() % pack_ == 0 && !(load->guard && uses_axis(load->guard, fast));
     o.pitch = o.k_fast ? tile_k_ + pack_ : rows + 8;
     o.elements = (o.k_fast ? rows : tile_k_) * o.pitch;
     return o;
@@ -92,7 +92,7 @@ class TensorCoreProduct : public ProductPrinter {
   }
   void fill_by(const Operand& o, int width) {
     int along = (o.k_fast ? tile_k_ : o.rows) / width;  // packs along the fast axis
-    if (width == 1) out_.line("#pragma unroll 2");  // more would take registers from the sums
+    if (width == 1) out_.line("#pragma unroll 2");      // more would take registers from the sums
     out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", o.rows * tile_k_ / width / threads()));
     out_.line(fmt::format("const int p_ = c_ * {} + int(threadIdx.x);", threads()));
     std::string near = fmt::format("p_ % {}{}", along, width > 1 ? fmt::format(" * {}", width) : "");
@@ -102,8 +102,10 @@ class TensorCoreProduct : public ProductPrinter {
                           axis_name(c_.k)));
     out_.line(fmt::format("{}* const to_ = {}_fill_ + {} * {} + {};", type_, o.name, o.k_fast ? "x_" : "y_", o.pitch,
                           o.k_fast ? "y_" : "x_"));
+    positions(o.other), positions(c_.k);
     std::string inside =
         fmt::format("{} < {} && {} < {}", axis_name(o.other), extent(o.other), axis_name(c_.k), extent(c_.k));
+    if (o.load->guard) inside += fmt::format(" && ({})", printer().print(o.load->guard));
     std::string at = printer().offset(o.load->args, k_.buffers[o.load->ref].shape);
     std::string buffer = cpp_name(k_.buffers[o.load->ref].name);
     if (width == 1) {

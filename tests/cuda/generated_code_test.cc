@@ -124,6 +124,23 @@ TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
   }
 }
 
+// Windows are taken apart while tiles are copied; nothing spills, and channels go by eight.
+TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
+  std::vector<CudaKernelFacts> kernels = facts_of(
+      R"(kernel @conv(in x: bf16[32,28,28,64], in w: bf16[3,3,64,128], in b: bf16[128], out y: bf16[32,28,28,128]) {
+  axes n = 32, o0 = 28, o1 = 28, k0 = 3, k1 = 3, c = 64, f = 128
+  for n, o0, o1, f {
+    let s: f32 = sum(k0, k1, c) convert.f32((x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 29) & (o1 + k1 >= 1 & o1 + k1 < 29) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    store y[n, o0, o1, f] = convert.bf16(maximum(s + convert.f32(b[f]), 0.0:f32))
+  }
+})",
+      GetParam());
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_GE(kernels[0].instructions.hmma, 32);
+  EXPECT_EQ(kernels[0].instructions.async_copies.bytes16, 4);
+  EXPECT_EQ(kernels[0].frame_bytes, 0);
+}
+
 // A batch, a size of the run, a bias, a residual and a gelu beside the sums.
 TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
   auto rows = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 300, 1});
