@@ -102,7 +102,8 @@ TEST_P(GeneratedCode, ScattersTakeNoLocalMemory) {
       facts_of(R"(kernel @table_grad(in ids: i32[4,512], in ct: bf16[4,512,768], out table: bf16[50257,768]) {
   axes b = 4, t = 512, j = 768
   for b, t {
-    store table[convert.i64(ids[b, t]), j] over j sum= ct[b, t, j] if convert.i64(ids[b, t]) >= 0 & convert.i64(ids[b, t]) < 50257
+    store table[convert.i64(ids[b, t]), j] over j sum= ct[b, t, j]
+      if convert.i64(ids[b, t]) >= 0 & convert.i64(ids[b, t]) < 50257
   }
 })",
                GetParam());
@@ -127,10 +128,13 @@ TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
 // Windows are taken apart while tiles are copied; nothing spills, and channels go by eight.
 TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   std::vector<CudaKernelFacts> kernels = facts_of(
-      R"(kernel @conv(in x: bf16[32,28,28,64], in w: bf16[3,3,64,128], in b: bf16[128], out y: bf16[32,28,28,128]) {
+      R"(kernel @conv(in x: bf16[32,28,28,64], in w: bf16[3,3,64,128], in b: bf16[128],
+             out y: bf16[32,28,28,128]) {
   axes n = 32, o0 = 28, o1 = 28, k0 = 3, k1 = 3, c = 64, f = 128
   for n, o0, o1, f {
-    let s: f32 = sum(k0, k1, c) convert.f32((x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 29) & (o1 + k1 >= 1 & o1 + k1 < 29) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    let s: f32 = sum(k0, k1, c) convert.f32(
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 29) & (o1 + k1 >= 1 & o1 + k1 < 29)
+        else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
     store y[n, o0, o1, f] = convert.bf16(maximum(s + convert.f32(b[f]), 0.0:f32))
   }
 })",
@@ -149,11 +153,13 @@ TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
   target.tf32 = true;
   for (const char* dtype : {"bf16", "f32"}) {
     std::string text = fmt::format(
-        R"(kernel @layer(in a: {0}[12,dim(n),256], in w: {0}[12,256,256], in b: {0}[256], in r: {0}[12,dim(n),256], out y: {0}[12,dim(n),256]) {{
+        R"(kernel @layer(in a: {0}[12,dim(n),256], in w: {0}[12,256,256], in b: {0}[256],
+              in r: {0}[12,dim(n),256], out y: {0}[12,dim(n),256]) {{
   axes h = 12, m = dim(n), n = 256, k = 256
   contract acc[h, m, n]: f32 = sum(k) convert.f32(a[h, m, k]) * convert.f32(w[h, k, n])
   let z[h, m, n]: f32 = acc[h, m, n] + convert.f32(b[n])
-  store y[h, m, n] over h, m, n = convert.{0}(0.5:f32 * z[h, m, n] * (1.0:f32 + erf(z[h, m, n] * 0.70710678:f32)) + convert.f32(r[h, m, n]))
+  store y[h, m, n] over h, m, n = convert.{0}(
+    0.5:f32 * z[h, m, n] * (1.0:f32 + erf(z[h, m, n] * 0.70710678:f32)) + convert.f32(r[h, m, n]))
 }})",
         dtype);
     kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel", size).value();

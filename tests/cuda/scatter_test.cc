@@ -70,7 +70,9 @@ TEST(Scatter, UpdatesOfSeveralAxesAtSeveralLookedUpIndices) {
   expect_text(R"(kernel @pairs(in a: i32[9,8], in b: i32[9,8], in x: f32[9,8,2,5], out y: f32[5,2,6,5]) {
   axes s = 9, t = 8, c = 2, d = 5
   for s, t {
-    store y[convert.i64(a[s, t]) + 2, c, convert.i64(b[s, t]) + 2, d] over c, d sum= x[s, t, c, d] * 2.0:f32 if (convert.i64(a[s, t]) >= -2 & convert.i64(a[s, t]) < 3) & (convert.i64(b[s, t]) >= -2 & convert.i64(b[s, t]) < 4) & c + d != 3
+    store y[convert.i64(a[s, t]) + 2, c, convert.i64(b[s, t]) + 2, d] over c, d sum= x[s, t, c, d] * 2.0:f32
+      if (convert.i64(a[s, t]) >= -2 & convert.i64(a[s, t]) < 3) &
+         (convert.i64(b[s, t]) >= -2 & convert.i64(b[s, t]) < 4) & c + d != 3
   }
 })");
 }

@@ -99,7 +99,8 @@ TEST(SplitScatters, FewSegmentsOfManyUpdates) {
   const char* text = R"(kernel @segments(in ids: i32[20001], in x: {0}[20001,2], {1} y: {0}[5,2]) {{
   axes u = 20001, j = 2
   for u {{
-    store y[convert.i64(ids[u]), j] over j sum= convert.{0}(convert.f32(x[u, j]) * 0.5:f32) if convert.i64(ids[u]) >= 0 & convert.i64(ids[u]) < 5
+    store y[convert.i64(ids[u]), j] over j sum= convert.{0}(convert.f32(x[u, j]) * 0.5:f32)
+      if convert.i64(ids[u]) >= 0 & convert.i64(ids[u]) < 5
   }}
 }})";
   for (auto [dtype, role] : {std::pair{"f32", "out"}, {"bf16", "out"}, {"f32", "inout"}}) {

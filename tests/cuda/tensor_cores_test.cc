@@ -102,10 +102,13 @@ void expect_windows(const std::string& text) {
 TEST(Windows, Convolution) {
   for (int c : {8, 3})
     expect_windows(fmt::format(
-        R"(kernel @conv(in x: bf16[2,7,6,{0}], in w: bf16[3,3,{0},16], in b: f32[16], out y: bf16[2,7,6,16]) {{
+        R"(kernel @conv(in x: bf16[2,7,6,{0}], in w: bf16[3,3,{0},16], in b: f32[16],
+             out y: bf16[2,7,6,16]) {{
   axes n = 2, o0 = 7, o1 = 6, k0 = 3, k1 = 3, c = {0}, f = 16
   for n, o0, o1, f {{
-    let s: f32 = sum(k0, k1, c) convert.f32((x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 8) & (o1 + k1 >= 1 & o1 + k1 < 7) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    let s: f32 = sum(k0, k1, c) convert.f32(
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 8) & (o1 + k1 >= 1 & o1 + k1 < 7)
+        else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
     let t: f32 = s + b[f]
     store y[n, o0, o1, f] = convert.bf16(maximum(t, 0.0:f32))
   }}
@@ -116,7 +119,9 @@ TEST(Windows, GradientOfTheFilter) {
   expect_windows(R"(kernel @conv(in x: f16[2,9,9,8], in ct: f16[2,5,5,24], out w: f32[3,3,8,24]) {
   axes n = 2, o0 = 5, o1 = 5, k0 = 3, k1 = 3, c = 8, f = 24
   for k0, k1, c, f {
-    let s: f32 = sum(n, o0, o1) convert.f32((x[n, o0 * 2 + k0 - 1, o1 * 2 + k1 - 1, c] if (o0 * 2 + k0 >= 1 & o0 * 2 + k0 < 10) & (o1 * 2 + k1 >= 1 & o1 * 2 + k1 < 10) else 0.0:f16)) * convert.f32(ct[n, o0, o1, f])
+    let s: f32 = sum(n, o0, o1) convert.f32(
+      (x[n, o0 * 2 + k0 - 1, o1 * 2 + k1 - 1, c]
+        if (o0 * 2 + k0 >= 1 & o0 * 2 + k0 < 10) & (o1 * 2 + k1 >= 1 & o1 * 2 + k1 < 10) else 0.0:f16)) * convert.f32(ct[n, o0, o1, f])
     store w[k0, k1, c, f] = s
   }
 })");
@@ -125,7 +130,8 @@ TEST(Windows, GradientOfTheInput) {
   expect_windows(R"(kernel @conv(in ct: bf16[2,6,7,16], in w: bf16[3,3,8,16], out x: bf16[2,8,9,8]) {
   axes n = 2, i0 = 8, i1 = 9, c = 8, k0 = 3, k1 = 3, f = 16
   for n, i0, i1, c {
-    let s: f32 = sum(k0, k1, f) convert.f32((ct[n, i0 - k0, i1 - k1, f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    let s: f32 = sum(k0, k1, f) convert.f32(
+      (ct[n, i0 - k0, i1 - k1, f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
     store x[n, i0, i1, c] = convert.bf16(s)
   }
 })");
