@@ -191,6 +191,8 @@ nabla_status* nabla_session_open(const char* path, const nabla_options* options,
     settings.threads = options->threads;
     if (options->trace != nullptr) settings.trace = options->trace;
     if (options->target != nullptr) settings.target = options->target;
+    settings.check_nan = options->check_nan != 0;
+    settings.sync_debug = options->sync_debug != 0;
   }
   auto session = nabla::exec::Session::open(path, settings);
   if (!session.ok()) return failed(session.errors());

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define NABLA_RUN_VERSION 2
+#define NABLA_RUN_VERSION 3
 
 typedef struct nabla_session nabla_session;
 typedef struct nabla_status nabla_status;
@@ -53,6 +53,8 @@ typedef struct {
   int32_t threads;   /* of a program for CPUs; 0: as many as the process may run on */
   const char* trace; /* not NULL: write a Chrome trace of all runs to this file when the session ends */
   const char* target; /* not NULL: the bundle's program for this target ("sm_90a"), not the first that can run here */
+  int32_t check_nan;  /* not 0: an instruction that makes NaN or infinity is error 708; slow */
+  int32_t sync_debug; /* not 0: wait after every instruction of a GPU, to name one that fails; slow; 901 on CPUs */
 } nabla_options;
 
 uint32_t nabla_run_version(void);

@@ -34,7 +34,7 @@ class NablaRun : public testing::Test {
  protected:
   void SetUp() override {
     std::string path = exec::write_toy_bundle("api.nbundle");
-    nabla_options options = {1, nullptr, nullptr};
+    nabla_options options = {1, nullptr, nullptr, 0, 0};
     std::string message;
     ASSERT_EQ(take(nabla_session_open(path.c_str(), &options, &session_), &message), 0) << message;
   }
@@ -53,13 +53,25 @@ class NablaRun : public testing::Test {
 TEST(NablaRunTarget, ChoosesAProgramOfTheBundle) {
   std::string path = exec::write_toy_bundle("target.nbundle"), message;
   nabla_session* session = nullptr;
-  nabla_options options = {1, nullptr, "cpu:x86-64"};
+  nabla_options options = {1, nullptr, "cpu:x86-64", 0, 0};
   EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session)), 0);
   nabla_session_close(session);
   options.target = "sm_80";
   EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session), &message), 404);
   EXPECT_NE(message.find("has no program for `sm_80`; it has cpu:x86-64"), std::string::npos) << message;
   EXPECT_EQ(session, nullptr);
+}
+
+TEST(NablaRunOptions, ChecksReachTheSession) {
+  // Neither works for the toy bundle, whose operands have no types and which runs on the CPU: both say so.
+  std::string path = exec::write_toy_bundle("checks.nbundle"), message;
+  nabla_session* session = nullptr;
+  nabla_options options = {1, nullptr, nullptr, 1, 0};
+  EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session), &message), 901);
+  EXPECT_NE(message.find("checks need it"), std::string::npos) << message;
+  options = {1, nullptr, nullptr, 0, 1};
+  EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session), &message), 901);
+  EXPECT_NE(message.find("sync-debug is for GPUs"), std::string::npos) << message;
 }
 
 TEST_F(NablaRun, DescribesEntriesTensorsAndState) {
@@ -155,7 +167,7 @@ TEST_F(NablaRun, MisuseIsAStatusAndNotACrash) {
 TEST_F(NablaRun, ATraceIsWrittenWhenTheSessionEnds) {
   std::string bundle = exec::write_toy_bundle("traced.nbundle");
   std::string trace = testing::TempDir() + "/api_trace.json";
-  nabla_options options = {1, trace.c_str(), nullptr};
+  nabla_options options = {1, trace.c_str(), nullptr, 0, 0};
   nabla_session* traced = nullptr;
   ASSERT_EQ(take(nabla_session_open(bundle.c_str(), &options, &traced)), 0);
   uint32_t seed = 3;

@@ -15,6 +15,18 @@ def per_example():
     return gradients, hessian
 
 
+def jacobian_of_a_layer():
+    weight = nb.asarray([[1.0, 0.3, -0.2], [-0.5, 0.8, 0.6]])
+
+    def layer(x):
+        return nb.tanh(x @ weight + nb.asarray([0.1, -0.1, 0.2]))
+
+    x = nb.asarray([1.0, 0.5])
+    backward, forward = nb.jacrev(layer)(x), nb.jacfwd(layer)(x)
+    print("Jacobian of a layer, in reverse and forward:", backward, forward, sep="\n")
+    return backward.tolist(), forward.tolist()
+
+
 def ensemble(members=3, steps=60):
     x = np.random.RandomState(0).randn(100, 4).astype(np.float32)
     y = nb.asarray(np.tanh(x.sum(1, keepdims=True)))
@@ -40,8 +52,9 @@ def ensemble(members=3, steps=60):
 
 def main(steps=60):
     gradients, hessian = per_example()
+    jacobians = jacobian_of_a_layer()
     first, last = ensemble(steps=steps)
-    return {"gradients": gradients, "hessian": hessian, "first": first, "last": last}
+    return {"gradients": gradients, "hessian": hessian, "jacobians": jacobians, "first": first, "last": last}
 
 
 if __name__ == "__main__":

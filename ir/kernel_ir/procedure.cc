@@ -1,11 +1,14 @@
 #include "ir/kernel_ir/procedure.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "ir/kernel_ir/procedure_families.h"
+#include "ir/kernel_ir/rows.h"
 #include "runtime/base/check.h"
 
 namespace nabla::kernel_ir {
@@ -22,58 +25,50 @@ void for_each_row(int64_t outer, int64_t count, int64_t inner, F f) {
     for (int64_t i = 0; i < inner; ++i) f(o * count * inner + i, inner);
 }
 
-/// Does element i stand before element j in ascending order? NaN is the largest number.
-bool less(const Literal& x, int64_t i, int64_t j) {
-  if (is_float(x.dtype())) {
-    double a = x.get(i), b = x.get(j);
-    return std::isnan(b) ? !std::isnan(a) : a < b;
-  }
-  int64_t a = x.get_i(i), b = x.get_i(j);
-  return is_unsigned(x.dtype()) ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
-}
-
-void copy(Literal& to, int64_t i, const Literal& from, int64_t j) {
-  if (is_float(from.dtype()))
-    to.set(i, from.get(j));
-  else
-    to.set_i(i, from.get_i(j));
-}
+/// u64 comes as the bits of a signed number: turned round half-way it has the right order, and so have all integers.
+int64_t turned(DType dtype, int64_t v) { return dtype == DType::kU64 ? v ^ INT64_MIN : v; }
 
 // ---- Running sums and products: numbers are reverse, exclusive.
 
+/// x with running values along the middle, which `next(before, element)` makes.
+template <class Wide, class F>
+void run_along(Numbers n, const Literal& x, Literal& y, Wide start, F next) {
+  bool reverse = n[3], exclusive = n[4];
+  std::vector<Wide> row(n[1]);
+  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
+    read_row(x, first, stride, n[1], row.data());
+    if (reverse) std::reverse(row.begin(), row.end());
+    Wide value = start;
+    for (Wide& v : row) {
+      Wide before = value;
+      value = next(value, v);
+      v = exclusive ? before : value;
+    }
+    if (reverse) std::reverse(row.begin(), row.end());
+    write_row(y, first, stride, n[1], row.data());
+  });
+}
+
 template <bool product>
 void cumulate(Numbers n, Operands in, Results out) {
-  const Literal& x = *in[0];
-  Literal& y = *out[0];
-  bool reverse = n[3], exclusive = n[4];
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    double f = product;
-    uint64_t whole = product;
-    for (int64_t i = 0; i < n[1]; ++i) {
-      int64_t at = first + (reverse ? n[1] - 1 - i : i) * stride;
-      double f_before = f;
-      uint64_t whole_before = whole;
-      if (is_float(x.dtype())) {
-        f = product ? f * x.get(at) : f + x.get(at);
-        y.set(at, exclusive ? f_before : f);
-      } else {
-        uint64_t v = static_cast<uint64_t>(x.get_i(at));
-        whole = product ? whole * v : whole + v;
-        y.set_i(at, static_cast<int64_t>(exclusive ? whole_before : whole));
-      }
-    }
+  if (is_float(in[0]->dtype()))
+    return run_along<double>(n, *in[0], *out[0], product, [](double a, double b) { return product ? a * b : a + b; });
+  run_along<int64_t>(n, *in[0], *out[0], product, [](int64_t a, int64_t b) {
+    uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    return static_cast<int64_t>(product ? x * y : x + y);
   });
 }
 
 // ---- Running extremes. The first of equal ones is kept; NaN wins.
 
 template <bool max>
-bool beats(const Literal& x, int64_t i, int64_t best) {
-  if (is_float(x.dtype())) {
-    if (std::isnan(x.get(best))) return false;
-    if (std::isnan(x.get(i))) return true;
-  }
-  return max ? less(x, best, i) : less(x, i, best);
+bool beats(DType, double v, double best) {
+  if (max ? v > best : v < best) return true;
+  return std::isnan(v) && !std::isnan(best);
+}
+template <bool max>
+bool beats(DType dtype, int64_t v, int64_t best) {
+  return max ? turned(dtype, v) > turned(dtype, best) : turned(dtype, v) < turned(dtype, best);
 }
 
 void set_identity(Literal& y, int64_t at, bool max) {
@@ -86,70 +81,189 @@ void set_identity(Literal& y, int64_t at, bool max) {
   y.set_i(at, max ? lowest : ~lowest);
 }
 
+/// f(first, stride, best elements so far, their places) for every row; n[3], reverse, says where it begins.
+template <bool max, class Wide, class F>
+void walk_extremes(Numbers n, const Literal& x, F f) {
+  std::vector<Wide> row(n[1]);
+  std::vector<int64_t> places(n[1]);
+  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
+    read_row(x, first, stride, n[1], row.data());
+    int64_t place = -1;
+    for (int64_t k = 0; k < n[1]; ++k) {
+      int64_t i = n[3] ? n[1] - 1 - k : k;
+      if (place < 0 || beats<max>(x.dtype(), row[i], row[n[3] ? i + 1 : i - 1])) place = i;
+      places[i] = place;
+      if (place != i) row[i] = row[n[3] ? i + 1 : i - 1];
+    }
+    f(first, stride, row.data(), places.data());
+  });
+}
+
+template <bool max, class Wide>
+void extreme_of(Numbers n, const Literal& x, Literal& y) {
+  bool reverse = n[3], exclusive = n[4];
+  walk_extremes<max, Wide>(n, x, [&](int64_t first, int64_t stride, const Wide* best, const int64_t*) {
+    if (!exclusive) return write_row(y, first, stride, n[1], best);
+    write_row(y, reverse ? first : first + stride, stride, n[1] - 1, reverse ? best + 1 : best);
+    set_identity(y, reverse ? first + (n[1] - 1) * stride : first, max);
+  });
+}
+
 template <bool max>
 void extreme(Numbers n, Operands in, Results out) {
-  const Literal& x = *in[0];
-  bool reverse = n[3], exclusive = n[4];
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < n[1]; ++i) {
-      int64_t at = first + (reverse ? n[1] - 1 - i : i) * stride, before = best;
-      if (best < 0 || beats<max>(x, at, best)) best = at;
-      int64_t shown = exclusive ? before : best;
-      if (shown < 0)
-        set_identity(*out[0], at, max);
-      else
-        copy(*out[0], at, x, shown);
-    }
-  });
+  if (n[1] == 0) return;
+  is_float(in[0]->dtype()) ? extreme_of<max, double>(n, *in[0], *out[0]) : extreme_of<max, int64_t>(n, *in[0], *out[0]);
 }
 
 template <bool max>
 void extreme_position(Numbers n, Operands in, Results out) {
-  const Literal& x = *in[0];
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < n[1]; ++i) {
-      int64_t at = first + (n[3] ? n[1] - 1 - i : i) * stride;
-      if (best < 0 || beats<max>(x, at, best)) best = at;
-      out[0]->set_i(at, (best - first) / stride);
-    }
-  });
+  auto write = [&](int64_t first, int64_t stride, auto, const int64_t* places) {
+    write_row(*out[0], first, stride, n[1], places);
+  };
+  is_float(in[0]->dtype()) ? walk_extremes<max, double>(n, *in[0], write)
+                           : walk_extremes<max, int64_t>(n, *in[0], write);
 }
 
 // ---- Sorting: the permutation that sorts rows by the operands, the first one first.
 
-std::vector<int64_t> sorted_row(Operands keys, int64_t count, int64_t first, int64_t stride, bool descending) {
-  std::vector<int64_t> order(count);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    for (const Literal* key : keys) {
-      int64_t i = first + a * stride, j = first + b * stride;
-      if (less(*key, i, j)) return !descending;
-      if (less(*key, j, i)) return descending;
+/// An element: a number that is ordered as elements are, NaN being the largest, and its place in the row.
+template <class Key>
+struct Keyed {
+  Key key;
+  Key place;
+  bool operator<(const Keyed& o) const { return key != o.key ? key < o.key : place < o.place; }
+};
+
+/// Key is an unsigned integer as large as the element or larger.
+template <class Key>
+Key key_of(DType, double v) {
+  constexpr Key kTop = Key{1} << (8 * sizeof(Key) - 1);
+  if (std::isnan(v)) return ~Key{0};
+  if (v == 0) return kTop;
+  Key bits = std::bit_cast<Key>(static_cast<std::conditional_t<sizeof(Key) == 4, float, double>>(v));
+  return bits & kTop ? ~bits : bits | kTop;
+}
+template <class Key>
+Key key_of(DType dtype, int64_t v) {
+  if (is_unsigned(dtype)) return static_cast<Key>(v);
+  return static_cast<Key>(v) ^ (Key{1} << (8 * sizeof(Key) - 1));
+}
+
+/// Rows of one shape, sorted by their keys; equal keys stay in their order.
+template <class Key>
+class RowSorter {
+ public:
+  RowSorter(Operands keys, int64_t count, bool descending)
+      : keys_(keys), descending_(descending), row_(count), next_(count) {}
+
+  /// Places in the order of the row.
+  std::span<const Keyed<Key>> sorted(int64_t first, int64_t stride) {
+    start();
+    for (size_t k = keys_.size(); k-- > 0;) {  // the last key first: later sorts keep what is equal to them
+      set_keys(*keys_[k], first, stride);
+      sort();
     }
-    return false;
-  });
-  return order;
+    return row_;
+  }
+
+  /// The first k of them.
+  std::span<const Keyed<Key>> first_sorted(int64_t k, int64_t first, int64_t stride) {
+    if (keys_.size() > 1 || 4 * k > size()) return sorted(first, stride).first(k);
+    start();
+    set_keys(*keys_[0], first, stride);
+    std::nth_element(row_.begin(), row_.begin() + k, row_.end());
+    std::sort(row_.begin(), row_.begin() + k);
+    return std::span<const Keyed<Key>>(row_).first(k);
+  }
+
+ private:
+  int64_t size() const { return static_cast<int64_t>(row_.size()); }
+
+  void start() {
+    for (int64_t i = 0; i < size(); ++i) row_[i].place = static_cast<Key>(i);
+  }
+
+  void set_keys(const Literal& x, int64_t first, int64_t stride) {
+    is_float(x.dtype()) ? set_keys(x, first, stride, floats_) : set_keys(x, first, stride, ints_);
+  }
+  template <class Wide>
+  void set_keys(const Literal& x, int64_t first, int64_t stride, std::vector<Wide>& wide) {
+    Key turn = descending_ ? ~Key{0} : 0;
+    wide.resize(size());
+    read_row(x, first, stride, size(), wide.data());
+    for (Keyed<Key>& e : row_) e.key = key_of<Key>(x.dtype(), wide[e.place]) ^ turn;
+  }
+
+  // By the digits of the keys' distances from the least, the lowest digit first; those in which no two differ are left
+  // out.
+  void sort() {
+    constexpr int64_t kFew = 64, kMany = 8192;
+    if (size() < kFew)
+      return std::stable_sort(row_.begin(), row_.end(),
+                              [](const Keyed<Key>& a, const Keyed<Key>& b) { return a.key < b.key; });
+    Key least = ~Key{0}, differing = 0;
+    for (const Keyed<Key>& e : row_) least = std::min(least, e.key);
+    for (Keyed<Key>& e : row_) differing |= e.key -= least;
+    int bits = size() < kMany ? 8 : 11;
+    counts_.resize(size_t{1} << bits);
+    int end = std::bit_width(differing);
+    for (int shift = std::countr_zero(differing); shift < end; shift += bits)
+      sort_by_digit(shift, (Key{1} << bits) - 1);
+  }
+
+  void sort_by_digit(int shift, Key mask) {
+    std::fill(counts_.begin(), counts_.end(), 0);
+    for (const Keyed<Key>& e : row_) ++counts_[(e.key >> shift) & mask];
+    std::exclusive_scan(counts_.begin(), counts_.end(), counts_.begin(), int64_t{0});
+    for (const Keyed<Key>& e : row_) next_[counts_[(e.key >> shift) & mask]++] = e;
+    row_.swap(next_);
+  }
+
+  Operands keys_;
+  bool descending_;
+  std::vector<Keyed<Key>> row_, next_;
+  std::vector<double> floats_;
+  std::vector<int64_t> ints_, counts_;
+};
+
+/// f(sorter) with keys as large as the operands need.
+template <class F>
+void with_sorter(Operands keys, int64_t count, bool descending, F f) {
+  bool wide = count > UINT32_MAX;
+  for (const Literal* key : keys) wide = wide || bytes_of(key->dtype()) > 4;
+  wide ? f(RowSorter<uint64_t>(keys, count, descending)) : f(RowSorter<uint32_t>(keys, count, descending));
 }
 
 void argsort(Numbers n, Operands in, Results out) {
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    std::vector<int64_t> order = sorted_row(in, n[1], first, stride, n[3]);
-    for (int64_t i = 0; i < n[1]; ++i) out[0]->set_i(first + i * stride, order[i]);
+  std::vector<int64_t> places(n[1]);
+  with_sorter(in, n[1], n[3], [&](auto sorter) {
+    for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
+      auto row = sorter.sorted(first, stride);
+      for (size_t i = 0; i < row.size(); ++i) places[i] = static_cast<int64_t>(row[i].place);
+      write_row(*out[0], first, stride, n[1], places.data());
+    });
   });
+}
+
+void copy(Literal& to, int64_t i, const Literal& from, int64_t j) {
+  if (is_float(from.dtype()))
+    to.set(i, from.get(j));
+  else
+    to.set_i(i, from.get_i(j));
 }
 
 void top_k(Numbers n, Operands in, Results out) {
   if (n[1] == 0) return;
   int64_t inner = n[2], k = n[3];
-  for_each_row(n[0], n[1], inner, [&](int64_t first, int64_t stride) {
-    std::vector<int64_t> order = sorted_row(in, n[1], first, stride, n[4]);
-    int64_t to = first / (n[1] * inner) * k * inner + first % inner;
-    for (int64_t i = 0; i < k; ++i) {
-      copy(*out[0], to + i * inner, *in[0], first + order[i] * stride);
-      out[1]->set_i(to + i * inner, order[i]);
-    }
+  with_sorter(in, n[1], n[4], [&](auto sorter) {
+    for_each_row(n[0], n[1], inner, [&](int64_t first, int64_t stride) {
+      int64_t to = first / (n[1] * inner) * k * inner + first % inner;
+      for (const auto& e : sorter.first_sorted(k, first, stride)) {
+        copy(*out[0], to, *in[0], first + static_cast<int64_t>(e.place) * stride);
+        out[1]->set_i(to, static_cast<int64_t>(e.place));
+        to += inner;
+      }
+    });
   });
 }
 

@@ -1,7 +1,10 @@
 #include "ir/kernel_ir/scalar.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
+
+#include "ir/kernel_ir/philox.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -176,17 +179,26 @@ const ScalarFn* find_scalar(std::string_view name) {
   return nullptr;
 }
 
-uint32_t philox_word(uint32_t k0, uint32_t k1, uint64_t index) {
-  uint64_t block = index / 4;
-  uint32_t c[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
+std::array<uint32_t, 4> philox_block(uint32_t k0, uint32_t k1, uint64_t block) {
+  std::array<uint32_t, 4> c = {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
   for (int round = 0; round < 10; ++round) {
     uint64_t p0 = uint64_t{0xD2511F53} * c[0], p1 = uint64_t{0xCD9E8D57} * c[2];
-    uint32_t next[4] = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
-                        static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
-    for (int i = 0; i < 4; ++i) c[i] = next[i];
+    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
     k0 += 0x9E3779B9, k1 += 0xBB67AE85;
   }
-  return c[index % 4];
+  return c;
+}
+
+uint32_t philox_word(uint32_t k0, uint32_t k1, uint64_t index) { return philox_block(k0, k1, index / 4)[index % 4]; }
+
+void philox_words(uint32_t k0, uint32_t k1, uint64_t first, std::span<uint32_t> words) {
+  std::array<uint32_t, 4> block{};
+  for (size_t i = 0; i < words.size(); ++i) {
+    uint64_t index = first + i;
+    if (i == 0 || index % 4 == 0) block = philox_block(k0, k1, index / 4);
+    words[i] = block[index % 4];
+  }
 }
 
 }  // namespace nabla::kernel_ir

@@ -1,5 +1,9 @@
 // Convolution and its two gradients. The three are bilinear and each is the derivative of the others, so that every
 // order of differentiation stays within them.
+#include <algorithm>
+#include <type_traits>
+
+#include "ir/kernel_ir/rows.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/window_geometry.h"
 
@@ -127,46 +131,69 @@ InferResult infer_filter_grad(const InferContext& ctx) {
 
 // ---- Reference.
 
-/// Calls f(input, filter, output) with the positions of every product of the convolution.
-template <class F>
-void for_each_product(const Geometry& g, F f) {
-  Extents input = Type(DType::kF32, g.input).extents(), filter = Type(DType::kF32, g.filter).extents();
-  Extents output = Type(DType::kF32, g.output).extents();
+/// The walks over images and places of the outputs, one per tap, in the order in which the products of an element of
+/// the result are added: by outputs, as far as the input's gradient goes, where a later tap belongs to an earlier
+/// output.
+std::vector<std::pair<int64_t, Nest<2>>> walks_of(const Geometry& g, const Extents& input, const Extents& output,
+                                                  Part part) {
   Extents space(input.begin() + 1, input.end() - 1), places(output.begin() + 1, output.end() - 1);
-  Extents taps(filter.begin(), filter.end() - 2);
-  int64_t channels = filter[filter.size() - 2], features = output.back() / g.groups;
-  int64_t in_size = count_of(space), out_size = count_of(places);
-  for (int64_t n = 0; n < input[0]; ++n)
-    for_each_index(places, [&](const Extents& o, int64_t place) {
-      for_each_contact(g.windows, space, o, [&](const Contact& contact) {
-        int64_t tap = position_of(contact.tap, taps);
-        for (int64_t feature = 0; feature < output.back(); ++feature)
-          for (int64_t c = 0; c < channels; ++c) {
-            int64_t group = feature / features;
-            f((n * in_size + contact.position) * input.back() + group * channels + c,
-              (tap * channels + c) * output.back() + feature, (n * out_size + place) * output.back() + feature);
-          }
-      });
-    });
+  std::vector<std::pair<int64_t, Nest<2>>> walks;
+  for_each_tap(g.windows, space, places, [&](int64_t tap, Nest<2> nest) {
+    nest.shape.insert(nest.shape.begin(), input[0]);
+    nest.strides[0].insert(nest.strides[0].begin(), count_of(places));
+    nest.strides[1].insert(nest.strides[1].begin(), count_of(space));
+    walks.emplace_back(tap, std::move(nest));
+  });
+  if (part == Part::kInput) std::reverse(walks.begin(), walks.end());
+  return walks;
 }
 
-Literals reference_part(const EvalContext& ctx, Part part) {
-  const Literal &a = ctx.operands[0], &b = ctx.operands[1];
+/// The products of one place, one tap and one group: x [channels], w [channels, features] of which rows are `stride`
+/// apart, y [features].
+template <Part part, class Wide>
+void add_products(Wide* x, Wide* w, Wide* y, int64_t channels, int64_t features, int64_t stride) {
+  for (int64_t c = 0; c < channels; ++c, w += stride) {
+    Wide value = x[c];
+    for (int64_t f = 0; f < features; ++f) {
+      if constexpr (part == Part::kOutput) y[f] += value * w[f];
+      if constexpr (part == Part::kFilter) w[f] += value * y[f];
+      if constexpr (part == Part::kInput) value += w[f] * y[f];
+    }
+    if constexpr (part == Part::kInput) x[c] = value;
+  }
+}
+
+/// Wide is double, or uint64_t, which wraps.
+template <Part part, class Wide>
+Literal convolved(const EvalContext& ctx) {
+  using Row = std::conditional_t<std::is_same_v<Wide, double>, double, int64_t>;
+  Geometry g = geometry_of(ctx.op, part);
+  Extents input = Type(DType::kF32, g.input).extents(), filter = Type(DType::kF32, g.filter).extents();
+  Extents output = Type(DType::kF32, g.output).extents();
+  std::vector<Wide> x(count_of(input)), w(count_of(filter)), y(count_of(output));
+  std::vector<std::vector<Wide>*> tensors = {&x, &w, &y};
+  std::vector<Wide>* result = part == Part::kOutput ? &y : part == Part::kInput ? &x : &w;
+  std::erase(tensors, result);
+  if (part == Part::kInput) std::swap(tensors[0], tensors[1]);  // ct, then the filter
+  for (size_t k = 0; k < 2; ++k)
+    read_row(ctx.operands[k], 0, 1, ctx.operands[k].size(), reinterpret_cast<Row*>(tensors[k]->data()));
+  int64_t channels = filter[filter.size() - 2], all = output.back(), features = all / g.groups;
+  for (auto& [tap, nest] : walks_of(g, input, output, part))
+    for_each_row(nest, [&](const auto& at, int64_t count, const auto& step) {
+      for (int64_t i = 0; i < count; ++i)
+        for (int64_t group = 0; group < g.groups; ++group)
+          add_products<part>(x.data() + (at[1] + i * step[1]) * input.back() + group * channels,
+                             w.data() + tap * channels * all + group * features,
+                             y.data() + (at[0] + i * step[0]) * all + group * features, channels, features, all);
+    });
   Literal out = zeros(ctx.op.results[0]);
-  std::vector<double> floats(out.size());
-  std::vector<uint64_t> ints(out.size());
-  bool floating = is_float(out.dtype());
-  for_each_product(geometry_of(ctx.op, part), [&](int64_t input, int64_t filter, int64_t output) {
-    int64_t to = part == Part::kOutput ? output : part == Part::kInput ? input : filter;
-    int64_t i = part == Part::kInput ? output : input, j = part == Part::kFilter ? output : filter;
-    if (floating)
-      floats[to] += a.get(i) * b.get(j);
-    else
-      ints[to] += static_cast<uint64_t>(a.get_i(i)) * static_cast<uint64_t>(b.get_i(j));
-  });
-  for (int64_t i = 0; i < out.size(); ++i)
-    floating ? out.set(i, floats[i]) : out.set_i(i, static_cast<int64_t>(ints[i]));
-  return {out};
+  write_row(out, 0, 1, out.size(), reinterpret_cast<const Row*>(result->data()));
+  return out;
+}
+
+template <Part part>
+Literals reference_part(const EvalContext& ctx) {
+  return {is_float(ctx.operands[0].dtype()) ? convolved<part, double>(ctx) : convolved<part, uint64_t>(ctx)};
 }
 
 // ---- Access.
@@ -499,7 +526,9 @@ OpDef make_part(const char* name, const char* doc, Part part, std::vector<Operan
       .infer = part == Part::kOutput  ? infer_convolution
                : part == Part::kInput ? infer_input_grad
                                       : infer_filter_grad,
-      .reference = [part](const EvalContext& ctx) { return reference_part(ctx, part); },
+      .reference = part == Part::kOutput  ? reference_part<Part::kOutput>
+                   : part == Part::kInput ? reference_part<Part::kInput>
+                                          : reference_part<Part::kFilter>,
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("a primitive: loops follow from its access"),
       .vjp = [part](VjpContext& ctx) { return vjp_part(ctx, part); },

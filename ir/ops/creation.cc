@@ -1,11 +1,14 @@
 // Ops that make tensors: constant, iota and the counter-based random numbers.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
+#include "ir/kernel_ir/philox.h"
+#include "ir/kernel_ir/rows.h"
 #include "ir/kernel_ir/scalar.h"
 #include "ir/ops/all_ops.h"
-#include "ir/ops/common.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -134,10 +137,13 @@ OpDef iota_op() {
       .infer = infer_iota,
       .reference =
           [](const EvalContext& ctx) {
-            Literal out = zeros(ctx.op.results[0]);
+            const Type& result = ctx.op.results[0];
             int64_t axis = ctx.attrs().get_int("axis");
-            for_each_index(out.shape(), [&](const Extents& at, int64_t i) { out.set_i(i, at[axis]); });
-            return Literals{out};
+            Literal row = counted(result.dtype, result.extents()[axis]);
+            if (result.rank() == 1) return Literals{row};
+            Extents along(result.rank(), 0);
+            along[axis] = 1;
+            return Literals{gathered(row, result, std::move(along))};
           },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("primitive"),
@@ -310,7 +316,8 @@ OpDef rng_bits_op() {
       [](const EvalContext& ctx) {
         Literal out = zeros(ctx.op.results[0]);
         Key key = key_of(ctx);
-        for (int64_t i = 0; i < out.size(); ++i) out.set_i(i, kernel_ir::philox_word(key.k0, key.k1, i));
+        std::span<uint32_t> words(static_cast<uint32_t*>(out.mutable_data()), static_cast<size_t>(out.size()));
+        kernel_ir::philox_words(key.k0, key.k1, 0, words);
         return Literals{out};
       },
       [](const TypedOp& op) {
@@ -330,12 +337,27 @@ OpDef rng_bits_op() {
 
 // ---- uniform and normal
 
-// The words an element of this dtype takes, and how they become a number in [0, 1): 24 bits fill an f32, 53 an f64.
-double unit_from_words(DType dtype, Key key, int64_t i) {
-  if (dtype != DType::kF64) return std::ldexp(kernel_ir::philox_word(key.k0, key.k1, i) >> 8, -24);
-  uint64_t high = kernel_ir::philox_word(key.k0, key.k1, 2 * i) >> 5;
-  uint64_t low = kernel_ir::philox_word(key.k0, key.k1, 2 * i + 1) >> 6;
-  return std::ldexp(static_cast<double>((high << 26) + low), -53);
+// f(words of the element) for all elements, each of which takes as many words as `words` says.
+template <class F>
+Literals draw_from_words(const EvalContext& ctx, int64_t words, F f) {
+  Literal out = zeros(ctx.op.results[0]);
+  Key key = key_of(ctx);
+  std::vector<uint32_t> stream(words * kRowBlock);
+  std::vector<double> row(kRowBlock);
+  for (int64_t begin = 0; begin < out.size(); begin += kRowBlock) {
+    int64_t count = std::min(kRowBlock, out.size() - begin);
+    kernel_ir::philox_words(key.k0, key.k1, words * begin, std::span(stream).first(words * count));
+    for (int64_t i = 0; i < count; ++i) row[i] = f(&stream[words * i]);
+    write_row(out, begin, 1, count, row.data());
+  }
+  return {out};
+}
+
+// How the words of an element become a number in [0, 1): 24 bits fill an f32, 53 an f64.
+double unit_from_words(DType dtype, const uint32_t* words) {
+  if (dtype != DType::kF64) return (words[0] >> 8) * 0x1p-24;
+  uint64_t high = words[0] >> 5, low = words[1] >> 6;
+  return static_cast<double>((high << 26) + low) * 0x1p-53;
 }
 
 Expr shifted_word(const TypedOp& op, DType dtype, Expr word, int64_t shift) {
@@ -381,12 +403,12 @@ InferResult infer_uniform(const InferContext& ctx) {
 }
 
 Literals uniform_reference(const EvalContext& ctx) {
-  Literal out = zeros(ctx.op.results[0]);
+  DType dtype = ctx.op.results[0].dtype;
   double low = ctx.attrs().get_float("low"), high = ctx.attrs().get_float("high");
-  double top = largest_below(out.dtype(), high);
-  for (int64_t i = 0; i < out.size(); ++i)
-    out.set(i, std::min(low + unit_from_words(out.dtype(), key_of(ctx), i) * (high - low), top));
-  return {out};
+  double top = largest_below(dtype, high);
+  return draw_from_words(ctx, dtype == DType::kF64 ? 2 : 1, [&](const uint32_t* words) {
+    return std::min(low + unit_from_words(dtype, words) * (high - low), top);
+  });
 }
 
 Fragment uniform_access(const TypedOp& op) {
@@ -452,16 +474,13 @@ InferResult infer_normal(const InferContext& ctx) {
 int normal_bits(DType dtype) { return dtype == DType::kF64 ? 32 : 24; }
 
 Literals normal_reference(const EvalContext& ctx) {
-  Literal out = zeros(ctx.op.results[0]);
-  Key key = key_of(ctx);
-  int bits = normal_bits(out.dtype());
-  for (int64_t i = 0; i < out.size(); ++i) {
-    double u1 = std::ldexp((kernel_ir::philox_word(key.k0, key.k1, 2 * i) >> (32 - bits)) + 1.0, -bits);
-    double u2 = std::ldexp(kernel_ir::philox_word(key.k0, key.k1, 2 * i + 1) >> (32 - bits), -bits);
+  int bits = normal_bits(ctx.op.results[0].dtype);
+  double unit = std::ldexp(1, -bits), mean = ctx.attrs().get_float("mean"), stddev = ctx.attrs().get_float("stddev");
+  return draw_from_words(ctx, 2, [=](const uint32_t* words) {
+    double u1 = ((words[0] >> (32 - bits)) + 1.0) * unit, u2 = (words[1] >> (32 - bits)) * unit;
     double z = std::sqrt(-2 * std::log(u1)) * std::cos(2 * std::numbers::pi * u2);
-    out.set(i, ctx.attrs().get_float("mean") + ctx.attrs().get_float("stddev") * z);
-  }
-  return {out};
+    return mean + stddev * z;
+  });
 }
 
 Fragment normal_access(const TypedOp& op) {

@@ -3,6 +3,7 @@
 
 #include "ir/ops/access.h"
 #include "ir/ops/all_ops.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -79,28 +80,24 @@ InferResult infer_dynamic_update_slice(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
-/// Calls f(position in x, position in the window) for every element of the window.
-template <class F>
-void for_each_in_window(const Extents& shape, const Extents& window, std::span<const Literal> starts, F f) {
-  for_each_index(window, [&](const Extents& at, int64_t inside) {
-    Extents place = at;
-    for (size_t d = 0; d < at.size(); ++d)
-      place[d] += std::max<int64_t>(0, std::min(starts[d].get_i(0), shape[d] - window[d]));
-    f(position_of(place, shape), inside);
-  });
+/// Position in an array of this shape where the window begins, moved so that it fits.
+int64_t window_start(const Extents& shape, const Extents& window, std::span<const Literal> starts) {
+  Extents at;
+  for (size_t d = 0; d < shape.size(); ++d)
+    at.push_back(std::max<int64_t>(0, std::min(starts[d].get_i(0), shape[d] - window[d])));
+  return position_of(at, shape);
 }
 
 Literals reference_dynamic_slice(const EvalContext& ctx) {
-  Literal out = zeros(ctx.op.results[0]);
-  for_each_in_window(ctx.operands[0].shape(), out.shape(), ctx.operands.subspan(1),
-                     [&](int64_t from, int64_t to) { copy_element(out, to, ctx.operands[0], from); });
-  return {out};
+  const Literal& x = ctx.operands[0];
+  int64_t first = window_start(x.shape(), ctx.op.results[0].extents(), ctx.operands.subspan(1));
+  return {gathered(x, ctx.op.results[0], strides_of(x.shape()), first)};
 }
 
 Literals reference_dynamic_update_slice(const EvalContext& ctx) {
   Literal out = ctx.operands[0];
-  for_each_in_window(out.shape(), ctx.operands[1].shape(), ctx.operands.subspan(2),
-                     [&](int64_t to, int64_t from) { copy_element(out, to, ctx.operands[1], from); });
+  const Literal& update = ctx.operands[1];
+  place(out, update, strides_of(out.shape()), window_start(out.shape(), update.shape(), ctx.operands.subspan(2)));
   return {out};
 }
 

@@ -1,6 +1,9 @@
 // From a row to a record.
 #include "ir/ops/elementwise.h"
 
+#include <algorithm>
+
+#include "ir/kernel_ir/rows.h"
 #include "ir/ops/all_ops.h"
 
 namespace nabla::ops {
@@ -36,22 +39,28 @@ InferResult infer(const ElementwiseSpec& spec, const InferContext& ctx) {
   return Types{{spec.predicate ? DType::kBool : first.dtype, first.shape}};
 }
 
-Literals reference(const ElementwiseSpec& spec, const EvalContext& ctx) {
+/// f(the operands' elements at one place), everywhere.
+template <class Wide, class F>
+Literal mapped(const EvalContext& ctx, F f) {
   Literal out = zeros(ctx.op.results[0]);
-  DType dtype = ctx.operands[0].dtype();
   size_t n = ctx.operands.size();
-  std::vector<double> x(n);
-  std::vector<int64_t> k(n);
-  for (int64_t i = 0; i < out.size(); ++i) {
-    if (is_float(dtype)) {
-      for (size_t j = 0; j < n; ++j) x[j] = ctx.operands[j].get(i);
-      out.set(i, spec.on_floats(x.data()));
-    } else {
-      for (size_t j = 0; j < n; ++j) k[j] = ctx.operands[j].get_i(i);
-      out.set_i(i, spec.on_ints(dtype, k.data()));
+  std::vector<Wide> row(kRowBlock), x(n * kRowBlock);  // x: the elements of one place side by side
+  for (int64_t begin = 0; begin < out.size(); begin += kRowBlock) {
+    int64_t count = std::min(kRowBlock, out.size() - begin);
+    for (size_t j = 0; j < n; ++j) {
+      read_row(ctx.operands[j], begin, 1, count, row.data());
+      for (int64_t i = 0; i < count; ++i) x[i * n + j] = row[i];
     }
+    for (int64_t i = 0; i < count; ++i) row[i] = f(&x[i * n]);
+    write_row(out, begin, 1, count, row.data());
   }
-  return {out};
+  return out;
+}
+
+Literals reference(const ElementwiseSpec& spec, const EvalContext& ctx) {
+  DType dtype = ctx.operands[0].dtype();
+  if (is_float(dtype)) return {mapped<double>(ctx, spec.on_floats)};
+  return {mapped<int64_t>(ctx, [&](const int64_t* x) { return spec.on_ints(dtype, x); })};
 }
 
 std::vector<MaybeVal> vjp(const ElementwiseSpec& spec, VjpContext& ctx) {

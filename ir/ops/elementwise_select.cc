@@ -1,7 +1,12 @@
 // Elementwise ops whose operands' types differ: select, convert and bitcast; and clamp.
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
+#include "ir/kernel_ir/rows.h"
 #include "ir/ops/elementwise.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -23,10 +28,16 @@ InferResult infer_select(const InferContext& ctx) {
 }
 
 Literals select_reference(const EvalContext& ctx) {
+  const Literal& predicate = ctx.operands[0];
+  if (predicate.rank() == 0) return {ctx.operands[predicate.get_i(0) ? 1 : 2]};
   Literal out = zeros(ctx.op.results[0]);
-  bool scalar = ctx.operands[0].rank() == 0;
-  for (int64_t i = 0; i < out.size(); ++i)
-    copy_element(out, i, ctx.operands[ctx.operands[0].get_i(scalar ? 0 : i) ? 1 : 2], i);
+  const char *chosen = static_cast<const char*>(predicate.data()), *from[2];
+  for (size_t k : {0, 1}) from[k] = static_cast<const char*>(ctx.operands[k + 1].data());
+  char* to = static_cast<char*>(out.mutable_data());
+  with_size(bytes_of(out.dtype()), [&]<class T>(T) {
+    for (size_t at = 0; at < static_cast<size_t>(out.size_bytes()); at += sizeof(T))
+      std::memcpy(to + at, from[chosen[at / sizeof(T)] ? 0 : 1] + at, sizeof(T));
+  });
   return {out};
 }
 
@@ -108,14 +119,17 @@ InferResult infer_convert(const InferContext& ctx) { return Types{{ctx.attrs.get
 Literals convert_reference(const EvalContext& ctx) {
   const Literal& x = ctx.operands[0];
   Literal out = zeros(ctx.op.results[0]);
-  for (int64_t i = 0; i < out.size(); ++i) {
-    if (is_float(x.dtype()))
-      out.set(i, x.get(i));
-    else if (x.dtype() == DType::kU64 && is_float(out.dtype()))
-      out.set(i, static_cast<double>(static_cast<uint64_t>(x.get_i(i))));
-    else
-      out.set_i(i, x.get_i(i));
-  }
+  auto by_rows = [&](auto row) {
+    for (int64_t begin = 0; begin < out.size(); begin += kRowBlock) {
+      int64_t count = std::min(kRowBlock, out.size() - begin);
+      read_row(x, begin, 1, count, row.data());
+      write_row(out, begin, 1, count, row.data());
+    }
+  };
+  if (is_float(x.dtype()) || is_float(out.dtype()))
+    by_rows(std::array<double, kRowBlock>());
+  else
+    by_rows(std::array<int64_t, kRowBlock>());
   return {out};
 }
 

@@ -1,5 +1,6 @@
 // embedding: rows of a table by id.
 #include <algorithm>
+#include <cstring>
 
 #include "ir/ops/access.h"
 #include "ir/ops/all_ops.h"
@@ -23,10 +24,12 @@ InferResult infer_embedding(const InferContext& ctx) {
 Literals reference_embedding(const EvalContext& ctx) {
   const Literal &table = ctx.operands[0], &ids = ctx.operands[1];
   Literal out = zeros(ctx.op.results[0]);
-  int64_t rows = table.shape()[0], width = table.shape()[1];
+  int64_t rows = table.shape()[0], width = table.shape()[1], bytes = width * bytes_of(table.dtype());
+  char* to = static_cast<char*>(out.mutable_data());
+  const char* from = static_cast<const char*>(table.data());
   for (int64_t i = 0; i < ids.size(); ++i) {
     int64_t id = std::clamp<int64_t>(ids.get_i(i), 0, rows - 1);
-    for (int64_t c = 0; c < width; ++c) copy_element(out, i * width + c, table, id * width + c);
+    if (width > 0) std::memcpy(to + i * bytes, from + id * bytes, static_cast<size_t>(bytes));
   }
   return {out};
 }

@@ -1,8 +1,6 @@
 // Reading and writing windows at computed places: gather, scatter_set, scatter_add.
 #include "ir/ops/gather_scatter.h"
 
-#include <array>
-
 #include "ir/ops/all_ops.h"
 
 namespace nabla::ops {
@@ -13,19 +11,6 @@ using kernel_ir::Expr;
 using kernel_ir::Fragment;
 
 // ---- gather
-
-IndexedDims gather_dims_of(const TypedOp& op) {
-  return gather_dims(op.attrs, op.operands[0].rank(), op.operands[1].rank(), op.results[0].rank());
-}
-
-/// The window's extent per operand dimension: `slice_sizes` with -1 replaced by the whole dimension.
-Shape gather_window(const Attrs& attrs, const Shape& operand) {
-  Shape window = operand;
-  const Ints& sizes = attrs.get_ints("slice_sizes");
-  for (size_t d = 0; d < operand.size(); ++d)
-    if (sizes[d] >= 0) window[d] = sizes[d];
-  return window;
-}
 
 Status require_mode(const InferContext& ctx, const char* other) {
   const std::string& mode = ctx.attrs.get_string("out_of_range");
@@ -59,17 +44,6 @@ InferResult infer_gather(const InferContext& ctx) {
   for (size_t i = 0; i < dims.batch_dims.size(); ++i) out[dims.batch_dims[i]] = ctx.shape(1)[dims.indices_dims[i]];
   for (size_t i = 0; i < dims.window_dims.size(); ++i) out[dims.window_dims[i]] = window[dims.operand_window[i]];
   return Types{Type(ctx.operands[0].dtype, out)};
-}
-
-Literals reference_gather(const EvalContext& ctx) {
-  const Literal& x = ctx.operands[0];
-  Literal out = zeros(ctx.op.results[0]);
-  IndexedDims dims = gather_dims_of(ctx.op);
-  Extents window = Type(x.dtype(), gather_window(ctx.attrs(), ctx.op.operands[0].shape)).extents();
-  for_each_index(out.shape(), [&](const Extents& at, int64_t to) {
-    if (auto from = operand_position(dims, x.shape(), ctx.operands[1], window, at)) copy_element(out, to, x, *from);
-  });
-  return {out};
 }
 
 Fragment access_gather(const TypedOp& op) {
@@ -141,18 +115,6 @@ Factors factors_gather(const TypedOp& op) {
 
 // ---- scatter
 
-IndexedDims scatter_dims_of(const TypedOp& op) {
-  return scatter_dims(op.attrs, op.operands[0].rank(), op.operands[1].rank(), op.operands[2].rank());
-}
-
-/// The window's extent per operand dimension, from the updates.
-Shape scatter_window(const IndexedDims& dims, const TypedOp& op) {
-  Shape window(op.operands[0].rank(), Dim(1));
-  for (size_t i = 0; i < dims.window_dims.size(); ++i)
-    window[dims.operand_window[i]] = op.operands[2].shape[dims.window_dims[i]];
-  return window;
-}
-
 InferResult infer_scatter(const InferContext& ctx) {
   NABLA_TRY(require_mode(ctx, "drop"));
   NABLA_TRY(ctx.require_same_dtype(0, 2, "C7"));
@@ -179,29 +141,6 @@ InferResult infer_scatter(const InferContext& ctx) {
       return ctx.fail(Code::kShapeMismatch, "C5", "the window has size 1 in operand dimension {}, which has {}", d,
                       ctx.shape(0)[d].str());
   return Types{ctx.operands[0]};
-}
-
-Literals reference_scatter(const EvalContext& ctx, Combiner combiner) {
-  const Literal &x = ctx.operands[0], &updates = ctx.operands[2];
-  Literal out = x;
-  IndexedDims dims = scatter_dims_of(ctx.op);
-  Extents window = Type(x.dtype(), scatter_window(dims, ctx.op)).extents();
-  bool combines = combiner != Combiner::kNone;
-  const kernel_ir::ScalarFn* fn = combines ? kernel_ir::find_scalar(kernel_ir::scalar_of(combiner)) : nullptr;
-  std::vector<double> sums(combines && is_float(x.dtype()) ? x.size() : 0);  // unrounded until the end
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] = x.get(static_cast<int64_t>(i));
-  for_each_index(updates.shape(), [&](const Extents& at, int64_t from) {
-    auto to = operand_position(dims, x.shape(), ctx.operands[1], window, at);
-    if (!to) return;
-    if (!combines)
-      copy_element(out, *to, updates, from);
-    else if (is_float(x.dtype()))
-      sums[*to] = fn->eval_float(std::array{sums[*to], updates.get(from)});
-    else
-      out.set_i(*to, fn->eval_int(x.dtype(), std::array{out.get_i(*to), updates.get_i(from)}));
-  });
-  for (size_t i = 0; i < sums.size(); ++i) out.set(static_cast<int64_t>(i), sums[i]);
-  return {out};
 }
 
 Fragment access_scatter(const TypedOp& op, Combiner combiner) {

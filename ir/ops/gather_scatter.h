@@ -24,6 +24,13 @@ struct IndexedDims {
 IndexedDims gather_dims(const Attrs& attrs, int operand_rank, int indices_rank, int result_rank);
 IndexedDims scatter_dims(const Attrs& attrs, int operand_rank, int indices_rank, int updates_rank);
 
+IndexedDims gather_dims_of(const TypedOp& op);
+IndexedDims scatter_dims_of(const TypedOp& op);
+/// The window's extent per operand dimension: `slice_sizes` with -1 replaced by the whole dimension.
+Shape gather_window(const Attrs& attrs, const Shape& operand);
+/// The same of a scatter, from the updates.
+Shape scatter_window(const IndexedDims& dims, const TypedOp& op);
+
 /// C1: index dtype; C2: the dimension lists; C3: the index vectors' length; C4: batching sizes.
 Status check_indexed(const InferContext& ctx, const IndexedDims& dims);
 
@@ -31,6 +38,9 @@ Status check_indexed(const InferContext& ctx, const IndexedDims& dims);
 /// `window` holds the window's extent per operand dimension.
 std::optional<int64_t> operand_position(const IndexedDims& dims, const Extents& operand, const Literal& indices,
                                         const Extents& window, const Extents& at);
+
+Literals reference_gather(const EvalContext& ctx);
+Literals reference_scatter(const EvalContext& ctx, kernel_ir::Combiner combiner);
 
 /// Access: the same as expressions over the window tensor's indices.
 struct IndexedAccess {

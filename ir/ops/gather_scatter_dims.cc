@@ -56,6 +56,29 @@ IndexedDims scatter_dims(const Attrs& attrs, int operand_rank, int indices_rank,
   return complete(d, operand_rank, indices_rank, updates_rank);
 }
 
+IndexedDims gather_dims_of(const TypedOp& op) {
+  return gather_dims(op.attrs, op.operands[0].rank(), op.operands[1].rank(), op.results[0].rank());
+}
+
+Shape gather_window(const Attrs& attrs, const Shape& operand) {
+  Shape window = operand;
+  const Ints& sizes = attrs.get_ints("slice_sizes");
+  for (size_t d = 0; d < operand.size(); ++d)
+    if (sizes[d] >= 0) window[d] = sizes[d];
+  return window;
+}
+
+IndexedDims scatter_dims_of(const TypedOp& op) {
+  return scatter_dims(op.attrs, op.operands[0].rank(), op.operands[1].rank(), op.operands[2].rank());
+}
+
+Shape scatter_window(const IndexedDims& dims, const TypedOp& op) {
+  Shape window(op.operands[0].rank(), Dim(1));
+  for (size_t i = 0; i < dims.window_dims.size(); ++i)
+    window[dims.operand_window[i]] = op.operands[2].shape[dims.window_dims[i]];
+  return window;
+}
+
 Status check_indexed(const InferContext& ctx, const IndexedDims& d) {
   NABLA_TRY(require_integer(ctx, 1, "C1"));
   int operand_rank = ctx.rank(0), indices_rank = ctx.rank(1);

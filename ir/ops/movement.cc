@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/ops/all_ops.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -232,15 +233,9 @@ OpDef transpose_op() {
       .infer = infer_transpose,
       .reference =
           [](const EvalContext& ctx) {
-            const Literal& x = ctx.operands[0];
-            Literal out = zeros(ctx.op.results[0]);
-            const Ints& permutation = ctx.attrs().get_ints("permutation");
-            Extents source(x.rank());
-            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-              for (size_t d = 0; d < at.size(); ++d) source[permutation[d]] = at[d];
-              copy_element(out, i, x, position_of(source, x.shape()));
-            });
-            return Literals{out};
+            Extents strides = strides_of(ctx.operands[0].shape()), source;
+            for (int64_t d : ctx.attrs().get_ints("permutation")) source.push_back(strides[d]);
+            return Literals{gathered(ctx.operands[0], ctx.op.results[0], std::move(source))};
           },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),
@@ -369,14 +364,11 @@ OpDef broadcast_op() {
       .reference =
           [](const EvalContext& ctx) {
             const Literal& x = ctx.operands[0];
-            Literal out = zeros(ctx.op.results[0]);
             const Ints& dims = ctx.attrs().get_ints("dims");
-            Extents source(x.rank());
-            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-              for (size_t d = 0; d < source.size(); ++d) source[d] = x.shape()[d] == 1 ? 0 : at[dims[d]];
-              copy_element(out, i, x, position_of(source, x.shape()));
-            });
-            return Literals{out};
+            Extents strides = strides_of(x.shape()), source(ctx.op.results[0].rank(), 0);
+            for (size_t d = 0; d < dims.size(); ++d)
+              if (x.shape()[d] != 1) source[dims[d]] = strides[d];
+            return Literals{gathered(x, ctx.op.results[0], std::move(source))};
           },
       .fold = ir::no_rule("a folded broadcast would swell the bundle"),
       .decompose = ir::no_rule(kPrimitive),

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/ops/movement.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -143,17 +144,14 @@ OpDef slice_op() {
       .infer = infer_slice,
       .reference =
           [](const EvalContext& ctx) {
-            const Literal& x = ctx.operands[0];
-            Literal out = zeros(ctx.op.results[0]);
-            Extents source(x.rank());
-            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-              for (size_t d = 0; d < at.size(); ++d) {
-                Cut cut = cut_of(ctx.attrs(), d);
-                source[d] = cut.start + at[d] * cut.stride;
-              }
-              copy_element(out, i, x, position_of(source, x.shape()));
-            });
-            return Literals{out};
+            Extents strides = strides_of(ctx.operands[0].shape());
+            int64_t first = 0;
+            for (size_t d = 0; d < strides.size(); ++d) {
+              Cut cut = cut_of(ctx.attrs(), d);
+              first += cut.start * strides[d];
+              strides[d] *= cut.stride;
+            }
+            return Literals{gathered(ctx.operands[0], ctx.op.results[0], std::move(strides), first)};
           },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),
@@ -232,17 +230,19 @@ InferResult infer_pad(const InferContext& ctx) {
 
 Literals pad_reference(const EvalContext& ctx) {
   const Literal& x = ctx.operands[0];
-  Literal out = zeros(ctx.op.results[0]);
-  for (int64_t i = 0; i < out.size(); ++i) copy_element(out, i, ctx.operands[1], 0);
-  Extents target(x.rank());
-  for_each_index(x.shape(), [&](const Extents& at, int64_t i) {
-    for (size_t d = 0; d < at.size(); ++d) {
-      Padding p = padding_of(ctx.attrs(), d);
-      target[d] = p.low + at[d] * p.step();
-      if (target[d] < 0 || target[d] >= out.shape()[d]) return;
-    }
-    copy_element(out, position_of(target, out.shape()), x, i);
-  });
+  Literal out = filled(ctx.op.results[0], ctx.operands[1]);
+  // Of each dimension of x the elements [begin, end) stay; the first of them goes to low + begin * step.
+  Nest<2> nest{{}, {strides_of(out.shape()), strides_of(x.shape())}, {}};
+  for (size_t d = 0; d < x.shape().size(); ++d) {
+    Padding p = padding_of(ctx.attrs(), d);
+    int64_t step = p.step(), begin = p.low < 0 ? (step - 1 - p.low) / step : 0, space = out.shape()[d] - p.low;
+    int64_t end = std::min(x.shape()[d], space > 0 ? (space + step - 1) / step : 0);
+    nest.shape.push_back(std::max<int64_t>(0, end - begin));
+    nest.first[0] += (p.low + begin * step) * nest.strides[0][d];
+    nest.first[1] += begin * nest.strides[1][d];
+    nest.strides[0][d] *= step;
+  }
+  copy_strided(out, x, nest);
   return {out};
 }
 
@@ -402,15 +402,12 @@ InferResult infer_concatenate(const InferContext& ctx) {
 }
 
 Literals concatenate_reference(const EvalContext& ctx) {
-  Literal out = zeros(ctx.op.results[0]);
-  int64_t axis = ctx.attrs().get_int("axis"), offset = 0;
+  Literal out = Literal::uninitialized(ctx.op.results[0].dtype, ctx.op.results[0].extents());
+  Extents strides = strides_of(out.shape());
+  int64_t axis = ctx.attrs().get_int("axis"), first = 0;
   for (const Literal& piece : ctx.operands) {
-    for_each_index(piece.shape(), [&](const Extents& at, int64_t i) {
-      Extents target = at;
-      target[axis] += offset;
-      copy_element(out, position_of(target, out.shape()), piece, i);
-    });
-    offset += piece.shape()[axis];
+    place(out, piece, strides, first);
+    first += piece.shape()[axis] * strides[axis];
   }
   return {out};
 }
@@ -537,13 +534,13 @@ OpDef reverse_op() {
       .reference =
           [](const EvalContext& ctx) {
             const Literal& x = ctx.operands[0];
-            Literal out = zeros(ctx.op.results[0]);
-            for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-              Extents source = at;
-              for (int64_t a : ctx.attrs().get_ints("axes")) source[a] = x.shape()[a] - 1 - at[a];
-              copy_element(out, i, x, position_of(source, x.shape()));
-            });
-            return Literals{out};
+            Extents strides = strides_of(x.shape());
+            int64_t first = 0;
+            for (int64_t a : ctx.attrs().get_ints("axes")) {
+              first += (x.shape()[a] - 1) * strides[a];
+              strides[a] = -strides[a];
+            }
+            return Literals{gathered(x, ctx.op.results[0], std::move(strides), first)};
           },
       .fold = fold_by_reference(),
       .decompose = ir::no_rule(kPrimitive),

@@ -1,5 +1,6 @@
 // section: a range of one dimension whose ends may be symbolic; the derivative of concatenate.
 #include "ir/ops/movement.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -38,15 +39,10 @@ InferResult infer_section(const InferContext& ctx) {
 }
 
 Literals section_reference(const EvalContext& ctx) {
-  const Literal& x = ctx.operands[0];
-  Literal out = zeros(ctx.op.results[0]);
   Range range = range_of(ctx.attrs());
-  for_each_index(out.shape(), [&](const Extents& at, int64_t i) {
-    Extents source = at;
-    source[range.axis] += range.first.value();
-    copy_element(out, i, x, position_of(source, x.shape()));
-  });
-  return {out};
+  Extents strides = strides_of(ctx.operands[0].shape());
+  int64_t first = range.first.value() * strides[range.axis];
+  return {gathered(ctx.operands[0], ctx.op.results[0], std::move(strides), first)};
 }
 
 // Zeros on both sides.

@@ -1,8 +1,10 @@
 // Reductions over whole axes: sum, prod, max, min, and, or; and the positions of extremes: argmax, argmin.
+#include <algorithm>
 #include <cmath>
 
+#include "ir/kernel_ir/rows.h"
 #include "ir/ops/all_ops.h"
-#include "ir/ops/common.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 namespace {
@@ -33,8 +35,8 @@ InferResult infer_reduce(const InferContext& ctx, Combiner combiner) {
 double combine(Combiner combiner, double a, double b) {
   if (combiner == Combiner::kSum) return a + b;
   if (combiner == Combiner::kProd) return a * b;
-  if (std::isnan(a) || std::isnan(b)) return NAN;
-  return combiner == Combiner::kMax ? std::fmax(a, b) : std::fmin(a, b);
+  if (a > b || a < b) return (a > b) == (combiner == Combiner::kMax) ? a : b;
+  return std::isnan(a) || std::isnan(b) ? NAN : a;  // zeros of two signs: the first
 }
 
 int64_t combine(Combiner combiner, DType dtype, int64_t a, int64_t b) {
@@ -56,28 +58,49 @@ int64_t combine(Combiner combiner, DType dtype, int64_t a, int64_t b) {
   }
 }
 
-/// Position of an element's reduction in the result.
-int64_t kept_position(const Extents& index, const Ints& axes, const Extents& result) {
-  Extents kept;
-  for (int64_t d : other_axes(static_cast<int>(index.size()), axes)) kept.push_back(index[d]);
-  return position_of(kept, result);
+/// Strides of the result along the operand's dimensions: 0 along `axes`.
+Extents kept_strides(const Extents& shape, const Ints& axes, const Extents& result) {
+  Extents out(shape.size(), 0), strides = strides_of(result);
+  Ints kept = other_axes(static_cast<int>(shape.size()), axes);
+  for (size_t i = 0; i < kept.size(); ++i) out[kept[i]] = strides[i];
+  return out;
+}
+
+/// x reduced over `axes`, from `identity` on, in row-major order of x.
+template <class Wide, class F>
+Literal reduced(const Literal& x, const Ints& axes, const Type& result, Wide identity, F combine) {
+  Literal out = zeros(result);
+  std::vector<Wide> values(out.size(), identity), row(kRowBlock);
+  Nest<2> nest{x.shape(), {strides_of(x.shape()), kept_strides(x.shape(), axes, out.shape())}, {}};
+  for_each_row(nest, [&](const auto& at, int64_t count, const auto& step) {
+    for (int64_t begin = 0; begin < count; begin += kRowBlock) {
+      int64_t block = std::min(kRowBlock, count - begin);
+      read_row(x, at[0] + begin * step[0], step[0], block, row.data());
+      Wide* to = &values[at[1] + begin * step[1]];
+      if (step[1] == 0) {
+        Wide value = *to;
+        for (int64_t i = 0; i < block; ++i) value = combine(value, row[i]);
+        *to = value;
+      } else {
+        for (int64_t i = 0; i < block; ++i) to[i * step[1]] = combine(to[i * step[1]], row[i]);
+      }
+    }
+  });
+  write_row(out, 0, 1, out.size(), values.data());
+  return out;
 }
 
 Literals reference_reduce(const EvalContext& ctx, Combiner combiner) {
   const Literal& x = ctx.operands[0];
-  Literal out = zeros(ctx.op.results[0]);
+  const Type& result = ctx.op.results[0];
+  const Ints& axes = axes_of(ctx.attrs());
   Expr identity = kernel_ir::identity_of(combiner, x.dtype());
-  std::vector<double> floats(out.size(), identity->number);
-  std::vector<int64_t> ints(out.size(), identity->integer);
-  for_each_index(x.shape(), [&](const Extents& index, int64_t i) {
-    int64_t to = kept_position(index, axes_of(ctx.attrs()), out.shape());
-    if (is_float(x.dtype()))
-      floats[to] = combine(combiner, floats[to], x.get(i));
-    else
-      ints[to] = combine(combiner, x.dtype(), ints[to], x.get_i(i));
-  });
-  for (int64_t i = 0; i < out.size(); ++i) is_float(x.dtype()) ? out.set(i, floats[i]) : out.set_i(i, ints[i]);
-  return {out};
+  if (!is_float(x.dtype()))
+    return {reduced(x, axes, result, identity->integer,
+                    [&](int64_t a, int64_t b) { return combine(combiner, x.dtype(), a, b); })};
+  if (combiner == Combiner::kSum)  // a loop of its own: the commonest
+    return {reduced(x, axes, result, identity->number, [](double a, double b) { return a + b; })};
+  return {reduced(x, axes, result, identity->number, [&](double a, double b) { return combine(combiner, a, b); })};
 }
 
 /// The axes of the operand in `f`: one per dimension; `kept` and `reduced` in order.
@@ -305,28 +328,44 @@ InferResult infer_arg(const InferContext& ctx) {
   return Types{Type(dtype, without_axes(ctx.shape(0), {axis}))};
 }
 
-/// Does element i of x stand before element j? NaN stands first, then the order that `max` asks for.
-bool wins(const Literal& x, int64_t i, int64_t j, bool max) {
-  if (is_float(x.dtype())) {
-    double a = x.get(i), b = x.get(j);
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
-    return max ? a > b : a < b;
-  }
-  int64_t a = x.get_i(i), b = x.get_i(j);
-  if (!max) std::swap(a, b);
-  return is_unsigned(x.dtype()) ? static_cast<uint64_t>(a) > static_cast<uint64_t>(b) : a > b;
+/// Does `a` stand in the place of `b`, which came before it? The first NaN wins.
+bool wins(double a, double b, bool max) {
+  if (max ? a > b : a < b) return true;
+  return std::isnan(a) && !std::isnan(b);
+}
+bool wins(int64_t a, int64_t b, bool max) { return max ? a > b : a < b; }
+
+/// Positions of the extremes along the axis; `key` makes a number that grows with the element.
+template <class Wide, class F>
+Literal extreme_positions(const EvalContext& ctx, bool max, F key) {
+  const Literal& x = ctx.operands[0];
+  int64_t axis = ctx.attrs().get_int("axis");
+  Literal out = zeros(ctx.op.results[0]);
+  std::vector<Wide> best(out.size()), row(kRowBlock);
+  std::vector<int64_t> position(out.size(), 0);
+  Extents along(x.rank(), 0);
+  along[axis] = 1;
+  Nest<3> nest{x.shape(), {strides_of(x.shape()), kept_strides(x.shape(), {axis}, out.shape()), along}, {}};
+  for_each_row(nest, [&](const auto& at, int64_t count, const auto& step) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (i % kRowBlock == 0) read_row(x, at[0] + i * step[0], step[0], std::min(kRowBlock, count - i), row.data());
+      int64_t index = at[2] + i * step[2], to = at[1] + i * step[1];
+      Wide value = key(row[i % kRowBlock]);
+      if (index > 0 && !wins(value, best[to], max)) continue;
+      best[to] = value;
+      position[to] = index;
+    }
+  });
+  write_row(out, 0, 1, out.size(), position.data());
+  return out;
 }
 
 Literals reference_arg(const EvalContext& ctx, bool max) {
-  const Literal& x = ctx.operands[0];
-  int64_t axis = ctx.attrs().get_int("axis"), stride = strides_of(x.shape())[axis];
-  Literal out = zeros(ctx.op.results[0]);
-  for_each_index(x.shape(), [&](const Extents& index, int64_t i) {
-    int64_t to = kept_position(index, {axis}, out.shape());
-    int64_t best = i + (out.get_i(to) - index[axis]) * stride;
-    if (wins(x, i, best, max)) out.set_i(to, index[axis]);
-  });
-  return {out};
+  DType dtype = ctx.operands[0].dtype();
+  if (is_float(dtype)) return {extreme_positions<double>(ctx, max, [](double v) { return v; })};
+  // u64 comes as the bits of a signed number: turned round half-way it has the right order.
+  int64_t turn = dtype == DType::kU64 ? INT64_MIN : 0;
+  return {extreme_positions<int64_t>(ctx, max, [turn](int64_t v) { return v ^ turn; })};
 }
 
 // Two reductions: the extreme, then the least index that holds it. A NaN extreme equals nothing, so NaNs are found

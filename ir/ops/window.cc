@@ -1,7 +1,9 @@
 // Pooling: reductions over sliding windows, and select_and_scatter and window_gather_max, which are the transpose
 // and the derivative of the maximum over windows.
+#include <algorithm>
 #include <cmath>
 
+#include "ir/kernel_ir/rows.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/window_geometry.h"
 
@@ -53,50 +55,71 @@ InferResult infer_chosen(const InferContext& ctx, bool per_window) {
 
 // ---- References.
 
-Literals reference_reduce_window(const EvalContext& ctx, Combiner combiner) {
+/// u64 comes as the bits of a signed number: turned round half-way it has the right order, and so have all integers.
+int64_t turned(DType dtype, int64_t v) { return dtype == DType::kU64 ? v ^ INT64_MIN : v; }
+
+/// f(position of an output, position in x, element of x) for all that windows read: tap by tap, so that each output
+/// sees its elements in row-major order.
+template <class Wide, class F>
+void for_each_read(const EvalContext& ctx, const Extents& outputs, F f) {
   const Literal& x = ctx.operands[0];
-  Windows windows = windows_of(ctx.attrs());
-  Literal out = zeros(ctx.op.results[0]);
-  Expr identity = kernel_ir::identity_of(combiner, x.dtype());
-  for_each_index(out.shape(), [&](const Extents& o, int64_t to) {
-    double value = identity->number;
-    int64_t whole = identity->integer;
-    for_each_contact(windows, x.shape(), o, [&](const Contact& c) {
-      if (is_float(x.dtype())) {
-        double v = x.get(c.position);
-        if (combiner == Combiner::kSum)
-          value += v;
-        else if (std::isnan(v) || v > value)
-          value = v;
-      } else {
-        int64_t v = x.get_i(c.position);
-        bool less = is_unsigned(x.dtype()) ? static_cast<uint64_t>(whole) < static_cast<uint64_t>(v) : whole < v;
-        if (combiner == Combiner::kSum)
-          whole = static_cast<int64_t>(static_cast<uint64_t>(whole) + static_cast<uint64_t>(v));
-        else if (less)
-          whole = v;
+  std::vector<Wide> row(kRowBlock);
+  for_each_tap(windows_of(ctx.attrs()), x.shape(), outputs, [&](int64_t, const Nest<2>& nest) {
+    for_each_row(nest, [&](const auto& at, int64_t count, const auto& step) {
+      for (int64_t begin = 0; begin < count; begin += kRowBlock) {
+        int64_t block = std::min(kRowBlock, count - begin);
+        int64_t to = at[0] + begin * step[0], from = at[1] + begin * step[1];
+        read_row(x, from, step[1], block, row.data());
+        for (int64_t i = 0; i < block; ++i) f(to + i * step[0], from + i * step[1], row[i]);
       }
     });
-    is_float(x.dtype()) ? out.set(to, value) : out.set_i(to, whole);
   });
+}
+
+Literals reference_reduce_window(const EvalContext& ctx, Combiner combiner) {
+  const Literal& x = ctx.operands[0];
+  Literal out = zeros(ctx.op.results[0]);
+  Expr identity = kernel_ir::identity_of(combiner, x.dtype());
+  bool sum = combiner == Combiner::kSum;
+  if (is_float(x.dtype())) {
+    std::vector<double> values(out.size(), identity->number);
+    if (sum)
+      for_each_read<double>(ctx, out.shape(), [&](int64_t to, int64_t, double v) { values[to] += v; });
+    else
+      for_each_read<double>(ctx, out.shape(), [&](int64_t to, int64_t, double v) {
+        if (v > values[to] || std::isnan(v)) values[to] = v;
+      });
+    write_row(out, 0, 1, out.size(), values.data());
+  } else {
+    std::vector<int64_t> values(out.size(), identity->integer);
+    for_each_read<int64_t>(ctx, out.shape(), [&](int64_t to, int64_t, int64_t v) {
+      int64_t& value = values[to];
+      if (sum)
+        value = static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(v));
+      else if (turned(x.dtype(), v) > turned(x.dtype(), value))
+        value = v;
+    });
+    write_row(out, 0, 1, out.size(), values.data());
+  }
   return {out};
 }
 
 /// Per window the position of its first maximum in the operand (the first NaN wins); -1 where all is padding.
 std::vector<int64_t> first_maxima(const EvalContext& ctx, const Extents& outputs) {
-  const Literal& x = ctx.operands[0];
-  Windows windows = windows_of(ctx.attrs());
+  DType dtype = ctx.operands[0].dtype();
   std::vector<int64_t> out(count_of(outputs), -1);
-  auto greater = [&](int64_t i, int64_t j) {
-    if (is_float(x.dtype())) return !std::isnan(x.get(j)) && (std::isnan(x.get(i)) || x.get(i) > x.get(j));
-    if (is_unsigned(x.dtype())) return static_cast<uint64_t>(x.get_i(i)) > static_cast<uint64_t>(x.get_i(j));
-    return x.get_i(i) > x.get_i(j);
-  };
-  for_each_index(outputs, [&](const Extents& o, int64_t to) {
-    for_each_contact(windows, x.shape(), o, [&](const Contact& c) {
-      if (out[to] < 0 || greater(c.position, out[to])) out[to] = c.position;
+  if (is_float(dtype)) {
+    std::vector<double> best(out.size());
+    for_each_read<double>(ctx, outputs, [&](int64_t to, int64_t from, double v) {
+      if (out[to] < 0 || v > best[to] || (std::isnan(v) && !std::isnan(best[to]))) out[to] = from, best[to] = v;
     });
-  });
+  } else {
+    std::vector<int64_t> best(out.size());
+    for_each_read<int64_t>(ctx, outputs, [&](int64_t to, int64_t from, int64_t v) {
+      v = turned(dtype, v);
+      if (out[to] < 0 || v > best[to]) out[to] = from, best[to] = v;
+    });
+  }
   return out;
 }
 

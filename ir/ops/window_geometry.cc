@@ -1,5 +1,7 @@
 #include "ir/ops/window_geometry.h"
 
+#include <algorithm>
+
 namespace nabla::ops {
 
 using kernel_ir::Expr;
@@ -32,6 +34,16 @@ Dim output_extent(const Dim& in, const WindowDim& w) {
   Dim span = (w.size - 1) * w.dilation + 1;
   Dim out = Dim::floordiv(in + w.low + w.high - span, w.stride) + 1;
   return out.bounds().min >= 0 ? out : Dim::max(out, 0);
+}
+
+TapRange outputs_of_tap(const WindowDim& w, int64_t tap, int64_t in, int64_t out) {
+  int64_t shift = tap * w.dilation - w.low;  // output o reads o * stride + shift
+  TapRange range;
+  range.first = shift < 0 ? (w.stride - 1 - shift) / w.stride : 0;
+  int64_t end = shift < in ? std::min(out, (in - 1 - shift) / w.stride + 1) : 0;
+  range.count = std::max<int64_t>(0, end - range.first);
+  range.at = range.first * w.stride + shift;
+  return range;
 }
 
 Expr both_guards(Expr a, Expr b) {

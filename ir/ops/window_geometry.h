@@ -1,7 +1,7 @@
 // Where a window that slides over a dimension reads: shared by pooling and convolution.
 #pragma once
 
-#include "ir/ops/common.h"
+#include "ir/ops/strided.h"
 
 namespace nabla::ops {
 
@@ -38,23 +38,29 @@ kernel_ir::Expr both_guards(kernel_ir::Expr a, kernel_ir::Expr b);
 kernel_ir::Expr load_under(const TypedOp& op, int k, std::vector<kernel_ir::Expr> indices, kernel_ir::Expr guard,
                            kernel_ir::Expr fill);
 
-/// One element of the operand that one output reads.
-struct Contact {
-  const Extents& tap;
-  int64_t position;  ///< of the element in its (row-major) operand dimensions
+/// The outputs that read the operand with one tap, along one dimension: [first, first + count), and what `first` reads.
+struct TapRange {
+  int64_t first = 0, count = 0, at = 0;
 };
-/// Calls f(contact) for every tap of output `o` that is not padding, in row-major order of the taps. All sizes are
-/// static; `in` are the operand's extents in the windows' dimensions.
+TapRange outputs_of_tap(const WindowDim& window, int64_t tap, int64_t in, int64_t out);
+
+/// Calls f(tap, nest) for every tap in row-major order: the nest walks the outputs that do not read padding with it,
+/// and what they read; arrays are outputs and operand, of which `o` and `in` are the extents in the windows'
+/// dimensions.
 template <class F>
-void for_each_contact(const Windows& windows, const Extents& in, const Extents& o, F f) {
-  Extents sizes, at(in.size());
+void for_each_tap(const Windows& windows, const Extents& in, const Extents& o, F f) {
+  Extents sizes;
   for (const WindowDim& w : windows) sizes.push_back(w.size.value());
-  for_each_index(sizes, [&](const Extents& tap, int64_t) {
+  for_each_index(sizes, [&](const Extents& tap, int64_t position) {
+    Nest<2> nest{{}, {strides_of(o), strides_of(in)}, {}};
     for (size_t d = 0; d < in.size(); ++d) {
-      at[d] = o[d] * windows[d].stride + tap[d] * windows[d].dilation - windows[d].low;
-      if (at[d] < 0 || at[d] >= in[d]) return;
+      TapRange range = outputs_of_tap(windows[d], tap[d], in[d], o[d]);
+      nest.shape.push_back(range.count);
+      nest.first[0] += range.first * nest.strides[0][d];
+      nest.first[1] += range.at * nest.strides[1][d];
+      nest.strides[1][d] *= windows[d].stride;
     }
-    f(Contact{tap, position_of(at, in)});
+    f(position, nest);
   });
 }
 

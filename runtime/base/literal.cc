@@ -1,5 +1,9 @@
 #include "runtime/base/literal.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,6 +16,14 @@ std::shared_ptr<char> allocate(int64_t bytes, bool zero = true) {
   size_t rounded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
   auto* p = static_cast<char*>(std::aligned_alloc(64, rounded));
   if (p == nullptr) throw std::bad_alloc();  // for main, as from every container
+#if defined(__linux__)
+  // Large arrays in large pages: their first use else takes longer than the sums that they are made for.
+  constexpr uintptr_t kLarge = uintptr_t{4} << 20, kPage = uintptr_t{4} << 10;
+  if (rounded >= kLarge) {
+    auto first = (reinterpret_cast<uintptr_t>(p) + kPage - 1) / kPage * kPage;
+    ::madvise(reinterpret_cast<void*>(first), rounded - (first - reinterpret_cast<uintptr_t>(p)), MADV_HUGEPAGE);
+  }
+#endif
   if (zero) std::memset(p, 0, rounded);
   return std::shared_ptr<char>(p, [](char* q) { std::free(q); });
 }

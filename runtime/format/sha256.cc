@@ -1,5 +1,10 @@
 #include "runtime/format/sha256.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -68,13 +73,62 @@ void add_block(std::array<uint32_t, 8>& h, const uint8_t* block, const std::arra
   for (int i = 0; i < 8; ++i) h[i] += s[i];
 }
 
+#if defined(__x86_64__)
+// The same by the processor's instructions, which keep the state as two vectors: (f, e, b, a) and (h, g, d, c), the
+// lowest word first.
+__attribute__((target("sha,sse4.1"))) void add_blocks_fast(std::array<uint32_t, 8>& h, const uint8_t* block,
+                                                           size_t count, const std::array<uint32_t, 64>& k) {
+  auto reversed = [](const uint8_t* at) __attribute__((target("sha,sse4.1"))) {
+    const __m128i bytes = _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3);
+    return _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), bytes);
+  };
+  auto word = [&](int i) { return static_cast<int>(h[i]); };
+  __m128i low = _mm_set_epi32(word(0), word(1), word(4), word(5));
+  __m128i high = _mm_set_epi32(word(2), word(3), word(6), word(7));
+  for (; count > 0; --count, block += 64) {
+    __m128i low_before = low, high_before = high, w[4];
+    for (int i = 0; i < 4; ++i) w[i] = reversed(block + 16 * i);
+    for (int round = 0; round < 16; ++round) {  // four steps each, on words w[round % 4]
+      __m128i& now = w[round % 4];
+      const auto* constants = reinterpret_cast<const __m128i*>(k.data() + 4 * round);
+      __m128i sum = _mm_add_epi32(now, _mm_loadu_si128(constants));
+      high = _mm_sha256rnds2_epu32(high, low, sum);
+      low = _mm_sha256rnds2_epu32(low, high, _mm_shuffle_epi32(sum, 0x0E));
+      if (round >= 12) continue;
+      __m128i &next = w[(round + 1) % 4], &third = w[(round + 2) % 4], &last = w[(round + 3) % 4];
+      __m128i mixed = _mm_add_epi32(_mm_sha256msg1_epu32(now, next), _mm_alignr_epi8(last, third, 4));
+      now = _mm_sha256msg2_epu32(mixed, last);
+    }
+    low = _mm_add_epi32(low, low_before), high = _mm_add_epi32(high, high_before);
+  }
+  h = {static_cast<uint32_t>(_mm_extract_epi32(low, 3)),  static_cast<uint32_t>(_mm_extract_epi32(low, 2)),
+       static_cast<uint32_t>(_mm_extract_epi32(high, 3)), static_cast<uint32_t>(_mm_extract_epi32(high, 2)),
+       static_cast<uint32_t>(_mm_extract_epi32(low, 1)),  static_cast<uint32_t>(_mm_extract_epi32(low, 0)),
+       static_cast<uint32_t>(_mm_extract_epi32(high, 1)), static_cast<uint32_t>(_mm_extract_epi32(high, 0))};
+}
+
+// CPUID leaf 7: bit 29 of ebx.
+bool has_sha_instructions() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 29 & 1) && __builtin_cpu_supports("sse4.1");
+}
+#endif
+
+void add_blocks(std::array<uint32_t, 8>& h, const uint8_t* blocks, size_t count, const std::array<uint32_t, 64>& k) {
+#if defined(__x86_64__)
+  static const bool fast = has_sha_instructions();
+  if (fast) return add_blocks_fast(h, blocks, count, k);
+#endif
+  for (size_t i = 0; i < count; ++i) add_block(h, blocks + 64 * i, k);
+}
+
 }  // namespace
 
 std::string sha256_hex(std::span<const uint8_t> bytes) {
   const Constants& c = constants();
   std::array<uint32_t, 8> h = c.h;
   size_t full = bytes.size() / 64 * 64;
-  for (size_t i = 0; i < full; i += 64) add_block(h, bytes.data() + i, c.k);
+  add_blocks(h, bytes.data(), full / 64, c.k);
   uint8_t tail[128] = {};
   size_t rest = bytes.size() - full;
   if (rest > 0) std::memcpy(tail, bytes.data() + full, rest);
@@ -82,7 +136,7 @@ std::string sha256_hex(std::span<const uint8_t> bytes) {
   size_t tail_size = rest < 56 ? 64 : 128;
   uint64_t bits = __builtin_bswap64(uint64_t{bytes.size()} * 8);
   std::memcpy(tail + tail_size - 8, &bits, 8);
-  for (size_t i = 0; i < tail_size; i += 64) add_block(h, tail + i, c.k);
+  add_blocks(h, tail, tail_size / 64, c.k);
   std::string hex;
   for (uint32_t word : h)
     for (int shift = 28; shift >= 0; shift -= 4) hex += "0123456789abcdef"[(word >> shift) & 15];

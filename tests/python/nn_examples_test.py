@@ -37,6 +37,7 @@ def test_derivatives():
 def test_compiled():
     import compiled
     out = compiled.main(calls=3)
+    assert [round(v, 4) for v in out["pair"]] == [5.2427, 11.0262]
     assert out["difference"] < 1e-6 and out["misses"] == 1
 
 
@@ -50,6 +51,9 @@ def test_mlp():
 def test_batches():
     import batches
     out = batches.main(steps=20)
+    for jacobian in out["jacobians"]:
+        wanted = [[0.5224, -0.2612], [0.2135, 0.5693], [-0.1830, 0.5491]]
+        assert [[round(v, 4) for v in row] for row in jacobian] == wanted
     assert out["gradients"] == [[4.0, 0.0], [0.0, 6.0], [10.0, 10.0]] and out["hessian"] == [[2.0, 1.0], [1.0, 3.0]]
     assert all(b < a for a, b in zip(out["first"], out["last"]))
 

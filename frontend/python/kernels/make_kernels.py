@@ -1,6 +1,8 @@
-"""Writes the program of the kernels that eager tensors run on: an entry per op and dtypes, over symbolic extents.
+"""Writes the programs of the kernels that eager tensors run on: an entry per op and dtypes, over symbolic extents.
 
-    python make_kernels.py kernels.nir
+    python make_kernels.py kernels.nir products.nir
+
+Products of matrices are a program of their own: they call a library, whose opening takes longer than many sums.
 
 What an entry is called, and how arrays are laid out for it, says frontend/python/native/eager_kernels.h.
 """
@@ -27,7 +29,9 @@ class Kernels:
         self.n = self.program.symbol("n", 1, 1 << 28, 1)
         # A tensor may have 2^46 bytes at its bounds; what is larger runs on the interpreter.
         self.sizes = {s: self.program.symbol(s, 1, 1 << bits, 1) for s, bits in (("a", 11), ("b", 21), ("c", 11))}
+        self.rows = {s: self.program.symbol(s, 1, 1 << 21, 1) for s in ("rows", "count")}
         self.matrix = {s: self.program.symbol(s, 1, 1 << 14, 1) for s in ("batch", "m", "k", "j")}
+        self.large = {s: self.program.symbol(s, 1, 1 << 21, 1) for s in ("M", "K", "J")}
         self.count = 0
 
     def add(self, name, types, op, attributes):
@@ -86,31 +90,38 @@ class Kernels:
         for op in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"):
             for dtype in DTYPES:
                 self.add(f"{op}_{IR_NAMES[dtype]}", [(dtype, shape)], op, {"axes": [1]})
+                self.add(f"{op}_rows_{IR_NAMES[dtype]}", [(dtype, tuple(self.rows.values()))], op, {"axes": [1]})
         for op in ("softmax", "log_softmax", "logsumexp"):
             for dtype in FLOATS:
                 self.add(f"{op}_{IR_NAMES[dtype]}", [(dtype, (self.sizes["a"], self.sizes["b"]))], op, {"axis": 1})
 
     def products(self):
-        b, m, k, j = (self.matrix[s] for s in ("batch", "m", "k", "j"))
+        self.matrices("dot", [self.matrix["batch"]], *(self.matrix[s] for s in ("m", "k", "j")))
+        self.matrices("product", [], *self.large.values())
+
+    def matrices(self, kind, batch, m, k, j):
+        """Products of matrices, or of a batch of them, in all layouts."""
+        first, batch_dims = len(batch), list(range(len(batch)))
         for dtype in FLOATS + [DType.int32]:
             for left in "nt":
                 for right in "nt":
-                    lhs = (b, m, k) if left == "n" else (b, k, m)
-                    rhs = (b, k, j) if right == "n" else (b, j, k)
-                    self.add(f"dot_{left}{right}_{IR_NAMES[dtype]}", [(dtype, lhs), (dtype, rhs)], "dot_general", {
-                        "lhs_contract": [2 if left == "n" else 1], "rhs_contract": [1 if right == "n" else 2],
-                        "lhs_batch": [0], "rhs_batch": [0]})
+                    lhs = (*batch, m, k) if left == "n" else (*batch, k, m)
+                    rhs = (*batch, k, j) if right == "n" else (*batch, j, k)
+                    self.add(f"{kind}_{left}{right}_{IR_NAMES[dtype]}", [(dtype, lhs), (dtype, rhs)], "dot_general", {
+                        "lhs_contract": [first + (left == "n")], "rhs_contract": [first + (right == "t")],
+                        "lhs_batch": batch_dims, "rhs_batch": batch_dims})
 
 
-def main(path):
-    """Writes the program to `path`."""
-    kernels = Kernels()
+def main(kernels_path, products_path):
+    """Writes the two programs."""
+    kernels, products = Kernels(), Kernels()
     kernels.elementwise()
     kernels.reductions()
-    kernels.products()
-    kernels.program.save(path)
-    print(f"{path}: {kernels.count} entries", file=sys.stderr)
+    products.products()
+    for program, path in ((kernels, kernels_path), (products, products_path)):
+        program.program.save(path)
+        print(f"{path}: {program.count} entries", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "frontend/python/native/eager_rewrites.h"
 #include "ir/reference/interpreter.h"
 #include "ir/target.h"
 #include "runtime/exec/session.h"
@@ -49,7 +50,7 @@ std::optional<KernelCall> elementwise_call(const ir::TypedOp& op) {
   return out;
 }
 
-// Axes that follow each other: [a, b, c] over b.
+// Axes that follow each other: [a, b, c] over b, or [a, b] over b.
 std::optional<KernelCall> reduction_call(const ir::TypedOp& op) {
   const ir::Ints& axes = op.attrs.get_ints("axes");
   const ir::Shape& shape = op.operands[0].shape;
@@ -57,8 +58,14 @@ std::optional<KernelCall> reduction_call(const ir::TypedOp& op) {
     if (axes[i] != axes[0] + static_cast<int64_t>(i)) return std::nullopt;
   if (axes.empty()) return std::nullopt;
   auto first = static_cast<size_t>(axes[0]), last = first + axes.size();
-  return KernelCall{op.op.name + "_" + std::string(name_of(op.operands[0].dtype)),
-                    {{product(shape, 0, first), product(shape, first, last), product(shape, last, shape.size())}}};
+  KernelCall out{op.op.name, {{product(shape, 0, first), product(shape, first, last)}}};
+  int64_t behind = product(shape, last, shape.size());
+  if (behind == 1)
+    out.entry += "_rows";
+  else
+    out.shapes[0].push_back(behind);
+  out.entry += "_" + std::string(name_of(op.operands[0].dtype));
+  return out;
 }
 
 // softmax, log_softmax and logsumexp of rows.
@@ -70,10 +77,11 @@ std::optional<KernelCall> row_call(const ir::TypedOp& op) {
                     {{product(shape, 0, rank - 1), product(shape, rank - 1, rank)}}};
 }
 
-// Where the contracted dimension of a batch of matrices stands: "n" behind the rows, "t" before them; else "".
+// Where the contracted dimension of matrices, or of a batch of them, stands: "n" behind the rows, "t" before them; else
+// "".
 std::string layout_of(const ir::Type& t, const ir::Ints& batch, const ir::Ints& contract, bool left) {
   size_t b = batch.size();
-  if (contract.size() != 1 || t.shape.size() != b + 2) return "";
+  if (b > 1 || contract.size() != 1 || t.shape.size() != b + 2) return "";
   for (size_t i = 0; i < b; ++i)
     if (batch[i] != static_cast<int64_t>(i)) return "";
   bool last = contract[0] == static_cast<int64_t>(b) + 1;
@@ -85,21 +93,16 @@ std::optional<KernelCall> product_call(const ir::TypedOp& op) {
   std::string l = layout_of(op.operands[0], batch, op.attrs.get_ints("lhs_contract"), true);
   std::string r = layout_of(op.operands[1], op.attrs.get_ints("rhs_batch"), op.attrs.get_ints("rhs_contract"), false);
   if (l.empty() || r.empty()) return std::nullopt;
-  KernelCall out{"dot_" + l + r + "_" + std::string(name_of(op.operands[0].dtype)), {}};
-  for (const ir::Type& t : op.operands) {
-    size_t rank = t.shape.size();
-    out.shapes.push_back({product(t.shape, 0, rank - 2), t.shape[rank - 2].value(), t.shape[rank - 1].value()});
-  }
+  std::string kind = batch.empty() ? "product_" : "dot_";
+  KernelCall out{kind + l + r + "_" + std::string(name_of(op.operands[0].dtype)), {}};
+  for (const ir::Type& t : op.operands) out.shapes.push_back(t.extents());
   return out;
 }
 
-// The library for this machine's instruction set, opened when it is first needed.
+// Bundles of one program, of which that for this machine's instruction set is opened when it is first needed.
 class Library {
  public:
-  static Library& get() {
-    static auto* library = new Library;
-    return *library;
-  }
+  explicit Library(std::string program) : program_(std::move(program)) {}
   void set_folder(const std::string& folder) { folder_ = folder; }
 
   // Nullopt where it has no such entry.
@@ -128,7 +131,7 @@ class Library {
     if (folder_.empty()) return;
     for (const char* name : {"x86-64-v4", "x86-64-v3"}) {
       Result<std::unique_ptr<exec::Session>> session =
-          exec::Session::open(fmt::format("{}kernels_{}.nbundle", folder_, name), {});
+          exec::Session::open(fmt::format("{}{}_{}.nbundle", folder_, program_, name), {});
       if (!session.ok()) continue;
       session_ = std::move(*session);
       for (size_t i = 0; i < session_->entries().size(); ++i)
@@ -137,12 +140,30 @@ class Library {
     }
   }
 
-  std::string folder_;
+  std::string program_, folder_;
   bool opened_ = false;
   std::mutex mutex_;  // a session is one thread's at a time
   std::unique_ptr<exec::Session> session_;
   std::map<std::string, int> entries_;
 };
+
+struct Libraries {
+  Library kernels{"kernels"}, products{"products"};
+};
+Libraries& libraries() {
+  static auto* both = new Libraries;
+  return *both;
+}
+Library& library_of(const ir::OpDef& op) {
+  return op.name == "dot_general" ? libraries().products : libraries().kernels;
+}
+
+// Do all types have sizes that are known, and not 0?
+bool is_plain(const ir::TypedOp& op) {
+  auto plain = [](const ir::Type& t) { return t.is_static() && !t.count().is(0); };
+  return std::all_of(op.operands.begin(), op.operands.end(), plain) &&
+         std::all_of(op.results.begin(), op.results.end(), plain);
+}
 
 // The node alone, by its reference.
 Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Function& f, const ir::Node& node,
@@ -168,15 +189,17 @@ Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Fu
 
 Result<std::vector<Literal>> run_node(const ir::Module& module, const ir::Function& f, const ir::Node& node,
                                       std::vector<Literal> operands) {
-  if (node.results.size() == 1) {
-    ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
-    int64_t elements = op.results[0].count().value();
-    for (const Literal& a : operands) elements = std::max(elements, a.size());
-    if (node.op->lower == ir::Lowering::kView)
-      return std::vector<Literal>{operands[0].reshaped(op.results[0].extents())};
-    if (elements > kSmall)
-      if (std::optional<KernelCall> call = kernel_call(op))
-        if (auto out = Library::get().run(*call, op, operands)) return std::move(*out);
+  ir::TypedOp op{*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
+  if (node.op->lower == ir::Lowering::kView) return std::vector<Literal>{operands[0].reshaped(op.results[0].extents())};
+  int64_t elements = 0;
+  for (const ir::Type& t : op.results) elements = std::max(elements, t.is_static() ? t.count().value() : 0);
+  for (const Literal& a : operands) elements = std::max(elements, a.size());
+  if (elements > kSmall && is_plain(op)) {
+    if (std::optional<KernelCall> call = kernel_call(op)) {
+      if (auto out = library_of(*node.op).run(*call, op, operands)) return std::move(*out);
+    } else if (std::optional<ir::Function> other = rewritten(module, op)) {
+      return evaluate(module, *other, std::move(operands));
+    }
   }
   return by_reference(module, f, node, std::move(operands));
 }
@@ -195,7 +218,10 @@ std::optional<KernelCall> kernel_call(const ir::TypedOp& op) {
   return std::nullopt;
 }
 
-void set_kernel_folder(const std::string& folder) { Library::get().set_folder(folder); }
+void set_kernel_folder(const std::string& folder) {
+  libraries().kernels.set_folder(folder);
+  libraries().products.set_folder(folder);
+}
 
 Result<std::vector<Literal>> evaluate(const ir::Module& module, const ir::Function& f, std::vector<Literal> args) {
   std::vector<int> uses = use_counts(f);
