@@ -121,7 +121,8 @@ TEST(Windows, GradientOfTheFilter) {
   for k0, k1, c, f {
     let s: f32 = sum(n, o0, o1) convert.f32(
       (x[n, o0 * 2 + k0 - 1, o1 * 2 + k1 - 1, c]
-        if (o0 * 2 + k0 >= 1 & o0 * 2 + k0 < 10) & (o1 * 2 + k1 >= 1 & o1 * 2 + k1 < 10) else 0.0:f16)) * convert.f32(ct[n, o0, o1, f])
+        if (o0 * 2 + k0 >= 1 & o0 * 2 + k0 < 10) & (o1 * 2 + k1 >= 1 & o1 * 2 + k1 < 10) else 0.0:f16)) *
+        convert.f32(ct[n, o0, o1, f])
     store w[k0, k1, c, f] = s
   }
 })");
@@ -131,7 +132,8 @@ TEST(Windows, GradientOfTheInput) {
   axes n = 2, i0 = 8, i1 = 9, c = 8, k0 = 3, k1 = 3, f = 16
   for n, i0, i1, c {
     let s: f32 = sum(k0, k1, f) convert.f32(
-      (ct[n, i0 - k0, i1 - k1, f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+      (ct[n, i0 - k0, i1 - k1, f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7) else 0.0:bf16)) *
+        convert.f32(w[k0, k1, c, f])
     store x[n, i0, i1, c] = convert.bf16(s)
   }
 })");
