@@ -25,15 +25,14 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   for (const std::string& name : names) {
     ir::Target target = NABLA_TRY(ir::find_target(name));
     target.library = options.library;
-    target.tf32 = options.tf32 && target.is_cuda() && target.library;
+    target.tf32 = options.tf32 && target.is_cuda();
     tf32 |= target.tf32, tuned |= tuning.concerns(target);
     tuning.apply(target);
     list += (list.empty() ? "" : ", ") + target.name;
     out.push_back(std::move(target));
   }
   if (options.tf32 && !tf32)
-    return error(Code::kBadOption, "tf32 is for the library of GPUs, which nothing here calls: target {}, library {}",
-                 list, options.library ? "allowed" : "not allowed");
+    return error(Code::kBadOption, "tf32 is for matrix products of GPUs, and no target is one: {}", list);
   if (tuned) return out;
   Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
                        tuning.targets(), list);

@@ -14,7 +14,7 @@ namespace nabla::driver {
 struct CompileOptions {
   std::string target = "cpu";           ///< or a list, "cpu,sm_80,sm_90a": a program each, in this order of preference
   bool library = true;                  ///< may call oneDNN, and on GPUs cuBLASLt
-  bool tf32 = false;                    ///< cuBLASLt may round the factors of f32 products to tf32
+  bool tf32 = false;                    ///< GPUs may round the factors of f32 products to tf32
   bool fuse = true;                     ///< false: a kernel for every op that computes
   std::string tuning_file;              ///< empty: the built-in rule
   std::string max_bytes;                ///< empty: no limit on the arena

@@ -100,7 +100,7 @@ void add_compile(CLI::App& app, int& exit_code) {
                     "a kernel for every op: slow, but nabla-run --check-nan then names the op that made NaN");
   command->add_flag(
       "--tf32", args->options.tf32,
-      "f32 products of a GPU's library may round their factors to tf32: faster, with 10 bits of fraction");
+      "f32 products of GPUs may round their factors to tf32: faster, with 10 bits of fraction");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote")->check(file_name());
   command
       ->add_option("--max-bytes", args->options.max_bytes,

@@ -13,11 +13,11 @@ NB_FN void nb_rows_times_rows(float (&acc)[tiles][4], const T* a, int a_pitch, c
   if constexpr (sizeof(T) == 2) {
     for (int k = 0; k < depth; k += 16) {
       const T* at = a + lane / 4 * a_pitch + k + lane % 4 * 2;
-      const unsigned x[4] = {nb_two(at), nb_two(at + 8 * a_pitch), nb_two(at + 8), nb_two(at + 8 * a_pitch + 8)};
+      const unsigned x[4] = {nb_word(at), nb_word(at + 8 * a_pitch), nb_word(at + 8), nb_word(at + 8 * a_pitch + 8)};
 #pragma unroll
       for (int n = 0; n < tiles; ++n) {
         const T* bt = b + (n * 8 + lane / 4) * b_pitch + k + lane % 4 * 2;
-        const unsigned y[2] = {nb_two(bt), nb_two(bt + 8)};
+        const unsigned y[2] = {nb_word(bt), nb_word(bt + 8)};
         nb_mma_16816(acc[n], x, y, T{});
       }
     }

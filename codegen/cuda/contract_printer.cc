@@ -108,13 +108,13 @@ bool has_product(const Kernel& k) {
   });
 }
 
-void print_product(const Kernel& k, CppWriter& out, int& next_temp, CudaGrid& grid) {
+void print_product(const Kernel& k, const ir::Target& target, CppWriter& out, int& next_temp, CudaGrid& grid) {
   const Let& let = *product_of(k);
   Contraction c = *find_contraction(k);
   Expr first = let.expr->args[0];
   while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
   bool turned = first.id() != c.lhs.id();
-  Product p{k, let, c, let.expr->args[turned ? 1 : 0], let.expr->args[turned ? 0 : 1]};
+  Product p{k, let, c, let.expr->args[turned ? 1 : 0], let.expr->args[turned ? 0 : 1], target};
   if (fits_tensor_cores(p)) return print_on_tensor_cores(p, out, next_temp, grid);
   PlainProduct(p, out, next_temp).run(grid);
 }

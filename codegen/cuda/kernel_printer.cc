@@ -7,7 +7,10 @@
 #include "codegen/cuda/contract_printer.h"
 #include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/cuda/scatter_printer.h"
+#include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
+#include "codegen/cuda/window_product.h"
 
 namespace nabla::codegen {
 namespace {
@@ -25,12 +28,16 @@ class KernelPrinter {
   Result<CudaKernel> run() {
     if (is_attention(k_)) {
       attention();
+    } else if (k_.procedure && elements_sorted_by_a_block(*k_.procedure, target_.cuda.block_shared_bytes) > 0) {
+      sort();
     } else if (k_.procedure) {
       procedure();
     } else {
       clear_accumulators();
       if (has_product(k_))
         product();
+      else if (auto windows = find_window_product(k_, target_))
+        product_of_windows(*windows);
       else if (can_be_cut())
         NABLA_TRY(statements());
       else
@@ -64,8 +71,9 @@ class KernelPrinter {
     if (!symbols_.empty()) params += (params.empty() ? "" : ", ") + std::string("const long* extents_");
     if (!out_.grids.empty()) text_.line("");
     std::string body = body_.take();
-    text_.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {}", grid.threads, grid.symbol,
-                           params, body.substr(0, body.size() - 1)));
+    std::string bounds = fmt::format("{}{}", grid.threads, grid.beside > 1 ? fmt::format(", {}", grid.beside) : "");
+    text_.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {}", bounds, grid.symbol, params,
+                           body.substr(0, body.size() - 1)));
     out_.grids.push_back(std::move(grid));
   }
   void declare_sizes() {
@@ -102,7 +110,15 @@ class KernelPrinter {
     open_grid();
     declare_sizes();
     CudaGrid grid;
-    print_product(k_, body_, next_temp_, grid);
+    print_product(k_, target_, body_, next_temp_, grid);
+    close_grid(grid, "");
+  }
+
+  void product_of_windows(const WindowProduct& windows) {
+    open_grid();
+    declare_sizes();
+    CudaGrid grid;
+    print_on_tensor_cores(windows.product(target_), body_, next_temp_, grid);
     close_grid(grid, "");
   }
 
@@ -114,6 +130,16 @@ class KernelPrinter {
       body_.line(grid.call);
       close_grid(grid.launch, grid.suffix);
     }
+    out_.procedures = true;
+  }
+
+  void sort() {
+    SortGrid grid = sort_grid(k_, target_);
+    open_grid();
+    declare_sizes();
+    body_.line("NB_SHARED(unsigned char, room_);");
+    body_.line(grid.call);
+    close_grid(std::move(grid.launch), "");
     out_.procedures = true;
   }
 
@@ -224,13 +250,15 @@ class KernelPrinter {
                               [&](const Store* s) { return !meets_along(k_, *s, a) || has_atomic(k_, *s); });
       (free ? parallel : serial).push_back(a);
     }
+    const Store* lone = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
+    if (lone && !serial.empty() && lone->axes.empty())
+      if (auto found = find_scatter(k_, *lone, parallel, serial, target_)) return scatter(*found, suffix), Ok{};
     Team team = NABLA_TRY(team_for(parallel, b));
     if (team.alone()) put_last(parallel, k_.schedule.vector_axis);
     open_grid();
     declare_sizes();
     TeamPrinter printer(k_, team, body_, next_temp_);
     int bytes = printer.declare_rows(b);
-    const Store* lone = b.size() == 1 ? std::get_if<Store>(&b[0].node) : nullptr;
     std::string apart = lone ? in_place_condition(k_, *lone) : "";
     if (!apart.empty()) body_.open(apart);
     for (const Stmt& s : k_.body)
@@ -250,6 +278,16 @@ class KernelPrinter {
     ir::Dim iterations = ir::Dim::ceildiv(points(parallel), packs.width);
     close_grid({"", blocks_for(iterations, team), team.block, bytes * team.per_block()}, suffix);
     return Ok{};
+  }
+  void scatter(const Scatter& s, const std::string& suffix) {
+    open_grid();
+    declare_sizes();
+    TeamPrinter heads(k_, Team{1, kBlock}, body_, next_temp_);
+    for (const Stmt& stmt : k_.body)
+      if (const Let* let = std::get_if<Let>(&stmt.node)) heads.number(*let);
+    CudaGrid grid;
+    print_scatter(k_, s, target_, body_, next_temp_, grid);
+    close_grid(std::move(grid), suffix);
   }
   Status one_block() {
     Team team = NABLA_TRY(team_for({}, k_.body));

@@ -229,8 +229,8 @@ NB_FN void nb_atomic_and(long* p, long x) { atomicAnd((unsigned long long*)p, (u
 NB_FN void nb_atomic_or(long* p, long x) { atomicOr((unsigned long long*)p, (unsigned long long)x); }
 
 // ---- Asynchronous copies and tensor cores, of sm_80 and later. Fragments as the PTX manual draws them.
-// Two neighbouring halves in one register.
-template <class H> NB_FN unsigned nb_two(const H* p) { return *(const unsigned*)p; }
+// A register of a fragment: two neighbouring halves, or one f32.
+template <class T> NB_FN unsigned nb_word(const T* p) { return *(const unsigned*)p; }
 
 #ifdef NB_EMULATOR
 NB_FN void nb_cp_async_16(void* shared, const void* global) { nb_emu_cp_async_16(shared, global); }
@@ -246,6 +246,8 @@ NB_FN void nb_mma_1688_tf32(float* d, const unsigned* a, const unsigned* b) {
   nb_emu_mma_with("mma.tf32", nb_emu_mma_tf32, d, a, b);
 }
 NB_FN void nb_ldmatrix_x4(unsigned* r, const void* shared_row) { nb_emu_ldmatrix_x4(r, shared_row); }
+NB_FN void nb_ldmatrix_x4_trans(unsigned* r, const void* shared_row) { nb_emu_ldmatrix_x4_trans(r, shared_row); }
+NB_FN unsigned nb_to_tf32(unsigned f32) { return nb_emu_to_tf32(f32); }
 #else
 NB_FN unsigned nb_shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 /// 16 bytes, both addresses multiples of 16; there once the group has been waited for.
@@ -272,5 +274,18 @@ NB_FN void nb_ldmatrix_x4(unsigned* r, const void* shared_row) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(nb_shared_address(shared_row))
                : "memory");
+}
+/// The same matrices transposed.
+NB_FN void nb_ldmatrix_x4_trans(unsigned* r, const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(nb_shared_address(shared_row))
+               : "memory");
+}
+/// The bits of an f32 rounded to tf32, to nearest, ties away from zero.
+NB_FN unsigned nb_to_tf32(unsigned f32) {
+  unsigned tf32;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(tf32) : "r"(f32));
+  return tf32;
 }
 #endif

@@ -15,6 +15,7 @@ struct CudaGrid {
   ir::Dim blocks = 1;    ///< at least 1; of one dimension, as the blocks are
   int threads = 256;     ///< per block, exactly
   int shared_bytes = 0;  ///< dynamic shared memory per block
+  int beside = 1;        ///< blocks that one multiprocessor is to hold: a bound on registers
 };
 
 struct CudaKernel {

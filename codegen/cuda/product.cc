@@ -10,7 +10,7 @@ void ProductPrinter::run(CudaGrid& grid) {
   ir::Dim batch = 1;
   for (int b : c_.batch) batch = batch * size(b);
   ir::Dim rows = ir::Dim::ceildiv(size(c_.m), tile_rows()), columns = ir::Dim::ceildiv(size(c_.n), tile_columns());
-  grid.threads = threads();
+  grid.threads = threads(), grid.shared_bytes = shared_bytes(), grid.beside = beside();
   grid.blocks = ir::Dim::max(ir::Dim::min(batch * rows * columns, 1 << 20), 1);
   declare();
   for (const Stmt& s : k_.body)
@@ -37,6 +37,25 @@ void ProductPrinter::head(const Let& let) {
   places_[let.value] = {};
 }
 
+void ProductPrinter::positions(int axis) {
+  auto parts = p_.parts.find(axis);
+  if (parts == p_.parts.end()) return;
+  ir::Dim inner = 1;
+  for (size_t i = parts->second.size(); i-- > 0;) {
+    int part = parts->second[i];
+    std::string at = fmt::format("unsigned({})", axis_name(axis));
+    if (!inner.is(1)) at += fmt::format(" / unsigned({})", size_text(inner));
+    if (i) at += fmt::format(" % unsigned({})", extent(part));
+    out_.line(fmt::format("const long {} = {};", axis_name(part), at));
+    inner = inner * size(part);
+  }
+}
+
+int ProductPrinter::last_of(int axis) const {
+  auto parts = p_.parts.find(axis);
+  return parts == p_.parts.end() ? axis : parts->second.back();
+}
+
 bool ProductPrinter::walks(const Expr& load, int axis) {
   ExprPrinter p = printer();
   p.lane_axis = axis;
@@ -47,6 +66,7 @@ void ProductPrinter::element(const std::string& m, const std::string& n, const s
   out_.line(fmt::format("const long {} = {}, {} = {};", axis_name(c_.m), m, axis_name(c_.n), n));
   out_.line(
       fmt::format("if ({} >= {} || {} >= {}) continue;", axis_name(c_.m), extent(c_.m), axis_name(c_.n), extent(c_.n)));
+  positions(c_.m), positions(c_.n);
   const ValueInfo& product = k_.values[c_.value];
   out_.line(fmt::format("const {} {} = {};", compute_type(product.dtype), cpp_name(product.name), value));
   places_[c_.value] = {};

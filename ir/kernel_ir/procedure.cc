@@ -319,6 +319,15 @@ bool Procedure::operator==(const Procedure& other) const {
   return same && def == other.def && numbers == other.numbers;
 }
 
+int64_t elements_sorted_by_a_block(const Procedure& p, int64_t shared_bytes) {
+  bool whole = p.def->name == "argsort", some = p.def->name == "top_k";
+  if (!whole && !some) return 0;
+  int64_t count = p.numbers[1].bounds().max, least = whole ? count : 2 * p.numbers[3].bounds().max, n = 64;
+  if (count > INT32_MAX) return 0;
+  while (n < count && 2 * n * kSortedBytes <= shared_bytes) n *= 2;
+  return n >= std::min(least, count) && n * kSortedBytes <= shared_bytes ? n : 0;
+}
+
 const ProcedureDef* find_procedure(std::string_view name) {
   for (std::span<const ProcedureDef> family :
        {std::span<const ProcedureDef>(kProcedures), linalg_procedures(), fft_procedures(), attention_procedures()})

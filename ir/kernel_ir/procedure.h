@@ -63,6 +63,12 @@ struct Procedure {
   bool operator==(const Procedure& other) const;
 };
 
+constexpr int64_t kSortedBytes = 16;  ///< of an element that a GPU sorts: key, order, position
+/// How many elements at a time a GPU's block sorts in shared memory, a power of two, 64 or more; 0 where the procedure
+/// is no sort, or where shared memory does not hold what it must keep: a row of argsort, 2 k elements of top_k. Such a
+/// procedure needs no scratch memory.
+int64_t elements_sorted_by_a_block(const Procedure& procedure, int64_t shared_bytes);
+
 /// Null when there is no such procedure.
 const ProcedureDef* find_procedure(std::string_view name);
 /// Aborts when the name is unknown or the number of numbers is wrong.

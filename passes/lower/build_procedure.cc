@@ -10,7 +10,8 @@ using kernel_ir::BufferRole;
 
 namespace {
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kMostScratchUnits = 8;  // each has scratch memory of its own
+constexpr int64_t kMostScratchUnits = 8;   // each has scratch memory of its own
+constexpr int64_t kGpuScratch = 64 << 20;  // a GPU wants more of them
 constexpr double kUnitNs = 2000;
 }  // namespace
 
@@ -29,8 +30,10 @@ kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const s
   for (const ir::Dim& d : procedure.numbers) most.push_back(d.bounds().max);
   ir::Dim rows = procedure.numbers[0] * procedure.numbers[2];
   int64_t count = rows.bounds().max, scratch = procedure.def->scratch(most);
+  if (target.is_cuda() && elements_sorted_by_a_block(procedure, target.cuda.block_shared_bytes) > 0) scratch = 0;
   double row_ns = std::max(procedure.def->work(most), 1.0);
   int64_t most_units = scratch > 0 ? kMostScratchUnits : 1024;
+  if (target.is_cuda() && scratch > 0) most_units = std::clamp<int64_t>(kGpuScratch / scratch, most_units, 1024);
   int64_t unit = std::max({int64_t{1}, (count + most_units - 1) / most_units,
                            static_cast<int64_t>(std::ceil(std::min(kUnitNs, kUnitNs / row_ns)))});
   k.schedule.unit = std::clamp<int64_t>(unit, 1, std::max<int64_t>(count, 1));

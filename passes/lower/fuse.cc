@@ -10,6 +10,7 @@
 #include "passes/lower/gemm.h"
 #include "passes/lower/library_calls.h"
 #include "passes/lower/split_reductions.h"
+#include "passes/lower/split_scatters.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -172,6 +173,7 @@ class FunctionLowering {
     merge_axes(built.kernel);
     size_t own_buffers = built.kernel.buffers.size();
     split_reductions(built.kernel, context_.target);
+    split_scatters(built.kernel, context_.target);
     schedule_kernel(built.kernel, context_.target);
     Status ok = kernel_ir::verify(built.kernel);
     NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));

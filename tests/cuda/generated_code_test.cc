@@ -1,6 +1,8 @@
-// What NVRTC makes of generated kernels, in the instructions of the GPU: wide accesses, nothing in local memory.
+// What NVRTC makes of generated kernels, in the instructions of the GPU: wide accesses, tensor cores, nothing in local
+// memory.
 #include <gtest/gtest.h>
 
+#include "codegen/cuda/occupancy.h"
 #include "codegen/cuda/printer.h"
 #include "ir/kernel_ir/kernel.h"
 #include "tests/cuda/compiling.h"
@@ -11,7 +13,7 @@ namespace {
 std::vector<CudaKernelFacts> facts_of(const std::string& kernel, const std::string& target) {
   kernel_ir::Kernel k = kernel_ir::parse_kernel(kernel, "kernel").value();
   CudaKernel code = print_cuda(k, "nk_" + k.name, target_named(target)).value();
-  return compiled(std::string(cuda_prelude()) + "\n" + code.text, target).kernels;
+  return compiled(cuda_prelude() + (code.procedures ? cuda_procedures() : "") + "\n" + code.text, target).kernels;
 }
 
 class GeneratedCode : public testing::TestWithParam<std::string> {};
@@ -64,22 +66,118 @@ TEST_P(GeneratedCode, ProductsKeepTheirTilesInRegisters) {
   EXPECT_EQ(kernels[0].spill_load_bytes, 0);
 }
 
-TEST_P(GeneratedCode, ProductsOfHalvesRunOnTensorCores) {
-  std::vector<CudaKernelFacts> kernels =
-      facts_of(R"(kernel @matmul(in a: bf16[256,128], in b: bf16[128,256], out y: bf16[256,256]) {
-  axes m = 256, n = 256, k = 128
-  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
-  store y[m, n] over m, n = convert.bf16(acc[m, n])
-})",
-               GetParam());
-  ASSERT_EQ(kernels.size(), 1u);
-  const InstructionCounts& n = kernels[0].instructions;
-  EXPECT_GE(n.hmma, 32);  // 4 x 4 fragments, two steps of k
-  EXPECT_GE(n.global_loads.bytes16, 2);
-  EXPECT_EQ(n.local_loads + n.local_stores, 0);
+// A large tile's kernel; `b` is "k, n" or "n, k".
+std::string product_of(const std::string& dtype, const std::string& b) {
+  return fmt::format(R"(kernel @matmul(in a: {0}[256,256], in b: {0}[256,256], out y: {0}[256,256]) {{
+  axes m = 256, n = 256, k = 256
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[{1}])
+  store y[m, n] over m, n = convert.{0}(acc[m, n])
+}})",
+                     dtype, b);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, GeneratedCode, testing::Values("sm_80", "sm_90a", "sm_100a"),
+// Copied ahead, two blocks beside each other on every GPU, nothing spilled.
+TEST_P(GeneratedCode, ProductsOnTensorCoresCopyTheirTilesAhead) {
+  ir::Target target = target_named(GetParam());
+  target.tf32 = true;
+  for (const char* dtype : {"bf16", "f16", "f32"})
+    for (const char* b : {"k, n", "n, k"}) {
+      SCOPED_TRACE(std::string(dtype) + " " + b);
+      kernel_ir::Kernel k = kernel_ir::parse_kernel(product_of(dtype, b), "kernel").value();
+      CudaKernel code = print_cuda(k, "nk_matmul", target).value();
+      CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
+      const InstructionCounts& n = facts.instructions;
+      EXPECT_GE(n.hmma, 32);                 // 4 x 4 fragments, two steps of k
+      EXPECT_EQ(n.async_copies.bytes16, 4);  // two of each factor, in one place
+      EXPECT_GE(n.matrix_loads, std::string(dtype) == "f32" && b[0] == 'k' ? 8 : 12);
+      EXPECT_EQ(n.local_loads + n.local_stores, 0);
+      EXPECT_EQ(n.ffma, 0);
+      EXPECT_EQ(occupancy(facts, target, code.grids[0].threads, code.grids[0].shared_bytes).warps, 16);
+    }
+}
+
+// What is on its way stands in registers.
+TEST_P(GeneratedCode, ScattersTakeNoLocalMemory) {
+  std::vector<CudaKernelFacts> kernels =
+      facts_of(R"(kernel @table_grad(in ids: i32[4,512], in ct: bf16[4,512,768], out table: bf16[50257,768]) {
+  axes b = 4, t = 512, j = 768
+  for b, t {
+    store table[convert.i64(ids[b, t]), j] over j sum= ct[b, t, j]
+      if convert.i64(ids[b, t]) >= 0 & convert.i64(ids[b, t]) < 50257
+  }
+})",
+               GetParam());
+  ASSERT_EQ(kernels.size(), 2u);  // the first clears the table
+  EXPECT_EQ(kernels[0].frame_bytes, 0);
+  EXPECT_EQ(kernels[0].instructions.global_loads.narrow, 16);  // eight updates, eight places
+}
+
+TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
+  for (const char* procedure : {"argsort(outer=64, count=1000, inner=1, descending=1)",
+                                "top_k(outer=64, count=50257, inner=1, k=50, largest=1)"}) {
+    bool top = procedure[0] == 't';
+    std::vector<CudaKernelFacts> kernels =
+        facts_of(fmt::format("kernel @sort(in x: f32[64,{0}], {1}out y: i32[64,{2}]) {{\n  procedure {3}\n}}\n",
+                             top ? 50257 : 1000, top ? "out v: f32[64,50], " : "", top ? 50 : 1000, procedure),
+                 GetParam());
+    EXPECT_EQ(kernels.at(0).frame_bytes, 0) << procedure;
+    EXPECT_LE(kernels.at(0).registers, 64) << procedure;
+  }
+}
+
+// Windows are taken apart while tiles are copied; nothing spills, and channels go by eight.
+TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
+  std::vector<CudaKernelFacts> kernels = facts_of(
+      R"(kernel @conv(in x: bf16[32,28,28,64], in w: bf16[3,3,64,128], in b: bf16[128],
+             out y: bf16[32,28,28,128]) {
+  axes n = 32, o0 = 28, o1 = 28, k0 = 3, k1 = 3, c = 64, f = 128
+  for n, o0, o1, f {
+    let s: f32 = sum(k0, k1, c) convert.f32(
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 29) & (o1 + k1 >= 1 & o1 + k1 < 29)
+        else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    store y[n, o0, o1, f] = convert.bf16(maximum(s + convert.f32(b[f]), 0.0:f32))
+  }
+})",
+      GetParam());
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_GE(kernels[0].instructions.hmma, 32);
+  EXPECT_EQ(kernels[0].instructions.async_copies.bytes16, 4);
+  EXPECT_EQ(kernels[0].frame_bytes, 0);
+}
+
+// A batch, a size of the run, a bias, a residual and a gelu beside the sums.
+TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
+  auto rows = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 300, 1});
+  kernel_ir::ReadSize size = [&](std::string_view) -> Result<ir::Dim> { return ir::Dim::symbol(rows); };
+  ir::Target target = target_named(GetParam());
+  target.tf32 = true;
+  for (const char* dtype : {"bf16", "f32"}) {
+    std::string text = fmt::format(
+        R"(kernel @layer(in a: {0}[12,dim(n),256], in w: {0}[12,256,256], in b: {0}[256],
+              in r: {0}[12,dim(n),256], out y: {0}[12,dim(n),256]) {{
+  axes h = 12, m = dim(n), n = 256, k = 256
+  contract acc[h, m, n]: f32 = sum(k) convert.f32(a[h, m, k]) * convert.f32(w[h, k, n])
+  let z[h, m, n]: f32 = acc[h, m, n] + convert.f32(b[n])
+  store y[h, m, n] over h, m, n = convert.{0}(
+    0.5:f32 * z[h, m, n] * (1.0:f32 + erf(z[h, m, n] * 0.70710678:f32)) + convert.f32(r[h, m, n]))
+}})",
+        dtype);
+    kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel", size).value();
+    CudaKernel code = print_cuda(k, "nk_layer", target).value();
+    CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
+    EXPECT_GE(facts.instructions.hmma, 32) << dtype;
+    EXPECT_EQ(facts.frame_bytes, 0) << dtype;
+  }
+}
+
+// Without the option f32 stays f32.
+TEST_P(GeneratedCode, ProductsOfF32UseNoTensorCores) {
+  std::vector<CudaKernelFacts> kernels = facts_of(product_of("f32", "k, n"), GetParam());
+  EXPECT_EQ(kernels.at(0).instructions.hmma, 0);
+  EXPECT_GE(kernels.at(0).instructions.ffma, 2 * 16);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, GeneratedCode, testing::Values("sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

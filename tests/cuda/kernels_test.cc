@@ -98,45 +98,6 @@ TEST(CudaKernels, ShortRowsThatAllThreadsMakeAreReadBehindABarrier) {
 })");
 }
 
-// Products of halves run on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, packs of
-// 16 bytes or single elements, a large tile, a batch, an epilogue.
-struct Shape {
-  int64_t m, n, k;
-};
-class TensorCores : public testing::TestWithParam<Shape> {
- protected:
-  std::string kernel(const std::string& a, const std::string& b, const std::string& dtype) const {
-    auto [m, n, k] = GetParam();
-    std::string type_a = a == "m, k" ? fmt::format("{},{}", m, k) : fmt::format("{},{}", k, m);
-    std::string type_b = b == "k, n" ? fmt::format("{},{}", k, n) : fmt::format("{},{}", n, k);
-    return fmt::format(R"(kernel @product(in a: {0}[{1}], in b: {0}[{2}], in c: f32[{4}], out y: f32[{3},{4}]) {{
-  axes m = {3}, n = {4}, k = {5}
-  contract acc[m, n]: f32 = sum(k) convert.f32(a[{6}]) * convert.f32(b[{7}])
-  store y[m, n] over m, n = maximum(acc[m, n] + c[n], 0.0:f32)
-}})",
-                       dtype, type_a, type_b, m, n, k, a, b);
-  }
-};
-
-TEST_P(TensorCores, RowsTimesColumns) { expect_text(kernel("m, k", "k, n", "bf16")); }
-TEST_P(TensorCores, RowsTimesRows) { expect_text(kernel("m, k", "n, k", "f16")); }
-TEST_P(TensorCores, ColumnsTimesColumns) { expect_text(kernel("k, m", "k, n", "bf16")); }
-
-INSTANTIATE_TEST_SUITE_P(Sizes, TensorCores,
-                         testing::Values(Shape{16, 8, 16}, Shape{37, 50, 61}, Shape{64, 64, 32}, Shape{72, 136, 40},
-                                         Shape{129, 65, 33}),
-                         [](const auto& info) {
-                           return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
-                         });
-
-TEST(CudaKernels, BatchesOfHalves) {
-  expect_text(R"(kernel @scores(in q: f16[3,40,24], in k: f16[3,33,24], out s: f32[3,40,33]) {
-  axes b = 3, i = 40, t = 33, d = 24
-  contract acc[b, i, t]: f32 = sum(d) convert.f32(q[b, i, d]) * convert.f32(k[b, t, d])
-  store s[b, i, t] over b, i, t = acc[b, i, t] * 0.2:f32
-})");
-}
-
 // Teams of a thread, a warp, a block and a large block, by the sizes and by what a GPU can hold.
 struct Sizes {
   int64_t rows, columns;

@@ -176,8 +176,8 @@ TEST_F(Library, Tf32IsAnOptionOfTheCompile) {
   auto refused = driver::compile(layers(f32).module(), {.target = "cpu", .tf32 = true});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.errors()[0].str(),
-            "error[E0901]: tf32 is for the library of GPUs, which nothing here calls: target cpu:x86-64-v3, library "
-            "allowed\n   = help: see --help\n");
+            "error[E0901]: tf32 is for matrix products of GPUs, and no target is one: cpu:x86-64-v3\n   = help: see "
+            "--help\n");
 }
 
 TEST_F(Library, TheReportShowsItsCalls) {

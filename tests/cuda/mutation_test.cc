@@ -1,5 +1,6 @@
-// Tests of the tests: each barrier of generated kernels left out by itself, guards off by one, stores left out. The
-// checker or the result must notice each; a barrier that nobody misses is one that the printer must not print.
+// Tests of the tests: each barrier of generated kernels, and each wait for copies, left out by itself, guards off by
+// one, stores left out. The checker or the result must notice each; a barrier that nobody misses is one that the
+// printer must not print.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -18,6 +19,10 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
+std::string prelude_of(const CudaKernel& code) {
+  return codegen::cuda_prelude() + (code.procedures ? codegen::cuda_procedures() : "");
+}
+
 /// A kernel and one change of its text, or of the prelude's.
 struct Mutant {
   std::string what;
@@ -26,8 +31,10 @@ struct Mutant {
 };
 
 // One block does all the work, so that every team goes through its loop several times.
-CudaKernel printed(const Kernel& k) {
-  CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, ir::find_target("sm_90a").value()).value();
+CudaKernel printed(const Kernel& k, bool tf32 = false) {
+  ir::Target target = ir::find_target("sm_90a").value();
+  target.tf32 = tf32;
+  CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, target).value();
   for (codegen::CudaGrid& g : code.grids) g.blocks = 1;
   return code;
 }
@@ -73,7 +80,7 @@ std::vector<InPlace> same_shapes(const Kernel& k) {
 
 // Every mutant is noticed, and the kernel itself is clean.
 void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<Mutant> mutants) {
-  const std::string prelude = codegen::cuda_prelude();
+  const std::string prelude = prelude_of(healthy);
   std::map<std::string, std::string> sources = {{prelude, healthy.text}};  // by prelude
   for (size_t i = 0; i < mutants.size(); ++i) {
     mutants[i].code = renamed(mutants[i].code, "_m" + std::to_string(i));
@@ -95,7 +102,7 @@ void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<
   }
 }
 
-const std::regex kBarrier(R"(nb_sync<\w+>\(\);|__syncthreads\(\);|__syncwarp\(\);)");
+const std::regex kBarrier(R"((nb_sync<\w+>|nb_cp_wait<\w+>|nb_cp_commit|__syncthreads|__syncwarp)\(\);)");
 
 // The text once for each barrier, without it.
 std::vector<std::pair<std::string, std::string>> without_each_barrier(const std::string& text) {
@@ -113,6 +120,7 @@ struct Subject {
   const char* name;
   std::string text;
   int barriers;  ///< in the kernel's own text, so that a change of the printer shows
+  bool tf32 = false;
 };
 void PrintTo(const Subject& s, std::ostream* out) { *out << s.name; }
 
@@ -120,6 +128,29 @@ Kernel softmax(const std::string& rows, const std::string& columns) {
   std::string text = print(read_kernel("softmax"));
   text = replaced(text, "19", rows), text = replaced(text, "45", columns);
   return parse_kernel(text, "softmax").value();
+}
+
+// Blocks that own rows.
+const char* const kScatter = R"(kernel @scatter(in ids: i32[2100], in ct: f32[2100,3], out table: f32[9,3]) {
+  axes u = 2100, j = 3
+  for u {
+    store table[convert.i64(ids[u]), j] over j sum= ct[u, j] if convert.i64(ids[u]) >= 0 & convert.i64(ids[u]) < 9
+  }
+})";
+// Two tiles, whose factors go element by element.
+const char* const kOddHalves = R"(kernel @halves(in a: bf16[70,70], in b: bf16[70,41], out y: f32[70,41]) {
+  axes m = 70, n = 41, k = 70
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = acc[m, n]
+})";
+// Two tiles, whose factors are copied by 16 bytes.
+std::string halves_of(const char* a, const char* b) {
+  return fmt::format(R"(kernel @halves(in a: bf16[{}], in b: bf16[{}], out y: f32[40,72]) {{
+  axes m = 40, n = 72, k = 136
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = acc[m, n]
+}})",
+                     a, b);
 }
 
 std::vector<Subject> subjects() {
@@ -169,12 +200,12 @@ std::vector<Subject> subjects() {
 })",
        0},
       {"plain_product", golden("matmul_gelu"), 2},
-      {"tensor_core_product", R"(kernel @halves(in a: bf16[70,70], in b: bf16[70,40], out y: f32[70,40]) {
-  axes m = 70, n = 40, k = 70
-  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
-  store y[m, n] over m, n = acc[m, n]
-})",
-       2},
+      {"tensor_core_product", kOddHalves, 2},
+      {"rows_of_a_table", kScatter, 2},
+      {"copied_ahead", halves_of("40, 136", "136, 72"), 4},
+      {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 4},
+      {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 4,
+       true},
   };
 }
 
@@ -182,7 +213,7 @@ class Mutations : public testing::TestWithParam<Subject> {};
 
 TEST_P(Mutations, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(GetParam().text, GetParam().name).value();
-  CudaKernel healthy = printed(k);
+  CudaKernel healthy = printed(k, GetParam().tf32);
   std::vector<Mutant> mutants;
   for (auto& [what, text] : without_each_barrier(healthy.text)) {
     mutants.push_back({what, healthy});
@@ -215,6 +246,25 @@ TEST(TreeOfSums, EveryBarrierIsMissed) {
   }
 }
 
+// Those of the bitonic network.
+TEST(SortByABlock, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @sort(in x: f32[3,200], in z: i32[3,200], out y: i32[3,200]) {
+  procedure argsort(outer=3, count=200, inner=1, descending=0)
+})",
+                          "sort")
+                 .value();
+  CudaKernel healthy = printed(k);
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find("nb_sort_block("), last = prelude.find("nb_power_of_two(");
+  ASSERT_LT(first, last);
+  auto parts = without_each_barrier(prelude.substr(first, last - first));
+  EXPECT_EQ(parts.size(), 3u);
+  std::vector<Mutant> mutants;
+  for (const auto& [what, text] : parts)
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
 struct Fault {
   const char* name;
   std::string kernel;
@@ -224,7 +274,7 @@ void PrintTo(const Fault& f, std::ostream* out) { *out << f.name; }
 
 std::vector<Fault> faults() {
   const std::string product = print(read_kernel("matmul_gelu"));
-  const std::string halves = subjects().back().text;
+  const std::string halves = kOddHalves;
   const std::string map =
       "kernel @map(in x: f32[1003], out y: f32[1003]) {\n  axes i = 1003\n  for i {\n"
       "    store y[i] = exp(x[i])\n  }\n}\n";
@@ -246,10 +296,14 @@ std::vector<Fault> faults() {
       {"ProductGoesOneColumnFurther", product, "n_ >= 50", "n_ > 50"},
       {"ProductEndsOneRowEarlier", product, "m >= 37", "m >= 36"},
       {"ProductReadsOneFurther", product, "m < 37", "m <= 37"},
+      {"ScatterOwnsOneRowMore", kScatter, "row_ < last_", "row_ <= last_"},
+      {"ScatterLeavesTheLastUpdateOut", kScatter, "at_ < 2100", "at_ < 2099"},
+      {"ScatterListsInAnotherOrder", kScatter, "(1u << lane_) - 1", "~1u << lane_"},
+      {"ScatterCombinesOneUpdateLess", kScatter, "e_ + l_ < all_", "e_ + l_ + 1 < all_"},
       {"TensorCoresReadOneFurther", halves, "k < 70", "k <= 70"},
       {"TensorCoresReadOneRowFurther", halves, "m < 70", "m <= 70"},
       {"TensorCoresStoreOneRowFurther", halves, "m >= 70", "m > 70"},
-      {"TensorCoresLeaveTheLastStepOut", halves, "k0_ < 70", "k0_ < 64"},
+      {"TensorCoresLeaveTheLastStepOut", halves, "steps_ = 3", "steps_ = 2"},
   };
 }
 

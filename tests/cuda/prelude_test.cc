@@ -66,9 +66,11 @@ extern "C" __global__ void f(const float* x, float* d) {
   __syncthreads();
   unsigned a[4], b[2] = {room[threadIdx.x], room[threadIdx.x + 1]};
   nb_ldmatrix_x4(a, room + threadIdx.x * 4);
+  nb_ldmatrix_x4_trans(a, room + a[0] % 32 * 4);
   float sum[4] = {};
   nb_mma_16816(sum, a, b, nb_bf16());
   nb_mma_16816(sum, a, b, nb_f16());
+  b[0] = nb_to_tf32(b[0]);
   nb_mma_1688_tf32(sum, a, b);
   for (int i = 0; i < 4; ++i) d[threadIdx.x * 4 + i] = sum[i];
 }

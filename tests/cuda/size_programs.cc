@@ -247,6 +247,16 @@ const std::vector<SizeProgram> kProducts = {
      },
      kImages,
      {kF32, kF64}},
+    {"convolution_on_tensor_cores",
+     [](Program& p, Name name, Size r, Size c, DType d) {
+       p.entry(name, {{"x", d, {2, r, c, 8}}, {"f", d, {3, 3, 8, 16}}}, [](In in) -> Outputs {
+         auto loss = [](Tensor x, Tensor f) { return sum(conv2d(x, f, 2, 1)); };
+         auto [value, slopes] = value_and_grad(loss, Wrt<0, 1>{})(in[0], in[1]);
+         return {{"y", relu(conv2d(in[0], in[1], 1, 1))}, {"x", std::get<0>(slopes)}, {"f", std::get<1>(slopes)}};
+       });
+     },
+     {{9, 7}, {5, 17}},
+     {kBF16, kF16}},
     {"pooling_and_gradients",
      [](Program& p, Name name, Size r, Size c, DType d) {
        p.entry(name, {{"x", d, {2, r, c, 3}}}, [](In in) -> Outputs {

@@ -213,13 +213,29 @@ static inline void nb_emu_mma_with(const char* word, NbEmuFinish finish, float* 
 }
 
 // ldmatrix .x4: lane 8 i + r names row r (16 bytes) of matrix i; lane l receives of each matrix the two 16-bit elements
-// 2 (l % 4) of row l / 4.
-static inline void nb_emu_ldmatrix_x4(unsigned* r, const void* row) {
+// 2 (l % 4) of row l / 4; .trans: of column l / 4.
+static inline void nb_emu_matrix_rows(const char* word, unsigned char* rows, const void* row) {
   struct alignas(16) Row {
     unsigned words[4];
   } own = *(const Row*)row;
+  nb_emu_host->warp(word, 0xffffffffu, &own, 16, rows, -1, nullptr);
+}
+static inline void nb_emu_ldmatrix_x4(unsigned* r, const void* row) {
   unsigned char rows[32 * kNbEmuSlot];
-  nb_emu_host->warp("ldmatrix", 0xffffffffu, &own, 16, rows, -1, nullptr);
+  nb_emu_matrix_rows("ldmatrix", rows, row);
   int lane = nb_emu_lane();
   for (int i = 0; i < 4; ++i) memcpy(&r[i], rows + (8 * i + lane / 4) * kNbEmuSlot + lane % 4 * 4, 4);
+}
+static inline void nb_emu_ldmatrix_x4_trans(unsigned* r, const void* row) {
+  unsigned char rows[32 * kNbEmuSlot];
+  nb_emu_matrix_rows("ldmatrix.trans", rows, row);
+  int lane = nb_emu_lane();
+  for (int i = 0; i < 4; ++i)
+    for (int e = 0; e < 2; ++e)
+      memcpy((char*)&r[i] + 2 * e, rows + (8 * i + lane % 4 * 2 + e) * kNbEmuSlot + lane / 4 * 2, 2);
+}
+// cvt.rna: half a step of the last kept bit is added to the magnitude; infinities and NaN stay.
+static inline unsigned nb_emu_to_tf32(unsigned bits) {
+  if ((bits & 0x7f800000u) == 0x7f800000u) return bits & 0x7fffffu ? 0x7fffffffu : bits;
+  return (bits + 0x1000u) & 0xffffe000u;
 }

@@ -1,0 +1,143 @@
+// Generated products on tensor cores, run thread by thread on the CPU, against the interpreter.
+#include <gtest/gtest.h>
+
+#include "codegen/cuda/printer.h"
+#include "tests/cuda/emulator/kernel_run.h"
+#include "tests/kernel_ir/nine_kernels.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+ir::Target gpu() { return ir::find_target("sm_90a").value(); }
+
+void expect_text(const std::string& text, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
+  auto k = parse_kernel(text, "kernel");
+  ASSERT_TRUE(k.ok()) << to_string(k.errors());
+  codegen::CudaKernel code = codegen::print_cuda(*k, "nk_kernel", target).value();
+  emulator::expect_right(*k, code, draw_buffers(*k), e);
+  if (testing::Test::HasFailure()) ADD_FAILURE() << code.text;
+}
+
+// Products on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, copies of 16 bytes or
+// single elements, a large tile, a batch, an epilogue.
+struct Shape {
+  int64_t m, n, k;
+};
+class Products : public testing::TestWithParam<Shape> {
+ protected:
+  std::string kernel(const std::string& a, const std::string& b, const std::string& dtype) const {
+    auto [m, n, k] = GetParam();
+    std::string type_a = a == "m, k" ? fmt::format("{},{}", m, k) : fmt::format("{},{}", k, m);
+    std::string type_b = b == "k, n" ? fmt::format("{},{}", k, n) : fmt::format("{},{}", n, k);
+    return fmt::format(R"(kernel @product(in a: {0}[{1}], in b: {0}[{2}], in c: f32[{4}], out y: f32[{3},{4}]) {{
+  axes m = {3}, n = {4}, k = {5}
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[{6}]) * convert.f32(b[{7}])
+  store y[m, n] over m, n = maximum(acc[m, n] + c[n], 0.0:f32)
+}})",
+                       dtype, type_a, type_b, m, n, k, a, b);
+  }
+  // Products of f32, factors rounded to tf32.
+  void expect_tf32(const std::string& a, const std::string& b) const {
+    ir::Target target = gpu();
+    target.tf32 = true;
+    expect_text(kernel(a, b, "f32"), target, {.tolerance = 1e-3});
+  }
+};
+
+TEST_P(Products, RowsTimesColumns) { expect_text(kernel("m, k", "k, n", "bf16")); }
+TEST_P(Products, RowsTimesRows) { expect_text(kernel("m, k", "n, k", "f16")); }
+TEST_P(Products, ColumnsTimesColumns) { expect_text(kernel("k, m", "k, n", "bf16")); }
+TEST_P(Products, ColumnsTimesRows) { expect_text(kernel("k, m", "n, k", "f16")); }
+TEST_P(Products, RowsTimesColumnsInTf32) { expect_tf32("m, k", "k, n"); }
+TEST_P(Products, RowsTimesRowsInTf32) { expect_tf32("m, k", "n, k"); }
+TEST_P(Products, ColumnsTimesColumnsInTf32) { expect_tf32("k, m", "k, n"); }
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Products,
+                         testing::Values(Shape{16, 8, 16}, Shape{37, 50, 61}, Shape{64, 64, 32}, Shape{72, 136, 40},
+                                         Shape{24, 16, 136}, Shape{129, 65, 33}),
+                         [](const auto& info) {
+                           return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
+                         });
+
+// Factors are rounded to nearest: with 1 + 2^-11 on both sides truncation would give 1.
+TEST(TensorCores, FactorsAreRoundedToTf32OnlyWhereTheTargetSaysSo) {
+  Kernel k = parse_kernel(R"(kernel @product(in a: f32[16,16], in b: f32[16,16], out y: f32[16,16]) {
+  axes m = 16, n = 16, k = 16
+  contract acc[m, n]: f32 = sum(k) a[m, k] * b[k, n]
+  store y[m, n] over m, n = acc[m, n]
+})",
+                          "product")
+                 .value();
+  ir::Target tf32 = gpu();
+  tf32.tf32 = true;
+  std::vector<Literal> buffers = draw_buffers(k);
+  for (int b : {0, 1})
+    for (int64_t i = 0; i < buffers[b].size(); ++i) buffers[b].set(i, 1 + 0x1p-11);
+  for (const ir::Target& target : {gpu(), tf32}) {
+    codegen::CudaKernel code = codegen::print_cuda(k, "nk_product", target).value();
+    auto object = emulator::Object::compile(codegen::cuda_prelude() + code.text, false).value();
+    emulator::KernelRun run = emulator::run_kernel(k, code, *object, false, buffers, {}, {});
+    double factor = target.tf32 ? 1 + 0x1p-10 : 1 + 0x1p-11;
+    EXPECT_FLOAT_EQ(run.buffers[2].get(0), 16 * factor * factor);
+    EXPECT_EQ(code.text.find("nb_mma_1688_tf32") != std::string::npos, target.tf32);
+  }
+}
+
+TEST(TensorCores, BatchesOfHalves) {
+  expect_text(R"(kernel @scores(in q: f16[3,40,24], in k: f16[3,33,24], out s: f32[3,40,33]) {
+  axes b = 3, i = 40, t = 33, d = 24
+  contract acc[b, i, t]: f32 = sum(d) convert.f32(q[b, i, d]) * convert.f32(k[b, t, d])
+  store s[b, i, t] over b, i, t = acc[b, i, t] * 0.2:f32
+})");
+}
+
+// Sums of products over windows are products too: of matrices whose rows, columns and depth are several axes each.
+void expect_windows(const std::string& text) {
+  Kernel k = parse_kernel(text, "windows").value();
+  EXPECT_NE(codegen::print_cuda(k, "nk_windows", gpu())->text.find("nb_mma_16816"), std::string::npos);
+  expect_text(text);
+}
+
+// Channels by packs of eight, or one by one.
+TEST(Windows, Convolution) {
+  for (int c : {8, 3})
+    expect_windows(fmt::format(
+        R"(kernel @conv(in x: bf16[2,7,6,{0}], in w: bf16[3,3,{0},16], in b: f32[16],
+             out y: bf16[2,7,6,16]) {{
+  axes n = 2, o0 = 7, o1 = 6, k0 = 3, k1 = 3, c = {0}, f = 16
+  for n, o0, o1, f {{
+    let s: f32 = sum(k0, k1, c) convert.f32(
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, c] if (o0 + k0 >= 1 & o0 + k0 < 8) & (o1 + k1 >= 1 & o1 + k1 < 7)
+        else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    let t: f32 = s + b[f]
+    store y[n, o0, o1, f] = convert.bf16(maximum(t, 0.0:f32))
+  }}
+}})",
+        c));
+}
+TEST(Windows, GradientOfTheFilter) {
+  expect_windows(R"(kernel @conv(in x: f16[2,9,9,8], in ct: f16[2,5,5,24], out w: f32[3,3,8,24]) {
+  axes n = 2, o0 = 5, o1 = 5, k0 = 3, k1 = 3, c = 8, f = 24
+  for k0, k1, c, f {
+    let s: f32 = sum(n, o0, o1) convert.f32(
+      (x[n, o0 * 2 + k0 - 1, o1 * 2 + k1 - 1, c]
+        if (o0 * 2 + k0 >= 1 & o0 * 2 + k0 < 10) & (o1 * 2 + k1 >= 1 & o1 * 2 + k1 < 10) else 0.0:f16)) *
+        convert.f32(ct[n, o0, o1, f])
+    store w[k0, k1, c, f] = s
+  }
+})");
+}
+TEST(Windows, GradientOfTheInput) {
+  expect_windows(R"(kernel @conv(in ct: bf16[2,6,7,16], in w: bf16[3,3,8,16], out x: bf16[2,8,9,8]) {
+  axes n = 2, i0 = 8, i1 = 9, c = 8, k0 = 3, k1 = 3, f = 16
+  for n, i0, i1, c {
+    let s: f32 = sum(k0, k1, f) convert.f32(
+      (ct[n, i0 - k0, i1 - k1, f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7) else 0.0:bf16)) *
+        convert.f32(w[k0, k1, c, f])
+    store x[n, i0, i1, c] = convert.bf16(s)
+  }
+})");
+}
+
+}  // namespace
+}  // namespace nabla::kernel_ir
