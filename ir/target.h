@@ -43,11 +43,11 @@ struct Target {
   int threads = 64;  ///< upper bound that schedules plan for
   /// Estimated nanoseconds of work below which one more thread does not pay.
   int64_t thread_grain_ns = 3000;
-  bool library = true;  ///< may call oneDNN; for GPUs, where it is off unless a compile asks for it, cuBLASLt
+  bool library = true;  ///< may call oneDNN; for GPUs, where it is off unless a compile asks for it, cuBLASLt and cuDNN
   /// Matrix products and convolutions below this many floating-point operations are generated, unless measured.
   int64_t library_flops = 4 << 20;
-  int64_t library_workspace_bytes = 0;  ///< of a GPU's library: scratch memory that one matrix product may use
-  bool tf32 = false;                    ///< a GPU may round the factors of f32 products to tf32
+  int64_t library_workspace_bytes = 0;  ///< of a GPU's library: scratch memory that one call may use
+  bool tf32 = false;                    ///< a GPU may round the factors of f32 products and convolutions to tf32
   /// From a tuning file: what measured fastest per problem, such as {"gemm f32 1x64x128x64 nn", "generated"}; "gemm"
   /// stands for every product without a choice of its own.
   std::map<std::string, std::string> choices;
