@@ -144,8 +144,10 @@ def test_donated_tensors_are_gone():
     f = nb.jit(lambda x: x + 1.0, donate_argnums=0)
     x = nb.asarray([1.0, 2.0])
     assert f(x).tolist() == [2.0, 3.0]
-    with pytest.raises(nb.Error, match="memory was donated"):
-        x.tolist()
+    for use in (x.tolist, lambda: f(x), lambda: x + 1.0, lambda: nb.jit(lambda v: v * x)(nb.ones(2))):
+        with pytest.raises(nb.Error, match="memory was donated to fn"):
+            use()
+    assert x.shape == (2,) and x.dtype == nb.float32
     with pytest.raises(ValueError, match="argument 0 is both static and donated"):
         nb.jit(lambda x: x, static_argnums=0, donate_argnums=0)
 

@@ -291,6 +291,7 @@ void Value::forget_origin() const {
 }
 
 ir::Type Value::type() const {
+  if (donated_) return *donated_;
   return array_ ? ir::Type(array_->dtype(), ir::static_shape(array_->shape())) : traced_.type();
 }
 
@@ -313,6 +314,7 @@ void Value::set_requires_grad(bool wanted) {
 
 void Value::donate(const std::string& to) {
   array("donating");
+  donated_ = type();
   array_.reset();
   donated_to_ = to;
 }
@@ -320,23 +322,23 @@ void Value::donate(const std::string& to) {
 void Value::rebind(const Value& other) {
   if (this == &other) return;
   if (is_traced() || other.is_traced() || is_tracing())
-    throw Error(
-        error(Code::kMisuse, "a write into {} inside of a traced function: tensors do not change there", type().str()));
+    throw error_at(python_site(), Code::kMisuse,
+                   "a write into {} inside of a traced function: tensors do not change there", type().str());
   if (requires_grad_)
-    throw Error(
-        error(Code::kMisuse, "a write into {}, which requires a gradient: write into a copy, y = x * 1", type().str()));
+    throw error_at(python_site(), Code::kMisuse,
+                   "a write into {}, which requires a gradient: write into a copy, y = x * 1", type().str());
   if (eager_ && !array_) eager_->leave(this);
   forget_origin();
   array_ = other.array_, traced_ = other.traced_, eager_ = other.eager_;
   bound_frame_ = other.bound_frame_, bound_id_ = other.bound_id_, computed_by_ = other.computed_by_;
   if (std::shared_ptr<Eager> eager = computed_by_.lock()) eager->hold(bound_frame_.lock());
-  donated_to_.clear();
+  donated_to_.clear(), donated_ = other.donated_;
   if (eager_ && !array_) eager_->enter(this);
 }
 
 const Literal& Value::array(const char* what) const {
   if (array_) return *array_;
-  if (!donated_to_.empty())
+  if (donated_)
     throw error_at(python_site(), Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what, donated_to_);
   if (!eager_) {
     Diagnostic d =

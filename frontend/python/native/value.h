@@ -84,10 +84,10 @@ class Value {
   ~Value();
 
   ir::Type type() const;
-  DType dtype() const { return array_ ? array_->dtype() : traced_.dtype(); }
-  int rank() const { return array_ ? array_->rank() : traced_.rank(); }
+  DType dtype() const { return array_ ? array_->dtype() : donated_ ? donated_->dtype : traced_.dtype(); }
+  int rank() const { return array_ ? array_->rank() : donated_ ? donated_->rank() : traced_.rank(); }
   /// Whether it is a value of a function that is traced for a transform or a compiler: it has no bytes.
-  bool is_traced() const { return !array_ && !eager_; }
+  bool is_traced() const { return !array_ && !eager_ && !donated_; }
   bool has_array() const { return array_.has_value(); }
   /// The bytes, computed now where they are not there yet. Throws Error (E0707) for a traced value: `what` was asked.
   const Literal& array(const char* what) const;
@@ -121,6 +121,7 @@ class Value {
   mutable std::weak_ptr<Eager> computed_by_;  ///< which counts it as long as its frame is open
   bool requires_grad_ = false, is_parameter_ = false;
   std::string donated_to_;
+  std::optional<ir::Type> donated_;  ///< what it was, when its memory is another's
 };
 
 /// Bytes for all of them, those of one thread's function in one walk.

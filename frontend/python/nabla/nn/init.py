@@ -23,6 +23,8 @@ def fans(shape):
     """`(fan_in, fan_out)` of a weight [taps..., in, out]. Raises ValueError below two dimensions."""
     if len(shape) < 2:
         raise ValueError(f"a weight of shape {tuple(shape)} has no fans: it needs two dimensions or more")
+    if any(isinstance(n, int) and n < 1 for n in shape):
+        raise ValueError(f"a weight of shape {tuple(shape)}: every size must be at least 1")
     taps = math.prod(shape[:-2])
     return shape[-2] * taps, shape[-1] * taps
 

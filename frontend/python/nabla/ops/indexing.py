@@ -498,7 +498,7 @@ def _spread(t, at, rank, batch):
 def rebind_value(x, value):
     """x itself holds `value` from now on. Only outside of traced functions."""
     if x.is_traced or _nabla.is_tracing():
-        raise Error(f"a write into {x.type_str()} inside of a traced function: tensors do not change there; "
+        _nabla.fail(707, f"a write into {x.type_str()} inside of a traced function: tensors do not change there",
                     "x = x.at[index].set(v) makes a new one")
     x._rebind(value)
     return x
