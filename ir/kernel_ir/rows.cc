@@ -20,6 +20,31 @@ void read_as(const char* from, int64_t step, int64_t count, Wide* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<Wide>(load<T>(from + i * step));
 }
 
+// False for other types.
+template <class Wide>
+bool read_integers(DType dtype, const char* from, int64_t step, int64_t count, Wide* out) {
+  switch (dtype) {
+    case DType::kI8:
+      return read_as<int8_t>(from, step, count, out), true;
+    case DType::kI16:
+      return read_as<int16_t>(from, step, count, out), true;
+    case DType::kI32:
+      return read_as<int32_t>(from, step, count, out), true;
+    case DType::kI64:
+      return read_as<int64_t>(from, step, count, out), true;
+    case DType::kU8:
+      return read_as<uint8_t>(from, step, count, out), true;
+    case DType::kU16:
+      return read_as<uint16_t>(from, step, count, out), true;
+    case DType::kU32:
+      return read_as<uint32_t>(from, step, count, out), true;
+    case DType::kU64:
+      return read_as<uint64_t>(from, step, count, out), true;
+    default:
+      return false;
+  }
+}
+
 template <class T, class Wide>
 void write_as(char* to, int64_t step, int64_t count, const Wide* values) {
   for (int64_t i = 0; i < count; ++i) {
@@ -78,23 +103,8 @@ void read_row(const Literal& x, int64_t first, int64_t step, int64_t count, doub
       return read_half<DType::kF16, 10, 15>(from, step * bytes, count, out);
     case DType::kBF16:
       return read_half<DType::kBF16, 7, 127>(from, step * bytes, count, out);
-    case DType::kI8:
-      return read_as<int8_t>(from, step * bytes, count, out);
-    case DType::kI16:
-      return read_as<int16_t>(from, step * bytes, count, out);
-    case DType::kI32:
-      return read_as<int32_t>(from, step * bytes, count, out);
-    case DType::kI64:
-      return read_as<int64_t>(from, step * bytes, count, out);
-    case DType::kU8:
-      return read_as<uint8_t>(from, step * bytes, count, out);
-    case DType::kU16:
-      return read_as<uint16_t>(from, step * bytes, count, out);
-    case DType::kU32:
-      return read_as<uint32_t>(from, step * bytes, count, out);
-    case DType::kU64:
-      return read_as<uint64_t>(from, step * bytes, count, out);
     default:
+      if (read_integers(x.dtype(), from, step * bytes, count, out)) return;
       for (int64_t i = 0; i < count; ++i) out[i] = x.get(first + i * step);
   }
 }
@@ -106,23 +116,8 @@ void read_row(const Literal& x, int64_t first, int64_t step, int64_t count, int6
     case DType::kBool:
       for (int64_t i = 0; i < count; ++i) out[i] = from[i * step] != 0;
       return;
-    case DType::kI8:
-      return read_as<int8_t>(from, step * bytes, count, out);
-    case DType::kI16:
-      return read_as<int16_t>(from, step * bytes, count, out);
-    case DType::kI32:
-      return read_as<int32_t>(from, step * bytes, count, out);
-    case DType::kI64:
-      return read_as<int64_t>(from, step * bytes, count, out);
-    case DType::kU8:
-      return read_as<uint8_t>(from, step * bytes, count, out);
-    case DType::kU16:
-      return read_as<uint16_t>(from, step * bytes, count, out);
-    case DType::kU32:
-      return read_as<uint32_t>(from, step * bytes, count, out);
-    case DType::kU64:
-      return read_as<uint64_t>(from, step * bytes, count, out);
     default:
+      if (read_integers(x.dtype(), from, step * bytes, count, out)) return;
       for (int64_t i = 0; i < count; ++i) out[i] = x.get_i(first + i * step);
   }
 }

@@ -178,14 +178,16 @@ Literal convolved(const EvalContext& ctx) {
   for (size_t k = 0; k < 2; ++k)
     read_row(ctx.operands[k], 0, 1, ctx.operands[k].size(), reinterpret_cast<Row*>(tensors[k]->data()));
   int64_t channels = filter[filter.size() - 2], all = output.back(), features = all / g.groups;
-  for (auto& [tap, nest] : walks_of(g, input, output, part))
+  for (auto& [tap, nest] : walks_of(g, input, output, part)) {
+    Wide* weights = w.data() + tap * channels * all;
     for_each_row(nest, [&](const auto& at, int64_t count, const auto& step) {
       for (int64_t i = 0; i < count; ++i)
         for (int64_t group = 0; group < g.groups; ++group)
           add_products<part>(x.data() + (at[1] + i * step[1]) * input.back() + group * channels,
-                             w.data() + tap * channels * all + group * features,
-                             y.data() + (at[0] + i * step[0]) * all + group * features, channels, features, all);
+                             weights + group * features, y.data() + (at[0] + i * step[0]) * all + group * features,
+                             channels, features, all);
     });
+  }
   Literal out = zeros(ctx.op.results[0]);
   write_row(out, 0, 1, out.size(), reinterpret_cast<const Row*>(result->data()));
   return out;

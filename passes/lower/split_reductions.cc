@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/lower/named_axis.h"
+
 namespace nabla::passes {
 
 using namespace kernel_ir;  // NOLINT: this file rewrites kernel_ir
@@ -41,13 +43,7 @@ class Splitter {
     for (int a : axes) n *= std::max<int64_t>(most(a), 1);
     return n;
   }
-  int add_axis(const std::string& name, ir::Dim extent) {
-    std::string free = name;
-    auto taken = [&](const Axis& a) { return a.name == free; };
-    for (int i = 2; std::any_of(k_.axes.begin(), k_.axes.end(), taken); ++i) free = name + std::to_string(i);
-    k_.axes.push_back({free, std::move(extent)});
-    return static_cast<int>(k_.axes.size()) - 1;
-  }
+  int add_axis(const std::string& name, ir::Dim extent) { return add_named_axis(k_, name, std::move(extent)); }
 
   // The kernel's only loop, or the kernel itself where there is none.
   Body* find_body() {

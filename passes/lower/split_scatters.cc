@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "passes/lower/named_axis.h"
+
 namespace nabla::passes {
 
 using namespace kernel_ir;  // NOLINT: this file rewrites kernel_ir
@@ -44,13 +46,7 @@ class Splitter {
     }
     return n;
   }
-  int add_axis(const std::string& name, ir::Dim extent) {
-    std::string free = name;
-    auto taken = [&](const Axis& a) { return a.name == free; };
-    for (int i = 2; std::any_of(k_.axes.begin(), k_.axes.end(), taken); ++i) free = name + std::to_string(i);
-    k_.axes.push_back({free, std::move(extent)});
-    return static_cast<int>(k_.axes.size()) - 1;
-  }
+  int add_axis(const std::string& name, ir::Dim extent) { return add_named_axis(k_, name, std::move(extent)); }
 
   // Many updates of few looked-up rows?
   bool find(const For& f, const Store& store) {

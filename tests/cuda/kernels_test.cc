@@ -2,26 +2,10 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include "codegen/cuda/printer.h"
-#include "tests/cuda/emulator/kernel_run.h"
-#include "tests/kernel_ir/nine_kernels.h"
+#include "tests/cuda/kernel_text.h"
 
 namespace nabla::kernel_ir {
 namespace {
-
-ir::Target gpu() { return ir::find_target("sm_90a").value(); }
-
-void expect_kernel(const Kernel& k, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
-  auto code = codegen::print_cuda(k, "nk_" + k.name, target);
-  ASSERT_TRUE(code.ok()) << to_string(code.errors());
-  emulator::expect_right(k, *code, draw_buffers(k), e);
-  if (testing::Test::HasFailure()) ADD_FAILURE() << code->text;
-}
-void expect_text(const std::string& text, const ir::Target& target = gpu()) {
-  auto k = parse_kernel(text, "kernel");
-  ASSERT_TRUE(k.ok()) << to_string(k.errors());
-  expect_kernel(*k, target);
-}
 
 class NineCudaKernels : public testing::TestWithParam<std::string> {};
 

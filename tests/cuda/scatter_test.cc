@@ -3,22 +3,10 @@
 
 #include <random>
 
-#include "codegen/cuda/printer.h"
-#include "tests/cuda/emulator/kernel_run.h"
-#include "tests/kernel_ir/nine_kernels.h"
+#include "tests/cuda/kernel_text.h"
 
 namespace nabla::kernel_ir {
 namespace {
-
-ir::Target gpu() { return ir::find_target("sm_90a").value(); }
-
-void expect_text(const std::string& text, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
-  auto k = parse_kernel(text, "kernel");
-  ASSERT_TRUE(k.ok()) << to_string(k.errors());
-  codegen::CudaKernel code = codegen::print_cuda(*k, "nk_kernel", target).value();
-  emulator::expect_right(*k, code, draw_buffers(*k), e);
-  if (testing::Test::HasFailure()) ADD_FAILURE() << code.text;
-}
 
 // Blocks that own rows: tables of one column and of more than a block's, repeated ids, ids out of range, updates of
 // more than one step.

@@ -1,22 +1,10 @@
 // Generated products on tensor cores, run thread by thread on the CPU, against the interpreter.
 #include <gtest/gtest.h>
 
-#include "codegen/cuda/printer.h"
-#include "tests/cuda/emulator/kernel_run.h"
-#include "tests/kernel_ir/nine_kernels.h"
+#include "tests/cuda/kernel_text.h"
 
 namespace nabla::kernel_ir {
 namespace {
-
-ir::Target gpu() { return ir::find_target("sm_90a").value(); }
-
-void expect_text(const std::string& text, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
-  auto k = parse_kernel(text, "kernel");
-  ASSERT_TRUE(k.ok()) << to_string(k.errors());
-  codegen::CudaKernel code = codegen::print_cuda(*k, "nk_kernel", target).value();
-  emulator::expect_right(*k, code, draw_buffers(*k), e);
-  if (testing::Test::HasFailure()) ADD_FAILURE() << code.text;
-}
 
 // Products on tensor cores: tiles cut by awkward sizes, operands whose fast axis is k or is not, copies of 16 bytes or
 // single elements, a large tile, a batch, an epilogue.
