@@ -70,6 +70,13 @@ def test_lists_are_read_at_every_call():
     assert f(xs).item() == 21.0 and f.stats.misses == 2
 
 
+def test_values_that_wait_are_computed_for_a_call_that_came_before():
+    f = nb.jit(lambda a, b: a + b)
+    for i in range(4):
+        assert f(X * float(i), X + 1.0).tolist() == [2.0 + i, 3.0 + 2.0 * i, 4.0 + 3.0 * i]
+    assert f._known.hits == 3 and f.stats.misses == 1
+
+
 def test_modules_and_arrays_of_calls_that_came_before():
     numpy = pytest.importorskip("numpy")
 

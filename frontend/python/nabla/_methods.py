@@ -128,7 +128,7 @@ def _format(x, spec):
 
 def _setitem(x, index, values):
     """x itself has `values` at the index from now on. Only outside of traced functions: Error there."""
-    indexing.rebind_value(x, indexing.Place(x, index).set(values))
+    x._rebind(indexing.Place(x, index).set(values))
 
 
 class _Count(int):

@@ -26,8 +26,8 @@ struct Form {
   enum Kind { kTensor, kConstant, kNone, kTuple, kList, kDict, kNamedTuple, kNode };
   Kind kind = kNone;
   py::object type;  // exactly
-  py::object
-      data;  // of a constant its value, of a dict the tuple of its keys, of a node what stands beside the children
+  // Of a constant its value, of a dict the tuple of its keys, of a node what stands beside the children.
+  py::object data;
   py::object function;  // of a node: of arguments flatten(x), of results unflatten(data, children)
   std::vector<Form> children;
   DType dtype = DType::kF32;  // of a tensor
@@ -136,9 +136,9 @@ bool equal(PyObject* a, PyObject* b) {
 bool match_tensor(const Form& form, PyObject* o, Match& out) {
   if (Py_TYPE(o) == value_type()) {
     Value* v = value_of(o);
-    if (!v->has_array()) return false;
-    const Literal& a = v->array("a call");
-    if (a.dtype() != form.dtype || a.shape() != form.shape) return false;
+    if (v->is_traced() || v->dtype() != form.dtype || v->rank() != static_cast<int>(form.shape.size())) return false;
+    const Literal& a = v->array("a call");  // computed now, with all others that wait
+    if (a.shape() != form.shape) return false;
     out.arrays.push_back(a);
     if (form.donated) out.donated.push_back(v);
     return true;

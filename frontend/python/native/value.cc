@@ -321,9 +321,13 @@ void Value::donate(const std::string& to) {
 
 void Value::rebind(const Value& other) {
   if (this == &other) return;
-  if (is_traced() || other.is_traced() || is_tracing())
-    throw error_at(python_site(), Code::kMisuse,
-                   "a write into {} inside of a traced function: tensors do not change there", type().str());
+  if (is_traced() || other.is_traced() || is_tracing()) {
+    Diagnostic d =
+        error(Code::kMisuse, "a write into {} inside of a traced function: tensors do not change there", type().str());
+    d.location = locate(python_site(), "");
+    d.help = "x = x.at[index].set(v) makes a new one";
+    throw Error(std::move(d));
+  }
   if (requires_grad_)
     throw error_at(python_site(), Code::kMisuse,
                    "a write into {}, which requires a gradient: write into a copy, y = x * 1", type().str());

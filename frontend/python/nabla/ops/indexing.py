@@ -495,13 +495,4 @@ def _spread(t, at, rank, batch):
     return _nabla.broadcast_to(emit1("reshape", [t], {"shape": shape}), batch)
 
 
-def rebind_value(x, value):
-    """x itself holds `value` from now on. Only outside of traced functions."""
-    if x.is_traced or _nabla.is_tracing():
-        _nabla.fail(707, f"a write into {x.type_str()} inside of a traced function: tensors do not change there",
-                    "x = x.at[index].set(v) makes a new one")
-    x._rebind(value)
-    return x
-
-
-__all__ = ["At", "Place", "count_true", "getitem", "rebind_value"]
+__all__ = ["At", "Place", "count_true", "getitem"]

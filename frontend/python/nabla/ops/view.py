@@ -322,8 +322,8 @@ def slice_update(x, update, start, size=None):
 
 def slice_update_inplace(x, update, start, size=None):
     """slice_update, after which x itself is the result. For values outside of traced functions; returns x."""
-    from .indexing import rebind_value
-    return rebind_value(x, slice_update(x, update, start, size))
+    x._rebind(slice_update(x, update, start, size))
+    return x
 
 
 def pad(x, paddings, mode="constant", value=0):
