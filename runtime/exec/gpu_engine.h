@@ -1,7 +1,7 @@
 // Steps on a GPU: one stream, one arena in device memory. Tuples of sizes whose launches are the same share them: the
-// first run issues the steps one by one; the second records them as a CUDA graph, which it and all later ones replay, at
-// the sizes that lie in device memory. Steps with a While or a Branch are always issued one by one, because this machine
-// decides there.
+// first run issues the steps one by one; the second records them as a CUDA graph, which it and all later ones replay,
+// at the sizes that lie in device memory. Steps with a While or a Branch are always issued one by one, because this
+// machine decides there.
 #pragma once
 
 #include <map>

@@ -178,8 +178,8 @@ bool extends(ConvolutionSpec exact, const ConvolutionSpec& wide) {
   return exact == wide;
 }
 
-/// Steps and controls of a plan at the sizes of a table. Launches and library calls are those of a bucket's table, which
-/// is the same one where an engine works at the exact sizes.
+/// Steps and controls of a plan at the sizes of a table. Launches and library calls are those of a bucket's table,
+/// which is the same one where an engine works at the exact sizes.
 class StepBinder {
  public:
   struct Tables {
@@ -272,8 +272,8 @@ class StepBinder {
     launch(other, step);
   }
 
-  /// Is what lies behind an array's rows, up to its bound, nobody else's? Not in a state leaf, and not where a loop stacks
-  /// results.
+  /// Is what lies behind an array's rows, up to its bound, nobody else's? Not in a state leaf, and not where a loop
+  /// stacks results.
   bool may_write_beyond(const format::Address& to) const {
     if (to.terms() != nullptr && to.terms()->size() > 0) return false;
     if (to.base() == format::BaseKind::Arena) return to.offset() >= program_.state_bytes();

@@ -62,7 +62,8 @@ struct Bound {
   std::vector<Step> steps;
   std::vector<Control> controls;
   std::vector<long> extents;
-  std::vector<int64_t> blocks;  ///< of the grids of a GPU's kernels: `blocks[first_blocks ...]` of a step, at the bucket
+  std::vector<int64_t>
+      blocks;  ///< of the grids of a GPU's kernels: `blocks[first_blocks ...]` of a step, at the bucket
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<uint64_t> input_bytes, output_bytes;  ///< of the caller's arrays
   std::vector<std::vector<Operand>> operands;       ///< per step, those of its slots; empty unless results are checked
