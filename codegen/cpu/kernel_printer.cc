@@ -226,9 +226,12 @@ class KernelPrinter {
     std::string type = vector ? vector_type(d) : compute_type(d);
     std::string start = vector ? fmt::format("nb_splat<{}>({})", type, identity(c, d)) : identity(c, d);
     std::string close;
-    for (int a : serial) {
-      out_.open(fmt::format("{}nb_fold<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_, type, op_name(c),
-                            start, extent(a), axis_name(a)));
+    for (size_t i = 0; i < serial.size(); ++i) {
+      size_t within = serial.size() - i - 1 + (lane >= 0 ? 1 : 0);
+      // A fold has its body five times, which multiplies: what is around two others has it once.
+      out_.open(fmt::format("{}{}<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_,
+                            within < 2 ? "nb_fold" : "nb_fold_once", type, op_name(c), start, extent(serial[i]),
+                            axis_name(serial[i])));
       close += "})";
       fold_prefix_ = "return ";
     }

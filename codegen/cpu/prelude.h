@@ -545,6 +545,11 @@ template <class V, class Op, class F> NB_FN V nb_fold(Op op, V identity, long en
   for (; k < end; ++k) a0 = op(a0, f(k));
   return op(op(a0, a1), op(a2, a3));
 }
+// The same with one.
+template <class V, class Op, class F> NB_FN V nb_fold_once(Op op, V identity, long end, F f) {
+  for (long k = 0; k < end; ++k) identity = op(identity, f(k));
+  return identity;
+}
 #define NB_OP(name) struct name##_op { template <class V> NB_INLINE V operator()(V a, V b) const { return name(a, b); } };
 NB_OP(nb_add) NB_OP(nb_mul) NB_OP(nb_maximum) NB_OP(nb_minimum) NB_OP(nb_and) NB_OP(nb_or)
 #undef NB_OP

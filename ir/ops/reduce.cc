@@ -266,6 +266,7 @@ OpDef make_reduction(const ReduceRow& row) {
   Type bad = logical ? f32({2, 3}) : boolean({2, 3}), good(dtype, {2, 3});
   std::vector<Example> examples = {reduce_example(dtype, {2, 3, 4}, {1}, values),
                                    reduce_example(dtype, {2, 3}, {0, 1}, values),
+                                   reduce_example(dtype, {2, 1, 2, 2, 1, 2, 2, 2}, {0, 2, 4, 6, 7}, values),
                                    reduce_example(dtype, {3, 0}, {1}, values)};
   if (logical) examples.push_back(reduce_example(DType::kI32, {4, 3}, {0}, between(-9, 9)));
   return {

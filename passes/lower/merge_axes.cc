@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "passes/lower/build_kernel.h"
 
@@ -11,8 +12,8 @@ using namespace kernel_ir;  // NOLINT: this file rewrites kernel_ir
 
 namespace {
 
-// Tries to run axes a and b (neighbours in the `for`) as one axis of extent(a) * extent(b): possible when every
-// access moves through both together, in memory order, and nothing else looks at them.
+// Tries to run axes a and b (neighbours in a `for` or a reduction) as one axis of extent(a) * extent(b): possible when
+// every access moves through both together, in memory order, and nothing else looks at them.
 class AxisMerger {
  public:
   AxisMerger(const Kernel& k, int a, int b) : k_(k), a_(a), b_(b) {}
@@ -66,23 +67,24 @@ class AxisMerger {
     });
     return ok && !uses(e);
   }
+  // Puts the merged axis where both are; false where only one of them is, or another one is between them.
+  bool together(std::vector<int>& axes) const {
+    auto a = std::find(axes.begin(), axes.end(), a_), b = std::find(axes.begin(), axes.end(), b_);
+    if (a == axes.end() && b == axes.end()) return true;
+    if (a == axes.end() || b != a + 1) return false;
+    *a = merged_;
+    axes.erase(b);
+    return true;
+  }
   bool stmt(Stmt& s) {
     if (Let* let = std::get_if<Let>(&s.node))
-      return !let->contract && k_.values[let->value].axes.empty() && expr(let->expr);
+      return !let->contract && k_.values[let->value].axes.empty() && together(let->reduce) && expr(let->expr);
     if (Store* store = std::get_if<Store>(&s.node))
       return store->axes.empty() && store->combiner == Combiner::kNone && indices(store->buffer, store->indices) &&
              expr(store->expr) && expr(store->guard);
     For* loop = std::get_if<For>(&s.node);
-    if (!loop) return false;
-    std::vector<int> axes;
-    for (int a : loop->axes) {
-      if (a == a_)
-        axes.push_back(merged_);
-      else if (a != b_)
-        axes.push_back(a);
-    }
-    loop->axes = std::move(axes);
-    return std::all_of(loop->body.begin(), loop->body.end(), [&](Stmt& inner) { return stmt(inner); });
+    return loop && together(loop->axes) &&
+           std::all_of(loop->body.begin(), loop->body.end(), [&](Stmt& inner) { return stmt(inner); });
   }
 
   const Kernel& k_;
@@ -133,21 +135,32 @@ void drop_unused_axes(Kernel& k) {
   k.axes = std::move(kept);
 }
 
+// Axes that a `for` or a reduction walks one inside the other.
+void add_neighbours(const Body& body, std::set<std::pair<int, int>>& out) {
+  auto add = [&](const std::vector<int>& axes) {
+    for (size_t i = 0; i + 1 < axes.size(); ++i) out.emplace(axes[i], axes[i + 1]);
+  };
+  for (const Stmt& s : body) {
+    if (const Let* let = std::get_if<Let>(&s.node)) add(let->reduce);
+    if (const For* loop = std::get_if<For>(&s.node)) add(loop->axes), add_neighbours(loop->body, out);
+  }
+}
+
+bool merge_two(Kernel& k) {
+  std::set<std::pair<int, int>> neighbours;
+  add_neighbours(k.body, neighbours);
+  for (auto [a, b] : neighbours)
+    if (std::optional<Kernel> merged = AxisMerger(k, a, b).run()) {
+      k = std::move(*merged);
+      return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 void merge_axes(Kernel& k) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const Stmt& s : k.body) {
-      const For* loop = std::get_if<For>(&s.node);
-      for (size_t i = 0; loop && !again && i + 1 < loop->axes.size(); ++i)
-        if (std::optional<Kernel> merged = AxisMerger(k, loop->axes[i], loop->axes[i + 1]).run()) {
-          k = std::move(*merged);
-          again = true;
-          break;
-        }
-      if (again) break;
-    }
+  while (merge_two(k)) {
   }
   drop_unused_axes(k);
 }
