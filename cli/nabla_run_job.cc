@@ -1,5 +1,7 @@
 #include "cli/nabla_run_job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <memory>
@@ -391,7 +393,11 @@ const volatile sig_atomic_t* stop_flag() { return &stop_asked; }
 
 void stop_jobs_on_signals() {
   struct sigaction ask {};
-  ask.sa_handler = [](int signal) { stop_asked = signal; };
+  ask.sa_handler = [](int signal) {
+    static constexpr char kSaid[] = "note: stopping behind this step; a second signal stops at once\n";
+    stop_asked = signal;
+    (void)!::write(2, kSaid, sizeof kSaid - 1);
+  };
   ask.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ask, nullptr);
 }

@@ -1,7 +1,9 @@
 #include "ir/target.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <optional>
 
 namespace nabla::ir {
 namespace {
@@ -62,12 +64,17 @@ Target from(const CudaRow& row) {
   return t;
 }
 
-// "sm_87" or "sm_90x": the known target whose code runs there, empty when there is none.
-std::string fitting(std::string_view name) {
+// The number of "sm_87".
+std::optional<int> sm_number(std::string_view name) {
   int compute = 0;
-  if (name.substr(0, 3) != "sm_" ||
-      std::from_chars(name.data() + 3, name.data() + name.size(), compute).ptr == name.data() + 3)
-    return "";
+  const char* end = name.data() + name.size();
+  if (!name.starts_with("sm_") || std::from_chars(name.data() + 3, end, compute).ptr != end || name.size() == 3)
+    return std::nullopt;
+  return compute;
+}
+
+// The known target whose code runs on that GPU, empty when there is none.
+std::string fitting(int compute) {
   std::string fit;
   for (const CudaRow& row : cuda_rows()) {
     bool same_major = row.facts.compute / 10 == compute / 10;
@@ -119,8 +126,11 @@ Result<Target> find_target(std::string_view name) {
     if (name == r.name) return from(r);
   for (const CudaRow& r : cuda_rows())
     if (name == r.name) return from(r);
-  if (std::string fit = fitting(name); !fit.empty())
+  std::optional<int> compute = sm_number(name);
+  if (std::string fit = compute ? fitting(*compute) : ""; !fit.empty())
     return error(Code::kUnknownTarget, "unknown target `{}`; code for `{}` runs there", name, fit);
+  if (compute && *compute < 80)
+    return error(Code::kUnknownTarget, "unknown target `{}`: code is generated for GPUs from sm_80 on", name);
   std::string known;
   for (const std::string& t : target_names()) known += (known.empty() ? "" : ", ") + t;
   return error(Code::kUnknownTarget, "unknown target `{}`{}; known: {}", name, did_you_mean(name, target_names()),
@@ -132,9 +142,15 @@ Result<std::vector<Target>> find_targets(std::string_view list) {
   for (size_t at = 0; at <= list.size();) {
     std::string_view name = list.substr(at, list.find(',', at) - at);
     at += name.size() + 1;
+    name.remove_prefix(std::min(name.size(), name.find_first_not_of(' ')));
+    name = name.substr(0, name.find_last_not_of(' ') + 1);
     Target target = NABLA_TRY(find_target(name));
     for (const Target& t : out)
-      if (t.name == target.name) return error(Code::kUnknownTarget, "target `{}` is named twice in `{}`", name, list);
+      if (t.name == target.name) {
+        Diagnostic d = error(Code::kUnknownTarget, "the list of targets has `{}` twice", target.name);
+        d.help = "a bundle has one program for each target";
+        return d;
+      }
     out.push_back(std::move(target));
   }
   return out;

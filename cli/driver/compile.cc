@@ -44,16 +44,18 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   return d;
 }
 
-// The names of a list, and behind GPU targets the one that GPUs to come can run.
+// The names of a list, and behind its last GPU the one that GPUs to come can run.
 Result<std::vector<std::string>> target_list(const std::string& list) {
   std::vector<ir::Target> targets = NABLA_TRY(ir::find_targets(list));
   std::vector<std::string> names;
-  bool gpu = false, ptx = false;
+  size_t behind = 0;
+  bool ptx = false;
   for (const ir::Target& t : targets) {
     names.push_back(t.name);
-    gpu |= t.is_cuda(), ptx |= t.cuda.ptx;
+    if (t.is_cuda()) behind = names.size();
+    ptx |= t.cuda.ptx;
   }
-  if (gpu && !ptx) names.push_back("compute_80");
+  if (behind > 0 && !ptx) names.insert(names.begin() + static_cast<std::ptrdiff_t>(behind), "compute_80");
   return names;
 }
 

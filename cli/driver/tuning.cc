@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "cli/driver/emit_program.h"
@@ -25,6 +27,14 @@ std::vector<std::string> choices_of(bool gpu, const std::string& key) {
   if (convolution) return {"generated", gpu ? "cudnn" : "direct"};
   if (gpu) return {"generated", "cublaslt"};
   return {std::begin(kChoices), std::end(kChoices)};
+}
+
+// Does it look like one? Which of a module's it is shows when that is compiled.
+bool is_problem(const std::string& key) {
+  static const std::regex kForm(
+      "gemm|convolution|gemm [a-z0-9]+ \\d+x\\d+x\\d+x\\d+ [nt][nt]( .*)?|"
+      "convolution [a-z0-9]+ (forward|input_grad|filter_grad) [0-9x]+ [0-9x]+ [0-9x]+ stride .*");
+  return std::regex_match(key, kForm);
 }
 
 std::string trim(const std::string& s) {
@@ -110,6 +120,7 @@ std::string Tuning::targets() const {
 Result<Tuning> read_tuning(const std::string& path) {
   std::ifstream in(path);
   if (!in) return error(Code::kNotFound, "cannot open the tuning file {}", path);
+  if (std::filesystem::is_directory(path)) return error(Code::kNotFound, "the tuning file {} is a folder", path);
   std::string line;
   auto bad = [&](int number, const std::string& what) {
     Diagnostic d = error(Code::kBadTuning, "tuning file: {}", what);
@@ -130,7 +141,8 @@ Result<Tuning> read_tuning(const std::string& path) {
     if (text.empty()) continue;
     if (text.starts_with("record ")) {
       std::optional<GemmRecord> record = GemmRecord::parse(text);
-      if (!record) return bad(number, "expected `record GPU | VERSION | PROBLEM = BYTES`");
+      if (!record || !is_problem(record->problem))
+        return bad(number, "expected `record GPU | VERSION | PROBLEM = BYTES`");
       out.records.push_back(std::move(*record));
       continue;
     }
@@ -144,6 +156,12 @@ Result<Tuning> read_tuning(const std::string& path) {
     size_t equals = text.find('=');
     if (equals == std::string::npos) return bad(number, "expected `PROBLEM = CHOICE`");
     std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1)), known;
+    if (!is_problem(key)) {
+      Diagnostic d = bad(number, fmt::format("`{}` is no problem", key));
+      d.help = "such as `gemm f32 1x64x128x64 nn`, `convolution f32 forward ...`, or `gemm` alone for all others";
+      return d;
+    }
+    if (out.choices[section].count(key) > 0) return bad(number, fmt::format("`{}` stands twice for one target", key));
     std::vector<std::string> all = choices_of(gpu, key);
     for (const std::string& c : all) known += (known.empty() ? "" : ", ") + c;
     if (std::find(all.begin(), all.end(), choice) == all.end())

@@ -71,6 +71,13 @@ TEST(Tuning, RefusalsNameTheLine) {
             "line 2: tuning file: unknown choice `cudnn`; known: generated, direct");
   EXPECT_EQ(refusal("nabla-tuning 2\nrecord H200 | 13 | gemm = 0\n"),
             "line 2: tuning file: expected `record GPU | VERSION | PROBLEM = BYTES`");
+  for (const char* nonsense : {"frobnicate f32", "gemm f32 1xax-3 nn", "gemm f32 1x2x3x4", "convolution f32 1x2"})
+    EXPECT_EQ(refusal(fmt::format("nabla-tuning 2\n{} = generated\n", nonsense)),
+              fmt::format("line 2: tuning file: `{}` is no problem", nonsense));
+  EXPECT_EQ(refusal("nabla-tuning 2\nrecord H200 | 13 | nonsense = 00\n"),
+            "line 2: tuning file: expected `record GPU | VERSION | PROBLEM = BYTES`");
+  EXPECT_EQ(refusal("nabla-tuning 2\ngemm = matmul\ngemm = sgemm\n"),
+            "line 3: tuning file: `gemm` stands twice for one target");
   EXPECT_TRUE(refusal("nabla-tuning 2\ntarget sm_91a\n").starts_with("line 2: tuning file: unknown target `sm_91a`"));
 }
 

@@ -41,6 +41,7 @@ Result<std::vector<GemmRecord>> read_records(const std::string& path) {
     if (!record) return error(Code::kForeignFile, "{} holds no GPU records: `{}`", path, line);
     out.push_back(std::move(*record));
   }
+  if (out.empty()) return error(Code::kForeignFile, "{} holds no GPU records: it is empty", path);
   return out;
 }
 

@@ -334,7 +334,7 @@ NB_LIBM(nb_libm_exp, exp) NB_LIBM(nb_libm_expm1, expm1) NB_LIBM(nb_libm_log, log
 NB_LIBM(nb_libm_sin, sin) NB_LIBM(nb_libm_cos, cos) NB_LIBM(nb_libm_tanh, tanh) NB_LIBM(nb_libm_erf, erf)
 template <class V> NB_FN V nb_abs(V x) {
   if constexpr (nb_same<nb_scalar<V>, float>) return nb_float(nb_bits(x) & 0x7fffffff);
-  else return nb_select(nb_lt(x, V{}), V(-x), x);
+  else return nb_select(nb_gt(x, V{}), x, V(V{} - x));  // of -0 too
 }
 template <> NB_INLINE inline double nb_abs<double>(double x) { return __builtin_fabs(x); }
 template <class V> NB_FN V nb_sign(V x) {
@@ -394,6 +394,9 @@ template <class V> NB_FN V nb_log32(V x) {
   r = nb_select(nb_eq(x, V{}), -inf, r);
   return nb_select(nb_or(nb_lt(x, V{}), nb_is_nan(x)), nb_splat<V>(__builtin_nanf("")), r);
 }
+template <class V> NB_FN V nb_copysign32(V magnitude, V sign) {
+  return nb_float((nb_bits(magnitude) & 0x7fffffff) | (nb_bits(sign) & int(0x80000000)));
+}
 template <class V> NB_FN V nb_expm132(V x) {
   V p = x * 2.76828561695e-06f + 2.49397333001e-05f;
   p = p * x + 0.000198410735562f;
@@ -403,16 +406,13 @@ template <class V> NB_FN V nb_expm132(V x) {
   p = p * x + 0.166666666666f;
   p = p * x + 0.5f;
   V near = p * (x * x) + x;
-  return nb_select(nb_lt(nb_abs(x), nb_splat<V>(0.5f)), near, nb_exp32(x) - 1.0f);
+  return nb_copysign32(nb_select(nb_lt(nb_abs(x), nb_splat<V>(0.5f)), near, nb_exp32(x) - 1.0f), x);
 }
 template <class V> NB_FN V nb_log1p32(V x) {
   V u = x + 1.0f;
   V y = nb_log32(u) + (x - (u - 1.0f)) / u;            // adds back what the sum's rounding lost
   return nb_select(nb_or(nb_eq(u, nb_splat<V>(1.0f)), nb_eq(x, nb_splat<V>(__builtin_inff()))), x,
                    nb_select(nb_eq(u, V{}), nb_splat<V>(-__builtin_inff()), y));
-}
-template <class V> NB_FN V nb_copysign32(V magnitude, V sign) {
-  return nb_float((nb_bits(magnitude) & 0x7fffffff) | (nb_bits(sign) & int(0x80000000)));
 }
 template <class V> NB_FN V nb_tanh32(V x) {
   V t = x * x;
@@ -424,7 +424,7 @@ template <class V> NB_FN V nb_tanh32(V x) {
   V near = p * t * x + x;
   V a = nb_abs(x);
   V far = 1.0f - 2.0f / (nb_exp32(a + a) + 1.0f);
-  return nb_select(nb_lt(a, nb_splat<V>(0.625f)), near, nb_copysign32(far, x));
+  return nb_copysign32(nb_select(nb_lt(a, nb_splat<V>(0.625f)), near, far), x);
 }
 template <class V> NB_FN V nb_erf32(V x) {
   V t = x * x;
@@ -467,6 +467,7 @@ template <class V> NB_FN V nb_sincos32(V x, int quarter) {
   auto q = nb_to_int(nb_select(far, V{}, n)) + quarter;
   V y = nb_select(nb_eq(q & 1, q & 0), s, c);
   y = nb_select(nb_eq(q & 2, q & 0), y, -y);
+  if (quarter == 0) y = nb_select(nb_eq(x, V{}), x, y);  // the sign of 0
   if constexpr (nb_is_vec<V>) {
     for (int l = 0; l < NB_L; ++l)
       if (__builtin_expect(far[l], 0)) y[l] = quarter ? __builtin_cosf(x[l]) : __builtin_sinf(x[l]);

@@ -65,7 +65,8 @@ struct Job {
 
 // Starts `args` in `folder`, its output going to `log`.
 Job start(std::vector<std::string> args, const fs::path& folder, const fs::path& log) {
-  std::string script = "cd \"$0\" && exec \"$@\"";  // posix_spawn has no portable way to change the folder
+  // posix_spawn has no portable way to change the folder; there a compiler that is stopped leaves its files.
+  std::string script = "cd \"$0\" && TMPDIR=. exec \"$@\"";
   std::vector<std::string> all{"sh", "-c", script, folder.string()};
   all.insert(all.end(), args.begin(), args.end());
   std::vector<char*> argv;

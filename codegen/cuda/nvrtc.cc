@@ -1,5 +1,6 @@
 #include "codegen/cuda/nvrtc.h"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -33,6 +35,7 @@ struct Unit {
   const SourceFile* source = nullptr;  // the first of those with this text
   std::string log, object;             // no object: it was refused
   std::string problem;                 // NVRTC's name for that
+  bool killed = false;                 // from outside
 };
 
 std::string take(void* program, int (*size)(void*, size_t*), int (*get)(void*, char*)) {
@@ -81,8 +84,11 @@ bool receive(int from, std::string& bytes) {
 void compile_apart(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
   int ends[2];
   if (pipe(ends) != 0) return void(unit.problem = fmt::format("no pipe to a compiler: {}", std::strerror(errno)));
-  pid_t child = fork();
+  pid_t parent = getpid(), child = fork();
   if (child == 0) {
+    // Whoever waits for the pipe may be killed; a process beside this one holds it open then.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
     rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     compile(nvrtc, target, unit);
@@ -104,8 +110,10 @@ void compile_apart(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& un
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (whole) return;
-  unit = {unit.source, "", "", "NVRTC could not be run"};
-  if (child > 0 && WIFSIGNALED(status)) unit.problem = fmt::format("NVRTC broke down (signal {})", WTERMSIG(status));
+  unit = {unit.source, "", "", "NVRTC could not be run", false};
+  if (child <= 0 || !WIFSIGNALED(status)) return;
+  unit.problem = fmt::format("NVRTC broke down (signal {})", WTERMSIG(status));
+  unit.killed = WTERMSIG(status) == SIGKILL;
 }
 
 // An entry of the cache is the length of the log in eight digits, the log, the object.
@@ -177,6 +185,12 @@ Diagnostic refused(const Unit& unit, const NvrtcLibrary& nvrtc, const ir::Target
   if (unit.source->user) return refused_user(log.messages, *unit.source->user);
   Diagnostic d =
       error(Code::kNvrtcFailed, "NVRTC {} refused {} for {}", nvrtc.version(), unit.source->name, target.name);
+  if (unit.killed) {
+    d.message =
+        fmt::format("NVRTC {} was killed while it compiled {} for {}", nvrtc.version(), unit.source->name, target.name);
+    d.help = "by somebody, or for want of memory: fewer --jobs need less";
+    return d;
+  }
   d.notes = first_lines(log.messages, kMostLogLines);
   d.notes.push_back(kept(unit));
   return d;

@@ -32,13 +32,14 @@ class Chooser {
     return program.compute() == 0 ? std::nullopt : gpu_;
   }
 
-  /// Says which program would run when none or another was asked for.
+  /// Says which program would run when none or another was asked for; one for a GPU in the place of another for GPUs.
   void advise(const Program& refused, Diagnostic& d) {
+    const Program* other = nullptr;
     for (const Program* p : bundle_.programs()) {
       if (p == &refused || !check(*p).ok()) continue;
-      d.help = fmt::format("--target {} would run here", view(p->target()));
-      return;
+      if (other == nullptr || (other->compute() == 0 && p->compute() > 0 && refused.compute() > 0)) other = p;
     }
+    if (other != nullptr) d.help = fmt::format("--target {} would run here", view(other->target()));
   }
 
  private:

@@ -34,6 +34,9 @@ std::vector<GemmRecord> read_gemm_records(const std::string& file) {
 }
 
 Status keep_gemm_records(const std::string& file, const std::vector<GemmRecord>& records) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return error(Code::kWriteFailed, "`{}` is not a regular file", file);
   std::vector<GemmRecord> all = read_gemm_records(file);  // another process may have written since we read
   for (const GemmRecord& r : records) {
     std::erase_if(all, [&](const GemmRecord& old) { return r.replaces(old); });

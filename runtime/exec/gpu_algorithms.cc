@@ -67,9 +67,13 @@ Status GpuAlgorithms::choose(GpuLibraryCall& call, const char* library, const st
   std::vector<LibraryAlgorithm> candidates = NABLA_TRY(call.candidates(loading_ ? kCandidates : 1));
   LibraryAlgorithm best = candidates[0];
   if (loading_) {
-    best = NABLA_TRY(fastest(call, candidates));
-    record.algorithm.assign(reinterpret_cast<const char*>(best.data()), sizeof best);
-    measured_.push_back(std::move(record));
+    auto measured = fastest(call, candidates);
+    if (!measured.ok()) note(fmt::format("{} cannot be measured: {}", library, measured.errors()[0].message));
+    if (measured.ok()) {
+      best = *measured;
+      record.algorithm.assign(reinterpret_cast<const char*>(best.data()), sizeof best);
+      measured_.push_back(std::move(record));
+    }
   }
   call.use(best);
   return Ok{};

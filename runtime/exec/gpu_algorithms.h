@@ -18,8 +18,8 @@ class GpuAlgorithms {
   GpuAlgorithms(const format::Program& program, const device::CudaDevice& device, device::CudaStream stream)
       : program_(program), device_(device), stream_(stream) {}
 
-  /// Lets the call of a `version` of a `library` ("cuBLASLt") use an algorithm. E0602 when there is none; E0607, E0804
-  /// while measuring.
+  /// Lets the call of a `version` of a `library` ("cuBLASLt") use an algorithm. E0602 when there is none. Where it
+  /// cannot measure it takes what the library proposes first.
   Status choose(device::GpuLibraryCall& call, const char* library, const std::string& version);
   /// Nothing is measured after this; what was measured before is kept in the file. Says on stderr when it cannot be.
   void loaded();

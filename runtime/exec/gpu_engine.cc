@@ -166,6 +166,7 @@ Result<device::CudaModule> GpuEngine::module_of(const std::string& name) {
   std::string text(program_.ptx() ? format::as_text(bytes) : std::string_view());
   device::CudaModule module = nullptr;
   int status = driver_.module_load(&module, program_.ptx() ? static_cast<const void*>(text.c_str()) : bytes.data());
+  if (status == device::kCudaOutOfMemory) return driver_.failure(fmt::format("loading `{}`", name), status);
   if (status != device::kCudaOk)
     return error(Code::kKernelLoad, "cannot load `{}` on {}: {}", name, device_.name, driver_.text(status));
   modules_.push_back({name, module});
@@ -177,6 +178,7 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
   device::CudaModule module = NABLA_TRY(module_of(object));
   std::string symbol(view(grid.symbol()));
   int status = driver_.module_function(&out.function, module, symbol.c_str());
+  if (status == device::kCudaOutOfMemory) return driver_.failure(fmt::format("loading `{}`", symbol), status);
   if (status != device::kCudaOk)
     return error(Code::kKernelLoad, "`{}` has no kernel `{}`: {}", object, symbol, driver_.text(status));
   if (grid.shared_bytes() > kFreeShared) {
@@ -246,7 +248,7 @@ Status GpuEngine::run(const RunRequest& r) {
     staging_->drop();
     static_cast<GpuBound&>(*r.bound.machine).launches->current = nullptr;
     Diagnostic& d = status.errors()[0];
-    if (d.code == Code::kGpuFailed && d.location == nullptr)
+    if ((d.code == Code::kGpuFailed || d.code == Code::kOutOfMemory) && d.location == nullptr)
       d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
     return status;
   };
@@ -344,8 +346,11 @@ const void* GpuEngine::look(const void* at, size_t bytes, std::vector<char>& roo
 Result<std::unique_ptr<Engine>> make_gpu_engine(const format::Bundle& bundle, const format::Program& program,
                                                 device::CudaDevice device, const EngineOptions& options) {
   auto engine = std::make_unique<GpuEngine>(bundle, program, std::move(device), options.sync_debug);
-  (void)NABLA_TRY(engine->load());
-  return std::unique_ptr<Engine>(std::move(engine));
+  Status loaded = engine->load();
+  if (loaded.ok()) return std::unique_ptr<Engine>(std::move(engine));
+  Diagnostic& d = loaded.errors()[0];
+  if (d.code == Code::kGpuFailed) d.help = "no instruction ran; nvidia-smi shows the state of the GPU";
+  return std::move(loaded.errors());
 }
 
 }  // namespace nabla::exec

@@ -93,6 +93,10 @@ TEST(GpuFailure, WhatLoadingNeedsAndDoesNotGet) {
   EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_FAIL", "cuModuleLoadData:1")),
             "E0604 cannot load `kernels/sm_90a_0.cubin` on Fake GPU: CUDA_ERROR_INVALID_IMAGE (200), device kernel "
             "image is invalid");
+  EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_FAIL", "cuModuleLoadData:1:2")),
+            "E0804 loading `kernels/sm_90a_0.cubin`: CUDA_ERROR_OUT_OF_MEMORY (2), out of memory");
+  EXPECT_EQ(refusal("NABLA_FAKE_CUDA_FAIL", "cuStreamCreate:1:999").help,
+            "no instruction ran; nvidia-smi shows the state of the GPU");
   EXPECT_EQ(said(refusal("", "", [](ProgramT& p) { p.kernels[1]->grids[0]->symbol = "toy_stop"; })),
             "E0604 `kernels/sm_90a_0.cubin` has no kernel `toy_stop`: CUDA_ERROR_NOT_FOUND (500), named symbol not "
             "found");
@@ -151,7 +155,7 @@ TEST(GpuFailure, AFailureOfTheDriverNamesTheCallAndTheEntry) {
   begins(second_run("cuStreamEndCapture:1:900"),
          "error[E0607]: entry `step` on Fake GPU: recording a graph: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900), "
          "operation not permitted when stream is capturing\n");
-  begins(second_run("cuGraphInstantiate:1"), "error[E0804]: recording a graph: CUDA_ERROR_OUT_OF_MEMORY (2)");
+  begins(second_run("cuGraphInstantiate:1"), "error[E0804]: entry `step` on Fake GPU: recording a graph: CUDA_ERROR_OUT_OF_MEMORY (2)");
   begins(second_run("cuGraphLaunch:1"), "error[E0607]: entry `step` on Fake GPU: replaying the graph: ");
 }
 

@@ -46,7 +46,7 @@ TEST(Npy, EveryNumpyDTypeSurvivesARoundTrip) {
 }
 
 TEST(Npy, ScalarsVectorsAndEmptyArraysKeepTheirShape) {
-  for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {7}, {0, 4}, {2, 1, 3}}) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{}, {7}, {0, 4}, {3, 0}, {2, 0, 3}, {2, 1, 3}}) {
     std::string bytes = *npy_bytes(counting(DType::kF32, shape));
     EXPECT_EQ(parse_npy(as_bytes(bytes), "x")->shape(), shape);
   }

@@ -140,13 +140,11 @@ Literal from_fortran(const Literal& columns, std::vector<int64_t> shape) {
 
 /// Bytes of an array of this shape, or nothing when that is more than `limit`.
 std::optional<uint64_t> bytes_within(const Header& header, DType dtype, uint64_t limit) {
+  if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) return 0;
   unsigned __int128 total = bytes_of(dtype);
-  bool empty = false;
-  for (int64_t extent : header.shape) {
-    empty = empty || extent == 0;
-    if (!empty && (total *= static_cast<uint64_t>(extent)) > limit) return std::nullopt;
-  }
-  return empty ? 0 : static_cast<uint64_t>(total);
+  for (int64_t extent : header.shape)
+    if ((total *= static_cast<uint64_t>(extent)) > limit) return std::nullopt;
+  return static_cast<uint64_t>(total);
 }
 
 std::string stem_of(const std::string& member) {
