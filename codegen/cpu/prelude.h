@@ -339,7 +339,8 @@ template <class V> NB_FN V nb_abs(V x) {
 template <> NB_INLINE inline double nb_abs<double>(double x) { return __builtin_fabs(x); }
 template <class V> NB_FN V nb_sign(V x) {
   V one = nb_splat<V>(nb_scalar<V>(1));
-  if constexpr (nb_is_signed<nb_scalar<V>>) return nb_select(nb_gt(x, V{}), one, nb_select(nb_lt(x, V{}), V(-one), x));
+  if constexpr (nb_is_signed<nb_scalar<V>>)
+    return nb_select(nb_gt(x, V{}), one, nb_select(nb_lt(x, V{}), V(-one), V(x + V{})));  // 0 of -0
   else return nb_select(nb_gt(x, V{}), one, x);
 }
 template <class V> NB_FN V nb_rsqrt(V x) { return nb_splat<V>(nb_scalar<V>(1)) / nb_sqrt(x); }

@@ -3,7 +3,11 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -138,10 +142,11 @@ TEST(Nvrtc, SaysWhereItLookedForTheLibrary) {
   Variable named("NABLA_NVRTC", file);
   EXPECT_EQ(nvrtc_candidates(), std::vector<std::string>{file});
   EXPECT_TRUE(has(refusal({{"k.cu", scaling("k")}}, "sm_90a"), "note: tried " + file + ": file too short"));
-  std::string all = to_string(open_nvrtc({folder + "/a.so", "libm.so.6", "tests/cuda/old_nvrtc.so"}).errors());
+  Variable version("NABLA_FAKE_NVRTC_VERSION", "11.8");
+  std::string all = to_string(open_nvrtc({folder + "/a.so", "libm.so.6", "tests/cuda/fake_nvrtc.so"}).errors());
   EXPECT_TRUE(has(all, "tried " + folder + "/a.so: cannot open shared object file")) << all;
   EXPECT_TRUE(has(all, "tried libm.so.6: it lacks functions of NVRTC")) << all;
-  EXPECT_TRUE(has(all, "tried tests/cuda/old_nvrtc.so: version 11.8 is older than 12")) << all;
+  EXPECT_TRUE(has(all, "tried tests/cuda/fake_nvrtc.so: version 11.8 is older than 12")) << all;
 }
 
 TEST(Nvrtc, LooksInTheCacheFolderThenByNameThenInTheToolkitThenInWheels) {
@@ -199,8 +204,14 @@ TEST(Nvrtc, KeepsAGeneratedTextThatIsRefused) {
   EXPECT_EQ(kept_source(d, "sm_90a_1.cu"), bad);
 }
 
+/// While it lives, compiling a text raises a signal.
+struct FakeNvrtc {
+  explicit FakeNvrtc(const char* signal) : raised("NABLA_FAKE_NVRTC_SIGNAL", signal) {}
+  Variable library{"NABLA_NVRTC", fs::current_path().string() + "/tests/cuda/fake_nvrtc.so"}, raised;
+};
+
 TEST(Nvrtc, ThatBreaksDownTakesNobodyWithIt) {
-  Variable named("NABLA_NVRTC", fs::current_path().string() + "/tests/cuda/dying_nvrtc.so");
+  FakeNvrtc fake("11");
   Result<CudaBinary> binary =
       compile_cuda({{"a.cu", scaling("a")}, {"b.cu", scaling("b", "3")}}, target_named("sm_90a"), {2, ""});
   ASSERT_FALSE(binary.ok());
@@ -209,6 +220,33 @@ TEST(Nvrtc, ThatBreaksDownTakesNobodyWithIt) {
   EXPECT_EQ(d.message, "NVRTC 13.0 refused a.cu for sm_90a");
   EXPECT_EQ(d.notes[0], "NVRTC broke down (signal 11)");
   EXPECT_EQ(kept_source(d, "a.cu"), scaling("a"));
+}
+
+TEST(Nvrtc, ThatIsKilledIsNotBlamedOnTheText) {
+  FakeNvrtc fake("9");
+  Result<CudaBinary> binary = compile_cuda({{"a.cu", scaling("a")}}, target_named("sm_90a"), {1, ""});
+  EXPECT_EQ(to_string(binary.errors()),
+            "error[E0506]: NVRTC 13.0 was killed while it compiled a.cu for sm_90a\n"
+            "   = help: by somebody, or for want of memory: fewer --jobs need less\n");
+}
+
+// Compilers that never end, of a process that is killed: the pipe ends when the last of them has gone.
+TEST(Nvrtc, EndsWithTheProcessThatStartedIt) {
+  FakeNvrtc fake("19");  // SIGSTOP
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    (void)compile_cuda({{"a.cu", scaling("a")}, {"b.cu", scaling("b")}}, target_named("sm_90a"), {2, ""});
+    _exit(0);
+  }
+  close(ends[1]);
+  pollfd end{ends[0], POLLIN, 0};
+  EXPECT_EQ(poll(&end, 1, 300), 0);
+  kill(child, SIGKILL);
+  EXPECT_EQ(poll(&end, 1, 20000), 1);
+  close(ends[0]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST(Nvrtc, InstructionsThatATargetLacksAreRefused) {

@@ -1,11 +1,13 @@
-// An NVRTC that breaks down over every text, as 13.0 does over some.
+// An NVRTC of the version in NABLA_FAKE_NVRTC_VERSION (13.0) that raises the signal NABLA_FAKE_NVRTC_SIGNAL over every
+// text, as 13.0 breaks down over some.
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 
 extern "C" {
 int nvrtcVersion(int* major, int* minor) {
-  *major = 13;
-  *minor = 0;
-  return 0;
+  const char* version = std::getenv("NABLA_FAKE_NVRTC_VERSION");
+  return std::sscanf(version == nullptr ? "13.0" : version, "%d.%d", major, minor) == 2 ? 0 : 1;
 }
 int nvrtcGetNumSupportedArchs(int* count) {
   *count = 1;
@@ -16,7 +18,7 @@ int nvrtcGetSupportedArchs(int* list) {
   return 0;
 }
 int nvrtcCreateProgram() { return 0; }
-int nvrtcCompileProgram() { return raise(SIGSEGV); }
+int nvrtcCompileProgram() { return raise(std::atoi(std::getenv("NABLA_FAKE_NVRTC_SIGNAL"))); }
 #define ABSENT(name) \
   int name() { return 1; }
 ABSENT(nvrtcGetProgramLogSize)
