@@ -306,9 +306,9 @@ std::string ExprPrinter::print_call(const Expr& e) {
   if (fn == "bitcast")
     return fmt::format("nb_bitcast<{}, {}>({})", storage_type(e->dtype), storage_type(e->args[0]->dtype), operand(0));
   if (fn == "philox") {
-    bool keys = varies(e->args[0]) || varies(e->args[1]);  // else one for all lanes; only the counter varies
-    auto key = [&](int i) { return keys ? operand(i) : print(e->args[i]); };
-    return fmt::format("nb_philox({}, {}, {})", key(0), key(1), operand(2));
+    if (vector && (varies(e->args[0]) || varies(e->args[1]))) return gather(e);
+    // The key is one for all lanes; only the counter varies.
+    return fmt::format("nb_philox({}, {}, {})", print(e->args[0]), print(e->args[1]), operand(2));
   }
   if (fn == "not" && e->dtype != DType::kBool && !vector)
     return fmt::format("{}(~{})", compute_type(e->dtype), operand(0));

@@ -504,9 +504,6 @@ NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<long> index) {
 NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<int> index) {
   return nb_each<nb_vec<unsigned>>(nb_full{}, [&](int l) { return nb_philox(k0, k1, long(index[l])); });
 }
-template <class I> NB_FN nb_vec<unsigned> nb_philox(nb_vec<unsigned> k0, nb_vec<unsigned> k1, I index) {
-  return nb_each<nb_vec<unsigned>>(nb_full{}, [&](int l) { return nb_philox(k0[l], k1[l], long(index[l])); });
-}
 
 // ---- Loops. f(position, n) with n lanes from position on: whole vectors, then one tail.
 template <class F> NB_FN void nb_for(long begin, long end, F f) {
