@@ -47,9 +47,13 @@ class Kinds {
 using In = const std::vector<Tensor>&;
 using Out = std::vector<Tensor>;
 
+// With x[3] a key for dropout.
 Out slopes_of_attention(In x) {
-  auto loss = [](Tensor q, Tensor k, Tensor v) {
-    Tensor y = attention(q, k, v, {}, true);
+  bool drops = x.size() > 3;
+  std::vector<Arg> extras;
+  if (drops) extras.emplace_back(x[3]);
+  auto loss = [&](Tensor q, Tensor k, Tensor v) {
+    Tensor y = attention(q, k, v, extras, true, drops ? 0.2 : 0.0, drops ? 0.25 : 0.0);
     return sum(y * y);
   };
   auto [dq, dk, dv] = grad(loss, wrt<0, 1, 2>)(x[0], x[1], x[2]);
@@ -92,6 +96,14 @@ void add_products(Kinds& kinds, const Scale& s) {
   std::vector<Spec> qkv = {{"q", f32, heads}, {"k", f32, heads}, {"v", f32, heads}};
   kinds.add({"attention", 1e-4}, qkv, [](In x) -> Out { return {attention(x[0], x[1], x[2], {}, true)}; });
   kinds.add({"attention_slopes", 1e-3}, qkv, slopes_of_attention);
+  qkv.emplace_back("key", u32, Shape{2});
+  kinds.add({"attention_with_dropout", 1e-4, 1 << 20}, qkv,
+            [](In x) -> Out { return {attention(x[0], x[1], x[2], {x[3]}, true, 0.2, 0.25)}; });
+  kinds.add({"attention_with_dropout_slopes", 1e-3, 1 << 20}, qkv, slopes_of_attention);
+  Shape examples = heads;
+  examples.insert(examples.begin(), 3);
+  kinds.add({"attention_of_examples", 1e-4}, {{"q", f32, examples}, {"k", f32, heads}, {"v", f32, heads}},
+            [](In x) -> Out { return {vmap([&](Tensor q) { return attention(q, x[1], x[2], {}, true); })(x[0])}; });
 }
 
 void add_indexed(Kinds& kinds, const Scale& s) {

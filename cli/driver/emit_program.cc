@@ -439,11 +439,16 @@ class Emitter {
     for (ir::ValueId id : {values[0], values[1], n.results[0]})
       operands.push_back(operand(frame.f.type(id), id == n.results[0]));
     if (!n.attrs.find("alternative")) return g;
-    bool biased = n.operands.size() > 2;
-    if (biased) g.bias = address(values[2], frame);
-    operands.push_back(biased ? operand(frame.f.type(values[2]), false) : format::Operand(g.dtype, false, 0));
+    passes::GemmExtras extras = passes::gemm_extras(n);
+    bool biased = extras.bias >= 0;
+    if (biased) g.bias = address(values[extras.bias], frame);
+    operands.push_back(biased ? operand(frame.f.type(values[extras.bias]), false) : format::Operand(g.dtype, false, 0));
     g.workspace = library_workspace(n, frame);
     operands.emplace_back(format::DType::U8, true, 0);
+    if (extras.addend >= 0) {
+      g.addend = address(values[extras.addend], frame);
+      operands.push_back(operand(frame.f.type(values[extras.addend]), false));
+    }
     g.alternative = alternative(n, frame, g.alternative_operands);
     return g;
   }

@@ -11,11 +11,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "bias", "relu", "bias gelu", or empty.
+// "bias", "relu", "bias add gelu", or empty.
 std::string epilogue(const ir::Node& n) {
   if (n.op->lower != ir::Lowering::kContraction) return "";
-  std::string out = n.operands.size() > 2 ? "bias" : "", activation = n.attrs.get_string("activation");
-  if (activation != "none") out += (out.empty() ? "" : " ") + activation;
+  std::string out, activation = n.attrs.get_string("activation");
+  auto add = [&](bool there, const std::string& what) { out += there ? (out.empty() ? "" : " ") + what : ""; };
+  passes::GemmExtras extras = passes::gemm_extras(n);
+  add(extras.bias >= 0, "bias"), add(extras.addend >= 0, "add"), add(activation != "none", activation);
   return out;
 }
 

@@ -306,8 +306,8 @@ std::string ExprPrinter::print_call(const Expr& e) {
   if (fn == "bitcast")
     return fmt::format("nb_bitcast<{}, {}>({})", storage_type(e->dtype), storage_type(e->args[0]->dtype), operand(0));
   if (fn == "philox") {
+    if (vector && (varies(e->args[0]) || varies(e->args[1]))) return gather(e);
     // The key is one for all lanes; only the counter varies.
-    NABLA_CHECK(!varies(e->args[0]) && !varies(e->args[1]), "philox key varies between lanes");
     return fmt::format("nb_philox({}, {}, {})", print(e->args[0]), print(e->args[1]), operand(2));
   }
   if (fn == "not" && e->dtype != DType::kBool && !vector)

@@ -79,30 +79,59 @@ template <int width, int tiles, class T> NB_FN void nb_store_rows(T* to, long ha
     }
 }
 
-// Sizes of a call, and who sees whom. `rows` counts the heads of all examples.
+// Sizes of a call, and who sees whom. `rows` counts the heads of all examples. Batch elements in a row may share a mask, or
+// a stream of random words: a weight whose word is `least` or more is multiplied by `kept`, others are dropped.
 struct nb_heads {
-  long rows, queries, heads, kv_heads, keys, mask_batch, mask_heads;
+  long rows, queries, heads, kv_heads, keys, mask_batch, mask_heads, streams;
+  float scale, kept;
+  unsigned least;
   __device__ long keys_of(long row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
-  template <bool causal, class M> __device__ bool sees(long row, long i, long j, const M* mask) const {
+  // Of a head: [queries, keys]; 0 where it sees all.
+  template <class M> __device__ const M* mask_of(long row, const M* mask) const {
+    if (mask_batch == 0) return 0;
+    const long b = row / heads * mask_batch / (rows / heads), h = mask_heads == 1 ? 0 : row % heads;
+    return mask + (b * mask_heads + h) * queries * keys;
+  }
+  template <bool causal, class M> __device__ bool sees(long i, long j, const M* own_mask) const {
     if (i >= queries || j >= keys || (causal && j > i + keys - queries)) return false;
-    if (mask_batch == 0) return true;
-    const long b = mask_batch == 1 ? 0 : row / heads, h = mask_heads == 1 ? 0 : row % heads;
-    return bool(mask[((b * mask_heads + h) * queries + i) * keys + j]);
+    return !own_mask || bool(own_mask[i * keys + j]);
   }
 };
 
-template <int R, int C, int D, int W, bool causal, class T, class M>
+// tile[r][c]: is the weight of query i0 + r and key j0 + c kept? Words stand as weights do, [heads that share the
+// stream, queries, keys]; a thread makes four at a time.
+template <int rows, int columns, int pitch>
+NB_FN void nb_load_kept(unsigned char* tile, const nb_heads& s, const unsigned* key, long row, long i0, long j0) {
+  constexpr int blocks = columns / 4 + 1;
+  const long sharing = s.rows / s.streams;
+  const unsigned k0 = key[row / sharing * 2], k1 = key[row / sharing * 2 + 1];
+  for (int p = threadIdx.x; p < rows * blocks; p += blockDim.x) {
+    const int r = p / blocks;
+    if (i0 + r >= s.queries) break;
+    const long first = (row % sharing * s.queries + i0 + r) * s.keys + j0, block = first / 4 + p % blocks;
+    const int before = int(block * 4 - first);
+    unsigned words[4];
+    nb_philox_block(k0, k1, block, words);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (before + e >= 0 && before + e < columns) tile[r * pitch + before + e] = words[e] >= s.least;
+  }
+}
+
+template <int R, int C, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumexp, const T* q, const T* k, const T* v,
-                        const M* mask) {
+                        const M* mask, const unsigned* key) {
   constexpr int pitch = NB_UP(D, 16) + 8, across = C + 8;
   T *q_tile = (T*)room, *k_tile = q_tile + R * pitch, *v_tile = k_tile + C * pitch,
     *p_tile = v_tile + NB_UP(W, 8) * across;
+  unsigned char* kept = (unsigned char*)(p_tile + R * across);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const float scale = 1.0f / sqrtf(float(D)), none = -__builtin_inff();
+  const float none = -__builtin_inff();
   const long tiles = (s.queries + R - 1) / R;
   p_tile += warp * 16 * across;
   for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
     const long row = block / tiles, first = block % tiles * R, own = first + warp * 16, kv = s.keys_of(row);
+    const M* own_mask = s.mask_of(row, mask);
     nb_load_rows<R, D, pitch>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
     float acc[NB_UP(W, 8) / 8][4] = {}, top[2] = {none, none}, sum[2] = {};
     const long seen = first + R + s.keys - s.queries, last = causal && seen < s.keys ? seen : s.keys;
@@ -110,6 +139,7 @@ NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumex
       __syncthreads();
       nb_load_rows<C, D, pitch>(k_tile, k + (kv * s.keys + j0) * D, s.keys - j0);
       nb_load_columns<C, W, across>(v_tile, v + (kv * s.keys + j0) * W, s.keys - j0);
+      if constexpr (drops) nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
       __syncthreads();
       float p[C / 8][4] = {};
       nb_rows_times_rows(p, q_tile + warp * 16 * pitch, pitch, k_tile, pitch, NB_UP(D, 16));
@@ -118,16 +148,19 @@ NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumex
         float most = top[half];
         for (int n = 0; n < C / 8; ++n)
           for (int e = 2 * half; e < 2 * half + 2; ++e) {
-            const bool sees =
-                s.sees<causal>(row, own + lane / 4 + half * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, mask);
-            p[n][e] = sees ? p[n][e] * scale : none;
+            const bool sees = s.sees<causal>(own + lane / 4 + half * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, own_mask);
+            p[n][e] = sees ? p[n][e] * s.scale : none;
             most = nb_maximum(most, p[n][e]);
           }
         for (int lanes = 1; lanes < 4; lanes *= 2) most = nb_maximum(most, nb_shuffle_xor(most, lanes));
         const float base = most == none ? 0.0f : most, shrink = nb_exp(top[half] - base);
         top[half] = most, sum[half] *= shrink;
         for (int n = 0; n < C / 8; ++n)
-          for (int e = 2 * half; e < 2 * half + 2; ++e) sum[half] += p[n][e] = nb_exp(p[n][e] - base);
+          for (int e = 2 * half; e < 2 * half + 2; ++e) {
+            sum[half] += p[n][e] = nb_exp(p[n][e] - base);
+            // Weights of 0 are those that nobody drew for.
+            if (drops && p[n][e] > 0 && !kept[(warp * 16 + lane / 4 + half * 8) * (C + 4) + n * 8 + lane % 4 * 2 + e % 2]) p[n][e] = 0;
+          }
         for (int n = 0; n < NB_UP(W, 8) / 8; ++n) acc[n][2 * half] *= shrink, acc[n][2 * half + 1] *= shrink;
       }
       nb_keep(p_tile, across, p);
@@ -136,7 +169,7 @@ NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumex
     }
     for (int half = 0; half < 2; ++half) {
       for (int lanes = 1; lanes < 4; lanes *= 2) sum[half] += nb_shuffle_xor(sum[half], lanes);
-      const float share = sum[half] > 0 ? 1 / sum[half] : 0.0f;
+      const float share = sum[half] > 0 ? (drops ? s.kept : 1.0f) / sum[half] : 0.0f;
       for (int n = 0; n < NB_UP(W, 8) / 8; ++n) acc[n][2 * half] *= share, acc[n][2 * half + 1] *= share;
       const long i = own + lane / 4 + half * 8;
       if (lane % 4 == 0 && i < s.queries) logsumexp[row * s.queries + i] = sum[half] > 0 ? top[half] + nb_log(sum[half]) : none;
@@ -147,18 +180,20 @@ NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumex
 }
 
 // dQ of a tile of queries, over the keys that it sees.
-template <int R, int C, int D, int W, bool causal, class T, class M>
+template <int R, int C, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, const T* q, const T* k, const T* v,
-                                     const float* logsumexp, const float* delta, const T* ct, const M* mask) {
+                                     const float* logsumexp, const float* delta, const T* ct, const M* mask,
+                                     const unsigned* key) {
   constexpr int pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, across = C + 8;
   T *q_tile = (T*)room, *ct_tile = q_tile + R * pitch, *k_tile = ct_tile + R * pitch_w, *v_tile = k_tile + C * pitch,
     *k_columns = v_tile + C * pitch_w, *p_tile = k_columns + NB_UP(D, 8) * across;
+  unsigned char* kept = (unsigned char*)(p_tile + R * across);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const float scale = 1.0f / sqrtf(float(D));
   const long tiles = (s.queries + R - 1) / R;
   p_tile += warp * 16 * across;
   for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
     const long row = block / tiles, first = block % tiles * R, own = first + warp * 16, kv = s.keys_of(row);
+    const M* own_mask = s.mask_of(row, mask);
     nb_load_rows<R, D, pitch>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
     nb_load_rows<R, W, pitch_w>(ct_tile, ct + (row * s.queries + first) * W, s.queries - first);
     float acc[NB_UP(D, 8) / 8][4] = {}, base[2] = {}, loses[2] = {};
@@ -173,14 +208,17 @@ NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, con
       nb_load_rows<C, D, pitch>(k_tile, k + (kv * s.keys + j0) * D, s.keys - j0);
       nb_load_columns<C, D, across>(k_columns, k + (kv * s.keys + j0) * D, s.keys - j0);
       nb_load_rows<C, W, pitch_w>(v_tile, v + (kv * s.keys + j0) * W, s.keys - j0);
+      if constexpr (drops) nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
       __syncthreads();
       float p[C / 8][4] = {}, ds[C / 8][4] = {};
       nb_rows_times_rows(p, q_tile + warp * 16 * pitch, pitch, k_tile, pitch, NB_UP(D, 16));
       nb_rows_times_rows(ds, ct_tile + warp * 16 * pitch_w, pitch_w, v_tile, pitch_w, NB_UP(W, 16));
       for (int n = 0; n < C / 8; ++n)
         for (int e = 0; e < 4; ++e) {
-          const bool sees = s.sees<causal>(row, own + lane / 4 + e / 2 * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, mask);
-          ds[n][e] = sees ? nb_exp(p[n][e] * scale - base[e / 2]) * (ds[n][e] - loses[e / 2]) * scale : 0.0f;
+          const int r = lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
+          const bool sees = s.sees<causal>(own + r, j0 + c, own_mask);
+          if (drops) ds[n][e] *= sees && kept[(warp * 16 + r) * (C + 4) + c] ? s.kept : 0.0f;
+          ds[n][e] = sees ? nb_exp(p[n][e] * s.scale - base[e / 2]) * (ds[n][e] - loses[e / 2]) * s.scale : 0.0f;
         }
       nb_keep(p_tile, across, ds);
       __syncwarp();
@@ -192,16 +230,17 @@ NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, con
 }
 
 // dK and dV of a tile of keys, over the queries of all heads that see it.
-template <int R, int C, int D, int W, bool causal, class T, class M>
+template <int R, int C, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k, const T* v,
-                                  const float* logsumexp, const float* delta, const T* ct, const M* mask) {
+                                  const float* logsumexp, const float* delta, const T* ct, const M* mask,
+                                     const unsigned* key) {
   constexpr int pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, across = C + 8;
   T *k_tile = (T*)room, *v_tile = k_tile + R * pitch, *q_tile = v_tile + R * pitch_w, *ct_tile = q_tile + C * pitch,
     *q_columns = ct_tile + C * pitch_w, *ct_columns = q_columns + NB_UP(D, 8) * across,
     *p_tile = ct_columns + NB_UP(W, 8) * across;
   float *base = (float*)(p_tile + R * across), *loses = base + C;
+  unsigned char* kept = (unsigned char*)(loses + C);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const float scale = 1.0f / sqrtf(float(D));
   const long tiles = (s.keys + R - 1) / R, group = s.heads / s.kv_heads;
   p_tile += warp * 16 * across;
   for (long block = blockIdx.x; block < s.rows / group * tiles; block += gridDim.x) {
@@ -212,6 +251,7 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
     const long sees_first = first - (s.keys - s.queries), start = causal && sees_first > 0 ? sees_first / C * C : 0;
     for (long g = 0; g < group; ++g) {
       const long row = kv / s.kv_heads * s.heads + kv % s.kv_heads * group + g;
+      const M* own_mask = s.mask_of(row, mask);
       for (long i0 = start; i0 < s.queries; i0 += C) {
         const T *q_from = q + (row * s.queries + i0) * D, *ct_from = ct + (row * s.queries + i0) * W;
         const long have = s.queries - i0;
@@ -220,6 +260,7 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
         nb_load_columns<C, D, across>(q_columns, q_from, have);
         nb_load_rows<C, W, pitch_w>(ct_tile, ct_from, have);
         nb_load_columns<C, W, across>(ct_columns, ct_from, have);
+        if constexpr (drops) nb_load_kept<C, R, R + 4>(kept, s, key, row, i0, first);
         for (int x = threadIdx.x; x < C; x += blockDim.x) {
           const float l = x < have ? logsumexp[row * s.queries + i0 + x] : 0.0f;
           base[x] = l == -__builtin_inff() ? 0.0f : l;
@@ -231,10 +272,12 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
         nb_rows_times_rows(ds, v_tile + warp * 16 * pitch_w, pitch_w, ct_tile, pitch_w, NB_UP(W, 16));
         for (int n = 0; n < C / 8; ++n)
           for (int e = 0; e < 4; ++e) {
-            const int x = n * 8 + lane % 4 * 2 + e % 2;
-            const bool sees = s.sees<causal>(row, i0 + x, own + lane / 4 + e / 2 * 8, mask);
-            p[n][e] = sees ? nb_exp(p[n][e] * scale - base[x]) : 0.0f;
-            ds[n][e] = p[n][e] * (ds[n][e] - loses[x]) * scale;
+            const int x = n * 8 + lane % 4 * 2 + e % 2, y = lane / 4 + e / 2 * 8;
+            const bool sees = s.sees<causal>(i0 + x, own + y, own_mask);
+            const float m = !drops ? 1.0f : sees && kept[x * (R + 4) + warp * 16 + y] ? s.kept : 0.0f;
+            p[n][e] = sees ? nb_exp(p[n][e] * s.scale - base[x]) : 0.0f;
+            ds[n][e] = p[n][e] * (ds[n][e] * m - loses[x]) * s.scale;
+            p[n][e] *= m;
           }
         nb_keep(p_tile, across, p);
         __syncwarp();

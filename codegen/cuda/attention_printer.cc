@@ -1,6 +1,7 @@
 #include "codegen/cuda/attention_printer.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace nabla::codegen {
 
@@ -21,18 +22,21 @@ class AttentionPrinter {
   }
 
   AttentionGrid forward() {
-    auto bytes = [&](int64_t c) { return element() * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)); };
+    auto bytes = [&](int64_t c) {
+      return element() * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)) + kept(own_, c);
+    };
     return grid("", "nb_attention", query_tiles(), bytes, {"out", "logsumexp"}, 3);
   }
   AttentionGrid queries() {
     auto bytes = [&](int64_t c) {
-      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8));
+      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
     };
     return grid("_queries", "nb_attention_grad_queries", query_tiles(), bytes, {"dq"}, 6);
   }
   AttentionGrid keys() {
     auto bytes = [&](int64_t c) {
-      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c;
+      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
+             kept(c, own_);
     };
     ir::Dim heads = ir::Dim::floordiv(n_[0], n_[3]) * n_[4];
     return grid("_keys", "nb_attention_grad_keys", heads * ir::Dim::ceildiv(n_[5], own_), bytes, {"dk", "dv"}, 6);
@@ -41,6 +45,9 @@ class AttentionPrinter {
  private:
   int64_t element() const { return bytes_of(k_.buffers[0].dtype); }
   static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
+  /// Of a byte per weight of a tile: is it kept?
+  int64_t kept(int64_t rows, int64_t columns) const { return drops() ? rows * (columns + 4) : 0; }
+  bool drops() const { return !n_[12].is(0); }
   ir::Dim query_tiles() const { return n_[0] * ir::Dim::ceildiv(n_[1], own_); }
 
   /// `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
@@ -55,18 +62,24 @@ class AttentionPrinter {
     out.launch.threads = static_cast<int>(own_ * 2);
     out.launch.shared_bytes = static_cast<int>(up(bytes(c), 16));
     std::string sizes;
-    for (size_t i : {0, 1, 3, 4, 5, 9, 10}) sizes += (sizes.empty() ? "" : ", ") + size_text(n_[i]);
+    for (size_t i : {0, 1, 3, 4, 5, 9, 10, 12}) sizes += size_text(n_[i]) + ", ";
+    sizes += fmt::format("{}, {}, {}u", float_text(11), float_text(14), n_[13].value());
     std::string args;
-    size_t inputs = 0;
+    size_t inputs = 0, extra = operands;
     for (const Buffer& b : k_.buffers) inputs += b.role == BufferRole::kIn;
     for (size_t r = 0; r < k_.buffers.size() - inputs; ++r)
       if (std::find(results.begin(), results.end(), result_name(r)) != results.end())
         args += ", " + cpp_name(k_.buffers[inputs + r].name);
     for (size_t i = 0; i < operands; ++i) args += ", " + cpp_name(k_.buffers[i].name);
-    args += inputs > operands ? ", " + cpp_name(k_.buffers[operands].name) : ", (const bool*)0";
-    out.call = fmt::format("{}<{}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, own_, c, d_, w_,
-                           n_[8].is(1) ? "true" : "false", sizes, args);
+    args += !n_[9].is(0) ? ", " + cpp_name(k_.buffers[extra++].name) : ", (const bool*)0";
+    args += drops() ? ", " + cpp_name(k_.buffers[extra++].name) : ", 0";
+    NABLA_CHECK(extra == inputs, "attention takes {} operands, not {}", extra, inputs);
+    out.call = fmt::format("{}<{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, own_, c, d_, w_,
+                           n_[8].is(1), drops(), sizes, args);
     return out;
+  }
+  std::string float_text(size_t number) const {
+    return number_text(DType::kF32, std::bit_cast<float>(static_cast<uint32_t>(n_[number].value())), 0);
   }
   std::string result_name(size_t r) const {
     static const std::vector<std::string> kForward = {"out", "logsumexp"}, kBackward = {"dq", "dk", "dv"};

@@ -203,15 +203,18 @@ NB_MATH(atanh, atanhf, atanh)
 NB_FN float nb_atan2(float y, float x) { return atan2f(y, x); }
 NB_FN double nb_atan2(double y, double x) { return atan2(y, x); }
 
-// Philox4x32-10: word index % 4 of block index / 4.
-NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
-  unsigned long block = (unsigned long)index / 4;
-  unsigned c[4] = {unsigned(block), unsigned(block >> 32), 0, 0};
+// Philox4x32-10: the four words of a block; word index % 4 of block index / 4.
+NB_FN void nb_philox_block(unsigned k0, unsigned k1, unsigned long block, unsigned (&c)[4]) {
+  c[0] = unsigned(block), c[1] = unsigned(block >> 32), c[2] = c[3] = 0;
   for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9, k1 += 0xBB67AE85) {
     unsigned long p0 = 0xD2511F53ul * c[0], p1 = 0xCD9E8D57ul * c[2];
     c[0] = unsigned(p1 >> 32) ^ c[1] ^ k0, c[1] = unsigned(p1);
     c[2] = unsigned(p0 >> 32) ^ c[3] ^ k1, c[3] = unsigned(p0);
   }
+}
+NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
+  unsigned c[4];
+  nb_philox_block(k0, k1, (unsigned long)index / 4, c);
   return c[index & 3];
 }
 

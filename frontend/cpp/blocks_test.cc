@@ -215,5 +215,33 @@ TEST(Transformer, an_encoder_does_not_know_the_order_of_positions) {
   EXPECT_GT(std::fabs(forward[0] - numbers[0]), 1e-3);
 }
 
+TEST(Transformer, dropout_of_weights_follows_from_the_key) {
+  Values numbers;
+  for (int i = 0; i < 24; ++i) numbers.push_back(std::cos(i));
+  Literal x = vec(numbers, {1, 6, 4});
+  auto with = [&](double dropout, uint32_t word) {
+    return eval(
+        [=](Tensor t) {
+          auto p = random_layer<nn::EncoderLayer<Tensor>>(nn::encoder_layer_spec(4, 8));
+          nn::AttentionOptions options{.heads = 2, .causal = true, .dropout = dropout};
+          if (dropout > 0) options.key = fold_in(zeros({2}, u32), word);
+          return nn::encoder_layer(t, p, options);
+        },
+        x);
+  };
+  EXPECT_EQ(with(0.5, 1), with(0.5, 1));
+  EXPECT_NE(with(0.5, 1), with(0.5, 2));
+  EXPECT_NE(with(0.5, 1), with(0, 0));
+  std::string text = error_of([&] {
+    eval(
+        [](Tensor t) {
+          auto p = random_layer<nn::EncoderLayer<Tensor>>(nn::encoder_layer_spec(4, 8));
+          return nn::encoder_layer(t, p, {.dropout = 0.5});
+        },
+        x);
+  });
+  EXPECT_NE(text.find("dropout is 0.5 without a key"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace nabla

@@ -42,7 +42,8 @@ Tensor multi_head_attention(const Arg& x, const Arg& memory, const MultiHead<Ten
   Tensor k = split_heads(dense(memory, layer.k), o.heads), v = split_heads(dense(memory, layer.v), o.heads);
   std::vector<Arg> extras;
   if (o.mask.has_value()) extras.emplace_back(o.mask);
-  return dense(merge_heads(attention(q, k, v, extras, o.causal)), layer.out);
+  if (o.key.has_value()) extras.emplace_back(o.key);
+  return dense(merge_heads(attention(q, k, v, extras, o.causal, /*scale=*/0, o.dropout)), layer.out);
 }
 
 EncoderLayer<Spec> encoder_layer_spec(int64_t width, int64_t inner) {

@@ -26,7 +26,9 @@ void init_multi_head(const MultiHead<State>& layer, const Arg& key);
 struct AttentionOptions {
   int64_t heads = 1;
   bool causal = false;
-  Tensor mask = {};  ///< bool [batch or 1, heads or 1, queries, keys]: which keys a query sees; none: all
+  Tensor mask = {};    ///< bool [batch or 1, heads or 1, queries, keys]: which keys a query sees; none: all
+  double dropout = 0;  ///< share of the weights that is dropped, in [0, 1)
+  Tensor key = {};     ///< u32[2], for dropout
 };
 /// Attention of queries [batch, positions, width] to keys and values made of `memory` [batch, keys, width].
 Tensor multi_head_attention(const Arg& x, const Arg& memory, const MultiHead<Tensor>& layer,

@@ -1,9 +1,13 @@
-// Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries; a mask is the
-// last operand where mask_batch is not 0. Products are scaled by 1 / sqrt(features).
+// Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries. Behind their
+// own operands stands a mask where mask_batch is not 0, then the keys of `streams` streams of random words where those
+// are not 0. `scale` and `kept` are the bits of floats: what multiplies products, and weights whose word is at least
+// `least`.
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "ir/kernel_ir/procedure_families.h"
+#include "ir/kernel_ir/scalar.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -23,18 +27,33 @@ struct Sizes {
         out(n[7]),
         causal(n[8] != 0),
         mask_batch(n[9]),
-        mask_heads(n[10]) {}
+        mask_heads(n[10]),
+        scale(std::bit_cast<float>(static_cast<uint32_t>(n[11]))),
+        streams(n[12]),
+        least(n[13]),
+        kept(std::bit_cast<float>(static_cast<uint32_t>(n[14]))) {}
   int64_t rows, queries, heads, kv_heads, keys, features, out;
   bool causal;
   int64_t mask_batch, mask_heads;
+  float scale;
+  int64_t streams, least;
+  float kept;
 
   /// Of head `row` of all examples: its head of keys, among those of all examples.
   int64_t keys_of(int64_t row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
   bool sees(int64_t row, int64_t i, int64_t j, const Literal* mask) const {
     if (causal && j > i + keys - queries) return false;
     if (mask_batch == 0) return true;
-    int64_t b = mask_batch == 1 ? 0 : row / heads, h = mask_heads == 1 ? 0 : row % heads;
+    int64_t b = row / heads * mask_batch / (rows / heads), h = mask_heads == 1 ? 0 : row % heads;
     return mask->get_i(((b * mask_heads + h) * queries + i) * keys + j) != 0;
+  }
+  /// What multiplies a weight: of a stream that serves `sharing` heads in a row, word [head, i, j].
+  double dropout(int64_t row, int64_t i, int64_t j, const Literal* stream) const {
+    if (streams == 0) return 1;
+    int64_t sharing = rows / streams, key = row / sharing * 2;
+    uint32_t k0 = static_cast<uint32_t>(stream->get_i(key)), k1 = static_cast<uint32_t>(stream->get_i(key + 1));
+    int64_t index = (row % sharing * queries + i) * keys + j;
+    return philox_word(k0, k1, static_cast<uint64_t>(index)) >= least ? kept : 0;
   }
 };
 
@@ -45,12 +64,12 @@ double dot(const Literal& x, int64_t i, const Literal& y, int64_t j, int64_t n) 
 }
 
 /// The scaled products of a query with all keys; -infinity where it does not see one.
-std::vector<double> scores(const Sizes& s, Operands in, int64_t row, int64_t i) {
+std::vector<double> scores(const Sizes& s, Operands in, size_t first_extra, int64_t row, int64_t i) {
   std::vector<double> out(static_cast<size_t>(s.keys), -std::numeric_limits<double>::infinity());
   for (int64_t j = 0; j < s.keys; ++j)
-    if (s.sees(row, i, j, in.back()))
-      out[static_cast<size_t>(j)] = dot(*in[0], row * s.queries + i, *in[1], s.keys_of(row) * s.keys + j, s.features) /
-                                    std::sqrt(static_cast<double>(s.features));
+    if (s.sees(row, i, j, s.mask_batch == 0 ? nullptr : in[first_extra]))
+      out[static_cast<size_t>(j)] =
+          dot(*in[0], row * s.queries + i, *in[1], s.keys_of(row) * s.keys + j, s.features) * s.scale;
   return out;
 }
 
@@ -58,12 +77,13 @@ void attention(Numbers n, Operands in, Results results) {
   Sizes s(n);
   for (int64_t row = 0; row < s.rows; ++row)
     for (int64_t i = 0; i < s.queries; ++i) {
-      std::vector<double> weights = scores(s, in, row, i);
+      std::vector<double> weights = scores(s, in, 3, row, i);
       double top = -std::numeric_limits<double>::infinity(), sum = 0;
       for (double w : weights) top = std::fmax(top, w);
       for (double& w : weights) sum += w = top == -std::numeric_limits<double>::infinity() ? 0 : std::exp(w - top);
       int64_t at = row * s.queries + i;
       results[1]->set(at, top + std::log(sum));
+      for (int64_t j = 0; j < s.keys; ++j) weights[static_cast<size_t>(j)] *= s.dropout(row, i, j, in.back());
       for (int64_t d = 0; d < s.out; ++d) {
         double total = 0;
         for (int64_t j = 0; j < s.keys; ++j)
@@ -81,15 +101,14 @@ void attention_grad(Numbers n, Operands in, Results results) {
   auto add = [&](int which, int64_t at, double x) { sums[static_cast<size_t>(which)][static_cast<size_t>(at)] += x; };
   for (int64_t row = 0; row < s.rows; ++row)
     for (int64_t i = 0; i < s.queries; ++i) {
-      std::vector<double> weights = scores(s, in, row, i);
+      std::vector<double> weights = scores(s, in, 6, row, i);
       int64_t at = row * s.queries + i;
       double logsumexp = std::isinf(in[3]->get(at)) ? 0 : in[3]->get(at);
       for (int64_t j = 0; j < s.keys; ++j) {
         int64_t key = s.keys_of(row) * s.keys + j;
-        double p = std::exp(weights[static_cast<size_t>(j)] - logsumexp);
-        double ds =
-            p * (dot(*in[5], at, *in[2], key, s.out) - in[4]->get(at)) / std::sqrt(static_cast<double>(s.features));
-        for (int64_t d = 0; d < s.out; ++d) add(2, key * s.out + d, p * in[5]->get(at * s.out + d));
+        double p = std::exp(weights[static_cast<size_t>(j)] - logsumexp), m = s.dropout(row, i, j, in.back());
+        double ds = p * (dot(*in[5], at, *in[2], key, s.out) * m - in[4]->get(at)) * s.scale;
+        for (int64_t d = 0; d < s.out; ++d) add(2, key * s.out + d, p * m * in[5]->get(at * s.out + d));
         for (int64_t d = 0; d < s.features; ++d) {
           add(0, at * s.features + d, ds * in[1]->get(key * s.features + d));
           add(1, key * s.features + d, ds * in[0]->get(at * s.features + d));
@@ -107,8 +126,8 @@ double products(Numbers n, int of_features, int of_out) {
 double forward_work(Numbers n) { return products(n, 1, 1); }
 double backward_work(Numbers n) { return products(n, 3, 2); }
 
-const std::vector<std::string_view> kNumbers = {"heads", "kv_heads", "keys",       "features",
-                                                "out",   "causal",   "mask_batch", "mask_heads"};
+const std::vector<std::string_view> kNumbers = {"heads",      "kv_heads",   "keys",  "features", "out",   "causal",
+                                                "mask_batch", "mask_heads", "scale", "streams",  "least", "kept"};
 const ProcedureDef kAttention[] = {
     {"attention", kNumbers, nothing, forward_work, attention, true},
     {"attention_grad", kNumbers, nothing, backward_work, attention_grad, true},

@@ -12,6 +12,7 @@ const ir::OpTable& all_ops();
 // one line in all_ops.cc.
 std::vector<ir::OpDef> elementwise_ops();
 std::vector<ir::OpDef> creation_ops();
+std::vector<ir::OpDef> random_ops();
 std::vector<ir::OpDef> movement_ops();
 std::vector<ir::OpDef> call_ops();
 std::vector<ir::OpDef> custom_rule_ops();

@@ -103,23 +103,21 @@ Cost cost_attention(const TypedOp& op) {
 
 // ---- Examples
 
-Example attention_example(const AttentionSizes& s, bool causal, int mask_heads, double dropout, double scale = 0) {
+Example attention_example(const AttentionSizes& s, bool causal, int mask_heads, double dropout, double scale = 0,
+                          int64_t shares = 0) {
   Example e{
       {operand(f32({s.batch, s.heads, s.queries, s.features})), operand(f32({s.batch, s.kv_heads, s.keys, s.features})),
        operand(f32({s.batch, s.kv_heads, s.keys, s.out}))},
       {{"causal", causal}, {"scale", scale}, {"dropout", dropout}}};
-  if (mask_heads > 0)
-    e.operands.push_back(
-        operand(boolean({mask_heads == 1 ? 1 : s.batch, mask_heads, s.queries, s.keys}), between(0, 1)));
-  if (dropout > 0) e.operands.push_back(operand(u32({2}), between(0, 4e9)));
+  add_extras(e, s, mask_heads, dropout, shares);
   return e;
 }
 
 Example draw_attention(Rng& rng) {
   AttentionSizes s = draw_attention_sizes(rng);
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
-  return attention_example(s, random_bool(rng), mask_heads, random_int(rng, 0, 3) == 0 ? 0.3 : 0,
-                           random_bool(rng) ? 0 : 0.7);
+  double dropout = random_int(rng, 0, 3) == 0 ? 0.3 : 0, scale = random_bool(rng) ? 0 : 0.7;
+  return attention_example(s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
 }
 
 std::vector<Reject> attention_rejects() {
@@ -139,9 +137,11 @@ std::vector<Reject> attention_rejects() {
           {"C4", {q, k, v, f32({1, 1, 3, 6})}, {}},
           {"C4", {q, k, v, boolean({3, 6})}, {}},
           {"C4", {q, k, v, boolean({1, 1, 3, 5})}, {}},
+          {"C4", {q, k, v, boolean({3, 1, 3, 6})}, {}},
           {"C5", {q, k, v}, drop},
           {"C5", {q, k, v, key}, {}},
           {"C5", {q, k, v, u32({3})}, drop},
+          {"C5", {q, k, v, u32({3, 2})}, drop},
           {"C5", {q, k, v, key}, {{"dropout", 1.0}}}};
 }
 
@@ -152,7 +152,10 @@ OpDef attention() {
       "heads then share one (grouped queries). causal: query i sees keys up to i + keys - queries, so that the last "
       "query sees all. A row that sees no key gives 0 and a logsumexp of -infinity. With dropout weights are zeroed "
       "where word i of the key's stream (see rng_bits) falls below it, i counting [batch, heads, queries, keys], and "
-      "the others divided by 1 - dropout. Computed in f32 for 8- and 16-bit floats. logsumexp is a result for the way "
+      "the others divided by 1 - dropout. Batch elements in a row may share a mask, or a stream, which counts them "
+      "from "
+      "0: n of either serve batch / n elements each. Computed in f32 for 8- and 16-bit floats. logsumexp is a result "
+      "for the way "
       "back, which computes the weights again (attention_grad); it is f32 for them. Vaswani et al., \"Attention is all "
       "you need\", 2017.",
       infer_attention, reference_attention, decompose_attention);
@@ -160,8 +163,8 @@ OpDef attention() {
                  {"k", "[batch, heads of keys, keys, features]"},
                  {"v", "[batch, heads of keys, keys, features of the result]"},
                  {"extras",
-                  "a mask of which keys may be seen, bool [batch or 1, heads or 1, queries, keys]; then, for "
-                  "dropout, a key u32[2]",
+                  "a mask of which keys may be seen, bool [batch or a divisor, heads or 1, queries, keys]; then, for "
+                  "dropout, a key u32[2], or u32[streams, 2]",
                   true, true}};
   op.attrs = {optional("causal", "whether queries see earlier keys only", false),
               optional("scale", "of the products; 0 stands for 1 / sqrt(features)", 0.0),
@@ -171,16 +174,21 @@ OpDef attention() {
   op.constraints = {{"C1", "q, k and v are floating and have one dtype"},
                     {"C2", "q, k and v have rank 4 and fit together"},
                     {"C3", "the heads of keys divide the heads of q"},
-                    {"C4", "the extras are at most a bool mask that fits and a u32 key"},
-                    {"C5", "dropout is in [0, 1); above 0 it needs a key u32[2], and only then there is one"}};
+                    {"C4", "the extras are at most a bool mask that fits and u32 keys"},
+                    {"C5",
+                     "dropout is in [0, 1); above 0 it needs a key u32[2], or u32[streams, 2] where streams divide the "
+                     "batch, and only then there is one"}};
   op.vjp = vjp_attention;
   op.traits.products = true;
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention", kFirstExtra); };
+  op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstExtra); };
   op.factors = factors_attention;
   op.cost = cost_attention;
   op.examples = {attention_example({1, 2, 2, 3, 3, 4, 4}, true, 0, 0),
                  attention_example({2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
-                 attention_example({1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25)};
+                 attention_example({1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
+                 attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
+                 attention_example({4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2)};
   op.draw = draw_attention;
   op.rejects = attention_rejects();
   return op;

@@ -93,17 +93,14 @@ Cost cost_attention_grad(const TypedOp& op) {
 }
 
 Example attention_grad_example(DType dtype, const AttentionSizes& s, bool causal, int mask_heads, double dropout,
-                               double scale = 0) {
+                               double scale = 0, int64_t shares = 0) {
   auto given = [&](Shape shape) { return operand(Type(dtype, std::move(shape))); };
   Type rows(accumulation_type(dtype), {s.batch, s.heads, s.queries});
   Example e{{given({s.batch, s.heads, s.queries, s.features}), given({s.batch, s.kv_heads, s.keys, s.features}),
              given({s.batch, s.kv_heads, s.keys, s.out}), operand(rows, between(0, 2)), operand(rows),
              given({s.batch, s.heads, s.queries, s.out})},
             {{"causal", causal}, {"scale", scale}, {"dropout", dropout}}};
-  if (mask_heads > 0)
-    e.operands.push_back(
-        operand(boolean({mask_heads == 1 ? 1 : s.batch, mask_heads, s.queries, s.keys}), between(0, 1)));
-  if (dropout > 0) e.operands.push_back(operand(u32({2}), between(0, 4e9)));
+  add_extras(e, s, mask_heads, dropout, shares);
   return e;
 }
 
@@ -111,8 +108,9 @@ Example draw_attention_grad(Rng& rng) {
   constexpr DType kDTypes[] = {DType::kF32, DType::kF64, DType::kBF16, DType::kF16};
   AttentionSizes s = draw_attention_sizes(rng);
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
-  return attention_grad_example(kDTypes[random_int(rng, 0, 3)], s, random_bool(rng), mask_heads,
-                                random_int(rng, 0, 3) == 0 ? 0.3 : 0, random_bool(rng) ? 0 : 0.7);
+  DType dtype = kDTypes[random_int(rng, 0, 3)];
+  double dropout = random_int(rng, 0, 3) == 0 ? 0.3 : 0, scale = random_bool(rng) ? 0 : 0.7;
+  return attention_grad_example(dtype, s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
 }
 
 std::vector<Reject> attention_grad_rejects() {
@@ -151,10 +149,13 @@ OpDef attention_grad() {
   op.constraints = {{"C1", "q, k and v are floating and have one dtype"},
                     {"C2", "q, k and v have rank 4 and fit together"},
                     {"C3", "the heads of keys divide the heads of q"},
-                    {"C4", "the extras are at most a bool mask that fits and a u32 key"},
-                    {"C5", "dropout is in [0, 1); above 0 it needs a key u32[2], and only then there is one"},
+                    {"C4", "the extras are at most a bool mask that fits and u32 keys"},
+                    {"C5",
+                     "dropout is in [0, 1); above 0 it needs a key u32[2], or u32[streams, 2] where streams divide the "
+                     "batch, and only then there is one"},
                     {"C6", "logsumexp, delta and ct fit q and v"}};
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstExtra); };
+  op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstExtra); };
   op.factors = factors_attention_grad;
   op.cost = cost_attention_grad;
   op.dtypes = DTypes::kAsWritten;  // logsumexp and delta follow q only where it is wide
@@ -162,7 +163,9 @@ OpDef attention_grad() {
                  attention_grad_example(DType::kF64, {2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
                  attention_grad_example(DType::kBF16, {2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
                  attention_grad_example(DType::kF16, {1, 2, 1, 4, 4, 5, 4}, true, 0, 0),
-                 attention_grad_example(DType::kF32, {1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25)};
+                 attention_grad_example(DType::kF32, {1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
+                 attention_grad_example(DType::kF32, {4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
+                 attention_grad_example(DType::kF64, {4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2)};
   op.draw = draw_attention_grad;
   op.rejects = attention_grad_rejects();
   return op;

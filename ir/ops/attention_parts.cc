@@ -1,6 +1,7 @@
 #include "ir/ops/attention_parts.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace nabla::ops {
@@ -20,7 +21,21 @@ double attention_scale(const Attrs& attrs, const Dim& features) {
 
 int64_t dropout_threshold(double dropout) { return static_cast<int64_t>(std::min(dropout * 0x1p32, 0x1p32 - 1)); }
 
+namespace {
+
+/// Of keys u32[2] or u32[streams, 2].
+Dim streams_of(const Type& keys) { return keys.rank() == 2 ? keys.shape[0] : Dim(1); }
+
+/// How many neighbours share one of `parts`, which divide `whole`.
+Dim neighbours(const Dim& parts, const Dim& whole) { return parts == whole ? Dim(1) : Dim::floordiv(whole, parts); }
+
+}  // namespace
+
 // ---- Types
+
+bool divides(const Dim& parts, const Dim& whole) {
+  return parts == whole || (parts.bounds().min > 0 && Dim::mod(whole, parts).is(0));
+}
 
 Status check_attention_shapes(const InferContext& ctx) {
   NABLA_TRY(require_float(ctx, 0, "C1"));
@@ -47,9 +62,9 @@ Status check_attention_extras(const InferContext& ctx, int first) {
     NABLA_TRY(require_rank(ctx, e.mask, 4, "C4"));
     const Dim full[] = {ctx.shape(0)[0], ctx.shape(0)[1], ctx.shape(0)[2], ctx.shape(1)[2]};
     for (int d = 0; d < 4; ++d) {
-      if (d < 2 && ctx.shape(e.mask)[d].is(1)) continue;
-      NABLA_TRY(
-          ctx.require_equal(ctx.shape(e.mask)[d], full[d], "C4", fmt::format("sizes of the mask in dimension {}", d)));
+      const Dim& size = ctx.shape(e.mask)[d];
+      if (d == 0 ? divides(size, full[0]) : d == 1 && size.is(1)) continue;
+      NABLA_TRY(ctx.require_equal(size, full[d], "C4", fmt::format("sizes of the mask in dimension {}", d)));
     }
   }
   double dropout = ctx.attrs.get_float("dropout");
@@ -57,8 +72,13 @@ Status check_attention_extras(const InferContext& ctx, int first) {
     return ctx.fail(Code::kBadAttribute, "C5", "dropout is {}, not in [0, 1)", dropout);
   if ((dropout > 0) != (e.key >= 0))
     return ctx.fail(Code::kBadAttribute, "C5", "dropout is {} {} a key", dropout, e.key >= 0 ? "with" : "without");
-  if (e.key >= 0 && !(ctx.rank(e.key) == 1 && ctx.shape(e.key)[0].is(2)))
-    return ctx.fail(Code::kShapeMismatch, "C5", "the key is {}, expected u32[2]", ctx.operands[e.key].str());
+  if (e.key < 0) return Ok{};
+  const Type& key = ctx.operands[e.key];
+  if (key.rank() < 1 || key.rank() > 2 || !key.shape.back().is(2))
+    return ctx.fail(Code::kShapeMismatch, "C5", "the key is {}, expected u32[2] or u32[streams, 2]", key.str());
+  if (!divides(streams_of(key), ctx.shape(0)[0]))
+    return ctx.fail(Code::kShapeMismatch, "C5", "{} streams cannot be shared out to {} batch elements",
+                    streams_of(key).str(), ctx.shape(0)[0].str());
   return Ok{};
 }
 
@@ -75,7 +95,7 @@ std::vector<double> attention_scores(const EvalContext& ctx, int64_t b, int64_t 
     if (ctx.attrs().get_bool("causal") && j > i + ks[2] - qs[2]) continue;
     if (e.mask >= 0) {
       const Extents& m = ctx.operands[e.mask].shape();
-      if (!ctx.operands[e.mask].get_i(position_of({m[0] == 1 ? 0 : b, m[1] == 1 ? 0 : h, i, j}, m))) continue;
+      if (!ctx.operands[e.mask].get_i(position_of({b * m[0] / qs[0], m[1] == 1 ? 0 : h, i, j}, m))) continue;
     }
     double dot = 0;
     for (int64_t d = 0; d < qs[3]; ++d)
@@ -91,10 +111,11 @@ std::vector<double> dropout_row(const EvalContext& ctx, int64_t b, int64_t h, in
   std::vector<double> out(ks[2], 1);
   if (e.key < 0) return out;
   double dropout = ctx.attrs().get_float("dropout");
-  uint32_t k0 = static_cast<uint32_t>(ctx.operands[e.key].get_i(0)),
-           k1 = static_cast<uint32_t>(ctx.operands[e.key].get_i(1));
+  const Literal& keys = ctx.operands[e.key];
+  int64_t sharing = qs[0] / (keys.size() / 2), stream = b / sharing;
+  uint32_t k0 = static_cast<uint32_t>(keys.get_i(2 * stream)), k1 = static_cast<uint32_t>(keys.get_i(2 * stream + 1));
   for (int64_t j = 0; j < ks[2]; ++j) {
-    int64_t word = kernel_ir::philox_word(k0, k1, position_of({b, h, i, j}, {qs[0], qs[1], qs[2], ks[2]}));
+    int64_t word = kernel_ir::philox_word(k0, k1, position_of({b % sharing, h, i, j}, {sharing, qs[1], qs[2], ks[2]}));
     out[j] = word >= dropout_threshold(dropout) ? 1 / (1 - dropout) : 0;
   }
   return out;
@@ -140,11 +161,11 @@ Val AttentionParts::masked_scores() const {
   }
   if (extras.mask >= 0) {
     Val mask = operands[extras.mask];
-    Shape shape;
+    Shape shape, full = shared_scores(mask.shape()[0]);
     Ints dims;
-    for (int d = 0; d < 4; ++d)
-      if (d >= 2 || mask.shape()[d] == scores[d]) shape.push_back(scores[d]), dims.push_back(d);
-    Val spread = broadcast_in_dim(reshape(mask, shape), scores, dims);
+    for (int d : {0, 1, 2, 3})
+      if (d != 1 || mask.shape()[1] == scores[1]) shape.push_back(mask.shape()[d]), dims.push_back(d == 0 ? 0 : d + 1);
+    Val spread = reshape(broadcast_in_dim(reshape(mask, shape), full, dims), scores);
     seen = seen ? b.op("and", {*seen, spread}) : spread;
   }
   return seen ? select(*seen, s, b.like(s, -kInf)) : s;
@@ -155,16 +176,79 @@ Val AttentionParts::extent(const Dim& d, const Shape& shape) const {
   return broadcast_in_dim(b.op("sub", {keys, queries}), shape, {});
 }
 
+Shape AttentionParts::shared_scores(const Dim& parts) const {
+  return {parts, neighbours(parts, scores[0]), scores[1], scores[2], scores[3]};
+}
+
 Val AttentionParts::dropped(Val weights) const {
   if (extras.key < 0) return weights;
   double dropout = op.attrs.get_float("dropout");
-  Val bits = b.op("rng_bits", {operands[extras.key]}, {{"shape", scores}});
+  Val key = operands[extras.key];
+  Shape shape = key.rank() == 2 ? shared_scores(key.shape()[0]) : scores;
+  Val bits = reshape(b.op("rng_bits", {key}, {{"shape", shape}}), scores);
   Val least = b.constant(Literal::scalar_int(DType::kU32, dropout_threshold(dropout)));
   Val kept = b.op("ge", {bits, broadcast_in_dim(least, scores, {})});
   return select(kept, weights * (1 / (1 - dropout)), b.zeros_like(weights));
 }
 
 Val equals(Val v, double number) { return apply("eq", v, v.b->like(v, number)); }
+
+// ---- Batches
+
+namespace {
+
+/// The first two dimensions as one.
+Val folded(Val v) {
+  Shape shape(v.shape().begin() + 1, v.shape().end());
+  shape[0] = v.shape()[0] * shape[0];
+  return reshape(v, shape);
+}
+
+/// Queries [examples, batch, heads, ...] as queries of one batch, whose head h of example e is head h * examples + e.
+std::vector<Val> examples_as_heads(BatchContext& ctx) {
+  Val q = transpose(ctx.operands[0], {1, 2, 0, 3, 4});
+  Shape shape = {q.shape()[0], q.shape()[1] * ctx.size, q.shape()[3], q.shape()[4]};
+  std::vector<Val> operands = ctx.operands, out;
+  operands[0] = reshape(q, shape);
+  for (Val v : ctx.b.add(ctx.op.op.name, operands, ctx.attrs())) {
+    Shape apart = v.shape();
+    apart[1] = ctx.op.operands[0].shape[1];
+    apart.insert(apart.begin() + 2, ctx.size);
+    Ints order = {2, 0, 1, 3};
+    if (apart.size() == 5) order.push_back(4);
+    out.push_back(transpose(reshape(v, apart), order));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Val> batch_attention(BatchContext& ctx, int first_extra) {
+  const std::vector<Type>& types = ctx.op.operands;
+  AttentionExtras e = attention_extras(types, first_extra);
+  bool other = std::find(ctx.batched.begin() + 1, ctx.batched.end(), true) != ctx.batched.end();
+  bool mask_of_heads = e.mask >= 0 && !types[e.mask].shape[1].is(1);
+  if (first_extra == 3 && !other && !mask_of_heads && e.key < 0) return examples_as_heads(ctx);
+  const Dim& batch = types[0].shape[0];
+  for (int extra : {e.mask, e.key})
+    if (extra >= 0 &&
+        !divides(ctx.size * (extra == e.key ? streams_of(types[extra]) : types[extra].shape[0]), ctx.size * batch))
+      return batch_in_loop(ctx);
+  std::vector<Val> operands, out;
+  for (int i = 0; i < static_cast<int>(types.size()); ++i) {
+    bool for_all = i == e.mask && !ctx.batched[i] && types[i].shape[0].is(1),
+         single = i == e.key && types[i].rank() == 1;
+    Val v = for_all ? ctx.operands[i] : ctx.batched_operand(i);
+    operands.push_back(for_all || single ? v : folded(v));
+  }
+  std::vector<Val> results = ctx.b.add(ctx.op.op.name, operands, ctx.attrs());
+  for (size_t r = 0; r < results.size(); ++r) {
+    Shape shape = ctx.op.results[r].shape;
+    shape.insert(shape.begin(), ctx.size);
+    out.push_back(reshape(results[r], shape));
+  }
+  return out;
+}
 
 // ---- Factors
 
@@ -177,20 +261,28 @@ AttentionFactors attention_factors(const TypedOp& op, int first_extra) {
   const Shape &q = op.operands[0].shape, &k = op.operands[1].shape, &v = op.operands[2].shape;
   AttentionExtras e = attention_extras(op.operands, first_extra);
   Kind pass = e.key >= 0 ? Kind::kReplicate : Kind::kPass;
-  int b = f.add("b", q[0], pass), h = f.add("h", k[1], pass),
-      g = f.add("g", Dim::floordiv(q[1], k[1]), Kind::kReplicate);
+  // Batch elements in a row may share a mask.
+  Dim masks = e.mask >= 0 && !op.operands[e.mask].shape[0].is(1) ? op.operands[e.mask].shape[0] : q[0];
+  int major = f.add("b", masks, pass);
+  std::vector<int> b = {major};
+  if (!(masks == q[0])) b.push_back(f.add("c", neighbours(masks, q[0]), pass));
+  int h = f.add("h", k[1], pass), g = f.add("g", Dim::floordiv(q[1], k[1]), Kind::kReplicate);
   int s = f.add("s", q[2], op.attrs.get_bool("causal") ? Kind::kReplicate : pass),
       t = f.add("t", k[2], Kind::kReplicate);
   int d = f.add("d", q[3], Kind::kReplicate), w = f.add("w", v[3]);
   f.operands.assign(op.operands.size(), {});
-  f.operands[0] = {{b}, {h, g}, {s}, {d}}, f.operands[1] = {{b}, {h}, {t}, {d}}, f.operands[2] = {{b}, {h}, {t}, {w}};
+  f.operands[0] = {b, {h, g}, {s}, {d}}, f.operands[1] = {b, {h}, {t}, {d}}, f.operands[2] = {b, {h}, {t}, {w}};
   if (e.mask >= 0) {
     const Shape& m = op.operands[e.mask].shape;
     auto own = [](bool has, std::vector<int> list) { return has ? list : std::vector<int>{}; };
-    f.operands[e.mask] = {own(m[0] == q[0], {b}), own(m[1] == q[1], {h, g}), {s}, {t}};
+    f.operands[e.mask] = {own(m[0] == masks, {major}), own(m[1] == q[1], {h, g}), {s}, {t}};
   }
-  if (e.key >= 0) f.operands[e.key] = {{f.add("r", 2, Kind::kReplicate)}};
-  out.rows = {{b}, {h, g}, {s}};
+  if (e.key >= 0) {
+    if (op.operands[e.key].rank() == 2)
+      f.operands[e.key].push_back({f.add("n", streams_of(op.operands[e.key]), Kind::kReplicate)});
+    f.operands[e.key].push_back({f.add("r", 2, Kind::kReplicate)});
+  }
+  out.rows = {b, {h, g}, {s}};
   out.out = w;
   return out;
 }
@@ -201,13 +293,15 @@ std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::stri
   DType dtype = op.operands[0].dtype;
   AttentionExtras e = attention_extras(op.operands, first_extra);
   auto fits = [&](const Dim& d) { return d.is_static() && d.value() >= 1 && d.value() <= kMostFeatures; };
-  bool usual =
-      op.attrs.get_float("scale") == 0 || op.attrs.get_float("scale") == attention_scale({{"scale", 0.0}}, q[3]);
-  if ((dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) || e.key >= 0 || !usual) return {};
+  if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) return {};
   if (!fits(q[3]) || !fits(v[3])) return {};
   const Shape none = {0, 0}, &mask = e.mask >= 0 ? op.operands[e.mask].shape : none;
-  return kernel_ir::procedure(name, {q[0] * q[1], q[2], 1, q[1], k[1], k[2], q[3], v[3],
-                                     op.attrs.get_bool("causal") ? 1 : 0, mask[0], mask[1]});
+  auto bits = [](double x) { return Dim(std::bit_cast<uint32_t>(static_cast<float>(x))); };
+  double dropout = op.attrs.get_float("dropout");
+  return kernel_ir::procedure(
+      name, {q[0] * q[1], q[2], 1, q[1], k[1], k[2], q[3], v[3], op.attrs.get_bool("causal") ? 1 : 0, mask[0], mask[1],
+             bits(attention_scale(op.attrs, q[3])), e.key >= 0 ? streams_of(op.operands[e.key]) : Dim(0),
+             dropout_threshold(dropout), bits(1 / (1 - dropout))});
 }
 
 AttentionSizes draw_attention_sizes(Rng& rng) {
@@ -216,6 +310,12 @@ AttentionSizes draw_attention_sizes(Rng& rng) {
   s.queries = random_positive_dim(rng, 7), s.keys = random_positive_dim(rng, 7);
   s.features = random_int(rng, 1, 5), s.out = random_int(rng, 1, 5);
   return s;
+}
+
+void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares) {
+  int64_t masks = shares > 0 ? shares : mask_heads == 1 ? 1 : s.batch;
+  if (mask_heads > 0) e.operands.push_back(operand(boolean({masks, mask_heads, s.queries, s.keys}), between(0, 1)));
+  if (dropout > 0) e.operands.push_back(operand(shares > 0 ? u32({shares, 2}) : u32({2}), between(0, 4e9)));
 }
 
 }  // namespace nabla::ops

@@ -11,7 +11,8 @@ namespace nabla::ops {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// The optional operands behind the `first` ones: a mask of dtype bool, then a key of dtype u32.
+/// The optional operands behind the `first` ones: a mask of dtype bool, then keys of dtype u32. Batch elements in a row
+/// may share a mask, or a stream of random words.
 struct AttentionExtras {
   int mask = -1, key = -1;  ///< positions among the operands
 };
@@ -20,6 +21,9 @@ AttentionExtras attention_extras(std::span<const Type> operands, int first);
 double attention_scale(const Attrs& attrs, const Dim& features);
 /// Weights are kept where the random word is at least this.
 int64_t dropout_threshold(double dropout);
+
+/// Can `parts` things be shared out to `whole` neighbours, the same number to each?
+bool divides(const Dim& parts, const Dim& whole);
 
 /// C1 to C3 of q, k and v, operands 0 to 2.
 Status check_attention_shapes(const InferContext& ctx);
@@ -58,8 +62,13 @@ struct AttentionParts {
 
  private:
   Val extent(const Dim& d, const Shape& shape) const;
+  /// [parts, batch elements that share one, heads, queries, keys]
+  Shape shared_scores(const Dim& parts) const;
   Val count(const Dim& d) const { return reduce_sum(b.fill(DType::kI64, {d}, 1), {0}); }
 };
+
+/// Examples of a batch become batch elements, or, where queries alone differ, heads that share the keys.
+std::vector<Val> batch_attention(ir::BatchContext& ctx, int first_extra);
 
 /// Factors of q, k, v and the extras behind the `first` operands; operands between are left empty. `rows` are the
 /// factors of [batch, heads, queries], `out` that of the features of v.
@@ -71,7 +80,7 @@ struct AttentionFactors {
 AttentionFactors attention_factors(const TypedOp& op, int first_extra);
 
 /// The procedure of this name, by which a GPU computes attention or its way back without scores in memory: of f32,
-/// bf16 and f16, up to 128 features, without dropout and with the usual scale.
+/// bf16 and f16, up to 128 features.
 std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::string_view name, int first_extra);
 
 /// Sizes of an example.
@@ -79,6 +88,9 @@ struct AttentionSizes {
   int64_t batch, heads, kv_heads, queries, keys, features, out;
 };
 AttentionSizes draw_attention_sizes(Rng& rng);
+/// The extras of an example: a mask unless mask_heads is 0, a key where there is dropout. `shares`: how many masks and
+/// streams there are; 0: a mask per batch element where it has heads, else one.
+void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares);
 
 Val equals(Val v, double number);
 

@@ -83,8 +83,13 @@ OpDef launch_op() {
 InferResult infer_gemm(const InferContext& ctx) {
   std::vector<Type> out = NABLA_TRY(infer_dot(ctx));
   const Type& product = out[0];
-  if (ctx.operands.size() > 3) return ctx.fail(Code::kBadAttribute, "C5", "{} biases", ctx.operands.size() - 2);
-  if (ctx.operands.size() == 3) {
+  bool adds = ctx.attrs.get_bool("addend");
+  if (adds && (ctx.operands.size() < 3 || !(ctx.operands.back() == product)))
+    return ctx.fail(Code::kShapeMismatch, "C7", "the addend of {} is {}", product.str(),
+                    ctx.operands.size() < 3 ? "not there" : ctx.operands.back().str());
+  size_t biases = ctx.operands.size() - 2 - (adds ? 1 : 0);
+  if (biases > 1) return ctx.fail(Code::kBadAttribute, "C5", "{} biases", biases);
+  if (biases == 1) {
     const Type& bias = ctx.operands[2];
     if (bias.dtype != product.dtype || bias.rank() != 1 || product.rank() == 0)
       return ctx.fail(Code::kShapeMismatch, "C5", "the bias of {} is {}", product.str(), bias.str());
@@ -107,20 +112,24 @@ Attrs gemm_attrs(Ints lhs_contract, Ints rhs_contract, std::string activation) {
 OpDef gemm_op() {
   Example plain{{operand(f32({2, 3})), operand(f32({3, 4}))}, gemm_attrs({1}, {0}, "none")};
   Example biased{{operand(f32({2, 3})), operand(f32({4, 3})), operand(f32({4}))}, gemm_attrs({1}, {1}, "gelu")};
+  Attrs adds = gemm_attrs({1}, {0}, "none");
+  adds.set("addend", true);
+  Example added{{operand(f32({2, 3})), operand(f32({3, 4})), operand(f32({4})), operand(f32({2, 4}))}, adds};
   return {
       .name = "gemm",
       .version = 1,
       .category = "lowered",
       .doc =
           "A matrix product that a library computes, with what it does to the result on the way: activation(dot_general"
-          "(lhs, rhs) + bias). The kernel `alternative` computes the same without the library.",
+          "(lhs, rhs) + bias + addend). The kernel `alternative` computes the same without the library.",
       .operands = {{"lhs", "left factor"},
                    {"rhs", "right factor"},
-                   {"bias", "added to every row, if there is one", true, true}},
+                   {"extras", "a bias that is added to every row, if there is one, then the addend", true, true}},
       .attrs = {required("lhs_contract", AttrKind::kInts, "as in dot_general"),
                 required("rhs_contract", AttrKind::kInts, "as in dot_general"),
                 optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
                 optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
+                optional("addend", "whether the last operand is added, shaped like the result", false),
                 required("alternative", AttrKind::kString, "name in the module's kernels"),
                 required("order", AttrKind::kInts, "which operands that kernel takes, in its order"),
                 optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
@@ -131,7 +140,8 @@ OpDef gemm_op() {
                       {"C3", "lhs and rhs have equally many batch dimensions, and their sizes are equal"},
                       {"C4", "the dimensions named exist, and each is named once"},
                       {"C5", "there is at most one bias, with a value of the result's dtype for each of its columns"},
-                      {"C6", "activation is \"none\", \"relu\" or \"gelu\""}},
+                      {"C6", "activation is \"none\", \"relu\" or \"gelu\""},
+                      {"C7", "the addend has the result's type"}},
       .traits = {},
       .stages = ir::stages(ir::Stage::kKernels, ir::Stage::kPlanned),
       .infer = infer_gemm,
@@ -147,7 +157,7 @@ OpDef gemm_op() {
       .lower = Lowering::kContraction,
       .cost = cost_dot,
       .dtypes = DTypes::kFloats,
-      .examples = {plain, biased},
+      .examples = {plain, biased, added},
       .draw =
           [=](ir::Rng& rng) {
             Shape lhs = {random_positive_dim(rng), random_positive_dim(rng)};
@@ -166,7 +176,9 @@ OpDef gemm_op() {
                   {"C4", {f32({2, 3}), f32({3, 4})}, gemm_attrs({2}, {0}, "none")},
                   {"C5", {f32({2, 3}), f32({3, 4}), f32({2})}, gemm_attrs({1}, {0}, "none")},
                   {"C5", {f32({2, 3}), f32({3, 4}), f32({4}), f32({4})}, gemm_attrs({1}, {0}, "none")},
-                  {"C6", {f32({2, 3}), f32({3, 4})}, gemm_attrs({1}, {0}, "tanh")}},
+                  {"C6", {f32({2, 3}), f32({3, 4})}, gemm_attrs({1}, {0}, "tanh")},
+                  {"C7", {f32({2, 3}), f32({3, 4})}, adds},
+                  {"C7", {f32({2, 3}), f32({3, 4}), f32({4})}, adds}},
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/lower/convolution.h"
+#include "passes/rewrite.h"
 
 namespace nabla::passes {
 namespace {
@@ -100,6 +101,11 @@ std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function
   return p;
 }
 
+GemmExtras gemm_extras(const ir::Node& n) {
+  int count = static_cast<int>(n.operands.size()), adds = n.attrs.get_bool("addend") ? 1 : 0;
+  return {count - adds > 2 ? 2 : -1, adds ? count - 1 : -1};
+}
+
 std::string gemm_choice(const GemmProblem& p, const ir::Target& target) {
   bool known = p.dtype == DType::kF32;
   if (target.is_cuda()) known |= p.dtype == DType::kBF16 || p.dtype == DType::kF16 || p.dtype == DType::kF64;
@@ -126,41 +132,30 @@ int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& f) {
 }
 
 ir::Function normalize_dots(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
-  ir::FunctionBuilder b(f.name, ops, &m);
-  std::vector<ir::Val> of(f.values.size());
-  for (ir::ValueId id : f.params) of[id] = b.param(f.values[id].name, f.type(id));
+  FunctionCopy copy(f, ops, &m);
+  ir::FunctionBuilder& b = copy.builder();
   for (const ir::Node& n : f.nodes) {
-    std::vector<ir::Val> operands;
-    for (ir::ValueId id : n.operands) operands.push_back(of[id]);
     bool dot = n.op->lower == ir::Lowering::kContraction;
-    std::vector<ir::Val> results;
     b.set_computes(dot ? std::vector<int>() : n.computes);
-    if (dot) {
-      b.set_location(n.location);
-      Side l = side(n, "lhs_batch", "lhs_contract", operands[0].rank());
-      Side r = side(n, "rhs_batch", "rhs_contract", operands[1].rank());
-      Merged lhs = merge(operands[0], l), rhs = merge(operands[1], r);
-      b.set_computes(n.computes);  // not what brings operands and result into shape
-      ir::Val out = b.op(n.op->name, {lhs.value, rhs.value},
-                         {{"lhs_contract", one(lhs.contract)},
-                          {"rhs_contract", one(rhs.contract)},
-                          {"lhs_batch", one(lhs.batch)},
-                          {"rhs_batch", one(rhs.batch)}});
-      b.set_computes({});
-      results = {ir::reshape(out, f.type(n.results[0]).shape)};
-    } else {
-      results = b.clone(n, f, operands);
+    if (!dot) {
+      copy.copy(n);
+      continue;
     }
-    for (size_t i = 0; i < results.size(); ++i) {
-      of[n.results[i]] = results[i];
-      if (!f.values[n.results[i]].name.empty()) b.name_value(results[i], f.values[n.results[i]].name);
-    }
+    b.set_location(n.location);
+    std::vector<ir::Val> operands = copy.at(n.operands);
+    Side l = side(n, "lhs_batch", "lhs_contract", operands[0].rank());
+    Side r = side(n, "rhs_batch", "rhs_contract", operands[1].rank());
+    Merged lhs = merge(operands[0], l), rhs = merge(operands[1], r);
+    b.set_computes(n.computes);  // not what brings operands and result into shape
+    ir::Val out = b.op(n.op->name, {lhs.value, rhs.value},
+                       {{"lhs_contract", one(lhs.contract)},
+                        {"rhs_contract", one(rhs.contract)},
+                        {"lhs_batch", one(lhs.batch)},
+                        {"rhs_batch", one(rhs.batch)}});
+    b.set_computes({});
+    copy.set(n.results[0], ir::reshape(out, f.type(n.results[0]).shape));
   }
-  std::vector<ir::Val> results;
-  for (ir::ValueId id : f.results) results.push_back(of[id]);
-  ir::Function out = b.finish(results);
-  out.location = f.location;
-  return out;
+  return *copy.finish();
 }
 
 }  // namespace nabla::passes

@@ -26,6 +26,12 @@ struct GemmProblem {
 /// dimension on one side, or a size that may be 0.
 std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function& function);
 
+/// Which operands of a `gemm` are its bias and its addend; -1: none.
+struct GemmExtras {
+  int bias = -1, addend = -1;
+};
+GemmExtras gemm_extras(const ir::Node& node);
+
 /// "generated", or the library's way: "matmul" or "sgemm" on CPUs, "cublaslt" on GPUs.
 std::string gemm_choice(const GemmProblem& problem, const ir::Target& target);
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <optional>
 
-#include "ir/builder.h"
 #include "passes/lower/gemm.h"
 #include "passes/lower/library_products.h"
+#include "passes/rewrite.h"
 
 namespace nabla::passes {
 namespace {
@@ -53,34 +53,22 @@ struct Taken {
 class Rewrite {
  public:
   Rewrite(const ir::Function& f, const ir::Module& m, const PassContext& context, std::map<int, Taken> taken)
-      : f_(f), context_(context), taken_(std::move(taken)), b_(f.name, context.ops, &m), of_(f.values.size()) {}
+      : f_(f), context_(context), taken_(std::move(taken)), copy_(f, context.ops, &m), b_(copy_.builder()) {}
 
   ir::Function run() {
     std::vector<bool> covered(f_.nodes.size(), false);
     for (const auto& [last, taken] : taken_)
       for (int n : taken.call.nodes) covered[n] = true;
-    for (ir::ValueId id : f_.params) of_[id] = b_.param(f_.values[id].name, f_.type(id));
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const ir::Node& n = f_.nodes[i];
-      std::vector<ir::Val> results;
       if (auto taken = taken_.find(static_cast<int>(i)); taken != taken_.end()) {
-        results = {ir::reshape(call(taken->second), f_.type(n.results[0]).shape)};
+        copy_.set(n.results[0], ir::reshape(call(taken->second), f_.type(n.results[0]).shape));
       } else if (!covered[i]) {
-        std::vector<ir::Val> operands;
-        for (ir::ValueId id : n.operands) operands.push_back(of_[id]);
         b_.set_computes(n.computes);
-        results = b_.clone(n, operands);
-      }
-      for (size_t r = 0; r < results.size(); ++r) {
-        of_[n.results[r]] = results[r];
-        if (!f_.values[n.results[r]].name.empty()) b_.name_value(results[r], f_.values[n.results[r]].name);
+        copy_.copy(n);
       }
     }
-    std::vector<ir::Val> results;
-    for (ir::ValueId id : f_.results) results.push_back(of_[id]);
-    ir::Function out = b_.finish(results);
-    out.location = f_.location;
-    return out;
+    return *copy_.finish();
   }
 
  private:
@@ -106,18 +94,20 @@ class Rewrite {
 
   // A value that several calls take in the same layout is transposed once.
   ir::Val turned(const LibraryCall::Operand& operand) {
-    if (operand.layout.empty()) return of_[operand.value];
-    auto [known, fresh] = turned_.try_emplace({operand.value, operand.layout});
     b_.set_computes({});
-    if (fresh) known->second = ir::transpose(of_[operand.value], operand.layout);
+    ir::Val value = copy_.at(operand.value);
+    if (operand.shape) value = ir::reshape(value, *operand.shape);
+    if (operand.layout.empty()) return value;
+    auto [known, fresh] = turned_.try_emplace({operand.value, operand.layout});
+    if (fresh) known->second = ir::transpose(value, operand.layout);
     return known->second;
   }
 
   const ir::Function& f_;
   const PassContext& context_;
   std::map<int, Taken> taken_;  // by the last of their nodes
-  ir::FunctionBuilder b_;
-  std::vector<ir::Val> of_;
+  FunctionCopy copy_;
+  ir::FunctionBuilder& b_;
   std::map<std::pair<ir::ValueId, ir::Ints>, ir::Val> turned_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct LibraryCall {
   struct Operand {
     ir::ValueId value;
     ir::Ints layout;  ///< the transposition of the value that the library takes; empty: the value itself
+    std::optional<ir::Shape> shape = {};  ///< that it is given; none: its own
   };
   std::vector<int> nodes;  ///< what is computed first in front; the result of the last is the result of all
   std::vector<Operand> operands;

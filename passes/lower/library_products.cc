@@ -12,19 +12,24 @@ namespace {
 struct Product {
   std::vector<int> nodes;  // the product first; the result of the last is the result of all
   ir::ValueId bias = -1;
-  const ir::Node* add = nullptr;         // of the bias
+  ir::ValueId addend = -1;
   const ir::Node* activation = nullptr;  // relu or gelu
 };
 
 class Products {
  public:
   Products(const ir::Function& f, const ir::Target& target)
-      : f_(f), target_(target), uses_(ir::use_counts(f)), makers_(ir::producers(f)), reader_(f.values.size(), -1) {
+      : f_(f),
+        target_(target),
+        uses_(ir::use_counts(f)),
+        makers_(ir::producers(f)),
+        reader_(f.values.size(), -1),
+        claimed_(f.nodes.size()) {
     for (size_t i = 0; i < f.nodes.size(); ++i)
       for (ir::ValueId id : f.nodes[i].operands) reader_[id] = static_cast<int>(i);
   }
 
-  std::vector<Product> find() const {
+  std::vector<Product> find() {
     std::vector<Product> out;
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const ir::Node& n = f_.nodes[i];
@@ -32,23 +37,27 @@ class Products {
       std::optional<GemmProblem> problem = gemm_problem(n, f_);
       if (!problem || gemm_choice(*problem, target_) == "generated") continue;
       out.push_back(follow(static_cast<int>(i), *problem));
+      for (int node : out.back().nodes) claimed_[node] = true;
     }
     return out;
   }
 
  private:
   Product follow(int dot, const GemmProblem& problem) const {
-    Product out{{dot}, -1, nullptr, nullptr};
-    std::vector<int> behind;  // reshapes that count only if something follows
-    // In f64 the library knows no epilogue.
-    for (int at = dot; problem.dtype != DType::kF64 && !out.activation;) {
+    Product out{{dot}};
+    std::vector<int> behind;                        // reshapes that count only if something follows
+    bool epilogues = problem.dtype != DType::kF64;  // else the library knows none
+    for (int at = dot; !out.activation;) {
       ir::ValueId result = f_.nodes[at].results[0];
-      if (uses_[result] != 1 || reader_[result] < 0) break;
+      // Of two products that are added, one is the other's addend.
+      if (uses_[result] != 1 || reader_[result] < 0 || claimed_[reader_[result]]) break;
       at = reader_[result];
       const ir::Node& n = f_.nodes[at];
       behind.push_back(at);
       if (n.op->lower == ir::Lowering::kView) continue;
-      if (!take_bias(n, result, problem, out) && !take_activation(n, out)) break;
+      if (!(epilogues && (take_bias(n, result, problem, out) || take_activation(n, out))) &&
+          !take_addend(n, result, out))
+        break;
       out.nodes.insert(out.nodes.end(), behind.begin(), behind.end());
       behind.clear();
     }
@@ -64,7 +73,21 @@ class Products {
     const ir::Type &bias = f_.type(spread->operands[0]), &type = f_.type(result);
     if (bias.rank() != 1 || !(bias.shape[0] == problem.n) || !(type.shape.back() == problem.n)) return false;
     if (spread->attrs.get_ints("dims") != ir::Ints{type.rank() - 1}) return false;
-    out.bias = spread->operands[0], out.add = &n;
+    out.bias = spread->operands[0];
+    return true;
+  }
+
+  // result + a value of its type that lies in memory anyway: not what the addition could compute on its way.
+  bool take_addend(const ir::Node& n, ir::ValueId result, Product& out) const {
+    if (n.op->name != "add" || out.addend >= 0) return false;
+    ir::ValueId other = n.operands[n.operands[0] == result ? 1 : 0], from = other;
+    bool shared = uses_[other] > 1;
+    while (makers_[from] >= 0 && f_.nodes[makers_[from]].op->lower == ir::Lowering::kView)
+      from = f_.nodes[makers_[from]].operands[0], shared |= uses_[from] > 1;
+    const ir::Node* maker = makers_[from] < 0 ? nullptr : &f_.nodes[makers_[from]];
+    if (maker && (maker->operands.empty() || maker->op->name == "broadcast_in_dim")) return false;
+    if (maker && maker->op->lower == ir::Lowering::kAccess && !shared) return false;
+    out.addend = other;
     return true;
   }
 
@@ -78,17 +101,20 @@ class Products {
   const ir::Function& f_;
   const ir::Target& target_;
   std::vector<int> uses_, makers_, reader_;
+  std::vector<bool> claimed_;  // nodes of products that were found
 };
 
 /// The product alone, as a function of its operands.
 ir::Function alone(const Product& p, const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
   ir::FunctionBuilder b(f.name + ".product", ops, &m);
   const ir::Node& dot = f.nodes[p.nodes[0]];
-  ir::Val lhs = b.param("a", f.type(dot.operands[0])), rhs = b.param("b", f.type(dot.operands[1])), bias;
+  ir::Val lhs = b.param("a", f.type(dot.operands[0])), rhs = b.param("b", f.type(dot.operands[1])), bias, addend;
   if (p.bias >= 0) bias = b.param("bias", f.type(p.bias));
+  if (p.addend >= 0) addend = b.param("addend", f.type(dot.results[0]));
   b.set_location(dot.location);
   ir::Val out = b.op(dot.op->name, {lhs, rhs}, dot.attrs);
   if (p.bias >= 0) out = out + ir::broadcast_in_dim(bias, out.shape(), {out.rank() - 1});
+  if (p.addend >= 0) out = out + addend;
   if (p.activation) out = b.op(p.activation->op->name, {out}, p.activation->attrs);
   return b.finish({out});
 }
@@ -97,7 +123,9 @@ LibraryCall call_of(const Product& p, const ir::Function& f, const ir::Module& m
   const ir::Node& dot = f.nodes[p.nodes[0]];
   std::vector<LibraryCall::Operand> operands = {{dot.operands[0], {}}, {dot.operands[1], {}}};
   if (p.bias >= 0) operands.push_back({p.bias, {}});
+  if (p.addend >= 0) operands.push_back({p.addend, {}, f.type(dot.results[0]).shape});
   ir::Attrs attrs = dot.attrs;
+  attrs.set("addend", p.addend >= 0);
   attrs.set("activation", p.activation ? p.activation->op->name : std::string("none"));
   return {p.nodes, operands, {}, "gemm", attrs, alone(p, f, m, ops)};
 }

@@ -7,8 +7,8 @@
 
 namespace nabla::passes {
 
-/// Products for which the target's choice is a library. A bias and an activation that follow come along where nobody
-/// reads what lies between.
+/// Products for which the target's choice is a library. A bias, a value that is added and an activation that
+/// follow come along where nobody reads what lies between.
 std::vector<LibraryCall> library_products(const ir::Function& function, const ir::Module& module,
                                           const PassContext& context);
 

@@ -225,16 +225,33 @@ class FunctionPlanner {
   bool shares(const ir::Node& n, ValueId operand, ValueId result) const {
     if (n.op->lower == ir::Lowering::kControl) return carries_over(n, operand, result);
     const Attr* name = n.attrs.find("kernel");
-    if (!name) return false;
-    const kernel_ir::Kernel* kernel = nullptr;
-    for (const auto& k : m_.kernels)
-      if (k->name == std::get<std::string>(*name)) kernel = k.get();
-    NABLA_CHECK(kernel, "{} is not in the module", std::get<std::string>(*name));
+    if (!name) return takes_the_place(n, operand);
+    const kernel_ir::Kernel* kernel = &kernel_of(n, "kernel");
     auto r = std::find(n.results.begin(), n.results.end(), result);
     int out = static_cast<int>(n.operands.size() + (r - n.results.begin()));
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && !may_share(*kernel, static_cast<int>(i), out)) return false;
     return r != n.results.end();
+  }
+
+  const kernel_ir::Kernel& kernel_of(const ir::Node& n, const char* attr) const {
+    const std::string& name = n.attrs.get_string(attr);
+    for (const auto& k : m_.kernels)
+      if (k->name == name) return *k;
+    NABLA_CHECK(false, "{} is not in the module", name);
+    return *m_.kernels[0];
+  }
+
+  // A library's product may lie where its addend lay, where its alternative can do that too.
+  bool takes_the_place(const ir::Node& n, ValueId operand) const {
+    if (n.op->lower != ir::Lowering::kContraction || !n.attrs.find("alternative")) return false;
+    int addend = gemm_extras(n).addend;
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      if (root_[n.operands[i]] == operand && static_cast<int>(i) != addend) return false;
+    const ir::Ints& order = n.attrs.get_ints("order");
+    auto at = std::find(order.begin(), order.end(), addend);
+    return at != order.end() &&
+           may_share(kernel_of(n, "alternative"), static_cast<int>(at - order.begin()), static_cast<int>(order.size()));
   }
 
   // A loop's result starts as the operand of the same carry and is updated in place.

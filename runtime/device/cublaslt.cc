@@ -202,13 +202,15 @@ bool CublasLtGemm::run(void* const* operands) {
   auto [a, b, c, bias, workspace] = std::array{operands[0], operands[1], operands[2], operands[3], operands[4]};
   int status = kOk;
   if (spec_.bias && bias != bias_) status = f.desc_set(desc_, kBias, &bias, sizeof bias), bias_ = bias;
-  const double one64 = 1, zero64 = 0;
-  const float one32 = 1, zero32 = 0;
-  bool wide = spec_.dtype == DType::kF64;
+  const double factors64[] = {0, 1};
+  const float factors32[] = {0, 1};
+  auto factor = [&](bool x) -> const void* {
+    return spec_.dtype == DType::kF64 ? static_cast<const void*>(factors64 + x) : factors32 + x;
+  };
   if (status == kOk)
-    status = f.matmul(library_.handle_, desc_, wide ? static_cast<const void*>(&one64) : &one32, b, first_, a, second_,
-                      wide ? static_cast<const void*>(&zero64) : &zero32, c, result_, c, result_, &algorithm_,
-                      workspace, static_cast<size_t>(spec_.workspace_bytes), library_.stream_);
+    status = f.matmul(library_.handle_, desc_, factor(true), b, first_, a, second_, factor(spec_.addend),
+                      spec_.addend ? operands[5] : c, result_, c, result_, &algorithm_, workspace,
+                      static_cast<size_t>(spec_.workspace_bytes), library_.stream_);
   if (status != kOk) library_.failed_ = status;
   return status == kOk;
 }
@@ -223,8 +225,11 @@ std::vector<int64_t> CublasLtGemm::operand_bytes() const {
     return ((s.batch - 1) * stride + rows * leading) * bytes_of(s.dtype);
   };
   return {matrices(s.transpose_a ? s.k : s.m, s.lda, s.stride_a),
-          matrices(s.transpose_b ? s.n : s.k, s.ldb, s.stride_b), matrices(s.m, s.ldc, s.stride_c),
-          s.bias ? s.n * bytes_of(s.dtype) : 0, s.workspace_bytes};
+          matrices(s.transpose_b ? s.n : s.k, s.ldb, s.stride_b),
+          matrices(s.m, s.ldc, s.stride_c),
+          s.bias ? s.n * bytes_of(s.dtype) : 0,
+          s.workspace_bytes,
+          s.addend ? matrices(s.m, s.ldc, s.stride_c) : 0};
 }
 
 std::string CublasLtGemm::key() const {
@@ -232,6 +237,7 @@ std::string CublasLtGemm::key() const {
   std::string out = fmt::format("gemm {} {}x{}x{}x{} {}{}", nabla::name_of(s.dtype), s.batch, s.m, s.n, s.k,
                                 s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n');
   if (s.bias) out += " bias";
+  if (s.addend) out += " add";
   if (s.epilogue != GemmEpilogue::kNone) out += s.epilogue == GemmEpilogue::kRelu ? " relu" : " gelu";
   if (s.tf32) out += " tf32";
   out += fmt::format(" ld {},{},{}", s.lda, s.ldb, s.ldc);

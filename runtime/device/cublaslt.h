@@ -14,7 +14,7 @@ namespace nabla::device {
 
 class CublasLt;
 
-/// One problem. An algorithm is a cublasLtMatmulAlgo_t. `run` takes a, b, c, bias and workspace.
+/// One problem. An algorithm is a cublasLtMatmulAlgo_t. `run` takes a, b, c, bias, workspace and addend.
 class CublasLtGemm final : public GpuLibraryCall {
  public:
   ~CublasLtGemm() override;
@@ -25,7 +25,7 @@ class CublasLtGemm final : public GpuLibraryCall {
   bool accepts(const LibraryAlgorithm& algorithm) const override;
   void use(const LibraryAlgorithm& algorithm) override { algorithm_ = algorithm; }
   bool run(void* const* operands) override;
-  /// "gemm bf16 1x64x128x64 nt bias gelu ld 64,64,128 align 16"
+  /// "gemm bf16 1x64x128x64 nt bias add gelu ld 64,64,128 align 16"
   std::string key() const override;
   std::vector<int64_t> operand_bytes() const override;
   Diagnostic failure() const override;

@@ -16,7 +16,7 @@ using nabla::ConvolutionSpec;
 /// What is done to a product before it is stored; kGelu is the form with tanh.
 enum class GemmEpilogue : uint8_t { kNone, kRelu, kGelu };
 
-/// C[b] = epilogue(op(A[b]) op(B[b]) + bias), row-major; see Gemm in runtime/format/program.fbs.
+/// C[b] = epilogue(op(A[b]) op(B[b]) + bias + addend[b]), row-major; see Gemm in runtime/format/program.fbs.
 struct GemmSpec {
   DType dtype = DType::kF32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -27,13 +27,14 @@ struct GemmSpec {
   // Of cuBLASLt only:
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   bool bias = false;            ///< n elements, added to every row
+  bool addend = false;          ///< lies as C does, and may be C
   bool tf32 = false;            ///< factors of an f32 product may be rounded to tf32
   int64_t workspace_bytes = 0;  ///< that the call may use
   int64_t alignment = 256;      ///< of every operand's address
   auto operator<=>(const GemmSpec&) const = default;
 };
 
-/// A prepared call. `operands` are a, b, c of a GEMM, and of a GPU's bias and workspace; input, filter, output,
+/// A prepared call. `operands` are a, b, c of a GEMM, and of a GPU's bias, workspace and addend; input, filter, output,
 /// workspace of a convolution.
 class LibraryCall {
  public:

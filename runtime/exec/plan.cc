@@ -18,7 +18,7 @@ std::string_view view(const flatbuffers::String* text) {
 }
 
 // Of a library's call; those of the alternative stand behind them.
-constexpr uint32_t kGemmSlots = 5, kConvolutionSlots = 4;
+constexpr uint32_t kGemmSlots = 6, kConvolutionSlots = 4;
 constexpr int64_t kMostAlignment = 256;  // that anybody asks for
 
 /// Addresses and structure of the instructions of one list and of the blocks that they refer to.
@@ -61,7 +61,8 @@ class Planner {
       }
       case format::Action::Gemm: {
         const format::Gemm& gemm = *instruction.action_as_Gemm();
-        for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.workspace()})
+        for (const format::Address* address :
+             {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.workspace(), gemm.addend()})
           add_slot(address);
         if (gemm.alternative() != nullptr)
           for (const format::Address* address : format::arguments_of(*gemm.alternative())) add_slot(address);
@@ -294,9 +295,9 @@ class StepBinder {
       for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table);
     if (spec.implementation != "cublaslt") return spec;
     spec.epilogue = static_cast<device::GemmEpilogue>(gemm.epilogue());
-    spec.bias = gemm.bias() != nullptr, spec.tf32 = gemm.tf32();
+    spec.bias = gemm.bias() != nullptr, spec.addend = gemm.addend() != nullptr, spec.tf32 = gemm.tf32();
     spec.workspace_bytes = gemm.workspace() == nullptr ? 0 : static_cast<int64_t>(gemm.workspace()->bytes());
-    for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias()})
+    for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.addend()})
       if (address != nullptr) spec.alignment = std::min(spec.alignment, alignment_of(*address));
     return spec;
   }

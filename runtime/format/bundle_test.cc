@@ -378,6 +378,7 @@ TEST(Bundle, WhatAGemmDoesBesideTheProductMustFitToo) {
       p.kernels[0]->symbol = p.kernels[0]->name = "k", p.kernels[0]->object = "source/note.txt";
       gemm.epilogue = Epilogue::Gelu;
       gemm.bias = address(BaseKind::Arena, 48, 8), gemm.workspace = address(BaseKind::Arena, 0, 64);
+      gemm.addend = std::make_unique<AddressT>(*gemm.c);
       gemm.alternative = std::make_unique<LaunchT>();
       gemm.alternative->args.push_back(address(BaseKind::Arena, 0, 16));
       gemm.alternative_operands.emplace_back(DType::F32, false, 0);
@@ -390,6 +391,8 @@ TEST(Bundle, WhatAGemmDoesBesideTheProductMustFitToo) {
   EXPECT_EQ(code([](GemmT&) {}), "accepted");
   EXPECT_EQ(code([](GemmT& g) { g.epilogue = static_cast<Epilogue>(3); }), "E0103");
   EXPECT_EQ(code([](GemmT& g) { g.bias->bytes = 4; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.addend->bytes -= 1; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.addend->offset = uint64_t{1} << 40; }), "E0104");
   EXPECT_EQ(code([](GemmT& g) { g.workspace->bytes = uint64_t{1} << 40; }), "E0104");
   EXPECT_EQ(code([](GemmT& g) { g.workspace->base = BaseKind::Constants; }), "E0104");
   EXPECT_EQ(code([](GemmT& g) { g.alternative->kernel = 99; }), "E0104");

@@ -48,8 +48,9 @@ std::vector<const Address*> addresses_of(const Instruction& instruction) {
     out = arguments_of(*launch);
   } else if (const Gemm* gemm = instruction.action_as_Gemm()) {
     out = {gemm->a(), gemm->b(), gemm->c()};
-    if (gemm->bias() != nullptr || gemm->workspace() != nullptr)
+    if (gemm->bias() != nullptr || gemm->workspace() != nullptr || gemm->addend() != nullptr)
       out.insert(out.end(), {gemm->bias(), gemm->workspace()});
+    if (gemm->addend() != nullptr) out.push_back(gemm->addend());
   } else if (const Convolution* c = instruction.action_as_Convolution()) {
     out = {c->input(), c->filter(), c->output(), c->workspace()};
   } else if (const Copy* copy = instruction.action_as_Copy()) {
@@ -214,6 +215,9 @@ Status ProgramCheck::check_gemm_extras(const Gemm& gemm, Wide element) {
                  static_cast<int>(gemm.epilogue()));
   if (gemm.bias() != nullptr)
     (void)NABLA_TRY(check_address(gemm.bias(), "the bias", false, element * static_cast<Wide>(gemm.n())));
+  if (gemm.addend() != nullptr)
+    (void)NABLA_TRY(check_address(gemm.addend(), "the addend", false,
+                                  element * span_of(gemm.batch(), gemm.stride_c(), gemm.m(), gemm.n(), gemm.ldc())));
   if (gemm.workspace() != nullptr) (void)NABLA_TRY(check_address(gemm.workspace(), "the workspace", true, 0));
   return check_alternative(gemm.alternative(), gemm.alternative_operands());
 }

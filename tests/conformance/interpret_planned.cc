@@ -16,7 +16,9 @@ void interpret(const kernel_ir::Kernel& k, const std::vector<PlacedBuffer>& plac
     const DType dtype = k.buffers[i].dtype;
     size_t first = 0;
     while (placed[first].at != placed[i].at) ++first;
-    bool same = first < i && memory[first].dtype() == dtype && memory[first].size() > 0;
+    // An operand may be read in two shapes.
+    bool same = first < i && memory[first].dtype() == dtype && memory[first].size() > 0 &&
+                memory[first].shape() == placed[i].extents;
     if (!same) memory[i] = Literal::from_bytes(dtype, placed[i].extents, placed[i].at);
     buffers[i] = same ? buffers[first] : &memory[i];
   }

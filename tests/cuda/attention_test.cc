@@ -1,6 +1,8 @@
 // Attention kernels, thread by thread on the CPU, against the interpreter: tiles cut by awkward sizes, shared heads of
-// keys, masks, and widths that tiles pad.
+// keys, masks, dropout, and widths that tiles pad.
 #include <gtest/gtest.h>
+
+#include <bit>
 
 #include "codegen/cuda/printer.h"
 #include "tests/cuda/emulator/kernel_run.h"
@@ -15,7 +17,12 @@ struct Case {
   bool causal;
   int64_t mask_batch, mask_heads;
   std::string target = "sm_90a";
+  float scale = 0.4F;
+  int64_t streams = 0;
+  double dropout = 0;
 };
+
+int64_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 
 std::string text_of(const Case& c, bool grad) {
   auto tensor = [&](const char* name, const std::string& dtype, int64_t a, int64_t b, int64_t d) {
@@ -30,14 +37,16 @@ std::string text_of(const Case& c, bool grad) {
                       tensor("delta", "f32", c.heads, c.queries, 0), tensor("ct", c.dtype, c.heads, c.queries, c.out));
   if (c.mask_batch > 0)
     in += fmt::format(", in mask: bool[{},{},{},{}]", c.mask_batch, c.mask_heads, c.queries, c.keys);
+  if (c.streams > 0) in += fmt::format(", in key: u32[{},2]", c.streams);
   std::string out = grad ? fmt::format("out d{}, out d{}, out d{}", q, k, v)
                          : fmt::format("out {}, out {}", tensor("y", c.dtype, c.heads, c.queries, c.out),
                                        tensor("lse", "f32", c.heads, c.queries, 0));
   return fmt::format(
       "kernel @{}({}, {}) {{\n  procedure {}(outer={}, count={}, inner=1, heads={}, kv_heads={}, keys={}, features={}, "
-      "out={}, causal={}, mask_batch={}, mask_heads={})\n}}\n",
+      "out={}, causal={}, mask_batch={}, mask_heads={}, scale={}, streams={}, least={}, kept={})\n}}\n",
       grad ? "backward" : "forward", in, out, grad ? "attention_grad" : "attention", c.batch * c.heads, c.queries,
-      c.heads, c.kv_heads, c.keys, c.features, c.out, c.causal ? 1 : 0, c.mask_batch, c.mask_heads);
+      c.heads, c.kv_heads, c.keys, c.features, c.out, c.causal ? 1 : 0, c.mask_batch, c.mask_heads, bits(c.scale),
+      c.streams, static_cast<int64_t>(c.dropout * 0x1p32), bits(static_cast<float>(1 / (1 - c.dropout))));
 }
 
 class CudaAttention : public testing::TestWithParam<Case> {
@@ -65,7 +74,13 @@ INSTANTIATE_TEST_SUITE_P(All, CudaAttention,
                                          Case{"bf16", 2, 2, 1, 3, 130, 17, 5, false, 2, 2},
                                          Case{"bf16", 1, 1, 1, 70, 70, 128, 128, true, 0, 0},
                                          Case{"f16", 1, 4, 1, 20, 90, 64, 64, true, 0, 0},
-                                         Case{"f32", 1, 1, 1, 20, 20, 128, 128, false, 0, 0, "sm_86"}),
+                                         Case{"f32", 1, 1, 1, 20, 20, 128, 128, false, 0, 0, "sm_86"},
+                                         Case{"f32", 1, 2, 2, 33, 39, 5, 7, true, 0, 0, "sm_90a", 0.7F, 1, 0.25},
+                                         Case{"f32", 4, 2, 1, 5, 34, 8, 8, false, 2, 2, "sm_80", -0.3F, 2, 0.5},
+                                         Case{"bf16", 2, 4, 2, 70, 67, 24, 40, true, 1, 1, "sm_90a", 0.2F, 2, 0.1},
+                                         Case{"f16", 6, 1, 1, 3, 68, 16, 16, false, 3, 1, "sm_90a", 0.1F, 3, 0.9},
+                                         Case{"bf16", 1, 1, 1, 66, 66, 128, 128, true, 0, 0, "sm_86", 0.1F, 1, 0.1},
+                                         Case{"f32", 1, 2, 2, 20, 36, 128, 128, false, 0, 0, "sm_86", 0.1F, 1, 0.1}),
                          [](const auto& info) {
                            const Case& c = info.param;
                            return fmt::format("{}_{}x{}x{}_{}", c.dtype, c.queries, c.keys, c.features, info.index);
@@ -78,7 +93,8 @@ TEST(CudaAttentionSizes, SymbolicSizesAreThoseOfTheRun) {
       "kernel @forward(in q: f32[1,2,dim(len),8], in k: f32[1,2,dim(len),8], in v: f32[1,2,dim(len),8], "
       "out y: f32[1,2,dim(len),8], out lse: f32[1,2,dim(len)]) {\n  procedure attention(outer=2, count=dim(len), "
       "inner=1, "
-      "heads=2, kv_heads=2, keys=dim(len), features=8, out=8, causal=1, mask_batch=0, mask_heads=0)\n}\n",
+      "heads=2, kv_heads=2, keys=dim(len), features=8, out=8, causal=1, mask_batch=0, mask_heads=0, "
+      "scale=1056964608, streams=0, least=0, kept=1065353216)\n}\n",
       "kernel", size);
   ASSERT_TRUE(kernel.ok()) << to_string(kernel.errors());
   auto code = codegen::print_cuda(*kernel, "nk_forward", ir::find_target("sm_80").value());

@@ -33,9 +33,14 @@ void Cublaslt::check(GemmSpec s, double tolerance) {
   Literal a = noise(s.dtype, s.batch * s.stride_a, 1), b = noise(s.dtype, s.batch * s.stride_b, 2);
   Literal bias = noise(s.dtype, s.n, 3), c(s.dtype, {s.batch * s.stride_c});
   for (int64_t i = 0; i < c.size(); ++i) c.set(i, 77);
-  CudaAddress at[] = {upload(a), upload(b), upload(c), upload(bias)};
-  void* operands[] = {reinterpret_cast<void*>(at[0]), reinterpret_cast<void*>(at[1]), reinterpret_cast<void*>(at[2]),
-                      reinterpret_cast<void*>(at[3]), nullptr};
+  Literal addend = noise(s.dtype, c.size(), 4);
+  CudaAddress at[] = {upload(a), upload(b), upload(c), upload(bias), upload(addend)};
+  void* operands[] = {reinterpret_cast<void*>(at[0]),
+                      reinterpret_cast<void*>(at[1]),
+                      reinterpret_cast<void*>(at[2]),
+                      reinterpret_cast<void*>(at[3]),
+                      nullptr,
+                      s.addend ? reinterpret_cast<void*>(at[4]) : nullptr};
   std::unique_ptr<CublasLt> lt = library();
   auto gemm = lt->call(s);
   ASSERT_TRUE(gemm.ok()) << to_string(gemm.errors());
@@ -45,7 +50,7 @@ void Cublaslt::check(GemmSpec s, double tolerance) {
   for (int64_t batch = 0; batch < s.batch; ++batch)
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
-        double sum = s.bias ? bias.get(j) : 0;
+        double sum = (s.bias ? bias.get(j) : 0) + (s.addend ? addend.get(batch * s.stride_c + i * s.ldc + j) : 0);
         for (int64_t k = 0; k < s.k; ++k)
           sum += a.get(batch * s.stride_a + (s.transpose_a ? k * s.lda + i : i * s.lda + k)) *
                  b.get(batch * s.stride_b + (s.transpose_b ? j * s.ldb + k : k * s.ldb + j));
@@ -74,6 +79,15 @@ TEST_F(Cublaslt, EpiloguesAddTheBiasToEveryRow) {
                                                                                              : dtype == DType::kF16
                                                                                                  ? 1e-3
                                                                                                  : 1e-2);
+}
+
+TEST_F(Cublaslt, AnAddendLiesAsTheResultDoes) {
+  for (bool bias : {false, true})
+    for (GemmEpilogue epilogue : {GemmEpilogue::kNone, GemmEpilogue::kRelu})
+      check({.m = 6, .n = 11, .k = 5, .epilogue = epilogue, .bias = bias, .addend = true}, 1e-5);
+  check({.batch = 3, .m = 6, .n = 11, .k = 5, .transpose_a = true, .addend = true}, 1e-5);
+  check({.dtype = DType::kBF16, .m = 6, .n = 11, .k = 5, .addend = true}, 1e-2);
+  check({.dtype = DType::kF64, .batch = 2, .m = 6, .n = 11, .k = 5, .addend = true}, 1e-12);
 }
 
 TEST_F(Cublaslt, Tf32RoundsTheFactorsAndF64IsWide) {

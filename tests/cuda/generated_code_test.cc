@@ -66,6 +66,35 @@ TEST_P(GeneratedCode, ProductsKeepTheirTilesInRegisters) {
   EXPECT_EQ(kernels[0].spill_load_bytes, 0);
 }
 
+// There and back, with dropout and without: tiles in shared memory, results in registers.
+TEST_P(GeneratedCode, AttentionKeepsNothingInLocalMemory) {
+  const char* const kSizes = "8,128,64";
+  for (int streams : {0, 1})
+    for (bool grad : {false, true}) {
+      std::string in, out;
+      for (const char* name : {"q", "k", "v"}) {
+        in += fmt::format("in {}: bf16[1,{}], ", name, kSizes);
+        if (grad) out += fmt::format(", out d{}: bf16[1,{}]", name, kSizes);
+      }
+      if (grad) in += fmt::format("in lse: f32[1,8,128], in delta: f32[1,8,128], in ct: bf16[1,{}], ", kSizes);
+      if (!grad) out = fmt::format(", out y: bf16[1,{}], out lse: f32[1,8,128]", kSizes);
+      in += streams > 0 ? "in key: u32[1,2]" : "";
+      std::string given = in.ends_with(", ") ? in.substr(0, in.size() - 2) : in;
+      std::vector<CudaKernelFacts> kernels = facts_of(
+          fmt::format("kernel @attention({}{}) {{\n  procedure {}(outer=8, count=128, inner=1, heads=8, kv_heads=8, "
+                      "keys=128, features=64, out=64, causal=1, mask_batch=0, mask_heads=0, scale=1040187392, "
+                      "streams={}, least=429496729, kept=1066180152)\n}}\n",
+                      given, out, grad ? "attention_grad" : "attention", streams),
+          GetParam());
+      ASSERT_EQ(kernels.size(), grad ? 2u : 1u);
+      for (const CudaKernelFacts& k : kernels) {
+        EXPECT_EQ(k.instructions.local_loads + k.instructions.local_stores, 0) << k.name;
+        EXPECT_EQ(k.spill_load_bytes + k.spill_store_bytes, 0) << k.name;
+        EXPECT_GT(k.instructions.hmma, 0) << k.name;
+      }
+    }
+}
+
 // A large tile's kernel; `b` is "k, n" or "n, k".
 std::string product_of(const std::string& dtype, const std::string& b) {
   return fmt::format(R"(kernel @matmul(in a: {0}[256,256], in b: {0}[256,256], out y: {0}[256,256]) {{

@@ -220,6 +220,23 @@ TEST_F(Library, OperandsThatMoveWithALoop) {
   EXPECT_EQ(std::string(call<const char*>("last")), "f32 12x4x12 batch 1 epilogue 6 compute 68");
 }
 
+// A residual is added by the call, with the library and without.
+TEST_F(Library, WhatIsAddedIsPartOfTheCall) {
+  Program program;
+  program.entry("f", {{"x", f32, {2, 4, 12}}, {"w", f32, {12, 12}}, {"b", f32, {12}}},
+                [](const std::vector<Tensor>& in) -> Outputs {
+                  Tensor h = in[0] + (matmul(in[0], in[1]) + in[2]);
+                  return {{"y", h}};
+                });
+  ASSERT_NO_FATAL_FAILURE(compile(program.module()));
+  for (const std::string& library : {std::string(std::getenv("NABLA_CUBLASLT")), std::string("/not/there.so")}) {
+    setenv("NABLA_CUBLASLT", library.c_str(), 1);
+    std::unique_ptr<exec::Session> gpu = open("sm_80");
+    expect_like_cpu(*gpu, {noise(f32, {2, 4, 12}, 1), noise(f32, {12, 12}, 2), noise(f32, {12}, 3)}, 1e-4);
+  }
+  EXPECT_EQ(std::string(call<const char*>("last")), "f32 12x8x12 batch 1 epilogue 4 compute 68 add");
+}
+
 TEST_F(Library, Tf32IsAnOptionOfTheCompile) {
   ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module(), {.tf32 = true}));
   expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-2);

@@ -6,6 +6,7 @@
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
+#include "passes/lower/gemm.h"
 #include "tests/lower/lower_text.h"
 
 namespace nabla::lower_tests {
@@ -21,6 +22,8 @@ struct Pattern {
 #define BIAS " %c = broadcast_in_dim(%b) {shape=[32,24], dims=[1]}\n %s = add(%d, %c)\n"
 constexpr const char* kMatrices = "%x: f32[32,20], %w: f32[20,24]";
 constexpr const char* kBiased = "%x: f32[32,20], %w: f32[20,24], %b: f32[24]";
+
+constexpr const char* kResidual = "%x: f32[32,20], %w: f32[20,24], %r: f32[32,24]";
 
 constexpr Pattern kPatterns[] = {
     {"Alone", kMatrices, DOT " return %d\n", "none", 0},
@@ -39,7 +42,25 @@ constexpr Pattern kPatterns[] = {
     {"BiasBehindRelu", kBiased,
      DOT " %r = relu(%d)\n %c = broadcast_in_dim(%b) {shape=[32,24], dims=[1]}\n %y = add(%r, %c)\n return %y\n",
      "relu", 1},
-    {"Residual", "%x: f32[32,20], %w: f32[20,24], %r: f32[32,24]", DOT " %y = add(%d, %r)\n return %y\n", "none", 1},
+    {"Residual", kResidual, DOT " %y = add(%d, %r)\n return %y\n", "add none", 0},
+    {"ResidualBehindABias", "%x: f32[32,20], %w: f32[20,24], %r: f32[32,24], %b: f32[24]",
+     DOT BIAS " %t = add(%r, %s)\n %y = relu(%t)\n return %y\n", "bias add relu", 0},
+    {"ResidualOfAnotherShape", "%x: f32[4,8,20], %w: f32[20,24], %r: f32[4,8,24]",
+     " %d = dot_general(%x, %w) {lhs_contract=[2], rhs_contract=[0]}\n %y = add(%d, %r)\n return %y\n", "add none", 0},
+    {"ResidualsOfABatch", "%x: f32[4,8,20], %w: f32[4,20,24], %r: f32[4,8,24]",
+     " %d = dot_general(%x, %w) {lhs_contract=[2], rhs_contract=[1], lhs_batch=[0], rhs_batch=[0]}\n"
+     " %y = add(%r, %d)\n return %y\n",
+     "add none", 0},
+    {"TwoProductsAreAdded", "%x: f32[32,20], %w: f32[20,24], %v: f32[32,24], %u: f32[24,24]",
+     DOT " %e = dot_general(%v, %u) {lhs_contract=[1], rhs_contract=[0]}\n %y = add(%d, %e)\n return %y\n",
+     "none, add none", 0},
+    {"ResidualOfDoubles", "%x: f64[32,20], %w: f64[20,24], %r: f64[32,24]", DOT " %y = add(%d, %r)\n return %y\n",
+     "add none", 0},
+    {"OneResidual", "%x: f32[32,20], %w: f32[20,24], %r: f32[32,24], %q: f32[32,24]",
+     DOT " %t = add(%d, %r)\n %y = add(%t, %q)\n return %y\n", "add none", 1},
+    // The addition computes it on its way.
+    {"ResidualThatIsComputed", kResidual, DOT " %e = exp(%r)\n %y = add(%d, %e)\n return %y\n", "none", 1},
+    {"TwiceTheProduct", kMatrices, DOT " %y = add(%d, %d)\n return %y\n", "none", 1},
     {"BiasOfRows", "%x: f32[32,20], %w: f32[20,24], %b: f32[32]",
      DOT " %c = broadcast_in_dim(%b) {shape=[32,24], dims=[0]}\n %y = add(%d, %c)\n return %y\n", "none", 1},
     {"BiasOfRowsOfASquare", "%x: f32[24,20], %w: f32[20,24], %b: f32[24]",
@@ -79,7 +100,9 @@ TEST_P(LibraryProducts, TakeWhatFollowsThem) {
     launches += n.op->name == "launch";
     if (n.op->name != "gemm") continue;
     const std::string& activation = n.attrs.get_string("activation");
-    gemms += (gemms.empty() ? "" : ", ") + std::string(n.operands.size() > 2 ? "bias " : "") + activation;
+    passes::GemmExtras extras = passes::gemm_extras(n);
+    gemms += (gemms.empty() ? "" : ", ") + std::string(extras.bias >= 0 ? "bias " : "") +
+             (extras.addend >= 0 ? "add " : "") + activation;
     const std::string& alternative = n.attrs.get_string("alternative");
     EXPECT_TRUE(std::any_of(m->kernels.begin(), m->kernels.end(), [&](const auto& k) {
       return k->name == alternative;
@@ -103,6 +126,38 @@ TEST(LibraryProducts, TheirWorkspaceIsPlanned) {
     int64_t values = 32 * 24 * 4;
     EXPECT_GE(planned->plan->arena_bytes, bound + values) << target;
     EXPECT_LE(planned->plan->arena_bytes, bound + values + 256) << target;
+  }
+}
+
+// Gradients are summed where their sum lies; what is a factor too, is not overwritten.
+TEST(LibraryProducts, SumUpInPlace) {
+  for (const char* factor : {"%x", "%sum"}) {
+    std::string text = std::string(R"(state sum: f32[32,32]
+entry step calls @step {
+  reads sum
+  writes sum
+  inputs x, y
+}
+func @step(%sum: f32[32,32], %x: f32[32,32], %y: f32[32,32]) {
+  %d = dot_general()") +
+                       factor + R"(, %y) {lhs_contract=[0], rhs_contract=[0]}
+  %new = add(%sum, %d)
+  return %new
+}
+)";
+    Result<ir::Module> m = planned_for_gpu(flat(text), "sm_90a");
+    ASSERT_TRUE(m.ok()) << to_string(m.errors());
+    const ir::Function& f = *m->find("step");
+    const ir::FunctionPlan& plan = m->plan->functions.at("step");
+    int gemms = 0;
+    for (const ir::Node& n : f.nodes) {
+      if (n.op->name != "gemm") continue;
+      ++gemms;
+      EXPECT_EQ(passes::gemm_extras(n).addend, 2);
+      bool same = plan.values[n.results[0]].offset == plan.values[f.params[0]].offset;
+      EXPECT_EQ(same, std::string(factor) == "%x") << factor;
+    }
+    EXPECT_EQ(gemms, 1);
   }
 }
 

@@ -90,12 +90,13 @@ TEST(Autocast, ReachesIntoCompositesLoopsAndBranches) {
   EXPECT_LT(distance(run(flat, "f", args), run(flattened(trace("f", plain, qs, ws).module()), "f", args)), 0.01);
 }
 
-// With a key for dropout attention is made of products, and so is its way back inside of autocast.
+// With many features attention is made of products, and so is its way back inside of autocast.
 TEST(Autocast, TakesApartWhatNoKernelComputesWhole) {
   auto f = [](Tensor q, Tensor key) { return sum(attention(q, q, q, {key}, true, /*scale=*/0, /*dropout=*/0.5)); };
-  Spec qs(f32, {1, 2, 5, 4}), key(u32, {2});
+  Spec qs(f32, {1, 2, 5, 4}), wide(f32, {1, 2, 5, 130}), key(u32, {2});
   ir::Module dropped = flattened(trace("f", autocast(f, bf16), qs, key).module());
-  EXPECT_EQ(count(dropped, "dot_general", bf16), 2);
+  EXPECT_EQ(count(dropped, "attention", bf16), 1);
+  EXPECT_EQ(count(flattened(trace("f", autocast(f, bf16), wide, key).module()), "dot_general", bf16), 2);
   auto back = autocast([](Tensor q) { return grad([](Tensor v) { return sum(attention(v, v, v, {}, true)); })(q); });
   ir::Module flat = flattened(trace("f", back, qs).module());
   EXPECT_EQ(count(flat, "dot_general", f32), 0);

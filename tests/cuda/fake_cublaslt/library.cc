@@ -84,12 +84,16 @@ bool fits(const Algorithm& algorithm, const Problem& p) {
 
 /// What is wrong with the addresses of a call.
 std::string misplaced(const Problem& p, const Algorithm& algorithm, const void* workspace, size_t bytes) {
-  for (auto [at, layout, name] : {std::tuple(p.pa, &p.a, "A"), std::tuple(p.pb, &p.b, "B"),
-                                  std::tuple(static_cast<const void*>(p.pd), &p.d, "D")}) {
+  const void* pd = p.pd;
+  for (auto [at, layout, name] : {std::tuple(p.pa, &p.a, "A"), std::tuple(p.pb, &p.b, "B"), std::tuple(pd, &p.d, "D"),
+                                  std::tuple(p.pc == nullptr ? pd : p.pc, &p.d, "C")}) {
     if (!driver()->holds(address(at), layout->bytes())) return fmt::format("{} lies outside of memory", name);
     if (address(at) % algorithm.alignment != 0)
       return fmt::format("{} is not aligned to {} bytes", name, algorithm.alignment);
   }
+  if (p.pc != nullptr && p.pc != pd && address(p.pc) < address(pd) + p.d.bytes() &&
+      address(pd) < address(p.pc) + p.d.bytes())
+    return "C and D are not the same, but overlap";
   nabla::DType dtype = nabla::DType::kF32;
   dtype_of(p.d.type, dtype);
   if ((p.desc.epilogue & 4) &&
@@ -229,8 +233,11 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, v
   if (algorithm == nullptr || !fits(*algorithm, *call)) return refuse("the algorithm belongs to another product");
   bool wide = call->d.type == 1;
   double one = wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha);
-  double zero = wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
-  if (one != 1 || zero != 0 || c != d) return refuse("factors other than 1 and 0");
+  double beta_value = wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
+  if (one != 1 || (beta_value != 0 && beta_value != 1)) return refuse("factors other than 1 and 0");
+  if (c_layout != d_layout) return refuse("C lies otherwise than D");
+  if (beta_value == 0 && c != d) return refuse("C counts nothing, and is not D");
+  if (beta_value == 1) call->pc = c;
   if (std::string wrong = misplaced(*call, *algorithm, workspace, workspace_bytes); !wrong.empty())
     return refuse(wrong);
   const char* fastest = environment("NABLA_FAKE_CUBLASLT_FASTEST");
@@ -240,6 +247,7 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, v
   dtype_of(call->d.type, dtype);
   state().last = fmt::format("{} {}x{}x{} batch {} epilogue {} compute {}", nabla::name_of(dtype), call->m(), call->n(),
                              call->k(), call->d.batch, call->desc.epilogue, call->desc.compute);
+  if (call->pc != nullptr) state().last += c == d ? " add in place" : " add";
   auto run = [](void* context) { return static_cast<Problem*>(context)->compute(), 0; };
   auto release = [](void* context) { delete static_cast<Problem*>(context); };
   return driver()->put(stream, run, call.release(), release) == 0 ? kOk : kExecutionFailed;

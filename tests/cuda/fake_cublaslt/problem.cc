@@ -60,7 +60,10 @@ void multiply(const Problem& p) {
     std::vector<T> b = numbers<T>(p.b, p.pb, batch, p.desc.transpose_b != 0, rounded);
     std::vector<T> sums(m);
     for (uint64_t j = 0; j < n; ++j) {
-      std::fill(sums.begin(), sums.end(), T{0});
+      for (uint64_t i = 0; i < m; ++i) {
+        int64_t place = batch * p.d.stride + static_cast<int64_t>(j) * p.d.ld + static_cast<int64_t>(i);
+        sums[i] = p.pc == nullptr ? T{0} : static_cast<T>(get_float(dtype, p.pc, place));
+      }
       for (uint64_t l = 0; l < k; ++l)
         for (uint64_t i = 0; i < m; ++i) sums[i] += a[l * m + i] * b[j * k + l];
       for (uint64_t i = 0; i < m; ++i) {

@@ -1,4 +1,4 @@
-// A matrix product as cuBLASLt describes it: along columns, D = epilogue(op(A) op(B) + bias).
+// A matrix product as cuBLASLt describes it: along columns, D = epilogue(op(A) op(B) + C + bias).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct Problem {
   Layout a, b, d;
   const void *pa = nullptr, *pb = nullptr;
   void* pd = nullptr;
-  int delay_ms = 0;  ///< that the GPU idles
+  const void* pc = nullptr;  ///< null: C counts nothing
+  int delay_ms = 0;          ///< that the GPU idles
 
   /// What the manual forbids; empty: nothing.
   std::string fault() const;
