@@ -258,6 +258,28 @@ func @main(%x: f32[n,64]) {
   EXPECT_NE(shown.find(" temporary, at least 187 ns\n"), std::string::npos) << shown;
 }
 
+TEST(GpuReport, AttentionCountsItsProducts) {
+  auto least = [](const std::string& dtype, const std::string& causal) {
+    Json r = report_of(fmt::format(R"(
+entry main calls @main {{
+  inputs q, k, v
+  outputs y
+}}
+func @main(%q: {0}[2,4,1024,64], %k: {0}[2,4,2048,64], %v: {0}[2,4,2048,64]) {{
+  %y, %lse = attention(%q, %k, %v) {{causal={1}}}
+  return %y
+}}
+)",
+                                   dtype, causal),
+                       {.target = "sm_80"});
+    return kernel_of(r, "attention")["least_us"].get<double>();
+  };
+  double flops = 2.0 * 8 * 1024 * 2048 * (64 + 64);
+  EXPECT_NEAR(least("bf16", "false"), flops / 312e6, 1e-6);
+  EXPECT_NEAR(least("f32", "false"), flops / 19.5e6, 1e-5);
+  EXPECT_NEAR(least("f32", "true"), flops / 2 / 19.5e6, 1e-5);
+}
+
 // A formula of 2^40 terms is none; the number at the largest sizes stays.
 TEST(GpuReport, AFormulaThatGrowsTooLongIsLeftOut) {
   std::string text = "symbol n in [1, 8]\nentry main calls @f0 {\n  inputs x, p\n  outputs y\n}\n";

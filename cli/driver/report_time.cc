@@ -23,7 +23,10 @@ Expr without_convert(Expr e) {
 // What the statements of a kernel read, write and multiply. Scratch memory may stay in caches and does not count.
 class Walk {
  public:
-  explicit Walk(const kernel_ir::Kernel& k) : k_(k), elements_(k.buffers.size(), 0) { body(k.body, {}); }
+  explicit Walk(const kernel_ir::Kernel& k) : k_(k), elements_(k.buffers.size(), 0) {
+    body(k.body, {});
+    if (k.procedure && !k.procedure->user) attention(*k.procedure);
+  }
 
   ir::Dim bytes() const {
     ir::Dim out = 0;
@@ -37,7 +40,7 @@ class Walk {
     return out;
   }
 
-  ir::Dim flops = 0;            // of sums of products
+  ir::Dim flops = 0;            // of sums of products, and of attention
   DType factors = DType::kF32;  // the wider of the factors
 
  private:
@@ -78,6 +81,20 @@ class Walk {
     if (a->kind != ExprKind::kLoad || b->kind != ExprKind::kLoad) return;
     flops = flops + ir::Dim(2) * count(around);
     factors = bytes_of(a->dtype) > bytes_of(b->dtype) ? a->dtype : b->dtype;
+  }
+
+  // The procedures `attention` and `attention_grad`: the products of every pair of a query and a key, with a causal
+  // mask of half of them.
+  void attention(const kernel_ir::Procedure& p) {
+    bool back = p.def->name == "attention_grad";
+    if (p.def->name != "attention" && !back) return;
+    std::map<std::string, ir::Dim> n;
+    std::vector<std::string> names = p.names();
+    for (size_t i = 0; i < names.size(); ++i) n[names[i]] = p.numbers[i];
+    ir::Dim pairs = n["count"] * n["keys"];
+    if (!n["causal"].is(0)) pairs = ir::Dim::floordiv(ir::Dim::min(n["count"], n["keys"]) * n["keys"], 2);
+    flops = n["outer"] * pairs * (back ? n["features"] * 6 + n["out"] * 4 : n["features"] * 2 + n["out"] * 2);
+    factors = k_.buffers[0].dtype;
   }
 
   void body(const kernel_ir::Body& statements, const Axes& around) {

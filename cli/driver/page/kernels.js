@@ -65,7 +65,7 @@ const gpuColumns = [
   {
     title: "registers",
     value: (r) => mostOf(r, "registers"),
-    cell: (r) => r.call ? r.call.library : mostOf(r, "registers") || "–",
+    cell: (r) => (r.call ? "library" : mostOf(r, "registers") || "–"),
     number: true
   },
 ];
