@@ -7,6 +7,7 @@
 #include "codegen/cuda/contract_printer.h"
 #include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/cuda/scan_printer.h"
 #include "codegen/cuda/scatter_printer.h"
 #include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
@@ -30,6 +31,8 @@ class KernelPrinter {
       attention();
     } else if (k_.procedure && elements_sorted_by_a_block(*k_.procedure, target_.cuda.block_shared_bytes) > 0) {
       sort();
+    } else if (is_scan(k_)) {
+      scan();
     } else if (k_.procedure) {
       procedure();
     } else {
@@ -138,6 +141,16 @@ class KernelPrinter {
     open_grid();
     declare_sizes();
     body_.line("NB_SHARED(unsigned char, room_);");
+    body_.line(grid.call);
+    close_grid(std::move(grid.launch), "");
+    out_.procedures = true;
+  }
+
+  void scan() {
+    ScanGrid grid = scan_grid(k_, target_);
+    open_grid();
+    declare_sizes();
+    if (grid.launch.shared_bytes > 0) body_.line("NB_SHARED(unsigned char, room_);");
     body_.line(grid.call);
     close_grid(std::move(grid.launch), "");
     out_.procedures = true;

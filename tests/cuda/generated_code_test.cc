@@ -125,6 +125,26 @@ TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
   }
 }
 
+// A warp's accesses are neighbours, four of each element's under way; what a thread keeps stands in registers.
+TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
+  for (const char* procedure : {"cumsum", "cumargmin"})
+    for (const char* dtype : {"f32", "i64"})
+      for (const char* sizes :
+           {"outer=4, count=100000, inner=1", "outer=64, count=6250, inner=1", "outer=4000, count=100, inner=1",
+            "outer=4, count=100, inner=1000", "outer=40000, count=10, inner=1"}) {
+        bool places = procedure[3] == 'a';
+        std::string text = fmt::format(
+            "kernel @scan(in x: {0}[400000], out y: {1}[400000]) {{\n"
+            "  procedure {2}({3}, reverse=0{4})\n}}\n",
+            dtype, places ? "i32" : dtype, procedure, sizes, places ? "" : ", exclusive=0");
+        SCOPED_TRACE(text);
+        CudaKernelFacts facts = facts_of(text, GetParam()).at(0);
+        EXPECT_EQ(facts.frame_bytes, 0);
+        EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0);
+        EXPECT_LE(facts.registers, 64);
+      }
+}
+
 // Windows are taken apart while tiles are copied; nothing spills, and channels go by eight.
 TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   std::vector<CudaKernelFacts> kernels = facts_of(

@@ -265,6 +265,29 @@ TEST(SortByABlock, EveryBarrierIsMissed) {
   expect_all_noticed(k, healthy, std::move(mutants));
 }
 
+// That of running sums, between parts of a row and between rows.
+TEST(ScanByABlock, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @scan(in x: f32[2,3000], out y: f32[2,3000]) {
+  procedure cumsum(outer=2, count=3000, inner=1, reverse=0, exclusive=0)
+})",
+                          "scan")
+                 .value();
+  CudaKernel healthy = printed(k);
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find("nb_scan_team("), last = prelude.find("nb_scan(S*");
+  ASSERT_LT(first, last);
+  const std::string body = prelude.substr(first, last - first);
+  std::vector<Mutant> mutants;
+  auto mutant = [&](const std::string& what, const std::string& text) {
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  };
+  auto parts = without_each_barrier(body);
+  EXPECT_EQ(parts.size(), 1u);
+  for (const auto& [what, text] : parts) mutant(what, text);
+  mutant("totals in one place", replaced(body, "turn ^= 1", "turn ^= 0"));
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
 struct Fault {
   const char* name;
   std::string kernel;
