@@ -29,10 +29,11 @@ class KernelPrinter {
   Result<CudaKernel> run() {
     if (is_attention(k_)) {
       attention();
-    } else if (k_.procedure && elements_sorted_by_a_block(*k_.procedure, target_.cuda.block_shared_bytes) > 0) {
-      sort();
+    } else if (auto sorts = sort_grids(k_, target_)) {
+      for (SortGrid& grid : *sorts) procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
     } else if (is_scan(k_)) {
-      scan();
+      ScanGrid grid = scan_grid(k_, target_);
+      procedure_of_blocks(grid.call, std::move(grid.launch), "");
     } else if (k_.procedure) {
       procedure();
     } else {
@@ -126,33 +127,17 @@ class KernelPrinter {
   }
 
   void attention() {
-    for (AttentionGrid& grid : attention_grids(k_, target_)) {
-      open_grid();
-      declare_sizes();
-      body_.line("NB_SHARED(unsigned char, room_);");
-      body_.line(grid.call);
-      close_grid(grid.launch, grid.suffix);
-    }
-    out_.procedures = true;
+    for (AttentionGrid& grid : attention_grids(k_, target_))
+      procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
   }
 
-  void sort() {
-    SortGrid grid = sort_grid(k_, target_);
+  // One call of a template, whose dynamic shared memory is room_.
+  void procedure_of_blocks(const std::string& call, CudaGrid grid, const std::string& suffix) {
     open_grid();
     declare_sizes();
-    body_.line("NB_SHARED(unsigned char, room_);");
-    body_.line(grid.call);
-    close_grid(std::move(grid.launch), "");
-    out_.procedures = true;
-  }
-
-  void scan() {
-    ScanGrid grid = scan_grid(k_, target_);
-    open_grid();
-    declare_sizes();
-    if (grid.launch.shared_bytes > 0) body_.line("NB_SHARED(unsigned char, room_);");
-    body_.line(grid.call);
-    close_grid(std::move(grid.launch), "");
+    if (grid.shared_bytes > 0) body_.line("NB_SHARED(unsigned char, room_);");
+    body_.line(call);
+    close_grid(std::move(grid), suffix);
     out_.procedures = true;
   }
 

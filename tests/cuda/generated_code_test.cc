@@ -125,6 +125,22 @@ TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
   }
 }
 
+TEST_P(GeneratedCode, MergesTakeNoLocalMemory) {
+  for (const char* dtype : {"f32", "f64"}) {
+    std::vector<CudaKernelFacts> kernels =
+        facts_of(fmt::format("kernel @sort(in x: {}[4,100000], out y: i32[4,100000], workspace scratch: u8[8,{}]) {{\n"
+                             "  procedure argsort(outer=4, count=100000, inner=1, descending=1)\n}}\n",
+                             dtype, 100000 * (dtype[1] == '3' ? 8 : 16)),
+                 GetParam());
+    ASSERT_EQ(kernels.size(), 6u);  // parts of 4,096, then five doublings
+    for (const CudaKernelFacts& facts : kernels) {
+      EXPECT_EQ(facts.frame_bytes, 0) << facts.name;
+      EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0) << facts.name;
+      EXPECT_LE(facts.registers, 64) << facts.name;
+    }
+  }
+}
+
 // A warp's accesses are neighbours, four of each element's under way; what a thread keeps stands in registers.
 TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
   for (const char* procedure : {"cumsum", "cumargmin"})

@@ -265,6 +265,28 @@ TEST(SortByABlock, EveryBarrierIsMissed) {
   expect_all_noticed(k, healthy, std::move(mutants));
 }
 
+// Those between a tile's ends, its elements, what threads have merged, and the next tile.
+TEST(MergeByABlock, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @sort(in x: f32[1100], out y: i32[1100], workspace scratch: u8[2,8800]) {
+  procedure argsort(outer=1, count=1100, inner=1, descending=0)
+})",
+                          "sort")
+                 .value();
+  ir::Target target = ir::find_target("sm_90a").value();
+  target.cuda.block_shared_bytes = 8192;
+  CudaKernel healthy = codegen::print_cuda(k, "nk_sort", target).value();
+  for (codegen::CudaGrid& g : healthy.grids) g.blocks = 1;
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find("nb_merge_runs("), last = prelude.find("void nb_merge(");
+  ASSERT_LT(first, last);
+  auto parts = without_each_barrier(prelude.substr(first, last - first));
+  EXPECT_EQ(parts.size(), 4u);
+  std::vector<Mutant> mutants;
+  for (const auto& [what, text] : parts)
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
 // That of running sums, between parts of a row and between rows.
 TEST(ScanByABlock, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(R"(kernel @scan(in x: f32[2,3000], out y: f32[2,3000]) {
