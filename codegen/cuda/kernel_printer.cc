@@ -122,7 +122,7 @@ class KernelPrinter {
     open_grid();
     declare_sizes();
     CudaGrid grid;
-    print_on_tensor_cores(windows.product(target_), body_, next_temp_, grid);
+    print_in_tiles(windows.product(target_), body_, next_temp_, grid);
     close_grid(grid, "");
   }
 

@@ -181,6 +181,37 @@ TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   EXPECT_EQ(kernels[0].frame_bytes, 0);
 }
 
+// By multiply-adds with 16 sums per thread in registers, or on tensor cores where f32 may be rounded; in groups, too.
+TEST_P(GeneratedCode, ConvolutionsOfF32KeepTheirTilesInRegisters) {
+  for (int groups : {1, 4})
+    for (bool tf32 : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} groups, tf32 {}", groups, tf32));
+      ir::Target target = target_named(GetParam());
+      target.tf32 = tf32;
+      int features = 128 / groups, channels = 64 / groups;
+      std::string text =
+          fmt::format(R"(kernel @conv(in x: f32[32,28,28,64], in w: f32[3,3,{0},128], in b: f32[128],
+          out y: f32[32,28,28,128]) {{
+  axes n = 32, o0 = 28, o1 = 28, k0 = 3, k1 = 3, c = {0}, f = 128
+  for n, o0, o1, f {{
+    let s: f32 = sum(k0, k1, c)
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, {1}c] if (o0 + k0 >= 1 & o0 + k0 < 29) & (o1 + k1 >= 1 & o1 + k1 < 29)
+        else 0.0:f32) * w[k0, k1, c, f]
+    store y[n, o0, o1, f] = maximum(s + b[f], 0.0:f32)
+  }}
+}})",
+                      channels, groups > 1 ? fmt::format("floordiv(f, {}) * {} + ", features, channels) : "");
+      kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel").value();
+      CudaKernel code = print_cuda(k, "nk_conv", target).value();
+      CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
+      EXPECT_EQ(facts.frame_bytes, 0);
+      EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0);
+      EXPECT_EQ(facts.instructions.hmma > 0, tf32);
+      EXPECT_GE(tf32 ? facts.instructions.hmma : facts.instructions.ffma, tf32 ? 16 : 2 * 16);
+      EXPECT_LE(facts.registers, 128);
+    }
+}
+
 // A batch, a size of the run, a bias, a residual and a gelu beside the sums.
 TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
   auto rows = std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 300, 1});
