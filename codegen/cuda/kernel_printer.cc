@@ -141,16 +141,28 @@ class KernelPrinter {
     out_.procedures = true;
   }
 
-  // A thread per unit.
+  // Threads of a block that shares out each row; 0: such rows are a thread's.
+  int threads_of_a_row() const {
+    const Procedure& p = *k_.procedure;
+    int64_t n = p.numbers[1].bounds().max, work = 0;
+    if (p.def->name == "cholesky") work = n > 16 ? n : 0;
+    if (p.def->name == "triangular_solve") work = n > 16 ? n * p.numbers[3].bounds().max : 0;
+    if (p.def->name == "fft") work = n >= 64 ? n / 2 : 0;
+    return work == 0 ? 0 : static_cast<int>(std::clamp<int64_t>((work + 31) / 32 * 32, 32, kBlock));
+  }
+  // A block or a thread per unit.
   void procedure() {
     open_grid();
     declare_sizes();
     const ir::Dim& units = k_.schedule.units;
-    print_procedure(k_, fmt::format("for (long u_ = nb_team<1>(); u_ < {}; u_ += nb_teams<1>()) {{", size_text(units)),
-                    body_);
+    int threads = threads_of_a_row();
+    std::string first = threads ? "blockIdx.x" : "nb_team<1>()", step = threads ? "gridDim.x" : "nb_teams<1>()";
+    print_procedure(k_, fmt::format("for (long u_ = {}; u_ < {}; u_ += {}) {{", first, size_text(units), step), body_,
+                    threads ? "nb_block_" : "nb_");
     out_.procedures = true;
     Team few{1, 64};
-    close_grid({"", blocks_for(units, few), few.block, 0}, "");
+    ir::Dim blocks = threads ? ir::Dim::max(ir::Dim::min(units, 1 << 20), 1) : blocks_for(units, few);
+    close_grid({"", blocks, threads ? threads : few.block, 0}, "");
   }
 
   // Every thread repeats the numbers at the kernel's head. That is right where they read constant places of inputs:

@@ -141,6 +141,22 @@ TEST_P(GeneratedCode, MergesTakeNoLocalMemory) {
   }
 }
 
+TEST_P(GeneratedCode, MatricesAndTransformsByBlocksTakeNoLocalMemory) {
+  for (const char* text : {"kernel @c(in x: f32[2,200,200], out y: f32[2,200,200], workspace s: u8[2,320000]) {\n"
+                           "  schedule unit 1 units 2\n  procedure cholesky(outer=2, count=200, inner=1)\n}",
+                           "kernel @t(in x: f32[2,99,99], in b: f32[2,99,3], out y: f32[2,99,3], "
+                           "workspace s: u8[2,80784]) {\n  schedule unit 1 units 2\n"
+                           "  procedure triangular_solve(outer=2, count=99, inner=1, k=3, left=1, lower=1, "
+                           "transpose=0, unit=0)\n}",
+                           "kernel @f(in a: f32[2,131], in b: f32[2,131], out re: f32[2,131], out im: f32[2,131], "
+                           "workspace s: u8[2,34912]) {\n  schedule unit 1 units 2\n"
+                           "  procedure fft(outer=2, count=131, inner=1, inverse=0)\n}"}) {
+    CudaKernelFacts facts = facts_of(text, GetParam()).at(0);
+    EXPECT_EQ(facts.frame_bytes, 0) << text;
+    EXPECT_LE(facts.registers, 128) << text;
+  }
+}
+
 // A warp's accesses are neighbours, four of each element's under way; what a thread keeps stands in registers.
 TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
   for (const char* procedure : {"cumsum", "cumargmin"})
