@@ -1,5 +1,6 @@
 #include "cli/driver/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -11,6 +12,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
+#include "runtime/format/bundle_reader.h"
 
 namespace nabla::driver {
 namespace {
@@ -20,19 +22,21 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   std::vector<ir::Target> out;
   Tuning tuning;
   if (!options.tuning_file.empty()) tuning = NABLA_TRY(read_tuning(options.tuning_file));
-  bool tuned = false, tf32 = false;
+  bool tuned = false, tf32 = false, gpu = false;
   std::string list;
   for (const std::string& name : names) {
     ir::Target target = NABLA_TRY(ir::find_target(name));
     target.library = options.library;
     target.tf32 = options.tf32 && target.is_cuda();
-    tf32 |= target.tf32, tuned |= tuning.concerns(target);
+    tf32 |= target.tf32, gpu |= target.is_cuda(), tuned |= tuning.concerns(target);
     tuning.apply(target);
     list += (list.empty() ? "" : ", ") + target.name;
     out.push_back(std::move(target));
   }
   if (options.tf32 && !tf32)
     return error(Code::kBadOption, "tf32 is for matrix products of GPUs, and no target is one: {}", list);
+  if (!options.buckets.empty() && !gpu)
+    return error(Code::kBadOption, "buckets are for launches of GPUs, and no target is one: {}", list);
   if (tuned) return out;
   Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
                        tuning.targets(), list);
@@ -78,6 +82,20 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
 
 namespace {
 
+Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& module) {
+  Buckets out = NABLA_TRY(parse_sizes(options.buckets));
+  size_t combinations = 1;
+  for (auto& [name, bounds] : out) {
+    for (int64_t bound : bounds) (void)NABLA_TRY(check_size(module.symbols, name, bound));
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    combinations *= bounds.size() + 1;
+    if (combinations > format::kMaxBuckets)
+      return error(Code::kBadOption, "the buckets make more than {} combinations", format::kMaxBuckets);
+  }
+  return out;
+}
+
 Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   CompiledModule out;
   out.target = target;
@@ -91,6 +109,7 @@ Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& mod
     auto values = NABLA_TRY(parse_sizes(options.specialise));
     flat.module = NABLA_TRY(specialise(flat.module, values, out.variants));
   }
+  if (out.target.is_cuda()) out.buckets = NABLA_TRY(buckets_of(options, flat.module));
   auto planned = NABLA_TRY(passes::run_passes(flat.module, lowering, ops::all_ops(), out.target, manager));
   out.passes.insert(out.passes.end(), planned.reports.begin(), planned.reports.end());
   out.planned = std::move(planned.module);
@@ -125,7 +144,7 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
     TargetCode code = NABLA_TRY(compile_kernels(m.planned, m.target, toolchain));
     if (m.target.is_cuda()) m.report = with_code(m.report, m.planned, m.target, code);
     members.emplace_back(programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report);
-    programs.push_back({&m.planned, &m.target, std::move(code), m.variants});
+    programs.push_back({&m.planned, &m.target, std::move(code), m.variants, m.buckets});
   }
   out.report = lowered[0].report;
   EmittedProgram program = NABLA_TRY(emit_programs(std::move(programs), members));

@@ -20,6 +20,7 @@ struct CompileOptions {
   std::string max_bytes;                ///< empty: no limit on the arena
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
+  std::vector<std::string> buckets;     ///< "batch=8,64": sizes up to which GPUs share launches; else powers of two
   int jobs = 0;                         ///< compiler processes; 0: one per CPU
   bool cache = true;                    ///< of compiled kernels, in codegen::cache_directory()
   passes::ManagerOptions passes = {};   ///< dumps and reproducers; `verify` is filled in
@@ -31,6 +32,7 @@ struct CompiledModule {
   ir::Target target;
   std::vector<passes::PassReport> passes;
   std::vector<VariantEntry> variants;
+  Buckets buckets;
 };
 struct CompiledBundle {
   std::string bytes;

@@ -41,7 +41,8 @@ class Emitter {
       k->symbol = code.kernels[i].symbol;
       k->object = code.kernels[i].object;
       k->name = m_.kernels[i]->name;
-      for (const CodeGrid& g : code.kernels[i].grids) k->grids.push_back(grid(g));
+      bool exact = m_.kernels[i]->procedure && m_.kernels[i]->procedure->user;  // may hang on gridDim
+      for (const CodeGrid& g : code.kernels[i].grids) k->grids.push_back(grid(g, exact));
       program_.kernels.push_back(std::move(k));
     }
     for (const ir::SizeConstraint& c : m_.constraints) constraint(c);
@@ -79,11 +80,12 @@ class Emitter {
     program_.libraries.push_back(std::move(library));
   }
 
-  std::unique_ptr<format::GridT> grid(const CodeGrid& g) {
+  std::unique_ptr<format::GridT> grid(const CodeGrid& g, bool exact) {
     auto out = std::make_unique<format::GridT>();
     out->symbol = g.symbol;
     out->blocks = most(g.blocks), out->blocks_size = reference(g.blocks);
     out->threads = static_cast<uint32_t>(g.threads), out->shared_bytes = static_cast<uint32_t>(g.shared_bytes);
+    out->exact = exact;
     return out;
   }
   std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
@@ -529,6 +531,8 @@ Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const
     emitters.push_back(std::make_unique<Emitter>(*p.module, *p.target, p.variants));
     NABLA_TRY(emitters.back()->run(p.code));
     format::ProgramT& program = emitters.back()->program();
+    for (auto& symbol : program.symbols)
+      if (auto declared = p.buckets.find(symbol->name); declared != p.buckets.end()) symbol->buckets = declared->second;
     packed.push_back(&program);
     if (p.module->plan->constants_bytes > 0) {
       std::string bytes = emitters.back()->constants();

@@ -24,6 +24,9 @@ struct VariantEntry {
   std::map<std::string, int64_t> values;
 };
 
+/// By symbol, ascending: up to which sizes runs on GPUs share one recording of their launches.
+using Buckets = std::map<std::string, std::vector<int64_t>>;
+
 struct EmitOptions {
   codegen::ToolchainOptions toolchain;
   std::vector<std::pair<std::string, std::string>> members;  ///< more of the bundle's
@@ -36,6 +39,7 @@ struct PlannedProgram {
   TargetCode code;  ///< of compile_kernels
   /// These become part of the entries that they stand for.
   std::vector<VariantEntry> variants = {};
+  Buckets buckets = {};
 };
 
 /// Writes one instruction per node, for each target. Errors of bundle_bytes; E0901 for two CPU targets. `members` are

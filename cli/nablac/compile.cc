@@ -114,6 +114,10 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->add_option("--specialize", args->options.specialise,
                    "batch=1,8,32: also code for these sizes, which runs choose where they fit; may be repeated")
       ->allow_extra_args(false);
+  command
+      ->add_option("--buckets", args->options.buckets,
+                   "batch=8,64: a GPU records its launches for sizes up to these; default: up to powers of two")
+      ->allow_extra_args(false);
   command->add_option("--jobs", args->options.jobs, "compiler processes; default: one per CPU")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--no-cache", args->no_cache, "compile every kernel anew");

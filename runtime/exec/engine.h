@@ -54,6 +54,8 @@ class Engine {
   virtual Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool alternative) = 0;
   /// Called once for every new tuple, when its steps are complete.
   virtual Status bind(const Plan& plan, Bound& bound) = 0;
+  /// Do the launches and library calls of a tuple serve all tuples of its bucket? EntrySizes::bucket.
+  virtual bool shares_launches() const { return false; }
   /// Returns when all results are in the caller's arrays.
   virtual Status run(const RunRequest& request) = 0;
 

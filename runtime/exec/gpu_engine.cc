@@ -36,9 +36,25 @@ int64_t nodes_of(const Bound& bound, StepRange range) {
   return nodes;
 }
 
+/// All that a graph holds of its steps, beside what their plan says: nothing but the sizes that kernels read may differ
+/// between tuples that replay it.
+std::vector<int64_t> recorded(const Bound& bound) {
+  std::vector<int64_t> out = bound.blocks;
+  auto pointer = [](const void* p) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(p)); };
+  for (const Step& s : bound.steps) {
+    bool copies = s.kernel == nullptr && s.library == nullptr;
+    out.insert(out.end(), {pointer(s.kernel), pointer(s.library), copies ? s.units : s.units > 0});
+  }
+  for (const Control& c : bound.controls) {
+    out.push_back(c.trips);
+    for (const Control::Moving& m : c.moving) out.push_back(m.stride);
+  }
+  return out;
+}
+
 }  // namespace
 
-GpuBound::~GpuBound() {
+GpuLaunches::~GpuLaunches() {
   (void)driver->context_set(context);  // any thread may end a session
   if (graph != nullptr) (void)driver->exec_destroy(graph);
   if (extents != 0) (void)driver->memory_free(extents);
@@ -198,14 +214,25 @@ Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {
 
 Status GpuEngine::bind(const Plan& plan, Bound& bound) {
   (void)NABLA_TRY(check_parameters(plan, bound));
-  auto own = std::make_unique<GpuBound>(device_.driver, context_);
-  own->nodes = nodes_of(bound, {0, plan.top_steps});
-  size_t bytes = bound.extents.size() * sizeof(long);
-  (void)NABLA_TRY(enter());
-  (void)NABLA_TRY(allocate("a table of sizes", bytes, own->extents));
-  (void)NABLA_TRY(upload(reinterpret_cast<void*>(own->extents), bound.extents.data(), bytes));
-  bound.machine = std::move(own);
+  std::erase_if(launches_, [](const auto& known) { return known.second.expired(); });
+  std::weak_ptr<GpuLaunches>& known = launches_[{&plan, recorded(bound)}];
+  std::shared_ptr<GpuLaunches> launches = known.lock();
+  if (launches == nullptr) {
+    launches = std::make_shared<GpuLaunches>(device_.driver, context_);
+    launches->nodes = nodes_of(bound, {0, plan.top_steps});
+    (void)NABLA_TRY(enter());
+    (void)NABLA_TRY(allocate("a table of sizes", bound.extents.size() * sizeof(long), launches->extents));
+    known = launches;
+  }
+  bound.machine = std::make_unique<GpuBound>(std::move(launches));
   return Ok{};
+}
+
+Status GpuEngine::place_sizes(const Bound& bound) {
+  const auto& own = static_cast<const GpuBound&>(*bound.machine);
+  if (own.launches->current == &own) return Ok{};
+  own.launches->current = &own;
+  return staging_->upload(own.launches->extents, bound.extents.data(), bound.extents.size() * sizeof(long));
 }
 
 std::string_view GpuEngine::entry_name(const RunRequest& r) const {
@@ -217,6 +244,7 @@ Status GpuEngine::run(const RunRequest& r) {
   algorithms_->loaded();
   auto failed = [&](Status status) -> Status {
     staging_->drop();
+    static_cast<GpuBound&>(*r.bound.machine).launches->current = nullptr;
     Diagnostic& d = status.errors()[0];
     if (d.code == Code::kGpuFailed && d.location == nullptr)
       d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
@@ -224,6 +252,7 @@ Status GpuEngine::run(const RunRequest& r) {
   };
   const Arrays& arrays = entries_[static_cast<size_t>(r.entry)];
   int64_t start = r.trace == nullptr ? 0 : now_ns();
+  if (Status s = place_sizes(r.bound); !s.ok()) return failed(std::move(s));
   for (size_t i = 0; i < arrays.inputs.size(); ++i)
     if (Status s = staging_->upload(address(arrays.inputs[i]), r.inputs[i], r.bound.input_bytes[i]); !s.ok())
       return failed(std::move(s));
@@ -238,21 +267,25 @@ Status GpuEngine::run(const RunRequest& r) {
 }
 
 Status GpuEngine::run_steps(const RunRequest& r) {
-  auto& bound = static_cast<GpuBound&>(*r.bound.machine);
-  bool first = !bound.ran;
-  bound.ran = true;
-  if (r.trace != nullptr && first) note_graph(r, bound);
+  GpuLaunches& launches = *static_cast<GpuBound&>(*r.bound.machine).launches;
+  bool first = !launches.ran;
+  launches.ran = true;
+  if (r.trace != nullptr && first) note_graph(r, launches);
   bool watched = r.trace != nullptr || r.check != nullptr || sync_debug_;
-  if (first || watched || bound.nodes <= 0 || bound.nodes > kMaxNodes) return issue(r);
-  if (bound.graph == nullptr) (void)NABLA_TRY(record(r, bound));
-  return driver_.check("replaying the graph", driver_.graph_launch(bound.graph, stream_));
+  if (first || watched || launches.nodes <= 0 || launches.nodes > kMaxNodes) return issue(r);
+  if (launches.graph == nullptr) (void)NABLA_TRY(record(r, launches));
+  return driver_.check("replaying the graph", driver_.graph_launch(launches.graph, stream_));
 }
 
-void GpuEngine::note_graph(const RunRequest& r, const GpuBound& bound) const {
-  std::string how =
-      fmt::format("{} {}, one graph without a trace", bound.nodes, bound.nodes == 1 ? "launch" : "launches");
-  if (bound.nodes < 0) how = "a loop or branch decides on the host, so that it never runs as a graph";
-  if (bound.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
+void GpuEngine::note_graph(const RunRequest& r, const GpuLaunches& l) const {
+  std::string how = fmt::format("{} {}, one graph without a trace", l.nodes, l.nodes == 1 ? "launch" : "launches");
+  if (l.nodes < 0) how = "a loop or branch decides on the host, so that it never runs as a graph";
+  if (l.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
+  for (size_t i = 0; i < r.bound.bucket.size(); ++i) {
+    const format::SymbolSource& source = *program_.entries()->Get(static_cast<uint32_t>(r.entry))->sources()->Get(i);
+    how += fmt::format("{}{} up to {}", i == 0 ? "; launched for " : ", ",
+                       view(program_.symbols()->Get(source.symbol())->name()), r.bound.bucket[i]);
+  }
   r.trace->note(fmt::format("entry `{}`: {}", entry_name(r), how));
 }
 
@@ -273,18 +306,18 @@ Status GpuEngine::issue(const RunRequest& r) {
   return d;
 }
 
-Status GpuEngine::record(const RunRequest& r, GpuBound& bound) {
+Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches) {
   (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, kThreadLocalCapture)));
   Status issued = issue(r);
   device::CudaGraph graph = nullptr;
   int ended = driver_.capture_end(stream_, &graph);
   int made = ended;
-  if (issued.ok() && ended == device::kCudaOk) made = driver_.graph_instantiate(&bound.graph, graph, 0);
+  if (issued.ok() && ended == device::kCudaOk) made = driver_.graph_instantiate(&launches.graph, graph, 0);
   if (graph != nullptr) (void)driver_.graph_destroy(graph);
   if (!issued.ok()) return issued;
-  if (made != device::kCudaOk) bound.graph = nullptr;
+  if (made != device::kCudaOk) launches.graph = nullptr;
   (void)NABLA_TRY(driver_.check("recording a graph", made));
-  return driver_.check("sending a graph", driver_.graph_upload(bound.graph, stream_));
+  return driver_.check("sending a graph", driver_.graph_upload(launches.graph, stream_));
 }
 
 Status GpuEngine::upload(void* to, const void* from, size_t bytes) {

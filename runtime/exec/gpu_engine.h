@@ -1,11 +1,14 @@
-// Steps on a GPU: one stream, one arena in device memory. A tuple's first run issues its steps one by one; its second
-// records them as a CUDA graph, which it and all later ones replay. Steps with a While or a Branch are always issued
-// one by one, because this machine decides there.
+// Steps on a GPU: one stream, one arena in device memory. Tuples of sizes whose launches are the same share them: the
+// first run issues the steps one by one; the second records them as a CUDA graph, which it and all later ones replay,
+// at the sizes that lie in device memory. Steps with a While or a Branch are always issued one by one, because this
+// machine decides there.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/device/cublaslt.h"
@@ -29,16 +32,28 @@ struct GpuKernel {
   std::vector<GpuGrid> grids;
 };
 
-struct GpuBound final : EngineBound {
-  GpuBound(std::shared_ptr<const device::CudaDriver> d, device::CudaContext c) : driver(std::move(d)), context(c) {}
-  ~GpuBound() override;
+struct GpuBound;
+
+/// What one graph records.
+struct GpuLaunches {
+  GpuLaunches(std::shared_ptr<const device::CudaDriver> d, device::CudaContext c) : driver(std::move(d)), context(c) {}
+  ~GpuLaunches();
 
   std::shared_ptr<const device::CudaDriver> driver;
   device::CudaContext context;
-  device::CudaAddress extents = 0;  ///< Bound.extents in device memory; 0: there are none
-  int64_t nodes = 0;                ///< of the graph, with loops unrolled; -1: it cannot be one
+  device::CudaAddress extents = 0;    ///< Bound.extents of `current` in device memory; 0: there are none
+  const GpuBound* current = nullptr;  ///< null: nobody's
+  int64_t nodes = 0;                  ///< of the graph, with loops unrolled; -1: it cannot be one
   device::CudaGraphExec graph = nullptr;
   bool ran = false;
+};
+
+struct GpuBound final : EngineBound {
+  explicit GpuBound(std::shared_ptr<GpuLaunches> l) : launches(std::move(l)) {}
+  ~GpuBound() override {
+    if (launches->current == this) launches->current = nullptr;
+  }
+  std::shared_ptr<GpuLaunches> launches;
 };
 
 class GpuEngine final : public Engine {
@@ -62,6 +77,7 @@ class GpuEngine final : public Engine {
     return convolutions_->call(spec, alternative);
   }
   Status bind(const Plan& plan, Bound& bound) override;
+  bool shares_launches() const override { return true; }
   Status run(const RunRequest& request) override;
   Status upload(void* to, const void* from, size_t bytes) override;
   Status download(void* to, const void* from, size_t bytes) override;
@@ -82,9 +98,10 @@ class GpuEngine final : public Engine {
   Status place_arrays();
   Status check_parameters(const Plan& plan, const Bound& bound) const;
   Status issue(const RunRequest& request);
-  Status record(const RunRequest& request, GpuBound& bound);
+  Status record(const RunRequest& request, GpuLaunches& launches);
+  Status place_sizes(const Bound& bound);
   Status run_steps(const RunRequest& request);
-  void note_graph(const RunRequest& request, const GpuBound& bound) const;
+  void note_graph(const RunRequest& request, const GpuLaunches& launches) const;
   std::string_view entry_name(const RunRequest& request) const;
   /// Makes the context this thread's.
   Status enter() { return driver_.check("choosing the GPU", driver_.context_set(context_)); }
@@ -99,6 +116,8 @@ class GpuEngine final : public Engine {
   std::vector<Module> modules_;
   std::vector<GpuKernel> kernels_;
   device::CudaAddress arena_ = 0, constants_ = 0, arrays_ = 0;
+  /// By plan and by what is the same in every run of a graph.
+  std::map<std::pair<const Plan*, std::vector<int64_t>>, std::weak_ptr<GpuLaunches>> launches_;
   std::optional<GpuStaging> staging_;
   std::optional<GpuAlgorithms> algorithms_;
   std::optional<GpuCalls<device::CublasLt>> gemms_;

@@ -13,7 +13,7 @@ GpuMachine::GpuMachine(GpuEngine& engine, const RunRequest& request)
     : engine_(engine),
       request_(request),
       driver_(engine.driver_),
-      extents_(static_cast<const GpuBound&>(*request.bound.machine).extents) {}
+      extents_(static_cast<const GpuBound&>(*request.bound.machine).launches->extents) {}
 
 bool GpuMachine::ok(std::string_view what, int status) {
   return status == device::kCudaOk || ok(Status(driver_.failure(what, status)));

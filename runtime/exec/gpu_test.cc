@@ -228,17 +228,49 @@ void add_twice(ProgramT& p) {
   e.instructions.push_back(instruction("twice", std::move(action)));
 }
 
-TEST(Gpu, SizesAreThoseOfTheRunAndEveryTupleHasItsGraph) {
+void expect_twice(Session& session, int64_t rows, int64_t first) {
+  Literal x(DType::kF32, {rows, 4}), want(DType::kF32, {rows, 4});
+  for (int64_t i = 0; i < rows * 4; ++i)
+    x.set(i, static_cast<double>(i + first)), want.set(i, 2.0 * static_cast<double>(i + first));
+  EXPECT_EQ(one(session, "twice", {x}), want) << rows;
+}
+
+TEST(Gpu, SizesAreThoseOfTheRun) {
   FakeGpu gpu;
   auto session = must_open(add_twice);
   for (int round = 0; round < 3; ++round)
-    for (int64_t rows : {3, 8, 0, 1}) {
-      Literal x(DType::kF32, {rows, 4}), want(DType::kF32, {rows, 4});
-      for (int64_t i = 0; i < rows * 4; ++i) x.set(i, static_cast<double>(i + round)), want.set(i, 2.0 * (i + round));
-      EXPECT_EQ(one(*session, "twice", {x}), want) << rows;
-    }
+    for (int64_t rows : {3, 8, 0, 1}) expect_twice(*session, rows, round);
   EXPECT_EQ(gpu.count("cuStreamBeginCapture"), 4);
   EXPECT_EQ(gpu.count("kernel twice"), 9);  // none for no rows
+}
+
+TEST(Gpu, SizesUpToTheNextPowerOfTwoShareAGraph) {
+  FakeGpu gpu;
+  auto session = must_open(add_twice);
+  for (int64_t rows : {8, 5, 6, 7, 5, 8, 3, 4}) expect_twice(*session, rows, rows);
+  EXPECT_EQ(gpu.count("cuStreamBeginCapture"), 2);  // up to 8, which 5 records, and up to 4
+  EXPECT_EQ(gpu.count("cuGraphLaunch"), 6);
+}
+
+TEST(Gpu, DeclaredBucketsAreShared) {
+  FakeGpu gpu;
+  auto session = must_open([](ProgramT& p) {
+    add_twice(p);
+    p.symbols[0]->buckets = {1, 6};
+  });
+  for (int64_t rows : {2, 6, 3, 7, 8, 1}) expect_twice(*session, rows, rows);
+  EXPECT_EQ(gpu.count("cuStreamBeginCapture"), 2);  // up to 6, which 6 records, and up to 8
+}
+
+// What such a grid does may hang on the number of its blocks, as in kernels of the user's.
+TEST(Gpu, GridsOfAnExactSizeShareNothing) {
+  FakeGpu gpu;
+  auto session = must_open([](ProgramT& p) {
+    add_twice(p);
+    p.kernels.back()->grids[0]->exact = true;
+  });
+  for (int64_t rows : {5, 6, 7, 5, 6, 7}) expect_twice(*session, rows, rows);
+  EXPECT_EQ(gpu.count("cuStreamBeginCapture"), 3);
 }
 
 TEST(Gpu, AnotherThreadMayEndASession) {

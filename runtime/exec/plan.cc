@@ -161,11 +161,32 @@ class Planner {
   std::map<uint16_t, int32_t> counting_;  // the loop of each register
 };
 
-/// Steps and controls of a plan at the sizes of a table.
+// Does a call for `wide` compute what one for `exact` does, and further rows or batches behind it, which nobody reads?
+bool extends(device::GemmSpec exact, const device::GemmSpec& wide) {
+  if (exact.batch > 1 || wide.batch > 1) {
+    exact.batch = wide.batch;
+    return exact == wide;
+  }
+  exact.m = wide.m;
+  exact.stride_a = wide.stride_a, exact.stride_b = wide.stride_b, exact.stride_c = wide.stride_c;  // of one batch
+  return exact == wide;
+}
+
+bool extends(ConvolutionSpec exact, const ConvolutionSpec& wide) {
+  if (exact.kind == ConvolutionKind::kFilterGrad) return exact == wide;  // sums over images
+  exact.input_shape[0] = wide.input_shape[0], exact.output_shape[0] = wide.output_shape[0];
+  return exact == wide;
+}
+
+/// Steps and controls of a plan at the sizes of a table. Launches and library calls are those of a bucket's table,
+/// which is the same one where an engine works at the exact sizes.
 class StepBinder {
  public:
-  StepBinder(const format::Program& program, const std::vector<int64_t>& table, const Binder& binder, Bound& bound)
-      : program_(program), table_(table), binder_(binder), bound_(bound) {}
+  struct Tables {
+    std::vector<int64_t> exact, bucket;
+  };
+  StepBinder(const format::Program& program, const Tables& tables, const Binder& binder, Bound& bound)
+      : program_(program), table_(tables.exact), bucket_(tables.bucket), binder_(binder), bound_(bound) {}
 
   Status run(const Plan& plan) {
     bound_.steps = plan.steps;
@@ -220,18 +241,26 @@ class StepBinder {
     step.extents = static_cast<uint32_t>(bound_.extents.size()) - step.first_extent;
     step.first_blocks = static_cast<uint32_t>(bound_.blocks.size());
     if (const auto* grids = program_.kernels()->Get(launch.kernel())->grids(); grids != nullptr)
-      for (const format::Grid* grid : *grids)
-        bound_.blocks.push_back(size_at(grid->blocks_size(), grid->blocks(), table_));
+      for (const format::Grid* grid : *grids) {
+        int64_t blocks = size_at(grid->blocks_size(), grid->blocks(), table_);
+        if (!grid->exact()) blocks = std::max(blocks, size_at(grid->blocks_size(), grid->blocks(), bucket_));
+        bound_.blocks.push_back(blocks);
+      }
   }
 
   Status bind_gemm(const format::Gemm& gemm, Step& step) {
-    step.library = NABLA_TRY(binder_.engine.gemm(spec_of(gemm), gemm.alternative() != nullptr));
+    device::GemmSpec spec = spec_of(gemm, table_), wide = spec_of(gemm, bucket_);
+    if (may_write_beyond(*gemm.c()) && extends(spec, wide)) spec = wide;
+    step.library = NABLA_TRY(binder_.engine.gemm(spec, gemm.alternative() != nullptr));
     if (step.library == nullptr) launch_instead(*gemm.alternative(), kGemmSlots, step);
     return Ok{};
   }
 
   Status bind_convolution(const format::Convolution& c, Step& step) {
-    step.library = NABLA_TRY(binder_.engine.convolution(spec_of(c), c.alternative() != nullptr));
+    ConvolutionSpec spec = spec_of(c, table_), wide = spec_of(c, bucket_);
+    const format::Address& out = spec.kind == ConvolutionKind::kForward ? *c.output() : *c.input();
+    if (may_write_beyond(out) && extends(spec, wide)) spec = wide;
+    step.library = NABLA_TRY(binder_.engine.convolution(spec, c.alternative() != nullptr));
     if (step.library == nullptr) launch_instead(*c.alternative(), kConvolutionSlots, step);
     return Ok{};
   }
@@ -243,7 +272,15 @@ class StepBinder {
     launch(other, step);
   }
 
-  device::GemmSpec spec_of(const format::Gemm& gemm) {
+  /// Is what lies behind an array's rows, up to its bound, nobody else's? Not in a state leaf, and not where a loop
+  /// stacks results.
+  bool may_write_beyond(const format::Address& to) const {
+    if (to.terms() != nullptr && to.terms()->size() > 0) return false;
+    if (to.base() == format::BaseKind::Arena) return to.offset() >= program_.state_bytes();
+    return to.base() == format::BaseKind::Output;
+  }
+
+  device::GemmSpec spec_of(const format::Gemm& gemm, const std::vector<int64_t>& table) const {
     device::GemmSpec spec;
     spec.dtype = dtype_of(gemm.dtype());
     spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
@@ -254,7 +291,7 @@ class StepBinder {
     int64_t* fields[] = {&spec.batch, &spec.m,   &spec.n,        &spec.k,        &spec.lda,
                          &spec.ldb,   &spec.ldc, &spec.stride_a, &spec.stride_b, &spec.stride_c};
     if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0)
-      for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table_);
+      for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table);
     if (spec.implementation != "cublaslt") return spec;
     spec.epilogue = static_cast<device::GemmEpilogue>(gemm.epilogue());
     spec.bias = gemm.bias() != nullptr, spec.tf32 = gemm.tf32();
@@ -275,14 +312,14 @@ class StepBinder {
     return bits == 0 ? kMostAlignment : std::min<int64_t>(kMostAlignment, static_cast<int64_t>(bits & -bits));
   }
 
-  ConvolutionSpec spec_of(const format::Convolution& c) {
+  ConvolutionSpec spec_of(const format::Convolution& c, const std::vector<int64_t>& table) const {
     ConvolutionSpec spec;
     spec.kind = static_cast<ConvolutionKind>(c.kind());
     spec.dtype = dtype_of(c.dtype());
     spec.input_shape = list(c.input_shape());
     spec.filter_shape = list(c.filter_shape());
     spec.output_shape = list(c.output_shape());
-    spec.input_shape[0] = spec.output_shape[0] = size_at(c.batch_size(), spec.input_shape[0], table_);
+    spec.input_shape[0] = spec.output_shape[0] = size_at(c.batch_size(), spec.input_shape[0], table);
     spec.strides = list(c.strides());
     spec.dilations = list(c.dilations());
     spec.padding_low = list(c.padding_low());
@@ -299,6 +336,7 @@ class StepBinder {
 
   const format::Program& program_;
   const std::vector<int64_t>& table_;
+  const std::vector<int64_t>& bucket_;
   const Binder& binder_;
   Bound& bound_;
 };
@@ -345,12 +383,22 @@ Status bind_entry(EntryPlan& plan, const EntrySizes& sizes, const std::vector<in
   EntryPlan::Tuple tuple{std::make_unique<Bound>(), nullptr};
   for (Plan& p : plan.plans)
     if (tuple.plan == nullptr && p.serves(values)) tuple.plan = &p;
-  std::vector<int64_t> table = NABLA_TRY(sizes.evaluate(values));
+  StepBinder::Tables tables;
+  tables.exact = NABLA_TRY(sizes.evaluate(values));
+  const std::vector<int64_t>& table = tables.exact;
   tuple.bound->values = values;
+  tuple.bound->bucket = values;
+  tables.bucket = tables.exact;
+  if (binder.engine.shares_launches()) {
+    std::vector<int64_t> bucket = sizes.bucket(values);
+    // Bounds that cannot be together may have no table.
+    if (auto at_bucket = sizes.evaluate(bucket); at_bucket.ok())
+      tuple.bound->bucket = std::move(bucket), tables.bucket = std::move(*at_bucket);
+  }
   tuple.bound->output_shapes = sizes.output_shapes(table);
   tuple.bound->input_bytes = sizes.input_bytes(table);
   tuple.bound->output_bytes = sizes.output_bytes(table);
-  (void)NABLA_TRY(StepBinder(sizes.program(), table, binder, *tuple.bound).run(*tuple.plan));
+  (void)NABLA_TRY(StepBinder(sizes.program(), tables, binder, *tuple.bound).run(*tuple.plan));
   (void)NABLA_TRY(binder.engine.bind(*tuple.plan, *tuple.bound));
   if (plan.tuples.size() == EntryPlan::kMaxTuples) plan.tuples.erase(plan.tuples.begin());
   plan.tuples.push_back(std::move(tuple));

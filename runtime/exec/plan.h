@@ -58,10 +58,12 @@ struct Control {
 /// Steps and controls at one tuple of symbol values. A kernel's sizes are `extents[first_extent ...]`.
 struct Bound {
   std::vector<int64_t> values;  ///< by the entry's sources
+  std::vector<int64_t> bucket;  ///< up to which values its launches and library calls serve, by the sources
   std::vector<Step> steps;
   std::vector<Control> controls;
   std::vector<long> extents;
-  std::vector<int64_t> blocks;  ///< of the grids of a GPU's kernels: `blocks[first_blocks ...]` of a step
+  std::vector<int64_t>
+      blocks;  ///< of the grids of a GPU's kernels: `blocks[first_blocks ...]` of a step, at the bucket
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<uint64_t> input_bytes, output_bytes;  ///< of the caller's arrays
   std::vector<std::vector<Operand>> operands;       ///< per step, those of its slots; empty unless results are checked

@@ -98,9 +98,13 @@ Status Session::prepare() {
     for (const format::Entry* entry : *program.entries()) {
       entries_.push_back(info_of(*entry, program));
       impl.plans.push_back(plan_entry(program, *entry, binder));
-      // At the bounds: what the machine lacks shows now, and library calls reserve their largest scratch.
+      // At the bounds: what the machine lacks shows now, and library calls reserve their largest scratch. At other
+      // bounds of buckets too, as only calls that are known now are measured.
       EntrySizes sizes(program, *entry);
-      (void)NABLA_TRY(bind_entry(impl.plans.back(), sizes, sizes.largest(), binder));
+      std::vector<std::vector<int64_t>> bounds = {sizes.largest()};
+      if (impl.engine->shares_launches()) bounds = sizes.declared_buckets();
+      for (const std::vector<int64_t>& values : bounds)
+        (void)NABLA_TRY(bind_entry(impl.plans.back(), sizes, values, binder));
     }
   return Ok{};
 }

@@ -1,6 +1,7 @@
 #include "runtime/exec/sizes.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "runtime/format/bundle_reader.h"
@@ -103,7 +104,11 @@ Status EntrySizes::solve(std::span<const int64_t* const> shapes, std::vector<int
     Status fits = check_input(i, shapes[i], values);
     if (!fits.ok()) return fits;
   }
-  for (uint32_t i = 0; sources > 0 && program_.constraints() && i < program_.constraints()->size(); ++i) {
+  return check_constraints(values);
+}
+
+Status EntrySizes::check_constraints(const std::vector<int64_t>& values) const {
+  for (uint32_t i = 0; symbolic() && program_.constraints() && i < program_.constraints()->size(); ++i) {
     Status holds = check_constraint(*program_.constraints()->Get(i), values);
     if (!holds.ok()) return holds;
   }
@@ -180,6 +185,37 @@ std::vector<int64_t> EntrySizes::largest() const {
     const format::Symbol& s = *program_.symbols()->Get(entry_.sources()->Get(i)->symbol());
     out.push_back(s.max() / s.multiple() * s.multiple());
   }
+  return out;
+}
+
+std::vector<int64_t> EntrySizes::bucket(const std::vector<int64_t>& values) const {
+  std::vector<int64_t> out = largest();
+  for (uint32_t i = 0; i < out.size(); ++i) {
+    const format::Symbol& s = *program_.symbols()->Get(entry_.sources()->Get(i)->symbol());
+    auto count = static_cast<uint64_t>(values[i] / s.multiple());
+    int64_t bound = static_cast<int64_t>(std::bit_ceil(count)) * s.multiple();
+    if (values[i] == 0) bound = 0;
+    if (s.buckets() != nullptr && s.buckets()->size() > 0) {
+      auto fits = std::find_if(s.buckets()->begin(), s.buckets()->end(), [&](int64_t b) { return b >= values[i]; });
+      bound = fits == s.buckets()->end() ? out[i] : *fits;
+    }
+    out[i] = std::min(out[i], bound);
+  }
+  return out;
+}
+
+std::vector<std::vector<int64_t>> EntrySizes::declared_buckets() const {
+  std::vector<std::vector<int64_t>> out = {largest()};
+  for (uint32_t i = 0; i < out[0].size(); ++i) {
+    const auto* bounds = program_.symbols()->Get(entry_.sources()->Get(i)->symbol())->buckets();
+    size_t before = out.size();
+    for (uint32_t b = 0; bounds != nullptr && b < bounds->size(); ++b)
+      for (size_t k = 0; k < before && out.size() < format::kMaxBuckets; ++k) {
+        out.push_back(out[k]);
+        out.back()[i] = std::min(out[k][i], bounds->Get(b));
+      }
+  }
+  std::erase_if(out, [&](const std::vector<int64_t>& values) { return !check_constraints(values).ok(); });
   return out;
 }
 

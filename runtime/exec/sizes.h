@@ -25,6 +25,11 @@ class EntrySizes {
   Status solve(std::span<const int64_t* const> shapes, std::vector<int64_t>& values) const;
   /// The largest admissible values: those that memory is planned for.
   std::vector<int64_t> largest() const;
+  /// The bucket of `values`: each rounded up to the next declared bound of its symbol, or, where there is none, to the
+  /// next power of two of its multiples; at most `largest`. The values of a bucket need not fit each other.
+  std::vector<int64_t> bucket(const std::vector<int64_t>& values) const;
+  /// `largest`, and every combination of declared bounds that calls can have; at most format::kMaxBuckets.
+  std::vector<std::vector<int64_t>> declared_buckets() const;
   /// Program.sizes at these values; 0 for sizes of other entries' symbols. E0703 when a size is negative or above its
   /// bound, which only a damaged program has.
   Result<std::vector<int64_t>> evaluate(const std::vector<int64_t>& values) const;
@@ -36,6 +41,7 @@ class EntrySizes {
   const format::Program& program() const { return program_; }
 
  private:
+  Status check_constraints(const std::vector<int64_t>& values) const;
   Result<int64_t> solve_one(uint32_t source, int64_t extent, const std::vector<int64_t>& earlier) const;
   Status check_constraint(const format::Constraint& constraint, const std::vector<int64_t>& values) const;
   /// Each once: "n = 3 from dimension 0 of input `x`".

@@ -21,6 +21,8 @@ inline constexpr size_t kMaxManifest = 64 << 20;
 
 /// Of one grid on a GPU; shared memory is what the largest known GPU gives a block.
 inline constexpr int64_t kMaxBlocks = 0x7fffffff;
+/// Of an entry: combinations of declared bounds, which a GPU prepares when it loads the program.
+inline constexpr size_t kMaxBuckets = 64;
 inline constexpr uint32_t kMaxBlockThreads = 1024, kMaxBlockShared = 227 << 10;
 
 struct Program;

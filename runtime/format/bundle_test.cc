@@ -240,6 +240,9 @@ TEST(Bundle, SizesAreProgramsOverSymbolsThatInputsTell) {
   EXPECT_EQ(refusal([](ProgramT& p) { p.entries[0]->inputs[0]->symbols = {"n"}; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.symbols[0]->min = p.symbols[0]->max + 1; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.symbols[0]->multiple = 0; }), "E0104");
+  EXPECT_EQ(changed([](ProgramT& p) { p.symbols[0]->buckets = {1, 2}; }), "accepted");
+  for (std::vector<int64_t> bounds : {std::vector<int64_t>{0}, {2, 1}, {2, 2}, {1, int64_t{1} << 40}})
+    EXPECT_EQ(changed([&](ProgramT& p) { p.symbols[0]->buckets = bounds; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->max += 1; }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.clear(); }), "E0104");
   EXPECT_EQ(changed([](ProgramT& p) { p.sizes[0]->steps.pop_back(); }), "E0104");

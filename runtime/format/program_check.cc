@@ -109,6 +109,9 @@ Status ProgramCheck::check_sizes() {
     if (!sane)
       return damaged("symbol `{}` has no size that is in [{}, {}] and a multiple of {}", view(s.name()), s.min(),
                      s.max(), s.multiple());
+    for (uint32_t b = 0; b < size_of(s.buckets()); ++b)
+      if (s.buckets()->Get(b) < (b == 0 ? s.min() : s.buckets()->Get(b - 1) + 1) || s.buckets()->Get(b) > s.max())
+        return damaged("symbol `{}` has a bucket up to {}", view(s.name()), s.buckets()->Get(b));
   }
   for (uint32_t i = 0; i < size_of(program_.sizes()); ++i) {
     where_ = fmt::format("size {}: ", i);

@@ -9,7 +9,7 @@
 namespace nabla::format {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr size_t kMaxRank = 32;

@@ -24,11 +24,12 @@ void add(Report& to, const Report& from) {
 
 std::string Way::str() const {
   return options.str() + (checked ? ", checked" : "") +
-         (most_blocks > 0 ? fmt::format(", at most {} blocks", most_blocks) : "");
+         (most_blocks > 0 ? fmt::format(", at most {} blocks", most_blocks) : "") +
+         (more_blocks > 0 ? fmt::format(", {} more blocks", more_blocks) : "");
 }
 
 std::vector<Way> every_way() {
-  return {{{Order::kForward, 1, /*late_copies=*/true}, true, 0},
+  return {{{Order::kForward, 1, /*late_copies=*/true}, true, 0, 3},
           {{Order::kReverse, 1, /*late_copies=*/false}, false, 0},
           {{Order::kRandom, 3, /*late_copies=*/true}, true, 1}};
 }
@@ -85,6 +86,7 @@ void EmulatedModule::launch(size_t kernel, const std::vector<PlacedBuffer>& buff
   Report own;
   for (const codegen::CudaGrid& grid : code_[kernel].grids) {
     auto blocks = static_cast<unsigned>(grid.blocks.eval([&](const ir::Symbol& s) { return sizes.at(s.name); }));
+    if (!(k.procedure && k.procedure->user)) blocks += way.more_blocks;
     if (way.most_blocks > 0) blocks = std::min(blocks, way.most_blocks);
     Shape shape{blocks, static_cast<unsigned>(grid.threads), static_cast<size_t>(grid.shared_bytes)};
     add(own, machine.launch(*object_, grid.symbol, shape, args, way.options));

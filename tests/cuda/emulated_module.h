@@ -20,11 +20,12 @@ struct Way {
   Options options;
   bool checked = false;
   unsigned most_blocks = 0;  ///< of a grid; 0: as many as it has. Few blocks do the work of many, one after the other.
+  unsigned more_blocks = 0;  ///< of a grid that need not be exact: those of larger sizes find nothing to do
 
   std::string str() const;
 };
-/// All blocks forward with the checker; all in reverse with early copies; one block for all, in random order, with the
-/// checker.
+/// All blocks and some more forward with the checker; all in reverse with early copies; one block for all, in random
+/// order, with the checker.
 std::vector<Way> every_way();
 
 class EmulatedModule {

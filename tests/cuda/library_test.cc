@@ -133,7 +133,8 @@ TEST_F(Library, RecordsOfAnotherVersionAreMeasuredAgain) {
   unsetenv("NABLA_FAKE_CUBLASLT_VERSION");
 }
 
-// Sizes of the run decide the problem; only the largest is measured, when the bundle is loaded.
+// Sizes of the run decide the problem, rounded up where that adds nothing but rows that nobody reads; only the largest
+// is measured, when the bundle is loaded.
 TEST_F(Library, SizesOfTheCallerDecide) {
   Program program;
   ir::Dim batch = program.symbol("batch", 1, 9);
@@ -144,10 +145,60 @@ TEST_F(Library, SizesOfTheCallerDecide) {
   for (const std::string& library : {std::string(std::getenv("NABLA_CUBLASLT")), std::string("/not/there.so")}) {
     setenv("NABLA_CUBLASLT", library.c_str(), 1);
     std::unique_ptr<exec::Session> gpu = open("sm_80");
-    for (int64_t n : {3, 9, 1, 3}) expect_like_cpu(*gpu, {noise(f32, {n, 33}, 1), noise(f32, {33, 17}, 2)}, 1e-4);
+    for (int64_t n : {3, 9, 1, 4, 3, 8, 5, 6})
+      expect_like_cpu(*gpu, {noise(f32, {n, 33}, 1), noise(f32, {33, 17}, 2)}, 1e-4);
   }
   std::string last = call<const char*>("last");
-  EXPECT_EQ(last, "f32 17x1x33 batch 1 epilogue 2 compute 68");  // three rows ran before, and are replayed
+  EXPECT_EQ(last, "f32 17x8x33 batch 1 epilogue 2 compute 68");  // five rows record eight, which six replay
+}
+
+// What lies behind the rows of this run must not be summed.
+TEST_F(Library, SumsOverRowsHaveTheirExactSize) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 9);
+  program.entry("f", {{"x", f32, {batch, 33}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"y", matmul(transpose(in[0]), in[0])}};
+  });
+  ASSERT_NO_FATAL_FAILURE(compile(program.module()));
+  std::unique_ptr<exec::Session> gpu = open("sm_80");
+  for (int64_t n : {8, 5, 6, 5, 6, 5}) expect_like_cpu(*gpu, {noise(f32, {n, 33}, static_cast<uint64_t>(n))}, 1e-4);
+  EXPECT_EQ(std::string(call<const char*>("last")), "f32 33x33x6 batch 1 epilogue 1 compute 68");
+}
+
+TEST_F(Library, BucketsAreForGpusAndForSizesThatTheModuleHas) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 9), len = program.symbol("len", 1, 9);
+  program.entry("f", {{"x", f32, {batch, len}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"y", -in[0]}};
+  });
+  auto refused = [&](const std::string& target, const std::string& buckets) {
+    auto out = driver::compile(program.module(), {.target = target, .buckets = {buckets}});
+    return out.ok() ? "accepted" : to_string(out.errors());
+  };
+  EXPECT_EQ(refused("cpu:x86-64-v3", "batch=4"),
+            "error[E0901]: buckets are for launches of GPUs, and no target is one: cpu:x86-64-v3\n   = help: see "
+            "--help\n");
+  EXPECT_TRUE(refused("sm_80", "batch=10").starts_with("error[E0703]: batch = 10 is not in [1, 9]"));
+  EXPECT_TRUE(refused("sm_80", "bach=4")
+                  .starts_with("error[E0901]: the module has no symbolic size `bach`; did you mean `batch`?"));
+  std::string all = "batch=1,2,3,4,5,6,7,8,9";
+  EXPECT_EQ(refused("sm_80", all), "accepted");
+  EXPECT_TRUE(refused("sm_80", all + ",len=1,2,3,4,5,6,7")
+                  .starts_with("error[E0901]: the buckets make more than 64 combinations"));
+}
+
+// Declared bounds of sizes are bound, and their products measured, when the bundle is loaded.
+TEST_F(Library, ProductsOfDeclaredBucketsAreMeasured) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 9);
+  program.entry("f", {{"x", f32, {batch, 33}}, {"w", f32, {33, 17}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"y", matmul(in[0], in[1])}};
+  });
+  ASSERT_NO_FATAL_FAILURE(compile(program.module(), {.buckets = {"batch=6,3"}}));
+  std::unique_ptr<exec::Session> gpu = open("sm_80");
+  EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 3);
+  for (int64_t n : {4, 5, 2, 7}) expect_like_cpu(*gpu, {noise(f32, {n, 33}, 1), noise(f32, {33, 17}, 2)}, 1e-4);
+  EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 3);
 }
 
 // Slices of a loop move, and with them the bias, whose address is part of the library's description.
