@@ -1,6 +1,7 @@
 // What the compilers of generated text have in common: sources, options, the cache on disk.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct SourceFile {
 struct ToolchainOptions {
   int jobs = 2;
   std::string cache_dir;  ///< empty: no cache. The default is cache_directory().
+  /// Called when a file has been compiled, or found in the cache: how many have been, of how many. By one thread at a
+  /// time; may be empty.
+  std::function<void(size_t done, size_t all)> progress = {};
 };
 
 /// $NABLA_CACHE, else $XDG_CACHE_HOME/nabla, else ~/.cache/nabla; empty when there is no home.

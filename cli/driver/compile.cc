@@ -143,6 +143,8 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   auto start = std::chrono::steady_clock::now();
   std::vector<PlannedProgram> programs;
   for (CompiledModule& m : lowered) {
+    if (options.progress)
+      toolchain.progress = [&](size_t done, size_t all) { options.progress(m.target.name, done, all); };
     TargetCode code = NABLA_TRY(compile_kernels(m.planned, m.target, toolchain));
     if (m.target.is_cuda()) m.report = with_code(m.report, code);
     members.emplace_back(programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report);

@@ -1,6 +1,7 @@
 // The one function from a module to a bundle. nablac, the jit of the frontends and the tests call it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct CompileOptions {
   int jobs = 0;                         ///< compiler processes; 0: one per CPU
   bool cache = true;                    ///< of compiled kernels, in codegen::cache_directory()
   passes::ManagerOptions passes = {};   ///< dumps and reproducers; `verify` is filled in
+  /// Called while kernels are compiled: how many files of a target's have been, of how many; may be empty.
+  std::function<void(const std::string& target, size_t done, size_t all)> progress = {};
 };
 
 struct CompiledModule {

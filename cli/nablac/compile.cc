@@ -1,6 +1,8 @@
 // nablac compile: a module becomes a bundle, or one executable.
 #include "cli/driver/compile.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -54,6 +56,13 @@ void note_useless_cache() {
               << "; $NABLA_CACHE names another folder, --no-cache uses none\n";
 }
 
+// One line that is written again and again, and is gone at the end.
+void show_progress(const std::string& target, size_t done, size_t all) {
+  constexpr const char* kStart = "\r\033[K";
+  std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kStart, target.c_str(), done, all);
+  if (done == all) std::fputs(kStart, stderr);
+}
+
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
   args.options.fuse = !args.no_fuse;
@@ -70,6 +79,7 @@ Status run(CompileArgs& args) {
                                 {{"--output", args.output}}));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   if (args.options.cache) note_useless_cache();
+  if (isatty(STDERR_FILENO) != 0) args.options.progress = show_progress;
   driver::CompiledBundle bundle = NABLA_TRY(driver::compile(module, args.options));
   NABLA_TRY(write_output(args, bundle));
   double passes = 0;

@@ -428,7 +428,7 @@ std::string kernel_symbol(const Kernel& kernel) {
   return symbol;
 }
 
-void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& out) {
+void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& out, const std::string& prefix) {
   const Procedure& p = *kernel.procedure;
   std::string scratch = "nullptr", args, results, operands;
   for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
@@ -442,7 +442,7 @@ void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& o
   out.line(fmt::format("const long rows_ = {};", size_text(p.numbers[0] * p.numbers[2])));
   out.open(loop);
   out.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
-  out.line(fmt::format("nb_{}({}, u_ * {}, last_{}{}{});", p.def->name, scratch, unit, args, results, operands));
+  out.line(fmt::format("{}{}({}, u_ * {}, last_{}{}{});", prefix, p.def->name, scratch, unit, args, results, operands));
   out.close();
 }
 

@@ -274,29 +274,33 @@ NB_FN nb_complex nb_root(unsigned long j, unsigned long n) {
   }
   return {eighth >= 2 && eighth < 6 ? -c : c, eighth < 4 ? -s : s};
 }
-// One stage of Stockham's algorithm: n is the length left, s what is done.
+// Stockham's algorithm: n is the length left, m = n / R, s what is done; roots of unity by R in `turn`. One butterfly of
+// its stage, p of m and q of s.
+template <int R>
+NB_FN void nb_fft_butterfly(long p, long q, long m, long s, const nb_complex* turn, const nb_complex* roots,
+                            const nb_complex* x, nb_complex* y) {
+  nb_complex a[R];
+  for (int t = 0; t < R; ++t) a[t] = x[q + s * (p + m * t)];
+  for (int t = 0; t < R; ++t) {
+    nb_complex b = a[0];
+    if constexpr (R == 2) {
+      b = t ? nb_complex{a[0].re - a[1].re, a[0].im - a[1].im} : nb_complex{a[0].re + a[1].re, a[0].im + a[1].im};
+    } else {
+      for (int k = 1; k < R; ++k) {
+        nb_complex c = nb_times(a[k], turn[k * t % R]);
+        b.re += c.re, b.im += c.im;
+      }
+    }
+    y[q + s * (R * p + t)] = t == 0 ? b : nb_times(b, roots[p * t * s]);
+  }
+}
 template <int R>
 NB_FN void nb_fft_stage(long n, long s, const nb_complex* roots, const nb_complex* x, nb_complex* y) {
   long m = n / R;
   nb_complex turn[R];
   for (int t = 0; t < R; ++t) turn[t] = roots[t * s * m];
   for (long p = 0; p < m; ++p)
-    for (long q = 0; q < s; ++q) {
-      nb_complex a[R];
-      for (int t = 0; t < R; ++t) a[t] = x[q + s * (p + m * t)];
-      for (int t = 0; t < R; ++t) {
-        nb_complex b = a[0];
-        if constexpr (R == 2) {
-          b = t ? nb_complex{a[0].re - a[1].re, a[0].im - a[1].im} : nb_complex{a[0].re + a[1].re, a[0].im + a[1].im};
-        } else {
-          for (int k = 1; k < R; ++k) {
-            nb_complex c = nb_times(a[k], turn[k * t % R]);
-            b.re += c.re, b.im += c.im;
-          }
-        }
-        y[q + s * (R * p + t)] = t == 0 ? b : nb_times(b, roots[p * t * s]);
-      }
-    }
+    for (long q = 0; q < s; ++q) nb_fft_butterfly<R>(p, q, m, s, turn, roots, x, y);
 }
 // In x, with y to help; n has no prime factor beyond 5.
 NB_FN void nb_fft_smooth(long length, const nb_complex* roots, nb_complex* x, nb_complex* y) {

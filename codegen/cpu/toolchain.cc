@@ -216,6 +216,7 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
       running.push_back(start(args, folder, folder / (sources[i].name + ".log")));
     }
     NABLA_TRY(ended(running, sources.data() + first, compiler, work));
+    if (options.progress) options.progress(last, sources.size());
   }
   // Of our own code we know what it calls; what the user's lacks is said now, not when the bundle is loaded.
   if (std::any_of(sources.begin(), sources.end(), [](const SourceFile& s) { return s.user.has_value(); }))

@@ -26,10 +26,17 @@ class PlainProduct : public ProductPrinter {
   PlainProduct(const Product& p, CppWriter& out, int& next_temp) : ProductPrinter(p, out, next_temp) {
     int64_t m = size(c_.m).bounds().max, n = size(c_.n).bounds().max;
     reg_ = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
+    // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
+    while (!p.parts.empty() && reg_ > 2 && tiles(kSide * reg_) < 2 * p.target.cuda.multiprocessors) reg_ /= 2;
     tile_ = kSide * reg_;
   }
 
  private:
+  double tiles(int side) const {
+    ir::Dim all = ir::Dim::ceildiv(size(c_.m), side) * ir::Dim::ceildiv(size(c_.n), side);
+    for (int b : c_.batch) all = all * size(b);
+    return static_cast<double>(all.bounds().max);
+  }
   int threads() const override { return kSide * kSide; }
   int tile_rows() const override { return tile_; }
   int tile_columns() const override { return tile_; }
@@ -41,7 +48,7 @@ class PlainProduct : public ProductPrinter {
   }
   // Neighbouring threads read neighbouring places: those along k where that is the operand's fastest axis.
   void load_tile(const std::string& tile, const Expr& factor, const Expr& load, int other, const std::string& first) {
-    bool k_fast = walks(load, c_.k) && !walks(load, other);
+    bool k_fast = walks(load, last_of(c_.k)) && !walks(load, last_of(other));
     out_.open(fmt::format("for (int p_ = threadIdx.x; p_ < {}; p_ += {}) {{", kTileK * tile_, threads()));
     std::string fast = k_fast ? fmt::format("p_ % {}", kTileK) : fmt::format("p_ / {}", tile_);
     std::string slow = k_fast ? fmt::format("p_ / {}", kTileK) : fmt::format("p_ % {}", tile_);
@@ -50,6 +57,7 @@ class PlainProduct : public ProductPrinter {
     out_.line(fmt::format("{} v_ = 0;", compute_type(c_.dtype)));
     out_.open(
         fmt::format("if ({} < {} && {} < {}) {{", axis_name(other), extent(other), axis_name(c_.k), extent(c_.k)));
+    positions(other), positions(c_.k);
     std::string text = printer().print(factor);
     out_.line(fmt::format("v_ = {};", text));
     out_.close();
@@ -115,6 +123,10 @@ void print_product(const Kernel& k, const ir::Target& target, CppWriter& out, in
   while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
   bool turned = first.id() != c.lhs.id();
   Product p{k, let, c, let.expr->args[turned ? 1 : 0], let.expr->args[turned ? 0 : 1], target};
+  print_in_tiles(p, out, next_temp, grid);
+}
+
+void print_in_tiles(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid) {
   if (fits_tensor_cores(p)) return print_on_tensor_cores(p, out, next_temp, grid);
   PlainProduct(p, out, next_temp).run(grid);
 }

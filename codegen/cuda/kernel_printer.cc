@@ -7,6 +7,7 @@
 #include "codegen/cuda/contract_printer.h"
 #include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/cuda/scan_printer.h"
 #include "codegen/cuda/scatter_printer.h"
 #include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
@@ -28,8 +29,11 @@ class KernelPrinter {
   Result<CudaKernel> run() {
     if (is_attention(k_)) {
       attention();
-    } else if (k_.procedure && elements_sorted_by_a_block(*k_.procedure, target_.cuda.block_shared_bytes) > 0) {
-      sort();
+    } else if (auto sorts = sort_grids(k_, target_)) {
+      for (SortGrid& grid : *sorts) procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
+    } else if (is_scan(k_)) {
+      ScanGrid grid = scan_grid(k_, target_);
+      procedure_of_blocks(grid.call, std::move(grid.launch), "");
     } else if (k_.procedure) {
       procedure();
     } else {
@@ -118,41 +122,47 @@ class KernelPrinter {
     open_grid();
     declare_sizes();
     CudaGrid grid;
-    print_on_tensor_cores(windows.product(target_), body_, next_temp_, grid);
+    print_in_tiles(windows.product(target_), body_, next_temp_, grid);
     close_grid(grid, "");
   }
 
   void attention() {
-    for (AttentionGrid& grid : attention_grids(k_, target_)) {
-      open_grid();
-      declare_sizes();
-      body_.line("NB_SHARED(unsigned char, room_);");
-      body_.line(grid.call);
-      close_grid(grid.launch, grid.suffix);
-    }
-    out_.procedures = true;
+    for (AttentionGrid& grid : attention_grids(k_, target_))
+      procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
   }
 
-  void sort() {
-    SortGrid grid = sort_grid(k_, target_);
+  // One call of a template, whose dynamic shared memory is room_.
+  void procedure_of_blocks(const std::string& call, CudaGrid grid, const std::string& suffix) {
     open_grid();
     declare_sizes();
-    body_.line("NB_SHARED(unsigned char, room_);");
-    body_.line(grid.call);
-    close_grid(std::move(grid.launch), "");
+    if (grid.shared_bytes > 0) body_.line("NB_SHARED(unsigned char, room_);");
+    body_.line(call);
+    close_grid(std::move(grid), suffix);
     out_.procedures = true;
   }
 
-  // A thread per unit.
+  // Threads of a block that shares out each row; 0: such rows are a thread's.
+  int threads_of_a_row() const {
+    const Procedure& p = *k_.procedure;
+    int64_t n = p.numbers[1].bounds().max, work = 0;
+    if (p.def->name == "cholesky") work = n > 16 ? n : 0;
+    if (p.def->name == "triangular_solve") work = n > 16 ? n * p.numbers[3].bounds().max : 0;
+    if (p.def->name == "fft") work = n >= 64 ? n / 2 : 0;
+    return work == 0 ? 0 : static_cast<int>(std::clamp<int64_t>((work + 31) / 32 * 32, 32, kBlock));
+  }
+  // A block or a thread per unit.
   void procedure() {
     open_grid();
     declare_sizes();
     const ir::Dim& units = k_.schedule.units;
-    print_procedure(k_, fmt::format("for (long u_ = nb_team<1>(); u_ < {}; u_ += nb_teams<1>()) {{", size_text(units)),
-                    body_);
+    int threads = threads_of_a_row();
+    std::string first = threads ? "blockIdx.x" : "nb_team<1>()", step = threads ? "gridDim.x" : "nb_teams<1>()";
+    print_procedure(k_, fmt::format("for (long u_ = {}; u_ < {}; u_ += {}) {{", first, size_text(units), step), body_,
+                    threads ? "nb_block_" : "nb_");
     out_.procedures = true;
     Team few{1, 64};
-    close_grid({"", blocks_for(units, few), few.block, 0}, "");
+    ir::Dim blocks = threads ? ir::Dim::max(ir::Dim::min(units, 1 << 20), 1) : blocks_for(units, few);
+    close_grid({"", blocks, threads ? threads : few.block, 0}, "");
   }
 
   // Every thread repeats the numbers at the kernel's head. That is right where they read constant places of inputs:

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "codegen/compiler_messages.h"
@@ -139,8 +140,14 @@ void compile_or_find(const NvrtcLibrary& nvrtc, const ir::Target& target, const 
 void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const ToolchainOptions& options,
                  std::vector<Unit>& units) {
   std::atomic<size_t> next{0};
+  std::mutex said;
+  size_t done = 0;
   auto work = [&] {
-    for (size_t i; (i = next++) < units.size();) compile_or_find(nvrtc, target, options.cache_dir, units[i]);
+    for (size_t i; (i = next++) < units.size();) {
+      compile_or_find(nvrtc, target, options.cache_dir, units[i]);
+      std::lock_guard one_at_a_time(said);
+      if (options.progress) options.progress(++done, units.size());
+    }
   };
   std::vector<std::thread> threads;
   size_t count = std::min<size_t>(std::max(options.jobs, 1), units.size());

@@ -12,6 +12,12 @@ constexpr const char* kBridge =
 constexpr const char* kAttention =
 #include "codegen/cuda/attention_text.inc"
     ;
+constexpr const char* kBlocks =
+#include "codegen/cuda/blocks_text.inc"
+    ;
+constexpr const char* kScan =
+#include "codegen/cuda/scan_text.inc"
+    ;
 constexpr const char* kSort =
 #include "codegen/cuda/sort_text.inc"
     ;
@@ -26,6 +32,8 @@ constexpr const char* kLinalgProcedures =
 
 const char* cuda_prelude() { return kPrelude; }
 
-std::string cuda_procedures() { return std::string(kBridge) + kAttention + kProcedures + kSort + kLinalgProcedures; }
+std::string cuda_procedures() {
+  return std::string(kBridge) + kAttention + kProcedures + kScan + kSort + kLinalgProcedures + kBlocks;
+}
 
 }  // namespace nabla::codegen

@@ -66,5 +66,7 @@ class ProductPrinter {
 /// factors to tf32.
 bool fits_tensor_cores(const Product& p);
 void print_on_tensor_cores(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid);
+/// On tensor cores where they can compute the product, else by multiply-adds.
+void print_in_tiles(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid);
 
 }  // namespace nabla::codegen

@@ -6,9 +6,17 @@ namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
-SortGrid sort_grid(const Kernel& kernel, const ir::Target& target) {
+namespace {
+
+std::vector<const Buffer*> with_role(const Kernel& k, BufferRole role) {
+  std::vector<const Buffer*> out;
+  for (const Buffer& b : k.buffers)
+    if (b.role == role) out.push_back(&b);
+  return out;
+}
+
+SortGrid by_a_block(const Kernel& kernel, int64_t elements) {
   const Procedure& p = *kernel.procedure;
-  int64_t elements = elements_sorted_by_a_block(p, target.cuda.block_shared_bytes);
   SortGrid out;
   ir::Dim rows = p.numbers[0] * p.numbers[2];
   out.launch.threads = static_cast<int>(std::clamp<int64_t>(elements / 2, 32, 1024));
@@ -17,10 +25,92 @@ SortGrid sort_grid(const Kernel& kernel, const ir::Target& target) {
   std::string args = size_text(rows);
   for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
   for (BufferRole role : {BufferRole::kOut, BufferRole::kIn})
-    for (const Buffer& b : kernel.buffers)
-      if (b.role == role) args += ", " + cpp_name(b.name);
+    for (const Buffer* b : with_role(kernel, role)) args += ", " + cpp_name(b->name);
   out.call = fmt::format("nb_block_{}((nb_sorted*)room_, {}, {});", p.def->name, elements, args);
   return out;
+}
+
+/// Parts sorted by blocks, then merged: from one half of the scratch memory to the other, at last to the results.
+class MergeSort {
+ public:
+  MergeSort(const Kernel& k, int64_t part)
+      : p_(*k.procedure), keys_(with_role(k, BufferRole::kIn)), results_(with_role(k, BufferRole::kOut)), part_(part) {
+    int key_bytes = 1;
+    for (const Buffer* key : keys_) key_bytes = std::max(key_bytes, bytes_of(key->dtype));
+    bytes_ = merged_bytes(p_, key_bytes);
+    element_ = bytes_ == 8 ? "nb_merged<unsigned, unsigned>" : "nb_merged<unsigned long, unsigned long>";
+    halves_[0] = fmt::format("({}*){}", element_, cpp_name(with_role(k, BufferRole::kWorkspace).at(0)->name));
+    halves_[1] = fmt::format("{} + {}", halves_[0], size_text(rows_ * p_.numbers[1]));
+  }
+
+  std::vector<SortGrid> run() {
+    for (size_t key = keys_.size(); key-- > 0;) {
+      sort_parts(key);
+      int64_t width = part_, most = p_.numbers[1].bounds().max;
+      for (; 2 * width < most; width *= 2) merge(key, width);
+      key > 0 ? merge(key, width) : merge_last(width);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void sort_parts(size_t key) {
+    std::string from = key + 1 == keys_.size() ? fmt::format("(const {}*)nullptr", element_) : halves_[at_];
+    if (key + 1 < keys_.size()) at_ = 1 - at_;
+    std::string descending = p_.def->name == "top_k" ? size_text(p_.numbers[4]) : size_text(p_.numbers[3]);
+    std::string call =
+        fmt::format("nb_sort_parts<{}>((nb_sorted*)room_, {}, {}, {}, {}, {}, {}, {});", part_, size_text(rows_),
+                    count(), inner(), descending, halves_[at_], from, cpp_name(keys_[key]->name));
+    grid(call, fmt::format("_parts{}", key), part_, std::clamp<int64_t>(part_ / 2, 32, 1024), part_ * kSortedBytes);
+  }
+  void merge(size_t key, int64_t width) {
+    std::string call = fmt::format("nb_merge<{}>(({}*)room_, {}, {}, {}, {}, {});", tile(), element_, size_text(rows_),
+                                   count(), width, halves_[1 - at_], halves_[at_]);
+    at_ = 1 - at_;
+    merging(call, fmt::format("_merge{}_{}", key, width));
+  }
+  void merge_last(int64_t width) {
+    bool top = p_.def->name == "top_k";
+    std::string results, numbers = inner();
+    for (const Buffer* b : results_) results += cpp_name(b->name) + ", ";
+    if (top) numbers += ", " + size_text(p_.numbers[3]);
+    std::string call = fmt::format("nb_merge_{}<{}>(({}*)room_, {}, {}, {}, {}, {}{}{});", p_.def->name, tile(),
+                                   element_, size_text(rows_), count(), numbers, width, results, halves_[at_],
+                                   top ? ", " + cpp_name(keys_[0]->name) : "");
+    merging(call, "");
+  }
+  void merging(const std::string& call, const std::string& suffix) {
+    grid(call, suffix, tile(), tile() / (bytes_ > 8 ? 4 : 8), tile() * bytes_ + 16);
+  }
+  void grid(const std::string& call, const std::string& suffix, int64_t elements, int64_t threads, int64_t shared) {
+    ir::Dim blocks = rows_ * ir::Dim::ceildiv(p_.numbers[1], elements);
+    CudaGrid launch{"", ir::Dim::max(ir::Dim::min(blocks, 1 << 20), 1), static_cast<int>(threads),
+                    static_cast<int>(shared)};
+    out_.push_back({call, suffix, std::move(launch)});
+  }
+  int64_t tile() const { return std::min<int64_t>(part_, 2048); }
+  std::string count() const { return size_text(p_.numbers[1]); }
+  std::string inner() const { return size_text(p_.numbers[2]); }
+
+  const Procedure& p_;
+  std::vector<const Buffer*> keys_, results_;
+  int64_t part_;
+  ir::Dim rows_ = p_.numbers[0] * p_.numbers[2];
+  int bytes_;
+  int at_ = 0;  // the half that holds the elements
+  std::string element_, halves_[2];
+  std::vector<SortGrid> out_;
+};
+
+}  // namespace
+
+std::optional<std::vector<SortGrid>> sort_grids(const Kernel& kernel, const ir::Target& target) {
+  if (!kernel.procedure) return std::nullopt;
+  int64_t shared = target.cuda.block_shared_bytes;
+  if (int64_t n = elements_sorted_by_a_block(*kernel.procedure, shared); n > 0) return {{by_a_block(kernel, n)}};
+  if (int64_t part = elements_sorted_in_parts(*kernel.procedure, shared); part > 0)
+    return MergeSort(kernel, part).run();
+  return std::nullopt;
 }
 
 }  // namespace nabla::codegen

@@ -328,6 +328,19 @@ int64_t elements_sorted_by_a_block(const Procedure& p, int64_t shared_bytes) {
   return n >= std::min(least, count) && n * kSortedBytes <= shared_bytes ? n : 0;
 }
 
+int64_t elements_sorted_in_parts(const Procedure& p, int64_t shared_bytes) {
+  bool sorts = p.def->name == "argsort" || p.def->name == "top_k";
+  if (!sorts || elements_sorted_by_a_block(p, shared_bytes) > 0) return 0;
+  constexpr int64_t kMost = 4096;
+  int64_t n = 64;
+  while (n < kMost && 2 * n * kSortedBytes <= shared_bytes) n *= 2;
+  return n;
+}
+
+int merged_bytes(const Procedure& p, int key_bytes) {
+  return key_bytes > 4 || p.numbers[1].bounds().max > UINT32_MAX ? 16 : 8;
+}
+
 const ProcedureDef* find_procedure(std::string_view name) {
   for (std::span<const ProcedureDef> family :
        {std::span<const ProcedureDef>(kProcedures), linalg_procedures(), fft_procedures(), attention_procedures()})

@@ -68,6 +68,12 @@ constexpr int64_t kSortedBytes = 16;  ///< of an element that a GPU sorts: key, 
 /// is no sort, or where shared memory does not hold what it must keep: a row of argsort, 2 k elements of top_k. Such a
 /// procedure needs no scratch memory.
 int64_t elements_sorted_by_a_block(const Procedure& procedure, int64_t shared_bytes);
+/// Of sorts for which that is 0: how many elements at a time a block sorts, a power of two. The sorted parts of a row
+/// are then merged, pair by pair, from one half of the scratch memory to the other. 0 where the procedure is no such
+/// sort.
+int64_t elements_sorted_in_parts(const Procedure& procedure, int64_t shared_bytes);
+/// Bytes of an element there, its key and its position: 8 or 16. `key_bytes` are those of the largest key's dtype.
+int merged_bytes(const Procedure& procedure, int key_bytes);
 
 /// Null when there is no such procedure.
 const ProcedureDef* find_procedure(std::string_view name);

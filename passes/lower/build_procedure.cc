@@ -30,7 +30,9 @@ kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const s
   for (const ir::Dim& d : procedure.numbers) most.push_back(d.bounds().max);
   ir::Dim rows = procedure.numbers[0] * procedure.numbers[2];
   int64_t count = rows.bounds().max, scratch = procedure.def->scratch(most);
-  if (target.is_cuda() && elements_sorted_by_a_block(procedure, target.cuda.block_shared_bytes) > 0) scratch = 0;
+  int64_t shared = target.cuda.block_shared_bytes;
+  bool merges = target.is_cuda() && elements_sorted_in_parts(procedure, shared) > 0;
+  if (merges || (target.is_cuda() && elements_sorted_by_a_block(procedure, shared) > 0)) scratch = 0;
   double row_ns = std::max(procedure.def->work(most), 1.0);
   int64_t most_units = scratch > 0 ? kMostScratchUnits : 1024;
   if (target.is_cuda() && scratch > 0) most_units = std::clamp<int64_t>(kGpuScratch / scratch, most_units, 1024);
@@ -44,6 +46,12 @@ kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const s
   if (scratch > 0) {
     int64_t bytes = (scratch + kAlignment - 1) / kAlignment * kAlignment;
     k.buffers.push_back({"scratch", DType::kU8, {k.schedule.units, bytes}, BufferRole::kWorkspace});
+  }
+  if (merges) {
+    int key_bytes = 1;
+    for (const ir::Type& t : operands) key_bytes = std::max(key_bytes, bytes_of(t.dtype));
+    ir::Dim bytes = procedure.numbers[1] * merged_bytes(procedure, key_bytes);
+    k.buffers.push_back({"scratch", DType::kU8, {rows * 2, bytes}, BufferRole::kWorkspace});
   }
   return k;
 }

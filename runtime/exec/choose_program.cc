@@ -1,5 +1,7 @@
 #include "runtime/exec/choose_program.h"
 
+#include <algorithm>
+
 #include "runtime/device/cpu.h"
 #include "runtime/format/program_check.h"
 
@@ -62,6 +64,9 @@ class Chooser {
     if (no_gpu_) {
       Diagnostic d = *no_gpu_;
       d.message = fmt::format("{} was compiled for {}: {}", bundle_.what(), view(program.target()), d.message);
+      bool cpu = std::any_of(bundle_.programs().begin(), bundle_.programs().end(),
+                             [](const Program* p) { return p->compute() == 0; });
+      if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(bundle_));
       return d;
     }
     if (fits(program, gpu_->capability)) return Ok{};

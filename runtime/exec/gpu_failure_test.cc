@@ -37,6 +37,7 @@ TEST(GpuFailure, AMachineWithoutADriverOrAGpuIsE0605) {
   EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_DEVICES", "0")),
             "E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver gives no GPU: CUDA_ERROR_NO_DEVICE (100), no "
             "CUDA-capable device is detected");
+  EXPECT_EQ(refusal("NABLA_FAKE_CUDA_VERSION", "11080").help, "compile it for a CPU too: --target sm_90a,cpu");
   std::string old = said(refusal("NABLA_FAKE_CUDA_VERSION", "11080"));
   EXPECT_TRUE(old.starts_with("E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver (")) << old;
   EXPECT_TRUE(old.ends_with(") is for CUDA 11.8; at least 12.0 is needed")) << old;

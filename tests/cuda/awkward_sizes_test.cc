@@ -110,6 +110,18 @@ TEST_P(SymbolicSizes, KnownAtTheRunOnly) {
   check(program, [&](const std::string&) { return all; });
 }
 
+// Rows that shared memory does not hold at their largest.
+TEST(LongRows, KnownAtTheRunOnly) {
+  Program program;
+  ir::Dim rows = program.symbol("rows", 1, 3), columns = program.symbol("columns", 1, 10000);
+  program.entry("long_rows", {{"x", DType::kF32, {rows, columns}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    return {{"places", argsort({in[0]}, 1)}, {"sums", cumsum(in[0], 1)}};
+  });
+  check(program, [](const std::string&) {
+    return std::vector<Sizes>{{{"rows", 3}, {"columns", 70}}, {{"rows", 1}, {"columns", 9001}}};
+  });
+}
+
 std::vector<SizeProgram> symbolic(const std::vector<SizeProgram>& all) {
   std::vector<SizeProgram> out;
   for (const SizeProgram& p : all)

@@ -154,6 +154,58 @@ TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
   }
 }
 
+TEST_P(GeneratedCode, MergesTakeNoLocalMemory) {
+  for (const char* dtype : {"f32", "f64"}) {
+    std::vector<CudaKernelFacts> kernels =
+        facts_of(fmt::format("kernel @sort(in x: {}[4,100000], out y: i32[4,100000], workspace scratch: u8[8,{}]) {{\n"
+                             "  procedure argsort(outer=4, count=100000, inner=1, descending=1)\n}}\n",
+                             dtype, 100000 * (dtype[1] == '3' ? 8 : 16)),
+                 GetParam());
+    ASSERT_EQ(kernels.size(), 6u);  // parts of 4,096, then five doublings
+    for (const CudaKernelFacts& facts : kernels) {
+      EXPECT_EQ(facts.frame_bytes, 0) << facts.name;
+      EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0) << facts.name;
+      EXPECT_LE(facts.registers, 64) << facts.name;
+    }
+  }
+}
+
+TEST_P(GeneratedCode, MatricesAndTransformsByBlocksTakeNoLocalMemory) {
+  for (const char* text : {"kernel @c(in x: f32[2,200,200], out y: f32[2,200,200], workspace s: u8[2,320000]) {\n"
+                           "  schedule unit 1 units 2\n  procedure cholesky(outer=2, count=200, inner=1)\n}",
+                           "kernel @t(in x: f32[2,99,99], in b: f32[2,99,3], out y: f32[2,99,3], "
+                           "workspace s: u8[2,80784]) {\n  schedule unit 1 units 2\n"
+                           "  procedure triangular_solve(outer=2, count=99, inner=1, k=3, left=1, lower=1, "
+                           "transpose=0, unit=0)\n}",
+                           "kernel @f(in a: f32[2,131], in b: f32[2,131], out re: f32[2,131], out im: f32[2,131], "
+                           "workspace s: u8[2,34912]) {\n  schedule unit 1 units 2\n"
+                           "  procedure fft(outer=2, count=131, inner=1, inverse=0)\n}"}) {
+    CudaKernelFacts facts = facts_of(text, GetParam()).at(0);
+    EXPECT_EQ(facts.frame_bytes, 0) << text;
+    EXPECT_LE(facts.registers, 128) << text;
+  }
+}
+
+// A warp's accesses are neighbours, four of each element's under way; what a thread keeps stands in registers.
+TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
+  for (const char* procedure : {"cumsum", "cumargmin"})
+    for (const char* dtype : {"f32", "i64"})
+      for (const char* sizes :
+           {"outer=4, count=100000, inner=1", "outer=64, count=6250, inner=1", "outer=4000, count=100, inner=1",
+            "outer=4, count=100, inner=1000", "outer=40000, count=10, inner=1"}) {
+        bool places = procedure[3] == 'a';
+        std::string text = fmt::format(
+            "kernel @scan(in x: {0}[400000], out y: {1}[400000]) {{\n"
+            "  procedure {2}({3}, reverse=0{4})\n}}\n",
+            dtype, places ? "i32" : dtype, procedure, sizes, places ? "" : ", exclusive=0");
+        SCOPED_TRACE(text);
+        CudaKernelFacts facts = facts_of(text, GetParam()).at(0);
+        EXPECT_EQ(facts.frame_bytes, 0);
+        EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0);
+        EXPECT_LE(facts.registers, 64);
+      }
+}
+
 // Windows are taken apart while tiles are copied; nothing spills, and channels go by eight.
 TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   std::vector<CudaKernelFacts> kernels = facts_of(
@@ -172,6 +224,37 @@ TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   EXPECT_GE(kernels[0].instructions.hmma, 32);
   EXPECT_EQ(kernels[0].instructions.async_copies.bytes16, 4);
   EXPECT_EQ(kernels[0].frame_bytes, 0);
+}
+
+// By multiply-adds with 16 sums per thread in registers, or on tensor cores where f32 may be rounded; in groups, too.
+TEST_P(GeneratedCode, ConvolutionsOfF32KeepTheirTilesInRegisters) {
+  for (int groups : {1, 4})
+    for (bool tf32 : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} groups, tf32 {}", groups, tf32));
+      ir::Target target = target_named(GetParam());
+      target.tf32 = tf32;
+      int features = 128 / groups, channels = 64 / groups;
+      std::string text =
+          fmt::format(R"(kernel @conv(in x: f32[32,28,28,64], in w: f32[3,3,{0},128], in b: f32[128],
+          out y: f32[32,28,28,128]) {{
+  axes n = 32, o0 = 28, o1 = 28, k0 = 3, k1 = 3, c = {0}, f = 128
+  for n, o0, o1, f {{
+    let s: f32 = sum(k0, k1, c)
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, {1}c] if (o0 + k0 >= 1 & o0 + k0 < 29) & (o1 + k1 >= 1 & o1 + k1 < 29)
+        else 0.0:f32) * w[k0, k1, c, f]
+    store y[n, o0, o1, f] = maximum(s + b[f], 0.0:f32)
+  }}
+}})",
+                      channels, groups > 1 ? fmt::format("floordiv(f, {}) * {} + ", features, channels) : "");
+      kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel").value();
+      CudaKernel code = print_cuda(k, "nk_conv", target).value();
+      CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
+      EXPECT_EQ(facts.frame_bytes, 0);
+      EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0);
+      EXPECT_EQ(facts.instructions.hmma > 0, tf32);
+      EXPECT_GE(tf32 ? facts.instructions.hmma : facts.instructions.ffma, tf32 ? 16 : 2 * 16);
+      EXPECT_LE(facts.registers, 128);
+    }
 }
 
 // A batch, a size of the run, a bias, a residual and a gelu beside the sums.

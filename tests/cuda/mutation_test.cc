@@ -41,6 +41,16 @@ CudaKernel printed(const Kernel& k, bool tf32 = false) {
 
 using InPlace = std::map<int, int>;
 
+// Drawn numbers; matrices that are to be factorised are definite.
+std::vector<Literal> operands_of(const Kernel& k) {
+  std::vector<Literal> out = draw_buffers(k);
+  if (!k.procedure || k.procedure->def->name != "cholesky") return out;
+  int64_t n = k.procedure->numbers[1].value();
+  for (int64_t i = 0; i < out[0].size(); ++i)
+    if (i / n % n == i % n) out[0].set(i, static_cast<double>(2 * n));
+  return out;
+}
+
 // What is found of a mutant, or how its results differ; empty: nobody noticed. `object` holds the code.
 std::string noticed(const Kernel& k, const CudaKernel& code, const emulator::Object& object,
                     const std::vector<Literal>& want, const InPlace& in_place) {
@@ -48,7 +58,7 @@ std::string noticed(const Kernel& k, const CudaKernel& code, const emulator::Obj
                                     {emulator::Order::kReverse},
                                     {emulator::Order::kRandom, 5, false}}) {
     emulator::KernelRun run =
-        emulator::run_kernel(k, code, object, /*checked=*/true, draw_buffers(k), {}, options, in_place);
+        emulator::run_kernel(k, code, object, /*checked=*/true, operands_of(k), {}, options, in_place);
     if (!run.report.clean()) return run.report.str();
     for (size_t b = 0; b < want.size(); ++b)
       if (k.buffers[b].role == BufferRole::kOut && !(want[b] == run.buffers[b])) return "other results";
@@ -88,8 +98,7 @@ void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<
   }
   std::map<std::string, std::shared_ptr<emulator::Object>> objects;
   for (const auto& [head, text] : sources) objects[head] = emulator::Object::compile(head + text, true).value();
-  std::vector<Literal> want =
-      emulator::run_kernel(k, healthy, *objects[prelude], true, draw_buffers(k), {}, {}).buffers;
+  std::vector<Literal> want = emulator::run_kernel(k, healthy, *objects[prelude], true, operands_of(k), {}, {}).buffers;
   ASSERT_EQ(noticed(k, healthy, *objects[prelude], want, {}), "") << healthy.text;
   // A result may lie where an operand lies, where the kernel itself is right that way.
   std::vector<InPlace> placements = {{}};
@@ -264,6 +273,97 @@ TEST(SortByABlock, EveryBarrierIsMissed) {
     mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
   expect_all_noticed(k, healthy, std::move(mutants));
 }
+
+// Those between a tile's ends, its elements, what threads have merged, and the next tile.
+TEST(MergeByABlock, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @sort(in x: f32[1100], out y: i32[1100], workspace scratch: u8[2,8800]) {
+  procedure argsort(outer=1, count=1100, inner=1, descending=0)
+})",
+                          "sort")
+                 .value();
+  ir::Target target = ir::find_target("sm_90a").value();
+  target.cuda.block_shared_bytes = 8192;
+  CudaKernel healthy = codegen::print_cuda(k, "nk_sort", target).value();
+  for (codegen::CudaGrid& g : healthy.grids) g.blocks = 1;
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find("nb_merge_runs("), last = prelude.find("void nb_merge(");
+  ASSERT_LT(first, last);
+  auto parts = without_each_barrier(prelude.substr(first, last - first));
+  EXPECT_EQ(parts.size(), 4u);
+  std::vector<Mutant> mutants;
+  for (const auto& [what, text] : parts)
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
+// That of running sums, between parts of a row and between rows.
+TEST(ScanByABlock, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @scan(in x: f32[2,3000], out y: f32[2,3000]) {
+  procedure cumsum(outer=2, count=3000, inner=1, reverse=0, exclusive=0)
+})",
+                          "scan")
+                 .value();
+  CudaKernel healthy = printed(k);
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find("nb_scan_team("), last = prelude.find("nb_scan(S*");
+  ASSERT_LT(first, last);
+  const std::string body = prelude.substr(first, last - first);
+  std::vector<Mutant> mutants;
+  auto mutant = [&](const std::string& what, const std::string& text) {
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  };
+  auto parts = without_each_barrier(body);
+  EXPECT_EQ(parts.size(), 1u);
+  for (const auto& [what, text] : parts) mutant(what, text);
+  mutant("totals in one place", replaced(body, "turn ^= 1", "turn ^= 0"));
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
+// Those of matrices and Fourier transforms, between steps and between rows.
+struct ByABlock {
+  const char *name, *kernel, *first, *last;  ///< the template's text begins and ends at these
+  int barriers;
+};
+void PrintTo(const ByABlock& b, std::ostream* out) { *out << b.name; }
+
+class Blocks : public testing::TestWithParam<ByABlock> {};
+
+TEST_P(Blocks, EveryBarrierIsMissed) {
+  Kernel k = parse_kernel(GetParam().kernel, GetParam().name).value();
+  CudaKernel healthy = printed(k);
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find(GetParam().first), last = std::min(prelude.find(GetParam().last), prelude.size());
+  ASSERT_LT(first, last);
+  auto parts = without_each_barrier(prelude.substr(first, last - first));
+  EXPECT_EQ(parts.size(), static_cast<size_t>(GetParam().barriers));
+  std::vector<Mutant> mutants;
+  for (const auto& [what, text] : parts)
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, Blocks,
+    testing::Values(ByABlock{"cholesky",
+                             R"(kernel @c(in x: f32[2,40,40], out y: f32[2,40,40], workspace s: u8[1,12800]) {
+  schedule unit 2 units 1
+  procedure cholesky(outer=2, count=40, inner=1)
+})",
+                             "nb_block_cholesky(", "nb_block_triangular_solve(", 3},
+                    ByABlock{"triangular_solve", R"(kernel @t(in x: f32[2,40,40], in b: f32[2,40,3], out y: f32[2,40,3],
+    workspace s: u8[1,13760]) {
+  schedule unit 2 units 1
+  procedure triangular_solve(outer=2, count=40, inner=1, k=3, left=1, lower=1, transpose=0, unit=0)
+})",
+                             "nb_block_triangular_solve(", "nb_block_fft_stage(", 3},
+                    ByABlock{"fft",
+                             R"(kernel @f(in a: f32[2,131], in b: f32[2,131], out re: f32[2,131], out im: f32[2,131],
+    workspace s: u8[1,34864]) {
+  schedule unit 2 units 1
+  procedure fft(outer=2, count=131, inner=1, inverse=0)
+})",
+                             "nb_block_fft_stage(", "nb_none(", 4}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 struct Fault {
   const char* name;

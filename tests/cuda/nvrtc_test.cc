@@ -60,6 +60,13 @@ TEST(Nvrtc, GivesACubinPerSourceInOrderOrTextForTheBaseline) {
       EXPECT_EQ(k.parameters, (std::vector<CudaParameter>{{0, 0, 8}, {1, 8, 8}, {2, 16, 8}}));
     }
   }
+  std::vector<size_t> done;
+  auto note = [&](size_t now, size_t all) {
+    done.push_back(now);
+    EXPECT_EQ(all, 7u);
+  };
+  ASSERT_TRUE(compile_cuda(sources, target_named("sm_80"), {3, "", note}).ok());
+  EXPECT_EQ(done, (std::vector<size_t>{1, 2, 3, 4, 5, 6, 7}));
   CudaObject ptx = compiled(sources[3].text, "compute_80");
   EXPECT_TRUE(has(ptx.bytes, ".target sm_80"));
   EXPECT_TRUE(has(ptx.bytes, ".visible .entry k3("));

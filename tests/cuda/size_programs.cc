@@ -257,6 +257,16 @@ const std::vector<SizeProgram> kProducts = {
      },
      {{9, 7}, {5, 17}},
      {kBF16, kF16}},
+    {"convolution_in_groups",
+     [](Program& p, Name name, Size r, Size c, DType d) {
+       p.entry(name, {{"x", d, {2, r, c, 16}}, {"f", d, {3, 3, 8, 24}}}, [](In in) -> Outputs {
+         auto loss = [](Tensor x, Tensor f) { return sum(conv2d(x, f, 1, 1, 1, 2)); };
+         auto [value, slopes] = value_and_grad(loss, Wrt<0, 1>{})(in[0], in[1]);
+         return {{"v", value}, {"x", std::get<0>(slopes)}, {"f", std::get<1>(slopes)}};
+       });
+     },
+     {{6, 5}},
+     {kF32, kBF16}},
     {"pooling_and_gradients",
      [](Program& p, Name name, Size r, Size c, DType d) {
        p.entry(name, {{"x", d, {2, r, c, 3}}}, [](In in) -> Outputs {

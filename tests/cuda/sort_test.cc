@@ -23,15 +23,20 @@ void draw_keys(Literal& x) {
   }
 }
 
-void expect_sorted(const std::string& text, const char* target = "sm_90a") {
+void expect_sorted(const std::string& text, const ir::Target& target, const char* by, int64_t most_traffic = 0) {
+  SCOPED_TRACE(text);
   Kernel k = parse_kernel(text, "sort").value();
-  codegen::CudaKernel code = codegen::print_cuda(k, "nk_sort", ir::find_target(target).value()).value();
-  ASSERT_NE(code.text.find("nb_block_"), std::string::npos) << code.text;
+  codegen::CudaKernel code = codegen::print_cuda(k, "nk_sort", target).value();
+  ASSERT_NE(code.text.find(by), std::string::npos) << code.text;
   std::vector<Literal> buffers = draw_buffers(k);
   for (size_t b = 0; b < buffers.size(); ++b)
     if (k.buffers[b].role == BufferRole::kIn) draw_keys(buffers[b]);
-  code.grids[0].blocks = ir::Dim::min(code.grids[0].blocks, 2);  // a block sorts one row after the other
-  emulator::expect_right(k, code, buffers);
+  // A block does one row, or one part of a row, after the other.
+  for (codegen::CudaGrid& grid : code.grids) grid.blocks = ir::Dim::min(grid.blocks, 2);
+  emulator::expect_right(k, code, buffers, {.most_traffic = most_traffic});
+}
+void expect_sorted(const std::string& text, const char* target = "sm_90a") {
+  expect_sorted(text, ir::find_target(target).value(), "nb_block_");
 }
 
 std::string argsort(const char* dtype, int64_t outer, int64_t count, int64_t inner, int descending) {
@@ -71,6 +76,50 @@ TEST(Sort, TheFirstOfARow) {
 }
 // Longer than shared memory: part after part.
 TEST(Sort, TheFirstOfARowThatSharedMemoryDoesNotHold) { expect_sorted(top_k("f32", 1, 10000, 1, 5, 1), "sm_86"); }
+
+// Parts of 256 elements, merged through global memory.
+ir::Target small_gpu() {
+  ir::Target target = ir::find_target("sm_90a").value();
+  target.cuda.block_shared_bytes = 4096;
+  return target;
+}
+std::string with_scratch(std::string text, int64_t rows, int64_t count, int bytes) {
+  std::string scratch = fmt::format(", workspace scratch: u8[{},{}]) {{", 2 * rows, count * bytes);
+  return text.replace(text.find(") {"), 3, scratch);
+}
+
+TEST(LongSort, RowsAreSortedInPartsThatAreMerged) {
+  for (int64_t count : {257, 512, 513, 1000, 2300})
+    expect_sorted(with_scratch(argsort("f32", 2, count, 1, count % 2), 2, count, 8), small_gpu(),
+                  "nb_merge_argsort<256>");
+}
+TEST(LongSort, EveryOrderOfKeys) {
+  for (const char* dtype : {"bf16", "f64", "i8", "u32", "i64"}) {
+    int bytes = dtype[1] == '6' ? 16 : 8;
+    expect_sorted(with_scratch(argsort(dtype, 2, 600, 1, bytes == 8), 2, 600, bytes), small_gpu(), "nb_merge_argsort");
+  }
+}
+TEST(LongSort, AlongAMiddleAxis) {
+  expect_sorted(with_scratch(argsort("f16", 2, 300, 3, 1), 6, 300, 8), small_gpu(), "nb_merge_argsort");
+}
+TEST(LongSort, ByTheFirstKeyThenByTheSecond) {
+  expect_sorted(with_scratch(R"(kernel @sort(in x: i32[2,1100], in z: f32[2,1100], out y: i64[2,1100]) {
+  procedure argsort(outer=2, count=1100, inner=1, descending=1)
+})",
+                             2, 1100, 8),
+                small_gpu(), "nk_sort_merge1_256");
+}
+// The key once; every element is written and read once per doubling, and the ends of runs are looked for.
+TEST(LongSort, RowsOfManyThousandsTakeThreePasses) {
+  int64_t n = 9000, searches = 2 * 2 * 14 * 16 * 5;
+  expect_sorted(with_scratch(argsort("f32", 1, n, 1, 0), 1, n, 8), ir::find_target("sm_86").value(),
+                "nb_merge_argsort<2048>", n * (4 + 8 + 2 * 8 + 8 + 4) + searches);
+}
+TEST(LongSort, TheFirstOfARowThatSharedMemoryDoesNotHold) {
+  for (int64_t k : {150, 700})
+    expect_sorted(with_scratch(top_k("f32", 2, 700, 1, k, k == 150), 2, 700, 8), small_gpu(), "nb_merge_top_k");
+  expect_sorted(with_scratch(top_k("i64", 1, 300, 2, 140, 1), 2, 300, 16), small_gpu(), "nb_merge_top_k");
+}
 
 TEST(Sort, WhatSharedMemoryHolds) {
   auto elements = [](const std::string& text, const char* target) {

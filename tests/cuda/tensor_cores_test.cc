@@ -1,6 +1,8 @@
 // Generated products on tensor cores, run thread by thread on the CPU, against the interpreter.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "tests/cuda/kernel_text.h"
 
 namespace nabla::kernel_ir {
@@ -79,11 +81,22 @@ TEST(TensorCores, BatchesOfHalves) {
 })");
 }
 
-// Sums of products over windows are products too: of matrices whose rows, columns and depth are several axes each.
+// Sums of products over windows are products too: of matrices whose rows, columns and depth are several axes each. In
+// halves, in f32 by multiply-adds, and in f32 rounded to tf32.
 void expect_windows(const std::string& text) {
-  Kernel k = parse_kernel(text, "windows").value();
-  EXPECT_NE(codegen::print_cuda(k, "nk_windows", gpu())->text.find("nb_mma_16816"), std::string::npos);
+  auto printed = [](const std::string& kernel, const ir::Target& target) {
+    return codegen::print_cuda(parse_kernel(kernel, "windows").value(), "nk_windows", target).value().text;
+  };
+  EXPECT_NE(printed(text, gpu()).find("nb_mma_16816"), std::string::npos) << printed(text, gpu());
   expect_text(text);
+  std::string plain = std::regex_replace(text, std::regex("bf16|f16"), "f32");
+  EXPECT_NE(printed(plain, gpu()).find("a_tile_"), std::string::npos) << printed(plain, gpu());
+  EXPECT_EQ(printed(plain, gpu()).find("nb_mma"), std::string::npos);
+  expect_text(plain);
+  ir::Target tf32 = gpu();
+  tf32.tf32 = true;
+  EXPECT_NE(printed(plain, tf32).find("nb_mma_1688_tf32"), std::string::npos);
+  expect_text(plain, tf32, {.tolerance = 1e-3});
 }
 
 // Channels by packs of eight, or one by one.
@@ -123,6 +136,69 @@ TEST(Windows, GradientOfTheInput) {
       (ct[n, i0 - k0, i1 - k1, f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7) else 0.0:bf16)) *
         convert.f32(w[k0, k1, c, f])
     store x[n, i0, i1, c] = convert.bf16(s)
+  }
+})");
+}
+
+// Features of a group see its channels alone: the group is an axis of both factors.
+TEST(Windows, ConvolutionInGroups) {
+  for (int c : {8, 3})
+    expect_windows(fmt::format(
+        R"(kernel @conv(in x: bf16[2,5,6,{1}], in w: bf16[3,3,{0},24], in b: f32[24], out y: bf16[2,5,6,24]) {{
+  axes n = 2, o0 = 5, o1 = 6, k0 = 3, k1 = 3, c = {0}, f = 24
+  for n, o0, o1, f {{
+    let s: f32 = sum(k0, k1, c) convert.f32(
+      (x[n, o0 + k0 - 1, o1 + k1 - 1, floordiv(f, 12) * {0} + c]
+        if (o0 + k0 >= 1 & o0 + k0 < 6) & (o1 + k1 >= 1 & o1 + k1 < 7) else 0.0:bf16)) * convert.f32(w[k0, k1, c, f])
+    let t: f32 = s + b[f]
+    store y[n, o0, o1, f] = convert.bf16(maximum(t, 0.0:f32))
+  }}
+}})",
+        c, 2 * c));
+}
+TEST(Windows, GradientOfTheFilterInGroups) {
+  expect_windows(R"(kernel @conv(in x: f16[2,9,9,16], in ct: f16[2,5,5,24], out w: f32[3,3,8,24]) {
+  axes n = 2, o0 = 5, o1 = 5, k0 = 3, k1 = 3, c = 8, f = 24
+  for k0, k1, c, f {
+    let s: f32 = sum(n, o0, o1) convert.f32(
+      (x[n, o0 * 2 + k0 - 1, o1 * 2 + k1 - 1, floordiv(f, 12) * 8 + c]
+        if (o0 * 2 + k0 >= 1 & o0 * 2 + k0 < 10) & (o1 * 2 + k1 >= 1 & o1 * 2 + k1 < 10) else 0.0:f16)) *
+        convert.f32(ct[n, o0, o1, f])
+    store w[k0, k1, c, f] = s
+  }
+})");
+}
+TEST(Windows, GradientOfTheInputInGroups) {
+  expect_windows(R"(kernel @conv(in ct: bf16[2,6,7,48], in w: bf16[3,3,8,48], out x: bf16[2,8,9,24]) {
+  axes n = 2, i0 = 8, i1 = 9, c = 24, k0 = 3, k1 = 3, f = 16
+  for n, i0, i1, c {
+    let s: f32 = sum(k0, k1, f) convert.f32(
+      (ct[n, i0 - k0, i1 - k1, floordiv(c, 8) * 16 + f] if (i0 >= k0 & i0 - k0 < 6) & (i1 >= k1 & i1 - k1 < 7)
+        else 0.0:bf16)) * convert.f32(w[k0, k1, mod(c, 8), floordiv(c, 8) * 16 + f])
+    store x[n, i0, i1, c] = convert.bf16(s)
+  }
+})");
+}
+
+// Every channel by itself has one column: too few for tiles.
+TEST(Windows, FewColumnsAreNoProduct) {
+  std::string text = R"(kernel @conv(in x: f32[2,9,9,24], in w: f32[3,3,1,24], out y: f32[2,7,7,24]) {
+  axes n = 2, o0 = 7, o1 = 7, k0 = 3, k1 = 3, c = 1, f = 24
+  for n, o0, o1, f {
+    let s: f32 = sum(k0, k1, c) x[n, o0 + k0, o1 + k1, floordiv(f, 1) + c] * w[k0, k1, c, f]
+    store y[n, o0, o1, f] = s
+  }
+})";
+  Kernel k = parse_kernel(text, "windows").value();
+  EXPECT_EQ(codegen::print_cuda(k, "nk_windows", gpu()).value().text.find("a_tile_"), std::string::npos);
+  expect_text(text);
+}
+TEST(Windows, SeveralBatchesOfF64) {
+  expect_text(R"(kernel @products(in a: f64[3,20,18], in b: f64[18,3,9], out y: f64[3,20,9]) {
+  axes h = 3, i = 20, j = 9, t = 18
+  for h, i, j {
+    let s: f64 = sum(t) b[t, h, j] * a[h, i, t]
+    store y[h, i, j] = s
   }
 })");
 }

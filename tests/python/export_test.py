@@ -103,6 +103,12 @@ def test_wrong_use_is_named(tmp_path):
         nb.load_bundle(tmp_path / "none.nbundle")
     with pytest.raises(nb.Error):
         nb.compile_bundle(program(), tmp_path / "p.nbundle", max_bytes="1")
+    with pytest.raises(TypeError, match="buckets is a list of texts"):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", buckets="batch=8")
+    with pytest.raises(nb.Error, match="E0901.*buckets are for launches of GPUs"):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", buckets=["batch=8"])
+    with pytest.raises(nb.Error, match="E0801"):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", tuning=tmp_path / "none.tuning")
     with pytest.raises(ValueError, match="has no parameter z; it has x"):
         nb.export({"f": lambda x: x}, args={"f": {"z": nb.spec((1,))}})
     with pytest.raises(ValueError, match="symbol n stands for sizes in"):
@@ -115,3 +121,14 @@ def test_sizes_are_no_numbers():
     assert repr(2 * n + 1) in ("2*n+1", "1+2*n") and nb.spec((n, 3)).shape[0] == n
     with pytest.raises(TypeError, match="size n is known only at run time"):
         range(n)
+
+
+def test_a_gpus_bundle_is_compiled_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("NABLA_CUDA_DRIVER", "/not/there.so")
+    path = tmp_path / "gpu.nbundle"
+    options = {"target": "sm_90a", "tf32": True, "buckets": ["batch=4"], "specialize": ["batch=1"]}
+    report = nb.compile_bundle(program(), path, load=False, **options)
+    assert '"sm_90a"' in report and path.stat().st_size > 0
+    with pytest.raises(nb.Error, match="E0605") as e:
+        nb.compile_bundle(program(), path, **options)
+    assert e.value.__notes__ == [f"{path} is written, for sm_90a; compile_bundle(..., load=False) does not load it"]

@@ -415,7 +415,8 @@ class State:
 
 class Program:
     def __init__(self) -> None: ...
-    def compile(self, path: str, target: str, library: bool, max_bytes: str, /) -> str: ...
+    def compile(self, path: str, target: str, library: bool, max_bytes: str, tf32: bool, tuning: str,
+                buckets: list[str], specialize: list[str], /) -> str: ...
     def entry(
         self, name: str, inputs: Sequence[tuple[str, DType, Sequence[Size]]],
         body: Callable[..., Sequence[tuple[str, Operand]]], /

@@ -298,13 +298,30 @@ class Bundle:
         return self._native.arena_bytes
 
 
-def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True):
-    """Compiles a program into a bundle file, as `nablac compile` does, and loads it (`load=False`: returns the report's
-    JSON). `max_bytes`, such as "256MiB": fails (E0502...) where the arena would be larger."""
+def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
+                   buckets=(), specialize=()):
+    """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
+
+    target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
+    instead, as where the bundle cannot run here (E0605, E0606). library: False generates every kernel. max_bytes, such
+    as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
+    file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
+    """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
-    report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes))
-    return load_bundle(path) if load else report
+    for name, sizes in (("buckets", buckets), ("specialize", specialize)):
+        if isinstance(sizes, str):
+            raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
+    report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
+                                      "" if tuning is None else str(tuning), list(buckets), list(specialize))
+    if not load:
+        return report
+    try:
+        return load_bundle(path)
+    except _nabla.Error as e:
+        if e.code in ("E0605", "E0606"):
+            e.add_note(f"{path} is written, for {target}; compile_bundle(..., load=False) does not load it")
+        raise
 
 
 def load_bundle(path, threads=0, target="", check_nan=False):

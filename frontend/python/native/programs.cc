@@ -36,6 +36,8 @@ ir::Module module_for(const TracedFunction& f, const std::string& name) {
   return m;
 }
 
+using Strings = std::vector<std::string>;
+
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
   driver::CompileOptions out;
   if (!target.empty()) out.target = target;
@@ -93,14 +95,15 @@ void bind_program(py::module_& m) {
       .def("text", [](const Program& p) { return ir::print(p.module()); })
       .def("save", &Program::save)
       .def("compile", [](const Program& p, const std::string& path, const std::string& target, bool library,
-                         const std::string& max_bytes) {
+                         const std::string& max_bytes, bool tf32, const std::string& tuning, const Strings& buckets,
+                         const Strings& specialise) {
         ir::Module module = p.module();
         py::gil_scoped_release unlocked;
-        driver::CompiledBundle compiled =
-            value_or_throw(driver::compile(module, options_of(target, library, max_bytes)));
-        std::ofstream out(path, std::ios::binary);
-        out.write(compiled.bytes.data(), static_cast<std::streamsize>(compiled.bytes.size()));
-        if (!out.flush()) throw Error(error(Code::kWriteFailed, "cannot write {}", path));
+        driver::CompileOptions options = options_of(target, library, max_bytes);
+        options.tf32 = tf32, options.tuning_file = tuning;
+        options.buckets = buckets, options.specialise = specialise;
+        driver::CompiledBundle compiled = value_or_throw(driver::compile(module, options));
+        if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
         return compiled.report;
       });
 }
