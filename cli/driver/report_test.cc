@@ -178,30 +178,38 @@ func @main(%a: {0}[512,1024], %b: {0}[1024,2048]) {{
 )",
                        dtype);
   };
-  const std::string convolution = R"(
-entry main calls @main {
-  inputs x, w
+  // 32x28x28x256 by 3x3x256x256 with stride 2, and its gradients.
+  auto convolution = [](const std::string& operands, const std::string& op, const std::string& more) {
+    return fmt::format(R"(
+entry main calls @main {{
+  inputs a, b
   outputs y
-}
-func @main(%x: bf16[32,28,28,64], %w: bf16[3,3,64,128]) {
-  %y = convolution(%x, %w) {strides=[2, 2], padding_low=[1, 1], padding_high=[0, 0], dilation=[1, 1], groups=1}
+}}
+func @main({}) {{
+  %y = {}(%a, %b) {{strides=[2, 2], padding_low=[1, 1], padding_high=[0, 0], dilation=[1, 1], groups=1{}}}
   return %y
-}
-)";
+}}
+)",
+                       operands, op, more);
+  };
+  const std::string x = "bf16[32,28,28,256]", w = "bf16[3,3,256,256]", y = "bf16[32,14,14,256]";
   // A100: 312 TFLOP/s on tensor cores, half of it in tf32, 19.5 in f32; 1400 GB/s.
   double flops = 2.0 * 512 * 1024 * 2048;
-  double conv_bytes = 2.0 * (32 * 28 * 28 * 64 + 9 * 64 * 128 + 32 * 14 * 14 * 128);
+  double conv_flops = 2.0 * 32 * 14 * 14 * 256 * 9 * 256;
   struct Case {
     std::string text;
     bool tf32;
     double us;
   };
   double halves = 2.0 * (512 * 1024 + 1024 * 2048 + 512 * 2048) / 1400e3;
-  for (const Case& c :
-       {Case{product("bf16"), false, std::max(flops / 312e6, halves)},
-        Case{product("f16"), false, std::max(flops / 312e6, halves)}, Case{product("f32"), false, flops / 19.5e6},
-        Case{product("f32"), true, flops / 156e6},
-        Case{convolution, false, std::max(2.0 * 32 * 14 * 14 * 128 * 9 * 64 / 312e6, conv_bytes / 1400e3)}}) {
+  for (const Case& c : {Case{product("bf16"), false, std::max(flops / 312e6, halves)},
+                        Case{product("f16"), false, std::max(flops / 312e6, halves)},
+                        Case{product("f32"), false, flops / 19.5e6}, Case{product("f32"), true, flops / 156e6},
+                        Case{convolution("%a: " + x + ", %b: " + w, "convolution", ""), false, conv_flops / 312e6},
+                        Case{convolution("%a: " + y + ", %b: " + w, "conv_input_grad", ", input_spatial=[28, 28]"),
+                             false, conv_flops / 312e6},
+                        Case{convolution("%a: " + x + ", %b: " + y, "conv_filter_grad", ", filter_spatial=[3, 3]"),
+                             false, conv_flops / 312e6}}) {
     Json library = report_of(c.text, {.target = "sm_80", .tf32 = c.tf32});
     ASSERT_EQ(library["library_calls"].size(), 1u) << c.text;
     const Json& call = library["library_calls"][0];
