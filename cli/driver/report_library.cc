@@ -59,15 +59,13 @@ LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, 
     for (const ir::Node& n : f->nodes) {
       if (!n.attrs.find("alternative")) continue;
       Problem p = problem_of(n, *f);
-      int64_t bytes = f->type(n.results[0]).bytes().bounds().max;
-      for (ir::ValueId id : n.operands) bytes += f->type(id).bytes().bounds().max;
       Json row = {{"problem", p.key},
                   {"library", p.library},
                   {"calls", 1},
                   {"epilogue", epilogue(n)},
                   {"compute", product_rate(p.dtype, target).first},
                   {"workspace_bytes", n.attrs.get_int("workspace")},
-                  {"buffer_bytes", bytes},
+                  {"buffer_bytes", operand_bytes(n, *f).bounds().max},
                   {"alternative", n.attrs.get_string("alternative")}};
       add_time(times.call(n, *f), row);
       auto same = std::find_if(out.rows.begin(), out.rows.end(), [&](const Json& other) {

@@ -223,6 +223,27 @@ func @main({}) {{
   }
 }
 
+TEST(GpuReport, AnArrayTimesItselfIsReadOnce) {
+  const std::string text = R"(
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: bf16[100000,32]) {
+  %y = dot_general(%x, %x) {lhs_contract=[0], rhs_contract=[0]}
+  return %y
+}
+)";
+  Json library = report_of(text, {.target = "sm_80"});
+  double us = 2.0 * (100000 * 32 + 32 * 32) / 1400e3;
+  ASSERT_EQ(library["library_calls"].size(), 1u);
+  const Json& call = library["library_calls"][0];
+  EXPECT_NEAR(call["least_us"].get<double>(), us, 1e-6);
+  EXPECT_NEAR(kernel_of(library, call["alternative"])["least_us"].get<double>(), us, 1e-6);
+  Json generated = report_of(text, {.target = "sm_80", .library = false});
+  EXPECT_NEAR(generated["entries"][0]["least_us"].get<double>(), us, 1e-6) << generated["kernels"];
+}
+
 TEST(GpuReport, WhatIsGatheredCountsAsFarAsItCanBeRead) {
   Json r = report_of(R"(
 entry main calls @main {

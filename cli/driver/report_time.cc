@@ -6,6 +6,7 @@
 
 #include "cli/driver/report_graph.h"
 #include "cli/driver/report_library.h"
+#include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "passes/rewrite.h"
 
@@ -139,6 +140,11 @@ std::optional<ir::Dim> flops_of_products(const ir::Node& launch, const ir::Funct
   return out;
 }
 
+// At most what a kernel or a call must move and compute.
+struct Bounds {
+  ir::Dim bytes, flops;
+};
+
 std::string number(double x) { return fmt::format("{:.9g}", x); }
 std::string postfix_of(const ir::Dim& d) { return formula(d)["postfix"].get<std::string>(); }
 
@@ -196,6 +202,13 @@ LeastTime times(const LeastTime& t, const ir::Dim& trips) {
 
 }  // namespace
 
+ir::Dim operand_bytes(const ir::Node& n, const ir::Function& f) {
+  ir::Dim out = 0;
+  for (ir::ValueId id : n.results) out = out + f.type(id).bytes();
+  for (ir::ValueId id : std::set<ir::ValueId>(n.operands.begin(), n.operands.end())) out = out + f.type(id).bytes();
+  return out;
+}
+
 std::pair<const char*, double> product_rate(DType factors, const ir::Target& target) {
   const ir::CudaFacts& gpu = target.cuda;
   constexpr double kPerMicrosecond = 1e6;  // of a TFLOP a second
@@ -207,22 +220,28 @@ std::pair<const char*, double> product_rate(DType factors, const ir::Target& tar
 
 LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const ir::Target& target)
     : planned_(planned), target_(target) {
-  std::map<std::string, ir::Dim> most;  // operations of a kernel's products, by the nodes that run it
-  auto note = [&](const std::string& kernel, const ir::Dim& flops) {
-    auto [known, fresh] = most.try_emplace(kernel, flops);
-    if (!fresh) known->second = ir::Dim::max(known->second, flops);
+  std::map<std::string, Bounds> most;  // by the nodes that run a kernel, or whose place it can take
+  auto note = [&](const std::string& kernel, const Bounds& bounds) {
+    auto [known, fresh] = most.try_emplace(kernel, bounds);
+    if (fresh) return;
+    known->second.bytes = ir::Dim::max(known->second.bytes, bounds.bytes);
+    known->second.flops = ir::Dim::max(known->second.flops, bounds.flops);
   };
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
       if (n.attrs.find("alternative"))
-        note(n.attrs.get_string("alternative"), library_flops(n, *f));
+        note(n.attrs.get_string("alternative"), {operand_bytes(n, *f), library_flops(n, *f)});
       else if (n.op->lower == ir::Lowering::kCall)
-        if (std::optional<ir::Dim> flops = flops_of_products(n, flat.find(f->name)))
-          note(n.attrs.get_string("kernel"), *flops);
+        note(n.attrs.get_string("kernel"),
+             {operand_bytes(n, *f), flops_of_products(n, flat.find(f->name)).value_or(INT64_MAX)});
     }
   for (const kernel_ir::KernelPtr& k : planned.kernels) {
+    // A generated sum may also go over what padding or strides leave out, and two operands may be one array.
+    Walk walk(*k);
     auto limit = most.find(k->name);
-    kernels_[k->name] = launch(*k, limit == most.end() ? nullptr : &limit->second);
+    Bounds bounds = limit == most.end() ? Bounds{walk.bytes(), walk.flops} : limit->second;
+    kernels_[k->name] =
+        time(ir::Dim::min(walk.bytes(), bounds.bytes), ir::Dim::min(walk.flops, bounds.flops), walk.factors);
   }
 }
 
@@ -236,16 +255,8 @@ LeastTime LeastTimes::time(const ir::Dim& bytes, const ir::Dim& flops, DType fac
   return formula_of(us, moved + " " + postfix_of(flops) + " " + number(per_flop) + " * max");
 }
 
-// A generated sum may also go over what padding or strides leave out.
-LeastTime LeastTimes::launch(const kernel_ir::Kernel& kernel, const ir::Dim* most_flops) const {
-  Walk walk(kernel);
-  return time(walk.bytes(), most_flops ? ir::Dim::min(walk.flops, *most_flops) : walk.flops, walk.factors);
-}
-
 LeastTime LeastTimes::call(const ir::Node& n, const ir::Function& f) const {
-  ir::Dim bytes = f.type(n.results[0]).bytes();
-  for (ir::ValueId id : n.operands) bytes = bytes + f.type(id).bytes();
-  return time(bytes, library_flops(n, f), f.type(n.operands[0]).dtype);
+  return time(operand_bytes(n, f), library_flops(n, f), f.type(n.operands[0]).dtype);
 }
 
 const LeastTime& LeastTimes::function(const std::string& name) {

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "ir/kernel_ir/kernel.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
@@ -22,6 +21,9 @@ struct LeastTime {
 /// target's GPU is expected to do in a microsecond.
 std::pair<const char*, double> product_rate(DType factors, const ir::Target& target);
 
+/// Of a node's results and operands, an array that stands there twice once.
+ir::Dim operand_bytes(const ir::Node& node, const ir::Function& planned);
+
 /// Of what a planned module runs: an operand from which a kernel gathers counts as far as it can be read, scratch
 /// memory of kernels not at all. Requires a GPU target; `flat` and `planned` outlive it.
 class LeastTimes {
@@ -37,7 +39,6 @@ class LeastTimes {
 
  private:
   LeastTime time(const ir::Dim& bytes, const ir::Dim& flops, DType factors) const;
-  LeastTime launch(const kernel_ir::Kernel& kernel, const ir::Dim* most_flops) const;
 
   const ir::Module& planned_;
   const ir::Target& target_;
