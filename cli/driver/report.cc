@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/driver/report_graph.h"
 #include "cli/driver/report_library.h"
+#include "cli/driver/report_time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
+#include "passes/rewrite.h"
 
 namespace nabla::driver {
 namespace {
@@ -16,17 +19,16 @@ using Json = nlohmann::ordered_json;
 
 class Reporter {
  public:
-  Reporter(const ir::Module& flat, const ir::Module& planned, const ir::Target& target)
-      : flat_(flat), planned_(planned), target_(target) {}
+  Reporter(const ir::Module& flat, const ir::Module& planned, const ir::Target& target, const SizeLists& buckets)
+      : flat_(flat), planned_(planned), target_(target), buckets_(buckets) {
+    if (target.is_cuda()) times_.emplace(flat, planned, target);
+  }
 
   Json run() {
     Json out;
     out["report_version"] = kReportVersion;
     out["target"] = target_.name;
-    out["machine"] = {{"vector_bytes", target_.vector_bytes},
-                      {"l1_bytes", target_.l1_bytes},
-                      {"l2_bytes", target_.l2_bytes},
-                      {"threads", target_.threads}};
+    out["machine"] = machine();
     int64_t state_elements = 0;
     for (size_t i = 0; i < flat_.state.size(); ++i) {
       const ir::StateLeaf& l = flat_.state[i];
@@ -41,19 +43,39 @@ class Reporter {
     out["state_bytes"] = planned_.plan->state_bytes;
     out["arena_bytes"] = planned_.plan->arena_bytes;
     out["constants_bytes"] = planned_.plan->constants_bytes;
-    for (const ir::SymbolRef& s : flat_.symbols)
+    for (const ir::SymbolRef& s : flat_.symbols) {
       out["symbols"].push_back({{"name", s->name}, {"min", s->min}, {"max", s->max}, {"multiple", s->multiple}});
+      if (auto bounds = buckets_.find(s->name); bounds != buckets_.end())
+        out["symbols"].back()["buckets"] = bounds->second;
+    }
     for (const ir::Entry& e : flat_.entries) out["entries"].push_back(entry(e));
     for (const ir::FunctionPtr& f : planned_.functions)
       for (const ir::Node& n : f->nodes)
         if (n.op->lower == ir::Lowering::kCall) ++launches_[n.attrs.get_string("kernel")];
     for (const auto& k : planned_.kernels) out["kernels"].push_back(kernel(*k));
-    if (Json calls = library_calls(planned_, target_); !calls.empty()) out["library_calls"] = std::move(calls);
-    add_graph(flat_, planned_, out);
+    LibraryCalls calls;
+    if (times_) calls = library_calls(planned_, target_, *times_);
+    if (!calls.rows.empty()) out["library_calls"] = std::move(calls.rows);
+    add_graph(flat_, planned_, calls.row_of, out);
     return out;
   }
 
  private:
+  Json machine() const {
+    const ir::CudaFacts& gpu = target_.cuda;
+    if (target_.is_cuda())
+      return {{"gpus", gpu.gpus},
+              {"multiprocessors", gpu.multiprocessors},
+              {"resident_warps", gpu.resident_threads / 32},
+              {"copy_gbs", gpu.copy_gbs},
+              {"f32_tflops", gpu.f32_tflops},
+              {"tensor_tflops", gpu.tensor_tflops}};
+    return {{"vector_bytes", target_.vector_bytes},
+            {"l1_bytes", target_.l1_bytes},
+            {"l2_bytes", target_.l2_bytes},
+            {"threads", target_.threads}};
+  }
+
   static Json tensors(const std::vector<std::string>& names, const std::vector<ir::Type>& types, size_t skip) {
     Json out = Json::array();
     for (size_t i = 0; i < names.size(); ++i) out.push_back({{"name", names[i]}, {"type", types[skip + i].str()}});
@@ -79,56 +101,91 @@ class Reporter {
     for (const auto& [op, count] : ops) out["ops"][op] = count;
     ir::Dim live = memory(p, out), moved = moved_by(p, planned_);
     out["bytes_moved"] = moved.bounds().max;
-    if (!work.flops.is_static() || !moved.is_static() || !live.is_static())
+    LeastTime time;
+    if (times_) time = times_->function(p.name), out["least_us"] = time.us;
+    if (!work.flops.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {
       out["formulas"] = {
           {"flops", formula(work.flops)},
           {"bytes_moved", formula(moved)},
           {"temporary_bytes", live.is_static() ? formula(out["temporary_bytes"].get<int64_t>()) : formula(live)}};
+      if (times_ && !time.postfix.empty()) out["formulas"]["least_us"] = {{"postfix", time.postfix}};
+    }
     return out;
   }
 
   // The bytes alive at the peak, which are `temporary_bytes` where sizes are static.
   ir::Dim memory(const ir::Function& p, Json& out) {
     const ir::FunctionPlan& plan = planned_.plan->functions.at(p.name);
-    ir::Dim live_bytes = 0;
-    for (const auto& live : plan.at_peak) live_bytes = live_bytes + p.type(live.value).bytes();
     out["instructions"] = std::count_if(p.nodes.begin(), p.nodes.end(), is_instruction);
     out["temporary_bytes"] = plan.temporary_bytes;
     out["peak_bytes"] = planned_.plan->state_bytes + plan.temporary_bytes;
     out["top_buffers"] = Json::array();
     std::vector<int> producer = ir::producers(p);
-    size_t shown = 0;
+    std::vector<Json> buffers;
     for (const auto& live : plan.at_peak) {
-      if (++shown > 8) break;
       const ir::Node& n = p.nodes[producer[live.value]];
-      out["top_buffers"].push_back({{"value", ir::value_name(p, live.value)},
-                                    {"type", p.type(live.value).str()},
-                                    {"bytes", live.bytes},
-                                    {"made_by", made_by(n)},
-                                    {"source", place_of(n.location)}});
+      buffers.push_back({{"value", ir::value_name(p, live.value)},
+                         {"type", p.type(live.value).str()},
+                         {"bytes", live.bytes},
+                         {"made_by", made_by(n)},
+                         {"source", place_of(n.location)}});
     }
-    return live_bytes;
+    if (auto scratch = plan.workspaces.find(plan.peak_node); scratch != plan.workspaces.end()) {
+      const ir::Node& n = p.nodes[plan.peak_node];
+      buffers.push_back({{"value", ""},
+                         {"type", n.op->lower == ir::Lowering::kControl ? "what it runs" : "scratch memory"},
+                         {"bytes", scratch->second.bytes},
+                         {"made_by", made_by(n)},
+                         {"source", place_of(n.location)}});
+    }
+    std::stable_sort(buffers.begin(), buffers.end(),
+                     [](const Json& a, const Json& b) { return a["bytes"] > b["bytes"]; });
+    for (size_t i = 0; i < buffers.size() && i < 8; ++i) out["top_buffers"].push_back(std::move(buffers[i]));
+    return live_bytes(p);
+  }
+
+  // At the peak: values, and what the node of the peak needs by itself or for the functions that it runs.
+  ir::Dim live_bytes(const ir::Function& p) {
+    if (auto known = live_.find(p.name); known != live_.end()) return known->second;
+    const ir::FunctionPlan& plan = planned_.plan->functions.at(p.name);
+    ir::Dim out = 0, inside = 0;
+    for (const auto& live : plan.at_peak) out = out + p.type(live.value).bytes();
+    if (auto scratch = plan.workspaces.find(plan.peak_node); scratch != plan.workspaces.end()) {
+      const ir::Node& n = p.nodes[plan.peak_node];
+      if (n.op->lower != ir::Lowering::kControl) inside = scratch->second.bytes;
+      if (n.op->lower == ir::Lowering::kControl)
+        for (const std::string& name : passes::control_of(p, n).functions)
+          inside = ir::Dim::max(inside, live_bytes(*planned_.find(name)));
+    }
+    return live_[p.name] = out + inside;
   }
 
   Json kernel(const kernel_ir::Kernel& k) {
     int64_t bytes = 0;
     for (const auto& b : k.buffers) bytes += ir::Type(b.dtype, b.shape).bytes().bounds().max;
-    return {{"name", k.name},
-            {"launches", launches_[k.name]},
-            {"buffer_bytes", bytes},
-            {"units", k.schedule.units.bounds().max},
-            {"threads", k.schedule.max_threads}};
+    Json out = {{"name", k.name}, {"launches", launches_[k.name]}, {"buffer_bytes", bytes}};
+    if (times_) {
+      add_time(times_->kernel(k.name), out);
+    } else {
+      out["units"] = k.schedule.units.bounds().max;
+      out["threads"] = k.schedule.max_threads;
+    }
+    return out;
   }
 
   const ir::Module &flat_, &planned_;
   const ir::Target& target_;
+  const SizeLists& buckets_;
+  std::optional<LeastTimes> times_;  // of GPUs
   std::map<std::string, int64_t> launches_;
+  std::map<std::string, ir::Dim> live_;  // of functions
 };
 
 }  // namespace
 
-std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target) {
-  return Reporter(flat, planned, target).run().dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
+                        const SizeLists& buckets) {
+  return Reporter(flat, planned, target, buckets).run().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace nabla::driver

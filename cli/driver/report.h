@@ -14,23 +14,25 @@
 namespace nabla::driver {
 
 /// Of report.json. A reader refuses any other.
-inline constexpr int kReportVersion = 2;
+inline constexpr int kReportVersion = 3;
+
+/// Values by symbol: every combination of them.
+using SizeLists = std::map<std::string, std::vector<int64_t>>;
 
 /// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,
 /// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels; and
-/// the graph with the instructions and buffers that it became.
-std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target);
+/// the graph with the instructions and buffers that it became. For GPUs also the least time that all of it can take,
+/// by its bytes and its products, and `buckets`: up to which sizes launches are shared.
+std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
+                        const SizeLists& buckets = {});
 
 /// The report of a GPU program with what the compiler made of its kernels: grids, registers, shared memory, resident
-/// warps; and the least time that each kernel can take on the target's GPU, by its bytes and its products.
-std::string with_code(const std::string& report, const ir::Module& planned, const ir::Target& target,
-                      const TargetCode& code);
+/// warps.
+std::string with_code(const std::string& report, const TargetCode& code);
 
 /// What the report's program was compiled for, "sm_90a"; empty where the text is no report.
 std::string target_of_report(const std::string& json);
 
-/// Values by symbol: every combination of them.
-using SizeLists = std::map<std::string, std::vector<int64_t>>;
 /// The report for people, with the formulas of symbolic entries evaluated at `sizes`. E0103,
 /// E0104 or E0105 where `json` is no report of this version, E0901 and E0703 where sizes do not fit its symbols.
 Result<std::string> report_text(const std::string& json, const std::vector<SizeLists>& sizes = {});

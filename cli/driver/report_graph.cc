@@ -115,8 +115,8 @@ namespace {
 
 class Graph {
  public:
-  Graph(const ir::Module& flat, const ir::Module& planned, Json& report)
-      : flat_(flat), planned_(planned), report_(report) {
+  Graph(const ir::Module& flat, const ir::Module& planned, const std::map<const ir::Node*, int>& calls, Json& report)
+      : flat_(flat), planned_(planned), calls_(calls), report_(report) {
     places_.push_back({{"file", ""}, {"line", 0}, {"function", ""}, {"text", ""}});
   }
 
@@ -202,7 +202,9 @@ class Graph {
       const char* kind = n.op->lower == ir::Lowering::kCall      ? "kernel"
                          : n.op->lower == ir::Lowering::kControl ? "control"
                                                                  : "library";
-      instructions.push_back({made_by(n), kind, place(n.location), n.computes, size(bytes)});
+      auto call = calls_.find(&n);
+      instructions.push_back(
+          {made_by(n), kind, place(n.location), n.computes, size(bytes), call == calls_.end() ? -1 : call->second});
     }
     Json& buffers = out["buffers"] = Json::array();
     std::vector<int> makers = ir::producers(p);
@@ -256,6 +258,7 @@ class Graph {
   }
 
   const ir::Module &flat_, &planned_;
+  const std::map<const ir::Node*, int>& calls_;
   Json& report_;
   Json sizes_ = Json::array(), types_ = Json::array(), places_ = Json::array();
   std::map<std::string, int> index_, size_of_, type_of_;
@@ -265,6 +268,9 @@ class Graph {
 
 }  // namespace
 
-void add_graph(const ir::Module& flat, const ir::Module& planned, Json& report) { Graph(flat, planned, report).run(); }
+void add_graph(const ir::Module& flat, const ir::Module& planned, const std::map<const ir::Node*, int>& calls,
+               Json& report) {
+  Graph(flat, planned, calls, report).run();
+}
 
 }  // namespace nabla::driver

@@ -1,6 +1,7 @@
 // The graph half of the report: nodes before fusion, and the instructions and buffers that they became.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "ir/dim.h"
@@ -28,7 +29,9 @@ Work work_of(const ir::Function& f, const ir::Module& m);
 /// Bytes that the instructions of a planned function read and write, counted likewise.
 ir::Dim moved_by(const ir::Function& f, const ir::Module& planned);
 
-/// Adds "sizes", "types", "places" and "functions" to the report (docs/bundle-format.md).
-void add_graph(const ir::Module& flat, const ir::Module& planned, nlohmann::ordered_json& report);
+/// Adds "sizes", "types", "places" and "functions" to the report (docs/bundle-format.md). `calls` gives the rows of
+/// library calls.
+void add_graph(const ir::Module& flat, const ir::Module& planned, const std::map<const ir::Node*, int>& calls,
+               nlohmann::ordered_json& report);
 
 }  // namespace nabla::driver

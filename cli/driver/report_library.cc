@@ -24,51 +24,58 @@ std::string epilogue(const ir::Node& n) {
 struct Problem {
   std::string key, library;
   DType dtype;
-  double flops;
 };
 Problem problem_of(const ir::Node& n, const ir::Function& f) {
   if (n.op->lower == ir::Lowering::kContraction) {
     passes::GemmProblem p = *passes::gemm_problem(n, f);
-    return {p.key(), "cublaslt", p.dtype, static_cast<double>(p.flops())};
+    return {p.key(), "cublaslt", p.dtype};
   }
   ConvolutionSpec s = passes::convolution_problem(n, f);
-  return {s.key(), "cudnn", s.dtype, s.flops()};
-}
-
-// What the sums and products are computed in, and how many of them a second the target's GPU is expected to do.
-std::pair<const char*, double> compute(DType dtype, const ir::Target& target) {
-  const ir::CudaFacts& gpu = target.cuda;
-  if (dtype == DType::kF64) return {"f64", gpu.f32_tflops / 2};
-  if (dtype != DType::kF32) return {"f32", gpu.tensor_tflops};
-  return target.tf32 ? std::pair("tf32", gpu.tensor_tflops / 2) : std::pair("f32", gpu.f32_tflops);
+  return {s.key(), "cudnn", s.dtype};
 }
 
 }  // namespace
 
-Json library_calls(const ir::Module& planned, const ir::Target& target) {
-  Json out = Json::array();
+ir::Dim library_flops(const ir::Node& n, const ir::Function& f) {
+  if (n.op->lower == ir::Lowering::kContraction) {
+    passes::GemmProblem p = *passes::gemm_problem(n, f);
+    return ir::Dim(2) * p.batch * p.m * p.n * p.k;
+  }
+  // Only the batch may be symbolic.
+  ConvolutionSpec s = passes::convolution_problem(n, f);
+  ir::Dim most = s.output_shape[0], batch = f.type(passes::convolution_roles(n).output).shape[0];
+  double flops = s.flops() / static_cast<double>(s.output_shape[0]);
+  return ir::Dim(static_cast<int64_t>(std::min(flops, 9e18))) * (batch.is_static() ? most : batch);
+}
+
+void add_time(const LeastTime& time, Json& row) {
+  row["least_us"] = time.us;
+  if (!time.is_static && !time.postfix.empty()) row["formulas"]["least_us"] = {{"postfix", time.postfix}};
+}
+
+LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, const LeastTimes& times) {
+  LibraryCalls out;
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
       if (!n.attrs.find("alternative")) continue;
       Problem p = problem_of(n, *f);
       int64_t bytes = f->type(n.results[0]).bytes().bounds().max;
       for (ir::ValueId id : n.operands) bytes += f->type(id).bytes().bounds().max;
-      auto [kind, tflops] = compute(p.dtype, target);
-      Json row = {
-          {"problem", p.key},
-          {"library", p.library},
-          {"calls", 1},
-          {"epilogue", epilogue(n)},
-          {"compute", kind},
-          {"workspace_bytes", n.attrs.get_int("workspace")},
-          {"buffer_bytes", bytes},
-          {"least_us", std::max(static_cast<double>(bytes) / (target.cuda.copy_gbs * 1e3), p.flops / (tflops * 1e6))},
-          {"alternative", n.attrs.get_string("alternative")}};
-      auto same = std::find_if(out.begin(), out.end(), [&](const Json& other) {
+      Json row = {{"problem", p.key},
+                  {"library", p.library},
+                  {"calls", 1},
+                  {"epilogue", epilogue(n)},
+                  {"compute", product_rate(p.dtype, target).first},
+                  {"workspace_bytes", n.attrs.get_int("workspace")},
+                  {"buffer_bytes", bytes},
+                  {"alternative", n.attrs.get_string("alternative")}};
+      add_time(times.call(n, *f), row);
+      auto same = std::find_if(out.rows.begin(), out.rows.end(), [&](const Json& other) {
         return other["problem"] == row["problem"] && other["alternative"] == row["alternative"];
       });
-      if (same == out.end())
-        out.push_back(std::move(row));
+      out.row_of[&n] = static_cast<int>(same - out.rows.begin());
+      if (same == out.rows.end())
+        out.rows.push_back(std::move(row));
       else
         (*same)["calls"] = (*same)["calls"].get<int64_t>() + 1;
     }

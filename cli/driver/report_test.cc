@@ -16,9 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json report_of(const std::string& text) {
+Json report_of(const std::string& text, const CompileOptions& options = {}) {
   ir::Module m = ir::parse_module("nabla 1 traced\n" + text, "test.nbl", ops::all_ops()).value();
-  return Json::parse(lower_module(m, {}).value().report);
+  return Json::parse(lower_module(m, options).value().report);
 }
 
 const Json& function_of(const Json& report, const std::string& name) {
@@ -155,14 +155,157 @@ func @main(%x: f32[256]) {
     }
 }
 
+const Json& kernel_of(const Json& report, const std::string& name) {
+  for (const Json& k : report["kernels"])
+    if (k["name"] == name) return k;
+  NABLA_CHECK(false, "no kernel {}", name);
+  return report;
+}
+
+// What a GPU needs at least is the same for a product or a convolution by the library, for the kernel that stands in
+// for it, and for the kernel of a compile without libraries.
+TEST(GpuReport, GeneratedCodeAndTheLibraryHaveOneBound) {
+  auto product = [](const std::string& dtype) {
+    return fmt::format(R"(
+entry main calls @main {{
+  inputs a, b
+  outputs y
+}}
+func @main(%a: {0}[512,1024], %b: {0}[1024,2048]) {{
+  %y = dot_general(%a, %b) {{lhs_contract=[1], rhs_contract=[0]}}
+  return %y
+}}
+)",
+                       dtype);
+  };
+  const std::string convolution = R"(
+entry main calls @main {
+  inputs x, w
+  outputs y
+}
+func @main(%x: bf16[32,28,28,64], %w: bf16[3,3,64,128]) {
+  %y = convolution(%x, %w) {strides=[2, 2], padding_low=[1, 1], padding_high=[0, 0], dilation=[1, 1], groups=1}
+  return %y
+}
+)";
+  // A100: 312 TFLOP/s on tensor cores, half of it in tf32, 19.5 in f32; 1400 GB/s.
+  double flops = 2.0 * 512 * 1024 * 2048;
+  double conv_bytes = 2.0 * (32 * 28 * 28 * 64 + 9 * 64 * 128 + 32 * 14 * 14 * 128);
+  struct Case {
+    std::string text;
+    bool tf32;
+    double us;
+  };
+  double halves = 2.0 * (512 * 1024 + 1024 * 2048 + 512 * 2048) / 1400e3;
+  for (const Case& c :
+       {Case{product("bf16"), false, std::max(flops / 312e6, halves)},
+        Case{product("f16"), false, std::max(flops / 312e6, halves)}, Case{product("f32"), false, flops / 19.5e6},
+        Case{product("f32"), true, flops / 156e6},
+        Case{convolution, false, std::max(2.0 * 32 * 14 * 14 * 128 * 9 * 64 / 312e6, conv_bytes / 1400e3)}}) {
+    Json library = report_of(c.text, {.target = "sm_80", .tf32 = c.tf32});
+    ASSERT_EQ(library["library_calls"].size(), 1u) << c.text;
+    const Json& call = library["library_calls"][0];
+    EXPECT_NEAR(call["least_us"].get<double>(), c.us, 1e-6 * c.us) << c.text;
+    EXPECT_EQ(kernel_of(library, call["alternative"])["least_us"], call["least_us"]) << c.text;
+    EXPECT_EQ(kernel_of(library, call["alternative"])["launches"], 0) << c.text;
+    Json generated = report_of(c.text, {.target = "sm_80", .library = false, .tf32 = c.tf32});
+    EXPECT_FALSE(generated.contains("library_calls"));
+    EXPECT_NEAR(generated["entries"][0]["least_us"].get<double>(), c.us, 1e-6 * c.us) << c.text << generated["kernels"];
+    for (const Json* r : {&library, &generated}) EXPECT_FALSE((*r)["machine"].contains("l2_bytes"));
+  }
+}
+
+TEST(GpuReport, WhatIsGatheredCountsAsFarAsItCanBeRead) {
+  Json r = report_of(R"(
+entry main calls @main {
+  inputs table, ids
+  outputs y
+}
+func @main(%table: f32[100000,64], %ids: i32[4]) {
+  %y = embedding(%table, %ids)
+  return %y
+}
+)",
+                     {.target = "sm_80"});
+  ASSERT_EQ(r["kernels"].size(), 1u);
+  EXPECT_GT(r["kernels"][0]["buffer_bytes"], 25'000'000);
+  EXPECT_NEAR(r["kernels"][0]["least_us"].get<double>(), (2 * 4 * 64 * 4 + 4 * 4) / 1400e3, 1e-9);
+}
+
+TEST(GpuReport, LeastTimesAddUpAndFollowSizes) {
+  std::string text = R"(
+symbol n in [1, 1000]
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @step(%x: f32[n,64]) { %y = tanh(%x)  return %y }
+func @main(%x: f32[n,64]) {
+  %l = scan(%x) {body=@step, consts=0, carries=1, length=[50]}
+  %y = cumsum(%l) {axis=0}
+  return %y
+}
+)";
+  Json r = report_of(text, {.target = "sm_80", .buckets = {"n=8,64"}});
+  EXPECT_EQ(r["symbols"][0]["buckets"], Json::array({8, 64}));
+  const Json& e = r["entries"][0];
+  double one = 2 * 1000 * 64 * 4 / 1400e3;
+  EXPECT_NEAR(e["least_us"].get<double>(), 51 * one, 1e-3 * one);
+  EXPECT_FALSE(r["kernels"][0].contains("threads"));
+  std::string shown = report_text(r.dump(), {{{"n", {10}}}}).value();
+  EXPECT_NE(shown.find("size n in [1, 1000], launched up to 8, 64\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("  time       at least 18.7 us\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(" temporary, at least 187 ns\n"), std::string::npos) << shown;
+}
+
+TEST(GpuReport, AttentionCountsItsProducts) {
+  auto least = [](const std::string& dtype, const std::string& causal) {
+    Json r = report_of(fmt::format(R"(
+entry main calls @main {{
+  inputs q, k, v
+  outputs y
+}}
+func @main(%q: {0}[2,4,1024,64], %k: {0}[2,4,2048,64], %v: {0}[2,4,2048,64]) {{
+  %y, %lse = attention(%q, %k, %v) {{causal={1}}}
+  return %y
+}}
+)",
+                                   dtype, causal),
+                       {.target = "sm_80"});
+    return kernel_of(r, "attention")["least_us"].get<double>();
+  };
+  double flops = 2.0 * 8 * 1024 * 2048 * (64 + 64);
+  EXPECT_NEAR(least("bf16", "false"), flops / 312e6, 1e-6);
+  EXPECT_NEAR(least("f32", "false"), flops / 19.5e6, 1e-5);
+  EXPECT_NEAR(least("f32", "true"), flops / 2 / 19.5e6, 1e-5);
+}
+
+// A formula of 2^40 terms is none; the number at the largest sizes stays.
+TEST(GpuReport, AFormulaThatGrowsTooLongIsLeftOut) {
+  std::string text = "symbol n in [1, 8]\nentry main calls @f0 {\n  inputs x, p\n  outputs y\n}\n";
+  for (int i = 0; i < 40; ++i)
+    text += fmt::format(
+        "func @f{0}(%x: f32[n], %p: bool[]) {{\n  %a = cond(%p, %x, %p) {{then=@f{1}, else=@g{1}}}\n  return %a\n}}\n"
+        "func @g{0}(%x: f32[n], %p: bool[]) {{\n  %a = cond(%p, %x, %p) {{then=@g{1}, else=@f{1}}}\n"
+        "  %y = tanh(%a)\n  return %y\n}}\n",
+        i, i + 1);
+  text +=
+      "func @f40(%x: f32[n], %p: bool[]) {\n  %y = exp(%x)\n  return %y\n}\n"
+      "func @g40(%x: f32[n], %p: bool[]) {\n  %y = exp(%x)\n  %z = cumsum(%y) {axis=0}\n  return %z\n}\n";
+  ir::Module m = ir::parse_module("nabla 1 traced\n" + text, "test.nbl", ops::all_ops()).value();
+  Json e = Json::parse(lower_module(m, {.target = "sm_80"}).value().report)["entries"][0];
+  EXPECT_GT(e["least_us"], 0);
+  EXPECT_FALSE(e["formulas"].contains("least_us"));
+}
+
 TEST(Report, AnotherVersionIsRefused) {
   auto code = [](const std::string& text) { return parse_report(text).errors().at(0); };
   EXPECT_EQ(code("{}").code, Code::kCorrupt);
   EXPECT_EQ(code("[").code, Code::kCorrupt);
-  EXPECT_EQ(code(R"({"report_version": "2"})").code, Code::kCorrupt);
-  Diagnostic older = code(R"({"report_version": 1})"), newer = code(R"({"report_version": 3})");
+  EXPECT_EQ(code(R"({"report_version": "3"})").code, Code::kCorrupt);
+  Diagnostic older = code(R"({"report_version": 2})"), newer = code(R"({"report_version": 4})");
   EXPECT_EQ(older.code, Code::kForeignFile);
-  EXPECT_EQ(older.message, "report.json is of version 1; this nablac reads version 2");
+  EXPECT_EQ(older.message, "report.json is of version 2; this nablac reads version 3");
   EXPECT_EQ(older.help, "compile the model again");
   EXPECT_EQ(newer.code, Code::kNewerVersion);
 }

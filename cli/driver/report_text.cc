@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "cli/driver/report_json.h"
 
@@ -24,6 +25,15 @@ std::string flops_text(const Json& flops) {
   return n < 1e6   ? fmt::format("{:.1f} kFLOP", n / 1e3)
          : n < 1e9 ? fmt::format("{:.2f} MFLOP", n / 1e6)
                    : fmt::format("{:.2f} GFLOP", n / 1e9);
+}
+
+// Three digits.
+std::string time_text(double us) {
+  const char* unit = us < 0.9995 ? "ns" : us < 999.5 ? "us" : "ms";
+  double n = us < 0.9995 ? us * 1e3 : us < 999.5 ? us : us / 1e3;
+  return n < 9.995   ? fmt::format("{:.2f} {}", n, unit)
+         : n < 99.95 ? fmt::format("{:.1f} {}", n, unit)
+                     : fmt::format("{:.0f} {}", n, unit);
 }
 
 std::string list_tensors(const Json& tensors) {
@@ -77,9 +87,10 @@ std::string formulas_text(const Json& e, const std::vector<Sizes>& points) {
       out += fmt::format("  at {}: a size that the formulas hold has no value\n", name);
       continue;
     }
-    out += fmt::format("  at {}: {}, {} moved, {} temporary\n", name, flops_text(flops),
+    out += fmt::format("  at {}: {}, {} moved, {} temporary{}\n", name, flops_text(flops),
                        bytes_text(static_cast<int64_t>(evaluate(f["bytes_moved"], point))),
-                       bytes_text(static_cast<int64_t>(evaluate(f["temporary_bytes"], point))));
+                       bytes_text(static_cast<int64_t>(evaluate(f["temporary_bytes"], point))),
+                       f.contains("least_us") ? ", at least " + time_text(evaluate(f["least_us"], point)) : "");
   }
   return out;
 }
@@ -90,6 +101,7 @@ std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
   out += fmt::format("  state      reads {} leaves, writes {}\n", e["reads"].size(), e["writes"].size());
   out += fmt::format("  work       {}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
                      flops_text(e["flops"]), e["instructions"].get<int64_t>(), bytes_text(e["bytes_moved"]));
+  if (e.contains("least_us")) out += fmt::format("  time       at least {}\n", time_text(e["least_us"]));
   out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e["peak_bytes"]),
                      bytes_text(e["temporary_bytes"]));
   for (const Json& b : e["top_buffers"])
@@ -104,14 +116,15 @@ std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
 }
 
 std::string kernel_text(const Json& k, const Json& machine) {
-  std::string out =
-      fmt::format("  {:<44} {} launch{}, {} buffers", k["name"].get<std::string>(), k["launches"].get<int64_t>(),
-                  k["launches"] == 1 ? "" : "es", bytes_text(k["buffer_bytes"]));
-  if (!k.contains("grids"))
+  std::string out = fmt::format("  {:<44} ", k["name"].get<std::string>());
+  if (k["launches"] != 0)
+    out += fmt::format("{} launch{}, ", k["launches"].get<int64_t>(), k["launches"] == 1 ? "" : "es");
+  out += fmt::format("{} buffers", bytes_text(k["buffer_bytes"]));
+  if (!k.contains("least_us"))
     return out + fmt::format(", {} units, at most {} thread{}\n", k["units"].get<int64_t>(),
                              k["threads"].get<int64_t>(), k["threads"] == 1 ? "" : "s");
-  out += fmt::format(", at least {:.1f} us\n", k["least_us"].get<double>());
-  for (const Json& g : k["grids"]) {
+  out += fmt::format(", at least {}\n", time_text(k["least_us"]));
+  for (const Json& g : k.value("grids", Json::array())) {
     out += fmt::format("    {} x {} threads", g["blocks"].get<int64_t>(), g["threads"].get<int64_t>());
     if (g.contains("registers"))
       out += fmt::format(", {} registers, {} shared, {} local, {} of {} warps", g["registers"].get<int64_t>(),
@@ -127,9 +140,21 @@ std::string library_text(const Json& c) {
   std::string out = fmt::format("  {:<44} {} call{} of {}", c["problem"].get<std::string>(), c["calls"].get<int64_t>(),
                                 c["calls"] == 1 ? "" : "s", c["library"].get<std::string>());
   if (c["epilogue"] != "") out += fmt::format(", with {}", c["epilogue"].get<std::string>());
-  out += fmt::format(", {} buffers, sums in {}, {} workspace, at least {:.1f} us\n", bytes_text(c["buffer_bytes"]),
-                     c["compute"].get<std::string>(), bytes_text(c["workspace_bytes"]), c["least_us"].get<double>());
+  std::string compute =
+      c["compute"] == "tf32" ? "factors in tf32, sums in f32" : "sums in " + c["compute"].get<std::string>();
+  out += fmt::format(", {} buffers, {}, {} workspace, at least {}\n", bytes_text(c["buffer_bytes"]), compute,
+                     bytes_text(c["workspace_bytes"]), time_text(c["least_us"]));
   return out + fmt::format("    without the library  {}\n", c["alternative"].get<std::string>());
+}
+
+std::string symbol_text(const Json& s) {
+  std::string out = fmt::format("size {} in [{}, {}]", s["name"].get<std::string>(), s["min"].get<int64_t>(),
+                                s["max"].get<int64_t>());
+  if (s["multiple"] > 1) out += fmt::format(", a multiple of {}", s["multiple"].get<int64_t>());
+  const char* between = ", launched up to ";
+  for (const Json& bound : s.value("buckets", Json::array()))
+    out += fmt::format("{}{}", std::exchange(between, ", "), bound.get<int64_t>());
+  return out + "\n";
 }
 
 // Every combination of the values.
@@ -159,20 +184,23 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
         fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
                     r["target"].get<std::string>(), r["state_elements"].get<int64_t>(), bytes_text(r["state_bytes"]),
                     bytes_text(r["arena_bytes"]), bytes_text(r["constants_bytes"]));
-    for (const Json& s : symbols)
-      out += fmt::format("size {} in [{}, {}]{}\n", s["name"].get<std::string>(), s["min"].get<int64_t>(),
-                         s["max"].get<int64_t>(),
-                         s["multiple"] > 1 ? fmt::format(", a multiple of {}", s["multiple"].get<int64_t>()) : "");
+    for (const Json& s : symbols) out += symbol_text(s);
     if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
     for (const Json& l : r.value("state", Json::array()))
       out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l["name"].get<std::string>(), l["type"].get<std::string>(),
                          bytes_text(l["bytes"]), l["source"].get<std::string>());
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
-    out += fmt::format("\n{} kernels\n", r.value("kernels", Json::array()).size());
-    for (const Json& k : r.value("kernels", Json::array())) out += kernel_text(k, r["machine"]);
+    std::string run, alternatives;
+    size_t running = 0;
+    for (const Json& k : r.value("kernels", Json::array())) {
+      running += k["launches"] != 0;
+      (k["launches"] != 0 ? run : alternatives) += kernel_text(k, r["machine"]);
+    }
+    out += fmt::format("\n{} kernel{}\n{}", running, running == 1 ? "" : "s", run);
     const Json calls = r.value("library_calls", Json::array());
     if (!calls.empty()) out += fmt::format("\n{} kind{} of library call\n", calls.size(), calls.size() == 1 ? "" : "s");
     for (const Json& c : calls) out += library_text(c);
+    if (!alternatives.empty()) out += "\nalternatives, which run where the library is missing\n" + alternatives;
     return out;
   } catch (const nlohmann::json::exception& e) {
     return error(Code::kCorrupt, "report.json is damaged: {}", e.what());

@@ -51,6 +51,9 @@ Status run(InspectArgs& args, const Streams& streams) {
   if (!args.at.empty() && (args.json || args.source))
     return error(Code::kBadOption, "--at is for the printed report and for --html, not for --json or --source");
   NABLA_TRY(format::check_files({{"the module or bundle", args.input}}, {{"--html", args.html}}));
+  if (args.target.find(',') != std::string::npos)
+    return error(Code::kBadOption, "nablac inspect shows one target's program; --target names several: {}",
+                 args.target);
   std::string report;
   std::map<std::string, std::string> texts;
   if (is_module(args.input)) {
@@ -67,13 +70,16 @@ Status run(InspectArgs& args, const Streams& streams) {
       return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (args.source) {
+      ir::Target target;
+      if (!args.target.empty())
+        target = NABLA_TRY(ir::find_target(driver::target_of_report(NABLA_TRY(report_of(bundle, args.target)))));
       for (const format::ZipMember& m : bundle.members())
-        if (m.name.rfind("source/", 0) == 0)
+        if (args.target.empty() ? m.name.starts_with("source/") : driver::is_source_of(m.name, target))
           streams.out << "// ---- " << m.name << "\n" << format::as_text(bundle.member(m.name)) << "\n";
       return Ok{};
     }
     report = NABLA_TRY(report_of(bundle, args.target));
-    if (!args.html.empty()) texts = driver::kernel_texts(bundle);
+    if (!args.html.empty()) texts = driver::kernel_texts(bundle, report);
   }
   if (!args.html.empty()) {
     driver::PageInput page{std::filesystem::path(args.input).filename().string(), report, texts};

@@ -241,6 +241,8 @@ TEST_F(Library, Tf32IsAnOptionOfTheCompile) {
   ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module(), {.tf32 = true}));
   expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-2);
   EXPECT_TRUE(std::string(call<const char*>("last")).ends_with("compute 77"));
+  std::string text = driver::report_text(report_).value();
+  EXPECT_NE(text.find(" buffers, factors in tf32, sums in f32, "), std::string::npos) << text;
   auto refused = driver::compile(layers(f32).module(), {.target = "cpu", .tf32 = true});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.errors()[0].str(),
@@ -254,10 +256,18 @@ TEST_F(Library, TheReportShowsItsCalls) {
   EXPECT_NE(
       text.find("3 kinds of library call\n"
                 "  gemm bf16 1x12x24x20 nn                      1 call of cublaslt, with bias gelu, 2064 B buffers, "
-                "sums in f32, 4194.3 KB workspace, at least 0.0 us\n"
+                "sums in f32, 4194.3 KB workspace, at least 1.47 ns\n"
                 "    without the library  dot_gelu\n"),
       std::string::npos)
       << text;
+  // What stands in for a call comes behind all that runs.
+  size_t behind = text.find("\nalternatives, which run where the library is missing\n");
+  ASSERT_NE(behind, std::string::npos) << text;
+  EXPECT_NE(text.find("\n  dot_gelu                                     2064 B buffers, at least 1.47 ns\n"),
+            std::string::npos)
+      << text;
+  EXPECT_GT(text.find("\n  dot_gelu "), behind) << text;
+  EXPECT_NE(text.find("\n0 kernels\n\n3 kinds of library call\n"), std::string::npos) << text;
 }
 
 TEST_F(Library, NothingIsLeftToItBelowAMegaflopOrWithoutAnOrder) {

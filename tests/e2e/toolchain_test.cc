@@ -70,6 +70,15 @@ TEST_F(Toolchain, InspectShowsTheProgramOfATarget) {
   EXPECT_NE(run(inspect).text.find("target cpu:x86-64-v3"), string::npos);
   EXPECT_NE(run(inspect + " --target sm_80").text.find("target sm_80"), string::npos);
   EXPECT_NE(run(inspect + " --target compute_80").text.find("target compute_80"), string::npos);
+  auto shows = [&](const string& target, const string& what) {
+    return run(inspect + " --source" + target).text.find(what) != string::npos;
+  };
+  EXPECT_TRUE(shows("", "extern \"C\" __global__ void") && shows("", "extern \"C\" void"));
+  EXPECT_TRUE(shows(" --target sm_80", "extern \"C\" __global__ void"));
+  EXPECT_FALSE(shows(" --target sm_80", "extern \"C\" void") || shows(" --target sm_80", "compute_80_0.cu"));
+  EXPECT_TRUE(shows(" --target cpu", "extern \"C\" void"));
+  EXPECT_FALSE(shows(" --target cpu", "__global__"));
+  EXPECT_FALSE(shows(" --target sm_90", "// ----"));
   auto none = run(inspect + " --target sm_90");
   EXPECT_EQ(none.code, 1);
   EXPECT_NE(none.text.find("has no program for sm_90; it has those for cpu:x86-64-v3, sm_80, compute_80"), string::npos)

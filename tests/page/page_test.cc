@@ -217,6 +217,79 @@ TEST_F(Page, TheLanguageModelIsShownWholeAndFitsAPhone) {
   for (const auto& width : phone["widths"]) EXPECT_LE(width, phone["inner"]) << "the page is wider than the screen";
 }
 
+// Beside the CPU's program: each page has its own kernels' text.
+TEST_F(Page, AGpusProgramHasItsGridsTimesAndText) {
+  string bundle = scratch("gpu.nbundle"), model = write("gpu.nbl", R"nbl(nabla 1 traced
+symbol batch in [1, 512]
+entry main calls @main {
+  inputs x, w, v
+  outputs y, z
+}
+func @main(%x: f32[batch,256], %w: f32[256,512], %v: f32[512,384]) {
+  %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %y = dot_general(%h, %v) {lhs_contract=[1], rhs_contract=[0]}
+  %z = reduce_sum(%y) {axes=[1]}
+  return %y, %z
+}
+)nbl");
+  must("cli/nablac compile " + model + " -o " + bundle + " --target cpu,sm_80 --buckets batch=8,64");
+  string scenario = R"js(
+    tour();
+    tabNamed("kernels");
+    findings.columns = textOf("#kernel-table th");
+    findings.notes = document.querySelector("#kernels .quiet").textContent;
+    findings.kernelTexts = kernelTexts;
+    findings.rows = {};
+    for (let i = 0; i < all("#kernel-table tbody tr").length; ++i) {
+      const button = all("#kernel-table tbody tr button")[i], name = button.textContent;
+      click(button);
+      findings.rows[name] = {
+        text: document.getElementById("kernel-text").textContent,
+        grids: textOf("#kernel-text .grids tbody td"),
+        generated: textOf("#kernel-text .generated").join("")
+      };
+    }
+    findings.sizes = document.getElementById("sizes").textContent;
+    tabNamed("overview");
+    findings.time = textOf("td[data-fact=least_us]").join("");
+    type("size-batch", "8");
+    findings.shorter = textOf("td[data-fact=least_us]").join("");
+  )js";
+  string page = scratch("page.html");
+  must("cli/nablac inspect " + bundle + " --target sm_80 --html " + page);
+  Json found = drive(page, scenario), report = Json::parse(must("cli/nablac inspect --json --target sm_80 " + bundle));
+  EXPECT_EQ(found["columns"].dump().find("threads"), string::npos) << found["columns"];
+  EXPECT_NE(found["notes"].get<string>().find("A100"), string::npos) << found["notes"];
+  EXPECT_EQ(found["notes"].get<string>().find("L2"), string::npos) << found["notes"];
+  ASSERT_EQ(report["library_calls"].size(), 2u) << report["library_calls"];
+  for (const auto& call : report["library_calls"]) {
+    const Json& row = found["rows"][call["problem"].get<string>()];
+    EXPECT_NE(row["text"].get<string>().find("without it" + call["alternative"].get<string>()), string::npos) << row;
+    EXPECT_EQ(row["generated"].get<string>().find("extern \"C\" __global__ void __launch_bounds__("), 0u) << row;
+  }
+  EXPECT_EQ(found["rows"].size(), 3u) << found["rows"];
+  for (const auto& [name, row] : found["rows"].items()) EXPECT_GE(row["grids"].size(), 7u) << name << row;
+  for (const auto& k : report["kernels"]) {
+    string text = found["kernelTexts"].value(k["name"].get<string>(), "");
+    for (const auto& g : k["grids"]) {
+      EXPECT_NE(text.find(" " + g["symbol"].get<string>() + "("), string::npos) << k << text;
+      int64_t warps = g["blocks"].get<int64_t>() * ((g["threads"].get<int64_t>() + 31) / 32);
+      EXPECT_LE(g.value("resident_warps", int64_t{0}), warps) << g;
+    }
+    EXPECT_EQ(text.find("extern \"C\" void"), string::npos) << text;
+  }
+  EXPECT_NE(found["sizes"].get<string>().find("launched up to 8, 64"), string::npos) << found["sizes"];
+  string at_most = must("cli/nablac inspect --target sm_80 --at batch=8 " + bundle);
+  EXPECT_NE(at_most.find("  time       at least " + found["time"].get<string>() + "\n"), string::npos) << at_most;
+  EXPECT_NE(at_most.find("temporary, at least " + found["shorter"].get<string>() + "\n"), string::npos)
+      << found["shorter"] << at_most;
+  must("cli/nablac inspect " + bundle + " --html " + page);
+  Json cpu = drive(page, scenario);
+  EXPECT_NE(cpu["columns"].dump().find("fits"), string::npos) << cpu["columns"];
+  EXPECT_EQ(cpu["kernelTexts"].dump().find("__global__"), string::npos);
+  EXPECT_FALSE(cpu["kernelTexts"].empty());
+}
+
 constexpr const char* kLoops = R"nbl(nabla 1 traced
 entry main calls @main {
   inputs w, x, n, xs

@@ -63,8 +63,8 @@ function becameList(f, nodes) {
           ([key, s]) =>
               h("li", null,
                 s[step.kind] === "control" ?
-                    s[step.what] :
-                    h("button", {class: "link mono", onclick: () => goToKernel(key)}, s[step.what]),
+                    stepName(s) :
+                    h("button", {class: "link mono", onclick: () => goToKernel(key)}, stepName(s)),
                 s[step.kind] === "kernel" ? null : h("span", {class: "quiet"}, ` ${s[step.kind]}`))))
   ];
 }
@@ -126,7 +126,7 @@ function showBuffer(f, b) {
   showDetails(
       b[buffer.name]         ? "%" + b[buffer.name] :
           b[buffer.type] < 0 ? "scratch memory" :
-                               `result of ${made[step.what]}`,
+                               `result of ${stepName(made)}`,
       "buffer",
       list(
           ["type", h("span", {class: "mono"}, typeText(b[buffer.type]))], ["bytes", bytesText(bufferBytes(b))],
@@ -136,6 +136,6 @@ function showBuffer(f, b) {
             b[buffer.first] === b[buffer.last] ? `during instruction ${b[buffer.first]}` :
                                                  `instructions ${b[buffer.first]} to ${b[buffer.last]}`
           ],
-          ["made by", made[step.what]]),
+          ["made by", stepName(made)]),
       h("h3", null, "Source"), sourceExcerpt(b[buffer.place]));
 }

@@ -8,6 +8,8 @@ const compiled = Object.keys(kernelTexts).length > 0;
 const symbols = report.symbols || [];
 const entries = report.entries || [];
 const stateLeaves = report.state || [];
+const libraryCalls = report.library_calls || [];
+const gpu = report.machine.multiprocessors !== undefined;
 const chosen = {};  // symbol -> value
 for (const s of symbols) chosen[s.name] = s.max;
 Object.assign(chosen, data("chosen-sizes"));
@@ -58,8 +60,14 @@ function flopsText(n) {
   if (n < 1e6) return `${fixed(n / 1e3, 1)} kFLOP`;
   return n < 1e9 ? `${fixed(n / 1e6, 2)} MFLOP` : `${fixed(n / 1e9, 2)} GFLOP`;
 }
+// Three digits.
+function timeText(us) {
+  const [n, unit] = us < 0.9995 ? [us * 1e3, "ns"] : us < 999.5 ? [us, "us"] : [us / 1e3, "ms"];
+  return `${fixed(n, n < 9.995 ? 2 : n < 99.95 ? 1 : 0)} ${unit}`;
+}
 const intensityText = (flops, bytes) => (bytes > 0 ? fixed(flops / bytes, flops / bytes < 10 ? 2 : 1) : "–");
 const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+// Of an entry, a kernel or a library's call, at the chosen sizes.
 const entryNumber = (e, which) => (e.formulas ? evaluate(e.formulas[which].postfix) : e[which]);
 
 // ---- Places
@@ -82,8 +90,15 @@ const step = {
   kind: 1,
   place: 2,
   computes: 3,
-  bytes: 4
+  bytes: 4,
+  call: 5
 };  // of an instruction
+// What an instruction runs: of a GPU's library the problem.
+function stepName(s) {
+  if (s[step.call] < 0) return s[step.what];
+  const call = libraryCalls[s[step.call]];
+  return call.problem + (call.epilogue ? ` with ${call.epilogue}` : "");
+}
 const buffer = {
   name: 0,
   type: 1,

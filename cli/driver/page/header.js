@@ -23,7 +23,9 @@ function showSizes() {
     slider.value = number.value = chosen[s.name];
     slider.addEventListener("input", () => take(slider.value));
     number.addEventListener("input", () => take(number.value));
-    $("sizes").append(h("label", {title: range}, h("span", null, s.name), slider, number), problem);
+    const shared = s.buckets ? h("span", {class: "quiet"}, `launched up to ${s.buckets.join(", ")}`) : null;
+    $("sizes").append(h("label", {title: range}, h("span", null, s.name), slider, number, ...[shared].filter(Boolean)),
+                      problem);
   }
 }
 
@@ -109,7 +111,8 @@ function entryRow(e) {
         h("div", null, h("span", {class: "quiet"}, "→ "), signature(e.outputs))),
       h("td", {class: "number"}, `${e.reads.length} / ${e.writes.length}`),
       number("flops", entryFlops(e)), number("bytes_moved", bytesText(moved)),
-      h("td", {class: "number"}, intensityText(flops, moved)), number("temporary_bytes", bytesText(live)),
+      h("td", {class: "number"}, intensityText(flops, moved)),
+      gpu ? number("least_us", timeText(entryNumber(e, "least_us"))) : null, number("temporary_bytes", bytesText(live)),
       number("peak_bytes", bytesText(e.peak_bytes)));
 }
 
@@ -140,13 +143,13 @@ function formulaTable() {
   const rows = [];
   const names = [
     ["flops", "FLOPs", flopsText], ["bytes_moved", "bytes moved", bytesText],
-    ["temporary_bytes", "temporaries in use", bytesText]
+    ["temporary_bytes", "temporaries in use", bytesText], ["least_us", "least time", timeText]
   ];
   for (const e of entries.filter((x) => x.formulas))
-    for (const [which, label, text] of names)
+    for (const [which, label, text] of names.filter(([which]) => e.formulas[which]))
       rows.push(
           h("tr", null, h("th", {scope: "row"}, which === "flops" ? e.name : ""), h("td", {class: "nowrap"}, label),
-            h("td", {class: "formula"}, e.formulas[which].text),
+            h("td", {class: "formula"}, e.formulas[which].text || "the sum over what it runs"),
             h("td", {class: "number"}, text(evaluate(e.formulas[which].postfix)))));
   return rows.length === 0 ? null : [
     h("h2", null, "Formulas"),
@@ -167,12 +170,14 @@ function drawOverview() {
         fact(
             "bytes moved", bytesText(entryNumber(e, "bytes_moved")), plural(e.instructions, "instruction"),
             "bytes_moved"),
+        gpu ? fact("least time", timeText(entryNumber(e, "least_us")), `on ${report.machine.gpus}`, "least_us") : null,
         fact("peak memory", bytesText(e.peak_bytes), `${bytesText(e.temporary_bytes)} of it temporary`, "peak_bytes"));
   }
   facts.push(
       fact("arena of all entries", bytesText(report.arena_bytes), `constants ${bytesText(report.constants_bytes)}`));
   const head =
-      ["entry", "inputs → outputs", "reads / writes", "FLOPs", "bytes moved", "FLOP / B", "temporaries", "peak"];
+      ["entry", "inputs → outputs", "reads / writes", "FLOPs", "bytes moved", "FLOP / B", gpu ? "least time" : null,
+       "temporaries", "peak"].filter(Boolean);
   $("overview")
       .replaceChildren(
           h("div", {class: "facts"}, facts), h("h2", null, "Entries"),
@@ -183,6 +188,9 @@ function drawOverview() {
               h("tbody", null, entries.map(entryRow)))),
           h("p", {class: "quiet"},
             "Reads and writes count state leaves. Temporaries: what is alive at the peak, at these sizes. " +
+                (gpu ? `Least time: what the bytes and the products of all its kernels and library calls need on ${
+                           report.machine.gpus}, one behind the other. ` :
+                       "") +
                 "Peak: state and the room that is planned for temporaries. A loop counts its trips, a branch its costlier side" +
                 (entries.some((x) => x.at_least) ? ", a while one round (≥)." : ".")),
           ...(formulaTable() || []),

@@ -28,7 +28,7 @@ function byteTicks(most, count) {
 function bufferTip(f, b) {
   const made = f.instructions[b[buffer.first]];
   return [
-    b[buffer.name] ? "%" + b[buffer.name] : `result of ${made[step.what]}`,
+    b[buffer.name] ? "%" + b[buffer.name] : `result of ${stepName(made)}`,
     `${typeText(b[buffer.type])}, ${bytesText(bufferBytes(b))}`,
     `instructions ${b[buffer.first]} to ${b[buffer.last]}, offset ${b[buffer.offset].toLocaleString("en")}`,
     placeLong(b[buffer.place])
@@ -141,7 +141,7 @@ function atPeakTable(f) {
             h("td", {class: "mono"}, typeText(b[buffer.type])),
             h("td", null,
               h("button", {class: "link mono", onclick: () => pickBuffer(f, k)},
-                f.instructions[b[buffer.first]][step.what])),
+                stepName(f.instructions[b[buffer.first]]))),
             h("td", {class: "quiet nowrap"}, placeShort(b[buffer.place])),
             h("td", {class: "mono clip"}, report.places[b[buffer.place]].text.trim())));
   return [

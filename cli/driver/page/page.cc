@@ -37,22 +37,46 @@ std::string escaped(std::string_view text) {
   return replaced(replaced(replaced(text, "&", "&amp;"), "<", "&lt;"), "\"", "&quot;");
 }
 
+// The extern "C" function of that name, or "".
+std::string function_text(const std::string& all, const std::string& symbol) {
+  constexpr std::string_view kHead = "\nextern \"C\" ";
+  for (size_t at = all.find(" " + symbol + "("); at != std::string::npos; at = all.find(" " + symbol + "(", at + 1)) {
+    size_t begin = all.rfind('\n', at);
+    if (begin == std::string::npos || all.compare(begin, kHead.size(), kHead) != 0) continue;
+    size_t end = all.find("\n}\n", begin);
+    return all.substr(begin + 1, end == std::string::npos ? end : end + 2 - begin);
+  }
+  return "";
+}
+
 }  // namespace
 
-std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle) {
+// "sm_80_0.cu" of a GPU; a bundle has one program for CPUs, to which all other sources belong.
+bool is_source_of(std::string_view member, const ir::Target& target) {
+  if (!member.starts_with("source/")) return false;
+  member.remove_prefix(7);
+  return target.is_cuda() ? member.starts_with(target.name + "_") && member.ends_with(".cu") : !member.ends_with(".cu");
+}
+
+std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, const std::string& report) {
+  std::map<std::string, std::string> out;
+  Result<ir::Target> target = ir::find_target(target_of_report(report));
+  if (!target.ok()) return out;
   std::string all;
   for (const format::ZipMember& m : bundle.members())
-    if (m.name.rfind("source/", 0) == 0) all += format::as_text(bundle.member(m.name));
-  std::map<std::string, std::string> out;
-  if (!bundle.program().kernels()) return out;
-  constexpr std::string_view kHead = "\nextern \"C\" void ";
-  for (const format::Kernel* k : *bundle.program().kernels()) {
-    if (!k->name() || !k->symbol()) continue;
-    size_t begin = all.find(std::string(kHead) + k->symbol()->str() + "(");
-    if (begin == std::string::npos) continue;
-    size_t end = all.find("\n}\n", begin);
-    out[k->name()->str()] = all.substr(begin + 1, end == std::string::npos ? end : end + 2 - begin);
+    if (is_source_of(m.name, *target)) all += format::as_text(bundle.member(m.name));
+  for (const format::Program* p : bundle.programs()) {
+    if (!p->kernels() || !p->target() || p->target()->str() != target->name) continue;
+    for (const format::Kernel* k : *p->kernels()) {
+      if (!k->name() || !k->symbol()) continue;
+      std::string& text = out[k->name()->str()];
+      if (!target->is_cuda()) text = function_text(all, k->symbol()->str());
+      if (!k->grids()) continue;
+      for (const format::Grid* g : *k->grids())
+        if (g->symbol()) text += (text.empty() ? "" : "\n") + function_text(all, g->symbol()->str());
+    }
   }
+  std::erase_if(out, [](const auto& kernel) { return kernel.second.empty(); });
   return out;
 }
 

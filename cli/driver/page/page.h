@@ -5,12 +5,16 @@
 #include <string>
 
 #include "cli/driver/report.h"
+#include "ir/target.h"
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::driver {
 
-/// The generated text of each kernel of a bundle, by the kernel's name.
-std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle);
+/// The generated text of each kernel of a bundle's program, by the kernel's name: of all its grids. `report` is the
+/// program's.
+std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, const std::string& report);
+/// Whether a member of a bundle is generated text of the program for `target`.
+bool is_source_of(std::string_view member, const ir::Target& target);
 
 struct PageInput {
   std::string title;                         ///< the model's or the bundle's name

@@ -8,7 +8,7 @@ function searchAll(query) {
   if (words.length === 0) return hits;
   const matches = (text) => words.every((w) => text.toLowerCase().includes(w));
   for (const k of report.kernels || [])
-    if (matches(k.name)) hits.push({text: k.name, note: "kernel", go: () => goToKernel(`kernel ${k.name}`), rank: 2});
+    if (matches(k.name)) hits.push({text: k.name, note: "kernel", go: () => goToKernel(keyOfKernel(k)), rank: 2});
   for (const f of functions) {
     const lines = new Map();
     f.nodes.forEach((n, i) => {

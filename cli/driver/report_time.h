@@ -1,0 +1,47 @@
+// The least time that a GPU can need: by the bytes that a kernel or a library's call must move, and by its products.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ir/kernel_ir/kernel.h"
+#include "ir/module.h"
+#include "ir/target.h"
+
+namespace nabla::driver {
+
+/// Microseconds, at the largest sizes and as a formula in postfix (docs/bundle-format.md, report.json).
+struct LeastTime {
+  double us = 0;
+  std::string postfix = "0";  ///< empty: it would be too long
+  bool is_static = true;      ///< the formula has no symbol in it
+};
+
+/// What products of these factors are computed in ("f32", "tf32"), and how many floating-point operations of them the
+/// target's GPU is expected to do in a microsecond.
+std::pair<const char*, double> product_rate(DType factors, const ir::Target& target);
+
+/// Of what a planned module runs: an operand from which a kernel gathers counts as far as it can be read, scratch
+/// memory of kernels not at all. Requires a GPU target; `flat` and `planned` outlive it.
+class LeastTimes {
+ public:
+  LeastTimes(const ir::Module& flat, const ir::Module& planned, const ir::Target& target);
+  /// Of a kernel, by its name: of a run of the longest, where several nodes launch it.
+  const LeastTime& kernel(const std::string& name) const { return kernels_.at(name); }
+  /// Of one call of the library.
+  LeastTime call(const ir::Node& node, const ir::Function& planned) const;
+  /// All that a function runs, one behind the other: of a loop all trips, of a branch the costlier side, of a while one
+  /// round. Copies count nothing.
+  const LeastTime& function(const std::string& name);
+
+ private:
+  LeastTime time(const ir::Dim& bytes, const ir::Dim& flops, DType factors) const;
+  LeastTime launch(const kernel_ir::Kernel& kernel, const ir::Dim* most_flops) const;
+
+  const ir::Module& planned_;
+  const ir::Target& target_;
+  std::map<std::string, LeastTime> kernels_, functions_;
+};
+
+}  // namespace nabla::driver
