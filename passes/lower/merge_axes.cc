@@ -71,7 +71,7 @@ class AxisMerger {
   bool together(std::vector<int>& axes) const {
     auto a = std::find(axes.begin(), axes.end(), a_), b = std::find(axes.begin(), axes.end(), b_);
     if (a == axes.end() && b == axes.end()) return true;
-    if (a == axes.end() || b != a + 1) return false;
+    if (a == axes.end() || b == axes.end() || b != a + 1) return false;
     *a = merged_;
     axes.erase(b);
     return true;
