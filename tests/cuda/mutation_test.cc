@@ -255,6 +255,21 @@ TEST(TreeOfSums, EveryBarrierIsMissed) {
   }
 }
 
+// Without any of the `barriers` of a template of the prelude, which stands from `begin` up to `end` or to the last
+// line.
+void expect_barriers_missed(const Kernel& k, const CudaKernel& healthy, const std::string& begin,
+                            const std::string& end, int barriers) {
+  const std::string prelude = prelude_of(healthy);
+  size_t first = prelude.find(begin), last = std::min(prelude.find(end), prelude.size());
+  ASSERT_LT(first, last);
+  auto parts = without_each_barrier(prelude.substr(first, last - first));
+  EXPECT_EQ(parts.size(), static_cast<size_t>(barriers));
+  std::vector<Mutant> mutants;
+  for (const auto& [what, text] : parts)
+    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
+  expect_all_noticed(k, healthy, std::move(mutants));
+}
+
 // Those of the bitonic network.
 TEST(SortByABlock, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(R"(kernel @sort(in x: f32[3,200], in z: i32[3,200], out y: i32[3,200]) {
@@ -263,15 +278,7 @@ TEST(SortByABlock, EveryBarrierIsMissed) {
                           "sort")
                  .value();
   CudaKernel healthy = printed(k);
-  const std::string prelude = prelude_of(healthy);
-  size_t first = prelude.find("nb_sort_block("), last = prelude.find("nb_power_of_two(");
-  ASSERT_LT(first, last);
-  auto parts = without_each_barrier(prelude.substr(first, last - first));
-  EXPECT_EQ(parts.size(), 3u);
-  std::vector<Mutant> mutants;
-  for (const auto& [what, text] : parts)
-    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
-  expect_all_noticed(k, healthy, std::move(mutants));
+  expect_barriers_missed(k, healthy, "nb_sort_block(", "nb_power_of_two(", 3);
 }
 
 // Those between a tile's ends, its elements, what threads have merged, and the next tile.
@@ -285,15 +292,7 @@ TEST(MergeByABlock, EveryBarrierIsMissed) {
   target.cuda.block_shared_bytes = 8192;
   CudaKernel healthy = codegen::print_cuda(k, "nk_sort", target).value();
   for (codegen::CudaGrid& g : healthy.grids) g.blocks = 1;
-  const std::string prelude = prelude_of(healthy);
-  size_t first = prelude.find("nb_merge_runs("), last = prelude.find("void nb_merge(");
-  ASSERT_LT(first, last);
-  auto parts = without_each_barrier(prelude.substr(first, last - first));
-  EXPECT_EQ(parts.size(), 4u);
-  std::vector<Mutant> mutants;
-  for (const auto& [what, text] : parts)
-    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
-  expect_all_noticed(k, healthy, std::move(mutants));
+  expect_barriers_missed(k, healthy, "nb_merge_runs(", "void nb_merge(", 4);
 }
 
 // That of running sums, between parts of a row and between rows.
@@ -331,15 +330,7 @@ class Blocks : public testing::TestWithParam<ByABlock> {};
 TEST_P(Blocks, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(GetParam().kernel, GetParam().name).value();
   CudaKernel healthy = printed(k);
-  const std::string prelude = prelude_of(healthy);
-  size_t first = prelude.find(GetParam().first), last = std::min(prelude.find(GetParam().last), prelude.size());
-  ASSERT_LT(first, last);
-  auto parts = without_each_barrier(prelude.substr(first, last - first));
-  EXPECT_EQ(parts.size(), static_cast<size_t>(GetParam().barriers));
-  std::vector<Mutant> mutants;
-  for (const auto& [what, text] : parts)
-    mutants.push_back({what, healthy, std::string(prelude).replace(first, last - first, text)});
-  expect_all_noticed(k, healthy, std::move(mutants));
+  expect_barriers_missed(k, healthy, GetParam().first, GetParam().last, GetParam().barriers);
 }
 
 INSTANTIATE_TEST_SUITE_P(
