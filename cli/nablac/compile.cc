@@ -56,11 +56,11 @@ void note_useless_cache() {
               << "; $NABLA_CACHE names another folder, --no-cache uses none\n";
 }
 
-// One line that is written again and again, and is gone at the end.
+// Of a terminal: what stands in the line goes.
+constexpr const char* kFreshLine = "\r\033[K";
+
 void show_progress(const std::string& target, size_t done, size_t all) {
-  constexpr const char* kStart = "\r\033[K";
-  std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kStart, target.c_str(), done, all);
-  if (done == all) std::fputs(kStart, stderr);
+  std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kFreshLine, target.c_str(), done, all);
 }
 
 Status run(CompileArgs& args) {
@@ -80,7 +80,9 @@ Status run(CompileArgs& args) {
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   if (args.options.cache) note_useless_cache();
   if (isatty(STDERR_FILENO) != 0) args.options.progress = show_progress;
-  driver::CompiledBundle bundle = NABLA_TRY(driver::compile(module, args.options));
+  Result<driver::CompiledBundle> compiled = driver::compile(module, args.options);
+  if (args.options.progress) std::fputs(kFreshLine, stderr);
+  driver::CompiledBundle bundle = NABLA_TRY(std::move(compiled));
   NABLA_TRY(write_output(args, bundle));
   double passes = 0;
   for (const auto& p : bundle.passes) {
