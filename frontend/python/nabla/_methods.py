@@ -267,11 +267,16 @@ def _argmin(x, axis=None, keepdims=False, dtype="int64"):
     return reduction.argmin(x, axis, keepdims, dtype)
 
 
+def _squeezed(x, axis=None):
+    """x without dimensions of size 1: those at `axis` (an int or several), or all."""
+    return view.squeeze(x, axis)
+
+
 def _attach_methods():
     for module, names in _METHODS.items():
         for name in names.split():
             setattr(Tensor, name, _method(getattr(module, name), name))
-    Tensor.argmax, Tensor.argmin = _argmax, _argmin
+    Tensor.argmax, Tensor.argmin, Tensor.squeeze = _argmax, _argmin, _squeezed
     Tensor.astype = _method(astype, "astype")
     Tensor.type_as = lambda x, other: astype(x, other.dtype)
     Tensor.type_as.__doc__ = "x in the dtype of another tensor."
