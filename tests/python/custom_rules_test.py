@@ -1,4 +1,4 @@
-"""custom_vjp, custom_jvp and custom_vmap with what their rules close over: constants, tensors, loops; in every transform."""
+"""custom_vjp, custom_jvp and custom_vmap with what their rules close over: constants, tensors, loops."""
 
 import numpy as np
 import pytest
@@ -109,7 +109,8 @@ def test_traced_values_of_enclosing_functions_are_constants(rule):
     rows = nb.stack([FACTOR, FACTOR * 2])
     same(nb.vmap(loss, in_axes=(None, 0))(X, rows), nb.sum(X * rows, axis=1))
     same(nb.vmap(nb.grad(loss), in_axes=(None, 0))(X, rows), rows * scale)
-    same(nb.jit(nb.vmap(nb.grad(loss), in_axes=(0, None)))(nb.stack([X, X]), FACTOR), nb.stack([FACTOR, FACTOR]) * scale)
+    same(nb.jit(nb.vmap(nb.grad(loss), in_axes=(0, None)))(nb.stack([X, X]), FACTOR),
+         nb.stack([FACTOR, FACTOR]) * scale)
     same(nb.fori_loop(0, 3, lambda i, k: nb.grad(loss)(X, k), FACTOR), FACTOR * scale ** 3)
 
 

@@ -115,7 +115,8 @@ def test_defaults_are_those_of_its_programs():
         nb.squeeze(nb.reshape(nb.arange(2), (2, 1)))
     rows = nb.reshape(nb.arange(6), (3, 2))
     assert nb.take(rows, nb.asarray([2, 0])).tolist() == [[4, 5], [0, 1]]
-    assert nb.take(rows, nb.asarray([2, 0]), None).tolist() == [2, 0] and rows.take(nb.asarray([1])).tolist() == [[2, 3]]
+    assert nb.take(rows, nb.asarray([2, 0]), None).tolist() == [2, 0]
+    assert rows.take(nb.asarray([1])).tolist() == [[2, 3]]
 
 
 def test_the_third_argument_of_grad_is_create_graph():

@@ -85,14 +85,17 @@ def test_states_of_modules_are_snapshots():
 
 
 @pytest.mark.parametrize("value, dtype", [
-    (3e9, "int32"), (-3e9, "int32"), (300.7, "uint8"), (-1.5, "uint8"), (0.5, "bool"), (0.0, "bool"), (float("nan"), "bool"),
-    (300, "uint8"), (-1, "uint16"), (2 ** 40 + 3, "int32"), (2 ** 63, "uint64"), (2 ** 63, "int64"), (-2 ** 63, "int64"),
+    (3e9, "int32"), (-3e9, "int32"), (300.7, "uint8"), (-1.5, "uint8"), (0.5, "bool"), (0.0, "bool"),
+    (float("nan"), "bool"),
+    (300, "uint8"), (-1, "uint16"), (2 ** 40 + 3, "int32"), (2 ** 63, "uint64"), (2 ** 63, "int64"),
+    (-2 ** 63, "int64"),
     (7, "float16"), (1e30, "float16"), (2 ** 53 + 1, "float64"), (True, "int8"), (2, "bool"), (float("inf"), "int16")])
 def test_numbers_become_what_astype_makes_of_them(value, dtype):
     wide = "float64" if isinstance(value, float) else "uint64" if value >= 2 ** 63 else "int64"
     want = nb.asarray(np.asarray([value], wide)).astype(dtype).tolist()
     for made in (nb.asarray([value], dtype), nb.asarray(value, dtype).reshape(1), nb.full((1,), value, dtype),
-                 nb.constant([value], dtype), nb.full_like(nb.zeros(1), value, dtype), nb.DType.__members__[dtype]([value])):
+                 nb.constant([value], dtype), nb.full_like(nb.zeros(1), value, dtype),
+                 nb.DType.__members__[dtype]([value])):
         assert made.tolist() == want or want != want, (made, want)
 
 
@@ -103,7 +106,8 @@ def test_ranges_of_large_numbers():
     assert nb.arange(2 ** 60, 2 ** 60 + 2, dtype="int64").tolist() == [2 ** 60, 2 ** 60 + 1]
     assert nb.arange(0.5, 3, 0.5, dtype="int32").tolist() == [0, 1, 1, 2, 2]
     assert nb.arange(5, 0, -2).tolist() == [5, 3, 1] and nb.arange(3, 1).tolist() == []
-    for make in (lambda: nb.arange(2 ** 31, 2 ** 31 + 3), lambda: nb.asarray([2 ** 31]), lambda: nb.full((1,), 2 ** 31)):
+    for make in (lambda: nb.arange(2 ** 31, 2 ** 31 + 3), lambda: nb.asarray([2 ** 31]),
+                 lambda: nb.full((1,), 2 ** 31)):
         with pytest.raises(ValueError, match=f"{2 ** 31} does not fit into int32.*give a dtype"):
             make()
     with pytest.raises(ValueError, match="does not fit into 64 bits"):
@@ -111,11 +115,14 @@ def test_ranges_of_large_numbers():
 
 
 @pytest.mark.parametrize("make", [
-    lambda: nb.realize(nb.zeros((2 ** 31, 2 ** 31))), lambda: repr(nb.zeros((2 ** 62, 4))), lambda: nb.tile(nb.ones(3), 2 ** 60),
-    lambda: nb.repeat(nb.ones(3), 2 ** 61), lambda: nb.broadcast_to(nb.ones(1), (2 ** 50,)), lambda: nb.ones((2 ** 25, 1)) *
+    lambda: nb.realize(nb.zeros((2 ** 31, 2 ** 31))), lambda: repr(nb.zeros((2 ** 62, 4))),
+    lambda: nb.tile(nb.ones(3), 2 ** 60),
+    lambda: nb.repeat(nb.ones(3), 2 ** 61), lambda: nb.broadcast_to(nb.ones(1), (2 ** 50,)),
+    lambda: nb.ones((2 ** 25, 1)) *
     nb.ones((2 ** 25,)), lambda: nb.jit(lambda x: nb.tile(x, 2 ** 60))(nb.ones(3)), lambda: nb.eye(2 ** 30, 2 ** 30)])
 def test_sizes_beyond_all_memory_are_errors(make):
-    with pytest.raises(nb.Error, match=r"\d+\] may have more than 281474976710656 elements: its size is up to .* bytes") as e:
+    with pytest.raises(nb.Error,
+                       match=r"\d+\] may have more than 281474976710656 elements: its size is up to .* bytes") as e:
         make()
     assert e.value.code == "E0106" and "damaged" not in str(e.value) and "memory_test.py" in str(e.value)
 

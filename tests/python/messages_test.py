@@ -142,7 +142,8 @@ def test_each_compile_is_said_with_its_cause(log):
 
     w = {"w": nb.ones(2)}
     scale(w, nb.ones(2)), scale(w, nb.ones(2)), scale(w, nb.ones((3, 2)))
-    scale(w, nb.ones((3, 2)).astype("float16")), scale({"w": nb.ones(2), "b": 1.0}, nb.ones(2)), scale(w, nb.ones(2), "down")
+    scale(w, nb.ones((3, 2)).astype("float16")), scale({"w": nb.ones(2), "b": 1.0}, nb.ones(2)),
+    scale(w, nb.ones(2), "down")
     scale.clear_cache()
     scale(w, nb.ones(2))
     text = [r.getMessage() for r in log.records]
@@ -161,7 +162,8 @@ def test_static_arguments_and_defaults_are_causes():
     f(nb.ones(1), 2), f(nb.ones(1), 3)
     with nb.default_dtype("float64"):
         f(nb.ones(1, dtype="float32"), 3)
-    assert f.stats.causes[1:] == ("static argument 1 changed from 2 to 3", "the default dtype changed from float32 to float64")
+    assert f.stats.causes[1:] == ("static argument 1 changed from 2 to 3",
+                                  "the default dtype changed from float32 to float64")
 
 
 def test_the_eighth_compile_of_a_function_warns():
@@ -201,3 +203,15 @@ def test_texts_of_programs(tmp_path):
     bundle = nb.compile_bundle(program, tmp_path / "f.nbundle")
     assert repr(bundle).splitlines()[0].startswith(f"Bundle {tmp_path / 'f.nbundle'} for ")
     assert "  f(x: f32[b,2]) -> y: f32[b,2]" in repr(bundle)
+
+
+def test_what_python_shows():
+    names = dir(nb)
+    assert {"nn", "grad", "jit", "float32", "linalg", "tree", "interp", "__version__"} <= set(names)
+    assert not {"_nabla", "autograd", "compiled", "kernels", "recompiles", "_methods"} & set(names)
+    for name in ("adamw", "sgd", "adam", "rmsprop", "adagrad", "lion", "adafactor"):
+        text = getattr(nn.optim, name).__doc__
+        assert "lr: the learning rate" in text and "wrt: which tensors" in text and "Raises ValueError" in text, name
+    text = nn.optim.adamw.__doc__
+    assert "p -= lr (m_hat / (sqrt(v_hat) + eps) + weight_decay p)" in text and "Loshchilov" in text
+    assert "(b1, b2)" in text and "weight_decay: " in text and "Returns a Transform" in text

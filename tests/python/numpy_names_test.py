@@ -47,7 +47,8 @@ CASES = [
     ("gradient", (V,), {}), ("gradient", (V, 0.5), {"edge_order": 2}), ("gradient", (X, SORTED[:4]), {"axis": 1}),
     ("gradient", (X, 2.0), {}), ("unwrap", (np.cumsum(a(20)).astype("float32") * 3,), {}),
     ("unwrap", (np.array([1, 2, 3, 0.4, 1], "float32"),), {"period": 3.0}),
-    ("hanning", (8,), {}), ("hamming", (8,), {}), ("blackman", (9,), {}), ("bartlett", (7,), {}), ("kaiser", (8, 5.0), {}),
+    ("hanning", (8,), {}), ("hamming", (8,), {}), ("blackman", (9,), {}), ("bartlett", (7,), {}),
+    ("kaiser", (8, 5.0), {}),
     ("hanning", (1,), {}), ("bartlett", (1,), {}), ("blackman", (0,), {}),
     ("polyval", (W, V), {}), ("polyadd", (W, V), {}), ("polysub", (W, V), {}), ("polymul", (W, V), {}),
     ("polyder", (W,), {}), ("polyder", (W, 2), {}), ("polyint", (W,), {}), ("polyint", (W, 2), {"k": [1.0, 2.0]}),
@@ -62,7 +63,8 @@ CASES = [
     ("flatnonzero", (I - 3,), {}), ("extract", (I > 3, I), {}), ("diagflat", (X[0], 1), {}), ("diagflat", (X, -1), {}),
     ("choose", (np.array([0, 1, 1], "int32"), [X[:, 0], X[:, 1]]), {}), ("delete", (X, 1), {"axis": 1}),
     ("delete", (X, [0, -1]), {"axis": 0}), ("delete", (X, slice(0, 3, 2)), {}), ("insert", (V, 2, 9.0), {}),
-    ("insert", (X, 1, X[:, 0]), {"axis": 1}), ("insert", (X, [0, 2], 5.0), {"axis": 0}), ("insert", (V, [1, 3], W[:2]), {}),
+    ("insert", (X, 1, X[:, 0]), {"axis": 1}), ("insert", (X, [0, 2], 5.0), {"axis": 0}),
+    ("insert", (V, [1, 3], W[:2]), {}),
     ("insert", (V, 3, W), {}), ("hsplit", (M, 2), {}), ("vsplit", (M, 2), {}), ("dsplit", (a(2, 3, 4), 2), {}),
     ("rollaxis", (a(2, 3, 4), 2), {}), ("rollaxis", (a(2, 3, 4), 0, 2), {}), ("ediff1d", (X,), {}),
     ("ediff1d", (V,), {"to_begin": 1.0, "to_end": W[:2]}), ("cov", (X,), {}), ("cov", (X, X[::-1].copy()), {}),
@@ -70,11 +72,13 @@ CASES = [
     ("cov", (X,), {"aweights": np.array([1, 2, 3, 4.0])}), ("cov", (X,), {"fweights": np.array([1, 2, 3, 1])}),
     ("histogram2d", (POINTS[:, 0], POINTS[:, 1]), {"bins": 4}), ("histogramdd", (POINTS,), {"bins": (3, 2)}),
     ("histogram2d", (POINTS[:, 0], POINTS[:, 1]), {"bins": 3, "range": [[0.1, 0.8], [0, 1]], "density": True}),
-    ("histogram_bin_edges", (V, 5), {}), ("frexp", (np.concatenate([V, [0, np.inf, -np.inf, 1e-42]]).astype("f4"),), {}),
+    ("histogram_bin_edges", (V, 5), {}), ("frexp", (np.concatenate([V, [0, np.inf, -np.inf, 1e-42]]).astype("f4"),),
+                                          {}),
     ("frexp", (V.astype("float64") * 1e-310,), {}), ("ldexp", (V, np.array([-3, 0, 5, 100, -140, 7, 1])), {}),
     ("modf", (np.array([1.5, -2.25, np.inf, -np.inf, 3], "float32"),), {}), ("nextafter", (V, V[::-1].copy()), {}),
     ("nextafter", (np.array([0, 0, 1, np.nan], "float64"), np.array([1, -1, 1, 1], "float64")), {}),
-    ("spacing", (np.abs(V),), {}), ("spacing", (-np.abs(V),), {}), ("heaviside", (np.array([-1, 0, 2.0, np.nan]), 0.5), {}),
+    ("spacing", (np.abs(V),), {}), ("spacing", (-np.abs(V),), {}),
+    ("heaviside", (np.array([-1, 0, 2.0, np.nan]), 0.5), {}),
     ("logaddexp2", (V, V[::-1].copy()), {}), ("float_power", (np.abs(V), 0.3), {}), ("isneginf", (H,), {}),
     ("isposinf", (np.array([np.inf, -np.inf, 0]),), {}), ("isreal", (X,), {}), ("isscalar", (3.0,), {}),
     ("array_equiv", (X, X[None]), {}), ("array_equiv", (X, V), {}), ("packbits", (I > 4,), {}),
@@ -143,13 +147,15 @@ def test_names_without_a_function_of_numpys():
     compare(nb.c_[nb.asarray(V), nb.asarray(V)], np.c_[V, V])
     assert nb.s_[1:3, ..., None] == np.s_[1:3, ..., None]
     compare(nb.mask_indices(3, nb.triu), np.mask_indices(3, np.triu))
-    compare(nb.fromfunction(lambda i, j: i * 10 + j, (2, 3)), np.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int))
+    compare(nb.fromfunction(lambda i, j: i * 10 + j, (2, 3)),
+            np.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int))
     compare(nb.apply_along_axis(nb.sum, 0, nb.asarray(X)), X.sum(0))
     compare(nb.apply_along_axis(lambda r: r[:2], 1, nb.asarray(X)), X[:, :2])
     x = nb.asarray(V)
     compare(nb.piecewise(x, [x < 0, x > 1], [lambda v: -v, 5.0, lambda v: v * 2]),
             np.piecewise(V, [V < 0, V > 1], [lambda v: -v, 5.0, lambda v: v * 2]))
-    compare(nb.vectorize(lambda p, q: nb.where(p > q, p, q * 2))(x[:, None], x), np.where(V[:, None] > V, V[:, None], V * 2))
+    compare(nb.vectorize(lambda p, q: nb.where(p > q, p, q * 2))(x[:, None], x),
+            np.where(V[:, None] > V, V[:, None], V * 2))
     q, r = nb.polydiv(nb.asarray(V), nb.asarray(W))
     compare(nb.polyadd(nb.polymul(q, nb.asarray(W)), r), V)
     assert nb.pi == np.pi and nb.newaxis is None and nb.isrealobj(x) and np.isnan(nb.nan) and nb.inf == np.inf
@@ -177,15 +183,19 @@ def test_sets_of_a_given_size():
 
 SMOOTH = [
     ("nansum", lambda x: nb.nansum(nb.where(x > 5, nb.nan, x) ** 2)), ("nanmean", lambda x: nb.nanmean(x ** 2)),
-    ("nanvar", lambda x: nb.nanvar(x)), ("nanmax", lambda x: nb.nanmax(x)), ("nanquantile", lambda x: nb.nanquantile(x, 0.3)),
+    ("nanvar", lambda x: nb.nanvar(x)), ("nanmax", lambda x: nb.nanmax(x)),
+    ("nanquantile", lambda x: nb.nanquantile(x, 0.3)),
     ("percentile", lambda x: nb.percentile(x, 40)), ("convolve", lambda x: nb.sum(nb.convolve(x, x[:3]) ** 2)),
-    ("correlate", lambda x: nb.sum(nb.correlate(x, x[1:4], "same") ** 2)), ("trapezoid", lambda x: nb.trapezoid(x ** 2)),
+    ("correlate", lambda x: nb.sum(nb.correlate(x, x[1:4], "same") ** 2)),
+    ("trapezoid", lambda x: nb.trapezoid(x ** 2)),
     ("interp", lambda x: nb.sum(nb.interp(nb.asarray([0.1, 0.7, 1.4]), nb.arange(7.0) / 3, x) ** 2)),
     ("interp_at", lambda x: nb.sum(nb.interp(x / 7 + 0.37, nb.arange(7.0) / 3, nb.sin(nb.arange(7.0))))),
     ("gradient", lambda x: nb.sum(nb.gradient(x) ** 2)), ("polyval", lambda x: nb.sum(nb.polyval(x, x) * 1e-2)),
     ("polyfit", lambda x: nb.sum(nb.polyfit(nb.arange(7.0) / 7, x, 2) ** 2)), ("poly", lambda x: nb.sum(nb.poly(x))),
-    ("cov", lambda x: nb.sum(nb.cov(nb.stack([x, x ** 2])) ** 2)), ("logaddexp2", lambda x: nb.sum(nb.logaddexp2(x, x[::-1]))),
-    ("corrcoef", lambda x: nb.corrcoef(nb.stack([x, nb.exp(x)]))[0, 1]), ("ldexp", lambda x: nb.sum(nb.ldexp(x, nb.asarray(3)))),
+    ("cov", lambda x: nb.sum(nb.cov(nb.stack([x, x ** 2])) ** 2)),
+    ("logaddexp2", lambda x: nb.sum(nb.logaddexp2(x, x[::-1]))),
+    ("corrcoef", lambda x: nb.corrcoef(nb.stack([x, nb.exp(x)]))[0, 1]),
+    ("ldexp", lambda x: nb.sum(nb.ldexp(x, nb.asarray(3)))),
     ("insert", lambda x: nb.sum(nb.insert(x, 2, x[0]) ** 2)), ("delete", lambda x: nb.sum(nb.delete(x, 2) ** 2)),
     ("choose", lambda x: nb.sum(nb.choose(nb.asarray([0, 1, 0, 1, 0, 1, 0]), [x, x * 3]) ** 2)),
     ("block", lambda x: nb.sum(nb.block([x, x * 2]) ** 2)), ("vecdot", lambda x: nb.vecdot(x, x)),
@@ -208,7 +218,8 @@ def test_gradients(name, f):
 def test_what_dtypes_hold():
     for name in ("float16", "float32", "float64"):
         ours, theirs = nb.finfo(name), np.finfo(name)
-        assert ours.eps == theirs.eps and ours.max == theirs.max and ours.tiny == theirs.tiny and ours.bits == theirs.bits
+        assert ours.eps == theirs.eps and ours.max == theirs.max and ours.tiny == theirs.tiny
+        assert ours.bits == theirs.bits
         assert ours.smallest_subnormal == theirs.smallest_subnormal and ours.nmant == theirs.nmant
     assert nb.finfo("bfloat16").eps == 2 ** -7
     for name in ("int8", "uint16", "int64", "uint64"):
@@ -239,7 +250,8 @@ def test_eval_shape_computes_nothing():
 
 def test_eig_is_refused_in_words():
     for f in (nb.linalg.eig, nb.linalg.eigvals):
-        with pytest.raises(NotImplementedError, match=r"eig of f32\[2,2\]: its eigenvalues may be complex.*linalg.eigh"):
+        with pytest.raises(NotImplementedError,
+                           match=r"eig of f32\[2,2\]: its eigenvalues may be complex.*linalg.eigh"):
             f(nb.ones((2, 2)))
 
 

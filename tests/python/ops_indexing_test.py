@@ -93,7 +93,8 @@ def test_in_place_in_traces():
     for mine, other in zip(nb.grad(f, (0, 1))(x, v), nb.grad(pure, (0, 1))(x, v)):
         assert mine.tolist() == other.tolist()
     assert nb.vmap(nb.grad(f))(nb.stack([x, x]), nb.stack([v, v])).tolist() == [nb.grad(pure)(x, v).tolist()] * 2
-    assert nb.jvp(f, (x, v), (nb.ones(3), nb.ones(())))[1].item() == nb.jvp(pure, (x, v), (nb.ones(3), nb.ones(())))[1].item()
+    assert nb.jvp(f, (x, v), (nb.ones(3), nb.ones(())))[1].item() == nb.jvp(pure, (x, v),
+                                                                            (nb.ones(3), nb.ones(())))[1].item()
     assert x.tolist() == [1.0, 2.0, 3.0]  # what a transform hands in are other tensors
 
     def loop(x):
@@ -116,7 +117,8 @@ def test_tensors_of_outside_are_not_written_in_traces():
         held[0] = v
         return v
 
-    for run, x in ((nb.grad(write), nb.asarray(1.0)), (nb.jit(write), nb.asarray(1.0)), (nb.vmap(write), nb.ones((2,)))):
+    for run, x in ((nb.grad(write), nb.asarray(1.0)), (nb.jit(write), nb.asarray(1.0)),
+                   (nb.vmap(write), nb.ones((2,)))):
         with pytest.raises(nb.Error, match=r"a write into f32\[2\], which a traced function does not own"):
             run(x)
     assert held.tolist() == [0.0, 0.0]

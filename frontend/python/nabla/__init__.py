@@ -40,6 +40,15 @@ for _name, _dtype in DType.__members__.items():
 float32, float64, float16, bfloat16 = DType.float32, DType.float64, DType.float16, DType.bfloat16
 
 
+# Modules whose functions are here themselves.
+_PARTS = {"autograd", "compiled", "devices", "kernels", "recompiles"}
+
+
+def __dir__():
+    """What programs use: functions, classes, dtypes and the modules nn, linalg, fft, random, tree and the like."""
+    return sorted(name for name in globals() if not name.startswith("_") and name not in _PARTS) + ["__version__"]
+
+
 def realize(x):
     """Computes a tensor now, or all tensors of a tree, and returns it."""
     realize_all(*tensor_leaves(x))

@@ -1,6 +1,7 @@
 """Settings as they are now. They are changed by context managers (default_dtype, default_device, defaults), which hold
-in the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu"). `log_compiles`, a bool that may be set, has each compile of a function logged with its
-cause; the environment variable NABLA_LOG_COMPILES sets it."""
+in the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu"). `log_compiles`,
+a bool that may be set, has each compile of a function logged with its cause; the environment variable
+NABLA_LOG_COMPILES sets it."""
 
 import contextlib
 import sys

@@ -126,7 +126,8 @@ def export(entries, state=None, args=None):
     signatures = {"state": {name: type_text(s.dtype, s.shape) for name, s in zip(names, specs)}}
     for name, f in entries.items():
         outputs = _add_entry(program, name, f, inputs[name], leaves, form)
-        signatures[name] = ({n: type_text(s.dtype, s.shape) for n, s in zip(inputs[name].names, inputs[name].specs)}, outputs)
+        signatures[name] = ({n: type_text(s.dtype, s.shape) for n, s in zip(inputs[name].names, inputs[name].specs)},
+                            outputs)
     return ExportedProgram(program, signatures)
 
 

@@ -327,8 +327,8 @@ def t(key, df, shape=None, dtype=None):
 
 
 def dirichlet(key, alpha, shape=None, dtype=None):
-    """Vectors along the last dimension of positive parts whose sum is 1: gammas over their sum. alpha [..., n]; `shape`:
-    of the batch."""
+    """Vectors along the last dimension of positive parts whose sum is 1: gammas over their sum. alpha [..., n];
+    `shape`: of the batch."""
     alpha = asarray(alpha, dtype)
     batch = list(alpha.shape[:-1]) if shape is None else sizes_of(shape, "dirichlet")
     x = gamma(key, alpha, batch + [alpha.shape[-1]], dtype)
@@ -338,8 +338,8 @@ def dirichlet(key, alpha, shape=None, dtype=None):
 def poisson(key, lam, shape=None, dtype="int32"):
     """Poisson's distribution of mean lam (at least 0): how many events happen.
 
-    Source: below 10 sums of exponential numbers (Knuth); above Hoermann, The transformed rejection method for generating
-    Poisson random variables, 1993.
+    Source: below 10 sums of exponential numbers (Knuth); above Hoermann, The transformed rejection method for
+    generating Poisson random variables, 1993.
     """
     return astype(_poisson(key, lam, shape, None), dtype_of(dtype))
 
@@ -489,7 +489,8 @@ def randn(*shape):
 __all__ = [
     "PRNGKey", "bernoulli", "beta", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet", "dropout",
     "dropout_mask", "exponential", "fold_in", "gamma", "gaussian", "geometric", "get_state", "gumbel", "key",
-    "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multivariate_normal", "next_key", "normal",
+    "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multivariate_normal", "next_key",
+    "normal",
     "orthogonal", "pareto", "permutation", "poisson", "rademacher", "rand", "randint", "randn", "rayleigh", "seed",
     "set_state", "shuffle", "split", "t", "truncated_normal", "uniform", "weibull_min",
 ]

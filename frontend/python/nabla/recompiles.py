@@ -65,6 +65,6 @@ def tell(name, cause, count, seconds):
     if wanted():
         _log.warning("%s compiled in %.2f s (%d so far): %s", name, seconds, count, cause)
     if count == MANY:
-        warnings.warn(f"{name} was compiled {count} times, now because {cause}. Sizes that vary are dynamic_dims, numbers "
-                      "that vary are arguments that are not static; nabla.config.log_compiles = True says each "
+        warnings.warn(f"{name} was compiled {count} times, now because {cause}. Sizes that vary are dynamic_dims, "
+                      "numbers that vary are arguments that are not static; nabla.config.log_compiles = True says each "
                       "compile with its cause", RuntimeWarning, stacklevel=2)

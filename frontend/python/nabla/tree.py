@@ -1,8 +1,8 @@
 """Trees of containers: what functions take and return, flattened to leaves and put together again.
 
 Containers are lists, tuples, named tuples, dicts and defaultdicts (in the order of their sorted keys), OrderedDicts (in
-their own), None (no leaves) and what `register_pytree_node` declared. Everything else is a leaf. As `nabla.tree.map` and
-the like the functions have short names.
+their own), None (no leaves) and what `register_pytree_node` declared. Everything else is a leaf. As `nabla.tree.map`
+and the like the functions have short names.
 """
 
 import collections

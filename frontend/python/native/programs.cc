@@ -31,7 +31,8 @@ ir::Module module_for(const TracedFunction& f, const std::string& name, const st
   ir::Module m = module_of(f);
   const ir::Function* function = m.functions.back().get();
   ir::Entry entry{name, function->name, {}, {}, {}, {}};
-  for (size_t i = 0; i < function->params.size(); ++i) entry.inputs.push_back(i < names.size() ? names[i] : fmt::format("closure {}", i - names.size()));
+  for (size_t i = 0; i < function->params.size(); ++i)
+    entry.inputs.push_back(i < names.size() ? names[i] : fmt::format("closure {}", i - names.size()));
   for (size_t i = 0; i < function->results.size(); ++i) entry.outputs.push_back(fmt::format("out{}", i));
   m.entries.push_back(std::move(entry));
   return m;

@@ -185,7 +185,7 @@ def load(model, path, selector=None, strict=True, names=None, stack=None):
     None to leave it out; or `{pattern: name}`, in whose patterns `*` is any part between dots, which stands for the
     same `*` of the name: {"h.*.attn.w": "blocks.*.attention.weight"}; of several that fit the first counts, and names
     that none fits stay. A name that ends in ".T" has its last two dimensions exchanged.
-    stack: patterns such as "blocks.*.weight", after `names`, whose tensors lie in the file per layer and in the model as
+    stack: patterns such as "blocks.*.weight", after `names`, whose tensors lie in the file per layer, in the model as
     one, stacked along dimension 0 as StackedModuleList has them: "blocks.layer.weight".
     """
     stored = _renamed(load_file(path), names, path)
@@ -246,7 +246,8 @@ def _renamed(stored, names, path):
 
 def _stack_layers(stored, pattern, path):
     if pattern.count("*") != 1:
-        raise CheckpointError(f"{path}: stack {pattern!r} has {pattern.count('*')} places for the layer's number, not 1")
+        raise CheckpointError(f"{path}: stack {pattern!r} has {pattern.count('*')} places for the layer's number, "
+                              "not 1")
     expression = _pattern(pattern)
     layers = {}
     for name in stored:

@@ -271,7 +271,8 @@ gaussian = normal
 copy = copied
 
 __all__ = [
-    "arange", "array", "band_part", "constant", "copy", "diag", "diag_embed", "diagonal", "empty", "empty_like", "eye", "full",
+    "arange", "array", "band_part", "constant", "copy", "diag", "diag_embed", "diagonal", "empty", "empty_like",
+    "eye", "full",
     "full_like", "gaussian", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "normal",
     "one_hot", "ones", "ones_like", "tensor", "trace_of", "tri", "tril", "triu", "uniform", "vander", "zeros",
     "zeros_like",

@@ -165,8 +165,8 @@ def median(x, axis=None, keepdims=False):
 
 
 def quantile(x, q, axis=None, keepdims=False):
-    """The element at place q (0 to 1, a Python number or several, which make a first dimension) in order, linear between
-    two. NaN where an element is NaN, and where there is none."""
+    """The element at place q (0 to 1, a Python number or several, which make a first dimension) in order, linear
+    between two. NaN where an element is NaN, and where there is none."""
     x, axes = _operand(x, axis, "quantile")
     x = _floats(x)
     if hasattr(q, "__len__") or getattr(q, "ndim", 0):
@@ -314,7 +314,9 @@ def _with_initial(x, axis, wanted, value):
 
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumlogsumexp", "cummax", "cummin",
-    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logsumexp", "max", "mean", "mean_physical", "median", "min", "minmax", "norm_of",
-    "percentile", "prod", "ptp", "quantile", "reduce_max", "reduce_max_physical", "reduce_min", "reduce_min_physical", "reduce_sum",
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logsumexp", "max", "mean", "mean_physical",
+    "median", "min", "minmax", "norm_of",
+    "percentile", "prod", "ptp", "quantile", "reduce_max", "reduce_max_physical", "reduce_min", "reduce_min_physical",
+    "reduce_sum",
     "reduce_sum_physical", "std", "sum", "var",
 ]

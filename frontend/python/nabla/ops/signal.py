@@ -72,7 +72,8 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     if n == 1:
         out = _nabla.broadcast_to(fp, list(x.shape)) if x.ndim else emit1("reshape", [fp], {"shape": []})
     else:
-        place = emit1("minimum", [emit1("maximum", [emit1("sub", [searchsorted(xp, x, "right"), 1], {}), 0], {}), n - 2], {})
+        place = emit1("minimum", [emit1("maximum", [emit1("sub", [searchsorted(xp, x, "right"), 1], {}), 0], {}),
+                                  n - 2], {})
         next_place = emit1("add", [place, 1], {})
         x0, x1, f0, f1 = [_nabla.take(t, i, 0) for t in (xp, fp) for i in (place, next_place)]
         width = emit1("sub", [x1, x0], {})
