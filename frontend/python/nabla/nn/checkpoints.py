@@ -168,7 +168,8 @@ def load_metadata(path):
 def save(model, path, selector=None, metadata=None):
     """Writes a Module's tensors (those that `selector` names, otherwise all), or a tree's, by their paths."""
     if isinstance(model, Module):
-        tensors = model.state_dict() if selector is None else dict(select(selector).apply(model))
+        tensors = {path: x for path, x, _ in model.named_tensors()} if selector is None else dict(
+            select(selector).apply(model))
     else:
         tensors = {name: x for name, x in flat_paths(model) if isinstance(x, Tensor)}
     if selector is not None and not tensors:

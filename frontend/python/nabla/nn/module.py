@@ -257,7 +257,7 @@ class Module:
         names that are missing or not known; a state of parameters alone leaves buffers as they are.
         Returns `(missing, unexpected)`.
         """
-        own, aliases = self.state_dict(), dict(_aliases(self))
+        own, aliases = {path: x for path, x, _ in self.named_tensors()}, dict(_aliases(self))
         values, unexpected = {}, []
         for name, x in state_dict.items():
             if name not in aliases:
