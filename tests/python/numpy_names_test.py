@@ -1,5 +1,7 @@
 """Functions under NumPy's names, each against NumPy, and their gradients against differences."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -158,6 +160,10 @@ def test_names_without_a_function_of_numpys():
             np.where(V[:, None] > V, V[:, None], V * 2))
     q, r = nb.polydiv(nb.asarray(V), nb.asarray(W))
     compare(nb.polyadd(nb.polymul(q, nb.asarray(W)), r), V)
+    compare(nb.bitwise_left_shift(nb.asarray(I), 2), I << 2)
+    compare(nb.bitwise_right_shift(nb.asarray(I), 1), I >> 1)
+    compare(nb.bitwise_invert(nb.asarray(I)), ~I)
+    assert nb.e == np.e and nb.euler_gamma == np.euler_gamma
     assert nb.pi == np.pi and nb.newaxis is None and nb.isrealobj(x) and np.isnan(nb.nan) and nb.inf == np.inf
     assert nb.real(x) is x and nb.dtype("f32") is nb.float32 and nb.copy(x) is not x
 
@@ -266,3 +272,13 @@ def test_trees_by_short_names():
     assert nb.tree.transpose(outer, inner, [{"x": 1}, {"x": 2}]) == {"x": [1, 2]}
     leaves, form = nb.tree.flatten(tree)
     assert nb.tree.unflatten(form, leaves)["b"] == tree["b"]
+
+
+def test_nothing_of_these_modules_is_left_out():
+    with open(__file__, encoding="utf-8") as file:
+        text = file.read()
+    tested = {c[0] for c in CASES} | set(re.findall(r"nb\.(\w+)", text))
+    for part in ("functional", "nans", "numbers", "places", "polynomial", "sets", "signal", "statistics"):
+        same = {id(getattr(nb, name)) for name in tested if hasattr(nb, name)}
+        names = getattr(nb.ops, part).__all__
+        assert not [name for name in names if name not in tested and id(getattr(nb, name)) not in same], part
