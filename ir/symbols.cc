@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "ir/op_def.h"
+
 namespace nabla::ir {
 
 std::vector<SymbolRef> with_facts(const std::vector<SymbolRef>& symbols,
@@ -48,9 +50,12 @@ std::vector<SymbolRef> symbols_of(const Function& function) {
         if (seen.insert(s->name).second) out.push_back(s);
   };
   for (const Value& v : function.values) add(v.type.shape);
-  for (const Node& node : function.nodes)
+  for (const Node& node : function.nodes) {
+    // The size of a batch rule is that of any batch: vmap tells it, no input does.
+    if (node.op->name == "custom_vmap") continue;
     for (const auto& [name, attr] : node.attrs)
       if (const Shape* shape = std::get_if<Shape>(&attr)) add(*shape);
+  }
   return out;
 }
 

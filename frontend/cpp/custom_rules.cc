@@ -4,13 +4,27 @@
 
 namespace nabla {
 
-std::vector<Tensor> emit_custom_vjp(TracedFunction f, TracedFunction forward, const TracedFunction& backward,
+namespace {
+
+// `forward` with the last `count` of its parameters as further results: residuals, from which backward gets them.
+void return_captures(TracedFunction& forward, size_t count) {
+  auto g = std::make_shared<ir::Function>(*forward.function);
+  g->results.insert(g->results.end(), g->params.end() - static_cast<std::ptrdiff_t>(count), g->params.end());
+  forward.function = g;
+  forward.context->module.set(g);
+}
+
+}  // namespace
+
+std::vector<Tensor> emit_custom_vjp(TracedFunction f, TracedFunction forward, TracedFunction backward,
                                     std::vector<Tensor> operands, const Site& site) {
-  if (!backward.captures.empty())
-    throw error_at(site, Code::kMisuse,
-                   "custom_vjp: `{}` uses a value of an enclosing function: return it from forward",
-                   backward.function->name);
-  share_captures({{&f, kAllOwn}, {&forward, kAllOwn}});
+  if (backward.captures.empty()) {
+    share_captures({{&f, kAllOwn}, {&forward, kAllOwn}});
+  } else {
+    size_t residuals = forward.function->results.size() - f.function->results.size();
+    size_t count = share_captures({{&f, kAllOwn}, {&forward, kAllOwn}, {&backward, residuals}}).size();
+    return_captures(forward, count);
+  }
   ir::Attrs attrs{{"forward", ir::FunctionRef{forward.function->name}},
                   {"backward", ir::FunctionRef{backward.function->name}}};
   return emit_transform("custom_vjp", f, std::move(operands), std::move(attrs), site);
@@ -34,14 +48,11 @@ ir::Dim batch_symbol(const Site& site) {
   return ir::Dim::symbol(symbols.back());
 }
 
-std::vector<Tensor> emit_custom_vmap(const TracedFunction& f, const TracedFunction& rule, std::vector<Tensor> operands,
+std::vector<Tensor> emit_custom_vmap(TracedFunction f, TracedFunction rule, std::vector<Tensor> operands,
                                      const ir::Dim& size, const Site& site) {
-  for (const TracedFunction* traced : {&f, &rule})
-    if (!traced->captures.empty())
-      throw error_at(site, Code::kMisuse,
-                     "custom_vmap: `{}` uses a value of an enclosing function: make it an argument",
-                     traced->function->name);
+  size_t consts = share_captures({{&f, kAllOwn}, {&rule, kAllOwn}}).size();
   ir::Attrs attrs{{"rule", ir::FunctionRef{rule.function->name}}, {"size", Shape{size}}};
+  if (consts > 0) attrs.set("consts", static_cast<int64_t>(consts));
   return emit_transform("custom_vmap", f, std::move(operands), std::move(attrs), site);
 }
 

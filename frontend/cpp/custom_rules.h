@@ -11,14 +11,14 @@
 namespace nabla {
 
 // What the templates below are made of; defined in custom_rules.cc.
-std::vector<Tensor> emit_custom_vjp(TracedFunction f, TracedFunction forward, const TracedFunction& backward,
+std::vector<Tensor> emit_custom_vjp(TracedFunction f, TracedFunction forward, TracedFunction backward,
                                     std::vector<Tensor> operands, const Site& site);
 std::vector<Tensor> emit_custom_jvp(TracedFunction f, TracedFunction rule, std::vector<Tensor> operands,
                                     const Site& site);
 
 /// f with a derivative in reverse mode: forward(args...) -> (result, residuals) runs in its place, and
-/// backward(residuals, cotangent) -> a tuple of gradients, one per argument. What backward needs of outer values it
-/// gets as residuals. Outer values that f and forward use count as constant.
+/// backward(residuals, cotangent) -> a tuple of gradients, one per argument. Outer values that the three use count as
+/// constant.
 template <class F, class G, class H>
 auto custom_vjp(F f, G forward, H backward, Site site = Site::here()) {
   return [=](const auto&... args) {
@@ -53,12 +53,12 @@ auto custom_jvp(F f, G rule, Site site = Site::here()) {
 
 /// Declares the number of examples that batch rules are written for, and gives it.
 ir::Dim batch_symbol(const Site& site);
-std::vector<Tensor> emit_custom_vmap(const TracedFunction& f, const TracedFunction& rule, std::vector<Tensor> operands,
+std::vector<Tensor> emit_custom_vmap(TracedFunction f, TracedFunction rule, std::vector<Tensor> operands,
                                      const ir::Dim& size, const Site& site);
 
 /// f with a batch rule: rule(args...) is f on a batch of any size, which is the first dimension of everything;
-/// arguments that all examples share are repeated for it. Neither uses outer values. Derivatives are those of f, or of
-/// the rule where vmap comes first.
+/// arguments that all examples share are repeated for it. Outer values that both use are the same for all examples; where
+/// a vmap maps one of them, f is batched instead. Derivatives are those of f, or of the rule where vmap comes first.
 template <class F, class G>
 auto custom_vmap(F f, G rule, Site site = Site::here()) {
   return [=](const auto&... args) {

@@ -1,5 +1,6 @@
 #include "frontend/cpp/emit.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontend/cpp/frame.h"
@@ -52,6 +53,24 @@ std::optional<Shape> common_shape(const std::vector<ir::Val>& operands) {
   return out;
 }
 
+// Throws E0203 where two shapes have known sizes in one place that differ, and neither is 1.
+void refuse_shapes(std::string_view op, const std::vector<ir::Val>& operands, const Site& site) {
+  for (size_t a = 0; a < operands.size(); ++a)
+    for (size_t b = a + 1; b < operands.size(); ++b) {
+      const Shape &x = operands[a].shape(), &y = operands[b].shape();
+      for (size_t i = 1; i <= std::min(x.size(), y.size()); ++i) {
+        const ir::Dim &m = x[x.size() - i], &n = y[y.size() - i];
+        if (!m.is_static() || !n.is_static() || m == n || m.is(1) || n.is(1)) continue;
+        Error e = error_at(site, Code::kShapeMismatch, "{}: shapes {} and {} do not broadcast: {} and {} in {}", op,
+                           ir::str(x), ir::str(y), m.str(), n.str(),
+                           i == 1 ? "the last dimension" : fmt::format("dimension {} from the end", i));
+        Diagnostic d = e.diagnostics()[0];
+        d.help = "sizes must be equal, or 1, counted from the last dimension: reshape or transpose one of the two";
+        throw Error(std::move(d));
+      }
+    }
+}
+
 ir::Val broadcast_to(ir::Val v, const Shape& shape) {
   if (v.shape() == shape) return v;
   Ints dims;
@@ -97,9 +116,12 @@ std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, 
   for (const Arg& a : operands)
     values.push_back(a.is_tensor() ? frame->value_of(a.tensor(), site)
                                    : b.fill(number_dtype(a, operands, elementwise, site), {}, a.number()));
-  if (elementwise && values.size() > 1)
-    if (std::optional<Shape> shape = common_shape(values))
-      for (ir::Val& v : values) v = broadcast_to(v, *shape);
+  if (elementwise && values.size() > 1) {
+    std::optional<Shape> shape = common_shape(values);
+    if (!shape) refuse_shapes(op, values, site);
+    for (ir::Val& v : values)
+      if (shape) v = broadcast_to(v, *shape);
+  }
   Result<std::vector<ir::Val>> added =
       b.try_add(op, std::move(values), frame->context->sizes.resolve(std::move(attrs)));
   if (!added.ok()) throw Error(std::move(added.errors()));

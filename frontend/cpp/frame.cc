@@ -6,6 +6,7 @@
 
 #include "frontend/cpp/trace.h"
 #include "ir/ops/all_ops.h"
+#include "ir/verifier.h"
 
 namespace nabla {
 namespace {
@@ -83,6 +84,26 @@ Frame::Frame(std::shared_ptr<Context> context_in, std::shared_ptr<Frame> parent_
 std::shared_ptr<Frame> Frame::current() { return frames().empty() ? nullptr : frames().back(); }
 void Frame::push(std::shared_ptr<Frame> frame) { frames().push_back(std::move(frame)); }
 void Frame::pop() { frames().pop_back(); }
+
+Tensor Frame::wrap(ir::Val v) {
+  const ir::Type& type = builder.type(v.id);
+  int64_t elements = 1;
+  for (const ir::Dim& each : type.shape) {
+    int64_t n = std::max<int64_t>(each.bounds().max, 1);
+    if (n <= ir::kMaxElements / elements) {
+      elements *= n;
+      continue;
+    }
+    double bytes = static_cast<double>(bytes_of(type.dtype));
+    for (const ir::Dim& factor : type.shape) bytes *= static_cast<double>(std::max<int64_t>(factor.bounds().max, 1));
+    Diagnostic d = error(Code::kTooLarge, "{} may have more than {} elements: its size is up to {:.3g} bytes",
+                         type.str(), ir::kMaxElements, bytes);
+    d.location = builder.location();
+    d.help = "make it smaller, or give its sizes smaller upper bounds";
+    throw Error(std::move(d));
+  }
+  return {shared_from_this(), v.id};
+}
 
 ir::Val Frame::value_of(const Tensor& t, const Site& site) {
   if (!t.has_value()) throw error_at(site, Code::kMisuse, "a tensor without a value is used");

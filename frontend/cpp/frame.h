@@ -39,7 +39,8 @@ class Frame : public std::enable_shared_from_this<Frame> {
   /// Closes the innermost frame; its tensors can still be looked at.
   static void pop();
 
-  Tensor wrap(ir::Val v) { return {shared_from_this(), v.id}; }
+  /// A value of this function as a tensor. Throws E0106 where its type is larger than any array may be.
+  Tensor wrap(ir::Val v);
   /// `t` as a value of this function; one of an enclosing function becomes a parameter. Throws E0707 when `t` belongs
   /// to a function that does not enclose this one.
   ir::Val value_of(const Tensor& t, const Site& site);
@@ -70,6 +71,7 @@ Error error_at(const Site& site, Code code, fmt::format_string<Args...> format, 
   Diagnostic d = error(code, format, std::forward<Args>(args)...);
   std::shared_ptr<Frame> frame = Frame::current();
   d.location = locate(site, frame ? frame->name : "");
+  if (code == Code::kMisuse) d.help = "do what the message says before this call, or call it elsewhere";
   return Error(std::move(d));
 }
 

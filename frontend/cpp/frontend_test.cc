@@ -392,6 +392,27 @@ TEST(Sizes, inequalities_narrow_ranges_or_decide_comparisons) {
   EXPECT_EQ(f.type(f.results[1]).str(), "f32[-count-past+room]");
 }
 
+TEST(Sizes, cycles_of_any_length_are_refused) {
+  for (int n : {2, 3, 4, 5, 9}) {
+    Program program;
+    std::vector<ir::Dim> sizes;
+    for (int i = 0; i < n; ++i) sizes.push_back(program.symbol("s" + std::to_string(i), 1, 64));
+    for (int i = 0; i + 1 < n; ++i) program.require(sizes[i] <= sizes[i + 1] + (i == 0 ? 3 : -1));
+    string text = error_of([&] { program.require(sizes[n - 1] < sizes[0] + n - 5); });
+    EXPECT_HAS(text, "error[E0208]: no sizes satisfy");
+    // With one less to ask for, equal steps satisfy all of them.
+    if (n > 3) program.require(sizes[n - 1] <= sizes[0] + n - 5);
+  }
+  Program program;
+  ir::Dim a = program.symbol("a", 1, 64), b = program.symbol("b", 1, 64), c = program.symbol("c", 1, 64),
+          d = program.symbol("d", 1, 64);
+  program.require(a < b), program.require(b < c), program.require(c < d);
+  string text = error_of([&] { program.require(d < a); });
+  EXPECT_HAS(text, "no sizes satisfy d < a: not together with a < b, b < c, c < d");
+  EXPECT_HAS(text, "b < c is declared at");
+  EXPECT_HAS(error_of([&] { program.require(d + 62 <= a + 64 - 1); }), "no sizes satisfy");
+}
+
 TEST(Sizes, inequalities_that_contradict_each_other_name_both_lines) {
   Program program;
   ir::Dim a = program.symbol("a", 1, 64), b = program.symbol("b", 1, 64), c = program.symbol("c", 1, 64);

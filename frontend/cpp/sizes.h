@@ -53,6 +53,7 @@ class SizeRules {
 
   /// Gives every free symbol the facts of the constraints, and the others values of such symbols.
   void refresh();
+  void refuse_cycle(const ir::SizeConstraint& newest, const Reason& reason) const;
   bool narrow_by_bound(const ir::Dim& gap, const Reason& reason);
 
   std::map<std::string, Known> known_;

@@ -21,7 +21,14 @@ InferResult infer_custom_vmap(const InferContext& ctx) {
   const Shape& size = ctx.attrs.get_shape("size");
   bool symbol = size.size() == 1 && size[0].symbols().size() == 1 && size[0] == Dim::symbol(size[0].symbols()[0]);
   if (!symbol) return ctx.fail(Code::kBadAttribute, "C3", "size is {}, expected one symbol", ir::str(size));
-  Types params = with_leading(size[0], param_types(*f)), results = with_leading(size[0], result_types(*f));
+  int64_t consts = ctx.attrs.get_int("consts");
+  if (consts < 0 || consts > static_cast<int64_t>(f->params.size()))
+    return ctx.fail(Code::kBadAttribute, "C5", "consts is {}, @{} has {} parameters", consts, f->name,
+                    f->params.size());
+  size_t mapped = f->params.size() - static_cast<size_t>(consts);
+  Types all = param_types(*f), params = with_leading(size[0], slice(all, 0, mapped));
+  append(params, slice(all, mapped, all.size()));
+  Types results = with_leading(size[0], result_types(*f));
   if (rule->params.size() != params.size() || rule->results.size() != results.size())
     return ctx.fail(Code::kOperandCount, "C4", "@{} has {} parameters and {} results, expected {} and {}", rule->name,
                     rule->params.size(), rule->results.size(), params.size(), results.size());
@@ -74,6 +81,14 @@ class Instances {
 };
 
 std::vector<Val> custom_vmap_batch(BatchContext& ctx) {
+  size_t mapped = ctx.operands.size() - static_cast<size_t>(ctx.attrs().get_int("consts"));
+  // The rule takes one value of a constant: what has one per example is batched as the callee is.
+  if (std::find(ctx.batched.begin() + static_cast<std::ptrdiff_t>(mapped), ctx.batched.end(), true) !=
+      ctx.batched.end()) {
+    std::vector<bool> forced(ctx.op.results.size(), true);
+    ir::BatchedFunction callee = ctx.functions->batch(ctx.attrs().get_function("callee"), ctx.batched, forced);
+    return call_function(ctx.b, callee.name, ctx.operands);
+  }
   ir::SymbolRef symbol = ctx.attrs().get_shape("size")[0].symbols()[0];
   ir::Interval range = ctx.size.bounds();
   if (range.min < symbol->min || range.max > symbol->max) {
@@ -84,7 +99,8 @@ std::vector<Val> custom_vmap_batch(BatchContext& ctx) {
     return none;
   }
   std::vector<Val> operands;
-  for (size_t i = 0; i < ctx.operands.size(); ++i) operands.push_back(ctx.batched_operand(static_cast<int>(i)));
+  for (size_t i = 0; i < ctx.operands.size(); ++i)
+    operands.push_back(i < mapped ? ctx.batched_operand(static_cast<int>(i)) : ctx.operands[i]);
   return call_function(ctx.b, Instances(ctx, symbol).make(ctx.attrs().get_function("rule")), operands);
 }
 
@@ -102,6 +118,12 @@ func @rule(%x: f32[many,3], %y: f32[many]) {
   return %p
 }
 func @product(%x: f32[many,3], %y: f32[many,3]) { %p = mul(%x, %y)  return %p }
+func @shared(%x: f32[many,3], %y: f32[]) {
+  %s = sin(%x)
+  %t = broadcast_in_dim(%y) {shape=[many,3], dims=[]}
+  %p = mul(%s, %t)
+  return %p
+}
 )";
 
 }  // namespace
@@ -110,14 +132,17 @@ std::vector<OpDef> custom_vmap_ops() {
   OpDef op = call_record(
       "custom_vmap",
       "The callee, with a batch rule of the user's: `rule` is the callee on a batch of any size, a symbol, for which "
-      "vmap puts the size that it has. Operands that all examples share are repeated for it. Derivatives are those of "
-      "the callee, or of the rule where vmap comes first.",
+      "vmap puts the size that it has. Operands that all examples share are repeated for it, but for the constants; "
+      "where one of these has a value per example, the callee is batched instead. Derivatives are those of the callee, "
+      "or of the rule where vmap comes first.",
       {required("rule", AttrKind::kFunction, "the same with dimension `size` in front of everything"),
-       required("size", AttrKind::kShape, "one extent: the symbol in the rule's types")},
+       required("size", AttrKind::kShape, "one extent: the symbol in the rule's types"),
+       optional("consts", "how many operands, the last ones, the rule takes as they are", int64_t{0})},
       {{"C1", "both functions exist"},
        {"C2", "the operands fit the callee"},
        {"C3", "size is a symbol"},
-       {"C4", "the rule has the callee's parameters and results, with size in front"}});
+       {"C4", "the rule has the callee's parameters and results, with size in front of all but the constants"},
+       {"C5", "there are as many constants as the callee has parameters, or fewer"}});
   op.infer = infer_custom_vmap;
   op.batch = custom_vmap_batch;
   op.dtypes = DTypes::kFloats;
@@ -127,11 +152,18 @@ std::vector<OpDef> custom_vmap_ops() {
   };
   Shape size = {Dim::symbol(many)};
   op.examples = {{{operand(f32({3})), operand(f32())}, attrs("f", "rule", size), kFunctions}};
-  op.draw = [e = op.examples[0]](Rng&) { return e; };
+  auto shared = [&](int64_t consts) {
+    Attrs out = attrs("f", "shared", size);
+    out.set("consts", consts);
+    return out;
+  };
+  op.examples.push_back({{operand(f32({3})), operand(f32())}, shared(1), kFunctions});
+  op.draw = [examples = op.examples](Rng& rng) { return examples[rng() % examples.size()]; };
   op.rejects = {{"C1", {f32({3}), f32()}, attrs("f", "missing", size), kFunctions},
                 {"C2", {f32({3})}, attrs("f", "rule", size), kFunctions},
                 {"C3", {f32({3}), f32()}, attrs("f", "rule", {4}), kFunctions},
-                {"C4", {f32({3}), f32()}, attrs("f", "f", size), kFunctions}};
+                {"C4", {f32({3}), f32()}, attrs("f", "f", size), kFunctions},
+                {"C5", {f32({3}), f32()}, shared(3), kFunctions}};
   return {op};
 }
 

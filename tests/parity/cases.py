@@ -277,7 +277,7 @@ def _indexing():
     _add("at_mask", "x.at[x > 0].set(0.0)", {"x": D(2, 3)})
     _add("at_get_fill", "x.at[nb.array([0, 9])].get(mode='fill', fill_value=0.0)", {"x": N(3)})
     _add("take", "nb.take(x, i, axis=1)", {"x": N(2, 4), "i": I(-4, 4, 2, 3)})
-    _add("take_all", "nb.take(x, i)", {"x": N(2, 4), "i": I(0, 8, 3)})
+    _add("take_all", "nb.take(x, i, None)", {"x": N(2, 4), "i": I(0, 8, 3)}, "jnp.take(x, i)")
     _add("gather", "nb.gather(x, i, 1)", {"x": N(2, 4), "i": I(0, 4, 3)}, "jnp.take(x, i, axis=1)")
     _add("take_along_axis", "nb.take_along_axis(x, i, axis=1)", {"x": N(2, 4), "i": I(-4, 4, 2, 3)})
     _add("put_along_axis", "nb.put_along_axis(x, i, 7.0, axis=1)", {"x": N(2, 4), "i": I(0, 4, 2, 1)},

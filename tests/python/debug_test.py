@@ -256,7 +256,7 @@ def test_memory_and_inspect_are_of_what_was_compiled():
     memory = f.memory(x)
     assert memory.arena >= memory.peak >= 128 * 128 * 4 and memory.buffers[0][1] == "f32[128,128]"
     assert "peak" in repr(memory)
-    assert "entry main(in0: f32[128,128])" in f.inspect(x) and f.stats.misses == 1
+    assert "entry main(x: f32[128,128])" in f.inspect(x) and f.stats.misses == 1
     dynamic = nb.jit(lambda x: nb.sum(x @ x.T), dynamic_dims={0: {0: ("n", 1, 8)}})
     assert "n" in repr(dynamic.memory(nb.ones((4, 2))))
     assert dynamic.profile(nb.ones((4, 2)), runs=1).rows

@@ -64,7 +64,7 @@ def fresh():
 
 
 def test_the_guide(tmp_path, fresh):
-    assert len(blocks_of("docs/python.md")) == 16
+    assert len(blocks_of("docs/python.md")) == 17
     wrong = run_page("docs/python.md", tmp_path)
     assert not wrong, "\n\n".join(wrong)
 

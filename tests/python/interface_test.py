@@ -104,3 +104,43 @@ def test_execution_policies():
     assert (optimizer.lr, optimizer.beta1, optimizer.beta2) == (1e-2, 0.9, 0.999)
     with pytest.raises(AttributeError, match="AdamW has no nesterov"):
         optimizer.nesterov
+
+
+def test_defaults_are_those_of_its_programs():
+    assert [p.shape[0] for p in nb.chunk(nb.arange(10), 3)] == [4, 3, 3]
+    assert [p.tolist() for p in nb.chunk(nb.arange(2), 3)] == [[0], [1], []]
+    x = nb.reshape(nb.arange(6), (1, 2, 3, 1))
+    assert nb.squeeze(x).shape == (2, 3, 1) and x.squeeze().shape == (2, 3) and nb.squeeze(x, None).shape == (2, 3)
+    with pytest.raises(nb.Error, match=r"squeeze: axis 0 of i32\[2,1\] has the size 2, not 1"):
+        nb.squeeze(nb.reshape(nb.arange(2), (2, 1)))
+    rows = nb.reshape(nb.arange(6), (3, 2))
+    assert nb.take(rows, nb.asarray([2, 0])).tolist() == [[4, 5], [0, 1]]
+    assert nb.take(rows, nb.asarray([2, 0]), None).tolist() == [2, 0]
+    assert rows.take(nb.asarray([1])).tolist() == [[2, 3]]
+
+
+def test_the_third_argument_of_grad_is_create_graph():
+    f = lambda x: x ** 3  # noqa: E731
+    x = nb.asarray(2.0)
+    assert nb.grad(lambda v: nb.grad(f, 0, True)(v))(x).item() == 12.0
+    assert nb.grad(lambda v: nb.grad(f, 0, False)(v))(x).item() == 0.0
+    assert nb.value_and_grad(f, 0, True, False)(x)[1].item() == 12.0
+    (value, aux), g = nb.value_and_grad(lambda v: (f(v), "aux"), has_aux=True)(x)
+    assert (value.item(), aux, g.item()) == (8.0, "aux", 12.0)
+    with pytest.raises(TypeError, match="has_aux=True is for more than that"):
+        nb.grad(lambda v: (f(v), v), 0, True)(x)
+
+
+def test_transforms_decorate():
+    @nb.vmap(in_axes=(0, None))
+    def scaled(row, factor):
+        """What it does."""
+        return nb.sum(row) * factor
+
+    assert scaled(nb.ones((3, 2)), 2.0).tolist() == [4.0] * 3 and scaled.__doc__ == "What it does."
+
+    @nb.vmap(in_axes=1, out_axes=0)
+    def columns(column):
+        return column * 2
+
+    assert columns(nb.ones((2, 3))).shape == (3, 2)

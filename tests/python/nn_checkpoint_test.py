@@ -195,3 +195,31 @@ def test_apply_qlora():
     assert values[-1] < values[0]
     layers = ft.quantize_linear(nn.MLP([64, 64, 2], key=1), "layers.0.weight")
     assert isinstance(layers.layers[0], ft.NF4Linear)
+
+
+def test_files_of_other_names_and_orientation(tmp_path):
+    path = tmp_path / "other.safetensors"
+    layers = [nn.Linear(3, 3, key=i) for i in range(4)]
+    stored = {f"h.{i}.attn.w": layer.weight.T for i, layer in enumerate(layers)}
+    stored.update({f"h.{i}.attn.b": layer.bias for i, layer in enumerate(layers)})
+    nn.save_file({**stored, "extra": nb.ones(1)}, path)
+    names = {"h.*.attn.w": "blocks.*.weight.T", "h.*.attn.b": "blocks.*.bias", "extra": None}
+
+    class Net(nn.Module):
+        def __init__(self, blocks):
+            self.blocks = blocks
+
+    listed = nn.load(Net([nn.Linear(3, 3, key=9) for _ in range(4)]), path, names=names)
+    assert all(nb.array_equal(a.weight, b.weight).item() for a, b in zip(listed.blocks, layers))
+    stacked = Net(nn.StackedModuleList([nn.Linear(3, 3, key=9) for _ in range(4)]))
+    nn.load(stacked, path, names=names, stack=["blocks.*.weight", "blocks.*.bias"])
+    for mine, layer in zip(stacked.blocks.unstacked(), layers):
+        assert nb.array_equal(mine.weight, layer.weight).item() and nb.array_equal(mine.bias, layer.bias).item()
+    tree = nn.load({"w": nb.zeros((1,))}, path, names=lambda old: "w" if old == "extra" else None)
+    assert tree["w"].tolist() == [1.0]
+    for options, text in (({"names": {"h.*.attn.w": "same", "h.*.attn.b": "same"}}, "one name, same"),
+                          ({"stack": "h.*.none"}, r"finds the layers \[\]"), ({"stack": "h.*.*.w"}, "has 2 places")):
+        with pytest.raises(nn.CheckpointError, match=text):
+            nn.load(listed, path, **options)
+    with pytest.raises(nn.CheckpointError, match="missing"):
+        nn.load(listed, path)

@@ -68,12 +68,82 @@ def test_in_place():
     x += 1
     x[0, 0] += 10
     assert x[0, 0].item() == 12 and z[0, 0].item() == 1
-    with pytest.raises(nb.Error, match="inside of a traced function"):
-        nb.grad(lambda v: v.__setitem__(0, 1.0))(nb.ones(2))
     w = nb.ones(2)
     w.requires_grad_()
     with pytest.raises(nb.Error, match="requires a gradient"):
         w[0] = 2
+
+
+def test_in_place_in_traces():
+    def f(x, v):
+        y = x * 2
+        y[0] = v
+        x[1:] = y[1:] * 3
+        y[-1] += x[1]
+        return nb.sum(y * x)
+
+    x, v = nb.asarray([1.0, 2.0, 3.0]), nb.asarray(5.0)
+
+    def pure(x, v):
+        y = (x * 2).at[0].set(v)
+        x = x.at[1:].set(y[1:] * 3)
+        return nb.sum(y.at[-1].add(x[1]) * x)
+
+    assert nb.jit(f)(x, v).item() == pure(x, v).item() == nb.checkpoint(f)(x, v).item()
+    for mine, other in zip(nb.grad(f, (0, 1))(x, v), nb.grad(pure, (0, 1))(x, v)):
+        assert mine.tolist() == other.tolist()
+    assert nb.vmap(nb.grad(f))(nb.stack([x, x]), nb.stack([v, v])).tolist() == [nb.grad(pure)(x, v).tolist()] * 2
+    assert nb.jvp(f, (x, v), (nb.ones(3), nb.ones(())))[1].item() == nb.jvp(pure, (x, v),
+                                                                            (nb.ones(3), nb.ones(())))[1].item()
+    assert x.tolist() == [1.0, 2.0, 3.0]  # what a transform hands in are other tensors
+
+    def loop(x):
+        out = nb.zeros((3,))
+        def body(i, s):
+            s[i] = x[i] * 2
+            return s
+        out = nb.fori_loop(0, 3, body, out)
+        made = nb.asarray([0.0, 0.0])
+        made[0] = out[1]
+        return nb.sum(out) + made[0]
+
+    assert nb.jit(loop)(x).item() == loop(x).item() == 16.0 and nb.grad(loop)(x).tolist() == [2.0, 4.0, 2.0]
+
+
+def test_tensors_of_outside_are_not_written_in_traces():
+    held = nb.zeros((2,))
+
+    def write(v):
+        held[0] = v
+        return v
+
+    for run, x in ((nb.grad(write), nb.asarray(1.0)), (nb.jit(write), nb.asarray(1.0)),
+                   (nb.vmap(write), nb.ones((2,)))):
+        with pytest.raises(nb.Error, match=r"a write into f32\[2\], which a traced function does not own"):
+            run(x)
+    assert held.tolist() == [0.0, 0.0]
+
+    def inner_writes_outer(x):
+        def body(i, s):
+            x[0] = s
+            return s
+        return nb.fori_loop(0, 2, body, 1.0) + x[0]
+
+    with pytest.raises(nb.Error, match=r"y = x\.clone\(\)"):
+        nb.jit(inner_writes_outer)(nb.ones(2))
+
+
+def test_state_that_is_written_in_place_is_kept(tmp_path):
+    def step(state, x):
+        state["w"][0] = x
+        return state, {"sum": nb.sum(state["w"])}
+
+    program = nb.export({"init": lambda: {"w": nb.zeros((3,)), "b": nb.ones((1,))}, "step": step},
+                        state={"w": nb.spec((3,)), "b": nb.spec((1,))}, args={"step": {"x": nb.spec(())}})
+    bundle = nb.compile_bundle(program, tmp_path / "p.nbundle")
+    bundle.run("init")
+    assert bundle.run("step", x=4.0)["sum"].item() == 4.0 and bundle.get_state("w").tolist() == [4.0, 0.0, 0.0]
+    assert bundle.get_state("b").tolist() == [1.0]
 
 
 def test_computed_indices():

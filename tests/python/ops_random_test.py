@@ -1,5 +1,7 @@
 """Random numbers: distributions, keys, and the global sequence."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -28,10 +30,49 @@ def near(x, mean, std):
     (lambda: random.categorical(K, nb.log(nb.asarray([0.2, 0.5, 0.3])), shape=(N,)), 1.1, 0.7),
     (lambda: random.choice(K, 3, (N,), p=[0.2, 0.5, 0.3]), 1.1, 0.7), (lambda: random.choice(K, 5, (N,)), 2, 1.4142),
     (lambda: random.dropout(K, nb.ones(N), 0.25), 1, 0.5774),
+    *[(lambda a=a: random.gamma(K, a, (N,)), a, a ** 0.5) for a in (0.2, 0.9, 1.0, 3.5, 40.0)],
+    (lambda: random.gamma(K, nb.full((N,), 2.0)), 2, 1.4142), (lambda: random.beta(K, 2.0, 3.0, (N,)), 0.4, 0.2),
+    (lambda: random.beta(K, 0.5, 0.5, (N,)), 0.5, 0.3536), (lambda: random.chisquare(K, 5, (N,)), 5, 3.1623),
+    (lambda: random.t(K, 8.0, (N,)), 0, 1.1547), (lambda: random.dirichlet(K, [1.0, 2.0, 3.0], (N,))[:, 1], 1 / 3,
+                                                  0.1782),
+    *[(lambda m=m: random.poisson(K, m, (N,)), m, m ** 0.5) for m in (0.0, 0.3, 4.0, 9.9, 10.0, 60.0, 5000.0)],
+    (lambda: random.lognormal(K, 0.5, (N,)), 1.1331, 0.6039), (lambda: random.pareto(K, 6.0, (N,)), 1.2, 0.2449),
+    (lambda: random.weibull_min(K, 2.0, 3.0, (N,)), 1.786, 0.649),
+    (lambda: random.rayleigh(K, 2.0, (N,)), 2.5066, 1.3103),
+    (lambda: random.geometric(K, 0.3, (N,)), 3.3333, 2.7889),
     (lambda: random.dropout_mask(K, (N,), 0.25), 0.75, 0.433)],
     ids=str)
 def test_distributions(draw, mean, std):
     near(draw(), mean, std)
+
+
+def test_shapes_of_distributions():
+    """Quantiles, of which moments say little."""
+    n = 20000
+    for a in (0.3, 1.0, 2.5):
+        x = np.sort(random.gamma(K, a, (n,)).numpy())
+        # The distribution function by its series, x^a e^-x sum of x^k / gamma(a + k + 1).
+        for q in (0.1, 0.5, 0.9):
+            at = float(x[int(q * n)])
+            terms = [at ** (a + k) * math.exp(-at) / math.gamma(a + k + 1) for k in range(80)]
+            assert abs(sum(terms) - q) < 0.015, (a, q)
+    for m in (2.0, 25.0):
+        x = random.poisson(K, m, (n,)).numpy()
+        for k in (int(m) - 1, int(m), int(m + m ** 0.5)):
+            want = math.exp(k * math.log(m) - m - math.lgamma(k + 1))
+            assert abs((x == k).mean() - want) < 0.012, (m, k)
+    assert abs(np.median(random.cauchy(K, (n,)).numpy())) < 0.05
+    assert np.allclose(random.dirichlet(K, nb.ones((5, 4))).numpy().sum(-1), 1, atol=1e-6)
+
+
+def test_draws_with_parameters_are_parts_of_programs():
+    f = nb.jit(lambda key, a: (random.gamma(key, a), random.poisson(key, a * 8), random.beta(key, a, a)))
+    a = nb.asarray([0.5, 2.0, 9.0])
+    for one, other in zip(f(K, a), (random.gamma(K, a), random.poisson(K, a * 8), random.beta(K, a, a))):
+        nb.testing.assert_allclose(one, other, rtol=1e-5)
+    rows = nb.vmap(lambda k: random.gamma(k, 2.0))(random.split(K, 6))
+    assert len(set(rows.tolist())) == 6 and nb.isnan(random.gamma(K, -1.0)).item()
+    assert nb.grad(lambda v: nb.sum(random.gamma(K, v) * v))(a).tolist() == random.gamma(K, a).tolist()
 
 
 def test_keys():

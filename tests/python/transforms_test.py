@@ -147,7 +147,7 @@ def test_while_without_a_trip_count_has_no_reverse_derivative():
 
 
 def test_states_keep_their_types():
-    with pytest.raises(TypeError, match=r"scan: a part of the state comes as f32\[\] and leaves as f32\[3\]"):
+    with pytest.raises(TypeError, match=r"scan: the state comes as f32\[\] and leaves as f32\[3\]"):
         nb.scan(lambda c, x: (c + X, x), nb.asarray(0.0), X)
     with pytest.raises(TypeError, match="while_loop: the state comes as"):
         nb.while_loop(lambda s: s[0] < 1.0, lambda s: s[0], (1.0, 2.0))

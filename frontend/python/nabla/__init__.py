@@ -27,7 +27,7 @@ from .tree import (  # noqa: F401
     PyTreeDef, is_tensor, register_pytree_node, tensor_leaves, tree_flatten, tree_leaves, tree_map, tree_structure,
     tree_unflatten)
 
-from . import _methods, config, core, debug, fft, linalg, ops, random, transforms  # noqa: E402,F401
+from . import _methods, config, core, debug, fft, linalg, ops, random, transforms, tree  # noqa: E402,F401
 from ._methods import *  # noqa: E402,F401,F403
 from .random import rand, randn, seed  # noqa: E402,F401
 
@@ -38,6 +38,15 @@ __version__ = _nabla.__version__
 for _name, _dtype in DType.__members__.items():
     globals().setdefault(_name if _name != "bool" else "bool_", _dtype)
 float32, float64, float16, bfloat16 = DType.float32, DType.float64, DType.float16, DType.bfloat16
+
+
+# Modules whose functions are here themselves.
+_PARTS = {"autograd", "compiled", "devices", "kernels", "recompiles"}
+
+
+def __dir__():
+    """What programs use: functions, classes, dtypes and the modules nn, linalg, fft, random, tree and the like."""
+    return sorted(name for name in globals() if not name.startswith("_") and name not in _PARTS) + ["__version__"]
 
 
 def realize(x):

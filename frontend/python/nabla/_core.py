@@ -43,12 +43,17 @@ def default_dtype(dtype):
 def asarray(x, dtype=None):
     """A tensor of x: a tensor, a number, nested lists of numbers, or an array (buffer protocol or DLPack), copied.
 
-    Without `dtype`: lists of bools are bool, of ints int32, of floats the default dtype; arrays keep theirs.
+    Without `dtype`: lists of bools are bool, of ints int32, of floats the default dtype; arrays keep theirs. With one,
+    numbers are converted as `astype` does it: floats become integers by truncation, at most the nearest that fits, ints
+    keep their lowest bits, and all but 0 is True. Raises ValueError for ints that do not fit into int32 without a
+    `dtype`, and for those beyond 64 bits.
     """
     if isinstance(x, Tensor):
         return x if dtype is None or x.dtype == dtype_of(dtype) else astype(x, dtype)
     if isinstance(x, (bool, int, float)):
-        return _nabla.from_numbers(x, _number_dtype(x, dtype))
+        if dtype is None and isinstance(x, float):
+            dtype = default_float()
+        return _nabla.from_numbers(x, None if dtype is None else dtype_of(dtype))
     if isinstance(x, range):
         x = list(x)
     if isinstance(x, (list, tuple)):
@@ -67,12 +72,6 @@ def asarray(x, dtype=None):
         out = _nabla.from_dlpack(x)
         return out if dtype is None else astype(out, dtype)
     raise TypeError(f"{type(x).__name__} makes no tensor: pass numbers, nested lists or arrays")
-
-
-def _number_dtype(x, dtype):
-    if dtype is not None:
-        return dtype_of(dtype)
-    return DType.bool if isinstance(x, bool) else DType.int32 if isinstance(x, int) else default_float()
 
 
 def _flat(x):
@@ -120,6 +119,14 @@ def astype(x, dtype):
     """x converted element by element. Floats become integers by truncation, at most the nearest that fits."""
     x, dtype = asarray(x), dtype_of(dtype)
     return x if x.dtype == dtype else _nabla.emit("convert", [x], {"dtype": dtype})[0]
+
+
+def _value(dtype, x=0):
+    """nabla.float32(x): x as a tensor of this dtype."""
+    return asarray(x, dtype)
+
+
+DType.__call__ = _value
 
 
 # ---- Promotion, by JAX's table (jax.readthedocs.io, "Type promotion semantics"); Python numbers are weak.

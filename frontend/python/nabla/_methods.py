@@ -1,5 +1,6 @@
 """What Tensor can do in Python: operators, indexing, methods, and how it prints. Attached to the native class."""
 
+import copy
 import operator
 
 from . import _nabla
@@ -127,8 +128,22 @@ def _format(x, spec):
 
 
 def _setitem(x, index, values):
-    """x itself has `values` at the index from now on. Only outside of traced functions: Error there."""
+    """x itself has `values` at the index from now on. While a function is traced, tensors that come from outside of it
+    cannot be written: Error."""
     x._rebind(indexing.Place(x, index).set(values))
+
+
+def _deep_copied(x, memo):
+    """A tensor of its own, with a copy of `.grad`, which requires a gradient if x does."""
+    out = memo[id(x)] = x._copied()
+    for name, value in vars(x).items():
+        setattr(out, name, copy.deepcopy(value, memo))
+    if x.requires_grad:
+        if x._is_gradient_leaf:
+            out.requires_grad = True
+        else:
+            out._set_parameter()
+    return out
 
 
 class _Count(int):
@@ -203,8 +218,8 @@ def _attach_values():
     Tensor.__getitem__, Tensor.__setitem__ = indexing.getitem, _setitem
     Tensor.at = property(indexing.At, doc="x.at[index].set(v), .add, .multiply, .min, .max, .get: new tensors.")
     Tensor.__reduce__ = lambda x: (_restored, (x.tolist(), str(x.dtype).rpartition(".")[2], x.shape))
-    Tensor.__copy__ = lambda x: x
-    Tensor.__deepcopy__ = lambda x, memo: x
+    Tensor.__copy__ = lambda x: _deep_copied(x, {})
+    Tensor.__deepcopy__ = _deep_copied
 
 
 def _restored(values, dtype, shape):
@@ -252,11 +267,16 @@ def _argmin(x, axis=None, keepdims=False, dtype="int64"):
     return reduction.argmin(x, axis, keepdims, dtype)
 
 
+def _squeezed(x, axis=None):
+    """x without dimensions of size 1: those at `axis` (an int or several), or all."""
+    return view.squeeze(x, axis)
+
+
 def _attach_methods():
     for module, names in _METHODS.items():
         for name in names.split():
             setattr(Tensor, name, _method(getattr(module, name), name))
-    Tensor.argmax, Tensor.argmin = _argmax, _argmin
+    Tensor.argmax, Tensor.argmin, Tensor.squeeze = _argmax, _argmin, _squeezed
     Tensor.astype = _method(astype, "astype")
     Tensor.type_as = lambda x, other: astype(x, other.dtype)
     Tensor.type_as.__doc__ = "x in the dtype of another tensor."
@@ -265,7 +285,8 @@ def _attach_methods():
     Tensor.masked_fill = lambda x, mask, value: control_flow.where(mask, value, x)
     Tensor.norm = lambda x, ord=2, axis=None, keepdims=False: reduction.norm_of(x, ord, axis, keepdims)
     Tensor.to, Tensor.cuda, Tensor.cpu = _to, _cuda, lambda x: x
-    Tensor.clone = Tensor.contiguous = Tensor.copy = lambda x: x
+    Tensor.contiguous = lambda x: x
+    Tensor.clone = Tensor.copy = _method(creation.copied, "clone")
     for name in ("float32", "float64", "float16", "bfloat16", "int32", "int64"):
         short = {"float32": "float", "float64": "double", "float16": "half", "int64": "long", "int32": "int"}
         setattr(Tensor, short.get(name, name), lambda x, name=name: astype(x, name))

@@ -1,5 +1,7 @@
 """Tracing a Python function of trees into one function of the IR."""
 
+import inspect
+
 from . import _nabla
 from ._core import Error, Tensor, asarray
 from .tree import tree_flatten
@@ -26,6 +28,28 @@ class Arguments:
                 self.tensors.append(asarray(leaf))
                 leaves[i] = None
 
+    def names(self, fun):
+        """The caller's names of the traced leaves: "x", "params.w", for arguments without a name "argument 2.w"."""
+        own = self.parameters(fun)
+        paths = self.treedef.children[0].leaf_paths() + self.treedef.children[1].leaf_paths()
+        positional = self.treedef.children[0].num_leaves
+        out = []
+        for place in self.places:
+            head, dot, rest = paths[place].partition(".")
+            if place < positional:
+                head = own[int(head)] if int(head) < len(own) else f"argument {head}"
+            out.append(head + dot + rest)
+        return out
+
+    @staticmethod
+    def parameters(fun):
+        """The names of the positional parameters of a function, as far as it tells them."""
+        try:
+            signature = inspect.signature(fun).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        return [p.name for p in signature if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
     def rebuild(self, tensors):
         """`(args, kwargs)` with these tensors in place of the traced ones."""
         leaves = list(self.others)
@@ -43,6 +67,12 @@ def name_of(fun):
 def example_types(tensors):
     """`(dtype, shape)` of each."""
     return [(t.dtype, t.shape) for t in tensors]
+
+
+def type_text(dtype, shape):
+    """A type as the IR writes it: f32[batch,3]."""
+    name = dtype.name.replace("float", "f").replace("uint", "u").replace("int", "i")
+    return f"{name}[{','.join(str(n) for n in shape)}]"
 
 
 def trace(fun, types, build, names=None):
@@ -91,4 +121,4 @@ def trace_like(fun, arguments, tensors=None):
     return trace(fun, types, arguments.rebuild)
 
 
-__all__ = ["Arguments", "Error", "Result", "example_types", "is_array", "name_of", "trace", "trace_like"]
+__all__ = ["Arguments", "Error", "Result", "example_types", "is_array", "name_of", "trace", "trace_like", "type_text"]

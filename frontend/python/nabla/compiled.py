@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 
-from . import _nabla, debug, profiling
+from . import _nabla, debug, profiling, recompiles
 from ._core import Tensor, default_float
 from ._trace import Arguments, example_types, name_of
 from ._trace import trace as trace_function
@@ -16,7 +16,7 @@ from .tree import _registration, tree_flatten
 
 _all = weakref.WeakSet()  # compiled functions
 _disabled = False
-CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size")
+CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size causes")
 
 
 class Dynamic:
@@ -44,8 +44,8 @@ class Dynamic:
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result")
 
-    def __init__(self, function, captures, result, target, threads, check_nan):
-        self.bundle = _nabla.compile_function(function, target, threads, check_nan)
+    def __init__(self, function, captures, result, target, threads, names, check_nan):
+        self.bundle = _nabla.compile_function(function, target, threads, names, check_nan)
         self.entry = self.bundle.entry("main")
         self.captures = captures
         self.result = result
@@ -79,6 +79,7 @@ class Compiled:
         self._lock = threading.Lock()
         self._hits = self._misses = 0
         self._compile_seconds = self._run_seconds = 0.0
+        self._signatures, self._causes = [], []  # of what was compiled, and why it was
         # What was called before is recognised without flattening it; functions traced under another default dtype are
         # others.
         self._known = _nabla.KnownCalls(_registration, name_of(fun))
@@ -123,7 +124,7 @@ class Compiled:
             if executable is not None:
                 self._cache.move_to_end(key)
                 self._hits += 1
-        return executable or self._compile(fun, arguments, key)
+        return executable or self._compile(fun, arguments, key, static)
 
     def _for(self, args, kwargs):
         """The executable for these arguments, and the tensors that it runs on."""
@@ -204,20 +205,28 @@ class Compiled:
             out.append((dtype, tuple(shape)))
         return out
 
-    def _compile(self, fun, arguments, key):
+    def _compile(self, fun, arguments, key, static):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
         f, result = trace_function(fun, types, arguments.rebuild)
         captures = f.captures
         _nabla.realize(captures)
-        executable = _Executable(f, captures, result, self._target, self._threads, self._check_nan)
+        names = arguments.names(self._fun)
+        executable = _Executable(f, captures, result, self._target, self._threads, names, self._check_nan)
+        signature = recompiles.signature_of(arguments, names, types, static, default_float())
         with self._lock:
             self._misses += 1
-            self._compile_seconds += time.perf_counter() - begin
+            seconds = time.perf_counter() - begin
+            self._compile_seconds += seconds
+            self._causes.append(recompiles.cause_of(signature, self._signatures))
+            self._signatures.append(signature)
+            del self._signatures[:-self._max], self._causes[:-self._max]
+            cause, count = self._causes[-1], self._misses
             self._cache[key] = executable
             while len(self._cache) > self._max:
                 self._cache.popitem(last=False)
                 self._known.clear()
+        recompiles.tell(name_of(self._fun), cause, count, seconds)
         return executable
 
     def _remember(self, executable, args, free, named, static, arguments):
@@ -230,13 +239,19 @@ class Compiled:
         self._known.add(executable.bundle, executable.entry, executable.captures, tuple(free), named, arguments,
                         executable.result, static, self._donated)
 
+    def __repr__(self):
+        s = self.stats
+        return (f"<nabla.jit of {name_of(self._fun)}({', '.join(Arguments.parameters(self._fun))}) for {self._target}: "
+                f"{s.size} compiled, {s.misses + s.hits} calls>")
+
     @property
     def stats(self):
-        """Calls that found a compiled function, those that did not, and the time spent."""
+        """Calls that found a compiled function (hits), those that did not (misses), the time spent, how many forms are
+        kept (size), and why each was compiled (causes)."""
         hits = self._hits + self._known.hits
         calls = hits + self._misses
         return CacheStats(hits, self._misses, hits / calls if calls else 0.0, self._compile_seconds,
-                          self._run_seconds + self._known.seconds, len(self._cache))
+                          self._run_seconds + self._known.seconds, len(self._cache), tuple(self._causes))
 
     def clear_cache(self):
         """Forgets every compiled function."""

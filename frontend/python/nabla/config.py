@@ -1,12 +1,14 @@
 """Settings as they are now. They are changed by context managers (default_dtype, default_device, defaults), which hold
-in the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu")."""
+in the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu"). `log_compiles`,
+a bool that may be set, has each compile of a function logged with its cause; the environment variable
+NABLA_LOG_COMPILES sets it."""
 
 import contextlib
 import sys
 import types
 import warnings
 
-from . import _nabla
+from . import _nabla, recompiles
 from ._core import default_float
 from .devices import default_device_now
 
@@ -23,6 +25,10 @@ _GONE = {
 def is_tracing():
     """Whether a function is traced now, by a transform or a compiler: values have no elements then."""
     return _nabla.is_tracing()
+
+
+# Whether each compile of a compiled function is logged, with its cause, by the logger "nabla".
+log_compiles = recompiles.from_environment()
 
 
 def __getattr__(name):

@@ -10,7 +10,7 @@ import inspect
 
 from . import _nabla
 from ._core import Tensor, asarray, default_float, dtype_of
-from ._trace import is_array, name_of
+from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
 
 
@@ -49,7 +49,7 @@ def _paths(tree, prefix=""):
     if tree is None:
         return []
     if isinstance(tree, dict):
-        items = [(str(k), tree[k]) for k in tree_structure(tree).data]
+        items = [(str(k), tree[k]) for k in tree_structure(tree).child_names()]
     elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
         items = list(zip(tree._fields, tree))
     elif isinstance(tree, (list, tuple)):
@@ -74,8 +74,8 @@ def _as_spec(x):
 class ExportedProgram:
     """Entry points over one state, traced. `save` writes them for nablac; `text` is the IR."""
 
-    def __init__(self, program):
-        self._program = program
+    def __init__(self, program, signatures):
+        self._program, self._signatures = program, signatures
 
     def save(self, path):
         """Writes the module; the ending says which form: .nir, .nir.json or .nbl. Raises Error (E0803)."""
@@ -87,6 +87,9 @@ class ExportedProgram:
         """The IR as text."""
         from .compiled import IR
         return IR(self._program.text())
+
+    def __repr__(self):
+        return _described("ExportedProgram", self._signatures)
 
 
 def export(entries, state=None, args=None):
@@ -120,9 +123,22 @@ def export(entries, state=None, args=None):
         program.symbol(*row)
     names = _paths(state) if state is not None else []
     leaves = [program.state(name, s.dtype, s.shape) for name, s in zip(names, specs)]
+    signatures = {"state": {name: type_text(s.dtype, s.shape) for name, s in zip(names, specs)}}
     for name, f in entries.items():
-        _add_entry(program, name, f, inputs[name], leaves, form)
-    return ExportedProgram(program)
+        outputs = _add_entry(program, name, f, inputs[name], leaves, form)
+        signatures[name] = ({n: type_text(s.dtype, s.shape) for n, s in zip(inputs[name].names, inputs[name].specs)},
+                            outputs)
+    return ExportedProgram(program, signatures)
+
+
+def _described(what, signatures):
+    """A line per entry with its inputs and outputs, and one for the state."""
+    def listed(types):
+        return ", ".join(f"{n}: {t}" for n, t in types.items())
+
+    lines = [f"  {name}({listed(rows[0])}) -> {listed(rows[1]) or 'nothing'}"
+             for name, rows in signatures.items() if name != "state"]
+    return "\n".join([what] + lines + [f"  state: {listed(signatures['state']) or 'none'}"])
 
 
 class _Inputs:
@@ -174,16 +190,20 @@ def _add_entry(program, name, f, inputs, leaves, form):
             if form is None:
                 raise ValueError(f"export: entry {name} takes a state, and export was given none")
             old = [leaf.get() for leaf in leaves]
-            given["state"] = form.unflatten(old)
+            given["state"] = form.unflatten([x._copied() for x in old])  # the function may write into its own
         result = f(**given)
         new, outputs = _split_result(name, result, form, takes_state)
         if new is not None:
             for leaf, before, after in zip(leaves, old or [None] * len(leaves), tree_flatten(new)[0]):
-                if after is not before:
+                if not (isinstance(after, Tensor) and before is not None and after._same(before)):
                     leaf.set(asarray(after))
-        return _named_outputs(name, outputs)
+        rows = _named_outputs(name, outputs)
+        made.update((n, o.type_str()) for n, o in rows)
+        return rows
 
+    made = {}
     program.entry(name, [(n, s.dtype, s.shape) for n, s in zip(inputs.names, inputs.specs)], body)
+    return made
 
 
 def _split_result(name, result, form, takes_state):
@@ -220,6 +240,10 @@ class Bundle:
         self._native, self.path = native, path
         self._entries = {n: native.entry(n) for n in native.entry_names()}
         self._leaves = {row[0]: i for i, row in enumerate(native.state())}
+
+    def __repr__(self):
+        rows = {n: (e["inputs"], e["outputs"]) for n, e in self.entries.items()}
+        return _described(f"Bundle {self.path} for {self.target}", {**rows, "state": self.state})
 
     @property
     def entries(self):

@@ -41,6 +41,11 @@ def _together(a, b):
     return a, b, vector
 
 
+def _is_empty(x):
+    """Whether there are no elements: nothing is to be computed of them."""
+    return any(isinstance(n, int) and n == 0 for n in x.shape)
+
+
 def _as_given(x, vector):
     return _emit("reshape", [x], {"shape": list(x.shape[:-1])})[0] if vector else x
 
@@ -61,7 +66,7 @@ def cholesky_solve(l, b):  # noqa: E741
 def solve(a, b):
     """x with a x = b; b is [..., n] or [..., n, k]."""
     a, b, vector = _together(_square(a, "solve"), b)
-    return _as_given(_nabla.solve(a, b), vector)
+    return _as_given(b if _is_empty(a) or _is_empty(b) else _nabla.solve(a, b), vector)
 
 
 def solve_triangular(a, b, *, lower=False, trans=False, unit_diagonal=False, left=True):
@@ -78,7 +83,8 @@ triangular_solve = solve_triangular
 
 def inv(a):
     """The inverse. solve(a, b) is better than inv(a) times b."""
-    return _nabla.inv(_square(a, "inv"))
+    a = _square(a, "inv")
+    return a if _is_empty(a) else _nabla.inv(a)
 
 
 def det(a):
@@ -138,6 +144,19 @@ def eigh(a):
 def eigvalsh(a):
     """The eigenvalues of symmetric matrices, ascending."""
     return eigh(a)[0]
+
+
+def eig(a):
+    """Refused: eigenvalues of a matrix that is not symmetric are complex, and there are no complex dtypes. Raises
+    NotImplementedError; eigh is for symmetric matrices."""
+    raise NotImplementedError(
+        f"linalg.eig of {_square(a, 'eig').type_str()}: its eigenvalues may be complex, and there are no complex "
+        "dtypes. Symmetric matrices have linalg.eigh; singular values, linalg.svd, are real for all")
+
+
+def eigvals(a):
+    """Refused as eig: raises NotImplementedError; eigvalsh is for symmetric matrices."""
+    return eig(a)
 
 
 def lu_factor(a):
@@ -293,7 +312,9 @@ def expm(a):
 
 
 __all__ = [
-    "cholesky", "cholesky_solve", "cond", "cross", "det", "diag_embed", "diagonal", "eigh", "eigvalsh", "expm", "inner",
+    "cholesky", "cholesky_solve", "cond", "cross", "det", "diag_embed", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh",
+    "expm", "inner",
     "inv", "kron", "lstsq", "lu", "lu_factor", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
     "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
     "svdvals", "tensordot", "trace", "triangular_solve", "vdot", "vector_norm",

@@ -14,6 +14,7 @@ is 0. Inside of functions that are compiled (jit, export) or repeated (scan, whi
 every time: it is an error there. Keyless draws belong to the thread that calls.
 """
 
+import functools
 import math
 import operator
 import threading
@@ -234,6 +235,184 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None):
     return _binary.add(mean, emit1("reshape", [moved], {"shape": list(unit.shape)}))
 
 
+def _given(a, shape, dtype, what):
+    """A floating parameter, and the shape of the result: its own by default."""
+    a = float_tensors(a)[0] if isinstance(a, Tensor) else asarray(a, _float_type(dtype))
+    shape = list(a.shape) if shape is None else sizes_of(shape, what)
+    return _nabla.broadcast_to(a, shape), shape
+
+
+def _undifferentiated(draw):
+    """`draw(key, a)` without a derivative by a: how many steps it takes is known only at run time."""
+    @functools.wraps(draw)
+    def whole(key, a, shape, dtype):
+        from .transforms import custom_vjp
+        key, (a, shape) = _key(key), _given(a, shape, dtype, draw.__name__)
+        rule = custom_vjp(lambda a: draw(key, a, shape))
+        rule.defvjp(lambda a: (draw(key, a, shape), None), lambda _, ct: (None,))
+        return rule(a)
+
+    return whole
+
+
+def _until_all(state, step):
+    """`step(i, *state) -> state`, whose last part says what is done, until everything is."""
+    from .transforms import while_loop
+    done = state[-1]
+
+    def test(s):
+        left = emit1("not", [emit1("reduce_and", [s[-1]], {"axes": list(range(done.ndim))})], {})
+        return emit1("and", [left, emit1("lt", [s[0], 1000], {})], {})
+
+    return while_loop(test, lambda s: (_binary.add(s[0], 1), *step(s[0], *s[1:])),
+                      (_nabla.full([], 0.0, DType.int32), *state))[1:]
+
+
+def _select(condition, x, y):
+    from .ops.control_flow import where
+    return where(condition, x, y)
+
+
+def gamma(key, a, shape=None, dtype=None):
+    """The gamma distribution of shape parameter a (above 0, else NaN) and scale 1. Its derivative by a is 0.
+
+    Source: Marsaglia and Tsang, A simple method for generating gamma variables, 2000; below 1 by a power of a uniform.
+    """
+    return _gamma(key, a, shape, dtype)
+
+
+@_undifferentiated
+def _gamma(key, a, shape):
+    draws, last = split(key)[0], split(key)[1]
+    small = emit1("lt", [a, 1.0], {})
+    d = _binary.sub(_select(small, _binary.add(a, 1.0), a), 1.0 / 3)
+    c = _binary.div(1.0 / 3, emit1("sqrt", [emit1("maximum", [d, 1e-6], {})], {}))
+
+    def step(i, out, done):
+        first, second = split(fold_in(draws, i))
+        x = normal(first, shape, a.dtype)
+        v = _binary.pow(_binary.add(_binary.mul(c, x), 1.0), 3)
+        positive = emit1("gt", [v, 0.0], {})
+        v = _select(positive, v, 1.0)
+        bound = x * x * 0.5 + d - d * v + d * emit1("log", [v], {})
+        u = emit1("maximum", [uniform(second, shape, a.dtype), 1e-30], {})
+        fits = positive & (emit1("log", [u], {}) < bound)
+        return _select(fits & ~done, d * v, out), done | fits
+
+    out, _ = _until_all((_nabla.full(shape, 0.0, a.dtype), _nabla.full(shape, 0.0, DType.bool)), step)
+    u = 1.0 - uniform(last, shape, a.dtype)
+    out = _select(small, out * _binary.pow(u, 1.0 / emit1("maximum", [a, 1e-30], {})), out)
+    return _select(a > 0, out, float("nan"))
+
+
+def beta(key, a, b, shape=None, dtype=None):
+    """The beta distribution of parameters a and b: gamma(a) over the sum of gamma(a) and gamma(b)."""
+    if shape is None:
+        shape = _binary.broadcast_shapes(asarray(a).shape, asarray(b).shape)
+    first, second = split(key)
+    x = gamma(first, a, shape, dtype)
+    return x / (x + gamma(second, b, shape, dtype))
+
+
+def chisquare(key, df, shape=None, dtype=None):
+    """Sums of squares of df normal numbers."""
+    return gamma(key, asarray(df, dtype) * 0.5, shape, dtype) * 2.0
+
+
+def t(key, df, shape=None, dtype=None):
+    """Student's distribution of df degrees of freedom."""
+    first, second = split(key)
+    half, shape = _given(asarray(df, dtype) * 0.5, shape, dtype, "t")
+    return normal(first, shape, half.dtype) * emit1("sqrt", [half / gamma(second, half, shape)], {})
+
+
+def dirichlet(key, alpha, shape=None, dtype=None):
+    """Vectors along the last dimension of positive parts whose sum is 1: gammas over their sum. alpha [..., n];
+    `shape`: of the batch."""
+    alpha = asarray(alpha, dtype)
+    batch = list(alpha.shape[:-1]) if shape is None else sizes_of(shape, "dirichlet")
+    x = gamma(key, alpha, batch + [alpha.shape[-1]], dtype)
+    return x / _nabla.sum(x, [x.ndim - 1], True)
+
+
+def poisson(key, lam, shape=None, dtype="int32"):
+    """Poisson's distribution of mean lam (at least 0): how many events happen.
+
+    Source: below 10 sums of exponential numbers (Knuth); above Hoermann, The transformed rejection method for
+    generating Poisson random variables, 1993.
+    """
+    return astype(_poisson(key, lam, shape, None), dtype_of(dtype))
+
+
+@_undifferentiated
+def _poisson(key, lam, shape):
+    few, many = split(key)
+    small = lam < 10.0
+    low, high = _select(small, lam, 0.0), _select(small, 10.0, lam)
+
+    def count(i, k, s, done):
+        s = s + exponential(fold_in(few, i), shape, lam.dtype)
+        return k + astype(s <= low, lam.dtype), s, done | (s > low)
+
+    zeros, nothing = _nabla.full(shape, 0.0, lam.dtype), _nabla.full(shape, 0.0, DType.bool)
+    k = _until_all((zeros, zeros, nothing), count)[0]
+    log_high = emit1("log", [high], {})
+    b = emit1("sqrt", [high], {}) * 2.53 + 0.931
+    a = b * 0.02483 - 0.059
+    inverse, limit = 1.1328 / (b - 3.4) + 1.1239, 0.9277 - 3.6224 / (b - 2.0)
+
+    def draw(i, out, done):
+        first, second = split(fold_in(many, i))
+        u = uniform(first, shape, lam.dtype) - 0.5
+        v = emit1("maximum", [uniform(second, shape, lam.dtype), 1e-30], {})
+        us = emit1("maximum", [0.5 - emit1("abs", [u], {}), 1e-30], {})
+        n = emit1("floor", [(a * 2.0 / us + b) * u + high + 0.43], {})
+        sure = (us >= 0.07) & (v <= limit)
+        wrong = (n < 0) | ((us < 0.013) & (v > us))
+        n_safe = emit1("maximum", [n, 0.0], {})
+        likely = emit1("log", [v * inverse / (a / (us * us) + b)], {}) <= (
+            n_safe * log_high - high - emit1("lgamma", [n_safe + 1.0], {}))
+        fits = sure | (~wrong & likely)
+        return _select(fits & ~done, n_safe, out), done | fits
+
+    large = _until_all((zeros, small), draw)[0]
+    return _select(small, k, large)
+
+
+def cauchy(key, shape=(), dtype=None):
+    """Cauchy's distribution: tan(pi (u - 1/2)) of uniform numbers."""
+    return emit1("tan", [(_uniform(key, shape, 0.0, 1.0, dtype) - 0.5) * math.pi], {})
+
+
+def lognormal(key, sigma=1.0, shape=(), dtype=None):
+    """exp of normal numbers of deviation sigma."""
+    return emit1("exp", [normal(key, shape, dtype) * sigma], {})
+
+
+def pareto(key, b, shape=None, dtype=None):
+    """Pareto's distribution from 1 on: exp of exponential numbers over b."""
+    b, shape = _given(b, shape, dtype, "pareto")
+    return emit1("exp", [exponential(key, shape, b.dtype) / b], {})
+
+
+def weibull_min(key, scale, concentration, shape=(), dtype=None):
+    """Weibull's distribution: scale times exponential numbers to the power 1 / concentration."""
+    return _binary.pow(exponential(key, shape, dtype), 1.0 / concentration) * scale
+
+
+def rayleigh(key, scale=1.0, shape=(), dtype=None):
+    """Rayleigh's distribution: scale times sqrt(2 e) of exponential numbers e."""
+    return emit1("sqrt", [exponential(key, shape, dtype) * 2.0], {}) * scale
+
+
+def geometric(key, p, shape=None, dtype="int32"):
+    """How many trials of probability p it takes until the first success: 1, 2, ..."""
+    p, shape = _given(p, shape, None, "geometric")
+    u = 1.0 - uniform(key, shape, p.dtype)
+    n = emit1("ceil", [emit1("log", [u], {}) / emit1("log1p", [-p], {})], {})
+    return astype(emit1("maximum", [_select(p >= 1, 1.0, n), 1.0], {}), dtype_of(dtype))
+
+
 def orthogonal(key, n, shape=(), dtype=None):
     """Orthogonal matrices [*shape, n, n], uniformly: q of qr of normal numbers, whose r has a positive diagonal."""
     return _nabla.emit("qr", [normal(key, sizes_of(shape, "orthogonal") + [n, n], dtype)], {})[0]
@@ -308,8 +487,10 @@ def randn(*shape):
 
 
 __all__ = [
-    "PRNGKey", "bernoulli", "bits", "categorical", "choice", "dropout", "dropout_mask", "exponential", "fold_in",
-    "gaussian", "get_state", "gumbel", "key", "keyless_normal", "keyless_uniform", "laplace", "logistic",
-    "multivariate_normal", "next_key", "normal", "orthogonal", "permutation", "rademacher", "rand", "randint", "randn",
-    "seed", "set_state", "shuffle", "split", "truncated_normal", "uniform",
+    "PRNGKey", "bernoulli", "beta", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet", "dropout",
+    "dropout_mask", "exponential", "fold_in", "gamma", "gaussian", "geometric", "get_state", "gumbel", "key",
+    "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multivariate_normal", "next_key",
+    "normal",
+    "orthogonal", "pareto", "permutation", "poisson", "rademacher", "rand", "randint", "randn", "rayleigh", "seed",
+    "set_state", "shuffle", "split", "t", "truncated_normal", "uniform", "weibull_min",
 ]

@@ -1,8 +1,12 @@
 """Trees of containers: what functions take and return, flattened to leaves and put together again.
 
-Containers are lists, tuples, named tuples, dicts (in the order of their sorted keys), None (no leaves) and what
-`register_pytree_node` declared. Everything else is a leaf.
+Containers are lists, tuples, named tuples, dicts and defaultdicts (in the order of their sorted keys), OrderedDicts (in
+their own), None (no leaves) and what `register_pytree_node` declared. Everything else is a leaf. As `nabla.tree.map`
+and the like the functions have short names.
 """
+
+import collections
+import functools
 
 from ._nabla import Tensor
 
@@ -60,19 +64,40 @@ class PyTreeDef:
             return _registered[self.kind][1](self.data, parts)
         return self.kind(*parts)
 
+    def child_names(self):
+        """The keys, fields or positions of the children."""
+        if self.kind is dict or self.kind is collections.OrderedDict:
+            return self.data
+        if self.kind is collections.defaultdict:
+            return self.data[1]
+        if hasattr(self.data, "leaf_names"):
+            return self.data.leaf_names()
+        return getattr(self.kind, "_fields", None) or range(len(self.children))
+
+    def leaf_paths(self, prefix=""):
+        """The places of the leaves, in order: "block.0.w"; of a leaf alone, the prefix."""
+        if self.kind is _LEAF:
+            return [prefix]
+        out = []
+        for name, child in zip(self.child_names(), self.children):
+            out += child.leaf_paths(f"{prefix}.{name}" if prefix else str(name))
+        return out
+
     def __repr__(self):
         if self.kind is _LEAF:
             return "*"
         if self.kind is None:
             return "None"
-        inside = ", ".join(map(repr, self.children))
-        if self.kind is dict:
-            return "{" + ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.data, self.children)) + "}"
+        inside = ", ".join([repr(c) for c in self.children])
+        if self.kind in _DICTS:
+            inside = "{" + ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.child_names(), self.children)) + "}"
+            return inside if self.kind is dict else f"{self.kind.__name__}({inside})"
         if self.kind is list:
             return f"[{inside}]"
         return f"({inside})" if self.kind is tuple else f"{self.kind.__name__}({inside})"
 
 
+_DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 _THE_LEAF = PyTreeDef(_LEAF, None, ())
 _NONE = PyTreeDef(None, None, ())
 
@@ -149,9 +174,31 @@ def tree_map(f, tree, *rest, is_leaf=None):
     for r in rest:
         other, form = tree_flatten(r, is_leaf)
         if form != treedef:
-            raise ValueError(f"tree_map: trees of different form, {treedef} and {form}")
+            raise ValueError(f"tree_map: trees of different form: {difference(treedef, form)}")
         others.append(other)
     return treedef.unflatten([f(*x) for x in zip(leaves, *others)])
+
+
+def difference(a, b, path=""):
+    """The first place where two forms differ, in words: "at a.0 a leaf and a tuple of 2"."""
+    where = f"at {path} " if path else ""
+    names = a.child_names() if a.children else ()
+    if a.kind is not b.kind or len(a.children) != len(b.children) or list(names) != list(b.child_names()):
+        return f"{where}{_kind_text(a)} and {_kind_text(b)}"
+    for name, x, y in zip(names, a.children, b.children):
+        if x != y:
+            return difference(x, y, f"{path}.{name}" if path else str(name))
+    return f"{where}{_kind_text(a)} with {a.data!r} and with {b.data!r}"
+
+
+def _kind_text(form):
+    if form.kind is _LEAF:
+        return "a leaf"
+    if form.kind is None:
+        return "None"
+    if form.kind in _DICTS:
+        return f"a {form.kind.__name__} of {', '.join([repr(k) for k in form.child_names()]) or 'nothing'}"
+    return f"a {form.kind.__name__} of {len(form.children)}"
 
 
 def is_tensor(x):
@@ -194,3 +241,51 @@ def _children(x):
         return [x[k] for k in tree_structure(x).data]
     registration = _registration(type(x))
     return list(registration[0](x)[0]) if registration else list(x)
+
+
+def _sorted_keys(d):
+    try:
+        return tuple(sorted(d))
+    except TypeError:
+        return tuple(d)
+
+
+register_pytree_node(collections.OrderedDict, lambda d: (list(d.values()), tuple(d)),
+                     lambda keys, parts: collections.OrderedDict(zip(keys, parts)))
+register_pytree_node(collections.defaultdict,
+                     lambda d: ([d[k] for k in _sorted_keys(d)], (d.default_factory, _sorted_keys(d))),
+                     lambda data, parts: collections.defaultdict(data[0], zip(data[1], parts)))
+
+flatten, unflatten, leaves, structure, map = tree_flatten, tree_unflatten, tree_leaves, tree_structure, tree_map
+
+
+def all(tree, is_leaf=None):
+    """Whether all leaves are true."""
+    return functools.reduce(lambda a, b: a and bool(b), tree_leaves(tree, is_leaf), True)
+
+
+def reduce(f, tree, *initial, is_leaf=None):
+    """`f(f(leaf, leaf), leaf)`, beginning with `initial` where it is given (functools.reduce)."""
+    return functools.reduce(f, tree_leaves(tree, is_leaf), *initial)
+
+
+def leaves_with_path(tree, is_leaf=None):
+    """`[(path, leaf), ...]`: the places are texts such as "block.0.w"."""
+    found, form = tree_flatten(tree, is_leaf)
+    return list(zip(form.leaf_paths(), found))
+
+
+def map_with_path(f, tree, *rest, is_leaf=None):
+    """tree_map of `f(path, leaf, ...)`."""
+    form = tree_structure(tree, is_leaf)
+    paths = iter(form.leaf_paths())
+    return tree_map(lambda *x: f(next(paths), *x), tree, *rest, is_leaf=is_leaf)
+
+
+def transpose(outer, inner, tree):
+    """A tree of form `outer` whose leaves are trees of form `inner`, turned inside out. Raises ValueError."""
+    found, form = tree_flatten(tree)
+    if form.num_leaves != outer.num_leaves * inner.num_leaves:
+        raise ValueError(f"transpose: a tree of {form.num_leaves} leaves is no tree of {outer} of trees {inner}")
+    n = inner.num_leaves
+    return inner.unflatten([outer.unflatten(found[i::n]) for i in range(n)])

@@ -1,5 +1,6 @@
 #include "frontend/python/native/dlpack.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -57,6 +58,8 @@ void free_unused(PyObject* capsule) {
 
 bool row_major(const DlTensor& t) {
   if (!t.strides) return true;
+  // Where there are no elements, strides say nothing.
+  if (std::count(t.shape, t.shape + t.ndim, 0) > 0) return true;
   int64_t expected = 1;
   for (int32_t d = t.ndim - 1; d >= 0; --d) {
     if (t.shape[d] != 1 && t.strides[d] != expected) return false;

@@ -87,7 +87,7 @@ PYBIND11_MODULE(_nabla, m) {
     set_kernel_folder(kernels);
   });
   error_type() = PyErr_NewExceptionWithDoc(
-      "nabla.Error", "What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md.",
+      "nabla.Error", "What is wrong with a program, with the line it is wrong at; `nablac doc errors` lists the codes.",
       PyExc_ValueError, nullptr);
   m.add_object("Error", py::handle(error_type()).inc_ref());
   py::register_exception_translator([](std::exception_ptr p) {
@@ -103,6 +103,10 @@ PYBIND11_MODULE(_nabla, m) {
         nabla::Diagnostic d = nabla::error(static_cast<nabla::Code>(code), "{}", message);
         d.location = nabla::locate(python_site(), "");
         d.help = help;
+        // What begins with a function's name is about its arguments.
+        size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_");
+        if (help.empty() && end != 0 && end != message.npos && message[end] == ':')
+          d.help = fmt::format("help() of {} says what it takes", message.substr(0, end));
         throw nabla::Error(std::move(d));
       },
       py::arg("code"), py::arg("message"), py::arg("help") = "");

@@ -28,11 +28,13 @@ std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const
 
 // ---- Functions compiled in this process
 
-ir::Module module_for(const TracedFunction& f, const std::string& name) {
+// `names` are the caller's, of the first parameters; the others are values that the function closes over.
+ir::Module module_for(const TracedFunction& f, const std::string& name, const std::vector<std::string>& names) {
   ir::Module m = module_of(f);
   const ir::Function* function = m.functions.back().get();
   ir::Entry entry{name, function->name, {}, {}, {}, {}};
-  for (size_t i = 0; i < function->params.size(); ++i) entry.inputs.push_back(fmt::format("in{}", i));
+  for (size_t i = 0; i < function->params.size(); ++i)
+    entry.inputs.push_back(i < names.size() ? names[i] : fmt::format("closure {}", i - names.size()));
   for (size_t i = 0; i < function->results.size(); ++i) entry.outputs.push_back(fmt::format("out{}", i));
   m.entries.push_back(std::move(entry));
   return m;
@@ -50,8 +52,8 @@ driver::CompileOptions options_of(const std::string& target, bool library, const
 
 // With check_nan every op has a kernel, so that the one that made a NaN is named.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
-                                         bool check_nan) {
-  ir::Module m = module_for(f, "main");
+                                         const std::vector<std::string>& names, bool check_nan) {
+  ir::Module m = module_for(f, "main", names);
   py::gil_scoped_release unlocked;
   driver::CompileOptions options = options_of(target, true, "");
   options.fuse = !check_nan;
@@ -182,10 +184,10 @@ void bind_programs(py::module_& m) {
   bind_bundle(m);
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
-        py::arg("check_nan") = false);
+        py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false);
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f) {
-    ir::Module module = module_for(f, f.function->name);
+    ir::Module module = module_for(f, f.function->name, {});
     return ir::print(value_or_throw(driver::simplify_module(module, value_or_throw(ir::find_target("cpu")))));
   });
 }

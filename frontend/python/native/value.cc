@@ -1,5 +1,7 @@
 #include "frontend/python/native/value.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "cli/driver/compile.h"
@@ -70,9 +72,29 @@ Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bo
   return out;
 }
 
-}  // namespace
+int64_t bytes_of_result(const ir::Function& f, const ir::Node& n) {
+  const ir::Type& t = f.type(n.results[0]);
+  return t.is_static() && !t.is_residual() ? t.bytes().value() : 0;
+}
 
-namespace {
+Diagnostic no_memory(const ir::Function& f) {
+  const ir::Node* largest = nullptr;
+  for (const ir::Node& n : f.nodes)
+    if (!largest || bytes_of_result(f, n) > bytes_of_result(f, *largest)) largest = &n;
+  Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}, {} bytes",
+                       largest ? f.type(largest->results[0]).str() : "an argument",
+                       largest ? bytes_of_result(f, *largest) : 0);
+  if (largest) d.location = largest->location;
+  return d;
+}
+
+// A system may promise more memory than it has, and end the process that uses it: what cannot fit is not tried.
+void refuse_huge(const ir::Function& f) {
+  static const int64_t physical = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  for (const ir::Node& n : f.nodes)
+    if (physical > 0 && bytes_of_result(f, n) > physical) throw Error(no_memory(f));
+}
+
 std::vector<std::shared_ptr<Eager>>& eager_stack() {
   thread_local std::vector<std::shared_ptr<Eager>> stack{std::make_shared<Eager>()};
   return stack;
@@ -150,19 +172,12 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   } else {
     module.stage = ir::Stage::kFlat;
   }
+  refuse_huge(*module.find("eager"));
   Result<std::vector<Literal>> results = [&]() -> Result<std::vector<Literal>> {
     try {
       return python::evaluate(module, *module.find("eager"), std::move(arguments));
     } catch (const std::bad_alloc&) {
-      const ir::Node* largest = nullptr;
-      const ir::Function& f = *module.find("eager");
-      for (const ir::Node& n : f.nodes)
-        if (!largest || f.type(n.results[0]).bytes().value() > f.type(largest->results[0]).bytes().value())
-          largest = &n;
-      Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}",
-                           largest ? f.type(largest->results[0]).str() : "an argument");
-      if (largest) d.location = largest->location;
-      return d;
+      return no_memory(*module.find("eager"));
     }
   }();
   if (!results.ok()) throw Error(results.errors());
@@ -265,14 +280,15 @@ std::vector<Value*>& requiring_grad() {
 }
 }  // namespace
 
-Value::Value(nabla::Tensor traced) : traced_(std::move(traced)) {
+Value::Value(nabla::Tensor traced) : traced_(std::move(traced)), made_in_(Frame::current()) {
   Eager& eager = Eager::of_thread();
   if (!eager.owns(traced_)) return;
   eager_ = eager.shared_from_this();
   eager_->enter(this);
 }
 
-Value::Value(const Value& other) : array_(other.array_), traced_(other.traced_), eager_(other.eager_) {
+Value::Value(const Value& other)
+    : array_(other.array_), traced_(other.traced_), eager_(other.eager_), made_in_(Frame::current()) {
   if (eager_ && !array_) eager_->enter(this);
 }
 
@@ -319,13 +335,23 @@ void Value::donate(const std::string& to) {
   donated_to_ = to;
 }
 
+Value Value::copied() const {
+  if (donated_ && !array_) array("a copy");
+  Value out(*this);
+  if (array_) out.array_ = Literal::from_bytes(array_->dtype(), array_->shape(), array_->data());
+  return out;
+}
+
 void Value::rebind(const Value& other) {
   if (this == &other) return;
-  if (is_traced() || other.is_traced() || is_tracing()) {
-    Diagnostic d =
-        error(Code::kMisuse, "a write into {} inside of a traced function: tensors do not change there", type().str());
+  bool own = is_tracing() && made_in_.lock() == Frame::current();
+  if ((is_traced() || other.is_traced() || is_tracing()) && !own) {
+    Diagnostic d = error(Code::kMisuse,
+                         "a write into {}, which a traced function does not own: it comes from outside of the function, "
+                         "where it would keep a value that exists only while the function is traced",
+                         type().str());
     d.location = locate(python_site(), "");
-    d.help = "x = x.at[index].set(v) makes a new one";
+    d.help = "write into a copy, y = x.clone(), or make a new tensor, y = x.at[index].set(v)";
     throw Error(std::move(d));
   }
   if (requires_grad_)

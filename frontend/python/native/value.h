@@ -76,7 +76,7 @@ class Recording {
 
 class Value {
  public:
-  explicit Value(Literal array) : array_(std::move(array)) {}
+  explicit Value(Literal array) : array_(std::move(array)), made_in_(Frame::current()) {}
   /// A value of the innermost function, to which Recording sent an op.
   explicit Value(nabla::Tensor traced);
   Value(const Value& other);
@@ -101,9 +101,16 @@ class Value {
   static std::vector<Value*> gradient_leaves();
   /// Takes the bytes away: using it from now on is an error, which says who took them.
   void donate(const std::string& to);
-  /// Holds what `other` holds from now on: `x[i] = v` outside of traces. E0707 where it requires a gradient, and in
-  /// traces.
+  /// Holds what `other` holds from now on: `x[i] = v`. E0707 where it requires a gradient, and while a function is
+  /// traced that this handle comes from outside of.
   void rebind(const Value& other);
+  /// The same elements under a handle of their own, that no gradient reaches, in memory of their own.
+  Value copied() const;
+  /// Whether both are one value of a function, or one array.
+  bool same(const Value& other) const {
+    if (array_ && other.array_) return array_->data() == other.array_->data();
+    return !array_ && !other.array_ && traced_.frame() == other.traced_.frame() && traced_.id() == other.traced_.id();
+  }
   /// As an operand of the function that records now.
   nabla::Tensor operand() const;
 
@@ -120,6 +127,7 @@ class Value {
   mutable int bound_id_ = -1;
   mutable std::weak_ptr<Eager> computed_by_;  ///< which counts it as long as its frame is open
   bool requires_grad_ = false, is_parameter_ = false;
+  std::weak_ptr<Frame> made_in_;  ///< the function that was traced, or recorded, as this handle came to be
   std::string donated_to_;
   std::optional<ir::Type> donated_;  ///< what it was, when its memory is another's
 };

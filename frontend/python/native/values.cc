@@ -89,6 +89,21 @@ double number_of(PyObject* o) {
   return v;
 }
 
+// An int from -2^63 to 2^64 - 1 modulo 2^64, as `convert` takes integers.
+uint64_t bits_of(PyObject* o) {
+  py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(o));
+  if (!index) throw py::error_already_set();
+  int overflow = 0;
+  long long v = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  if (overflow == 0) return static_cast<uint64_t>(v);
+  unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(index.ptr()) : 0;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    throw py::value_error(py::str(index).cast<std::string>() + " does not fit into 64 bits");
+  }
+  return large;
+}
+
 }  // namespace
 
 Value from_numbers(const py::object& source, std::optional<DType> wanted) {
@@ -103,20 +118,16 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
   Literal array(dtype, nested.shape);
   for (size_t i = 0; i < nested.leaves.size(); ++i) {
     PyObject* o = nested.leaves[i];
-    if (is_float(dtype)) {
-      array.set(static_cast<int64_t>(i), number_of(o));
-    } else if (PyIndex_Check(o) || PyBool_Check(o)) {
-      py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(o));
-      if (!index) throw py::error_already_set();
-      long long v = dtype == DType::kU64 ? static_cast<long long>(PyLong_AsUnsignedLongLong(index.ptr()))
-                                         : PyLong_AsLongLong(index.ptr());
-      if (PyErr_Occurred()) throw py::error_already_set();
-      array.set_i(static_cast<int64_t>(i), v);
-      if (dtype != DType::kU64 && array.get_i(static_cast<int64_t>(i)) != v && dtype != DType::kBool)
-        throw py::value_error(std::to_string(v) + " does not fit into " + std::string(name_of(dtype)));
-    } else {
-      array.set_i(static_cast<int64_t>(i), static_cast<int64_t>(number_of(o)));
+    auto at = static_cast<int64_t>(i);
+    if (is_float(dtype) || !(PyIndex_Check(o) || PyBool_Check(o))) {
+      array.set(at, number_of(o));
+      continue;
     }
+    auto v = static_cast<int64_t>(bits_of(o));
+    array.set_i(at, v);
+    if (!wanted && dtype != DType::kBool && array.get_i(at) != v)
+      throw py::value_error(py::str(py::handle(o)).cast<std::string>() +
+                            " does not fit into int32, the dtype of ints: give a dtype, such as int64");
   }
   return Value(std::move(array));
 }
@@ -124,30 +135,50 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
 namespace {
 
 // ---- Out
-py::buffer_info buffer_of(Value& v) {
-  const Literal& array = v.array("reading its array");
-  const char* format = format_of(array.dtype());
-  std::vector<int64_t> strides = strides_of(array.shape());
-  for (int64_t& s : strides) s *= bytes_of(array.dtype());
-  return py::buffer_info(const_cast<void*>(array.data()), bytes_of(array.dtype()), format, array.rank(),
-                         std::vector<py::ssize_t>(array.shape().begin(), array.shape().end()),
-                         std::vector<py::ssize_t>(strides.begin(), strides.end()), /*readonly=*/true);
-}
+// What one of Python's views of an array holds: its bytes stay as long as it does, whatever happens to the tensor.
+struct Exported {
+  Literal array;
+  std::vector<Py_ssize_t> shape, strides;
+};
 
-// pybind11 lets no error out of a buffer's making: what can go wrong is tried before.
-getbufferproc pybind11_getbuffer = nullptr;
-int checked_getbuffer(PyObject* object, Py_buffer* view, int flags) {
+int get_buffer(PyObject* object, Py_buffer* view, int flags) {
+  view->obj = nullptr;
   try {
     const Literal& array = py::cast<const Value&>(py::handle(object)).array("reading its array");
-    if (format_of(array.dtype())) return pybind11_getbuffer(object, view, flags);
-    PyErr_Format(PyExc_BufferError, "%s has no NumPy element type: convert it, x.astype(nb.float32)",
-                 std::string(name_of(array.dtype())).c_str());
+    const char* format = format_of(array.dtype());
+    if (!format) {
+      PyErr_Format(PyExc_BufferError, "%s has no NumPy element type: convert it, x.astype(nb.float32)",
+                   std::string(name_of(array.dtype())).c_str());
+      return -1;
+    }
+    if (flags & PyBUF_WRITABLE) {
+      PyErr_SetString(PyExc_BufferError, "the elements of a tensor are read-only");
+      return -1;
+    }
+    auto* out = new Exported{array, {array.shape().begin(), array.shape().end()}, {}};
+    for (int64_t s : strides_of(array.shape())) out->strides.push_back(s * bytes_of(array.dtype()));
+    view->buf = const_cast<void*>(out->array.data());
+    view->len = array.size_bytes();
+    view->readonly = 1;
+    view->itemsize = bytes_of(array.dtype());
+    view->format = flags & PyBUF_FORMAT ? const_cast<char*>(format) : nullptr;
+    view->ndim = array.rank();
+    view->shape = flags & PyBUF_ND ? out->shape.data() : nullptr;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? out->strides.data() : nullptr;
+    view->suboffsets = nullptr;
+    view->internal = out;
+    view->obj = object;
+    Py_INCREF(object);
+    return 0;
   } catch (const Error& e) {
     set_error(e);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
   }
-  view->obj = nullptr;
   return -1;
 }
+
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<Exported*>(view->internal); }
 
 py::object element(const Literal& a, int64_t i) {
   if (a.dtype() == DType::kBool) return py::bool_(a.get_i(i) != 0);
@@ -252,10 +283,11 @@ void bind_values(py::module_& m) {
           "__dlpack__", [](Value& v, const py::object&, const py::kwargs&) { return to_dlpack(v); },
           py::arg("stream") = py::none())
       .def("__dlpack_device__", [](const Value&) { return py::make_tuple(1, 0); })
-      .def_buffer(&buffer_of);
+      .def("_same", &Value::same, "Whether both are one value of a function, or one array.")
+      .def("_copied", [](const Value& v) { return v.copied(); });
   PyBufferProcs& buffers = reinterpret_cast<PyHeapTypeObject*>(tensor.ptr())->as_buffer;
-  pybind11_getbuffer = buffers.bf_getbuffer;
-  buffers.bf_getbuffer = &checked_getbuffer;
+  buffers.bf_getbuffer = &get_buffer;
+  buffers.bf_releasebuffer = &release_buffer;
   m.def("from_buffer", &from_buffer);
   m.def("from_numbers", &from_numbers);
   m.def("from_dlpack", &from_dlpack);

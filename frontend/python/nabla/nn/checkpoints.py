@@ -9,6 +9,7 @@ a file is executed. nabla-run reads and writes the same files.
 import json
 import math
 import os
+import re
 import tempfile
 
 from .. import _nabla
@@ -167,7 +168,8 @@ def load_metadata(path):
 def save(model, path, selector=None, metadata=None):
     """Writes a Module's tensors (those that `selector` names, otherwise all), or a tree's, by their paths."""
     if isinstance(model, Module):
-        tensors = model.state_dict() if selector is None else dict(select(selector).apply(model))
+        tensors = {path: x for path, x, _ in model.named_tensors()} if selector is None else dict(
+            select(selector).apply(model))
     else:
         tensors = {name: x for name, x in flat_paths(model) if isinstance(x, Tensor)}
     if selector is not None and not tensors:
@@ -175,13 +177,21 @@ def save(model, path, selector=None, metadata=None):
     save_file(tensors, path, metadata)
 
 
-def load(model, path, selector=None, strict=True):
+def load(model, path, selector=None, strict=True, names=None, stack=None):
     """Sets a Module's tensors from a file by their paths, and returns it; of a tree, returns a new one.
 
     With a selector only what it names is set and must be there. Without `strict` names may be missing or not known.
     Values are converted to the dtypes that the model has. Raises CheckpointError for names and shapes that differ.
+    names: how the file calls what the model calls otherwise: a function of the file's name that gives the model's, or
+    None to leave it out; or `{pattern: name}`, in whose patterns `*` is any part between dots, which stands for the
+    same `*` of the name: {"h.*.attn.w": "blocks.*.attention.weight"}; of several that fit the first counts, and names
+    that none fits stay. A name that ends in ".T" has its last two dimensions exchanged.
+    stack: patterns such as "blocks.*.weight", after `names`, whose tensors lie in the file per layer, in the model as
+    one, stacked along dimension 0 as StackedModuleList has them: "blocks.layer.weight".
     """
-    stored = load_file(path)
+    stored = _renamed(load_file(path), names, path)
+    for pattern in [stack] if isinstance(stack, str) else stack or ():
+        _stack_layers(stored, pattern, path)
     try:
         if isinstance(model, Module):
             if selector is not None:
@@ -198,6 +208,59 @@ def load(model, path, selector=None, strict=True):
         raise
     except ValueError as e:
         raise CheckpointError(f"{path}: {e}") from None
+
+
+def _pattern(text):
+    """A pattern with `*` as an expression with a group for each."""
+    return re.compile("".join("([^.]+)" if part == "*" else re.escape(part) for part in re.split(r"(\*)", text)))
+
+
+def _renamed(stored, names, path):
+    if names is None:
+        return dict(stored)
+    if callable(names):
+        rename = names
+    else:
+        rows = [(_pattern(pattern), name) for pattern, name in names.items()]
+
+        def rename(old):
+            for pattern, name in rows:
+                found = pattern.fullmatch(old)
+                if found:
+                    parts = iter(found.groups())
+                    return None if name is None else re.sub(r"\*", lambda _: next(parts), name)
+            return old
+
+    out, origin = {}, {}
+    for old, x in stored.items():
+        new = rename(old)
+        if new is None:
+            continue
+        if new.endswith(".T"):
+            new = new[:-2]
+            x = x.mT
+        if new in out:
+            raise CheckpointError(f"{path}: names give {origin[new]} and {old} one name, {new}")
+        out[new], origin[new] = x, old
+    return out
+
+
+def _stack_layers(stored, pattern, path):
+    if pattern.count("*") != 1:
+        raise CheckpointError(f"{path}: stack {pattern!r} has {pattern.count('*')} places for the layer's number, "
+                              "not 1")
+    expression = _pattern(pattern)
+    layers = {}
+    for name in stored:
+        found = expression.fullmatch(name)
+        if found and found.group(1).isdigit():
+            layers[int(found.group(1))] = name
+    if sorted(layers) != list(range(len(layers))) or not layers:
+        raise CheckpointError(f"{path}: stack {pattern!r} finds the layers {sorted(layers)}, not all from 0 on")
+    parts = [stored.pop(layers[i]) for i in range(len(layers))]
+    if any(p.shape != parts[0].shape for p in parts):
+        raise CheckpointError(f"{path}: stack {pattern!r}: the layers have the shapes {[p.shape for p in parts]}")
+    stored[pattern.replace("*", "layer")] = _nabla.stack(parts, 0)
 
 
 def _load_tree(tree, stored, path, strict):

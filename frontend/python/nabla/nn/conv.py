@@ -3,16 +3,19 @@
 import math
 
 from .._core import asarray
+from ..ops.convolution import _check_channels
 from . import _math as m
 from . import init
 from .module import Module, Parameter
 from .rng import key_of, next_key
 
 
-def _many(x, n, what):
+def _many(x, n, what, least=1):
     out = (x,) * n if isinstance(x, int) else tuple(x)
     if len(out) != n:
         raise ValueError(f"{what}: {x!r} is neither an int nor {n} of them")
+    if min(out, default=least) < least:
+        raise ValueError(f"{what} values must be {'> 0' if least else '>= 0'}, got {x!r}")
     return out
 
 
@@ -54,6 +57,7 @@ def conv_nd(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         raise ValueError(f"conv: x {x.type_str()} and weight {weight.type_str()}: expected [n, space..., c] and "
                          "[taps..., c / groups, out] with one to three spatial dimensions")
     stride, dilation = _many(stride, n, "stride"), _many(dilation, n, "dilation")
+    _check_channels("conv", x, weight, groups, False)
     pads = _paddings(padding, x.shape[1:-1], [int(t) for t in weight.shape[:n]], stride, dilation)
     out = m.op("convolution", x, weight, strides=list(stride), padding_low=[p[0] for p in pads],
                padding_high=[p[1] for p in pads], dilation=list(dilation), groups=groups)
@@ -74,7 +78,7 @@ def conv_transpose_nd(x, weight, bias=None, stride=1, padding=0, output_padding=
         raise ValueError(f"conv_transpose: x {x.type_str()} and weight {weight.type_str()}: expected [n, space..., in] "
                          "and [taps..., out / groups, in] with one to three spatial dimensions")
     stride, dilation = _many(stride, n, "stride"), _many(dilation, n, "dilation")
-    padding, extra = _many(padding, n, "padding"), _many(output_padding, n, "output_padding")
+    padding, extra = _many(padding, n, "padding", 0), _many(output_padding, n, "output_padding", 0)
     spatial = []
     for i in range(n):
         if not 0 <= extra[i] < max(stride[i], dilation[i]):
@@ -208,7 +212,7 @@ class _ConvTranspose(_Conv):
                  groups=1, bias=True, *, dtype=None, key=None, init=None):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype=dtype,
                          key=key, init=init)
-        self.output_padding = _many(output_padding, self._dims, "output_padding")
+        self.output_padding = _many(output_padding, self._dims, "output_padding", 0)
 
     def _weight_shape(self):
         return (*self.kernel_size, self.out_channels // self.groups, self.in_channels)

@@ -13,6 +13,7 @@ As a pytree a module's leaves are its tensors in the order of their paths, each 
 Transforms rebuild modules without calling `__init__`, and a shared tensor or module is shared in the rebuilt one too.
 """
 
+import copy as _copy
 import threading
 
 from .. import _nabla
@@ -246,8 +247,8 @@ class Module:
     # ---- States by name
 
     def state_dict(self):
-        """`{path: tensor}` of parameters and buffers; a shared tensor is there once, under its first path."""
-        return {path: x for path, x, _ in self.named_tensors()}
+        """`{path: tensor}` of parameters and buffers, copies; a shared tensor is there once, under its first path."""
+        return {path: x._copied() for path, x, _ in self.named_tensors()}
 
     def load_state_dict(self, state_dict, strict=True):
         """Sets parameters and buffers by their paths, converted to the dtype that they have here.
@@ -256,7 +257,7 @@ class Module:
         names that are missing or not known; a state of parameters alone leaves buffers as they are.
         Returns `(missing, unexpected)`.
         """
-        own, aliases = self.state_dict(), dict(_aliases(self))
+        own, aliases = {path: x for path, x, _ in self.named_tensors()}, dict(_aliases(self))
         values, unexpected = {}, []
         for name, x in state_dict.items():
             if name not in aliases:
@@ -276,9 +277,9 @@ class Module:
         return missing, unexpected
 
     def clone(self):
-        """A module of the same form and tensors, which changes alone."""
+        """A module of the same form with copies of the tensors, which changes alone."""
         leaves, form = _tree.tree_flatten(self)
-        return form.unflatten(leaves)
+        return form.unflatten([_copy.copy(x) if isinstance(x, Tensor) else x for x in leaves])
 
     # ---- Texts
 
@@ -293,9 +294,7 @@ class Module:
                 inner = value if isinstance(value, Module) else _children_text(value)
                 lines.append(f"  ({name}): " + str(inner).replace("\n", "\n  "))
         extra = self.extra_repr()
-        if not lines:
-            return f"{type(self).__name__}({extra})"
-        return f"{type(self).__name__}({extra}\n" + "\n".join(lines) + "\n)"
+        return f"{type(self).__name__}({extra}" + ("\n" + "\n".join(lines) + "\n" if lines else "") + ")"
 
 
 def _kind_of(x):
@@ -485,6 +484,23 @@ class _Form:
 
     def __repr__(self):
         return self.node[1].__name__
+
+    def leaf_names(self):
+        """The first path of every leaf, in their order."""
+        found = {}
+
+        def below(node, path):
+            what, parts = node[0], node[-1]
+            if what == "leaf":
+                found.setdefault(node[1], path)
+            elif what in ("module", "sequence", "dict", "other"):
+                names = (node[3] if what == "module" else [k.value for k in node[1]] if what == "dict" else
+                         getattr(node[1], "_fields", None) or range(len(parts)))
+                for name, part in zip(names, parts):
+                    below(part, path if what == "module" and name == node[1]._inline else _joined(path, name))
+
+        below(self.node, "")
+        return [found[i] for i in range(len(found))]
 
 
 class _Flattening:

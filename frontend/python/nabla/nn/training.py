@@ -27,14 +27,19 @@ def value_and_grad(fun, wrt="trainable", has_aux=False):
 
         def inside(parameters, others, args, kwargs):
             copy = model.clone().set_tensors({**parameters, **others})
-            given = {path: x for path, x, _ in copy.named_tensors()}
+            given = {path: (x, x._copied()) for path, x, _ in copy.named_tensors()}
+
+            def is_new(path, x):  # set, or written into
+                return path not in given or x is not given[path][0] or not x._same(given[path][1])
+
             out = fun(copy, *args, **kwargs)
             value, aux = out if has_aux else (out, None)
-            changed = {path: x for path, x, _ in copy.named_tensors() if x is not given.get(path)}
+            changed = {path: x for path, x, _ in copy.named_tensors() if is_new(path, x)}
             return value, (aux, changed)
 
         with own_scope():
-            (value, (aux, changed)), gradients = _transforms.value_and_grad(inside, 0, True)(chosen, rest, args, kwargs)
+            (value, (aux, changed)), gradients = _transforms.value_and_grad(inside, has_aux=True)(
+                chosen, rest, args, kwargs)
         if changed:
             model.set_tensors(changed)
         return ((value, aux) if has_aux else value), {path: gradients[path] for path in chosen}

@@ -1,22 +1,31 @@
 """All functions of tensors, by kind. Everything here is also in `nabla` itself."""
 
 from . import (  # noqa: F401
-    binary, communication, comparison, control_flow, convolution, creation, gathering, indexing, multi_output, pooling,
-    reduction, sorting, unary, view)
+    binary, communication, comparison, control_flow, convolution, creation, functional, gathering, indexing,
+    multi_output, nans, numbers, places, polynomial, pooling, reduction, sets, signal, sorting, statistics, unary, view)
 from .binary import *  # noqa: F401,F403
 from .communication import *  # noqa: F401,F403
 from .comparison import *  # noqa: F401,F403
 from .control_flow import *  # noqa: F401,F403
 from .convolution import *  # noqa: F401,F403
 from .creation import *  # noqa: F401,F403
+from .functional import *  # noqa: F401,F403
 from .gathering import *  # noqa: F401,F403
 from .multi_output import *  # noqa: F401,F403
+from .nans import *  # noqa: F401,F403
+from .numbers import *  # noqa: F401,F403
+from .places import *  # noqa: F401,F403
+from .polynomial import *  # noqa: F401,F403
 from .pooling import *  # noqa: F401,F403
 from .reduction import *  # noqa: F401,F403
+from .sets import *  # noqa: F401,F403
+from .signal import *  # noqa: F401,F403
 from .sorting import *  # noqa: F401,F403
+from .statistics import *  # noqa: F401,F403
 from .unary import *  # noqa: F401,F403
 from .view import *  # noqa: F401,F403
 
 __all__ = sorted({name for module in (
-    binary, communication, comparison, control_flow, convolution, creation, gathering, multi_output, pooling, reduction,
-    sorting, unary, view) for name in module.__all__})
+    binary, communication, comparison, control_flow, convolution, creation, functional, gathering, multi_output, nans,
+    numbers, places, polynomial, pooling, reduction, sets, signal, sorting, statistics, unary, view)
+    for name in module.__all__})

@@ -85,11 +85,15 @@ def count_of(shape):
     return n
 
 
-def pair_of(x, what, count=2):
-    """An int for every spatial dimension, or one per dimension."""
-    if isinstance(x, (tuple, list)):
-        if len(x) != count:
-            _nabla.fail(204, f"{what} has {len(x)} numbers for {count} dimensions")
-        return [operator.index(v) for v in x]
-    return [operator.index(x)] * count
+def pair_of(x, what, count=2, least=None):
+    """An int for every spatial dimension, or one per dimension. Raises Error (E0204) for others, and below `least`."""
+    given = list(x) if isinstance(x, (tuple, list)) else [x] * count
+    if len(given) != count:
+        _nabla.fail(204, f"{what} has {len(given)} numbers for {count} dimensions")
+    if not all(hasattr(v, "__index__") for v in given):
+        _nabla.fail(204, f"{what} is {x!r}: an int, or {count} of them")
+    out = [operator.index(v) for v in given]
+    if least is not None and min(out, default=least) < least:
+        _nabla.fail(204, f"{what} values must be {'> 0' if least == 1 else f'>= {least}'}, got {x!r}")
+    return out
 

@@ -58,11 +58,28 @@ def _conv(n, what, x, filter, stride, dilation, padding, groups, bias, input_lay
         x = permute(x, [0] + list(range(2, n + 2)) + [1])
     if _layout(filter_layout or _FILTER[n][0], _FILTER[n], "filter_layout"):
         filter = permute(filter, list(range(2, n + 2)) + [1, 0])
-    stride, dilation = pair_of(stride, f"{what}: stride", n), pair_of(dilation, f"{what}: dilation", n)
+    stride, dilation = pair_of(stride, f"{what}: stride", n, 1), pair_of(dilation, f"{what}: dilation", n, 1)
+    _check_channels(what, x, filter, groups, channels_first)
     low, high = _padding(padding, what, n, x.shape[1:-1], filter.shape[:n], stride, dilation)
     out = emit1("convolution", [x, filter], {"strides": stride, "padding_low": low, "padding_high": high,
                                              "dilation": dilation, "groups": groups})
     return _finished(out, bias, channels_first, n)
+
+
+def _check_channels(what, x, filter, groups, channels_first):
+    """Raises Error (E0203) where the input's channels are not those of the filter: often a layout that was not said."""
+    wanted, got = filter.shape[-2] * groups, x.shape[-1]
+    if not isinstance(groups, int) or groups < 1:
+        _nabla.fail(204, f"{what}: groups is {groups!r}, an int of at least 1 is needed")
+    if wanted == got or not (isinstance(wanted, int) and isinstance(got, int)):
+        return
+    names = _INPUT[x.ndim - 2]
+    help = ""
+    if not channels_first and x.shape[1] == wanted:
+        help = (f"dimension 1 has {wanted} channels: this looks like {names[1]}, say input_layout=\"{names[1]}\" or "
+                f"permute it to {names[0]}")
+    _nabla.fail(203, f"{what}: the input {x.type_str()} ({names[0]}) has {got} channels, the filter "
+                     f"{filter.type_str()} ({_FILTER[x.ndim - 2][0]}) takes {wanted}", help)
 
 
 def _finished(out, bias, channels_first, n):
@@ -100,7 +117,7 @@ def _conv_transpose(n, what, x, filter, stride, dilation, padding, output_paddin
     channels_first = _layout(input_layout or _INPUT[n][0], _INPUT[n], "input_layout")
     if channels_first:
         x = permute(x, [0] + list(range(2, n + 2)) + [1])
-    stride, dilation = pair_of(stride, f"{what}: stride", n), pair_of(dilation, f"{what}: dilation", n)
+    stride, dilation = pair_of(stride, f"{what}: stride", n, 1), pair_of(dilation, f"{what}: dilation", n, 1)
     more = pair_of(output_paddings, f"{what}: output_paddings", n)
     for m, s, d in zip(more, stride, dilation):
         if not 0 <= m < max(s, d):
@@ -150,12 +167,13 @@ def fold(patches, output_size, *, stride=1, padding=0, dilation=1):
     patches = asarray(patches)
     if patches.ndim != 6:
         _nabla.fail(204, f"fold: {patches.type_str()} is not [n, h, w, taps, taps, c]")
-    height, width = pair_of(output_size, "fold: output_size")
+    height, width = pair_of(output_size, "fold: output_size", 2, 1)
     return _nabla.fold(patches, height, width, *_patches("fold", list(patches.shape[3:5]), stride, padding, dilation))
 
 
 def _patches(what, *options):
-    return [pair_of(o, f"{what}: {name}") for o, name in zip(options, ("kernel_size", "stride", "padding", "dilation"))]
+    names = ("kernel_size", "stride", "padding", "dilation")
+    return [pair_of(o, f"{what}: {name}", 2, 0 if name == "padding" else 1) for o, name in zip(options, names)]
 
 
 def resize(x, size, method="linear", align_corners=False, axes=None):

@@ -5,7 +5,7 @@ import math
 import operator
 
 from .. import _nabla
-from .._core import DType, asarray, astype, default_float, dtype_of
+from .._core import DType, Tensor, asarray, astype, default_float, dtype_of
 from ._common import emit1, sizes_of
 
 
@@ -17,19 +17,35 @@ def _placed(x, device):
 
 
 def constant(value, dtype=None, device=None):
-    """A tensor of a number, nested lists or an array."""
-    return _placed(asarray(value, dtype), device)
+    """A tensor of a number, nested lists, an array or a tensor, copied; asarray gives tensors back as they are."""
+    out = asarray(value, dtype)
+    return _placed(copied(out) if out is value else out, device)
+
+
+def copied(x):
+    """x under a handle of its own: what is written into one, `x[i] = v`, does not show in the other. Derivatives pass.
+    """
+    x = asarray(x)
+    if x.is_traced or (x.has_array and not _nabla.gradient_leaves()):
+        return x._copied()
+    out = emit1("copy", [x], {})
+    if x.has_array:
+        _nabla.realize([out])  # another library's memory may change
+    return out
 
 
 array = tensor = constant
 
 
 def full(shape, value, dtype=None, device=None):
-    """A tensor of one value, a number or a scalar tensor."""
+    """A tensor of one value, a number (converted as `asarray` does it) or a scalar tensor."""
     shape = sizes_of(shape, "full")
-    if isinstance(value, (bool, int, float)) and not (isinstance(value, int) and abs(value) > 1 << 53):
-        wanted = asarray(value).dtype if dtype is None else dtype_of(dtype)
-        return _placed(_nabla.full(shape, float(value), wanted), device)
+    if isinstance(value, (bool, int, float)):
+        one = asarray(value, dtype)
+        wanted, value = one.dtype, one.item()
+        if abs(value) <= 1 << 53 or wanted.is_float():
+            return _placed(_nabla.full(shape, float(value), wanted), device)
+        return _placed(_nabla.broadcast_to(one, shape), device)
     return _placed(_nabla.broadcast_to(asarray(value, dtype), shape), device)
 
 
@@ -70,7 +86,11 @@ def empty_like(x, dtype=None):
 
 
 def arange(start, stop=None, step=1, dtype=None, device=None):
-    """start, start + step, ... before stop; arange(stop) begins at 0. Ints give int32, floats the default dtype."""
+    """start, start + step, ... before stop; arange(stop) begins at 0. Ints give int32, floats the default dtype.
+
+    With a dtype the numbers are converted as `astype` does it. Raises ValueError for ints that do not fit into int32
+    without one.
+    """
     if stop is None:
         start, stop = 0, start
     if not all(isinstance(v, (int, float)) for v in (start, stop, step)):
@@ -79,18 +99,25 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
         _nabla.fail(204, "arange: the step is 0")
     if dtype is None:
         dtype = default_float() if any(isinstance(v, float) for v in (start, stop, step)) else DType.int32
+        for v in (start, stop - step):
+            asarray(v)  # or ValueError
     dtype = dtype_of(dtype)
-    count = max(0, math.ceil((stop - start) / step))
-    place = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": dtype if dtype.is_integer() else DType.float64})
-    if not dtype.is_integer():
-        return _placed(astype(_affine(place, step, start), dtype), device)
-    return _placed(_affine(place, operator.index(int(step)), int(start)), device)
+    whole = all(isinstance(v, int) for v in (start, stop, step))
+    count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
+    ends = (start, start + (count - 1) * step, step)
+    wide = DType.int64 if whole else DType.float64
+    if whole and dtype.is_integer() and asarray(ends, dtype).tolist() == list(ends):
+        wide = dtype
+    place = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": wide})
+    if whole:
+        step, start = [v if abs(v) <= 1 << 53 else asarray(v, wide) for v in (step, start)]
+    return _placed(astype(_affine(place, step, start), dtype), device)
 
 
 def _affine(x, factor, shift):
-    if factor != 1:
+    if isinstance(factor, Tensor) or factor != 1:
         x = emit1("mul", [x, factor], {})
-    return emit1("add", [x, shift], {}) if shift != 0 else x
+    return emit1("add", [x, shift], {}) if isinstance(shift, Tensor) or shift != 0 else x
 
 
 def iota(shape, axis=0, dtype="int32"):
@@ -241,8 +268,11 @@ def normal(shape=(), mean=0.0, std=1.0, dtype=None, device=None):
 
 gaussian = normal
 
+copy = copied
+
 __all__ = [
-    "arange", "array", "band_part", "constant", "diag", "diag_embed", "diagonal", "empty", "empty_like", "eye", "full",
+    "arange", "array", "band_part", "constant", "copy", "diag", "diag_embed", "diagonal", "empty", "empty_like",
+    "eye", "full",
     "full_like", "gaussian", "geomspace", "hann_window", "identity", "iota", "linspace", "logspace", "normal",
     "one_hot", "ones", "ones_like", "tensor", "trace_of", "tri", "tril", "triu", "uniform", "vander", "zeros",
     "zeros_like",

@@ -19,8 +19,8 @@ def gather(x, indices=None, axis=0):
     return getitem(x, (slice(None),) * d + (_integers(indices, "gather"),))
 
 
-def take(x, indices, axis=None, mode="clip", fill_value=None):
-    """As gather; axis None takes from all elements in row-major order."""
+def take(x, indices, axis=0, mode="clip", fill_value=None):
+    """As gather; axis None takes from all elements in row-major order, which is NumPy's default."""
     x, indices = asarray(x), _integers(indices, "take")
     if axis is None:
         x, axis = _nabla.flatten(x, 0, -1) if x.ndim else emit1("reshape", [x], {"shape": [1]}), 0
@@ -122,10 +122,12 @@ def scatter_nd_add(x, indices, updates):
 
 
 def segment_sum(x, segment_ids, num_segments):
-    """Sums of the slices of x along dimension 0 that have one id: [num_segments, ...]."""
-    x = asarray(x)
+    """Sums of the slices of x along dimension 0 that have one id: [num_segments, ...]. Slices whose id is below 0, or
+    num_segments and more, are left out, as in JAX."""
+    x, ids = asarray(x), _integers(segment_ids, "segment_sum")
     zeros = _nabla.full([num_segments] + list(x.shape[1:]), 0.0, x.dtype)
-    return Place(zeros, (_integers(segment_ids, "segment_sum"),)).add(x)
+    beyond = emit1("lt", [ids, 0], {})
+    return Place(zeros, (emit1("select", [beyond, asarray(num_segments, ids.dtype), ids], {}),)).add(x)
 
 
 __all__ = [

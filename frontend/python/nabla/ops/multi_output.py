@@ -9,7 +9,7 @@ from .reduction import minmax
 def split(x, num_splits, axis=0):
     """Parts of equal size along an axis: an int says how many, a sequence the places between them, as in NumPy.
 
-    Raises Error where the size does not divide; `chunk` allows a shorter last part.
+    Raises Error where the size does not divide; `chunk` allows sizes that differ.
     """
     x = asarray(x)
     d = axis_of(axis, x.ndim, "split")
@@ -17,7 +17,7 @@ def split(x, num_splits, axis=0):
     if isinstance(num_splits, int):
         if num_splits < 1 or (isinstance(n, int) and n % num_splits):
             _nabla.fail(204, f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} does not divide; "
-                             "chunk allows a shorter last part")
+                             "chunk allows sizes that differ")
         return list(_nabla.split(x, num_splits, d))
     return _at_places(x, list(num_splits), d)
 
@@ -51,16 +51,15 @@ def split_sizes(x, sizes, axis=0):
 
 
 def chunk(x, chunks, axis=0):
-    """At most `chunks` parts along an axis, of one size but for the last, which may be shorter."""
+    """`chunks` parts along an axis whose sizes differ by one at most, longer ones first: 10 in 3 are 4, 3, 3.
+
+    PyTorch's chunk gives 4, 4, 2. A size that is known only at run time must divide: Error.
+    """
     x = asarray(x)
     d = axis_of(axis, x.ndim, "chunk")
-    n = x.shape[d]
     if chunks < 1:
-        _nabla.fail(204, f"chunk: {chunks} parts")
-    if not isinstance(n, int):
-        return split(x, chunks, d)
-    size = max(-(-n // chunks), 1)
-    return _at_places(x, list(range(size, n, size)), d)
+        _nabla.fail(204, f"chunk: chunks is {chunks}, at least 1 is needed")
+    return array_split(x, chunks, d) if isinstance(x.shape[d], int) else split(x, chunks, d)
 
 
 def unbind(x, axis=0):

@@ -10,9 +10,9 @@ def _windows(n, what, x, kernel_size, stride, padding, dilation, ceil_mode):
     x = asarray(x)
     if x.ndim != n + 2:
         _nabla.fail(204, f"{what}: the operand is {x.type_str()}, expected [n, {n} spatial dimensions, c]")
-    taps = pair_of(kernel_size, f"{what}: kernel_size", n)
-    stride = taps if stride is None else pair_of(stride, f"{what}: stride", n)
-    dilation = pair_of(dilation, f"{what}: dilation", n)
+    taps = pair_of(kernel_size, f"{what}: kernel_size", n, 1)
+    stride = taps if stride is None else pair_of(stride, f"{what}: stride", n, 1)
+    dilation = pair_of(dilation, f"{what}: dilation", n, 1)
     low, high = _padding(padding, what, n, x.shape[1:-1], taps, stride, dilation)
     beyond = [0] * n
     if ceil_mode:
@@ -102,7 +102,7 @@ def adaptive_avg_pool(x, output_size):
     """Means over parts of [n, spatial..., c] that give this size; part i of m covers floor(i n / m) to ceil((i+1) n /
     m)."""
     x = asarray(x)
-    for d, count in enumerate(pair_of(output_size, "adaptive_avg_pool: output_size", x.ndim - 2)):
+    for d, count in enumerate(pair_of(output_size, "adaptive_avg_pool: output_size", x.ndim - 2, 1)):
         parts = _parts(x.shape[1 + d], count)
         means = [[1.0 / (b - a) if a <= j < b else 0.0 for j in range(x.shape[1 + d])] for a, b in parts]
         moved = emit1("dot_general", [x, asarray(means, x.dtype)], {"lhs_contract": [1 + d], "rhs_contract": [1],
@@ -114,7 +114,7 @@ def adaptive_avg_pool(x, output_size):
 def adaptive_max_pool(x, output_size):
     """Maxima over the parts of adaptive_avg_pool."""
     x = asarray(x)
-    for d, count in enumerate(pair_of(output_size, "adaptive_max_pool: output_size", x.ndim - 2)):
+    for d, count in enumerate(pair_of(output_size, "adaptive_max_pool: output_size", x.ndim - 2, 1)):
         parts = _parts(x.shape[1 + d], count)
         longest = max(b - a for a, b in parts)
         places = [[min(a + j, b - 1) for j in range(longest)] for a, b in parts]

@@ -165,18 +165,24 @@ def median(x, axis=None, keepdims=False):
 
 
 def quantile(x, q, axis=None, keepdims=False):
-    """The element at place q (0 to 1, a Python number) in order, linear between two. NaN where an element is NaN."""
+    """The element at place q (0 to 1, a Python number or several, which make a first dimension) in order, linear
+    between two. NaN where an element is NaN, and where there is none."""
     x, axes = _operand(x, axis, "quantile")
     x = _floats(x)
+    if hasattr(q, "__len__") or getattr(q, "ndim", 0):
+        rows = [quantile(x, float(each), axis, keepdims) for each in q]
+        return _nabla.stack(rows, 0)
     if not 0 <= q <= 1:
         _nabla.fail(204, f"quantile: q is {q}, not between 0 and 1")
     kept = [d for d in range(x.ndim) if d not in axes]
     moved = emit1("transpose", [x], {"permutation": kept + axes})
     flat = _nabla.flatten(moved, len(kept), -1) if axes else _nabla.unsqueeze(moved, -1)
     n = flat.shape[-1]
-    if not isinstance(n, int) or n == 0:
-        _nabla.fail(204, f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known, "
-                         f"not 0")
+    shape = [1 if d in axes else s for d, s in enumerate(x.shape)] if keepdims else list(flat.shape[:-1])
+    if not isinstance(n, int):
+        _nabla.fail(204, f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known")
+    if n == 0:
+        return _nabla.full(shape, float("nan"), x.dtype)
     order = _nabla.sort(flat, -1, False)
     place = q * (n - 1)
     low = builtins.min(int(place), n - 1)
@@ -186,8 +192,18 @@ def quantile(x, q, axis=None, keepdims=False):
     out = emit1("add", [a, emit1("mul", [emit1("sub", [b, a], {}), part], {})], {}) if part else a
     has_nan = emit1("reduce_or", [emit1("is_nan", [flat], {})], {"axes": [flat.ndim - 1]})
     out = emit1("select", [has_nan, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
-    return out if not keepdims else emit1(
-        "reshape", [out], {"shape": [1 if d in axes else s for d, s in enumerate(x.shape)]})
+    return emit1("reshape", [out], {"shape": shape}) if keepdims else out
+
+
+def percentile(x, q, axis=None, keepdims=False):
+    """quantile of q / 100."""
+    whole = hasattr(q, "__len__") or getattr(q, "ndim", 0)
+    return quantile(x, [float(each) / 100 for each in q] if whole else q / 100, axis, keepdims)
+
+
+def ptp(x, axis=None, keepdims=False):
+    """The largest element less the smallest one."""
+    return emit1("sub", [max(x, axis, keepdims), min(x, axis, keepdims)], {})
 
 
 # ---- Positions
@@ -278,9 +294,29 @@ amax, amin = max, min
 # Tensors have no hidden batch dimensions here: inside vmap a function sees one example, so physical axes are axes.
 reduce_sum_physical, mean_physical, reduce_max_physical, reduce_min_physical = sum, mean, max, min
 
+def cumulative_sum(x, axis=-1, include_initial=False):
+    """Running sums along an axis, with a 0 before them on request (the array API standard)."""
+    return _with_initial(cumsum(x, axis), axis, include_initial, 0.0)
+
+
+def cumulative_prod(x, axis=-1, include_initial=False):
+    """Running products along an axis, with a 1 before them on request (the array API standard)."""
+    return _with_initial(cumprod(x, axis), axis, include_initial, 1.0)
+
+
+def _with_initial(x, axis, wanted, value):
+    if not wanted:
+        return x
+    d = axis_of(axis, x.ndim, "cumulative_sum")
+    first = _nabla.full([1 if i == d else s for i, s in enumerate(x.shape)], value, x.dtype)
+    return emit1("concatenate", [first, x], {"axis": d})
+
+
 __all__ = [
     "all", "amax", "amin", "any", "argmax", "argmin", "average", "count_nonzero", "cumlogsumexp", "cummax", "cummin",
-    "cumprod", "cumsum", "diff", "logsumexp", "max", "mean", "mean_physical", "median", "min", "minmax", "norm_of",
-    "prod", "quantile", "reduce_max", "reduce_max_physical", "reduce_min", "reduce_min_physical", "reduce_sum",
+    "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "logsumexp", "max", "mean", "mean_physical",
+    "median", "min", "minmax", "norm_of",
+    "percentile", "prod", "ptp", "quantile", "reduce_max", "reduce_max_physical", "reduce_min", "reduce_min_physical",
+    "reduce_sum",
     "reduce_sum_physical", "std", "sum", "var",
 ]

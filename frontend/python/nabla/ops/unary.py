@@ -364,9 +364,12 @@ invert = bitwise_not
 radians, degrees = deg2rad, rad2deg
 hard_silu = hard_swish
 
+around = round
+
 __all__ = [
     "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh",
-    "atan", "atanh", "bitcast", "bitwise_not", "cast", "cbrt", "ceil", "celu", "clip", "clz", "cos", "cosh", "deg2rad",
+    "around", "atan", "atanh", "bitcast", "bitwise_not", "cast", "cbrt", "ceil", "celu", "clip", "clz", "cos", "cosh",
+    "deg2rad",
     "degrees", "digamma", "elu", "erf", "erfc", "erfinv", "exp", "exp10", "exp2", "expm1", "fabs", "fix", "floor",
     "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "i0", "i0e", "i1", "i1e", "invert",
     "is_finite", "is_inf", "is_nan", "isfinite", "isinf", "isnan", "leaky_relu", "lgamma", "log", "log10", "log1p",

@@ -4,7 +4,7 @@ import operator
 
 from .. import _nabla
 from .._core import Tensor, asarray, astype, operand
-from ._common import axes_of, axis_of, count_of, cut, emit1, listed, sizes_of
+from ._common import all_static, axes_of, axis_of, count_of, cut, emit1, listed, sizes_of
 from ._common import tensors as of_one_dtype
 
 
@@ -68,8 +68,11 @@ def unsqueeze(x, axis=0):
     return emit1("reshape", [x], {"shape": [1 if d in axes else next(sizes) for d in range(rank)]})
 
 
-def squeeze(x, axis=None):
-    """Without dimensions of size 1: those at `axis` (an int or several), or all. Raises Error for others."""
+def squeeze(x, axis=0):
+    """Without dimensions of size 1: those at `axis` (an int or several), or all for None. Raises Error for others.
+
+    The first dimension by default, as in nabla-ml; NumPy's default is axis=None.
+    """
     x = asarray(x)
     shape = list(x.shape)
     if axis is None:
@@ -178,7 +181,12 @@ def roll(x, shift, axis=None):
 
 def broadcast_to(x, shape):
     """x repeated to a shape, as in NumPy. Raises Error (E0203) when it does not broadcast to it."""
-    return _nabla.broadcast_to(asarray(x), sizes_of(shape, "broadcast_to"))
+    x, shape = asarray(x), sizes_of(shape, "broadcast_to")
+    known = all_static(list(x.shape) + shape)
+    if known and (x.ndim > len(shape) or any(a not in (1, b) for a, b in zip(x.shape[::-1], shape[::-1]))):
+        _nabla.fail(203, f"broadcast_to: {x.type_str()} does not broadcast to the shape {tuple(shape)}",
+                    "sizes must be equal, or 1, counted from the last dimension")
+    return _nabla.broadcast_to(x, shape)
 
 
 def expand(x, *shape):
@@ -293,17 +301,25 @@ def slice_tensor(x, start, size):
 
 
 def dynamic_slice(x, start_indices, slice_sizes):
-    """The window of these sizes at starts that are integer scalars of tensors; starts are moved so that it lies
-    inside."""
+    """The window of these sizes at starts that are integer scalars or ints. Starts below 0 count from the end, as in
+    JAX; then they are moved so that the window lies inside."""
     x = asarray(x)
-    starts = [operand(s) for s in start_indices]
+    starts = _from_front(x, start_indices)
     return emit1("dynamic_slice", [x] + starts, {"sizes": [operator.index(s) for s in slice_sizes]})
 
 
 def dynamic_update_slice(x, update, start_indices):
-    """x with the window at `start_indices` replaced by `update`; starts are moved so that it lies inside."""
+    """x with the window at `start_indices`, which count as in dynamic_slice, replaced by `update`."""
     x = asarray(x)
-    return emit1("dynamic_update_slice", [x, asarray(update, x.dtype)] + [operand(s) for s in start_indices], {})
+    return emit1("dynamic_update_slice", [x, asarray(update, x.dtype)] + _from_front(x, start_indices), {})
+
+
+def _from_front(x, starts):
+    from .indexing import from_front
+    starts = [operand(s) for s in starts]
+    if len(starts) != x.ndim:
+        _nabla.fail(204, f"dynamic_slice: {len(starts)} starts for {x.type_str()}")
+    return [from_front(s, n) if isinstance(s, Tensor) else s + n if s < 0 else s for s, n in zip(starts, x.shape)]
 
 
 def slice_update(x, update, start, size=None):

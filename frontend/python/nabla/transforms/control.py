@@ -3,7 +3,7 @@
 from .. import _nabla
 from .._core import asarray
 from .._trace import Arguments, example_types, name_of, trace, trace_like
-from ..tree import tree_flatten
+from ..tree import difference, tree_flatten
 
 
 def _branches(what, functions, arguments):
@@ -11,12 +11,23 @@ def _branches(what, functions, arguments):
     first = traced[0][1]
     for _, r in traced[1:]:
         if r.treedef != first.treedef or example_types(r.tensors) != example_types(first.tensors):
-            raise TypeError(f"{what}: branches return {_described(first)} and {_described(r)}; both must be alike")
+            raise TypeError(f"{what}: branches return {_described(first)} and {_described(r)}; both must be alike: "
+                            + _unlike(first, r))
     return [f for f, _ in traced], first
 
 
 def _described(result):
     return f"{result.treedef} of " + ", ".join(t.type_str() for t in result.tensors)
+
+
+def _unlike(a, b):
+    """Where two results differ."""
+    if a.treedef != b.treedef:
+        return difference(a.treedef, b.treedef)
+    paths = a.treedef.leaf_paths()
+    return next(f"{paths[place] or 'the result'} is {x.type_str()} and {y.type_str()}"
+                for place, x, y in zip(a.places, a.tensors, b.tensors)
+                if x.shape != y.shape or x.dtype != y.dtype)
 
 
 def cond(pred, true_fn, false_fn, *operands):
@@ -46,18 +57,22 @@ def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
     if len(flag.tensors) != 1:
         raise TypeError(f"while_loop: the condition returns {flag.treedef}, not one bool")
     body, result = trace_like(body_fn, arguments)
-    _check_carry("while_loop", arguments, result)
+    _check_carry("while_loop", arguments, result, result.treedef)
     out = _nabla.while_loop(test, body, arguments.tensors, -1 if trip_count is None else trip_count)
     return arguments.rebuild(out)[0][0]
 
 
-def _check_carry(what, arguments, result, first=0):
+def _check_carry(what, arguments, result, form, first=0):
     wanted = arguments.treedef.children[0].children[first]
-    if result.treedef != wanted:
-        raise TypeError(f"{what}: the state comes as {wanted} and leaves as {result.treedef}")
-    for a, b in zip(arguments.tensors, result.tensors):
+    if form != wanted:
+        raise TypeError(f"{what}: the state comes as {wanted} and leaves as {form}: {difference(wanted, form)}")
+    paths = wanted.leaf_paths()
+    for place, a, b in zip(arguments.places, arguments.tensors, result.tensors):
         if a.shape != b.shape or a.dtype != b.dtype:
-            raise TypeError(f"{what}: a part of the state comes as {a.type_str()} and leaves as {b.type_str()}")
+            part = f"`{paths[place]}` of the state" if paths[place] else "the state"
+            raise TypeError(f"{what}: {part} comes as {a.type_str()} and leaves as {b.type_str()}; a loop keeps its "
+                            "types" + (f": convert it, x.astype({str(a.dtype).rpartition('.')[2]!r})"
+                                       if a.shape == b.shape else ""))
 
 
 def fori_loop(lower, upper, body_fun, init_val):
@@ -83,14 +98,17 @@ def scan(f, init, xs=None, length=None, reverse=False):
     """
     carry = Arguments((init,))
     sequences = Arguments((xs,))
-    for t in sequences.tensors:
+    paths = sequences.treedef.children[0].children[0].leaf_paths("xs")
+    for place, t in zip(sequences.places, sequences.tensors):
         if t.ndim == 0:
-            raise ValueError("scan: a sequence is a scalar")
+            raise ValueError(f"scan: the sequence {paths[place]} is a scalar, {t.type_str()}")
     if not sequences.tensors and length is None:
         raise ValueError("scan: neither a sequence nor a length is given")
     sizes = {t.shape[0] for t in sequences.tensors} | ({length} if length is not None else set())
     if len(sizes) > 1:
-        raise ValueError("scan: the sequences and length differ, " + ", ".join(str(s) for s in sizes))
+        given = [f"{paths[place]} is {t.type_str()}" for place, t in zip(sequences.places, sequences.tensors)]
+        given += [f"length is {length}"] if length is not None else []
+        raise ValueError("scan: the sequences and length differ: " + ", ".join(given))
     types = example_types(carry.tensors) + [(t.dtype, t.shape[1:]) for t in sequences.tensors]
     n = len(carry.tensors)
 
@@ -100,13 +118,7 @@ def scan(f, init, xs=None, length=None, reverse=False):
     body, result = trace(f, types, build)
     if result.treedef.kind not in (tuple, list) or len(result.treedef.children) != 2:
         raise TypeError(f"scan: {name_of(f)} returns {result.treedef}, not a pair of state and y")
-    state_form = result.treedef.children[0]
-    wanted = carry.treedef.children[0].children[0]
-    if state_form != wanted:
-        raise TypeError(f"scan: the state comes as {wanted} and leaves as {state_form}")
-    for a, b in zip(carry.tensors, result.tensors):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            raise TypeError(f"scan: a part of the state comes as {a.type_str()} and leaves as {b.type_str()}")
+    _check_carry("scan", carry, result, result.treedef.children[0])
     out = _nabla.scan(body, carry.tensors, sequences.tensors, length, reverse)
     return result.rebuild(out)
 

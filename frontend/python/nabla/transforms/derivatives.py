@@ -38,7 +38,7 @@ def _check_differentiable(arguments, groups, argnums, fun):
                                 "pass floating tensors, or leave it out of argnums")
 
 
-def value_and_grad(fun, argnums=0, has_aux=False, *, create_graph=True, realize=True):
+def value_and_grad(fun, argnums=0, create_graph=True, realize=True, *, has_aux=False):
     """The value of `fun`, a floating scalar or tensor of one element, and its gradients by the arguments `argnums`.
 
     Returns a function of the same arguments that gives `(value, gradients)`; gradients are shaped like the argument, or
@@ -51,7 +51,7 @@ def value_and_grad(fun, argnums=0, has_aux=False, *, create_graph=True, realize=
     return _Gradient(fun, argnums, has_aux, True, create_graph, realize)
 
 
-def grad(fun, argnums=0, has_aux=False, *, create_graph=True, realize=True):
+def grad(fun, argnums=0, create_graph=True, realize=True, *, has_aux=False):
     """As value_and_grad, without the value: gradients, or `(gradients, aux)`."""
     return _Gradient(fun, argnums, has_aux, False, create_graph, realize)
 

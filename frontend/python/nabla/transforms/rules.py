@@ -152,7 +152,10 @@ class custom_jvp:
 
 class custom_vmap:
     """A function with a batch rule of the user's: `rule(*args)` is f on a batch of any size, dimension 0 of
-    everything."""
+    everything.
+
+    What both close over is the same for all examples; where a vmap maps such a value, f itself is batched instead.
+    """
 
     def __init__(self, fun):
         functools.update_wrapper(self, fun, updated=())

@@ -6,6 +6,8 @@ module. States are dicts of tensors and trees, so that whole steps compile. Tens
 are.
 """
 
+import inspect
+
 from ... import _nabla
 from ..._core import DType, Tensor, asarray, astype
 from ...autograd import untracked
@@ -155,38 +157,61 @@ class Multi:
 # ---- Transforms by name
 
 
+_ARGUMENTS = {
+    "lr": "the learning rate: a number, a scalar tensor, or a schedule of the step (nn.optim.schedules)",
+    "betas": "(b1, b2), how much of the running means of gradients and of their squares is kept per step",
+    "eps": "what is added to the root, so that it is never 0",
+    "decay": "how much of the running mean of squares is kept",
+    "weight_decay": "the factor of the parameters in the formula", "momentum": "how much of the last direction is kept",
+    "nesterov": "whether the gradient is taken as after the step", "wrt": "which tensors are updated: a selector",
+    "options": "eps, clip, decay_exponent, scale_by_parameter, weight_decay: those of the rule",
+}
+
+
+def _documented(rule):
+    """Writes the docstring of a transform: the rule's formula and source, its arguments, what it returns and raises."""
+    def decorate(f):
+        rows = [f"    {name}: {_ARGUMENTS[name]}" for name in inspect.signature(f).parameters]
+        f.__doc__ = (f"{inspect.getdoc(rule)}\n\nArguments:\n" + "\n".join(rows) + "\n\nReturns a Transform: "
+                     "`state = t.init(params)`, `params, state = t.update(params, gradients, state)`, where params is "
+                     "a Module or a tree.\nRaises ValueError for arguments out of range.")
+        return f
+
+    return decorate
+
+
+@_documented(rules.SGD)
 def sgd(lr, momentum=0.0, weight_decay=0.0, nesterov=False, wrt="trainable"):
-    """Gradient descent: rules.SGD."""
     return Transform(rules.SGD(momentum, weight_decay, nesterov), lr, wrt)
 
 
+@_documented(rules.AdamW)
 def adamw(lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, wrt="trainable"):
-    """rules.AdamW."""
     return Transform(rules.AdamW(*betas, eps, weight_decay), lr, wrt)
 
 
+@_documented(rules.Adam)
 def adam(lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, wrt="trainable"):
-    """rules.Adam."""
     return Transform(rules.Adam(*betas, eps, weight_decay), lr, wrt)
 
 
+@_documented(rules.RMSProp)
 def rmsprop(lr, decay=0.99, eps=1e-8, momentum=0.0, weight_decay=0.0, wrt="trainable"):
-    """rules.RMSProp."""
     return Transform(rules.RMSProp(decay, eps, momentum, weight_decay), lr, wrt)
 
 
+@_documented(rules.Adagrad)
 def adagrad(lr, eps=1e-10, weight_decay=0.0, wrt="trainable"):
-    """rules.Adagrad."""
     return Transform(rules.Adagrad(eps, weight_decay), lr, wrt)
 
 
+@_documented(rules.Lion)
 def lion(lr, betas=(0.9, 0.99), weight_decay=0.0, wrt="trainable"):
-    """rules.Lion."""
     return Transform(rules.Lion(*betas, weight_decay), lr, wrt)
 
 
+@_documented(rules.Adafactor)
 def adafactor(lr, wrt="trainable", **options):
-    """rules.Adafactor."""
     return Transform(rules.Adafactor(**options), lr, wrt)
 
 

@@ -1,0 +1,100 @@
+"""Polynomials as vectors of coefficients, the highest power first."""
+
+from .. import _nabla
+from .._core import asarray, astype
+from ._common import emit1, float_tensors, tensors
+from .signal import convolve
+from .view import pad
+
+
+def _vector(p, what):
+    p = asarray(p)
+    if p.ndim == 0:
+        p = emit1("reshape", [p], {"shape": [1]})
+    if p.ndim != 1:
+        _nabla.fail(204, f"{what}: coefficients are a vector, got {p.type_str()}")
+    return p
+
+
+def polyval(p, x):
+    """The polynomial's value at x, by Horner's rule; its coefficients may be tensors of the leading dimension of p."""
+    p, x = tensors(p, x)
+    out = _nabla.full(x.shape, 0.0, x.dtype)
+    for c in _nabla.unbind(p, 0):
+        out = out * x + c
+    return out
+
+
+def polyadd(p, q):
+    """The sum of two polynomials."""
+    p, q = tensors(_vector(p, "polyadd"), _vector(q, "polyadd"))
+    n = max(p.shape[0], q.shape[0])
+    return pad(p, (n - p.shape[0], 0)) + pad(q, (n - q.shape[0], 0))
+
+
+def polysub(p, q):
+    """The difference of two polynomials."""
+    return polyadd(p, -_vector(q, "polysub"))
+
+
+def polymul(p, q):
+    """The product of two polynomials."""
+    return convolve(_vector(p, "polymul"), _vector(q, "polymul"))
+
+
+def polyder(p, m=1):
+    """The m-th derivative."""
+    p = _vector(p, "polyder")
+    for _ in range(m):
+        n = p.shape[0]
+        p = p[:n - 1] * asarray(list(range(n - 1, 0, -1)), p.dtype) if n > 1 else p[:0]
+    return p
+
+
+def polyint(p, m=1, k=0.0):
+    """The m-th integral, whose constants of integration are k, a number or m of them."""
+    p, = float_tensors(_vector(p, "polyint"))
+    constants = list(k) if isinstance(k, (tuple, list)) else [k] * m
+    for c in constants[:m]:
+        n = p.shape[0]
+        p = emit1("concatenate", [p / asarray(list(range(n, 0, -1)), p.dtype), asarray([c], p.dtype)], {"axis": 0})
+    return p
+
+
+def polydiv(p, q):
+    """`(quotient, remainder)`; the remainder has as many coefficients as p, zeros first."""
+    p, q = float_tensors(_vector(p, "polydiv"), _vector(q, "polydiv"))
+    n, m = p.shape[0], q.shape[0]
+    quotient = []
+    for i in range(max(n - m + 1, 0)):
+        factor = p[i] / q[0]
+        quotient.append(factor)
+        p = p - pad(q * factor, (i, n - m - i))
+    return (_nabla.stack(quotient, 0) if quotient else p[:1] * 0), p
+
+
+def poly(roots):
+    """The polynomial with these roots, whose highest coefficient is 1."""
+    roots, = float_tensors(_vector(roots, "poly"))
+    out = _nabla.full([1], 1.0, roots.dtype)
+    for r in _nabla.unbind(roots, 0):
+        out = pad(out, (0, 1)) - pad(out * r, (1, 0))
+    return out
+
+
+def polyfit(x, y, deg, w=None):
+    """The polynomial of degree `deg` that fits y at x best, by least squares with weights w; y may have columns."""
+    from .. import linalg
+    from .creation import vander
+    x, y = float_tensors(x, y)
+    rows = vander(x, deg + 1)
+    if w is not None:
+        w = astype(asarray(w), x.dtype)
+        rows, y = rows * w[:, None], y * (w if y.ndim == 1 else w[:, None])
+    scale = emit1("sqrt", [emit1("reduce_sum", [rows * rows], {"axes": [0]})], {})
+    q, r = linalg.qr(rows / scale)
+    out = linalg.solve_triangular(r, q.T @ y)
+    return out / (scale if out.ndim == 1 else scale[:, None])
+
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval"]

@@ -1,0 +1,139 @@
+"""custom_vjp, custom_jvp and custom_vmap with what their rules close over: constants, tensors, loops."""
+
+import numpy as np
+import pytest
+
+import nabla as nb
+
+X = nb.asarray([0.5, -1.0, 2.0])
+FACTOR = nb.asarray([2.0, 3.0, 4.0])
+ARRAY = np.asarray([1.0, 10.0, 100.0], "float32")
+
+
+def loop_of(x):
+    """x + 1 + 1, by a loop that begins with a Python number."""
+    return nb.fori_loop(0, 2, lambda i, s: s + 1.0, 0.0) + x
+
+
+# What a rule multiplies by, and its value.
+CONSTANTS = {
+    "asarray": (lambda: nb.asarray(2.0), 2.0), "number": (lambda: 2.0, 2.0), "closed": (lambda: FACTOR, FACTOR),
+    "numpy": (lambda: ARRAY, ARRAY), "list": (lambda: nb.asarray([1.0, 2.0, 3.0]), nb.asarray([1.0, 2.0, 3.0])),
+    "computed": (lambda: nb.exp(nb.asarray(0.0)) + FACTOR, FACTOR + 1), "loop": (lambda: loop_of(1.0), 3.0),
+    "scan": (lambda: nb.scan(lambda c, v: (c + v, None), 0.0, FACTOR)[0], 9.0),
+    "cond": (lambda: nb.cond(nb.asarray(True), lambda: nb.asarray(5.0), lambda: nb.asarray(6.0)), 5.0),
+}
+
+
+def by_vjp(constant):
+    @nb.custom_vjp
+    def f(x):
+        return x * constant()
+
+    f.defvjp(lambda x: (x * constant(), x), lambda x, ct: (ct * constant() * 10 + 0 * x,))
+    return f, 10
+
+
+def by_jvp(constant):
+    @nb.custom_jvp
+    def f(x):
+        return x * constant()
+
+    @f.defjvp
+    def rule(primals, tangents):
+        return primals[0] * constant(), tangents[0] * constant() * 10
+
+    return f, 10
+
+
+def by_vmap(constant):
+    @nb.custom_vmap
+    def f(x):
+        return x * constant()
+
+    f.def_vmap(lambda x: x * constant())
+    return f, 1
+
+
+RULES = {"vjp": by_vjp, "jvp": by_jvp, "vmap": by_vmap}
+
+
+def same(got, want):
+    np.testing.assert_allclose(np.asarray(got), np.broadcast_to(np.asarray(want), got.shape), rtol=1e-6)
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+@pytest.mark.parametrize("rule", RULES)
+def test_constants(rule, constant):
+    make, value = CONSTANTS[constant]
+    f, scale = RULES[rule](make)
+    value = nb.asarray(value)
+    total = lambda x: nb.sum(f(x))  # noqa: E731
+    rows = nb.stack([X, X * 2])
+    same(f(X), X * value)
+    same(nb.grad(total)(X), value * scale)
+    same(nb.vmap(f)(rows), rows * value)
+    same(nb.vmap(nb.grad(total))(rows), nb.broadcast_to(value * scale, (2, 3)))
+    same(nb.grad(lambda r: nb.sum(nb.vmap(f)(r)))(rows), nb.broadcast_to(value * scale, (2, 3)))
+    same(nb.jvp(f, (X,), (nb.ones(3),))[1], value * scale)
+    same(nb.grad(nb.checkpoint(total))(X), value * scale)
+    same(nb.scan(lambda c, x: (c + nb.grad(total)(x), None), nb.zeros(3), rows)[0], 2 * value * scale)
+    # Twice: the tangent of the gradient is that of a constant.
+    same(nb.jvp(nb.grad(total), (X,), (nb.ones(3),))[1], nb.zeros(3))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_compiled(rule):
+    for constant in ("asarray", "numpy", "loop", "closed"):
+        make, value = CONSTANTS[constant]
+        f, scale = RULES[rule](make)
+        value = nb.asarray(value)
+
+        def whole(x):
+            return f(x), nb.grad(lambda v: nb.sum(f(v)))(x), nb.vmap(f)(nb.stack([x, x]))
+
+        out, gradient, both = nb.jit(whole)(X)
+        same(out, X * value), same(gradient, value * scale), same(both, nb.stack([X * value, X * value]))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_traced_values_of_enclosing_functions_are_constants(rule):
+    def loss(x, k):
+        f, _ = RULES[rule](lambda: k)
+        return nb.sum(f(x))
+
+    scale = RULES[rule](lambda: 1.0)[1]
+    by_x, by_k = nb.grad(loss, argnums=(0, 1))(X, FACTOR)
+    same(by_x, FACTOR * scale)
+    same(by_k, X if rule == "vmap" else nb.zeros(3))  # a custom derivative has none by what it closes over
+    rows = nb.stack([FACTOR, FACTOR * 2])
+    same(nb.vmap(loss, in_axes=(None, 0))(X, rows), nb.sum(X * rows, axis=1))
+    same(nb.vmap(nb.grad(loss), in_axes=(None, 0))(X, rows), rows * scale)
+    same(nb.jit(nb.vmap(nb.grad(loss), in_axes=(0, None)))(nb.stack([X, X]), FACTOR),
+         nb.stack([FACTOR, FACTOR]) * scale)
+    same(nb.fori_loop(0, 3, lambda i, k: nb.grad(loss)(X, k), FACTOR), FACTOR * scale ** 3)
+
+
+def test_the_batch_rule_runs_with_its_constants():
+    """The rule adds 100, so that one sees which of the two ran."""
+    @nb.custom_vmap
+    def f(x):
+        return x * FACTOR[0]
+
+    f.def_vmap(lambda x: x * FACTOR[0] + nb.asarray(100.0))
+    assert f(nb.asarray(1.0)).item() == 2.0 and nb.vmap(f)(X).tolist() == [101.0, 98.0, 104.0]
+    assert nb.jit(nb.vmap(f))(X).tolist() == [101.0, 98.0, 104.0]
+    assert nb.vmap(nb.vmap(f))(nb.stack([X, X]))[1].tolist() == [101.0, 98.0, 104.0]
+
+
+def test_rules_see_trees_and_other_rules():
+    inner, _ = by_vjp(lambda: nb.asarray(3.0))
+
+    @nb.custom_vjp
+    def outer(p):
+        return inner(p["a"]) + p["b"] * nb.asarray(2.0)
+
+    outer.defvjp(lambda p: (outer(p), {"kept": p["a"], "step": 7}),
+                 lambda r, ct: ({"a": ct * nb.asarray(r["step"], "float32") + 0 * r["kept"], "b": inner(ct)},))
+    g = nb.grad(lambda p: nb.sum(outer(p)))({"a": X, "b": X})
+    same(g["a"], 7.0), same(g["b"], 3.0)
