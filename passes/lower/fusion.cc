@@ -21,6 +21,7 @@ int storage_of(const TensorGraph& graph, int tensor) {
 namespace {
 
 constexpr size_t kLargestGroup = 16;
+constexpr size_t kLargestKernel = 600;  // nodes of all members' formulas: up to here the host compiler's time is linear
 
 class Fuser {
  public:
@@ -38,9 +39,13 @@ class Fuser {
     plan_.external = stored;
     plan_.group_of.assign(stored.size(), -1);
     loads_.resize(stored.size());
-    for (size_t t = 0; t < loads_.size(); ++t)
-      if (tensor(static_cast<int>(t)).kind == TensorKind::kDefinition)
-        loads_[t] = loads_of(tensor(static_cast<int>(t)).formula);
+    nodes_.resize(stored.size(), 0);
+    for (size_t t = 0; t < loads_.size(); ++t) {
+      if (tensor(static_cast<int>(t)).kind != TensorKind::kDefinition) continue;
+      const Formula& f = tensor(static_cast<int>(t)).formula;
+      loads_[t] = loads_of(f);
+      kernel_ir::visit(f.scatter ? f.update : f.value, [&](const Expr&) { ++nodes_[t]; });
+    }
     find_kept();
     find_readers(donated);
   }
@@ -230,7 +235,7 @@ class Fuser {
   bool join(int t, int g_index) {
     FusionGroup& g = plan_.groups[g_index];
     if (!limits_.fuse) return false;
-    if (g.members.size() >= kLargestGroup) return false;
+    if (g.members.size() >= kLargestGroup || nodes_of(g) + nodes_[t] > kLargestKernel) return false;
     if (tensor(g.members[0].tensor).formula.scatter) return false;
     for (const auto& m : g.members)
       if (tensor(m.tensor).fence) return false;
@@ -278,7 +283,8 @@ class Fuser {
   // nothing between them must wait.
   void merge(int t, int g, int other) {
     FusionGroup &a = plan_.groups[g], &b = plan_.groups[other];
-    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup)
+    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup ||
+        nodes_of(a) + nodes_of(b) > kLargestKernel)
       return;
     if (tensor(b.members[0].tensor).formula.scatter || a.outer.size() != b.outer.size()) return;
     for (const auto& m : b.members)
@@ -314,6 +320,12 @@ class Fuser {
     b.members.clear();
     std::sort(a.members.begin(), a.members.end(), [](const auto& x, const auto& y) { return x.tensor < y.tensor; });
     order_.merge(g, other);
+  }
+
+  size_t nodes_of(const FusionGroup& g) const {
+    size_t n = 0;
+    for (const auto& m : g.members) n += nodes_[m.tensor];
+    return n;
   }
 
   static int64_t positions(const ir::Shape& axes) { return most(ir::Type(DType::kF32, axes).count()); }
@@ -385,6 +397,7 @@ class Fuser {
   FusionLimits limits_;
   FusionPlan plan_;
   std::vector<std::vector<int>> loads_;  // per definition: the tensors that its formula loads
+  std::vector<size_t> nodes_;            // per definition: of its formula
   std::vector<bool> kept_;
   std::set<int> visited_;
   GroupOrder order_;
