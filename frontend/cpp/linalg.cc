@@ -109,15 +109,17 @@ Tensor det(const Arg& a) {
   AtSite at(a);
   const Tensor& t = need_matrices(a, "det");
   if (!t.shape().back().is_static()) return det_by_lu(t);
-  Tensor singular = any(eq(diagonal(lu(stop_gradient(t))[0]), 0), {-1});
+  Tensor pivots = abs(diagonal(lu(stop_gradient(t))[0]));
+  double small = epsilon_of(t.dtype()) * static_cast<double>(t.shape().back().value());
+  Tensor singular = any(le(pivots, amax(pivots, {-1}, true) * small), {-1});
   // No derivative may come from the factors of a singular matrix: it would be 0 times infinity.
   Tensor regular = det_by_lu(select(for_matrices(singular, t.shape()), stop_gradient(t), t));
   auto rare = [](const Tensor& m) {
     Tensor d = det_of_singular(m);
-    return d - stop_gradient(d);  // exactly 0, as the factors say, with its derivatives
+    return d - stop_gradient(d);  // the factors say the value, this its derivatives
   };
   auto none = [](const Tensor& m) { return zeros_like(sum(m, {-2, -1})); };
-  return select(singular, cond(any(singular), rare, none, t), regular);
+  return select(singular, cond(any(singular), rare, none, t) + stop_gradient(regular), regular);
 }
 
 std::pair<Tensor, Tensor> slogdet(const Arg& a) {

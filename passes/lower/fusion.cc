@@ -23,6 +23,26 @@ namespace {
 constexpr size_t kLargestGroup = 16;
 constexpr size_t kLargestKernel = 600;  // nodes of all members' formulas: up to here the host compiler's time is linear
 
+// Whether the micro-kernel can still read the operands once maps were taken into the formula: a load each, at places that
+// are affine, one of which moves with the rows and the other with the columns.
+bool reads_as_product(const Formula& f) {
+  const Expr& e = f.value;
+  if (e->kind != ExprKind::kCall || e->fn->name != "mul") return false;
+  bool rows[2], columns[2];
+  for (int i : {0, 1}) {
+    Expr x = e->args[i];
+    while (x->kind == ExprKind::kCall && x->fn->name == "convert") x = x->args[0];
+    if (x->kind != ExprKind::kLoad || x->guard) return false;
+    rows[i] = columns[i] = false;
+    for (const Expr& at : x->args) {
+      if (!kernel_ir::as_affine(at)) return false;
+      rows[i] |= kernel_ir::uses_axis(at, f.rank - 2);
+      columns[i] |= kernel_ir::uses_axis(at, f.rank - 1);
+    }
+  }
+  return rows[0] != rows[1] && columns[0] == rows[1] && columns[1] == rows[0];
+}
+
 class Fuser {
  public:
   Fuser(TensorGraph graph, const ir::Function& f, const std::vector<ir::ValueId>& needed, const FusionLimits& limits,
@@ -35,6 +55,7 @@ class Fuser {
     stored.assign(stored.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(r.graph, r.graph.of_value[id])] = true;
     plan_.graph = std::move(r.graph);
+    for (Tensor& t : plan_.graph.tensors) t.contraction = t.contraction && reads_as_product(t.formula);
     plan_.scalar = std::move(r.scalar);
     plan_.external = stored;
     plan_.group_of.assign(stored.size(), -1);

@@ -233,7 +233,7 @@ class Drawer {
     ir::Ints axes{axis};
     auto along = [&](Val v) { return ir::broadcast_along(v, shape_, axes); };
     if (!floating(d)) {
-      if (d.v.dtype() == DType::kBool) return keep(along(b_.op(pick(2) ? "reduce_max" : "reduce_min", {d.v}, {{"axes", axes}})), Trust::kBits);
+      if (d.v.dtype() == DType::kBool) return keep(along(b_.op(pick(2) ? "reduce_or" : "reduce_and", {d.v}, {{"axes", axes}})), Trust::kBits);
       static constexpr const char* kNames[] = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"};
       return keep(along(b_.op(kNames[pick(4)], {d.v}, {{"axes", axes}})), Trust::kBits);
     }
