@@ -172,8 +172,11 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
               e.name, e.inputs.size(), e.outputs.size());
   for (int leaf : e.reads)
     if (!has_value_[leaf]) return state_missing(entry);
-  const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
+  EntryPlan& plan = impl_->plans[entry];
+  const EntryPlan::Tuple& tuple = *plan.current;
   Status ran = impl_->engine->run({.entry = entry,
+                                   .name = e.name,
+                                   .count = ++plan.runs,
                                    .plan = *tuple.plan,
                                    .bound = *tuple.bound,
                                    .inputs = inputs.data(),

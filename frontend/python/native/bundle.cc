@@ -4,10 +4,13 @@
 
 namespace nabla::python {
 
-std::shared_ptr<Bundle> Bundle::of_bytes(const std::string& bytes, const std::string& what, int threads) {
+std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& what,
+                                         const exec::SessionOptions& options) {
   format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
       format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), what));
-  return std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), {.threads = threads})));
+  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), options)));
+  out->bytes_ = std::move(bytes);
+  return out;
 }
 
 std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan) {
