@@ -54,6 +54,8 @@ std::vector<Bench> python_benches() {
        [](const Paths& p) { return within(p, "py_call_us", "us", 5); }},
       {"py_compile_2layer_s", "tracing and compiling the training step of a transformer of two layers, nothing cached",
        [](const Paths& p) { return within(p, "py_compile_2layer_s", "s", 1.5); }},
+      {"chain_2000_compile_s", "tracing and compiling 2,000 elementwise steps as one function, nothing cached",
+       [](const Paths& p) { return within(p, "chain_2000_compile_s", "s", 3); }},
       {"py_import_ms", "import nabla, without NumPy",
        [](const Paths& p) { return within(p, "py_import_ms", "ms", 100); }},
       {"py_first_op_ms", "the first op of a process, answered",

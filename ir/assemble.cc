@@ -177,7 +177,7 @@ class Assembler {
       for (const AttrDef& def : op.attrs)
         if (def.name == a.name && n.version == op.version) a.value = coerced(std::move(a.value), def.kind);
       if (const Shape* shape = std::get_if<Shape>(&a.value))
-        (void)NABLA_TRY(at(check_type(raw_.module, Type(DType::kBool, *shape)), a.place, n.location));
+        (void)NABLA_TRY(at(check_shape_attr(raw_.module, op, *shape), a.place, n.location));
       attrs.set(a.name, std::move(a.value));
     }
     for (int64_t v = n.version; v < op.version; ++v) attrs = op.upgrades[v - 1](std::move(attrs));

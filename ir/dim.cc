@@ -14,6 +14,7 @@ struct Dim::Atom {
   SymbolRef symbol;  // kSymbol only
   Dim a, b;          // the others
   std::string key;   // canonical text: equality and order
+  Interval range;    // what bounds() of it alone would say: found once, or nested sizes would cost two to their depth
 };
 struct Dim::Term {
   int64_t coefficient;
@@ -71,21 +72,29 @@ Dim Dim::from_terms(Terms in) {
 
 Dim Dim::from_atom(Atom atom) {
   auto name = [&](const char* op) { return std::string(op) + "(" + atom.a.str() + "," + atom.b.str() + ")"; };
+  bool bare = atom.kind == AtomKind::kSymbol;
+  Interval x = bare ? Interval{atom.symbol->min, atom.symbol->max} : atom.a.bounds();
+  Interval y = bare ? x : atom.b.bounds();
   switch (atom.kind) {
     case AtomKind::kSymbol:
       atom.key = atom.symbol->name;
+      atom.range = x;
       break;
     case AtomKind::kFloorDiv:
       atom.key = name("floordiv");
+      atom.range = quotient(x, y);
       break;
     case AtomKind::kMod:
       atom.key = name("mod");
+      atom.range = {0, x.min >= 0 ? std::min(x.max, y.max - 1) : y.max - 1};
       break;
     case AtomKind::kMin:
       atom.key = name("min");
+      atom.range = {std::min(x.min, y.min), std::min(x.max, y.max)};
       break;
     case AtomKind::kMax:
       atom.key = name("max");
+      atom.range = {std::max(x.min, y.min), std::max(x.max, y.max)};
       break;
   }
   return from_terms({{1, {std::make_shared<const Atom>(std::move(atom))}}});
@@ -93,7 +102,7 @@ Dim Dim::from_atom(Atom atom) {
 
 Dim Dim::symbol(SymbolRef symbol) {
   if (symbol->min == symbol->max) return Dim(symbol->min);
-  return from_atom({AtomKind::kSymbol, std::move(symbol), {}, {}, {}});
+  return from_atom({AtomKind::kSymbol, std::move(symbol), {}, {}, {}, {}});
 }
 
 int64_t Dim::value() const {
@@ -169,7 +178,7 @@ Dim Dim::floordiv(const Dim& a, const Dim& b) {
   }
   Interval q = quotient(a.bounds(), b.bounds());
   if (q.min == q.max) return Dim(q.min);
-  return from_atom({AtomKind::kFloorDiv, nullptr, a, b, {}});
+  return from_atom({AtomKind::kFloorDiv, nullptr, a, b, {}, {}});
 }
 
 Dim Dim::mod(const Dim& a, const Dim& b) {
@@ -192,21 +201,21 @@ Dim Dim::mod(const Dim& a, const Dim& b) {
   }
   Interval r = a.bounds();
   if (r.min >= 0 && r.max < b.bounds().min) return a;
-  return from_atom({AtomKind::kMod, nullptr, a, b, {}});
+  return from_atom({AtomKind::kMod, nullptr, a, b, {}, {}});
 }
 
 Dim Dim::min(const Dim& a, const Dim& b) {
   if (less_equal(a, b).value_or(false)) return a;
   if (less_equal(b, a).value_or(false)) return b;
   bool ordered = a.str() <= b.str();
-  return from_atom({AtomKind::kMin, nullptr, ordered ? a : b, ordered ? b : a, {}});
+  return from_atom({AtomKind::kMin, nullptr, ordered ? a : b, ordered ? b : a, {}, {}});
 }
 
 Dim Dim::max(const Dim& a, const Dim& b) {
   if (less_equal(a, b).value_or(false)) return b;
   if (less_equal(b, a).value_or(false)) return a;
   bool ordered = a.str() <= b.str();
-  return from_atom({AtomKind::kMax, nullptr, ordered ? a : b, ordered ? b : a, {}});
+  return from_atom({AtomKind::kMax, nullptr, ordered ? a : b, ordered ? b : a, {}, {}});
 }
 
 bool Dim::operator==(const Dim& other) const {
@@ -219,7 +228,9 @@ bool Dim::operator==(const Dim& other) const {
 // The difference with every symbol that is a multiple of m written as m * (another symbol), so that divisions cancel.
 Dim Dim::difference(const Dim& a, const Dim& b) {
   Dim d = a - b;
-  if (d.is_static()) return d;
+  std::vector<SymbolRef> symbols = d.symbols();
+  // Substitution compares sizes again at every nested min and max: it must not happen for nothing.
+  if (std::none_of(symbols.begin(), symbols.end(), [](const SymbolRef& s) { return s->multiple > 1; })) return d;
   return d.substitute([](const SymbolRef& s) {
     if (s->multiple <= 1) return symbol(s);
     int64_t m = s->multiple;
@@ -290,26 +301,8 @@ Interval Dim::bounds() const {
   for (const Term& t : *terms_) {
     Interval product{t.coefficient, t.coefficient};
     for (const auto& f : t.factors) {
-      Interval x = f->kind == AtomKind::kSymbol ? Interval{f->symbol->min, f->symbol->max} : f->a.bounds();
-      Interval y = f->kind == AtomKind::kSymbol ? x : f->b.bounds();
-      switch (f->kind) {
-        case AtomKind::kSymbol:
-          facts = facts || f->symbol->facts;
-          break;
-        case AtomKind::kFloorDiv:
-          x = quotient(x, y);
-          break;
-        case AtomKind::kMod:
-          x = {0, x.min >= 0 ? std::min(x.max, y.max - 1) : y.max - 1};
-          break;
-        case AtomKind::kMin:
-          x = {std::min(x.min, y.min), std::min(x.max, y.max)};
-          break;
-        case AtomKind::kMax:
-          x = {std::max(x.min, y.min), std::max(x.max, y.max)};
-          break;
-      }
-      product = multiply(product, x);
+      facts = facts || (f->kind == AtomKind::kSymbol && f->symbol->facts);
+      product = multiply(product, f->range);
     }
     sum = add(sum, product);
   }

@@ -27,6 +27,22 @@ TEST_F(DimTest, PolynomialsHaveOneForm) {
   EXPECT_EQ((Dim(1) - n).str(), "-n+1");
 }
 
+// Each level would compare all levels below it again, and these theirs: the test would not end in a day.
+TEST_F(DimTest, NestedMinimaAndMaximaCostLittle) {
+  auto facts = std::make_shared<const std::vector<Dim>>(std::vector<Dim>{n - 3, n * 2 - m});
+  Dim told = Dim::symbol(std::make_shared<Symbol>(Symbol{"n", 1, 100, 1, facts}));
+  Dim both = Dim::symbol(std::make_shared<Symbol>(Symbol{"b", 8, 64, 8, std::make_shared<const std::vector<Dim>>(
+                                                                            std::vector<Dim>{b - 16})}));
+  for (const Dim& x : {n, b, told, both}) {
+    Dim nested = x;
+    for (int level = 1; level <= 24; ++level)
+      nested = level % 2 ? Dim::min(nested + 3, x * level - 2) : Dim::max(nested - 2, Dim::floordiv(x, level) + 5);
+    EXPECT_LE(nested.bounds().min, nested.bounds().max);
+    EXPECT_EQ(nested.substitute([](const SymbolRef& s) { return Dim::symbol(s); }), nested);
+    EXPECT_GE(nested.eval([](const Symbol&) { return 16; }), nested.bounds().min);
+  }
+}
+
 TEST_F(DimTest, ASymbolWithOneValueIsThatValue) { EXPECT_TRUE(symbol("k", 7, 7).is(7)); }
 
 TEST_F(DimTest, DivisionTakesOutWhatTheDivisorDivides) {

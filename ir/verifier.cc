@@ -262,7 +262,7 @@ class ModuleVerifier {
     if (full.size() != node.attrs.size())
       return error(Code::kBadAttribute, "{}: an attribute is missing", node.op->name);
     for (const auto& [name, attr] : node.attrs)
-      if (const Shape* shape = std::get_if<Shape>(&attr)) (void)NABLA_TRY(check_type(m_, Type(DType::kBool, *shape)));
+      if (const Shape* shape = std::get_if<Shape>(&attr)) (void)NABLA_TRY(check_shape_attr(m_, *node.op, *shape));
     std::vector<Type> inferred = NABLA_TRY(infer_types(*node.op, f.types(node.operands), node.attrs, lookup));
     if (inferred.size() != node.results.size())
       return error(Code::kOperandCount, "{}: has {} results, the module states {}", node.op->name, inferred.size(),
@@ -317,6 +317,12 @@ Status check_type(const Module& module, const Type& type) {
     elements *= std::max<int64_t>(range.max, 1);
     if (!d.is_static()) (void)NABLA_TRY(check_symbols(module, d, type.str()));
   }
+  return Ok{};
+}
+
+Status check_shape_attr(const Module& module, const OpDef& op, const Shape& shape) {
+  if (op.lower != Lowering::kCall) return check_type(module, Type(DType::kBool, shape));
+  for (const Dim& d : shape) (void)NABLA_TRY(check_type(module, Type(DType::kBool, {d})));
   return Ok{};
 }
 

@@ -27,6 +27,9 @@ Status check_symbol(const Symbol& symbol);
 Status check_stage(const OpDef& op, Stage stage);
 /// E0208 for negative extents and symbols that the module does not declare, E0106 for types above the limits.
 Status check_type(const Module& module, const Type& type);
+/// The same of a shape among an op's attributes. The sizes of all results of a launch, which stand in one list, are no
+/// shape: each is checked alone.
+Status check_shape_attr(const Module& module, const OpDef& op, const Shape& shape);
 /// Limits of types: hostile files must not make size computations overflow.
 inline constexpr int kMaxRank = 32;
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;

@@ -193,6 +193,32 @@ def compile_2layer_s():
     print("value", out)
 
 
+# Steps of four kinds with numbers of their own, so that no two kernels are equal.
+CHAIN = """
+import sys, time
+import nabla as nb
+def chain(x, y):
+    for i in range(COUNT):
+        k = i % 4
+        x = (nb.sin(x) * (0.5 + i / 10000) if k == 0 else x + y * (1 / (i + 1)) if k == 1 else
+             nb.tanh(x) if k == 2 else nb.exp(-x * x))
+    return x
+x = nb.realize(nb.ones((1000,)))
+f = nb.jit(chain)
+begin = time.perf_counter()
+f(x, x).tolist()
+print(time.perf_counter() - begin)
+"""
+
+
+def chain_2000_compile_s():
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = [min(fresh(CHAIN.replace("COUNT", str(n)), folder, NABLA_CACHE=f"{folder}/{n}-{i}")[0]
+                       for i in range(2)) for n in (500, 2000)]
+    print("note 500 steps take", round(seconds[0], 2), "s")
+    print("value", seconds[1])
+
+
 def import_ms():
     code = "import time; b = time.perf_counter(); import nabla; print(time.perf_counter() - b); import sys\n"
     code += "assert 'numpy' not in sys.modules"
@@ -206,7 +232,7 @@ def first_op_ms():
 
 
 BENCHES = {"py_mlp_step_vs_jax": mlp_step_vs_jax, "py_call_us": call_us, "py_compile_2layer_s": compile_2layer_s,
-           "py_import_ms": import_ms, "py_first_op_ms": first_op_ms}
+           "chain_2000_compile_s": chain_2000_compile_s, "py_import_ms": import_ms, "py_first_op_ms": first_op_ms}
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) == 2 else ""

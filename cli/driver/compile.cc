@@ -74,10 +74,11 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
 
 }  // namespace
 
-Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target) {
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target,
+                                   const passes::ManagerOptions& options) {
   std::vector<passes::Step> graph, lowering;
   split_steps(passes::default_steps(module.stage), {}, graph, lowering);
-  passes::ManagerOptions manager;
+  passes::ManagerOptions manager = options;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
 }

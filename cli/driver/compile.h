@@ -45,8 +45,9 @@ struct CompiledBundle {
   double codegen_seconds = 0;  ///< printing kernels and the host compiler
 };
 
-/// The passes before lowering: transforms gone, calls inlined, simplified.
-Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target);
+/// The passes before lowering: transforms gone, calls inlined, simplified. `verify` of the options is filled in.
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target,
+                                   const passes::ManagerOptions& options = {});
 /// Every pass up to the memory plan, for one target; no compiler of kernels runs.
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
 /// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes

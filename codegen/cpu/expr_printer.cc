@@ -82,6 +82,14 @@ std::string number_text(DType dtype, double number, int64_t integer) {
   return f64 ? digits : digits + "f";
 }
 
+bool is_math(std::string_view fn) {
+  // The rows of NB_MATH in prelude.h and special.h.
+  static const std::set<std::string_view> kNames = {"exp",  "expm1",  "log",  "log1p", "tanh", "erf",  "sin",
+                                                    "cos",  "erfc",   "exp2", "log2",  "asin", "acos", "atan",
+                                                    "sinh", "erfinv", "cosh", "asinh", "acosh", "atanh"};
+  return kNames.contains(fn);
+}
+
 std::string symbol_variable(const ir::Symbol& symbol) { return "s_" + symbol.name; }
 
 std::string size_text(const ir::Dim& size) {
@@ -230,7 +238,8 @@ std::string ExprPrinter::print_load(const Expr& e) {
   // The axis name stands for the first lane, so the offset text is the first lane's address.
   ExprPrinter first(k_, places_, out_, next_temp_);
   std::string at = first.offset(e->args, b.shape);
-  std::string text = fmt::format("nb_load<{}>({} + {}, {})", vector_type(e->dtype), name, at, tail);
+  std::string text = fmt::format("nb_load{}<{}>({} + {}, {})", out_.large_kernel ? "_called" : "",
+                                 vector_type(e->dtype), name, at, tail);
   if (!e->guard) return text;
   return fmt::format("({} ? {} : nb_splat<{}>({}))", print(e->guard), text, vector_type(e->dtype), print(e->fill));
 }
@@ -238,6 +247,7 @@ std::string ExprPrinter::print_load(const Expr& e) {
 // Lane by lane, in scalar arithmetic.
 std::string ExprPrinter::gather(const Expr& e) {
   CppWriter body;
+  body.large_kernel = out_.large_kernel;
   std::string text = print_at_lane(e, body);
   if (e->dtype == DType::kBool) text = "-int(" + text + ")";
   std::string lines = body.take();
@@ -260,13 +270,13 @@ std::string ExprPrinter::print_value(const Expr& e) {
   if (!place.row)
     return place.vector && at_lane_ ? (e->dtype == DType::kBool ? "bool(" + name + "[l])" : name + "[l]") : name;
   ir::Shape shape = value_shape(e->ref);
-  std::string text;
-  if (place.vector) {
-    text = fmt::format("{}[{}]", name, offset(e->args, shape));
-    return at_lane_ ? (e->dtype == DType::kBool ? "bool(" + text + "[l])" : text + "[l]") : text;
-  }
   bool moving = false;
   for (const Expr& a : e->args) moving |= varies(a);
+  if (place.vector) {
+    if (moving && !at_lane_) return gather(e);  // every lane looks up a place of its own
+    std::string text = fmt::format("{}[{}]", name, offset(e->args, shape));
+    return at_lane_ ? (e->dtype == DType::kBool ? "bool(" + text + "[l])" : text + "[l]") : text;
+  }
   if (!moving || at_lane_) return fmt::format("{}[{}]", name, offset(e->args, shape));
   std::optional<int64_t> stride = lane_stride(e->args, shape);
   if (stride != 1) return gather(e);
@@ -315,7 +325,7 @@ std::string ExprPrinter::print_call(const Expr& e) {
   if (prints_infix(e)) return fmt::format("({} {} {})", operand(0), infix(fn), operand(1));
   std::string args;
   for (int i = 0; i < e->fn->arity; ++i) args += (i ? ", " : "") + operand(i);
-  return fmt::format("nb_{}({})", fn, args);
+  return fmt::format("nb_{}{}({})", fn, out_.large_kernel && is_math(fn) ? "_called" : "", args);
 }
 
 }  // namespace nabla::codegen

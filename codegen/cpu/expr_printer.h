@@ -20,6 +20,9 @@ class CppWriter {
   void reopen(const std::string& text) { close(text), ++depth_; }
   std::string take() { return std::move(text_); }
 
+  /// The kernel is so large that mathematical functions and loads of tails are called, not taken in (ExprPrinter).
+  bool large_kernel = false;
+
  private:
   std::string text_;
   int depth_ = 0;
@@ -35,6 +38,9 @@ std::string cpp_name(const std::string& name);
 /// A size as C++ over the kernel's symbols, which are variables named by symbol_variable: "64", "(s_batch * 8)".
 std::string size_text(const ir::Dim& size);
 std::string symbol_variable(const ir::Symbol& symbol);
+
+/// Whether the prelude has a function for it that a kernel may call: some dozens of instructions.
+bool is_math(std::string_view fn);
 
 /// Where a value of the kernel lives while code for it is printed.
 struct ValuePlace {

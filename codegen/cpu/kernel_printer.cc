@@ -16,6 +16,7 @@ class KernelPrinter {
   KernelPrinter(Kernel k, const ir::Target& target) : k_(std::move(k)), target_(target) {}
 
   std::string run(const std::string& symbol) {
+    out_.large_kernel = taken_in(k_.body) > kMostTakenIn;
     std::vector<ir::SymbolRef> symbols = symbols_of(k_);
     out_.open(fmt::format("extern \"C\" void {}(void* const* args, const long*{}, long begin, long end) {{", symbol,
                           symbols.empty() ? "" : " extents"));
@@ -51,6 +52,31 @@ class KernelPrinter {
   }
 
  private:
+  // Mathematical functions and loads: some milliseconds of the host compiler each, for whole vectors and for the tail.
+  static constexpr int kMostTakenIn = 24;
+  static int taken_in(const Body& body) {
+    int n = 0;
+    auto count = [&](const Expr& e) {
+      if (e)
+        kernel_ir::visit(e, [&](const Expr& x) {
+          n += x->kind == ExprKind::kLoad || (x->kind == ExprKind::kCall && is_math(x->fn->name));
+        });
+    };
+    for (const Stmt& s : body) {
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        count(let->expr);
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        count(store->expr);
+      } else if (const For* f = std::get_if<For>(&s.node)) {
+        n += taken_in(f->body);
+      } else if (const Loop* l = std::get_if<Loop>(&s.node)) {
+        n += taken_in(l->body);
+        for (const Expr& e : l->next) count(e);
+      }
+    }
+    return n;
+  }
+
   // The only statement of a loop, or one outside of loops.
   static const Store* lone_store(const Stmt& s) {
     const For* f = std::get_if<For>(&s.node);

@@ -150,6 +150,10 @@ template <class V, class T> NB_FN V nb_load(const T* p, long n) {
   if constexpr (nb_same<T, bool>) return nb_each<V>(n, [&](long l) { return -int(p[l]); });
   else return nb_each<V>(n, [&](long l) { return nb_widen(p[l]); });
 }
+// For kernels of many loads: a loop over a tail's lanes for each of them would be most of the compiler's work.
+template <class V, class T> static __attribute__((noinline)) V nb_load_tail(const T* p, long n) { return nb_load<V>(p, n); }
+template <class V, class T> NB_FN V nb_load_called(const T* p, nb_full n) { return nb_load<V>(p, n); }
+template <class V, class T> NB_FN V nb_load_called(const T* p, long n) { return nb_load_tail<V>(p, n); }
 template <class T, class V> NB_FN void nb_store(T* p, V v, nb_full) {
   if constexpr (nb_same<T, bool>) {
     auto bytes = __builtin_convertvector(-v, nb_vec<unsigned char>);
@@ -477,11 +481,13 @@ template <class V> NB_FN V nb_sincos32(V x, int quarter) {
     return far ? (quarter ? __builtin_cosf(x) : __builtin_sinf(x)) : y;
   }
 }
+// name##_called is for kernels of many calls: with all of them taken in, the compiler's time would be theirs.
 #define NB_MATH(name, f32, f64)                                        \
   template <class V> NB_FN V name(V x) {                               \
     if constexpr (nb_same<nb_scalar<V>, float>) return f32;            \
     else return f64(x);                                                \
-  }
+  }                                                                    \
+  template <class V> static __attribute__((noinline)) V name##_called(V x) { return name(x); }
 NB_MATH(nb_exp, nb_exp32(x), nb_libm_exp) NB_MATH(nb_expm1, nb_expm132(x), nb_libm_expm1)
 NB_MATH(nb_log, nb_log32(x), nb_libm_log) NB_MATH(nb_log1p, nb_log1p32(x), nb_libm_log1p)
 NB_MATH(nb_tanh, nb_tanh32(x), nb_libm_tanh) NB_MATH(nb_erf, nb_erf32(x), nb_libm_erf)

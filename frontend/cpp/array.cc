@@ -86,9 +86,12 @@ Tensor mod(const Arg& a, const Arg& b) {
 Tensor floor_divide(const Arg& a, const Arg& b) {
   AtSite at(a);
   Tensor q = a / b;
-  if (is_float(q.dtype())) return floor(q);
-  Tensor r = rem(a, b), zero = zeros_like(r);
-  return select(ne(b + zero, zero) & ne(r, zero) & (lt(r, zero) != lt(b + zero, zero)), q - 1, q);
+  Tensor r = rem(a, b), zero = zeros_like(r), divisor = b + zero;
+  auto below = ne(r, zero) & (lt(r, zero) != lt(divisor, zero));
+  if (!is_float(q.dtype())) return select(ne(divisor, zero) & below, q - 1, q);
+  // From the exact remainder: the quotient is rounded, 1 / 0.1 to 10 where nine tenths fit, and -1 / inf to -0.
+  Tensor whole = round((a + zero - r) / divisor);
+  return select(eq(divisor, zero), q, select(below, whole - 1, whole));
 }
 
 Tensor square(const Arg& x) { return x * x; }

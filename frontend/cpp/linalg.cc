@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "frontend/cpp/control_flow.h"
 #include "frontend/cpp/emit.h"
 #include "frontend/cpp/frame.h"
 
@@ -42,6 +43,42 @@ Tensor sign_of(const Tensor& order, DType dtype) {
   return convert(1 - 2 * rem(sum(upper, {-2, -1}), 2), dtype);
 }
 
+Tensor det_by_lu(const Tensor& a) {
+  auto [packed, order] = lu(a);
+  return prod(diagonal(packed), {-1}) * sign_of(order, packed.dtype());
+}
+
+/// [...] for every element of the matrices [..., n, n].
+Tensor for_matrices(const Tensor& x, const Shape& shape) { return broadcast_to(unsqueeze(unsqueeze(x, -1), -1), shape); }
+
+Tensor part(const Tensor& m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  return slice_axis(slice_axis(m, -2, row, row + rows), -1, column, column + columns);
+}
+
+Tensor det_of_two(const Tensor& m) {
+  auto at = [&](int64_t i, int64_t k) { return squeeze(squeeze(part(m, i, 1, k, 1), {-1}), {-1}); };
+  return at(0, 0) * at(1, 1) - at(0, 1) * at(1, 0);
+}
+
+/// The determinants of singular matrices, for their derivatives: lu has none there. Between the bases of the singular
+/// vectors, which are constants, a matrix is diagonal and what vanishes comes last: of [[B, C], [D, E]] with two rows in
+/// E it is det(B) * det(E - D inv(B) C), which any perturbation may be put into. Of rank n - 3 and less, where B is
+/// singular too, the first and second derivatives are 0.
+Tensor det_of_singular(const Tensor& a) {
+  int64_t n = a.size(-1), m = n - 2;
+  if (n == 1) return squeeze(squeeze(a, {-1}), {-1});
+  if (n == 2) return det_of_two(a);
+  auto [u, s, vh] = svd(stop_gradient(a));
+  Tensor inner = matmul(matmul(transpose(u), a), transpose(vh));
+  Tensor block = part(inner, 0, m, 0, m);
+  auto value = [&](int64_t i) { return squeeze(slice_axis(s, -1, i, i + 1), {-1}); };
+  Tensor low = le(value(m - 1), value(0) * (epsilon_of(a.dtype()) * static_cast<double>(n)));
+  block = select(for_matrices(low, block.shape()), convert(on_diagonal(block), block.dtype()), block);
+  Tensor rest = part(inner, m, 2, m, 2) - matmul(part(inner, m, 2, 0, m), solve(block, part(inner, 0, m, m, 2)));
+  Tensor out = det_by_lu(block) * det_of_two(rest) * stop_gradient(det_by_lu(u) * det_by_lu(vh));
+  return select(low, zeros_like(out), out);
+}
+
 }  // namespace
 
 Tensor solve(const Arg& a, const Arg& b) {
@@ -70,9 +107,19 @@ Tensor inv(const Arg& a) {
 
 Tensor det(const Arg& a) {
   AtSite at(a);
-  need_matrices(a, "det");
-  auto [packed, order] = lu(a);
-  return prod(diagonal(packed), {-1}) * sign_of(order, packed.dtype());
+  const Tensor& t = need_matrices(a, "det");
+  if (!t.shape().back().is_static()) return det_by_lu(t);
+  Tensor pivots = abs(diagonal(lu(stop_gradient(t))[0]));
+  double small = epsilon_of(t.dtype()) * static_cast<double>(t.shape().back().value());
+  Tensor singular = any(le(pivots, amax(pivots, {-1}, true) * small), {-1});
+  // No derivative may come from the factors of a singular matrix: it would be 0 times infinity.
+  Tensor regular = det_by_lu(select(for_matrices(singular, t.shape()), stop_gradient(t), t));
+  auto rare = [](const Tensor& m) {
+    Tensor d = det_of_singular(m);
+    return d - stop_gradient(d);  // the factors say the value, this its derivatives
+  };
+  auto none = [](const Tensor& m) { return zeros_like(sum(m, {-2, -1})); };
+  return select(singular, cond(any(singular), rare, none, t) + stop_gradient(regular), regular);
 }
 
 std::pair<Tensor, Tensor> slogdet(const Arg& a) {

@@ -123,15 +123,35 @@ std::vector<MaybeVal> branches_vjp(VjpContext& ctx) {
 
 namespace {
 
+// Which examples run branch k of n.
+Val takes(Val selector, size_t k, size_t n) {
+  if (selector.dtype() == DType::kBool) return k == 0 ? selector : selector.b->op("not", {selector});
+  const char* op = k == 0 ? "le" : k + 1 == n ? "ge" : "eq";  // a number beyond the branches means the nearest
+  return selector.b->op(op, {selector, selector.b->like(selector, static_cast<double>(k))});
+}
+
 // Every example chooses for itself: all branches run, and their results are selected.
-std::vector<Val> select_branches(BatchContext& ctx, const std::vector<bool>& params) {
-  std::vector<bool> all(ctx.op.results.size(), true);
-  std::vector<Val> operands(ctx.operands.begin() + 1, ctx.operands.end());
+std::vector<Val> select_branches(BatchContext& ctx) {
+  std::vector<bool> all(ctx.op.results.size(), true), params;
+  std::vector<Val> operands;
+  // A derivative of what was not chosen is 0 times anything, infinity too: it must not leave the branch. So floating
+  // operands belong to the examples, and are theirs where they run the branch, else the same as constants.
+  for (size_t i = 1; i < ctx.operands.size(); ++i) {
+    bool own = is_float(ctx.operands[i].dtype());
+    params.push_back(own || ctx.batched[i]);
+    operands.push_back(own ? ctx.batched_operand(static_cast<int>(i)) : ctx.operands[i]);
+  }
   std::vector<std::string> branches = branches_of(ctx.attrs());
   std::vector<std::vector<Val>> made;
-  for (const std::string& branch : branches)
-    made.push_back(call_function(ctx.b, ctx.functions->batch(branch, params, all).name, operands));
   Val selector = ctx.operands[0];
+  for (size_t k = 0; k < branches.size(); ++k) {
+    std::vector<Val> theirs = operands;
+    Val taken = takes(selector, k, branches.size());
+    for (Val& x : theirs)
+      if (is_float(x.dtype()))
+        x = select(broadcast_in_dim(taken, x.shape(), {0}), x, ctx.b.op("stop_gradient", {x}));
+    made.push_back(call_function(ctx.b, ctx.functions->batch(branches[k], params, all).name, theirs));
+  }
   bool flag = selector.dtype() == DType::kBool;
   // then / else: the first holds where the flag does. Of a switch, branch k and those behind it take over from k on.
   if (flag) std::reverse(made.begin(), made.end());
@@ -148,7 +168,7 @@ std::vector<Val> select_branches(BatchContext& ctx, const std::vector<bool>& par
 
 std::vector<Val> branches_batch(BatchContext& ctx) {
   std::vector<bool> params(ctx.batched.begin() + 1, ctx.batched.end());
-  if (ctx.batched[0]) return select_branches(ctx, params);
+  if (ctx.batched[0]) return select_branches(ctx);
   std::vector<bool> results(ctx.op.results.size(), false);
   std::vector<std::string> branches = branches_of(ctx.attrs()), batched;
   for (const std::string& branch : branches) {

@@ -21,6 +21,27 @@ int storage_of(const TensorGraph& graph, int tensor) {
 namespace {
 
 constexpr size_t kLargestGroup = 16;
+constexpr size_t kLargestKernel = 600;  // nodes of all members' formulas: up to here the host compiler's time is linear
+
+// Whether the micro-kernel can still read the operands once maps were taken into the formula: a load each, at places that
+// are affine, one of which moves with the rows and the other with the columns.
+bool reads_as_product(const Formula& f) {
+  const Expr& e = f.value;
+  if (e->kind != ExprKind::kCall || e->fn->name != "mul") return false;
+  bool rows[2], columns[2];
+  for (int i : {0, 1}) {
+    Expr x = e->args[i];
+    while (x->kind == ExprKind::kCall && x->fn->name == "convert") x = x->args[0];
+    if (x->kind != ExprKind::kLoad || x->guard) return false;
+    rows[i] = columns[i] = false;
+    for (const Expr& at : x->args) {
+      if (!kernel_ir::as_affine(at)) return false;
+      rows[i] |= kernel_ir::uses_axis(at, f.rank - 2);
+      columns[i] |= kernel_ir::uses_axis(at, f.rank - 1);
+    }
+  }
+  return rows[0] != rows[1] && columns[0] == rows[1] && columns[1] == rows[0];
+}
 
 class Fuser {
  public:
@@ -34,13 +55,18 @@ class Fuser {
     stored.assign(stored.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(r.graph, r.graph.of_value[id])] = true;
     plan_.graph = std::move(r.graph);
+    for (Tensor& t : plan_.graph.tensors) t.contraction = t.contraction && reads_as_product(t.formula);
     plan_.scalar = std::move(r.scalar);
     plan_.external = stored;
     plan_.group_of.assign(stored.size(), -1);
     loads_.resize(stored.size());
-    for (size_t t = 0; t < loads_.size(); ++t)
-      if (tensor(static_cast<int>(t)).kind == TensorKind::kDefinition)
-        loads_[t] = loads_of(tensor(static_cast<int>(t)).formula);
+    nodes_.resize(stored.size(), 0);
+    for (size_t t = 0; t < loads_.size(); ++t) {
+      if (tensor(static_cast<int>(t)).kind != TensorKind::kDefinition) continue;
+      const Formula& f = tensor(static_cast<int>(t)).formula;
+      loads_[t] = loads_of(f);
+      kernel_ir::visit(f.scatter ? f.update : f.value, [&](const Expr&) { ++nodes_[t]; });
+    }
     find_kept();
     find_readers(donated);
   }
@@ -226,7 +252,7 @@ class Fuser {
   bool join(int t, int g_index) {
     FusionGroup& g = plan_.groups[g_index];
     if (!limits_.fuse) return false;
-    if (g.members.size() >= kLargestGroup) return false;
+    if (g.members.size() >= kLargestGroup || nodes_of(g) + nodes_[t] > kLargestKernel) return false;
     if (tensor(g.members[0].tensor).formula.scatter) return false;
     for (const auto& m : g.members)
       if (tensor(m.tensor).fence) return false;
@@ -274,7 +300,8 @@ class Fuser {
   // nothing between them must wait.
   void merge(int t, int g, int other) {
     FusionGroup &a = plan_.groups[g], &b = plan_.groups[other];
-    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup)
+    if (a.contraction || b.contraction || b.members.empty() || a.members.size() + b.members.size() > kLargestGroup ||
+        nodes_of(a) + nodes_of(b) > kLargestKernel)
       return;
     if (tensor(b.members[0].tensor).formula.scatter || a.outer.size() != b.outer.size()) return;
     for (const auto& m : b.members)
@@ -310,6 +337,12 @@ class Fuser {
     b.members.clear();
     std::sort(a.members.begin(), a.members.end(), [](const auto& x, const auto& y) { return x.tensor < y.tensor; });
     order_.merge(g, other);
+  }
+
+  size_t nodes_of(const FusionGroup& g) const {
+    size_t n = 0;
+    for (const auto& m : g.members) n += nodes_[m.tensor];
+    return n;
   }
 
   static int64_t positions(const ir::Shape& axes) { return most(ir::Type(DType::kF32, axes).count()); }
@@ -381,6 +414,7 @@ class Fuser {
   FusionLimits limits_;
   FusionPlan plan_;
   std::vector<std::vector<int>> loads_;  // per definition: the tensors that its formula loads
+  std::vector<size_t> nodes_;            // per definition: of its formula
   std::vector<bool> kept_;
   std::set<int> visited_;
   GroupOrder order_;

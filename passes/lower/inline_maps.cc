@@ -30,7 +30,9 @@ namespace {
 // Duplicating a tensor into several users, or into more evaluations than it has elements, must cost next to nothing.
 constexpr int64_t kFreeCost = 2;
 constexpr size_t kFreeLoads = 1;
-constexpr size_t kLargestFormula = 400;  // nodes; a formula beyond it is stored to keep kernels readable
+// Nodes of a formula, or of all that is taken into one. What is beyond it is stored: the host compiler's time would grow
+// faster than the kernel, and one pass over memory is little beside so much arithmetic.
+constexpr size_t kLargestFormula = 200;
 
 class Inliner {
  public:
@@ -38,6 +40,7 @@ class Inliner {
     inlined_.assign(g_.tensors.size(), false);
     scalar_.assign(g_.tensors.size(), false);
     readers_.resize(g_.tensors.size());
+    taken_in_.assign(g_.tensors.size(), 0);
     for (size_t t = 0; t < g_.tensors.size(); ++t)
       for (int u : inputs(static_cast<int>(t))) readers_[u].push_back(static_cast<int>(t));
   }
@@ -52,7 +55,7 @@ class Inliner {
       if (t.shape.empty() && !is_constant(t))
         scalar_[i] = true;
       else if (should_inline(static_cast<int>(i)))
-        inlined_[i] = true;
+        take_in(static_cast<int>(i));
     }
     return {std::move(g_), std::move(inlined_), std::move(scalar_)};
   }
@@ -146,7 +149,9 @@ class Inliner {
       if (g_.tensors[r].fence && sources > 0) return false;
     if (sources == 0 && free) return true;  // iota and constants: nothing to store
     if (stored_[i] || readers_[i].empty()) return false;
-    if (nodes(f.value) > kLargestFormula) return false;
+    size_t size = nodes(f.value);
+    for (int r : readers_[i])
+      if (taken_in_[r] + size > kLargestFormula) return false;
     bool cheap = free && sources <= kFreeLoads;
     if (readers_[i].size() > 1) return cheap && readers_[i].size() <= 4;
     int reader = readers_[i][0];
@@ -158,6 +163,10 @@ class Inliner {
     int64_t evaluations = std::max(user.points(), results_of(user));
     int64_t loads = sites(user, i);
     return cheap || evaluations * loads <= t.size() + t.size() / 64;
+  }
+  void take_in(int i) {
+    inlined_[i] = true;
+    for (int r : readers_[i]) taken_in_[r] += nodes(g_.tensors[i].formula.value);
   }
   bool single_map_behind(int view) const {
     return !stored_[view] && readers_[view].size() == 1 &&
@@ -184,6 +193,7 @@ class Inliner {
   const std::vector<bool>& stored_;
   std::vector<bool> inlined_, scalar_;
   std::vector<std::vector<int>> readers_;
+  std::vector<size_t> taken_in_;  // by reader: nodes of what it takes in
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/eager_kernels.h"
+#include "frontend/python/native/reproducer.h"
 #include "runtime/base/version.h"
 
 namespace nabla::python {
@@ -97,6 +98,7 @@ PYBIND11_MODULE(_nabla, m) {
       set_error(e);
     }
   });
+  raise_failed_checks();
   m.def(
       "fail",
       [](int code, const std::string& message, const std::string& help) {

@@ -6,6 +6,7 @@
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
+#include "frontend/python/native/reproducer.h"
 #include "ir/op_def.h"
 #include "ir/serialize.h"
 #include "ir/target.h"
@@ -50,6 +51,12 @@ driver::CompileOptions options_of(const std::string& target, bool library, const
   return out;
 }
 
+driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::CompileOptions options) {
+  Reproducer reproducer(module, "nablac compile FILE -o out.nbundle --target " + options.target);
+  options.passes = reproducer.manager();
+  return reproducer.value_or_throw(driver::compile(module, options));
+}
+
 // With check_nan every op has a kernel, so that the one that made a NaN is named.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
                                          const std::vector<std::string>& names, bool check_nan) {
@@ -57,7 +64,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
   py::gil_scoped_release unlocked;
   driver::CompileOptions options = options_of(target, true, "");
   options.fuse = !check_nan;
-  driver::CompiledBundle compiled = value_or_throw(driver::compile(m, options));
+  driver::CompiledBundle compiled = compile_or_throw(m, options);
   return Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
 }
 
@@ -123,7 +130,7 @@ void bind_program(py::module_& m) {
         driver::CompileOptions options = options_of(target, library, max_bytes);
         options.tf32 = tf32, options.tuning_file = tuning;
         options.buckets = buckets, options.specialise = specialise;
-        driver::CompiledBundle compiled = value_or_throw(driver::compile(module, options));
+        driver::CompiledBundle compiled = compile_or_throw(module, options);
         if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
         return compiled.report;
       });
@@ -188,7 +195,17 @@ void bind_programs(py::module_& m) {
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f) {
     ir::Module module = module_for(f, f.function->name, {});
-    return ir::print(value_or_throw(driver::simplify_module(module, value_or_throw(ir::find_target("cpu")))));
+    Reproducer reproducer(module, "nablac opt FILE");
+    return ir::print(reproducer.value_or_throw(
+        driver::simplify_module(module, value_or_throw(ir::find_target("cpu")), reproducer.manager())));
+  });
+  // For tests: what a mistake of ours does while the function is compiled.
+  m.def("fail_check", [](const TracedFunction& f) {
+    ir::Module module = module_for(f, f.function->name, {});
+    py::gil_scoped_release unlocked;
+    Reproducer reproducer(module, "nablac compile FILE");
+    ScopedActivity activity("fail_check on @" + f.function->name);
+    NABLA_CHECK(f.function->params.empty() && !f.function->params.empty(), "asked for");
   });
 }
 

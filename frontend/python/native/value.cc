@@ -8,6 +8,7 @@
 #include "frontend/cpp/ops.h"
 #include "frontend/cpp/trace.h"
 #include "frontend/python/native/eager_kernels.h"
+#include "frontend/python/native/reproducer.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
 
@@ -166,9 +167,9 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   module.entries.push_back(std::move(entry));
   if (needs_passes(module)) {
     Result<ir::Target> target = ir::find_target("cpu");
-    Result<ir::Module> flat = driver::simplify_module(module, target.value());
-    if (!flat.ok()) throw Error(flat.errors());
-    module = std::move(*flat);
+    const ir::Module traced = module;
+    Reproducer reproducer(traced, "nablac opt FILE");
+    module = reproducer.value_or_throw(driver::simplify_module(traced, target.value(), reproducer.manager()));
   } else {
     module.stage = ir::Stage::kFlat;
   }

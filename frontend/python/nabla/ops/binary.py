@@ -32,7 +32,7 @@ def div(x, y):
 
 
 def floor_divide(x, y):
-    """x / y rounded towards minus infinity, as // of Python. Integers by zero give -1."""
+    """x / y rounded towards minus infinity, as // of Python. Integers by zero give -1, floats x / 0."""
     x, y = _no_bools(x, y)
     return _nabla.floor_divide(x, y)
 
@@ -149,13 +149,15 @@ def atan2(y, x):
 
 
 def hypot(x, y):
-    """sqrt(x^2 + y^2) without overflow. The derivative at 0 is 0."""
-    x, y = inexact(x, y)
+    """sqrt(x^2 + y^2) without overflow; infinite where either is. The derivative at 0 is 0."""
+    x, y = broadcast_arrays(*inexact(x, y))
+    infinite = emit1("or", [emit1("is_inf", [x], {}), emit1("is_inf", [y], {})], {})
     x, y = abs_of(x), abs_of(y)
     large, small = maximum(x, y), minimum(x, y)
-    safe = _select(emit1("eq", [large, 0], {}), full_like(large, 1.0), large)
+    safe = _select(emit1("or", [emit1("eq", [large, 0], {}), infinite], {}), full_like(large, 1.0), large)
     ratio = emit1("div", [small, safe], {})
-    return emit1("mul", [large, emit1("sqrt", [emit1("add", [emit1("mul", [ratio, ratio], {}), 1], {})], {})], {})
+    root = emit1("sqrt", [emit1("add", [emit1("mul", [ratio, ratio], {}), 1], {})], {})
+    return _select(infinite, full_like(large, float("inf")), emit1("mul", [large, root], {}))
 
 
 def abs_of(x):
@@ -167,11 +169,14 @@ def full_like(x, value):
 
 
 def logaddexp(x, y):
-    """log(exp(x) + exp(y)) without overflow."""
-    x, y = inexact(x, y)
-    x, y = broadcast_arrays(x, y)
-    both = _nabla.stack([x, y], 0)
-    return emit1("logsumexp", [both], {"axis": 0})
+    """log(exp(x) + exp(y)) without overflow, and without loss where one of them is small."""
+    x, y = broadcast_arrays(*inexact(x, y))
+    first = emit1("ge", [x, y], {})
+    large, small = _select(first, x, y), _select(first, y, x)
+    # Equal infinities have no difference. Everywhere else the formula has every derivative, at x = y too.
+    alike = emit1("and", [emit1("eq", [x, y], {}), emit1("is_inf", [x], {})], {})
+    difference = _select(alike, full_like(x, 0.0), emit1("sub", [small, large], {}))
+    return emit1("add", [large, emit1("log1p", [emit1("exp", [difference], {})], {})], {})
 
 
 def copysign(x, y):

@@ -1,0 +1,85 @@
+"""Derivatives where a part of a program has none: singular matrices, and branches that an example does not take."""
+
+import itertools
+
+import nabla as nb
+import numpy as np
+import pytest
+
+
+def cofactors(a):
+    n = len(a)
+    out = np.ones((n, n))
+    for i, j in itertools.product(range(n), range(n)):
+        rest = np.delete(np.delete(a, i, 0), j, 1)
+        out[i, j] = (-1) ** (i + j) * (np.linalg.det(rest) if n > 1 else 1)
+    return out
+
+
+def second(a, step=1e-4):
+    n = len(a)
+    out = np.zeros((n, n, n, n))
+    for i, j in itertools.product(range(n), range(n)):
+        d = np.zeros((n, n))
+        d[i, j] = step
+        out[i, j] = (cofactors(a + d) - cofactors(a - d)) / (2 * step)
+    return out
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_det_of_every_rank(n):
+    rng = np.random.RandomState(n)
+    for rank in range(n + 1):
+        a = (rng.randint(-2, 3, (n, rank)) @ rng.randint(-2, 3, (rank, n))).astype("float64")
+        x = nb.asarray(a)
+        for got, want in ((nb.grad(nb.linalg.det)(x), cofactors(a)), (nb.hessian(nb.linalg.det)(x), second(a))):
+            scale = max(1, np.abs(want).max())
+            np.testing.assert_allclose(np.asarray(got), want, atol=1e-5 * scale, err_msg=f"rank {rank}")
+
+
+def test_det_of_batches_with_singular_matrices():
+    a = np.stack([np.outer([1.0, 2, 3], [1, 1, 2]), np.eye(3), np.diag([1.0, 2, 0])]).astype("float32")
+    want = np.stack([cofactors(m) for m in a])
+    x = nb.asarray(a)
+
+    def total(x):
+        return nb.sum(nb.linalg.det(x))
+
+    for got in (nb.grad(total)(x), nb.jit(nb.grad(total))(x), nb.vmap(nb.grad(nb.linalg.det))(x),
+                nb.grad(lambda x: nb.sum(nb.vmap(nb.linalg.det)(x)))(x)):
+        np.testing.assert_allclose(np.asarray(got), want, atol=1e-4)
+
+
+V = [4.0, 0.0, -1.0, 2.0]
+BRANCHES = {
+    "cond": lambda v: nb.cond(v > 0, nb.sqrt, lambda v: v * 2, v),
+    "both sides": lambda v: nb.cond(v > 0, lambda v: nb.log(v), lambda v: nb.sqrt(1 - v) * nb.exp(v), v),
+    "switch": lambda v: nb.switch(nb.cast(nb.sign(v) + 1, "int32"), [lambda v: v * v, lambda v: v * 3, nb.sqrt], v),
+    "loop": lambda v: nb.cond(v > 0, lambda v: nb.fori_loop(0, 3, lambda i, s: s + nb.sqrt(v), v * 0), lambda v: v, v),
+    "nested": lambda v: nb.cond(v >= 0, lambda v: nb.cond(v > 0, nb.log, lambda v: v, v), lambda v: -v, v),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_branch_not_taken_gives_no_derivative(name):
+    f, v = BRANCHES[name], nb.asarray(V)
+    first, slope = nb.vmap(nb.grad(f))(v), nb.vmap(nb.grad(nb.grad(f)))(v)
+    assert np.isfinite(np.asarray(first)).all() and np.isfinite(np.asarray(slope)).all()
+
+    def total(v):
+        return nb.sum(nb.vmap(f)(v))
+
+    for got in (nb.grad(total)(v), nb.jit(nb.grad(total))(v), nb.jvp(nb.vmap(f), (v,), (nb.ones_like(v),))[1]):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(first), rtol=1e-6)
+    got = nb.grad(lambda v: nb.sum(nb.grad(total)(v)))(v)
+    np.testing.assert_allclose(np.asarray(got), np.asarray(slope), rtol=1e-6)
+
+
+def test_nor_to_what_the_examples_share():
+    w, v = nb.asarray(-3.0), nb.asarray(V)
+
+    def f(w, v):
+        return nb.cond(v > 0, lambda v: w * v, lambda v: nb.sqrt(w) * 0 + v, v)
+
+    got = nb.grad(lambda w: nb.sum(nb.vmap(lambda x: f(w, x))(nb.abs(v) + 1)))(w)
+    assert got.item() == pytest.approx(sum(abs(x) + 1 for x in V))
