@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bench/bench.h"
+#include "runtime/device/cpu.h"
 
 namespace nabla::bench {
 namespace {
@@ -69,19 +70,9 @@ __attribute__((target("avx2"), noinline)) void copy_256(float* to, const float* 
   _mm_sfence();
 }
 
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int i = 0; i < CPU_SETSIZE; ++i)
-      if (CPU_ISSET(i, &set)) cpus.push_back(i);
-  return cpus;
-}
-
 // Seconds from a common start until the last of `threads` pinned threads has ended f(thread).
 double parallel_seconds(int threads, const std::function<void(int)>& f) {
-  std::vector<int> cpus = allowed_cpus();
+  std::vector<int> cpus = device::allowed_cpus();
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
   std::vector<double> ends(threads);
