@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -103,12 +104,13 @@ class Session {
   Status get_state(int leaf, void* to) const;
   Status set_state(int leaf, const void* from);
   /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
-  Status load_state(const std::string& path);
+  /// `metadata` gets the texts that the file carries beside its arrays.
+  Status load_state(const std::string& path, std::map<std::string, std::string>* metadata = nullptr);
   /// Loads tensors of a .safetensors or .npz file into leaves (runtime/format/weights.h). All or nothing: E0706 where
   /// anything does not fit. Returns lines that say what was loaded, converted, kept and not used.
   Result<std::string> load_weights(const WeightOptions& options);
   /// E0705 when a leaf has no value.
-  Status save_state(const std::string& path) const;
+  Status save_state(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
 
   /// Writes the trace, once. E0803 when that fails.
   Status finish();
