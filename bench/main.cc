@@ -36,8 +36,8 @@ bool run_one(const Bench& bench, const Paths& paths, bool json) {
     return false;
   }
   json ? print_json(bench, *m) : print_row(bench, *m);
-  if (!m->is_share || m->ratio <= 1.02) return true;
-  fmt::print(stderr, "{}: {:.2f} times the {}: that limit was measured wrongly\n", bench.name, m->ratio, m->peer);
+  if (!m->is_share || m->ratio <= kMostShare) return true;
+  fmt::print(stderr, "{}: {:.2f} times the {}: twice: that limit was measured wrongly\n", bench.name, m->ratio, m->peer);
   return false;
 }
 
