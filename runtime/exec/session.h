@@ -50,6 +50,7 @@ struct SessionOptions {
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;
+  bool stop_all_loops = false;  ///< so does a loop that would end by itself
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
 
@@ -98,6 +99,8 @@ class Session {
   /// The same with checks (E0702, E0703, E0704), and outputs made here.
   Result<std::vector<Literal>> call(int entry, const std::vector<Literal>& inputs);
 
+  /// Has the entry loops, which `stop` may end?
+  bool loops(int entry) const;
   /// True when a leaf was written by an entry, set or loaded.
   bool has_value(int leaf) const { return has_value_[leaf]; }
   /// Copies all of a leaf out or in. get_state: E0705 without a value. E0607 when the GPU fails.

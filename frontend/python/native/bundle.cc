@@ -1,17 +1,59 @@
 #include "frontend/python/native/bundle.h"
 
+#include <csignal>
+#include <optional>
+
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::python {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// While programs run that may not end by themselves, SIGINT ends their loops too, beside what Python does with it: its
+// own handler only notes the signal, for the time when the interpreter runs again.
+class Interruptible {
+ public:
+  Interruptible() {
+    std::lock_guard lock(mutex_);
+    if (holders_++ > 0) return;
+    interrupted = 0;
+    sigaction(SIGINT, nullptr, &old_);
+    bool handled = (old_.sa_flags & SA_SIGINFO) == 0 && old_.sa_handler != SIG_DFL && old_.sa_handler != SIG_IGN;
+    if (!handled) return;
+    struct sigaction both = old_;
+    both.sa_handler = [](int signal) {
+      interrupted = 1;
+      old_.sa_handler(signal);
+    };
+    installed_ = sigaction(SIGINT, &both, nullptr) == 0;
+  }
+  ~Interruptible() {
+    std::lock_guard lock(mutex_);
+    if (--holders_ > 0 || !installed_) return;
+    sigaction(SIGINT, &old_, nullptr);
+    installed_ = false;
+  }
+  Interruptible(const Interruptible&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  static inline int holders_ = 0;
+  static inline bool installed_ = false;
+  static inline struct sigaction old_;
+};
+
+}  // namespace
 
 std::shared_ptr<Bundle> Bundle::of_bytes(const std::string& bytes, const std::string& what, int threads) {
   format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
       format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), what));
-  return std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), {.threads = threads})));
+  return std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), {.threads = threads, .stop = &interrupted, .stop_all_loops = true})));
 }
 
 std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan) {
   exec::SessionOptions options{.threads = threads, .check_nan = check_nan, .target = target};
+  options.stop = &interrupted, options.stop_all_loops = true;
   return std::make_shared<Bundle>(value_or_throw(exec::Session::open(path, options)));
 }
 
@@ -24,6 +66,8 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   bool plain = e.symbols.empty() && inputs.size() == e.inputs.size();
   for (size_t i = 0; plain && i < inputs.size(); ++i) plain = fits(e.inputs[i], inputs[i]);
   std::lock_guard lock(mutex_);
+  std::optional<Interruptible> watched;
+  if (session_->loops(entry)) watched.emplace();
   if (!plain) return value_or_throw(session_->call(entry, inputs));
   std::vector<Literal> out;
   std::vector<const void*> from;
