@@ -78,7 +78,7 @@ os.makedirs(folder)
 with zipfile.ZipFile(wheel) as archive:
     for member in archive.namelist():
         name = os.path.basename(member)
-        if name.startswith("libnvrtc") or name == "License.txt":
+        if name.startswith("libnvrtc") and ".alt." not in name or name == "License.txt":
             with archive.open(member) as source, open(os.path.join(folder, name), "wb") as target:
                 shutil.copyfileobj(source, target)
 if not os.path.exists(os.path.join(folder, "libnvrtc.so.13")):
@@ -86,30 +86,56 @@ if not os.path.exists(os.path.join(folder, "libnvrtc.so.13")):
 PYTHON
 }
 
-# bring_nvrtc: sees to it that nablac finds NVRTC, which compiles CUDA kernels: where it is not found, the package
-# nvidia-cuda-nvrtc (60 MB) is fetched by pip and unpacked into the folder that nablac searches. Fails, and says so,
-# when it cannot be had.
+# pin PACKAGE: its line of tools/pins.txt.
+pin() { grep "^$1==" tools/pins.txt; }
+
+# fetch_nvrtc FOLDER REQUIREMENT [OPTION...]: fetches the package that a line of requirements names by pip and unpacks it
+# into the folder, with the line in its file PIN.
+fetch_nvrtc() {
+  local folder=$1 requirement=$2 work code=0
+  shift 2
+  install_packages python3-pip || return 1
+  say "Fetching ${requirement%% *} into $folder"
+  work=$(mktemp -d)
+  echo "$requirement" > "$work/requirements.txt"
+  if /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: "$@" \
+      --dest "$work" --requirement "$work/requirements.txt" && unpack_nvrtc "$work"/*.whl "$work/new"; then
+    echo "$requirement" > "$work/new/PIN"
+    mkdir -p "$(dirname "$folder")"
+    rm -rf "$folder"
+    mv "$work/new" "$folder"
+  else
+    code=1
+  fi
+  rm -rf "$work"
+  return $code
+}
+
+# bring_nvrtc: sees to it that nablac finds NVRTC, which compiles CUDA kernels: where it finds none, the pinned package is
+# fetched into the folder that nablac searches. Fails, and says so, when it cannot be had.
 bring_nvrtc() {
-  local folder found work
-  folder=$(nvrtc_folder)
+  local found
   if found=$(find_nvrtc); then
     say "NVRTC is there: $found"
   elif [ -n "${NABLA_NVRTC:-}" ]; then
     echo "NABLA_NVRTC is $NABLA_NVRTC, where no NVRTC can be opened" >&2
     return 1
   else
-    install_packages python3-pip || return 1
-    say "Fetching NVRTC (nvidia-cuda-nvrtc, version 13) into $folder"
-    work=$(mktemp -d)
-    if /usr/bin/python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-        --dest "$work" 'nvidia-cuda-nvrtc>=13,<14' && unpack_nvrtc "$work"/*.whl "$work/new"; then
-      mkdir -p "$(dirname "$folder")"
-      rm -rf "$folder"
-      mv "$work/new" "$folder"
-    fi
-    rm -rf "$work"
-    found=$(find_nvrtc) || { echo "NVRTC cannot be had: install nvidia-cuda-nvrtc by hand, set NABLA_NVRTC" >&2; return 1; }
+    fetch_nvrtc "$(nvrtc_folder)" "$(pin nvidia-cuda-nvrtc)" --require-hashes && find_nvrtc > /dev/null ||
+      { echo "NVRTC cannot be had: install nvidia-cuda-nvrtc by hand, set NABLA_NVRTC" >&2; return 1; }
   fi
-  # Tests see another home.
-  case $found in "$folder"/*) export NABLA_NVRTC=$found ;; esac
+}
+
+# bring_pinned_nvrtc: for tests, whose budgets hold for the pinned version: whatever else the machine has, the pinned
+# package is what NABLA_NVRTC names after it (tests have another home). A NABLA_NVRTC of the caller's is left as it is.
+bring_pinned_nvrtc() {
+  local folder requirement
+  folder=$(nvrtc_folder)
+  requirement=$(pin nvidia-cuda-nvrtc)
+  if [ -z "${NABLA_NVRTC:-}" ]; then
+    [ "$(cat "$folder/PIN" 2> /dev/null)" = "$requirement" ] || fetch_nvrtc "$folder" "$requirement" --require-hashes || return 1
+    export NABLA_NVRTC=$folder/libnvrtc.so.13
+  fi
+  find_nvrtc > /dev/null || { echo "NABLA_NVRTC is $NABLA_NVRTC, where no NVRTC can be opened" >&2; return 1; }
+  say "Tests compile CUDA kernels by $NABLA_NVRTC"
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "codegen/cuda/nvrtc_library.h"
+
 namespace nabla::codegen {
 
 ir::Target target_named(const std::string& name) { return ir::find_target(name).value(); }
@@ -17,6 +19,13 @@ CudaKernelFacts only_kernel(const std::string& text, const std::string& target) 
   CudaObject object = compiled(text, target);
   EXPECT_EQ(object.kernels.size(), 1u) << text;
   return object.kernels.size() == 1 ? object.kernels[0] : CudaKernelFacts{};
+}
+
+std::string nvrtc_version() {
+  Result<NvrtcLibrary> library = open_nvrtc(nvrtc_candidates());
+  if (library.ok()) return library->version();
+  ADD_FAILURE() << to_string(library.errors());
+  return "";
 }
 
 std::string refusal(const std::vector<SourceFile>& sources, const std::string& target) {

@@ -13,6 +13,8 @@ ir::Target target_named(const std::string& name);
 CudaObject compiled(const std::string& text, const std::string& target);
 /// The only kernel of a text.
 CudaKernelFacts only_kernel(const std::string& text, const std::string& target);
+/// The version of the NVRTC that tests use, such as "13.0".
+std::string nvrtc_version();
 /// The diagnostics of texts that must be refused, as a user sees them.
 std::string refusal(const std::vector<SourceFile>& sources, const std::string& target);
 

@@ -16,6 +16,24 @@ std::vector<CudaKernelFacts> facts_of(const std::string& kernel, const std::stri
   return compiled(cuda_prelude() + (code.procedures ? cuda_procedures() : "") + "\n" + code.text, target).kernels;
 }
 
+// What machine code may cost beyond the budgets below. They hold exactly for the version that tools/pins.txt names; the
+// register allocators of others may keep some words per thread in local memory and take some registers more. A tile or a
+// table that stands in local memory has ten times as many words.
+constexpr const char* kBudgetVersion = "13.0";
+struct Slack {
+  int words = 0, accesses = 0, registers = 0;
+};
+const Slack& slack() {
+  static const Slack is = nvrtc_version() == kBudgetVersion ? Slack{} : Slack{8, 24, 8};
+  return is;
+}
+
+void expect_no_local_memory(const CudaKernelFacts& kernel) {
+  EXPECT_LE(kernel.frame_bytes, 4 * slack().words) << kernel.name;
+  EXPECT_LE(kernel.spill_load_bytes + kernel.spill_store_bytes, 4 * slack().accesses) << kernel.name;
+  EXPECT_LE(kernel.instructions.local_loads + kernel.instructions.local_stores, slack().accesses) << kernel.name;
+}
+
 class GeneratedCode : public testing::TestWithParam<std::string> {};
 
 // Both ways are in the kernel: by packs, and element by element for addresses that are no multiple of 16.
@@ -34,7 +52,7 @@ TEST_P(GeneratedCode, PointwiseKernelsMoveSixteenBytesAThread) {
   const InstructionCounts& n = kernels[0].instructions;
   EXPECT_GE(n.global_loads.bytes16, 2);
   EXPECT_GE(n.global_stores.bytes16, 1);
-  EXPECT_EQ(n.local_loads + n.local_stores, 0);
+  expect_no_local_memory(kernels[0]);
 }
 
 TEST_P(GeneratedCode, HalvesMoveEightAtATime) {
@@ -61,9 +79,8 @@ TEST_P(GeneratedCode, ProductsKeepTheirTilesInRegisters) {
 })",
                GetParam());
   ASSERT_EQ(kernels.size(), 1u);
-  EXPECT_EQ(kernels[0].instructions.local_loads + kernels[0].instructions.local_stores, 0);
+  expect_no_local_memory(kernels[0]);
   EXPECT_GE(kernels[0].instructions.ffma, 2 * 16);  // a step of k and more, unrolled
-  EXPECT_EQ(kernels[0].spill_load_bytes, 0);
 }
 
 // There and back, with dropout and without: tiles in shared memory, results in registers.
@@ -88,8 +105,7 @@ TEST_P(GeneratedCode, AttentionKeepsNothingInLocalMemory) {
           GetParam());
       ASSERT_EQ(kernels.size(), grad ? 2u : 1u);
       for (const CudaKernelFacts& k : kernels) {
-        EXPECT_EQ(k.instructions.local_loads + k.instructions.local_stores, 0) << k.name;
-        EXPECT_EQ(k.spill_load_bytes + k.spill_store_bytes, 0) << k.name;
+        expect_no_local_memory(k);
         EXPECT_GT(k.instructions.hmma, 0) << k.name;
       }
     }
@@ -119,7 +135,7 @@ TEST_P(GeneratedCode, ProductsOnTensorCoresCopyTheirTilesAhead) {
       EXPECT_GE(n.hmma, 32);                 // 4 x 4 fragments, two steps of k
       EXPECT_EQ(n.async_copies.bytes16, 4);  // two of each factor, in one place
       EXPECT_GE(n.matrix_loads, std::string(dtype) == "f32" && b[0] == 'k' ? 8 : 12);
-      EXPECT_EQ(n.local_loads + n.local_stores, 0);
+      expect_no_local_memory(facts);
       EXPECT_EQ(n.ffma, 0);
       EXPECT_EQ(occupancy(facts, target, code.grids[0].threads, code.grids[0].shared_bytes).warps, 16);
     }
@@ -137,7 +153,7 @@ TEST_P(GeneratedCode, ScattersTakeNoLocalMemory) {
 })",
                GetParam());
   ASSERT_EQ(kernels.size(), 2u);  // the first clears the table
-  EXPECT_EQ(kernels[0].frame_bytes, 0);
+  expect_no_local_memory(kernels[0]);
   EXPECT_EQ(kernels[0].instructions.global_loads.narrow, 16);  // eight updates, eight places
 }
 
@@ -149,8 +165,8 @@ TEST_P(GeneratedCode, SortsTakeNoLocalMemory) {
         facts_of(fmt::format("kernel @sort(in x: f32[64,{0}], {1}out y: i32[64,{2}]) {{\n  procedure {3}\n}}\n",
                              top ? 50257 : 1000, top ? "out v: f32[64,50], " : "", top ? 50 : 1000, procedure),
                  GetParam());
-    EXPECT_EQ(kernels.at(0).frame_bytes, 0) << procedure;
-    EXPECT_LE(kernels.at(0).registers, 64) << procedure;
+    expect_no_local_memory(kernels.at(0));
+    EXPECT_LE(kernels.at(0).registers, 64 + slack().registers) << procedure;
   }
 }
 
@@ -163,9 +179,8 @@ TEST_P(GeneratedCode, MergesTakeNoLocalMemory) {
                  GetParam());
     ASSERT_EQ(kernels.size(), 6u);  // parts of 4,096, then five doublings
     for (const CudaKernelFacts& facts : kernels) {
-      EXPECT_EQ(facts.frame_bytes, 0) << facts.name;
-      EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0) << facts.name;
-      EXPECT_LE(facts.registers, 64) << facts.name;
+      expect_no_local_memory(facts);
+      EXPECT_LE(facts.registers, 64 + slack().registers) << facts.name;
     }
   }
 }
@@ -181,8 +196,9 @@ TEST_P(GeneratedCode, MatricesAndTransformsByBlocksTakeNoLocalMemory) {
                            "workspace s: u8[2,34912]) {\n  schedule unit 1 units 2\n"
                            "  procedure fft(outer=2, count=131, inner=1, inverse=0)\n}"}) {
     CudaKernelFacts facts = facts_of(text, GetParam()).at(0);
-    EXPECT_EQ(facts.frame_bytes, 0) << text;
-    EXPECT_LE(facts.registers, 128) << text;
+    SCOPED_TRACE(text);
+    expect_no_local_memory(facts);
+    EXPECT_LE(facts.registers, 128 + slack().registers);
   }
 }
 
@@ -200,9 +216,8 @@ TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
             dtype, places ? "i32" : dtype, procedure, sizes, places ? "" : ", exclusive=0");
         SCOPED_TRACE(text);
         CudaKernelFacts facts = facts_of(text, GetParam()).at(0);
-        EXPECT_EQ(facts.frame_bytes, 0);
-        EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0);
-        EXPECT_LE(facts.registers, 64);
+        expect_no_local_memory(facts);
+        EXPECT_LE(facts.registers, 64 + slack().registers);
       }
 }
 
@@ -223,7 +238,7 @@ TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   ASSERT_EQ(kernels.size(), 1u);
   EXPECT_GE(kernels[0].instructions.hmma, 32);
   EXPECT_EQ(kernels[0].instructions.async_copies.bytes16, 4);
-  EXPECT_EQ(kernels[0].frame_bytes, 0);
+  expect_no_local_memory(kernels[0]);
 }
 
 // By multiply-adds with 16 sums per thread in registers, or on tensor cores where f32 may be rounded; in groups, too.
@@ -249,11 +264,10 @@ TEST_P(GeneratedCode, ConvolutionsOfF32KeepTheirTilesInRegisters) {
       kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel").value();
       CudaKernel code = print_cuda(k, "nk_conv", target).value();
       CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
-      EXPECT_EQ(facts.frame_bytes, 0);
-      EXPECT_EQ(facts.instructions.local_loads + facts.instructions.local_stores, 0);
+      expect_no_local_memory(facts);
       EXPECT_EQ(facts.instructions.hmma > 0, tf32);
       EXPECT_GE(tf32 ? facts.instructions.hmma : facts.instructions.ffma, tf32 ? 16 : 2 * 16);
-      EXPECT_LE(facts.registers, 128);
+      EXPECT_LE(facts.registers, 128 + slack().registers);
     }
 }
 
@@ -278,7 +292,7 @@ TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
     CudaKernel code = print_cuda(k, "nk_layer", target).value();
     CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
     EXPECT_GE(facts.instructions.hmma, 32) << dtype;
-    EXPECT_EQ(facts.frame_bytes, 0) << dtype;
+    expect_no_local_memory(facts);
   }
 }
 
