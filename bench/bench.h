@@ -58,8 +58,8 @@ Measurement plain(double value, std::string unit);
 Measurement against_budget(double value, std::string unit, double budget);
 /// Larger is better.
 Measurement against_requirement(double value, std::string unit, double required);
-/// The share of a limit of the machine that `work` reaches. Both give a rate, of one round; rounds alternate, so that both
-/// see the same machine, and the best of each counts. A share above kMostShare is measured again, once.
+/// The share of a limit of the machine that `work` reaches. Both give a rate, of one round; rounds alternate, so that
+/// both see the same machine, and the best of each counts. A share above kMostShare is measured again, once.
 Measurement share_of(std::string unit, std::string limit, const std::function<double()>& work,
                      const std::function<double()>& limit_rate);
 /// Above it the limit was measured wrongly.

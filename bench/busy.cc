@@ -63,21 +63,22 @@ ir::Module lstm() {
     head.set(full({kHidden, 1}, 0.01));
     return {};
   });
-  program.entry("step", {{"x", f32, {kBatch, kTime, kIn}}, {"y", f32, {kBatch, 1}}}, [&](Tensor x, Tensor y) -> Outputs {
-    auto loss = [&](nn::Recurrent<Tensor> p, Tensor h) {
-      Tensor error = matmul(nn::lstm(x, p).hidden, h) - y;
-      return mean(error * error);
-    };
-    nn::Recurrent<Tensor> now{layer.w.get(), layer.u.get(), layer.b.get(), layer.c.get()};
-    auto [value, gradients] = value_and_grad(loss, wrt<0, 1>)(now, head.get());
-    auto& [g, gh] = gradients;
-    layer.w.set(now.w - 0.01 * g.w);
-    layer.u.set(now.u - 0.01 * g.u);
-    layer.b.set(now.b - 0.01 * g.b);
-    layer.c.set(now.c - 0.01 * g.c);
-    head.set(head.get() - 0.01 * gh);
-    return {{"loss", value}};
-  });
+  program.entry("step", {{"x", f32, {kBatch, kTime, kIn}}, {"y", f32, {kBatch, 1}}},
+                [&](Tensor x, Tensor y) -> Outputs {
+                  auto loss = [&](nn::Recurrent<Tensor> p, Tensor h) {
+                    Tensor error = matmul(nn::lstm(x, p).hidden, h) - y;
+                    return mean(error * error);
+                  };
+                  nn::Recurrent<Tensor> now{layer.w.get(), layer.u.get(), layer.b.get(), layer.c.get()};
+                  auto [value, gradients] = value_and_grad(loss, wrt<0, 1>)(now, head.get());
+                  auto& [g, gh] = gradients;
+                  layer.w.set(now.w - 0.01 * g.w);
+                  layer.u.set(now.u - 0.01 * g.u);
+                  layer.b.set(now.b - 0.01 * g.b);
+                  layer.c.set(now.c - 0.01 * g.c);
+                  head.set(head.get() - 0.01 * gh);
+                  return {{"loss", value}};
+                });
   return program.module();
 }
 

@@ -98,8 +98,7 @@ double parallel_seconds(int threads, const std::function<void(int)>& f) {
 }
 
 Bench machine_bench(std::string name, std::string what, std::string unit, int threads, double (*measure)(int)) {
-  return {std::move(name), std::move(what),
-          [=](const Paths&) -> Result<Measurement> {
+  return {std::move(name), std::move(what), [=](const Paths&) -> Result<Measurement> {
             double best = 0;
             for (int i = 0; i < 100; ++i) best = std::max(best, measure(threads));
             return plain(best, unit);
@@ -112,7 +111,8 @@ double peak_gflops(int threads) {
   bool wide = __builtin_cpu_supports("avx512f");
   double flops = 2.0 * kAccumulators * (wide ? 16 : 8) * static_cast<double>(kFmaRounds) * threads;
   std::atomic<float> sink{0};
-  return flops / parallel_seconds(threads, [&](int) { sink = wide ? fma_512(kFmaRounds) : fma_256(kFmaRounds); }) * 1e-9;
+  return flops / parallel_seconds(threads, [&](int) { sink = wide ? fma_512(kFmaRounds) : fma_256(kFmaRounds); }) *
+         1e-9;
 }
 
 double copy_gbs(int threads) {

@@ -37,14 +37,15 @@ bool run_one(const Bench& bench, const Paths& paths, bool json) {
   }
   json ? print_json(bench, *m) : print_row(bench, *m);
   if (!m->is_share || m->ratio <= kMostShare) return true;
-  fmt::print(stderr, "{}: {:.2f} times the {}: twice: that limit was measured wrongly\n", bench.name, m->ratio, m->peer);
+  fmt::print(stderr, "{}: {:.2f} times the {}: twice: that limit was measured wrongly\n", bench.name, m->ratio,
+             m->peer);
   return false;
 }
 
 std::vector<Bench> all_benches() {
   std::vector<Bench> all;
-  for (auto family : {machine_benches, kernel_benches, digits_benches, charlm_benches, busy_benches, product_benches,
-                      python_benches})
+  for (auto family :
+       {machine_benches, kernel_benches, digits_benches, charlm_benches, busy_benches, product_benches, python_benches})
     for (Bench& b : family()) all.push_back(std::move(b));
   return all;
 }

@@ -13,8 +13,8 @@
 namespace nabla::cli {
 
 /// Reads all files of `job`, through `files`, and checks all its names; calling what it returns runs it. State that has
-/// no value yet is then made by the entry `init` before training, which goes on where `progress` says and moves it on. All
-/// arguments but `files` and `reporter` outlive it.
+/// no value yet is then made by the entry `init` before training, which goes on where `progress` says and moves it on.
+/// All arguments but `files` and `reporter` outlive it.
 Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
                                                      const JobOptions& job, ProgressOf& progress, ArrayFiles& files,
                                                      Reporter& reporter);

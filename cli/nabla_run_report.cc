@@ -72,8 +72,8 @@ Status Reporter::close() {
   return Ok{};
 }
 
-void Reporter::begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch,
-                     int64_t samples_per_run, int64_t before) {
+void Reporter::begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
+                     int64_t before) {
   entry_ = entry;
   training_ = training;
   total_ = total;
@@ -177,7 +177,8 @@ void Reporter::end() {
   } else {
     std::string samples =
         samples_per_run_ > 0
-            ? fmt::format(", {} samples/s", rate_str(static_cast<double>((done_ - before_) * samples_per_run_) / seconds))
+            ? fmt::format(", {} samples/s",
+                          rate_str(static_cast<double>((done_ - before_) * samples_per_run_) / seconds))
             : "";
     say("{}: {}{} steps in {:.2f} s, {} steps/s{}\n", entry_, values, done_ - before_, seconds,
         rate_str(static_cast<double>(done_ - before_) / seconds), samples);

@@ -101,8 +101,8 @@ TEST_F(NablaRun, TrainingInPartsIsTrainingInOnePiece) {
   auto train = [&](std::vector<std::string> args, const char* to) {
     std::string state = temporary(to), metrics = temporary("parts.jsonl");
     args.insert(args.begin(), bundle_);
-    for (const char* arg : {"--entry", "step", "--data", data_.c_str(), "--metrics", metrics.c_str(), "--save-state",
-                            state.c_str()})
+    for (const char* arg :
+         {"--entry", "step", "--data", data_.c_str(), "--metrics", metrics.c_str(), "--save-state", state.c_str()})
       args.push_back(arg);
     Outcome o = run(args);
     EXPECT_EQ(o.code, 0) << o.err;
@@ -123,10 +123,10 @@ TEST_F(NablaRun, TrainingInPartsIsTrainingInOnePiece) {
   }
   // Also in one process, with something else between.
   std::string whole = train({"--seed", "5", "--epochs", "3"}, "whole.safetensors");
-  EXPECT_EQ(train({"--seed", "5", "--entry", "step", "--data", data_, "--epochs", "2", "--entry", "eval", "--data",
-                   data_},
-                  "parts.safetensors"),
-            whole);
+  EXPECT_EQ(
+      train({"--seed", "5", "--entry", "step", "--data", data_, "--epochs", "2", "--entry", "eval", "--data", data_},
+            "parts.safetensors"),
+      whole);
 }
 
 TEST_F(NablaRun, WhereTrainingGoesOnIsChecked) {
@@ -139,7 +139,8 @@ TEST_F(NablaRun, WhereTrainingGoesOnIsChecked) {
   fails({"--entry", "step", "--skip", "1"}, "--skip needs --data (of --entry step)");
   fails({"--entry", "eval", "--data", data_, "--start-step", "2"},
         "entry `eval` writes no state: there is nothing that --start-step could continue");
-  fails({"--entry", "step", "--data", data_, "--bench", "1", "--skip", "1"}, "--bench excludes --start-step and --skip");
+  fails({"--entry", "step", "--data", data_, "--bench", "1", "--skip", "1"},
+        "--bench excludes --start-step and --skip");
   std::string path = temporary("bad.safetensors");
   Literal w(DType::kF32, {4});
   for (const char* text : {"{}", "[", "1", R"({"seed":0,"step":-1,"epoch":0,"position":0,"samples":5,"batch":2})",

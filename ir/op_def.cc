@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace nabla::ir {
 
@@ -109,6 +110,26 @@ Status InferContext::require_same_type(int a, int b, std::string_view constraint
 Status InferContext::require_axis(int64_t axis, int rank, std::string_view constraint) const {
   if (axis >= 0 && axis < rank) return Ok{};
   return fail(Code::kBadAttribute, constraint, "axis {} is not in [0, {})", axis, rank);
+}
+
+namespace {
+
+bool reaches_effect(const Node& node, const Module& module, std::set<std::string>& seen) {
+  if (node.op->traits.side_effect) return true;
+  if (node.op->lower == Lowering::kAccess) return false;  // its functions say what its kernel means
+  for (const std::string& name : functions_of(node.attrs)) {
+    const Function* f = seen.insert(name).second ? module.find(name) : nullptr;
+    if (f && std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return reaches_effect(n, module, seen); }))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool has_effect(const Node& node, const Module& module) {
+  std::set<std::string> seen;
+  return reaches_effect(node, module, seen);
 }
 
 Val VjpContext::ct(int i) const { return cotangents[i] ? *cotangents[i] : b.zeros_like(results[i]); }

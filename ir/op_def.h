@@ -96,6 +96,9 @@ struct EvalContext {
   std::span<const Literal> operands;
   /// Runs a function of the module; only higher-order ops use it.
   std::function<std::vector<Literal>(std::string_view function, std::vector<Literal> args)> call;
+  /// Makes these diagnostics the outcome of the evaluation, whose later side effects do not happen. Empty but for ops
+  /// with side effects.
+  std::function<void(const std::vector<Diagnostic>&)> fail = {};
   const Attrs& attrs() const { return op.attrs; }
 };
 
@@ -250,6 +253,7 @@ enum class Lowering : uint8_t {
   kControl,      ///< branches and loops over functions, as the record's `control` says
   kDecompose,    ///< its decomposition is lowered
   kTransform,    ///< gone before lowering
+  kHost,         ///< the process that runs the program does it between kernels
 };
 
 /// How a higher-order op runs its functions: all that lowering knows about control flow.
@@ -401,6 +405,10 @@ class OpTable {
  private:
   std::vector<OpDef> records_;  // sorted by name
 };
+
+/// Whether a node does more than compute its results: its op has a side effect, or one in a function that it runs. Such
+/// a node is neither removed nor merged, and keeps its place among others of its kind.
+bool has_effect(const Node& node, const Module& module);
 
 /// Fills in defaults, then checks names, kinds and required ones (E0204).
 Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs);

@@ -158,7 +158,7 @@ FunctionPtr without_dead_nodes(const FunctionPtr& f, const ir::Module& module, c
   bool any_dead = false;
   for (size_t i = f->nodes.size(); i-- > 0;) {
     const Node& node = f->nodes[i];
-    live[i] = node.op->traits.side_effect ||
+    live[i] = ir::has_effect(node, module) ||
               std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return used[id]; });
     any_dead |= !live[i];
     if (live[i])

@@ -134,7 +134,7 @@ Status measure_ceilings(Check& check) {
   for (const json& p : check.plan["products"]) {
     Timing t = NABLA_TRY(time_entry(*session, p["entry"], 8, check.seconds, check.random));
     NABLA_TRY(add(p["entry"], p["flops"].get<double>() / t.seconds / 1e12, "TFLOP/s",
-        check.plan[p["dtype"] == "f32" ? "f32_tflops" : "tensor_tflops"]));
+                  check.plan[p["dtype"] == "f32" ? "f32_tflops" : "tensor_tflops"]));
   }
   return Ok{};
 }

@@ -409,12 +409,32 @@ class Emitter {
         out->label = n.op->name;
         out->action.Set(convolution(n, frame, out->operands));
         return out;
+      case ir::Lowering::kHost:
+        out->label = n.op->name;
+        out->action.Set(debug(n, frame));
+        return out;
       default: {
         Diagnostic d = error(Code::kNoLowering, "{} has no instruction", n.op->name);
         d.location = n.location;
         return d;
       }
     }
+  }
+
+  format::DebugT debug(const ir::Node& n, const Frame& frame) {
+    format::DebugT out;
+    out.text = n.attrs.get_string("text");
+    out.callback = n.attrs.get_string("callback");
+    for (ir::ValueId id : n.operands) {
+      const ir::Type& type = frame.f.type(id);
+      out.operands.push_back(address(id, frame));
+      out.tensors.push_back(std::make_unique<format::DebugTensorT>());
+      out.tensors.back()->dtype = static_cast<format::DType>(type.dtype);
+      for (const ir::Dim& d : type.shape) out.tensors.back()->shape.push_back(most(d));
+      if (type.is_static()) continue;
+      for (const ir::Dim& d : type.shape) out.tensors.back()->sizes.push_back(reference(d));
+    }
+    return out;
   }
 
   // Without its arguments.

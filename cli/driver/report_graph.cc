@@ -201,6 +201,7 @@ class Graph {
           if (plan.values[id].bytes > 0) bytes = bytes + p.type(id).bytes();
       const char* kind = n.op->lower == ir::Lowering::kCall      ? "kernel"
                          : n.op->lower == ir::Lowering::kControl ? "control"
+                         : n.op->lower == ir::Lowering::kHost    ? "host"
                                                                  : "library";
       auto call = calls_.find(&n);
       instructions.push_back(

@@ -144,6 +144,7 @@ std::string code_cell(const ir::OpDef& op, Footnotes& notes) {
     case ir::Lowering::kView:
     case ir::Lowering::kConstant:
     case ir::Lowering::kControl:
+    case ir::Lowering::kHost:
       return "yes";
     case ir::Lowering::kDecompose:
       return "by decomposition";

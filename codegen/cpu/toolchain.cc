@@ -82,22 +82,28 @@ class HeldSignals {
     if (holders_++ > 0) return;
     stopped_by = 0;
     struct sigaction hold {};
-    hold.sa_handler = [](int signal) {
-      stopped_by = signal;
-      for (std::atomic<pid_t>& group : groups)
-        if (pid_t at = group.load(); at > 0) kill(-at, SIGKILL);
-    };
+    hold.sa_handler = stop;
     for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &hold, &old_[i]);
   }
   ~HeldSignals() {
     std::lock_guard lock(mutex_);
     if (--holders_ > 0) return;
-    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &old_[i], nullptr);
+    // What somebody else has set meanwhile stays.
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      struct sigaction now {};
+      sigaction(kSignals[i], nullptr, &now);
+      if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == stop) sigaction(kSignals[i], &old_[i], nullptr);
+    }
     if (stopped_by != 0) std::raise(stopped_by);
   }
   HeldSignals(const HeldSignals&) = delete;
 
  private:
+  static void stop(int signal) {
+    stopped_by = signal;
+    for (std::atomic<pid_t>& group : groups)
+      if (pid_t at = group.load(); at > 0) kill(-at, SIGKILL);
+  }
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
   static inline std::mutex mutex_;
   static inline int holders_ = 0;
@@ -143,7 +149,8 @@ Job start(std::vector<std::string> args, const fs::path& folder, const fs::path&
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   pid_t free = 0;
-  for (size_t i = 0; job.pid > 0 && i < groups.size() && !groups[i].compare_exchange_strong(free, job.pid); ++i) free = 0;
+  for (size_t i = 0; job.pid > 0 && i < groups.size() && !groups[i].compare_exchange_strong(free, job.pid); ++i)
+    free = 0;
   if (job.pid > 0 && stopped_by != 0) kill(-job.pid, SIGKILL);  // it came before the group was known
   return job;
 }
@@ -204,7 +211,9 @@ std::string cache_key(const std::vector<SourceFile>& sources, const std::string&
 // A binary that is replaced has another size or other times, and asking is cheaper than running it.
 std::string compiler_identity(const std::string& compiler) {
   const char* path = std::getenv("PATH");
-  std::istringstream folders(compiler.find('/') != std::string::npos ? "" : path ? path : "/usr/local/bin:/usr/bin:/bin");
+  std::istringstream folders(compiler.find('/') != std::string::npos ? ""
+                             : path                                  ? path
+                                                                     : "/usr/local/bin:/usr/bin:/bin");
   std::string file = compiler;
   for (std::string folder; std::getline(folders, folder, ':');)
     if (access((folder + "/" + compiler).c_str(), X_OK) == 0) {

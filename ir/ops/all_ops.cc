@@ -40,6 +40,7 @@ const ir::OpTable& all_ops() {
              bessel_ops,
              lowered_ops,
              lowered_convolution_ops,
+             debug_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));
     return new ir::OpTable(std::move(records));

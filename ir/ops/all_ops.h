@@ -44,5 +44,6 @@ std::vector<ir::OpDef> fft_ops();
 std::vector<ir::OpDef> bessel_ops();
 std::vector<ir::OpDef> lowered_ops();
 std::vector<ir::OpDef> lowered_convolution_ops();
+std::vector<ir::OpDef> debug_ops();
 
 }  // namespace nabla::ops

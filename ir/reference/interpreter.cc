@@ -25,6 +25,8 @@ class Interpreter {
   /// Whether everything that can be reached has a reference; `path` are the callers.
   Status check(const Function& f, std::vector<std::string>& path);
   std::vector<Literal> run(const Function& f, std::vector<Literal> args) const;
+  /// What ended the evaluation; empty: nothing did.
+  const std::vector<Diagnostic>& failures() const { return failures_; }
 
  private:
   Dim resolve(const Dim& d) const;
@@ -37,6 +39,7 @@ class Interpreter {
   const Module& module_;
   Bindings bindings_;
   std::set<std::string> checked_;
+  mutable std::vector<Diagnostic> failures_;
 };
 
 Status check_symbol(const Symbol& s, int64_t value, const Function& f, ValueId param) {
@@ -165,6 +168,10 @@ std::vector<Literal> Interpreter::run_node(const Function& f, const Node& node,
   EvalContext ctx{op, operands, [this](std::string_view name, std::vector<Literal> args) {
                     return run(*module_.find(name), std::move(args));
                   }};
+  if (node.op->traits.side_effect) {
+    if (!failures_.empty()) return {};
+    ctx.fail = [this](const std::vector<Diagnostic>& errors) { failures_ = errors; };
+  }
   return node.op->reference(ctx);
 }
 
@@ -190,7 +197,9 @@ Result<std::vector<Literal>> interpret(const Module& module, std::string_view fu
   std::vector<std::string> path;
   NABLA_TRY(interpreter.check(*f, path));
   NABLA_TRY(interpreter.bind(*f, args));
-  return interpreter.run(*f, std::move(args));
+  std::vector<Literal> results = interpreter.run(*f, std::move(args));
+  if (!interpreter.failures().empty()) return interpreter.failures();
+  return results;
 }
 
 }  // namespace nabla::ir

@@ -36,7 +36,7 @@ class FunctionLowering {
  public:
   FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
                    std::map<std::string, kernel_ir::KernelPtr>& kernels, std::vector<kernel_ir::KernelPtr>& order)
-      : f_(f), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {
+      : f_(f), m_(m), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {
     for (const ir::Entry& e : m.entries) {
       if (e.function != f.name) continue;
       for (size_t w = 0; w < e.writes.size(); ++w)
@@ -48,7 +48,7 @@ class FunctionLowering {
   Result<ir::Function> run() {
     auto is_library = [&](const ir::Node& n) {
       if (procedure_of(n)) return true;
-      if (n.op->lower == ir::Lowering::kControl) return true;
+      if (n.op->lower == ir::Lowering::kControl || n.op->lower == ir::Lowering::kHost) return true;
       if (n.attrs.find("alternative")) return true;
       if (n.op->lower == ir::Lowering::kContraction && !context_.target.is_cuda()) {
         auto p = gemm_problem(n, f_);
@@ -57,7 +57,7 @@ class FunctionLowering {
       return n.op->lower == ir::Lowering::kConvolution && !context_.target.is_cuda() &&
              convolution_choice(n, f_, context_.target) != "generated";
     };
-    TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, context_.ops, is_library));
+    TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, m_, is_library));
     for (Tensor& t : graph.tensors)
       if (t.kind == TensorKind::kDefinition && t.node >= 0 && f_.nodes[t.node].op->lower == ir::Lowering::kContraction)
         t.contraction = is_plain_product(t);
@@ -114,6 +114,8 @@ class FunctionLowering {
     NABLA_CHECK(x.kind == TensorKind::kGiven && x.node >= 0, "@{}: tensor {} ({}) is computed nowhere", f_.name, t,
                 x.name);
     const ir::Node& n = f_.nodes[x.node];
+    if (!called_.insert(x.node).second) return;  // it has no results
+    if (auto before = plan_.graph.after.find(x.node); before != plan_.graph.after.end()) ensure(before->second);
     std::vector<ir::Val> operands;
     for (ir::ValueId id : n.operands) operands.push_back(value_of(plan_.graph.of_value[id]));
     b_.set_location(n.location);
@@ -245,6 +247,7 @@ class FunctionLowering {
   }
 
   const ir::Function& f_;
+  const ir::Module& m_;
   PassContext& context_;
   std::map<std::string, kernel_ir::KernelPtr>& kernels_;
   std::vector<kernel_ir::KernelPtr>& order_;
@@ -254,6 +257,7 @@ class FunctionLowering {
   std::vector<ir::Val> of_tensor_;
   std::vector<std::vector<int>> reads_;  // by tensor, before anything is inlined
   std::set<int> open_;                   // groups whose kernels are built, or wait for others
+  std::set<int> called_;                 // library nodes that stand in the new function
 };
 
 // Every result of an entry in memory of its own: repeated results, inputs and constants that are passed on are

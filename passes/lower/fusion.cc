@@ -93,7 +93,7 @@ class Fuser {
       else if (tensor(u).kind == TensorKind::kDefinition)
         for (int v : loads(u)) work.push_back(v);
       else if (tensor(u).node >= 0)  // a library call's result depends on its operands
-        for (ir::ValueId id : f_.nodes[tensor(u).node].operands) work.push_back(plan_.graph.of_value[id]);
+        for (int v : passes::inputs_of(plan_.graph, f_, tensor(u).node)) work.push_back(v);
     }
     return out;
   }
@@ -129,11 +129,7 @@ class Fuser {
     const Readers& readers = readers_.at(takes->second);
     for (int r : readers.tensors)
       if (plan_.group_of[r] >= 0) inputs.insert(plan_.group_of[r]);
-    for (int n : readers.calls) {
-      std::vector<int> operands;
-      for (ir::ValueId id : f_.nodes[n].operands) operands.push_back(plan_.graph.of_value[id]);
-      inputs.merge(groups_behind(operands));
-    }
+    for (int n : readers.calls) inputs.merge(groups_behind(passes::inputs_of(plan_.graph, f_, n)));
   }
   void place(int t) {
     std::set<int> inputs = inputs_of(t);
@@ -183,7 +179,7 @@ class Fuser {
       if (definition)
         sources = loads(s);
       else if (x.node >= 0)
-        for (ir::ValueId id : f_.nodes[x.node].operands) sources.push_back(plan_.graph.of_value[id]);
+        sources = passes::inputs_of(plan_.graph, f_, x.node);
       for (int other : groups_behind(sources))
         if (order_.reaches(g, other)) return true;
     }

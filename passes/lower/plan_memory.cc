@@ -149,6 +149,12 @@ class FunctionPlanner {
     };
     for (size_t i = 0; i < n; ++i)
       for (ValueId id : f_.nodes[i].operands) edge(producer_[id], static_cast<int>(i));
+    int effect = -1;
+    for (size_t i = 0; i < n; ++i) {
+      if (!ir::has_effect(f_.nodes[i], m_)) continue;
+      edge(effect, static_cast<int>(i));
+      effect = static_cast<int>(i);
+    }
     for (blocked_ = 0; blocked_ < static_cast<int>(donations_.size()); ++blocked_)
       NABLA_TRY(write_after_read(donations_[blocked_], edge));
     std::set<int> ready;

@@ -39,7 +39,8 @@ namespace {
 
 class Builder {
  public:
-  Builder(const ir::Function& f, const IsLibraryCall& is_library) : f_(f), is_library_(is_library) {
+  Builder(const ir::Function& f, const ir::Module& module, const IsLibraryCall& is_library)
+      : f_(f), module_(module), is_library_(is_library) {
     graph_.of_value.assign(f.values.size(), -1);
   }
 
@@ -71,7 +72,17 @@ class Builder {
     const ir::Node& n = f_.nodes[index];
     if (is_library_(n)) {
       graph_.library_nodes.push_back(index);
+      auto first = static_cast<int>(graph_.tensors.size());
       for (ir::ValueId id : n.results) given(id, index);
+      if (n.results.empty()) {
+        Tensor t;
+        t.name = n.op->name;
+        t.node = index;
+        add(std::move(t), -1);
+      }
+      if (!ir::has_effect(n, module_)) return Ok{};
+      if (last_effect_ >= 0) graph_.after[index] = last_effect_;
+      last_effect_ = first;
       return Ok{};
     }
     if (n.op->lower == ir::Lowering::kConstant) {
@@ -190,15 +201,24 @@ class Builder {
   }
 
   const ir::Function& f_;
+  const ir::Module& module_;
   const IsLibraryCall& is_library_;
+  int last_effect_ = -1;  // the tensor that stands for it
   TensorGraph graph_;
 };
 
 }  // namespace
 
-Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable&,
+std::vector<int> inputs_of(const TensorGraph& graph, const ir::Function& function, int node) {
+  std::vector<int> out;
+  for (ir::ValueId id : function.nodes[node].operands) out.push_back(graph.of_value[id]);
+  if (auto before = graph.after.find(node); before != graph.after.end()) out.push_back(before->second);
+  return out;
+}
+
+Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::Module& module,
                                        const IsLibraryCall& is_library) {
-  return Builder(function, is_library).run();
+  return Builder(function, module, is_library).run();
 }
 
 }  // namespace nabla::passes

@@ -2,6 +2,7 @@
 // sees elements, not ops.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "ir/op_def.h"
@@ -51,13 +52,18 @@ struct TensorGraph {
   std::vector<Tensor> tensors;     ///< in dependency order
   std::vector<int> of_value;       ///< tensor of each value; -1: none
   std::vector<int> library_nodes;  ///< nodes that stay library calls, in order
+  /// Of a library node with effects: the tensor that stands for the one before it, after which it runs.
+  std::map<int, int> after;
 };
+
+/// The tensors that a library node waits for: its operands, and what stands for the node before it.
+std::vector<int> inputs_of(const TensorGraph& graph, const ir::Function& function, int node);
 
 /// Which nodes become library calls; the others become formulas.
 using IsLibraryCall = std::function<bool(const ir::Node&)>;
 
-/// E0403 for ops without `access`.
-Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::OpTable& ops,
+/// E0403 for ops without `access`. A library node without results is stood for by a tensor that has no value.
+Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::Module& module,
                                        const IsLibraryCall& is_library);
 
 /// Every tensor that the formula loads, each once, in order of appearance.

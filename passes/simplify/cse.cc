@@ -18,7 +18,7 @@ FunctionPtr merged(const FunctionPtr& f, const ir::Module& module, const ir::OpT
   std::map<Key, std::vector<const Node*>> seen;  // of equal op and operands; attributes are compared one by one
   bool changed = false;
   for (const Node& node : f->nodes) {
-    if (node.op->traits.side_effect || node.op->traits.fence) {
+    if (node.op->traits.fence || ir::has_effect(node, module)) {
       copy.copy(node);
       continue;
     }

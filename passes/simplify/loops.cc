@@ -342,7 +342,8 @@ class LoopRewrite {
 };
 
 FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const ir::OpTable& ops) {
-  auto is_loop = [](const Node& n) { return n.op->with_control != nullptr; };
+  // One whose body has effects stays as it is: each of them comes where it was written, and with what it was given.
+  auto is_loop = [&](const Node& n) { return n.op->with_control != nullptr && !ir::has_effect(n, module); };
   if (std::none_of(f->nodes.begin(), f->nodes.end(), is_loop)) return f;
   FunctionCopy copy(*f, ops, &module);
   std::vector<int> uses = use_counts(*f);

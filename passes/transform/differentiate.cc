@@ -71,15 +71,16 @@ struct Joint {
 // residuals.
 class Split {
  public:
-  explicit Split(const Joint& joint)
+  Split(const Joint& joint, const ir::Module& module)
       : joint_(joint), f_(joint.f), live_(f_.nodes.size(), false), given_(f_.values.size(), false) {
+    for (const Node& node : f_.nodes) effects_.push_back(ir::has_effect(node, module));
     std::vector<bool> needed(f_.values.size(), false);
     for (ValueId id : f_.results) needed[id] = true;
     mark(joint.forward_nodes, f_.nodes.size(), needed, given_, false);
     ForwardPart forward{f_, joint.forward_nodes, given_, given_};
     for (size_t n = 0; n < joint.forward_nodes; ++n) {
       const Node& node = f_.nodes[n];
-      bool all = !node.op->traits.side_effect && !node.op->traits.fence &&
+      bool all = !effects_[n] && !node.op->traits.fence &&
                  std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return forward.fixed[id]; });
       for (ValueId id : node.results) forward.fixed[id] = all;
     }
@@ -126,7 +127,7 @@ class Split {
     for (size_t n = last; n-- > first;) {
       const Node& node = f_.nodes[n];
       live_[n] =
-          (side_effects && node.op->traits.side_effect) ||
+          (side_effects && effects_[n]) ||
           std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return needed[id] && !given[id]; });
       if (live_[n])
         for (ValueId id : node.operands) needed[id] = true;
@@ -146,6 +147,7 @@ class Split {
 
   const Joint& joint_;
   const Function& f_;
+  std::vector<bool> effects_;  // per node
   std::vector<bool> live_;
   std::vector<ValueId> residuals_;
   std::vector<bool> given_;   // per value: a residual, once they are chosen
@@ -269,7 +271,7 @@ void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active
   b.set_location(f.location);
   std::vector<Val> gradients = present(b, sweep.pull_back(cotangents), params, active);
   joint.f = b.finish(gradients);
-  Split split(joint);
+  Split split(joint, module_);
   Function made_forward = split.forward(forward, ops_, module_);
   Function made_backward = split.backward(backward, ops_, module_);
   made_forward.location = made_backward.location = f.location;

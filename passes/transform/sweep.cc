@@ -138,9 +138,12 @@ Pushed push_forward(Differentiator& d, FunctionBuilder& b, const Function& f, co
       operands.push_back(values[id]);
       in.push_back(tangents[id]);
     }
-    std::vector<Val> results = b.clone(node, f, operands);
+    bool pushes = any_present(in) && activity.any(node.results);
+    // What its rule runs beside the tangents must not run twice where somebody would notice.
+    bool by_rule = pushes && node.op->jvp.exists() && ir::has_effect(node, d.module());
+    std::vector<Val> results = by_rule ? std::vector<Val>(node.results.size()) : b.clone(node, f, operands);
     for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
-    if (!any_present(in) || !activity.any(node.results)) continue;
+    if (!pushes) continue;
     const Node* refusing = refusals.among(node.operands);
     std::optional<std::vector<MaybeVal>> pushed = push_node(d, b, f, node, operands, results, in);
     for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];

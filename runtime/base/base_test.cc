@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "runtime/base/debug.h"
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/literal.h"
 #include "runtime/base/text.h"
@@ -86,6 +87,52 @@ TEST(Text, NumbersOfBytesHaveUnits) {
 TEST(Diagnostic, SuggestsTheNearestName) {
   EXPECT_EQ(did_you_mean("soft_max", {"softmax", "sum"}), "; did you mean `softmax`?");
   EXPECT_EQ(did_you_mean("xyzzy", {"softmax", "sum"}), "");
+}
+
+std::string shown(std::string_view text, std::vector<Literal> operands) {
+  return debug_line({.text = text, .operands = operands});
+}
+
+TEST(Debug, FieldsTakeOperandsInTheirOrder) {
+  Literal row = Literal::from_bytes(DType::kF32, {2}, std::vector<float>{0.1f, 2}.data());
+  EXPECT_EQ(shown("a {} b {:.2f} {{}}", {row, row}), "a [0.1, 2] b [0.10, 2.00] {}");
+  EXPECT_EQ(shown("{} {}", {Literal(DType::kBool, {}), Literal::scalar_int(DType::kU64, -1)}),
+            "False 18446744073709551615");
+  EXPECT_EQ(shown("{}", {Literal(DType::kI8, {0, 3})}), "[]");
+  EXPECT_EQ(shown("{:d}", {Literal(DType::kI8, {2, 1})}), "[[0], [0]]");
+  Literal large(DType::kI32, {2, 600});
+  for (int i = 0; i < 1200; ++i) large.set_i(i, i);
+  EXPECT_EQ(shown("{}", {large}), "[[0, 1, 2, ..., 597, 598, 599], [600, 601, 602, ..., 1197, 1198, 1199]]");
+  EXPECT_EQ(debug_line({.callback = "watch", .operands = std::span(&row, 1)}), "watch([0.1, 2])");
+}
+
+TEST(Debug, TextsThatDoNotFitTheirOperandsAreRefused) {
+  auto why = [](std::string_view text, std::vector<DType> operands) {
+    Status status = check_debug_text(text, operands);
+    return status.ok() ? "" : status.errors()[0].message;
+  };
+  EXPECT_EQ(why("{} {{ {:8.3e}", {DType::kI32, DType::kBF16}), "");
+  EXPECT_EQ(why("{}", {}), "`{}` has 1 fields for 0 operands");
+  EXPECT_EQ(why("{x}", {DType::kF32}), "`{x}`: a field is {} or {:SPEC}, got `{x`");
+  EXPECT_EQ(why("{", {DType::kF32}), "`{`: a field is {} or {:SPEC}, got `{`");
+  EXPECT_EQ(why("a}", {}), "`a}`: a single `}`; write `}}`");
+  EXPECT_TRUE(why("{:d}", {DType::kF32}).starts_with("`{:d}`: field 0 `{:d}` does not format f32: "));
+  EXPECT_TRUE(why("{:.1f}", {DType::kI32}).starts_with("`{:.1f}`: field 0 `{:.1f}` does not format i32: "));
+}
+
+TEST(Debug, EventsGoToTheSinkOfTheProcess) {
+  std::string got;
+  set_debug_sink([&](const DebugEvent& event) -> Status {
+    got = fmt::format("{} {} {}", event.entry, event.run, debug_line(event));
+    return error(Code::kCallbackFailed, "no more");
+  });
+  EXPECT_EQ(debug({.text = "x", .operands = {}, .entry = "step", .run = 3}).errors()[0].code, Code::kCallbackFailed);
+  EXPECT_EQ(got, "step 3 x");
+  set_debug_sink({});
+  testing::internal::CaptureStdout();
+  EXPECT_TRUE(debug({.text = "x", .operands = {}, .entry = "step", .run = 3}).ok());
+  EXPECT_TRUE(debug({.text = "y", .operands = {}}).ok());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "step 3: x\ny\n");
 }
 
 }  // namespace

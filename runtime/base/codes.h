@@ -59,6 +59,7 @@ namespace nabla {
   X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
   X(kNotFinite, 708, "an instruction made NaN or infinity",                                                           \
     "see the operands' ranges; compile with --no-fuse where the kernel has several ops")                              \
+  X(kCallbackFailed, 709, "a debug callback failed", "mend the function that the message names")                      \
   X(kNotFound, 801, "a file cannot be opened", "check the path and its permissions")                                  \
   X(kReadFailed, 802, "reading failed", "check the file and the disk")                                                \
   X(kWriteFailed, 803, "writing failed", "see the reason in the message; check the path and its permissions")         \

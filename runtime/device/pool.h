@@ -61,8 +61,8 @@ class ThreadPool {
   int64_t spin_ns_ = 0;
   // While other programs compete for the CPUs, a launch would wait for workers that the system has stopped in the
   // middle of a piece: the caller then works alone for a while, and tries again.
-  int64_t alone_until_ns_ = 0, alone_ns_ = 0;  ///< 0: not alone
-  int64_t watched_since_ns_ = 0;               ///< the last such wait, or the end of working alone
+  int64_t alone_until_ns_ = 0, alone_ns_ = 0;     ///< 0: not alone
+  int64_t watched_since_ns_ = 0;                  ///< the last such wait, or the end of working alone
   uint32_t number_ = 0;                           ///< of the last job
   alignas(64) std::atomic<uint32_t> pending_{0};  ///< pieces that no worker has finished
   std::atomic<uint32_t> caller_sleeps_{0};

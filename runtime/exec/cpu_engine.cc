@@ -42,6 +42,8 @@ void run_copy(void* context, int64_t begin, int64_t end, int) {
 struct CpuMachine {
   const RunRequest& request;
   device::ThreadPool& pool;
+  Engine& engine;
+  std::optional<Diagnostic> failure = std::nullopt;  ///< of a debug instruction
 
   bool stopped() const { return request.stopped(); }
   bool stops_all_loops() const { return request.stop_all_loops; }
@@ -70,6 +72,11 @@ struct CpuMachine {
     CopyJob job{static_cast<const char*>(slots[0]), static_cast<char*>(slots[1]), s.units};
     pool.run(run_copy, &job, (s.units + kCopyBlock - 1) / kCopyBlock, 0);
     return true;
+  }
+  bool debug(const Control& control, void* const* slots) {
+    Status handed = hand_out(engine, request, control, slots);
+    if (!handed.ok()) failure = handed.errors()[0];
+    return handed.ok();
   }
   bool read(const void* at, int bytes, int64_t& value) {
     value = bytes == 1 ? *static_cast<const uint8_t*>(at) : *static_cast<const int32_t*>(at);
@@ -119,9 +126,9 @@ class CpuEngine final : public Engine {
   Status run(const RunRequest& r) override {
     r.plan.patch(r.inputs, r.outputs);
     int64_t start = r.trace == nullptr ? 0 : now_ns();
-    CpuMachine machine{r, pool_};
+    CpuMachine machine{r, pool_, *this};
     int64_t failed = Walker<CpuMachine>(r.plan, r.bound, machine).run();
-    if (failed >= 0) return failure(r, failed);
+    if (failed >= 0) return machine.failure ? *machine.failure : failure(r, failed);
     if (r.trace != nullptr) r.trace->span(r.plan.entry_label, start, now_ns());
     return Ok{};
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
@@ -19,6 +20,7 @@ namespace nabla::exec {
 
 struct Plan;
 struct Bound;
+struct Control;
 class NanCheck;
 class TraceRecorder;
 
@@ -30,6 +32,8 @@ struct EngineBound {
 /// One run of an entry with the caller's arrays, in the order of its inputs and outputs.
 struct RunRequest {
   int entry = 0;
+  std::string_view name;  ///< of the entry
+  int64_t count = 0;      ///< which run of the entry it is, from 1
   Plan& plan;
   Bound& bound;
   const void* const* inputs = nullptr;
@@ -72,6 +76,8 @@ class Engine {
   virtual int threads() const = 0;
 };
 
+/// Hands the operands of a debug instruction, which lie at `slots`, to the process. An error of its sink, or E0607.
+Status hand_out(Engine& engine, const RunRequest& request, const Control& control, void* const* slots);
 /// E0805 for a run whose loop was told to stop.
 Diagnostic stopped_in(const std::string& entry, const format::Instruction& loop);
 

@@ -200,14 +200,15 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
 Status GpuEngine::ask_for_shared(device::CudaFunction function, unsigned dynamic, const std::string& symbol) {
   if (dynamic == 0) return Ok{};
   int own = 0, most = 0;
-  (void)NABLA_TRY(driver_.check("asking for a kernel's shared memory",
-                                driver_.function_get(&own, kStaticShared, function)));
-  (void)NABLA_TRY(driver_.check("asking for the most shared memory",
-                                driver_.device_attribute(&most, kMostShared, device_.device)));
+  (void)NABLA_TRY(
+      driver_.check("asking for a kernel's shared memory", driver_.function_get(&own, kStaticShared, function)));
+  (void)NABLA_TRY(
+      driver_.check("asking for the most shared memory", driver_.device_attribute(&most, kMostShared, device_.device)));
   if (int64_t{own} + dynamic > most) {
-    Diagnostic d = error(Code::kKernelLoad,
-                         "kernel `{}` needs {} bytes of shared memory per block, {} of its own and {} dynamic; {} has {}",
-                         symbol, int64_t{own} + dynamic, own, dynamic, device_.name, most);
+    Diagnostic d =
+        error(Code::kKernelLoad,
+              "kernel `{}` needs {} bytes of shared memory per block, {} of its own and {} dynamic; {} has {}", symbol,
+              int64_t{own} + dynamic, own, dynamic, device_.name, most);
     d.help = "compile for this GPU; of a kernel of one's own, less of either";
     return d;
   }

@@ -99,6 +99,13 @@ class Planner {
       control.reverse = loop->reverse();
       blocks = {loop->body()};
       counting_[loop->register_()] = index;
+    } else if (const format::Debug* debug = instruction.action_as_Debug()) {
+      control.kind = Control::Kind::kDebug;
+      control.debug = debug;
+      for (uint32_t i = 0; debug->operands() != nullptr && i < debug->operands()->size(); ++i) {
+        add_slot(debug->operands()->Get(i));
+        control.shapes.push_back(list(debug->tensors()->Get(i)->shape()));
+      }
     } else if (const format::While* loop = instruction.action_as_While()) {
       control.kind = Control::Kind::kWhile;
       add_slot(loop->predicate());
@@ -222,6 +229,14 @@ class StepBinder {
         Control& control = bound_.controls[step.control];
         control.trips = size_at(loop.trips_size(), loop.trips(), table_);
         for (Control::Moving& m : control.moving) m.stride = size_at(m.size, m.stride, table_);
+        break;
+      }
+      case format::Action::Debug: {
+        const format::Debug& debug = *instruction.action_as_Debug();
+        std::vector<std::vector<int64_t>>& shapes = bound_.controls[step.control].shapes;
+        for (uint32_t i = 0; i < shapes.size(); ++i)
+          if (const auto* sizes = debug.tensors()->Get(i)->sizes(); sizes != nullptr && sizes->size() > 0)
+            for (uint32_t d = 0; d < sizes->size(); ++d) shapes[i][d] = size_at(sizes->Get(d), shapes[i][d], table_);
         break;
       }
       default:

@@ -39,9 +39,9 @@ struct StepRange {
   uint32_t first = 0, last = 0;
 };
 
-/// A loop or a branch.
+/// A loop, a branch, or operands that are handed to the process.
 struct Control {
-  enum class Kind : uint8_t { kLoop, kWhile, kBranch };
+  enum class Kind : uint8_t { kLoop, kWhile, kBranch, kDebug };
   Kind kind = Kind::kLoop;
   std::vector<StepRange> ranges;  ///< the body; condition and body; the branches
   int64_t trips = 0;              ///< of a loop
@@ -53,6 +53,8 @@ struct Control {
     uint32_t size;   ///< reference for `stride`
   };
   std::vector<Moving> moving;  ///< slots that move with the loop; they are where they were when it ends
+  const format::Debug* debug = nullptr;
+  std::vector<std::vector<int64_t>> shapes;  ///< of the operands of `debug`, in the order of its slots
 };
 
 /// Steps and controls at one tuple of symbol values. A kernel's sizes are `extents[first_extent ...]`.
@@ -95,6 +97,7 @@ struct EntryPlan {
   };
   std::vector<Tuple> tuples;  ///< the most recently made last; at most kMaxTuples
   Tuple* current = nullptr;
+  int64_t runs = 0;  ///< that were begun
   static constexpr size_t kMaxTuples = 256;
 };
 

@@ -168,7 +168,9 @@ const std::vector<int64_t>& Session::output_shape(int entry, int output) const {
 
 bool Session::loops(int entry) const {
   const std::vector<Control>& controls = impl_->plans[entry].current->bound->controls;
-  return std::any_of(controls.begin(), controls.end(), [](const Control& c) { return c.kind != Control::Kind::kBranch; });
+  return std::any_of(controls.begin(), controls.end(), [](const Control& c) {
+    return c.kind == Control::Kind::kLoop || c.kind == Control::Kind::kWhile;
+  });
 }
 
 Status Session::run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs) {
@@ -177,8 +179,11 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
               e.name, e.inputs.size(), e.outputs.size());
   for (int leaf : e.reads)
     if (!has_value_[leaf]) return state_missing(entry);
-  const EntryPlan::Tuple& tuple = *impl_->plans[entry].current;
+  EntryPlan& plan = impl_->plans[entry];
+  const EntryPlan::Tuple& tuple = *plan.current;
   Status ran = impl_->engine->run({.entry = entry,
+                                   .name = e.name,
+                                   .count = ++plan.runs,
                                    .plan = *tuple.plan,
                                    .bound = *tuple.bound,
                                    .inputs = inputs.data(),

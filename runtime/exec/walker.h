@@ -1,5 +1,6 @@
 // Runs the steps of a plan on a machine: order, loops and branches, which are the same everywhere. A Machine has
 //   bool watched()                                          look at every step before and after it runs?
+//   bool debug(const Control&, slots)                       hand operands to the process
 //   int64_t begin(uint32_t step, slots)                     before a watched step; gives a mark
 //   bool end(uint32_t step, slots, int64_t mark)            behind it; false: stop here
 //   bool stopped(), stops_all_loops()                       end while loops now? and loops that end by themselves?
@@ -71,6 +72,8 @@ class Walker {
         if (!machine_.read(slots[0], c.index_is_bool ? 1 : 4, value)) return index;
         return range(c.ranges[std::clamp<int64_t>(value, 0, last)]);
       }
+      case Control::Kind::kDebug:
+        return machine_.debug(c, slots) ? -1 : index;
     }
     return -1;
   }

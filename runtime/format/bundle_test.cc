@@ -165,7 +165,8 @@ TEST(Bundle, EveryFlippedByteIsNoticed) {
 
 TEST(Bundle, NothingStandsBesideTheMembers) {
   std::string bytes = *bundle_bytes(small_program(), small_members());
-  EXPECT_EQ(message_of(open_text(std::string(64, 'x') + bytes)), "test.nbundle: 64 bytes stand in front of the archive");
+  EXPECT_EQ(message_of(open_text(std::string(64, 'x') + bytes)),
+            "test.nbundle: 64 bytes stand in front of the archive");
   // Bytes between the data and the directory, which the end record then places elsewhere.
   size_t directory = bytes.rfind(std::string_view("PK\1\2", 4));
   while (bytes.rfind(std::string_view("PK\1\2", 4), directory - 1) != bytes.npos)
@@ -173,10 +174,12 @@ TEST(Bundle, NothingStandsBesideTheMembers) {
   std::string more = bytes;
   more.insert(directory, "hidden!!");
   more[more.size() - 6] = static_cast<char>(more[more.size() - 6] + 8);
-  EXPECT_EQ(message_of(open_text(more)), "test.nbundle: the bytes behind the last member are not those that belong there");
+  EXPECT_EQ(message_of(open_text(more)),
+            "test.nbundle: the bytes behind the last member are not those that belong there");
   std::string comment = bytes + "abc";
   comment[bytes.size() - 2] = 3;
-  EXPECT_EQ(message_of(open_text(comment)), "test.nbundle: the bytes behind the last member are not those that belong there");
+  EXPECT_EQ(message_of(open_text(comment)),
+            "test.nbundle: the bytes behind the last member are not those that belong there");
 }
 
 TEST(Bundle, AForeignFileIsToldFromADamagedOne) {

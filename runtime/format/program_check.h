@@ -60,6 +60,7 @@ class ProgramCheck {
   Status check_loop(const Loop& loop);
   Status check_while(const While& loop);
   Status check_branch(const Branch& branch);
+  Status check_debug(const Debug& debug);
   /// The block of an instruction: it exists, stands before the block under check, and nothing else refers to it.
   Status check_block(uint32_t block);
   /// The operand's extent; `written`: constants and inputs are refused; `needed`: bytes that the action touches.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/debug.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
 #include "runtime/format/program_check.h"
@@ -102,6 +103,8 @@ Status ProgramCheck::check_action(const Instruction& instruction) {
       return check_while(*instruction.action_as_While());
     case Action::Branch:
       return check_branch(*instruction.action_as_Branch());
+    case Action::Debug:
+      return check_debug(*instruction.action_as_Debug());
     case Action::NONE:
       return damaged("it has no action");
   }
@@ -314,6 +317,34 @@ Status ProgramCheck::check_branch(const Branch& branch) {
   if (branch.blocks() == nullptr || branch.blocks()->size() == 0) return damaged("a branch without blocks");
   for (uint32_t block : *branch.blocks()) (void)NABLA_TRY(check_block(block));
   return Ok{};
+}
+
+Status ProgramCheck::check_debug(const Debug& debug) {
+  uint32_t count = debug.operands() == nullptr ? 0 : debug.operands()->size();
+  uint32_t tensors = debug.tensors() == nullptr ? 0 : debug.tensors()->size();
+  if (count != tensors) return damaged("{} tensors for {} operands", tensors, count);
+  std::vector<nabla::DType> dtypes;
+  for (uint32_t i = 0; i < count; ++i) {
+    const DebugTensor& tensor = *debug.tensors()->Get(i);
+    std::string role = fmt::format("operand {}", i);
+    if (element_bytes(tensor.dtype()) == 0)
+      return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where_, role,
+                   static_cast<int>(tensor.dtype()));
+    dtypes.push_back(static_cast<nabla::DType>(tensor.dtype()));
+    std::vector<int64_t> shape = list(tensor.shape());
+    uint32_t sizes = tensor.sizes() == nullptr ? 0 : tensor.sizes()->size();
+    if (sizes > 0 && sizes != shape.size()) return damaged("{} of rank {} has {} sizes", role, shape.size(), sizes);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (!plausible(shape[d])) return damaged("{} has extent {}", role, shape[d]);
+      if (sizes > 0)
+        (void)NABLA_TRY(check_reference(tensor.sizes()->Get(static_cast<uint32_t>(d)), shape[d], role));
+    }
+    Wide bytes = element_bytes(tensor.dtype()) * count_elements(shape);
+    (void)NABLA_TRY(check_address(debug.operands()->Get(i), role, false, bytes));
+  }
+  if (!view(debug.callback()).empty()) return Ok{};
+  Status text = check_debug_text(view(debug.text()), dtypes);
+  return text.ok() ? Status(Ok{}) : damaged("{}", text.errors()[0].message);
 }
 
 }  // namespace nabla::format

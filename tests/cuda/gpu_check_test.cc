@@ -67,7 +67,8 @@ TEST(GpuCheck, NeedsNoLibraryOnTheCpu) {
 
 // A GPU that fails in the middle takes with it nothing that was found before.
 TEST(GpuCheck, KeepsWhatItHasFound) {
-  auto out = run("NABLA_FAKE_CUDA_FAIL=cuLaunchKernel:30 " + packed() + "/run " + scratch("cut") + " --seconds 0 --seed 4");
+  auto out =
+      run("NABLA_FAKE_CUDA_FAIL=cuLaunchKernel:30 " + packed() + "/run " + scratch("cut") + " --seconds 0 --seed 4");
   EXPECT_EQ(out.code, 1) << out.text;
   json r = json::parse(contents(only_file(scratch("cut"))));
   EXPECT_EQ(r["complete"], false);

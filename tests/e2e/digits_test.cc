@@ -76,8 +76,8 @@ TEST(Digits, a_saved_state_predicts_and_the_misread_page_agrees_with_the_accurac
 
 TEST(Digits, training_in_two_processes_leaves_the_bits_of_one) {
   compile("mlp", "", scratch("mlp.nbundle"));
-  string start = "cli/nabla-run " + scratch("mlp.nbundle") + " --entry step --data " + kData +
-                 " --map x=x_train --map y=y_train ";
+  string start =
+      "cli/nabla-run " + scratch("mlp.nbundle") + " --entry step --data " + kData + " --map x=x_train --map y=y_train ";
   string whole = scratch("whole.safetensors"), half = scratch("half.safetensors"), rest = scratch("rest.safetensors");
   for (const char* amounts : {"--steps 200 --steps 100", "--epochs 4 --epochs 2"}) {
     string text = amounts;

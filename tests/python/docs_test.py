@@ -1,4 +1,4 @@
-"""docs/python.md and what README.md says of Python: every block runs, in order, in one session, and prints what stands
+"""docs/python.md, docs/python-debugging.md and what README.md says of Python: every block runs, in order, in one session, and prints what stands
 behind its `# ->`. `...` there stands for anything, such as times."""
 
 import contextlib
@@ -66,6 +66,12 @@ def fresh():
 def test_the_guide(tmp_path, fresh):
     assert len(blocks_of("docs/python.md")) == 16
     wrong = run_page("docs/python.md", tmp_path)
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_page_on_debugging(tmp_path, fresh):
+    assert len(blocks_of("docs/python-debugging.md")) == 7
+    wrong = run_page("docs/python-debugging.md", tmp_path)
     assert not wrong, "\n\n".join(wrong)
 
 

@@ -1,19 +1,21 @@
 """Functions compiled to machine code, and what they look like before."""
 
 import collections
+import contextlib
 import functools
 import inspect
 import threading
 import time
 import weakref
 
-from . import _nabla
+from . import _nabla, debug, profiling
 from ._core import Tensor, default_float
 from ._trace import Arguments, example_types, name_of
 from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
 
 _all = weakref.WeakSet()  # compiled functions
+_disabled = False
 CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size")
 
 
@@ -42,8 +44,8 @@ class Dynamic:
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result")
 
-    def __init__(self, function, captures, result, target, threads):
-        self.bundle = _nabla.compile_function(function, target, threads)
+    def __init__(self, function, captures, result, target, threads, check_nan):
+        self.bundle = _nabla.compile_function(function, target, threads, check_nan)
         self.entry = self.bundle.entry("main")
         self.captures = captures
         self.result = result
@@ -61,7 +63,7 @@ class Compiled:
     """
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
-                 max_cache_size=64, target="", threads=0):
+                 max_cache_size=64, target="", threads=0, check_nan=False):
         functools.update_wrapper(self, fun, updated=())
         self._fun = fun
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -71,7 +73,7 @@ class Compiled:
         if both:
             raise ValueError(f"argument {min(both)} is both static and donated")
         self._dynamic = _dynamic_table(dynamic_dims)
-        self._target, self._threads = target or "cpu:native", threads
+        self._target, self._threads, self._check_nan = target or "cpu:native", threads, check_nan
         self._max = max_cache_size
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
@@ -113,20 +115,48 @@ class Compiled:
         functools.update_wrapper(fun, self._fun, updated=())
         return fun, free, named, tuple(static)
 
-    def _call(self, args, kwargs):
-        fun, free, named, static = self._split(args, kwargs)
-        arguments = Arguments(free, named)
-        if _nabla.is_tracing():
-            f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
-            return result.rebuild(_nabla.call("call", f, arguments.tensors))
+    def _executable(self, fun, arguments, static):
+        """What was compiled for arguments of this form, or is compiled now."""
         key = self._key(arguments, static)
         with self._lock:
             executable = self._cache.get(key)
             if executable is not None:
                 self._cache.move_to_end(key)
                 self._hits += 1
-        if executable is None:
-            executable = self._compile(fun, arguments, key)
+        return executable or self._compile(fun, arguments, key)
+
+    def _for(self, args, kwargs):
+        """The executable for these arguments, and the tensors that it runs on."""
+        if _nabla.is_tracing():
+            raise RuntimeError(f"{name_of(self._fun)} is looked into while another function is traced")
+        fun, free, named, static = self._split(args, kwargs)
+        arguments = Arguments(free, named)
+        executable = self._executable(fun, arguments, static)
+        return executable, arguments.tensors + executable.captures
+
+    def memory(self, *args, **kwargs):
+        """The bytes that the function needs for these arguments: see profiling.Memory. Compiles where it has not."""
+        return profiling.memory_of(self._for(args, kwargs)[0].bundle)
+
+    def inspect(self, *args, **kwargs):
+        """What the function was compiled to for these arguments, as `nablac inspect` prints it."""
+        return IR(_nabla.report_text(self._for(args, kwargs)[0].bundle.report))
+
+    def profile(self, *args, runs=10, **kwargs):
+        """Runs the function on these arguments and tells where the time goes: see profiling.Profile. Donated arguments
+        stay as they are. The clocks between instructions take some tens of nanoseconds each."""
+        executable, tensors = self._for(args, kwargs)
+        return profiling.profile_of(executable.bundle, name_of(self._fun), self._threads, tensors, runs)
+
+    def _call(self, args, kwargs):
+        if _disabled:
+            return self._fun(*args, **kwargs)
+        fun, free, named, static = self._split(args, kwargs)
+        arguments = Arguments(free, named)
+        if _nabla.is_tracing():
+            f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
+            return result.rebuild(_nabla.call("call", f, arguments.tensors))
+        executable = self._executable(fun, arguments, static)
         begin = time.perf_counter()
         out = executable.result.rebuild(executable.run(arguments.tensors))
         self._run_seconds += time.perf_counter() - begin
@@ -145,7 +175,8 @@ class Compiled:
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
         others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)
-        key = (arguments.treedef, types, others, tuple((i, type(v).__name__, v) for i, v in static), default_float())
+        key = (arguments.treedef, types, others, tuple((i, type(v).__name__, v) for i, v in static), default_float(),
+               debug.enabled())
         try:
             hash(key)
         except TypeError:
@@ -179,7 +210,7 @@ class Compiled:
         f, result = trace_function(fun, types, arguments.rebuild)
         captures = f.captures
         _nabla.realize(captures)
-        executable = _Executable(f, captures, result, self._target, self._threads)
+        executable = _Executable(f, captures, result, self._target, self._threads, self._check_nan)
         with self._lock:
             self._misses += 1
             self._compile_seconds += time.perf_counter() - begin
@@ -222,22 +253,44 @@ def _dynamic_table(dynamic_dims):
     return out
 
 
+def _forget_known_calls():
+    """Every next call of a compiled function is looked up anew: what it depends on has changed."""
+    for compiled in list(_all):
+        compiled._known.clear()
+
+
+@contextlib.contextmanager
+def disable_jit():
+    """Within the context, compiled functions run as they are written, op by op, so that a debugger steps through them
+    and tensors have elements."""
+    global _disabled
+    before, _disabled = _disabled, True
+    _forget_known_calls()
+    try:
+        yield
+    finally:
+        _disabled = before
+
+
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
-        target="", threads=0):
+        target="", threads=0, check_nan=False):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
     dynamic_dims: {argument: {dimension: name, (name, min, max) or Dynamic(...)}}: sizes that may change without
     compiling again. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
+    check_nan: the first op that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands;
+    slow, since every op has a kernel of its own and all results are read.
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, dynamic_dims=dynamic_dims,
-                                 max_cache_size=max_cache_size, target=target, threads=threads)
+                                 max_cache_size=max_cache_size, target=target, threads=threads, check_nan=check_nan)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {type(fun).__name__}")
-    return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads)
+    return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads,
+                    check_nan)
 
 
 def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):
@@ -291,4 +344,4 @@ def _clear_caches():
         compiled.clear_cache()
 
 
-__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "jit", "make_ir", "trace"]
+__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "disable_jit", "jit", "make_ir", "trace"]

@@ -116,6 +116,7 @@ Value from_buffer(const py::buffer& source);
 Value from_numbers(const py::object& source, std::optional<DType> wanted);
 
 void bind_calls(py::module_& m);
+void bind_debugging(py::module_& m);
 void bind_values(py::module_& m);
 void bind_ops(py::module_& m);
 void bind_traces(py::module_& m);

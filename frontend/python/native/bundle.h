@@ -24,11 +24,15 @@ inline void check(Status status) {
 /// A loaded bundle; one thread at a time uses it. Throws Error.
 class Bundle {
  public:
-  static std::shared_ptr<Bundle> of_bytes(const std::string& bytes, const std::string& what, int threads);
+  /// `options` as of a session of its own.
+  static std::shared_ptr<Bundle> of_bytes(std::string bytes, const std::string& what,
+                                          const exec::SessionOptions& options);
   static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan);
   explicit Bundle(std::unique_ptr<exec::Session> session) : session_(std::move(session)) {}
 
   exec::Session& session() { return *session_; }
+  /// What of_bytes was given; empty for a bundle of a file.
+  const std::string& bytes() const { return bytes_; }
   int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
 
   /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit.
@@ -36,6 +40,7 @@ class Bundle {
 
  private:
   std::unique_ptr<exec::Session> session_;
+  std::string bytes_;
   std::mutex mutex_;
 };
 

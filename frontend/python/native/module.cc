@@ -113,4 +113,5 @@ PYBIND11_MODULE(_nabla, m) {
   bind_traces(m);
   bind_programs(m);
   bind_calls(m);
+  bind_debugging(m);
 }

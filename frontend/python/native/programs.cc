@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "cli/driver/compile.h"
+#include "cli/driver/report.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
@@ -9,6 +10,7 @@
 #include "ir/serialize.h"
 #include "ir/target.h"
 #include "ir/text.h"
+#include "runtime/format/bundle_reader.h"
 
 namespace nabla::python {
 namespace {
@@ -46,11 +48,28 @@ driver::CompileOptions options_of(const std::string& target, bool library, const
   return out;
 }
 
-std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads) {
+// With check_nan every op has a kernel, so that the one that made a NaN is named.
+std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
+                                         bool check_nan) {
   ir::Module m = module_for(f, "main");
   py::gil_scoped_release unlocked;
-  driver::CompiledBundle compiled = value_or_throw(driver::compile(m, options_of(target, true, "")));
-  return Bundle::of_bytes(compiled.bytes, f.function->name, threads);
+  driver::CompileOptions options = options_of(target, true, "");
+  options.fuse = !check_nan;
+  driver::CompiledBundle compiled = value_or_throw(driver::compile(m, options));
+  return Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
+}
+
+// The same program in a session of its own, which writes what ran when to a file.
+std::shared_ptr<Bundle> traced_bundle(const Bundle& bundle, const std::string& what, int threads,
+                                      const std::string& path) {
+  return Bundle::of_bytes(bundle.bytes(), what, {.threads = threads, .trace = path});
+}
+
+std::string report_of(const Bundle& bundle) {
+  format::Bundle file = value_or_throw(format::Bundle::from_bytes(
+      format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bundle.bytes().data()), bundle.bytes().size()}),
+      "the compiled function"));
+  return std::string(format::as_text(file.member("report.json")));
 }
 
 // ---- Programs
@@ -128,6 +147,9 @@ void bind_bundle(py::module_& m) {
       .def("outputs", [](Bundle& b, int entry) { return info_list(b.session().entries().at(entry).outputs); })
       .def("state", [](Bundle& b) { return info_list(b.session().state_leaves()); })
       .def("run", &run_values)
+      .def("traced", &traced_bundle)
+      .def("finish", [](Bundle& b) { check(b.session().finish()); })
+      .def_property_readonly("report", &report_of)
       .def("state_get",
            [](Bundle& b, int leaf) {
              const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
@@ -159,7 +181,9 @@ void bind_bundle(py::module_& m) {
 void bind_programs(py::module_& m) {
   bind_bundle(m);
   bind_program(m);
-  m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0);
+  m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
+        py::arg("check_nan") = false);
+  m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f) {
     ir::Module module = module_for(f, f.function->name);
     return ir::print(value_or_throw(driver::simplify_module(module, value_or_throw(ir::find_target("cpu")))));

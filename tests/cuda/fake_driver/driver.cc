@@ -275,7 +275,8 @@ int cuModuleGetFunction(Function** out, Module* module, const char* name) {
   int parameters = module->kernels->parameters(name);
   if (parameters < 0) return kNotFound;
   std::unique_ptr<Function>& function = module->functions[name];
-  if (function == nullptr) function.reset(new Function{module->kernels.get(), name, parameters, module->kernels->static_shared(name)});
+  if (function == nullptr)
+    function.reset(new Function{module->kernels.get(), name, parameters, module->kernels->static_shared(name)});
   state().functions.insert(function.get());
   return *out = function.get(), kOk;
 }
