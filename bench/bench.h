@@ -21,7 +21,7 @@ struct Measurement {
   std::string peer;  ///< what it is compared with: a physical limit, a budget of the project; empty: nothing
   double peer_value = 0;
   double ratio = 0;       ///< above 1: better than the peer; of a physical limit: the share of it
-  bool is_share = false;  ///< of a physical limit: above 1.02 the limit was measured wrongly
+  bool is_share = false;  ///< of a physical limit
 };
 
 /// Where the programs that some benches start are, and where they may write.
@@ -40,12 +40,13 @@ std::vector<Bench> machine_benches();  ///< peak_gflops_*, copy_gbs_*
 std::vector<Bench> kernel_benches();   ///< gemm_*, fused_chain, dispatch_us, empty_step_us
 std::vector<Bench> digits_benches();   ///< digits_*
 std::vector<Bench> charlm_benches();   ///< charlm_*, dynamic_len_16_vs_128, passes_48_layers_s, compile_scaling
+std::vector<Bench> busy_benches();     ///< busy_ratio
 std::vector<Bench> python_benches();   ///< py_*
 std::vector<Bench> product_benches();  ///< compile_*, load_to_first_step_ms, nabla_run_stripped_bytes
 
-/// What fused multiply-adds reach on `threads` pinned threads; measured once.
+/// What fused multiply-adds reach on `threads` pinned threads, in one round of about a millisecond.
 double peak_gflops(int threads);
-/// Bytes read and written per second by a copy between arrays far larger than the caches; measured once.
+/// Bytes read and written per second by one copy between arrays far larger than the caches.
 double copy_gbs(int threads);
 
 double now();
@@ -57,7 +58,12 @@ Measurement plain(double value, std::string unit);
 Measurement against_budget(double value, std::string unit, double budget);
 /// Larger is better.
 Measurement against_requirement(double value, std::string unit, double required);
-Measurement share_of(double value, std::string unit, std::string limit, double limit_value);
+/// The share of a limit of the machine that `work` reaches. Both give a rate, of one round; rounds alternate, so that
+/// both see the same machine, and the best of each counts. A share above kMostShare is measured again, once.
+Measurement share_of(std::string unit, std::string limit, const std::function<double()>& work,
+                     const std::function<double()>& limit_rate);
+/// Above it the limit was measured wrongly.
+inline constexpr double kMostShare = 1.02;
 
 /// Compiles for this machine, with that tuning file if one is named, and opens a session.
 Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads,

@@ -23,8 +23,13 @@ using exec::TensorInfo;
 /// One entry with the arrays of its inputs and outputs.
 class Job {
  public:
-  Job(Session& session, const RunOptions& options, const JobOptions& job, int entry)
-      : session_(session), options_(options), job_(job), index_(entry), entry_(session.entries()[entry]) {}
+  Job(Session& session, const RunOptions& options, const JobOptions& job, int entry, ProgressOf& progress)
+      : session_(session),
+        options_(options),
+        job_(job),
+        index_(entry),
+        entry_(session.entries()[entry]),
+        progress_(progress) {}
 
   bool training() const { return !entry_.writes.empty(); }
   Status prepare(Reporter& reporter, ArrayFiles& files);
@@ -36,6 +41,9 @@ class Job {
   Status take_remaining(Reporter& reporter);
   Status check_outputs();
   Result<bool> fill_special(size_t input);
+  Status check_start() const;
+  uint64_t seed() const;
+  Progress start(Reporter& reporter) const;
   Status run_once(int64_t step);
   Status set_sizes();
   Literal result(size_t i) const;
@@ -62,6 +70,7 @@ class Job {
   const JobOptions& job_;
   int index_;
   const EntryInfo& entry_;
+  ProgressOf& progress_;
   std::vector<Literal> inputs_, outputs_;
   std::vector<bool> given_;
   std::vector<const void*> input_data_;
@@ -137,7 +146,7 @@ Status Job::take_data(Reporter& reporter, ArrayFiles& files) {
 
 Result<bool> Job::fill_special(size_t i) {
   const TensorInfo& input = entry_.inputs[i];
-  uint64_t seed = options_.seed;
+  uint64_t seed = this->seed();
   bool scalar = input.shape.empty() && is_integer(input.dtype) && bytes_of(input.dtype) >= 4;
   if (input.name == "seed" && input.dtype == DType::kU32 && input.shape == std::vector<int64_t>{2}) {
     inputs_[i].set_i(0, static_cast<int64_t>(seed >> 32));
@@ -156,6 +165,36 @@ Result<bool> Job::fill_special(size_t i) {
     return true;
   }
   return false;
+}
+
+Status Job::check_start() const {
+  const char* option = job_.start_step ? "--start-step" : job_.skip ? "--skip" : nullptr;
+  if (option == nullptr || training()) return Ok{};
+  return error(Code::kBadOption, "entry `{}` writes no state: there is nothing that {} could continue", entry_.name,
+               option);
+}
+
+uint64_t Job::seed() const {
+  auto known = progress_.find(entry_.name);
+  return options_.seed.value_or(known == progress_.end() ? 0 : known->second.seed);
+}
+
+// How far the entry has come before this job, in this process or in that which saved the state.
+Progress Job::start(Reporter& reporter) const {
+  Progress p;
+  if (auto known = progress_.find(entry_.name); known != progress_.end()) p = known->second;
+  int64_t samples = data_ ? data_->samples() : 0, batch = data_ ? data_->batch() : 0;
+  int64_t batches = data_ ? samples / batch : 1;
+  bool other = p.step > 0 && !job_.skip && !job_.start_step && (p.samples != samples || p.batch != batch);
+  if (other && data_)
+    reporter.note(
+        fmt::format("note: entry `{}` goes on behind step {}, but its data had {} samples in batches of {}; their "
+                    "order begins anew",
+                    entry_.name, p.step, p.samples, p.batch));
+  int64_t skip = other ? 0 : p.epoch * batches + p.position;
+  if (job_.start_step) p.step = skip = *job_.start_step - 1;
+  if (job_.skip) skip = *job_.skip;
+  return {seed(), p.step, skip / batches, skip % batches, samples, batch};
 }
 
 Status Job::take_remaining(Reporter& reporter) {
@@ -181,6 +220,7 @@ Status Job::check_outputs() {
 }
 
 Status Job::prepare(Reporter& reporter, ArrayFiles& files) {
+  (void)NABLA_TRY(check_start());
   (void)NABLA_TRY(take_inputs(files));
   (void)NABLA_TRY(take_data(reporter, files));
   (void)NABLA_TRY(take_remaining(reporter));
@@ -223,14 +263,19 @@ Status Job::train(Reporter& reporter) {
   if (job_.epochs && *job_.epochs > INT64_MAX / batches)
     return error(Code::kBadOption, "--epochs {} of {} steps each are too many", *job_.epochs, batches);
   int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
-  reporter.begin(entry_.name, true, total, batches, data_->batch());
-  std::vector<int64_t> order;
-  for (int64_t step = 0; step < total && !interrupted(); ++step) {
-    int64_t epoch = step / batches;
-    if (step % batches == 0) order = data_->shuffled(options_.seed, epoch);
-    data_->fill(order, step % batches * data_->batch(), inputs_);
-    (void)NABLA_TRY(run_once(step + 1));
-    reporter.step(step + 1, epoch + 1, metrics());
+  Progress p = start(reporter);
+  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps behind step {} are too many", total, p.step);
+  reporter.begin(entry_.name, true, p.step + total, batches, data_->batch(), p.step);
+  std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
+  for (int64_t i = 0; i < total && !interrupted(); ++i) {
+    data_->fill(order, p.position * data_->batch(), inputs_);
+    (void)NABLA_TRY(run_once(++p.step));
+    reporter.step(p.step, p.epoch + 1, metrics());
+    if (++p.position == batches) {
+      p.position = 0;
+      order = data_->shuffled(p.seed, ++p.epoch);
+    }
+    progress_[entry_.name] = p;
   }
   reporter.end();
   return Ok{};
@@ -272,10 +317,15 @@ Status Job::evaluate(Reporter& reporter) {
 
 Status Job::repeat(Reporter& reporter) {
   int64_t total = job_.steps.value_or(1);
-  reporter.begin(entry_.name, training() && total > 1, total, 0, 0);
-  for (int64_t step = 1; step <= total && !interrupted(); ++step) {
-    (void)NABLA_TRY(run_once(step));
-    reporter.step(step, 0, metrics());
+  // Without an input that counts them, runs are all the same.
+  bool counted = training() && step_input_ >= 0;
+  Progress p = counted || job_.start_step ? start(reporter) : Progress{};
+  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps behind step {} are too many", total, p.step);
+  reporter.begin(entry_.name, training() && total > 1, p.step + total, 0, 0, p.step);
+  for (int64_t i = 0; i < total && !interrupted(); ++i) {
+    (void)NABLA_TRY(run_once(++p.step));
+    reporter.step(p.step, 0, metrics());
+    if (counted) progress_[entry_.name] = p;
   }
   reporter.end();
   std::vector<std::string> written;
@@ -340,12 +390,12 @@ Status Job::run(Reporter& reporter) {
 }
 
 /// Runs `init` when training is about to read state that nothing has given a value.
-Status initialize(Session& session, const RunOptions& options, int entry, Reporter& reporter) {
+Status initialize(Session& session, const RunOptions& options, int entry, ProgressOf& progress, Reporter& reporter) {
   const EntryInfo& info = session.entries()[entry];
   bool missing = std::any_of(info.reads.begin(), info.reads.end(), [&](int leaf) { return !session.has_value(leaf); });
   bool is_init = info.name == "init";
   if (!missing || info.writes.empty() || is_init || !options.state.empty()) return Ok{};
-  return run_init(session, options, reporter);
+  return run_init(session, options, progress, reporter);
 }
 
 }  // namespace
@@ -361,18 +411,18 @@ Status split_at_names(const Session& session, JobOptions& job) {
   return split_at_names(job.outputs, names_of(entry->outputs), "--output");
 }
 
-Status run_init(Session& session, const RunOptions& options, Reporter& reporter) {
+Status run_init(Session& session, const RunOptions& options, ProgressOf& progress, Reporter& reporter) {
   int init = session.find_entry("init");
   if (init < 0) return Ok{};
   JobOptions plain{.entry = "init"};
-  Job job(session, options, plain, init);
+  Job job(session, options, plain, init, progress);
   ArrayFiles none;
   (void)NABLA_TRY(job.prepare(reporter, none));
   return job.run(reporter);
 }
 
 Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,
-                                                     ArrayFiles& files, Reporter& reporter) {
+                                                     ProgressOf& progress, ArrayFiles& files, Reporter& reporter) {
   if (job.entry.empty() && session.entries().size() != 1) {
     std::string list;
     for (const EntryInfo& entry : session.entries())
@@ -380,10 +430,10 @@ Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const Run
     return error(Code::kUnknownEntry, "which entry? Pass --entry with one of {}", list.empty() ? "none" : list);
   }
   int entry = job.entry.empty() ? 0 : NABLA_TRY(session.need_entry(job.entry));
-  auto runner = std::make_shared<Job>(session, options, job, entry);
+  auto runner = std::make_shared<Job>(session, options, job, entry, progress);
   (void)NABLA_TRY(runner->prepare(reporter, files));
-  return std::function<Status(Reporter&)>([=, &session, &options](Reporter& r) -> Status {
-    (void)NABLA_TRY(initialize(session, options, entry, r));
+  return std::function<Status(Reporter&)>([=, &session, &options, &progress](Reporter& r) -> Status {
+    (void)NABLA_TRY(initialize(session, options, entry, progress, r));
     return runner->run(r);
   });
 }

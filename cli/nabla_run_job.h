@@ -5,6 +5,7 @@
 
 #include "cli/nabla_run_data.h"
 #include "cli/nabla_run_options.h"
+#include "cli/nabla_run_progress.h"
 #include "cli/nabla_run_report.h"
 #include "runtime/base/diagnostic.h"
 #include "runtime/exec/session.h"
@@ -12,15 +13,17 @@
 namespace nabla::cli {
 
 /// Reads all files of `job`, through `files`, and checks all its names; calling what it returns runs it. State that has
-/// no value yet is then made by the entry `init` before training. All arguments but `files` and `reporter` outlive it.
+/// no value yet is then made by the entry `init` before training, which goes on where `progress` says and moves it on.
+/// All arguments but `files` and `reporter` outlive it.
 Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
-                                                     const JobOptions& job, ArrayFiles& files, Reporter& reporter);
+                                                     const JobOptions& job, ProgressOf& progress, ArrayFiles& files,
+                                                     Reporter& reporter);
 
 /// split_at_names for all assignments of the job, by the names of its entry; an unknown entry is left to prepare_job.
 Status split_at_names(const exec::Session& session, JobOptions& job);
 
 /// Runs the entry `init` once; does nothing where there is none.
-Status run_init(exec::Session& session, const RunOptions& options, Reporter& reporter);
+Status run_init(exec::Session& session, const RunOptions& options, ProgressOf& progress, Reporter& reporter);
 
 /// From now on the first INT, TERM or HUP makes jobs end after the step that runs; a second one ends the process.
 void stop_jobs_on_signals();

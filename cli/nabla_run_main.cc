@@ -61,12 +61,17 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   for (JobOptions& job : options.jobs) (void)NABLA_TRY(split_at_names(*session, job));
   (void)NABLA_TRY(check_line(options));
   Reporter reporter(!options.loss_curve.empty());
-  if (!options.state.empty()) (void)NABLA_TRY(session->load_state(options.state));
+  ProgressOf progress;
+  if (!options.state.empty()) {
+    format::Metadata metadata;
+    (void)NABLA_TRY(session->load_state(options.state, &metadata));
+    progress = NABLA_TRY(read_progress(metadata, options.state));
+  }
   for (const JobOptions& job : options.jobs)
     if (!job.entry.empty()) (void)NABLA_TRY(session->need_entry(job.entry));
   if (!options.weights.empty()) {
     exec::WeightOptions weights{options.weights, options.weight_maps, options.weights_partial,
-                                [&] { return run_init(*session, options, reporter); }};
+                                [&] { return run_init(*session, options, progress, reporter); }};
     std::string lines = NABLA_TRY(session->load_weights(weights));
     std::fputs(lines.c_str(), stderr);
   }
@@ -74,14 +79,15 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   {
     ArrayFiles files;
     for (const JobOptions& job : options.jobs)
-      jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, files, reporter)));
+      jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, progress, files, reporter)));
   }
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
   Status ran = Ok{};
   for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) ran = jobs[i](reporter);
   // What was trained is kept also when its predictions could not be written.
   bool usable = ran.ok() || ran.errors().front().code == Code::kWriteFailed;
-  if (usable && !options.save_state.empty()) (void)NABLA_TRY(session->save_state(options.save_state));
+  if (usable && !options.save_state.empty())
+    (void)NABLA_TRY(session->save_state(options.save_state, progress_metadata(progress)));
   if (!ran.ok()) return ran;
   (void)NABLA_TRY(reporter.close());
   if (!options.loss_curve.empty()) {

@@ -30,6 +30,11 @@ Bools in files are bytes of 0 or 1; an array that holds others is refused when i
 Inputs without a value: `seed` gets --seed (u32[2]: its high and low half), `step` counts the entry's runs from 1.
 State names, dtypes and shapes in --state must be exactly the program's.
 
+Going on. --save-state also keeps how far each entry has trained: its runs, its place in the data and its seed. With
+--state training goes on there: --steps and --epochs count what is added, so that 100 steps and then 100 more leave the
+same bits as 200. --start-step and --skip say it otherwise: --start-step 1 begins anew. With data of another size or
+batch the order of samples begins anew.
+
 Weights. The tensors of --weights go to the state leaves of their names, or as rows of --weights-map say: in
   --weights-map 'h.*.attn.weight=blocks.*.attn.w:transpose'
 `*` stands for a part of the name and fills the `*` of the target; the last row that matches a tensor counts; :transpose
@@ -50,7 +55,7 @@ struct Part {
 
   bool has_job_options() const {
     return !inputs.empty() || !outputs.empty() || !maps.empty() || !job.data.empty() || job.steps || job.epochs ||
-           job.bench;
+           job.bench || job.start_step || job.skip;
   }
 };
 
@@ -93,6 +98,12 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(positive())
       ->group("Entries");
   app.add_option("--epochs", part.job.epochs, "passes over --data [1]")->check(positive())->group("Entries");
+  app.add_option("--start-step", part.job.start_step, "number of the first run [1, or as --state continues]")
+      ->check(positive())
+      ->group("Entries");
+  app.add_option("--skip", part.job.skip, "batches of --data that come before [as --start-step or --state says]")
+      ->check(whole(0, INT64_MAX, "a whole number"))
+      ->group("Entries");
   app.add_option("--bench", part.job.bench, "time this many runs; inputs without a value are zeros")
       ->check(positive())
       ->group("Entries");
@@ -102,7 +113,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   one_of_several("--weights-map", part.weight_maps, "PATTERN=TARGET[:transpose|:reshape], see below; may be repeated");
   app.add_flag("--weights-partial", part.weights_partial, "leaves without a tensor are allowed");
   app.add_option("--save-state", part.save_state, "write the state here at the end")->check(file_name());
-  app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0]")
+  app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0, or that of --state]")
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
   app.add_option("--threads", part.threads, "of a program for CPUs [as many as the process may run on]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
@@ -190,6 +201,9 @@ Status check_job(const JobOptions& job) {
   if (job.steps && job.epochs) return error(Code::kBadOption, "--steps and --epochs exclude each other{}", of);
   if (job.bench && (job.steps || job.epochs))
     return error(Code::kBadOption, "--bench excludes --steps and --epochs{}", of);
+  if (job.skip && job.data.empty()) return error(Code::kBadOption, "--skip needs --data{}", of);
+  if (job.bench && (job.start_step || job.skip))
+    return error(Code::kBadOption, "--bench excludes --start-step and --skip{}", of);
   return Ok{};
 }
 
@@ -250,7 +264,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.trace = all.trace.value_or("");
   out.metrics = all.metrics.value_or("");
   out.loss_curve = all.loss_curve.value_or("");
-  out.seed = all.seed.value_or(0);
+  out.seed = all.seed;
   out.threads = all.threads.value_or(0);
   out.json = all.json;
   out.check_nan = all.check_nan;

@@ -26,6 +26,7 @@ struct JobOptions {
   std::vector<Assignment> inputs, outputs, maps;
   std::string data;
   std::optional<int64_t> steps, epochs, bench;
+  std::optional<int64_t> start_step, skip;  ///< otherwise as the saved state says
 };
 
 struct RunOptions {
@@ -33,7 +34,7 @@ struct RunOptions {
   std::string state, weights, save_state, trace, metrics, loss_curve, target;
   std::vector<std::string> weight_maps;  ///< "PATTERN=TARGET"
   bool weights_partial = false;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;  ///< otherwise as the saved state says, or 0
   int threads = 0;
   bool json = false, check_nan = false, sync_debug = false;
   std::vector<JobOptions> jobs;  ///< at least one

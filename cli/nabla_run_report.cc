@@ -72,16 +72,17 @@ Status Reporter::close() {
   return Ok{};
 }
 
-void Reporter::begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch,
-                     int64_t samples_per_run) {
+void Reporter::begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
+                     int64_t before) {
   entry_ = entry;
   training_ = training;
   total_ = total;
   per_epoch_ = per_epoch;
   samples_per_run_ = samples_per_run;
-  done_ = 0;
+  before_ = done_ = before;
+  if (training) trained_steps_ = std::max(trained_steps_, before);
   last_.clear();
-  line_every_ = std::max<int64_t>(1, (total + kPlainLines - 1) / kPlainLines);
+  line_every_ = std::max<int64_t>(1, (total - before + kPlainLines - 1) / kPlainLines);
   // Whole epochs read better than odd step numbers.
   if (training && per_epoch > 0 && line_every_ > per_epoch) line_every_ = line_every_ / per_epoch * per_epoch;
   start_ns_ = exec::now_ns();
@@ -115,7 +116,7 @@ void Reporter::step(int64_t step, int64_t epoch, const std::vector<Metric>& metr
   write_metrics(training_ ? trained_steps_ : step, training_ ? epoch : trained_epochs_, metrics);
   if (isatty(STDERR_FILENO)) {
     draw_bar(step, metrics);
-  } else if (total_ > 1 && (step % line_every_ == 0 || step == total_)) {
+  } else if (total_ - before_ > 1 && (step % line_every_ == 0 || step == total_)) {
     std::string of_epoch = per_epoch_ > 0 ? fmt::format("  epoch {}", epoch) : "";
     say("{}: step {}/{}{}  {}\n", entry_, step, total_, of_epoch, metrics_str(metrics));
     std::fflush(stdout);
@@ -129,11 +130,11 @@ void Reporter::progress(int64_t done) {
 
 void Reporter::draw_bar(int64_t done, const std::vector<Metric>& metrics) {
   int64_t now = exec::now_ns();
-  if (total_ <= 1 || (now - last_draw_ns_ < kDrawEveryNs && done != total_)) return;
+  if (total_ - before_ <= 1 || (now - last_draw_ns_ < kDrawEveryNs && done != total_)) return;
   last_draw_ns_ = now;
   double fraction = static_cast<double>(done) / static_cast<double>(total_);
   double seconds = static_cast<double>(now - start_ns_) / 1e9;
-  double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  double rate = seconds > 0 ? static_cast<double>(done - before_) / seconds : 0;
   int eighths = static_cast<int>(fraction * kBarWidth * 8);
   std::string bar;
   for (int i = 0; i < kBarWidth; ++i) {
@@ -171,15 +172,16 @@ void Reporter::end() {
   if (total_ == 0) return;
   double seconds = static_cast<double>(exec::now_ns() - start_ns_) / 1e9;
   std::string values = last_.empty() ? "" : metrics_str(last_) + "  ";
-  if (total_ == 1) {
+  if (total_ - before_ == 1) {
     say("{}: {}done\n", entry_, values);
   } else {
     std::string samples =
         samples_per_run_ > 0
-            ? fmt::format(", {} samples/s", rate_str(static_cast<double>(done_ * samples_per_run_) / seconds))
+            ? fmt::format(", {} samples/s",
+                          rate_str(static_cast<double>((done_ - before_) * samples_per_run_) / seconds))
             : "";
-    say("{}: {}{} steps in {:.2f} s, {} steps/s{}\n", entry_, values, done_, seconds,
-        rate_str(static_cast<double>(done_) / seconds), samples);
+    say("{}: {}{} steps in {:.2f} s, {} steps/s{}\n", entry_, values, done_ - before_, seconds,
+        rate_str(static_cast<double>(done_ - before_) / seconds), samples);
   }
   std::fflush(stdout);
 }

@@ -27,8 +27,10 @@ class Reporter {
   /// Opens the metrics file, when `path` is not empty. E0803 when that fails.
   Status open_metrics(const std::string& path);
 
-  /// A job begins. `per_epoch`: runs in an epoch, 0 when there are none.
-  void begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run);
+  /// A job begins. `per_epoch`: runs in an epoch, 0 when there are none; `before`: runs of the total that an earlier
+  /// job has done.
+  void begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
+             int64_t before = 0);
   /// After a training run, or a run without data. `step` counts from 1.
   void step(int64_t step, int64_t epoch, const std::vector<Metric>& metrics);
   /// After each batch of an evaluation, whose metrics come at the end.
@@ -56,7 +58,7 @@ class Reporter {
 
   std::string entry_;
   bool training_ = false;
-  int64_t total_ = 0, per_epoch_ = 0, samples_per_run_ = 0, done_ = 0;
+  int64_t total_ = 0, per_epoch_ = 0, samples_per_run_ = 0, before_ = 0, done_ = 0;
   int64_t line_every_ = 1;
   int64_t start_ns_ = 0, last_draw_ns_ = 0;
   bool bar_shown_ = false;

@@ -96,6 +96,70 @@ TEST_F(NablaRun, TheSameSeedGivesTheSameRunAndAnotherSeedAnotherOrder) {
   EXPECT_NE(metrics("1"), metrics("2"));
 }
 
+// Batches of another order, or steps that are counted otherwise, would give other sums of the first column.
+TEST_F(NablaRun, TrainingInPartsIsTrainingInOnePiece) {
+  auto train = [&](std::vector<std::string> args, const char* to) {
+    std::string state = temporary(to), metrics = temporary("parts.jsonl");
+    args.insert(args.begin(), bundle_);
+    for (const char* arg :
+         {"--entry", "step", "--data", data_.c_str(), "--metrics", metrics.c_str(), "--save-state", state.c_str()})
+      args.push_back(arg);
+    Outcome o = run(args);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return read_text(state) + read_text(metrics).substr(read_text(metrics).rfind("{\"entry\""));
+  };
+  std::string half = temporary("half.safetensors"), plain = temporary("plain.safetensors");
+  for (const char* unit : {"--steps", "--epochs"}) {
+    std::string whole = train({"--seed", "5", unit, "10"}, "whole.safetensors");
+    train({"--seed", "5", unit, "3"}, "half.safetensors");
+    EXPECT_EQ(train({"--state", half, unit, "7"}, "second.safetensors"), whole) << unit;
+    // Without the texts beside the arrays, as options.
+    ASSERT_TRUE(format::write_safetensors(plain, *format::read_safetensors(half)).ok());
+    std::string next = unit == std::string("--steps") ? "4" : "7";
+    EXPECT_EQ(train({"--state", plain, "--seed", "5", "--start-step", next, unit, "7"}, "third.safetensors"), whole);
+    EXPECT_NE(train({"--state", plain, "--seed", "5", "--start-step", next, "--skip", "0", unit, "7"}, "x.safetensors"),
+              whole);
+    EXPECT_NE(train({"--state", half, "--start-step", "1", unit, "7"}, "x.safetensors"), whole);
+  }
+  // Also in one process, with something else between.
+  std::string whole = train({"--seed", "5", "--epochs", "3"}, "whole.safetensors");
+  EXPECT_EQ(
+      train({"--seed", "5", "--entry", "step", "--data", data_, "--epochs", "2", "--entry", "eval", "--data", data_},
+            "parts.safetensors"),
+      whole);
+}
+
+TEST_F(NablaRun, WhereTrainingGoesOnIsChecked) {
+  auto fails = [&](std::vector<std::string> args, const char* message) {
+    args.insert(args.begin(), bundle_);
+    Outcome o = run(args);
+    EXPECT_NE(o.code, 0);
+    EXPECT_HAS(o.err, message);
+  };
+  fails({"--entry", "step", "--skip", "1"}, "--skip needs --data (of --entry step)");
+  fails({"--entry", "eval", "--data", data_, "--start-step", "2"},
+        "entry `eval` writes no state: there is nothing that --start-step could continue");
+  fails({"--entry", "step", "--data", data_, "--bench", "1", "--skip", "1"},
+        "--bench excludes --start-step and --skip");
+  std::string path = temporary("bad.safetensors");
+  Literal w(DType::kF32, {4});
+  for (const char* text : {"{}", "[", "1", R"({"seed":0,"step":-1,"epoch":0,"position":0,"samples":5,"batch":2})",
+                           R"({"seed":0,"step":1,"epoch":0,"position":3,"samples":5,"batch":2})",
+                           R"({"seed":0,"step":1,"epoch":9223372036854775807,"position":0,"samples":5,"batch":2})"}) {
+    ASSERT_TRUE(format::write_safetensors(path, {{"w", w}}, {{"nabla.progress.step", text}}).ok());
+    fails({"--state", path, "--entry", "step", "--data", data_}, "`nabla.progress.step` of its metadata is damaged");
+  }
+  // What is not ours is left alone; other data begin anew, and it is said.
+  ASSERT_TRUE(format::write_safetensors(
+                  path, {{"w", w}},
+                  {{"format", "pt"},
+                   {"nabla.progress.step", R"({"seed":3,"step":9,"epoch":1,"position":2,"samples":70,"batch":7})"}})
+                  .ok());
+  Outcome o = run({bundle_, "--state", path, "--entry", "step", "--data", data_});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "goes on behind step 9, but its data had 70 samples in batches of 7; their order begins anew");
+}
+
 TEST_F(NablaRun, PredictionsOfAllSamplesAreJoined) {
   std::string state = temporary("ones.safetensors"), y = temporary("y.npy");
   ASSERT_TRUE(format::write_safetensors(

@@ -28,7 +28,10 @@ std::string digest(const std::string& bytes) {
 
 // An entry is the digest of its bytes, then the bytes.
 std::optional<std::string> find_in_cache(const std::string& folder, const std::string& name) {
-  std::string all = slurp(fs::path(folder) / name);
+  fs::path path = fs::path(folder) / name;
+  std::error_code ec;
+  if (!fs::is_regular_file(path, ec)) return std::nullopt;  // opening a FIFO would wait for its writer
+  std::string all = slurp(path);
   constexpr size_t kDigest = 64;
   if (all.size() <= kDigest) return std::nullopt;
   std::string bytes = all.substr(kDigest);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "bench/gpu_check/session.h"
+#include "runtime/format/file.h"
 
 namespace nabla::gpu_check {
 namespace {
@@ -82,6 +83,12 @@ Result<Spans> traced(const Check& check, const std::string& bundle, const std::s
 
 }  // namespace
 
+Status Check::keep(bool complete) {
+  result["failures"] = failures;
+  result["complete"] = complete;
+  return results.empty() ? Status(Ok{}) : format::write_file(results, result.dump(1) + "\n");
+}
+
 Status check_values(Check& check) {
   std::string bundle;
   std::unique_ptr<exec::Session> gpu, cpu;
@@ -89,11 +96,12 @@ Status check_values(Check& check) {
     if (std::string of = kind["bundle"]; of != bundle) {
       gpu.reset(), cpu.reset();
       gpu = NABLA_TRY(open(check.folder, of, check.plan["target"]));
-      cpu = NABLA_TRY(open(check.folder, of, "cpu:x86-64-v3"));
+      cpu = NABLA_TRY(open(check.folder, of + "_cpu", "cpu:x86-64-v3"));
       bundle = of;
     }
     json row = NABLA_TRY(one_kind(check, *gpu, *cpu, kind));
     check.result["values"].push_back(std::move(row));
+    NABLA_TRY(check.keep());
   }
   return Ok{};
 }
@@ -110,7 +118,7 @@ Status measure_launches(Check& check) {
                               {"kernel_in_a_graph_us", (chain.seconds - one.seconds) * 1e6 / links},
                               {"kernel_by_itself_us", in_trace / std::max(1, spans.count)},
                               {"kernels", spans.count}};
-  return Ok{};
+  return check.keep();
 }
 
 Status measure_ceilings(Check& check) {
@@ -119,13 +127,14 @@ Status measure_ceilings(Check& check) {
   auto add = [&](const std::string& what, double value, const char* unit, double datasheet) {
     check.result["ceilings"].push_back(
         {{"what", what}, {"value", value}, {"unit", unit}, {"datasheet", datasheet}, {"share", value / datasheet}});
+    return check.keep();
   };
   Timing copy = NABLA_TRY(time_entry(*session, "copy", 8, check.seconds, check.random));
-  add("copy", check.plan["copy_bytes"].get<double>() / copy.seconds / 1e9, "GB/s", check.plan["copy_gbs"]);
+  NABLA_TRY(add("copy", check.plan["copy_bytes"].get<double>() / copy.seconds / 1e9, "GB/s", check.plan["copy_gbs"]));
   for (const json& p : check.plan["products"]) {
     Timing t = NABLA_TRY(time_entry(*session, p["entry"], 8, check.seconds, check.random));
-    add(p["entry"], p["flops"].get<double>() / t.seconds / 1e12, "TFLOP/s",
-        check.plan[p["dtype"] == "f32" ? "f32_tflops" : "tensor_tflops"]);
+    NABLA_TRY(add(p["entry"], p["flops"].get<double>() / t.seconds / 1e12, "TFLOP/s",
+                  check.plan[p["dtype"] == "f32" ? "f32_tflops" : "tensor_tflops"]));
   }
   return Ok{};
 }
@@ -155,6 +164,7 @@ Status measure_training(Check& check) {
                                         {"arena_gb", static_cast<double>(session->arena_bytes()) / 1e9},
                                         {"loss", {first, last}},
                                         {"ok", ok}});
+    NABLA_TRY(check.keep());
     session.reset();  // the GPU has room for one of these
     Spans spans = NABLA_TRY(traced(check, name, "step", std::min<int64_t>(vocabulary, 1000), {"init"}));
     double all = 0;
@@ -167,6 +177,7 @@ Status measure_training(Check& check) {
     for (const auto& [microseconds, kernel] : kernels)
       check.result["kernels"].push_back(
           {{"model", name}, {"kernel", kernel}, {"us", microseconds}, {"share", microseconds / all}});
+    NABLA_TRY(check.keep());
   }
   return Ok{};
 }

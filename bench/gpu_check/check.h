@@ -16,6 +16,10 @@ struct Check {
   std::mt19937_64 random;
   nlohmann::json result = nlohmann::json::object();
   int failures = 0;
+  std::string results;  ///< where `keep` writes; empty: nowhere
+
+  /// Writes all that has been found so far: what comes next may take the process with it.
+  Status keep(bool complete = false);
 };
 
 /// Every kind of kernel on random inputs against the CPU's program: result["values"] has a row per entry with its

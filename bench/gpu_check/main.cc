@@ -6,7 +6,6 @@
 
 #include "bench/gpu_check/check.h"
 #include "runtime/device/cuda_driver.h"
-#include "runtime/format/file.h"
 
 namespace nabla::gpu_check {
 namespace {
@@ -26,6 +25,7 @@ Status run(Check& check, const Options& o) {
   device::CudaDevice gpu = NABLA_TRY(device::CudaDevice::open());
   check.folder = o.folder;
   check.seconds = o.seconds;
+  check.results = o.results;
   check.random.seed(o.seed);
   check.result = {
       {"gpu", gpu.name}, {"capability", gpu.capability}, {"target", check.plan["target"]}, {"seed", o.seed}};
@@ -35,8 +35,7 @@ Status run(Check& check, const Options& o) {
     NABLA_TRY(measure_ceilings(check));
     NABLA_TRY(measure_training(check));
   }
-  check.result["failures"] = check.failures;
-  if (!o.results.empty()) NABLA_TRY(format::write_file(o.results, check.result.dump(1) + "\n"));
+  NABLA_TRY(check.keep(true));
   std::fputs(table(check.result).c_str(), stdout);
   return Ok{};
 }

@@ -2,15 +2,19 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <sstream>
 
@@ -63,10 +67,69 @@ struct Job {
   fs::path log;
 };
 
+volatile sig_atomic_t stopped_by = 0;
+
+// The process groups of the compilers that run, for the signal handler; 0: free.
+std::array<std::atomic<pid_t>, 1024> groups;
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+
+// While compilers run, in however many threads, the signals that end a process end them, and wait themselves until they
+// are gone and their folders are removed.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    std::lock_guard lock(mutex_);
+    if (holders_++ > 0) return;
+    stopped_by = 0;
+    struct sigaction hold {};
+    hold.sa_handler = stop;
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &hold, &old_[i]);
+  }
+  ~HeldSignals() {
+    std::lock_guard lock(mutex_);
+    if (--holders_ > 0) return;
+    // What somebody else has set meanwhile stays.
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
+      struct sigaction now {};
+      sigaction(kSignals[i], nullptr, &now);
+      if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == stop) sigaction(kSignals[i], &old_[i], nullptr);
+    }
+    if (stopped_by != 0) std::raise(stopped_by);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+
+ private:
+  static void stop(int signal) {
+    stopped_by = signal;
+    for (std::atomic<pid_t>& group : groups)
+      if (pid_t at = group.load(); at > 0) kill(-at, SIGKILL);
+  }
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  static inline std::mutex mutex_;
+  static inline int holders_ = 0;
+  static inline struct sigaction old_[std::size(kSignals)];
+};
+
+Diagnostic stopped() {
+  return error(Code::kInterrupted, "stopped by signal {} while the host compiler ran", int{stopped_by});
+}
+
+// The end of a pipe that only this process has: when it dies, by whatever signal, the other end is at its end.
+int lifeline() {
+  static const int read_end = [] {
+    int ends[2];
+    return pipe2(ends, O_CLOEXEC) == 0 ? ends[0] : -1;
+  }();
+  return read_end;
+}
+
 // Starts `args` in `folder`, its output going to `log`.
 Job start(std::vector<std::string> args, const fs::path& folder, const fs::path& log) {
-  // posix_spawn has no portable way to change the folder; there a compiler that is stopped leaves its files.
-  std::string script = "cd \"$0\" && TMPDIR=. exec \"$@\"";
+  // In a group of its own, so that the driver and its children end together. Its first member waits for the end of the
+  // lifeline, and then ends the group and removes the folder; posix_spawn has no portable way to change that.
+  std::string script =
+      "cd \"$0\" || exit 1; (trap '' TERM; read -r gone; kill -TERM 0; cd /; rm -rf \"$0\"; kill -KILL 0) <&3 "
+      ">/dev/null 2>&1 & TMPDIR=. \"$@\" 3<&-; status=$?; kill -KILL $!; exit $status";
   std::vector<std::string> all{"sh", "-c", script, folder.string()};
   all.insert(all.end(), args.begin(), args.end());
   std::vector<char*> argv;
@@ -77,50 +140,35 @@ Job start(std::vector<std::string> args, const fs::path& folder, const fs::path&
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0644);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  posix_spawnattr_t attributes;  // a group of its own, so that the driver and its children end together
+  posix_spawn_file_actions_adddup2(&actions, lifeline(), 3);
+  posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   Job job{-1, log};
   if (posix_spawn(&job.pid, "/bin/sh", &actions, &attributes, argv.data(), environ) != 0) job.pid = -1;
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  pid_t free = 0;
+  for (size_t i = 0; job.pid > 0 && i < groups.size() && !groups[i].compare_exchange_strong(free, job.pid); ++i)
+    free = 0;
+  if (job.pid > 0 && stopped_by != 0) kill(-job.pid, SIGKILL);  // it came before the group was known
   return job;
 }
-
-volatile sig_atomic_t stopped_by = 0;
-
-// While compilers run, the signals that end a process wait until they are gone and their folder is removed.
-class HeldSignals {
- public:
-  HeldSignals() {
-    stopped_by = 0;
-    struct sigaction hold {};
-    hold.sa_handler = [](int signal) { stopped_by = signal; };
-    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &hold, &old_[i]);
-  }
-  ~HeldSignals() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &old_[i], nullptr);
-    if (stopped_by != 0) std::raise(stopped_by);
-  }
-  HeldSignals(const HeldSignals&) = delete;
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction old_[std::size(kSignals)];
-};
 
 // How the job ended, "exit status 1"; empty: well.
 std::string failure_of(const Job& job) {
   if (job.pid <= 0) return "no process could be started";
   int status = 0;
-  while (true) {
-    if (stopped_by != 0) kill(-job.pid, SIGKILL);
-    pid_t ended = waitpid(job.pid, &status, 0);
-    if (ended == job.pid) break;
-    if (errno != EINTR) return "its end was missed";
+  pid_t ended;
+  while ((ended = waitpid(job.pid, &status, 0)) < 0 && errno == EINTR) {
   }
+  for (std::atomic<pid_t>& group : groups)
+    if (pid_t own = job.pid; group.compare_exchange_strong(own, 0)) break;
+  if (ended != job.pid) return "its end was missed";
   if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
-  return WEXITSTATUS(status) == 0 ? "" : fmt::format("exit status {}", WEXITSTATUS(status));
+  int code = WEXITSTATUS(status);
+  if (code > 128) return fmt::format("signal {}", code - 128);  // as a shell says it
+  return code == 0 ? "" : fmt::format("exit status {}", code);
 }
 
 // Waits for all compilers of these files. Where some of the user's are refused, each of them has its diagnostic.
@@ -131,13 +179,14 @@ Status ended(const std::vector<Job>& running, const SourceFile* sources, const s
   for (size_t i = 0; i < running.size(); ++i) {
     std::string failure = failure_of(running[i]);
     if (failure.empty()) continue;
-    if (sources[i].user && stopped_by == 0)
+    if (sources[i].user)
       users.push_back(refused_user(slurp(running[i].log), *sources[i].user));
     else if (!ours)
       ours = i, how = fmt::format("{}, {}", compiler, failure);
   }
+  if (stopped_by != 0) return stopped();
   if (ours) {
-    if (stopped_by == 0) work.keep();
+    work.keep();
     return refused_ours(slurp(running[*ours].log), how, sources[*ours].name, work.path().string());
   }
   if (!users.empty()) return users;
@@ -159,16 +208,24 @@ std::string cache_key(const std::vector<SourceFile>& sources, const std::string&
   return digest(all);
 }
 
-// The path and size of the compiler's binary change with its version, and asking is cheaper than running it.
+// A binary that is replaced has another size or other times, and asking is cheaper than running it.
 std::string compiler_identity(const std::string& compiler) {
   const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  std::istringstream folders(compiler.find('/') != std::string::npos ? ""
+                             : path                                  ? path
+                                                                     : "/usr/local/bin:/usr/bin:/bin");
+  std::string file = compiler;
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/" + compiler).c_str(), X_OK) == 0) {
+      file = folder + "/" + compiler;
+      break;
+    }
   std::error_code ec;
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    fs::path real = fs::canonical(folder + "/" + compiler, ec);
-    if (!ec) return fmt::format("{} {}", real.filename().string(), fs::file_size(real, ec));
-  }
-  return compiler;
+  fs::path real = fs::canonical(file, ec);
+  struct stat s {};
+  if (ec || stat(real.c_str(), &s) != 0) return compiler;
+  return fmt::format("{} {} {}.{} {}.{}", real.filename().string(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
+                     s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
 }
 
 }  // namespace
@@ -223,10 +280,12 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
     link.push_back("-Wl,--no-undefined");
   link.insert(link.end(), {"-lm", "-lc"});
   Job linking = start(link, folder, folder / "link.log");
-  if (std::string failure = failure_of(linking); !failure.empty()) {
+  std::string failure = failure_of(linking);
+  if (stopped_by != 0) return stopped();
+  if (!failure.empty()) {
     std::string log = slurp(linking.log);
     if (std::optional<Diagnostic> d = missing_symbols(log, sources)) return *d;
-    if (stopped_by == 0) work.keep();
+    work.keep();
     return refused_ours(log, fmt::format("{}, {}", compiler, failure), "the link", folder.string());
   }
   std::string bytes = slurp(folder / "kernels.so");

@@ -12,6 +12,8 @@ namespace {
 
 using Bindings = std::map<std::string, int64_t>;
 
+thread_local void (*poll)() = nullptr;
+
 /// One run: the module, and what its symbols are.
 class Interpreter {
  public:
@@ -139,6 +141,7 @@ std::vector<Literal> Interpreter::run(const Function& f, std::vector<Literal> ar
   std::vector<Literal> values(f.values.size());
   for (size_t i = 0; i < args.size(); ++i) values[f.params[i]] = std::move(args[i]);
   for (const Node& node : f.nodes) {
+    if (poll != nullptr) poll();
     std::vector<Literal> operands;
     for (ValueId id : node.operands) {
       operands.push_back(values[id]);
@@ -182,6 +185,8 @@ std::vector<Literal> Interpreter::run_decomposition(const TypedOp& op, const std
 }
 
 }  // namespace
+
+void set_interpreter_poll(void (*f)()) { poll = f; }
 
 Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args) {
   const Function* f = module.find(function);

@@ -14,6 +14,10 @@ namespace nabla::ir {
 /// calls in a cycle (E0303) and on an op without a reference (E0304). Values are freed after their last use.
 Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args);
 
+/// Called before every node that this thread interprets; what it throws ends the run, also a loop that has no end.
+/// Null: nothing.
+void set_interpreter_poll(void (*f)());
+
 /// The module with every floating type, constant and dtype attribute made f64, so that rounding errors vanish. Random
 /// numbers keep the values of their own dtype and are converted. Requires a module that `interpret` accepts.
 Module widen_to_f64(const Module& module);

@@ -64,6 +64,7 @@ inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, k
   X(module_unload, "cuModuleUnload", (CudaModule module))                                                          \
   X(module_function, "cuModuleGetFunction", (CudaFunction * function, CudaModule module, const char* name))        \
   X(function_set, "cuFuncSetAttribute", (CudaFunction function, int attribute, int value))                         \
+  X(function_get, "cuFuncGetAttribute", (int* value, int attribute, CudaFunction function))                        \
   X(launch, "cuLaunchKernel",                                                                                      \
     (CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
      unsigned block_z, unsigned shared_bytes, CudaStream stream, void** parameters, void** extra))

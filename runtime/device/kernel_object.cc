@@ -4,10 +4,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 namespace nabla::device {
+
+namespace {
+
+// The descriptor's file under a name that no other object has had: the loader takes objects of one name for one, and
+// numbers of descriptors come again. "/" and "/." are the bits of a count.
+std::string fresh_path(int fd) {
+  static std::atomic<uint64_t> next{0};
+  std::string path = "/proc/self";
+  for (uint64_t count = next++; count != 0; count /= 2) path += count % 2 != 0 ? "/." : "/";
+  return path + fmt::format("/fd/{}", fd);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<KernelObject>> KernelObject::load(std::span<const uint8_t> bytes, const std::string& name) {
   int fd = ::memfd_create(name.c_str(), MFD_CLOEXEC);
@@ -22,19 +36,16 @@ Result<std::unique_ptr<KernelObject>> KernelObject::load(std::span<const uint8_t
     }
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
-  void* handle = ::dlopen(fmt::format("/proc/self/fd/{}", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = ::dlopen(fresh_path(fd).c_str(), RTLD_NOW | RTLD_LOCAL);
+  ::close(fd);  // the mapping stays
   if (handle == nullptr) {
     const char* reason = ::dlerror();
-    ::close(fd);
     return error(Code::kKernelLoad, "cannot load `{}`: {}", name, reason ? reason : "no reason");
   }
-  return std::unique_ptr<KernelObject>(new KernelObject(handle, name, fd));
+  return std::unique_ptr<KernelObject>(new KernelObject(handle, name));
 }
 
-KernelObject::~KernelObject() {
-  ::dlclose(handle_);
-  ::close(fd_);
-}
+KernelObject::~KernelObject() { ::dlclose(handle_); }
 
 Result<KernelFunction> KernelObject::find(const std::string& symbol) const {
   void* address = ::dlsym(handle_, symbol.c_str());

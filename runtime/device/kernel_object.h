@@ -26,12 +26,9 @@ class KernelObject {
   Result<KernelFunction> find(const std::string& symbol) const;
 
  private:
-  KernelObject(void* handle, std::string name, int fd) : handle_(handle), name_(std::move(name)), fd_(fd) {}
+  KernelObject(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
   void* handle_;
   std::string name_;
-  /// Open while the object is loaded: the linker knows objects by their path, which has this number, and would take
-  /// another object for this one.
-  int fd_;
 };
 
 }  // namespace nabla::device

@@ -15,23 +15,42 @@
 namespace nabla::device {
 namespace {
 
-constexpr uint32_t kJobStep = ThreadPool::kMaxThreads * 2;
 // Long enough for the serial work between two launches of a step, short against a scheduler quantum.
 constexpr int64_t kSpinNs = 100'000;
 constexpr int kSpinsPerClock = 32;
+// A range is taken in pieces, so that others can go on with the rest of it when its thread is held up.
+constexpr int64_t kPieces = 2;
+// `Share::next` from the top: 32 bits of the job's number, 16 of threads, 8 of pieces, 8 of the next one.
+constexpr int kNumberShift = 32, kPartsShift = 16, kPiecesShift = 8;
 
-int64_t now_ns() {
+uint64_t job_word(uint32_t number, int parts, int64_t pieces) {
+  return uint64_t{number} << kNumberShift | static_cast<uint64_t>(parts) << kPartsShift |
+         static_cast<uint64_t>(pieces) << kPiecesShift;
+}
+int parts_of(uint64_t word) { return static_cast<int>(word >> kPartsShift & 0xffff); }
+int64_t pieces_of(uint64_t word) { return static_cast<int64_t>(word >> kPiecesShift & 0xff); }
+int64_t next_of(uint64_t word) { return static_cast<int64_t>(word & 0xff); }
+uint64_t job_of(uint64_t word) { return word & ~uint64_t{0xff}; }
+
+// For how long the caller works alone, doubled each time that trying again shows the same.
+constexpr int64_t kAloneMinNs = 16'000'000, kAloneMaxNs = 256'000'000;
+// It does when waiting for stopped workers took more than one part in so many of the time.
+constexpr int64_t kLossShare = 16;
+
+int64_t read_clock(clockid_t clock) {
   timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
 }
+
+int64_t now_ns() { return read_clock(CLOCK_MONOTONIC); }
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
 }
 
-void futex_wake(std::atomic<uint32_t>& word, int count) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+void futex_wake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 /// Spins until `done()` or the bound; returns done().
@@ -49,11 +68,11 @@ bool spin_until(int64_t bound_ns, Done done) {
   return false;
 }
 
-void pin(pthread_t thread, int cpu) {
-  if (cpu >= CPU_SETSIZE) return;
+void pin(pthread_t thread, const std::vector<int>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
+  for (int cpu : cpus)
+    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
   // Where pinning is not allowed the pool still works, only less evenly.
   (void)pthread_setaffinity_np(thread, sizeof set, &set);
 }
@@ -70,8 +89,9 @@ ThreadPool::ThreadPool(int threads, bool pin_caller) {
   if (pinned && pin_caller) {
     pinned_caller_ = pthread_self();
     caller_cpus_ = cpus;
-    pin(pthread_self(), cpus[0]);
+    pin_caller_to({cpus[0]});
   }
+  shares_ = std::vector<Share>(threads);
   workers_.reserve(threads - 1);
   for (int i = 1; i < threads; ++i) {
     try {
@@ -79,69 +99,144 @@ ThreadPool::ThreadPool(int threads, bool pin_caller) {
     } catch (const std::system_error&) {
       break;  // the system gives no more
     }
-    if (pinned) pin(workers_.back().native_handle(), cpus[i]);
+    if (pinned) pin(workers_.back().native_handle(), {cpus[i]});
+    if (pthread_getcpuclockid(workers_.back().native_handle(), &shares_[i].clock) != 0)
+      shares_[i].clock = CLOCK_MONOTONIC;  // as if it were always on its CPU
   }
 }
 
 ThreadPool::~ThreadPool() {
   stop_.store(true);
-  job_.fetch_add(kJobStep);
-  futex_wake(job_, kMaxThreads);
+  for (int i = 1; i < size(); ++i) {
+    shares_[i].asleep.store(0);
+    futex_wake(shares_[i].asleep);
+  }
   for (std::thread& worker : workers_) worker.join();
   // The caller may go on without the pool, or make another one: it gets its CPUs back.
-  if (caller_cpus_.empty() || !pthread_equal(pinned_caller_, pthread_self())) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int cpu : caller_cpus_)
-    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
-  (void)pthread_setaffinity_np(pinned_caller_, sizeof set, &set);
+  pin_caller_to(caller_cpus_);
 }
 
-void ThreadPool::run_part(int thread, int parts) {
-  // In 128 bits: units may be large.
-  auto cut = [&](int i) { return static_cast<int64_t>(static_cast<__int128>(units_) * i / parts); };
-  int64_t begin = cut(thread), end = cut(thread + 1);
-  if (begin < end) body_(context_, begin, end, thread);
+/// Does nothing for a caller that is not the one to be pinned.
+void ThreadPool::pin_caller_to(const std::vector<int>& cpus) {
+  if (!caller_cpus_.empty() && pthread_equal(pinned_caller_, pthread_self())) pin(pinned_caller_, cpus);
+}
+
+/// Works on the thread's own range, then on what is left of the others'; returns how many pieces it has done.
+uint32_t ThreadPool::take(int thread, uint64_t job) {
+  uint32_t done = 0;
+  int parts = parts_of(job);
+  int64_t pieces = pieces_of(job);
+  for (int i = 0, part = thread; i < parts; ++i, part = part + 1 == parts ? 0 : part + 1) {
+    Share& share = shares_[part];
+    uint64_t word = share.next.load(std::memory_order_acquire);
+    while (job_of(word) == job && next_of(word) < pieces) {
+      if (!share.next.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      int64_t piece = part * pieces + next_of(word), all = parts * pieces;
+      int64_t each = share.units / all, rest = share.units % all;
+      auto cut = [&](int64_t at) { return each * at + std::min(at, rest); };
+      share.body(share.context, cut(piece), cut(piece + 1), thread);
+      ++done;
+      ++word;
+    }
+  }
+  return done;
 }
 
 void ThreadPool::run(Body body, void* context, int64_t units, int max_threads) {
   int64_t limit = max_threads <= 0 ? size() : std::min(size(), max_threads);
   int parts = static_cast<int>(std::min(limit, units));
+  if (alone_until_ns_ != 0 && parts > 1) {
+    if (int64_t now = now_ns(); now < alone_until_ns_) {
+      parts = 1;
+    } else {
+      alone_until_ns_ = 0;
+      watched_since_ns_ = now;
+      pin_caller_to({caller_cpus_.empty() ? 0 : caller_cpus_[0]});
+    }
+  }
   if (parts <= 1) {
     if (units > 0) body(context, 0, units, 0);
     return;
   }
-  body_ = body;
-  context_ = context;
-  units_ = units;
-  pending_.store(static_cast<uint32_t>(parts - 1), std::memory_order_relaxed);
-  uint32_t number = job_.load(std::memory_order_relaxed) / kJobStep + 1;
-  job_.store(number * kJobStep + static_cast<uint32_t>(parts));
-  if (sleepers_.load() != 0) futex_wake(job_, kMaxThreads);
-  run_part(0, parts);
-  auto done = [&] { return pending_.load(std::memory_order_acquire) == 0; };
-  while (!spin_until(spin_ns_, done)) {
-    caller_sleeps_.store(1);
-    if (uint32_t left = pending_.load(); left != 0) futex_wait(pending_, left);
-    caller_sleeps_.store(0);
+  int64_t pieces = std::min(kPieces, units / parts);
+  pending_.store(static_cast<uint32_t>(parts * pieces), std::memory_order_relaxed);
+  uint64_t job = job_word(++number_, parts, pieces);
+  for (int i = 0; i < parts; ++i) {
+    Share& share = shares_[i];
+    share.body = body;
+    share.context = context;
+    share.units = units;
+    share.next.store(job, std::memory_order_release);
   }
+  // Either the worker sees the job before it sleeps, or it is seen here that it sleeps.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (int i = 1; i < parts; ++i)
+    if (shares_[i].asleep.load(std::memory_order_relaxed) != 0 && shares_[i].asleep.exchange(0) != 0)
+      futex_wake(shares_[i].asleep);
+  uint32_t own = take(0, job);
+  if (pending_.load(std::memory_order_acquire) != own) wait(parts, own);
+}
+
+/// Until the workers have finished all pieces but the caller's `own`.
+void ThreadPool::wait(int parts, uint32_t own) {
+  int64_t begin = now_ns();
+  if (spin_until(spin_ns_, [&] { return pending_.load(std::memory_order_acquire) == own; })) return;
+  bool stopped = spin_ns_ != 0 && off_cpu(parts, own);
+  caller_sleeps_.store(1);
+  for (uint32_t left; (left = pending_.load()) != own;) futex_wait(pending_, left);
+  caller_sleeps_.store(0);
+  if (stopped) note_loss(begin, now_ns());
+}
+
+/// Whether a worker that holds a piece gets less than half of its CPU's time. Takes half of a spin at most.
+bool ThreadPool::off_cpu(int parts, uint32_t own) {
+  for (int i = 1; i < parts; ++i) shares_[i].cpu_ns = read_clock(shares_[i].clock);
+  int64_t begin = now_ns();
+  if (spin_until(spin_ns_ / 2, [&] { return pending_.load(std::memory_order_acquire) == own; })) return false;
+  int64_t passed = now_ns() - begin;
+  for (int i = 1; i < parts; ++i)
+    if (shares_[i].busy.load(std::memory_order_relaxed) &&
+        read_clock(shares_[i].clock) - shares_[i].cpu_ns < passed / 2)
+      return true;
+  return false;
+}
+
+void ThreadPool::note_loss(int64_t begin_ns, int64_t end_ns) {
+  int64_t lost = end_ns - begin_ns, since = end_ns - watched_since_ns_;
+  watched_since_ns_ = end_ns;
+  if (lost * kLossShare < since) {
+    alone_ns_ = 0;
+    return;
+  }
+  alone_ns_ = alone_ns_ == 0 ? kAloneMinNs : std::min(2 * alone_ns_, kAloneMaxNs);
+  alone_until_ns_ = end_ns + alone_ns_;
+  pin_caller_to(caller_cpus_);  // another CPU may have more time
 }
 
 void ThreadPool::work(int thread) {
-  uint32_t seen = 0;
+  Share& share = shares_[thread];
+  uint64_t seen = 0;
+  auto changed = [&] {
+    return job_of(share.next.load(std::memory_order_acquire)) != seen || stop_.load(std::memory_order_relaxed);
+  };
   for (;;) {
-    auto changed = [&] { return job_.load(std::memory_order_acquire) != seen; };
     while (!spin_until(spin_ns_, changed)) {
-      sleepers_.fetch_add(1);
-      futex_wait(job_, seen);
-      sleepers_.fetch_sub(1);
+      share.asleep.store(1);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      if (!changed()) futex_wait(share.asleep, 1);
+      share.asleep.store(0);
     }
     if (stop_.load()) return;
-    seen = job_.load(std::memory_order_acquire);
-    int parts = static_cast<int>(seen % kJobStep);
-    if (thread >= parts) continue;
-    run_part(thread, parts);
-    if (pending_.fetch_sub(1) == 1 && caller_sleeps_.load() != 0) futex_wake(pending_, 1);
+    seen = job_of(share.next.load(std::memory_order_acquire));
+    share.busy.store(true, std::memory_order_relaxed);
+    uint32_t done = take(thread, seen);
+    share.busy.store(false, std::memory_order_relaxed);
+    // Seldom the last one when the caller sleeps; it looks again by itself.
+    if (done != 0) {
+      pending_.fetch_sub(done);
+      if (caller_sleeps_.load() != 0) futex_wake(pending_);
+    }
   }
 }
 

@@ -46,6 +46,7 @@ struct CpuMachine {
   std::optional<Diagnostic> failure = std::nullopt;  ///< of a debug instruction
 
   bool stopped() const { return request.stopped(); }
+  bool stops_all_loops() const { return request.stop_all_loops; }
   bool watched() const { return request.trace != nullptr || request.check != nullptr; }
   int64_t begin(uint32_t step, void* const* slots) {
     if (request.check != nullptr) request.check->before(request.bound.operands[step], slots);

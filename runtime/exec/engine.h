@@ -41,6 +41,7 @@ struct RunRequest {
   TraceRecorder* trace = nullptr;                    ///< may be null
   NanCheck* check = nullptr;                         ///< may be null
   const volatile std::sig_atomic_t* stop = nullptr;  ///< not 0: a while loop ends the run; may be null
+  bool stop_all_loops = false;                       ///< so does a loop that would end by itself
   bool stopped() const { return stop != nullptr && *stop != 0; }
 };
 

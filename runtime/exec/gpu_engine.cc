@@ -12,10 +12,11 @@ namespace {
 using device::CudaAddress;
 using format::view;
 
-constexpr unsigned kNonBlocking = 1;        // CU_STREAM_NON_BLOCKING
-constexpr int kThreadLocalCapture = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr int kMaxDynamicShared = 8;        // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kFreeShared = 48 << 10;  // more must be asked for
+constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
+constexpr int kThreadLocalCapture = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr int kStaticShared = 1;        // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+constexpr int kMaxDynamicShared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kMostShared = 97;         // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 
 CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
 
@@ -181,12 +182,7 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
   if (status == device::kCudaOutOfMemory) return driver_.failure(fmt::format("loading `{}`", symbol), status);
   if (status != device::kCudaOk)
     return error(Code::kKernelLoad, "`{}` has no kernel `{}`: {}", object, symbol, driver_.text(status));
-  if (grid.shared_bytes() > kFreeShared) {
-    status = driver_.function_set(out.function, kMaxDynamicShared, static_cast<int>(grid.shared_bytes()));
-    if (status != device::kCudaOk)
-      return error(Code::kKernelLoad, "kernel `{}` needs {} bytes of shared memory per block, which {} refuses: {}",
-                   symbol, grid.shared_bytes(), device_.name, driver_.text(status));
-  }
+  (void)NABLA_TRY(ask_for_shared(out.function, grid.shared_bytes(), symbol));
   if (driver_.function_parameter == nullptr) return out;
   out.parameters = 0;
   size_t offset = 0, bytes = 0;
@@ -198,6 +194,28 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
     ++out.parameters;
   }
   return out;
+}
+
+// Without being asked a driver gives 48 KB to what a kernel declares and a launch adds, together.
+Status GpuEngine::ask_for_shared(device::CudaFunction function, unsigned dynamic, const std::string& symbol) {
+  if (dynamic == 0) return Ok{};
+  int own = 0, most = 0;
+  (void)NABLA_TRY(
+      driver_.check("asking for a kernel's shared memory", driver_.function_get(&own, kStaticShared, function)));
+  (void)NABLA_TRY(
+      driver_.check("asking for the most shared memory", driver_.device_attribute(&most, kMostShared, device_.device)));
+  if (int64_t{own} + dynamic > most) {
+    Diagnostic d =
+        error(Code::kKernelLoad,
+              "kernel `{}` needs {} bytes of shared memory per block, {} of its own and {} dynamic; {} has {}", symbol,
+              int64_t{own} + dynamic, own, dynamic, device_.name, most);
+    d.help = "compile for this GPU; of a kernel of one's own, less of either";
+    return d;
+  }
+  int status = driver_.function_set(function, kMaxDynamicShared, static_cast<int>(dynamic));
+  if (status == device::kCudaOk) return Ok{};
+  return error(Code::kKernelLoad, "kernel `{}` needs {} bytes of shared memory per block, which {} refuses: {}", symbol,
+               dynamic, device_.name, driver_.text(status));
 }
 
 Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {

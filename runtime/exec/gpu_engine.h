@@ -94,6 +94,7 @@ class GpuEngine final : public Engine {
   Status load_kernels();
   Result<device::CudaModule> module_of(const std::string& name);
   Result<GpuGrid> load_grid(const format::Grid& grid, const std::string& object);
+  Status ask_for_shared(device::CudaFunction function, unsigned dynamic, const std::string& symbol);
   Status allocate(std::string_view what, uint64_t bytes, device::CudaAddress& out);
   Status place_arrays();
   Status check_parameters(const Plan& plan, const Bound& bound) const;

@@ -129,6 +129,18 @@ TEST(GpuFailure, MuchSharedMemoryIsAskedForAndARefusalSaid) {
     EXPECT_EQ(text(session->call(1, {kX})), "ok");
     EXPECT_EQ(gpu.count("cuFuncSetAttribute"), 1);
   }
+  // `toy_step` declares 4 KB itself: together more than a driver gives unasked.
+  for (uint32_t bytes : {1 << 10, 46 << 10, 223 << 10}) {
+    FakeGpu gpu;
+    auto session = open_gpu([=](ProgramT& p) { p.kernels[1]->grids[0]->shared_bytes = bytes; }).value();
+    ASSERT_TRUE(session->call(0, {kSeed}).ok());
+    EXPECT_EQ(text(session->call(1, {kX})), "ok") << bytes;
+  }
+  EXPECT_EQ(
+      said(refusal("NABLA_FAKE_CUDA_VERSION", "12080",
+                   [](ProgramT& p) { p.kernels[1]->grids[0]->shared_bytes = (223 << 10) + 1; })),
+      "E0604 kernel `toy_step` needs 232449 bytes of shared memory per block, 4096 of its own and 228353 dynamic; "
+      "Fake GPU has 232448");
   EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_FAIL", "cuFuncSetAttribute:1", large)),
             "E0604 kernel `toy_step` needs 102400 bytes of shared memory per block, which Fake GPU refuses: "
             "CUDA_ERROR_INVALID_VALUE (1), invalid argument");

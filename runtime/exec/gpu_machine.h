@@ -14,6 +14,7 @@ class GpuMachine {
   GpuMachine(GpuEngine& engine, const RunRequest& request);
 
   bool stopped() const { return request_.stopped(); }
+  bool stops_all_loops() const { return request_.stop_all_loops; }
   bool watched() const { return request_.trace != nullptr || request_.check != nullptr || engine_.sync_debug_; }
   int64_t begin(uint32_t step, void* const* slots);
   bool end(uint32_t step, void* const* slots, int64_t mark);

@@ -166,6 +166,13 @@ const std::vector<int64_t>& Session::output_shape(int entry, int output) const {
   return impl_->plans[entry].current->bound->output_shapes[output];
 }
 
+bool Session::loops(int entry) const {
+  const std::vector<Control>& controls = impl_->plans[entry].current->bound->controls;
+  return std::any_of(controls.begin(), controls.end(), [](const Control& c) {
+    return c.kind == Control::Kind::kLoop || c.kind == Control::Kind::kWhile;
+  });
+}
+
 Status Session::run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs) {
   const EntryInfo& e = entries_[entry];
   NABLA_CHECK(inputs.size() == e.inputs.size() && outputs.size() == e.outputs.size(), "entry {} takes {} and {} arrays",
@@ -183,7 +190,8 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
                                    .outputs = outputs.data(),
                                    .trace = impl_->trace.get(),
                                    .check = impl_->check.get(),
-                                   .stop = impl_->options.stop});
+                                   .stop = impl_->options.stop,
+                                   .stop_all_loops = impl_->options.stop_all_loops});
   if (!ran.ok()) return ran;
   for (int leaf : e.writes) has_value_[leaf] = 1;
   return Ok{};

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,7 @@ struct SessionOptions {
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;
+  bool stop_all_loops = false;  ///< so does a loop that would end by itself
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
 
@@ -97,18 +99,21 @@ class Session {
   /// The same with checks (E0702, E0703, E0704), and outputs made here.
   Result<std::vector<Literal>> call(int entry, const std::vector<Literal>& inputs);
 
+  /// Has the entry loops, which `stop` may end?
+  bool loops(int entry) const;
   /// True when a leaf was written by an entry, set or loaded.
   bool has_value(int leaf) const { return has_value_[leaf]; }
   /// Copies all of a leaf out or in. get_state: E0705 without a value. E0607 when the GPU fails.
   Status get_state(int leaf, void* to) const;
   Status set_state(int leaf, const void* from);
   /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
-  Status load_state(const std::string& path);
+  /// `metadata` gets the texts that the file carries beside its arrays.
+  Status load_state(const std::string& path, std::map<std::string, std::string>* metadata = nullptr);
   /// Loads tensors of a .safetensors or .npz file into leaves (runtime/format/weights.h). All or nothing: E0706 where
   /// anything does not fit. Returns lines that say what was loaded, converted, kept and not used.
   Result<std::string> load_weights(const WeightOptions& options);
   /// E0705 when a leaf has no value.
-  Status save_state(const std::string& path) const;
+  Status save_state(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
 
   /// Writes the trace, once. E0803 when that fails.
   Status finish();

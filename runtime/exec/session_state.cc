@@ -42,9 +42,11 @@ Diagnostic saved_by_another(Diagnostic d) {
 
 }  // namespace
 
-Status Session::load_state(const std::string& path) {
+Status Session::load_state(const std::string& path, format::Metadata* metadata) {
   if (leaves_.empty()) return no_state(path, "--state");
-  format::NamedArrays arrays = NABLA_TRY(format::read_safetensors(path));
+  std::shared_ptr<const format::FileBytes> file = NABLA_TRY(format::FileBytes::map(path));
+  format::NamedArrays arrays = NABLA_TRY(format::parse_safetensors(file->bytes(), path));
+  if (metadata != nullptr) *metadata = NABLA_TRY(format::safetensors_metadata(file->bytes(), path));
   std::map<std::string, const Literal*> by_name;
   for (const auto& [name, array] : arrays) by_name[name] = &array;
   std::vector<std::string> known;
@@ -97,14 +99,14 @@ Result<std::string> Session::load_weights(const WeightOptions& options) {
   return format::weights_report(plan, leaves, file, lost);
 }
 
-Status Session::save_state(const std::string& path) const {
+Status Session::save_state(const std::string& path, const format::Metadata& metadata) const {
   format::NamedArrays arrays;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     Literal value(leaves_[i].dtype, leaves_[i].shape);
     (void)NABLA_TRY(get_state(static_cast<int>(i), value.mutable_data()));
     arrays.emplace_back(leaves_[i].name, std::move(value));
   }
-  return format::write_safetensors(path, arrays);
+  return format::write_safetensors(path, arrays, metadata);
 }
 
 }  // namespace nabla::exec

@@ -54,6 +54,24 @@ Literal floats(std::vector<int64_t> shape, std::initializer_list<double> values)
 
 const Literal kX = floats({2, 4}, {1, 2, 3, 4, 10, 20, 30, 40});
 
+TEST(Session, ManyAtOnceNeedNoDescriptors) {
+  auto open_files = [] {
+    std::filesystem::directory_iterator folder("/proc/self/fd");
+    return std::distance(begin(folder), end(folder));
+  };
+  auto first = must_open(nullptr, {.threads = 1});
+  auto before = open_files();
+  std::vector<std::unique_ptr<Session>> all;
+  for (int i = 0; i < 300; ++i) all.push_back(must_open(nullptr, {.threads = 1}));
+  EXPECT_EQ(open_files(), before);
+  // Each has kernels of its own, whatever was closed in between.
+  all.erase(all.begin() + 10, all.begin() + 20);
+  for (int i = 0; i < 10; ++i) all.push_back(must_open(nullptr, {.threads = 1}));
+  uint32_t seed = 1;
+  const void* inputs[] = {&seed};
+  for (auto& session : all) EXPECT_TRUE(session->run(0, inputs, {}).ok());
+}
+
 TEST(Session, EntriesShareStateThatOutlivesACall) {
   auto session = must_open();
   int init = session->find_entry("init"), step = session->find_entry("step"), predict = session->find_entry("predict");

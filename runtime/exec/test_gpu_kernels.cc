@@ -32,6 +32,7 @@ void compare(const int* limit, int* count, bool* go) { *go = *count < *limit; }
 
 }  // namespace
 
-NB_KERNELS({"toy_init", nb_call<toy_init>, 2}, {"toy_step", nb_call<toy_step>, 3}, {"toy_eval", nb_call<toy_eval>, 3},
-           {"toy_predict", nb_call<toy_predict>, 3}, {"twice", nb_call<twice>, 3}, {"halves_1", nb_call<halves_1>, 2},
-           {"halves_2", nb_call<halves_2>, 2}, {"count_on", nb_call<count_on>, 3}, {"compare", nb_call<compare>, 3})
+NB_KERNELS({"toy_init", nb_call<toy_init>, 2}, {"toy_step", nb_call<toy_step>, 3, 4096},
+           {"toy_eval", nb_call<toy_eval>, 3}, {"toy_predict", nb_call<toy_predict>, 3}, {"twice", nb_call<twice>, 3},
+           {"halves_1", nb_call<halves_1>, 2}, {"halves_2", nb_call<halves_2>, 2}, {"count_on", nb_call<count_on>, 3},
+           {"compare", nb_call<compare>, 3})

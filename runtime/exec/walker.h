@@ -3,6 +3,7 @@
 //   bool debug(const Control&, slots)                       hand operands to the process
 //   int64_t begin(uint32_t step, slots)                     before a watched step; gives a mark
 //   bool end(uint32_t step, slots, int64_t mark)            behind it; false: stop here
+//   bool stopped(), stops_all_loops()                       end while loops now? and loops that end by themselves?
 //   bool kernel(const Step&, slots), library(...), copy(...) false: it failed
 //   bool read(const void* at, int bytes, int64_t& value)    a predicate (1 byte) or an index (4) that steps have
 //   written
@@ -57,7 +58,7 @@ class Walker {
     int64_t value = 0;
     switch (c.kind) {
       case Control::Kind::kLoop:
-        return loop(c);
+        return loop(c, index);
       case Control::Kind::kWhile:
         while (true) {
           if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
@@ -77,12 +78,16 @@ class Walker {
     return -1;
   }
 
-  int64_t loop(const Control& c) {
+  int64_t loop(const Control& c, int64_t index) {
     int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
     if (c.trips > 0) move(c, count);
     for (int64_t t = 0; t < c.trips; ++t) {
       failed = range(c.ranges[0]);
       if (failed >= 0 || t + 1 == c.trips) break;
+      if (machine_.stops_all_loops() && machine_.stopped()) {
+        failed = index;
+        break;
+      }
       move(c, c.reverse ? -1 : 1);
       count += c.reverse ? -1 : 1;
     }

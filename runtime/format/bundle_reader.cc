@@ -113,6 +113,7 @@ Result<Bundle> Bundle::from_bytes(std::shared_ptr<const FileBytes> file, std::st
     }
   }
   Json manifest = NABLA_TRY(read_manifest(bundle.zip_, what));
+  (void)NABLA_TRY(bundle.zip_.check_every_byte());
   if (bundle.member(kProgramMember).empty())
     return error(Code::kCorrupt, "{}: member `{}` is missing", what, kProgramMember);
   auto member_size = [&](std::string_view name) -> int64_t {

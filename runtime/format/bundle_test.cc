@@ -71,6 +71,7 @@ Result<Bundle> open_text(std::string_view bytes) {
   return Bundle::from_bytes(FileBytes::copy_of(as_bytes(bytes)), "test.nbundle");
 }
 
+std::string message_of(const auto& result) { return result.ok() ? "accepted" : result.errors()[0].message; }
 Code code_of(const auto& result) { return result.errors().at(0).code; }
 
 /// The code for a program after `change`: the writer checks as the loader does, but for limits says E0402, not E0106.
@@ -151,17 +152,34 @@ TEST(Bundle, EveryTruncationIsAnErrorWithoutACrash) {
   }
 }
 
-TEST(Bundle, EveryFlippedByteOfAMemberIsNoticed) {
+// Of members, headers, padding, the directory and its end.
+TEST(Bundle, EveryFlippedByteIsNoticed) {
   std::string bytes = *bundle_bytes(small_program(), small_members());
-  Bundle whole = *open_text(bytes);
-  Bytes program = whole.member("programs/main.fb");
-  std::string_view inside = as_text(program);
-  size_t begin = bytes.find(inside);
-  for (size_t i = begin; i < begin + inside.size(); ++i) {
-    std::string damaged = bytes;
-    damaged[i] ^= 0x41;
-    EXPECT_FALSE(open_text(damaged).ok()) << i;
-  }
+  for (size_t i = 0; i < bytes.size(); ++i)
+    for (int bits : {0x01, 0x41, 0x80}) {
+      std::string damaged = bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ bits);
+      EXPECT_FALSE(open_text(damaged).ok()) << i;
+    }
+}
+
+TEST(Bundle, NothingStandsBesideTheMembers) {
+  std::string bytes = *bundle_bytes(small_program(), small_members());
+  EXPECT_EQ(message_of(open_text(std::string(64, 'x') + bytes)),
+            "test.nbundle: 64 bytes stand in front of the archive");
+  // Bytes between the data and the directory, which the end record then places elsewhere.
+  size_t directory = bytes.rfind(std::string_view("PK\1\2", 4));
+  while (bytes.rfind(std::string_view("PK\1\2", 4), directory - 1) != bytes.npos)
+    directory = bytes.rfind(std::string_view("PK\1\2", 4), directory - 1);
+  std::string more = bytes;
+  more.insert(directory, "hidden!!");
+  more[more.size() - 6] = static_cast<char>(more[more.size() - 6] + 8);
+  EXPECT_EQ(message_of(open_text(more)),
+            "test.nbundle: the bytes behind the last member are not those that belong there");
+  std::string comment = bytes + "abc";
+  comment[bytes.size() - 2] = 3;
+  EXPECT_EQ(message_of(open_text(comment)),
+            "test.nbundle: the bytes behind the last member are not those that belong there");
 }
 
 TEST(Bundle, AForeignFileIsToldFromADamagedOne) {

@@ -103,9 +103,12 @@ Result<Json> parse_header(std::string_view text, const std::string& what) {
   return header;
 }
 
-}  // namespace
+struct Parts {
+  Json header;
+  Bytes data;
+};
 
-Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& what) {
+Result<Parts> split(Bytes bytes, const std::string& what) {
   if (bytes.size() < 8) return error(Code::kForeignFile, "{}: not a safetensors file ({} bytes)", what, bytes.size());
   uint64_t length;
   std::memcpy(&length, bytes.data(), 8);
@@ -115,7 +118,23 @@ Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& 
   if (length > bytes.size() - 8)
     return error(Code::kCorrupt, "{}: cut short: the header takes {} of {} bytes", what, length, bytes.size() - 8);
   Json header = NABLA_TRY(parse_header(as_text(bytes.subspan(8, length)), what));
-  Bytes data = bytes.subspan(8 + length);
+  return Parts{std::move(header), bytes.subspan(8 + length)};
+}
+
+}  // namespace
+
+Result<Metadata> safetensors_metadata(Bytes bytes, const std::string& what) {
+  Parts parts = NABLA_TRY(split(bytes, what));
+  Metadata out;
+  auto found = parts.header.find("__metadata__");
+  if (found == parts.header.end() || !found->is_object()) return out;
+  for (const auto& [key, value] : found->items())
+    if (value.is_string()) out[key] = value.get<std::string>();
+  return out;
+}
+
+Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& what) {
+  auto [header, data] = NABLA_TRY(split(bytes, what));
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") continue;
@@ -155,8 +174,9 @@ Result<NamedArrays> read_safetensors(const std::string& path) {
   return parse_safetensors(file->bytes(), path);
 }
 
-std::string safetensors_bytes(const NamedArrays& arrays) {
+std::string safetensors_bytes(const NamedArrays& arrays, const Metadata& metadata) {
   Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t at = 0;
   for (const auto& [name, array] : arrays) {
     header[name] = {{"dtype", info(array.dtype()).safetensors},
@@ -174,8 +194,8 @@ std::string safetensors_bytes(const NamedArrays& arrays) {
   return out;
 }
 
-Status write_safetensors(const std::string& path, const NamedArrays& arrays) {
-  return write_file(path, safetensors_bytes(arrays));
+Status write_safetensors(const std::string& path, const NamedArrays& arrays, const Metadata& metadata) {
+  return write_file(path, safetensors_bytes(arrays, metadata));
 }
 
 }  // namespace nabla::format

@@ -1,6 +1,7 @@
 // safetensors files: weights and saved state.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,12 @@ Result<std::vector<ArrayView>> view_safetensors(Bytes bytes, const std::string& 
 Result<ArrayResults> each_of_safetensors(Bytes bytes, const std::string& what);
 Result<NamedArrays> parse_safetensors(Bytes bytes, const std::string& what);
 Result<NamedArrays> read_safetensors(const std::string& path);
+/// Texts by key that a file carries beside its arrays.
+using Metadata = std::map<std::string, std::string>;
+/// E0104 and E0105 as view_safetensors; values that are no text are left out.
+Result<Metadata> safetensors_metadata(Bytes bytes, const std::string& what);
 /// The file's bytes: the same arrays give the same bytes. Names are unique; `__metadata__` is not a name.
-std::string safetensors_bytes(const NamedArrays& arrays);
-Status write_safetensors(const std::string& path, const NamedArrays& arrays);
+std::string safetensors_bytes(const NamedArrays& arrays, const Metadata& metadata = {});
+Status write_safetensors(const std::string& path, const NamedArrays& arrays, const Metadata& metadata = {});
 
 }  // namespace nabla::format

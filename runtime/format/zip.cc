@@ -52,7 +52,8 @@ size_t find_end_record(Bytes bytes) {
 }
 
 struct Directory {
-  Bytes archive;  ///< from the first local header
+  Bytes before, all;  ///< what stands in front of the archive; the archive with its end record
+  Bytes archive;      ///< from the first local header to the end of the directory
   Bytes entries;
   size_t count = 0;
 };
@@ -75,6 +76,8 @@ Result<Directory> find_directory(Bytes bytes, const std::string& what) {
   if (size > end || offset > end - size)
     return error(Code::kCorrupt, "{}: the zip directory ({} bytes at {}) lies outside the file", what, size, offset);
   Directory d;
+  d.before = bytes.first(end - size - offset);
+  d.all = bytes.subspan(d.before.size());
   d.archive = bytes.subspan(end - size - offset, size_t{offset} + size);
   d.entries = d.archive.subspan(offset);
   d.count = get16(p + 10);
@@ -119,49 +122,77 @@ bool ends_with_zip(Bytes bytes) {
          get16(bytes.data() + bytes.size() - 2) == 0;
 }
 
-void ZipWriter::append(const std::string& name, Bytes data, uint64_t raw_size, uint32_t crc, uint16_t method) {
-  NABLA_CHECK(safe_name(name), "unsafe member name `{}`", name);
-  ++count_;
-  size_t local = archive_.size();
+namespace {
+
+struct Headers {
+  std::string local;      ///< all that stands before the data
+  std::string directory;  ///< the member's entry
+};
+
+/// As ZipWriter writes them for a member whose local header stands at `at`.
+Headers headers_of(const ZipMember& member, size_t at) {
   size_t padding = 0;
-  if (method == 0) {
+  if (member.method == 0) {
     constexpr size_t kExtraHeader = 6;
-    size_t start = local + kLocalSize + name.size() + kExtraHeader;
+    size_t start = at + kLocalSize + member.name.size() + kExtraHeader;
     padding = kExtraHeader + (kAlignment - start % kAlignment) % kAlignment;
   }
   auto common = [&](std::string& out) {
     put16(out, 20);      // version needed
     put16(out, 0x0800);  // names are UTF-8
-    put16(out, method);
+    put16(out, member.method);
     put16(out, 0);
     put16(out, kFixedDate);
-    put32(out, crc);
-    put32(out, data.size());
-    put32(out, raw_size);
-    put16(out, name.size());
+    put32(out, member.crc);
+    put32(out, member.data.size());
+    put32(out, member.size);
+    put16(out, member.name.size());
   };
-  put32(archive_, kLocalMagic);
-  common(archive_);
-  put16(archive_, padding);
-  archive_ += name;
+  Headers h;
+  put32(h.local, kLocalMagic);
+  common(h.local);
+  put16(h.local, padding);
+  h.local += member.name;
   if (padding > 0) {
-    put16(archive_, kPaddingId);
-    put16(archive_, padding - 4);
-    put16(archive_, kAlignment);
-    archive_.append(padding - 6, '\0');
+    put16(h.local, kPaddingId);
+    put16(h.local, padding - 4);
+    put16(h.local, kAlignment);
+    h.local.append(padding - 6, '\0');
   }
-  archive_ += as_text(data);
+  put32(h.directory, kCentralMagic);
+  put16(h.directory, 0x0314);  // made on Unix, so that the mode below counts
+  common(h.directory);
+  put16(h.directory, 0);  // extra
+  put16(h.directory, 0);  // comment
+  put16(h.directory, 0);  // disk
+  put16(h.directory, 0);  // internal attributes
+  put32(h.directory, uint64_t{0100644} << 16);
+  put32(h.directory, at);
+  h.directory += member.name;
+  return h;
+}
 
-  put32(directory_, kCentralMagic);
-  put16(directory_, 0x0314);  // made on Unix, so that the mode below counts
-  common(directory_);
-  put16(directory_, 0);  // extra
-  put16(directory_, 0);  // comment
-  put16(directory_, 0);  // disk
-  put16(directory_, 0);  // internal attributes
-  put32(directory_, uint64_t{0100644} << 16);
-  put32(directory_, local);
-  directory_ += name;
+std::string end_record(size_t count, size_t directory_size, size_t offset) {
+  std::string out;
+  put32(out, kEndMagic);
+  put32(out, 0);
+  put16(out, count);
+  put16(out, count);
+  put32(out, directory_size);
+  put32(out, offset);
+  put16(out, 0);
+  return out;
+}
+
+}  // namespace
+
+void ZipWriter::append(const std::string& name, Bytes data, uint64_t raw_size, uint32_t crc, uint16_t method) {
+  NABLA_CHECK(safe_name(name), "unsafe member name `{}`", name);
+  ++count_;
+  Headers h = headers_of({name, method, crc, raw_size, data}, archive_.size());
+  archive_ += h.local;
+  archive_ += as_text(data);
+  directory_ += h.directory;
 }
 
 void ZipWriter::add(const std::string& name, Bytes data) { append(name, data, data.size(), crc32_of(data), 0); }
@@ -187,14 +218,7 @@ Result<std::string> ZipWriter::finish() && {
     return error(Code::kTooLarge, "a zip archive of {} members and {} bytes is above the format's 4 GiB", count_,
                  archive_.size() + directory_.size());
   size_t offset = archive_.size();
-  archive_ += directory_;
-  put32(archive_, kEndMagic);
-  put32(archive_, 0);
-  put16(archive_, count_);
-  put16(archive_, count_);
-  put32(archive_, directory_.size());
-  put32(archive_, offset);
-  put16(archive_, 0);
+  archive_ += directory_ + end_record(count_, directory_.size(), offset);
   return std::move(archive_);
 }
 
@@ -230,7 +254,36 @@ Result<ZipReader> ZipReader::open(Bytes bytes, std::string what) {
     if (!names.insert(member.name).second)
       return error(Code::kCorrupt, "{}: two members are named `{}`", what, member.name);
   reader.what_ = std::move(what);
+  reader.before_ = d.before;
+  reader.all_ = d.all;
   return reader;
+}
+
+Status ZipReader::check_every_byte() const {
+  constexpr std::string_view kElf = "\177ELF";
+  if (!before_.empty() && !as_text(before_).starts_with(kElf))
+    return error(Code::kCorrupt, "{}: {} bytes stand in front of the archive", what_, before_.size());
+  size_t at = 0;
+  auto stands_here = [&](std::string_view text) {
+    if (as_text(all_.subspan(std::min(at, all_.size()))).substr(0, text.size()) != text) return false;
+    at += text.size();
+    return true;
+  };
+  std::string directory;
+  for (const ZipMember& member : members_) {
+    Headers h = headers_of(member, at);
+    size_t data = at + h.local.size();
+    if (!stands_here(h.local) || member.data.data() != all_.data() + data)
+      return error(Code::kCorrupt, "{}: the bytes in front of member `{}` are not those that belong there", what_,
+                   member.name);
+    at += member.data.size();
+    directory += h.directory;
+  }
+  size_t offset = at;
+  if (!stands_here(directory) || !stands_here(end_record(members_.size(), directory.size(), offset)) ||
+      at != all_.size())
+    return error(Code::kCorrupt, "{}: the bytes behind the last member are not those that belong there", what_);
+  return Ok{};
 }
 
 const ZipMember* ZipReader::find(std::string_view name) const {

@@ -43,6 +43,9 @@ class ZipReader {
   static Result<ZipReader> open(Bytes bytes, std::string what);
 
   const std::vector<ZipMember>& members() const { return members_; }
+  /// Whether all bytes but the members' are those that ZipWriter writes, in front of which only an executable may
+  /// stand. E0104 says where they are not.
+  Status check_every_byte() const;
   /// Null when there is none.
   const ZipMember* find(std::string_view name) const;
   /// The member's contents, inflated if need be, CRC checked. E0104 when damaged.
@@ -50,6 +53,7 @@ class ZipReader {
 
  private:
   std::string what_;
+  Bytes before_, all_;
   std::vector<ZipMember> members_;
 };
 

@@ -56,10 +56,31 @@ string only_file(const string& folder) {
   return out;
 }
 
+TEST(GpuCheck, NeedsNoLibraryOnTheCpu) {
+  for (const char* name : {"kinds_cpu", "library_cpu"}) {
+    auto bundle = format::Bundle::open(packed() + "/" + name + ".nbundle");
+    ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
+    const auto* libraries = bundle->program().libraries();
+    EXPECT_EQ(libraries == nullptr ? 0u : libraries->size(), 0u) << name;
+  }
+}
+
+// A GPU that fails in the middle takes with it nothing that was found before.
+TEST(GpuCheck, KeepsWhatItHasFound) {
+  auto out =
+      run("NABLA_FAKE_CUDA_FAIL=cuLaunchKernel:30 " + packed() + "/run " + scratch("cut") + " --seconds 0 --seed 4");
+  EXPECT_EQ(out.code, 1) << out.text;
+  json r = json::parse(contents(only_file(scratch("cut"))));
+  EXPECT_EQ(r["complete"], false);
+  EXPECT_GE(r["values"].size(), 3u);
+  EXPECT_LT(r["values"].size(), 25u);
+}
+
 TEST(GpuCheck, HasEveryLine) {
   string table = must(packed() + "/run " + scratch("results") + " --seconds 0 --seed 4");
   json r = json::parse(contents(only_file(scratch("results"))));
   EXPECT_EQ(r["failures"], 0);
+  EXPECT_EQ(r["complete"], true);
   EXPECT_EQ(r["seed"], 4);
   EXPECT_EQ(table.find("run as generated kernels"), string::npos) << table;  // the libraries are there
   EXPECT_NE(table.find("library_convolution_f32"), string::npos);

@@ -74,6 +74,22 @@ TEST(Digits, a_saved_state_predicts_and_the_misread_page_agrees_with_the_accurac
   EXPECT_EQ(static_cast<double>(figures), wrong);
 }
 
+TEST(Digits, training_in_two_processes_leaves_the_bits_of_one) {
+  compile("mlp", "", scratch("mlp.nbundle"));
+  string start =
+      "cli/nabla-run " + scratch("mlp.nbundle") + " --entry step --data " + kData + " --map x=x_train --map y=y_train ";
+  string whole = scratch("whole.safetensors"), half = scratch("half.safetensors"), rest = scratch("rest.safetensors");
+  for (const char* amounts : {"--steps 200 --steps 100", "--epochs 4 --epochs 2"}) {
+    string text = amounts;
+    size_t at = text.rfind("--");
+    must(start + "--seed 3 " + text.substr(0, at) + " --save-state " + whole);
+    must(start + "--seed 3 " + text.substr(at) + " --save-state " + half);
+    must(start + text.substr(at) + " --state " + half + " --save-state " + rest);
+    EXPECT_EQ(contents(rest), contents(whole)) << amounts;
+    EXPECT_NE(contents(half), contents(whole));
+  }
+}
+
 TEST(Digits, the_cnn_learns) {
   compile("cnn", "", scratch("cnn.nbundle"));
   string text = must(train("cli/nabla-run " + scratch("cnn.nbundle"), "cnn", 8, 0));

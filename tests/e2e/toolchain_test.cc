@@ -57,6 +57,35 @@ TEST_F(Toolchain, ACacheThatCannotBeWrittenIsNoted) {
   EXPECT_EQ(compile("A=b").text.find("note:"), string::npos);
 }
 
+TEST_F(Toolchain, AnotherCompilerUnderTheSameNameCompilesAnew) {
+  string compiler = scratch("cxx"), used = scratch("used");
+  auto install = [&](const char* text) {
+    std::ofstream(compiler) << "#!/bin/sh\n" << text << "\n";
+    e2e::must("chmod +x " + compiler);
+  };
+  install("exec g++ \"$@\"  # one");
+  string settings = "NABLA_CACHE=" + scratch("cxx_cache") + " NABLA_CXX=" + compiler;
+  ASSERT_EQ(compile(settings).code, 0);
+  install("exit 1");
+  EXPECT_EQ(compile(settings).code, 1);
+  // Of the same size too.
+  install("exec g++ \"$@\"  # two");
+  ASSERT_EQ(compile(settings).code, 0);
+  install("exit 3              # two");
+  EXPECT_EQ(compile(settings).code, 1);
+  EXPECT_EQ(compile("NABLA_CXX=" + compiler + " NABLA_CACHE=" + scratch("cxx_cache")).code, 1);
+}
+
+TEST_F(Toolchain, AFifoInTheCacheIsNoEntry) {
+  string cache = scratch("fifo_cache");
+  ASSERT_EQ(compile("NABLA_CACHE=" + cache).code, 0);
+  e2e::must("for f in " + cache + "/*; do rm $f; mkfifo $f; done");
+  auto out = run("NABLA_CACHE=" + cache + " timeout 60 cli/nablac compile " + scratch("m.nbl") + " -o " +
+                 scratch("m.nbundle"));
+  EXPECT_EQ(out.code, 0) << out.text;
+  EXPECT_EQ(e2e::must("find " + cache + " -type p"), "");
+}
+
 TEST_F(Toolchain, InspectSaysWhatABundleIs) {
   std::ofstream(scratch("notes.txt")) << "hello\n";
   auto out = run("cli/nablac inspect " + scratch("notes.txt"));

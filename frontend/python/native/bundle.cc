@@ -1,20 +1,67 @@
 #include "frontend/python/native/bundle.h"
 
+#include <csignal>
+#include <optional>
+
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::python {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// While programs run that may not end by themselves, SIGINT ends their loops too, beside what Python does with it: its
+// own handler only notes the signal, for the time when the interpreter runs again. Compilers in other threads set a
+// handler as well, and end in any order: what is not this one is left alone, and this one may come back after its end.
+class Interruptible {
+ public:
+  Interruptible() {
+    std::lock_guard lock(mutex_);
+    if (holders_++ > 0) return;
+    interrupted = 0;
+    struct sigaction now {};
+    sigaction(SIGINT, nullptr, &now);
+    bool handled = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN;
+    if (!handled || now.sa_handler == handle) return;
+    old_ = now;
+    now.sa_handler = handle;
+    sigaction(SIGINT, &now, nullptr);
+  }
+  ~Interruptible() {
+    std::lock_guard lock(mutex_);
+    if (--holders_ > 0) return;
+    struct sigaction now {};
+    sigaction(SIGINT, nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == handle) sigaction(SIGINT, &old_, nullptr);
+  }
+  Interruptible(const Interruptible&) = delete;
+
+ private:
+  static void handle(int signal) {
+    interrupted = 1;
+    old_.sa_handler(signal);
+  }
+  static inline std::mutex mutex_;
+  static inline int holders_ = 0;
+  static inline struct sigaction old_;
+};
+
+}  // namespace
 
 std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& what,
                                          const exec::SessionOptions& options) {
   format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
       format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), what));
-  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), options)));
+  exec::SessionOptions all = options;
+  all.stop = &interrupted, all.stop_all_loops = true;
+  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), all)));
   out->bytes_ = std::move(bytes);
   return out;
 }
 
 std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan) {
   exec::SessionOptions options{.threads = threads, .check_nan = check_nan, .target = target};
+  options.stop = &interrupted, options.stop_all_loops = true;
   return std::make_shared<Bundle>(value_or_throw(exec::Session::open(path, options)));
 }
 
@@ -27,6 +74,8 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   bool plain = e.symbols.empty() && inputs.size() == e.inputs.size();
   for (size_t i = 0; plain && i < inputs.size(); ++i) plain = fits(e.inputs[i], inputs[i]);
   std::lock_guard lock(mutex_);
+  std::optional<Interruptible> watched;
+  if (session_->loops(entry)) watched.emplace();
   if (!plain) return value_or_throw(session_->call(entry, inputs));
   std::vector<Literal> out;
   std::vector<const void*> from;

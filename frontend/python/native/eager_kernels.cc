@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "frontend/python/native/bind.h"
 #include "frontend/python/native/eager_rewrites.h"
 #include "ir/reference/interpreter.h"
 #include "ir/target.h"
@@ -184,6 +185,13 @@ Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Fu
   one->nodes.push_back(std::move(copy));
   ir::Module alone = module;
   alone.functions.push_back(std::move(one));
+  // Ctrl-C ends it: an eager loop may have no end.
+  thread_local bool polled = false;
+  if (!polled)
+    ir::set_interpreter_poll([] {
+      if (PyGILState_Check() != 0 && PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    });
+  polled = true;
   return ir::interpret(alone, "eager.node", std::move(operands));
 }
 

@@ -95,7 +95,9 @@ PYBIND11_MODULE(_nabla, m) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const nabla::Error& e) {
-      set_error(e);
+      // Python's own handler of the signal says what the user is told: KeyboardInterrupt.
+      bool stopped = !e.diagnostics().empty() && e.diagnostics()[0].code == nabla::Code::kInterrupted;
+      if (!stopped || PyErr_CheckSignals() == 0) set_error(e);
     }
   });
   raise_failed_checks();

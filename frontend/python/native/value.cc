@@ -138,6 +138,11 @@ void Eager::drop_if_unused() {
   if (pinned_ && computed_ == 0 && live_.empty() && !Frame::current()) drop();
 }
 
+// Functions that were traced in the frame stay in its module: when nothing refers to it any more, they go with it.
+void Eager::drop_if_unreferenced() {
+  if (frame_ && !pinned_ && live_.empty() && frame_.use_count() == 1 && !Frame::current()) drop();
+}
+
 const std::shared_ptr<Frame>& Eager::frame() {
   if (!frame_) frame_ = std::make_shared<Frame>(std::make_shared<Context>(), nullptr, "eager");
   return frame_;
@@ -271,7 +276,9 @@ Recording::Recording() : pushed_(!Frame::current()) {
   if (pushed_) Frame::push(Eager::of_thread().frame());
 }
 Recording::~Recording() {
-  if (pushed_) Frame::pop();
+  if (!pushed_) return;
+  Frame::pop();
+  Eager::of_thread().drop_if_unreferenced();
 }
 
 namespace {

@@ -47,6 +47,8 @@ class Eager : public std::enable_shared_from_this<Eager> {
   std::vector<std::optional<nabla::Tensor>> gradients(const Value& result,
                                                       const std::optional<nabla::Tensor>& cotangent,
                                                       const std::vector<const Value*>& leaves);
+  /// Ends the function when Python holds nothing of it.
+  void drop_if_unreferenced();
   /// Ends the function, although arrays in it require gradients; values without bytes are computed.
   void forget_gradients();
 

@@ -79,6 +79,31 @@ int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsi
   return fine ? kOk : kIllegalAddress;
 }
 
+/// 10 * major + minor.
+int capability() {
+  const char* text = std::getenv("NABLA_FAKE_CUDA_CAPABILITY");
+  int major = 9, minor = 0;
+  if (text != nullptr) std::sscanf(text, "%d.%d", &major, &minor);
+  return 10 * major + minor;
+}
+
+/// Bytes of shared memory of a block, by the table of compute capabilities in the CUDA C++ Programming Guide.
+int most_shared() {
+  switch (capability()) {
+    case 75:
+      return 64 << 10;
+    case 80:
+    case 87:
+      return 163 << 10;
+    case 86:
+    case 89:
+    case 120:
+      return 99 << 10;
+    default:
+      return 227 << 10;
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -131,11 +156,8 @@ int cuDeviceGetName(char* name, int length, int) {
   return begin("cuDeviceGetName", kInvalidValue, false);
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  const char* text = std::getenv("NABLA_FAKE_CUDA_CAPABILITY");
-  int major = 9, minor = 0;
-  if (text != nullptr) std::sscanf(text, "%d.%d", &major, &minor);
-  if (attribute != 75 && attribute != 76) return kInvalidValue;
-  *value = attribute == 75 ? major : minor;
+  if (attribute != 75 && attribute != 76 && attribute != 97) return kInvalidValue;
+  *value = attribute == 97 ? most_shared() : attribute == 75 ? capability() / 10 : capability() % 10;
   return begin("cuDeviceGetAttribute", kInvalidValue, false);
 }
 
@@ -253,15 +275,22 @@ int cuModuleGetFunction(Function** out, Module* module, const char* name) {
   int parameters = module->kernels->parameters(name);
   if (parameters < 0) return kNotFound;
   std::unique_ptr<Function>& function = module->functions[name];
-  if (function == nullptr) function.reset(new Function{module->kernels.get(), name, parameters});
+  if (function == nullptr)
+    function.reset(new Function{module->kernels.get(), name, parameters, module->kernels->static_shared(name)});
   state().functions.insert(function.get());
   return *out = function.get(), kOk;
 }
 int cuFuncSetAttribute(Function* function, int attribute, int value) {
   if (int status = begin("cuFuncSetAttribute"); status != kOk) return status;
-  if (!known(state().functions, function) || attribute != 8 || value > 227 << 10) return kInvalidValue;
+  if (!known(state().functions, function) || attribute != 8 || value < 0) return kInvalidValue;
+  if (static_cast<int>(function->static_shared) + value > most_shared()) return kInvalidValue;
   function->max_dynamic_shared = static_cast<unsigned>(value);
   return kOk;
+}
+int cuFuncGetAttribute(int* value, int attribute, Function* function) {
+  if (int status = begin("cuFuncGetAttribute"); status != kOk) return status;
+  if (!known(state().functions, function) || attribute != 1) return kInvalidValue;
+  return *value = static_cast<int>(function->static_shared), kOk;
 }
 int cuFuncGetParamInfo(Function* function, size_t index, size_t* offset, size_t* bytes) {
   if (!known(state().functions, function)) return kInvalidHandle;

@@ -20,6 +20,7 @@ class HandWritten final : public Kernels {
     const nb_fake_kernel* row = find(symbol);
     return row == nullptr ? -1 : row->arg_count;
   }
+  unsigned static_shared(const std::string& symbol) const override { return find(symbol)->static_shared; }
   bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned, std::vector<void*> args,
               emulator::Machine&) const override {
     run_(find(symbol), blocks, threads, args.data());
@@ -43,6 +44,10 @@ class Emulated final : public Kernels {
   int parameters(const std::string& symbol) const override {
     const NbEmuKernel* kernel = object_->find(symbol);
     return kernel == nullptr ? -1 : kernel->args;
+  }
+  unsigned static_shared(const std::string&) const override {
+    const NbEmuObject& object = object_->table();
+    return object.count == 1 ? static_cast<unsigned>(object.shared_end - object.shared_begin) : 0;
   }
   bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned shared_bytes,
               std::vector<void*> args, emulator::Machine& machine) const override {

@@ -19,6 +19,7 @@ struct nb_fake_kernel {
   const char* symbol;
   void (*trampoline)(void** args);  ///< the kernel, for the thread that runs; args[i] points to parameter i
   int arg_count;                    ///< pointers all of them
+  unsigned static_shared;           ///< bytes of shared memory that it declares
 };
 
 /// Its `nb_fake_launch`: runs `blocks` blocks of `threads`.
@@ -33,6 +34,9 @@ class Kernels {
   static std::unique_ptr<Kernels> open(const std::string& file);
   /// Parameters of a kernel; -1: there is none of this name.
   virtual int parameters(const std::string& symbol) const = 0;
+  /// Bytes of shared memory that a kernel declares. The emulator knows those of an object: exact where it has one
+  /// kernel, otherwise 0.
+  virtual unsigned static_shared(const std::string& symbol) const = 0;
   /// args[i] points to parameter i. False: the kernel did what a GPU would refuse, or what the machine's checker found;
   /// stderr says what. Hand-written kernels need no machine.
   virtual bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned shared_bytes,

@@ -35,11 +35,11 @@ inline void launch(const nb_fake_kernel* kernel, unsigned blocks, unsigned threa
 
 }  // namespace nabla::fake_cuda
 
-#define NB_KERNELS(...)                                                                                   \
-  extern "C" {                                                                                            \
-  extern const nabla::fake_cuda::nb_fake_kernel nb_fake_kernels[] = {__VA_ARGS__, {nullptr, nullptr, 0}}; \
-  void nb_fake_launch(const nabla::fake_cuda::nb_fake_kernel* kernel, unsigned blocks, unsigned threads,  \
-                      void** args) {                                                                      \
-    nabla::fake_cuda::launch(kernel, blocks, threads, args);                                              \
-  }                                                                                                       \
+#define NB_KERNELS(...)                                                                                      \
+  extern "C" {                                                                                               \
+  extern const nabla::fake_cuda::nb_fake_kernel nb_fake_kernels[] = {__VA_ARGS__, {nullptr, nullptr, 0, 0}}; \
+  void nb_fake_launch(const nabla::fake_cuda::nb_fake_kernel* kernel, unsigned blocks, unsigned threads,     \
+                      void** args) {                                                                         \
+    nabla::fake_cuda::launch(kernel, blocks, threads, args);                                                 \
+  }                                                                                                          \
   }

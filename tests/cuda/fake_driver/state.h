@@ -54,7 +54,8 @@ struct Function {
   const Kernels* kernels;
   std::string symbol;
   int parameters;
-  unsigned max_dynamic_shared = 48 << 10;
+  unsigned static_shared = 0;
+  unsigned max_dynamic_shared = (48 << 10) - static_shared;  ///< until a program asks for more
 };
 struct Module {
   std::unique_ptr<Kernels> kernels;
