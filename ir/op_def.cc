@@ -119,8 +119,7 @@ bool reaches_effect(const Node& node, const Module& module, std::set<std::string
   if (node.op->lower == Lowering::kAccess) return false;  // its functions say what its kernel means
   for (const std::string& name : functions_of(node.attrs)) {
     const Function* f = seen.insert(name).second ? module.find(name) : nullptr;
-    if (f &&
-        std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return reaches_effect(n, module, seen); }))
+    if (f && std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return reaches_effect(n, module, seen); }))
       return true;
   }
   return false;

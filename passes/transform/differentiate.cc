@@ -126,8 +126,9 @@ class Split {
   void mark(size_t first, size_t last, std::vector<bool>& needed, const std::vector<bool>& given, bool side_effects) {
     for (size_t n = last; n-- > first;) {
       const Node& node = f_.nodes[n];
-      live_[n] = (side_effects && effects_[n]) || std::any_of(node.results.begin(), node.results.end(),
-                                                              [&](ValueId id) { return needed[id] && !given[id]; });
+      live_[n] =
+          (side_effects && effects_[n]) ||
+          std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return needed[id] && !given[id]; });
       if (live_[n])
         for (ValueId id : node.operands) needed[id] = true;
     }
