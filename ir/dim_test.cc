@@ -31,8 +31,8 @@ TEST_F(DimTest, PolynomialsHaveOneForm) {
 TEST_F(DimTest, NestedMinimaAndMaximaCostLittle) {
   auto facts = std::make_shared<const std::vector<Dim>>(std::vector<Dim>{n - 3, n * 2 - m});
   Dim told = Dim::symbol(std::make_shared<Symbol>(Symbol{"n", 1, 100, 1, facts}));
-  Dim both = Dim::symbol(std::make_shared<Symbol>(Symbol{"b", 8, 64, 8, std::make_shared<const std::vector<Dim>>(
-                                                                            std::vector<Dim>{b - 16})}));
+  Dim both = Dim::symbol(std::make_shared<Symbol>(
+      Symbol{"b", 8, 64, 8, std::make_shared<const std::vector<Dim>>(std::vector<Dim>{b - 16})}));
   for (const Dim& x : {n, b, told, both}) {
     Dim nested = x;
     for (int level = 1; level <= 24; ++level)

@@ -84,8 +84,8 @@ std::string number_text(DType dtype, double number, int64_t integer) {
 
 bool is_math(std::string_view fn) {
   // The rows of NB_MATH in prelude.h and special.h.
-  static const std::set<std::string_view> kNames = {"exp",  "expm1",  "log",  "log1p", "tanh", "erf",  "sin",
-                                                    "cos",  "erfc",   "exp2", "log2",  "asin", "acos", "atan",
+  static const std::set<std::string_view> kNames = {"exp",  "expm1",  "log",  "log1p", "tanh",  "erf",  "sin",
+                                                    "cos",  "erfc",   "exp2", "log2",  "asin",  "acos", "atan",
                                                     "sinh", "erfinv", "cosh", "asinh", "acosh", "atanh"};
   return kNames.contains(fn);
 }

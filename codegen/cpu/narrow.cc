@@ -28,10 +28,9 @@ Range range_of(DType d) {
 // Functions whose result for operands held in i32 is that of i64 when all of them, and the result, fit. Others (bit
 // counts, bitcasts, shifts, division, which overflows at other places) depend on the width.
 bool keeps_value(std::string_view fn) {
-  static constexpr std::string_view kNames[] = {"add",      "sub",   "mul",     "maximum", "minimum",
-                                                "floordiv", "mod",   "select",  "convert", "eq",
-                                                "ne",       "lt",    "le",      "gt",      "ge",
-                                                "philox"};
+  static constexpr std::string_view kNames[] = {"add", "sub",    "mul",     "maximum", "minimum", "floordiv",
+                                                "mod", "select", "convert", "eq",      "ne",      "lt",
+                                                "le",  "gt",     "ge",      "philox"};
   return std::find(std::begin(kNames), std::end(kNames), fn) != std::end(kNames);
 }
 
@@ -57,8 +56,8 @@ class Narrower {
       if (const Let* let = std::get_if<Let>(&s.node)) {
         if (!fits(let->expr)) return false;
         DType dtype = k_.values[let->value].dtype;
-        bool picks = let->combiner == Combiner::kNone || let->combiner == Combiner::kMax ||
-                     let->combiner == Combiner::kMin;
+        bool picks =
+            let->combiner == Combiner::kNone || let->combiner == Combiner::kMax || let->combiner == Combiner::kMin;
         if (dtype == DType::kI64 && !picks) return false;  // sums may leave the range
         values_[let->value] = picks && never_empty(let->reduce) ? range(let->expr) : range_of(dtype);
         if (dtype == DType::kI64 && !values_[let->value].within(kInt32)) return false;

@@ -49,7 +49,9 @@ Tensor det_by_lu(const Tensor& a) {
 }
 
 /// [...] for every element of the matrices [..., n, n].
-Tensor for_matrices(const Tensor& x, const Shape& shape) { return broadcast_to(unsqueeze(unsqueeze(x, -1), -1), shape); }
+Tensor for_matrices(const Tensor& x, const Shape& shape) {
+  return broadcast_to(unsqueeze(unsqueeze(x, -1), -1), shape);
+}
 
 Tensor part(const Tensor& m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   return slice_axis(slice_axis(m, -2, row, row + rows), -1, column, column + columns);
@@ -61,8 +63,8 @@ Tensor det_of_two(const Tensor& m) {
 }
 
 /// The determinants of singular matrices, for their derivatives: lu has none there. Between the bases of the singular
-/// vectors, which are constants, a matrix is diagonal and what vanishes comes last: of [[B, C], [D, E]] with two rows in
-/// E it is det(B) * det(E - D inv(B) C), which any perturbation may be put into. Of rank n - 3 and less, where B is
+/// vectors, which are constants, a matrix is diagonal and what vanishes comes last: of [[B, C], [D, E]] with two rows
+/// in E it is det(B) * det(E - D inv(B) C), which any perturbation may be put into. Of rank n - 3 and less, where B is
 /// singular too, the first and second derivatives are 0.
 Tensor det_of_singular(const Tensor& a) {
   int64_t n = a.size(-1), m = n - 2;

@@ -154,8 +154,10 @@ Expr call(std::string_view name, std::vector<Expr> args) {
   DType result = fn->result == ResultKind::kBool ? DType::kBool : args[0]->dtype;
   if (Expr folded = fold_ints(result, fn, args)) return folded;
   if (Expr simple = simplify_index(name, args)) return simple;
-  if (name == "and" && is_const(args[0])) return args[0]->integer ? args[1] : args[0];
-  if (name == "and" && is_const(args[1])) return args[1]->integer ? args[0] : args[1];
+  if (name == "and" && result == DType::kBool) {  // of integers it takes some bits
+    if (is_const(args[0])) return args[0]->integer ? args[1] : args[0];
+    if (is_const(args[1])) return args[1]->integer ? args[0] : args[1];
+  }
   return make_call(result, fn, std::move(args));
 }
 

@@ -148,8 +148,7 @@ std::vector<Val> select_branches(BatchContext& ctx) {
     std::vector<Val> theirs = operands;
     Val taken = takes(selector, k, branches.size());
     for (Val& x : theirs)
-      if (is_float(x.dtype()))
-        x = select(broadcast_in_dim(taken, x.shape(), {0}), x, ctx.b.op("stop_gradient", {x}));
+      if (is_float(x.dtype())) x = select(broadcast_in_dim(taken, x.shape(), {0}), x, ctx.b.op("stop_gradient", {x}));
     made.push_back(call_function(ctx.b, ctx.functions->batch(branches[k], params, all).name, theirs));
   }
   bool flag = selector.dtype() == DType::kBool;

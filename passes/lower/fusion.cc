@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kLargestGroup = 16;
 constexpr size_t kLargestKernel = 600;  // nodes of all members' formulas: up to here the host compiler's time is linear
 
-// Whether the micro-kernel can still read the operands once maps were taken into the formula: a load each, at places that
-// are affine, one of which moves with the rows and the other with the columns.
+// Whether the micro-kernel can still read the operands once maps were taken into the formula: a load each, at places
+// that are affine, one of which moves with the rows and the other with the columns.
 bool reads_as_product(const Formula& f) {
   const Expr& e = f.value;
   if (e->kind != ExprKind::kCall || e->fn->name != "mul") return false;

@@ -30,8 +30,8 @@ namespace {
 // Duplicating a tensor into several users, or into more evaluations than it has elements, must cost next to nothing.
 constexpr int64_t kFreeCost = 2;
 constexpr size_t kFreeLoads = 1;
-// Nodes of a formula, or of all that is taken into one. What is beyond it is stored: the host compiler's time would grow
-// faster than the kernel, and one pass over memory is little beside so much arithmetic.
+// Nodes of a formula, or of all that is taken into one. What is beyond it is stored: the host compiler's time would
+// grow faster than the kernel, and one pass over memory is little beside so much arithmetic.
 constexpr size_t kLargestFormula = 200;
 
 class Inliner {

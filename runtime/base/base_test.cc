@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "runtime/base/debug.h"
+#include "runtime/base/check.h"
+#include "runtime/base/check_handler.h"
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/literal.h"
 #include "runtime/base/text.h"
@@ -82,6 +84,24 @@ TEST(Text, NumbersOfBytesHaveUnits) {
   EXPECT_EQ(parse_bytes("9223372036854775807"), INT64_MAX);
   for (const char* text : {"", "K", "-1", "-1K", "1.5", "12 bytes", "1k", "1e3", "0x10", "99999999G", "nan", "1  K"})
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
+}
+
+[[noreturn]] void throw_text(const std::string& report) { throw report; }
+
+TEST(Check, FailsThroughTheHandlerOfTheProcessThatHasOne) {
+  std::string kept;
+  set_check_handler(&throw_text);
+  try {
+    ScopedRescue rescue([&] { kept = "kept"; });
+    ScopedActivity activity("a test");
+    NABLA_CHECK(kept == "never", "of {}", 3);
+    FAIL();
+  } catch (const std::string& report) {
+    EXPECT_NE(report.find("internal check failed: kept == \"never\": of 3\n  while: a test\n"), std::string::npos);
+    EXPECT_EQ(kept, "kept");
+  }
+  set_check_handler(nullptr);
+  EXPECT_DEATH(NABLA_CHECK(kept.empty()), "internal check failed: kept.empty\\(\\)");
 }
 
 TEST(Diagnostic, SuggestsTheNearestName) {

@@ -79,7 +79,8 @@ class Drawer {
   }
   // Another one of the dtype; where there is none, an exact value is converted to it.
   Drawn like(const Drawn& d, Trust least) {
-    auto other = find([&](const Drawn& o) { return o.v.dtype() == d.v.dtype() && o.v.id != d.v.id && o.trust >= least; });
+    auto other =
+        find([&](const Drawn& o) { return o.v.dtype() == d.v.dtype() && o.v.id != d.v.id && o.trust >= least; });
     if (other) return *other;
     Drawn from = *find([&](const Drawn& o) { return o.trust >= Trust::kValues; });
     return {ir::convert(from.v, d.v.dtype()), from.trust, 0};
@@ -180,9 +181,8 @@ class Drawer {
   void exact_float() {
     auto d = find([](const Drawn& o) { return floating(o) && exact(o); });
     if (!d) return;
-    static constexpr const char* kNames[] = {"neg",   "abs",    "sign",      "floor",   "ceil",
-                                             "trunc", "is_nan", "is_finite", "maximum", "minimum",
-                                             "round", "is_inf", "maximum",   "rem"};
+    static constexpr const char* kNames[] = {"neg",       "abs",     "sign",    "floor", "ceil",   "trunc",   "is_nan",
+                                             "is_finite", "maximum", "minimum", "round", "is_inf", "maximum", "rem"};
     std::string name = kNames[pick(std::size(kNames))];
     bool two = name == "maximum" || name == "minimum" || name == "rem";
     if (!two) return keep(b_.op(name, {d->v}), d->trust);
@@ -219,9 +219,9 @@ class Drawer {
     auto d = find(floating);
     if (!d) return;
     static constexpr const char* kTame[] = {"tanh", "sin", "cos", "erf", "logistic", "atan", "neg", "abs"};
-    static constexpr const char* kAny[] = {"exp",  "log",   "sqrt", "rsqrt", "exp2",  "log2", "cbrt",  "expm1",
-                                           "tanh", "log1p", "asin", "acos",  "asinh", "sinh", "cosh",  "erfc",
-                                           "acosh", "sin",  "cos",  "erf",   "atanh", "atan", "logistic"};
+    static constexpr const char* kAny[] = {"exp",   "log",   "sqrt", "rsqrt", "exp2",  "log2", "cbrt",    "expm1",
+                                           "tanh",  "log1p", "asin", "acos",  "asinh", "sinh", "cosh",    "erfc",
+                                           "acosh", "sin",   "cos",  "erf",   "atanh", "atan", "logistic"};
     bool any_operand = d->trust == Trust::kBits;
     const char* name = any_operand ? kAny[pick(std::size(kAny))] : kTame[pick(std::size(kTame))];
     keep_rounded(b_.op(name, {any_operand ? d->v : bounded(*d)}), d->error);
@@ -233,11 +233,15 @@ class Drawer {
     ir::Ints axes{axis};
     auto along = [&](Val v) { return ir::broadcast_along(v, shape_, axes); };
     if (!floating(d)) {
-      if (d.v.dtype() == DType::kBool) return keep(along(b_.op(pick(2) ? "reduce_or" : "reduce_and", {d.v}, {{"axes", axes}})), Trust::kBits);
       static constexpr const char* kNames[] = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"};
-      return keep(along(b_.op(kNames[pick(4)], {d.v}, {{"axes", axes}})), Trust::kBits);
+      static constexpr const char* kLogical[] = {"reduce_or", "reduce_and"};
+      const char* name = d.v.dtype() == DType::kBool ? kLogical[pick(2)] : kNames[pick(4)];
+      return keep(along(b_.op(name, {d.v}, {{"axes", axes}})), Trust::kBits);
     }
-    if (exact(d) && pick(2)) return keep(along(b_.op(pick(2) ? "reduce_max" : "reduce_min", {d.v}, {{"axes", axes}})), Trust::kValues);
+    if (exact(d) && pick(2)) {
+      const char* name = pick(2) ? "reduce_max" : "reduce_min";
+      return keep(along(b_.op(name, {d.v}, {{"axes", axes}})), Trust::kValues);
+    }
     double n = static_cast<double>(shape_[axis].value());
     Val mean = ir::reduce_sum(bounded(d) * (1 / n), axes);
     keep_rounded(along(mean), d.error + rounding(d.v.dtype()) * n / 8);
@@ -266,13 +270,47 @@ class Drawer {
 
 double draw_float(std::mt19937_64& rng) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  static constexpr double kSpecial[] = {0,       -0.0,    1,       -1,    0.5,    2.5,    -1.5,     kInf,   -kInf,
-                                        NAN,     1e-8,    5e-324,  1e-40, 6e-8,   65504,  65519.9,  65520,  1e5,
-                                        3.3e38,  -3.4e38, 1e300,   127.5, -128.5, 255.5,  32767.5,  2147483647, 2147483648.0,
-                                        -2147483648.0, 4294967296.0, 9223372036854775807.0, -9223372036854775808.0,
-                                        18446744073709551616.0, 16777217, 2049, 2051, 257, 259, 1.0009765625};
+  static constexpr double kSpecial[] = {0,
+                                        -0.0,
+                                        1,
+                                        -1,
+                                        0.5,
+                                        2.5,
+                                        -1.5,
+                                        kInf,
+                                        -kInf,
+                                        NAN,
+                                        1e-8,
+                                        5e-324,
+                                        1e-40,
+                                        6e-8,
+                                        65504,
+                                        65519.9,
+                                        65520,
+                                        1e5,
+                                        3.3e38,
+                                        -3.4e38,
+                                        1e300,
+                                        127.5,
+                                        -128.5,
+                                        255.5,
+                                        32767.5,
+                                        2147483647,
+                                        2147483648.0,
+                                        -2147483648.0,
+                                        4294967296.0,
+                                        9223372036854775807.0,
+                                        -9223372036854775808.0,
+                                        18446744073709551616.0,
+                                        16777217,
+                                        2049,
+                                        2051,
+                                        257,
+                                        259,
+                                        1.0009765625};
   if (rng() % 3 == 0) return kSpecial[rng() % std::size(kSpecial)];
-  if (rng() % 3 == 0) return std::ldexp(static_cast<double>(static_cast<int64_t>(rng())), -60 + static_cast<int>(rng() % 40));
+  if (rng() % 3 == 0)
+    return std::ldexp(static_cast<double>(static_cast<int64_t>(rng())), -60 + static_cast<int>(rng() % 40));
   return std::uniform_real_distribution<double>(-4, 4)(rng);
 }
 

@@ -100,7 +100,7 @@ class Program:
         d, k = self.values[i][0], self.like(i, VALUES)
         op = self.one([nb.add, nb.sub, nb.mul, nb.floor_divide, nb.mod, nb.bitwise_and, nb.bitwise_or, nb.bitwise_xor,
                        nb.maximum, nb.minimum, lambda x, y: nb.abs(x) + y, lambda x, y: nb.sign(x) * y,
-                       lambda x, y: x // 3 + y, lambda x, y: -x - y * 5, lambda x, y: nb.clz(x) + nb.population_count(y),
+                       lambda x, y: nb.bitwise_and(x, 6) + y, lambda x, y: x // 3 + y, lambda x, y: -x - y * 5, lambda x, y: nb.clz(x) + nb.population_count(y),
                        lambda x, y: nb.left_shift(x, y % 9), lambda x, y: nb.right_shift(x, y % 9)])
         self.add(lambda v: nb.cast(op(v[i], v[k]), d), d, BITS)
 
