@@ -110,7 +110,7 @@ Tensor inv(const Arg& a) {
 Tensor det(const Arg& a) {
   AtSite at(a);
   const Tensor& t = need_matrices(a, "det");
-  if (!t.shape().back().is_static()) return det_by_lu(t);
+  if (!t.shape().back().is_static() || t.shape().back().is(0)) return det_by_lu(t);
   Tensor pivots = abs(diagonal(lu(stop_gradient(t))[0]));
   double small = epsilon_of(t.dtype()) * static_cast<double>(t.shape().back().value());
   Tensor singular = any(le(pivots, amax(pivots, {-1}, true) * small), {-1});

@@ -81,7 +81,8 @@ def test_loops_print_in_the_order_of_their_iterations(capfd):
     for g in (nb.jit(f), lambda xs: nb.realize(nb.jit(f)(xs))):
         g(X)
         assert lines(capfd) == ["begin", "sum 1", "sum 3", "sum 6", "end 6"]
-    nb.jit(lambda xs: nb.while_loop(lambda n: n < 3, lambda n: (nb.debug.print("n {}", n), n + 1)[1], xs))(nb.asarray(0))
+    count = nb.jit(lambda n: nb.while_loop(lambda n: n < 3, lambda n: (nb.debug.print("n {}", n), n + 1)[1], n))
+    count(nb.asarray(0))
     assert lines(capfd) == ["n 0", "n 1", "n 2"]
 
 

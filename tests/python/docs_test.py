@@ -1,5 +1,5 @@
-"""docs/python.md, docs/python-debugging.md and what README.md says of Python: every block runs, in order, in one session, and prints what stands
-behind its `# ->`. `...` there stands for anything, such as times."""
+"""docs/python.md, docs/python-debugging.md and what README.md says of Python: every block runs, in order, in one
+session, and prints what stands behind its `# ->`. `...` there stands for anything, such as times."""
 
 import contextlib
 import io

@@ -13,7 +13,7 @@ import unittest
 LOOP = """
 import nabla as nb
 def forever(x):
-    return nb.while_loop(lambda v: nb.sum(v) < 100, lambda v: v * 1.0, x)
+    return nb.while_loop(lambda v: nb.sum(v) < 100, lambda v: -v, x)
 """
 
 

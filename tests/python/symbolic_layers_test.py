@@ -51,7 +51,8 @@ LAYERS = {
     "SwiGLU": lambda: nn.SwiGLU(WIDTH, 12, key=1),
     "MLP": lambda: nn.MLP([WIDTH, 12, WIDTH], key=1),
     "MultiHeadAttention": lambda: lines(nn.MultiHeadAttention(WIDTH, 2, key=1)),
-    "CausalAttention": lambda: lines((lambda m: lambda x: m(x, is_causal=True))(nn.MultiHeadAttention(WIDTH, 2, key=1))),
+    "CausalAttention": lambda: lines(
+        (lambda m: lambda x: m(x, is_causal=True))(nn.MultiHeadAttention(WIDTH, 2, key=1))),
     "GroupedQueryAttention": lambda: lines(nn.GroupedQueryAttention(WIDTH, 4, 2, key=1)),
     "TransformerEncoderLayer": lambda: lines(nn.TransformerEncoderLayer(WIDTH, 2, 16, 0.0, key=1)),
     "RotaryEmbedding": lambda: lines(nn.RotaryEmbedding()),

@@ -6,10 +6,10 @@
         nb.debug.print("loss {:.4f}", loss)
         return w - 0.1 * loss
 
-They come in the order of the program, once per iteration of a loop and per example of a vmap; a derivative prints on its
-way forward alone, and `remat` prints again where it computes again. Functions that are not compiled print when their
-values are computed, which is when somebody looks at them. Exported programs print in bundles, too: `nabla-run` and the C
-API have no Python, and print a callback as a call of its name.
+They come in the order of the program, once per iteration of a loop and per example of a vmap; a derivative prints on
+its way forward alone, and `remat` prints again where it computes again. Functions that are not compiled print when
+their values are computed, which is when somebody looks at them. Exported programs print in bundles, too: `nabla-run`
+and the C API have no Python, and print a callback as a call of its name.
 """
 
 import builtins
@@ -40,9 +40,9 @@ _nabla.set_debug_handler(_handle)
 def print(fmt, *args, **kwargs):  # noqa: A001
     """Prints `fmt.format(*args, **kwargs)` when the program runs.
 
-    Fields that are tensors may have a format specification for one number, which holds for every element; arrays of more
-    than 1,000 elements show three at each end of each dimension. What is no tensor is formatted now. Raises Error (E0204)
-    for a specification that does not fit the tensor's dtype.
+    Fields that are tensors may have a format specification for one number, which holds for every element; arrays of
+    more than 1,000 elements show three at each end of each dimension. What is no tensor is formatted now. Raises Error
+    (E0204) for a specification that does not fit the tensor's dtype.
     """
     if not _enabled:
         return
@@ -56,8 +56,8 @@ def print(fmt, *args, **kwargs):  # noqa: A001
 def callback(fun, *args, **kwargs):
     """Calls `fun(*args, **kwargs)` when the program runs, with tensors that have elements in place of traced ones.
 
-    Its result is dropped. An exception ends the run with an Error (E0709) that names it. The function is kept as long as
-    the process.
+    Its result is dropped. An exception ends the run with an Error (E0709) that names it. The function is kept as long
+    as the process.
     """
     if not _enabled:
         return

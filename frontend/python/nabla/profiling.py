@@ -29,8 +29,8 @@ def _bound(size):
 
 class Memory:
     """Bytes that a compiled function needs beside its arguments and results: `arena` for what lies between, of which
-    `peak` are in use at once at most, `constants` in the program; `buffers` are the largest at the peak, as (bytes, type,
-    made by, source line)."""
+    `peak` are in use at once at most, `constants` in the program; `buffers` are the largest at the peak, as (bytes,
+    type, made by, source line)."""
 
     def __init__(self, report):
         entry = report["entries"][0]
@@ -40,7 +40,8 @@ class Memory:
         self.buffers = [(b["bytes"], b["type"], b["made_by"], b["source"]) for b in entry["top_buffers"]]
 
     def __repr__(self):
-        lines = [f"arena {_text(self.arena, 'B')}   peak {_text(self.peak, 'B')}   constants {_text(self.constants, 'B')}"]
+        parts = {"arena": self.arena, "peak": self.peak, "constants": self.constants}
+        lines = ["   ".join(f"{name} {_text(n, 'B')}" for name, n in parts.items())]
         lines += [f"{_text(n, 'B'):>12}  {kind:<24} {maker:<32} {source}" for n, kind, maker, source in self.buffers]
         return "\n".join(lines)
 

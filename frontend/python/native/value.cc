@@ -74,6 +74,7 @@ Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bo
 }
 
 int64_t bytes_of_result(const ir::Function& f, const ir::Node& n) {
+  if (n.results.empty()) return 0;
   const ir::Type& t = f.type(n.results[0]);
   return t.is_static() && !t.is_residual() ? t.bytes().value() : 0;
 }
@@ -81,7 +82,7 @@ int64_t bytes_of_result(const ir::Function& f, const ir::Node& n) {
 Diagnostic no_memory(const ir::Function& f) {
   const ir::Node* largest = nullptr;
   for (const ir::Node& n : f.nodes)
-    if (!largest || bytes_of_result(f, n) > bytes_of_result(f, *largest)) largest = &n;
+    if (bytes_of_result(f, n) > (largest ? bytes_of_result(f, *largest) : 0)) largest = &n;
   Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}, {} bytes",
                        largest ? f.type(largest->results[0]).str() : "an argument",
                        largest ? bytes_of_result(f, *largest) : 0);
@@ -129,6 +130,7 @@ void Eager::release(const std::shared_ptr<Frame>& frame) {
 void Eager::drop() {
   bound_.clear();
   frame_ = nullptr;
+  kept_functions_ = 0;
   pinned_ = false;
   computed_ = 0;
 }
@@ -140,7 +142,29 @@ void Eager::drop_if_unused() {
 
 // Functions that were traced in the frame stay in its module: when nothing refers to it any more, they go with it.
 void Eager::drop_if_unreferenced() {
-  if (frame_ && !pinned_ && live_.empty() && frame_.use_count() == 1 && !Frame::current()) drop();
+  if (!frame_ || Frame::current()) return;
+  if (!pinned_ && live_.empty() && frame_.use_count() == 1) drop();
+  if (frame_ && frame_->context->module.functions.size() > 2 * kept_functions_ + 16) forget_functions();
+}
+
+// A frame that stays open keeps the functions that its nodes or Python can still call, and drops the others.
+void Eager::forget_functions() {
+  std::vector<ir::FunctionPtr>& functions = frame_->context->module.functions;
+  std::set<std::string> called;
+  auto add_calls = [&](const ir::Function& f) {
+    for (const ir::Node& n : f.nodes)
+      for (std::string& name : ir::functions_of(n.attrs)) called.insert(std::move(name));
+  };
+  add_calls(frame_->builder.function());
+  std::vector<ir::FunctionPtr> kept;  // a function stands behind those that it calls
+  for (; !functions.empty(); functions.pop_back()) {
+    ir::FunctionPtr& f = functions.back();
+    if (f.use_count() == 1 && called.count(f->name) == 0) continue;
+    add_calls(*f);
+    kept.push_back(std::move(f));
+  }
+  functions.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  kept_functions_ = functions.size();
 }
 
 const std::shared_ptr<Frame>& Eager::frame() {

@@ -47,13 +47,14 @@ class Eager : public std::enable_shared_from_this<Eager> {
   std::vector<std::optional<nabla::Tensor>> gradients(const Value& result,
                                                       const std::optional<nabla::Tensor>& cotangent,
                                                       const std::vector<const Value*>& leaves);
-  /// Ends the function when Python holds nothing of it.
+  /// Ends the function when Python holds nothing of it, and forgets traced functions that nobody can call any more.
   void drop_if_unreferenced();
   /// Ends the function, although arrays in it require gradients; values without bytes are computed.
   void forget_gradients();
 
  private:
   std::vector<Literal> evaluate(const std::vector<int>& ids) const;
+  void forget_functions();
   void drop();
   void drop_if_unused();
 
@@ -63,6 +64,7 @@ class Eager : public std::enable_shared_from_this<Eager> {
   bool pinned_ = false;           ///< an array requires gradients: what was computed from it stays
   int computed_ = 0;              ///< values that were computed in frame_ and that Python holds, while pinned
   bool tracks_gradients_ = true;
+  size_t kept_functions_ = 0;  ///< when they were last looked through
 };
 
 /// While one lives, ops go to the innermost trace, or to the thread's eager function.
