@@ -144,7 +144,7 @@ void Eager::drop_if_unused() {
 void Eager::drop_if_unreferenced() {
   if (!frame_ || Frame::current()) return;
   if (!pinned_ && live_.empty() && frame_.use_count() == 1) drop();
-  if (frame_ && frame_->context->module.functions.size() > 2 * kept_functions_ + 16) forget_functions();
+  if (frame_ && frame_->context->module.functions.size() > 2 * kept_functions_ + 4) forget_functions();
 }
 
 // A frame that stays open keeps the functions that its nodes or Python can still call, and drops the others.
