@@ -34,7 +34,7 @@ Factors whole(const TypedOp& op) {
 }
 
 Example draw_debug(Rng& rng) {
-  return {{operand(f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 2)), 20)))}, {{"text", "x {:.3f}"}}};
+  return {{operand(f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 2)), 20)))}, {{"text", "x {}"}}};
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::vector<std::string> ops_with_code() {
   std::vector<std::string> out;
   for (const ir::OpDef& op : ops::all_ops().all()) {
     bool code = op.access.exists() || op.lower == ir::Lowering::kView || op.lower == ir::Lowering::kConstant ||
-                op.lower == ir::Lowering::kControl || op.lower == ir::Lowering::kHost || op.lower == ir::Lowering::kDecompose;
+                op.lower == ir::Lowering::kControl || op.lower == ir::Lowering::kDecompose;
     if (code) out.push_back(op.name);
   }
   return out;
