@@ -130,14 +130,30 @@ Val takes(Val selector, size_t k, size_t n) {
   return selector.b->op(op, {selector, selector.b->like(selector, static_cast<double>(k))});
 }
 
+// The largest floating value that belongs to one example, in elements at the sizes' upper bounds.
+int64_t largest_of_an_example(const BatchContext& ctx) {
+  int64_t out = 1;
+  auto add = [&](const Type& t) {
+    if (is_float(t.dtype)) out = std::max(out, t.count().bounds().max);
+  };
+  for (size_t i = 1; i < ctx.operands.size(); ++i)
+    if (ctx.batched[i]) add(ctx.op.operands[i]);
+  for (const Type& t : ctx.op.results) add(t);
+  return out;
+}
+
 // Every example chooses for itself: all branches run, and their results are selected.
 std::vector<Val> select_branches(BatchContext& ctx) {
   std::vector<bool> all(ctx.op.results.size(), true), params;
   std::vector<Val> operands;
+  int64_t largest = largest_of_an_example(ctx);
   // A derivative of what was not chosen is 0 times anything, infinity too: it must not leave the branch. So floating
-  // operands belong to the examples, and are theirs where they run the branch, else the same as constants.
+  // operands belong to the examples, and are theirs where they run the branch, else the same as constants. One that all
+  // examples share and that is larger than what they have of their own, such as a layer's weights, stays shared: a copy
+  // for each of them would cost more than the branches.
   for (size_t i = 1; i < ctx.operands.size(); ++i) {
-    bool own = is_float(ctx.operands[i].dtype());
+    const Type& type = ctx.op.operands[i];
+    bool own = is_float(type.dtype) && (ctx.batched[i] || type.count().bounds().max <= largest);
     params.push_back(own || ctx.batched[i]);
     operands.push_back(own ? ctx.batched_operand(static_cast<int>(i)) : ctx.operands[i]);
   }
@@ -147,8 +163,9 @@ std::vector<Val> select_branches(BatchContext& ctx) {
   for (size_t k = 0; k < branches.size(); ++k) {
     std::vector<Val> theirs = operands;
     Val taken = takes(selector, k, branches.size());
-    for (Val& x : theirs)
-      if (is_float(x.dtype())) x = select(broadcast_in_dim(taken, x.shape(), {0}), x, ctx.b.op("stop_gradient", {x}));
+    for (size_t i = 0; i < theirs.size(); ++i)
+      if (Val& x = theirs[i]; params[i] && is_float(x.dtype()))
+        x = select(broadcast_in_dim(taken, x.shape(), {0}), x, ctx.b.op("stop_gradient", {x}));
     made.push_back(call_function(ctx.b, ctx.functions->batch(branches[k], params, all).name, theirs));
   }
   bool flag = selector.dtype() == DType::kBool;

@@ -83,3 +83,15 @@ def test_nor_to_what_the_examples_share():
 
     got = nb.grad(lambda w: nb.sum(nb.vmap(lambda x: f(w, x))(nb.abs(v) + 1)))(w)
     assert got.item() == pytest.approx(sum(abs(x) + 1 for x in V))
+
+
+def test_large_weights_that_the_examples_share_are_not_copied():
+    w, x = nb.ones((64, 64)), nb.ones((512, 64))
+
+    def layer(x, w):
+        return nb.cond(nb.sum(x) > 0, lambda x: nb.tanh(x @ w), lambda x: x @ w, x)
+
+    for f in (nb.vmap(layer, in_axes=(0, None)),
+              nb.grad(lambda x, w: nb.sum(nb.vmap(layer, in_axes=(0, None))(x, w)), argnums=1)):
+        assert nb.jit(f).memory(x, w).arena < 512 * 64 * 64 * 4
+    np.testing.assert_allclose(np.asarray(nb.jit(nb.vmap(layer, in_axes=(0, None)))(x, w)), 1, rtol=1e-6)
