@@ -13,7 +13,7 @@ namespace nabla {
   X(kNewerVersion, 103, "made by a newer version", "use a nablac or nabla-run at least as new as the writer")         \
   X(kCorrupt, 104, "the bytes are damaged", "make or copy the file again")                                            \
   X(kForeignFile, 105, "not a file of this kind", "pass a file of the kind that the message names")                   \
-  X(kTooLarge, 106, "a size in the file exceeds its limit", "the file is damaged or hostile; make it again")          \
+  X(kTooLarge, 106, "a size exceeds its limit", "make it smaller; if a file names it, make the file again")           \
   X(kUnknownName, 107, "a name is not defined", "use one of the names that the message lists")                        \
   X(kDuplicateName, 108, "a name is defined twice", "rename one of the two")                                          \
   X(kOperandCount, 201, "wrong number of operands or results", "pass what the op's documentation lists")              \
@@ -56,7 +56,7 @@ namespace nabla {
   X(kInputDType, 704, "an input has another dtype", "convert it to the dtype that the message names")                 \
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
   X(kStateMismatch, 706, "a file of state or weights does not fit", "`nablac inspect` lists the program's state")     \
-  X(kMisuse, 707, "the call is not legal now", "see the function's comment in runtime/nabla_run.h")                   \
+  X(kMisuse, 707, "the call is not legal now", "do what the message says before the call")                            \
   X(kNotFinite, 708, "an instruction made NaN or infinity",                                                           \
     "see the operands' ranges; compile with --no-fuse where the kernel has several ops")                              \
   X(kCallbackFailed, 709, "a debug callback failed", "mend the function that the message names")                      \
