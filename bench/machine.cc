@@ -69,19 +69,21 @@ __attribute__((target("avx2"), noinline)) void copy_256(float* to, const float* 
   _mm_sfence();
 }
 
+// Read before any pool pins the calling thread: a limit that is measured beside a session has all CPUs as well.
+const std::vector<int> kCpus = device::allowed_cpus();
+
 // Seconds from a common start until the last of `threads` pinned threads has ended f(thread).
 double parallel_seconds(int threads, const std::function<void(int)>& f) {
-  std::vector<int> cpus = device::allowed_cpus();
   std::atomic<int> ready{0};
   std::atomic<bool> go{false};
   std::vector<double> ends(threads);
   std::vector<std::thread> pool;
   for (int t = 0; t < threads; ++t)
     pool.emplace_back([&, t] {
-      if (!cpus.empty()) {
+      if (!kCpus.empty()) {
         cpu_set_t set;
         CPU_ZERO(&set);
-        CPU_SET(cpus[t % cpus.size()], &set);
+        CPU_SET(kCpus[t % kCpus.size()], &set);
         pthread_setaffinity_np(pthread_self(), sizeof set, &set);
       }
       ++ready;
