@@ -45,8 +45,8 @@ class Spinners {
     CPU_ZERO(&set);
     if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
     (void)sched_setaffinity(0, sizeof set, &set);
-    for (volatile bool on = true; on;) {
-    }
+    volatile uint64_t turns = 0;
+    while (true) turns = turns + 1;
   }
   std::vector<pid_t> children_;
 };
