@@ -82,6 +82,13 @@ std::string inspect(void* handle, NvrtcLibrary& library) {
   return "";
 }
 
+// NVRTC opens a library beside it by its name alone, which the loader finds only in folders that the machine is set up
+// for: not in that of an unpacked wheel. Once it is open, its name finds it.
+void open_builtins(const NvrtcLibrary& library) {
+  fs::path builtins = fs::path(library.path).parent_path() / ("libnvrtc-builtins.so." + library.version());
+  if (is_there(builtins)) dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 }  // namespace
 
 std::vector<std::string> nvrtc_candidates() {
@@ -116,7 +123,10 @@ Result<NvrtcLibrary> open_nvrtc(const std::vector<std::string>& candidates) {
       problem = reason ? reason : "it cannot be opened";
       if (std::string prefix = path + ": "; problem.starts_with(prefix)) problem = problem.substr(prefix.size());
     }
-    if (problem.empty()) return library;
+    if (problem.empty()) {
+      open_builtins(library);
+      return library;
+    }
     if (handle) dlclose(handle);
     missing.notes.push_back(fmt::format("tried {}: {}", path, problem));
   }

@@ -41,8 +41,8 @@ struct NvrtcLibrary {
 /// site-packages.
 std::vector<std::string> nvrtc_candidates();
 
-/// Opens the first that is there; it stays open. E0505 names all that were tried; also E0505 for a library that
-/// is older than 12.
+/// Opens the first that is there, with the library of built-in functions beside it; they stay open. E0505 names all that
+/// were tried; also E0505 for a library that is older than 12.
 Result<NvrtcLibrary> open_nvrtc(const std::vector<std::string>& candidates);
 
 }  // namespace nabla::codegen

@@ -3,6 +3,7 @@
 #include "codegen/cuda/nvrtc.h"
 
 #include <gtest/gtest.h>
+#include <link.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,6 +155,22 @@ TEST(Nvrtc, SaysWhereItLookedForTheLibrary) {
   EXPECT_TRUE(has(all, "tried " + folder + "/a.so: cannot open shared object file")) << all;
   EXPECT_TRUE(has(all, "tried libm.so.6: it lacks functions of NVRTC")) << all;
   EXPECT_TRUE(has(all, "tried tests/cuda/fake_nvrtc.so: version 11.8 is older than 12")) << all;
+}
+
+// The machine may find no other one, or another one first.
+TEST(Nvrtc, OpensItsBuiltinsBesideIt) {
+  NvrtcLibrary library = open_nvrtc(nvrtc_candidates()).value();
+  std::string name = "libnvrtc-builtins.so." + library.version();
+  fs::path beside = fs::path(library.path).parent_path() / name;
+  ASSERT_TRUE(fs::exists(beside)) << beside;
+  std::vector<std::string> loaded;
+  auto note = [](dl_phdr_info* info, size_t, void* out) {
+    static_cast<std::vector<std::string>*>(out)->push_back(info->dlpi_name);
+    return 0;
+  };
+  dl_iterate_phdr(note, &loaded);
+  std::erase_if(loaded, [&](const std::string& path) { return fs::path(path).filename() != name; });
+  EXPECT_EQ(loaded, std::vector<std::string>{beside.string()});
 }
 
 TEST(Nvrtc, LooksInTheCacheFolderThenByNameThenInTheToolkitThenInWheels) {
