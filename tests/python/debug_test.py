@@ -155,6 +155,29 @@ def test_callbacks_get_tensors_with_elements():
     assert seen[2] == ("Tensor", [1.0, 2.0, 3.0], None)
 
 
+def test_transforms_that_are_not_compiled_print_although_nobody_looks(capfd):
+    def f(x):
+        nb.debug.print("x {}", x)
+        return x * x
+
+    def body(c, x):
+        nb.debug.print("c {}", c)
+        return c + x, c
+
+    nb.vmap(f)(X)
+    assert capfd.readouterr().out == "x 1\nx 2\nx 3\n"
+    nb.grad(f)(2.0)
+    assert capfd.readouterr().out == "x 2\n"
+    nb.scan(body, 0.0, X)
+    assert capfd.readouterr().out == "c 0\nc 1\nc 3\n"
+    nb.cond(X[0] > 0, f, lambda x: x, X[1])
+    assert capfd.readouterr().out == "x 2\n"
+    y = nb.vmap(f)(X)
+    assert capfd.readouterr().out == "x 1\nx 2\nx 3\n"
+    assert y.tolist() == [1.0, 4.0, 9.0]
+    assert capfd.readouterr().out == ""
+
+
 def test_what_a_callback_raises_ends_the_run():
     def stop(x):
         raise ValueError("enough")
@@ -163,7 +186,7 @@ def test_what_a_callback_raises_ends_the_run():
         nb.debug.callback(stop, x)
         return x * 2.0
 
-    for g in (nb.jit(f), lambda x: nb.realize(nb.vmap(f)(x))):
+    for g in (nb.jit(f), nb.vmap(f)):
         with pytest.raises(nb.Error, match=r"(?s)E0709.*debug callback `stop_\d+` raised ValueError: enough"):
             g(X)
 

@@ -46,7 +46,8 @@ def test_channels_first_given_to_a_convolution():
                  lambda: nb.conv2d(nb.ones((1, 3, 32, 30)), nb.ones((3, 3, 3, 8)))):
         text = said(make, nb.Error)
         assert "the input f32[1,3,32,30] (NHWC) has 30 channels, the filter f32[3,3,3,8] (HWIO) takes 3" in text
-        assert 'dimension 1 has 3 channels: this looks like NCHW, say input_layout="NCHW" or permute it to NHWC' in text
+        assert ('dimension 1 has 3 channels: this looks like NCHW, permute it to NHWC, or call '
+                'nabla.conv2d(..., input_layout="NCHW")') in text
     assert "(NWC) has 9 channels" in said(lambda: nb.conv1d(nb.ones((1, 5, 9)), nb.ones((3, 4, 2))))
 
 

@@ -7,9 +7,9 @@
         return w - 0.1 * loss
 
 They come in the order of the program, once per iteration of a loop and per example of a vmap; a derivative prints on
-its way forward alone, and `remat` prints again where it computes again. Functions that are not compiled print when
-their values are computed, which is when somebody looks at them. Exported programs print in bundles, too: `nabla-run`
-and the C API have no Python, and print a callback as a call of its name.
+its way forward alone, and `remat` prints again where it computes again. Functions that are not compiled print when they
+are called. Exported programs print in bundles, too: `nabla-run` and the C API have no Python, and print a callback as a
+call of its name.
 """
 
 import builtins

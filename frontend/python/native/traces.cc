@@ -1,4 +1,5 @@
 // Functions traced from Python, and the ops that take them: calls, derivatives, batches, branches and loops.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "frontend/cpp/transforms.h"
 #include "frontend/cpp/user_kernel.h"
 #include "frontend/python/native/bind.h"
+#include "ir/op_def.h"
 #include "ir/text.h"
 
 namespace nabla::python {
@@ -48,9 +50,29 @@ class Trace {
 using Function = TracedFunction;
 using Operands = std::vector<Operand>;
 
+// The nodes of the thread's eager function from `first` on: does one print, or call back?
+bool has_effects(size_t first) {
+  const Frame& frame = *Eager::of_thread().frame();
+  const std::vector<ir::Node>& nodes = frame.builder.function().nodes;
+  return std::any_of(nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.end(),
+                     [&](const ir::Node& n) { return ir::has_effect(n, frame.context->module); });
+}
+
+// Records a call of traced functions. Outside of every trace one with effects runs at once: results that nobody looks
+// at are never computed.
+template <class F>
+std::vector<Value> recorded_call(F body) {
+  size_t before = is_tracing() ? 0 : Eager::of_thread().frame()->builder.function().nodes.size();
+  std::vector<Value> out = recorded(body);
+  if (is_tracing() || !has_effects(before)) return out;
+  for (const Value& v : out)
+    if (!v.type().is_residual()) (void)v.array("a debug print");
+  return out;
+}
+
 std::vector<Value> call(const std::string& op, const Function& f, const Operands& operands,
                         const std::optional<Ints>& wrt) {
-  return recorded([&](const Site& site) {
+  return recorded_call([&](const Site& site) {
     return given_back(emit_call(op.c_str(), f, tensors_of(operands, site), wrt ? &*wrt : nullptr, site));
   });
 }
@@ -58,33 +80,33 @@ std::vector<Value> call(const std::string& op, const Function& f, const Operands
 void bind_derivatives(py::module_& m) {
   m.def("call", &call, py::arg("op"), py::arg("function"), py::arg("operands"), py::arg("wrt") = py::none());
   m.def("jvp", [](const Function& f, const Operands& operands, const Operands& tangents) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_jvp(f, tensors_of(operands, site), tensors_of(tangents, site), site));
     });
   });
   m.def("pullback", [](const Function& f, const Operand& residual, const Operands& cotangents, size_t operands) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_pullback(f, tensor_of(residual, site), tensors_of(cotangents, site), operands, site));
     });
   });
   m.def("remat", [](const Function& f, const Operands& operands, const std::string& policy, const std::string& names) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       ir::Attrs attrs{{"policy", policy}, {"names", names}};
       return given_back(emit_transform("remat", f, tensors_of(operands, site), std::move(attrs), site));
     });
   });
   m.def("autocast", [](const Function& f, const Operands& operands, DType dtype) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_transform("autocast", f, tensors_of(operands, site), {{"dtype", dtype}}, site));
     });
   });
   m.def("custom_vjp", [](const Function& f, const Function& forward, const Function& backward, const Operands& args) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_custom_vjp(f, forward, backward, tensors_of(args, site), site));
     });
   });
   m.def("custom_jvp", [](const Function& f, const Function& rule, const Operands& args) {
-    return recorded(
+    return recorded_call(
         [&](const Site& site) { return given_back(emit_custom_jvp(f, rule, tensors_of(args, site), site)); });
   });
   m.def("unit_vectors", [](const Operand& x) {
@@ -120,7 +142,7 @@ void bind_batching(py::module_& m) {
   m.def("vmap_call",
         [](const Function& f, const std::vector<Axis>& in_axes, const std::vector<Axis>& out_axes,
            const std::optional<Size>& axis_size, const std::string& spmd_axis_name, const Operands& operands) {
-          return recorded([&](const Site& site) {
+          return recorded_call([&](const Site& site) {
             std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
             Mapped mapped(vmap_options(in_axes, out_axes, axis_size, spmd_axis_name), tensors,
                           std::vector<size_t>(tensors.size(), 1), site);
@@ -129,7 +151,7 @@ void bind_batching(py::module_& m) {
         });
   m.def("batch_symbol", [] { return recorded([](const Site& site) { return Size{batch_symbol(site)}; }); });
   m.def("custom_vmap", [](const Function& f, const Function& rule, const Operands& args, const Size& size) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_custom_vmap(f, rule, tensors_of(args, site), size.dim, site));
     });
   });
@@ -137,22 +159,22 @@ void bind_batching(py::module_& m) {
 
 void bind_control(py::module_& m) {
   m.def("cond", [](const Operand& pred, const Function& then, const Function& otherwise, const Operands& args) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_cond(arg_of(pred, site), {then, otherwise}, tensors_of(args, site), site));
     });
   });
   m.def("switch", [](const Operand& index, const std::vector<Function>& branches, const Operands& args) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       return given_back(emit_switch(arg_of(index, site), branches, tensors_of(args, site), site));
     });
   });
   m.def("while_loop", [](const Function& cond, const Function& body, const Operands& init, int64_t trip_count) {
-    return recorded(
+    return recorded_call(
         [&](const Site& site) { return given_back(emit_while(cond, body, tensors_of(init, site), trip_count, site)); });
   });
   m.def("scan", [](const Function& body, const Operands& init, const Operands& xs, const std::optional<Size>& length,
                    bool reverse) {
-    return recorded([&](const Site& site) {
+    return recorded_call([&](const Site& site) {
       std::vector<nabla::Tensor> sequences = tensors_of(xs, site);
       std::optional<ir::Dim> given = length ? std::optional(length->dim) : std::nullopt;
       ir::Dim trips = length_of(sequences, given, site);

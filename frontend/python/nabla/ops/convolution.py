@@ -76,8 +76,8 @@ def _check_channels(what, x, filter, groups, channels_first):
     names = _INPUT[x.ndim - 2]
     help = ""
     if not channels_first and x.shape[1] == wanted:
-        help = (f"dimension 1 has {wanted} channels: this looks like {names[1]}, say input_layout=\"{names[1]}\" or "
-                f"permute it to {names[0]}")
+        help = (f"dimension 1 has {wanted} channels: this looks like {names[1]}, permute it to {names[0]}, or call "
+                f"nabla.conv{x.ndim - 2}d(..., input_layout=\"{names[1]}\")")
     _nabla.fail(203, f"{what}: the input {x.type_str()} ({names[0]}) has {got} channels, the filter "
                      f"{filter.type_str()} ({_FILTER[x.ndim - 2][0]}) takes {wanted}", help)
 
