@@ -60,3 +60,9 @@ def test_defaults_of_values():
     assert nb.argmax(nb.ones(3)).dtype == nb.int64 and nb.argsort(nb.ones(3)).dtype == nb.int32
     assert nb.full(2, 7).dtype == nb.int32 and nb.full_like(nb.ones(2), 7).dtype == nb.float32
     assert nb.result_type(nb.ones(1, "int8"), 1.5) == nb.float32 and nb.result_type(1, True) == nb.int32
+
+
+def test_uint64_with_signed_is_the_default_dtype_of_the_moment():
+    for dtype in (nb.float64, nb.float32, nb.float64):
+        with nb.default_dtype(dtype):
+            assert nb.promote_types("uint64", "int8") == nb.promote_types("int64", "uint64") == dtype

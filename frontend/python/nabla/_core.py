@@ -141,13 +141,13 @@ _promoted = {}
 def promote_types(a, b):
     """The dtype that two dtypes meet in, by JAX's table with 64-bit types."""
     a, b = dtype_of(a), dtype_of(b)
-    found = _promoted.get((a, b))
-    if found is None:
-        found = _promoted[a, b] = _promote(a, b)
-    return found
+    if (a, b) not in _promoted:
+        _promoted[a, b] = _promote(a, b)
+    return _promoted[a, b] or default_float()
 
 
 def _promote(a, b):
+    """None: the default dtype of floats."""
     if a == b:
         return a
     if _ORDER[a] > _ORDER[b]:
@@ -161,7 +161,7 @@ def _promote(a, b):
     if a in _UNSIGNED and b in _SIGNED:
         wider = _UNSIGNED.index(a) + 1
         if wider == len(_SIGNED):
-            return default_float()
+            return None
         return _SIGNED[max(wider, _SIGNED.index(b))]
     return b
 
