@@ -143,4 +143,90 @@ Result<std::vector<SizeSource>> size_sources(const Entry& entry, const Function&
   return out;
 }
 
+namespace {
+
+// value[to] <= value[from] + length. Node 0 is the number 0.
+struct Edge {
+  size_t from, to;
+  int64_t length;
+  size_t constraint;  ///< whose edge it is; kRange: a symbol's range
+};
+constexpr size_t kRange = static_cast<size_t>(-1);
+using Distance = __int128;  // sums of lengths do not overflow
+
+// gap >= 0 as an edge, where gap is x - y + k, x + k or k - y.
+std::optional<Edge> edge_of(const Dim& gap, const std::map<std::string, size_t>& nodes, size_t constraint) {
+  Edge out{0, 0, 0, constraint};
+  Dim rest = gap;
+  for (const SymbolRef& s : gap.symbols()) {
+    std::optional<SymbolSplit> split = split_at(rest, s->name);
+    auto node = nodes.find(s->name);
+    if (!split || node == nodes.end()) return std::nullopt;
+    bool positive = split->factor.is(1);
+    if (!positive && !split->factor.is(-1)) return std::nullopt;
+    size_t& end = positive ? out.from : out.to;
+    if (end != 0) return std::nullopt;
+    end = node->second;
+    rest = split->rest;
+  }
+  if (!rest.is_static()) return std::nullopt;
+  out.length = rest.value();
+  return out;
+}
+
+std::vector<Edge> edges_of(const std::vector<SymbolRef>& symbols, const std::vector<SizeConstraint>& constraints) {
+  std::map<std::string, size_t> nodes;
+  std::vector<Edge> edges;
+  for (const SymbolRef& s : symbols) {
+    size_t node = nodes.emplace(s->name, nodes.size() + 1).first->second;
+    edges.push_back({0, node, s->max, kRange});
+    edges.push_back({node, 0, -s->min, kRange});
+  }
+  for (size_t i = 0; i < constraints.size(); ++i) {
+    const SizeRelation& r = constraints[i].relation;
+    Dim gap = r.kind == SizeRelation::Kind::kLess ? r.right - r.left - 1 : r.right - r.left;
+    if (std::optional<Edge> e = edge_of(gap, nodes, i)) edges.push_back(*e);
+    if (r.kind != SizeRelation::Kind::kEqual) continue;
+    if (std::optional<Edge> e = edge_of(r.left - r.right, nodes, i)) edges.push_back(*e);
+  }
+  return edges;
+}
+
+}  // namespace
+
+std::vector<size_t> contradicting_cycle(const std::vector<SymbolRef>& symbols,
+                                        const std::vector<SizeConstraint>& constraints) {
+  std::vector<Edge> edges = edges_of(symbols, constraints);
+  std::vector<Distance> distance(symbols.size() + 1, 0);
+  std::vector<const Edge*> last(symbols.size() + 1, nullptr);
+  size_t changed = 0;
+  for (size_t round = 0; round <= symbols.size() + 1; ++round) {
+    changed = distance.size();
+    for (const Edge& e : edges) {
+      if (distance[e.to] <= distance[e.from] + e.length) continue;
+      distance[e.to] = distance[e.from] + e.length;
+      last[e.to] = &e;
+      changed = e.to;
+    }
+    if (changed == distance.size()) return {};
+  }
+  // What still changes hangs on a cycle: as many steps back lead into it.
+  for (size_t i = 0; i < distance.size(); ++i) changed = last[changed]->from;
+  std::set<size_t> members;
+  size_t node = changed;
+  do {
+    if (last[node]->constraint != kRange) members.insert(last[node]->constraint);
+    node = last[node]->from;
+  } while (node != changed);
+  return {members.begin(), members.end()};
+}
+
+std::string relations_text(const std::vector<SizeConstraint>& constraints, const std::vector<size_t>& indices,
+                           size_t without) {
+  std::string out;
+  for (size_t i : indices)
+    if (i != without) out += (out.empty() ? "" : ", ") + constraints[i].relation.str();
+  return out;
+}
+
 }  // namespace nabla::ir

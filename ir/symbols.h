@@ -1,6 +1,7 @@
 // What a module says about its symbols, and how a run tells their values.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/module.h"
@@ -29,5 +30,15 @@ Result<std::vector<SizeSource>> size_sources(const Entry& entry, const Function&
 
 /// Every symbol of the function's values and attributes, each once.
 std::vector<SymbolRef> symbols_of(const Function& function);
+
+/// Constraints that together contradict each other, or the symbols' ranges: ascending indices, the first cycle that is
+/// found; empty where there is none. Exact for relations of the form a + k <= b between symbols, or a symbol and a
+/// number; others are not looked at. Source: Bellman and Ford's search for a negative cycle (Cormen et al.,
+/// Introduction to Algorithms, 2009, section 24.4).
+std::vector<size_t> contradicting_cycle(const std::vector<SymbolRef>& symbols,
+                                        const std::vector<SizeConstraint>& constraints);
+/// "a < b, b < c": those with these indices, but for the one `without`.
+std::string relations_text(const std::vector<SizeConstraint>& constraints, const std::vector<size_t>& indices,
+                           size_t without);
 
 }  // namespace nabla::ir

@@ -128,7 +128,19 @@ class ModuleVerifier {
         if (m_.constraints[i].location) d.location = m_.constraints[i].location;
       (void)NABLA_TRY(at(Item::kConstraint, i, std::move(sound)));
     }
-    return Ok{};
+    return no_cycle();
+  }
+
+  // What a constraint contradicts only together with several others.
+  Status no_cycle() const {
+    std::vector<size_t> cycle = contradicting_cycle(m_.symbols, m_.constraints);
+    if (cycle.empty()) return Ok{};
+    size_t last = cycle.back();
+    Diagnostic d = error(Code::kInvalidModule, "require {}: no sizes satisfy it: not together with {}",
+                         m_.constraints[last].relation.str(), relations_text(m_.constraints, cycle, last));
+    for (const SymbolRef& s : m_.symbols) d.notes.push_back(fmt::format("{} in [{}, {}]", s->name, s->min, s->max));
+    d.location = m_.constraints[last].location;
+    return at(Item::kConstraint, last, std::move(d));
   }
 
   Status state() const {

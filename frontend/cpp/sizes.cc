@@ -24,92 +24,6 @@ void tighten(ir::Symbol& s) {
   s.max = floor_div(s.max, s.multiple) * s.multiple;
 }
 
-// value[to] <= value[from] + length. Node 0 is the number 0.
-struct Edge {
-  size_t from, to;
-  int64_t length;
-  size_t constraint;  ///< whose edge it is; kRange: a symbol's range
-};
-constexpr size_t kRange = static_cast<size_t>(-1);
-
-// gap >= 0 as an edge, where gap is x - y + k, x + k or k - y.
-std::optional<Edge> edge_of(const ir::Dim& gap, const std::map<std::string, size_t>& nodes, size_t constraint) {
-  Edge out{0, 0, 0, constraint};
-  ir::Dim rest = gap;
-  for (const ir::SymbolRef& s : gap.symbols()) {
-    std::optional<ir::SymbolSplit> split = ir::split_at(rest, s->name);
-    auto node = nodes.find(s->name);
-    if (!split || node == nodes.end()) return std::nullopt;
-    bool positive = split->factor.is(1);
-    if (!positive && !split->factor.is(-1)) return std::nullopt;
-    size_t& end = positive ? out.from : out.to;
-    if (end != 0) return std::nullopt;
-    end = node->second;
-    rest = split->rest;
-  }
-  if (!rest.is_static()) return std::nullopt;
-  out.length = rest.value();
-  return out;
-}
-
-std::vector<Edge> edges_of(const std::vector<ir::SymbolRef>& symbols, const std::vector<ir::SizeConstraint>& constraints) {
-  std::map<std::string, size_t> nodes;
-  std::vector<Edge> edges;
-  for (const ir::SymbolRef& s : symbols) {
-    size_t node = nodes.emplace(s->name, nodes.size() + 1).first->second;
-    edges.push_back({0, node, s->max, kRange});
-    edges.push_back({node, 0, -s->min, kRange});
-  }
-  for (size_t i = 0; i < constraints.size(); ++i) {
-    const ir::SizeRelation& r = constraints[i].relation;
-    ir::Dim gap = r.kind == ir::SizeRelation::Kind::kLess ? r.right - r.left - 1 : r.right - r.left;
-    if (std::optional<Edge> e = edge_of(gap, nodes, i)) edges.push_back(*e);
-    if (r.kind != ir::SizeRelation::Kind::kEqual) continue;
-    if (std::optional<Edge> e = edge_of(r.left - r.right, nodes, i)) edges.push_back(*e);
-  }
-  return edges;
-}
-
-// Constraints that together contradict each other, or the symbols' ranges: indices, the first cycle that was found; empty
-// where none was. Exact for relations of the form a + k <= b between symbols or a symbol and a number; others are not
-// looked at. Source: Bellman and Ford's search for a negative cycle (Cormen et al., Introduction to Algorithms, 2009,
-// section 24.4).
-std::vector<size_t> contradicting_cycle(const std::vector<ir::SymbolRef>& symbols,
-                                        const std::vector<ir::SizeConstraint>& constraints) {
-  std::vector<Edge> edges = edges_of(symbols, constraints);
-  std::vector<int64_t> distance(symbols.size() + 1, 0);
-  std::vector<const Edge*> last(symbols.size() + 1, nullptr);
-  size_t changed = 0;
-  for (size_t round = 0; round <= symbols.size() + 1; ++round) {
-    changed = distance.size();
-    for (const Edge& e : edges) {
-      if (distance[e.to] <= distance[e.from] + e.length) continue;
-      distance[e.to] = distance[e.from] + e.length;
-      last[e.to] = &e;
-      changed = e.to;
-    }
-    if (changed == distance.size()) return {};
-  }
-  // What still changes hangs on a cycle: as many steps back lead into it.
-  for (size_t i = 0; i < distance.size(); ++i) changed = last[changed]->from;
-  std::set<size_t> members;
-  size_t node = changed;
-  do {
-    if (last[node]->constraint != kRange) members.insert(last[node]->constraint);
-    node = last[node]->from;
-  } while (node != changed);
-  return {members.begin(), members.end()};
-}
-
-// "a < b, b < c": those with these indices, but for the one `without`.
-std::string relations_text(const std::vector<ir::SizeConstraint>& constraints, const std::vector<size_t>& indices,
-                           size_t without) {
-  std::string out;
-  for (size_t i : indices)
-    if (i != without) out += (out.empty() ? "" : ", ") + constraints[i].relation.str();
-  return out;
-}
-
 }  // namespace
 
 ir::Dim SizeRules::declare(const std::string& name, int64_t min, int64_t max, int64_t multiple, const Site& site) {
@@ -283,12 +197,12 @@ void SizeRules::require(const ir::SizeRelation& relation, const Site& site) {
 void SizeRules::refuse_cycle(const ir::SizeConstraint& newest, const Reason& reason) const {
   std::vector<ir::SizeConstraint> all = constraints_;
   all.push_back(newest);
-  std::vector<size_t> cycle = contradicting_cycle(symbols(), all);
+  std::vector<size_t> cycle = ir::contradicting_cycle(symbols(), all);
   if (cycle.empty()) return;
   std::vector<std::string> names;
   for (size_t i : cycle)
     for (const ir::SymbolRef& s : (all[i].relation.right - all[i].relation.left).symbols()) names.push_back(s->name);
-  conflict("not together with " + relations_text(all, cycle, constraints_.size()), names, reason);
+  conflict("not together with " + ir::relations_text(all, cycle, constraints_.size()), names, reason);
 }
 
 // gap >= 0 as a range of its symbol, where it has one symbol alone.
