@@ -136,12 +136,14 @@ void compile_or_find(const NvrtcLibrary& nvrtc, const ir::Target& target, const 
   if (!unit.object.empty()) store_in_cache(cache, entry, packed(unit));
 }
 
-// NVRTC compiles on several threads at the same time as fast as on one.
+// NVRTC compiles on several threads at the same time as fast as on one. What is thrown on one of them, as a failed check
+// is where the process has a handler, is thrown here once all have ended.
 void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const ToolchainOptions& options,
                  std::vector<Unit>& units) {
   std::atomic<size_t> next{0};
   std::mutex said;
   size_t done = 0;
+  std::exception_ptr thrown;
   auto work = [&] {
     for (size_t i; (i = next++) < units.size();) {
       compile_or_find(nvrtc, target, options.cache_dir, units[i]);
@@ -149,11 +151,25 @@ void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const Tool
       if (options.progress) options.progress(++done, units.size());
     }
   };
+  auto guarded = [&] {
+    try {
+      work();
+    } catch (...) {
+      next = units.size();
+      std::lock_guard one_at_a_time(said);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
   std::vector<std::thread> threads;
   size_t count = std::min<size_t>(std::max(options.jobs, 1), units.size());
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
+  try {
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(guarded);
+  } catch (const std::system_error&) {
+    // The system gives no more: those that there are do the work.
+  }
+  guarded();
   for (std::thread& t : threads) t.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 // A note that says where the text of a refused unit is.

@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
+#include <thread>
 
 #include "codegen/cuda/nvrtc_library.h"
 #include "tests/cuda/compiling.h"
@@ -189,6 +192,21 @@ TEST(Nvrtc, LooksInTheCacheFolderThenByNameThenInTheToolkitThenInWheels) {
   EXPECT_NE(std::find(all.begin(), all.end(), (wheel / "libnvrtc.so.13").string()), all.end());
   std::ofstream(cache + "/nvrtc/libnvrtc.so.12") << "";
   EXPECT_EQ(nvrtc_candidates()[0], cache + "/nvrtc/libnvrtc.so.12");
+}
+
+// A failed check throws in processes that outlive it, and most kernels are compiled on other threads than the caller's.
+TEST(Nvrtc, WhatIsThrownOnItsThreadsReachesTheCaller) {
+  std::vector<SourceFile> sources;
+  for (int i = 0; i < 4; ++i) sources.push_back({fmt::format("k{}.cu", i), scaling("k", std::to_string(i + 2))});
+  std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> calls = 0;
+  ToolchainOptions options{3, ""};
+  options.progress = [&](size_t, size_t) {
+    ++calls;
+    if (std::this_thread::get_id() != caller) throw std::runtime_error("a failed check");
+  };
+  EXPECT_THROW((void)compile_cuda(sources, target_named("sm_90a"), options), std::runtime_error);
+  EXPECT_GE(calls, 1);
 }
 
 TEST(Nvrtc, SaysWhichTargetsItKnows) {
