@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/library/convolution.h"
+#include "ir/library/gemm.h"
 #include "ir/op_def.h"
-#include "passes/lower/convolution.h"
-#include "passes/lower/gemm.h"
 
 namespace nabla::driver {
 namespace {
@@ -20,7 +20,7 @@ format::Epilogue epilogue_of(const ir::Node& n) {
 }  // namespace
 
 format::GemmT gemm_of(const ir::Node& n, const ir::Function& f, const ir::Target& target, SizeTable& sizes) {
-  passes::GemmProblem p = *passes::gemm_problem(n, f);
+  ir::GemmProblem p = *ir::gemm_problem(n, f);
   format::GemmT g;
   g.dtype = static_cast<format::DType>(p.dtype);
   auto most = SizeTable::most;
@@ -31,7 +31,7 @@ format::GemmT gemm_of(const ir::Node& n, const ir::Function& f, const ir::Target
   const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
   if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
     for (const ir::Dim& d : fields) g.sizes.push_back(sizes.reference(d));
-  g.implementation = passes::gemm_choice(p, target);
+  g.implementation = ir::gemm_choice(p, target);
   if (!n.attrs.find("alternative")) return g;
   g.epilogue = epilogue_of(n);
   g.tf32 = target.tf32 && p.dtype == DType::kF32;
@@ -40,12 +40,12 @@ format::GemmT gemm_of(const ir::Node& n, const ir::Function& f, const ir::Target
 
 format::ConvolutionT convolution_of(const ir::Node& n, const ir::Function& f, const ir::Target& target,
                                     SizeTable& sizes) {
-  ConvolutionSpec s = passes::convolution_problem(n, f);
+  ConvolutionSpec s = ir::convolution_problem(n, f);
   format::ConvolutionT c;
   c.kind = static_cast<format::ConvKind>(s.kind);
   c.dtype = static_cast<format::DType>(s.dtype);
   c.input_shape = s.input_shape, c.filter_shape = s.filter_shape, c.output_shape = s.output_shape;
-  c.batch_size = sizes.reference(f.type(passes::convolution_roles(n).input).shape[0]);
+  c.batch_size = sizes.reference(f.type(ir::convolution_roles(n).input).shape[0]);
   c.strides = s.strides, c.dilations = s.dilations;
   c.padding_low = s.padding_low, c.padding_high = s.padding_high;
   c.groups = s.groups;
@@ -61,7 +61,7 @@ std::vector<std::unique_ptr<format::GemmRecordT>> records_of(const ir::Module& p
     for (const ir::Node& n : f->nodes)
       if (n.attrs.find("alternative")) {
         bool product = n.op->lower == ir::Lowering::kContraction;
-        problems.insert((product ? passes::gemm_problem(n, *f)->key() : passes::convolution_problem(n, *f).key()) +
+        problems.insert((product ? ir::gemm_problem(n, *f)->key() : ir::convolution_problem(n, *f).key()) +
                         " ");
       }
   std::vector<std::unique_ptr<format::GemmRecordT>> out;

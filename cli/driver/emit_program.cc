@@ -7,11 +7,11 @@
 #include "cli/driver/emit_code.h"
 #include "cli/driver/emit_gemm.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/library/convolution.h"
+#include "ir/library/gemm.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
 #include "ir/symbols.h"
-#include "passes/lower/convolution.h"
-#include "passes/lower/gemm.h"
 #include "passes/rewrite.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
@@ -459,7 +459,7 @@ class Emitter {
     for (ir::ValueId id : {values[0], values[1], n.results[0]})
       operands.push_back(operand(frame.f.type(id), id == n.results[0]));
     if (!n.attrs.find("alternative")) return g;
-    passes::GemmExtras extras = passes::gemm_extras(n);
+    ir::GemmExtras extras = ir::gemm_extras(n);
     bool biased = extras.bias >= 0;
     if (biased) g.bias = address(values[extras.bias], frame);
     operands.push_back(biased ? operand(frame.f.type(values[extras.bias]), false) : format::Operand(g.dtype, false, 0));
@@ -475,8 +475,8 @@ class Emitter {
 
   std::unique_ptr<format::AddressT> library_workspace(const ir::Node& n, const Frame& frame) {
     auto out = address(frame.plan.workspaces.at(static_cast<int>(&n - frame.f.nodes.data())), frame);
-    out->offset = (out->offset + passes::kLibraryWorkspaceAlignment - 1) &
-                  ~static_cast<uint64_t>(passes::kLibraryWorkspaceAlignment - 1);
+    out->offset = (out->offset + ir::kLibraryWorkspaceAlignment - 1) &
+                  ~static_cast<uint64_t>(ir::kLibraryWorkspaceAlignment - 1);
     out->bytes = static_cast<uint64_t>(n.attrs.get_int("workspace"));
     return out;
   }
@@ -497,15 +497,15 @@ class Emitter {
       out->args.push_back(std::make_unique<format::AddressT>(room));
       out->args.back()->bytes = static_cast<uint64_t>(bytes);
       operands.emplace_back(format::DType::U8, true, 0);
-      room.offset += (out->args.back()->bytes + passes::kLibraryWorkspaceAlignment - 1) &
-                     ~static_cast<uint64_t>(passes::kLibraryWorkspaceAlignment - 1);
+      room.offset += (out->args.back()->bytes + ir::kLibraryWorkspaceAlignment - 1) &
+                     ~static_cast<uint64_t>(ir::kLibraryWorkspaceAlignment - 1);
     }
     return out;
   }
 
   format::ConvolutionT convolution(const ir::Node& n, const Frame& frame, std::vector<format::Operand>& operands) {
     const ir::Function& f = frame.f;
-    passes::ConvolutionRoles roles = passes::convolution_roles(n);
+    ir::ConvolutionRoles roles = ir::convolution_roles(n);
     format::ConvolutionT c = convolution_of(n, f, target_, sizes_);
     libraries_.insert(c.implementation);
     c.input = address(roles.input, frame);

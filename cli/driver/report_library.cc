@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/library/convolution.h"
+#include "ir/library/gemm.h"
 #include "ir/op_def.h"
-#include "passes/lower/convolution.h"
-#include "passes/lower/gemm.h"
 
 namespace nabla::driver {
 namespace {
@@ -16,7 +16,7 @@ std::string epilogue(const ir::Node& n) {
   if (n.op->lower != ir::Lowering::kContraction) return "";
   std::string out, activation = n.attrs.get_string("activation");
   auto add = [&](bool there, const std::string& what) { out += there ? (out.empty() ? "" : " ") + what : ""; };
-  passes::GemmExtras extras = passes::gemm_extras(n);
+  ir::GemmExtras extras = ir::gemm_extras(n);
   add(extras.bias >= 0, "bias"), add(extras.addend >= 0, "add"), add(activation != "none", activation);
   return out;
 }
@@ -27,10 +27,10 @@ struct Problem {
 };
 Problem problem_of(const ir::Node& n, const ir::Function& f) {
   if (n.op->lower == ir::Lowering::kContraction) {
-    passes::GemmProblem p = *passes::gemm_problem(n, f);
+    ir::GemmProblem p = *ir::gemm_problem(n, f);
     return {p.key(), "cublaslt", p.dtype};
   }
-  ConvolutionSpec s = passes::convolution_problem(n, f);
+  ConvolutionSpec s = ir::convolution_problem(n, f);
   return {s.key(), "cudnn", s.dtype};
 }
 
@@ -38,12 +38,12 @@ Problem problem_of(const ir::Node& n, const ir::Function& f) {
 
 ir::Dim library_flops(const ir::Node& n, const ir::Function& f) {
   if (n.op->lower == ir::Lowering::kContraction) {
-    passes::GemmProblem p = *passes::gemm_problem(n, f);
+    ir::GemmProblem p = *ir::gemm_problem(n, f);
     return ir::Dim(2) * p.batch * p.m * p.n * p.k;
   }
   // Only the batch may be symbolic.
-  ConvolutionSpec s = passes::convolution_problem(n, f);
-  ir::Dim most = s.output_shape[0], batch = f.type(passes::convolution_roles(n).output).shape[0];
+  ConvolutionSpec s = ir::convolution_problem(n, f);
+  ir::Dim most = s.output_shape[0], batch = f.type(ir::convolution_roles(n).output).shape[0];
   double flops = s.flops() / static_cast<double>(s.output_shape[0]);
   return ir::Dim(static_cast<int64_t>(std::min(flops, 9e18))) * (batch.is_static() ? most : batch);
 }

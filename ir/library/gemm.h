@@ -7,43 +7,48 @@
 #include "ir/op_def.h"
 #include "ir/target.h"
 
-namespace nabla::passes {
+namespace nabla::ir {
 
 /// C[b] = op(A[b]) op(B[b]), row-major; leading dimensions and batch strides in elements.
 struct GemmProblem {
   DType dtype = DType::kF32;
-  ir::Dim batch = 1, m = 1, n = 1, k = 1;
+  Dim batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
-  ir::Dim lda = 1, ldb = 1, ldc = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  Dim lda = 1, ldb = 1, ldc = 1, stride_a = 0, stride_b = 0, stride_c = 0;
   /// The largest problem: every size at its upper bound.
   GemmProblem at_bounds() const;
   /// "gemm f32 1x64x128x64 nt": the key of tuning files, at the bounds.
   std::string key() const;
-  int64_t flops() const { return (ir::Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
+  int64_t flops() const { return (Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
 };
 
 /// The problem of a dot_general whose operands are normalised (normalize_dots); nullopt where it is none: no free
 /// dimension on one side, or a size that may be 0.
-std::optional<GemmProblem> gemm_problem(const ir::Node& node, const ir::Function& function);
+std::optional<GemmProblem> gemm_problem(const Node& node, const Function& function);
 
 /// Which operands of a `gemm` are its bias and its addend; -1: none.
 struct GemmExtras {
   int bias = -1, addend = -1;
 };
-GemmExtras gemm_extras(const ir::Node& node);
+GemmExtras gemm_extras(const Node& node);
 
 /// "generated", or the library's way: "matmul" or "sgemm" on CPUs, "cublaslt" on GPUs.
-std::string gemm_choice(const GemmProblem& problem, const ir::Target& target);
+std::string gemm_choice(const GemmProblem& problem, const Target& target);
 
 /// Where the scratch memory of a GPU library's call starts.
 inline constexpr int64_t kLibraryWorkspaceAlignment = 256;
 
 /// Bytes of scratch memory that the library call of a node may use; 0 for none. A convolution keeps its filter there
 /// in the layout that the library prefers.
-int64_t library_workspace_bytes(const ir::Node& node, const ir::Function& function);
+int64_t library_workspace_bytes(const Node& node, const Function& function);
 
-/// dot_general with several batch, free or contracted dimensions as reshapes around one with at most one of each;
-/// operands whose dimensions are interleaved are transposed first. Other nodes stay as they are.
-ir::Function normalize_dots(const ir::Function& function, const ir::Module& module, const ir::OpTable& ops);
+/// Dimensions of one operand of a dot_general: batch and contracted ones as listed, the free ones in order.
+struct DotSide {
+  Ints batch, free, contract;
+};
+struct DotSides {
+  DotSide lhs, rhs;
+};
+DotSides dot_sides(const Node& node, int lhs_rank, int rhs_rank);
 
-}  // namespace nabla::passes
+}  // namespace nabla::ir
