@@ -16,6 +16,13 @@ struct ConvolutionRoles {
 };
 ConvolutionRoles convolution_roles(const Node& node);
 
+/// A convolution whose batch may be symbolic.
+struct ConvolutionProblem {
+  ConvolutionSpec spec;  ///< at the bounds of all sizes, without implementation and workspace
+  Dim batch;             ///< the leading extent of input and output
+  std::string key() const { return spec.key(); }
+};
+
 /// Its problem at the bounds of all sizes, without implementation and workspace.
 ConvolutionSpec convolution_problem(const Node& node, const Function& function);
 

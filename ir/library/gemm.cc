@@ -22,7 +22,18 @@ Dim product(const Shape& shape, const Ints& dims) {
   return p;
 }
 
+constexpr std::string_view kActivations[] = {"none", "relu", "gelu"};  // as the op `gemm` names them
+
+void add_epilogue(const Node& n, GemmProblem& p) {
+  p.addend = n.attrs.get_bool("addend");
+  p.bias = n.operands.size() - (p.addend ? 1 : 0) > 2;
+  auto named = std::find(std::begin(kActivations), std::end(kActivations), n.attrs.get_string("activation"));
+  p.activation = static_cast<Activation>(named - std::begin(kActivations));
+}
+
 }  // namespace
+
+std::string_view name_of(Activation activation) { return kActivations[static_cast<int>(activation)]; }
 
 DotSides dot_sides(const Node& n, int lhs_rank, int rhs_rank) {
   return {side(n, "lhs_batch", "lhs_contract", lhs_rank), side(n, "rhs_batch", "rhs_contract", rhs_rank)};
@@ -66,12 +77,8 @@ std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
   p.lda = p.transpose_a ? ak : am;
   p.ldb = p.transpose_b ? bn : bk;
   p.ldc = p.n;
+  if (node.attrs.find("alternative")) add_epilogue(node, p);
   return p;
-}
-
-GemmExtras gemm_extras(const Node& n) {
-  int count = static_cast<int>(n.operands.size()), adds = n.attrs.get_bool("addend") ? 1 : 0;
-  return {count - adds > 2 ? 2 : -1, adds ? count - 1 : -1};
 }
 
 std::string gemm_choice(const GemmProblem& p, const Target& target) {

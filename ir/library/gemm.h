@@ -3,18 +3,27 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ir/op_def.h"
 #include "ir/target.h"
 
 namespace nabla::ir {
 
-/// C[b] = op(A[b]) op(B[b]), row-major; leading dimensions and batch strides in elements.
+/// What is done to a product before it is stored; kGelu is the form with tanh.
+enum class Activation : uint8_t { kNone, kRelu, kGelu };
+std::string_view name_of(Activation activation);  ///< "none", "relu", "gelu"
+
+/// C[b] = activation(op(A[b]) op(B[b]) + bias + addend[b]), row-major; leading dimensions and batch strides in elements.
 struct GemmProblem {
   DType dtype = DType::kF32;
   Dim batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
   Dim lda = 1, ldb = 1, ldc = 1, stride_a = 0, stride_b = 0, stride_c = 0;
+  Activation activation = Activation::kNone;
+  bool bias = false;    ///< n elements, added to every row
+  bool addend = false;  ///< lies as C does, and may be C
+  bool tf32 = false;    ///< the factors of an f32 product may be rounded to tf32
   /// The largest problem: every size at its upper bound.
   GemmProblem at_bounds() const;
   /// "gemm f32 1x64x128x64 nt": the key of tuning files, at the bounds.
@@ -23,14 +32,8 @@ struct GemmProblem {
 };
 
 /// The problem of a dot_general whose operands are normalised (normalize_dots); nullopt where it is none: no free
-/// dimension on one side, or a size that may be 0.
+/// dimension on one side, or a size that may be 0. Of a `gemm` also what it does to the product.
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& function);
-
-/// Which operands of a `gemm` are its bias and its addend; -1: none.
-struct GemmExtras {
-  int bias = -1, addend = -1;
-};
-GemmExtras gemm_extras(const Node& node);
 
 /// "generated", or the library's way: "matmul" or "sgemm" on CPUs, "cublaslt" on GPUs.
 std::string gemm_choice(const GemmProblem& problem, const Target& target);

@@ -251,7 +251,7 @@ class FunctionPlanner {
   // A library's product may lie where its addend lay, where its alternative can do that too.
   bool takes_the_place(const ir::Node& n, ValueId operand) const {
     if (n.op->lower != ir::Lowering::kContraction || !n.attrs.find("alternative")) return false;
-    int addend = ir::gemm_extras(n).addend;
+    int addend = n.attrs.get_bool("addend") ? static_cast<int>(n.operands.size()) - 1 : -1;
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && static_cast<int>(i) != addend) return false;
     const ir::Ints& order = n.attrs.get_ints("order");
