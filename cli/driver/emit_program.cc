@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 
+#include "codegen/program/check.h"
 #include "codegen/program/pack.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/program_generated.h"
@@ -33,6 +34,7 @@ Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const
   std::map<std::string, std::string> constants;  // bytes to the member that holds them
   for (PlannedProgram& p : programs) {
     program::LocalProgram local = NABLA_TRY(program::build(*p.module, *p.target, p.options));
+    NABLA_TRY(program::check(local));
     packed.push_back(NABLA_TRY(program::pack(local, p.code)));
     out.kernels += local.kernels.size();
     out.code_bytes += p.code.code_bytes;

@@ -37,7 +37,7 @@ struct PlannedProgram {
   program::BuildOptions options = {};
 };
 
-/// Errors of program::build and of format::bundle_bytes; E0901 for two CPU targets.
+/// Errors of program::build, program::check and format::bundle_bytes; E0901 for two CPU targets.
 Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& members);
 /// The same for one target, kernels compiled.
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options);

@@ -20,8 +20,9 @@ struct BuildOptions {
   Buckets buckets = {};
 };
 
-/// One instruction per node that computes, moves or controls. Requires stage `planned`. E0402 for an entry with more
-/// instructions than the loader takes, E0207 for a symbol that no input tells, E0403 for a node without an instruction.
+/// One instruction per node that computes, moves or controls. Requires stage `planned`. E0106 for an entry with more
+/// instructions, E0402 for a value with more bytes than the loader takes; E0207 for a symbol that no input tells, E0403
+/// for a node without an instruction.
 Result<LocalProgram> build(const ir::Module& planned, const ir::Target& target,
                            const BuildOptions& options = {});
 
