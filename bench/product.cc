@@ -6,7 +6,7 @@
 
 #include "bench/bench.h"
 #include "cli/driver/compile.h"
-#include "cli/driver/emit_code.h"
+#include "codegen/compile_kernels.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 
@@ -49,7 +49,7 @@ Result<Measurement> compile_gpu_kernels(const Paths& paths, size_t kernels) {
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
     double begin = now();
-    NABLA_TRY(driver::compile_kernels(lowered.planned, lowered.target, {.jobs = processors}));
+    NABLA_TRY(codegen::compile_kernels(lowered.planned, lowered.target, {.jobs = processors}));
     best = std::min(best, now() - begin);
   }
   return against_budget(best, "s", 1.2);

@@ -49,12 +49,6 @@ FunctionPtr FunctionCopy::finish() {
   return std::make_shared<const Function>(std::move(out));
 }
 
-ir::TypedOp typed(const Function& f, const Node& node) {
-  return {*node.op, f.types(node.operands), node.attrs, f.types(node.results)};
-}
-
-ir::ControlFlow control_of(const Function& f, const Node& node) { return node.op->control(typed(f, node)); }
-
 Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                        const ir::Module* module) {
   ir::FunctionBuilder inner(op.op.name, ops, module);

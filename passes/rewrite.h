@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/op_def.h"
+#include "ir/typed.h"
 
 namespace nabla::passes {
 
@@ -33,10 +34,8 @@ class FunctionCopy {
   std::vector<ir::Val> values_;
 };
 
-/// The node seen by its types.
-ir::TypedOp typed(const ir::Function& f, const ir::Node& node);
-/// How the node runs its functions. Requires Lowering::kControl.
-ir::ControlFlow control_of(const ir::Function& f, const ir::Node& node);
+using ir::control_of;
+using ir::typed;
 /// The node's decomposition as a function of its operands. Requires that it has one.
 ir::Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                            const ir::Module* module);

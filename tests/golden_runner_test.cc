@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::string_view kRun = "// run: ", kInput = "// input: ", kSeparator = "// ----\n";
-const std::set<std::string> kSuites = {"ir", "errors", "passes"};
+const std::set<std::string> kSuites = {"ir", "errors", "passes", "program"};
 // Suites with a runner of their own.
 const std::set<std::string> kOthers = {"codegen", "kernel_ir"};
 

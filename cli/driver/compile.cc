@@ -146,10 +146,10 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   for (CompiledModule& m : lowered) {
     if (options.progress)
       toolchain.progress = [&](size_t done, size_t all) { options.progress(m.target.name, done, all); };
-    TargetCode code = NABLA_TRY(compile_kernels(m.planned, m.target, toolchain));
+    codegen::TargetCode code = NABLA_TRY(codegen::compile_kernels(m.planned, m.target, toolchain));
     if (m.target.is_cuda()) m.report = with_code(m.report, code);
     members.emplace_back(programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report);
-    programs.push_back({&m.planned, &m.target, std::move(code), m.variants, m.buckets});
+    programs.push_back({&m.planned, &m.target, std::move(code), {m.variants, m.buckets}});
   }
   out.report = lowered[0].report;
   EmittedProgram program = NABLA_TRY(emit_programs(std::move(programs), members));

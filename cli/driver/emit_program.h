@@ -1,50 +1,43 @@
-// A planned module as a bundle: generated code, constants and the instruction lists.
+// Planned modules as a bundle: a local program for each target, generated code and constants.
 #pragma once
 
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "cli/driver/emit_code.h"
+#include "codegen/compile_kernels.h"
+#include "codegen/program/build.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
 namespace nabla::driver {
 
-/// Everything that goes into a bundle beside what the caller adds.
+using program::Buckets;
+using program::VariantEntry;
+
 struct EmittedProgram {
   std::string bytes;  ///< of the bundle, ready to be written or opened
   size_t kernels = 0;
   size_t code_bytes = 0;
 };
 
-/// An entry of the module that stands for another one at these values of its symbols.
-struct VariantEntry {
-  std::string entry, of;
-  std::map<std::string, int64_t> values;
-};
-
-/// By symbol, ascending: up to which sizes runs on GPUs share one recording of their launches.
-using Buckets = std::map<std::string, std::vector<int64_t>>;
+/// More of a bundle's members: "ir/module.nbl", "report.json"...
+using Members = std::vector<std::pair<std::string, std::string>>;
 
 struct EmitOptions {
   codegen::ToolchainOptions toolchain;
-  std::vector<std::pair<std::string, std::string>> members;  ///< more of the bundle's
+  Members members;
 };
 
 /// What one target runs.
 struct PlannedProgram {
   const ir::Module* module;  ///< of stage `planned`
   const ir::Target* target;
-  TargetCode code;  ///< of compile_kernels
-  /// These become part of the entries that they stand for.
-  std::vector<VariantEntry> variants = {};
-  Buckets buckets = {};
+  codegen::TargetCode code;  ///< of codegen::compile_kernels
+  program::BuildOptions options = {};
 };
 
-/// Writes one instruction per node, for each target. Errors of bundle_bytes; E0901 for two CPU targets. `members` are
-/// more of the bundle's: "ir/module.nbl", "report.json"...
-using Members = std::vector<std::pair<std::string, std::string>>;
+/// Errors of program::build, program::check and format::bundle_bytes; E0901 for two CPU targets.
 Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& members);
 /// The same for one target, kernels compiled.
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/driver/emit_code.h"
+#include "codegen/compile_kernels.h"
 #include "ir/module.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
@@ -28,7 +28,7 @@ std::string make_report(const ir::Module& flat, const ir::Module& planned, const
 
 /// The report of a GPU program with what the compiler made of its kernels: grids, registers, shared memory, resident
 /// warps.
-std::string with_code(const std::string& report, const TargetCode& code);
+std::string with_code(const std::string& report, const codegen::TargetCode& code);
 
 /// What the report's program was compiled for, "sm_90a"; empty where the text is no report.
 std::string target_of_report(const std::string& json);

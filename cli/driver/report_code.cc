@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // A multiprocessor holds no more warps than the grid has.
-Json grid(const CodeGrid& g) {
+Json grid(const codegen::CodeGrid& g) {
   int64_t blocks = g.blocks.bounds().max, block_warps = (g.threads + 31) / 32;
   Json out = {{"symbol", g.symbol}, {"blocks", blocks}, {"threads", g.threads}, {"shared_bytes", g.shared_bytes}};
   if (g.registers == 0) return out;
@@ -23,11 +23,11 @@ Json grid(const CodeGrid& g) {
 
 }  // namespace
 
-std::string with_code(const std::string& report, const TargetCode& code) {
+std::string with_code(const std::string& report, const codegen::TargetCode& code) {
   Json out = Json::parse(report);
   for (size_t i = 0; i < code.kernels.size(); ++i) {
     Json& grids = out["kernels"][i]["grids"] = Json::array();
-    for (const CodeGrid& g : code.kernels[i].grids) grids.push_back(grid(g));
+    for (const codegen::CodeGrid& g : code.kernels[i].grids) grids.push_back(grid(g));
   }
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

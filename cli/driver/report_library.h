@@ -17,9 +17,6 @@ struct LibraryCalls {
 };
 LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, const LeastTimes& times);
 
-/// Multiplications and additions of a library's call.
-ir::Dim library_flops(const ir::Node& node, const ir::Function& planned);
-
 /// Least times as the report has them: "least_us", and under "formulas" how it follows from sizes.
 void add_time(const LeastTime& time, nlohmann::ordered_json& row);
 

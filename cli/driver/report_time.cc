@@ -5,8 +5,8 @@
 #include <set>
 
 #include "cli/driver/report_graph.h"
-#include "cli/driver/report_library.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/library/call.h"
 #include "ir/op_def.h"
 #include "passes/rewrite.h"
 
@@ -230,7 +230,7 @@ LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const 
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
       if (n.attrs.find("alternative"))
-        note(n.attrs.get_string("alternative"), {operand_bytes(n, *f), library_flops(n, *f)});
+        note(n.attrs.get_string("alternative"), {operand_bytes(n, *f), ir::library_call(n, *f, target).flops()});
       else if (n.op->lower == ir::Lowering::kCall)
         note(n.attrs.get_string("kernel"),
              {operand_bytes(n, *f), flops_of_products(n, flat.find(f->name)).value_or(INT64_MAX)});
@@ -256,7 +256,7 @@ LeastTime LeastTimes::time(const ir::Dim& bytes, const ir::Dim& flops, DType fac
 }
 
 LeastTime LeastTimes::call(const ir::Node& n, const ir::Function& f) const {
-  return time(operand_bytes(n, f), library_flops(n, f), f.type(n.operands[0]).dtype);
+  return time(operand_bytes(n, f), ir::library_call(n, f, target_).flops(), f.type(n.operands[0]).dtype);
 }
 
 const LeastTime& LeastTimes::function(const std::string& name) {

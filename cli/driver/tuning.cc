@@ -8,8 +8,9 @@
 #include <sstream>
 
 #include "cli/driver/emit_program.h"
+#include "ir/library/gemm.h"
 #include "passes/lower/fuse.h"
-#include "passes/lower/gemm.h"
+#include "passes/lower/normalize_dots.h"
 #include "passes/lower/plan_memory.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
@@ -43,7 +44,7 @@ std::string trim(const std::string& s) {
 }
 
 // A module with one entry that computes the product alone.
-ir::Module product(const passes::GemmProblem& p, const ir::OpTable& ops) {
+ir::Module product(const ir::GemmProblem& p, const ir::OpTable& ops) {
   ir::FunctionBuilder b("product", ops);
   ir::Shape a = p.transpose_a ? ir::Shape{p.k, p.m} : ir::Shape{p.m, p.k},
             c = p.transpose_b ? ir::Shape{p.n, p.k} : ir::Shape{p.k, p.n};
@@ -70,7 +71,7 @@ struct Timing {
 };
 
 // One run, the best of several, with the implementation forced.
-Result<Timing> measure(const ir::Module& m, const passes::GemmProblem& p, const std::string& choice,
+Result<Timing> measure(const ir::Module& m, const ir::GemmProblem& p, const std::string& choice,
                        const ir::OpTable& ops, ir::Target target, int threads) {
   target.choices[p.key()] = choice;
   passes::PassContext context{ops, target};
@@ -192,12 +193,12 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     d.help = "the runtime measures on the GPU when it loads a bundle; --gpu-records takes over what it found";
     return d;
   }
-  std::map<std::string, passes::GemmProblem> problems;
+  std::map<std::string, ir::GemmProblem> problems;
   for (const ir::FunctionPtr& f : flat.functions) {
     ir::Function normal = passes::normalize_dots(*f, flat, ops);
     for (const ir::Node& n : normal.nodes)
       if (n.op->lower == ir::Lowering::kContraction)
-        if (auto p = passes::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();
+        if (auto p = ir::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();
   }
   std::string lines;
   int used = 0;  // the pool may be smaller than asked for

@@ -5,6 +5,8 @@
 
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
+#include "codegen/program/build.h"
+#include "codegen/program/print.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "ir/target.h"
@@ -20,7 +22,7 @@ struct Options {
   std::string in, out, target = "cpu", pipeline_to;
   std::vector<std::string> passes;
   passes::ManagerOptions manager;
-  bool locations = false, timing = false;
+  bool locations = false, timing = false, program = false;
 };
 
 /// The default pipeline's steps for a module at stage `from` that end at `stage` or before.
@@ -43,14 +45,28 @@ Result<std::vector<passes::Step>> steps_of(const Options& o, ir::Stage from) {
   if (!o.pipeline_to.empty() && !o.passes.empty())
     return error(Code::kBadOption, "--pass and --pipeline-to exclude each other");
   if (!o.pipeline_to.empty()) return steps_to(o.pipeline_to, from);
+  if (o.program && o.passes.empty()) return steps_to(std::string(name_of(ir::Stage::kPlanned)), from);
   std::vector<passes::Step> out;
   for (const std::string& text : o.passes) out.push_back(NABLA_TRY(passes::parse_step(text)));
   return out;
 }
 
+Status print_program(const Options& o, const ir::Module& module, const ir::Target& target, const Streams& streams) {
+  if (module.stage != ir::Stage::kPlanned) {
+    Diagnostic d = error(Code::kBadOption, "--program: the module is at stage `{}`, a program is made of a planned one",
+                         name_of(module.stage));
+    d.help = "without --pass and --pipeline-to all passes run";
+    return d;
+  }
+  std::string text = print(NABLA_TRY(program::build(module, target)));
+  if (!o.out.empty()) return format::write_file(o.out, text);
+  streams.out << text;
+  return Ok{};
+}
+
 Status opt(const Options& o, const Streams& streams) {
   ir::Target target = NABLA_TRY(ir::find_target(o.target));
-  if (!o.out.empty()) (void)NABLA_TRY(ir::form_of(o.out));
+  if (!o.out.empty() && !o.program) (void)NABLA_TRY(ir::form_of(o.out));
   (void)NABLA_TRY(format::check_files({{"IN", o.in}}, {{"--output", o.out}}));
   // Places are for errors; what is written keeps those that the module brings.
   ir::Places places = o.locations || !o.out.empty() ? ir::Places::kAsWritten : ir::Places::kOfFile;
@@ -72,6 +88,7 @@ Status opt(const Options& o, const Streams& streams) {
     if (o.timing) streams.err << fmt::format("{:>10.3f} ms  {}\n", report.seconds * 1e3, report.pass);
     for (const std::string& remark : report.remarks) streams.err << report.pass << ": " << remark << "\n";
   }
+  if (o.program) return print_program(o, result.module, target, streams);
   if (!o.out.empty()) return ir::write_module(o.out, result.module);
   streams.out << print(result.module, print_options);
   return Ok{};
@@ -90,6 +107,7 @@ void add_opt(CLI::App& app, const Streams& streams, Action& action) {
   command->add_flag("--print-after-all", o->manager.print_after_all, "print the module after every pass");
   command->add_flag("--print-changed", o->manager.print_changed, "print the module after every pass that changes it");
   command->add_option("--stop-after", o->manager.stop_after, "the last pass to run");
+  command->add_flag("--program", o->program, "print the local program that the result becomes, as text");
   command->add_flag("--locations", o->locations, "print source locations");
   command->add_flag("--timing", o->timing, "print how long each pass took");
   command->add_option("-o,--output", o->out, "write the result to this file instead")->check(file_name());

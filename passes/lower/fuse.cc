@@ -5,10 +5,11 @@
 #include <set>
 
 #include "ir/kernel_ir/contract.h"
+#include "ir/library/convolution.h"
+#include "ir/library/gemm.h"
 #include "passes/lower/build_kernel.h"
-#include "passes/lower/convolution.h"
-#include "passes/lower/gemm.h"
 #include "passes/lower/library_calls.h"
+#include "passes/lower/normalize_dots.h"
 #include "passes/lower/split_reductions.h"
 #include "passes/lower/split_scatters.h"
 #include "passes/rewrite.h"
@@ -51,11 +52,11 @@ class FunctionLowering {
       if (n.op->lower == ir::Lowering::kControl || n.op->lower == ir::Lowering::kHost) return true;
       if (n.attrs.find("alternative")) return true;
       if (n.op->lower == ir::Lowering::kContraction && !context_.target.is_cuda()) {
-        auto p = gemm_problem(n, f_);
-        return p && gemm_choice(*p, context_.target) != "generated";
+        auto p = ir::gemm_problem(n, f_);
+        return p && ir::gemm_choice(*p, context_.target) != "generated";
       }
       return n.op->lower == ir::Lowering::kConvolution && !context_.target.is_cuda() &&
-             convolution_choice(n, f_, context_.target) != "generated";
+             ir::convolution_choice(n, f_, context_.target) != "generated";
     };
     TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, m_, is_library));
     for (Tensor& t : graph.tensors)

@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "passes/lower/gemm.h"
+#include "ir/library/gemm.h"
 #include "passes/lower/library_products.h"
 #include "passes/rewrite.h"
 
@@ -40,7 +40,7 @@ std::optional<Alternative> one_launch(const ir::Function& f) {
 int64_t bytes_of(const ir::Ints& scratch) {
   int64_t out = 0;
   for (int64_t bytes : scratch)
-    out += (bytes + kLibraryWorkspaceAlignment - 1) / kLibraryWorkspaceAlignment * kLibraryWorkspaceAlignment;
+    out += (bytes + ir::kLibraryWorkspaceAlignment - 1) / ir::kLibraryWorkspaceAlignment * ir::kLibraryWorkspaceAlignment;
   return out;
 }
 

@@ -1,5 +1,5 @@
 #include "ir/builder.h"
-#include "passes/lower/convolution.h"
+#include "ir/library/convolution.h"
 #include "passes/lower/library_products.h"
 
 namespace nabla::passes {
@@ -16,7 +16,7 @@ ir::Ints filter_layout(int rank, bool back) {
 
 LibraryCall call_of(int index, const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
   const ir::Node& n = f.nodes[index];
-  ConvolutionRoles roles = convolution_roles(n);
+  ir::ConvolutionRoles roles = ir::convolution_roles(n);
   bool filter_grad = roles.kind == ConvolutionKind::kFilterGrad;
   int rank = f.type(roles.filter).rank();
   ir::FunctionBuilder b(f.name + ".convolution", ops, &m);
@@ -50,7 +50,7 @@ std::vector<LibraryCall> library_convolutions(const ir::Function& f, const ir::M
   std::vector<LibraryCall> out;
   for (size_t i = 0; i < f.nodes.size(); ++i)
     if (f.nodes[i].op->lower == ir::Lowering::kConvolution &&
-        convolution_choice(f.nodes[i], f, context.target) != "generated")
+        ir::convolution_choice(f.nodes[i], f, context.target) != "generated")
       out.push_back(call_of(static_cast<int>(i), f, m, context.ops));
   return out;
 }

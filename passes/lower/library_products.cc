@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "ir/builder.h"
-#include "passes/lower/gemm.h"
+#include "ir/library/gemm.h"
 
 namespace nabla::passes {
 namespace {
@@ -34,8 +34,8 @@ class Products {
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const ir::Node& n = f_.nodes[i];
       if (n.op->lower != ir::Lowering::kContraction) continue;
-      std::optional<GemmProblem> problem = gemm_problem(n, f_);
-      if (!problem || gemm_choice(*problem, target_) == "generated") continue;
+      std::optional<ir::GemmProblem> problem = ir::gemm_problem(n, f_);
+      if (!problem || ir::gemm_choice(*problem, target_) == "generated") continue;
       out.push_back(follow(static_cast<int>(i), *problem));
       for (int node : out.back().nodes) claimed_[node] = true;
     }
@@ -43,7 +43,7 @@ class Products {
   }
 
  private:
-  Product follow(int dot, const GemmProblem& problem) const {
+  Product follow(int dot, const ir::GemmProblem& problem) const {
     Product out{{dot}};
     std::vector<int> behind;                        // reshapes that count only if something follows
     bool epilogues = problem.dtype != DType::kF64;  // else the library knows none
@@ -65,7 +65,7 @@ class Products {
   }
 
   // result + broadcast(bias): one value per column, in one matrix.
-  bool take_bias(const ir::Node& n, ir::ValueId result, const GemmProblem& problem, Product& out) const {
+  bool take_bias(const ir::Node& n, ir::ValueId result, const ir::GemmProblem& problem, Product& out) const {
     if (n.op->name != "add" || out.bias >= 0 || !problem.batch.is(1)) return false;
     ir::ValueId other = n.operands[n.operands[0] == result ? 1 : 0];
     const ir::Node* spread = makers_[other] < 0 ? nullptr : &f_.nodes[makers_[other]];

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "ir/kernel_ir/kernel.h"
-#include "passes/lower/gemm.h"
+#include "ir/library/gemm.h"
 #include "passes/lower/in_place.h"
 #include "passes/rewrite.h"
 #include "runtime/base/text.h"
@@ -251,7 +251,7 @@ class FunctionPlanner {
   // A library's product may lie where its addend lay, where its alternative can do that too.
   bool takes_the_place(const ir::Node& n, ValueId operand) const {
     if (n.op->lower != ir::Lowering::kContraction || !n.attrs.find("alternative")) return false;
-    int addend = gemm_extras(n).addend;
+    int addend = n.attrs.get_bool("addend") ? static_cast<int>(n.operands.size()) - 1 : -1;
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && static_cast<int>(i) != addend) return false;
     const ir::Ints& order = n.attrs.get_ints("order");
@@ -311,7 +311,7 @@ class FunctionPlanner {
 
   int64_t workspace_bytes(int index) {
     const ir::Node& n = f_.nodes[index];
-    if (n.op->lower != ir::Lowering::kControl) return library_workspace_bytes(n, f_);
+    if (n.op->lower != ir::Lowering::kControl) return ir::library_workspace_bytes(n, f_);
     ir::ControlFlow c = control_of(f_, n);
     ir::ControlPlan& plan = plan_.controls[index];
     int64_t end = 0;

@@ -7,7 +7,7 @@
 #include "ir/kernel_ir/contract.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
-#include "passes/lower/gemm.h"
+#include "ir/library/gemm.h"
 #include "passes/lower/plan_memory.h"
 #include "passes/rewrite.h"
 #include "runtime/base/text.h"
@@ -142,7 +142,7 @@ class Schedule {
         lives_of_[id].push_back(static_cast<int>(lives_.size()));
         lives_.push_back({id, i, i, {}});
       }
-      live_[i] += library_workspace_bytes(n, f_);
+      live_[i] += ir::library_workspace_bytes(n, f_);
     }
     std::vector<int64_t> change(order_.size() + 1, 0);
     for (const Life& l : lives_) change[l.first] += bytes(l.value), change[l.last + 1] -= bytes(l.value);

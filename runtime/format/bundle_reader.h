@@ -17,6 +17,8 @@ namespace nabla::format {
 inline constexpr int kMaxSizeStack = 32;
 /// Of all entries, variants and blocks together.
 inline constexpr uint64_t kMaxInstructions = uint64_t{1} << 22;
+/// Of one array, and of the arena.
+inline constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 inline constexpr size_t kMaxManifest = 64 << 20;
 
 /// Of one grid on a GPU; shared memory is what the largest known GPU gives a block.

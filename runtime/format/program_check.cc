@@ -13,7 +13,6 @@ namespace nabla::format {
 namespace {
 
 constexpr uint32_t kProgramVersion = 1;
-constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 constexpr size_t kMaxRank = 32;
 
 template <class T>

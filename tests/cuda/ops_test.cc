@@ -1,7 +1,7 @@
 // Every op that has code for CPUs has code for GPUs: its examples and draws print, and NVRTC takes them.
 #include <gtest/gtest.h>
 
-#include "cli/driver/emit_code.h"
+#include "codegen/compile_kernels.h"
 #include "tests/conformance/cpu_run.h"
 #include "tests/conformance/op_cases.h"
 
@@ -14,7 +14,7 @@ TEST_P(CudaOps, Compile) {
   ir::Target target = ir::find_target("sm_90a").value();
   std::vector<property::Case> cases = conformance::static_cases(GetParam());
   ir::Module planned = conformance::planned_for(conformance::module_of(cases), target).value();
-  auto code = driver::compile_kernels(planned, target, {2, codegen::cache_directory()});
+  auto code = codegen::compile_kernels(planned, target, {2, codegen::cache_directory()});
   ASSERT_TRUE(code.ok()) << to_string(code.errors());
   EXPECT_EQ(code->kernels.size(), planned.kernels.size());
   for (const auto& kernel : code->kernels)

@@ -6,7 +6,7 @@
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
-#include "passes/lower/gemm.h"
+#include "ir/library/gemm.h"
 #include "tests/lower/lower_text.h"
 
 namespace nabla::lower_tests {
@@ -100,9 +100,8 @@ TEST_P(LibraryProducts, TakeWhatFollowsThem) {
     launches += n.op->name == "launch";
     if (n.op->name != "gemm") continue;
     const std::string& activation = n.attrs.get_string("activation");
-    passes::GemmExtras extras = passes::gemm_extras(n);
-    gemms += (gemms.empty() ? "" : ", ") + std::string(extras.bias >= 0 ? "bias " : "") +
-             (extras.addend >= 0 ? "add " : "") + activation;
+    ir::GemmProblem p = *ir::gemm_problem(n, *m->functions[0]);
+    gemms += (gemms.empty() ? "" : ", ") + std::string(p.bias ? "bias " : "") + (p.addend ? "add " : "") + activation;
     const std::string& alternative = n.attrs.get_string("alternative");
     EXPECT_TRUE(std::any_of(m->kernels.begin(), m->kernels.end(), [&](const auto& k) {
       return k->name == alternative;
@@ -153,7 +152,7 @@ func @step(%sum: f32[32,32], %x: f32[32,32], %y: f32[32,32]) {
     for (const ir::Node& n : f.nodes) {
       if (n.op->name != "gemm") continue;
       ++gemms;
-      EXPECT_EQ(passes::gemm_extras(n).addend, 2);
+      EXPECT_TRUE(ir::gemm_problem(n, f)->addend && n.operands.size() == 3);
       bool same = plan.values[n.results[0]].offset == plan.values[f.params[0]].offset;
       EXPECT_EQ(same, std::string(factor) == "%x") << factor;
     }

@@ -8,7 +8,7 @@
 #include "ir/module.h"
 #include "ir/target.h"
 
-namespace nabla::driver {
+namespace nabla::codegen {
 
 /// One grid of a GPU kernel: a row of Grid in runtime/format/program.fbs, and what the compiler made of it.
 struct CodeGrid {
@@ -35,6 +35,6 @@ struct TargetCode {
 /// Prints and compiles every kernel: with the host compiler, or with NVRTC. Errors of both, and E0403 for a kernel that
 /// the target cannot have, such as one of the user's without source for it.
 Result<TargetCode> compile_kernels(const ir::Module& module, const ir::Target& target,
-                                   const codegen::ToolchainOptions& options);
+                                   const ToolchainOptions& options);
 
-}  // namespace nabla::driver
+}  // namespace nabla::codegen

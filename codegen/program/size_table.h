@@ -10,7 +10,7 @@
 #include "ir/dim.h"
 #include "runtime/format/program_generated.h"
 
-namespace nabla::driver {
+namespace nabla::program {
 
 class SizeTable {
  public:
@@ -35,4 +35,4 @@ class SizeTable {
   std::vector<ir::SymbolRef> used_;
 };
 
-}  // namespace nabla::driver
+}  // namespace nabla::program

@@ -1,8 +1,8 @@
-#include "cli/driver/emit_sizes.h"
+#include "codegen/program/size_table.h"
 
 #include <algorithm>
 
-namespace nabla::driver {
+namespace nabla::program {
 
 uint32_t SizeTable::reference(const ir::Dim& size) {
   if (size.is_static()) return 0;
@@ -34,4 +34,4 @@ uint32_t SizeTable::symbol(const ir::Symbol& s) {
   return it->second;
 }
 
-}  // namespace nabla::driver
+}  // namespace nabla::program

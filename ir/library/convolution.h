@@ -7,20 +7,27 @@
 #include "ir/target.h"
 #include "runtime/base/convolution.h"
 
-namespace nabla::passes {
+namespace nabla::ir {
 
 /// Which value plays which part in a convolution or one of its gradients, before lowering or as a `conv`.
 struct ConvolutionRoles {
   ConvolutionKind kind;
-  ir::ValueId input, filter, output;
+  ValueId input, filter, output;
 };
-ConvolutionRoles convolution_roles(const ir::Node& node);
+ConvolutionRoles convolution_roles(const Node& node);
+
+/// A convolution whose batch may be symbolic.
+struct ConvolutionProblem {
+  ConvolutionSpec spec;  ///< at the bounds of all sizes, without implementation and workspace
+  Dim batch;             ///< the leading extent of input and output
+  std::string key() const { return spec.key(); }
+};
 
 /// Its problem at the bounds of all sizes, without implementation and workspace.
-ConvolutionSpec convolution_problem(const ir::Node& node, const ir::Function& function);
+ConvolutionSpec convolution_problem(const Node& node, const Function& function);
 
 /// "generated", or the library's way: "direct" on CPUs, "cudnn" on GPUs. An axis of symbolic size other than the batch
 /// is generated, and so is padding that cuDNN cannot describe: it knows the same number in front and behind.
-std::string convolution_choice(const ir::Node& node, const ir::Function& function, const ir::Target& target);
+std::string convolution_choice(const Node& node, const Function& function, const Target& target);
 
-}  // namespace nabla::passes
+}  // namespace nabla::ir

@@ -1,4 +1,4 @@
-#include "cli/driver/emit_code.h"
+#include "codegen/compile_kernels.h"
 
 #include "codegen/compiler_messages.h"
 #include "codegen/cpu/backend.h"
@@ -9,7 +9,7 @@
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 
-namespace nabla::driver {
+namespace nabla::codegen {
 namespace {
 
 // Where a kernel is launched first.
@@ -40,49 +40,49 @@ Status require_user_texts(const ir::Module& module, const ir::Target& target) {
 
 // "cpu" for every CPU: a bundle holds one CPU program.
 Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& target,
-                               const codegen::ToolchainOptions& options) {
+                               const ToolchainOptions& options) {
   TargetCode out;
   for (const kernel_ir::KernelPtr& k : module.kernels)
     if (k->procedure && k->procedure->def->gpu_only)
       return error(Code::kNoLowering, "kernel @{}: the procedure `{}` has code for GPUs only, none for {}", k->name,
                    k->procedure->def->name, target.name);
-  codegen::CpuCode code = codegen::print_cpu(module.kernels, target, options.jobs);
+  CpuCode code = print_cpu(module.kernels, target, options.jobs);
   for (std::string& symbol : code.symbols) out.kernels.push_back({std::move(symbol), "kernels/cpu.so", {}});
   if (!module.kernels.empty()) {
-    std::string object = NABLA_TRY(codegen::compile_shared_object(code.sources, target, options));
+    std::string object = NABLA_TRY(compile_shared_object(code.sources, target, options));
     out.code_bytes = object.size();
     out.members.emplace_back("kernels/cpu.so", std::move(object));
   }
-  for (codegen::SourceFile& s : code.sources) out.members.emplace_back("source/" + s.name, std::move(s.text));
+  for (SourceFile& s : code.sources) out.members.emplace_back("source/" + s.name, std::move(s.text));
   return out;
 }
 
-Result<CodeGrid> grid_of(const codegen::CudaGrid& g, const codegen::CudaObject& object, const ir::Target& target) {
+Result<CodeGrid> grid_of(const CudaGrid& g, const CudaObject& object, const ir::Target& target) {
   CodeGrid out{g.symbol, g.blocks, g.threads, g.shared_bytes};
-  for (const codegen::CudaKernelFacts& facts : object.kernels) {
+  for (const CudaKernelFacts& facts : object.kernels) {
     if (facts.name != g.symbol) continue;
-    NABLA_TRY(codegen::check_launch(facts, target, g.threads, g.shared_bytes));
+    NABLA_TRY(check_launch(facts, target, g.threads, g.shared_bytes));
     out.registers = facts.registers, out.local_bytes = facts.frame_bytes;
     out.static_shared_bytes = facts.static_shared_bytes;
-    out.resident_warps = codegen::occupancy(facts, target, g.threads, g.shared_bytes).warps;
+    out.resident_warps = occupancy(facts, target, g.threads, g.shared_bytes).warps;
   }
   return out;
 }
 
 Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& target,
-                               const codegen::ToolchainOptions& options) {
+                               const ToolchainOptions& options) {
   TargetCode out;
-  codegen::CudaCode code = NABLA_TRY(codegen::print_cuda(module.kernels, target));
-  codegen::CudaBinary binary = NABLA_TRY(codegen::compile_cuda(code.sources, target, options));
+  CudaCode code = NABLA_TRY(print_cuda(module.kernels, target));
+  CudaBinary binary = NABLA_TRY(compile_cuda(code.sources, target, options));
   auto object_of = [&](size_t source) {
     return fmt::format("kernels/{}_{}.{}", target.name, source, target.cuda.ptx ? "ptx" : "cubin");
   };
-  for (codegen::CudaCode::Kernel& k : code.kernels) {
+  for (CudaCode::Kernel& k : code.kernels) {
     TargetCode::Kernel kernel{k.grids.back().symbol, object_of(k.source), {}};
-    for (const codegen::CudaGrid& g : k.grids) {
+    for (const CudaGrid& g : k.grids) {
       Result<CodeGrid> made = grid_of(g, binary.objects[k.source], target);
       const auto& user = code.sources[k.source].user;
-      if (!made.ok() && user) return codegen::user_beyond_limits(made.errors()[0], *user);
+      if (!made.ok() && user) return user_beyond_limits(made.errors()[0], *user);
       if (!made.ok()) return made.errors();
       kernel.grids.push_back(std::move(*made));
     }
@@ -92,16 +92,16 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
     out.code_bytes += binary.objects[i].bytes.size();
     out.members.emplace_back(object_of(i), std::move(binary.objects[i].bytes));
   }
-  for (codegen::SourceFile& s : code.sources) out.members.emplace_back("source/" + s.name, std::move(s.text));
+  for (SourceFile& s : code.sources) out.members.emplace_back("source/" + s.name, std::move(s.text));
   return out;
 }
 
 }  // namespace
 
 Result<TargetCode> compile_kernels(const ir::Module& module, const ir::Target& target,
-                                   const codegen::ToolchainOptions& options) {
+                                   const ToolchainOptions& options) {
   NABLA_TRY(require_user_texts(module, target));
   return target.is_cuda() ? compile_gpu(module, target, options) : compile_cpu(module, target, options);
 }
 
-}  // namespace nabla::driver
+}  // namespace nabla::codegen

@@ -1,20 +1,20 @@
-#include "passes/lower/convolution.h"
+#include "ir/library/convolution.h"
 
-namespace nabla::passes {
+namespace nabla::ir {
 namespace {
 
 using Extents = std::vector<int64_t>;
 
-Extents most(const ir::Shape& shape) {
+Extents most(const Shape& shape) {
   Extents out;
-  for (const ir::Dim& d : shape) out.push_back(d.bounds().max);
+  for (const Dim& d : shape) out.push_back(d.bounds().max);
   return out;
 }
 
 // Sizes that a library's call is made for: none is empty, and only the batch may be symbolic.
-bool fixed(const ConvolutionRoles& r, const ir::Function& f) {
-  for (ir::ValueId id : {r.input, r.filter, r.output}) {
-    const ir::Shape& shape = f.type(id).shape;
+bool fixed(const ConvolutionRoles& r, const Function& f) {
+  for (ValueId id : {r.input, r.filter, r.output}) {
+    const Shape& shape = f.type(id).shape;
     if (f.type(id).count().bounds().min <= 0) return false;
     for (size_t d = id == r.filter ? 0 : 1; d < shape.size(); ++d)
       if (!shape[d].is_static()) return false;
@@ -34,17 +34,17 @@ bool even_padding(const ConvolutionSpec& s) {
 
 }  // namespace
 
-ConvolutionRoles convolution_roles(const ir::Node& n) {
-  const ir::Attr* named = n.attrs.find("kind");
+ConvolutionRoles convolution_roles(const Node& n) {
+  const Attr* named = n.attrs.find("kind");
   bool input_grad = named ? n.attrs.get_string("kind") == "input_grad" : n.attrs.find("input_spatial") != nullptr;
   bool filter_grad = named ? n.attrs.get_string("kind") == "filter_grad" : n.attrs.find("filter_spatial") != nullptr;
-  ir::ValueId a = n.operands[0], b = n.operands[1], out = n.results[0];
+  ValueId a = n.operands[0], b = n.operands[1], out = n.results[0];
   if (input_grad) return {ConvolutionKind::kInputGrad, out, b, a};
   if (filter_grad) return {ConvolutionKind::kFilterGrad, a, out, b};
   return {ConvolutionKind::kForward, a, b, out};
 }
 
-ConvolutionSpec convolution_problem(const ir::Node& n, const ir::Function& f) {
+ConvolutionSpec convolution_problem(const Node& n, const Function& f) {
   ConvolutionRoles r = convolution_roles(n);
   ConvolutionSpec s;
   s.kind = r.kind;
@@ -61,8 +61,8 @@ ConvolutionSpec convolution_problem(const ir::Node& n, const ir::Function& f) {
   return s;
 }
 
-std::string convolution_choice(const ir::Node& n, const ir::Function& f, const ir::Target& target) {
-  const ir::Type& out = f.type(n.results[0]);
+std::string convolution_choice(const Node& n, const Function& f, const Target& target) {
+  const Type& out = f.type(n.results[0]);
   bool cuda = target.is_cuda();
   bool known = out.dtype == DType::kF32 && (cuda || out.rank() == 4);
   known |= cuda && (out.dtype == DType::kBF16 || out.dtype == DType::kF16);
@@ -77,4 +77,4 @@ std::string convolution_choice(const ir::Node& n, const ir::Function& f, const i
   return cuda ? "cudnn" : "direct";
 }
 
-}  // namespace nabla::passes
+}  // namespace nabla::ir

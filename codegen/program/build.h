@@ -1,0 +1,29 @@
+// A planned module as a local program.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/program/program.h"
+
+namespace nabla::program {
+
+/// An entry of the module that stands for another one, which comes before it, at these values of its symbols.
+struct VariantEntry {
+  std::string entry, of;
+  std::map<std::string, int64_t> values;
+};
+
+struct BuildOptions {
+  std::vector<VariantEntry> variants = {};
+  Buckets buckets = {};
+};
+
+/// One instruction per node that computes, moves or controls. Requires stage `planned`. E0106 for an entry with more
+/// instructions, E0402 for a value with more bytes than the loader takes; E0207 for a symbol that no input tells, E0403
+/// for a node without an instruction.
+Result<LocalProgram> build(const ir::Module& planned, const ir::Target& target,
+                           const BuildOptions& options = {});
+
+}  // namespace nabla::program

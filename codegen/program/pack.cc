@@ -1,0 +1,372 @@
+#include "codegen/program/pack.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/program/size_table.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::program {
+namespace {
+
+format::DType packed(DType dtype) { return static_cast<format::DType>(dtype); }
+
+format::ConvKind packed(ConvolutionKind kind) { return static_cast<format::ConvKind>(kind); }
+
+static_assert(static_cast<int>(format::BaseKind::Output) == static_cast<int>(ir::Base::kOutput));
+static_assert(static_cast<int>(format::Epilogue::Gelu) == static_cast<int>(ir::Activation::kGelu));
+static_assert(static_cast<int>(format::ConvKind::FilterGrad) == static_cast<int>(ConvolutionKind::kFilterGrad));
+static_assert(static_cast<int>(format::DType::F8E5M2) == static_cast<int>(DType::kF8E5M2));
+
+class Packer {
+ public:
+  explicit Packer(const LocalProgram& program) : in_(program) {
+    out_.locations.push_back(std::make_unique<format::LocationT>());  // 0: unknown
+  }
+
+  Result<Ok> run(const codegen::TargetCode& code) {
+    const ir::Target& target = in_.target;
+    out_.target = target.name, out_.cpu_features = target.cpu_features;
+    out_.compute = static_cast<uint16_t>(target.cuda.compute);
+    out_.specific = target.cuda.specific, out_.ptx = target.cuda.ptx;
+    out_.arena_bytes = in_.arena_bytes, out_.state_bytes = in_.state_bytes;
+    out_.constants_bytes = in_.constants_bytes;
+    for (size_t i = 0; i < in_.kernels.size(); ++i) out_.kernels.push_back(kernel(*in_.kernels[i], code.kernels[i]));
+    for (const ir::SizeConstraint& c : in_.constraints) out_.constraints.push_back(constraint(c));
+    for (const LocalProgram::Leaf& l : in_.state) {
+      out_.state.push_back(std::make_unique<format::StateLeafT>());
+      out_.state.back()->tensor = tensor(l.name, l.type);
+      out_.state.back()->offset = l.offset;
+    }
+    for (const Instructions& block : in_.blocks) {
+      out_.blocks.push_back(std::make_unique<format::BlockT>());
+      out_.blocks.back()->instructions = NABLA_TRY(instructions(block));
+    }
+    for (const Entry& e : in_.entries) out_.entries.push_back(NABLA_TRY(entry(e)));
+    for (auto& symbol : out_.symbols)
+      if (auto declared = in_.buckets.find(symbol->name); declared != in_.buckets.end())
+        symbol->buckets = declared->second;
+    add_records();
+    return Ok{};
+  }
+
+  format::ProgramT take() { return std::move(out_); }
+
+ private:
+  // ---- Tables
+
+  static int64_t most(const ir::Dim& size) { return SizeTable::most(size); }
+  uint32_t reference(const ir::Dim& size) { return sizes_.reference(size); }
+
+  std::unique_ptr<format::KernelT> kernel(const kernel_ir::Kernel& kernel, const codegen::TargetCode::Kernel& code) {
+    auto out = std::make_unique<format::KernelT>();
+    out->symbol = code.symbol, out->object = code.object, out->name = kernel.name;
+    bool exact = kernel.procedure && kernel.procedure->user;  // may depend on gridDim
+    for (const codegen::CodeGrid& g : code.grids) {
+      auto grid = std::make_unique<format::GridT>();
+      grid->symbol = g.symbol;
+      grid->blocks = most(g.blocks), grid->blocks_size = reference(g.blocks);
+      grid->threads = static_cast<uint32_t>(g.threads), grid->shared_bytes = static_cast<uint32_t>(g.shared_bytes);
+      grid->exact = exact;
+      out->grids.push_back(std::move(grid));
+    }
+    return out;
+  }
+
+  std::unique_ptr<format::ConstraintT> constraint(const ir::SizeConstraint& c) {
+    auto out = std::make_unique<format::ConstraintT>();
+    out->left = sizes_.formula(c.relation.left), out->right = sizes_.formula(c.relation.right);
+    out->relation = static_cast<format::Relation>(c.relation.kind);
+    out->location = location(c.location);
+    return out;
+  }
+
+  std::unique_ptr<format::TensorT> tensor(const std::string& name, const ir::Type& type) {
+    auto out = std::make_unique<format::TensorT>();
+    out->name = name, out->dtype = packed(type.dtype);
+    out->symbols.resize(type.shape.size());
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      out->shape.push_back(most(type.shape[d]));
+      if (!type.shape[d].is_static()) out->symbols[d] = type.shape[d].str();
+    }
+    if (!type.is_static())
+      for (const ir::Dim& d : type.shape) out->sizes.push_back(reference(d));
+    return out;
+  }
+
+  std::unique_ptr<format::SymbolSourceT> source(const ir::SizeSource& s) {
+    auto out = std::make_unique<format::SymbolSourceT>();
+    out->symbol = sizes_.symbol(*s.symbol);
+    out->input = static_cast<uint32_t>(s.input), out->dimension = static_cast<uint32_t>(s.dimension);
+    if (s.scale.is_static() && s.scale.value() > 0)
+      out->scale = s.scale.value();
+    else
+      out->scale_size = sizes_.formula(s.scale);
+    if (s.offset.is_static())
+      out->offset = s.offset.value();
+    else
+      out->offset_size = sizes_.formula(s.offset);
+    return out;
+  }
+
+  uint32_t location(const LocationRef& at) {
+    if (!at) return 0;
+    auto [it, fresh] = location_of_.try_emplace(fmt::format("{}:{}:{}", at->file, at->line, at->function), 0);
+    if (fresh) {
+      auto l = std::make_unique<format::LocationT>();
+      l->file = at->file, l->line = at->line, l->function = at->function, l->text = at->text;
+      it->second = static_cast<uint32_t>(out_.locations.size());
+      out_.locations.push_back(std::move(l));
+    }
+    return it->second;
+  }
+
+  Result<std::unique_ptr<format::EntryT>> entry(const Entry& e) {
+    auto out = std::make_unique<format::EntryT>();
+    out->name = e.name, out->bytes = static_cast<uint64_t>(e.bytes);
+    out->reads.assign(e.reads.begin(), e.reads.end()), out->writes.assign(e.writes.begin(), e.writes.end());
+    for (const Named& t : e.inputs) out->inputs.push_back(tensor(t.name, t.type));
+    for (const Named& t : e.outputs) out->outputs.push_back(tensor(t.name, t.type));
+    out->instructions = NABLA_TRY(instructions(e.instructions));
+    for (const ir::SizeSource& s : e.sources) out->sources.push_back(source(s));
+    for (const Variant& v : e.variants) {
+      auto variant = std::make_unique<format::VariantT>();
+      for (const ir::SizeSource& s : e.sources) {
+        auto value = v.values.find(s.symbol->name);
+        variant->values.push_back(value == v.values.end() ? -1 : value->second);
+      }
+      variant->instructions = NABLA_TRY(instructions(v.instructions));
+      out->variants.push_back(std::move(variant));
+    }
+    return out;
+  }
+
+  // Algorithms that were measured for the program's calls. Their problems say more than the calls' keys.
+  void add_records() {
+    for (const GemmRecord& r : in_.target.records) {
+      bool called = std::any_of(keys_.begin(), keys_.end(), [&](const auto& k) { return r.problem.starts_with(k + " "); });
+      if (!called) continue;
+      auto record = std::make_unique<format::GemmRecordT>();
+      record->gpu = r.gpu, record->library = r.library, record->problem = r.problem;
+      record->algorithm.assign(r.algorithm.begin(), r.algorithm.end());
+      out_.gemm_records.push_back(std::move(record));
+    }
+  }
+
+  void add_library(std::string_view name) {
+    struct Row {
+      const char *name, *soname, *min_version;
+    };
+    static constexpr Row kRows[] = {{"onednn", "libdnnl.so.2", "2.6"},
+                                    {"cublaslt", "libcublasLt.so.13", "12.0"},
+                                    {"cudnn", "libcudnn.so.9", "8.2"}};  // with bf16
+    for (const auto& known : out_.libraries)
+      if (known->name == name) return;
+    auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == name; });
+    NABLA_CHECK(row != std::end(kRows), "library {} has no row", name);
+    out_.libraries.push_back(std::make_unique<format::LibraryT>());
+    format::LibraryT& out = *out_.libraries.back();
+    out.name = row->name, out.soname = row->soname, out.min_version = row->min_version;
+  }
+
+  // ---- Instructions
+
+  std::unique_ptr<format::AddressT> address(const Address& a) {
+    auto out = std::make_unique<format::AddressT>();
+    out->base = static_cast<format::BaseKind>(a.base), out->index = static_cast<uint16_t>(a.index);
+    out->offset = static_cast<uint64_t>(a.offset), out->bytes = static_cast<uint64_t>(a.bytes);
+    bool symbolic = false;
+    for (const Address::Term& t : a.terms) {
+      out->terms.push_back(format::RegisterTerm(t.counter, most(t.stride)));
+      out->stride_sizes.push_back(reference(t.stride));
+      symbolic |= !t.stride.is_static();
+    }
+    if (!symbolic) out->stride_sizes.clear();
+    return out;
+  }
+  format::Operand operand(const Operand& o) { return {packed(o.type.dtype), o.written, reference(o.type.bytes())}; }
+
+  Result<std::vector<std::unique_ptr<format::InstructionT>>> instructions(const Instructions& list) {
+    std::vector<std::unique_ptr<format::InstructionT>> out;
+    for (const Instruction& i : list) {
+      out.push_back(std::make_unique<format::InstructionT>());
+      out.back()->location = location(i.location), out.back()->label = i.label;
+      Status made = std::visit([&](const auto& action) { return pack(action, *out.back()); }, i.action);
+      if (made.ok()) continue;
+      Diagnostics errors = made.errors();
+      for (Diagnostic& d : errors) d.location = i.location;
+      return errors;
+    }
+    return out;
+  }
+
+  format::LaunchT launch(const Launch& l, std::vector<format::Operand>& operands) {
+    const kernel_ir::Kernel& kernel = *in_.kernels[l.kernel];
+    format::LaunchT out;
+    out.kernel = l.kernel;
+    out.units = most(kernel.schedule.units), out.units_size = reference(kernel.schedule.units);
+    for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
+      out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
+    out.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
+    for (const Operand& o : l.operands) {
+      out.args.push_back(address(o.address));
+      operands.push_back(operand(o));
+    }
+    return out;
+  }
+
+  Status pack(const Launch& l, format::InstructionT& out) {
+    out.action.Set(launch(l, out.operands));
+    return Ok{};
+  }
+
+  Status pack(const LibraryCall& call, format::InstructionT& out) {
+    add_library(call.library);
+    if (const auto* p = std::get_if<ir::GemmProblem>(&call.problem)) {
+      if (call.fallback) keys_.insert(p->key());
+      out.action.Set(gemm(call, *p, out.operands));
+    } else {
+      const auto& c = std::get<ir::ConvolutionProblem>(call.problem);
+      if (call.fallback) keys_.insert(c.key());
+      out.action.Set(convolution(call, c, out.operands));
+    }
+    return Ok{};
+  }
+
+  // What a call of either kind has besides its problem and its roles.
+  template <class T>
+  void add_fallback(const LibraryCall& call, T& out) {
+    if (!call.fallback) return;
+    out.alternative = std::make_unique<format::LaunchT>(launch(*call.fallback, out.alternative_operands));
+  }
+  std::unique_ptr<format::AddressT> role(const LibraryCall& call, std::string_view name,
+                                         std::vector<format::Operand>& operands) {
+    const Operand* found = call.find(name);
+    if (!found) return nullptr;
+    operands.push_back(operand(*found));
+    return address(found->address);
+  }
+  std::unique_ptr<format::AddressT> workspace(const LibraryCall& call, std::vector<format::Operand>& operands) {
+    operands.emplace_back(format::DType::U8, true, 0);
+    return call.workspace ? address(*call.workspace) : nullptr;
+  }
+
+  format::GemmT gemm(const LibraryCall& call, const ir::GemmProblem& p, std::vector<format::Operand>& operands) {
+    format::GemmT g;
+    g.dtype = packed(p.dtype), g.implementation = call.implementation;
+    g.batch = most(p.batch), g.m = most(p.m), g.n = most(p.n), g.k = most(p.k);
+    g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
+    g.lda = most(p.lda), g.ldb = most(p.ldb), g.ldc = most(p.ldc);
+    g.stride_a = most(p.stride_a), g.stride_b = most(p.stride_b), g.stride_c = most(p.stride_c);
+    const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
+    if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
+      for (const ir::Dim& d : fields) g.sizes.push_back(reference(d));
+    g.a = role(call, "a", operands), g.b = role(call, "b", operands), g.c = role(call, "c", operands);
+    if (!call.fallback) return g;
+    g.epilogue = static_cast<format::Epilogue>(p.activation), g.tf32 = p.tf32;
+    g.bias = role(call, "bias", operands);
+    if (!g.bias) operands.emplace_back(g.dtype, false, 0);
+    g.workspace = workspace(call, operands);
+    g.addend = role(call, "addend", operands);
+    add_fallback(call, g);
+    return g;
+  }
+
+  format::ConvolutionT convolution(const LibraryCall& call, const ir::ConvolutionProblem& p,
+                                   std::vector<format::Operand>& operands) {
+    const ConvolutionSpec& s = p.spec;
+    format::ConvolutionT c;
+    c.kind = packed(s.kind), c.dtype = packed(s.dtype), c.implementation = call.implementation;
+    c.input_shape = s.input_shape, c.filter_shape = s.filter_shape, c.output_shape = s.output_shape;
+    c.batch_size = reference(p.batch);
+    c.strides = s.strides, c.dilations = s.dilations;
+    c.padding_low = s.padding_low, c.padding_high = s.padding_high;
+    c.groups = s.groups, c.tf32 = s.tf32;
+    c.input = role(call, "input", operands), c.filter = role(call, "filter", operands);
+    c.output = role(call, "output", operands);
+    c.workspace = workspace(call, operands);
+    add_fallback(call, c);
+    return c;
+  }
+
+  Status pack(const Copy& c, format::InstructionT& out) {
+    format::CopyT copy;
+    copy.from = address(c.from.address), copy.to = address(c.to.address);
+    copy.bytes = static_cast<uint64_t>(c.from.address.bytes), copy.bytes_size = reference(c.from.type.bytes());
+    out.operands = {operand(c.from), operand(c.to)};
+    out.action.Set(std::move(copy));
+    return Ok{};
+  }
+
+  Status pack(const Loop& l, format::InstructionT& out) {
+    format::LoopT loop;
+    loop.body = l.body, loop.register_ = l.counter, loop.reverse = l.reverse;
+    loop.trips = most(l.trips), loop.trips_size = reference(l.trips);
+    out.action.Set(std::move(loop));
+    return Ok{};
+  }
+
+  Status pack(const While& w, format::InstructionT& out) {
+    format::WhileT loop;
+    loop.condition = w.condition, loop.predicate = address(w.predicate), loop.body = w.body;
+    out.action.Set(std::move(loop));
+    return Ok{};
+  }
+
+  Status pack(const Branch& b, format::InstructionT& out) {
+    format::BranchT branch;
+    branch.index = address(b.index.address), branch.index_dtype = packed(b.index.type.dtype);
+    branch.blocks = b.blocks;
+    out.action.Set(std::move(branch));
+    return Ok{};
+  }
+
+  Status pack(const Debug& d, format::InstructionT& out) {
+    format::DebugT debug;
+    debug.text = d.text, debug.callback = d.callback;
+    for (const Operand& o : d.operands) {
+      debug.operands.push_back(address(o.address));
+      debug.tensors.push_back(std::make_unique<format::DebugTensorT>());
+      format::DebugTensorT& t = *debug.tensors.back();
+      t.dtype = packed(o.type.dtype);
+      for (const ir::Dim& size : o.type.shape) t.shape.push_back(most(size));
+      if (o.type.is_static()) continue;
+      for (const ir::Dim& size : o.type.shape) t.sizes.push_back(reference(size));
+    }
+    out.action.Set(std::move(debug));
+    return Ok{};
+  }
+
+  Status no_instruction(std::string_view name) {
+    return error(Code::kNoLowering, "{}: this version's bundles have no instruction for it", name);
+  }
+  Status pack(const Call&, format::InstructionT&) { return no_instruction("call"); }
+  Status pack(const Collective&, format::InstructionT&) { return no_instruction("collective"); }
+  Status pack(const Send&, format::InstructionT&) { return no_instruction("send"); }
+  Status pack(const Recv&, format::InstructionT&) { return no_instruction("recv"); }
+  Status pack(const Wait&, format::InstructionT&) { return no_instruction("wait"); }
+
+  const LocalProgram& in_;
+  format::ProgramT out_;
+  SizeTable sizes_{out_};
+  std::map<std::string, uint32_t> location_of_;
+  std::set<std::string> keys_;  // of library calls that have algorithms to choose from
+};
+
+}  // namespace
+
+Result<std::shared_ptr<format::ProgramT>> pack(const LocalProgram& program, const codegen::TargetCode& code) {
+  Packer packer(program);
+  NABLA_TRY(packer.run(code));
+  return std::make_shared<format::ProgramT>(packer.take());
+}
+
+std::string constants_of(const LocalProgram& program) {
+  std::string bytes(static_cast<size_t>(program.constants_bytes), '\0');
+  for (const auto& c : program.constants)
+    bytes.replace(static_cast<size_t>(c.offset), c.value.size_bytes(), static_cast<const char*>(c.value.data()),
+                  c.value.size_bytes());
+  return bytes;
+}
+
+}  // namespace nabla::program

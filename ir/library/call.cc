@@ -1,0 +1,84 @@
+#include "ir/library/call.h"
+
+#include <algorithm>
+
+namespace nabla::ir {
+namespace {
+
+LibraryFallback fallback_of(const Node& n) {
+  LibraryFallback out{n.attrs.get_string("alternative"), {}, n.attrs.get_ints("scratch")};
+  for (int64_t i : n.attrs.get_ints("order")) out.args.push_back(n.operands[static_cast<size_t>(i)]);
+  out.args.push_back(n.results[0]);
+  return out;
+}
+
+LibraryCall gemm_call(const Node& n, const Function& f, const Target& target) {
+  GemmProblem p = *gemm_problem(n, f);
+  LibraryCall out;
+  out.library = target.is_cuda() ? "cublaslt" : "onednn";
+  out.implementation = gemm_choice(p, target);
+  out.roles = {{"a", n.operands[0]}, {"b", n.operands[1]}, {"c", n.results[0], true}};
+  if (p.bias) out.roles.push_back({"bias", n.operands[2]});
+  if (p.addend) out.roles.push_back({"addend", n.operands.back()});
+  p.tf32 = target.is_cuda() && target.tf32 && p.dtype == DType::kF32;
+  out.problem = std::move(p);
+  return out;
+}
+
+LibraryCall convolution_call(const Node& n, const Function& f, const Target& target) {
+  ConvolutionRoles roles = convolution_roles(n);
+  ConvolutionProblem p{convolution_problem(n, f), f.type(roles.input).shape[0]};
+  p.spec.tf32 = target.is_cuda() && target.tf32 && p.spec.dtype == DType::kF32;
+  LibraryCall out;
+  out.library = target.is_cuda() ? "cudnn" : "onednn";
+  out.implementation = target.is_cuda() ? "cudnn" : "direct";
+  out.roles = {{"input", roles.input, p.spec.kind == ConvolutionKind::kInputGrad},
+               {"filter", roles.filter, p.spec.kind == ConvolutionKind::kFilterGrad},
+               {"output", roles.output, p.spec.kind == ConvolutionKind::kForward}};
+  out.problem = std::move(p);
+  return out;
+}
+
+}  // namespace
+
+bool is_library_call(const Node& n) {
+  return n.op->lower == Lowering::kContraction || n.op->lower == Lowering::kConvolution;
+}
+
+LibraryCall library_call(const Node& n, const Function& f, const Target& target) {
+  bool product = n.op->lower == Lowering::kContraction;
+  LibraryCall out = product ? gemm_call(n, f, target) : convolution_call(n, f, target);
+  if (!n.attrs.find("alternative")) return out;
+  out.workspace_bytes = n.attrs.get_int("workspace");
+  out.fallback = fallback_of(n);
+  return out;
+}
+
+std::string LibraryCall::key() const {
+  return std::visit([](const auto& p) { return p.key(); }, problem);
+}
+
+DType LibraryCall::dtype() const {
+  const auto* product = std::get_if<GemmProblem>(&problem);
+  return product ? product->dtype : std::get<ConvolutionProblem>(problem).spec.dtype;
+}
+
+Dim LibraryCall::flops() const {
+  if (const auto* p = std::get_if<GemmProblem>(&problem)) return Dim(2) * p->batch * p->m * p->n * p->k;
+  // Only the batch may be symbolic.
+  const auto& p = std::get<ConvolutionProblem>(problem);
+  double each = p.spec.flops() / static_cast<double>(p.spec.output_shape[0]);
+  return Dim(static_cast<int64_t>(std::min(each, 9e18))) * p.batch;
+}
+
+std::string LibraryCall::epilogue() const {
+  const auto* p = std::get_if<GemmProblem>(&problem);
+  std::string out;
+  auto add = [&](bool there, std::string_view what) {
+    if (there) out.append(out.empty() ? "" : " ").append(what);
+  };
+  if (p) add(p->bias, "bias"), add(p->addend, "add"), add(p->activation != Activation::kNone, name_of(p->activation));
+  return out;
+}
+
+}  // namespace nabla::ir

@@ -1,0 +1,109 @@
+#include "ir/library/gemm.h"
+
+#include <algorithm>
+
+#include "ir/library/convolution.h"
+
+namespace nabla::ir {
+namespace {
+
+bool contains(const Ints& list, int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+DotSide side(const Node& n, const char* batch, const char* contract, int rank) {
+  DotSide s{n.attrs.get_ints(batch), {}, n.attrs.get_ints(contract)};
+  for (int d = 0; d < rank; ++d)
+    if (!contains(s.batch, d) && !contains(s.contract, d)) s.free.push_back(d);
+  return s;
+}
+
+Dim product(const Shape& shape, const Ints& dims) {
+  Dim p = 1;
+  for (int64_t d : dims) p = p * shape[d];
+  return p;
+}
+
+constexpr std::string_view kActivations[] = {"none", "relu", "gelu"};  // as the op `gemm` names them
+
+void add_epilogue(const Node& n, GemmProblem& p) {
+  p.addend = n.attrs.get_bool("addend");
+  p.bias = n.operands.size() - (p.addend ? 1 : 0) > 2;
+  auto named = std::find(std::begin(kActivations), std::end(kActivations), n.attrs.get_string("activation"));
+  p.activation = static_cast<Activation>(named - std::begin(kActivations));
+}
+
+}  // namespace
+
+std::string_view name_of(Activation activation) { return kActivations[static_cast<int>(activation)]; }
+
+DotSides dot_sides(const Node& n, int lhs_rank, int rhs_rank) {
+  return {side(n, "lhs_batch", "lhs_contract", lhs_rank), side(n, "rhs_batch", "rhs_contract", rhs_rank)};
+}
+
+GemmProblem GemmProblem::at_bounds() const {
+  GemmProblem p = *this;
+  for (Dim* d : {&p.batch, &p.m, &p.n, &p.k, &p.lda, &p.ldb, &p.ldc, &p.stride_a, &p.stride_b, &p.stride_c})
+    *d = d->bounds().max;
+  return p;
+}
+
+std::string GemmProblem::key() const {
+  auto most = [](const Dim& d) { return d.bounds().max; };
+  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), most(batch), most(m), most(n), most(k),
+                     transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
+}
+
+std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
+  const Type &a = f.type(node.operands[0]), &b = f.type(node.operands[1]);
+  const auto [l, r] = dot_sides(node, a.rank(), b.rank());
+  if (l.free.size() != 1 || r.free.size() != 1 || l.contract.size() != 1 || l.batch.size() > 1) return std::nullopt;
+  auto stride = [](const Type& t, int64_t dim) {
+    Dim s = 1;
+    for (int d = t.rank() - 1; d > dim; --d) s = s * t.shape[d];
+    return s;
+  };
+  GemmProblem p;
+  p.dtype = a.dtype;
+  p.m = product(a.shape, l.free), p.n = product(b.shape, r.free), p.k = product(a.shape, l.contract);
+  if (!l.batch.empty()) {
+    p.batch = a.shape[l.batch[0]];
+    p.stride_a = stride(a, l.batch[0]), p.stride_b = stride(b, r.batch[0]), p.stride_c = p.m * p.n;
+  }
+  for (const Dim* d : {&p.batch, &p.m, &p.n, &p.k})
+    if (d->bounds().min <= 0) return std::nullopt;
+  Dim am = stride(a, l.free[0]), ak = stride(a, l.contract[0]), bk = stride(b, r.contract[0]),
+          bn = stride(b, r.free[0]);
+  p.transpose_a = !ak.is(1), p.transpose_b = !bn.is(1);
+  if ((p.transpose_a && !am.is(1)) || (p.transpose_b && !bk.is(1))) return std::nullopt;
+  p.lda = p.transpose_a ? ak : am;
+  p.ldb = p.transpose_b ? bn : bk;
+  p.ldc = p.n;
+  if (node.attrs.find("alternative")) add_epilogue(node, p);
+  return p;
+}
+
+std::string gemm_choice(const GemmProblem& p, const Target& target) {
+  bool known = p.dtype == DType::kF32;
+  if (target.is_cuda()) known |= p.dtype == DType::kBF16 || p.dtype == DType::kF16 || p.dtype == DType::kF64;
+  if (!target.library || !known) return "generated";
+  auto measured = target.choices.find(p.key());
+  if (measured == target.choices.end()) measured = target.choices.find("gemm");
+  if (measured != target.choices.end()) return measured->second;
+  if (p.flops() < target.library_flops) return "generated";
+  return target.is_cuda() ? "cublaslt" : "sgemm";
+}
+
+int64_t library_workspace_bytes(const Node& node, const Function& f) {
+  // Some more, so that it can start at a multiple of kLibraryWorkspaceAlignment wherever values lie.
+  if (node.attrs.find("alternative")) return node.attrs.get_int("workspace") + kLibraryWorkspaceAlignment - 64;
+  if (node.op->lower != Lowering::kConvolution) return 0;
+  const Type& filter = f.type(convolution_roles(node).filter);  // blocks of 16 channels on both sides of it
+  int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;
+  for (int d = 0; d < filter.rank(); ++d) {
+    int64_t extent = filter.shape[d].value();
+    if (d == filter.rank() - 1) extent /= groups;
+    bytes *= d + 2 >= filter.rank() ? (extent + 15) / 16 * 16 : extent;
+  }
+  return bytes;
+}
+
+}  // namespace nabla::ir
