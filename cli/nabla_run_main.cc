@@ -10,6 +10,7 @@
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_options.h"
 #include "cli/nabla_run_report.h"
+#include "runtime/exec/profile.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
@@ -30,6 +31,7 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                                     const std::string& program) {
   exec::SessionOptions settings{.threads = options.threads,
                                 .trace = options.trace,
+                                .profile = options.profile,
                                 .check_nan = options.check_nan,
                                 .target = options.target,
                                 .sync_debug = options.sync_debug,
@@ -96,6 +98,7 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
     std::string title = fmt::format("Training: {}", reporter.curve().metric);
     (void)NABLA_TRY(format::write_file(options.loss_curve, curve_svg(reporter.curve(), title)));
   }
+  if (options.profile) say("{}", exec::str(session->profile()));
   (void)NABLA_TRY(session->finish());
   if (!interrupted()) return Ok{};
   Diagnostic d = error(Code::kInterrupted, "stopped by a signal before the work was done");

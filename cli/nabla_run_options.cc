@@ -50,7 +50,7 @@ struct Part {
   std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target;
   std::optional<uint64_t> seed;
   std::optional<int> threads;
-  bool json = false, check_nan = false, sync_debug = false, weights_partial = false;
+  bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false;
   std::vector<std::string> inputs, outputs, maps, weight_maps;
 
   bool has_job_options() const {
@@ -119,6 +119,8 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(whole(1, 1024, "a number from 1 to 1024"));
   app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
+  app.add_flag("--profile", part.profile,
+               "print a table of kernels and library calls: time, calls, GFLOP/s, GB/s, share of peak, source line");
   app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines")->check(file_name());
   app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG")->check(file_name());
   app.add_flag("--check-nan", part.check_nan, "stop at the first instruction that makes NaN or infinity; slow");
@@ -168,6 +170,7 @@ Status merge_globals(Part& all, const Part& part) {
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
   all.sync_debug = all.sync_debug || part.sync_debug;
+  all.profile = all.profile || part.profile;
   all.weights_partial = all.weights_partial || part.weights_partial;
   all.weight_maps.insert(all.weight_maps.end(), part.weight_maps.begin(), part.weight_maps.end());
   return Ok{};
@@ -269,6 +272,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.json = all.json;
   out.check_nan = all.check_nan;
   out.sync_debug = all.sync_debug;
+  out.profile = all.profile;
   out.target = all.target.value_or("");
   return line;
 }

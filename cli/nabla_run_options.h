@@ -36,7 +36,7 @@ struct RunOptions {
   bool weights_partial = false;
   std::optional<uint64_t> seed;  ///< otherwise as the saved state says, or 0
   int threads = 0;
-  bool json = false, check_nan = false, sync_debug = false;
+  bool json = false, check_nan = false, sync_debug = false, profile = false;
   std::vector<JobOptions> jobs;  ///< at least one
 };
 

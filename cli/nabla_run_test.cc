@@ -340,6 +340,21 @@ TEST_F(NablaRun, AProgramWithoutStateSaysSo) {
   }
 }
 
+TEST_F(NablaRun, AProfileTellsEveryEntryThatRan) {
+  std::string trace = temporary("profile.json");
+  Outcome o = run({bundle_, "--entry", "step", "--data", data_, "--epochs", "3", "--profile", "--trace", trace});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.out, "init: ");
+  EXPECT_HAS(o.out, " us a run, the median of 5; ");
+  EXPECT_HAS(o.out, "GFLOP/s     GB/s  of peak  what");
+  EXPECT_HAS(o.out, "toy.cc:12\n");
+  EXPECT_HAS(o.out, " GB/s; measured now\n");
+  auto profile = nlohmann::json::parse(read_text(trace))["profile"];
+  ASSERT_EQ(profile.size(), 2u);
+  EXPECT_EQ(profile[1]["runs"], 5) << "six, of which the first warms up";
+  EXPECT_EQ(run({bundle_, "--entry", "init"}).out.find("of peak"), std::string::npos);
+}
+
 TEST_F(NablaRun, AnEvaluationWithARestNeedsAMask) {
   std::string path =
       exec::write_toy_bundle("nomask.nbundle", [](format::ProgramT& p) { p.entries[2]->inputs[1]->name = "weights"; });

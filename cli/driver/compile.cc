@@ -116,7 +116,8 @@ Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& mod
   auto planned = NABLA_TRY(passes::run_passes(flat.module, lowering, ops::all_ops(), out.target, manager));
   out.passes.insert(out.passes.end(), planned.reports.begin(), planned.reports.end());
   out.planned = std::move(planned.module);
-  out.report = make_report(flat.module, out.planned, out.target, out.buckets);
+  out.flat = std::move(flat.module);
+  out.report = make_report(out.flat, out.planned, out.target, out.buckets);
   return out;
 }
 
@@ -149,7 +150,7 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
     codegen::TargetCode code = NABLA_TRY(codegen::compile_kernels(m.planned, m.target, toolchain));
     if (m.target.is_cuda()) m.report = with_code(m.report, code);
     members.emplace_back(programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report);
-    programs.push_back({&m.planned, &m.target, std::move(code), {m.variants, m.buckets}});
+    programs.push_back({&m.planned, &m.target, std::move(code), {m.variants, m.buckets, &m.flat}});
   }
   out.report = lowered[0].report;
   EmittedProgram program = NABLA_TRY(emit_programs(std::move(programs), members));

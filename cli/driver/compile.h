@@ -30,6 +30,7 @@ struct CompileOptions {
 };
 
 struct CompiledModule {
+  ir::Module flat;  ///< before fusion
   ir::Module planned;
   std::string report;  ///< JSON
   ir::Target target;

@@ -20,7 +20,7 @@ namespace nabla::cli {
 namespace {
 
 struct InspectArgs {
-  std::string input, html, target;  // no target: the default one
+  std::string input, html, target, profile;  // no target: the default one
   std::vector<std::string> at;
   bool json = false, source = false;
   driver::CompileOptions options;
@@ -50,7 +50,11 @@ Status run(InspectArgs& args, const Streams& streams) {
     return error(Code::kBadOption, "--json, --source and --html exclude each other");
   if (!args.at.empty() && (args.json || args.source))
     return error(Code::kBadOption, "--at is for the printed report and for --html, not for --json or --source");
-  NABLA_TRY(format::check_files({{"the module or bundle", args.input}}, {{"--html", args.html}}));
+  if (!args.profile.empty() && args.html.empty())
+    return error(Code::kBadOption, "--profile is for --html; `nabla-run --profile` prints the table itself");
+  std::vector<format::NamedFile> inputs{{"the module or bundle", args.input}};
+  if (!args.profile.empty()) inputs.push_back({"--profile", args.profile});
+  NABLA_TRY(format::check_files(inputs, {{"--html", args.html}}));
   if (args.target.find(',') != std::string::npos)
     return error(Code::kBadOption, "nablac inspect shows one target's program; --target names several: {}",
                  args.target);
@@ -84,6 +88,7 @@ Status run(InspectArgs& args, const Streams& streams) {
   if (!args.html.empty()) {
     driver::PageInput page{std::filesystem::path(args.input).filename().string(), report, texts};
     page.sizes = NABLA_TRY(driver::parse_sizes(args.at));
+    if (!args.profile.empty()) page.profile = NABLA_TRY(driver::profile_in(args.profile));
     std::string html = NABLA_TRY(driver::make_page(page));
     return format::write_file(args.html, html);
   }
@@ -109,6 +114,10 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
       ->allow_extra_args(false);
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page for a browser: graph, memory, work, kernels")
+      ->check(file_name());
+  command
+      ->add_option("--profile", args->profile,
+                   "with --html: a trace of `nabla-run --trace FILE --profile`, whose times stand beside the predictions")
       ->check(file_name());
   command->add_flag("--source", args->source, "print the generated code of a bundle");
   command->callback(

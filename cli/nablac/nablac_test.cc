@@ -220,6 +220,24 @@ TEST_F(Nablac, OptRunsPassesAndWritesTheForms) {
   EXPECT_EQ(both.code, 2) << both.err;
 }
 
+TEST_F(Nablac, AValueBeyondTheLoadersLimitIsRefusedWhereItIsMade) {
+  std::string big = write("big.nbl", R"(nabla 1 traced
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: f32[]) {
+  %y = broadcast_in_dim(%x) {dims=[], shape=[8388608, 8388608]} loc("big.py":3:1)
+  return %y
+}
+)");
+  Outcome failed = nablac({"opt", big, "--program"});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.err.find("error[E0402]: f32[8388608,8388608] may have 281474976710656 bytes, at most 70368744177664 "
+                            "are allowed"), std::string::npos) << failed.err;
+  EXPECT_NE(failed.err.find("big.py:3"), std::string::npos) << failed.err;
+}
+
 TEST_F(Nablac, ThePipelineStartsAtTheModulesStage) {
   std::string flat = write("flat.nbl", R"(nabla 1 flat
 func @f(%x: f32[4,5]) {

@@ -34,7 +34,7 @@ struct Frame {
 class Builder {
  public:
   Builder(const ir::Module& m, const ir::Target& target, const BuildOptions& options)
-      : m_(m), plan_(*m.plan), variants_(options.variants) {
+      : m_(m), plan_(*m.plan), flat_(options.flat), variants_(options.variants) {
     out_.target = target, out_.buckets = options.buckets;
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
   }
@@ -210,9 +210,10 @@ class Builder {
     switch (n.op->lower) {
       case ir::Lowering::kCall: {
         const std::string& kernel = n.attrs.get_string("kernel");
-        Launch launch{kernel_of_.at(kernel), {}};
+        Launch launch{kernel_of_.at(kernel), {}, 0};
         for (ir::ValueId id : n.operands) launch.operands.push_back(operand(id, frame));
         for (ir::ValueId id : n.results) launch.operands.push_back(operand(id, frame, true));
+        launch.flops = flops(n, frame.f.name, launch);
         return Instruction{std::move(launch), kernel, n.location};
       }
       case ir::Lowering::kContraction:
@@ -231,6 +232,24 @@ class Builder {
     }
   }
 
+  // Of the nodes that a launch computes, by their ops. Sizes that the launch itself does not need are not asked of a
+  // run for the sake of profiles.
+  ir::Dim flops(const ir::Node& n, const std::string& function, const Launch& launch) const {
+    const ir::Function* flat = flat_ ? flat_->find(function) : nullptr;
+    ir::Dim out = 0;
+    for (int i : n.computes)
+      if (flat && i < static_cast<int>(flat->nodes.size()))
+        out = out + flat->nodes[i].op->cost(ir::typed(*flat, flat->nodes[i])).flops;
+    std::vector<ir::SymbolRef> needed, asked;
+    add_symbols(launch, needed);
+    add_symbols(out, asked);
+    bool known = std::all_of(asked.begin(), asked.end(), [&](const ir::SymbolRef& s) {
+      return std::any_of(needed.begin(), needed.end(), [&](const ir::SymbolRef& t) { return t->name == s->name; });
+    });
+    bool fits = out.is_static() || out.bounds().max <= static_cast<int64_t>(format::kMaxBytes);
+    return known && fits ? out : ir::Dim(0);
+  }
+
   LibraryCall library(const ir::Node& n, const Frame& frame) const {
     ir::LibraryCall made = ir::library_call(n, frame.f, out_.target);
     LibraryCall call{std::move(made.problem), made.library, std::move(made.implementation), {}, {}, {}};
@@ -246,7 +265,7 @@ class Builder {
   }
 
   Launch fallback(const ir::LibraryFallback& f, Address scratch, const Frame& frame) const {
-    Launch out{kernel_of_.at(f.kernel), {}};
+    Launch out{kernel_of_.at(f.kernel), {}, 0};
     for (ir::ValueId id : f.args) out.operands.push_back(operand(id, frame, id == f.args.back()));
     for (int64_t bytes : f.scratch) {
       scratch.bytes = bytes;
@@ -360,6 +379,7 @@ class Builder {
 
   const ir::Module& m_;
   const ir::MemoryPlan& plan_;
+  const ir::Module* flat_;  // may be null
   const std::vector<VariantEntry>& variants_;
   LocalProgram out_;
   std::map<std::string, uint32_t> kernel_of_;

@@ -18,6 +18,8 @@ struct VariantEntry {
 struct BuildOptions {
   std::vector<VariantEntry> variants = {};
   Buckets buckets = {};
+  /// The module before fusion, from which launches know their floating-point operations; null: they do not.
+  const ir::Module* flat = nullptr;
 };
 
 /// One instruction per node that computes, moves or controls. Requires stage `planned`. E0106 for an entry with more

@@ -208,6 +208,7 @@ class Packer {
     for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
       out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
     out.max_threads = static_cast<uint16_t>(kernel.schedule.max_threads);
+    out.flops = static_cast<uint64_t>(most(l.flops)), out.flops_size = reference(l.flops);
     for (const Operand& o : l.operands) {
       out.args.push_back(address(o.address));
       operands.push_back(operand(o));

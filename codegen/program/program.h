@@ -51,6 +51,7 @@ struct Operand {
 struct Launch {
   uint32_t kernel;  ///< of LocalProgram::kernels
   std::vector<Operand> operands;
+  ir::Dim flops = 0;  ///< of the ops that it computes; 0: none, or unknown
 };
 
 struct LibraryCall {

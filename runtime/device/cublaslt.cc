@@ -234,12 +234,7 @@ std::vector<int64_t> CublasLtGemm::operand_bytes() const {
 
 std::string CublasLtGemm::key() const {
   const GemmSpec& s = spec_;
-  std::string out = fmt::format("gemm {} {}x{}x{}x{} {}{}", nabla::name_of(s.dtype), s.batch, s.m, s.n, s.k,
-                                s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n');
-  if (s.bias) out += " bias";
-  if (s.addend) out += " add";
-  if (s.epilogue != GemmEpilogue::kNone) out += s.epilogue == GemmEpilogue::kRelu ? " relu" : " gelu";
-  if (s.tf32) out += " tf32";
+  std::string out = s.key();
   out += fmt::format(" ld {},{},{}", s.lda, s.ldb, s.ldc);
   if (s.batch > 1) out += fmt::format(" stride {},{},{}", s.stride_a, s.stride_b, s.stride_c);
   return out + fmt::format(" align {}", s.alignment);

@@ -32,6 +32,11 @@ struct GemmSpec {
   int64_t workspace_bytes = 0;  ///< that the call may use
   int64_t alignment = 256;      ///< of every operand's address
   auto operator<=>(const GemmSpec&) const = default;
+
+  /// "gemm f32 1x64x128x64 nt bias relu": batch, m, n and k, which factors are transposed, what is done to the product.
+  std::string key() const;
+  /// Multiplications and additions.
+  double flops() const;
 };
 
 /// A prepared call. `operands` are a, b, c of a GEMM, and of a GPU's bias, workspace and addend; input, filter, output,

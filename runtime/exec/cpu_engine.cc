@@ -53,7 +53,7 @@ struct CpuMachine {
     return request.trace == nullptr ? 0 : now_ns();
   }
   bool end(uint32_t step, void* const* slots, int64_t mark) {
-    if (request.trace != nullptr) request.trace->span(request.plan.step_labels[step], mark, now_ns());
+    if (request.trace != nullptr) request.trace->span(request.bound.labels[step], mark, now_ns());
     return request.check == nullptr || request.check->after(request.bound.operands[step], slots);
   }
   bool kernel(const Step& s, void* const* slots) {
@@ -138,6 +138,7 @@ class CpuEngine final : public Engine {
   const void* look(const void* at, size_t, std::vector<char>&) override { return at; }
   bool host_memory() const override { return true; }
   int threads() const override { return pool_.size(); }
+  device::Limits limits() override { return device::measure_limits(pool_); }
 
  private:
   static Status copy(void* to, const void* from, size_t bytes) {

@@ -12,6 +12,7 @@
 
 #include "runtime/base/diagnostic.h"
 #include "runtime/device/cuda_driver.h"
+#include "runtime/device/limits.h"
 #include "runtime/device/onednn.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/program_generated.h"
@@ -74,6 +75,8 @@ class Engine {
   virtual bool host_memory() const = 0;
   /// Threads of this machine that share the work.
   virtual int threads() const = 0;
+  /// Measures what can be reached here at most; unknown for a GPU.
+  virtual device::Limits limits() { return {}; }
 };
 
 /// Hands the operands of a debug instruction, which lie at `slots`, to the process. An error of its sink, or E0607.

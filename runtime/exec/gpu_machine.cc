@@ -65,7 +65,7 @@ bool GpuMachine::end(uint32_t step, void* const* slots, int64_t mark) {
     int64_t now = mark < 0 ? -1 : event();
     if (failure_) return false;
     if (now < 0) request_.trace->drop();
-    if (now >= 0) spans_.push_back({request_.plan.step_labels[step], mark, now});
+    if (now >= 0) spans_.push_back({request_.bound.labels[step], mark, now});
   }
   if (engine_.sync_debug_ && !ok("running", driver_.stream_synchronize(engine_.stream_))) return false;
   return request_.check == nullptr || request_.check->after(request_.bound.operands[step], slots);

@@ -33,10 +33,9 @@ class Planner {
     range.last = range.first + (list == nullptr ? 0 : list->size());
     plan.steps.resize(range.last);
     plan.instructions.resize(range.last);
-    if (binder_.trace != nullptr) plan.step_labels.resize(range.last);
     for (uint32_t i = range.first; i < range.last; ++i) {
       plan.instructions[i] = list->Get(i - range.first);
-      Step step = planned(*plan.instructions[i], i);
+      Step step = planned(*plan.instructions[i]);
       plan.steps[i] = step;
     }
     return range;
@@ -45,10 +44,9 @@ class Planner {
   Plan plan;
 
  private:
-  Step planned(const format::Instruction& instruction, uint32_t index) {
+  Step planned(const format::Instruction& instruction) {
     Step step;
     step.first_slot = static_cast<uint32_t>(plan.slots.size());
-    std::string_view category = "library";
     switch (instruction.action_type()) {
       case format::Action::Launch: {
         const format::Launch& launch = *instruction.action_as_Launch();
@@ -56,7 +54,6 @@ class Planner {
           for (const format::Address* address : *launch.args()) add_slot(address);
         step.kernel = binder_.engine.kernel(launch.kernel());
         step.args = launch.args() == nullptr ? 0 : launch.args()->size();
-        category = "kernel";
         break;
       }
       case format::Action::Gemm: {
@@ -79,14 +76,11 @@ class Planner {
         const format::Copy& copy = *instruction.action_as_Copy();
         add_slot(copy.from());
         add_slot(copy.to());
-        category = "copy";
         break;
       }
       default:
         step.control = planned_control(instruction);
-        category = "control";
     }
-    if (binder_.trace != nullptr) plan.step_labels[index] = label(instruction, category);
     return step;
   }
 
@@ -152,18 +146,6 @@ class Planner {
     plan.slots.push_back(base);
   }
 
-  uint32_t label(const format::Instruction& instruction, std::string_view category) {
-    TraceRecorder::Label label{.name = view(instruction.label()), .category = category};
-    const auto* locations = program_.locations();
-    if (locations != nullptr && instruction.location() < locations->size()) {
-      const format::Location& location = *locations->Get(instruction.location());
-      label.file = view(location.file());
-      label.line = location.line();
-      label.text = view(location.text());
-    }
-    return binder_.trace->add_label(label);
-  }
-
   const format::Program& program_;
   const Binder& binder_;
   std::map<uint16_t, int32_t> counting_;  // the loop of each register
@@ -205,6 +187,8 @@ class StepBinder {
     }
     for (size_t i = 0; binder_.check_nan && i < plan.instructions.size(); ++i)
       bound_.operands.push_back(operands_of(*plan.instructions[i], table_, bound_.steps[i].kernel != nullptr));
+    for (size_t i = 0; binder_.trace != nullptr && i < plan.instructions.size(); ++i)
+      bound_.labels.push_back(binder_.trace->add_label(label(*plan.instructions[i], bound_.steps[i])));
     return Ok{};
   }
 
@@ -286,6 +270,35 @@ class StepBinder {
     step.first_slot += slots;
     step.args = other.args() == nullptr ? 0 : other.args()->size();
     launch(other, step);
+  }
+
+  // ---- The trace
+
+  TraceRecorder::Label label(const format::Instruction& instruction, const Step& step) const {
+    TraceRecorder::Label out{.name = view(instruction.label()), .category = "copy"};
+    if (step.control >= 0) out.category = "control";
+    if (step.kernel != nullptr) out.category = "kernel";
+    if (step.library != nullptr) out.category = "library";
+    if (const auto* locations = program_.locations();
+        locations != nullptr && instruction.location() < locations->size()) {
+      const format::Location& location = *locations->Get(instruction.location());
+      out.file = view(location.file()), out.line = location.line(), out.text = view(location.text());
+    }
+    bool problem = instruction.action_as_Gemm() != nullptr || instruction.action_as_Convolution() != nullptr;
+    for (const Operand& o : operands_of(instruction, table_, step.kernel != nullptr)) {
+      if (problem && o.dtype == DType::kU8) continue;  // scratch
+      out.bytes += static_cast<double>(o.bytes);
+      if (o.dtype == DType::kF64) out.dtype = o.dtype;
+    }
+    if (const format::Launch* launch = instruction.action_as_Launch())
+      out.flops = static_cast<double>(size_at(launch->flops_size(), static_cast<int64_t>(launch->flops()), table_));
+    auto add_problem = [&](const auto& spec) {
+      out.problem = spec.key() + " by " + (step.library != nullptr ? spec.implementation : "generated code");
+      out.flops = spec.flops(), out.dtype = spec.dtype;
+    };
+    if (const format::Gemm* gemm = instruction.action_as_Gemm()) add_problem(spec_of(*gemm, table_));
+    if (const format::Convolution* c = instruction.action_as_Convolution()) add_problem(spec_of(*c, table_));
+    return out;
   }
 
   /// Is what lies behind an array's rows, up to its bound, nobody else's? Not in a state leaf, and not where a loop

@@ -69,6 +69,7 @@ struct Bound {
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<uint64_t> input_bytes, output_bytes;  ///< of the caller's arrays
   std::vector<std::vector<Operand>> operands;       ///< per step, those of its slots; empty unless results are checked
+  std::vector<uint32_t> labels;                     ///< of the trace, one per step; empty without a trace
   std::unique_ptr<EngineBound> machine;             ///< what the engine keeps; may be null
 };
 
@@ -79,7 +80,6 @@ struct Plan {
   std::vector<void*> slots;
   std::vector<Patch> input_patches, output_patches;
   uint32_t entry_label = 0;                              ///< of the trace
-  std::vector<uint32_t> step_labels;                     ///< one per step; empty without a trace
   std::vector<const format::Instruction*> instructions;  ///< one per step
   std::vector<int64_t> fixed;                            ///< of a variant: what each source must be; -1: anything
 

@@ -88,7 +88,7 @@ Status Session::prepare() {
   if (program.state() != nullptr)
     for (const format::StateLeaf* leaf : *program.state()) leaves_.push_back(info_of(*leaf->tensor()));
   has_value_.assign(leaves_.size(), 0);
-  if (!impl.options.trace.empty()) impl.trace = std::make_unique<TraceRecorder>();
+  if (!impl.options.trace.empty() || impl.options.profile) impl.trace = std::make_unique<TraceRecorder>();
   if (impl.options.check_nan) {
     (void)NABLA_TRY(check_operands_known(program, impl.bundle.what()));
     impl.check = std::make_unique<NanCheck>(*impl.engine);
@@ -113,10 +113,18 @@ Session::~Session() {
   if (Status status = finish(); !status.ok()) std::fputs(to_string(status.errors()).c_str(), stderr);
 }
 
+Profile Session::profile() {
+  NABLA_CHECK(impl_->trace != nullptr && impl_->options.profile, "a session without a profile");
+  return profile_of(*impl_->trace, impl_->measured());
+}
+
 Status Session::finish() {
-  if (impl_->trace == nullptr) return Ok{};
+  if (impl_->trace == nullptr || impl_->options.trace.empty()) return Ok{};
+  std::string more;
+  if (impl_->options.profile)
+    more = fmt::format("\"profile\": {}, ", json(profile()));
   std::unique_ptr<TraceRecorder> trace = std::move(impl_->trace);
-  return trace->write(impl_->options.trace);
+  return format::write_file(impl_->options.trace, trace->json(more));
 }
 
 int Session::find_entry(std::string_view name) const {

@@ -45,6 +45,7 @@ struct EntryInfo {
 struct SessionOptions {
   int threads = 0;          ///< of a program for CPUs; 0: as many as the process may run on
   std::string trace;        ///< not empty: the file that `finish` writes the trace to
+  bool profile = false;     ///< `profile` tells where the time went, and so does the trace
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   std::string target;       ///< the program for this target; empty: the first that this machine can run
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
@@ -53,6 +54,8 @@ struct SessionOptions {
   bool stop_all_loops = false;  ///< so does a loop that would end by itself
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
+
+struct Profile;
 
 struct WeightOptions {
   std::string path;
@@ -114,6 +117,10 @@ class Session {
   Result<std::string> load_weights(const WeightOptions& options);
   /// E0705 when a leaf has no value.
   Status save_state(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
+
+  /// With the option `profile`, before `finish`: where the time of the runs so far went (runtime/exec/profile.h).
+  /// Measures the limits of this machine when it is called first.
+  Profile profile();
 
   /// Writes the trace, once. E0803 when that fails.
   Status finish();

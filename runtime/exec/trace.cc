@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "runtime/format/file.h"
-
 namespace nabla::exec {
 namespace {
 
@@ -23,8 +21,9 @@ int64_t now_ns() {
 }
 
 uint32_t TraceRecorder::add_label(const Label& label) {
-  labels_.push_back(label);
-  return static_cast<uint32_t>(labels_.size() - 1);
+  auto [it, fresh] = known_.try_emplace(label, static_cast<uint32_t>(labels_.size()));
+  if (fresh) labels_.push_back(label);
+  return it->second;
 }
 
 void TraceRecorder::span(uint32_t label, int64_t begin_ns, int64_t end_ns) {
@@ -35,13 +34,18 @@ void TraceRecorder::span(uint32_t label, int64_t begin_ns, int64_t end_ns) {
   }
 }
 
-std::string TraceRecorder::json() const {
+std::string TraceRecorder::json(const std::string& more) const {
   std::vector<std::string> fixed;  // what all spans of a label share
   for (const Label& label : labels_) {
     std::string args;
-    if (!label.file.empty())
-      args += fmt::format("\"source\": {}", json_quoted(fmt::format("{}:{}", label.file, label.line)));
-    if (!label.text.empty()) args += fmt::format("{}\"text\": {}", args.empty() ? "" : ", ", json_quoted(label.text));
+    auto add = [&](std::string_view key, const std::string& value) {
+      args += fmt::format("{}\"{}\": {}", args.empty() ? "" : ", ", key, value);
+    };
+    if (!label.file.empty()) add("source", json_quoted(fmt::format("{}:{}", label.file, label.line)));
+    if (!label.text.empty()) add("text", json_quoted(label.text));
+    if (!label.problem.empty()) add("problem", json_quoted(label.problem));
+    if (label.flops > 0) add("flops", fmt::format("{:.0f}", label.flops));
+    if (label.bytes > 0) add("bytes", fmt::format("{:.0f}", label.bytes));
     fixed.push_back(fmt::format("\"name\": {}, \"cat\": {}, \"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"args\": {{{}}}",
                                 json_quoted(label.name), json_quoted(label.category), args));
   }
@@ -58,10 +62,8 @@ std::string TraceRecorder::json() const {
                        static_cast<double>(span.end_ns - span.begin_ns) / 1e3);
   std::string notes;
   for (const std::string& note : notes_) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
-  out += fmt::format("\n], \"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", dropped_, notes);
+  out += fmt::format("\n], {}\"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", more, dropped_, notes);
   return out;
 }
-
-Status TraceRecorder::write(const std::string& path) const { return format::write_file(path, json()); }
 
 }  // namespace nabla::exec

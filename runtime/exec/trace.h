@@ -1,12 +1,15 @@
 // Records what ran when, as a Chrome trace (open it in Perfetto or chrome://tracing).
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/base/dtype.h"
 
 namespace nabla::exec {
 
@@ -15,16 +18,26 @@ int64_t now_ns();
 
 class TraceRecorder {
  public:
-  /// What a span is called and where it comes from; the views must outlive the recorder.
+  /// What a span is called, what it does and where it comes from; the views must outlive the recorder.
   struct Label {
     std::string_view name;
-    std::string_view category;  ///< "entry", "kernel", "library" or "copy"
+    std::string_view category;  ///< "entry", "kernel", "library", "copy" or "control"
     std::string_view file;      ///< empty: no source location
     uint32_t line = 0;
-    std::string_view text;  ///< of the source line
+    std::string_view text;     ///< of the source line
+    std::string problem = {};  ///< that a library solves, with its sizes: "gemm f32 1x64x128x64 nt by sgemm"
+    double flops = 0;          ///< floating-point operations; 0: none, or unknown
+    double bytes = 0;          ///< of what is read and what is written; 0: none, or unknown
+    DType dtype = DType::kF32;  ///< in which it computes
+    auto operator<=>(const Label&) const = default;
+  };
+  struct Span {
+    uint32_t label;
+    int64_t begin_ns;
+    int64_t end_ns;
   };
 
-  /// Registers a label and returns its number.
+  /// The number of a label; the same for equal ones.
   uint32_t add_label(const Label& label);
   /// Once the recorder holds kMaxSpans spans, further ones are only counted.
   void span(uint32_t label, int64_t begin_ns, int64_t end_ns);
@@ -32,21 +45,19 @@ class TraceRecorder {
   void drop() { ++dropped_; }
   /// A line for people, in the trace's other data.
   void note(std::string line) { notes_.push_back(std::move(line)); }
-  size_t size() const { return spans_.size(); }
+  const std::vector<Label>& labels() const { return labels_; }
+  /// Those of an entry's instructions stand before its own.
+  const std::vector<Span>& spans() const { return spans_; }
+  uint64_t dropped() const { return dropped_; }
 
-  std::string json() const;
-  /// E0803 when it cannot be written.
-  Status write(const std::string& path) const;
+  /// `more`: members of the JSON object beside the events, each followed by a comma; may be empty.
+  std::string json(const std::string& more = "") const;
 
   static constexpr size_t kMaxSpans = 4'000'000;
 
  private:
-  struct Span {
-    uint32_t label;
-    int64_t begin_ns;
-    int64_t end_ns;
-  };
   std::vector<Label> labels_;
+  std::map<Label, uint32_t> known_;
   std::vector<Span> spans_;
   std::vector<std::string> notes_;
   uint64_t dropped_ = 0;

@@ -179,6 +179,39 @@ TEST_F(Page, ABundleOfTheDigitsIsShownWhole) {
   EXPECT_GE(found["workLines"].size(), 5u);
 }
 
+TEST_F(Page, AProfileStandsBesideThePredictions) {
+  string bundle = scratch("profiled.nbundle"), trace = scratch("trace.json");
+  must("examples/digits/mlp " + scratch("mlp.nir"));
+  must("cli/nablac compile " + scratch("mlp.nir") + " -o " + bundle);
+  string table = must("cli/nabla-run " + bundle + " --entry init --entry step --steps 5 --profile --trace " + trace);
+  Json profile = Json::parse(read(trace))["profile"];
+  ASSERT_EQ(profile.size(), 2u) << profile;
+  EXPECT_EQ(profile[1]["entry"], "step");
+  EXPECT_EQ(profile[1]["runs"], 4) << "the first one warms up";
+  Json found = drive(page_of(bundle, "--profile " + trace), R"js(
+    tabNamed("profile");
+    findings.what = textOf("#profile-table tbody tr td:first-child");
+    findings.shown = document.getElementById("profile").textContent;
+    click(document.querySelector("#profile-table button.link.mono"));
+    findings.kernelTab = view.tab;
+  )js");
+  EXPECT_EQ(found["what"].size(), profile[1]["rows"].size());
+  EXPECT_NE(found["shown"].get<string>().find("step: "), string::npos) << found["shown"];
+  EXPECT_NE(found["shown"].get<string>().find("mlp.h:27"), string::npos) << found["shown"];
+  EXPECT_EQ(found["kernelTab"], "kernels");
+  for (const auto& row : profile[1]["rows"]) {
+    string what = row["problem"].get<string>().empty() ? row["name"] : row["problem"];
+    EXPECT_NE(table.find(what), string::npos) << table;
+  }
+  // A page without a profile has no such tab, and other files are refused.
+  EXPECT_EQ(drive(page_of(bundle), "findings.tab = document.getElementById('tab-profile') === null;")["tab"], true);
+  must("cli/nabla-run " + bundle + " --entry init --trace " + trace);
+  EXPECT_NE(run("cli/nablac inspect " + bundle + " --html x.html --profile " + trace + " 2>&1").text.find(
+                "has no profile"), string::npos);
+  EXPECT_NE(run("cli/nablac inspect " + bundle + " --profile " + trace + " 2>&1").text.find("is for --html"),
+            string::npos);
+}
+
 TEST_F(Page, TheLanguageModelIsShownWholeAndFitsAPhone) {
   string bundle = scratch("charlm.nbundle");
   must("examples/charlm/charlm " + scratch("charlm.nir"));

@@ -99,6 +99,7 @@ Result<std::string> make_page(const PageInput& input) {
                                                     {"script", kScript},
                                                     {"report", embedded(input.report)},
                                                     {"texts", embedded(text_of(texts))},
+                                                    {"profile", input.profile.empty() ? "[]" : embedded(input.profile)},
                                                     {"chosen", embedded(text_of(chosen))}};
   const std::string page = kTemplate;
   std::string out;

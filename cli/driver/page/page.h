@@ -16,10 +16,14 @@ std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, co
 /// Whether a member of a bundle is generated text of the program for `target`.
 bool is_source_of(std::string_view member, const ir::Target& target);
 
+/// What runs measured: the part `profile` of a trace of `nabla-run --trace FILE --profile`. E0103 where there is none.
+Result<std::string> profile_in(const std::string& path);
+
 struct PageInput {
   std::string title;                         ///< the model's or the bundle's name
   std::string report;                        ///< JSON of make_report
   std::map<std::string, std::string> texts;  ///< kernel_texts; empty for a model that is not compiled
+  std::string profile = {};                  ///< JSON of profile_in; empty: nothing was measured
   SizeLists sizes = {};                      ///< where formulas are evaluated at first; the upper bounds by default
 };
 

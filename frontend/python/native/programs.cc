@@ -68,10 +68,15 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
   return Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
 }
 
-// The same program in a session of its own, which writes what ran when to a file.
-std::shared_ptr<Bundle> traced_bundle(const Bundle& bundle, const std::string& what, int threads,
-                                      const std::string& path) {
-  return Bundle::of_bytes(bundle.bytes(), what, {.threads = threads, .trace = path});
+// The same program in a session of its own, which takes the time of every instruction.
+std::shared_ptr<Bundle> profiled_bundle(const Bundle& bundle, const std::string& what, int threads) {
+  return Bundle::of_bytes(bundle.bytes(), what, {.threads = threads, .profile = true});
+}
+
+// The profile of its runs as JSON and as text.
+std::pair<std::string, std::string> profile_of(Bundle& bundle) {
+  exec::Profile profile = bundle.session().profile();
+  return {exec::json(profile), exec::str(profile)};
 }
 
 std::string report_of(const Bundle& bundle) {
@@ -156,8 +161,8 @@ void bind_bundle(py::module_& m) {
       .def("outputs", [](Bundle& b, int entry) { return info_list(b.session().entries().at(entry).outputs); })
       .def("state", [](Bundle& b) { return info_list(b.session().state_leaves()); })
       .def("run", &run_values)
-      .def("traced", &traced_bundle)
-      .def("finish", [](Bundle& b) { check(b.session().finish()); })
+      .def("profiled", &profiled_bundle)
+      .def("profile", &profile_of)
       .def_property_readonly("report", &report_of)
       .def("state_get",
            [](Bundle& b, int leaf) {
