@@ -101,7 +101,7 @@ class Builder {
       return Ok{};
     }
     if (!n.op->access.exists()) {
-      Diagnostic d = error(Code::kNoLowering, "{} has no CPU code{}", n.op->name,
+      Diagnostic d = error(Code::kNoLowering, "no code can be generated for {}{}", n.op->name,
                            n.op->access.reason().empty() ? "" : ": " + n.op->access.reason());
       d.location = n.location;
       return d;
