@@ -175,13 +175,15 @@ class Packer {
     auto out = std::make_unique<format::AddressT>();
     out->base = static_cast<format::BaseKind>(a.base), out->index = static_cast<uint16_t>(a.index);
     out->offset = static_cast<uint64_t>(a.offset), out->bytes = static_cast<uint64_t>(a.bytes);
-    bool symbolic = false;
+    bool symbolic = false, remainders = false;
     for (const Address::Term& t : a.terms) {
       out->terms.push_back(format::RegisterTerm(t.counter, most(t.stride)));
       out->stride_sizes.push_back(reference(t.stride));
-      symbolic |= !t.stride.is_static();
+      out->moduli.push_back(t.modulus);
+      symbolic |= !t.stride.is_static(), remainders |= t.modulus > 0;
     }
     if (!symbolic) out->stride_sizes.clear();
+    if (!remainders) out->moduli.clear();
     return out;
   }
   format::Operand operand(const Operand& o) { return {packed(o.type.dtype), o.written, reference(o.type.bytes())}; }
@@ -322,6 +324,14 @@ class Packer {
     return Ok{};
   }
 
+  Status pack(const Call& c, format::InstructionT& out) {
+    format::CallT call;
+    call.block = c.block;
+    for (const Call::Set& s : c.registers) call.registers.emplace_back(s.counter, s.value);
+    out.action.Set(std::move(call));
+    return Ok{};
+  }
+
   Status pack(const Debug& d, format::InstructionT& out) {
     format::DebugT debug;
     debug.text = d.text, debug.callback = d.callback;
@@ -341,7 +351,6 @@ class Packer {
   Status no_instruction(std::string_view name) {
     return error(Code::kNoLowering, "{}: this version's bundles have no instruction for it", name);
   }
-  Status pack(const Call&, format::InstructionT&) { return no_instruction("call"); }
   Status pack(const Collective&, format::InstructionT&) { return no_instruction("collective"); }
   Status pack(const Send&, format::InstructionT&) { return no_instruction("send"); }
   Status pack(const Recv&, format::InstructionT&) { return no_instruction("recv"); }

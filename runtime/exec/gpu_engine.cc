@@ -29,10 +29,11 @@ int64_t nodes_of(const Bound& bound, StepRange range) {
     if (s.kernel == nullptr && s.control < 0) ++nodes;
     if (s.control < 0) continue;
     const Control& control = bound.controls[s.control];
-    if (control.kind != Control::Kind::kLoop) return -1;
+    bool loop = control.kind == Control::Kind::kLoop;
+    if (!loop && control.kind != Control::Kind::kCall) return -1;
     int64_t body = nodes_of(bound, control.ranges[0]);
     if (body < 0) return -1;
-    nodes += body * std::min(control.trips, GpuEngine::kMaxNodes + 1);
+    nodes += body * (loop ? std::min(control.trips, GpuEngine::kMaxNodes + 1) : 1);
   }
   return nodes;
 }

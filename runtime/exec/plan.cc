@@ -92,7 +92,12 @@ class Planner {
     if (const format::Loop* loop = instruction.action_as_Loop()) {
       control.reverse = loop->reverse();
       blocks = {loop->body()};
-      counting_[loop->register_()] = index;
+      counting_[loop->register_()] = {index, 0};
+    } else if (const format::Call* call = instruction.action_as_Call()) {
+      control.kind = Control::Kind::kCall;
+      blocks = {call->block()};
+      for (uint32_t i = 0; call->registers() != nullptr && i < call->registers()->size(); ++i)
+        counting_[call->registers()->Get(i)->register_()] = {index, call->registers()->Get(i)->value()};
     } else if (const format::Debug* debug = instruction.action_as_Debug()) {
       control.kind = Control::Kind::kDebug;
       control.debug = debug;
@@ -140,15 +145,22 @@ class Planner {
     for (uint32_t t = 0; address != nullptr && address->terms() != nullptr && t < address->terms()->size(); ++t) {
       const format::RegisterTerm& term = *address->terms()->Get(t);
       bool refers = address->stride_sizes() != nullptr && address->stride_sizes()->size() > 0;
-      plan.controls[counting_.at(term.register_())].moving.push_back(
-          {static_cast<uint32_t>(plan.slots.size()), term.stride(), refers ? address->stride_sizes()->Get(t) : 0});
+      const Register& set = counting_.at(term.register_());
+      bool remainder = address->moduli() != nullptr && address->moduli()->size() > 0;
+      plan.controls[set.control].moving.push_back(
+          {static_cast<uint32_t>(plan.slots.size()), term.stride(), refers ? address->stride_sizes()->Get(t) : 0,
+           remainder ? address->moduli()->Get(t) : 0, set.value});
     }
     plan.slots.push_back(base);
   }
 
   const format::Program& program_;
   const Binder& binder_;
-  std::map<uint16_t, int32_t> counting_;  // the loop of each register
+  struct Register {
+    int32_t control;  // the loop or the call that it belongs to
+    int64_t value;    // of a call
+  };
+  std::map<uint16_t, Register> counting_;
 };
 
 // Does a call for `wide` compute what one for `exact` does, and further rows or batches behind it, which nobody reads?
@@ -215,6 +227,9 @@ class StepBinder {
         for (Control::Moving& m : control.moving) m.stride = size_at(m.size, m.stride, table_);
         break;
       }
+      case format::Action::Call:
+        for (Control::Moving& m : bound_.controls[step.control].moving) m.stride = size_at(m.size, m.stride, table_);
+        break;
       case format::Action::Debug: {
         const format::Debug& debug = *instruction.action_as_Debug();
         std::vector<std::vector<int64_t>>& shapes = bound_.controls[step.control].shapes;

@@ -39,9 +39,9 @@ struct StepRange {
   uint32_t first = 0, last = 0;
 };
 
-/// A loop, a branch, or operands that are handed to the process.
+/// A loop, a branch, a call of a block, or operands that are handed to the process.
 struct Control {
-  enum class Kind : uint8_t { kLoop, kWhile, kBranch, kDebug };
+  enum class Kind : uint8_t { kLoop, kWhile, kBranch, kDebug, kCall };
   Kind kind = Kind::kLoop;
   std::vector<StepRange> ranges;  ///< the body; condition and body; the branches
   int64_t trips = 0;              ///< of a loop
@@ -49,10 +49,16 @@ struct Control {
   bool index_is_bool = false;  ///< of a branch
   struct Moving {
     uint32_t slot;
-    int64_t stride;  ///< bytes per count of the loop
-    uint32_t size;   ///< reference for `stride`
+    int64_t stride;   ///< bytes per count of the register
+    uint32_t size;    ///< reference for `stride`
+    int64_t modulus;  ///< 0: none
+    int64_t value;    ///< of the register, where a call sets it
+    /// Bytes from the place at one count to that at another.
+    int64_t way(int64_t from, int64_t to) const {
+      return stride * (modulus == 0 ? to - from : to % modulus - from % modulus);
+    }
   };
-  std::vector<Moving> moving;  ///< slots that move with the loop; they are where they were when it ends
+  std::vector<Moving> moving;  ///< slots that move with its registers; they are where they were when it ends
   const format::Debug* debug = nullptr;
   std::vector<std::vector<int64_t>> shapes;  ///< of the operands of `debug`, in the order of its slots
 };

@@ -1,4 +1,4 @@
-// Runs the steps of a plan on a machine: order, loops and branches, which are the same everywhere. A Machine has
+// Runs the steps of a plan on a machine: order, loops, branches and calls, which are the same everywhere. A Machine has
 //   bool watched()                                          look at every step before and after it runs?
 //   bool debug(const Control&, slots)                       hand operands to the process
 //   int64_t begin(uint32_t step, slots)                     before a watched step; gives a mark
@@ -74,13 +74,15 @@ class Walker {
       }
       case Control::Kind::kDebug:
         return machine_.debug(c, slots) ? -1 : index;
+      case Control::Kind::kCall:
+        return call(c);
     }
     return -1;
   }
 
   int64_t loop(const Control& c, int64_t index) {
     int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
-    if (c.trips > 0) move(c, count);
+    if (c.trips > 0) move(c, 0, count);
     for (int64_t t = 0; t < c.trips; ++t) {
       failed = range(c.ranges[0]);
       if (failed >= 0 || t + 1 == c.trips) break;
@@ -88,16 +90,23 @@ class Walker {
         failed = index;
         break;
       }
-      move(c, c.reverse ? -1 : 1);
-      count += c.reverse ? -1 : 1;
+      int64_t next = count + (c.reverse ? -1 : 1);
+      move(c, count, next);
+      count = next;
     }
-    if (c.trips > 0) move(c, -count);
+    if (c.trips > 0) move(c, count, 0);
     return failed;
   }
-  void move(const Control& c, int64_t counts) {
-    for (const Control::Moving& m : c.moving)
-      plan_.slots[m.slot] = static_cast<char*>(plan_.slots[m.slot]) + m.stride * counts;
+  int64_t call(const Control& c) {
+    for (const Control::Moving& m : c.moving) move(m.slot, m.way(0, m.value));
+    int64_t failed = range(c.ranges[0]);
+    for (const Control::Moving& m : c.moving) move(m.slot, m.way(m.value, 0));
+    return failed;
   }
+  void move(const Control& c, int64_t from, int64_t to) {
+    for (const Control::Moving& m : c.moving) move(m.slot, m.way(from, to));
+  }
+  void move(uint32_t slot, int64_t bytes) { plan_.slots[slot] = static_cast<char*>(plan_.slots[slot]) + bytes; }
 
   Plan& plan_;
   const Bound& bound_;

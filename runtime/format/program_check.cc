@@ -40,7 +40,6 @@ Status ProgramCheck::run() {
   (void)NABLA_TRY(check_sizes());
   (void)NABLA_TRY(check_memory());
   (void)NABLA_TRY(check_state());
-  block_used_.assign(size_of(program_.blocks()), false);
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < size_of(program_.entries()); ++i) {
     const Entry& entry = *program_.entries()->Get(i);
@@ -283,7 +282,7 @@ Status ProgramCheck::check_entry(const Entry& entry) {
   (void)NABLA_TRY(check_leaves(entry.reads(), "reads"));
   (void)NABLA_TRY(check_leaves(entry.writes(), "writes"));
   (void)NABLA_TRY(check_sources(entry));
-  counts_.clear();
+  registers_.clear();
   block_limit_ = size_of(program_.blocks());
   for (uint32_t i = 0; i < size_of(entry.variants()); ++i)
     (void)NABLA_TRY(check_instructions(entry.variants()->Get(i)->instructions()));

@@ -61,8 +61,11 @@ class ProgramCheck {
   Status check_while(const While& loop);
   Status check_branch(const Branch& branch);
   Status check_debug(const Debug& debug);
-  /// The block of an instruction: it exists, stands before the block under check, and nothing else refers to it.
+  Status check_call(const Call& call);
+  /// The block of an instruction, at the registers that are set there: it exists and stands before the block under
+  /// check. E0106 where an entry runs more instructions than a program may have, loops counted once.
   Status check_block(uint32_t block);
+  Status set_register(uint16_t which, int64_t low, int64_t high);
   /// The operand's extent; `written`: constants and inputs are refused; `needed`: bytes that the action touches.
   Status check_address(const Address* address, std::string_view role, bool written, unsigned __int128 needed);
   Status check_terms(const Address& address, std::string_view role, uint64_t limit);
@@ -78,8 +81,11 @@ class ProgramCheck {
   const std::function<int64_t(std::string_view)>& member_size_;
   const Entry* entry_ = nullptr;
   std::vector<uint64_t> input_bytes_, output_bytes_;  ///< of entry_
-  std::map<uint16_t, int64_t> counts_;                ///< the highest value of every register that counts now
-  std::vector<bool> block_used_;
+  struct Range {
+    int64_t low, high;
+  };
+  std::map<uint16_t, Range> registers_;  ///< what every register that is in use may hold
+  uint64_t work_ = 0;                    ///< instructions of blocks, once for each instruction that runs them
   int depth_ = 0;             ///< of blocks
   uint32_t block_limit_ = 0;  ///< instructions under check may refer to blocks below it
   std::string where_;

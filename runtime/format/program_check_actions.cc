@@ -5,6 +5,7 @@
 #include "runtime/base/debug.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
+#include "runtime/format/bundle_reader.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::format {
@@ -105,6 +106,8 @@ Status ProgramCheck::check_action(const Instruction& instruction) {
       return check_branch(*instruction.action_as_Branch());
     case Action::Debug:
       return check_debug(*instruction.action_as_Debug());
+    case Action::Call:
+      return check_call(*instruction.action_as_Call());
     case Action::NONE:
       return damaged("it has no action");
   }
@@ -146,20 +149,27 @@ Status ProgramCheck::check_address(const Address* address, std::string_view role
   return Ok{};
 }
 
-// The offset is that of register value 0, and within the base; so must be every other place that a loop moves to.
+// The offset is that of register value 0, and within the base; so must be every other place that registers move to.
 Status ProgramCheck::check_terms(const Address& address, std::string_view role, uint64_t limit) {
   __int128 lowest = address.offset(), highest = lowest + address.bytes();
   uint32_t sizes = address.stride_sizes() == nullptr ? 0 : address.stride_sizes()->size();
   if (sizes > 0 && (address.terms() == nullptr || address.terms()->size() != sizes))
     return damaged("{} has {} sizes of strides", role, sizes);
+  uint32_t moduli = address.moduli() == nullptr ? 0 : address.moduli()->size();
+  if (moduli > 0 && (address.terms() == nullptr || address.terms()->size() != moduli))
+    return damaged("{} has {} moduli", role, moduli);
   for (uint32_t i = 0; address.terms() != nullptr && i < address.terms()->size(); ++i) {
     const RegisterTerm& term = *address.terms()->Get(i);
     if (sizes > 0) (void)NABLA_TRY(check_reference(address.stride_sizes()->Get(i), term.stride(), role));
-    auto count = counts_.find(term.register_());
-    if (count == counts_.end())
+    auto found = registers_.find(term.register_());
+    if (found == registers_.end())
       return damaged("{} moves with register {}, in which nothing counts", role, term.register_());
-    __int128 way = static_cast<__int128>(term.stride()) * count->second;
-    (way < 0 ? lowest : highest) += way;
+    Range range = found->second;
+    int64_t modulus = moduli > 0 ? address.moduli()->Get(i) : 0;
+    if (modulus < 0) return damaged("{} moves with a remainder by {}", role, modulus);
+    if (modulus > 0) range = {0, std::min(modulus - 1, range.high)};
+    auto first = static_cast<__int128>(term.stride()) * range.low, last = static_cast<__int128>(term.stride()) * range.high;
+    lowest += std::min(first, last), highest += std::max(first, last);
   }
   if (lowest < 0 || highest > static_cast<__int128>(limit))
     return damaged("{} moves beyond the {} bytes of its base", role, limit);
@@ -284,24 +294,45 @@ Status ProgramCheck::check_copy(const Copy& copy) {
 
 Status ProgramCheck::check_block(uint32_t block) {
   if (block >= block_limit_) return damaged("block {} of {} that it may use", block, block_limit_);
-  if (block_used_[block]) return damaged("block {} is used twice", block);
-  block_used_[block] = true;
   if (++depth_ > kMaxNesting)
-    return error(Code::kTooLarge, "{}: {}loops and branches nested more than {} deep", what_, where_, kMaxNesting);
+    return error(Code::kTooLarge, "{}: {}loops, branches and calls nested more than {} deep", what_, where_,
+                 kMaxNesting);
+  const auto* instructions = program_.blocks()->Get(block)->instructions();
+  // Blocks that several instructions run are planned once for each: that is the work of loading the program.
+  work_ += instructions == nullptr ? 0 : instructions->size();
+  if (work_ > kMaxInstructions)
+    return error(Code::kTooLarge, "{}: {}blocks run more than {} instructions, loops counted once", what_, where_,
+                 kMaxInstructions);
   uint32_t outer = std::exchange(block_limit_, block);
-  (void)NABLA_TRY(check_instructions(program_.blocks()->Get(block)->instructions()));
+  (void)NABLA_TRY(check_instructions(instructions));
   block_limit_ = outer;
   --depth_;
   return Ok{};
 }
 
+Status ProgramCheck::set_register(uint16_t which, int64_t low, int64_t high) {
+  if (registers_.emplace(which, Range{low, high}).second) return Ok{};
+  return damaged("register {} is in use around it", which);
+}
+
 Status ProgramCheck::check_loop(const Loop& loop) {
   if (!plausible(loop.trips())) return damaged("a loop of {} trips", loop.trips());
   (void)NABLA_TRY(check_reference(loop.trips_size(), loop.trips(), "the number of trips"));
-  if (!counts_.emplace(loop.register_(), std::max<int64_t>(loop.trips() - 1, 0)).second)
-    return damaged("a loop counts in register {}, in which another one counts", loop.register_());
+  (void)NABLA_TRY(set_register(loop.register_(), 0, std::max<int64_t>(loop.trips() - 1, 0)));
   (void)NABLA_TRY(check_block(loop.body()));
-  counts_.erase(loop.register_());
+  registers_.erase(loop.register_());
+  return Ok{};
+}
+
+Status ProgramCheck::check_call(const Call& call) {
+  uint32_t count = call.registers() == nullptr ? 0 : call.registers()->size();
+  for (uint32_t i = 0; i < count; ++i) {
+    const RegisterValue& set = *call.registers()->Get(i);
+    if (!plausible(set.value())) return damaged("a call sets register {} to {}", set.register_(), set.value());
+    (void)NABLA_TRY(set_register(set.register_(), set.value(), set.value()));
+  }
+  (void)NABLA_TRY(check_block(call.block()));
+  for (uint32_t i = 0; i < count; ++i) registers_.erase(call.registers()->Get(i)->register_());
   return Ok{};
 }
 
