@@ -11,6 +11,7 @@
 #include "ir/serialize.h"
 #include "ir/target.h"
 #include "ir/text.h"
+#include "runtime/exec/profile.h"
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::python {
