@@ -87,14 +87,12 @@ class Walk {
   // The procedures `attention` and `attention_grad`: the products of every pair of a query and a key, with a causal
   // mask of half of them.
   void attention(const kernel_ir::Procedure& p) {
-    bool back = p.def->name == "attention_grad";
-    if (p.def->name != "attention" && !back) return;
-    std::map<std::string, ir::Dim> n;
-    std::vector<std::string> names = p.names();
-    for (size_t i = 0; i < names.size(); ++i) n[names[i]] = p.numbers[i];
-    ir::Dim pairs = n["count"] * n["keys"];
-    if (!n["causal"].is(0)) pairs = ir::Dim::floordiv(ir::Dim::min(n["count"], n["keys"]) * n["keys"], 2);
-    flops = n["outer"] * pairs * (back ? n["features"] * 6 + n["out"] * 4 : n["features"] * 2 + n["out"] * 2);
+    bool back = p.def->algorithm == kernel_ir::Algorithm::kAttentionGrad;
+    if (p.def->algorithm != kernel_ir::Algorithm::kAttention && !back) return;
+    const ir::Dim &keys = p.number("keys"), &features = p.number("features"), &out = p.number("out");
+    ir::Dim pairs = p.count() * keys;
+    if (!p.number("causal").is(0)) pairs = ir::Dim::floordiv(ir::Dim::min(p.count(), keys) * keys, 2);
+    flops = p.outer() * pairs * (back ? features * 6 + out * 4 : features * 2 + out * 2);
     factors = k_.buffers[0].dtype;
   }
 

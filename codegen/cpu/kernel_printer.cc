@@ -465,7 +465,7 @@ void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& o
       scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
   }
   int64_t unit = kernel.schedule.unit;
-  out.line(fmt::format("const long rows_ = {};", size_text(p.numbers[0] * p.numbers[2])));
+  out.line(fmt::format("const long rows_ = {};", size_text(p.rows())));
   out.open(loop);
   out.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
   out.line(fmt::format("{}{}({}, u_ * {}, last_{}{}{});", prefix, p.def->name, scratch, unit, args, results, operands));

@@ -83,7 +83,7 @@ class AttentionPrinter {
   }
   std::string result_name(size_t r) const {
     static const std::vector<std::string> kForward = {"out", "logsumexp"}, kBackward = {"dq", "dk", "dv"};
-    return (k_.procedure->def->name == "attention" ? kForward : kBackward)[r];
+    return (k_.procedure->def->algorithm == Algorithm::kAttention ? kForward : kBackward)[r];
   }
 
   const Kernel& k_;
@@ -96,13 +96,13 @@ class AttentionPrinter {
 }  // namespace
 
 bool is_attention(const Kernel& kernel) {
-  return kernel.procedure &&
-         (kernel.procedure->def->name == "attention" || kernel.procedure->def->name == "attention_grad");
+  return kernel.procedure && (kernel.procedure->def->algorithm == Algorithm::kAttention ||
+                              kernel.procedure->def->algorithm == Algorithm::kAttentionGrad);
 }
 
 std::vector<AttentionGrid> attention_grids(const Kernel& kernel, const ir::Target& target) {
   AttentionPrinter printer(kernel, target);
-  if (kernel.procedure->def->name == "attention") return {printer.forward()};
+  if (kernel.procedure->def->algorithm == Algorithm::kAttention) return {printer.forward()};
   return {printer.queries(), printer.keys()};
 }
 

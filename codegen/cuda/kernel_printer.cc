@@ -141,14 +141,11 @@ class KernelPrinter {
     out_.procedures = true;
   }
 
-  // Threads of a block that shares out each row; 0: such rows are a thread's.
+  // Threads of the block that computes each row together; 0: one thread computes a row.
   int threads_of_a_row() const {
     const Procedure& p = *k_.procedure;
-    int64_t n = p.numbers[1].bounds().max, work = 0;
-    if (p.def->name == "cholesky") work = n > 16 ? n : 0;
-    if (p.def->name == "triangular_solve") work = n > 16 ? n * p.numbers[3].bounds().max : 0;
-    if (p.def->name == "fft") work = n >= 64 ? n / 2 : 0;
-    return work == 0 ? 0 : static_cast<int>(std::clamp<int64_t>((work + 31) / 32 * 32, 32, kBlock));
+    int64_t parts = p.def->parallel_in_row == nullptr ? 0 : p.def->parallel_in_row(p.most());
+    return parts == 0 ? 0 : static_cast<int>(std::clamp<int64_t>((parts + 31) / 32 * 32, 32, kBlock));
   }
   // A block or a thread per unit.
   void procedure() {

@@ -8,18 +8,18 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
-constexpr int64_t kShort = 16;        // a thread takes such rows: neighbours read the same lines
-constexpr int64_t kManyWarps = 2048;  // with a strip each, enough for a GPU
-constexpr int64_t kSector = 32;       // bytes that memory moves at least
+constexpr int64_t kShort = 16;        // One thread scans a row that is as short; neighbouring threads read the same lines.
+constexpr int64_t kManyWarps = 2048;  // So many warps, with a strip of rows each, keep a GPU busy.
+constexpr int64_t kSector = 32;       // The bytes that memory moves at least.
 
-/// Threads of a team, and how many neighbouring rows it takes.
+/// The number of threads of a team, and how many neighbouring rows (a strip) the team scans together.
 struct Cut {
   int size = 1, columns = 1;
 };
 
-// By the upper bounds of sizes.
+// The cut follows from the upper bounds of sizes.
 Cut cut(const Procedure& p, int bytes, int state) {
-  int64_t outer = p.numbers[0].bounds().max, count = p.numbers[1].bounds().max, inner = p.numbers[2].bounds().max;
+  int64_t outer = p.outer().bounds().max, count = p.count().bounds().max, inner = p.inner().bounds().max;
   if (count <= kShort) return {};
   Cut out{32, 1};
   while (out.columns < 32 && out.columns < inner) out.columns *= 2;
@@ -27,9 +27,9 @@ Cut cut(const Procedure& p, int bytes, int state) {
     return static_cast<double>(outer) * static_cast<double>((inner + out.columns - 1) / out.columns);
   };
   while (out.columns > 1 && out.columns * bytes > kSector && strips() < kManyWarps) out.columns /= 2;
-  double elements = static_cast<double>(count) * out.columns;  // of a strip
+  double elements = static_cast<double>(count) * out.columns;  // The elements of one strip.
   if (strips() >= kManyWarps || elements <= 512) return out;
-  out.size = strips() < 128 && elements > 8192 && state <= 8 ? 1024 : 256;  // of 1,024 each has 64 registers
+  out.size = strips() < 128 && elements > 8192 && state <= 8 ? 1024 : 256;  // A thread of 1,024 has 64 registers.
   return out;
 }
 
@@ -37,8 +37,8 @@ Cut cut(const Procedure& p, int bytes, int state) {
 
 bool is_scan(const Kernel& k) {
   if (!k.procedure) return false;
-  std::string_view name = k.procedure->def->name;
-  return name.starts_with("cum");
+  Algorithm algorithm = k.procedure->def->algorithm;
+  return algorithm == Algorithm::kScan || algorithm == Algorithm::kScanPosition;
 }
 
 ScanGrid scan_grid(const Kernel& k, const ir::Target& target) {
@@ -47,14 +47,14 @@ ScanGrid scan_grid(const Kernel& k, const ir::Target& target) {
     return *std::find_if(k.buffers.begin(), k.buffers.end(), [&](const Buffer& b) { return b.role == role; });
   };
   const Buffer x = with_role(BufferRole::kIn), y = with_role(BufferRole::kOut);
-  bool places = p.numbers.size() == 4;  // no `exclusive`
-  bool large = bytes_of(x.dtype) == 8 || p.numbers[1].bounds().max > INT32_MAX;
+  bool places = p.def->algorithm == Algorithm::kScanPosition;
+  bool large = bytes_of(x.dtype) == 8 || p.count().bounds().max > INT32_MAX;
   int state = places ? (large ? 16 : 8) : std::max(bytes_of(x.dtype), 4);
   auto [size, columns] = cut(p, bytes_of(x.dtype), state);
   ScanGrid out;
   out.launch.threads = std::max(size, 256);
   if (size > 32) out.launch.shared_bytes = 2 * columns * size / 32 * state;
-  ir::Dim teams = p.numbers[0] * ir::Dim::ceildiv(p.numbers[2], columns);
+  ir::Dim teams = p.outer() * ir::Dim::ceildiv(p.inner(), columns);
   int64_t full = int64_t{target.cuda.multiprocessors} * (target.cuda.resident_threads / out.launch.threads) * 8;
   out.launch.blocks = ir::Dim::max(ir::Dim::min(ir::Dim::ceildiv(teams, out.launch.threads / size), full), 1);
   std::string args;

@@ -18,7 +18,7 @@ std::vector<const Buffer*> with_role(const Kernel& k, BufferRole role) {
 SortGrid by_a_block(const Kernel& kernel, int64_t elements) {
   const Procedure& p = *kernel.procedure;
   SortGrid out;
-  ir::Dim rows = p.numbers[0] * p.numbers[2];
+  ir::Dim rows = p.rows();
   out.launch.threads = static_cast<int>(std::clamp<int64_t>(elements / 2, 32, 1024));
   out.launch.shared_bytes = static_cast<int>(elements * kSortedBytes);
   out.launch.blocks = ir::Dim::max(ir::Dim::min(rows, 1 << 20), 1);
@@ -40,13 +40,13 @@ class MergeSort {
     bytes_ = merged_bytes(p_, key_bytes);
     element_ = bytes_ == 8 ? "nb_merged<unsigned, unsigned>" : "nb_merged<unsigned long, unsigned long>";
     halves_[0] = fmt::format("({}*){}", element_, cpp_name(with_role(k, BufferRole::kWorkspace).at(0)->name));
-    halves_[1] = fmt::format("{} + {}", halves_[0], size_text(rows_ * p_.numbers[1]));
+    halves_[1] = fmt::format("{} + {}", halves_[0], size_text(rows_ * p_.count()));
   }
 
   std::vector<SortGrid> run() {
     for (size_t key = keys_.size(); key-- > 0;) {
       sort_parts(key);
-      int64_t width = part_, most = p_.numbers[1].bounds().max;
+      int64_t width = part_, most = p_.count().bounds().max;
       for (; 2 * width < most; width *= 2) merge(key, width);
       key > 0 ? merge(key, width) : merge_last(width);
     }
@@ -57,7 +57,7 @@ class MergeSort {
   void sort_parts(size_t key) {
     std::string from = key + 1 == keys_.size() ? fmt::format("(const {}*)nullptr", element_) : halves_[at_];
     if (key + 1 < keys_.size()) at_ = 1 - at_;
-    std::string descending = p_.def->name == "top_k" ? size_text(p_.numbers[4]) : size_text(p_.numbers[3]);
+    std::string descending = size_text(p_.number(selects() ? "largest" : "descending"));
     std::string call =
         fmt::format("nb_sort_parts<{}>((nb_sorted*)room_, {}, {}, {}, {}, {}, {}, {});", part_, size_text(rows_),
                     count(), inner(), descending, halves_[at_], from, cpp_name(keys_[key]->name));
@@ -70,32 +70,32 @@ class MergeSort {
     merging(call, fmt::format("_merge{}_{}", key, width));
   }
   void merge_last(int64_t width) {
-    bool top = p_.def->name == "top_k";
     std::string results, numbers = inner();
     for (const Buffer* b : results_) results += cpp_name(b->name) + ", ";
-    if (top) numbers += ", " + size_text(p_.numbers[3]);
+    if (selects()) numbers += ", " + size_text(p_.number("k"));
     std::string call = fmt::format("nb_merge_{}<{}>(({}*)room_, {}, {}, {}, {}, {}{}{});", p_.def->name, tile(),
                                    element_, size_text(rows_), count(), numbers, width, results, halves_[at_],
-                                   top ? ", " + cpp_name(keys_[0]->name) : "");
+                                   selects() ? ", " + cpp_name(keys_[0]->name) : "");
     merging(call, "");
   }
   void merging(const std::string& call, const std::string& suffix) {
     grid(call, suffix, tile(), tile() / (bytes_ > 8 ? 4 : 8), tile() * bytes_ + 16);
   }
   void grid(const std::string& call, const std::string& suffix, int64_t elements, int64_t threads, int64_t shared) {
-    ir::Dim blocks = rows_ * ir::Dim::ceildiv(p_.numbers[1], elements);
+    ir::Dim blocks = rows_ * ir::Dim::ceildiv(p_.count(), elements);
     CudaGrid launch{"", ir::Dim::max(ir::Dim::min(blocks, 1 << 20), 1), static_cast<int>(threads),
                     static_cast<int>(shared)};
     out_.push_back({call, suffix, std::move(launch)});
   }
   int64_t tile() const { return std::min<int64_t>(part_, 2048); }
-  std::string count() const { return size_text(p_.numbers[1]); }
-  std::string inner() const { return size_text(p_.numbers[2]); }
+  bool selects() const { return p_.def->algorithm == Algorithm::kSelect; }
+  std::string count() const { return size_text(p_.count()); }
+  std::string inner() const { return size_text(p_.inner()); }
 
   const Procedure& p_;
   std::vector<const Buffer*> keys_, results_;
   int64_t part_;
-  ir::Dim rows_ = p_.numbers[0] * p_.numbers[2];
+  ir::Dim rows_ = p_.rows();
   int bytes_;
   int at_ = 0;  // the half that holds the elements
   std::string element_, halves_[2];

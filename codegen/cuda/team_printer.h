@@ -1,4 +1,4 @@
-// Statements of a kernel as a team of threads runs them.
+// Prints the statements of a kernel for a team of threads that executes them together.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace nabla::codegen {
 
-/// The threads that run one iteration together: one, a warp or all of a block.
+/// The threads that execute one iteration together: a single thread, a warp, or a whole block.
 struct Team {
   int size = 1;
   int block = 256;  ///< threads per block, a multiple of `size`
@@ -20,18 +20,19 @@ struct Team {
   bool alone() const { return size == 1; }
 };
 
-/// True where iterations may store to one place: by a combiner, or through an index that is looked up.
+/// Whether two iterations may store to the same element: with a combiner, or at an index that is loaded.
 bool may_meet(const kernel_ir::Store& store);
-/// True where a different position on `axis` is a different place.
+/// Whether different positions on `axis` always address different elements.
 bool is_plain_index(const kernel_ir::Store& store, int axis);
-/// True where different positions on `axis` may be one place: then they are stored in order.
+/// Whether different positions on `axis` may address the same element; their stores are then executed in order.
 bool meets_along(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store, int axis);
-/// Integers that combine in any order, by one instruction.
+/// Whether one atomic instruction does the store: an integer combiner, whose order does not matter.
 bool has_atomic(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store);
 void collect_stores(const kernel_ir::Body& body, std::vector<const kernel_ir::Store*>& out);
 
-/// Prints bodies into `out`. Scalars are computed by every thread of the team, reductions by all together, rows lie in
-/// shared memory, and the own axes of stores are shared out. Barriers stand where another thread's work is read.
+/// Prints bodies into `out`. Every thread of the team computes scalars, all threads of the team compute a reduction
+/// together, rows are kept in shared memory, and the axes that a store adds are distributed over the threads. A barrier is
+/// printed wherever a thread reads what another thread wrote.
 class TeamPrinter {
  public:
   TeamPrinter(const kernel_ir::Kernel& kernel, Team team, CppWriter& out, int& next_temp)
@@ -42,25 +43,25 @@ class TeamPrinter {
   /// Bytes of shared memory that declare_rows would need.
   static int64_t row_bytes(const kernel_ir::Kernel& kernel, const kernel_ir::Body& body);
 
-  /// The iterations of `parallel` shared out to all teams of the grid, those of `serial` in order inside.
+  /// Distributes the iterations of `parallel` over all teams of the grid; each team runs those of `serial` in order.
   void share_out(const std::vector<int>& parallel, const std::vector<int>& serial, const kernel_ir::Body& body);
-  /// A whole kernel in one block.
+  /// Prints a whole kernel for one block.
   void whole(const kernel_ir::Body& body);
-  /// A number that every thread computes for itself.
+  /// Prints a scalar, which every thread computes for itself.
   void number(const kernel_ir::Let& let);
 
  private:
   struct Access {
     int buffer;
     std::vector<kernel_ir::Expr> at;
-    std::vector<int> shared_out;  // axes of the statement that threads share out
-    bool once;                    // the statement runs on all threads, or on one
+    std::vector<int> shared_out;  // The axes of the statement that are distributed over the threads.
+    bool once;                    // Whether a single thread executes the statement.
   };
-  /// What threads of the team have done since the last barrier that others must not overtake.
+  /// The accesses since the last barrier that later accesses of other threads must not overtake.
   struct Pending {
     std::vector<Access> loads, stores;
-    std::set<int> written;  // shared rows, each element by the thread that owns it
-    std::set<int> lent;     // shared rows whose elements others than their owners read
+    std::set<int> written;  // Rows in shared memory; the thread that owns an element wrote it.
+    std::set<int> lent;     // Rows in shared memory from which other threads than the owners read.
 
     void add(const Pending& other);
   };
@@ -111,9 +112,9 @@ class TeamPrinter {
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;
-  std::vector<int> parallel_;  // axes that teams of the grid share out
+  std::vector<int> parallel_;  // The axes that are distributed over the teams of the grid.
   Pending pending_;
-  bool inside_ = false;  // a loop whose iterations single threads run
+  bool inside_ = false;  // Whether a loop is open whose iterations single threads execute.
 };
 
 }  // namespace nabla::codegen

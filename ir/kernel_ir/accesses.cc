@@ -262,7 +262,7 @@ class ScheduleChecker {
     if (s_.unit < 1 || s_.max_threads < 1 || s_.units.bounds().min < 0)
       return fail("unit {} units {} threads {}: each is at least 1", s_.unit, s_.units.str(), s_.max_threads);
     if (s_.vector_axis >= static_cast<int>(k_.axes.size())) return fail("there is no vector axis {}", s_.vector_axis);
-    if (k_.procedure) return covers(k_.procedure->numbers[0] * k_.procedure->numbers[2], "rows");
+    if (k_.procedure) return covers(k_.procedure->rows(), "rows");
     if (std::optional<Contraction> c = find_contraction(k_)) return contraction(*c);
     const For* loop = nullptr;
     int loops = 0;

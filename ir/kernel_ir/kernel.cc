@@ -137,10 +137,10 @@ class Verifier {
   // Every buffer is passed on as it is; those that are cut have a first dimension of `outer`.
   Status user(const Procedure& p) {
     const UserCode& u = *p.user;
-    if (!p.numbers[2].is(1) || (u.rows < 0 && !p.numbers[0].is(1)))
-      return fail("{} is called for {} rows of {}", u.name, p.numbers[0].str(), p.numbers[2].str());
-    if (u.rows >= 0 && !(p.numbers[3 + u.rows] == p.numbers[0]))
-      return fail("{} rows for {} = {}", p.numbers[0].str(), u.sizes[u.rows], p.numbers[3 + u.rows].str());
+    if (!p.inner().is(1) || (u.rows < 0 && !p.outer().is(1)))
+      return fail("{} is called for {} rows of {}", u.name, p.outer().str(), p.inner().str());
+    if (u.rows >= 0 && !(p.numbers[3 + u.rows] == p.outer()))
+      return fail("{} rows for {} = {}", p.outer().str(), u.sizes[u.rows], p.numbers[3 + u.rows].str());
     if (!u.cuda.text.empty() && p.cuda_blocks().bounds().min < 1)
       return fail("{} runs in {} blocks", u.name, p.cuda_blocks().str());
     if (u.cuda_threads < 1 || u.cuda_threads > 1024 || u.cuda_shared_bytes < 0)
@@ -149,8 +149,8 @@ class Verifier {
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const Buffer& b = k_.buffers[i];
       if (b.role != BufferRole::kIn && b.role != BufferRole::kOut) return fail("{} is neither in nor out", b.name);
-      if (u.by_rows[i] && (b.shape.empty() || !(b.shape[0] == p.numbers[0])))
-        return fail("{} has no {} rows", b.name, p.numbers[0].str());
+      if (u.by_rows[i] && (b.shape.empty() || !(b.shape[0] == p.outer())))
+        return fail("{} has no {} rows", b.name, p.outer().str());
     }
     return Ok{};
   }

@@ -278,19 +278,19 @@ double selecting(Numbers n) { return 4 * static_cast<double>(n[1]); }
 int64_t two_rows_of_pairs(Numbers n) { return 2 * 16 * n[1]; }
 int64_t pairs_of_k(Numbers n) { return 16 * n[3]; }
 
-// Only a host compiler knows what it means: the op's `reference` stands for it in front of lowering.
+// Only a host compiler knows what the user's code means; before lowering the op's `reference` says it.
 void no_meaning(Numbers, Operands, Results) { NABLA_CHECK(false, "C++ of the user's is not interpreted"); }
 
 const ProcedureDef kProcedures[] = {
-    {"cumsum", {"reverse", "exclusive"}, nothing, one_pass, cumulate<false>},
-    {"cumprod", {"reverse", "exclusive"}, nothing, one_pass, cumulate<true>},
-    {"cummax", {"reverse", "exclusive"}, nothing, one_pass, extreme<true>},
-    {"cummin", {"reverse", "exclusive"}, nothing, one_pass, extreme<false>},
-    {"cumargmax", {"reverse"}, nothing, one_pass, extreme_position<true>},
-    {"cumargmin", {"reverse"}, nothing, one_pass, extreme_position<false>},
-    {"argsort", {"descending"}, two_rows_of_pairs, sorting, argsort},
-    {"top_k", {"k", "largest"}, pairs_of_k, selecting, top_k},
-    {"user", {}, nothing, selecting, no_meaning},
+    {"cumsum", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, cumulate<false>},
+    {"cumprod", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, cumulate<true>},
+    {"cummax", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, extreme<true>},
+    {"cummin", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, extreme<false>},
+    {"cumargmax", Algorithm::kScanPosition, {"reverse"}, nothing, one_pass, extreme_position<true>},
+    {"cumargmin", Algorithm::kScanPosition, {"reverse"}, nothing, one_pass, extreme_position<false>},
+    {"argsort", Algorithm::kSort, {"descending"}, two_rows_of_pairs, sorting, argsort},
+    {"top_k", Algorithm::kSelect, {"k", "largest"}, pairs_of_k, selecting, top_k},
+    {"user", Algorithm::kUser, {}, nothing, selecting, no_meaning},
 };
 
 }  // namespace
@@ -299,6 +299,19 @@ std::vector<int64_t> Procedure::values() const {
   std::vector<int64_t> out;
   for (const ir::Dim& d : numbers) out.push_back(d.value());
   return out;
+}
+
+std::vector<int64_t> Procedure::most() const {
+  std::vector<int64_t> out;
+  for (const ir::Dim& d : numbers) out.push_back(d.bounds().max);
+  return out;
+}
+
+const ir::Dim& Procedure::number(std::string_view name) const {
+  std::vector<std::string> known = names();
+  auto it = std::find(known.begin(), known.end(), name);
+  NABLA_CHECK(it != known.end(), "the procedure {} has no number {}", def->name, name);
+  return numbers[static_cast<size_t>(it - known.begin())];
 }
 
 std::vector<std::string> Procedure::names() const {
@@ -319,18 +332,21 @@ bool Procedure::operator==(const Procedure& other) const {
   return same && def == other.def && numbers == other.numbers;
 }
 
+bool is_sort(const Procedure& p) {
+  return p.def->algorithm == Algorithm::kSort || p.def->algorithm == Algorithm::kSelect;
+}
+
 int64_t elements_sorted_by_a_block(const Procedure& p, int64_t shared_bytes) {
-  bool whole = p.def->name == "argsort", some = p.def->name == "top_k";
-  if (!whole && !some) return 0;
-  int64_t count = p.numbers[1].bounds().max, least = whole ? count : 2 * p.numbers[3].bounds().max, n = 64;
+  if (!is_sort(p)) return 0;
+  bool whole = p.def->algorithm == Algorithm::kSort;
+  int64_t count = p.count().bounds().max, least = whole ? count : 2 * p.number("k").bounds().max, n = 64;
   if (count > INT32_MAX) return 0;
   while (n < count && 2 * n * kSortedBytes <= shared_bytes) n *= 2;
   return n >= std::min(least, count) && n * kSortedBytes <= shared_bytes ? n : 0;
 }
 
 int64_t elements_sorted_in_parts(const Procedure& p, int64_t shared_bytes) {
-  bool sorts = p.def->name == "argsort" || p.def->name == "top_k";
-  if (!sorts || elements_sorted_by_a_block(p, shared_bytes) > 0) return 0;
+  if (!is_sort(p) || elements_sorted_by_a_block(p, shared_bytes) > 0) return 0;
   constexpr int64_t kMost = 4096;
   int64_t n = 64;
   while (n < kMost && 2 * n * kSortedBytes <= shared_bytes) n *= 2;
@@ -338,7 +354,7 @@ int64_t elements_sorted_in_parts(const Procedure& p, int64_t shared_bytes) {
 }
 
 int merged_bytes(const Procedure& p, int key_bytes) {
-  return key_bytes > 4 || p.numbers[1].bounds().max > UINT32_MAX ? 16 : 8;
+  return key_bytes > 4 || p.count().bounds().max > UINT32_MAX ? 16 : 8;
 }
 
 const ProcedureDef* find_procedure(std::string_view name) {

@@ -129,8 +129,8 @@ double backward_work(Numbers n) { return products(n, 3, 2); }
 const std::vector<std::string_view> kNumbers = {"heads",      "kv_heads",   "keys",  "features", "out",   "causal",
                                                 "mask_batch", "mask_heads", "scale", "streams",  "least", "kept"};
 const ProcedureDef kAttention[] = {
-    {"attention", kNumbers, nothing, forward_work, attention, true},
-    {"attention_grad", kNumbers, nothing, backward_work, attention_grad, true},
+    {"attention", Algorithm::kAttention, kNumbers, nothing, forward_work, attention, true},
+    {"attention_grad", Algorithm::kAttentionGrad, kNumbers, nothing, backward_work, attention_grad, true},
 };
 
 }  // namespace

@@ -85,7 +85,11 @@ double work(Numbers n) {
   return 4 * m * std::log2(m + 2);
 }
 
-const ProcedureDef kProcedures[] = {{"fft", {"inverse"}, scratch, work, fft}};
+// Butterflies of one stage.
+int64_t butterflies(Numbers n) { return n[1] >= 64 ? n[1] / 2 : 0; }
+
+const ProcedureDef kProcedures[] = {
+    {"fft", Algorithm::kFourier, {"inverse"}, scratch, work, fft, false, butterflies}};
 
 }  // namespace
 

@@ -293,13 +293,18 @@ double one_sided_sweeps(Numbers n) {
   return 10 * size_of(n, 1) * size_of(n, 3) * std::min(size_of(n, 1), size_of(n, 3));
 }
 
+constexpr int64_t kSmallMatrix = 16;  // a thread computes such a matrix
+int64_t columns(Numbers n) { return n[1] > kSmallMatrix ? n[1] : 0; }
+int64_t sides(Numbers n) { return n[1] > kSmallMatrix ? n[1] * n[3] : 0; }
+
 const ProcedureDef kProcedures[] = {
-    {"cholesky", {}, one_square, third_power, cholesky},
-    {"triangular_solve", {"k", "left", "lower", "transpose", "unit"}, square_and_sides, solving, triangular_solve},
-    {"qr", {"n"}, reflectors, reflecting, qr},
-    {"lu", {}, one_square, third_power, lu},
-    {"eigh", {}, squares_and_values, eight_sweeps, eigh},
-    {"svd", {"n"}, both_sides, one_sided_sweeps, svd},
+    {"cholesky", Algorithm::kMatrix, {}, one_square, third_power, cholesky, false, columns},
+    {"triangular_solve", Algorithm::kMatrix, {"k", "left", "lower", "transpose", "unit"}, square_and_sides, solving,
+     triangular_solve, false, sides},
+    {"qr", Algorithm::kMatrix, {"n"}, reflectors, reflecting, qr},
+    {"lu", Algorithm::kMatrix, {}, one_square, third_power, lu},
+    {"eigh", Algorithm::kMatrix, {}, squares_and_values, eight_sweeps, eigh},
+    {"svd", Algorithm::kMatrix, {"n"}, both_sides, one_sided_sweeps, svd},
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const s
   // Decisions follow from the upper bounds of sizes, how many units there are from the sizes themselves.
   std::vector<int64_t> most;
   for (const ir::Dim& d : procedure.numbers) most.push_back(d.bounds().max);
-  ir::Dim rows = procedure.numbers[0] * procedure.numbers[2];
+  ir::Dim rows = procedure.rows();
   int64_t count = rows.bounds().max, scratch = procedure.def->scratch(most);
   int64_t shared = target.cuda.block_shared_bytes;
   bool merges = target.is_cuda() && elements_sorted_in_parts(procedure, shared) > 0;
@@ -50,7 +50,7 @@ kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const s
   if (merges) {
     int key_bytes = 1;
     for (const ir::Type& t : operands) key_bytes = std::max(key_bytes, bytes_of(t.dtype));
-    ir::Dim bytes = procedure.numbers[1] * merged_bytes(procedure, key_bytes);
+    ir::Dim bytes = procedure.count() * merged_bytes(procedure, key_bytes);
     k.buffers.push_back({"scratch", DType::kU8, {rows * 2, bytes}, BufferRole::kWorkspace});
   }
   return k;

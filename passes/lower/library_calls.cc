@@ -114,7 +114,7 @@ class Rewrite {
 }  // namespace
 
 Result<ir::Function> take_library_calls(const ir::Function& f, const ir::Module& m, const PassContext& context,
-                                        const GenerateAlternative& generate) {
+                                        const GenerateFallback& generate) {
   if (!context.target.is_cuda() || !context.target.library) return f;
   std::map<int, Taken> taken;
   for (auto find : {library_products, library_convolutions})

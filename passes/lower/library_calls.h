@@ -1,4 +1,4 @@
-// What a GPU's library computes in the place of kernels.
+// Products and convolutions that a GPU's library computes instead of generated kernels.
 #pragma once
 
 #include <functional>
@@ -11,29 +11,28 @@
 
 namespace nabla::passes {
 
-/// Nodes that one call can compute.
+/// Nodes that one library call can compute.
 struct LibraryCall {
   struct Operand {
     ir::ValueId value;
-    ir::Ints layout;  ///< the transposition of the value that the library takes; empty: the value itself
-    std::optional<ir::Shape> shape = {};  ///< that it is given; none: its own
+    ir::Ints layout;  ///< the transposition that the library wants of the value; empty: the value as it is
+    std::optional<ir::Shape> shape = {};  ///< the shape in which the library gets it; none: the value's own
   };
-  std::vector<int> nodes;  ///< what is computed first in front; the result of the last is the result of all
+  std::vector<int> nodes;  ///< in the order of their execution; the call's result is that of the last node
   std::vector<Operand> operands;
-  ir::Ints
-      result_layout;   ///< the transposition that makes the result of what the library gives; empty: it is the result
-  std::string op;      ///< "gemm" or "conv"
-  ir::Attrs attrs;     ///< of that op, all but those of the alternative
-  ir::Function alone;  ///< what the call gives as a function of its operands, without a library
+  ir::Ints result_layout;  ///< the transposition from the library's result to the node's; empty: they are equal
+  std::string op;          ///< "gemm" or "conv"
+  ir::Attrs attrs;         ///< the attributes of that op, without those of the fallback
+  ir::Function alone;      ///< computes the call's result from its operands without a library
 };
 
-/// Makes kernels of a function that computes one call's result: the same function, of launches.
-using GenerateAlternative = std::function<Result<ir::Function>(const ir::Function& alone)>;
+/// Lowers a function that computes the result of one call to launches of kernels: the call's fallback.
+using GenerateFallback = std::function<Result<ir::Function>(const ir::Function& alone)>;
 
-/// Products and convolutions for which the target's choice is a library become `gemm` and `conv` nodes, each with the
-/// kernel that `generate` makes of the same. What would not be one kernel stays as it is, and so does everything on
-/// targets that are no GPUs. Requires normalised products (normalize_dots).
+/// Replaces products and convolutions by `gemm` and `conv` nodes if the target's choice is a library. Each of these
+/// nodes names the kernel that `generate` made as its fallback. A product whose fallback would be several kernels is left
+/// alone, and so is everything on CPU targets. Requires normalised products (normalize_dots).
 Result<ir::Function> take_library_calls(const ir::Function& function, const ir::Module& module,
-                                        const PassContext& context, const GenerateAlternative& generate);
+                                        const PassContext& context, const GenerateFallback& generate);
 
 }  // namespace nabla::passes
