@@ -14,7 +14,7 @@
 namespace nabla::driver {
 
 /// Of report.json. A reader refuses any other.
-inline constexpr int kReportVersion = 3;
+inline constexpr int kReportVersion = 4;
 
 /// Values by symbol: every combination of them.
 using SizeLists = std::map<std::string, std::vector<int64_t>>;

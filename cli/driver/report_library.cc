@@ -20,7 +20,7 @@ LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, 
   LibraryCalls out;
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
-      if (!n.attrs.find("alternative")) continue;
+      if (!n.attrs.find("fallback")) continue;
       ir::LibraryCall call = ir::library_call(n, *f, target);
       Json row = {{"problem", call.key()},
                   {"library", call.library},
@@ -29,10 +29,10 @@ LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, 
                   {"compute", product_rate(call.dtype(), target).first},
                   {"workspace_bytes", call.workspace_bytes},
                   {"buffer_bytes", operand_bytes(n, *f).bounds().max},
-                  {"alternative", call.fallback->kernel}};
+                  {"fallback", call.fallback->kernel}};
       add_time(times.call(n, *f), row);
       auto same = std::find_if(out.rows.begin(), out.rows.end(), [&](const Json& other) {
-        return other["problem"] == row["problem"] && other["alternative"] == row["alternative"];
+        return other["problem"] == row["problem"] && other["fallback"] == row["fallback"];
       });
       out.row_of[&n] = static_cast<int>(same - out.rows.begin());
       if (same == out.rows.end())

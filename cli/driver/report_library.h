@@ -10,7 +10,7 @@
 
 namespace nabla::driver {
 
-/// A row per problem and alternative, in the order of first use; empty where nothing is left to the library.
+/// A row per problem and fallback, in the order of first use; empty where nothing is left to the library.
 struct LibraryCalls {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::map<const ir::Node*, int> row_of;  ///< of every call

@@ -214,8 +214,8 @@ func @main({}) {{
     ASSERT_EQ(library["library_calls"].size(), 1u) << c.text;
     const Json& call = library["library_calls"][0];
     EXPECT_NEAR(call["least_us"].get<double>(), c.us, 1e-6 * c.us) << c.text;
-    EXPECT_EQ(kernel_of(library, call["alternative"])["least_us"], call["least_us"]) << c.text;
-    EXPECT_EQ(kernel_of(library, call["alternative"])["launches"], 0) << c.text;
+    EXPECT_EQ(kernel_of(library, call["fallback"])["least_us"], call["least_us"]) << c.text;
+    EXPECT_EQ(kernel_of(library, call["fallback"])["launches"], 0) << c.text;
     Json generated = report_of(c.text, {.target = "sm_80", .library = false, .tf32 = c.tf32});
     EXPECT_FALSE(generated.contains("library_calls"));
     EXPECT_NEAR(generated["entries"][0]["least_us"].get<double>(), c.us, 1e-6 * c.us) << c.text << generated["kernels"];
@@ -239,7 +239,7 @@ func @main(%x: bf16[100000,32]) {
   ASSERT_EQ(library["library_calls"].size(), 1u);
   const Json& call = library["library_calls"][0];
   EXPECT_NEAR(call["least_us"].get<double>(), us, 1e-6);
-  EXPECT_NEAR(kernel_of(library, call["alternative"])["least_us"].get<double>(), us, 1e-6);
+  EXPECT_NEAR(kernel_of(library, call["fallback"])["least_us"].get<double>(), us, 1e-6);
   Json generated = report_of(text, {.target = "sm_80", .library = false});
   EXPECT_NEAR(generated["entries"][0]["least_us"].get<double>(), us, 1e-6) << generated["kernels"];
 }
@@ -332,9 +332,9 @@ TEST(Report, AnotherVersionIsRefused) {
   EXPECT_EQ(code("{}").code, Code::kCorrupt);
   EXPECT_EQ(code("[").code, Code::kCorrupt);
   EXPECT_EQ(code(R"({"report_version": "3"})").code, Code::kCorrupt);
-  Diagnostic older = code(R"({"report_version": 2})"), newer = code(R"({"report_version": 4})");
+  Diagnostic older = code(R"({"report_version": 3})"), newer = code(R"({"report_version": 5})");
   EXPECT_EQ(older.code, Code::kForeignFile);
-  EXPECT_EQ(older.message, "report.json is of version 2; this nablac reads version 3");
+  EXPECT_EQ(older.message, "report.json is of version 3; this nablac reads version 4");
   EXPECT_EQ(older.help, "compile the model again");
   EXPECT_EQ(newer.code, Code::kNewerVersion);
 }

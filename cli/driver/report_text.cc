@@ -144,7 +144,7 @@ std::string library_text(const Json& c) {
       c["compute"] == "tf32" ? "factors in tf32, sums in f32" : "sums in " + c["compute"].get<std::string>();
   out += fmt::format(", {} buffers, {}, {} workspace, at least {}\n", bytes_text(c["buffer_bytes"]), compute,
                      bytes_text(c["workspace_bytes"]), time_text(c["least_us"]));
-  return out + fmt::format("    without the library  {}\n", c["alternative"].get<std::string>());
+  return out + fmt::format("    without the library  {}\n", c["fallback"].get<std::string>());
 }
 
 std::string symbol_text(const Json& s) {
@@ -190,17 +190,17 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
       out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l["name"].get<std::string>(), l["type"].get<std::string>(),
                          bytes_text(l["bytes"]), l["source"].get<std::string>());
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
-    std::string run, alternatives;
+    std::string run, fallbacks;
     size_t running = 0;
     for (const Json& k : r.value("kernels", Json::array())) {
       running += k["launches"] != 0;
-      (k["launches"] != 0 ? run : alternatives) += kernel_text(k, r["machine"]);
+      (k["launches"] != 0 ? run : fallbacks) += kernel_text(k, r["machine"]);
     }
     out += fmt::format("\n{} kernel{}\n{}", running, running == 1 ? "" : "s", run);
     const Json calls = r.value("library_calls", Json::array());
     if (!calls.empty()) out += fmt::format("\n{} kind{} of library call\n", calls.size(), calls.size() == 1 ? "" : "s");
     for (const Json& c : calls) out += library_text(c);
-    if (!alternatives.empty()) out += "\nalternatives, which run where the library is missing\n" + alternatives;
+    if (!fallbacks.empty()) out += "\nfallbacks, which run where the library is missing\n" + fallbacks;
     return out;
   } catch (const nlohmann::json::exception& e) {
     return error(Code::kCorrupt, "report.json is damaged: {}", e.what());

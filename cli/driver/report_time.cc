@@ -227,8 +227,8 @@ LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const 
   };
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
-      if (n.attrs.find("alternative"))
-        note(n.attrs.get_string("alternative"), {operand_bytes(n, *f), ir::library_call(n, *f, target).flops()});
+      if (n.attrs.find("fallback"))
+        note(n.attrs.get_string("fallback"), {operand_bytes(n, *f), ir::library_call(n, *f, target).flops()});
       else if (n.op->lower == ir::Lowering::kCall)
         note(n.attrs.get_string("kernel"),
              {operand_bytes(n, *f), flops_of_products(n, flat.find(f->name)).value_or(INT64_MAX)});
@@ -262,7 +262,7 @@ const LeastTime& LeastTimes::function(const std::string& name) {
   const ir::Function& f = *planned_.find(name);
   Times all;
   for (const ir::Node& n : f.nodes) {
-    if (n.attrs.find("alternative")) all.add(call(n, f));
+    if (n.attrs.find("fallback")) all.add(call(n, f));
     if (n.op->lower == ir::Lowering::kCall) all.add(kernel(n.attrs.get_string("kernel")));
     if (n.op->lower != ir::Lowering::kControl) continue;
     ir::ControlFlow c = passes::control_of(f, n);

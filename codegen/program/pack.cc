@@ -240,7 +240,7 @@ class Packer {
   template <class T>
   void add_fallback(const LibraryCall& call, T& out) {
     if (!call.fallback) return;
-    out.alternative = std::make_unique<format::LaunchT>(launch(*call.fallback, out.alternative_operands));
+    out.fallback = std::make_unique<format::LaunchT>(launch(*call.fallback, out.fallback_operands));
   }
   std::unique_ptr<format::AddressT> role(const LibraryCall& call, std::string_view name,
                                          std::vector<format::Operand>& operands) {

@@ -6,7 +6,7 @@ namespace nabla::ir {
 namespace {
 
 LibraryFallback fallback_of(const Node& n) {
-  LibraryFallback out{n.attrs.get_string("alternative"), {}, n.attrs.get_ints("scratch")};
+  LibraryFallback out{n.attrs.get_string("fallback"), {}, n.attrs.get_ints("scratch")};
   for (int64_t i : n.attrs.get_ints("order")) out.args.push_back(n.operands[static_cast<size_t>(i)]);
   out.args.push_back(n.results[0]);
   return out;
@@ -48,7 +48,7 @@ bool is_library_call(const Node& n) {
 LibraryCall library_call(const Node& n, const Function& f, const Target& target) {
   bool product = n.op->lower == Lowering::kContraction;
   LibraryCall out = product ? gemm_call(n, f, target) : convolution_call(n, f, target);
-  if (!n.attrs.find("alternative")) return out;
+  if (!n.attrs.find("fallback")) return out;
   out.workspace_bytes = n.attrs.get_int("workspace");
   out.fallback = fallback_of(n);
   return out;

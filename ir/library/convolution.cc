@@ -51,7 +51,7 @@ ConvolutionSpec convolution_problem(const Node& n, const Function& f) {
   s.dtype = f.type(r.input).dtype;
   s.input_shape = most(f.type(r.input).shape), s.output_shape = most(f.type(r.output).shape);
   s.filter_shape = most(f.type(r.filter).shape);
-  if (n.attrs.find("alternative")) {  // O first
+  if (n.attrs.find("fallback")) {  // O first
     s.filter_shape.push_back(s.filter_shape[0]);
     s.filter_shape.erase(s.filter_shape.begin());
   }

@@ -105,7 +105,7 @@ Attrs gemm_attrs(Ints lhs_contract, Ints rhs_contract, std::string activation) {
   return {{"lhs_contract", std::move(lhs_contract)},
           {"rhs_contract", std::move(rhs_contract)},
           {"activation", std::move(activation)},
-          {"alternative", std::string("k")},
+          {"fallback", std::string("k")},
           {"order", Ints{0, 1}}};
 }
 
@@ -121,7 +121,7 @@ OpDef gemm_op() {
       .category = "lowered",
       .doc =
           "A matrix product that a library computes, with what it does to the result on the way: activation(dot_general"
-          "(lhs, rhs) + bias + addend). The kernel `alternative` computes the same without the library.",
+          "(lhs, rhs) + bias + addend). The kernel `fallback` computes the same without the library.",
       .operands = {{"lhs", "left factor"},
                    {"rhs", "right factor"},
                    {"extras", "a bias that is added to every row, if there is one, then the addend", true, true}},
@@ -130,7 +130,7 @@ OpDef gemm_op() {
                 optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
                 optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
                 optional("addend", "whether the last operand is added, shaped like the result", false),
-                required("alternative", AttrKind::kString, "name in the module's kernels"),
+                required("fallback", AttrKind::kString, "name in the module's kernels"),
                 required("order", AttrKind::kInts, "which operands that kernel takes, in its order"),
                 optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
                 optional("scratch", "bytes of that kernel's own buffers, which lie in the workspace", Ints{})},
@@ -171,7 +171,7 @@ OpDef gemm_op() {
                    {{"lhs_contract", Ints{1}},
                     {"rhs_contract", Ints{0}},
                     {"lhs_batch", Ints{0}},
-                    {"alternative", std::string("k")},
+                    {"fallback", std::string("k")},
                     {"order", Ints{0, 1}}}},
                   {"C4", {f32({2, 3}), f32({3, 4})}, gemm_attrs({2}, {0}, "none")},
                   {"C5", {f32({2, 3}), f32({3, 4}), f32({2})}, gemm_attrs({1}, {0}, "none")},

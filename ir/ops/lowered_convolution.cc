@@ -70,7 +70,7 @@ InferResult infer_conv(const InferContext& ctx) {
 Attrs conv_attrs(std::string kind, Shape spatial, int64_t groups) {
   return {{"kind", std::move(kind)}, {"spatial", std::move(spatial)},   {"strides", Ints{1}},
           {"padding_low", Ints{0}},  {"padding_high", Ints{0}},         {"dilation", Ints{1}},
-          {"groups", groups},        {"alternative", std::string("k")}, {"order", Ints{0, 1}}};
+          {"groups", groups},        {"fallback", std::string("k")}, {"order", Ints{0, 1}}};
 }
 
 std::vector<ir::Reject> conv_rejects() {
@@ -93,7 +93,7 @@ std::vector<OpDef> lowered_convolution_ops() {
       .version = 1,
       .category = "lowered",
       .doc = "A convolution or one of its gradients that a library computes: input [N, space..., C], filter [O, "
-             "taps..., C/groups], output [N, space'..., O]. The kernel `alternative` computes the same without the "
+             "taps..., C/groups], output [N, space'..., O]. The kernel `fallback` computes the same without the "
              "library.",
       .operands = {{"a", "the input; of an input_grad the cotangent of the output"},
                    {"b", "the filter; of a filter_grad the cotangent of the output"}},
@@ -104,7 +104,7 @@ std::vector<OpDef> lowered_convolution_ops() {
                 required("padding_high", AttrKind::kInts, "as in convolution"),
                 required("dilation", AttrKind::kInts, "as in convolution"),
                 optional("groups", "as in convolution", int64_t{1}),
-                required("alternative", AttrKind::kString, "name in the module's kernels"),
+                required("fallback", AttrKind::kString, "name in the module's kernels"),
                 required("order", AttrKind::kInts, "which operands that kernel takes, in its order"),
                 optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
                 optional("scratch", "bytes of that kernel's own buffers, which lie in the workspace", Ints{})},

@@ -50,7 +50,7 @@ class FunctionLowering {
     auto is_library = [&](const ir::Node& n) {
       if (procedure_of(n)) return true;
       if (n.op->lower == ir::Lowering::kControl || n.op->lower == ir::Lowering::kHost) return true;
-      if (n.attrs.find("alternative")) return true;
+      if (n.attrs.find("fallback")) return true;
       if (n.op->lower == ir::Lowering::kContraction && !context_.target.is_cuda()) {
         auto p = ir::gemm_problem(n, f_);
         return p && ir::gemm_choice(*p, context_.target) != "generated";
@@ -330,7 +330,7 @@ void drop_unused_kernels(ir::Module& m) {
   std::set<std::string> used;
   for (const ir::FunctionPtr& f : m.functions)
     for (const ir::Node& n : f->nodes)
-      for (const char* name : {"kernel", "alternative"})
+      for (const char* name : {"kernel", "fallback"})
         if (n.attrs.find(name)) used.insert(n.attrs.get_string(name));
   std::erase_if(m.kernels, [&](const auto& k) { return used.count(k->name) == 0; });
 }

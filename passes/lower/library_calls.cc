@@ -11,22 +11,22 @@
 namespace nabla::passes {
 namespace {
 
-struct Alternative {
+struct Fallback {
   std::string kernel;
   ir::Ints order;    // of its operands among the call's
   ir::Ints scratch;  // bytes of its results behind the first: parts of long sums
 };
 
 /// The one launch that a function consists of; views do nothing.
-std::optional<Alternative> one_launch(const ir::Function& f) {
-  std::optional<Alternative> out;
+std::optional<Fallback> one_launch(const ir::Function& f) {
+  std::optional<Fallback> out;
   std::vector<int> param(f.values.size(), -1);  // of values that are parameters, through views
   for (size_t i = 0; i < f.params.size(); ++i) param[f.params[i]] = static_cast<int>(i);
   for (const ir::Node& n : f.nodes) {
     if (n.op->lower == ir::Lowering::kView) param[n.results[0]] = param[n.operands[0]];
     if (n.op->lower == ir::Lowering::kView) continue;
     if (n.op->lower != ir::Lowering::kCall || out) return std::nullopt;
-    out = Alternative{n.attrs.get_string("kernel"), {}, {}};
+    out = Fallback{n.attrs.get_string("kernel"), {}, {}};
     for (ir::ValueId id : n.operands) {
       if (param[id] < 0) return std::nullopt;
       out->order.push_back(param[id]);
@@ -46,7 +46,7 @@ int64_t bytes_of(const ir::Ints& scratch) {
 
 struct Taken {
   LibraryCall call;
-  Alternative alternative;
+  Fallback fallback;
 };
 
 /// The function with calls in the places of their last nodes.
@@ -78,10 +78,10 @@ class Rewrite {
     std::vector<ir::Val> operands;
     for (const LibraryCall::Operand& operand : c.operands) operands.push_back(turned(operand));
     ir::Attrs attrs = c.attrs;
-    attrs.set("alternative", taken.alternative.kernel);
-    attrs.set("order", taken.alternative.order);
-    attrs.set("scratch", taken.alternative.scratch);
-    attrs.set("workspace", std::max(context_.target.library_workspace_bytes, bytes_of(taken.alternative.scratch)));
+    attrs.set("fallback", taken.fallback.kernel);
+    attrs.set("order", taken.fallback.order);
+    attrs.set("scratch", taken.fallback.scratch);
+    attrs.set("workspace", std::max(context_.target.library_workspace_bytes, bytes_of(taken.fallback.scratch)));
     std::vector<int> computes;
     for (int node : c.nodes)
       computes.insert(computes.end(), f_.nodes[node].computes.begin(), f_.nodes[node].computes.end());
@@ -121,7 +121,7 @@ Result<ir::Function> take_library_calls(const ir::Function& f, const ir::Module&
     for (LibraryCall& call : find(f, m, context)) {
       ir::Function lowered = NABLA_TRY(generate(call.alone));
       int last = call.nodes.back();
-      if (std::optional<Alternative> kernel = one_launch(lowered))
+      if (std::optional<Fallback> kernel = one_launch(lowered))
         taken.emplace(last, Taken{std::move(call), std::move(*kernel)});
     }
   if (taken.empty()) return f;

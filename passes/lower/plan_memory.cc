@@ -248,16 +248,16 @@ class FunctionPlanner {
     return *m_.kernels[0];
   }
 
-  // A library's product may lie where its addend lay, where its alternative can do that too.
+  // A library's product may lie where its addend lay, where its fallback can do that too.
   bool takes_the_place(const ir::Node& n, ValueId operand) const {
-    if (n.op->lower != ir::Lowering::kContraction || !n.attrs.find("alternative")) return false;
+    if (n.op->lower != ir::Lowering::kContraction || !n.attrs.find("fallback")) return false;
     int addend = n.attrs.get_bool("addend") ? static_cast<int>(n.operands.size()) - 1 : -1;
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && static_cast<int>(i) != addend) return false;
     const ir::Ints& order = n.attrs.get_ints("order");
     auto at = std::find(order.begin(), order.end(), addend);
     return at != order.end() &&
-           may_share(kernel_of(n, "alternative"), static_cast<int>(at - order.begin()), static_cast<int>(order.size()));
+           may_share(kernel_of(n, "fallback"), static_cast<int>(at - order.begin()), static_cast<int>(order.size()));
   }
 
   // A loop's result starts as the operand of the same carry and is updated in place.

@@ -54,9 +54,9 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
   const auto* operands = instruction.operands();
   std::vector<const format::Address*> addresses = format::addresses_of(instruction);
   if (const format::Gemm* gemm = instruction.action_as_Gemm(); gemm != nullptr && launched)
-    operands = gemm->alternative_operands(), addresses = format::arguments_of(*gemm->alternative());
+    operands = gemm->fallback_operands(), addresses = format::arguments_of(*gemm->fallback());
   if (const format::Convolution* c = instruction.action_as_Convolution(); c != nullptr && launched)
-    operands = c->alternative_operands(), addresses = format::arguments_of(*c->alternative());
+    operands = c->fallback_operands(), addresses = format::arguments_of(*c->fallback());
   if (operands == nullptr) return out;
   for (uint32_t i = 0; i < addresses.size() && i < operands->size(); ++i) {
     const format::Operand& operand = *operands->Get(i);

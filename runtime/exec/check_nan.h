@@ -19,7 +19,7 @@ struct Operand {
 };
 
 /// The operands of an instruction at the sizes of a table; none for loops and branches. `launched`: those of the
-/// alternative of a library call.
+/// fallback of a library call.
 std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table,
                                  bool launched);
 /// E0901 when the program does not say what its instructions touch, as those of older compilers.

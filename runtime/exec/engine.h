@@ -55,9 +55,9 @@ class Engine {
   virtual const char* constants() = 0;
   /// Of the program's kernel `index`: what Step.kernel holds.
   virtual const void* kernel(uint32_t index) const = 0;
-  /// E0602 for a library that is not there. Null: run the `alternative`, which there is.
-  virtual Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool alternative) = 0;
-  virtual Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool alternative) = 0;
+  /// E0602 for a library that is not there. Null: run the `fallback`, which there is.
+  virtual Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool fallback) = 0;
+  virtual Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool fallback) = 0;
   /// Called once for every new tuple, when its steps are complete.
   virtual Status bind(const Plan& plan, Bound& bound) = 0;
   /// Do the launches and library calls of a tuple serve all tuples of its bucket? EntrySizes::bucket.

@@ -25,12 +25,12 @@ class GpuCalls {
       : bundle_(bundle), program_(program), stream_(stream), algorithms_(algorithms) {}
 
   /// Equal specs share a call, which belongs to this object. Null where the library cannot compute it and there is an
-  /// `alternative`; stderr gets the reason, each once. E0602 without an alternative; E0607, E0804 while measuring.
-  Result<device::LibraryCall*> call(const Spec& spec, bool alternative) {
+  /// `fallback`; stderr gets the reason, each once. E0602 without a fallback; E0607, E0804 while measuring.
+  Result<device::LibraryCall*> call(const Spec& spec, bool fallback) {
     if (auto known = calls_.find(spec); known != calls_.end()) return known->second.get();
     auto made = make(spec);
     if (made.ok()) return (calls_[spec] = std::move(*made)).get();
-    if (!alternative || made.errors()[0].code != Code::kMissingLibrary) return made.errors();
+    if (!fallback || made.errors()[0].code != Code::kMissingLibrary) return made.errors();
     algorithms_.note(fmt::format("{}: {}{} of {} run as generated kernels: {}", bundle_.what(),
                                  library_ == nullptr ? "" : "some ", Library::kProblems,
                                  format::view(program_.target()), made.errors()[0].message));

@@ -68,13 +68,13 @@ class GpuEngine final : public Engine {
   char* arena() override { return reinterpret_cast<char*>(arena_); }
   const char* constants() override { return reinterpret_cast<const char*>(constants_); }
   const void* kernel(uint32_t index) const override { return &kernels_[index]; }
-  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool alternative) override {
+  Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool fallback) override {
     (void)NABLA_TRY(enter());
-    return gemms_->call(spec, alternative);
+    return gemms_->call(spec, fallback);
   }
-  Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool alternative) override {
+  Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool fallback) override {
     (void)NABLA_TRY(enter());
-    return convolutions_->call(spec, alternative);
+    return convolutions_->call(spec, fallback);
   }
   Status bind(const Plan& plan, Bound& bound) override;
   bool shares_launches() const override { return true; }

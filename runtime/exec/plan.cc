@@ -17,7 +17,7 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-// Of a library's call; those of the alternative stand behind them.
+// Of a library's call; those of the fallback stand behind them.
 constexpr uint32_t kGemmSlots = 6, kConvolutionSlots = 4;
 constexpr int64_t kMostAlignment = 256;  // that anybody asks for
 
@@ -61,15 +61,15 @@ class Planner {
         for (const format::Address* address :
              {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.workspace(), gemm.addend()})
           add_slot(address);
-        if (gemm.alternative() != nullptr)
-          for (const format::Address* address : format::arguments_of(*gemm.alternative())) add_slot(address);
+        if (gemm.fallback() != nullptr)
+          for (const format::Address* address : format::arguments_of(*gemm.fallback())) add_slot(address);
         break;
       }
       case format::Action::Convolution: {
         const format::Convolution& c = *instruction.action_as_Convolution();
         for (const format::Address* address : {c.input(), c.filter(), c.output(), c.workspace()}) add_slot(address);
-        if (c.alternative() != nullptr)
-          for (const format::Address* address : format::arguments_of(*c.alternative())) add_slot(address);
+        if (c.fallback() != nullptr)
+          for (const format::Address* address : format::arguments_of(*c.fallback())) add_slot(address);
         break;
       }
       case format::Action::Copy: {
@@ -266,8 +266,8 @@ class StepBinder {
   Status bind_gemm(const format::Gemm& gemm, Step& step) {
     device::GemmSpec spec = spec_of(gemm, table_), wide = spec_of(gemm, bucket_);
     if (may_write_beyond(*gemm.c()) && extends(spec, wide)) spec = wide;
-    step.library = NABLA_TRY(binder_.engine.gemm(spec, gemm.alternative() != nullptr));
-    if (step.library == nullptr) launch_instead(*gemm.alternative(), kGemmSlots, step);
+    step.library = NABLA_TRY(binder_.engine.gemm(spec, gemm.fallback() != nullptr));
+    if (step.library == nullptr) launch_instead(*gemm.fallback(), kGemmSlots, step);
     return Ok{};
   }
 
@@ -275,8 +275,8 @@ class StepBinder {
     ConvolutionSpec spec = spec_of(c, table_), wide = spec_of(c, bucket_);
     const format::Address& out = spec.kind == ConvolutionKind::kForward ? *c.output() : *c.input();
     if (may_write_beyond(out) && extends(spec, wide)) spec = wide;
-    step.library = NABLA_TRY(binder_.engine.convolution(spec, c.alternative() != nullptr));
-    if (step.library == nullptr) launch_instead(*c.alternative(), kConvolutionSlots, step);
+    step.library = NABLA_TRY(binder_.engine.convolution(spec, c.fallback() != nullptr));
+    if (step.library == nullptr) launch_instead(*c.fallback(), kConvolutionSlots, step);
     return Ok{};
   }
 

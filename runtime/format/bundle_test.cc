@@ -397,9 +397,9 @@ TEST(Bundle, WhatAGemmDoesBesideTheProductMustFitToo) {
       gemm.epilogue = Epilogue::Gelu;
       gemm.bias = address(BaseKind::Arena, 48, 8), gemm.workspace = address(BaseKind::Arena, 0, 64);
       gemm.addend = std::make_unique<AddressT>(*gemm.c);
-      gemm.alternative = std::make_unique<LaunchT>();
-      gemm.alternative->args.push_back(address(BaseKind::Arena, 0, 16));
-      gemm.alternative_operands.emplace_back(DType::F32, false, 0);
+      gemm.fallback = std::make_unique<LaunchT>();
+      gemm.fallback->args.push_back(address(BaseKind::Arena, 0, 16));
+      gemm.fallback_operands.emplace_back(DType::F32, false, 0);
       change(gemm);
       InstructionT& i = *p.entries[0]->instructions[0];
       i.operands.clear();
@@ -413,9 +413,9 @@ TEST(Bundle, WhatAGemmDoesBesideTheProductMustFitToo) {
   EXPECT_EQ(code([](GemmT& g) { g.addend->offset = uint64_t{1} << 40; }), "E0104");
   EXPECT_EQ(code([](GemmT& g) { g.workspace->bytes = uint64_t{1} << 40; }), "E0104");
   EXPECT_EQ(code([](GemmT& g) { g.workspace->base = BaseKind::Constants; }), "E0104");
-  EXPECT_EQ(code([](GemmT& g) { g.alternative->kernel = 99; }), "E0104");
-  EXPECT_EQ(code([](GemmT& g) { g.alternative->args[0]->offset = uint64_t{1} << 40; }), "E0104");
-  EXPECT_EQ(code([](GemmT& g) { g.alternative_operands.emplace_back(DType::F32, false, 0); }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.fallback->kernel = 99; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.fallback->args[0]->offset = uint64_t{1} << 40; }), "E0104");
+  EXPECT_EQ(code([](GemmT& g) { g.fallback_operands.emplace_back(DType::F32, false, 0); }), "E0104");
 }
 
 ConvolutionT small_convolution() {
@@ -452,16 +452,16 @@ TEST(Bundle, AConvolutionMustBeConsistent) {
             "E0104");
 }
 
-TEST(Bundle, TheAlternativeOfAConvolutionMustFitToo) {
+TEST(Bundle, TheFallbackOfAConvolutionMustFitToo) {
   auto code = [](const std::function<void(ConvolutionT&)>& change) {
     return refusal([&](ProgramT& p) {
       ConvolutionT c = small_convolution();
       p.kernels.push_back(std::make_unique<KernelT>());
       p.kernels[0]->symbol = p.kernels[0]->name = "k", p.kernels[0]->object = "source/note.txt";
       c.workspace = address(BaseKind::Arena, 0, 64);
-      c.alternative = std::make_unique<LaunchT>();
-      c.alternative->args.push_back(address(BaseKind::Arena, 0, 16));
-      c.alternative_operands.emplace_back(DType::F32, false, 0);
+      c.fallback = std::make_unique<LaunchT>();
+      c.fallback->args.push_back(address(BaseKind::Arena, 0, 16));
+      c.fallback_operands.emplace_back(DType::F32, false, 0);
       change(c);
       InstructionT& i = *p.entries[0]->instructions[0];
       i.operands.clear();
@@ -470,9 +470,9 @@ TEST(Bundle, TheAlternativeOfAConvolutionMustFitToo) {
   };
   EXPECT_EQ(code([](ConvolutionT&) {}), "accepted");
   EXPECT_EQ(code([](ConvolutionT& c) { c.workspace->base = BaseKind::Constants; }), "E0104");
-  EXPECT_EQ(code([](ConvolutionT& c) { c.alternative->kernel = 99; }), "E0104");
-  EXPECT_EQ(code([](ConvolutionT& c) { c.alternative->args[0]->offset = uint64_t{1} << 40; }), "E0104");
-  EXPECT_EQ(code([](ConvolutionT& c) { c.alternative_operands.emplace_back(DType::F32, false, 0); }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.fallback->kernel = 99; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.fallback->args[0]->offset = uint64_t{1} << 40; }), "E0104");
+  EXPECT_EQ(code([](ConvolutionT& c) { c.fallback_operands.emplace_back(DType::F32, false, 0); }), "E0104");
 }
 
 constexpr const char* kCubin = "kernels/sm_90a_0.cubin";

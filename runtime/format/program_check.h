@@ -54,7 +54,7 @@ class ProgramCheck {
   Status check_launch(const Launch& launch);
   Status check_gemm(const Gemm& gemm);
   Status check_gemm_extras(const Gemm& gemm, unsigned __int128 element);
-  Status check_alternative(const Launch* alternative, const flatbuffers::Vector<const Operand*>* operands);
+  Status check_fallback(const Launch* fallback, const flatbuffers::Vector<const Operand*>* operands);
   Status check_convolution(const Convolution& convolution);
   Status check_copy(const Copy& copy);
   Status check_loop(const Loop& loop);

@@ -233,13 +233,13 @@ Status ProgramCheck::check_gemm_extras(const Gemm& gemm, Wide element) {
     (void)NABLA_TRY(check_address(gemm.addend(), "the addend", false,
                                   element * span_of(gemm.batch(), gemm.stride_c(), gemm.m(), gemm.n(), gemm.ldc())));
   if (gemm.workspace() != nullptr) (void)NABLA_TRY(check_address(gemm.workspace(), "the workspace", true, 0));
-  return check_alternative(gemm.alternative(), gemm.alternative_operands());
+  return check_fallback(gemm.fallback(), gemm.fallback_operands());
 }
 
-Status ProgramCheck::check_alternative(const Launch* alternative, const flatbuffers::Vector<const Operand*>* operands) {
-  if (alternative == nullptr) return Ok{};
-  (void)NABLA_TRY(check_launch(*alternative));
-  return check_operands(operands, arguments_of(*alternative));
+Status ProgramCheck::check_fallback(const Launch* fallback, const flatbuffers::Vector<const Operand*>* operands) {
+  if (fallback == nullptr) return Ok{};
+  (void)NABLA_TRY(check_launch(*fallback));
+  return check_operands(operands, arguments_of(*fallback));
 }
 
 Status ProgramCheck::check_convolution(const Convolution& c) {
@@ -283,7 +283,7 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
   (void)NABLA_TRY(
       check_address(c.output(), "the output", c.kind() == ConvKind::Forward, element * count_elements(out)));
   if (c.workspace() != nullptr) (void)NABLA_TRY(check_address(c.workspace(), "the workspace", true, 0));
-  return check_alternative(c.alternative(), c.alternative_operands());
+  return check_fallback(c.fallback(), c.fallback_operands());
 }
 
 Status ProgramCheck::check_copy(const Copy& copy) {

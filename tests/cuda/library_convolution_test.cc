@@ -202,18 +202,18 @@ TEST_F(LibraryConvolution, TheReportShowsItsCalls) {
   ASSERT_NO_FATAL_FAILURE(compile(small(bf16).module()));
   std::string text = driver::report_text(report_).value();
   std::string want = "3 kinds of library call\n";
-  for (auto [kind, alternative] :
+  for (auto [kind, fallback] :
        {std::pair("forward", "sum_convolution"), std::pair("input_grad", "sum_conv_input_grad"),
         std::pair("filter_grad", "sum_transpose")})
     want += fmt::format(
         "  convolution bf16 {} 3x7x6x4 3x3x4x5 3x7x6x5 stride 1,1 pad 1,1 1 call of cudnn, 2628 B buffers, sums in "
         "f32, "
         "4194.3 KB workspace, at least 1.88 ns\n    without the library  {}\n",
-        kind, alternative);
+        kind, fallback);
   size_t at = text.find(want.substr(0, want.find('\n')));
   ASSERT_NE(at, std::string::npos) << text;
   EXPECT_EQ(text.substr(at, want.size()), want);
-  EXPECT_EQ(text.substr(at + want.size(), 15), "\nalternatives, ") << text;
+  EXPECT_EQ(text.substr(at + want.size(), 12), "\nfallbacks, ") << text;
 }
 
 TEST_F(LibraryConvolution, NothingIsLeftToItBelowAMegaflopOrWithoutAnOrder) {

@@ -261,7 +261,7 @@ TEST_F(Library, TheReportShowsItsCalls) {
       std::string::npos)
       << text;
   // What stands in for a call comes behind all that runs.
-  size_t behind = text.find("\nalternatives, which run where the library is missing\n");
+  size_t behind = text.find("\nfallbacks, which run where the library is missing\n");
   ASSERT_NE(behind, std::string::npos) << text;
   EXPECT_NE(text.find("\n  dot_gelu                                     2064 B buffers, at least 1.47 ns\n"),
             std::string::npos)

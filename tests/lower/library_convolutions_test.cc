@@ -59,7 +59,7 @@ constexpr Pattern kPatterns[] = {
 
 class LibraryConvolutions : public testing::TestWithParam<Pattern> {};
 
-TEST_P(LibraryConvolutions, BecomeCallsWithAnAlternative) {
+TEST_P(LibraryConvolutions, BecomeCallsWithAFallback) {
   Result<ir::Module> m = planned_for_gpu(function(GetParam().params, GetParam().body), "sm_90a");
   ASSERT_TRUE(m.ok()) << to_string(m.errors());
   std::string calls;
@@ -68,10 +68,10 @@ TEST_P(LibraryConvolutions, BecomeCallsWithAnAlternative) {
     launches += n.op->name == "launch";
     if (n.op->name != "conv") continue;
     calls += (calls.empty() ? "" : ", ") + n.attrs.get_string("kind");
-    const std::string& alternative = n.attrs.get_string("alternative");
+    const std::string& fallback = n.attrs.get_string("fallback");
     EXPECT_TRUE(std::any_of(m->kernels.begin(), m->kernels.end(), [&](const auto& k) {
-      return k->name == alternative;
-    })) << alternative;
+      return k->name == fallback;
+    })) << fallback;
     EXPECT_EQ(n.attrs.get_ints("order").size(), n.operands.size());
   }
   EXPECT_EQ(calls, GetParam().calls);

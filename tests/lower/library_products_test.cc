@@ -102,10 +102,10 @@ TEST_P(LibraryProducts, TakeWhatFollowsThem) {
     const std::string& activation = n.attrs.get_string("activation");
     ir::GemmProblem p = *ir::gemm_problem(n, *m->functions[0]);
     gemms += (gemms.empty() ? "" : ", ") + std::string(p.bias ? "bias " : "") + (p.addend ? "add " : "") + activation;
-    const std::string& alternative = n.attrs.get_string("alternative");
+    const std::string& fallback = n.attrs.get_string("fallback");
     EXPECT_TRUE(std::any_of(m->kernels.begin(), m->kernels.end(), [&](const auto& k) {
-      return k->name == alternative;
-    })) << alternative;
+      return k->name == fallback;
+    })) << fallback;
     EXPECT_EQ(n.attrs.get_ints("order").size(), n.operands.size());
   }
   EXPECT_EQ(gemms, GetParam().gemms);
@@ -160,8 +160,8 @@ func @step(%sum: f32[32,32], %x: f32[32,32], %y: f32[32,32]) {
   }
 }
 
-// Equal layers have one kernel for all of their alternatives, and what became no call leaves none behind.
-TEST(LibraryProducts, EqualProductsShareTheirAlternative) {
+// Equal layers have one kernel for all of their fallbacks, and what became no call leaves none behind.
+TEST(LibraryProducts, EqualProductsShareTheirFallback) {
   ir::Module m = function("%x: f32[32,32], %w: f32[32,32]",
                           " %d = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n"
                           " %e = dot_general(%d, %w) {lhs_contract=[1], rhs_contract=[0]}\n return %e\n");

@@ -297,7 +297,7 @@ func @main(%x: f32[batch,256], %w: f32[256,512], %v: f32[512,384]) {
   ASSERT_EQ(report["library_calls"].size(), 2u) << report["library_calls"];
   for (const auto& call : report["library_calls"]) {
     const Json& row = found["rows"][call["problem"].get<string>()];
-    EXPECT_NE(row["text"].get<string>().find("without it" + call["alternative"].get<string>()), string::npos) << row;
+    EXPECT_NE(row["text"].get<string>().find("without it" + call["fallback"].get<string>()), string::npos) << row;
     EXPECT_EQ(row["generated"].get<string>().find("extern \"C\" __global__ void __launch_bounds__("), 0u) << row;
   }
   EXPECT_EQ(found["rows"].size(), 3u) << found["rows"];

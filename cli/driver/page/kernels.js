@@ -5,7 +5,7 @@ const runKey = (s) => `${s[step.kind]} ${s[step.call] < 0 ? s[step.what] : s[ste
 // Where a kernel is shown: one that no launch names stands in for a library's call.
 const keyOfKernel = (k) => k.launches > 0 || !libraryCalls.length ?
     `kernel ${k.name}` :
-    `library ${libraryCalls.findIndex((c) => c.alternative === k.name)}`;
+    `library ${libraryCalls.findIndex((c) => c.fallback === k.name)}`;
 const kernelFacts = new Map((report.kernels || []).map((k) => [k.name, k]));
 
 // Rows of one run of the current function by kernel or library op.
@@ -136,7 +136,7 @@ const kernelView = {
   text(row) {
     const lines = [...row.lines.values()].sort((a, b) => a.place - b.place);
     // A library's call has no text; what runs where the library is missing has.
-    const kernel = row.call ? row.call.alternative : row.kind === "kernel" ? row.name : null;
+    const kernel = row.call ? row.call.fallback : row.kind === "kernel" ? row.name : null;
     const code = kernel !== null && Object.hasOwn(kernelTexts, kernel) ? kernelTexts[kernel] : null;
     const why = kernel === null ? "A call of the library that the bundle names; no text is generated." :
         compiled                ? "The bundle holds no text of this kernel." :
