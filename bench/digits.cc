@@ -20,7 +20,7 @@ Result<Measurement> mlp_step() {
   return against_budget(seconds * 1e6, "us", 250);
 }
 
-// The number behind "accuracy" in the line of the entry `eval`.
+// The number after "accuracy" in the line of the entry `eval`.
 Result<double> accuracy_in(const std::string& text) {
   size_t line = text.rfind("eval:");
   size_t at = line == text.npos ? text.npos : text.find("accuracy", line);

@@ -188,7 +188,7 @@ Progress Job::start(Reporter& reporter) const {
   bool other = p.step > 0 && !job_.skip && !job_.start_step && (p.samples != samples || p.batch != batch);
   if (other && data_)
     reporter.note(
-        fmt::format("note: entry `{}` goes on behind step {}, but its data had {} samples in batches of {}; their "
+        fmt::format("note: entry `{}` goes on after step {}, but its data had {} samples in batches of {}; their "
                     "order begins anew",
                     entry_.name, p.step, p.samples, p.batch));
   int64_t skip = other ? 0 : p.epoch * batches + p.position;
@@ -264,7 +264,7 @@ Status Job::train(Reporter& reporter) {
     return error(Code::kBadOption, "--epochs {} of {} steps each are too many", *job_.epochs, batches);
   int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
   Progress p = start(reporter);
-  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps behind step {} are too many", total, p.step);
+  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
   reporter.begin(entry_.name, true, p.step + total, batches, data_->batch(), p.step);
   std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
   for (int64_t i = 0; i < total && !interrupted(); ++i) {
@@ -320,7 +320,7 @@ Status Job::repeat(Reporter& reporter) {
   // Without an input that counts them, runs are all the same.
   bool counted = training() && step_input_ >= 0;
   Progress p = counted || job_.start_step ? start(reporter) : Progress{};
-  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps behind step {} are too many", total, p.step);
+  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
   reporter.begin(entry_.name, training() && total > 1, p.step + total, 0, 0, p.step);
   for (int64_t i = 0; i < total && !interrupted(); ++i) {
     (void)NABLA_TRY(run_once(++p.step));
@@ -444,7 +444,7 @@ const volatile sig_atomic_t* stop_flag() { return &stop_asked; }
 void stop_jobs_on_signals() {
   struct sigaction ask {};
   ask.sa_handler = [](int signal) {
-    static constexpr char kSaid[] = "note: stopping behind this step; a second signal stops at once\n";
+    static constexpr char kSaid[] = "note: stopping after this step; a second signal stops at once\n";
     stop_asked = signal;
     (void)!::write(2, kSaid, sizeof kSaid - 1);
   };

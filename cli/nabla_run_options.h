@@ -15,7 +15,7 @@ struct Assignment {
   std::string name;
   std::string value;
 };
-/// Names may hold `=`: each assignment is split behind the longest of the `known` names that it begins with, and where
+/// Names may hold `=`: each assignment is split after the longest of the `known` names that it begins with, and where
 /// it begins with none as it was, at the first `=`. E0901 for a name that then occurs twice.
 Status split_at_names(std::vector<Assignment>& assignments, const std::vector<std::string>& known,
                       const std::string& option);

@@ -157,7 +157,7 @@ TEST_F(NablaRun, WhereTrainingGoesOnIsChecked) {
                   .ok());
   Outcome o = run({bundle_, "--state", path, "--entry", "step", "--data", data_});
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_HAS(o.err, "goes on behind step 9, but its data had 70 samples in batches of 7; their order begins anew");
+  EXPECT_HAS(o.err, "goes on after step 9, but its data had 70 samples in batches of 7; their order begins anew");
 }
 
 TEST_F(NablaRun, PredictionsOfAllSamplesAreJoined) {

@@ -75,7 +75,7 @@ Diagnostic refused_user(const std::string& log, const UserSource& user) {
     where = *user_location(user.text, first->line);
     where.column = static_cast<size_t>(first->column) > where.text.size() + 1 ? 0 : first->column;
   } else if (auto any = std::find_if(all.begin(), all.end(), is_error); any != all.end()) {
-    d.message += ": " + any->text;  // of the check behind the user's text, or of a header
+    d.message += ": " + any->text;  // of the check after the user's text, or of a header
     first = any;
   } else {
     d.message += ": " + log.substr(0, log.find('\n'));

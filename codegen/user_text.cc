@@ -42,7 +42,7 @@ std::string parameters(const Kernel& kernel, bool named) {
   return out;
 }
 
-// A line's first word behind `#`; empty: not a directive.
+// A line's first word after `#`; empty: not a directive.
 std::string directive(const std::string& line) {
   size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos || line[at] != '#') return "";
@@ -58,7 +58,7 @@ struct Cut {
   int64_t tail_line;
 };
 
-// Headers stay outside of the namespace: the text is cut behind the last #include, or the #endif around it.
+// Headers stay outside of the namespace: the text is cut after the last #include, or the #endif around it.
 Cut cut_behind_includes(const UserText& user) {
   Cut out{"", "", user.line};
   std::istringstream text(user.text);

@@ -14,7 +14,7 @@ class UserFile {
 
   /// A name of ours: `nb_` + what + the hash.
   std::string name(const char* what) const { return std::string("nb_") + what + "_" + mark_; }
-  /// The user's function: behind the text only.
+  /// The user's function: after the text only.
   std::string function() const { return name("user") + "::" + user_.name; }
   /// In front of the text, where its macros do not reach: the function's type by the name `type`, and what checks it.
   std::string head() const;

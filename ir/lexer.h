@@ -41,7 +41,7 @@ class Lexer {
   };
   State save() const { return {position_, line_start_, line_, token_}; }
   void restore(const State& state);
-  /// Goes on behind byte `offset`, which is not before the current token.
+  /// Goes on after byte `offset`, which is not before the current token.
   void jump(size_t offset);
 
   /// A diagnostic at `place`, or at the current token.

@@ -262,7 +262,7 @@ struct ControlFlow {
   Kind kind;
   std::vector<std::string> functions;  ///< the branches by index (bool: false, true); the body; condition and body
   /// Operands: first of a branch its index; then what is handed on unchanged; then the carries, which the body's first
-  /// results replace and which are the first results; then, of a loop, what is cut into `trips` slices. Results behind
+  /// results replace and which are the first results; then, of a loop, what is cut into `trips` slices. Results after
   /// the carries are stacked.
   int consts = 0;
   int carries = 0;

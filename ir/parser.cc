@@ -350,7 +350,7 @@ class ModuleParser {
       const char *begin = n.op.data() + dot + 2, *end = n.op.data() + n.op.size();
       auto [stop, ec] = std::from_chars(begin, end, n.version);
       if (ec != std::errc() || stop != end)
-        return lexer_.fail_at(n.place, Code::kSyntax, fmt::format("`{}`: expected a version behind .v", n.op));
+        return lexer_.fail_at(n.place, Code::kSyntax, fmt::format("`{}`: expected a version after .v", n.op));
       n.op.resize(dot);
     }
     (void)NABLA_TRY(expect("("));

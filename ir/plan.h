@@ -28,18 +28,18 @@ struct ControlPlan {
 struct FunctionPlan {
   std::vector<Placement> values;  ///< by ValueId
   /// By node: scratch memory of library calls; of a branch or a loop the temporaries of its functions, which are
-  /// placed as if they stood at MemoryPlan::state_bytes, and behind them what `ControlPlan` names.
+  /// placed as if they stood at MemoryPlan::state_bytes, and after them what `ControlPlan` names.
   std::map<int, Placement> workspaces;
   std::map<int, ControlPlan> controls;  ///< by node
   /// Of a loop's body: which carries it may overwrite while it runs. The others are copied when it has run.
   std::vector<bool> carries_in_place;
-  /// Small state leaves whose new value could not be made in place: copied to the leaf behind the last node.
+  /// Small state leaves whose new value could not be made in place: copied to the leaf after the last node.
   struct StagedWrite {
     ValueId value;
     int leaf;
   };
   std::vector<StagedWrite> staged_writes;
-  int64_t temporary_bytes = 0;  ///< behind the state, while this function runs
+  int64_t temporary_bytes = 0;  ///< after the state, while this function runs
   struct Live {
     ValueId value;
     int64_t bytes;

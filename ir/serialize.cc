@@ -42,7 +42,7 @@ Result<std::string> to_json(const Module& module, ConstantWriter& constants, con
   return out;
 }
 
-/// The number behind the first "version", before unknown fields of a newer writer stop the parser; 0: none.
+/// The number after the first "version", before unknown fields of a newer writer stop the parser; 0: none.
 int64_t stated_version(std::string_view json) {
   constexpr std::string_view kKey = "\"version\"";
   size_t at = json.substr(0, 256).find(kKey);

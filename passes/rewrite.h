@@ -39,7 +39,7 @@ using ir::typed;
 /// The node's decomposition as a function of its operands. Requires that it has one.
 ir::Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                            const ir::Module* module);
-/// `wish`, or with a number behind it: a name that no function of the module has.
+/// `wish`, or with a number after it: a name that no function of the module has.
 std::string fresh_name(const ir::Module& module, const std::string& wish);
 /// The functions that f's nodes name, and those of its residuals; each once, in order of appearance.
 std::vector<std::string> referenced_functions(const ir::Function& f);

@@ -67,7 +67,7 @@ Result<Spans> traced(const Check& check, const std::string& bundle, const std::s
   json events = json::parse(in, nullptr, false);
   std::filesystem::remove(path);
   if (events.is_discarded()) return error(Code::kForeignFile, "the trace {} cannot be read", path);
-  // Spans of the last run: those behind the begin of the last span of the entry.
+  // Spans of the last run: those after the begin of the last span of the entry.
   double begin = 0;
   for (const json& e : events["traceEvents"])
     if (e.value("cat", "") == "entry" && e["name"] == entry) begin = std::max(begin, e["ts"].get<double>());

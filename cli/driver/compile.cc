@@ -44,7 +44,7 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   return d;
 }
 
-// The names of a list, and behind its last GPU the one that GPUs to come can run.
+// The names of a list, and after its last GPU the one that GPUs to come can run.
 Result<std::vector<std::string>> target_list(const std::string& list) {
   std::vector<ir::Target> targets = NABLA_TRY(ir::find_targets(list));
   std::vector<std::string> names;

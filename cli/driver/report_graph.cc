@@ -228,7 +228,7 @@ class Graph {
     return static_cast<int>(std::count_if(p.nodes.begin(), p.nodes.begin() + node, is_instruction));
   }
 
-  // Values in the arena behind the state, with the instructions from and to which they live. One that takes over the
+  // Values in the arena after the state, with the instructions from and to which they live. One that takes over the
   // memory of an operand lives from there, and the operand up to the instruction before.
   std::vector<Buffer> temporaries(const ir::Function& p, const ir::FunctionPlan& plan, const std::vector<int>& makers) {
     std::vector<Buffer> out;

@@ -33,7 +33,7 @@ class LeastTimes {
   const LeastTime& kernel(const std::string& name) const { return kernels_.at(name); }
   /// Of one call of the library.
   LeastTime call(const ir::Node& node, const ir::Function& planned) const;
-  /// All that a function runs, one behind the other: of a loop all trips, of a branch the costlier side, of a while one
+  /// All that a function runs, one after the other: of a loop all trips, of a branch the costlier side, of a while one
   /// round. Copies count nothing.
   const LeastTime& function(const std::string& name);
 

@@ -22,7 +22,7 @@ constexpr const char* kHeader = "nabla-tuning 2";
 constexpr const char* kOldHeader = "nabla-tuning 1";
 constexpr const char* kChoices[] = {"generated", "matmul", "sgemm"};
 
-// What may stand behind a key.
+// What may stand after a key.
 std::vector<std::string> choices_of(bool gpu, const std::string& key) {
   bool convolution = key == "convolution" || key.starts_with("convolution ");
   if (convolution) return {"generated", gpu ? "cudnn" : "direct"};
@@ -216,7 +216,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     progress(fmt::format("{}:{}", key, figures));
   }
   std::string about = problems.empty() ? "it has no matrix products in f32"
-                                       : fmt::format("on {} thread{}; GFLOP/s of each path behind the choice", used,
+                                       : fmt::format("on {} thread{}; GFLOP/s of each path after the choice", used,
                                                      used == 1 ? "" : "s");
   return fmt::format("{}\ntarget {}\n# {}: {}\n{}", kHeader, target.name, target.name, about, lines);
 }

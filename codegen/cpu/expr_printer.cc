@@ -58,7 +58,7 @@ std::string cpp_name(const std::string& name) {
       "true",         "try",      "typedef",  "typeid",    "typename",   "union",        "unix",
       "unsigned",     "using",    "virtual",  "void",      "volatile",   "wchar_t",      "while",
       "xor",          "xor_eq"};
-  // With one more underscore behind those that a taken word has already, so that names that differ stay different.
+  // With one more underscore after those that a taken word has already, so that names that differ stay different.
   std::string_view word = name;
   while (word.size() > 1 && word.back() == '_') word.remove_suffix(1);
   bool ours = word.starts_with("nb_") || word.starts_with("nk_") || word.starts_with("s_") || word.starts_with("_");

@@ -17,7 +17,7 @@ std::string print_cpp(const kernel_ir::Kernel& kernel, const std::string& symbol
 /// The function of a kernel: "nk_" and its name.
 std::string kernel_symbol(const kernel_ir::Kernel& kernel);
 /// Calls the template of the kernel's procedure for every unit `u_`; `loop` opens the loop over them.
-/// The template's name is that of the procedure behind `prefix`.
+/// The template's name is that of the procedure after `prefix`.
 void print_procedure(const kernel_ir::Kernel& kernel, const std::string& loop, CppWriter& out,
                      const std::string& prefix = "nb_");
 /// An update of a few places begins by copying all of its operand. In place there is nothing to copy: the memory plan

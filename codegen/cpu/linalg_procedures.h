@@ -1,4 +1,4 @@
-// Templates of kernel_ir's procedures on matrices and the Fourier transform, behind procedures.h. A row is one matrix
+// Templates of kernel_ir's procedures on matrices and the Fourier transform, after procedures.h. A row is one matrix
 // (or one sequence), row-major, of a batch [outer]; all of them compute in f64. Meanings: ir/kernel_ir/
 // procedure_linalg.cc and procedure_fft.cc.
 

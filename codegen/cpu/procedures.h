@@ -1,4 +1,4 @@
-// Templates of kernel_ir's procedures, behind the prelude in sources that need them. Every function works on rows
+// Templates of kernel_ir's procedures, after the prelude in sources that need them. Every function works on rows
 // [row, last) of tensors seen as [outer, count, inner], row r being (r / inner, r % inner); `scratch` belongs to the
 // caller's unit alone. Meanings: ir/kernel_ir/procedure.cc.
 
@@ -165,7 +165,7 @@ NB_FN void nb_argsort(char* scratch, long row, long last, long count, long inner
   }
 }
 
-// Moves heap[i] down: every parent stands behind its children, the last of all at the top.
+// Moves heap[i] down: every parent stands after its children, the last of all at the top.
 NB_FN void nb_sift(nb_pair* heap, long n, long i) {
   nb_pair p = heap[i];
   for (long child; (child = 2 * i + 1) < n; i = child) {

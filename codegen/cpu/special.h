@@ -1,4 +1,4 @@
-// The rarer mathematical functions, behind the prelude: inverse, hyperbolic and error functions. In f32 polynomials,
+// The rarer mathematical functions, after the prelude: inverse, hyperbolic and error functions. In f32 polynomials,
 // Chebyshev fits with errors below 4e-8 relative on their intervals; in f64 libm lane by lane.
 
 NB_LIBM(nb_libm_erfc, erfc) NB_LIBM(nb_libm_exp2, exp2) NB_LIBM(nb_libm_log2, log2) NB_LIBM(nb_libm_asin, asin)

@@ -46,7 +46,7 @@ void print_body(const Kernel& kernel, const std::string& callee, CppWriter& out)
 
 }  // namespace
 
-// The kernel and the types stand before the user's text, and behind it one check by names that the text cannot hold.
+// The kernel and the types stand before the user's text, and after it one check by names that the text cannot hold.
 std::string print_user_cpp(const Kernel& kernel, const std::string& symbol) {
   UserFile file(kernel, kernel.procedure->user->cpp);
   std::string call = file.name("call"), type = file.name("type");

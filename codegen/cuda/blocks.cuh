@@ -112,7 +112,7 @@ NB_FN void nb_block_fft(char* scratch, long row, long last, long n, long, long i
   if (!smooth) {
     for (long i = me; i < m; i += all) {
       if (i < n) chirp[i] = nb_root((unsigned long)i * i % (2 * n), 2 * n);
-      const long j = i < n ? i : m - i;  // the kernel is the same in front of 0 and behind it
+      const long j = i < n ? i : m - i;  // the kernel is the same before 0 and after it
       kernel[i] = {};
       if (j < n) {
         const nb_complex c = nb_root((unsigned long)j * j % (2 * n), 2 * n);

@@ -64,7 +64,7 @@ Result<std::vector<Section>> read_sections(std::string_view file) {
   return out;
 }
 
-// .nv.info and .nv.info.KERNEL are lists of {form, attribute, 16 bits}; form 4 has that many bytes behind it.
+// .nv.info and .nv.info.KERNEL are lists of {form, attribute, 16 bits}; form 4 has that many bytes after it.
 struct Attribute {
   uint8_t form, code;
   uint16_t value;

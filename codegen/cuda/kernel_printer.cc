@@ -60,7 +60,7 @@ class KernelPrinter {
   }
 
   // ---- Grids
-  // Text of the grid goes to body_, since its head is known only behind it.
+  // Text of the grid goes to body_, since its head is known only after it.
   void open_grid() {
     body_ = CppWriter();
     body_.open("{");

@@ -81,7 +81,7 @@ bool receive(int from, std::string& bytes) {
 }
 
 // By a process of its own: there are texts over which NVRTC breaks down, and whoever called it with it. The strings of
-// the unit come back, each behind its length: other processes may hold the pipe open when this one has ended.
+// the unit come back, each after its length: other processes may hold the pipe open when this one has ended.
 void compile_apart(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
   int ends[2];
   if (pipe(ends) != 0) return void(unit.problem = fmt::format("no pipe to a compiler: {}", std::strerror(errno)));

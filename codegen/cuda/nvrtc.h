@@ -17,7 +17,7 @@ struct CudaKernelFacts : CubinKernel {
 };
 
 struct CudaObject {
-  std::string bytes;                     ///< a cubin; of a PTX target the text with a 0 behind it, as drivers want it
+  std::string bytes;                     ///< a cubin; of a PTX target the text with a 0 after it, as drivers want it
   std::vector<CudaKernelFacts> kernels;  ///< by name; none of PTX
 };
 

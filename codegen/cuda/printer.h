@@ -21,7 +21,7 @@ struct CudaGrid {
 struct CudaKernel {
   std::string text;  ///< without the prelude
   std::vector<CudaGrid>
-      grids;                ///< run one behind the other; each takes a pointer per buffer in the order of
+      grids;                ///< run one after the other; each takes a pointer per buffer in the order of
                             ///< Kernel::buffers and, where sizes are symbolic, one to the values of symbols_of(kernel)
   bool procedures = false;  ///< the text calls templates of cuda_procedures()
 };
@@ -35,7 +35,7 @@ Result<CudaKernel> print_cuda(const kernel_ir::Kernel& kernel, const std::string
 
 /// What the text above is written in. It needs no header under NVRTC.
 const char* cuda_prelude();
-/// The templates of procedures, behind the prelude.
+/// The templates of procedures, after the prelude.
 std::string cuda_procedures();
 
 }  // namespace nabla::codegen

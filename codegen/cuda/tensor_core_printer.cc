@@ -118,7 +118,7 @@ class TensorCoreProduct : public ProductPrinter {
     }
     out_.close();
   }
-  // Tile t is filled while tile t - stages + 1 is multiplied: one barrier a step, behind which all have what they have
+  // Tile t is filled while tile t - stages + 1 is multiplied: one barrier a step, after which all have what they have
   // copied, and nobody reads any more the tile that is filled next.
   void multiply() override {
     out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, kColumns));

@@ -65,7 +65,7 @@ Status require_device_function(const Kernel& kernel) {
   return d;
 }
 
-// The kernel stands before the user's text and calls a template whose body stands behind it: a pointer to the function
+// The kernel stands before the user's text and calls a template whose body stands after it: a pointer to the function
 // would keep the compiler from inlining it.
 CudaKernel print_user_cuda(const Kernel& kernel, const std::string& symbol) {
   const UserCode& user = *kernel.procedure->user;

@@ -13,7 +13,7 @@ namespace {
 
 using nabla::Literal;
 
-constexpr int64_t kWindow = 129;  // 128 characters and the one behind each
+constexpr int64_t kWindow = 129;  // 128 characters and the one after each
 
 Literal windows(std::span<const uint8_t> text, const std::vector<int64_t>& starts) {
   Literal out(nabla::DType::kU8, {static_cast<int64_t>(starts.size()), kWindow});

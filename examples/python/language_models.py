@@ -20,7 +20,7 @@ def keys_of(key, count):
 
 
 class Gpt2Block(nn.Module):
-    """Attention and two dense layers with gelu, each behind its LayerNorm."""
+    """Attention and two dense layers with gelu, each after its LayerNorm."""
 
     def __init__(self, width, heads, layers, dropout, dtype, key):
         keys = keys_of(key, 3)
@@ -86,7 +86,7 @@ class Gpt2(Decoder):
 
 
 class LlamaBlock(nn.Module):
-    """Grouped-query attention with rotary positions, and SwiGLU, each behind its RMSNorm."""
+    """Grouped-query attention with rotary positions, and SwiGLU, each after its RMSNorm."""
 
     def __init__(self, width, heads, kv_heads, inner, rope_base, qkv_bias, dtype, key):
         keys = keys_of(key, 2)

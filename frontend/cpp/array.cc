@@ -405,7 +405,7 @@ Tensor take(const Arg& x, const Arg& positions, int64_t axis) {
 
 namespace {
 
-/// Row-major numbers, i32 [size], of the first elements that are true; -1 behind them.
+/// Row-major numbers, i32 [size], of the first elements that are true; -1 after them.
 Tensor true_places(const Tensor& x, int64_t size) {
   ir::Dim count = x.type().count();
   Tensor flat = reshape(x, Shape{count});

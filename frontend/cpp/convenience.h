@@ -20,7 +20,7 @@ Tensor reshape(const Arg& x, std::initializer_list<int64_t> extents);
 /// x[starts[0] : limits[0], ...], one entry per dimension; sizes may be symbolic, and a limit of -1 is the end. E0204
 /// where the range is outside, E0207 with the constraint to declare where it may be.
 Tensor slice(const Arg& x, const Shape& starts, const Shape& limits);
-/// x with `low` and `high` more elements `value` before and behind, per dimension; sizes may be symbolic.
+/// x with `low` and `high` more elements `value` before and after, per dimension; sizes may be symbolic.
 Tensor pad(const Arg& x, const Arg& value, const Shape& low, const Shape& high);
 /// As in NumPy; E0203 when x does not broadcast to the shape.
 Tensor broadcast_to(const Arg& x, const Shape& shape);

@@ -178,7 +178,7 @@ Tensor::operator ir::Dim() const {
   std::shared_ptr<Frame> frame = Frame::current();
   d.location = frame ? frame->builder.location() : nullptr;
   d.help =
-      "sizes follow from the shapes of inputs: declare a symbol with an upper bound, and mask what lies behind the "
+      "sizes follow from the shapes of inputs: declare a symbol with an upper bound, and mask what lies after the "
       "data";
   throw Error(std::move(d));
 }

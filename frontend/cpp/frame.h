@@ -25,7 +25,7 @@ struct Context {
 
   /// Adds the symbols of a function that comes from another context.
   void take_symbols(const ir::Function& f);
-  /// `wanted`, or with a number behind it.
+  /// `wanted`, or with a number after it.
   std::string unique_name(const std::string& wanted);
 };
 

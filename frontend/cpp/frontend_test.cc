@@ -472,7 +472,7 @@ TEST(Sizes, what_cannot_be_solved_or_comes_too_late_is_refused) {
   EXPECT_HAS(text, "E0207");
   EXPECT_HAS(text, "declare the constraint n == m");
   program.entry("g", {{"x", f32, {n}}}, [](Tensor x) -> Outputs { return {{"z", x}}; });
-  EXPECT_HAS(error_of([&] { program.require_equal(n, m); }), "is declared behind `g`");
+  EXPECT_HAS(error_of([&] { program.require_equal(n, m); }), "is declared after `g`");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace nabla {
 
 /// Where values [..., m] would be inserted into sorted rows [..., n] so that these stay sorted, as i32 [..., m]: before
-/// equal elements, or behind them where `right`. NaN counts as the largest number. By bisection.
+/// equal elements, or after them where `right`. NaN counts as the largest number. By bisection.
 Tensor searchsorted(const Arg& sorted, const Arg& values, bool right = false);
 /// x at index vectors: indices [..., k] choose in x's first k dimensions, k at least 1. -> [..., rest of x]. Indices
 /// out of range are moved to the nearest place.

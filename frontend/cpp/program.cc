@@ -65,7 +65,7 @@ void Program::require_equal(const ir::Dim& a, const ir::Dim& b, Site site) {
 
 void Program::require(const ir::SizeRelation& relation, Site site) {
   if (!context_->module.functions.empty())
-    throw error_at(site, Code::kMisuse, "{} is declared behind `{}`, which was traced without it", relation.str(),
+    throw error_at(site, Code::kMisuse, "{} is declared after `{}`, which was traced without it", relation.str(),
                    context_->module.functions[0]->name);
   context_->sizes.require(relation, site);
   context_->module.symbols = context_->sizes.symbols();

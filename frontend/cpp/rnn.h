@@ -27,7 +27,7 @@ Recurrent<Spec> recurrent_spec(int64_t gates, int64_t in, int64_t hidden);
 void init_recurrent(const Recurrent<State>& layer, const Arg& key);
 
 struct RecurrentOptions {
-  /// i32 [batch]: what lies behind an example's length leaves its state alone and gives zeros. Without a value all
+  /// i32 [batch]: what lies after an example's length leaves its state alone and gives zeros. Without a value all
   /// examples are whole.
   Tensor lengths = {};
   bool reverse = false;  ///< from the last element (within the length) to the first

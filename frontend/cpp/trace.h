@@ -66,8 +66,8 @@ std::vector<Tensor> emit_call(const char* op, const TracedFunction& f, std::vect
 /// The same with these attributes beside the function.
 std::vector<Tensor> emit_transform(const char* op, const TracedFunction& f, std::vector<Tensor> operands,
                                    ir::Attrs attrs, const Site& site);
-/// Gives functions that one node names the same captures, the union, in order. Each function has them behind so many of
-/// its own parameters; kAllOwn: behind all.
+/// Gives functions that one node names the same captures, the union, in order. Each function has them after so many of
+/// its own parameters; kAllOwn: after all.
 inline constexpr size_t kAllOwn = static_cast<size_t>(-1);
 std::vector<Tensor> share_captures(const std::vector<std::pair<TracedFunction*, size_t>>& functions);
 /// The same for jvp: `tangents` are those of the operands; tangents of integers are ignored.

@@ -12,7 +12,7 @@
 namespace nabla {
 namespace {
 
-// The line at which `text` stands in the file, at or behind the call's: compilers tell where the call begins, not where
+// The line at which `text` stands in the file, at or after the call's: compilers tell where the call begins, not where
 // its argument does. The call's own line where the file cannot be read or holds the text in another form.
 int64_t line_of_text(const Site& site, const std::string& text) {
   std::ifstream in(site.file, std::ios::binary);

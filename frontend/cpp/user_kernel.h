@@ -28,7 +28,7 @@ enum class Batching : uint8_t { kSequential, kLeading };
 /// One call per example, in a loop.
 inline constexpr Batching sequential() { return Batching::kSequential; }
 /// One call for all examples: the code takes their number as `int64_t batch` before the sizes of the signature, and
-/// every buffer has that many examples, one behind the other.
+/// every buffer has that many examples, one after the other.
 inline constexpr Batching leading() { return Batching::kLeading; }
 
 /// The grid whose threads call a kernel's CUDA function.

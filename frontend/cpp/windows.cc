@@ -19,7 +19,7 @@ const Tensor& need_rank(const Arg& x, int rank, const char* function) {
 
 // ---- Other sizes
 
-/// Weights of the pixels at offset -1, 0, 1 and 2 from the one below a point, which lies `t` behind it.
+/// Weights of the pixels at offset -1, 0, 1 and 2 from the one below a point, which lies `t` after it.
 std::array<double, 4> weights_at(const std::string& method, double t) {
   if (method == "nearest") return {0, t < 0.5 ? 1.0 : 0.0, t < 0.5 ? 0.0 : 1.0, 0};
   if (method == "linear") return {0, 1 - t, t, 0};

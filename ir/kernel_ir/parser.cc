@@ -228,7 +228,7 @@ class Parser {
       expect(")");
     k_.procedure = std::move(p);
   }
-  // The rest of the numbers, and the line behind them.
+  // The rest of the numbers, and the line after them.
   void user(Procedure& p) {
     UserCode u;
     while (ok() && accept(",")) {

@@ -22,7 +22,7 @@ bool fixed(const ConvolutionRoles& r, const Function& f) {
   return true;
 }
 
-// Do the padding in front on both sides and the stride give the sizes that there are? More behind may go unread.
+// Do the padding in front on both sides and the stride give the sizes that there are? More at the end may go unread.
 bool even_padding(const ConvolutionSpec& s) {
   for (size_t d = 0; d < s.strides.size(); ++d) {
     int64_t window = (s.filter_shape[d] - 1) * s.dilations[d] + 1;

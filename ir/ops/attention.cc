@@ -8,7 +8,7 @@
 namespace nabla::ops {
 namespace {
 
-constexpr int kFirstExtra = 3;  // behind q, k and v
+constexpr int kFirstExtra = 3;  // after q, k and v
 
 InferResult infer_attention(const InferContext& ctx) {
   NABLA_TRY(check_attention_shapes(ctx));

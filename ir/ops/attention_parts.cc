@@ -56,7 +56,7 @@ Status check_attention_extras(const InferContext& ctx, int first) {
   AttentionExtras e = attention_extras(ctx.operands, first);
   if (first + (e.mask >= 0) + (e.key >= 0) != count)
     return ctx.fail(Code::kOperandCount, "C4",
-                    "behind the first {} operands stand at most a bool mask and a u32 key, got {} more", first,
+                    "after the first {} operands stand at most a bool mask and a u32 key, got {} more", first,
                     count - first);
   if (e.mask >= 0) {
     NABLA_TRY(require_rank(ctx, e.mask, 4, "C4"));

@@ -11,7 +11,7 @@ namespace nabla::ops {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// The optional operands behind the `first` ones: a mask of dtype bool, then keys of dtype u32. Batch elements in a row
+/// The optional operands after the `first` ones: a mask of dtype bool, then keys of dtype u32. Batch elements in a row
 /// may share a mask, or a stream of random words.
 struct AttentionExtras {
   int mask = -1, key = -1;  ///< positions among the operands
@@ -27,7 +27,7 @@ bool divides(const Dim& parts, const Dim& whole);
 
 /// C1 to C3 of q, k and v, operands 0 to 2.
 Status check_attention_shapes(const InferContext& ctx);
-/// C4 and C5 of the operands behind the `first` ones.
+/// C4 and C5 of the operands after the `first` ones.
 Status check_attention_extras(const InferContext& ctx, int first);
 
 /// Of the reference, for one query: its scaled products with all keys, -infinity where a key may not be seen.
@@ -70,7 +70,7 @@ struct AttentionParts {
 /// Examples of a batch become batch elements, or, where queries alone differ, heads that share the keys.
 std::vector<Val> batch_attention(ir::BatchContext& ctx, int first_extra);
 
-/// Factors of q, k, v and the extras behind the `first` operands; operands between are left empty. `rows` are the
+/// Factors of q, k, v and the extras after the `first` operands; operands between are left empty. `rows` are the
 /// factors of [batch, heads, queries], `out` that of the features of v.
 struct AttentionFactors {
   Factors factors;

@@ -169,7 +169,7 @@ std::vector<Val> select_branches(BatchContext& ctx) {
     made.push_back(call_function(ctx.b, ctx.functions->batch(branches[k], params, all).name, theirs));
   }
   bool flag = selector.dtype() == DType::kBool;
-  // then / else: the first holds where the flag does. Of a switch, branch k and those behind it take over from k on.
+  // then / else: the first holds where the flag does. Of a switch, branch k and those after it take over from k on.
   if (flag) std::reverse(made.begin(), made.end());
   std::vector<Val> out = made[0];
   for (size_t k = 1; k < made.size(); ++k) {

@@ -167,7 +167,7 @@ OpDef switch_op() {
   };
   OpDef op =
       branch_op("switch",
-                "The results of branch `index`. An index below 0 runs the first branch, one behind the last runs "
+                "The results of branch `index`. An index below 0 runs the first branch, one after the last runs "
                 "the last.",
                 {"index", "i32[]: which branch runs"},
                 {required("branches", AttrKind::kFunctions, "the functions, at least one")});

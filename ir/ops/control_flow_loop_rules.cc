@@ -16,7 +16,7 @@ std::vector<bool> active_in_loop(ir::Functions& functions, const TypedOp& op, st
   return active;
 }
 
-// The operands of the differentiated loop are those of the loop, with the tangents of each part behind it.
+// The operands of the differentiated loop are those of the loop, with the tangents of each part after it.
 struct Doubled {
   std::vector<Val> params;    // of the wrapped function, in its order
   std::vector<Val> tangents;  // of the active ones

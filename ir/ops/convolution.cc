@@ -500,7 +500,7 @@ OpDef make_part(const char* name, const char* doc, Part part, std::vector<Operan
   std::vector<AttrDef> attrs = {
       required("strides", AttrKind::kInts, "per spatial dimension"),
       required("padding_low", AttrKind::kInts, "before the input, per spatial dimension"),
-      required("padding_high", AttrKind::kInts, "behind the input, per spatial dimension"),
+      required("padding_high", AttrKind::kInts, "after the input, per spatial dimension"),
       required("dilation", AttrKind::kInts, "distance of neighbouring taps, per spatial dimension"),
       optional("groups", "into how many independent parts the channels fall", int64_t{1})};
   std::vector<ir::Constraint> constraints = {

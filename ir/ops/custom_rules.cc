@@ -317,7 +317,7 @@ OpDef remat_op() {
   OpDef op = custom_rule(
       "remat",
       "The callee. Reverse mode keeps its operands and what the policy names, and computes the rest again on the way "
-      "back, behind fences, so that no pass merges it with what ran forward.",
+      "back, after fences, so that no pass merges it with what ran forward.",
       {optional("policy",
                 "what is kept: \"nothing\", \"dots\" (results of matrix products and convolutions), \"names\" "
                 "(values of checkpoint_name)",

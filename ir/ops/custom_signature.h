@@ -33,7 +33,7 @@ struct Binding {
   ir::Type type_of(const Signature::Tensor& t) const;
 };
 
-/// Binds the names to the operands' extents behind their first `leading` ones. E0201, E0202, E0203, E0207 with
+/// Binds the names to the operands' extents after their first `leading` ones. E0201, E0202, E0203, E0207 with
 /// `constraint` where operands do not fit; the text names both operands and both extents.
 Result<Binding> bind_signature(const InferContext& ctx, const Signature& s, int64_t leading,
                                std::string_view constraint);

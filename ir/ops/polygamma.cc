@@ -11,7 +11,7 @@ namespace {
 using kernel_ir::Expr;
 using kernel_ir::Fragment;
 
-// Bernoulli numbers B2, B4, ... of the asymptotic series, which starts behind kSteps recurrences: terms of order 14 at
+// Bernoulli numbers B2, B4, ... of the asymptotic series, which starts after kSteps recurrences: terms of order 14 at
 // arguments of at least 12 are below 1e-13 for orders that fit a double's precision.
 constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
 constexpr int kSteps = 12;

@@ -407,7 +407,7 @@ std::vector<AttrDef> window_attr_defs() {
   return {required("window", AttrKind::kInts, "taps per dimension of the operand; 1 where nothing slides"),
           required("strides", AttrKind::kInts, "distance between neighbouring windows, per dimension"),
           required("padding_low", AttrKind::kInts, "padding before the operand, per dimension"),
-          required("padding_high", AttrKind::kInts, "padding behind the operand, per dimension"),
+          required("padding_high", AttrKind::kInts, "padding after the operand, per dimension"),
           required("dilation", AttrKind::kInts, "distance between neighbouring taps, per dimension")};
 }
 

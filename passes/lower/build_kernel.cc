@@ -41,7 +41,7 @@ class KernelBuilder {
 
  private:
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
-  // The name, or with "_", "__", "_3", "_4"... behind it: where it was left off, as a chain of scalars asks often.
+  // The name, or with "_", "__", "_3", "_4"... after it: where it was left off, as a chain of scalars asks often.
   std::string unique(const std::string& name) {
     std::string out = name;
     for (int& n = repeats_[name]; !names_.insert(out).second;)

@@ -14,7 +14,7 @@ namespace {
 struct Fallback {
   std::string kernel;
   ir::Ints order;    // of its operands among the call's
-  ir::Ints scratch;  // bytes of its results behind the first: parts of long sums
+  ir::Ints scratch;  // bytes of its results after the first: parts of long sums
 };
 
 /// The one launch that a function consists of; views do nothing.

@@ -8,7 +8,7 @@
 namespace nabla::passes {
 namespace {
 
-/// A product and the nodes behind it that the library computes with it.
+/// A product and the nodes after it that the library computes with it.
 struct Product {
   std::vector<int> nodes;  // the product first; the result of the last is the result of all
   ir::ValueId bias = -1;

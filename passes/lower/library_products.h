@@ -13,7 +13,7 @@ std::vector<LibraryCall> library_products(const ir::Function& function, const ir
                                           const PassContext& context);
 
 /// Convolutions and gradients of them for which the target's choice is a library. It takes and gives the filter as O,
-/// taps..., C/groups: transpositions stand before and behind it, which become part of the kernels around it.
+/// taps..., C/groups: transpositions stand before and after it, which become part of the kernels around it.
 std::vector<LibraryCall> library_convolutions(const ir::Function& function, const ir::Module& module,
                                               const PassContext& context);
 

@@ -9,7 +9,7 @@
 
 namespace nabla::passes {
 
-/// Adds an axis and returns its number. Where an axis has the name already, a number behind it makes it another's.
+/// Adds an axis and returns its number. Where an axis has the name already, a number after it makes it another's.
 inline int add_named_axis(kernel_ir::Kernel& kernel, const std::string& name, ir::Dim extent) {
   std::string free = name;
   auto taken = [&](const kernel_ir::Axis& a) { return a.name == free; };

@@ -342,7 +342,7 @@ class FunctionPlanner {
         items.push_back(
             {static_cast<int>(v), aligned(std::max<int64_t>(bytes(static_cast<int>(v)), 1)), 0, first_[v], last_[v]});
     }
-    // Scratch memory of library calls lives for one node; it is numbered behind the values.
+    // Scratch memory of library calls lives for one node; it is numbered after the values.
     int values = static_cast<int>(f_.values.size());
     for (size_t i = 0; i < f_.nodes.size(); ++i)
       if (int64_t scratch = workspace_bytes(static_cast<int>(i)); scratch > 0)

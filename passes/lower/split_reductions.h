@@ -6,7 +6,7 @@
 
 namespace nabla::passes {
 
-/// On a GPU: reductions that would leave most of it idle are cut into slices, whose results stand in workspaces behind
+/// On a GPU: reductions that would leave most of it idle are cut into slices, whose results stand in workspaces after
 /// the kernel's other buffers, and combined in order by a second statement: the numbers depend on the target alone.
 /// Other kernels stay as they are. Requires a kernel without a schedule.
 void split_reductions(kernel_ir::Kernel& kernel, const ir::Target& target);

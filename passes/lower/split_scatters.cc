@@ -91,7 +91,7 @@ class Splitter {
     clear.axes.insert(clear.axes.end(), places.begin(), places.end());
     clear.body.push_back({Store{parts, part_place, {}, Combiner::kNone, identity_of(store.combiner, sums), {}}});
 
-    // An update of slice * length + part, which may stand behind the last one.
+    // An update of slice * length + part, which may stand after the last one.
     Expr at = axis(slice) * dim(length) + axis(part), inside;
     if (!(length * slices_ == extent)) inside = lt(at, dim(extent)), at = call("minimum", {at, dim(extent - 1)});
     auto moved = [&](const Expr& e) { return e ? substitute_axes(e, {{along_, at}}) : e; };

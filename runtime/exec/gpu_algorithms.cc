@@ -17,7 +17,7 @@ using device::GpuLibraryCall;
 using device::LibraryAlgorithm;
 using format::view;
 
-constexpr int kRuns = 5;             // that are measured together, behind one that is not
+constexpr int kRuns = 5;             // that are measured together, after one that is not
 constexpr unsigned char kByte = 59;  // every operand is filled with it: small numbers in every format
 
 /// Device memory and events of a measurement.

@@ -35,7 +35,7 @@ class GpuStaging {
     char* data = nullptr;
     size_t used = 0;
     device::CudaEvent event = nullptr;
-    bool on_its_way = false;  ///< `event` was recorded behind its copies
+    bool on_its_way = false;  ///< `event` was recorded after its copies
     std::vector<Piece> pieces;
   };
   /// Room in the current buffer for up to `bytes`; takes the other one when it is full.

@@ -17,7 +17,7 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-// Of a library's call; those of the fallback stand behind them.
+// Of a library's call; those of the fallback stand after them.
 constexpr uint32_t kGemmSlots = 6, kConvolutionSlots = 4;
 constexpr int64_t kMostAlignment = 256;  // that anybody asks for
 
@@ -27,7 +27,7 @@ class Planner {
   Planner(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
 
   using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
-  /// Steps of one list stand side by side; those of nested blocks come behind them.
+  /// Steps of one list stand side by side; those of nested blocks come after them.
   StepRange add_all(const Instructions* list) {
     StepRange range{static_cast<uint32_t>(plan.steps.size()), 0};
     range.last = range.first + (list == nullptr ? 0 : list->size());
@@ -163,7 +163,7 @@ class Planner {
   std::map<uint16_t, Register> counting_;
 };
 
-// Does a call for `wide` compute what one for `exact` does, and further rows or batches behind it, which nobody reads?
+// Does a call for `wide` compute what one for `exact` does, and further rows or batches after it, which nobody reads?
 bool extends(device::GemmSpec exact, const device::GemmSpec& wide) {
   if (exact.batch > 1 || wide.batch > 1) {
     exact.batch = wide.batch;
@@ -316,7 +316,7 @@ class StepBinder {
     return out;
   }
 
-  /// Is what lies behind an array's rows, up to its bound, nobody else's? Not in a state leaf, and not where a loop
+  /// Is what lies after an array's rows, up to its bound, nobody else's? Not in a state leaf, and not where a loop
   /// stacks results.
   bool may_write_beyond(const format::Address& to) const {
     if (to.terms() != nullptr && to.terms()->size() > 0) return false;

@@ -67,7 +67,7 @@ void add_entries(ProgramT& program) {
   EntryT& step = entry(program, "step", {0}, {0});
   step.inputs.push_back(tensor("x", {2, 4}));
   step.outputs.push_back(tensor("loss", {}));
-  // Through a temporary, so that the copy and the arena behind the state are used.
+  // Through a temporary, so that the copy and the arena after the state are used.
   add(step, "copy", [] {
     CopyT copy;
     copy.from = at(BaseKind::Input, 0, 32);

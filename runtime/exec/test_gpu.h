@@ -38,7 +38,7 @@ std::unique_ptr<format::ProgramT> toy_gpu_program(const ProgramChange& change = 
 /// Adds a kernel with a grid per symbol, and gives its number.
 uint32_t add_kernel(format::ProgramT& program, const std::vector<std::string>& symbols, int64_t blocks,
                     uint32_t threads);
-/// A bundle with a GPU program and, behind it, the toy program for CPUs when `with_cpu`.
+/// A bundle with a GPU program and, after it, the toy program for CPUs when `with_cpu`.
 std::string toy_gpu_bundle(const format::ProgramT& program, bool with_cpu = false);
 Result<std::unique_ptr<Session>> open_bytes(const std::string& bytes, const SessionOptions& options);
 Result<std::unique_ptr<Session>> open_gpu(const ProgramChange& change = nullptr, const SessionOptions& options = {});

@@ -2,7 +2,7 @@
 //   bool watched()                                          look at every step before and after it runs?
 //   bool debug(const Control&, slots)                       hand operands to the process
 //   int64_t begin(uint32_t step, slots)                     before a watched step; gives a mark
-//   bool end(uint32_t step, slots, int64_t mark)            behind it; false: stop here
+//   bool end(uint32_t step, slots, int64_t mark)            after it; false: stop here
 //   bool stopped(), stops_all_loops()                       end while loops now? and loops that end by themselves?
 //   bool kernel(const Step&, slots), library(...), copy(...) false: it failed
 //   bool read(const void* at, int bytes, int64_t& value)    a predicate (1 byte) or an index (4) that steps have

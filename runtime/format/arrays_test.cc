@@ -96,7 +96,7 @@ TEST(Npy, StructuredArraysAndBytesBehindTheDataAreNamed) {
   EXPECT_EQ(message("{'descr': [('id', '<i4', 'fortran_order': False, 'shape': (1,), }", "1234"),
             "x.npy: damaged .npy: the header does not parse");
   EXPECT_EQ(message("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "12345678tail"),
-            "x.npy: damaged .npy: 4 bytes stand behind the 8 of f32[2]");
+            "x.npy: damaged .npy: 4 bytes stand after the 8 of f32[2]");
 }
 
 TEST(Npy, EveryTruncationIsAnError) {

@@ -175,11 +175,11 @@ TEST(Bundle, NothingStandsBesideTheMembers) {
   more.insert(directory, "hidden!!");
   more[more.size() - 6] = static_cast<char>(more[more.size() - 6] + 8);
   EXPECT_EQ(message_of(open_text(more)),
-            "test.nbundle: the bytes behind the last member are not those that belong there");
+            "test.nbundle: the bytes after the last member are not those that belong there");
   std::string comment = bytes + "abc";
   comment[bytes.size() - 2] = 3;
   EXPECT_EQ(message_of(open_text(comment)),
-            "test.nbundle: the bytes behind the last member are not those that belong there");
+            "test.nbundle: the bytes after the last member are not those that belong there");
 }
 
 TEST(Bundle, AForeignFileIsToldFromADamagedOne) {

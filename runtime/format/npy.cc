@@ -191,7 +191,7 @@ Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
     return damaged(
         fmt::format("{}{} needs more than the {} bytes there", name_of(*dtype), shape_str(header->shape), data.size()));
   if (*size < data.size())
-    return damaged(fmt::format("{} bytes stand behind the {} of {}{}", data.size() - *size, *size, name_of(*dtype),
+    return damaged(fmt::format("{} bytes stand after the {} of {}{}", data.size() - *size, *size, name_of(*dtype),
                                shape_str(header->shape)));
   if (*dtype == DType::kBool)
     if (std::optional<Diagnostic> bad = bad_bool(data.data(), static_cast<int64_t>(data.size()), what)) return *bad;

@@ -35,7 +35,7 @@ struct ArrayView {
 /// The array of a .npy in `bytes`, or nothing where its elements are in Fortran order. Errors as of parse_npy.
 Result<std::optional<ArrayView>> view_npy(Bytes bytes, const std::string& what);
 /// Versions 1 to 3, C or Fortran order, little-endian. E0105 when `bytes` is no .npy, E0104 when it is damaged (also by
-/// bytes behind the data), E0704 for element types that Nabla does not have, structured ones, and bools that are
+/// bytes after the data), E0704 for element types that Nabla does not have, structured ones, and bools that are
 /// neither 0 nor 1. `what` names the source in messages.
 Result<Literal> parse_npy(Bytes bytes, const std::string& what);
 Result<Literal> read_npy(const std::string& path);

@@ -19,7 +19,7 @@ constexpr int kMaxNesting = 64;
 
 bool plausible(int64_t extent) { return extent >= 0 && extent <= kMaxExtent; }
 
-/// Elements from the first to behind the last of `batch` matrices.
+/// Elements from the first to past the last of `batch` matrices.
 Wide span_of(int64_t batch, int64_t batch_stride, int64_t rows, int64_t cols, int64_t leading) {
   if (batch == 0 || rows == 0 || cols == 0) return 0;
   return static_cast<Wide>(batch - 1) * static_cast<Wide>(batch_stride) +

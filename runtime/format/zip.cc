@@ -282,7 +282,7 @@ Status ZipReader::check_every_byte() const {
   size_t offset = at;
   if (!stands_here(directory) || !stands_here(end_record(members_.size(), directory.size(), offset)) ||
       at != all_.size())
-    return error(Code::kCorrupt, "{}: the bytes behind the last member are not those that belong there", what_);
+    return error(Code::kCorrupt, "{}: the bytes after the last member are not those that belong there", what_);
   return Ok{};
 }
 

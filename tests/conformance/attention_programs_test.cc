@@ -19,7 +19,7 @@ using In = std::vector<Tensor>;
 enum Operand { kQ, kK, kV, kKey, kMask };
 struct Case {
   const char* name;
-  std::vector<Operand> operands;  ///< behind q, k, v
+  std::vector<Operand> operands;  ///< after q, k, v
   std::vector<Operand> mapped;    ///< those that vmap maps; none: no vmap
   bool back = false;              ///< gradients of q, k and v instead of the result
   bool back_of_all = false;       ///< of the sum over all examples, instead of each example's own

@@ -72,7 +72,7 @@ TEST(CheckedTraining, NothingIsFoundInStepsOfTheMlp) {
   expect_same("eval", inputs, 1e-3);
 }
 
-// Without the barriers behind the tiles of products, the same run is refused.
+// Without the barriers after the tiles of products, the same run is refused.
 TEST(CheckedTraining, AMissingBarrierEndsTheRun) {
   std::string bundle = compiled_mlp();
   use_checked_gpu(bundle, [](std::string source) {

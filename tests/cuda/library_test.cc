@@ -32,7 +32,7 @@ std::vector<Literal> inputs_of(DType dtype) {
   return {noise(dtype, {12, 20}, 1), noise(dtype, {20, 24}, 2), noise(dtype, {24}, 3), noise(dtype, {16, 24}, 4)};
 }
 
-// The CPU rounds halves behind every op, the library once.
+// The CPU rounds halves after every op, the library once.
 TEST_F(Library, ComputesWhatTheCpuComputes) {
   for (auto [dtype, tolerance] : {std::pair(f32, 2e-4), std::pair(bf16, 8e-2), std::pair(f16, 1e-2)}) {
     ASSERT_NO_FATAL_FAILURE(compile(layers(dtype).module()));
@@ -152,7 +152,7 @@ TEST_F(Library, SizesOfTheCallerDecide) {
   EXPECT_EQ(last, "f32 17x8x33 batch 1 epilogue 2 compute 68");  // five rows record eight, which six replay
 }
 
-// What lies behind the rows of this run must not be summed.
+// What lies after the rows of this run must not be summed.
 TEST_F(Library, SumsOverRowsHaveTheirExactSize) {
   Program program;
   ir::Dim batch = program.symbol("batch", 1, 9);
@@ -260,7 +260,7 @@ TEST_F(Library, TheReportShowsItsCalls) {
                 "    without the library  dot_gelu\n"),
       std::string::npos)
       << text;
-  // What stands in for a call comes behind all that runs.
+  // What stands in for a call comes after all that runs.
   size_t behind = text.find("\nfallbacks, which run where the library is missing\n");
   ASSERT_NE(behind, std::string::npos) << text;
   EXPECT_NE(text.find("\n  dot_gelu                                     2064 B buffers, at least 1.47 ns\n"),

@@ -220,7 +220,7 @@ TEST(Nvrtc, SaysWhichTargetsItKnows) {
   EXPECT_TRUE(has(binary.errors()[0].message, " 90,"));
 }
 
-// The folder that a diagnostic names; it is removed behind the test.
+// The folder that a diagnostic names; it is removed after the test.
 std::string kept_source(const Diagnostic& d, const std::string& name) {
   const std::string head = "the generated source is kept in ";
   if (d.notes.empty() || !d.notes.back().starts_with(head)) return "";

@@ -88,7 +88,7 @@ TEST(CudaRuntime, TrainingOnTheFakeGpuIsTrainingOnTheCpu) {
   expect_near(got, want);
 }
 
-// PTX for other GPUs, which comes along behind the last GPU of a list, before the CPU.
+// PTX for other GPUs, which comes along after the last GPU of a list, before the CPU.
 TEST(CudaRuntime, AnotherGpuRunsThePtx) {
   Program program;
   program.entry("f", {{"x", f32, {7, 45}}, {"w", f32, {45, 33}}}, [](const std::vector<Tensor>& in) -> Outputs {

@@ -24,7 +24,7 @@ string contents(const string& path) {
   return text.str();
 }
 
-// The number behind `key` in the last line that begins with "eval:".
+// The number after `key` in the last line that begins with "eval:".
 double in_eval(const string& text, const string& key) {
   size_t at = text.find(key, text.rfind("eval:"));
   if (at == string::npos) {

@@ -8,7 +8,7 @@
 
 namespace nabla::lower_tests {
 
-/// The module of `body` behind the line "nabla 1 flat"; a test failure and an empty module when it does not parse.
+/// The module of `body` after the line "nabla 1 flat"; a test failure and an empty module when it does not parse.
 ir::Module flat(const std::string& body);
 /// A module with one entry @f whose results are all outputs.
 ir::Module function(const std::string& params, const std::string& body);

@@ -1,4 +1,4 @@
-// Works the page as a person would, and notes what it shows. Runs behind the page's own script.
+// Works the page as a person would, and notes what it shows. Runs after the page's own script.
 const findings = {};
 const all = (selector, root) => [...(root || document).querySelectorAll(selector)];
 const press = (key, target) =>

@@ -47,7 +47,7 @@ class Page : public testing::Test {
     ASSERT_NE(browser(), "") << "no browser: apt-get install --no-install-recommends chromium (./run_tests does)";
   }
 
-  // Opens a copy of the page with the driver and a scenario behind it. What the scenario found.
+  // Opens a copy of the page with the driver and a scenario after it. What the scenario found.
   Json drive(const string& page, const string& scenario, const string& window = "1280,800") {
     string html = read(page), head = "<head>\n";
     size_t at = html.find(head), policy = html.find("<meta http-equiv");

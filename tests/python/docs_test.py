@@ -1,5 +1,5 @@
 """docs/python.md, docs/python-debugging.md and what README.md says of Python: every block runs, in order, in one
-session, and prints what stands behind its `# ->`. `...` there stands for anything, such as times."""
+session, and prints what stands after its `# ->`. `...` there stands for anything, such as times."""
 
 import contextlib
 import io
@@ -97,7 +97,7 @@ def test_what_is_said_is_compared(tmp_path):
 
 
 def test_names_of_the_guide_exist():
-    """Those behind `nb.`, in blocks and in the text."""
+    """Those after `nb.`, in blocks and in the text."""
     text = text_of("docs/python.md")
     for name in set(re.findall(r"\bnb((?:\.\w+)+)", text)):
         thing = nb

@@ -44,7 +44,7 @@ def tag():
     if sys.implementation.name != "cpython":
         raise RuntimeError(f"the extension module is made for CPython, and this is {sys.implementation.name}")
     python = "cp{}{}".format(*sys.version_info)
-    # SOABI is cpython-311-x86_64-linux-gnu; builds of another kind have letters behind the digits (313t).
+    # SOABI is cpython-311-x86_64-linux-gnu; builds of another kind have letters after the digits (313t).
     abi = "cp" + sysconfig.get_config_var("SOABI").split("-")[1]
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"{python}-{abi}-{platform}"

@@ -44,7 +44,7 @@ const typeBytes = (t) => (t < 0 ? 0 : sizeOf(report.types[t].bytes));
 const typeText = (t) => (t < 0 ? "scratch memory" : report.types[t].text);
 
 // ---- Numbers
-// x with d digits behind the point; ties go to the even digit, as nablac prints them.
+// x with d digits after the point; ties go to the even digit, as nablac prints them.
 function fixed(x, d) {
   const scaled = x * 10 ** d, floor = Math.floor(scaled);
   if (scaled - floor === 0.5) return ((floor % 2 ? floor + 1 : floor) / 10 ** d).toFixed(d);

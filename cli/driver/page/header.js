@@ -189,7 +189,7 @@ function drawOverview() {
           h("p", {class: "quiet"},
             "Reads and writes count state leaves. Temporaries: what is alive at the peak, at these sizes. " +
                 (gpu ? `Least time: what the bytes and the products of all its kernels and library calls need on ${
-                           report.machine.gpus}, one behind the other. ` :
+                           report.machine.gpus}, one after the other. ` :
                        "") +
                 "Peak: state and the room that is planned for temporaries. A loop counts its trips, a branch its costlier side" +
                 (entries.some((x) => x.at_least) ? ", a while one round (≥)." : ".")),

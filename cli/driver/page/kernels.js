@@ -70,7 +70,7 @@ const gpuColumns = [
   },
 ];
 
-// The grids of a GPU's kernel, one behind the other, as the compiler made them.
+// The grids of a GPU's kernel, one after the other, as the compiler made them.
 function gridTable(fact) {
   if (!fact || !fact.grids) return null;
   const head = ["grid", "blocks", "threads", "registers", "shared", "local", "warps"];

@@ -164,7 +164,7 @@ const memory = {
     const focused = document.activeElement && document.activeElement.id === "arena";
     this.picked = -1;
     $("memory").replaceChildren(
-        h("div", {class: "facts"}, fact("temporaries, reserved", bytesText(f.temporary_bytes), "behind the state"),
+        h("div", {class: "facts"}, fact("temporaries, reserved", bytesText(f.temporary_bytes), "after the state"),
           fact("alive at the peak", bytesText(live[peak]), symbols.length ? "at the chosen sizes" : null),
           fact("buffers", String(f.buffers.length), plural(f.instructions.length, "instruction")),
           fact("state", bytesText(report.state_bytes), "kept between calls"),

@@ -66,7 +66,7 @@ def as_complex(x):
 
 
 def _sized(x, n, axis):
-    """x with n elements along an axis: cut off, or zeros behind."""
+    """x with n elements along an axis: cut off, or with zeros at the end."""
     have = x.shape[axis]
     if n is None or n == have:
         return x

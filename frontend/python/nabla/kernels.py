@@ -76,7 +76,7 @@ class Kernel:
 
     def batching(self, how):
         """How vmap runs it. "sequential", the default: a call per example, in a loop. "leading": one call, whose code
-        takes the number of examples as `int64_t batch` before the sizes; every array has the examples one behind the
+        takes the number of examples as `int64_t batch` before the sizes; every array has the examples one after the
         other."""
         if how not in ("sequential", "leading"):
             raise ValueError(f'batching is "sequential" or "leading", got {how!r}')
@@ -114,7 +114,7 @@ def _place(source):
     text = "".join(linecache.getlines(name, frame.f_globals))
     if not source.strip() or source not in text:
         return ()
-    # The call may be behind its source, or its source begin in one of its own lines.
+    # The call may be after its source, or its source begin in one of its own lines.
     begin = sum(len(line) for line in linecache.getlines(name)[:frame.f_lineno - 1])
     at = text.find(source, begin)
     at = at if at >= 0 else text.rfind(source, 0, begin + len(source))

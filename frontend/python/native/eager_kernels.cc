@@ -78,7 +78,7 @@ std::optional<KernelCall> row_call(const ir::TypedOp& op) {
                     {{product(shape, 0, rank - 1), product(shape, rank - 1, rank)}}};
 }
 
-// Where the contracted dimension of matrices, or of a batch of them, stands: "n" behind the rows, "t" before them; else
+// Where the contracted dimension of matrices, or of a batch of them, stands: "n" after the rows, "t" before them; else
 // "".
 std::string layout_of(const ir::Type& t, const ir::Ints& batch, const ir::Ints& contract, bool left) {
   size_t b = batch.size();

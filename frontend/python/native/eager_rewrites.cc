@@ -94,7 +94,7 @@ Val rows_of_last(const ir::TypedOp& op, Val x) {
 
 // ---- Convolutions.
 
-/// A window along one dimension: output o reads, with tap t, what stands at o * stride + t * dilation behind `low`
+/// A window along one dimension: output o reads, with tap t, what stands at o * stride + t * dilation after `low`
 /// zeros, when `gap` zeros are between any two elements.
 struct Slide {
   int64_t taps, outputs, stride, dilation, low, gap;

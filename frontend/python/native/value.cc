@@ -156,7 +156,7 @@ void Eager::forget_functions() {
       for (std::string& name : ir::functions_of(n.attrs)) called.insert(std::move(name));
   };
   add_calls(frame_->builder.function());
-  std::vector<ir::FunctionPtr> kept;  // a function stands behind those that it calls
+  std::vector<ir::FunctionPtr> kept;  // a function stands after those that it calls
   for (; !functions.empty(); functions.pop_back()) {
     ir::FunctionPtr& f = functions.back();
     if (f.use_count() == 1 && called.count(f->name) == 0) continue;

@@ -11,7 +11,7 @@ namespace nabla::emulator {
 
 namespace {
 constexpr size_t kMostFindings = 40, kMostThreads = 1024;
-constexpr size_t kTail = 64 << 10;  // behind dynamic shared memory: no other memory's first bytes
+constexpr size_t kTail = 64 << 10;  // after dynamic shared memory: no other memory's first bytes
 }  // namespace
 
 Engine& Engine::get() {

@@ -6,7 +6,7 @@
 
 namespace nabla::emulator {
 
-using Context = void*;  ///< a saved stack pointer; the registers lie behind it
+using Context = void*;  ///< a saved stack pointer; the registers lie after it
 
 /// Saves where we are in *from and goes on at `to`.
 extern "C" void nb_fiber_switch(Context* from, Context to);

@@ -1,5 +1,5 @@
 // The part of every emulated object that is never instrumented: its place among the threads, and the calls that
-// -fsanitize=thread,alignment,bounds makes. Text of a source of its own, behind abi.h.
+// -fsanitize=thread,alignment,bounds makes. Text of a source of its own, after abi.h.
 #pragma once
 extern "C" {
 #define NB_EMU_HIDDEN __attribute__((visibility("hidden")))

@@ -11,7 +11,7 @@
 
 namespace nabla::emulator {
 
-/// What the host compiler gets: the CUDA text behind the emulator's words, and a table of its kernels.
+/// What the host compiler gets: the CUDA text after the emulator's words, and a table of its kernels.
 std::string host_source(const std::string& cuda_text);
 /// The bytes of the shared object. `checked`: every access is reported to a checker. Kept in the compilers' cache on
 /// disk. E0501: no compiler; E0502: it refused the text, with its first messages (lines are those of `cuda_text`).

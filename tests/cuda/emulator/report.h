@@ -38,7 +38,7 @@ enum class Order { kForward, kReverse, kRandom };
 
 /// Legal freedoms of a GPU; a right kernel gives the same bits under all of them.
 struct Options {
-  Order order = Order::kForward;  ///< of blocks, of threads, and of who goes on first behind a barrier
+  Order order = Order::kForward;  ///< of blocks, of threads, and of who goes on first after a barrier
   uint64_t seed = 1;              ///< of kRandom
   bool late_copies = true;        ///< cp.async copies when it is waited for; else when it is issued
 

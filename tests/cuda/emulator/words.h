@@ -1,4 +1,4 @@
-// CUDA's words for a host compiler. Text in front of a source, behind abi.h.
+// CUDA's words for a host compiler. Text in front of a source, after abi.h.
 #pragma once
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// CUDA's mathematics and bit casts for a host compiler, over libm. Text in front of a source, behind words.h.
+// CUDA's mathematics and bit casts for a host compiler, over libm. Text in front of a source, after words.h.
 #pragma once
 template <class To, class From>
 static inline To nb_emu_bits(From x) {

@@ -15,7 +15,7 @@ struct Layout {
   int64_t ld = 0;
   int32_t batch = 1;
   int64_t stride = 0;
-  /// Bytes from the first element to behind the last.
+  /// Bytes from the first element to past the last.
   uint64_t bytes() const;
 };
 

@@ -15,7 +15,7 @@ using Ints = std::vector<int>;
 struct Tensor {
   int type = -1;
   Ints sizes, strides;
-  /// Bytes from the first element to behind the last.
+  /// Bytes from the first element to past the last.
   uint64_t bytes() const;
 };
 

@@ -106,7 +106,7 @@ int cuEventSynchronize(Event* event) {
   if (int status = begin("cuEventSynchronize"); status != kOk) return status;
   if (!known(state().events, event)) return kInvalidHandle;
   if (int status = forbid_in_capture(); status != kOk) return status;
-  // No further than the event: what stands behind it may still be on its way.
+  // No further than the event: what stands after it may still be on its way.
   while (event->pending && !event->stream->queue.empty()) {
     Work work = std::move(event->stream->queue.front());
     event->stream->queue.pop_front();

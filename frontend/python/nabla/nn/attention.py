@@ -25,7 +25,7 @@ def init_cache(batch, heads, capacity, features, dtype=None):
 
 
 def append_cache(cache, keys, values):
-    """The cache with `keys` and `values` [batch, heads, new, features] behind what it holds.
+    """The cache with `keys` and `values` [batch, heads, new, features] after what it holds.
 
     In a compiled function that gets the cache donated only the new positions are written. The caller keeps count: what
     goes beyond the capacity is moved back so that it fits, over older positions.
@@ -80,7 +80,7 @@ class MultiHeadAttention(Module):
             Linear(d_model, d_model, bias, dtype=dtype, key=k, init=init) for k in keys)
 
     def forward(self, query, key=None, value=None, attn_mask=None, is_causal=False, cache=None):
-        """With a KVCache: `(out, new cache)`; new keys go behind the cache's, and each query sees up to itself."""
+        """With a KVCache: `(out, new cache)`; new keys go after the cache's, and each query sees up to itself."""
         key = query if key is None else key
         value = key if value is None else value
         q = split_heads(self.q_proj(query), self.num_heads)
@@ -182,7 +182,7 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Self-attention, attention to `memory`, and two dense layers, each behind its norm and added to what came in."""
+    """Self-attention, attention to `memory`, and two dense layers, each after its norm and added to what came in."""
 
     def __init__(self, d_model, num_heads, dim_feedforward=2048, dropout=0.1, *, dtype=None, key=None):
         keys = _keys(key, 4)

@@ -97,7 +97,7 @@ class LSTMCell(_Cell):
 def run_cell(cell, x, state=None, lengths=None, reverse=False):
     """`(outputs [batch, time, hidden], last state)` of a cell over x [batch, time, input], as one scan.
 
-    lengths: integers [batch]; what lies behind an example's length leaves its state alone and gives zeros. reverse:
+    lengths: integers [batch]; what lies after an example's length leaves its state alone and gives zeros. reverse:
     from the last element (within the length) to the first.
     """
     from ..transforms import scan

@@ -22,7 +22,7 @@ def _windows(n, what, x, kernel_size, stride, padding, dilation, ceil_mode):
                 _nabla.fail(204, f"{what}: ceil_mode needs known sizes, got {x.type_str()}")
             free = size + low[d] + high[d] - dilation[d] * (taps[d] - 1) - 1
             count = -(-free // stride[d]) + 1
-            if (count - 1) * stride[d] >= size + low[d]:  # a window that begins in the padding behind
+            if (count - 1) * stride[d] >= size + low[d]:  # a window that begins in the padding at the end
                 count -= 1
             beyond[d] = max((count - 1) * stride[d] - free, 0)
     return x, taps, stride, dilation, low, high, beyond

@@ -38,7 +38,7 @@ def top_k(x, k, axis=-1, largest=True):
 
 
 def searchsorted(sorted_sequence, values, side="left"):
-    """Where values [..., m] go into sorted rows [..., n]: before equal elements ("left") or behind them: int32."""
+    """Where values [..., m] go into sorted rows [..., n]: before equal elements ("left") or after them: int32."""
     if side not in ("left", "right"):
         _nabla.fail(204, f"searchsorted: side is {side!r}, not left or right")
     rows, values = tensors(sorted_sequence, values)
