@@ -30,8 +30,8 @@ struct ConvolutionSpec {
   auto operator<=>(const ConvolutionSpec&) const = default;
 
   /// "convolution f32 forward 64x8x8x1 3x3x1x16 64x6x6x16 stride 1,1 pad 0,0": the shapes of input, filter and output,
-  /// and, where they are not 1, the dilation and the groups. Of the padding only that in front is part of it: what is
-  /// at the end follows from the shapes. The key of tuning files.
+  /// and, where they are not 1, the dilation and the groups. Of the padding only that before the input is part of it: that
+  /// at its end follows from the shapes. The key of tuning files.
   std::string key() const;
   /// Multiplications and additions.
   double flops() const;
