@@ -183,11 +183,11 @@ TEST_F(Page, AProfileStandsBesideThePredictions) {
   string bundle = scratch("profiled.nbundle"), trace = scratch("trace.json");
   must("examples/digits/mlp " + scratch("mlp.nir"));
   must("cli/nablac compile " + scratch("mlp.nir") + " -o " + bundle);
-  string table = must("cli/nabla-run " + bundle + " --entry init --entry step --steps 5 --profile --trace " + trace);
+  string table = must("cli/nabla-run " + bundle + " --entry init --entry step --bench 5 --profile --trace " + trace);
   Json profile = Json::parse(read(trace))["profile"];
   ASSERT_EQ(profile.size(), 2u) << profile;
   EXPECT_EQ(profile[1]["entry"], "step");
-  EXPECT_EQ(profile[1]["runs"], 4) << "the first one warms up";
+  EXPECT_EQ(profile[1]["runs"], 7) << "five and three that warm up, without the first";
   Json found = drive(page_of(bundle, "--profile " + trace), R"js(
     tabNamed("profile");
     findings.what = textOf("#profile-table tbody tr td:first-child");
@@ -468,7 +468,7 @@ TEST_F(Page, SizesChangeTheNumbersAndNamesAreTexts) {
         << found["source"];
     EXPECT_EQ(found["braces"], 1);
     EXPECT_EQ(found["markup"], 0);
-    EXPECT_EQ(found["scripts"], 7) << "four of the page, three of this test";
+    EXPECT_EQ(found["scripts"], 8) << "five of the page, three of this test";
   }
 }
 
