@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/print/store_printer.h"
 #include "ir/kernel_ir/contract.h"
 
 namespace nabla::codegen {

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "codegen/cpu/contract_printer.h"
-#include "codegen/cpu/expr_printer.h"
 #include "codegen/cpu/narrow.h"
+#include "codegen/print/expr_printer.h"
+#include "codegen/print/procedure_call.h"
+#include "codegen/print/store_printer.h"
 
 namespace nabla::codegen {
 namespace {
@@ -446,41 +448,6 @@ class KernelPrinter {
 };
 
 }  // namespace
-
-std::string kernel_symbol(const Kernel& kernel) {
-  std::string symbol = "nk_" + kernel.name;
-  for (char& c : symbol)
-    if (!isalnum(static_cast<unsigned char>(c))) c = '_';
-  return symbol;
-}
-
-void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& out, const std::string& prefix) {
-  const Procedure& p = *kernel.procedure;
-  std::string scratch = "nullptr", args, results, operands;
-  for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
-  for (const Buffer& b : kernel.buffers) {
-    if (b.role == BufferRole::kOut) results += ", " + cpp_name(b.name);
-    if (b.role == BufferRole::kIn) operands += ", " + cpp_name(b.name);
-    if (b.role == BufferRole::kWorkspace)
-      scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
-  }
-  int64_t unit = kernel.schedule.unit;
-  out.line(fmt::format("const long rows_ = {};", size_text(p.rows())));
-  out.open(loop);
-  out.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));
-  out.line(fmt::format("{}{}({}, u_ * {}, last_{}{}{});", prefix, p.def->name, scratch, unit, args, results, operands));
-  out.close();
-}
-
-std::string in_place_condition(const Kernel& kernel, const Store& store) {
-  if (store.guard || store.combiner != Combiner::kNone || store.expr->kind != ExprKind::kLoad) return "";
-  const Expr& load = store.expr;
-  const Buffer &to = kernel.buffers[store.buffer], &from = kernel.buffers[load->ref];
-  bool whole = to.role == BufferRole::kInOut && to.dtype == from.dtype && to.shape == from.shape && !load->guard &&
-               load->args == store.indices;
-  if (!whole) return "";
-  return fmt::format("if ((const void*){} != (const void*){}) {{", cpp_name(from.name), cpp_name(to.name));
-}
 
 std::string print_cpp(const Kernel& kernel, const std::string& symbol, const ir::Target& target) {
   return KernelPrinter(narrow_indices(kernel), target).run(symbol);

@@ -1,6 +1,6 @@
 #include "codegen/cpu/user_printer.h"
 
-#include "codegen/cpu/expr_printer.h"
+#include "codegen/print/expr_printer.h"
 #include "codegen/user_text.h"
 
 namespace nabla::codegen {

@@ -1,8 +1,8 @@
 // Attention kernels: which tiles their templates (attention.cuh) work on, and the grids that call them.
 #pragma once
 
-#include "codegen/cpu/expr_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/print/expr_printer.h"
 
 namespace nabla::codegen {
 

@@ -1,7 +1,7 @@
 #include "codegen/cuda/backend.h"
 
-#include "codegen/cpu/kernel_printer.h"
 #include "codegen/cuda/user_printer.h"
+#include "codegen/print/procedure_call.h"
 #include "codegen/user_text.h"
 
 namespace nabla::codegen {

@@ -1,5 +1,4 @@
 // A kernel as grids: how its statements are cut, and which teams of threads share out their iterations.
-#include "codegen/cpu/kernel_printer.h"
 
 #include <algorithm>
 
@@ -12,6 +11,8 @@
 #include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
 #include "codegen/cuda/window_product.h"
+#include "codegen/print/procedure_call.h"
+#include "codegen/print/store_printer.h"
 
 namespace nabla::codegen {
 namespace {

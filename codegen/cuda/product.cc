@@ -1,6 +1,7 @@
 #include "codegen/cuda/product.h"
 
-#include "codegen/cpu/contract_printer.h"
+#include "codegen/print/store_printer.h"
+
 
 namespace nabla::codegen {
 

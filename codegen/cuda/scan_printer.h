@@ -1,8 +1,8 @@
 // Running sums, products and extremes, whose rows teams share out.
 #pragma once
 
-#include "codegen/cpu/expr_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/print/expr_printer.h"
 
 namespace nabla::codegen {
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "codegen/cpu/expr_printer.h"
 #include "codegen/cuda/printer.h"
+#include "codegen/print/expr_printer.h"
 
 namespace nabla::codegen {
 

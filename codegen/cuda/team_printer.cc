@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "codegen/cpu/contract_printer.h"
+#include "codegen/print/store_printer.h"
+
 
 namespace nabla::codegen {
 

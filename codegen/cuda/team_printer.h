@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cpu/expr_printer.h"
+#include "codegen/print/expr_printer.h"
 #include "ir/kernel_ir/kernel.h"
 
 namespace nabla::codegen {

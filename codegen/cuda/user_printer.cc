@@ -4,7 +4,7 @@
 #include <regex>
 
 #include "codegen/compiler_messages.h"
-#include "codegen/cpu/expr_printer.h"
+#include "codegen/print/expr_printer.h"
 #include "codegen/user_text.h"
 
 namespace nabla::codegen {

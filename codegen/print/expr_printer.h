@@ -1,4 +1,4 @@
-// Prints scalar expressions of kernel_ir as C++ over vector lanes (codegen/cpu/prelude.h).
+// Prints expressions of kernel_ir as C++: over the vector lanes of codegen/cpu/prelude.h, or as scalars, which CUDA shares.
 #pragma once
 
 #include <map>
@@ -7,26 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/print/cpp_writer.h"
 #include "ir/kernel_ir/kernel.h"
 
 namespace nabla::codegen {
-
-/// Lines of C++ with indentation.
-class CppWriter {
- public:
-  void line(const std::string& text) { text_ += std::string(2 * depth_, ' ') + text + "\n"; }
-  void open(const std::string& text) { line(text), ++depth_; }
-  void close(const std::string& text = "}") { --depth_, line(text); }
-  void reopen(const std::string& text) { close(text), ++depth_; }
-  std::string take() { return std::move(text_); }
-
-  /// The kernel is so large that mathematical functions and loads of tails are called, not taken in (ExprPrinter).
-  bool large_kernel = false;
-
- private:
-  std::string text_;
-  int depth_ = 0;
-};
 
 std::string storage_type(DType dtype);  ///< in memory: "nb_bf16", "float", "bool"
 std::string compute_type(DType dtype);  ///< one element in a register: bf16 is computed in float

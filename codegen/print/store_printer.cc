@@ -1,4 +1,4 @@
-#include "codegen/cpu/contract_printer.h"
+#include "codegen/print/store_printer.h"
 
 namespace nabla::codegen {
 
@@ -49,6 +49,16 @@ void print_store(const Kernel& k, const Store& s, int lane, const std::map<int, 
     store_by_lane(k, s, p, out, next_temp);
   }
   if (s.guard && !lane_guard) out.close();
+}
+
+std::string in_place_condition(const Kernel& kernel, const Store& store) {
+  if (store.guard || store.combiner != Combiner::kNone || store.expr->kind != ExprKind::kLoad) return "";
+  const Expr& load = store.expr;
+  const Buffer &to = kernel.buffers[store.buffer], &from = kernel.buffers[load->ref];
+  bool whole = to.role == BufferRole::kInOut && to.dtype == from.dtype && to.shape == from.shape && !load->guard &&
+               load->args == store.indices;
+  if (!whole) return "";
+  return fmt::format("if ((const void*){} != (const void*){}) {{", cpp_name(from.name), cpp_name(to.name));
 }
 
 }  // namespace nabla::codegen

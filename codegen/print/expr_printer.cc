@@ -1,4 +1,4 @@
-#include "codegen/cpu/expr_printer.h"
+#include "codegen/print/expr_printer.h"
 
 #include <cmath>
 
