@@ -54,6 +54,26 @@ class Rule {
   bool by_decomposition_ = false;
 };
 
+struct FoldByReference {};
+/// Nodes whose operands are all constants are computed by the op's reference.
+inline FoldByReference fold_by_reference() { return {}; }
+
+/// Whether the compiler computes nodes whose operands are all constants, or a written refusal. It has no default.
+class Folding {
+ public:
+  Folding(Refusal refusal) : reason_(std::move(refusal.reason)), exists_(false) {}
+  Folding(FoldByReference) : exists_(true) {}
+
+  bool exists() const { return exists_; }
+  bool by_decomposition() const { return false; }
+  bool refused() const { return !exists_; }
+  const std::string& reason() const { return reason_; }  ///< of a refusal
+
+ private:
+  std::string reason_;
+  bool exists_;
+};
+
 // ---- What rules are given -----------------------------------------------------------------------------------------
 
 /// A node seen by its types alone.
@@ -360,8 +380,7 @@ struct OpDef {
   Rule<std::vector<Literal>(const EvalContext&)> reference;
   /// Of ops whose meaning each node brings along: why this one has none; empty where it has. May be null.
   std::function<std::string(const Attrs&)> lacks_reference = nullptr;
-  /// Constants in, constants out; normally fold_by_reference().
-  Rule<std::vector<Literal>(const EvalContext&)> fold;
+  Folding fold;
   Rule<std::vector<Val>(DecomposeContext&)> decompose;
   /// One entry per operand.
   Rule<std::vector<MaybeVal>(VjpContext&)> vjp;

@@ -65,7 +65,7 @@ std::vector<Pass> simplify_passes() {
        canonicalize},
       {"fold-constants",
        "computes nodes whose operands are all constants",
-       "Runs the ops' fold rules, which agree with their references to the bit. Results of more than 4096 elements "
+       "Runs the ops' references. Results of more than 4096 elements "
        "stay "
        "unless they are smaller than the operands. Random numbers are never folded.",
        Stage::kFlat,

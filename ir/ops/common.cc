@@ -117,10 +117,6 @@ MaybeVal add_maybe(MaybeVal a, MaybeVal b) {
 
 // ---- Evaluation.
 
-std::function<Literals(const EvalContext&)> fold_by_reference() {
-  return [](const EvalContext& ctx) { return ctx.op.op.reference(ctx); };
-}
-
 Literal zeros(const Type& type) { return Literal(type.dtype, type.extents()); }
 
 DType accumulation_type(DType dtype) { return is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype; }

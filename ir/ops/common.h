@@ -43,6 +43,7 @@ using ir::TypedOp;
 using ir::Val;
 using ir::ValueSpec;
 using ir::VjpContext;
+using ir::fold_by_reference;
 
 using Extents = std::vector<int64_t>;
 using Literals = std::vector<Literal>;
@@ -89,9 +90,7 @@ std::function<std::vector<MaybeVal>(JvpContext&)> jvp_linear_in_each(std::vector
 /// The sum of two values either of which may be absent (zero).
 MaybeVal add_maybe(MaybeVal a, MaybeVal b);
 
-// ---- Constant folding and evaluation.
-/// Folds a node whose operands are constants by running its reference.
-std::function<Literals(const EvalContext&)> fold_by_reference();
+// ---- Evaluation.
 /// A zero-filled literal of a static type.
 Literal zeros(const Type& type);
 /// The dtype in which sums of `dtype` are kept: f32 for the 8- and 16-bit floats, otherwise `dtype`.

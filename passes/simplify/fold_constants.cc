@@ -40,7 +40,7 @@ class Folder {
 
  private:
   bool can_fold(const Node& node) const {
-    // A fold by a reference that is itself a decomposition has nothing to run.
+    // A reference that is itself a decomposition has nothing to run.
     if (node.operands.empty() || !node.op->fold.exists() || !node.op->reference.exists()) return false;
     if (node.op->traits.side_effect || node.op->traits.fence) return false;
     int64_t elements = 0, results = 0;
@@ -59,7 +59,7 @@ class Folder {
     std::vector<Literal> operands;
     for (ValueId id : node.operands) operands.push_back(*values_[id]);
     ir::TypedOp op = typed(*f_, node);
-    return node.op->fold(ir::EvalContext{op, operands, nullptr});
+    return node.op->reference(ir::EvalContext{op, operands, nullptr});
   }
 
   FunctionPtr f_;

@@ -1,4 +1,4 @@
-// Do the other descriptions of an op's values agree with its reference: access, decomposition, batch, factors, fold?
+// Do the other descriptions of an op's values agree with its reference: access, decomposition, batch, factors?
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,17 +91,6 @@ TEST_P(ValueRules, DecompositionGivesTheReferencesValues) {
       auto text = difference(expected[i], got[i], tolerance_of(c, expected[i].dtype()));
       ASSERT_FALSE(text) << c.str() << ", result " << i << ": " << *text;
     }
-  }
-}
-
-TEST_P(ValueRules, FoldGivesTheReferencesValues) {
-  if (!op().fold.exists()) return;
-  for (const Case& c : cases_of(op(), 3, Precision::kAll)) {
-    std::vector<Literal> operands = c.values(true);
-    ir::TypedOp typed = c.typed();
-    std::vector<Literal> folded = op().fold(ir::EvalContext{typed, operands, nullptr});
-    auto text = difference(run_reference(typed, operands), folded, Tolerance{0});
-    ASSERT_FALSE(text) << c.str() << ": " << *text;
   }
 }
 
