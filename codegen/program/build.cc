@@ -80,6 +80,7 @@ class Builder {
     }
     NABLA_TRY(check_size(e, f));
     out.instructions = NABLA_TRY(instructions(top));
+    if (std::optional<ir::Dim> work = work_of(out.instructions); work && work->is_static()) out.flops = work->value();
     out.sources = NABLA_TRY(ir::size_sources(e, f, symbols_of(out)));
     return out;
   }
@@ -232,6 +233,25 @@ class Builder {
     }
   }
 
+  // What a list runs: a loop counts its trips, a branch its costlier side; nullopt where a while decides.
+  std::optional<ir::Dim> work_of(const Instructions& list) const {
+    ir::Dim out = 0;
+    for (const Instruction& i : list) {
+      if (std::holds_alternative<While>(i.action)) return std::nullopt;
+      if (const auto* launch = std::get_if<Launch>(&i.action)) out = out + launch->flops;
+      if (const auto* call = std::get_if<LibraryCall>(&i.action)) out = out + call->flops;
+      ir::Dim most = 0;
+      for (uint32_t block : blocks_of(i)) {
+        std::optional<ir::Dim> inside = work_of(out_.blocks[block]);
+        if (!inside) return std::nullopt;
+        most = ir::Dim::max(most, *inside);
+      }
+      const auto* loop = std::get_if<Loop>(&i.action);
+      out = out + (loop ? most * loop->trips : most);
+    }
+    return out;
+  }
+
   // Of the nodes that a launch computes, by their ops. Sizes that the launch itself does not need are not asked of a
   // run for the sake of profiles.
   ir::Dim flops(const ir::Node& n, const std::string& function, const Launch& launch) const {
@@ -252,7 +272,9 @@ class Builder {
 
   LibraryCall library(const ir::Node& n, const Frame& frame) const {
     ir::LibraryCall made = ir::library_call(n, frame.f, out_.target);
-    LibraryCall call{std::move(made.problem), made.library, std::move(made.implementation), {}, {}, {}};
+    LibraryCall call{.flops = made.flops()};
+    call.problem = std::move(made.problem), call.library = made.library;
+    call.implementation = std::move(made.implementation);
     for (const ir::LibraryRole& r : made.roles) call.roles.push_back({r.name, operand(r.value, frame, r.written)});
     if (auto scratch = frame.plan.workspaces.find(frame.index_of(n)); scratch != frame.plan.workspaces.end())
       call.workspace = address(scratch->second, frame);

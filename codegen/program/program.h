@@ -65,6 +65,7 @@ struct LibraryCall {
   std::vector<Role> roles;
   std::optional<Address> workspace;  ///< its bytes bound what the call may use
   std::optional<Launch> fallback;    ///< computes the same where the library is missing
+  ir::Dim flops = 0;                 ///< multiplications and additions
 
   const Operand* find(std::string_view role) const;  ///< null: the call has none
 };
@@ -165,6 +166,7 @@ struct Entry {
   std::vector<ir::SizeSource> sources;  ///< how a run learns its symbols
   std::vector<Variant> variants;        ///< the first that fits runs, else `instructions`
   int64_t bytes = 0;                    ///< read and written by all instructions, at the bounds
+  int64_t flops = 0;                    ///< of a run; 0 where they are unknown or depend on sizes
 };
 
 /// By symbol, ascending: up to which sizes runs on GPUs share one recording of their launches.

@@ -184,7 +184,14 @@ TEST_F(Page, AProfileStandsBesideThePredictions) {
   must("examples/digits/mlp " + scratch("mlp.nir"));
   must("cli/nablac compile " + scratch("mlp.nir") + " -o " + bundle);
   string table = must("cli/nabla-run " + bundle + " --entry init --entry step --bench 5 --profile --trace " + trace);
+  EXPECT_NE(table.find(" GFLOP/s at the minimum"), string::npos) << table;
   Json profile = Json::parse(read(trace))["profile"];
+  double computed = 0, counted = 0;
+  for (const Json& row : profile[1]["rows"]) computed += row["flops"].get<double>();
+  for (const Json& e : report_of(bundle)["entries"])
+    if (e["name"] == "step") counted = e["flops"].get<double>();
+  EXPECT_GE(computed, counted) << "what several kernels compute counts in each";
+  EXPECT_LT(computed, 1.5 * counted);
   ASSERT_EQ(profile.size(), 2u) << profile;
   EXPECT_EQ(profile[1]["entry"], "step");
   EXPECT_EQ(profile[1]["runs"], 7) << "five and three that warm up, without the first";
