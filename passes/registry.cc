@@ -53,6 +53,14 @@ std::vector<Pass> transform_passes() {
 
 std::vector<Pass> simplify_passes() {
   return {
+      {"drop-debug",
+       "leaves out debug prints and callbacks",
+       "Runs only when it is asked for (nablac compile --no-debug), before all others, so that the program is the one "
+       "that it would be if it had never had them.",
+       Stage::kTraced,
+       Stage::kTraced,
+       {},
+       drop_debug},
       {"canonicalize",
        "applies small rewrite rules until none applies",
        "The rules are listed in passes/simplify/rules_arithmetic.cc and rules_movement.cc. They drop identities, join "

@@ -63,6 +63,7 @@ Result<std::vector<std::string>> target_list(const std::string& list) {
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, std::vector<passes::Step>& graph,
                  std::vector<passes::Step>& lowering) {
   bool lower = false;
+  if (!options.debug) graph.push_back({"drop-debug"});
   for (passes::Step& step : steps) {
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;

@@ -17,6 +17,7 @@ struct CompileOptions {
   bool library = true;                  ///< may call oneDNN, and on GPUs cuBLASLt
   bool tf32 = false;                    ///< GPUs may round the factors of f32 products to tf32
   bool fuse = true;                     ///< false: a kernel for every op that computes
+  bool debug = true;                    ///< false: without debug prints and callbacks
   std::string tuning_file;              ///< empty: the built-in rule
   std::string max_bytes;                ///< empty: no limit on the arena
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory

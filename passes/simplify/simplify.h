@@ -21,6 +21,9 @@ Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context
 /// ops with side effects.
 Result<ir::Module> merge_common_subexpressions(const ir::Module& module, PassContext& context);
 
+/// Drops debug prints and callbacks; what they show is left to eliminate_dead_code.
+Result<ir::Module> drop_debug(const ir::Module& module, PassContext& context);
+
 /// Drops nodes none of whose results is used, except for those with side effects.
 Result<ir::Module> eliminate_dead_code(const ir::Module& module, PassContext& context);
 
