@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "runtime/base/debug.h"
 #include "runtime/exec/test_bundle.h"
 #include "runtime/exec/test_gpu.h"
 
@@ -157,6 +158,54 @@ TEST(Gpu, LoopsAreUnrolledIntoTheGraph) {
     EXPECT_EQ(gpu.count("cuMemcpyDtoDAsync") - before, i < 2 ? 24 : 0) << i;  // the third is a replay alone
   }
   EXPECT_EQ(gpu.count("cuGraphLaunch"), 2);
+}
+
+// Entry `tell(x f32[4]) -> y f32[4]`: copies x to the arena, prints it, copies it element by element in a loop that prints
+// each, and prints y. The fake driver's streams do nothing until somebody waits: a print that did not would show zeros.
+void add_prints(ProgramT& p) {
+  format::EntryT& e = add_entry(p, "tell");
+  e.inputs.push_back(tensor("x", {4}));
+  e.outputs.push_back(tensor("y", {4}));
+  uint64_t room = p.arena_bytes;
+  p.arena_bytes += 16;
+  auto print = [](const char* text, std::unique_ptr<format::AddressT> what, std::vector<int64_t> shape) {
+    format::DebugT out;
+    out.text = text;
+    out.operands.push_back(std::move(what));
+    out.tensors.push_back(std::make_unique<format::DebugTensorT>());
+    out.tensors[0]->dtype = format::DType::F32, out.tensors[0]->shape = std::move(shape);
+    return instruction("debug", std::move(out));
+  };
+  std::vector<std::unique_ptr<format::InstructionT>> body;
+  body.push_back(copy(at(BaseKind::Arena, 0, room, 4, {format::RegisterTerm(0, 4)}),
+                      at(BaseKind::Output, 0, 0, 4, {format::RegisterTerm(0, 4)})));
+  body.push_back(print("element {}", at(BaseKind::Output, 0, 0, 4, {format::RegisterTerm(0, 4)}), {}));
+  format::LoopT loop;
+  loop.body = add_block(p, std::move(body)), loop.register_ = 0, loop.trips = 4, loop.reverse = true;
+  e.instructions.push_back(copy(at(BaseKind::Input, 0, 0, 16), at(BaseKind::Arena, 0, room, 16)));
+  e.instructions.push_back(print("x {}", at(BaseKind::Arena, 0, room, 16), {4}));
+  e.instructions.push_back(instruction("loop", std::move(loop)));
+  e.instructions.push_back(print("y {:.1f}", at(BaseKind::Output, 0, 0, 16), {4}));
+}
+
+TEST(Gpu, PrintsShowWhatTheGpuHasComputedInOrder) {
+  FakeGpu gpu;
+  std::vector<std::string> lines;
+  set_debug_sink([&](const DebugEvent& event) -> Status {
+    lines.push_back(fmt::format("{} {}: {}", event.entry, event.run, debug_line(event)));
+    return Ok{};
+  });
+  auto session = must_open(add_prints);
+  for (int run = 1; run <= 3; ++run) {
+    lines.clear();
+    EXPECT_EQ(one(*session, "tell", {floats({4}, {1, 2, 3, 4})}), floats({4}, {1, 2, 3, 4}));
+    std::vector<std::string> expected = {"x [1, 2, 3, 4]", "element 4", "element 3", "element 2",
+                                         "element 1",      "y [1.0, 2.0, 3.0, 4.0]"};
+    for (std::string& line : expected) line = fmt::format("tell {}: {}", run, line);
+    EXPECT_EQ(lines, expected) << run;
+  }
+  EXPECT_EQ(gpu.count("cuStreamBeginCapture"), 0) << "a graph could not print";
+  set_debug_sink({});
 }
 
 TEST(Gpu, AGraphOfTooManyNodesIsNotMadeAndTheTraceSaysSo) {
