@@ -56,6 +56,8 @@ std::vector<Bench> python_benches() {
        [](const Paths& p) { return within(p, "py_compile_2layer_s", "s", 1.5); }},
       {"chain_2000_compile_s", "tracing and compiling 2,000 elementwise steps as one function, nothing cached",
        [](const Paths& p) { return within(p, "chain_2000_compile_s", "s", 3); }},
+      {"debug_print_off_us", "a call of a small compiled training step with a debug print that is switched off",
+       [](const Paths& p) { return against_peer(p, "debug_print_off_us", "us"); }},
       {"py_import_ms", "import nabla, without NumPy",
        [](const Paths& p) { return within(p, "py_import_ms", "ms", 100); }},
       {"py_first_op_ms", "the first op of a process, answered",

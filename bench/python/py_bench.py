@@ -231,8 +231,43 @@ def first_op_ms():
     print("value", best_of_fresh(code) * 1e3)
 
 
+def debug_print_off_us():
+    """A compiled step with a print that is switched off, beside the same step without it, in alternating rounds."""
+    import nabla as nb
+
+    def step(w, x, watched):
+        def loss_of(w):
+            y = nb.tanh(x @ w)
+            if watched:
+                nb.debug.print("y {}", y)
+            return nb.mean(y ** 2)
+        loss, gradient = nb.value_and_grad(loss_of)(w)
+        return w - RATE * gradient, loss
+
+    w, x = nb.ones((64, 64)) / 64, nb.ones((32, 64))
+    calls = []
+    for watched in (True, False):
+        compiled = nb.jit(lambda w, x, watched=watched: step(w, x, watched))
+        with nb.debug.disabled():
+            compiled(w, x)
+        calls.append(compiled)
+
+    def run(f):
+        with nb.debug.disabled():
+            begin = time.perf_counter()
+            for _ in range(500):
+                f(w, x)[1].item()
+            return (time.perf_counter() - begin) / 500
+
+    rounds = [[run(f) for f in calls] for _ in range(40)]
+    watched, without = (min(times) for times in zip(*rounds))
+    print("value", watched * 1e6)
+    print("peer", without * 1e6, "without it")
+
+
 BENCHES = {"py_mlp_step_vs_jax": mlp_step_vs_jax, "py_call_us": call_us, "py_compile_2layer_s": compile_2layer_s,
-           "chain_2000_compile_s": chain_2000_compile_s, "py_import_ms": import_ms, "py_first_op_ms": first_op_ms}
+           "chain_2000_compile_s": chain_2000_compile_s, "debug_print_off_us": debug_print_off_us,
+           "py_import_ms": import_ms, "py_first_op_ms": first_op_ms}
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) == 2 else ""
