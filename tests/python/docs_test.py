@@ -1,6 +1,6 @@
-"""The pages of docs/ on Python and what README.md says of it: every block runs, in order, in one session per page, and
-prints what stands behind its `# ->`. `...` there stands for anything, such as times. The names of nabla in tables of the
-pages for those who know another library exist."""
+"""The pages of docs/ on Python and what README.md says of it: every block runs, in order, in one session per page,
+and prints what stands behind its `# ->`. `...` there stands for anything, such as times. The names of nabla in tables
+of the pages for those who know another library exist."""
 
 import contextlib
 import io
