@@ -1,0 +1,3 @@
+from .checkpoint import *
+from .lora import *
+from .qlora import *

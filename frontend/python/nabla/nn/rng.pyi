@@ -1,0 +1,4 @@
+from contextlib import AbstractContextManager
+from .._nabla import Tensor
+
+def rngs(key: int | Tensor) -> AbstractContextManager[None]: ...
