@@ -1,10 +1,13 @@
+"""Types of nabla, which //tests/python:types_test holds to the module."""
+
 from typing import TypeVar
 
 from . import config as config, core as core, debug as debug, fft as fft, linalg as linalg, nn as nn, ops as ops
 from . import profiling as profiling, random as random, testing as testing, transforms as transforms, tree as tree
 from ._core import *
 from ._methods import *
-from ._nabla import DType
+from ._nabla import DType as DType
+from ._nabla import Tensor as Tensor
 from .autograd import *
 from .compiled import *
 from .devices import *

@@ -1,3 +1,5 @@
+"""Types of nabla._core, which //tests/python:types_test holds to the module."""
+
 from contextlib import AbstractContextManager
 
 from ._nabla import DType as DType

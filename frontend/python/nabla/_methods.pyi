@@ -1,3 +1,5 @@
+"""Types of nabla._methods, which //tests/python:types_test holds to the module."""
+
 from typing import overload
 
 from ._nabla import Size, Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.autograd, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from contextlib import ContextDecorator
 from types import TracebackType

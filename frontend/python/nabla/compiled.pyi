@@ -1,3 +1,5 @@
+"""Types of nabla.compiled, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload

@@ -1,3 +1,5 @@
+"""Types of nabla.debug, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any

@@ -1,10 +1,11 @@
+"""Types of nabla.devices, which //tests/python:types_test holds to the module."""
+
 from contextlib import AbstractContextManager
 from typing import TypeVar
 from ._nabla import Tensor
 from .typing import DeviceLike, DTypeLike
 
 _T = TypeVar("_T")
-
 
 class Device:
     kind: str

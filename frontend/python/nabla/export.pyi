@@ -1,9 +1,10 @@
+"""Types of nabla.export, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 from ._nabla import DType, Size, Tensor
 from .compiled import IR
 from .typing import ArrayLike, DTypeLike, StrPath
-
 
 class Spec:
     shape: tuple[Size, ...]

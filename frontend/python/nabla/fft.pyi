@@ -1,10 +1,11 @@
+"""Types of nabla.fft, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 from ._nabla import Tensor
 from .typing import ArrayLike, ComplexLike, NDArray
 
 _T = TypeVar("_T")
-
 
 class Complex(NamedTuple):
     re: Tensor

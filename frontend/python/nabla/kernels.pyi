@@ -1,8 +1,9 @@
+"""Types of nabla.kernels, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from typing import Any
 from ._nabla import Tensor
 from .typing import ArrayLike, DeviceLike, StrPath
-
 
 class Kernel:
     name: str

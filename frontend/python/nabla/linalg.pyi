@@ -1,3 +1,5 @@
+"""Types of nabla.linalg, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from typing import Literal, NoReturn, overload
 from ._nabla import Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.profiling, which //tests/python:types_test holds to the module."""
+
 from typing import Any, NamedTuple
 
 class Row(NamedTuple):

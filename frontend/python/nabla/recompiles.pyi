@@ -1,3 +1,5 @@
+"""Types of nabla.recompiles, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Types of nabla.testing, which //tests/python:types_test holds to the module."""
+
 from typing import Any
 
 def assert_allclose(

@@ -1,3 +1,5 @@
+"""Types of nabla.tree, which //tests/python:types_test holds to the module."""
+
 import builtins
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar

@@ -1,3 +1,5 @@
+"""Types of nabla.core, which //tests/python:types_test holds to the module."""
+
 from . import autograd as autograd
 from . import pytree as pytree
 from . import sharding as sharding
@@ -18,5 +20,4 @@ from ..tree import tree_leaves as tree_leaves
 from ..tree import tree_map as tree_map
 from ..tree import tree_structure as tree_structure
 from ..tree import tree_unflatten as tree_unflatten
-
 

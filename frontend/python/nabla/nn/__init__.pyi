@@ -1,3 +1,5 @@
+"""Types of nabla.nn, which //tests/python:types_test holds to the module."""
+
 from . import finetune as finetune, functional as functional, init as init, optim as optim, selectors as selectors
 from .attention import *
 from .checkpoints import *

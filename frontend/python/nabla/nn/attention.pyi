@@ -1,9 +1,10 @@
+"""Types of nabla.nn.attention, which //tests/python:types_test holds to the module."""
+
 from typing import NamedTuple, overload
 from .._nabla import Tensor
 from ..typing import ArrayLike, DTypeLike, Initializer
 from .layers import Dropout, LayerNorm, Linear, RMSNorm
 from .module import Module
-
 
 class KVCache(NamedTuple):
     keys: Tensor

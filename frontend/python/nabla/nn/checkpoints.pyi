@@ -1,10 +1,11 @@
+"""Types of nabla.nn.checkpoints, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from .._nabla import Tensor
 from ..typing import ArrayLike, SelectorLike, StrPath
 
 _T = TypeVar("_T")
-
 
 class CheckpointError(ValueError): ...
 

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.containers, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Generic, TypeVar, overload
 

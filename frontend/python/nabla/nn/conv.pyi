@@ -1,7 +1,8 @@
+"""Types of nabla.nn.conv, which //tests/python:types_test holds to the module."""
+
 from .._nabla import Tensor
 from ..typing import ArrayLike, DTypeLike, Initializer, Ints, Padding
 from .module import Module
-
 
 class _Conv(Module):
     in_channels: int

@@ -1,8 +1,9 @@
+"""Types of nabla.nn.layers, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from .._nabla import Tensor
 from ..typing import ArrayLike, DTypeLike, Initializer
 from .module import Module
-
 
 class Identity(Module):
     def forward(self, x: ArrayLike) -> Tensor: ...

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.module, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.recurrent, which //tests/python:types_test holds to the module."""
+
 from typing import Any, Generic, TypeVar
 
 from .._nabla import Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.rng, which //tests/python:types_test holds to the module."""
+
 from contextlib import AbstractContextManager
 from .._nabla import Tensor
 

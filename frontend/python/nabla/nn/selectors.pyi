@@ -1,3 +1,5 @@
+"""Types of nabla.nn.selectors, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from .._nabla import Tensor
@@ -5,7 +7,6 @@ from ..typing import SelectorLike
 from .module import Module
 
 _M = TypeVar("_M", bound=Module)
-
 
 class SelectorError(ValueError): ...
 

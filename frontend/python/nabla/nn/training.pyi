@@ -1,3 +1,5 @@
+"""Types of nabla.nn.training, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
@@ -5,7 +7,7 @@ from .._nabla import Tensor
 from ..typing import SelectorLike
 
 _P = ParamSpec("_P")
-_M = TypeVar("_M")
+_M = TypeVar("_M", bound=Any)  # so that checkers take any lambda
 _R = TypeVar("_R")
 _X = TypeVar("_X")
 

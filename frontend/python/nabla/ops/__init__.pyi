@@ -1,3 +1,5 @@
+"""Types of nabla.ops, which //tests/python:types_test holds to the module."""
+
 from . import binary as binary
 from . import communication as communication
 from . import comparison as comparison

@@ -1,3 +1,5 @@
+"""Types of nabla.ops.communication, which //tests/python:types_test holds to the module."""
+
 from typing import Any, NoReturn
 
 P = PartitionSpec

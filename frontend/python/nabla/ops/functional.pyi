@@ -1,3 +1,5 @@
+"""Types of nabla.ops.functional, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from .._nabla import Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.ops.indexing, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable
 from .._nabla import Tensor
 from ..typing import ArrayLike, Index

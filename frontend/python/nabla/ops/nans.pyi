@@ -1,3 +1,5 @@
+"""Types of nabla.ops.nans, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from .._nabla import Tensor
 from ..typing import ArrayLike, DTypeLike

@@ -1,3 +1,5 @@
+"""Types of nabla.ops.places, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 from .._nabla import Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.ops.signal, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from typing import Any
 from .._nabla import Tensor

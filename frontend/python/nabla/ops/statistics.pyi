@@ -1,3 +1,5 @@
+"""Types of nabla.ops.statistics, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from typing import Any
 from .._nabla import Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.ops.unary, which //tests/python:types_test holds to the module."""
+
 from .._nabla import Tensor
 from ..typing import ArrayLike, DTypeLike
 

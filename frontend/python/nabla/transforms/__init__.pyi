@@ -1,3 +1,5 @@
+"""Types of nabla.transforms, which //tests/python:types_test holds to the module."""
+
 from . import batching as batching, control as control, derivatives as derivatives, jacobians as jacobians
 from . import memory as memory, rules as rules, shapes as shapes
 from .batching import *

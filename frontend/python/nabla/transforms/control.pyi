@@ -1,3 +1,5 @@
+"""Types of nabla.transforms.control, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

@@ -1,8 +1,10 @@
+"""Types of nabla.transforms.derivatives, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 _P = ParamSpec("_P")
-_A = TypeVar("_A")
+_A = TypeVar("_A", bound=Any)  # so that checkers take any lambda
 _R = TypeVar("_R")
 _X = TypeVar("_X")
 
@@ -22,12 +24,17 @@ def value_and_grad(
     has_aux: bool = False
 ) -> Callable[_P, tuple[_R, tuple[Any, ...]]]: ...
 @overload
-def grad(  # type: ignore[misc]
+def value_and_grad(
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, create_graph: bool = True, realize: bool = True, *,
+    has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]: ...
+@overload
+def grad(
     fun: Callable[Concatenate[_A, _P], Any], argnums: Literal[0] = 0, create_graph: bool = True, realize: bool = True,
     *, has_aux: Literal[False] = False
 ) -> Callable[Concatenate[_A, _P], _A]: ...
 @overload
-def grad(  # type: ignore[misc]
+def grad(
     fun: Callable[Concatenate[_A, _P], tuple[Any, _X]], argnums: Literal[0] = 0, create_graph: bool = True,
     realize: bool = True, *, has_aux: Literal[True]
 ) -> Callable[Concatenate[_A, _P], tuple[_A, _X]]: ...
@@ -38,9 +45,9 @@ def grad(
 ) -> Callable[_P, tuple[Any, ...]]: ...
 @overload
 def grad(
-    fun: Callable[_P, Any], argnums: int | Sequence[int], create_graph: bool = True, realize: bool = True, *,
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, create_graph: bool = True, realize: bool = True, *,
     has_aux: bool = False
-) -> Callable[_P, Any]: ...
+) -> Callable[..., Any]: ...
 @overload
 def vjp(
     fun: Callable[..., _R], *primals: Any, has_aux: Literal[False] = False, create_graph: bool = True

@@ -1,3 +1,5 @@
+"""Types of nabla.transforms.jacobians, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, overload
 

@@ -1,3 +1,5 @@
+"""Types of nabla.transforms.shapes, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable
 from typing import Any, overload
 

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.finetune.checkpoint, which //tests/python:types_test holds to the module."""
+
 from typing import Any
 from ...typing import StrPath
 

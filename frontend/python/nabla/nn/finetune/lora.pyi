@@ -1,3 +1,5 @@
+"""Types of nabla.nn.finetune.lora, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Callable
 from typing import Any, TypeVar
 from ..._nabla import Tensor

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.finetune.qlora, which //tests/python:types_test holds to the module."""
+
 from typing import NamedTuple, TypeVar
 from ..._nabla import Tensor
 from ...typing import ArrayLike, DTypeLike, SelectorLike

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.optim, which //tests/python:types_test holds to the module."""
+
 from . import rules as rules
 from . import schedules as schedules
 from .functional import *

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.optim.functional, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from typing import Any, TypeVar
 from ..._nabla import Tensor
@@ -7,7 +9,6 @@ from .rules import Rule
 
 _T = TypeVar("_T")
 _State = dict[str, Any]
-
 
 class Transform:
     rule: Rule

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.optim.gradients, which //tests/python:types_test holds to the module."""
+
 from typing import Any, TypeVar
 from ..._nabla import Tensor
 

@@ -1,5 +1,6 @@
-from ..._nabla import Tensor
+"""Types of nabla.nn.optim.rules, which //tests/python:types_test holds to the module."""
 
+from ..._nabla import Tensor
 
 _Slots = tuple[Tensor, ...]
 

@@ -1,3 +1,5 @@
+"""Types of nabla.nn.optim.schedules, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Sequence
 from ...typing import Schedule
 

@@ -1,11 +1,11 @@
+"""Types of nabla.nn.optim.stateful, which //tests/python:types_test holds to the module."""
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 from ..._nabla import Tensor
 from ...typing import ArrayLike, Rate, SelectorLike
 from ..module import Module
 from .functional import Multi, Transform
-
-
 
 class Optimizer:
     params: Any
