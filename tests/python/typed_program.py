@@ -84,6 +84,7 @@ assert_type(nb.stop_gradient(p), Params)
 assert_type(nb.checkpoint(cube)(v), nb.Tensor)
 # Lambdas, whose arguments nothing says.
 nb.grad(lambda w: nb.sum(w * w))(v)
+assert_type(nb.value_and_grad(lambda p: nb.sum(p["w"] * 2))(p)[0], nb.Tensor)
 nb.tree.map(lambda a, b: a - b, p, p)
 nb.scan(lambda total, x: (total + x, total), 0.0, v)
 

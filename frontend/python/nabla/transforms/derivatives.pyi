@@ -24,11 +24,6 @@ def value_and_grad(
     has_aux: bool = False
 ) -> Callable[_P, tuple[_R, tuple[Any, ...]]]: ...
 @overload
-def value_and_grad(
-    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, create_graph: bool = True, realize: bool = True, *,
-    has_aux: bool = False
-) -> Callable[..., tuple[Any, Any]]: ...
-@overload
 def grad(
     fun: Callable[Concatenate[_A, _P], Any], argnums: Literal[0] = 0, create_graph: bool = True, realize: bool = True,
     *, has_aux: Literal[False] = False
