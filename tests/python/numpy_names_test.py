@@ -263,7 +263,8 @@ def test_eig_is_refused_in_words():
 
 
 def test_roots_are_refused_in_words():
-    with pytest.raises(NotImplementedError, match=r"roots of f32\[3\]: how many there are depends.*complex.*numpy.roots"):
+    with pytest.raises(NotImplementedError,
+                       match=r"roots of f32\[3\]: how many there are depends.*complex.*numpy.roots"):
         nb.roots([1.0, 0.0, 1.0])
 
 

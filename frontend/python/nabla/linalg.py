@@ -348,7 +348,8 @@ def expm(a):
 
 __all__ = [
     "cholesky", "cholesky_solve", "cond", "cross", "det", "diag_embed", "diagonal", "eig", "eigh", "eigvals",
-    "eigvalsh", "expm", "inner", "inv", "kron", "lstsq", "lu", "lu_factor", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
-    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve", "vdot", "vector_norm",
+    "eigvalsh", "expm", "inner", "inv", "kron", "lstsq", "lu", "lu_factor", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve",
+    "vdot", "vector_norm",
 ]

@@ -250,7 +250,7 @@ def _all_given(parameters, shape, dtype, what):
 
 
 def _undifferentiated(draw):
-    """`draw(key, *parameters, shape)` without derivatives by them: how many steps it takes is known only at run time."""
+    """`draw(key, *parameters, shape)` without derivatives by them: its number of steps is known only at run time."""
     @functools.wraps(draw)
     def whole(key, *parameters, shape, dtype):
         from .transforms import custom_vjp
@@ -587,9 +587,10 @@ def randn(*shape):
 
 
 __all__ = [
-    "PRNGKey", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet", "dropout",
-    "dropout_mask", "exponential", "fold_in", "gamma", "gaussian", "geometric", "get_state", "gumbel", "key",
-    "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multinomial", "multivariate_normal",
-    "next_key", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher", "rand", "randint", "randn", "rayleigh", "seed",
-    "set_state", "shuffle", "split", "t", "truncated_normal", "uniform", "weibull_min",
+    "PRNGKey", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet",
+    "dropout", "dropout_mask", "exponential", "fold_in", "gamma", "gaussian", "geometric", "get_state", "gumbel",
+    "key", "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multinomial",
+    "multivariate_normal", "next_key", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher",
+    "rand", "randint", "randn", "rayleigh", "seed", "set_state", "shuffle", "split", "t", "truncated_normal",
+    "uniform", "weibull_min",
 ]
