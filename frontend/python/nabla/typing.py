@@ -14,6 +14,7 @@ from .devices import Device
 
 if TYPE_CHECKING:
     import array
+    import types
 
     import numpy
 
@@ -51,7 +52,7 @@ ShapeLike = Union["Size", Sequence["Size"]]
 StrPath = Union[str, "os.PathLike[str]"]
 NDArray = Union["numpy.ndarray[Any, Any]"]
 # What stands in the brackets of x[...].
-Index = Union[None, int, slice, ArrayLike, tuple[Any, ...], Any]
+Index = Union[None, slice, "types.EllipsisType", ArrayLike]
 # A size per spatial dimension, or one for all; and amounts of padding.
 Ints = Union[int, Sequence[int]]
 Padding = Union[int, str, Sequence[int], Sequence[tuple[int, int]]]
