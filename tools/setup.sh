@@ -10,8 +10,8 @@ core_packages=(
 # The second configuration: libFuzzer and the sanitizers.
 fuzz_packages=(clang libclang-rt-14-dev lld)
 
-# Tests of the Python package, frontend/python.
-python_packages=(python3-pytest python3-numpy)
+# Tests of the Python package, frontend/python; mypy checks its types.
+python_packages=(python3-pytest python3-numpy mypy)
 
 # The browser that tests/page opens pages in.
 page_packages=(chromium)

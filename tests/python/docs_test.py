@@ -1,5 +1,6 @@
-"""docs/python.md, docs/python-debugging.md and what README.md says of Python: every block runs, in order, in one
-session, and prints what stands after its `# ->`. `...` there stands for anything, such as times."""
+"""The pages of docs/ on Python and what README.md says of it: every block runs, in order, in one session per page,
+and prints what stands after its `# ->`. `...` there stands for anything, such as times. The names of nabla in tables
+of the pages for those who know another library exist."""
 
 import contextlib
 import io
@@ -63,15 +64,14 @@ def fresh():
     nb.seed(0)
 
 
-def test_the_guide(tmp_path, fresh):
-    assert len(blocks_of("docs/python.md")) == 17
-    wrong = run_page("docs/python.md", tmp_path)
-    assert not wrong, "\n\n".join(wrong)
+# Per page how many blocks it has.
+PAGES = {"python.md": 18, "python-debugging.md": 7, "python-practice.md": 10, "from-pytorch.md": 5, "from-jax.md": 6}
 
 
-def test_the_page_on_debugging(tmp_path, fresh):
-    assert len(blocks_of("docs/python-debugging.md")) == 7
-    wrong = run_page("docs/python-debugging.md", tmp_path)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page(page, tmp_path, fresh):
+    assert len(blocks_of("docs/" + page)) == PAGES[page]
+    wrong = run_page("docs/" + page, tmp_path)
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -96,13 +96,43 @@ def test_what_is_said_is_compared(tmp_path):
     assert run_page(str(page), tmp_path)
 
 
+def missing_names(text):
+    """Dotted names after `nb.` and `nn.` that do not exist."""
+    missing = []
+    for name in sorted(set(re.findall(r"\b(?:nb|nn)(?:\.\w+)+", text))):
+        thing = {"nb": nb, "nn": nb.nn}[name.split(".")[0]]
+        for part in name.split(".")[1:]:
+            if not hasattr(thing, part):
+                missing.append(name)
+                break
+            thing = getattr(thing, part)
+    return missing
+
+
+def table_columns(text):
+    """The last column of every table with two columns or more, row by row."""
+    rows = [line.strip()[1:-1].split("|") for line in text.splitlines() if line.startswith("|")]
+    return [row[-1] for row in rows if set(row[-1].strip()) != {"-"}]
+
+
 def test_names_of_the_guide_exist():
     """Those after `nb.`, in blocks and in the text."""
     text = text_of("docs/python.md")
-    for name in set(re.findall(r"\bnb((?:\.\w+)+)", text)):
-        thing = nb
-        for part in name[1:].split("."):
-            assert hasattr(thing, part), f"docs/python.md names nb{name}, which does not exist"
-            thing = getattr(thing, part)
+    assert not missing_names(" ".join(re.findall(r"\bnb(?:\.\w+)+", text)))
     assert "nb.zeros" in text
 
+
+@pytest.mark.parametrize("page", ["from-pytorch.md", "from-jax.md"])
+def test_names_in_tables_for_those_who_come_from_elsewhere_exist(page):
+    ours = table_columns(text_of("docs/" + page))
+    assert len(ours) > 35 and not missing_names("\n".join(ours))
+    # A row of names has one of ours.
+    names = ours[ours.index(" Nabla ", ours.index(" Nabla ") + 1) + 1:]
+    assert len(names) > 20
+    for row in names:
+        assert re.search(r"`(nb|nn)\.", row), row
+
+
+def test_a_name_that_does_not_exist_is_found():
+    assert missing_names("| `torch.cat` | `nb.concatenate`, `nb.concatenated`, `nn.Linear.weights` |") == [
+        "nb.concatenated", "nn.Linear.weights"]

@@ -262,6 +262,69 @@ def test_eig_is_refused_in_words():
             f(nb.ones((2, 2)))
 
 
+def test_roots_are_refused_in_words():
+    with pytest.raises(NotImplementedError,
+                       match=r"roots of f32\[3\]: how many there are depends.*complex.*numpy.roots"):
+        nb.roots([1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("shape, split, axes", [((2, 3, 6), 2, None), ((4, 2, 2), 1, None), ((2, 6, 3), 2, (1,)),
+                                                ((3, 2, 3, 2), 2, (0, 1))], ids=str)
+def test_tensorsolve(shape, split, axes):
+    a64 = RNG.standard_normal(shape)
+    rest = [n for d, n in enumerate(shape) if axes is None or d not in axes][:split]
+    b64 = RNG.standard_normal(rest)
+    got = nb.linalg.tensorsolve(nb.asarray(a64), nb.asarray(b64), axes=axes)
+    np.testing.assert_allclose(got.numpy(), np.linalg.tensorsolve(a64, b64, axes), rtol=1e-8)
+    compiled = nb.jit(lambda p, q: nb.linalg.tensorsolve(p, q, axes=axes))(a64, b64)
+    np.testing.assert_allclose(compiled.numpy(), got.numpy(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape, ind", [((2, 3, 6), 2), ((6, 2, 3), 1), ((2, 2, 2, 2), 2)], ids=str)
+def test_tensorinv(shape, ind):
+    a64 = RNG.standard_normal(shape)
+    got = nb.linalg.tensorinv(nb.asarray(a64), ind)
+    np.testing.assert_allclose(got.numpy(), np.linalg.tensorinv(a64, ind), rtol=1e-8)
+
+
+def test_tensors_as_matrices_have_gradients_and_errors():
+    a64, b64 = RNG.standard_normal((2, 2, 4)), nb.asarray(RNG.standard_normal((2, 2)))
+    for f in (lambda m: nb.sum(nb.linalg.tensorsolve(m, b64) ** 2), lambda m: nb.sum(nb.linalg.tensorinv(m) ** 2),
+              lambda m: nb.sum(nb.linalg.tensorsolve(m, b64 * nb.sum(m)))):
+        g = np.asarray(nb.grad(f)(nb.asarray(a64)))
+        for at in np.ndindex(*a64.shape):
+            step = np.zeros(a64.shape)
+            step[at] = 1e-6
+            want = (f(nb.asarray(a64 + step)).item() - f(nb.asarray(a64 - step)).item()) / 2e-6
+            assert abs(g[at] - want) <= 1e-4 * max(1, abs(want)), (at, g[at], want)
+    with pytest.raises(nb.Error, match=r"tensorinv: f32\[2,3\] is no square matrix .* 2 by 3"):
+        nb.linalg.tensorinv(nb.ones((2, 3)), 1)
+    with pytest.raises(nb.Error, match="ind is 3, .* 1 to 1"):
+        nb.linalg.tensorinv(nb.ones((2, 2)), 3)
+    with pytest.raises(nb.Error, match=r"first dimensions of f32\[4,2,2\] are not those of f32\[2\]|no square matrix"):
+        nb.linalg.tensorsolve(nb.ones((4, 2, 2)), nb.ones(2))
+    with pytest.raises(nb.Error, match=r"first dimensions of f32\[4,2,2\] are not those of f32\[3\]"):
+        nb.linalg.tensorsolve(nb.ones((4, 2, 2)), nb.ones(3))
+
+
+@pytest.mark.parametrize("optimize", ["greedy", "optimal", True, False], ids=str)
+def test_einsum_path(optimize):
+    arrays = [np.ones(s, "float32") for s in ((2, 30), (30, 4), (4, 50), (50, 2))]
+    want = np.einsum_path("ij,jk,kl,lm->im", *arrays, optimize=optimize)
+    got = nb.einsum_path("ij,jk,kl,lm->im", *[nb.asarray(v) for v in arrays], optimize=optimize)
+    assert got == want and got[0][0] == "einsum_path"
+    # Shapes are enough: it says so of traced operands.
+    seen = []
+    nb.jit(lambda *xs: seen.append(nb.einsum_path("ij,jk,kl,lm->im", *xs, optimize=optimize)[0]) or xs[0])(*arrays)
+    assert seen == [want[0]]
+
+
+def test_einsum_path_wants_sizes():
+    f = nb.jit(lambda x: nb.einsum_path("ij,jk", x, x) and x, dynamic_dims={0: {0: ("n", 1, 8), 1: ("n", 1, 8)}})
+    with pytest.raises(TypeError, match="known only at run time"):
+        f(nb.ones((3, 3)))
+
+
 def test_trees_by_short_names():
     tree = {"a": nb.ones(2), "b": [1, (2, None)]}
     assert nb.tree.map(lambda x: 0, tree) == {"a": 0, "b": [0, (0, None)]} and len(nb.tree.leaves(tree)) == 3

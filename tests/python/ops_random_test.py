@@ -36,6 +36,11 @@ def near(x, mean, std):
     (lambda: random.t(K, 8.0, (N,)), 0, 1.1547), (lambda: random.dirichlet(K, [1.0, 2.0, 3.0], (N,))[:, 1], 1 / 3,
                                                   0.1782),
     *[(lambda m=m: random.poisson(K, m, (N,)), m, m ** 0.5) for m in (0.0, 0.3, 4.0, 9.9, 10.0, 60.0, 5000.0)],
+    *[(lambda n=n, p=p: random.binomial(K, n, p, (N,)), n * p, (n * p * (1 - p)) ** 0.5) for n, p in (
+        (0, 0.5), (7, 0.0), (7, 1.0), (1, 0.3), (5, 0.9), (19, 0.5), (40, 0.5), (1000, 0.01), (1000, 0.99),
+        (10 ** 5, 0.4))],
+    (lambda: random.multinomial(K, 50, [0.2, 0.5, 0.3], shape=(N,))[:, 1], 25, 3.5355),
+    (lambda: random.multinomial(K, 50, [2.0, 5.0, 3.0], shape=(N,))[:, 2], 15, 3.2404),
     (lambda: random.lognormal(K, 0.5, (N,)), 1.1331, 0.6039), (lambda: random.pareto(K, 6.0, (N,)), 1.2, 0.2449),
     (lambda: random.weibull_min(K, 2.0, 3.0, (N,)), 1.786, 0.649),
     (lambda: random.rayleigh(K, 2.0, (N,)), 2.5066, 1.3103),
@@ -61,6 +66,11 @@ def test_shapes_of_distributions():
         for k in (int(m) - 1, int(m), int(m + m ** 0.5)):
             want = math.exp(k * math.log(m) - m - math.lgamma(k + 1))
             assert abs((x == k).mean() - want) < 0.012, (m, k)
+    for trials, p in ((12, 0.3), (60, 0.4), (60, 0.75)):
+        x = random.binomial(K, trials, p, (n,)).numpy()
+        for k in range(int(trials * p) - 3, int(trials * p) + 4):
+            want = math.comb(trials, k) * p ** k * (1 - p) ** (trials - k)
+            assert abs((x == k).mean() - want) < 0.012, (trials, p, k)
     assert abs(np.median(random.cauchy(K, (n,)).numpy())) < 0.05
     assert np.allclose(random.dirichlet(K, nb.ones((5, 4))).numpy().sum(-1), 1, atol=1e-6)
 
@@ -73,6 +83,27 @@ def test_draws_with_parameters_are_parts_of_programs():
     rows = nb.vmap(lambda k: random.gamma(k, 2.0))(random.split(K, 6))
     assert len(set(rows.tolist())) == 6 and nb.isnan(random.gamma(K, -1.0)).item()
     assert nb.grad(lambda v: nb.sum(random.gamma(K, v) * v))(a).tolist() == random.gamma(K, a).tolist()
+
+
+def test_binomial_and_multinomial_draws():
+    x = random.binomial(K, nb.asarray([3, 100]), nb.asarray([[0.5], [0.1]]))
+    assert x.shape == (2, 2) and x.dtype == nb.float32 and np.all(x.numpy() == np.round(x.numpy()))
+    assert random.binomial(K, 3, 0.5, dtype="float64").dtype == nb.float64
+    wrong = random.binomial(K, nb.asarray([-1.0, 3.0, 3.0, 3.0]), nb.asarray([0.5, 1.5, -0.1, float("nan")]))
+    assert nb.all(nb.isnan(wrong)).item()
+    counts = random.multinomial(K, 1000, [0.1, 0.0, 0.6, 0.3, 0.0], shape=(50,)).numpy()
+    assert counts.shape == (50, 5) and set(counts.sum(-1)) == {1000.0} and not counts[:, [1, 4]].any()
+    assert (counts >= 0).all() and len({tuple(c) for c in counts}) == 50
+    rows = random.multinomial(K, nb.asarray([5, 7]), nb.asarray([[1.0, 0.0], [0.0, 2.0]]))
+    assert rows.tolist() == [[5.0, 0.0], [0.0, 7.0]]
+    f = nb.jit(lambda key, n, p: (random.binomial(key, n, p), random.multinomial(key, n, nb.stack([p, 1 - p], -1))))
+    n, p = nb.asarray([5.0, 50.0, 500.0]), nb.asarray([0.3, 0.7, 0.2])
+    for one, other in zip(f(K, n, p), (random.binomial(K, n, p), random.multinomial(K, n, nb.stack([p, 1 - p], -1)))):
+        assert one.tolist() == other.tolist()
+    assert nb.grad(lambda p: nb.sum(random.binomial(K, n, p) * p))(p).tolist() == random.binomial(K, n, p).tolist()
+    assert len(set(nb.vmap(lambda k: random.binomial(k, 1000, 0.5))(random.split(K, 6)).tolist())) > 3
+    with pytest.raises(nb.Error, match=r"multinomial: the probabilities are f32\[\]"):
+        random.multinomial(K, 3, 0.5)
 
 
 def test_keys():

@@ -236,6 +236,7 @@ def _method(function, name):
 
     method.__name__ = name
     method.__doc__ = function.__doc__
+    method.__wrapped__ = function  # whose signature is this one's
     return method
 
 

@@ -7,7 +7,7 @@ from . import _nabla
 from ._core import asarray
 from .ops import binary as _binary
 from .ops import reduction as _reduction
-from .ops._common import float_tensors
+from .ops._common import count_of, float_tensors
 from .ops.binary import cross, inner, kron, matmul, outer, tensordot, vdot  # noqa: F401
 from .ops.creation import diag_embed, diagonal
 from .ops.view import matrix_transpose
@@ -157,6 +157,41 @@ def eig(a):
 def eigvals(a):
     """Refused as eig: raises NotImplementedError; eigvalsh is for symmetric matrices."""
     return eig(a)
+
+
+def _flat_matrix(a, split, what):
+    """a as a matrix whose rows are its first `split` dimensions, with the sizes of both parts."""
+    rows, columns = list(a.shape[:split]), list(a.shape[split:])
+    m, n = count_of(rows), count_of(columns)
+    if m != n:
+        _nabla.fail(204, f"{what}: {a.type_str()} is no square matrix when its first {split} dimensions are the rows: "
+                         f"{m} by {n}")
+    return _emit("reshape", [a], {"shape": [m, n]})[0], rows, columns
+
+
+def tensorsolve(a, b, axes=None):
+    """x with tensordot(a, x, x.ndim) = b: the dimensions of a behind b's are those of x; `axes` of a are moved to its
+    end first."""
+    a, b = float_tensors(a, b)
+    if axes is not None:
+        moved = [d % a.ndim for d in axes]
+        order = [d for d in range(a.ndim) if d not in moved] + moved
+        a = _emit("transpose", [a], {"permutation": order})[0]
+    matrix, rows, columns = _flat_matrix(a, b.ndim, "tensorsolve")
+    if rows != list(b.shape):
+        _nabla.fail(203, f"tensorsolve: the first dimensions of {a.type_str()} are not those of {b.type_str()}")
+    x = solve(matrix, _emit("reshape", [b], {"shape": [count_of(rows)]})[0])
+    return _emit("reshape", [x], {"shape": columns})[0]
+
+
+def tensorinv(a, ind=2):
+    """The inverse of tensordot(a, ., ind), a map from the dimensions behind the first `ind` to these; its own come in
+    the other order."""
+    a = float_tensors(a)[0]
+    if not 0 < ind < a.ndim:
+        _nabla.fail(204, f"tensorinv: ind is {ind}, of {a.type_str()} it is 1 to {a.ndim - 1}")
+    matrix, rows, columns = _flat_matrix(a, ind, "tensorinv")
+    return _emit("reshape", [inv(matrix)], {"shape": columns + rows})[0]
 
 
 def lu_factor(a):
@@ -313,9 +348,8 @@ def expm(a):
 
 __all__ = [
     "cholesky", "cholesky_solve", "cond", "cross", "det", "diag_embed", "diagonal", "eig", "eigh", "eigvals",
-    "eigvalsh",
-    "expm", "inner",
-    "inv", "kron", "lstsq", "lu", "lu_factor", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
-    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd",
-    "svdvals", "tensordot", "trace", "triangular_solve", "vdot", "vector_norm",
+    "eigvalsh", "expm", "inner", "inv", "kron", "lstsq", "lu", "lu_factor", "matmul", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve",
+    "vdot", "vector_norm",
 ]

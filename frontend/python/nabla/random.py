@@ -237,20 +237,27 @@ def multivariate_normal(key, mean, cov, shape=None, dtype=None):
 
 def _given(a, shape, dtype, what):
     """A floating parameter, and the shape of the result: its own by default."""
-    a = float_tensors(a)[0] if isinstance(a, Tensor) else asarray(a, _float_type(dtype))
-    shape = list(a.shape) if shape is None else sizes_of(shape, what)
-    return _nabla.broadcast_to(a, shape), shape
+    (a,), shape = _all_given([a], shape, dtype, what)
+    return a, shape
+
+
+def _all_given(parameters, shape, dtype, what):
+    """Floating parameters of one dtype, in the shape of the result: by default the one that they broadcast to."""
+    given = [float_tensors(a)[0] if isinstance(a, Tensor) else asarray(a, _float_type(dtype)) for a in parameters]
+    given = float_tensors(*given)
+    shape = list(_binary.broadcast_shapes(*[a.shape for a in given])) if shape is None else sizes_of(shape, what)
+    return [_nabla.broadcast_to(a, shape) for a in given], shape
 
 
 def _undifferentiated(draw):
-    """`draw(key, a)` without a derivative by a: how many steps it takes is known only at run time."""
+    """`draw(key, *parameters, shape)` without derivatives by them: its number of steps is known only at run time."""
     @functools.wraps(draw)
-    def whole(key, a, shape, dtype):
+    def whole(key, *parameters, shape, dtype):
         from .transforms import custom_vjp
-        key, (a, shape) = _key(key), _given(a, shape, dtype, draw.__name__)
-        rule = custom_vjp(lambda a: draw(key, a, shape))
-        rule.defvjp(lambda a: (draw(key, a, shape), None), lambda _, ct: (None,))
-        return rule(a)
+        key, (parameters, shape) = _key(key), _all_given(parameters, shape, dtype, draw.__name__.strip("_"))
+        rule = custom_vjp(lambda *a: draw(key, *a, shape))
+        rule.defvjp(lambda *a: (draw(key, *a, shape), None), lambda _, ct: (None,) * len(parameters))
+        return rule(*parameters)
 
     return whole
 
@@ -278,7 +285,7 @@ def gamma(key, a, shape=None, dtype=None):
 
     Source: Marsaglia and Tsang, A simple method for generating gamma variables, 2000; below 1 by a power of a uniform.
     """
-    return _gamma(key, a, shape, dtype)
+    return _gamma(key, a, shape=shape, dtype=dtype)
 
 
 @_undifferentiated
@@ -341,7 +348,7 @@ def poisson(key, lam, shape=None, dtype="int32"):
     Source: below 10 sums of exponential numbers (Knuth); above Hoermann, The transformed rejection method for
     generating Poisson random variables, 1993.
     """
-    return astype(_poisson(key, lam, shape, None), dtype_of(dtype))
+    return astype(_poisson(key, lam, shape=shape, dtype=None), dtype_of(dtype))
 
 
 @_undifferentiated
@@ -377,6 +384,99 @@ def _poisson(key, lam, shape):
 
     large = _until_all((zeros, small), draw)[0]
     return _select(small, k, large)
+
+
+def binomial(key, n, p, shape=None, dtype=None):
+    """How many of n trials of probability p succeed, as floating numbers; NaN where n is below 0 or p not in [0, 1].
+    The derivatives by n and p are 0.
+
+    Source: below a mean of 10 by the numbers of trials between successes (Devroye, Non-Uniform Random Variate
+    Generation, 1986, ch. X.4); above it Hoermann, The generation of binomial random variates, 1993.
+    """
+    if dtype is not None:
+        n, p = asarray(n, dtype), asarray(p, dtype)
+    return _binomial(key, n, p, shape=shape, dtype=dtype)
+
+
+def _rest_of_stirling(k):
+    """log(k!) less Stirling's formula at k + 1: its first terms."""
+    k = k + 1.0
+    return (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / (k * k)) / (k * k)) / k
+
+
+@_undifferentiated
+def _binomial(key, n, p, shape):
+    few, many = split(key)
+    valid = (n >= 0) & (p >= 0) & (p <= 1)
+    flipped = p > 0.5
+    q = _select(valid, _select(flipped, 1.0 - p, p), 0.0)
+    small = n * q < 10.0
+    zeros, nothing = _nabla.full(shape, 0.0, n.dtype), _nabla.full(shape, 0.0, DType.bool)
+    log_failure = emit1("minimum", [emit1("log1p", [-_select(small, q, 0.5)], {}), -1e-30], {})
+
+    def count(i, k, s, done):
+        u = 1.0 - uniform(fold_in(few, i), shape, n.dtype)
+        s = s + emit1("maximum", [emit1("ceil", [emit1("log", [u], {}) / log_failure], {}), 1.0], {})
+        return k + astype(s <= n, n.dtype), s, done | (s > n)
+
+    k = _until_all((zeros, zeros, nothing | ~small | ~valid), count)[0]
+    # What is small is computed as if it were not, and left.
+    trials, share = _select(small, 40.0, n), _select(small, 0.5, q)
+    deviation = emit1("sqrt", [trials * share * (1.0 - share)], {})
+    b = deviation * 2.53 + 1.15
+    a = b * 0.0248 + share * 0.01 - 0.0873
+    limit, alpha = 0.92 - 4.2 / b, (5.1 / b + 2.83) * deviation
+    mode, odds = emit1("floor", [(trials + 1.0) * share], {}), share / (1.0 - share)
+    at_mode = (mode + 0.5) * emit1("log", [(mode + 1.0) / (odds * (trials - mode + 1.0))], {}) + (
+        _rest_of_stirling(mode) + _rest_of_stirling(trials - mode))
+
+    def draw(i, out, done):
+        first, second = split(fold_in(many, i))
+        u = uniform(first, shape, n.dtype) - 0.5
+        v = emit1("maximum", [uniform(second, shape, n.dtype), 1e-30], {})
+        us = emit1("maximum", [0.5 - emit1("abs", [u], {}), 1e-30], {})
+        k = emit1("floor", [(a * 2.0 / us + b) * u + trials * share + 0.5], {})
+        inside = (k >= 0) & (k <= trials)
+        k = _select(inside, k, mode)
+        left = trials - k + 1.0
+        ratio = at_mode + (trials + 1.0) * emit1("log1p", [(k - mode) / left], {}) + (
+            k + 0.5) * emit1("log", [odds * left / (k + 1.0)], {}) - (
+            _rest_of_stirling(k) + _rest_of_stirling(trials - k))
+        likely = emit1("log", [v * alpha / (a / (us * us) + b)], {}) <= ratio
+        fits = inside & (((us >= 0.07) & (v <= limit)) | likely)
+        return _select(fits & ~done, k, out), done | fits
+
+    k = _select(small, k, _until_all((zeros, small), draw)[0])
+    return _select(valid, _select(flipped, n - k, k), float("nan"))
+
+
+def multinomial(key, n, p, *, shape=None, dtype=None):
+    """How often each of k outcomes comes in n trials: floating numbers [..., k], whose sums are n, for probabilities
+    p [..., k], or weights, of which each has its share of their sum. `shape`: of the batch.
+
+    Each outcome is a binomial draw from the trials that are left, by its share of the probabilities that are left.
+    """
+    from .transforms import scan
+    p = asarray(p) if dtype is None else asarray(p, dtype)
+    if p.ndim == 0:
+        _nabla.fail(204, f"multinomial: the probabilities are {p.type_str()}; they have a dimension of outcomes")
+    p, = float_tensors(p)
+    n = asarray(n, p.dtype)
+    batch = _binary.broadcast_shapes(n.shape, p.shape[:-1]) if shape is None else sizes_of(shape, "multinomial")
+    count = p.shape[-1]
+    p = _nabla.moveaxis(_nabla.broadcast_to(p, list(batch) + [count]), len(batch), 0)
+    rest = emit1("reverse", [emit1("cumsum", [emit1("reverse", [p], {"axes": [0]})], {"axis": 0})], {"axes": [0]})
+    last = emit1("eq", [emit1("iota", [], {"shape": list(p.shape), "axis": 0, "dtype": DType.int32}), count - 1], {})
+    shares = _select(last | (rest <= 0), astype(last, p.dtype), p / _select(rest > 0, rest, 1.0))
+    shares = emit1("minimum", [shares, 1.0], {})
+
+    def step(left, now):
+        key, share = now
+        k = binomial(key, left, share)
+        return left - k, k
+
+    counts = scan(step, _nabla.broadcast_to(n, list(batch)), (split(key, count), shares))[1]
+    return _nabla.moveaxis(counts, 0, len(batch))
 
 
 def cauchy(key, shape=(), dtype=None):
@@ -487,10 +587,10 @@ def randn(*shape):
 
 
 __all__ = [
-    "PRNGKey", "bernoulli", "beta", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet", "dropout",
-    "dropout_mask", "exponential", "fold_in", "gamma", "gaussian", "geometric", "get_state", "gumbel", "key",
-    "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multivariate_normal", "next_key",
-    "normal",
-    "orthogonal", "pareto", "permutation", "poisson", "rademacher", "rand", "randint", "randn", "rayleigh", "seed",
-    "set_state", "shuffle", "split", "t", "truncated_normal", "uniform", "weibull_min",
+    "PRNGKey", "bernoulli", "beta", "binomial", "bits", "categorical", "cauchy", "chisquare", "choice", "dirichlet",
+    "dropout", "dropout_mask", "exponential", "fold_in", "gamma", "gaussian", "geometric", "get_state", "gumbel",
+    "key", "keyless_normal", "keyless_uniform", "laplace", "logistic", "lognormal", "multinomial",
+    "multivariate_normal", "next_key", "normal", "orthogonal", "pareto", "permutation", "poisson", "rademacher",
+    "rand", "randint", "randn", "rayleigh", "seed", "set_state", "shuffle", "split", "t", "truncated_normal",
+    "uniform", "weibull_min",
 ]

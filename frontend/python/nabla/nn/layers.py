@@ -4,6 +4,7 @@ Every layer with weights takes `key=` (an int or a uint32[2] tensor) for its ini
 process's next key (`nn.rngs`, `nabla.seed`), so that two layers never start alike. `dtype` is the default floating one.
 """
 
+import inspect
 import math
 
 from .. import _nabla
@@ -214,6 +215,10 @@ def _activation(name, function, doc, **defaults):
             raise TypeError(f"{name} takes {', '.join(defaults) or 'no arguments'}")
         for k, v in values.items():
             setattr(self, k, v)
+
+    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    __init__.__signature__ = inspect.Signature([inspect.Parameter("self", either)] + [
+        inspect.Parameter(k, either, default=v) for k, v in defaults.items()])
 
     def forward(self, x):
         return function(x, **{k: getattr(self, k) for k in defaults})

@@ -255,6 +255,6 @@ def _marked(model, selector, old, new):
     return model
 
 
-__all__ = ["Selector", "SelectorError", "all_of", "any_of", "at_instances_of", "at_path", "everything", "freeze",
-           "merge", "not_", "nothing", "of_kind", "partition", "path_contains", "path_endswith", "path_startswith",
-           "select", "unfreeze", "where", "where_module"]
+__all__ = ["Entry", "Selector", "SelectorError", "all_of", "any_of", "at_instances_of", "at_path", "everything",
+           "freeze", "merge", "not_", "nothing", "of_kind", "partition", "path_contains", "path_endswith",
+           "path_startswith", "select", "unfreeze", "where", "where_module"]

@@ -277,6 +277,19 @@ def einsum(spec, *operands):
     return _nabla.einsum(spec, tensors(*operands))
 
 
+def einsum_path(spec, *operands, optimize="greedy"):
+    """`(path, text)`: the order that NumPy finds for a product of operands of these shapes, and what it says of it, as
+    numpy.einsum_path, which must be there. nabla.einsum itself meets operands from the left, pair by pair; a path is
+    followed by calls of it with two operands. Sizes must be known."""
+    import numpy
+    shapes = [asarray(x).shape for x in operands]
+    for shape in shapes:
+        if not all(isinstance(n, int) for n in shape):
+            raise TypeError(f"einsum_path: the shape {tuple(shape)} has a size that is known only at run time")
+    return numpy.einsum_path(spec, *[numpy.broadcast_to(numpy.float32(0), shape) for shape in shapes],
+                             optimize=optimize)
+
+
 # ---- Bits
 
 
@@ -359,8 +372,8 @@ arctan2 = atan2
 
 __all__ = [
     "add", "arctan2", "atan2", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast_arrays", "broadcast_shapes",
-    "copysign", "cross", "div", "divide", "divmod", "dot", "dot_general", "einsum", "floor_divide", "fmax", "fmin",
-    "fmod", "gcd", "hypot", "inner", "kron", "lcm", "left_shift", "logaddexp", "matmul", "maximum", "minimum", "mod",
-    "mul", "multiply", "outer", "pow", "power", "remainder", "right_shift", "sub", "subtract", "tensordot",
-    "true_divide", "vdot",
+    "copysign", "cross", "div", "divide", "divmod", "dot", "dot_general", "einsum",
+    "einsum_path", "floor_divide", "fmax", "fmin", "fmod", "gcd", "hypot", "inner", "kron", "lcm", "left_shift",
+    "logaddexp", "matmul", "maximum", "minimum", "mod", "mul", "multiply", "outer", "pow", "power", "remainder",
+    "right_shift", "sub", "subtract", "tensordot", "true_divide", "vdot",
 ]

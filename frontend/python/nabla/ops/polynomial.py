@@ -82,6 +82,14 @@ def poly(roots):
     return out
 
 
+def roots(p):
+    """Refused: how many there are depends on coefficients, and they may be complex, for which there are no dtypes.
+    Raises NotImplementedError; numpy.roots takes the values."""
+    raise NotImplementedError(
+        f"roots of {_vector(p, 'roots').type_str()}: how many there are depends on leading coefficients that are "
+        "0, and they may be complex, for which there are no dtypes. Outside of programs numpy.roots(p.numpy()) has them")
+
+
 def polyfit(x, y, deg, w=None):
     """The polynomial of degree `deg` that fits y at x best, by least squares with weights w; y may have columns."""
     from .. import linalg
@@ -97,4 +105,5 @@ def polyfit(x, y, deg, w=None):
     return out / (scale if out.ndim == 1 else scale[:, None])
 
 
-__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval"]
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
+           "roots"]

@@ -1,0 +1,73 @@
+"""Types of nabla.compiled, which //tests/python:types_test holds to the module."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+
+from .profiling import Memory, Profile
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_DynamicDims = Mapping[int, Mapping[int, str | tuple[str, int, int] | Dynamic]]
+
+class CacheStats(NamedTuple):
+    hits: int
+    misses: int
+    hit_rate: float
+    compile_seconds: float
+    run_seconds: float
+    size: int
+    causes: tuple[str, ...]
+
+class Dynamic:
+    name: str
+    min: int
+    max: int | None
+    multiple: int
+    def __init__(self, name: str, min: int = 1, max: int | None = None, multiple: int = 1) -> None: ...
+    def bound(self, size: int) -> int: ...
+
+class Compiled(Generic[_P, _R]):
+    def __init__(
+        self, fun: Callable[_P, _R], static_argnums: int | Sequence[int] = (),
+        static_argnames: str | Sequence[str] = (), donate_argnums: int | Sequence[int] = (),
+        dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64, target: str = "", threads: int = 0,
+        check_nan: bool = False
+    ) -> None: ...
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Callable[..., _R]: ...
+    def memory(self, *args: _P.args, **kwargs: _P.kwargs) -> Memory: ...
+    def inspect(self, *args: _P.args, **kwargs: _P.kwargs) -> IR: ...
+    def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> Profile: ...
+    @property
+    def stats(self) -> CacheStats: ...
+    def clear_cache(self) -> None: ...
+
+def disable_jit() -> AbstractContextManager[None]: ...
+@overload
+def jit(
+    fun: Callable[_P, _R], static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
+    target: str = "", threads: int = 0, check_nan: bool = False
+) -> Compiled[_P, _R]: ...
+@overload
+def jit(
+    fun: None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
+    target: str = "", threads: int = 0, check_nan: bool = False
+) -> Callable[[Callable[_P, _R]], Compiled[_P, _R]]: ...
+@overload
+def compile(
+    fun: Callable[_P, _R], fullgraph: bool = False, max_cache_size: int = 64,
+    dynamic_dims: _DynamicDims | None = None, **options: Any
+) -> Compiled[_P, _R]: ...
+@overload
+def compile(
+    fun: None = None, fullgraph: bool = False, max_cache_size: int = 64, dynamic_dims: _DynamicDims | None = None,
+    **options: Any
+) -> Callable[[Callable[_P, _R]], Compiled[_P, _R]]: ...
+
+class IR(str): ...
+
+def make_ir(fun: Callable[_P, Any], stage: str = "traced") -> Callable[_P, IR]: ...
+def trace(fun: Callable[_P, Any], *args: _P.args, **kwargs: _P.kwargs) -> IR: ...
