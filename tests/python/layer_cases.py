@@ -1,5 +1,5 @@
-"""A case for each layer and loss of nabla.nn: functions from rows [..., WIDTH], of one to three leading sizes that may be
-symbols. A layer gives a tensor, a loss a number."""
+"""A case for each layer and loss of nabla.nn: functions from rows [..., WIDTH], of one to three leading sizes that may
+be symbols. A layer gives a tensor, a loss a number."""
 
 import nabla as nb
 import numpy as np
