@@ -341,6 +341,23 @@ template <class V> NB_FN V nb_abs(V x) {
   else return nb_select(nb_gt(x, V{}), x, V(V{} - x));  // of -0 too
 }
 template <> NB_INLINE inline double nb_abs<double>(double x) { return __builtin_fabs(x); }
+// x as a float, odd in its last bit where bits are lost: rounding that to a format of at most 22 bits gives what rounding
+// x gives, as if there were no float between.
+template <class V> NB_FN auto nb_odd(V x) {
+  using E = nb_scalar<V>;
+  if constexpr (nb_same<E, long> || nb_same<E, unsigned long>) {  // to 53 bits, in the same way
+    V size = x;
+    if constexpr (nb_is_signed<E>) size = x ^ (x >> 63);
+    V cut = (x & ~E(4095)) | ((((x & E(4095)) + E(4095)) >> 12) << 11);
+    x = nb_select(nb_ne(V(size >> 53), V{}), cut, x);
+  }
+  auto exact = nb_convert<double>(x);
+  auto f = nb_convert<float>(exact);
+  auto back = nb_convert<double>(f);
+  auto bits = nb_bits(f);
+  auto next = nb_select(nb_gt(nb_abs(back), nb_abs(exact)), bits - 1, bits + 1);
+  return nb_float(nb_select(nb_and(nb_ne(back, exact), nb_eq(bits & 1, bits & 0)), next, bits));
+}
 template <class V> NB_FN V nb_sign(V x) {
   V one = nb_splat<V>(nb_scalar<V>(1));
   if constexpr (nb_is_signed<nb_scalar<V>>)

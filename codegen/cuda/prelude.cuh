@@ -112,6 +112,20 @@ template <class S, class T> NB_FN S nb_convert(T x) {
   }
 }
 
+// x as a float, odd in its last bit where bits are lost: rounding that to a format of at most 22 bits gives what rounding
+// x gives, as if there were no float between.
+template <class T> NB_FN float nb_odd(T x) {
+  if constexpr (!nb_type<T>::is_float && sizeof(T) == 8) {  // to 53 bits, in the same way
+    if ((nb_signed<T>() && x < T(0) ? T(~x) : x) >> 53) x = (x & ~T(4095)) | (x & T(4095) ? T(2048) : T(0));
+  }
+  double exact = double(x);
+  float f = float(exact);
+  int bits = __float_as_int(f);
+  if (double(f) == exact || bits & 1) return f;
+  bool beyond = exact < 0 ? double(f) < exact : double(f) > exact;
+  return __int_as_float(beyond ? bits - 1 : bits + 1);
+}
+
 // The bits of an element in memory as those of another dtype of its size.
 template <class To, class From, class V> NB_FN auto nb_bitcast(V x) {
   union { From from; To to; } u;

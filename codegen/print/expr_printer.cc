@@ -303,10 +303,10 @@ std::string ExprPrinter::print_call(const Expr& e) {
       return "nb_iota32(" + cpp_name(k_.axes[lane_axis].name) + ")";
     std::string x = operand(0);
     if (is_narrow_float(e->dtype)) {
-      if (!is_float(from))
+      if (from == DType::kF64 || (is_integer(from) && bytes_of(from) >= 4))
+        x = fmt::format("nb_odd({})", x);
+      else if (!is_float(from))
         x = fmt::format("{}<float>({})", vector && from == DType::kBool ? "nb_convert_mask" : "nb_convert", x);
-      else if (from == DType::kF64)
-        x = fmt::format("nb_convert<float>({})", x);
       return fmt::format("nb_round_to<{}>({})", storage_type(e->dtype), x);
     }
     if (compute_type(from) == compute_type(e->dtype)) return x;

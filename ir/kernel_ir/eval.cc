@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "runtime/base/check.h"
+#include "runtime/base/literal.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -17,10 +18,8 @@ Scalar converted(DType from, DType to, Scalar x) {
     return {0, get_int(to, &cell, 0)};
   }
   if (to == DType::kBool) return {0, x.f != 0};
-  double v = is_float(from)        ? x.f
-             : from == DType::kU64 ? static_cast<double>(static_cast<uint64_t>(x.i))
-                                   : static_cast<double>(x.i);
-  set_float(to, &cell, 0, v);
+  if (bytes_of(from) == 8 && !is_float(from)) return {Literal::scalar_int(from, x.i).converted(to).get(0), 0};
+  set_float(to, &cell, 0, is_float(from) ? x.f : static_cast<double>(x.i));
   return is_float(to) ? Scalar{get_float(to, &cell, 0), 0} : Scalar{0, get_int(to, &cell, 0)};
 }
 

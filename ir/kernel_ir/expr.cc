@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "runtime/base/check.h"
+#include "runtime/base/literal.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -170,12 +171,11 @@ Expr call_as(DType result, std::string_view name, std::vector<Expr> args) {
 Expr convert(DType to, Expr e) {
   if (e->dtype == to) return e;
   if (is_const(e)) {
-    double v = is_float(e->dtype) ? e->number : static_cast<double>(e->integer);
     if (!is_float(e->dtype) && !is_float(to))
       return to == DType::kBool ? constant_int(to, e->integer != 0) : constant_int(to, e->integer);
-    uint64_t cell = 0;
-    set_float(to, &cell, 0, v);
-    return is_float(to) ? constant(to, v) : constant_int(to, get_int(to, &cell, 0));
+    Literal x = is_float(e->dtype) ? Literal::scalar(e->dtype, e->number) : Literal::scalar_int(e->dtype, e->integer);
+    Literal y = x.converted(to);
+    return is_float(to) ? constant(to, y.get(0)) : constant_int(to, y.get_i(0));
   }
   return call_as(to, "convert", {std::move(e)});
 }

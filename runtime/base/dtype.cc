@@ -182,8 +182,15 @@ int64_t get_int(DType dtype, const void* data, int64_t i) {
   }
 }
 
+// What a double holds of an integer, with an odd last bit where bits are lost: rounded once more, to a narrower format, it
+// gives what the integer gives.
+static double odd(int64_t v) {
+  bool fits = std::abs(static_cast<double>(v)) < 0x1p53;
+  return static_cast<double>(fits || v % 4096 == 0 ? v : (v & ~int64_t{4095}) | 2048);
+}
+
 void set_int(DType dtype, void* data, int64_t i, int64_t v) {
-  if (is_float(dtype)) return set_float(dtype, data, i, static_cast<double>(v));
+  if (is_float(dtype)) return set_float(dtype, data, i, dtype == DType::kF64 ? static_cast<double>(v) : odd(v));
   switch (bytes_of(dtype)) {
     case 1:
       return store<uint8_t>(data, i, dtype == DType::kBool ? v != 0 : static_cast<uint8_t>(v));

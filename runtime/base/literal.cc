@@ -104,14 +104,20 @@ Literal Literal::reshaped(std::vector<int64_t> shape) const {
   return out;
 }
 
+// Integers have more bits than a double: they are rounded once, to the float that is wanted.
+static void set_integer(Literal& out, int64_t i, uint64_t v, bool is_negative) {
+  bool large = !is_negative && v >> 63 != 0 && is_float(out.dtype());
+  out.set_i(i, static_cast<int64_t>(large ? v >> 1 | (v & 1) : v));
+  if (large) out.set(i, 2 * out.get(i));
+}
+
 Literal Literal::converted(DType to) const {
   Literal out(to, shape_);
-  bool through_int = !is_float(dtype_) && !is_float(to);
   for (int64_t i = 0; i < size_; ++i) {
     if (to == DType::kBool)
       out.set_i(i, is_float(dtype_) ? get(i) != 0 : get_i(i) != 0);
-    else if (through_int)
-      out.set_i(i, get_i(i));
+    else if (!is_float(dtype_))
+      set_integer(out, i, static_cast<uint64_t>(get_i(i)), is_signed(dtype_) && get_i(i) < 0);
     else
       out.set(i, get(i));
   }

@@ -145,6 +145,23 @@ def iota(count, dtype=DType.int32):
     return emit("iota", [], {"shape": [count], "axis": 0, "dtype": dtype})[0]
 
 
+def size(n):
+    """A size, which may be known only at run time, as an int32 scalar."""
+    return asarray(n, DType.int32) if isinstance(n, int) else emit("element_count", [], {
+        "shape": [n], "dtype": DType.int32})[0]
+
+
+def positions(start, count):
+    """start, start + 1, ...: int32 [count]."""
+    return add(iota(count), cast(asarray(start), DType.int32))
+
+
+def lower_mask(rows, columns, k=0):
+    """bool [rows, columns]: whether column - row <= k, a number or an int32 scalar."""
+    row, column = (emit("iota", [], {"shape": [rows, columns], "axis": i, "dtype": DType.int32})[0] for i in (0, 1))
+    return op("le", *promoted(sub(column, row), k))
+
+
 def full(shape, value, dtype=None):
     return _nabla.full(list(shape), float(value), default_float() if dtype is None else dtype_of(dtype))
 

@@ -33,22 +33,21 @@ def append_cache(cache, keys, values):
     count = keys.shape[2]
     new_keys = _nabla.cache_append(cache.keys, m.cast(keys, cache.keys.dtype), cache.length, 2)
     new_values = _nabla.cache_append(cache.values, m.cast(values, cache.values.dtype), cache.length, 2)
-    return KVCache(new_keys, new_values, m.add(cache.length, count))
+    return KVCache(new_keys, new_values, m.add(cache.length, m.size(count)))
 
 
 def cache_mask(position, queries, capacity, window=None):
     """bool [1, 1, queries, capacity]: the query at position + i sees keys up to itself, the last `window` of them."""
-    mask = _nabla.cache_mask(position, queries, capacity)
-    if window is None:
-        return mask
-    first = m.sub(_nabla.positions_from(position, queries), window - 1)
-    inside = m.op("ge", m.reshape(m.iota(capacity), 1, capacity), m.reshape(first, queries, 1))
-    return m.op("and", mask, m.reshape(inside, 1, 1, queries, capacity))
+    last = m.reshape(m.positions(position, queries), queries, 1)
+    key = m.emit("iota", [], {"shape": [queries, capacity], "axis": 1, "dtype": DType.int32})[0]
+    mask = m.op("le", *m.promoted(key, last))
+    if window is not None:
+        mask = m.op("and", mask, m.op("gt", *m.promoted(key, m.sub(last, window))))
+    return m.reshape(mask, 1, 1, queries, capacity)
 
 
 def _window_mask(count, window):
-    return m.op("and", _nabla.tril_mask(count, count, 0),
-                m.op("not", _nabla.tril_mask(count, count, -window)))
+    return m.op("and", m.lower_mask(count, count), m.op("not", m.lower_mask(count, count, -window)))
 
 
 def split_heads(x, heads):
@@ -140,7 +139,7 @@ class GroupedQueryAttention(Module):
             q, k = self.q_norm(q), self.k_norm(k)
         count = x.shape[1]
         start = 0 if cache is None else cache.length
-        positions = m.iota(count) if cache is None else _nabla.positions_from(start, count)
+        positions = m.iota(count) if cache is None else m.positions(start, count)
         q, k = (F.rope(y, positions, self.rope_base, self.rope_scale, self.interleaved) for y in (q, k))
         rate = self.dropout
         if cache is None:

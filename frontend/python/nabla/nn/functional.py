@@ -305,7 +305,7 @@ def _four(x):
         raise ValueError(f"attention: {x.type_str()} has no rows and features")
     if x.ndim < 4:
         return m.reshape(x, [1] * (4 - x.ndim) + list(x.shape))
-    return m.reshape(_nabla.flatten(x, 0, x.ndim - 4), [-1] + list(x.shape[-3:]))
+    return _nabla.flatten(x, 0, x.ndim - 4)
 
 
 def _mask_four(mask, q, k, lead):
@@ -327,8 +327,8 @@ def _additive(q, k, v, mask, rate, is_causal, scale, rng):
     scale = int(q.shape[-1]) ** -0.5 if scale is None else float(scale)
     scores = m.add(m.mul(m.matmul(q, m.swapped(k, -2, -1)), scale), mask)
     if is_causal:
-        rows, columns = int(q.shape[-2]), int(k.shape[-2])
-        seen = _nabla.tril_mask(rows, columns, columns - rows)
+        rows, columns = q.shape[-2], k.shape[-2]
+        seen = m.lower_mask(rows, columns, m.sub(m.size(columns), m.size(rows)))
         scores = m.where(seen, scores, float("-inf"))
     top = m.op("stop_gradient", _nabla.amax(scores, [-1], True))
     weights = m.op("exp", m.sub(scores, m.where(m.op("is_finite", top), top, 0.0)))

@@ -1,0 +1,166 @@
+"""logaddexp, hypot, floor_divide and mod at special values, and conversions at ties: by the interpreter (arrays of a few
+elements), by the kernels of the package (larger ones), by jit and from a bundle, against NumPy in more bits."""
+
+import nabla as nb
+import numpy as np
+import pytest
+
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+# smallest normal, smallest subnormal, largest, distance from 1
+FORMAT = {"float16": (2.0**-14, 2.0**-24, 65504.0, 2.0**-10),
+          "bfloat16": (2.0**-126, 2.0**-133, float.fromhex("0x1.fep127"), 2.0**-7),
+          "float32": (2.0**-126, 2.0**-149, float.fromhex("0x1.fffffep127"), 2.0**-23),
+          "float64": (2.0**-1022, 2.0**-1074, float.fromhex("0x1.fffffffffffffp1023"), 2.0**-52)}
+
+
+def special(dtype):
+    if dtype in INTS:
+        info = np.iinfo(dtype)
+        return np.unique(np.array([v for v in (info.min, info.min + 1, -7, -2, -1, 0, 1, 2, 3, 100, info.max - 1, info.max)
+                                   if v >= info.min], dtype))
+    normal, tiny, largest, step = FORMAT[dtype]
+    some = [0.0, tiny, 3 * tiny, normal - tiny, normal, 0.1, 1 - step / 2, 1.0, 1 + step, 3.0, 17.0, 90.0, largest / 2,
+            largest, np.inf]
+    return np.array([s * v for v in some for s in (1, -1)] + [np.nan])
+
+
+def tensor(x, dtype):
+    return nb.cast(nb.asarray(np.asarray(x, np.float64 if dtype in FLOATS else dtype)), dtype)
+
+
+def numbers(t):
+    """As the widest NumPy type: every value of ours is one of it."""
+    return np.asarray(nb.cast(t, "float64")).astype(np.longdouble) if t.dtype.name in FLOATS else np.asarray(t)
+
+
+def pairs(dtype):
+    x, y = (a.ravel() for a in np.meshgrid(special(dtype), special(dtype), indexing="ij"))
+    return tensor(x, dtype), tensor(y, dtype)
+
+
+def every_way(f, args, folder):
+    """What f gives: in pieces by the interpreter, at once by the kernels of the package, by jit and from a bundle."""
+    def name(xs):
+        return {f"x{i}": x for i, x in enumerate(xs)}
+
+    count = args[0].shape[0]
+    pieces = [f(*[a[i:i + 100] for a in args]) for i in range(0, count, 100)]
+    repeats = 1 + 1000 // count
+    yield "interpreter", nb.concatenate(pieces)
+    yield "eager", f(*[nb.concatenate([a] * repeats) for a in args])[-count:]
+    yield "jit", nb.jit(f)(*args)
+    entry = (lambda x0, x1: f(x0, x1)) if len(args) == 2 else (lambda x0: f(x0))
+    specs = {k: nb.spec(a.shape, a.dtype) for k, a in name(args).items()}
+    bundle = nb.compile_bundle(nb.export({"f": entry}, args={"f": specs}), folder / "f.nbundle")
+    yield "bundle", bundle.run("f", **name(args))["out"]
+
+
+def check(f, args, want, folder, slack=0.0, tiny=0.0, signs=True):
+    """want: exact numbers. slack: how many units in the last place, of 1, a result may be off."""
+    for way, got in every_way(f, args, folder):
+        got = numbers(got)
+        with np.errstate(invalid="ignore"):
+            good = (got == want) | (np.isnan(got) & np.isnan(want)) if got.dtype.kind == "f" else got == want
+            if slack:
+                good |= np.abs(got - want) <= slack * np.abs(want) + tiny
+            if signs and got.dtype.kind == "f":
+                good &= np.isnan(want) | (np.signbit(got) == np.signbit(want))
+        if not good.all():
+            at = np.flatnonzero(~good)
+            rows = [f"{[str(numbers(a)[i]) for a in args]}: {got[i]} in place of {want[i]}" for i in at[:5]]
+            raise AssertionError(f"{way}, {args[0].dtype.name}, {len(at)} of {len(want)}:\n" + "\n".join(rows))
+
+
+def rounded(x, dtype):
+    """Exact numbers as the dtype holds them: what is beyond half a step over the largest is infinite."""
+    normal, tiny, largest, step = FORMAT[dtype]
+    return np.where(np.abs(x) >= largest * (1 + np.longdouble(step) / 4), np.copysign(np.inf, x), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["logaddexp", "hypot"])
+def test_floats(name, dtype, tmp_path):
+    args = pairs(dtype)
+    with np.errstate(all="ignore"):
+        want = rounded(getattr(np, name)(*[numbers(a) for a in args]), dtype)
+    _, tiny, _, step = FORMAT[dtype]
+    check(getattr(nb, name), args, want, tmp_path, slack=4 * step, tiny=4 * tiny if name == "hypot" else 4 * step,
+          signs=name == "hypot")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floor_division_of_floats(dtype, tmp_path):
+    args = pairs(dtype)
+    with np.errstate(all="ignore"):
+        if dtype == "float64":
+            x, y = (numbers(a).astype(np.float64) for a in args)
+        else:
+            x, y = (numbers(a) for a in args)
+        quotient, rest = np.floor_divide(x, y), np.mod(x, y)
+    step = FORMAT[dtype][3]
+    for f, want in ((nb.floor_divide, quotient), (nb.mod, rest)):  # zeros may have either sign
+        check(f, args, rounded(want.astype(np.longdouble), dtype), tmp_path, slack=4 * step, signs=False)
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_floor_division_of_integers(dtype, tmp_path):
+    args = pairs(dtype)
+    bits = np.iinfo(dtype).bits
+
+    def wrapped(v):
+        v &= 2**bits - 1
+        return v - 2**bits if dtype[0] == "i" and v >> (bits - 1) else v
+
+    x, y = (np.asarray(a).tolist() for a in args)
+    quotient = np.array([wrapped(a // b) if b else wrapped(-1) for a, b in zip(x, y)], dtype)
+    rest = np.array([a % b if b else a for a, b in zip(x, y)], dtype)
+    check(nb.floor_divide, args, quotient, tmp_path)
+    check(nb.mod, args, rest, tmp_path)
+
+
+# ---- Conversions
+
+
+def near_ties(target, source):
+    """Values of `source` at, above and below the middle of neighbours in `target`."""
+    normal, tiny, largest, step = FORMAT[target]
+    rng = np.random.RandomState(0)
+    low = [np.longdouble(m * step + 1) * np.longdouble(2.0)**e
+           for m, e in zip(rng.randint(0, round(1 / step), 300), rng.randint(-14, 16, 300))]
+    if source in INTS:
+        bits = np.iinfo(source).bits
+        low += [np.longdouble(m * step + 1) * np.longdouble(2.0)**e
+                for m, e in zip(rng.randint(0, round(1 / step), 300), rng.randint(8, bits, 300))]
+    middles = [x + np.longdouble(2.0)**(int(np.floor(np.log2(x))) - 1) * step for x in low]
+    middles += [largest * (1 + np.longdouble(step) / 4), tiny / 2, normal - tiny / 2, largest]
+    if source in INTS:
+        info = np.iinfo(source)
+        whole = {int(m) + d for m in middles for d in (-1, 0, 1)} | {int(-m) + d for m in middles for d in (-1, 0, 1)}
+        return np.array(sorted(v for v in whole if info.min <= v <= info.max), source)
+    x = np.array([s * m * (1 + np.longdouble(d)) for m in middles for s in (1, -1) for d in (0, 1e-9, -1e-9, 2e-16, -2e-16)])
+    return np.unique(x.astype(source))
+
+
+def once(x, target):
+    """Exact numbers rounded to nearest even."""
+    normal, tiny, largest, step = FORMAT[target]
+    x = x.astype(np.longdouble)
+    exponent = np.floor(np.log2(np.maximum(np.abs(x), np.longdouble(normal))))
+    unit = np.longdouble(2.0)**exponent * step
+    return rounded(np.copysign(np.rint(np.abs(x) / unit) * unit, x), target)
+
+
+@pytest.mark.parametrize("source", ["float64", "float32", "int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("target", FLOATS[:3])
+def test_conversions_round_once(source, target, tmp_path):
+    if source == target:
+        return
+    x = near_ties(target, source)
+    assert len(x) > 50
+    check(lambda t: nb.cast(t, target), [nb.asarray(x)], once(x, target), tmp_path, signs=source in FLOATS)
+
+
+def test_a_tie_is_one():
+    assert once(np.array([1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-40, 65519.9, 65520.0]), "float16").tolist() == [
+        1.0, 1 + 2.0**-10, 65504.0, np.inf]
