@@ -170,7 +170,7 @@ def _flat_matrix(a, split, what):
 
 
 def tensorsolve(a, b, axes=None):
-    """x with tensordot(a, x, x.ndim) = b: the dimensions of a behind b's are those of x; `axes` of a are moved to its
+    """x with tensordot(a, x, x.ndim) = b: the dimensions of a after b's are those of x; `axes` of a are moved to its
     end first."""
     a, b = float_tensors(a, b)
     if axes is not None:
@@ -185,7 +185,7 @@ def tensorsolve(a, b, axes=None):
 
 
 def tensorinv(a, ind=2):
-    """The inverse of tensordot(a, ., ind), a map from the dimensions behind the first `ind` to these; its own come in
+    """The inverse of tensordot(a, ., ind), a map from the dimensions after the first `ind` to these; its own come in
     the other order."""
     a = float_tensors(a)[0]
     if not 0 < ind < a.ndim:
