@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 class Row(NamedTuple):
     name: str
     kind: str
+    problem: str
     source: str
-    calls: int
+    calls: float
     seconds: float
-    flops: int | None
-    bytes: int | None
+    flops: float | None
+    bytes: float | None
+    of_peak: float | None
 
 class Memory:
     arena: int
@@ -22,7 +24,7 @@ class Profile:
     rows: list[Row]
     seconds: float
     runs: int
-    def __init__(self, rows: list[Row], seconds: float, runs: int) -> None: ...
+    def __init__(self, rows: list[Row], seconds: float, runs: int, text: str) -> None: ...
 
 def memory_of(bundle: Any) -> Memory: ...
 def profile_of(bundle: Any, name: str, threads: int, tensors: list[Any], runs: int) -> Profile: ...
