@@ -55,7 +55,7 @@ std::vector<Pass> simplify_passes() {
   return {
       {"drop-debug",
        "leaves out debug prints and callbacks",
-       "Runs only when it is asked for (nablac compile --no-debug), before all others, so that the program is the one "
+       "Runs only when it is asked for (nablac compile --no-debug-prints), before all others, so that the program is the one "
        "that it would be if it had never had them.",
        Stage::kTraced,
        Stage::kTraced,

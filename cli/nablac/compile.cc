@@ -25,7 +25,7 @@ namespace {
 struct CompileArgs {
   std::string input, output, emit = "bundle";
   driver::CompileOptions options;
-  bool no_library = false, no_fuse = false, no_debug = false, no_cache = false, timing = false;
+  bool no_library = false, no_fuse = false, no_debug_prints = false, no_cache = false, timing = false;
 };
 
 // nabla-run lies beside nablac, or where $NABLA_RUN says.
@@ -66,7 +66,7 @@ void show_progress(const std::string& target, size_t done, size_t all) {
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
   args.options.fuse = !args.no_fuse;
-  args.options.debug = !args.no_debug;
+  args.options.debug = !args.no_debug_prints;
   args.options.cache = !args.no_cache;
   args.options.passes.reproduce = [](const ir::Module& before, const std::string& command) {
     keep_reproducer(before, command, {std::cout, std::cerr});
@@ -111,7 +111,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
   command->add_flag("--no-fuse", args->no_fuse,
                     "a kernel for every op: slow, but nabla-run --check-nan then names the op that made NaN");
-  command->add_flag("--no-debug", args->no_debug, "leave out debug prints and callbacks");
+  command->add_flag("--no-debug-prints", args->no_debug_prints, "leave out debug prints and callbacks");
   command->add_flag(
       "--tf32", args->options.tf32,
       "f32 products of GPUs may round their factors to tf32: faster, with 10 bits of fraction");

@@ -59,11 +59,6 @@ void need_per_dimension(const Tensor& x, const Shape& sizes, const Arg& at, cons
 
 }  // namespace
 
-void debug_print(const std::string& text, const std::vector<Arg>& values, Site site) {
-  AtSite at(site);
-  emit("debug", values, {{"text", text}, {"callback", std::string()}}, site);
-}
-
 Tensor matmul(const Arg& a, const Arg& b) {
   AtSite at(a);
   const Tensor &x = need_tensor(a, "matmul"), &y = need_tensor(b, "matmul");

@@ -2,19 +2,10 @@
 #pragma once
 
 #include <initializer_list>
-#include <string>
-#include <vector>
 
 #include "frontend/cpp/ops.h"
 
 namespace nabla {
-
-/// Prints `text` when the program runs, with the elements of `values` in its fields: "{}" or "{:SPEC}" for each, "{{" and
-/// "}}" for braces. SPEC is fmt's for one number and applies to every element; arrays of more than 1,000 elements show
-/// three at each end of each dimension. Prints come in the order of the program, once per iteration of a loop and per
-/// example of a batch; derivatives print on their way forward alone. nabla-run prefixes the entry and the number of its
-/// run: "step 12: loss 0.5". `nablac compile --no-debug` leaves prints out. E0204 where fields and values do not fit.
-void debug_print(const std::string& text, const std::vector<Arg>& values = {}, Site site = Site::here());
 
 /// Products of matrices in the last two dimensions; leading dimensions are broadcast. Vectors are allowed as in NumPy.
 Tensor matmul(const Arg& a, const Arg& b);
