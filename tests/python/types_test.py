@@ -85,6 +85,8 @@ def names_of(name):
 def public(module):
     if module is nb:
         return set(dir(nb))
+    if module.__name__ in ("nabla.nn", "nabla.nn.optim", "nabla.nn.finetune", "nabla.ops", "nabla.transforms"):
+        return {n for n in vars(module) if not n.startswith("_")}
     if hasattr(module, "__all__"):
         return set(module.__all__)
     here = module.__name__
