@@ -308,6 +308,14 @@ def test_mypy_accepts_a_program_in_strict_mode(folder):
     assert said.startswith("Success: no issues found in 1 source file"), said
 
 
+def test_mypy_accepts_every_stub_in_strict_mode(folder):
+    program = os.path.join(folder, "everything.py")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write("".join(f"import {name}\n" for name in WITH_STUBS + ["nabla.typing", "nabla._nabla"]))
+    said = mypy(folder, program)
+    assert said.startswith("Success: no issues found in 1 source file"), said
+
+
 def test_mypy_refuses_what_is_wrong(folder):
     program = os.path.join(folder, "wrong.py")
     with open(program, "w", encoding="utf-8") as file:
