@@ -1,6 +1,9 @@
 """Types of nabla.nn, which //tests/python:types_test holds to the module."""
 
-from . import finetune as finetune, functional as functional, init as init, optim as optim, selectors as selectors
+from . import attention as attention, checkpoints as checkpoints, containers as containers, conv as conv
+from . import finetune as finetune, functional as functional, init as init, layers as layers, losses as losses
+from . import module as module, optim as optim, recurrent as recurrent, rng as rng, selectors as selectors
+from . import training as training
 from .attention import *
 from .checkpoints import *
 from .containers import *

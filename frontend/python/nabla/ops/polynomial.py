@@ -86,8 +86,8 @@ def roots(p):
     """Refused: how many there are depends on coefficients, and they may be complex, for which there are no dtypes.
     Raises NotImplementedError; numpy.roots takes the values."""
     raise NotImplementedError(
-        f"roots of {_vector(p, 'roots').type_str()}: how many there are depends on leading coefficients that are "
-        "0, and they may be complex, for which there are no dtypes. Outside of programs numpy.roots(p.numpy()) has them")
+        f"roots of {_vector(p, 'roots').type_str()}: how many there are depends on leading coefficients that are 0, "
+        "and they may be complex, for which there are no dtypes. Outside of programs numpy.roots(p.numpy()) has them")
 
 
 def polyfit(x, y, deg, w=None):
