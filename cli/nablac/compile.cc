@@ -13,6 +13,7 @@
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "codegen/toolchain.h"
+#include "ir/op_def.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/format/bundle_writer.h"
@@ -25,7 +26,7 @@ namespace {
 struct CompileArgs {
   std::string input, output, emit = "bundle";
   driver::CompileOptions options;
-  bool no_library = false, no_fuse = false, no_cache = false, timing = false;
+  bool no_library = false, no_fuse = false, no_cache = false, no_debug_prints = false, timing = false;
 };
 
 // nabla-run lies beside nablac, or where $NABLA_RUN says.
@@ -63,6 +64,15 @@ void show_progress(const std::string& target, size_t done, size_t all) {
   std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kFreshLine, target.c_str(), done, all);
 }
 
+// What debug prints alone have read is dropped by the passes, which see a program that never had them.
+void drop_debug_prints(ir::Module& module) {
+  for (ir::FunctionPtr& f : module.functions) {
+    ir::Function without = *f;
+    auto prints = [](const ir::Node& n) { return n.op->name == "debug"; };
+    if (std::erase_if(without.nodes, prints) > 0) f = std::make_shared<ir::Function>(std::move(without));
+  }
+}
+
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
   args.options.fuse = !args.no_fuse;
@@ -78,6 +88,7 @@ Status run(CompileArgs& args) {
   NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.options.tuning_file}},
                                 {{"--output", args.output}}));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
+  if (args.no_debug_prints) drop_debug_prints(module);
   if (args.options.cache) note_useless_cache();
   if (isatty(STDERR_FILENO) != 0) args.options.progress = show_progress;
   Result<driver::CompiledBundle> compiled = driver::compile(module, args.options);
@@ -110,6 +121,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_flag("--no-library", args->no_library, "generate every kernel; the bundle needs no library");
   command->add_flag("--no-fuse", args->no_fuse,
                     "a kernel for every op: slow, but nabla-run --check-nan then names the op that made NaN");
+  command->add_flag("--no-debug-prints", args->no_debug_prints, "leave out debug prints and callbacks: they cost nothing");
   command->add_flag(
       "--tf32", args->options.tf32,
       "f32 products of GPUs may round their factors to tf32: faster, with 10 bits of fraction");
