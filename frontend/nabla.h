@@ -16,6 +16,7 @@
 #include "frontend/cpp/control_flow.h"     // IWYU pragma: export
 #include "frontend/cpp/convenience.h"      // IWYU pragma: export
 #include "frontend/cpp/custom_rules.h"     // IWYU pragma: export
+#include "frontend/cpp/debug.h"            // IWYU pragma: export
 #include "frontend/cpp/fft.h"              // IWYU pragma: export
 #include "frontend/cpp/indexing.h"         // IWYU pragma: export
 #include "frontend/cpp/layers.h"           // IWYU pragma: export

@@ -20,7 +20,7 @@ using e2e::must;
 using e2e::scratch;
 using std::string;
 
-const std::vector<string> kPrograms = {"classifier", "derivatives", "linear", "loops", "rules", "sizes"};
+const std::vector<string> kPrograms = {"classifier", "debugging", "derivatives", "linear", "loops", "rules", "sizes"};
 
 string read(const string& path) {
   std::ostringstream text;
