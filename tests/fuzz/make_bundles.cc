@@ -70,7 +70,7 @@ entry main calls @main {
 }
 func @main(%x: f32[batch,512], %w: f32[512,1024], %image: f32[batch,16,16,32], %taps: f32[3,3,32,64]) {
   %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
-  %z = convolution(%image, %taps) {strides=[1,1], padding_low=[1,1], padding_high=[1,1]}
+  %z = convolution(%image, %taps) {strides=[1,1], padding_low=[1,1], padding_high=[1,1], dilation=[1,1], groups=1}
   return %y, %z
 }
 )"},
