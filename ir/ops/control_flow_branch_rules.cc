@@ -142,7 +142,30 @@ int64_t largest_of_an_example(const BatchContext& ctx) {
   return out;
 }
 
-// Every example chooses for itself: all branches run, and their results are selected.
+// Does it factor matrices? That costs more than asking whether anybody wants it.
+bool is_costly(const BatchContext& ctx, const std::string& function) {
+  for (const ir::Node& n : ctx.functions->get(function).nodes) {
+    if (n.op->category == "linear algebra") return true;
+    if (n.op->name == "call" && is_costly(ctx, n.attrs.get_function("callee"))) return true;
+  }
+  return false;
+}
+
+// The batched branch where at least one example takes it, else zeros, which nobody selects.
+std::vector<Val> run_for_somebody(BatchContext& ctx, Val taken, const std::string& branch, std::vector<Val> operands) {
+  FunctionBuilder w(branch + ".nobody", ctx.b.ops(), ctx.b.module());
+  w.set_location(ctx.b.location());
+  const ir::Function& f = ctx.functions->get(branch);
+  for (const Type& t : param_types(f)) w.param("", t);
+  std::vector<Val> zeros;
+  for (const Type& t : result_types(f)) zeros.push_back(w.fill(t.dtype, t.shape, 0));
+  operands.insert(operands.begin(), ctx.b.op("reduce_or", {taken}, {{"axes", Ints{0}}}));
+  return ctx.b.add("cond", std::move(operands),
+                   {{"then", FunctionRef{branch}}, {"else", FunctionRef{ctx.functions->define(w.finish(zeros))}}});
+}
+
+// Every example chooses for itself: all branches run, but for costly ones that nobody takes, and their results are
+// selected.
 std::vector<Val> select_branches(BatchContext& ctx) {
   std::vector<bool> all(ctx.op.results.size(), true), params;
   std::vector<Val> operands;
@@ -166,7 +189,9 @@ std::vector<Val> select_branches(BatchContext& ctx) {
     for (size_t i = 0; i < theirs.size(); ++i)
       if (Val& x = theirs[i]; params[i] && is_float(x.dtype()))
         x = select(broadcast_in_dim(taken, x.shape(), {0}), x, ctx.b.op("stop_gradient", {x}));
-    made.push_back(call_function(ctx.b, ctx.functions->batch(branches[k], params, all).name, theirs));
+    std::string batched = ctx.functions->batch(branches[k], params, all).name;
+    made.push_back(is_costly(ctx, batched) ? run_for_somebody(ctx, taken, batched, theirs)
+                                           : call_function(ctx.b, batched, theirs));
   }
   bool flag = selector.dtype() == DType::kBool;
   // then / else: the first holds where the flag does. Of a switch, branch k and those after it take over from k on.

@@ -144,7 +144,9 @@ std::vector<Example> convert_examples() {
           one(DType::kF32, DType::kU8, awkward(-300, 300)),   one(DType::kI32, DType::kI8, between(-300, 300)),
           one(DType::kI32, DType::kF32, between(-300, 300)),  one(DType::kF32, DType::kBool, between(-1, 1)),
           one(DType::kBool, DType::kF32, between(0, 1)),      one(DType::kI8, DType::kU32, between(-128, 127)),
-          one(DType::kF32, DType::kF8E4M3, between(-16, 16)), one(DType::kF8E5M2, DType::kF32, between(-16, 16))};
+          one(DType::kF32, DType::kF8E4M3, between(-16, 16)), one(DType::kF8E5M2, DType::kF32, between(-16, 16)),
+          one(DType::kF64, DType::kF16, awkward()),           one(DType::kU64, DType::kBF16, between(0, 1e9)),
+          one(DType::kI64, DType::kF8E5M2, between(-300, 300))};
 }
 
 OpDef convert_op() {

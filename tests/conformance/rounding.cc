@@ -54,8 +54,10 @@ std::vector<uint64_t> patterns(DType to) {
   uint64_t end = end_of(to), normal = below(to, std::ldexp(Exact(1), to == DType::kF16 ? -14 : -126));
   std::set<uint64_t> out;
   for (uint64_t code = 0; code < end; code += end / 400 | 1) out.insert(code);
-  for (uint64_t place : {uint64_t{0}, normal, end})
-    for (uint64_t code = place - std::min<uint64_t>(place, 6); code < std::min(end, place + 6); ++code) out.insert(code);
+  for (uint64_t place : {uint64_t{0}, normal, end}) {
+    uint64_t first = place - std::min<uint64_t>(place, 6);
+    for (uint64_t code = first; code < std::min(end, place + 6); ++code) out.insert(code);
+  }
   return {out.begin(), out.end()};
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/format/bundle_reader.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
@@ -52,6 +54,35 @@ TEST(BundleFuzz, TheCorpusIsThereAndCrashesNothing) {
   std::vector<Input> inputs = corpus();
   EXPECT_GE(inputs.size(), 5u);
   for (const Input& input : inputs) EXPECT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
+}
+
+// One that is refused at its first bytes seeds nothing.
+TEST(BundleFuzz, TheSeedsAreOfThePresentFormat) {
+  namespace format = nabla::format;
+  int programs = 0, bundles = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/bundle_corpus")) {
+    SCOPED_TRACE("write " + entry.path().string() + " again: bazel run //tests/fuzz:make_bundles");
+    if (entry.path().extension() == ".nbundle") {
+      ++bundles;
+      auto bundle = format::Bundle::open(entry.path());
+      EXPECT_TRUE(bundle.ok()) << to_string(bundle.errors());
+    } else if (entry.path().extension() == ".fb") {
+      ++programs;
+      auto file = format::FileBytes::map(entry.path()).value();
+      std::string errors;
+      for (int64_t constants : {-1, 64}) {
+        nabla::Status status = format::check_program_bytes(
+            format::FileBytes::copy_of(file->bytes())->bytes(), "seed", [&](std::string_view name) -> int64_t {
+              return name.starts_with("kernels/") ? 1 : name == "constants.bin" ? constants : -1;
+            });
+        errors = status.ok() ? "" : to_string(status.errors());
+        if (errors.empty()) break;
+      }
+      EXPECT_EQ(errors, "");
+    }
+  }
+  EXPECT_GE(bundles, 4);
+  EXPECT_GE(programs, 8);
 }
 
 TEST(BundleFuzz, ThousandsOfMutationsCrashNothing) {

@@ -50,6 +50,22 @@ def test_det_of_batches_with_singular_matrices():
         np.testing.assert_allclose(np.asarray(got), want, atol=1e-4)
 
 
+@pytest.mark.parametrize("gradient", [
+    nb.grad(lambda x: nb.sum(nb.linalg.det(x))),
+    nb.grad(lambda x: nb.sum(nb.vmap(nb.linalg.det)(x))),
+    nb.vmap(nb.grad(nb.linalg.det)),
+], ids=["of a batch", "of vmap", "under vmap"])
+def test_regular_matrices_pay_no_decomposition(gradient):
+    regular = np.random.RandomState(0).uniform(-1, 1, (6, 4, 4)).astype("float32") + 2 * np.eye(4, dtype="float32")
+    singular = regular.copy()
+    singular[2] = np.outer(regular[2, 0], regular[2, 1])
+    compiled = nb.jit(gradient)
+    for x, decomposed in ((regular, False), (singular, True)):
+        got = np.asarray(compiled(nb.asarray(x)))
+        np.testing.assert_allclose(got, np.stack([cofactors(m.astype("float64")) for m in x]), rtol=1e-3, atol=1e-3)
+        assert (" svd " in repr(compiled.profile(nb.asarray(x)))) == decomposed
+
+
 V = [4.0, 0.0, -1.0, 2.0]
 BRANCHES = {
     "cond": lambda v: nb.cond(v > 0, nb.sqrt, lambda v: v * 2, v),

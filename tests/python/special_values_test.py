@@ -1,5 +1,5 @@
-"""logaddexp, hypot, floor_divide and mod at special values, and conversions at ties: by the interpreter (arrays of a few
-elements), by the kernels of the package (larger ones), by jit and from a bundle, against NumPy in more bits."""
+"""logaddexp, hypot, floor_divide and mod at special values, and conversions at ties: by the interpreter (arrays of a
+few elements), by the kernels of the package (larger ones), by jit and from a bundle, against NumPy in more bits."""
 
 import nabla as nb
 import numpy as np
@@ -17,8 +17,8 @@ FORMAT = {"float16": (2.0**-14, 2.0**-24, 65504.0, 2.0**-10),
 def special(dtype):
     if dtype in INTS:
         info = np.iinfo(dtype)
-        return np.unique(np.array([v for v in (info.min, info.min + 1, -7, -2, -1, 0, 1, 2, 3, 100, info.max - 1, info.max)
-                                   if v >= info.min], dtype))
+        some = (info.min, info.min + 1, -7, -2, -1, 0, 1, 2, 3, 100, info.max - 1, info.max)
+        return np.unique(np.array([v for v in some if v >= info.min], dtype))
     normal, tiny, largest, step = FORMAT[dtype]
     some = [0.0, tiny, 3 * tiny, normal - tiny, normal, 0.1, 1 - step / 2, 1.0, 1 + step, 3.0, 17.0, 90.0, largest / 2,
             largest, np.inf]
@@ -138,7 +138,8 @@ def near_ties(target, source):
         info = np.iinfo(source)
         whole = {int(m) + d for m in middles for d in (-1, 0, 1)} | {int(-m) + d for m in middles for d in (-1, 0, 1)}
         return np.array(sorted(v for v in whole if info.min <= v <= info.max), source)
-    x = np.array([s * m * (1 + np.longdouble(d)) for m in middles for s in (1, -1) for d in (0, 1e-9, -1e-9, 2e-16, -2e-16)])
+    beside = [1 + np.longdouble(d) for d in (0, 1e-9, -1e-9, 2e-16, -2e-16)]
+    x = np.array([s * m * b for m in middles for s in (1, -1) for b in beside])
     return np.unique(x.astype(source))
 
 
