@@ -1,6 +1,6 @@
 // Writes seeds of the bundle fuzzer as the compiler makes them today, whose kernels are a byte each:
 //   bazel run //tests/fuzz:make_bundles
-// NAME.nbundle for a CPU and a GPU, and its programs alone, NAME.main.fb and NAME.sm_90a.fb: behind the hashes of a
+// NAME.nbundle for a CPU and a GPU, and its programs alone, NAME.main.fb and NAME.sm_90a.fb: after the hashes of a
 // bundle a damaged program is never looked at.
 #include <cstdlib>
 #include <iostream>
