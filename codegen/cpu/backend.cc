@@ -3,10 +3,6 @@
 #include <algorithm>
 
 #include "codegen/cpu/kernel_printer.h"
-#include "codegen/cpu/linalg_procedures_text.inc"
-#include "codegen/cpu/prelude_text.inc"
-#include "codegen/cpu/procedures_text.inc"
-#include "codegen/cpu/special_text.inc"
 #include "codegen/cpu/user_printer.h"
 #include "codegen/print/procedure_call.h"
 #include "codegen/user_text.h"
@@ -15,12 +11,16 @@ namespace nabla::codegen {
 namespace {
 
 constexpr const char* kPrelude =
+#include "codegen/cpu/prelude_text.inc"
     ;
 constexpr const char* kSpecial =
+#include "codegen/cpu/special_text.inc"
     ;
 constexpr const char* kProcedures =
+#include "codegen/cpu/procedures_text.inc"
     ;
 constexpr const char* kLinalgProcedures =
+#include "codegen/cpu/linalg_procedures_text.inc"
     ;
 
 // Lanes per vector: as many as the widest data of the kernel allows in one register.
