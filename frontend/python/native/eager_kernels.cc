@@ -1,7 +1,6 @@
 #include "frontend/python/native/eager_kernels.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -168,18 +167,6 @@ bool is_plain(const ir::TypedOp& op) {
 }
 
 // The node alone, by its reference.
-// An eager loop may take long, or have no end: other threads get their turns, and Ctrl-C ends it.
-void let_others_run() {
-  using std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kTurn{5};  // that of the Python interpreter
-  thread_local steady_clock::time_point since = steady_clock::now();
-  if (PyGILState_Check() == 0) return;
-  if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
-  if (steady_clock::now() - since < kTurn) return;
-  { pybind11::gil_scoped_release turn; }
-  since = steady_clock::now();
-}
-
 Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Function& f, const ir::Node& node,
                                           std::vector<Literal> operands) {
   auto one = std::make_shared<ir::Function>();
@@ -198,8 +185,12 @@ Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Fu
   one->nodes.push_back(std::move(copy));
   ir::Module alone = module;
   alone.functions.push_back(std::move(one));
+  // Ctrl-C ends it: an eager loop may have no end.
   thread_local bool polled = false;
-  if (!polled) ir::set_interpreter_poll(let_others_run);
+  if (!polled)
+    ir::set_interpreter_poll([] {
+      if (PyGILState_Check() != 0 && PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    });
   polled = true;
   return ir::interpret(alone, "eager.node", std::move(operands));
 }
