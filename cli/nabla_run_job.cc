@@ -45,6 +45,7 @@ class Job {
   uint64_t seed() const;
   Progress start(Reporter& reporter) const;
   Status run_once(int64_t step);
+  Status next_step(int64_t step, int64_t before, Reporter& reporter);
   Status set_sizes();
   Literal result(size_t i) const;
   Status train(Reporter& reporter);
@@ -251,6 +252,13 @@ Status Job::run_once(int64_t step) {
   return session_.run(index_, input_data_, output_data_);
 }
 
+// Where a signal ends it in the middle, the steps `before` it are reported.
+Status Job::next_step(int64_t step, int64_t before, Reporter& reporter) {
+  Status ran = run_once(step);
+  if (!ran.ok() && ran.errors().front().code == Code::kInterrupted && before > 0) reporter.end();
+  return ran;
+}
+
 std::vector<Metric> Job::metrics() const {
   std::vector<Metric> out;
   for (size_t i = 0; i < outputs_.size(); ++i)
@@ -269,7 +277,7 @@ Status Job::train(Reporter& reporter) {
   std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
   for (int64_t i = 0; i < total && !interrupted(); ++i) {
     data_->fill(order, p.position * data_->batch(), inputs_);
-    (void)NABLA_TRY(run_once(++p.step));
+    (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, p.epoch + 1, metrics());
     if (++p.position == batches) {
       p.position = 0;
@@ -323,7 +331,7 @@ Status Job::repeat(Reporter& reporter) {
   if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
   reporter.begin(entry_.name, training() && total > 1, p.step + total, 0, 0, p.step);
   for (int64_t i = 0; i < total && !interrupted(); ++i) {
-    (void)NABLA_TRY(run_once(++p.step));
+    (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, 0, metrics());
     if (counted) progress_[entry_.name] = p;
   }
@@ -444,7 +452,7 @@ const volatile sig_atomic_t* stop_flag() { return &stop_asked; }
 void stop_jobs_on_signals() {
   struct sigaction ask {};
   ask.sa_handler = [](int signal) {
-    static constexpr char kSaid[] = "note: stopping after this step; a second signal stops at once\n";
+    static constexpr char kSaid[] = "note: stopping; a second signal stops at once\n";
     stop_asked = signal;
     (void)!::write(2, kSaid, sizeof kSaid - 1);
   };

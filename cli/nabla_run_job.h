@@ -25,7 +25,8 @@ Status split_at_names(const exec::Session& session, JobOptions& job);
 /// Runs the entry `init` once; does nothing where there is none.
 Status run_init(exec::Session& session, const RunOptions& options, ProgressOf& progress, Reporter& reporter);
 
-/// From now on the first INT, TERM or HUP makes jobs end after the step that runs; a second one ends the process.
+/// From now on the first INT, TERM or HUP makes jobs end: between two instructions where the session stops all loops
+/// (SessionOptions), else after the step that runs. A second one ends the process.
 void stop_jobs_on_signals();
 /// Has such a signal come?
 bool interrupted();

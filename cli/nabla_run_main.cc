@@ -36,6 +36,8 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                 .target = options.target,
                                 .sync_debug = options.sync_debug,
                                 .stop = stop_flag(),
+                                // State is updated where it lies: a step whose state is to be saved comes to its end.
+                                .stop_all_loops = options.save_state.empty(),
                                 .pin_caller = true};
   if (own == nullptr) return exec::Session::open(options.bundle, settings);
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
@@ -85,12 +87,18 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   }
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
   Status ran = Ok{};
-  for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) ran = jobs[i](reporter);
-  // What was trained is kept also when its predictions could not be written.
-  bool usable = ran.ok() || ran.errors().front().code == Code::kWriteFailed;
+  bool writes_state = false;  // the job that ran last
+  for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) {
+    ran = jobs[i](reporter);
+    const std::string& entry = options.jobs[i].entry;
+    writes_state = !session->entries()[entry.empty() ? 0 : session->find_entry(entry)].writes.empty();
+  }
+  bool cut = !ran.ok() && ran.errors().front().code == Code::kInterrupted;  // in the middle of a run
+  // What was trained is kept also when its predictions could not be written, or were not computed.
+  bool usable = ran.ok() || ran.errors().front().code == Code::kWriteFailed || (cut && !writes_state);
   if (usable && !options.save_state.empty())
     (void)NABLA_TRY(session->save_state(options.save_state, progress_metadata(progress)));
-  if (!ran.ok()) return ran;
+  if (!ran.ok() && !cut) return ran;
   (void)NABLA_TRY(reporter.close());
   if (!options.loss_curve.empty()) {
     if (reporter.curve().values.empty() && !interrupted())
@@ -101,8 +109,9 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   if (options.profile) say("{}", exec::str(session->profile()));
   (void)NABLA_TRY(session->finish());
   if (!interrupted()) return Ok{};
-  Diagnostic d = error(Code::kInterrupted, "stopped by a signal before the work was done");
-  if (!options.save_state.empty()) d.notes.push_back(fmt::format("the state is in {}", options.save_state));
+  Diagnostic d =
+      cut ? ran.errors().front() : error(Code::kInterrupted, "stopped by a signal before the work was done");
+  if (usable && !options.save_state.empty()) d.notes.push_back(fmt::format("the state is in {}", options.save_state));
   return d;
 }
 

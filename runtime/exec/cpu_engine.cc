@@ -177,10 +177,11 @@ class CpuEngine final : public Engine {
 
 }  // namespace
 
-Diagnostic stopped_in(const std::string& entry, const format::Instruction& loop) {
-  Diagnostic d = error(Code::kInterrupted, "entry `{}`: stopped by a signal inside its loop `{}`", entry,
-                       format::view(loop.label()));
-  d.help = "run it again; a loop that never ends needs a condition that becomes false";
+Diagnostic stopped_in(const std::string& entry, const format::Instruction& at) {
+  bool loop = at.action_type() == format::Action::Loop || at.action_type() == format::Action::While;
+  Diagnostic d = error(Code::kInterrupted, "entry `{}`: stopped by a signal {} `{}`", entry,
+                       loop ? "inside its loop" : "before its instruction", format::view(at.label()));
+  d.help = loop ? "run it again; a loop that never ends needs a condition that becomes false" : "run it again";
   return d;
 }
 

@@ -42,7 +42,7 @@ struct RunRequest {
   TraceRecorder* trace = nullptr;                    ///< may be null
   NanCheck* check = nullptr;                         ///< may be null
   const volatile std::sig_atomic_t* stop = nullptr;  ///< not 0: a while loop ends the run; may be null
-  bool stop_all_loops = false;                       ///< so does a loop that would end by itself
+  bool stop_all_loops = false;                       ///< so does everything else, between two steps
   bool stopped() const { return stop != nullptr && *stop != 0; }
 };
 
@@ -81,8 +81,8 @@ class Engine {
 
 /// Hands the operands of a debug instruction, which lie at `slots`, to the process. An error of its sink, or E0607.
 Status hand_out(Engine& engine, const RunRequest& request, const Control& control, void* const* slots);
-/// E0805 for a run whose loop was told to stop.
-Diagnostic stopped_in(const std::string& entry, const format::Instruction& loop);
+/// E0805 for a run that was told to stop inside this loop, or before this instruction.
+Diagnostic stopped_in(const std::string& entry, const format::Instruction& at);
 
 struct EngineOptions {
   int threads = 0;

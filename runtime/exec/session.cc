@@ -199,7 +199,7 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
                                    .trace = impl_->trace.get(),
                                    .check = impl_->check.get(),
                                    .stop = impl_->options.stop,
-                                   .stop_all_loops = impl_->options.stop_all_loops});
+                                   .stop_all_loops = impl_->options.stop_all_loops || e.writes.empty()});
   if (!ran.ok()) return ran;
   for (int leaf : e.writes) has_value_[leaf] = 1;
   return Ok{};

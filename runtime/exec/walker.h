@@ -3,7 +3,7 @@
 //   bool debug(const Control&, slots)                       hand operands to the process
 //   int64_t begin(uint32_t step, slots)                     before a watched step; gives a mark
 //   bool end(uint32_t step, slots, int64_t mark)            after it; false: stop here
-//   bool stopped(), stops_all_loops()                       end while loops now? and loops that end by themselves?
+//   bool stopped(), stops_all_loops()                       end while loops now? and everything else?
 //   bool kernel(const Step&, slots), library(...), copy(...) false: it failed
 //   bool read(const void* at, int bytes, int64_t& value)    a predicate (1 byte) or an index (4) that steps have
 //   written
@@ -20,22 +20,33 @@ template <class Machine>
 class Walker {
  public:
   Walker(Plan& plan, const Bound& bound, Machine& machine)
-      : plan_(plan), bound_(bound), machine_(machine), watched_(machine.watched()) {}
+      : plan_(plan),
+        bound_(bound),
+        machine_(machine),
+        watched_(machine.watched()),
+        stops_(machine.stops_all_loops()) {}
 
-  /// Index of the step that failed, or -1.
+  /// Index of the step that failed or was not begun, or -1.
   int64_t run() { return range({0, plan_.top_steps}); }
 
  private:
   int64_t range(StepRange r) {
     if (watched_) return watched(r);
-    for (uint32_t i = r.first; i < r.last; ++i)
+    for (uint32_t i = r.first; i < r.last; ++i) {
+      if (stops()) return i;
       if (int64_t failed = step(i); failed >= 0) return failed;
+    }
     return -1;
   }
+
+  bool stops() { return stops_ && machine_.stopped(); }
+  // A loop is what is named where one of its steps was not begun.
+  int64_t named(int64_t failed, int64_t loop) { return failed >= 0 && stops() ? loop : failed; }
 
   // What watching costs is not part of a step's span, but of those of the loops around it.
   int64_t watched(StepRange r) {
     for (uint32_t i = r.first; i < r.last; ++i) {
+      if (stops()) return i;
       void* const* slots = plan_.slots.data() + bound_.steps[i].first_slot;
       int64_t mark = machine_.begin(i, slots);
       if (int64_t failed = step(i); failed >= 0) return failed;
@@ -61,11 +72,11 @@ class Walker {
         return loop(c, index);
       case Control::Kind::kWhile:
         while (true) {
-          if (int64_t failed = range(c.ranges[0]); failed >= 0) return failed;
+          if (int64_t failed = range(c.ranges[0]); failed >= 0) return named(failed, index);
           if (!machine_.read(slots[0], 1, value)) return index;
           if (value == 0) return -1;
           if (machine_.stopped()) return index;  // such a loop need not end by itself
-          if (int64_t failed = range(c.ranges[1]); failed >= 0) return failed;
+          if (int64_t failed = range(c.ranges[1]); failed >= 0) return named(failed, index);
         }
       case Control::Kind::kBranch: {
         int64_t last = static_cast<int64_t>(c.ranges.size()) - 1;
@@ -84,9 +95,9 @@ class Walker {
     int64_t failed = -1, count = c.reverse ? c.trips - 1 : 0;
     if (c.trips > 0) move(c, 0, count);
     for (int64_t t = 0; t < c.trips; ++t) {
-      failed = range(c.ranges[0]);
+      failed = named(range(c.ranges[0]), index);
       if (failed >= 0 || t + 1 == c.trips) break;
-      if (machine_.stops_all_loops() && machine_.stopped()) {
+      if (stops()) {
         failed = index;
         break;
       }
@@ -111,7 +122,7 @@ class Walker {
   Plan& plan_;
   const Bound& bound_;
   Machine& machine_;
-  bool watched_;
+  bool watched_, stops_;
 };
 
 }  // namespace nabla::exec

@@ -90,6 +90,78 @@ class InterruptTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0, text)
 
 
+class ThreadsTest(unittest.TestCase):
+    """Eager loops let other threads run."""
+
+    def runs(self, code):
+        process = start(LOOP + textwrap.dedent(code))
+        try:
+            _, text = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            self.fail("it still runs: " + process.communicate()[1])
+        self.assertEqual((process.returncode, text), (0, ""))
+
+    def test_another_thread_counts_meanwhile(self):
+        self.runs("""
+            import threading, time
+            loop = threading.Thread(target=lambda: forever(nb.ones((8,))).tolist(), daemon=True)
+            loop.start()
+            print('ready')
+            begin, turns = time.monotonic(), 0
+            while time.monotonic() - begin < 2:
+                time.sleep(0.001)
+                turns += 1
+            assert loop.is_alive() and turns > 40, turns
+            """)
+
+    def test_threads_that_want_values_of_one_function(self):
+        self.runs("""
+            import threading, time
+            print('ready')
+            def slow(x, trips):
+                return nb.while_loop(lambda s: s[0] < trips, lambda s: (s[0] + 1, s[1] + 1), (nb.asarray(0), x))[1]
+            wrong = []
+            for turn in range(3):
+                x = nb.zeros((2,))
+                values = [slow(x + i, 3000) for i in range(6)]  # of this thread's function, not computed yet
+                def look(i, values=values):
+                    for j in range(len(values)):
+                        k = (i + j) % len(values)
+                        got = (values[k] * 1.0).tolist()
+                        if got != [3000.0 + k] * 2:
+                            wrong.append((i, k, got))
+                threads = [threading.Thread(target=look, args=(i,)) for i in range(4)]
+                for t in threads: t.start()
+                more = [slow(x + 10, 500) for _ in range(4)]  # recorded where others compute
+                assert more[-1].tolist() == [510.0, 510.0]
+                for t in threads: t.join()
+            assert not wrong, wrong
+            """)
+
+    def test_handles_that_go_and_are_written_meanwhile(self):
+        self.runs("""
+            import threading, time
+            print('ready')
+            def slow(x, trips):
+                return nb.while_loop(lambda s: s[0] < trips, lambda s: (s[0] + 1, s[1] + 1), (nb.asarray(0), x))[1]
+            for turn in range(4):
+                values = [slow(nb.zeros((4,)), 3000 + i) for i in range(20)]
+                def change():
+                    time.sleep(0.02)
+                    values[1][0] = 7.0
+                    while len(values) > 2:
+                        values.pop()
+                        time.sleep(0.001)
+                other = threading.Thread(target=change)
+                other.start()
+                first = values[0].tolist()
+                other.join()
+                assert first == [3000.0] * 4, first
+                assert values[1].tolist() == [7.0, 3001.0, 3001.0, 3001.0], values[1].tolist()
+            """)
+
+
 class CompilerTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,6 +1,7 @@
 #include "frontend/python/native/eager_kernels.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,36 @@ namespace {
 
 // Below, the interpreter is as fast as finding a kernel.
 constexpr int64_t kSmall = 256;
+// Above, a kernel runs while other threads of Python do.
+constexpr int64_t kLarge = 1 << 16;
+
+// Calls f without the interpreter's lock. No destructor takes it back: in a process that ends, that ends the thread.
+template <class F>
+auto without_interpreter(F f) {
+  PyThreadState* thread = PyEval_SaveThread();
+  try {
+    auto out = f();
+    PyEval_RestoreThread(thread);
+    return out;
+  } catch (const std::exception&) {
+    PyEval_RestoreThread(thread);
+    throw;
+  }
+}
+
+// Between two nodes: Ctrl-C ends the evaluation, and every few milliseconds other threads of Python run. An eager loop
+// may have no end.
+void let_others_run() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kTurn(5);
+  thread_local Clock::time_point turn = Clock::now();
+  if (PyGILState_Check() == 0) return;
+  if (Clock::time_point now = Clock::now(); now - turn > kTurn) {
+    without_interpreter([] { return 0; });
+    turn = Clock::now();
+  }
+  if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+}
 
 int64_t product(const ir::Shape& shape, size_t from, size_t to) {
   int64_t n = 1;
@@ -185,13 +216,7 @@ Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Fu
   one->nodes.push_back(std::move(copy));
   ir::Module alone = module;
   alone.functions.push_back(std::move(one));
-  // Ctrl-C ends it: an eager loop may have no end.
-  thread_local bool polled = false;
-  if (!polled)
-    ir::set_interpreter_poll([] {
-      if (PyGILState_Check() != 0 && PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
-    });
-  polled = true;
+  ir::set_interpreter_poll(let_others_run);
   return ir::interpret(alone, "eager.node", std::move(operands));
 }
 
@@ -204,7 +229,8 @@ Result<std::vector<Literal>> run_node(const ir::Module& module, const ir::Functi
   for (const Literal& a : operands) elements = std::max(elements, a.size());
   if (elements > kSmall && is_plain(op)) {
     if (std::optional<KernelCall> call = kernel_call(op)) {
-      if (auto out = library_of(*node.op).run(*call, op, operands)) return std::move(*out);
+      auto run = [&] { return library_of(*node.op).run(*call, op, operands); };
+      if (auto out = elements > kLarge ? without_interpreter(run) : run()) return std::move(*out);
     } else if (std::optional<ir::Function> other = rewritten(module, op)) {
       return evaluate(module, *other, std::move(operands));
     }
@@ -236,6 +262,7 @@ Result<std::vector<Literal>> evaluate(const ir::Module& module, const ir::Functi
   std::vector<Literal> values(f.values.size());
   for (size_t i = 0; i < args.size(); ++i) values[f.params[i]] = std::move(args[i]);
   for (const ir::Node& node : f.nodes) {
+    let_others_run();
     std::vector<Literal> operands;
     for (ir::ValueId id : node.operands) {
       operands.push_back(values[id]);

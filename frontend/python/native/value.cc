@@ -1,8 +1,11 @@
 #include "frontend/python/native/value.h"
 
+#include <pybind11/pybind11.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "cli/driver/compile.h"
 #include "frontend/cpp/ops.h"
@@ -97,6 +100,44 @@ void refuse_huge(const ir::Function& f) {
     if (physical > 0 && bytes_of_result(f, n) > physical) throw Error(no_memory(f));
 }
 
+// While one lives, its thread computes values of an eager function, in which other threads of Python run, too. Those
+// that want values of the same function wait; a callback of this thread does not. The interpreter's lock guards all.
+class Computing {
+ public:
+  explicit Computing(const Eager& eager) : eager_(&eager) {
+    while (is_other(owners().find(eager_))) {
+      PyThreadState* thread = PyEval_SaveThread();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      PyEval_RestoreThread(thread);
+      if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    }
+    Owner& owner = owners()[eager_];
+    owner.thread = std::this_thread::get_id();
+    ++owner.depth;
+  }
+  ~Computing() {
+    auto owner = owners().find(eager_);
+    if (--owner->second.depth == 0) owners().erase(owner);
+  }
+  Computing(const Computing&) = delete;
+  static bool is_in(const Eager& eager) { return owners().contains(&eager); }
+
+ private:
+  struct Owner {
+    std::thread::id thread;
+    int depth = 0;
+  };
+  using Owners = std::map<const Eager*, Owner>;
+  static Owners& owners() {
+    static auto* all = new Owners;
+    return *all;
+  }
+  static bool is_other(Owners::const_iterator owner) {
+    return owner != owners().end() && owner->second.thread != std::this_thread::get_id();
+  }
+  const Eager* eager_;
+};
+
 std::vector<std::shared_ptr<Eager>>& eager_stack() {
   thread_local std::vector<std::shared_ptr<Eager>> stack{std::make_shared<Eager>()};
   return stack;
@@ -135,9 +176,10 @@ void Eager::drop() {
   computed_ = 0;
 }
 
-// Arrays require gradients, but nobody holds anything that depends on them. Not while an op is being recorded.
+// Arrays require gradients, but nobody holds anything that depends on them. Not while an op is being recorded, or
+// values are computed.
 void Eager::drop_if_unused() {
-  if (pinned_ && computed_ == 0 && live_.empty() && !Frame::current()) drop();
+  if (pinned_ && computed_ == 0 && live_.empty() && !Frame::current() && !Computing::is_in(*this)) drop();
 }
 
 // Functions that were traced in the frame stay in its module: when nothing refers to it any more, they go with it.
@@ -214,7 +256,11 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   return std::move(*results);
 }
 
+// Callbacks and other threads run meanwhile: handles come and go, are written into and donated. Only those that are
+// in live_ are looked at.
 void Eager::compute(const std::vector<Value*>& wanted) {
+  std::shared_ptr<Eager> self = shared_from_this();  // a value may hold the last reference
+  Computing computing(*this);
   bool end = this == &of_thread() && !Frame::current() && !pinned_;
   for (Value* v : live_) end = end && !v->traced_.type().is_residual();  // a pullback may still be called
   std::set<Value*> all(wanted.begin(), wanted.end());
@@ -222,7 +268,7 @@ void Eager::compute(const std::vector<Value*>& wanted) {
   auto ids_of = [&](const std::set<Value*>& values) {
     std::set<int> ids;
     for (Value* v : values)
-      if (!bound_.contains(v->traced_.id())) ids.insert(v->traced_.id());
+      if (live_.contains(v) && !bound_.contains(v->traced_.id())) ids.insert(v->traced_.id());
     return std::vector<int>(ids.begin(), ids.end());
   };
   std::vector<int> ids = ids_of(all);
@@ -237,7 +283,7 @@ void Eager::compute(const std::vector<Value*>& wanted) {
     results = evaluate(ids);
   }
   for (size_t i = 0; i < ids.size(); ++i) bound_[ids[i]] = std::move(results[i]);
-  std::shared_ptr<Eager> self = shared_from_this();  // a value may hold the last reference
+  std::erase_if(all, [&](Value* v) { return !live_.contains(v) || !bound_.contains(v->traced_.id()); });
   computed_ += static_cast<int>(all.size());
   for (Value* v : all) {
     v->computed_by_ = self;
@@ -247,7 +293,7 @@ void Eager::compute(const std::vector<Value*>& wanted) {
     leave(v);
     v->eager_ = nullptr;
   }
-  if (end) drop();
+  if (end && live_.empty()) drop();
 }
 
 std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
@@ -399,20 +445,18 @@ void Value::rebind(const Value& other) {
 }
 
 const Literal& Value::array(const char* what) const {
+  // Whoever runs meanwhile may write into this handle, or donate it.
+  while (!array_ && eager_) eager_->compute({const_cast<Value*>(this)});
   if (array_) return *array_;
   if (donated_)
     throw error_at(python_site(), Code::kMisuse, "{} needs a tensor whose memory was donated to {}", what, donated_to_);
-  if (!eager_) {
-    Diagnostic d =
-        error(Code::kMisuse, "{} needs the elements of a traced value, {}: it has none while its function is traced",
-              what, traced_.type().str());
-    std::shared_ptr<Frame> frame = Frame::current();
-    d.location = locate(python_site(), frame ? frame->name : "");
-    d.help = "choose by data with nabla.where or nabla.cond, repeat with nabla.while_loop; shapes are known: x.shape";
-    throw Error(std::move(d));
-  }
-  eager_->compute({const_cast<Value*>(this)});
-  return *array_;
+  Diagnostic d =
+      error(Code::kMisuse, "{} needs the elements of a traced value, {}: it has none while its function is traced", what,
+            traced_.type().str());
+  std::shared_ptr<Frame> frame = Frame::current();
+  d.location = locate(python_site(), frame ? frame->name : "");
+  d.help = "choose by data with nabla.where or nabla.cond, repeat with nabla.while_loop; shapes are known: x.shape";
+  throw Error(std::move(d));
 }
 
 nabla::Tensor Value::operand() const {
