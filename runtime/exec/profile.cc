@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "runtime/base/text.h"
 
@@ -29,11 +27,13 @@ double least(const TraceRecorder::Label& label, const device::Limits& limits) {
   return std::max(computing, moved > 0 ? label.bytes / moved : 0);
 }
 
+std::string source_of(const TraceRecorder::Label& label) {
+  return label.file.empty() ? "" : fmt::format("{}:{}", label.file, label.line);
+}
+
 // What rows are told apart by.
-using Key = std::tuple<std::string, std::string, std::string, std::string>;
-Key key_of(const TraceRecorder::Label& label) {
-  std::string source = label.file.empty() ? "" : fmt::format("{}:{}", label.file, label.line);
-  return {std::string(label.name), std::string(label.category), label.problem, source};
+std::string key_of(const TraceRecorder::Label& label) {
+  return fmt::format("{}\n{}\n{}\n{}", label.name, label.category, label.problem, source_of(label));
 }
 
 /// The runs of one entry.
@@ -48,6 +48,7 @@ class Collector {
       const TraceRecorder::Label& label = trace_.labels()[span.label];
       if (label.category == "control") continue;
       Sum& sum = sums_[key_of(label)];
+      sum.label = &label;
       sum.seconds.resize(runs_.size());
       sum.seconds.back() += static_cast<double>(span.end_ns - span.begin_ns) * 1e-9;
       double needed = least(label, limits_);
@@ -63,11 +64,12 @@ class Collector {
     EntryProfile out{.entry = std::move(entry), .runs = static_cast<int64_t>(runs_.size() - skipped)};
     runs_.erase(runs_.begin(), runs_.begin() + static_cast<int64_t>(skipped));
     out.seconds = median(runs_);
+    std::vector<ProfileRow> rows;
     for (auto& [key, sum] : sums_) {
       sum.seconds.resize(runs_.size() + skipped);
       sum.seconds.erase(sum.seconds.begin(), sum.seconds.begin() + static_cast<int64_t>(skipped));
-      const auto& [name, kind, problem, source] = key;
-      ProfileRow row{.name = name, .kind = kind, .problem = problem, .source = source};
+      ProfileRow row{std::string(sum.label->name), std::string(sum.label->category), sum.label->problem,
+                     source_of(*sum.label)};
       row.seconds = median(sum.seconds);
       Counts all;
       for (size_t i = skipped; i < sum.calls.size(); ++i) {
@@ -77,9 +79,13 @@ class Collector {
       auto runs = static_cast<double>(out.runs);
       row.calls = all.calls / runs, row.flops = all.flops / runs, row.bytes = all.bytes / runs;
       if (sum.known && row.seconds > 0) row.of_peak = all.least / runs / row.seconds;
-      if (row.calls > 0) out.rows.push_back(std::move(row));
+      if (row.calls > 0) rows.push_back(std::move(row));
     }
-    std::stable_sort(out.rows.begin(), out.rows.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    // Numbers are sorted, not rows: nabla-run is to stay small.
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t i = 0; i < rows.size(); ++i) order.emplace_back(-rows[i].seconds, i);
+    std::sort(order.begin(), order.end());
+    for (const auto& [seconds, i] : order) out.rows.push_back(std::move(rows[i]));
     return out;
   }
 
@@ -88,6 +94,7 @@ class Collector {
     double calls = 0, flops = 0, bytes = 0, least = 0;
   };
   struct Sum {
+    const TraceRecorder::Label* label = nullptr;
     std::vector<double> seconds;  ///< by run; those of runs without a call may be missing at the end
     std::vector<Counts> calls;    ///< likewise
     bool known = true;            ///< the least time of every call
@@ -96,7 +103,7 @@ class Collector {
   const TraceRecorder& trace_;
   const device::Limits& limits_;
   std::vector<double> runs_;
-  std::map<Key, Sum> sums_;
+  std::map<std::string, Sum> sums_;
 };
 
 // "-" where unknown.
@@ -178,16 +185,23 @@ std::string str(const Profile& profile, size_t most) {
 }
 
 std::string json(const Profile& profile) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  std::string out;
   for (const EntryProfile& e : profile.entries) {
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const ProfileRow& r : e.rows)
-      rows.push_back({{"name", r.name},       {"kind", r.kind},   {"problem", r.problem}, {"source", r.source},
-                      {"calls", r.calls},     {"seconds", r.seconds}, {"flops", r.flops},     {"bytes", r.bytes},
-                      {"of_peak", r.of_peak}});
-    out.push_back({{"entry", e.entry}, {"runs", e.runs}, {"seconds", e.seconds}, {"rows", rows}});
+    out += fmt::format("{}{{\"entry\": {}, \"runs\": {}, \"seconds\": {:.9g}, \"rows\": [", out.empty() ? "" : ", ",
+                       json_quoted(e.entry), e.runs, e.seconds);
+    std::string comma;
+    for (const ProfileRow& r : e.rows) {
+      out += comma + "{";
+      for (const auto& [name, text] : {std::pair<const char*, const std::string*>("name", &r.name), {"kind", &r.kind},
+                                       {"problem", &r.problem}, {"source", &r.source}})
+        out += fmt::format("\"{}\": {}, ", name, json_quoted(*text));
+      out += fmt::format("\"calls\": {:.9g}, \"seconds\": {:.9g}, \"flops\": {:.17g}, \"bytes\": {:.17g}, \"of_peak\": {:.6g}}}",
+                         r.calls, r.seconds, r.flops, r.bytes, r.of_peak);
+      comma = ", ";
+    }
+    out += "]}";
   }
-  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return "[" + out + "]";
 }
 
 }  // namespace nabla::exec

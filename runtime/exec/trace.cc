@@ -6,13 +6,10 @@
 #include <nlohmann/json.hpp>
 
 namespace nabla::exec {
-namespace {
 
 std::string json_quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
-
-}  // namespace
 
 int64_t now_ns() {
   timespec t{};

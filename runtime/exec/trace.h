@@ -15,6 +15,8 @@ namespace nabla::exec {
 
 /// Monotonic nanoseconds.
 int64_t now_ns();
+/// Text as a string of JSON; bytes that are no UTF-8 are replaced.
+std::string json_quoted(std::string_view text);
 
 class TraceRecorder {
  public:
