@@ -132,8 +132,8 @@ std::unique_ptr<InstructionT> call(uint32_t block, std::vector<RegisterValue> re
   return instruction(std::move(out));
 }
 
-// Entry `turns(x f32[4]) -> y f32[4,2]`: one block copies an element through one of two places in turn, and is run by two
-// calls and by a loop that calls it; row i of y is (x[i], x[i]).
+// Entry `turns(x f32[4]) -> y f32[4,2]`: one block copies an element through one of two places in turn, and is run by
+// two calls and by a loop that calls it; row i of y is (x[i], x[i]).
 void add_turns(ProgramT& p) {
   p.entries.push_back(std::make_unique<EntryT>());
   EntryT& e = *p.entries.back();
@@ -162,10 +162,10 @@ void add_turns(ProgramT& p) {
   // Rows 0 and 2 by a loop over the same block, whose counter is another register.
   p.blocks.push_back(std::make_unique<BlockT>());
   auto& rest = p.blocks.back()->instructions;
-  rest.push_back(copy(at(BaseKind::Input, 0, 0, 4, {RegisterTerm(1, 8)}),
-                      at(BaseKind::Output, 0, 0, 4, {RegisterTerm(1, 16)})));
-  rest.push_back(copy(at(BaseKind::Input, 0, 0, 4, {RegisterTerm(1, 8)}),
-                      at(BaseKind::Output, 0, 4, 4, {RegisterTerm(1, 16)})));
+  rest.push_back(
+      copy(at(BaseKind::Input, 0, 0, 4, {RegisterTerm(1, 8)}), at(BaseKind::Output, 0, 0, 4, {RegisterTerm(1, 16)})));
+  rest.push_back(
+      copy(at(BaseKind::Input, 0, 0, 4, {RegisterTerm(1, 8)}), at(BaseKind::Output, 0, 4, 4, {RegisterTerm(1, 16)})));
   rest.push_back(call(block, {RegisterValue(0, 3)}));
   e.instructions.push_back(loop(block + 1, 1, 2, false));
 }
@@ -203,12 +203,19 @@ TEST(Control, DamagedCallsAreRefused) {
   EXPECT_EQ(refusal_of([](ProgramT&) {}), "accepted");
   const std::pair<const char*, std::function<void(ProgramT&)>> cases[] = {
       {"block 9 of 2 that it may use", [&](ProgramT& p) { call_of(p)->block = 9; }},
-      {"the source moves beyond the 16 bytes of its base", [&](ProgramT& p) { call_of(p)->registers[0] = RegisterValue(0, 4); }},
+      {"the source moves beyond the 16 bytes of its base",
+       [&](ProgramT& p) { call_of(p)->registers[0] = RegisterValue(0, 4); }},
       {"a call sets register 0 to -1", [&](ProgramT& p) { call_of(p)->registers[0] = RegisterValue(0, -1); }},
-      {"the source moves with register 0, in which nothing counts", [&](ProgramT& p) { call_of(p)->registers.clear(); }},
-      {"register 1 is in use around it", [&](ProgramT& p) { p.blocks[1]->instructions[2]->action.AsCall()->registers = {
-            RegisterValue(0, 0), RegisterValue(1, 0)}; }},
-      {"the target has 2 moduli", [&](ProgramT& p) { turn_of(p)->moduli = {2, 2}; }},
+      {"the source moves with register 0, in which nothing counts",
+       [&](ProgramT& p) { call_of(p)->registers.clear(); }},
+      {"register 1 is in use around it",
+       [&](ProgramT& p) {
+         p.blocks[1]->instructions[2]->action.AsCall()->registers = {RegisterValue(0, 0), RegisterValue(1, 0)};
+       }},
+      {"the target has 2 moduli",
+       [&](ProgramT& p) {
+         turn_of(p)->moduli = {2, 2};
+       }},
       {"the target moves with a remainder by -2", [&](ProgramT& p) { turn_of(p)->moduli = {-2}; }},
       {"block 1 of 1 that it may use", [&](ProgramT& p) { p.blocks[1]->instructions[2]->action.AsCall()->block = 1; }},
   };

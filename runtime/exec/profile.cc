@@ -140,7 +140,8 @@ Profile profile_of(const TraceRecorder& trace, const device::Limits& limits) {
     pending.clear();
   }
   Profile out{.limits = limits, .dropped = trace.dropped()};
-  for (uint32_t label : order) out.entries.push_back(entries.at(label).profile(std::string(trace.labels()[label].name)));
+  for (uint32_t label : order)
+    out.entries.push_back(entries.at(label).profile(std::string(trace.labels()[label].name)));
   return out;
 }
 
@@ -192,11 +193,14 @@ std::string json(const Profile& profile) {
     std::string comma;
     for (const ProfileRow& r : e.rows) {
       out += comma + "{";
-      for (const auto& [name, text] : {std::pair<const char*, const std::string*>("name", &r.name), {"kind", &r.kind},
-                                       {"problem", &r.problem}, {"source", &r.source}})
+      for (const auto& [name, text] : {std::pair<const char*, const std::string*>("name", &r.name),
+                                       {"kind", &r.kind},
+                                       {"problem", &r.problem},
+                                       {"source", &r.source}})
         out += fmt::format("\"{}\": {}, ", name, json_quoted(*text));
-      out += fmt::format("\"calls\": {:.9g}, \"seconds\": {:.9g}, \"flops\": {:.17g}, \"bytes\": {:.17g}, \"of_peak\": {:.6g}}}",
-                         r.calls, r.seconds, r.flops, r.bytes, r.of_peak);
+      out += fmt::format(
+          "\"calls\": {:.9g}, \"seconds\": {:.9g}, \"flops\": {:.17g}, \"bytes\": {:.17g}, \"of_peak\": {:.6g}}}",
+          r.calls, r.seconds, r.flops, r.bytes, r.of_peak);
       comma = ", ";
     }
     out += "]}";

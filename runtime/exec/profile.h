@@ -24,8 +24,8 @@ struct ProfileRow {
 
 struct EntryProfile {
   std::string entry;
-  int64_t runs = 0;      ///< without the first, which warms up, where there are others
-  double seconds = 0;    ///< of one run: the median
+  int64_t runs = 0;              ///< without the first, which warms up, where there are others
+  double seconds = 0;            ///< of one run: the median
   std::vector<ProfileRow> rows;  ///< the slowest first
 
   /// What a run needs between the instructions of `rows`.

@@ -15,8 +15,13 @@ class Profiles : public testing::Test {
  protected:
   Profiles() {
     entry_ = trace_.add_label({.name = "step", .category = "entry"});
-    product_ = trace_.add_label({.name = "dot_general", .category = "library", .file = "model.py", .line = 7,
-                                 .problem = "gemm f32 1x10x10x10 nn by sgemm", .flops = 2000, .bytes = 1000});
+    product_ = trace_.add_label({.name = "dot_general",
+                                 .category = "library",
+                                 .file = "model.py",
+                                 .line = 7,
+                                 .problem = "gemm f32 1x10x10x10 nn by sgemm",
+                                 .flops = 2000,
+                                 .bytes = 1000});
     kernel_ = trace_.add_label({.name = "tanh", .category = "kernel", .file = "model.py", .line = 8, .bytes = 4000});
     loop_ = trace_.add_label({.name = "scan", .category = "control"});
   }
@@ -64,8 +69,13 @@ TEST_F(Profiles, TheShareOfThePeakIsTheLongerOfComputingAndMoving) {
 
 TEST_F(Profiles, ProductsOfTwoSizesAreTwoRows) {
   run(0, 50);
-  uint32_t other = trace_.add_label({.name = "dot_general", .category = "library", .file = "model.py", .line = 7,
-                                     .problem = "gemm f32 1x20x10x10 nn by sgemm", .flops = 4000, .bytes = 1400});
+  uint32_t other = trace_.add_label({.name = "dot_general",
+                                     .category = "library",
+                                     .file = "model.py",
+                                     .line = 7,
+                                     .problem = "gemm f32 1x20x10x10 nn by sgemm",
+                                     .flops = 4000,
+                                     .bytes = 1400});
   trace_.span(other, 200 * kUs, 210 * kUs);
   trace_.span(entry_, 200 * kUs, 220 * kUs);
   trace_.span(other, 300 * kUs, 330 * kUs);
@@ -87,8 +97,10 @@ TEST_F(Profiles, ARunThatFailedBelongsToNobody) {
 TEST_F(Profiles, TheTableSaysWhatWhereAndHowFast) {
   run(0, 50), run(200, 40);
   std::string text = str(profile_of(trace_, round_limits()));
-  EXPECT_NE(text.find("step: 100.0 us a run, the median of 1; 40.0 us of it between instructions\n"), text.npos) << text;
-  EXPECT_NE(text.find(" 40.0%       40.00       1     0.05    0.025      0 %  gemm f32 1x10x10x10 nn by sgemm"), text.npos)
+  EXPECT_NE(text.find("step: 100.0 us a run, the median of 1; 40.0 us of it between instructions\n"), text.npos)
+      << text;
+  EXPECT_NE(text.find(" 40.0%       40.00       1     0.05    0.025      0 %  gemm f32 1x10x10x10 nn by sgemm"),
+            text.npos)
       << text;
   EXPECT_NE(text.find("model.py:8"), text.npos) << text;
   EXPECT_NE(text.find("peak: 100 GFLOP/s of f32; copies of 1 KiB 40, 1 MiB 10 GB/s; measured now"), text.npos) << text;

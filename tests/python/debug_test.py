@@ -268,10 +268,12 @@ def test_profiles_tell_times_by_kernel_and_line():
     product = max(profile.rows, key=lambda r: r.flops or 0)
     assert product.flops >= 2 * 256 * 64 * 64 and product.calls == 1 and "debug_test.py" in product.source
     assert all(r.of_peak > 0 for r in profile.rows)
-    assert re.search(r"(?m)^ *\d+\.\d% +\d+\.\d+ +1 +[\d.e+-]+ +[\d.e+-]+ +\d+ %  .* \S*debug_test.py:\d+$", repr(profile))
+    row = r"(?m)^ *\d+\.\d% +\d+\.\d+ +1 +[\d.e+-]+ +[\d.e+-]+ +\d+ %  .* \S*debug_test.py:\d+$"
+    assert re.search(row, repr(profile)), profile
     assert "of peak" in repr(profile) and "measured now" in repr(profile)
     large = nb.jit(lambda x: x @ x).profile(nb.ones((512, 512)))
-    assert any(r.problem.startswith("gemm f32 1x512x512x512 nn by ") and r.flops == 2 * 512**3 for r in large.rows), large
+    assert any(r.problem.startswith("gemm f32 1x512x512x512 nn by ") for r in large.rows), large
+    assert max(r.flops or 0 for r in large.rows) == 2 * 512**3
     loop = nb.jit(lambda x: nb.fori_loop(0, 5, lambda i, c: nb.sin(c) @ c, x))
     assert any(r.calls == 5 for r in loop.profile(nb.ones((16, 16))).rows)
     with pytest.raises(ValueError, match="at least 1"):
