@@ -129,14 +129,14 @@ Status ProgramCheck::check_size(const Size& size) {
   for (uint32_t i = 0; i < (size.steps() == nullptr ? 0 : size.steps()->size()); ++i) {
     const SizeStep& step = *size.steps()->Get(i);
     if (step.op() > SizeOp::Max)
-      return error(Code::kNewerVersion, "{}: {}unknown operation {}", what_, where_, static_cast<int>(step.op()));
+      return error(Code::kNewerVersion, "{}: {}unknown operation {}", what_, where(), static_cast<int>(step.op()));
     bool leaf = step.op() == SizeOp::Constant || step.op() == SizeOp::Symbol;
     if (step.op() == SizeOp::Symbol && (step.value() < 0 || step.value() >= size_of(program_.symbols())))
       return damaged("symbol {} of {}", step.value(), size_of(program_.symbols()));
     if (!leaf && depth < 2) return damaged("an operation without operands");
     depth += leaf ? 1 : -1;
     if (depth > kMaxSizeStack)
-      return error(Code::kTooLarge, "{}: {}an expression deeper than {}", what_, where_, kMaxSizeStack);
+      return error(Code::kTooLarge, "{}: {}an expression deeper than {}", what_, where(), kMaxSizeStack);
   }
   if (depth != 1) return damaged("an expression that leaves {} values", depth);
   return Ok{};
@@ -144,7 +144,7 @@ Status ProgramCheck::check_size(const Size& size) {
 
 Status ProgramCheck::check_constraint(const Constraint& constraint) {
   if (constraint.relation() > Relation::MAX)
-    return error(Code::kNewerVersion, "{}: {}unknown relation {}", what_, where_,
+    return error(Code::kNewerVersion, "{}: {}unknown relation {}", what_, where(),
                  static_cast<int>(constraint.relation()));
   if (constraint.left() == nullptr || constraint.right() == nullptr) return damaged("a side is missing");
   (void)NABLA_TRY(check_size(*constraint.left()));
@@ -290,16 +290,26 @@ Status ProgramCheck::check_entry(const Entry& entry) {
 }
 
 Status ProgramCheck::check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list) {
-  std::string outer = where_;
   for (uint32_t i = 0; i < size_of(list); ++i) {
     const Instruction& instruction = *list->Get(i);
-    where_ = fmt::format("{}instruction {} `{}`: ", outer, i, view(instruction.label()));
+    path_.emplace_back(i, view(instruction.label()));
     if (instruction.location() >= std::max<uint32_t>(size_of(program_.locations()), 1))
       return damaged("location {} of {}", instruction.location(), size_of(program_.locations()));
     (void)NABLA_TRY(check_instruction(instruction));
+    path_.pop_back();
   }
-  where_ = outer;
   return Ok{};
+}
+
+std::string ProgramCheck::where() const {
+  constexpr size_t kShown = 4;  // at each end
+  std::string out = where_;
+  for (size_t i = 0; i < path_.size(); ++i) {
+    bool cut = path_.size() > 2 * kShown + 1 && i >= kShown && i + kShown < path_.size();
+    if (!cut) out += fmt::format("instruction {} `{}`: ", path_[i].first, path_[i].second);
+    if (cut && i == kShown) out += "...: ";
+  }
+  return out;
 }
 
 std::string_view constants_member(const Program& program) {

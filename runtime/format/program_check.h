@@ -44,7 +44,7 @@ class ProgramCheck {
   Result<uint64_t> check_tensor(const Tensor* tensor, std::string_view role);
   Status check_leaves(const flatbuffers::Vector<uint32_t>* leaves, std::string_view role);
 
-  // In program_check_actions.cc: `where_` names the instruction under check.
+  // In program_check_actions.cc: where() names the instruction under check.
   Status check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list);
   Status check_instruction(const Instruction& instruction);
   Status check_action(const Instruction& instruction);
@@ -70,9 +70,10 @@ class ProgramCheck {
   Status check_address(const Address* address, std::string_view role, bool written, unsigned __int128 needed);
   Status check_terms(const Address& address, std::string_view role, uint64_t limit);
 
+  std::string where() const;
   template <class... Args>
   Diagnostic damaged(fmt::format_string<Args...> format, Args&&... args) const {
-    return error(Code::kCorrupt, "{}: damaged program: {}{}", what_, where_,
+    return error(Code::kCorrupt, "{}: damaged program: {}{}", what_, where(),
                  fmt::format(format, std::forward<Args>(args)...));
   }
 
@@ -88,7 +89,8 @@ class ProgramCheck {
   uint64_t work_ = 0;                    ///< instructions of blocks, once for each instruction that runs them
   int depth_ = 0;             ///< of blocks
   uint32_t block_limit_ = 0;  ///< instructions under check may refer to blocks below it
-  std::string where_;
+  std::string where_;                                        ///< the entry, size or constraint under check
+  std::vector<std::pair<uint32_t, std::string_view>> path_;  ///< instructions from the entry's list down to it
 };
 
 /// The arguments of a launch, in their order.

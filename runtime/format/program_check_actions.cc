@@ -71,7 +71,7 @@ Status ProgramCheck::check_operands(const flatbuffers::Vector<const Operand*>* o
     std::string role = fmt::format("operand {}", i);
     uint64_t element = element_bytes(operand.dtype());
     if (element == 0)
-      return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where_, role,
+      return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where(), role,
                    static_cast<int>(operand.dtype()));
     if (addresses[i] == nullptr) continue;  // a workspace that is not there
     (void)NABLA_TRY(check_address(addresses[i], role, operand.written(), 0));
@@ -111,7 +111,7 @@ Status ProgramCheck::check_action(const Instruction& instruction) {
     case Action::NONE:
       return damaged("it has no action");
   }
-  return error(Code::kNewerVersion, "{}: {}unknown kind of instruction {}", what_, where_,
+  return error(Code::kNewerVersion, "{}: {}unknown kind of instruction {}", what_, where(),
                static_cast<int>(instruction.action_type()));
 }
 
@@ -135,7 +135,7 @@ Status ProgramCheck::check_address(const Address* address, std::string_view role
       limit = output_bytes_[index];
       break;
     default:
-      return error(Code::kNewerVersion, "{}: {}{} has an unknown base {}", what_, where_, role,
+      return error(Code::kNewerVersion, "{}: {}{} has an unknown base {}", what_, where(), role,
                    static_cast<int>(address->base()));
   }
   if (address->offset() > limit || address->bytes() > limit - address->offset())
@@ -225,7 +225,7 @@ Status ProgramCheck::check_gemm(const Gemm& gemm) {
 
 Status ProgramCheck::check_gemm_extras(const Gemm& gemm, Wide element) {
   if (gemm.epilogue() > Epilogue::Gelu)
-    return error(Code::kNewerVersion, "{}: {}unknown epilogue {} of a gemm", what_, where_,
+    return error(Code::kNewerVersion, "{}: {}unknown epilogue {} of a gemm", what_, where(),
                  static_cast<int>(gemm.epilogue()));
   if (gemm.bias() != nullptr)
     (void)NABLA_TRY(check_address(gemm.bias(), "the bias", false, element * static_cast<Wide>(gemm.n())));
@@ -244,7 +244,7 @@ Status ProgramCheck::check_fallback(const Launch* fallback, const flatbuffers::V
 
 Status ProgramCheck::check_convolution(const Convolution& c) {
   if (c.kind() > ConvKind::FilterGrad)
-    return error(Code::kNewerVersion, "{}: {}unknown kind of convolution {}", what_, where_,
+    return error(Code::kNewerVersion, "{}: {}unknown kind of convolution {}", what_, where(),
                  static_cast<int>(c.kind()));
   if (c.dtype() != DType::F32 && c.dtype() != DType::BF16 && c.dtype() != DType::F16)
     return damaged("a convolution of element type {}", static_cast<int>(c.dtype()));
@@ -295,13 +295,13 @@ Status ProgramCheck::check_copy(const Copy& copy) {
 Status ProgramCheck::check_block(uint32_t block) {
   if (block >= block_limit_) return damaged("block {} of {} that it may use", block, block_limit_);
   if (++depth_ > kMaxNesting)
-    return error(Code::kTooLarge, "{}: {}loops, branches and calls nested more than {} deep", what_, where_,
+    return error(Code::kTooLarge, "{}: {}loops, branches and calls nested more than {} deep", what_, where(),
                  kMaxNesting);
   const auto* instructions = program_.blocks()->Get(block)->instructions();
   // Blocks that several instructions run are planned once for each: that is the work of loading the program.
   work_ += instructions == nullptr ? 0 : instructions->size();
   if (work_ > kMaxInstructions)
-    return error(Code::kTooLarge, "{}: {}blocks run more than {} instructions, loops counted once", what_, where_,
+    return error(Code::kTooLarge, "{}: {}blocks run more than {} instructions, loops counted once", what_, where(),
                  kMaxInstructions);
   uint32_t outer = std::exchange(block_limit_, block);
   (void)NABLA_TRY(check_instructions(instructions));
@@ -360,7 +360,7 @@ Status ProgramCheck::check_debug(const Debug& debug) {
     const DebugTensor& tensor = *debug.tensors()->Get(i);
     std::string role = fmt::format("operand {}", i);
     if (element_bytes(tensor.dtype()) == 0)
-      return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where_, role,
+      return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where(), role,
                    static_cast<int>(tensor.dtype()));
     dtypes.push_back(static_cast<nabla::DType>(tensor.dtype()));
     std::vector<int64_t> shape = list(tensor.shape());
