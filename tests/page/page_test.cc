@@ -188,7 +188,8 @@ TEST_F(Page, AProfileStandsBesideThePredictions) {
   Json profile = Json::parse(read(trace))["profile"];
   double computed = 0, counted = 0;
   for (const Json& row : profile[1]["rows"]) computed += row["flops"].get<double>();
-  for (const Json& e : report_of(bundle)["entries"])
+  const Json report = report_of(bundle);
+  for (const Json& e : report["entries"])
     if (e["name"] == "step") counted = e["flops"].get<double>();
   EXPECT_GE(computed, counted) << "what several kernels compute counts in each";
   EXPECT_LT(computed, 1.5 * counted);
