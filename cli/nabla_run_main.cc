@@ -106,7 +106,8 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
     std::string title = fmt::format("Training: {}", reporter.curve().metric);
     (void)NABLA_TRY(format::write_file(options.loss_curve, curve_svg(reporter.curve(), title)));
   }
-  if (options.profile) say("{}", exec::str(session->profile()));
+  if (options.profile && options.json) say("{{\"profile\": {}}}\n", exec::json(session->profile()));
+  if (options.profile && !options.json) say("{}", exec::str(session->profile()));
   (void)NABLA_TRY(session->finish());
   if (!interrupted()) return Ok{};
   Diagnostic d =

@@ -125,7 +125,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG")->check(file_name());
   app.add_flag("--check-nan", part.check_nan, "stop at the first instruction that makes NaN or infinity; slow");
   app.add_flag("--sync-debug", part.sync_debug, "wait after every instruction of a GPU, to name one that fails; slow");
-  app.add_flag("--json", part.json, "print --bench results as JSON lines");
+  app.add_flag("--json", part.json, "print the results of --bench, and of --profile beside it, as JSON lines");
 }
 
 Result<std::vector<Assignment>> assignments(const std::vector<std::string>& texts, const std::string& option) {
