@@ -353,7 +353,7 @@ TEST_F(NablaRun, AProfileTellsEveryEntryThatRan) {
   ASSERT_EQ(profile.size(), 2u);
   EXPECT_EQ(profile[1]["runs"], 5) << "six, of which the first warms up";
   EXPECT_EQ(run({bundle_, "--entry", "init"}).out.find("of peak"), std::string::npos);
-  std::istringstream lines(run({bundle_, "--entry", "eval", "--bench", "2", "--json", "--profile"}).out);
+  std::istringstream lines(run({bundle_, "--entry", "init", "--bench", "2", "--json", "--profile"}).out);
   std::string line;
   for (const char* field : {"median_us", "profile"}) {
     ASSERT_TRUE(std::getline(lines, line));
