@@ -42,7 +42,8 @@ turns a matrix round (PyTorch's Linear is [out,in]), :reshape keeps the elements
 What was loaded, converted, kept and not used is told on stderr. Weights go over --state. Every leaf needs a tensor or a
 value from --state; with --weights-partial the others are made by the entry `init`, if there is one.
 
-Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line.)";
+Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line;
+130 stopped by SIGINT or SIGTERM before the work was done.)";
 
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {

@@ -312,29 +312,39 @@ Status check_stage(const OpDef& op, Stage stage) {
                legal);
 }
 
+namespace {
+
+// `what` says in messages what has the shape.
+Status check_shape(const Module& module, const Shape& shape, const std::string& what) {
+  if (shape.size() > static_cast<size_t>(kMaxRank))
+    return error(Code::kTooLarge, "{} has {} dimensions, at most {} are allowed", what, shape.size(), kMaxRank);
+  int64_t elements = 1;
+  for (const Dim& d : shape) {
+    Interval range = d.bounds();
+    if (range.min < 0 && !Dim::less_equal(0, d).value_or(false))
+      return error(Code::kInvalidModule, "{}: extent {} may be negative", what, d.str());
+    if (range.max > kMaxElements || (range.max > 0 && elements > kMaxElements / range.max))
+      return error(Code::kTooLarge, "{} may have more than {} elements", what, kMaxElements);
+    elements *= std::max<int64_t>(range.max, 1);
+    if (!d.is_static()) (void)NABLA_TRY(check_symbols(module, d, what));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
 Status check_type(const Module& module, const Type& type) {
   if (type.is_residual()) {
     if (module.stage == Stage::kTraced) return Ok{};
     return error(Code::kWrongStage, "{} is legal in traced modules only", type.str());
   }
-  if (type.rank() > kMaxRank)
-    return error(Code::kTooLarge, "a type has {} dimensions, at most {} are allowed", type.rank(), kMaxRank);
-  int64_t elements = 1;
-  for (const Dim& d : type.shape) {
-    Interval range = d.bounds();
-    if (range.min < 0 && !Dim::less_equal(0, d).value_or(false))
-      return error(Code::kInvalidModule, "{}: extent {} may be negative", type.str(), d.str());
-    if (range.max > kMaxElements || (range.max > 0 && elements > kMaxElements / range.max))
-      return error(Code::kTooLarge, "{} may have more than {} elements", type.str(), kMaxElements);
-    elements *= std::max<int64_t>(range.max, 1);
-    if (!d.is_static()) (void)NABLA_TRY(check_symbols(module, d, type.str()));
-  }
-  return Ok{};
+  return check_shape(module, type.shape, type.rank() > kMaxRank ? "a type" : type.str());
 }
 
 Status check_shape_attr(const Module& module, const OpDef& op, const Shape& shape) {
-  if (op.lower != Lowering::kCall) return check_type(module, Type(DType::kBool, shape));
-  for (const Dim& d : shape) (void)NABLA_TRY(check_type(module, Type(DType::kBool, {d})));
+  // That of a launch is a list of sizes.
+  if (op.lower != Lowering::kCall) return check_shape(module, shape, "the shape " + str(shape));
+  for (const Dim& d : shape) (void)NABLA_TRY(check_shape(module, {d}, "the size " + d.str()));
   return Ok{};
 }
 

@@ -221,21 +221,48 @@ TEST_F(Nablac, OptRunsPassesAndWritesTheForms) {
 }
 
 TEST_F(Nablac, AValueBeyondTheLoadersLimitIsRefusedWhereItIsMade) {
-  std::string big = write("big.nbl", R"(nabla 1 traced
-entry main calls @main {
-  inputs x
-  outputs y
-}
-func @main(%x: f32[]) {
+  struct Case {
+    const char* body;
+    std::string says;
+  };
+  const std::vector<Case> cases{
+      {R"(func @main(%x: f32[]) {
   %y = broadcast_in_dim(%x) {dims=[], shape=[8388608, 8388608]} loc("big.py":3:1)
   return %y
-}
-)");
-  Outcome failed = nablac({"opt", big, "--program"});
-  EXPECT_EQ(failed.code, 1);
-  EXPECT_NE(failed.err.find("error[E0402]: f32[8388608,8388608] may have 281474976710656 bytes, at most 70368744177664 "
-                            "are allowed"), std::string::npos) << failed.err;
-  EXPECT_NE(failed.err.find("big.py:3"), std::string::npos) << failed.err;
+})",
+       "f32[8388608,8388608] has 281474976710656 bytes"},
+      {R"(func @main(%x: f32[8]) {
+  %y = broadcast_in_dim(%x) {dims=[0], shape=[8, 35184372088832]} loc("big.py":3:1)
+  return %y
+})",
+       "f32[8,35184372088832] has 1125899906842624 bytes"},
+      {R"(func @main(%x: f32[8]) {
+  %wide = broadcast_in_dim(%x) {dims=[0], shape=[8, 17592186044416]} loc("big.py":3:1)
+  %y = dot_general(%wide, %wide) {lhs_contract=[1], rhs_contract=[1]} loc("big.py":4:1)
+  return %y
+})",
+       "f32[8,17592186044416] has 562949953421312 bytes"},
+      {R"(symbol n in [1, 281474976710656]
+func @main(%x: f32[n]) loc("big.py":3:1) {
+  %y = exp(%x) loc("big.py":3:1)
+  return %y
+})",
+       "f32[n] may have 1125899906842624 bytes"},
+  };
+  for (const Case& c : cases) {
+    std::string symbols, function = c.body;
+    if (size_t end = function.find("func"); end > 0) symbols = function.substr(0, end), function.erase(0, end);
+    std::string big = write("big.nbl", "nabla 1 traced\n" + symbols + "entry main calls @main {\n  inputs x\n  outputs y\n}\n" +
+                                           function + "\n");
+    for (std::vector<std::string> line : {std::vector<std::string>{"opt", big, "--program"}, {"inspect", big},
+                                          {"compile", big, "-o", path("big.nbundle")}}) {
+      Outcome failed = nablac(line);
+      EXPECT_EQ(failed.code, 1) << line[0];
+      EXPECT_NE(failed.err.find("error[E0402]: " + c.says + ", at most 70368744177664 are allowed"), std::string::npos)
+          << line[0] << failed.err;
+      EXPECT_NE(failed.err.find("big.py:3"), std::string::npos) << line[0] << failed.err;
+    }
+  }
 }
 
 TEST_F(Nablac, ThePipelineStartsAtTheModulesStage) {

@@ -45,7 +45,6 @@ class Builder {
     out_.constraints = m_.constraints, out_.kernels = m_.kernels;
     for (size_t i = 0; i < m_.state.size(); ++i)
       out_.state.push_back({m_.state[i].name, m_.state[i].type, plan_.state_offsets[i]});
-    for (const ir::FunctionPtr& f : m_.functions) NABLA_TRY(check_bytes(*f));
     for (const ir::Entry& e : m_.entries) {
       Entry made = NABLA_TRY(entry(e));
       auto variant = std::find_if(variants_.begin(), variants_.end(), [&](const auto& v) { return v.entry == e.name; });
@@ -163,25 +162,6 @@ class Builder {
     return a;
   }
   Address address(ir::ValueId id, const Frame& frame) const { return address(frame.plan.values[id], frame); }
-  // The loader's limit, by what the user wrote: a size of it that is only computed would be refused as damaged.
-  Status check_bytes(const ir::Function& f) const {
-    constexpr auto kMost = static_cast<int64_t>(format::kMaxBytes);
-    for (const ir::Value& v : f.values) {
-      if (v.type.bytes().bounds().max <= kMost) continue;
-      Diagnostic d = error(Code::kOverBudget, "{} may have {} bytes, at most {} are allowed", v.type.str(),
-                           v.type.bytes().bounds().max, kMost);
-      d.location = place_of(f, v);
-      d.help = "give its sizes smaller upper bounds";
-      return d;
-    }
-    return Ok{};
-  }
-  static LocationRef place_of(const ir::Function& f, const ir::Value& v) {
-    for (const ir::Node& n : f.nodes)
-      for (ir::ValueId id : n.results)
-        if (&f.values[id] == &v) return n.location;
-    return f.location;
-  }
 
   Operand operand(ir::ValueId id, const Frame& frame, bool written = false) const {
     return {address(id, frame), frame.f.type(id), written};
@@ -266,7 +246,7 @@ class Builder {
     bool known = std::all_of(asked.begin(), asked.end(), [&](const ir::SymbolRef& s) {
       return std::any_of(needed.begin(), needed.end(), [&](const ir::SymbolRef& t) { return t->name == s->name; });
     });
-    bool fits = out.is_static() || out.bounds().max <= static_cast<int64_t>(format::kMaxBytes);
+    bool fits = out.is_static() || out.bounds().max <= kMaxArrayBytes;
     return known && fits ? out : ir::Dim(0);
   }
 

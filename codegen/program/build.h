@@ -23,8 +23,7 @@ struct BuildOptions {
 };
 
 /// One instruction per node that computes, moves or controls. Requires stage `planned`. E0106 for an entry with more
-/// instructions, E0402 for a value with more bytes than the loader takes; E0207 for a symbol that no input tells, E0403
-/// for a node without an instruction.
+/// instructions; E0207 for a symbol that no input tells, E0403 for a node without an instruction.
 Result<LocalProgram> build(const ir::Module& planned, const ir::Target& target,
                            const BuildOptions& options = {});
 

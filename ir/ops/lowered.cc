@@ -24,7 +24,7 @@ Result<std::vector<ir::Type>> parse_types(const InferContext& ctx) {
     int64_t extent = -1;
     for (size_t i = open + 1; i <= close; ++i) {
       char c = text[i];
-      if (c >= '0' && c <= '9' && extent < (int64_t{1} << 40))
+      if (c >= '0' && c <= '9' && extent < (int64_t{1} << 56))
         extent = std::max<int64_t>(extent, 0) * 10 + (c - '0');
       else if (c == '?' && extent < 0 && next_size < sizes.size() && (text[i + 1] == ',' || text[i + 1] == ']'))
         type.shape.push_back(sizes[next_size++]), ++i;

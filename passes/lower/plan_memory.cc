@@ -403,6 +403,46 @@ class FunctionPlanner {
 
 }  // namespace
 
+namespace {
+
+LocationRef place_of(const ir::Function& f, ValueId id) {
+  int maker = ir::producers(f)[id];
+  return maker < 0 ? f.location : f.nodes[maker].location;
+}
+
+// The loader's limit, told here by what the user wrote.
+Status check_bytes(const ir::Function& f) {
+  for (size_t id = 0; id < f.values.size(); ++id) {
+    const ir::Type& type = f.values[id].type;
+    int64_t bytes = type.bytes().bounds().max;
+    if (bytes <= kMaxArrayBytes) continue;
+    Diagnostic d = error(Code::kOverBudget, "{} {} {} bytes, at most {} are allowed", type.str(),
+                         type.is_static() ? "has" : "may have", bytes, kMaxArrayBytes);
+    d.location = place_of(f, static_cast<ValueId>(id));
+    d.help = type.is_static() ? "make it smaller" : "give its sizes smaller upper bounds";
+    return d;
+  }
+  return Ok{};
+}
+
+// `limit`: an option of the pass; empty: what loaders take.
+Status check_arena(const ir::MemoryPlan& plan, const std::string& limit) {
+  int64_t most = kMaxArrayBytes;
+  if (!limit.empty()) {
+    std::optional<int64_t> bytes = parse_bytes(limit);
+    if (!bytes) return error(Code::kBadOption, "max-bytes: `{}` is no number of {}", limit, kByteUnits);
+    most = std::min(most, *bytes);
+  }
+  if (plan.arena_bytes <= most) return Ok{};
+  Diagnostic d = error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
+                       plan.arena_bytes, plan.state_bytes, plan.arena_bytes - plan.state_bytes, most);
+  d.help = most == kMaxArrayBytes ? "shrink the program, or give its sizes smaller upper bounds"
+                                  : "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program";
+  return d;
+}
+
+}  // namespace
+
 Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   auto plan = std::make_shared<ir::MemoryPlan>();
   for (const ir::StateLeaf& leaf : module.state) {
@@ -415,6 +455,7 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   LoopBodies bodies = loop_bodies(module);
   for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(module))) {
     ScopedActivity activity("plan-memory on @" + f->name);
+    (void)NABLA_TRY(check_bytes(*f));
     LoopBody role = bodies[f->name].value_or(LoopBody{});
     auto [function, function_plan] = NABLA_TRY(FunctionPlanner(module, *f, role, *plan).run());
     temporaries = std::max(temporaries, function_plan.temporary_bytes);
@@ -424,17 +465,7 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   plan->arena_bytes = plan->state_bytes + temporaries;
   out.plan = plan;
   auto limit = context.options.find("max-bytes");
-  if (limit != context.options.end() && !limit->second.empty()) {
-    std::optional<int64_t> bytes = parse_bytes(limit->second);
-    if (!bytes) return error(Code::kBadOption, "max-bytes: `{}` is no number of {}", limit->second, kByteUnits);
-    if (plan->arena_bytes > *bytes) {
-      Diagnostic d =
-          error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
-                plan->arena_bytes, plan->state_bytes, temporaries, *bytes);
-      d.help = "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program";
-      return d;
-    }
-  }
+  (void)NABLA_TRY(check_arena(*plan, limit == context.options.end() ? "" : limit->second));
   return out;
 }
 

@@ -38,6 +38,9 @@ struct DTypeInfo {
 
 const DTypeInfo& info(DType dtype);
 inline int bytes_of(DType dtype) { return info(dtype).bytes; }
+
+/// Of one array, and of a program's arena: what loaders take.
+inline constexpr int64_t kMaxArrayBytes = int64_t{1} << 46;
 inline std::string_view name_of(DType dtype) { return info(dtype).name; }
 inline bool is_float(DType dtype) { return info(dtype).kind == DTypeKind::kFloat; }
 inline bool is_integer(DType d) { return info(d).kind == DTypeKind::kSigned || info(d).kind == DTypeKind::kUnsigned; }

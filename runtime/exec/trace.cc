@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace nabla::exec {
@@ -53,10 +54,16 @@ std::string TraceRecorder::json(const std::string& more) const {
   // An entry's span is recorded after those of its instructions, so the first one is not the earliest.
   int64_t zero = spans_.empty() ? 0 : spans_.front().begin_ns;
   for (const Span& span : spans_) zero = std::min(zero, span.begin_ns);
-  for (const Span& span : spans_)
-    out += fmt::format(",\n{{{}, \"ts\": {:.3f}, \"dur\": {:.3f}}}", fixed[span.label],
-                       static_cast<double>(span.begin_ns - zero) / 1e3,
-                       static_cast<double>(span.end_ns - span.begin_ns) / 1e3);
+  auto us = [](int64_t ns) { return std::pair(ns / 1000, ns % 1000); };
+  size_t bytes = out.size();
+  for (const Span& span : spans_) bytes += fixed[span.label].size() + 64;
+  out.reserve(bytes);
+  for (const Span& span : spans_) {
+    auto [ts, ts_ns] = us(span.begin_ns - zero);
+    auto [dur, dur_ns] = us(span.end_ns - span.begin_ns);
+    fmt::format_to(std::back_inserter(out), ",\n{{{}, \"ts\": {}.{:03}, \"dur\": {}.{:03}}}", fixed[span.label], ts, ts_ns,
+                   dur, dur_ns);
+  }
   std::string notes;
   for (const std::string& note : notes_) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
   out += fmt::format("\n], {}\"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", more, dropped_, notes);

@@ -41,7 +41,7 @@ class TraceRecorder {
 
   /// The number of a label; the same for equal ones.
   uint32_t add_label(const Label& label);
-  /// Once the recorder holds kMaxSpans spans, further ones are only counted.
+  /// Once the recorder holds kMaxSpans spans, further ones are only counted: some 200 MB of JSON, written in a second.
   void span(uint32_t label, int64_t begin_ns, int64_t end_ns);
   /// Counts a span that could not be recorded.
   void drop() { ++dropped_; }
@@ -55,7 +55,7 @@ class TraceRecorder {
   /// `more`: members of the JSON object beside the events, each followed by a comma; may be empty.
   std::string json(const std::string& more = "") const;
 
-  static constexpr size_t kMaxSpans = 4'000'000;
+  static constexpr size_t kMaxSpans = 1'000'000;
 
  private:
   std::vector<Label> labels_;

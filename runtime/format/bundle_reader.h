@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/base/dtype.h"
 #include "runtime/format/file.h"
 #include "runtime/format/zip.h"
 
@@ -17,8 +18,7 @@ namespace nabla::format {
 inline constexpr int kMaxSizeStack = 32;
 /// Of all entries, variants and blocks together.
 inline constexpr uint64_t kMaxInstructions = uint64_t{1} << 22;
-/// Of one array, and of the arena.
-inline constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
+inline constexpr uint64_t kMaxBytes = kMaxArrayBytes;
 inline constexpr size_t kMaxManifest = 64 << 20;
 
 /// Of one grid on a GPU; shared memory is what the largest known GPU gives a block.

@@ -278,6 +278,24 @@ def test_profiles_tell_times_by_kernel_and_line():
     assert any(r.calls == 5 for r in loop.profile(nb.ones((16, 16))).rows)
     with pytest.raises(ValueError, match="at least 1"):
         f.profile(nb.ones((256, 64)), w, runs=0)
+    checked = nb.jit(lambda x: nb.log(x) * 2.0, check_nan=True)
+    assert checked.profile(nb.ones((4,)), runs=1).runs == 1
+    with pytest.raises(nb.Error, match="(?s)E0708.*`log`"):
+        checked.profile(-nb.ones((4,)), runs=1)
+
+
+@pytest.mark.parametrize("run", [lambda f, x: f(x), lambda f, x: f.profile(x, runs=1)], ids=["call", "profile"])
+def test_an_interrupted_callback_interrupts_the_call(run):
+    def interrupt(x):
+        raise KeyboardInterrupt
+
+    def f(x):
+        nb.debug.callback(interrupt, x)
+        return x + 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        run(nb.jit(f), nb.ones((2,)))
+    assert nb.jit(lambda x: x + 1.0)(nb.ones((2,))).tolist() == [2.0, 2.0]
 
 
 def test_memory_and_inspect_are_of_what_was_compiled():

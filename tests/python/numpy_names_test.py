@@ -305,6 +305,10 @@ def test_tensors_as_matrices_have_gradients_and_errors():
         nb.linalg.tensorsolve(nb.ones((4, 2, 2)), nb.ones(2))
     with pytest.raises(nb.Error, match=r"first dimensions of f32\[4,2,2\] are not those of f32\[3\]"):
         nb.linalg.tensorsolve(nb.ones((4, 2, 2)), nb.ones(3))
+    with pytest.raises(nb.Error, match=r"tensorsolve: axes=\(0, -3\) names a dimension of f32\[2,4,2\] twice"):
+        nb.linalg.tensorsolve(nb.ones((2, 4, 2)), nb.ones((2, 2)), axes=(0, -3))
+    with pytest.raises(nb.Error, match="tensorsolve: axis 3 of a tensor with 3 dimensions"):
+        nb.linalg.tensorsolve(nb.ones((2, 4, 2)), nb.ones((2, 2)), axes=(3,))
 
 
 @pytest.mark.parametrize("optimize", ["greedy", "optimal", True, False], ids=str)
@@ -317,6 +321,12 @@ def test_einsum_path(optimize):
     seen = []
     nb.jit(lambda *xs: seen.append(nb.einsum_path("ij,jk,kl,lm->im", *xs, optimize=optimize)[0]) or xs[0])(*arrays)
     assert seen == [want[0]]
+
+
+@pytest.mark.parametrize("path", [["einsum_path"], ["einsum_path", (0, 5)], ["einsum_path", 3], [(0, 1)], "fast"], ids=str)
+def test_einsum_path_refuses_other_paths(path):
+    with pytest.raises(ValueError, match=rf"(?s)optimize={re.escape(repr(path))} is no path for 3 operands"):
+        nb.einsum_path("ij,jk,kl->il", nb.ones((2, 3)), nb.ones((3, 4)), nb.ones((4, 5)), optimize=path)
 
 
 def test_einsum_path_wants_sizes():

@@ -89,8 +89,11 @@ def test_binomial_and_multinomial_draws():
     x = random.binomial(K, nb.asarray([3, 100]), nb.asarray([[0.5], [0.1]]))
     assert x.shape == (2, 2) and x.dtype == nb.float32 and np.all(x.numpy() == np.round(x.numpy()))
     assert random.binomial(K, 3, 0.5, dtype="float64").dtype == nb.float64
-    wrong = random.binomial(K, nb.asarray([-1.0, 3.0, 3.0, 3.0]), nb.asarray([0.5, 1.5, -0.1, float("nan")]))
+    wrong = random.binomial(K, nb.asarray([-1.0, 3.0, 3.0, 3.0, 2.5, float("inf")]),
+                            nb.asarray([0.5, 1.5, -0.1, float("nan"), 0.5, 0.5]))
     assert nb.all(nb.isnan(wrong)).item()
+    rows = random.multinomial(K, nb.asarray([5.0, 5.0, 2.5]), nb.asarray([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    assert nb.isnan(rows).tolist() == [[True, True], [False, False], [True, True]] and rows[1].tolist() == [0.0, 5.0]
     counts = random.multinomial(K, 1000, [0.1, 0.0, 0.6, 0.3, 0.0], shape=(50,)).numpy()
     assert counts.shape == (50, 5) and set(counts.sum(-1)) == {1000.0} and not counts[:, [1, 4]].any()
     assert (counts >= 0).all() and len({tuple(c) for c in counts}) == 50
@@ -104,6 +107,17 @@ def test_binomial_and_multinomial_draws():
     assert len(set(nb.vmap(lambda k: random.binomial(k, 1000, 0.5))(random.split(K, 6)).tolist())) > 3
     with pytest.raises(nb.Error, match=r"multinomial: the probabilities are f32\[\]"):
         random.multinomial(K, 3, 0.5)
+
+
+@pytest.mark.parametrize("draw", [
+    lambda a: random.binomial(K, a, 0.5, shape=(2,)), lambda a: random.poisson(K, a, shape=(2,)),
+    lambda a: random.gamma(K, a, shape=(2,)), lambda a: random.pareto(K, a, shape=(2,)),
+    lambda a: random.multinomial(K, a, [0.5, 0.5], shape=(2,)),
+], ids=["binomial", "poisson", "gamma", "pareto", "multinomial"])
+def test_parameters_that_do_not_fit_the_shape(draw, request):
+    name = request.node.callspec.id
+    with pytest.raises(nb.Error, match=rf"E0203.*: {name}: a parameter f32\[3\] does not broadcast to the shape \[2\]"):
+        draw(nb.asarray([1.0, 2.0, 3.0]))
 
 
 def test_keys():

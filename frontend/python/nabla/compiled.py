@@ -147,7 +147,8 @@ class Compiled:
         """Runs the function on these arguments and tells where the time goes: see profiling.Profile. Donated arguments
         stay as they are. The clocks between instructions take some tens of nanoseconds each."""
         executable, tensors = self._for(args, kwargs)
-        return profiling.profile_of(executable.bundle, name_of(self._fun), self._threads, tensors, runs)
+        profiled = executable.bundle.profiled(name_of(self._fun), self._threads, self._check_nan)
+        return profiling.profile_of(profiled, tensors, runs)
 
     def _call(self, args, kwargs):
         if _disabled:

@@ -7,7 +7,7 @@ from . import _nabla
 from ._core import asarray
 from .ops import binary as _binary
 from .ops import reduction as _reduction
-from .ops._common import count_of, float_tensors
+from .ops._common import axis_of, count_of, float_tensors
 from .ops.binary import cross, inner, kron, matmul, outer, tensordot, vdot  # noqa: F401
 from .ops.creation import diag_embed, diagonal
 from .ops.view import matrix_transpose
@@ -174,7 +174,9 @@ def tensorsolve(a, b, axes=None):
     end first."""
     a, b = float_tensors(a, b)
     if axes is not None:
-        moved = [d % a.ndim for d in axes]
+        moved = [axis_of(d, a.ndim, "tensorsolve") for d in axes]
+        if len(set(moved)) < len(moved):
+            _nabla.fail(204, f"tensorsolve: axes={tuple(axes)} names a dimension of {a.type_str()} twice")
         order = [d for d in range(a.ndim) if d not in moved] + moved
         a = _emit("transpose", [a], {"permutation": order})[0]
     matrix, rows, columns = _flat_matrix(a, b.ndim, "tensorsolve")

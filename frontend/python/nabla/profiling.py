@@ -62,11 +62,11 @@ def memory_of(bundle):
     return Memory(json.loads(bundle.report))
 
 
-def profile_of(bundle, name, threads, tensors, runs):
-    """Runs the program once to warm it up and `runs` times with a clock before and after each of its instructions."""
+def profile_of(profiled, tensors, runs):
+    """Runs the program once to warm it up and `runs` times with a clock before and after each of its instructions.
+    profiled: the bundle, opened to do so."""
     if runs < 1:
         raise ValueError(f"profile: runs is at least 1, got {runs}")
-    profiled = bundle.profiled(name, threads)
     entry = profiled.entry("main")
     for _ in range(runs + 1):
         profiled.run(entry, tensors)

@@ -22,7 +22,7 @@ import threading
 from . import _nabla
 from ._core import DType, Error, Tensor, asarray, astype, default_float, dtype_of, inexact
 from .ops import binary as _binary
-from .ops._common import axis_of, count_of, emit1, float_tensors, sizes_of
+from .ops._common import axis_of, count_of, emit1, filled, float_tensors, sizes_of
 
 _SPLIT = 0x73706C69  # of split: its children are not those of fold_in with small numbers
 
@@ -246,7 +246,7 @@ def _all_given(parameters, shape, dtype, what):
     given = [float_tensors(a)[0] if isinstance(a, Tensor) else asarray(a, _float_type(dtype)) for a in parameters]
     given = float_tensors(*given)
     shape = list(_binary.broadcast_shapes(*[a.shape for a in given])) if shape is None else sizes_of(shape, what)
-    return [_nabla.broadcast_to(a, shape) for a in given], shape
+    return [filled(a, shape, what) for a in given], shape
 
 
 def _undifferentiated(draw):
@@ -387,7 +387,8 @@ def _poisson(key, lam, shape):
 
 
 def binomial(key, n, p, shape=None, dtype=None):
-    """How many of n trials of probability p succeed, as floating numbers; NaN where n is below 0 or p not in [0, 1].
+    """How many of n trials of probability p succeed, as floating numbers; NaN where n is not 0, 1, 2, ... or p not in
+    [0, 1].
     The derivatives by n and p are 0.
 
     Source: below a mean of 10 by the numbers of trials between successes (Devroye, Non-Uniform Random Variate
@@ -407,7 +408,7 @@ def _rest_of_stirling(k):
 @_undifferentiated
 def _binomial(key, n, p, shape):
     few, many = split(key)
-    valid = (n >= 0) & (p >= 0) & (p <= 1)
+    valid = (n >= 0) & (n - emit1("floor", [n], {}) == 0) & (p >= 0) & (p <= 1)
     flipped = p > 0.5
     q = _select(valid, _select(flipped, 1.0 - p, p), 0.0)
     small = n * q < 10.0
@@ -452,7 +453,7 @@ def _binomial(key, n, p, shape):
 
 def multinomial(key, n, p, *, shape=None, dtype=None):
     """How often each of k outcomes comes in n trials: floating numbers [..., k], whose sums are n, for probabilities
-    p [..., k], or weights, of which each has its share of their sum. `shape`: of the batch.
+    p [..., k], or weights, of which each has its share of their sum; NaN where that is 0. `shape`: of the batch.
 
     Each outcome is a binomial draw from the trials that are left, by its share of the probabilities that are left.
     """
@@ -464,7 +465,7 @@ def multinomial(key, n, p, *, shape=None, dtype=None):
     n = asarray(n, p.dtype)
     batch = _binary.broadcast_shapes(n.shape, p.shape[:-1]) if shape is None else sizes_of(shape, "multinomial")
     count = p.shape[-1]
-    p = _nabla.moveaxis(_nabla.broadcast_to(p, list(batch) + [count]), len(batch), 0)
+    p = _nabla.moveaxis(filled(p, [*batch, count], "multinomial"), len(batch), 0)
     rest = emit1("reverse", [emit1("cumsum", [emit1("reverse", [p], {"axes": [0]})], {"axis": 0})], {"axes": [0]})
     last = emit1("eq", [emit1("iota", [], {"shape": list(p.shape), "axis": 0, "dtype": DType.int32}), count - 1], {})
     shares = _select(last | (rest <= 0), astype(last, p.dtype), p / _select(rest > 0, rest, 1.0))
@@ -475,7 +476,8 @@ def multinomial(key, n, p, *, shape=None, dtype=None):
         k = binomial(key, left, share)
         return left - k, k
 
-    counts = scan(step, _nabla.broadcast_to(n, list(batch)), (split(key, count), shares))[1]
+    n = _select(rest[0] > 0, filled(n, list(batch), "multinomial"), float("nan")) if count else n
+    counts = scan(step, n, (split(key, count), shares))[1]
     return _nabla.moveaxis(counts, 0, len(batch))
 
 

@@ -21,6 +21,10 @@ Status deliver(const py::function& handler, const DebugEvent& event) {
     handler(debug_line(event), std::string(event.callback), values);
     return Ok{};
   } catch (const py::error_already_set& raised) {
+    if (raised.matches(PyExc_KeyboardInterrupt)) {
+      PyErr_SetInterrupt();  // for where the run ends, which is Python's again
+      return error(Code::kInterrupted, "stopped in the debug callback `{}`", event.callback);
+    }
     return error(Code::kCallbackFailed, "debug callback `{}` raised {}", event.callback, raised.what());
   }
 }

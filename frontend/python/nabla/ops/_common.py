@@ -3,7 +3,7 @@
 import operator
 
 from .. import _nabla
-from .._core import Tensor, asarray, inexact, promoted, result_type
+from .._core import Error, Tensor, asarray, inexact, promoted, result_type
 
 emit = _nabla.emit
 
@@ -63,6 +63,15 @@ def sizes_of(shape, what):
         if not hasattr(size, "__index__"):
             raise TypeError(f"{what}: {size!r} stands in a shape; sizes are ints or symbols")
     return [operator.index(s) if hasattr(s, "__index__") and not isinstance(s, _nabla.Dim) else s for s in out]
+
+
+def filled(a, shape, what):
+    """A parameter broadcast to the shape of the result."""
+    try:
+        return _nabla.broadcast_to(a, shape)
+    except Error:
+        kind = a.type_str()
+    _nabla.fail(203, f"{what}: a parameter {kind} does not broadcast to the shape {list(shape)} of the result")
 
 
 def all_static(sizes):

@@ -286,8 +286,13 @@ def einsum_path(spec, *operands, optimize="greedy"):
     for shape in shapes:
         if not all(isinstance(n, int) for n in shape):
             raise TypeError(f"einsum_path: the shape {tuple(shape)} has a size that is known only at run time")
-    return numpy.einsum_path(spec, *[numpy.broadcast_to(numpy.float32(0), shape) for shape in shapes],
-                             optimize=optimize)
+    arrays = [numpy.broadcast_to(numpy.float32(0), shape) for shape in shapes]
+    try:
+        return numpy.einsum_path(spec, *arrays, optimize=optimize)
+    except (IndexError, KeyError, RuntimeError, TypeError):
+        known = "'greedy', 'optimal', True, False, (one of the names, elements at most), ['einsum_path', (0, 1), ...]"
+        raise ValueError(f"einsum_path: optimize={optimize!r} is no path for {len(arrays)} operands; it is one of "
+                         f"{known}, whose pairs number the operands that are left") from None
 
 
 # ---- Bits
