@@ -71,7 +71,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
 
 // The same program in a session of its own, which takes the time of every instruction.
 std::shared_ptr<Bundle> profiled_bundle(const Bundle& bundle, const std::string& what, int threads, bool check_nan) {
-  return Bundle::of_bytes(bundle.bytes(), what, {.threads = threads, .check_nan = check_nan, .profile = true});
+  return Bundle::of_bytes(bundle.bytes(), what, {.threads = threads, .profile = true, .check_nan = check_nan});
 }
 
 // The profile of its runs as JSON and as text.
