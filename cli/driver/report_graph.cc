@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/cost/work.h"
 #include "ir/plan.h"
 #include "ir/text.h"
 #include "passes/rewrite.h"
@@ -72,7 +73,7 @@ class WorkTotals : public Totals<Work> {
   Work sum(const ir::Function& f) override {
     Work out;
     for (const ir::Node& n : f.nodes) {
-      out.flops = out.flops + n.op->cost(passes::typed(f, n)).flops;
+      out.flops = out.flops + ir::node_flops(f, n);
       if (n.op->lower != ir::Lowering::kControl) continue;
       ir::ControlFlow c = passes::control_of(f, n);
       out.at_least |= c.kind == ir::ControlFlow::Kind::kWhile;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/cost/time.h"
 #include "ir/library/call.h"
 
 namespace nabla::driver {
@@ -26,9 +27,9 @@ LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, 
                   {"library", call.library},
                   {"calls", 1},
                   {"epilogue", call.epilogue()},
-                  {"compute", product_rate(call.dtype(), target).first},
+                  {"compute", ir::product_rate(call.dtype(), target).compute},
                   {"workspace_bytes", call.workspace_bytes},
-                  {"buffer_bytes", operand_bytes(n, *f).bounds().max},
+                  {"buffer_bytes", ir::operand_bytes(*f, n).bounds().max},
                   {"fallback", call.fallback->kernel}};
       add_time(times.call(n, *f), row);
       auto same = std::find_if(out.rows.begin(), out.rows.end(), [&](const Json& other) {

@@ -3,8 +3,8 @@
 
 #include <map>
 #include <string>
-#include <utility>
 
+#include "ir/cost/work.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
@@ -16,13 +16,6 @@ struct LeastTime {
   std::string postfix = "0";  ///< empty: it would be too long
   bool is_static = true;      ///< the formula has no symbol in it
 };
-
-/// What products of these factors are computed in ("f32", "tf32"), and how many floating-point operations of them the
-/// target's GPU is expected to do in a microsecond.
-std::pair<const char*, double> product_rate(DType factors, const ir::Target& target);
-
-/// Of a node's results and operands, an array that stands there twice once.
-ir::Dim operand_bytes(const ir::Node& node, const ir::Function& planned);
 
 /// Of what a planned module runs: an operand from which a kernel gathers counts as far as it can be read, scratch
 /// memory of kernels not at all. Requires a GPU target; `flat` and `planned` outlive it.
@@ -38,7 +31,7 @@ class LeastTimes {
   const LeastTime& function(const std::string& name);
 
  private:
-  LeastTime time(const ir::Dim& bytes, const ir::Dim& flops, DType factors) const;
+  LeastTime time(const ir::Work& work) const;
 
   const ir::Module& planned_;
   const ir::Target& target_;

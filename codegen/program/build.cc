@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/cost/work.h"
 #include "ir/op_def.h"
 #include "ir/typed.h"
 #include "runtime/format/bundle_reader.h"
@@ -239,7 +240,7 @@ class Builder {
     ir::Dim out = 0;
     for (int i : n.computes)
       if (flat && i < static_cast<int>(flat->nodes.size()))
-        out = out + flat->nodes[i].op->cost(ir::typed(*flat, flat->nodes[i])).flops;
+        out = out + ir::node_flops(*flat, flat->nodes[i]);
     std::vector<ir::SymbolRef> needed, asked;
     add_symbols(launch, needed);
     add_symbols(out, asked);

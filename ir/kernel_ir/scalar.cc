@@ -69,9 +69,9 @@ double erfinv(double x) {
   return std::copysign(y, x);
 }
 
-#define FLOAT(name, expression)                                                    \
-  ScalarFn {                                                                       \
-    name, 1, ResultKind::kSame, +[](F x) -> double { return expression; }, nullptr \
+#define FLOAT(name, cost, expression)                                                    \
+  ScalarFn {                                                                             \
+    name, 1, ResultKind::kSame, +[](F x) -> double { return expression; }, nullptr, cost \
   }
 #define COMPARE(name, op)                                                                                   \
   ScalarFn {                                                                                                \
@@ -91,35 +91,35 @@ const ScalarFn kRows[] = {
      }},
     {"sign", 1, kSame, sign,
      +[](DType d, I x) { return is_unsigned(d) ? int64_t{x[0] != 0} : int64_t{(x[0] > 0) - (x[0] < 0)}; }},
-    FLOAT("exp", std::exp(x[0])),
-    FLOAT("expm1", std::expm1(x[0])),
-    FLOAT("log", std::log(x[0])),
-    FLOAT("log1p", std::log1p(x[0])),
-    FLOAT("sqrt", std::sqrt(x[0])),
-    FLOAT("rsqrt", 1 / std::sqrt(x[0])),
-    FLOAT("sin", std::sin(x[0])),
-    FLOAT("cos", std::cos(x[0])),
-    FLOAT("tan", std::tan(x[0])),
-    FLOAT("tanh", std::tanh(x[0])),
-    FLOAT("erf", std::erf(x[0])),
-    FLOAT("erfc", std::erfc(x[0])),
-    FLOAT("erfinv", erfinv(x[0])),
-    FLOAT("lgamma", std::lgamma(x[0])),
-    FLOAT("exp2", std::exp2(x[0])),
-    FLOAT("log2", std::log2(x[0])),
-    FLOAT("cbrt", std::cbrt(x[0])),
-    FLOAT("asin", std::asin(x[0])),
-    FLOAT("acos", std::acos(x[0])),
-    FLOAT("atan", std::atan(x[0])),
-    FLOAT("sinh", std::sinh(x[0])),
-    FLOAT("cosh", std::cosh(x[0])),
-    FLOAT("asinh", std::asinh(x[0])),
-    FLOAT("acosh", std::acosh(x[0])),
-    FLOAT("atanh", std::atanh(x[0])),
-    FLOAT("trunc", std::trunc(x[0])),
-    FLOAT("floor", std::floor(x[0])),
-    FLOAT("ceil", std::ceil(x[0])),
-    FLOAT("round", std::nearbyint(x[0])),  // ties to even
+    FLOAT("exp", 16, std::exp(x[0])),
+    FLOAT("expm1", 20, std::expm1(x[0])),
+    FLOAT("log", 20, std::log(x[0])),
+    FLOAT("log1p", 24, std::log1p(x[0])),
+    FLOAT("sqrt", 6, std::sqrt(x[0])),
+    FLOAT("rsqrt", 8, 1 / std::sqrt(x[0])),
+    FLOAT("sin", 24, std::sin(x[0])),
+    FLOAT("cos", 24, std::cos(x[0])),
+    FLOAT("tan", 40, std::tan(x[0])),
+    FLOAT("tanh", 24, std::tanh(x[0])),
+    FLOAT("erf", 32, std::erf(x[0])),
+    FLOAT("erfc", 50, std::erfc(x[0])),
+    FLOAT("erfinv", 60, erfinv(x[0])),
+    FLOAT("lgamma", 200, std::lgamma(x[0])),
+    FLOAT("exp2", 16, std::exp2(x[0])),
+    FLOAT("log2", 22, std::log2(x[0])),
+    FLOAT("cbrt", 60, std::cbrt(x[0])),
+    FLOAT("asin", 30, std::asin(x[0])),
+    FLOAT("acos", 30, std::acos(x[0])),
+    FLOAT("atan", 24, std::atan(x[0])),
+    FLOAT("sinh", 30, std::sinh(x[0])),
+    FLOAT("cosh", 26, std::cosh(x[0])),
+    FLOAT("asinh", 40, std::asinh(x[0])),
+    FLOAT("acosh", 40, std::acosh(x[0])),
+    FLOAT("atanh", 36, std::atanh(x[0])),
+    FLOAT("trunc", 1, std::trunc(x[0])),
+    FLOAT("floor", 1, std::floor(x[0])),
+    FLOAT("ceil", 1, std::ceil(x[0])),
+    FLOAT("round", 1, std::nearbyint(x[0])),  // ties to even
     {"is_finite", 1, kBool, +[](F x) -> double { return std::isfinite(x[0]); }, +[](DType, I) { return int64_t{1}; }},
     {"is_nan", 1, kBool, +[](F x) -> double { return std::isnan(x[0]); }, +[](DType, I) { return int64_t{0}; }},
     {"not", 1, kSame, nullptr, +[](DType d, I x) { return d == DType::kBool ? int64_t{!x[0]} : ~x[0]; }},
@@ -129,10 +129,10 @@ const ScalarFn kRows[] = {
      +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1])); }},
     {"mul", 2, kSame, +[](F x) { return x[0] * x[1]; },
      +[](DType, I x) { return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1])); }},
-    {"div", 2, kSame, +[](F x) { return x[0] / x[1]; }, divide},
-    {"rem", 2, kSame, +[](F x) { return std::fmod(x[0], x[1]); }, remainder},
-    {"pow", 2, kSame, +[](F x) { return std::pow(x[0], x[1]); }, int_pow},
-    {"atan2", 2, kSame, +[](F x) { return std::atan2(x[0], x[1]); }, nullptr},
+    {"div", 2, kSame, +[](F x) { return x[0] / x[1]; }, divide, 4},
+    {"rem", 2, kSame, +[](F x) { return std::fmod(x[0], x[1]); }, remainder, 40},
+    {"pow", 2, kSame, +[](F x) { return std::pow(x[0], x[1]); }, int_pow, 60},
+    {"atan2", 2, kSame, +[](F x) { return std::atan2(x[0], x[1]); }, nullptr, 60},
     {"maximum", 2, kSame, nan_max, +[](DType d, I x) { return less(d, x[0], x[1]) ? x[1] : x[0]; }},
     {"minimum", 2, kSame, nan_min, +[](DType d, I x) { return less(d, x[1], x[0]) ? x[1] : x[0]; }},
     {"and", 2, kSame, nullptr, +[](DType, I x) { return x[0] & x[1]; }},
@@ -153,18 +153,19 @@ const ScalarFn kRows[] = {
     COMPARE("gt", >),
     COMPARE("ge", >=),
     // Index arithmetic, by a positive divisor.
-    {"floordiv", 2, kSame, nullptr, +[](DType, I x) { return x[0] / x[1] - (x[0] % x[1] < 0); }},
-    {"mod", 2, kSame, nullptr, +[](DType, I x) { return x[0] % x[1] + (x[0] % x[1] < 0 ? x[1] : 0); }},
+    {"floordiv", 2, kSame, nullptr, +[](DType, I x) { return x[0] / x[1] - (x[0] % x[1] < 0); }, 6},
+    {"mod", 2, kSame, nullptr, +[](DType, I x) { return x[0] % x[1] + (x[0] % x[1] < 0 ? x[1] : 0); }, 6},
     // select(bool, a, b) and convert are evaluated by the interpreters themselves: their operands' dtypes differ.
     {"select", 3, kFirst, nullptr, nullptr},
-    {"convert", 1, kFirst, nullptr, nullptr},
+    {"convert", 1, kFirst, nullptr, nullptr, 0},
     {"bitcast", 1, kFirst, nullptr, nullptr},
     // philox(k0: u32, k1: u32, index: i64) -> u32
     {"philox", 3, kFirst, nullptr,
      +[](DType, I x) {
        return static_cast<int64_t>(
            philox_word(static_cast<uint32_t>(x[0]), static_cast<uint32_t>(x[1]), static_cast<uint64_t>(x[2])));
-     }},
+     },
+     120},
 };
 #undef FLOAT
 #undef COMPARE

@@ -25,6 +25,7 @@ struct ScalarFn {
   /// Value for integer and bool operands of the given dtype (which matters for division, shifts, comparison); null
   /// where only floats make sense. Comparison functions return 0 or 1 from both.
   int64_t (*eval_int)(DType dtype, std::span<const int64_t> x);
+  int cost = 1;  ///< of an element, about in vector instructions: what schedules weigh arithmetic by; 0: free
 };
 
 /// Null when there is no such function.

@@ -4,26 +4,12 @@
 #include <map>
 #include <optional>
 
+#include "ir/cost/work.h"
+
 namespace nabla::passes {
 
 using kernel_ir::Expr;
 using kernel_ir::ExprKind;
-
-int64_t cost_of(const Expr& e) {
-  static const std::map<std::string_view, int64_t> kHeavy = {
-      {"exp", 16},     {"expm1", 20},   {"log", 20},     {"log1p", 24}, {"sin", 24},   {"cos", 24},  {"tan", 40},
-      {"tanh", 24},    {"erf", 32},     {"pow", 60},     {"atan2", 60}, {"rem", 40},   {"erfc", 50}, {"erfinv", 60},
-      {"lgamma", 200}, {"exp2", 16},    {"log2", 22},    {"cbrt", 60},  {"asin", 30},  {"acos", 30}, {"atan", 24},
-      {"sinh", 30},    {"cosh", 26},    {"asinh", 40},   {"acosh", 40}, {"atanh", 36}, {"div", 4},   {"sqrt", 6},
-      {"rsqrt", 8},    {"philox", 120}, {"floordiv", 6}, {"mod", 6}};
-  int64_t cost = 0;
-  kernel_ir::visit(e, [&](const Expr& x) {
-    if (x->kind != ExprKind::kCall || x->dtype == DType::kI64) return;  // addresses are free beside the data
-    auto heavy = kHeavy.find(x->fn->name);
-    cost += heavy == kHeavy.end() ? (x->fn->name == "convert" ? 0 : 1) : heavy->second;
-  });
-  return cost;
-}
 
 namespace {
 
@@ -142,7 +128,7 @@ class Inliner {
     const Tensor& t = g_.tensors[i];
     const Formula& f = t.formula;
     size_t sources = loads_of(f).size();
-    bool free = cost_of(f.value) <= kFreeCost;
+    bool free = ir::arithmetic(f.value) <= kFreeCost;
     for (int r : readers_[i])
       if (g_.tensors[r].contraction) return false;  // a matrix product reads memory
     for (int r : readers_[i])                       // a copy is what keeps its operand apart from its result

@@ -15,7 +15,4 @@ struct InlineResult {
 };
 InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored);
 
-/// Arithmetic of one evaluation, in units of a simple operation; transcendental functions count 16.
-int64_t cost_of(const kernel_ir::Expr& e);
-
 }  // namespace nabla::passes

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/cost/work.h"
 #include "ir/kernel_ir/contract.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
@@ -214,7 +215,7 @@ class Schedule {
     double out = 0;
     for (ValueId id : node.operands) out += static_cast<double>(bytes(id));
     for (ValueId id : node.results) out += static_cast<double>(bytes(id));
-    double flops = static_cast<double>(node.op->cost(typed(f_, node)).flops.bounds().max);
+    double flops = static_cast<double>(ir::node_flops(f_, node).bounds().max);
     if (const ir::Attr* name = node.attrs.find("kernel"))
       for (const auto& k : m_.kernels)
         if (k->name == std::get<std::string>(*name) && kernel_ir::find_contraction(*k)) {

@@ -2,15 +2,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/cost/time.h"
 #include "ir/kernel_ir/contract.h"
 #include "passes/lower/build_kernel.h"
-#include "passes/lower/inline_maps.h"
 
 namespace nabla::passes {
 
 using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
 
 namespace {
+
+constexpr int kLetAccesses = 2, kStoreAccesses = 3;  // reads and writes of a statement, about
 
 class Scheduler {
  public:
@@ -48,8 +50,8 @@ class Scheduler {
     ContractPlan plan = plan_contraction(size(c.m), size(c.n), lanes, target_.vector_registers);
     k_.schedule.unit = plan.block;
     k_.schedule.units = plan.blocks * batch;
-    double ns = 2.0 * m * n * extent(c.k) * batch.bounds().max / (4 * lanes * 2.5);
-    k_.schedule.max_threads = threads_for(ns);
+    double flops = 2.0 * m * n * extent(c.k) * batch.bounds().max;
+    k_.schedule.max_threads = threads_for(ir::thread_ns_of_products(flops, lanes));
   }
   int threads_for(double ns) const {
     double threads =
@@ -115,7 +117,7 @@ class Scheduler {
   double score_inner(const Body& body) const {
     double bad = 0;
     auto best = [&](std::vector<int> axes, const Expr& e, const Store* store, double weight) {
-      double price = weight * (2 + static_cast<double>(cost_of(e)) / 2);  // scalars: all lanes idle but one
+      double price = weight * (2 + static_cast<double>(ir::arithmetic(e)) / 2);  // scalars: all lanes idle but one
       for (int a : axes) {
         Score s;
         loads(e, a, weight, s);
@@ -165,15 +167,12 @@ class Scheduler {
   double iteration_ns(const Body& body) const {
     double ns = 0;
     for (const Stmt& s : body) {
-      double n = 0, cost = 0;
       if (const Let* let = std::get_if<Let>(&s.node)) {
-        n = points(k_.values[let->value].axes) * points(let->reduce);
-        cost = static_cast<double>(cost_of(let->expr)) + 2;
+        double n = points(k_.values[let->value].axes) * points(let->reduce);
+        ns += ir::thread_ns(n, ir::arithmetic(let->expr), kLetAccesses, lanes_);
       } else if (const Store* store = std::get_if<Store>(&s.node)) {
-        n = points(store->axes);
-        cost = static_cast<double>(cost_of(store->expr)) + 3;
+        ns += ir::thread_ns(points(store->axes), ir::arithmetic(store->expr), kStoreAccesses, lanes_);
       }
-      ns += n * cost / (lanes_ * 2.5);
     }
     return ns;
   }

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "ir/cost/work.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
 
@@ -112,7 +113,7 @@ class LoopBody {
   bool cheap(const Node& node) const {
     if (!functions_of(node.attrs).empty()) return false;
     bool of_params = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return varies_[id]; });
-    return !of_params || node.op->cost(typed(*f_, node)).flops.is(0);
+    return !of_params || ir::node_flops(*f_, node).is(0);
   }
 
   void read(ValueId id, std::vector<bool>& from) {

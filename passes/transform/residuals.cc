@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "ir/cost/work.h"
 #include "ir/op_def.h"
 #include "passes/rewrite.h"
 
@@ -96,7 +97,7 @@ bool may_run_again(const ir::Function& f, const Node& node) {
   if (traits.side_effect || traits.fence || traits.kept || traits.composite || node.op->lower == ir::Lowering::kControl)
     return false;
   if (node.op->lower != ir::Lowering::kAccess && node.op->lower != ir::Lowering::kView) return false;
-  return traits.elementwise || node.op->cost(typed(f, node)).flops == ir::Dim(0);
+  return traits.elementwise || ir::node_flops(f, node).is(0);
 }
 
 int64_t bytes_of(const ir::Type& type) { return type.is_residual() ? 0 : type.bytes().bounds().max; }

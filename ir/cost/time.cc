@@ -1,0 +1,39 @@
+#include "ir/cost/time.h"
+
+#include <algorithm>
+
+namespace nabla::ir {
+namespace {
+
+constexpr double kFlopsPerUs = 1e6;       // of a TFLOP a second
+constexpr double kBytesPerUs = 1e3;       // of a GB a second
+constexpr double kInstructionsPerNs = 2.5;  // of vectors, that a core finishes in generated code
+constexpr double kFlopsOfProducts = 4;    // of a lane and an instruction: two multiply-adds start in a cycle
+
+}  // namespace
+
+ProductRate product_rate(DType factors, const Target& target) {
+  const CudaFacts& gpu = target.cuda;
+  if (factors == DType::kF64) return {"f64", gpu.f32_tflops / 2 * kFlopsPerUs};
+  if (factors == DType::kBF16 || factors == DType::kF16) return {"f32", gpu.tensor_tflops * kFlopsPerUs};
+  if (factors == DType::kF32 && target.tf32) return {"tf32", gpu.tensor_tflops / 2 * kFlopsPerUs};
+  return {"f32", gpu.f32_tflops * kFlopsPerUs};
+}
+
+double bytes_per_us(const Target& target) { return target.cuda.copy_gbs * kBytesPerUs; }
+
+double least_us(const Work& work, const Target& target) {
+  double moved = static_cast<double>(work.bytes.bounds().max) / bytes_per_us(target);
+  return std::max(moved,
+                  static_cast<double>(work.flops.bounds().max) / product_rate(work.factors, target).flops_per_us);
+}
+
+double thread_ns(double elements, int64_t arithmetic, int accesses, int lanes) {
+  return elements * static_cast<double>(arithmetic + accesses) / (lanes * kInstructionsPerNs);
+}
+
+double thread_ns_of_products(double flops, int lanes) {
+  return flops / (kFlopsOfProducts * lanes * kInstructionsPerNs);
+}
+
+}  // namespace nabla::ir

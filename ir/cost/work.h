@@ -1,0 +1,31 @@
+// What nodes and kernels have to do at least: floating-point operations, bytes, arithmetic. One meaning for passes and
+// reports; what it takes on a target is in time.h.
+#pragma once
+
+#include "ir/kernel_ir/kernel.h"
+#include "ir/module.h"
+
+namespace nabla::ir {
+
+/// What must be moved and multiplied at least, at the sizes of a run.
+struct Work {
+  Dim bytes = 0;                ///< of the arrays that are read and written, each once
+  Dim flops = 0;                ///< of products and of attention, a multiply-add counted as two; 0: there are none
+  DType factors = DType::kF32;  ///< of the products: the wider one
+};
+
+/// Floating-point operations of a node, by its op's record.
+Dim node_flops(const Function& f, const Node& node);
+
+/// Of a node's results and operands, an array that stands there twice once.
+Dim operand_bytes(const Function& f, const Node& node);
+
+/// What the statements of a kernel read, write and multiply. An operand from which it gathers counts as far as it can
+/// be read. Scratch memory may stay in caches and does not count.
+Work kernel_work(const kernel_ir::Kernel& kernel);
+
+/// Arithmetic of one evaluation: the costs of its scalar functions (kernel_ir/scalar.h), of which those of addresses
+/// are free beside the data.
+int64_t arithmetic(const kernel_ir::Expr& e);
+
+}  // namespace nabla::ir
