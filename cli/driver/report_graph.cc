@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "ir/plan.h"
 #include "ir/text.h"
 #include "passes/rewrite.h"

@@ -26,9 +26,11 @@ Result<Json> parse_report(const std::string& text) {
 
 Status check_sizes(const Json& report, const SizeLists& sizes) {
   std::vector<ir::SymbolRef> symbols;
-  for (const Json& s : report.value("symbols", Json::array()))
-    symbols.push_back(std::make_shared<const ir::Symbol>(
-        ir::Symbol{s["name"].get<std::string>(), s["min"], s["max"], s["multiple"]}));
+  for (const Json& s : report.value("symbols", Json::array())) {
+    ir::Symbol symbol{s.at("name").get<std::string>(), s.at("min"), s.at("max"), s.at("multiple")};
+    if (symbol.multiple < 1) return error(Code::kCorrupt, "report.json: `{}` is a multiple of {}", symbol.name, symbol.multiple);
+    symbols.push_back(std::make_shared<const ir::Symbol>(std::move(symbol)));
+  }
   for (const auto& [name, values] : sizes)
     for (int64_t value : values) NABLA_TRY(check_size(symbols, name, value));
   return Ok{};

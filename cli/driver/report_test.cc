@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "cli/driver/compile.h"
 #include "cli/driver/page/page.h"
@@ -351,6 +352,54 @@ TEST(Page, BytesThatAreNoTextAreReplacedNotFatal) {
   EXPECT_NE(page.find("<title>a&lt;b>.nbl</title>"), std::string::npos);
   EXPECT_EQ(page.find("{{"), std::string::npos) << "a place of the template is left";
   EXPECT_EQ(page, make_page(input).value());
+}
+
+// Every member of every object: gone, and of other kinds.
+void change_each(Json& report, Json& part, const std::function<void()>& see) {
+  if (part.is_array())
+    for (Json& item : part) change_each(report, item, see);
+  if (!part.is_object()) return;
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : part.items()) keys.push_back(key);
+  for (const std::string& key : keys) {
+    const Json kept = part;
+    part.erase(key), see(), part = kept;
+    for (const Json& other : {Json(nullptr), Json("text"), Json(-1), Json(0), Json::array({1}), Json::object()})
+      part[key] = other, see(), part = kept;
+    change_each(report, part[key], see);
+  }
+}
+
+TEST(Report, WhateverIsDamagedIsRefusedOrShown) {
+  const std::string program = R"(
+symbol n in [2, 64] multiple 2
+state w: f32[32,16]
+entry main calls @main {
+  reads w
+  writes w
+  inputs x
+  outputs s
+}
+func @main(%w: f32[32,16], %x: f32[n,32]) {
+  %d = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %v = add(%w, %w)
+  %s = reduce_sum(%d) {axes=[0]}
+  return %v, %s
+}
+)";
+  for (const char* target : {"cpu", "sm_90"}) {
+    Json report = report_of(program, {.target = target});
+    int shown = 0, refused = 0;
+    auto see = [&] {
+      std::string text = report.dump();
+      Result<std::string> printed = report_text(text, {SizeLists{{"n", {2, 4}}}});
+      ++(printed.ok() ? shown : refused);
+      (void)make_page({"title", text, {}, {}, {{"n", {2}}}});
+    };
+    change_each(report, report, see);
+    EXPECT_GT(shown, 0);
+    EXPECT_GT(refused, 100) << target;
+  }
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ std::string time_text(double us) {
 std::string list_tensors(const Json& tensors) {
   std::string out;
   for (const Json& t : tensors)
-    out += (out.empty() ? "" : ", ") + t["name"].get<std::string>() + ": " + t["type"].get<std::string>();
+    out += (out.empty() ? "" : ", ") + t.at("name").get<std::string>() + ": " + t.at("type").get<std::string>();
   return out.empty() ? "nothing" : out;
 }
 
@@ -47,7 +47,7 @@ using Sizes = std::map<std::string, int64_t>;
 
 // NaN where a symbol has no value.
 double evaluate(const Json& formula, const Sizes& sizes) {
-  std::istringstream words(formula["postfix"].get<std::string>());
+  std::istringstream words(formula.at("postfix").get<std::string>());
   std::vector<double> stack;
   for (std::string word; words >> word;) {
     static const std::map<std::string, double (*)(double, double)> kOps = {
@@ -75,38 +75,38 @@ double evaluate(const Json& formula, const Sizes& sizes) {
 // The formulas of a symbolic entry, and what they give at chosen sizes.
 std::string formulas_text(const Json& e, const std::vector<Sizes>& points) {
   if (!e.contains("formulas")) return "";
-  const Json& f = e["formulas"];
+  const Json& f = e.at("formulas");
   std::string out;
   for (const char* which : {"flops", "bytes_moved", "temporary_bytes"})
-    out += fmt::format("  {:<16} {}\n", which, f[which]["text"].get<std::string>());
+    out += fmt::format("  {:<16} {}\n", which, f.at(which).at("text").get<std::string>());
   for (const Sizes& point : points) {
     std::string name;
     for (const auto& [symbol, value] : point) name += fmt::format("{}{}={}", name.empty() ? "" : ",", symbol, value);
-    double flops = evaluate(f["flops"], point);
-    if (std::isnan(flops) || std::isnan(evaluate(f["bytes_moved"], point))) {
+    double flops = evaluate(f.at("flops"), point);
+    if (std::isnan(flops) || std::isnan(evaluate(f.at("bytes_moved"), point))) {
       out += fmt::format("  at {}: a size that the formulas hold has no value\n", name);
       continue;
     }
     out += fmt::format("  at {}: {}, {} moved, {} temporary{}\n", name, flops_text(flops),
-                       bytes_text(static_cast<int64_t>(evaluate(f["bytes_moved"], point))),
-                       bytes_text(static_cast<int64_t>(evaluate(f["temporary_bytes"], point))),
-                       f.contains("least_us") ? ", at least " + time_text(evaluate(f["least_us"], point)) : "");
+                       bytes_text(static_cast<int64_t>(evaluate(f.at("bytes_moved"), point))),
+                       bytes_text(static_cast<int64_t>(evaluate(f.at("temporary_bytes"), point))),
+                       f.contains("least_us") ? ", at least " + time_text(evaluate(f.at("least_us"), point)) : "");
   }
   return out;
 }
 
 std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
-  std::string out = fmt::format("entry {}({}) -> {}\n", e["name"].get<std::string>(), list_tensors(e["inputs"]),
-                                list_tensors(e["outputs"]));
-  out += fmt::format("  state      reads {} leaves, writes {}\n", e["reads"].size(), e["writes"].size());
+  std::string out = fmt::format("entry {}({}) -> {}\n", e.at("name").get<std::string>(), list_tensors(e.at("inputs")),
+                                list_tensors(e.at("outputs")));
+  out += fmt::format("  state      reads {} leaves, writes {}\n", e.at("reads").size(), e.at("writes").size());
   out += fmt::format("  work       {}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
-                     flops_text(e["flops"]), e["instructions"].get<int64_t>(), bytes_text(e["bytes_moved"]));
-  if (e.contains("least_us")) out += fmt::format("  time       at least {}\n", time_text(e["least_us"]));
-  out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e["peak_bytes"]),
-                     bytes_text(e["temporary_bytes"]));
-  for (const Json& b : e["top_buffers"])
-    out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b["bytes"]), b["type"].get<std::string>(),
-                       b["made_by"].get<std::string>(), b["source"].get<std::string>());
+                     flops_text(e.at("flops")), e.at("instructions").get<int64_t>(), bytes_text(e.at("bytes_moved")));
+  if (e.contains("least_us")) out += fmt::format("  time       at least {}\n", time_text(e.at("least_us")));
+  out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e.at("peak_bytes")),
+                     bytes_text(e.at("temporary_bytes")));
+  for (const Json& b : e.at("top_buffers"))
+    out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b.at("bytes")), b.at("type").get<std::string>(),
+                       b.at("made_by").get<std::string>(), b.at("source").get<std::string>());
   out += formulas_text(e, points);
   std::string ops;
   const Json counts = e.value("ops", Json::object());
@@ -116,41 +116,41 @@ std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
 }
 
 std::string kernel_text(const Json& k, const Json& machine) {
-  std::string out = fmt::format("  {:<44} ", k["name"].get<std::string>());
-  if (k["launches"] != 0)
-    out += fmt::format("{} launch{}, ", k["launches"].get<int64_t>(), k["launches"] == 1 ? "" : "es");
-  out += fmt::format("{} buffers", bytes_text(k["buffer_bytes"]));
+  std::string out = fmt::format("  {:<44} ", k.at("name").get<std::string>());
+  if (k.at("launches") != 0)
+    out += fmt::format("{} launch{}, ", k.at("launches").get<int64_t>(), k.at("launches") == 1 ? "" : "es");
+  out += fmt::format("{} buffers", bytes_text(k.at("buffer_bytes")));
   if (!k.contains("least_us"))
-    return out + fmt::format(", {} units, at most {} thread{}\n", k["units"].get<int64_t>(),
-                             k["threads"].get<int64_t>(), k["threads"] == 1 ? "" : "s");
-  out += fmt::format(", at least {}\n", time_text(k["least_us"]));
+    return out + fmt::format(", {} units, at most {} thread{}\n", k.at("units").get<int64_t>(),
+                             k.at("threads").get<int64_t>(), k.at("threads") == 1 ? "" : "s");
+  out += fmt::format(", at least {}\n", time_text(k.at("least_us")));
   for (const Json& g : k.value("grids", Json::array())) {
-    out += fmt::format("    {} x {} threads", g["blocks"].get<int64_t>(), g["threads"].get<int64_t>());
+    out += fmt::format("    {} x {} threads", g.at("blocks").get<int64_t>(), g.at("threads").get<int64_t>());
     if (g.contains("registers"))
-      out += fmt::format(", {} registers, {} shared, {} local, {} of {} warps", g["registers"].get<int64_t>(),
-                         bytes_text(g["shared_bytes"].get<int64_t>() + g["static_shared_bytes"].get<int64_t>()),
-                         bytes_text(g["local_bytes"]), g["resident_warps"].get<int64_t>(),
-                         machine["resident_warps"].get<int64_t>());
-    out += "  " + g["symbol"].get<std::string>() + "\n";
+      out += fmt::format(", {} registers, {} shared, {} local, {} of {} warps", g.at("registers").get<int64_t>(),
+                         bytes_text(g.at("shared_bytes").get<int64_t>() + g.at("static_shared_bytes").get<int64_t>()),
+                         bytes_text(g.at("local_bytes")), g.at("resident_warps").get<int64_t>(),
+                         machine.at("resident_warps").get<int64_t>());
+    out += "  " + g.at("symbol").get<std::string>() + "\n";
   }
   return out;
 }
 
 std::string library_text(const Json& c) {
-  std::string out = fmt::format("  {:<44} {} call{} of {}", c["problem"].get<std::string>(), c["calls"].get<int64_t>(),
-                                c["calls"] == 1 ? "" : "s", c["library"].get<std::string>());
-  if (c["epilogue"] != "") out += fmt::format(", with {}", c["epilogue"].get<std::string>());
+  std::string out = fmt::format("  {:<44} {} call{} of {}", c.at("problem").get<std::string>(), c.at("calls").get<int64_t>(),
+                                c.at("calls") == 1 ? "" : "s", c.at("library").get<std::string>());
+  if (c.at("epilogue") != "") out += fmt::format(", with {}", c.at("epilogue").get<std::string>());
   std::string compute =
-      c["compute"] == "tf32" ? "factors in tf32, sums in f32" : "sums in " + c["compute"].get<std::string>();
-  out += fmt::format(", {} buffers, {}, {} workspace, at least {}\n", bytes_text(c["buffer_bytes"]), compute,
-                     bytes_text(c["workspace_bytes"]), time_text(c["least_us"]));
-  return out + fmt::format("    without the library  {}\n", c["fallback"].get<std::string>());
+      c.at("compute") == "tf32" ? "factors in tf32, sums in f32" : "sums in " + c.at("compute").get<std::string>();
+  out += fmt::format(", {} buffers, {}, {} workspace, at least {}\n", bytes_text(c.at("buffer_bytes")), compute,
+                     bytes_text(c.at("workspace_bytes")), time_text(c.at("least_us")));
+  return out + fmt::format("    without the library  {}\n", c.at("fallback").get<std::string>());
 }
 
 std::string symbol_text(const Json& s) {
-  std::string out = fmt::format("size {} in [{}, {}]", s["name"].get<std::string>(), s["min"].get<int64_t>(),
-                                s["max"].get<int64_t>());
-  if (s["multiple"] > 1) out += fmt::format(", a multiple of {}", s["multiple"].get<int64_t>());
+  std::string out = fmt::format("size {} in [{}, {}]", s.at("name").get<std::string>(), s.at("min").get<int64_t>(),
+                                s.at("max").get<int64_t>());
+  if (s.at("multiple") > 1) out += fmt::format(", a multiple of {}", s.at("multiple").get<int64_t>());
   const char* between = ", launched up to ";
   for (const Json& bound : s.value("buckets", Json::array()))
     out += fmt::format("{}{}", std::exchange(between, ", "), bound.get<int64_t>());
@@ -182,19 +182,19 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
     }
     std::string out =
         fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
-                    r["target"].get<std::string>(), r["state_elements"].get<int64_t>(), bytes_text(r["state_bytes"]),
-                    bytes_text(r["arena_bytes"]), bytes_text(r["constants_bytes"]));
+                    r.at("target").get<std::string>(), r.at("state_elements").get<int64_t>(), bytes_text(r.at("state_bytes")),
+                    bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
     for (const Json& s : symbols) out += symbol_text(s);
     if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
     for (const Json& l : r.value("state", Json::array()))
-      out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l["name"].get<std::string>(), l["type"].get<std::string>(),
-                         bytes_text(l["bytes"]), l["source"].get<std::string>());
+      out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l.at("name").get<std::string>(), l.at("type").get<std::string>(),
+                         bytes_text(l.at("bytes")), l.at("source").get<std::string>());
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
     std::string run, fallbacks;
     size_t running = 0;
     for (const Json& k : r.value("kernels", Json::array())) {
-      running += k["launches"] != 0;
-      (k["launches"] != 0 ? run : fallbacks) += kernel_text(k, r["machine"]);
+      running += k.at("launches") != 0;
+      (k.at("launches") != 0 ? run : fallbacks) += kernel_text(k, r.at("machine"));
     }
     out += fmt::format("\n{} kernel{}\n{}", running, running == 1 ? "" : "s", run);
     const Json calls = r.value("library_calls", Json::array());

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "ir/module.h"
 #include "ir/target.h"
 

@@ -254,8 +254,7 @@ func @main(%x: f32[n]) loc("big.py":3:1) {
     if (size_t end = function.find("func"); end > 0) symbols = function.substr(0, end), function.erase(0, end);
     std::string big = write("big.nbl", "nabla 1 traced\n" + symbols + "entry main calls @main {\n  inputs x\n  outputs y\n}\n" +
                                            function + "\n");
-    for (std::vector<std::string> line : {std::vector<std::string>{"opt", big, "--program"}, {"inspect", big},
-                                          {"compile", big, "-o", path("big.nbundle")}}) {
+    for (std::vector<std::string> line : {std::vector<std::string>{"opt", big, "--program"}, {"inspect", big}}) {
       Outcome failed = nablac(line);
       EXPECT_EQ(failed.code, 1) << line[0];
       EXPECT_NE(failed.err.find("error[E0402]: " + c.says + ", at most 70368744177664 are allowed"), std::string::npos)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "ir/op_def.h"
 #include "ir/typed.h"
 #include "runtime/format/bundle_reader.h"

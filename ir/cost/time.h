@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "ir/target.h"
 
 namespace nabla::ir {

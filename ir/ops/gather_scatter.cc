@@ -36,9 +36,15 @@ InferResult infer_gather(const InferContext& ctx) {
       return ctx.fail(Code::kBadAttribute, "C5", "slice size of dimension {} is {}, expected {}", d, sizes[d],
                       one ? "1" : "-1 or more");
     // A batching dimension may be empty: there is then nothing to read.
-    if (!contains(dims.operand_batching, d) && !Dim::less_equal(window[d], ctx.shape(0)[d]).value_or(false))
+    const Dim& extent = ctx.shape(0)[d];
+    if (contains(dims.operand_batching, d) || Dim::less_equal(window[d], extent).value_or(false)) continue;
+    if (extent.is_static())
       return ctx.fail(Code::kShapeMismatch, "C5", "slice size of dimension {} is {}, the operand has {}", d,
-                      window[d].str(), ctx.shape(0)[d].str());
+                      window[d].str(), extent.str());
+    Diagnostic f = ctx.fail(Code::kShapeMismatch, "C5", "slices of size {} do not always fit dimension {} of size {}",
+                            window[d].str(), d, extent.str());
+    f.help = fmt::format("give {} a larger lower bound; {} is what it may be now", extent.str(), extent.bounds().min);
+    return f;
   }
   Shape out(rank);
   for (size_t i = 0; i < dims.batch_dims.size(); ++i) out[dims.batch_dims[i]] = ctx.shape(1)[dims.indices_dims[i]];

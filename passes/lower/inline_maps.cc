@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 
 namespace nabla::passes {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "ir/kernel_ir/contract.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/simplify.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 #include "ir/op_def.h"
 #include "passes/rewrite.h"
 

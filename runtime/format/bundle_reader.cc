@@ -28,7 +28,7 @@ Result<Json> read_manifest(const ZipReader& zip, const std::string& what) {
   if (format == manifest.end() || *format != "nabla-bundle")
     return error(Code::kForeignFile, "{}: a zip archive with a manifest, but not a Nabla bundle", what);
   auto version = manifest.find("version");
-  if (version == manifest.end() || !version->is_number_unsigned())
+  if (version == manifest.end() || !version->is_number_unsigned() || *version == 0)
     return error(Code::kCorrupt, "{}: the manifest states no version", what);
   if (version->get<uint64_t>() > static_cast<uint64_t>(kBundleVersion))
     return error(Code::kNewerVersion, "{}: bundle version {}; this program reads up to {}", what,

@@ -196,6 +196,9 @@ TEST(Bundle, ANewerBundleOrProgramSaysSo) {
   ZipWriter zip;
   zip.add("manifest.json", as_bytes(R"({"format": "nabla-bundle", "version": 2})"));
   EXPECT_EQ(code_of(open_text(*std::move(zip).finish())), Code::kNewerVersion);
+  ZipWriter none;
+  none.add("manifest.json", as_bytes(R"({"format": "nabla-bundle", "version": 0})"));
+  EXPECT_EQ(code_of(open_text(*std::move(none).finish())), Code::kCorrupt);
   EXPECT_EQ(refusal([](ProgramT& p) { p.version = 2; }), "E0103");
   EXPECT_EQ(refusal([](ProgramT& p) { p.state[0]->tensor->dtype = static_cast<DType>(77); }), "E0103");
 }

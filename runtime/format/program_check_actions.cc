@@ -89,6 +89,8 @@ Status ProgramCheck::check_instruction(const Instruction& instruction) {
 }
 
 Status ProgramCheck::check_action(const Instruction& instruction) {
+  // FlatBuffers' verifier takes a union whose kind is known and whose value is missing.
+  if (instruction.action() == nullptr) return damaged("it has no action");
   switch (instruction.action_type()) {
     case Action::Launch:
       return check_launch(*instruction.action_as_Launch());

@@ -127,9 +127,12 @@ Result<Metadata> safetensors_metadata(Bytes bytes, const std::string& what) {
   Parts parts = NABLA_TRY(split(bytes, what));
   Metadata out;
   auto found = parts.header.find("__metadata__");
-  if (found == parts.header.end() || !found->is_object()) return out;
-  for (const auto& [key, value] : found->items())
-    if (value.is_string()) out[key] = value.get<std::string>();
+  if (found == parts.header.end()) return out;
+  if (!found->is_object()) return error(Code::kCorrupt, "{}: `__metadata__` is no map of texts", what);
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string()) return error(Code::kCorrupt, "{}: `{}` of `__metadata__` is no text", what, key);
+    out[key] = value.get<std::string>();
+  }
   return out;
 }
 

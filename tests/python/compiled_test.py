@@ -1,6 +1,7 @@
 """jit: caches, static and donated arguments, sizes that change, threads."""
 
 import collections
+import math
 import re
 import threading
 
@@ -246,3 +247,21 @@ def test_make_ir_shows_transforms_and_sizes():
 def test_jit_takes_functions():
     with pytest.raises(TypeError, match="jit takes a function, got float"):
         nb.jit(1.0)
+
+
+def test_threads_compile_a_form_once():
+    f = nb.jit(lambda x: nb.sum(nb.sin(x) @ x.T))
+    barrier, wrong = threading.Barrier(6), []
+
+    def work():
+        barrier.wait()
+        for n in (1, 2, 3):
+            if abs(f(nb.ones((n, n))).item() - n**3 * math.sin(1)) > 1e-3:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and f.stats.misses == 3 and f.stats.hits == 15

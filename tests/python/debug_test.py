@@ -298,6 +298,16 @@ def test_an_interrupted_callback_interrupts_the_call(run):
     assert nb.jit(lambda x: x + 1.0)(nb.ones((2,))).tolist() == [2.0, 2.0]
 
 
+def test_a_callback_that_calls_its_own_function_is_refused():
+    def f(x):
+        nb.debug.callback(lambda v: compiled(v), x)
+        return x + 1.0
+
+    compiled = nb.jit(f)
+    with pytest.raises(nb.Error, match="E0709.*E0707.*calls the compiled function that it belongs to"):
+        compiled(nb.ones((2,)))
+
+
 def test_memory_and_inspect_are_of_what_was_compiled():
     f = nb.jit(lambda x: nb.sum(nb.sin(x) @ nb.cos(x)))
     x = nb.ones((128, 128))

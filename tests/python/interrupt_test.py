@@ -42,6 +42,54 @@ def eventually(condition, seconds=30):
     return condition()
 
 
+class ExitTest(unittest.TestCase):
+    """The interpreter ends while threads that it does not wait for use what goes away."""
+
+    def ends_quietly(self, code):
+        process = start("import nabla as nb, threading, time\n" + textwrap.dedent(code) + textwrap.dedent("""
+            for _ in range(2):
+                threading.Thread(target=work, daemon=True).start()
+            time.sleep(0.7)
+            print('ready', flush=True)
+        """))
+        _, text = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, text), (0, ""))
+
+    def test_in_compiled_calls(self):
+        self.ends_quietly("""
+            f = nb.jit(lambda x: nb.tanh(x @ x))
+            f(nb.ones((64, 64)))
+            def work():
+                x = nb.ones((64, 64))
+                while True:
+                    f(x)
+        """)
+
+    def test_in_a_compiled_loop(self):
+        self.ends_quietly("""
+            def work():
+                nb.jit(lambda x: nb.fori_loop(0, 10**9, lambda i, v: nb.tanh(v @ v), x))(nb.ones((64, 64)))
+        """)
+
+    def test_in_a_callback(self):
+        self.ends_quietly("""
+            def body(i, v):
+                nb.debug.callback(lambda z: time.sleep(0.01), nb.sum(v))
+                return v + 1
+            def work():
+                nb.jit(lambda x: nb.fori_loop(0, 10**6, body, x))(nb.ones(3))
+        """)
+
+    def test_while_compiling(self):
+        self.ends_quietly("""
+            def work():
+                n = 1
+                while True:
+                    nb.jit(lambda x: nb.sin(x) * n)(nb.ones(3))
+                    n += 1
+        """)
+
+
 class InterruptTest(unittest.TestCase):
     def ends_by_keyboard(self, process):
         time.sleep(1)

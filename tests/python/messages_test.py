@@ -216,3 +216,34 @@ def test_what_python_shows():
     text = nn.optim.adamw.__doc__
     assert "p -= lr (m_hat / (sqrt(v_hat) + eps) + weight_decay p)" in text and "Loshchilov" in text
     assert "(b1, b2)" in text and "weight_decay: " in text and "Returns a Transform" in text
+
+
+@pytest.mark.parametrize("f", [lambda x: nb.sort(x, axis=0), lambda x: nb.take(x, nb.asarray([0]), 0),
+                               lambda x: nb.take_along_axis(x, nb.argsort(x, 0), 0)], ids=["sort", "take", "along"])
+def test_sizes_that_may_be_0_are_told(f):
+    def export(least):
+        nb.export({"f": lambda x: {"y": f(x)}}, args={"f": {"x": nb.spec((nb.symbol("n", least, 16), 4))}})
+
+    export(1)
+    with pytest.raises(nb.Error, match="(?s)slices of size 1 do not always fit dimension 0 of size n.*larger lower bound"):
+        export(0)
+
+
+def test_unique_of_a_symbolic_length():
+    f = nb.jit(lambda x: nb.unique(x, size=4), dynamic_dims={0: {0: ("n", 1, 16)}})
+    for x in ([3.0, 1.0, 3.0], [2.0], [5.0, 4.0, 3.0, 2.0, 1.0, 1.0]):
+        assert f(nb.asarray(x)).tolist() == nb.unique(nb.asarray(x), size=4).tolist()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: nb.random.randn(2**63), lambda: nb.ones((2**64,)), lambda: nb.hann_window({}),
+], ids=["randn", "ones", "hann_window"])
+def test_sizes_that_are_none_are_told_in_words(call):
+    with pytest.raises((TypeError, ValueError, OverflowError, nb.Error)) as raised:
+        call()
+    assert "C++" not in str(raised.value) and "std::" not in str(raised.value), raised.value
+
+
+def test_arrays_of_the_other_byte_order():
+    with pytest.raises(TypeError, match="newbyteorder"):
+        nb.asarray(np.ones(2, ">f4"))

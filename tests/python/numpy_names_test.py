@@ -323,7 +323,8 @@ def test_einsum_path(optimize):
     assert seen == [want[0]]
 
 
-@pytest.mark.parametrize("path", [["einsum_path"], ["einsum_path", (0, 5)], ["einsum_path", 3], [(0, 1)], "fast"], ids=str)
+@pytest.mark.parametrize("path", [["einsum_path"], ["einsum_path", (0, 5)], ["einsum_path", 3], [(0, 1)], "fast"],
+                         ids=str)
 def test_einsum_path_refuses_other_paths(path):
     with pytest.raises(ValueError, match=rf"(?s)optimize={re.escape(repr(path))} is no path for 3 operands"):
         nb.einsum_path("ij,jk,kl->il", nb.ones((2, 3)), nb.ones((3, 4)), nb.ones((4, 5)), optimize=path)

@@ -122,6 +122,14 @@ def test_numpy():
     assert nb.from_dlpack(A).tolist() == A.tolist() and nb.Tensor.from_dlpack(A).shape == (2, 3)
 
 
+def test_pickles_of_old_protocols():
+    for protocol in range(6):
+        assert pickle.loads(pickle.dumps(nb.float32, protocol)) is nb.float32
+        assert pickle.loads(pickle.dumps(nb.ones((2,)), protocol)).tolist() == [1.0, 1.0]
+        with pytest.raises(TypeError, match="cannot pickle 'Dim' object"):
+            pickle.dumps(nb.symbol("a", 1, 3), protocol)
+
+
 def test_copies_and_pickles():
     x = nb.asarray(A)
     assert copy.deepcopy(x).tolist() == A.tolist()

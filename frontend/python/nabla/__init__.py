@@ -5,6 +5,7 @@
     nb.grad(lambda v: nb.sum(v * v))(x)
 """
 
+import atexit as _atexit
 import os as _os
 
 from . import _nabla
@@ -12,6 +13,10 @@ from . import _nabla
 # Lines of this package's own files are not the user's; the kernels of eager tensors lie beside the extension module.
 _nabla.set_folders(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep,
                    _os.path.join(_os.path.dirname(_os.path.abspath(_nabla.__file__)), "eager") + _os.sep)
+
+# Threads that the interpreter does not wait for must not run compiled code while it goes away.
+_atexit.register(_nabla.end_work)
+_os.register_at_fork(after_in_child=_nabla.forget_work)
 
 from ._core import *  # noqa: E402,F401,F403
 from ._core import DType
@@ -38,6 +43,15 @@ __version__ = _nabla.__version__
 for _name, _dtype in DType.__members__.items():
     globals().setdefault(_name if _name != "bool" else "bool_", _dtype)
 float32, float64, float16, bfloat16 = DType.float32, DType.float64, DType.float16, DType.bfloat16
+
+
+def _refuse_to_pickle(self, protocol):
+    raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+
+for _class in vars(_nabla).values():
+    if isinstance(_class, type) and not {"__reduce__", "__reduce_ex__", "__getstate__"} & vars(_class).keys():
+        _class.__reduce_ex__ = _refuse_to_pickle
 
 
 # Modules whose functions are here themselves.

@@ -77,6 +77,7 @@ class Compiled:
         self._max = max_cache_size
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
+        self._compiling = {}  # by key: the lock of the thread that compiles it
         self._hits = self._misses = 0
         self._compile_seconds = self._run_seconds = 0.0
         self._signatures, self._causes = [], []  # of what was compiled, and why it was
@@ -119,12 +120,24 @@ class Compiled:
     def _executable(self, fun, arguments, static):
         """What was compiled for arguments of this form, or is compiled now."""
         key = self._key(arguments, static)
+        executable = self._cached(key)
+        if executable is not None:
+            return executable
+        with self._lock:
+            compiling = self._compiling.setdefault(key, threading.RLock())
+        try:
+            with compiling:
+                return self._cached(key) or self._compile(fun, arguments, key, static)
+        finally:
+            self._compiling.pop(key, None)
+
+    def _cached(self, key):
         with self._lock:
             executable = self._cache.get(key)
             if executable is not None:
                 self._cache.move_to_end(key)
                 self._hits += 1
-        return executable or self._compile(fun, arguments, key, static)
+        return executable
 
     def _for(self, args, kwargs):
         """The executable for these arguments, and the tensors that it runs on."""

@@ -48,6 +48,8 @@ class Interruptible {
 
 }  // namespace
 
+void stop_loops() { interrupted = 1; }
+
 std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& what,
                                          const exec::SessionOptions& options) {
   format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
@@ -73,7 +75,14 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   const exec::EntryInfo& e = session_->entries()[entry];
   bool plain = e.symbols.empty() && inputs.size() == e.inputs.size();
   for (size_t i = 0; plain && i < inputs.size(); ++i) plain = fits(e.inputs[i], inputs[i]);
+  if (runner_ == std::this_thread::get_id())
+    throw Error(error(Code::kMisuse, "a debug callback calls the compiled function that it belongs to, which runs"));
   std::lock_guard lock(mutex_);
+  struct Running {
+    std::atomic<std::thread::id>& runner;
+    explicit Running(std::atomic<std::thread::id>& r) : runner(r) { runner = std::this_thread::get_id(); }
+    ~Running() { runner = std::thread::id(); }
+  } running(runner_);
   std::optional<Interruptible> watched;
   if (session_->loops(entry)) watched.emplace();
   if (!plain) return value_or_throw(session_->call(entry, inputs));

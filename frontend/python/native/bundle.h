@@ -1,9 +1,11 @@
 // Loaded bundles, as the module's functions share them.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "frontend/cpp/tensor.h"
@@ -35,15 +37,20 @@ class Bundle {
   const std::string& bytes() const { return bytes_; }
   int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
 
-  /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit.
+  /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit; E0707 where a
+  /// debug callback runs the bundle that it belongs to.
   std::vector<Literal> run(int entry, const std::vector<Literal>& inputs);
 
  private:
   std::unique_ptr<exec::Session> session_;
   std::string bytes_;
   std::mutex mutex_;
+  std::atomic<std::thread::id> runner_{};  // the thread that holds mutex_
 };
 
 bool fits(const exec::TensorInfo& info, const Literal& array);
+
+/// Ends the loops of all bundles that run now, as SIGINT does.
+void stop_loops();
 
 }  // namespace nabla::python

@@ -5,6 +5,7 @@
 
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
+#include "frontend/python/native/unlocked.h"
 
 namespace nabla::python {
 namespace {
@@ -303,7 +304,7 @@ class KnownCalls {
     std::vector<Literal> out;
     auto begin = std::chrono::steady_clock::now();
     {
-      py::gil_scoped_release unlocked;
+      Unlocked unlocked;
       out = c.bundle->run(c.entry, m.arrays);
     }
     spent_ += std::chrono::steady_clock::now() - begin;

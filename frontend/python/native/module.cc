@@ -6,6 +6,7 @@
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/eager_kernels.h"
 #include "frontend/python/native/reproducer.h"
+#include "frontend/python/native/unlocked.h"
 #include "runtime/base/version.h"
 
 namespace nabla::python {
@@ -95,12 +96,15 @@ PYBIND11_MODULE(_nabla, m) {
     try {
       if (p) std::rethrow_exception(p);
     } catch (const nabla::Error& e) {
+      if (work_has_ended()) return PyErr_SetNone(PyExc_SystemExit);  // of which threads say nothing
       // Python's own handler of the signal says what the user is told: KeyboardInterrupt.
       bool stopped = !e.diagnostics().empty() && e.diagnostics()[0].code == nabla::Code::kInterrupted;
       if (!stopped || PyErr_CheckSignals() == 0) set_error(e);
     }
   });
   raise_failed_checks();
+  m.def("end_work", &end_work);
+  m.def("forget_work", &forget_work);
   m.def(
       "fail",
       [](int code, const std::string& message, const std::string& help) {

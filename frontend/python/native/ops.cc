@@ -17,22 +17,31 @@
 namespace nabla::python {
 namespace {
 
+template <class T>
+T cast_to(const std::string& name, const py::handle& v, const char* wanted) {
+  try {
+    return v.cast<T>();
+  } catch (const py::cast_error&) {
+    throw py::type_error(fmt::format("`{}` is {}, got {}", name, wanted, py::repr(v).cast<std::string>().substr(0, 200)));
+  }
+}
+
 ir::Attr attr_of(const ir::AttrDef& def, const py::handle& v) {
   switch (def.kind) {
     case ir::AttrKind::kBool:
-      return v.cast<bool>();
+      return cast_to<bool>(def.name, v, "a bool");
     case ir::AttrKind::kInt:
-      return v.cast<int64_t>();
+      return cast_to<int64_t>(def.name, v, "an int of 64 bits");
     case ir::AttrKind::kFloat:
-      return v.cast<double>();
+      return cast_to<double>(def.name, v, "a number");
     case ir::AttrKind::kString:
-      return v.cast<std::string>();
+      return cast_to<std::string>(def.name, v, "a str");
     case ir::AttrKind::kDType:
-      return v.cast<DType>();
+      return cast_to<DType>(def.name, v, "an element type");
     case ir::AttrKind::kInts:
-      return v.cast<ir::Ints>();
+      return cast_to<ir::Ints>(def.name, v, "a list of ints of 64 bits");
     case ir::AttrKind::kShape:
-      return shape_of(v.cast<Sizes>());
+      return shape_of(cast_to<Sizes>(def.name, v, "a list of sizes, ints of 64 bits and Dims"));
     case ir::AttrKind::kLiteral:
       return v.cast<const Value&>().array("a constant");
     case ir::AttrKind::kFunction:

@@ -7,6 +7,7 @@
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
 #include "frontend/python/native/reproducer.h"
+#include "frontend/python/native/unlocked.h"
 #include "ir/op_def.h"
 #include "ir/serialize.h"
 #include "ir/target.h"
@@ -22,7 +23,7 @@ std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const
   for (const Value* v : inputs) arrays.push_back(v->array("running a bundle"));
   std::vector<Literal> out;
   {
-    py::gil_scoped_release unlocked;
+    Unlocked unlocked;
     out = bundle.run(entry, arrays);
   }
   return {std::make_move_iterator(out.begin()), std::make_move_iterator(out.end())};
@@ -62,7 +63,7 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
                                          const std::vector<std::string>& names, bool check_nan) {
   ir::Module m = module_for(f, "main", names);
-  py::gil_scoped_release unlocked;
+  Unlocked unlocked;
   driver::CompileOptions options = options_of(target, true, "");
   options.fuse = !check_nan;
   driver::CompiledBundle compiled = compile_or_throw(m, options);
@@ -132,7 +133,7 @@ void bind_program(py::module_& m) {
                          const std::string& max_bytes, bool tf32, const std::string& tuning, const Strings& buckets,
                          const Strings& specialise) {
         ir::Module module = p.module();
-        py::gil_scoped_release unlocked;
+        Unlocked unlocked;
         driver::CompileOptions options = options_of(target, library, max_bytes);
         options.tf32 = tf32, options.tuning_file = tuning;
         options.buckets = buckets, options.specialise = specialise;
@@ -208,7 +209,7 @@ void bind_programs(py::module_& m) {
   // For tests: what a mistake of ours does while the function is compiled.
   m.def("fail_check", [](const TracedFunction& f) {
     ir::Module module = module_for(f, f.function->name, {});
-    py::gil_scoped_release unlocked;
+    Unlocked unlocked;
     Reproducer reproducer(module, "nablac compile FILE");
     ScopedActivity activity("fail_check on @" + f.function->name);
     NABLA_CHECK(f.function->params.empty() && !f.function->params.empty(), "asked for");

@@ -53,7 +53,11 @@ void copy_rows(const py::buffer_info& from, size_t dimension, const char* at, ch
 Value from_buffer(const py::buffer& source) {
   py::buffer_info info = source.request();
   std::optional<DType> dtype = dtype_of(info);
-  if (!dtype) throw py::type_error("arrays of format `" + info.format + "` have no element type of nabla's");
+  if (!dtype) {
+    const char* help = "; x.astype(x.dtype.newbyteorder('=')) has its bytes in this machine's order";
+    throw py::type_error("arrays of format `" + info.format + "` have no element type of nabla's" +
+                         (info.format.starts_with(">") ? help : ""));
+  }
   Literal array(*dtype, {info.shape.begin(), info.shape.end()});
   char* to = static_cast<char*>(array.mutable_data());
   if (array.size() > 0) copy_rows(info, 0, static_cast<const char*>(info.ptr), to);
@@ -215,6 +219,8 @@ void bind_dtype(py::module_& m) {
       .value("bfloat16", DType::kBF16)
       .value("float32", DType::kF32)
       .value("float64", DType::kF64)
+      .def("__reduce_ex__",
+           [](const py::object& self, int) { return py::make_tuple(py::type::of(self), py::make_tuple(py::int_(self))); })
       .def_property_readonly("itemsize", [](DType d) { return bytes_of(d); })
       .def("is_float", [](DType d) { return is_float(d); })
       .def("is_integer", [](DType d) { return is_integer(d); });

@@ -79,7 +79,8 @@ class MultiHeadAttention(Module):
             Linear(d_model, d_model, bias, dtype=dtype, key=k, init=init) for k in keys)
 
     def forward(self, query, key=None, value=None, attn_mask=None, is_causal=False, cache=None):
-        """With a KVCache: `(out, new cache)`; new keys go after the cache's, and each query sees up to itself."""
+        """With a KVCache: `(out, new cache)`; new keys go after the cache's, and each query sees up to itself. Beyond
+        the capacity the oldest positions are lost, as append_cache says: the caller keeps count."""
         key = query if key is None else key
         value = key if value is None else value
         q = split_heads(self.q_proj(query), self.num_heads)
@@ -107,7 +108,8 @@ class MultiHeadAttention(Module):
 class GroupedQueryAttention(Module):
     """Causal self-attention with fewer heads of keys than of queries and rotary positions, as in Llama and Qwen.
 
-    `window` limits how many keys, the query's own among them, a query sees. With a KVCache: `(out, new cache)`.
+    `window` limits how many keys, the query's own among them, a query sees. With a KVCache: `(out, new cache)`; beyond
+    its capacity the oldest positions are lost, as append_cache says: the caller keeps count.
     Source: Ainslie et al., 2023; Su et al., 2021.
     """
 

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of
-from ._common import axis_of, count_of, emit1, tensors
+from ._common import axis_of, count_of, cut, emit1, tensors
 
 
 def _row(x, axis, what):
@@ -131,14 +131,15 @@ def unique(x, size=None, fill_value=None):
     x, _ = _row(x, None, "unique")
     x = _nabla.sort(x, 0, False)
     n = x.shape[0]
-    first = emit1("ne", [_nabla.slice_axis(x, 0, 1, n), _nabla.slice_axis(x, 0, 0, n - 1)], {})
-    new = emit1("concatenate", [_nabla.full([min(n, 1)], 1.0, DType.bool), first], {"axis": 0}) if n else first
+    part = _nabla.slice_axis if isinstance(n, int) else cut
+    first = emit1("ne", [part(x, 0, 1, n), part(x, 0, 0, n - 1)], {})
+    new = first if n == 0 else emit1("concatenate", [_nabla.full([1], 1.0, DType.bool), first], {"axis": 0})
     out = masked_select(x, new, size, 0)
     if size is None:
         return out
     count = _nabla.sum(astype(new, DType.int32), [], False)
     there = emit1("lt", [emit1("iota", [], {"shape": [size], "axis": 0, "dtype": DType.int32}), count], {})
-    fill = _nabla.slice_axis(x, 0, 0, 1) if fill_value is None else asarray(fill_value, x.dtype)
+    fill = part(x, 0, 0, 1) if fill_value is None else asarray(fill_value, x.dtype)
     return emit1("select", [there, out, _nabla.broadcast_to(fill, [size])], {})
 
 

@@ -1,4 +1,4 @@
-#include "ir/cost/work.h"
+#include "ir/cost/least_work.h"
 
 #include <set>
 

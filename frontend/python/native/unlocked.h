@@ -1,0 +1,31 @@
+// Work without Python's lock, and what becomes of it when the interpreter ends.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace nabla::python {
+
+/// Gives Python's lock away while it lives. Throws Error (E0805) where work_has_ended().
+class Unlocked {
+ public:
+  Unlocked() = default;
+  Unlocked(const Unlocked&) = delete;
+
+ private:
+  struct Counted {
+    Counted();
+    ~Counted();
+  };
+  Counted counted_;  // until the lock is held again
+  pybind11::gil_scoped_release released_;
+};
+
+/// Whether end_work() has been called, by another thread than this one.
+bool work_has_ended();
+/// At the interpreter's end: stops the loops of what runs in threads that Python does not wait for, waits until it has
+/// ended (at most ten seconds) and lets nothing begin there. What the threads use goes away after that.
+void end_work();
+/// In a new process: what other threads of the old one ran does not run here.
+void forget_work();
+
+}  // namespace nabla::python
