@@ -225,7 +225,8 @@ def test_sizes_that_may_be_0_are_told(f):
         nb.export({"f": lambda x: {"y": f(x)}}, args={"f": {"x": nb.spec((nb.symbol("n", least, 16), 4))}})
 
     export(1)
-    with pytest.raises(nb.Error, match="(?s)slices of size 1 do not always fit dimension 0 of size n.*larger lower bound"):
+    text = "(?s)slices of size 1 do not always fit dimension 0 of size n.*larger lower bound"
+    with pytest.raises(nb.Error, match=text):
         export(0)
 
 

@@ -38,7 +38,8 @@ auto without_interpreter(F f) {
 // may have no end.
 void let_others_run() {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kTurn(5);
+  // Twice Python's own interval, after which a thread that waits asks for the lock, and only then is sure to get it.
+  constexpr std::chrono::milliseconds kTurn(10);
   thread_local Clock::time_point turn = Clock::now();
   if (PyGILState_Check() == 0) return;
   if (Clock::time_point now = Clock::now(); now - turn > kTurn) {
