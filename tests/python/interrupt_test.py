@@ -80,6 +80,14 @@ class ExitTest(unittest.TestCase):
                 nb.jit(lambda x: nb.fori_loop(0, 10**6, body, x))(nb.ones(3))
         """)
 
+    def test_in_eager_kernels(self):
+        self.ends_quietly("""
+            def work():
+                x = nb.ones((1000, 1000))
+                while True:
+                    nb.sum(nb.tanh(x @ x)).item()
+        """)
+
     def test_while_compiling(self):
         self.ends_quietly("""
             def work():

@@ -8,6 +8,7 @@
 
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/eager_rewrites.h"
+#include "frontend/python/native/unlocked.h"
 #include "ir/reference/interpreter.h"
 #include "ir/target.h"
 #include "runtime/exec/session.h"
@@ -23,6 +24,7 @@ constexpr int64_t kLarge = 1 << 16;
 // Calls f without the interpreter's lock. No destructor takes it back: in a process that ends, that ends the thread.
 template <class F>
 auto without_interpreter(F f) {
+  Counted counted;
   PyThreadState* thread = PyEval_SaveThread();
   try {
     auto out = f();

@@ -15,11 +15,11 @@ std::atomic<std::thread::id> ended_by{};
 
 }  // namespace
 
-Unlocked::Counted::Counted() {
+Counted::Counted() {
   if (work_has_ended()) throw Error(error(Code::kInterrupted, "the interpreter ends: nothing can run any more"));
   ++working;
 }
-Unlocked::Counted::~Counted() { --working; }
+Counted::~Counted() { --working; }
 
 bool work_has_ended() {
   std::thread::id by = ended_by;

@@ -5,18 +5,18 @@
 
 namespace nabla::python {
 
+/// Counts what runs without Python's lock: from before it is given away until after it is taken back. Throws Error
+/// (E0805) where work_has_ended().
+class Counted {
+ public:
+  Counted();
+  ~Counted();
+  Counted(const Counted&) = delete;
+};
+
 /// Gives Python's lock away while it lives. Throws Error (E0805) where work_has_ended().
 class Unlocked {
- public:
-  Unlocked() = default;
-  Unlocked(const Unlocked&) = delete;
-
- private:
-  struct Counted {
-    Counted();
-    ~Counted();
-  };
-  Counted counted_;  // until the lock is held again
+  Counted counted_;
   pybind11::gil_scoped_release released_;
 };
 
