@@ -53,7 +53,8 @@ class _Parts:
             return [tree[n] for n in self.names]
         leaves, form = tree_flatten(tree)
         if form != self.form:
-            raise ValueError(f"optimiser: {what} have the form {form}, the parameters {self.form}")
+            raise ValueError(f"optimiser: {what} have the form {form}, the parameters {self.form}; "
+                             "update takes (params, grads, state) and returns new params and state")
         return leaves
 
     def rebuilt(self, values):
