@@ -31,7 +31,7 @@ def start(code, **environment):
 def is_alive(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before, or while it is read
         return False
 
 
