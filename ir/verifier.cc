@@ -314,19 +314,20 @@ Status check_stage(const OpDef& op, Stage stage) {
 
 namespace {
 
-// `what` says in messages what has the shape.
-Status check_shape(const Module& module, const Shape& shape, const std::string& what) {
+// `what()` says in messages what has the shape. It is asked for them alone: every value of every pass comes here.
+template <class What>
+Status check_shape(const Module& module, const Shape& shape, What what) {
   if (shape.size() > static_cast<size_t>(kMaxRank))
-    return error(Code::kTooLarge, "{} has {} dimensions, at most {} are allowed", what, shape.size(), kMaxRank);
+    return error(Code::kTooLarge, "{} has {} dimensions, at most {} are allowed", what(), shape.size(), kMaxRank);
   int64_t elements = 1;
   for (const Dim& d : shape) {
     Interval range = d.bounds();
     if (range.min < 0 && !Dim::less_equal(0, d).value_or(false))
-      return error(Code::kInvalidModule, "{}: extent {} may be negative", what, d.str());
+      return error(Code::kInvalidModule, "{}: extent {} may be negative", what(), d.str());
     if (range.max > kMaxElements || (range.max > 0 && elements > kMaxElements / range.max))
-      return error(Code::kTooLarge, "{} may have more than {} elements", what, kMaxElements);
+      return error(Code::kTooLarge, "{} may have more than {} elements", what(), kMaxElements);
     elements *= std::max<int64_t>(range.max, 1);
-    if (!d.is_static()) (void)NABLA_TRY(check_symbols(module, d, what));
+    if (!d.is_static()) (void)NABLA_TRY(check_symbols(module, d, what()));
   }
   return Ok{};
 }
@@ -338,13 +339,13 @@ Status check_type(const Module& module, const Type& type) {
     if (module.stage == Stage::kTraced) return Ok{};
     return error(Code::kWrongStage, "{} is legal in traced modules only", type.str());
   }
-  return check_shape(module, type.shape, type.rank() > kMaxRank ? "a type" : type.str());
+  return check_shape(module, type.shape, [&] { return type.rank() > kMaxRank ? "a type" : type.str(); });
 }
 
 Status check_shape_attr(const Module& module, const OpDef& op, const Shape& shape) {
   // That of a launch is a list of sizes.
-  if (op.lower != Lowering::kCall) return check_shape(module, shape, "the shape " + str(shape));
-  for (const Dim& d : shape) (void)NABLA_TRY(check_shape(module, {d}, "the size " + d.str()));
+  if (op.lower != Lowering::kCall) return check_shape(module, shape, [&] { return "the shape " + str(shape); });
+  for (const Dim& d : shape) (void)NABLA_TRY(check_shape(module, {d}, [&] { return "the size " + d.str(); }));
   return Ok{};
 }
 

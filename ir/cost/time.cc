@@ -5,10 +5,10 @@
 namespace nabla::ir {
 namespace {
 
-constexpr double kFlopsPerUs = 1e6;       // of a TFLOP a second
-constexpr double kBytesPerUs = 1e3;       // of a GB a second
+constexpr double kFlopsPerUs = 1e6;         // of a TFLOP a second
+constexpr double kBytesPerUs = 1e3;         // of a GB a second
 constexpr double kInstructionsPerNs = 2.5;  // of vectors, that a core finishes in generated code
-constexpr double kFlopsOfProducts = 4;    // of a lane and an instruction: two multiply-adds start in a cycle
+constexpr double kFlopsOfProducts = 4;      // of a lane and an instruction: two multiply-adds start in a cycle
 
 }  // namespace
 

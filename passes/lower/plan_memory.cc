@@ -401,10 +401,6 @@ class FunctionPlanner {
   std::vector<int> buffer_;  // the root whose memory a root uses
 };
 
-}  // namespace
-
-namespace {
-
 LocationRef place_of(const ir::Function& f, ValueId id) {
   int maker = ir::producers(f)[id];
   return maker < 0 ? f.location : f.nodes[maker].location;

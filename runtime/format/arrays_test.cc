@@ -194,6 +194,14 @@ TEST(Safetensors, HostileHeadersAreRefused) {
   EXPECT_EQ(code_of(parse_safetensors(as_bytes("PK\3\4----------"), "x")), Code::kForeignFile);
 }
 
+TEST(Safetensors, MetadataIsAMapOfTexts) {
+  auto read = [](const std::string& header) { return safetensors_metadata(as_bytes(safetensors_with(header, 0)), "x"); };
+  EXPECT_TRUE(read("{}")->empty());
+  EXPECT_EQ(read(R"({"__metadata__":{"steps":"100"}})")->at("steps"), "100");
+  for (const char* header : {R"({"__metadata__":3})", R"({"__metadata__":[]})", R"({"__metadata__":{"steps":100}})"})
+    EXPECT_EQ(code_of(read(header)), Code::kCorrupt) << header;
+}
+
 TEST(Files, AFullDiskIsAnErrorAndLeavesNothing) {
   EXPECT_EQ(code_of(write_file("/dev/full", std::string(100000, 'x'))), Code::kWriteFailed);
   EXPECT_EQ(code_of(write_file(temporary("no/such/folder/x"), "x")), Code::kWriteFailed);

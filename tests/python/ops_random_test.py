@@ -105,6 +105,7 @@ def test_binomial_and_multinomial_draws():
         assert one.tolist() == other.tolist()
     assert nb.grad(lambda p: nb.sum(random.binomial(K, n, p) * p))(p).tolist() == random.binomial(K, n, p).tolist()
     assert len(set(nb.vmap(lambda k: random.binomial(k, 1000, 0.5))(random.split(K, 6)).tolist())) > 3
+    assert random.multinomial(K, 3, nb.zeros((2, 0))).shape == (2, 0)
     with pytest.raises(nb.Error, match=r"multinomial: the probabilities are f32\[\]"):
         random.multinomial(K, 3, 0.5)
 

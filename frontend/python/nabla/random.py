@@ -476,7 +476,8 @@ def multinomial(key, n, p, *, shape=None, dtype=None):
         k = binomial(key, left, share)
         return left - k, k
 
-    n = _select(rest[0] > 0, filled(n, list(batch), "multinomial"), float("nan")) if count else n
+    n = filled(n, list(batch), "multinomial")
+    n = _select(rest[0] > 0, n, float("nan")) if count else n
     counts = scan(step, n, (split(key, count), shares))[1]
     return _nabla.moveaxis(counts, 0, len(batch))
 

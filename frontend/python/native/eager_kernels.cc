@@ -21,21 +21,6 @@ constexpr int64_t kSmall = 256;
 // Above, a kernel runs while other threads of Python do.
 constexpr int64_t kLarge = 1 << 16;
 
-// Calls f without the interpreter's lock. No destructor takes it back: in a process that ends, that ends the thread.
-template <class F>
-auto without_interpreter(F f) {
-  Counted counted;
-  PyThreadState* thread = PyEval_SaveThread();
-  try {
-    auto out = f();
-    PyEval_RestoreThread(thread);
-    return out;
-  } catch (const std::exception&) {
-    PyEval_RestoreThread(thread);
-    throw;
-  }
-}
-
 // Between two nodes: Ctrl-C ends the evaluation, and every few milliseconds other threads of Python run. An eager loop
 // may have no end.
 void let_others_run() {
@@ -45,7 +30,7 @@ void let_others_run() {
   thread_local Clock::time_point turn = Clock::now();
   if (PyGILState_Check() == 0) return;
   if (Clock::time_point now = Clock::now(); now - turn > kTurn) {
-    without_interpreter([] { return 0; });
+    without_lock([] {});
     turn = Clock::now();
   }
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
@@ -233,7 +218,7 @@ Result<std::vector<Literal>> run_node(const ir::Module& module, const ir::Functi
   if (elements > kSmall && is_plain(op)) {
     if (std::optional<KernelCall> call = kernel_call(op)) {
       auto run = [&] { return library_of(*node.op).run(*call, op, operands); };
-      if (auto out = elements > kLarge ? without_interpreter(run) : run()) return std::move(*out);
+      if (auto out = elements > kLarge ? without_lock(run) : run()) return std::move(*out);
     } else if (std::optional<ir::Function> other = rewritten(module, op)) {
       return evaluate(module, *other, std::move(operands));
     }

@@ -21,11 +21,7 @@ namespace {
 std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const Value*>& inputs) {
   std::vector<Literal> arrays;
   for (const Value* v : inputs) arrays.push_back(v->array("running a bundle"));
-  std::vector<Literal> out;
-  {
-    Unlocked unlocked;
-    out = bundle.run(entry, arrays);
-  }
+  std::vector<Literal> out = without_lock([&] { return bundle.run(entry, arrays); });
   return {std::make_move_iterator(out.begin()), std::make_move_iterator(out.end())};
 }
 
@@ -63,11 +59,12 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
                                          const std::vector<std::string>& names, bool check_nan) {
   ir::Module m = module_for(f, "main", names);
-  Unlocked unlocked;
-  driver::CompileOptions options = options_of(target, true, "");
-  options.fuse = !check_nan;
-  driver::CompiledBundle compiled = compile_or_throw(m, options);
-  return Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
+  return without_lock([&] {
+    driver::CompileOptions options = options_of(target, true, "");
+    options.fuse = !check_nan;
+    driver::CompiledBundle compiled = compile_or_throw(m, options);
+    return Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
+  });
 }
 
 // The same program in a session of its own, which takes the time of every instruction.
@@ -133,13 +130,14 @@ void bind_program(py::module_& m) {
                          const std::string& max_bytes, bool tf32, const std::string& tuning, const Strings& buckets,
                          const Strings& specialise) {
         ir::Module module = p.module();
-        Unlocked unlocked;
-        driver::CompileOptions options = options_of(target, library, max_bytes);
-        options.tf32 = tf32, options.tuning_file = tuning;
-        options.buckets = buckets, options.specialise = specialise;
-        driver::CompiledBundle compiled = compile_or_throw(module, options);
-        if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
-        return compiled.report;
+        return without_lock([&] {
+          driver::CompileOptions options = options_of(target, library, max_bytes);
+          options.tf32 = tf32, options.tuning_file = tuning;
+          options.buckets = buckets, options.specialise = specialise;
+          driver::CompiledBundle compiled = compile_or_throw(module, options);
+          if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
+          return compiled.report;
+        });
       });
 }
 
@@ -209,10 +207,11 @@ void bind_programs(py::module_& m) {
   // For tests: what a mistake of ours does while the function is compiled.
   m.def("fail_check", [](const TracedFunction& f) {
     ir::Module module = module_for(f, f.function->name, {});
-    Unlocked unlocked;
-    Reproducer reproducer(module, "nablac compile FILE");
-    ScopedActivity activity("fail_check on @" + f.function->name);
-    NABLA_CHECK(f.function->params.empty() && !f.function->params.empty(), "asked for");
+    without_lock([&] {
+      Reproducer reproducer(module, "nablac compile FILE");
+      ScopedActivity activity("fail_check on @" + f.function->name);
+      NABLA_CHECK(f.function->params.empty() && !f.function->params.empty(), "asked for");
+    });
   });
 }
 

@@ -3,6 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <exception>
+#include <type_traits>
+
 namespace nabla::python {
 
 /// Counts what runs without Python's lock: from before it is given away until after it is taken back. Throws Error
@@ -14,11 +17,26 @@ class Counted {
   Counted(const Counted&) = delete;
 };
 
-/// Gives Python's lock away while it lives. Throws Error (E0805) where work_has_ended().
-class Unlocked {
-  Counted counted_;
-  pybind11::gil_scoped_release released_;
-};
+/// Calls f without Python's lock. Throws what f throws, and Error (E0805) where work_has_ended(). No destructor takes
+/// the lock back: in a process that ends, that ends the thread, by way of an exception that no destructor may let out.
+template <class F>
+auto without_lock(F f) {
+  Counted counted;
+  PyThreadState* thread = PyEval_SaveThread();
+  try {
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      PyEval_RestoreThread(thread);
+    } else {
+      auto out = f();
+      PyEval_RestoreThread(thread);
+      return out;
+    }
+  } catch (const std::exception&) {
+    PyEval_RestoreThread(thread);
+    throw;
+  }
+}
 
 /// Whether end_work() has been called, by another thread than this one.
 bool work_has_ended();

@@ -12,6 +12,7 @@
 #include "frontend/cpp/trace.h"
 #include "frontend/python/native/eager_kernels.h"
 #include "frontend/python/native/reproducer.h"
+#include "frontend/python/native/unlocked.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
 
@@ -106,9 +107,7 @@ class Computing {
  public:
   explicit Computing(const Eager& eager) : eager_(&eager) {
     while (is_other(owners().find(eager_))) {
-      PyThreadState* thread = PyEval_SaveThread();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      PyEval_RestoreThread(thread);
+      without_lock([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
       if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
     }
     Owner& owner = owners()[eager_];
