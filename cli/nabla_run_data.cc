@@ -165,8 +165,10 @@ Status write_output(const std::string& path, const std::string& name, const Lite
   return format::write_safetensors(path, {{name, value}});
 }
 
-Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignment>& maps, const EntryInfo& entry,
-                              const std::vector<bool>& taken, ArrayFiles& files, std::vector<std::string>& notes) {
+Result<Dataset> Dataset::load(const JobOptions& job, const EntryInfo& entry, const std::vector<bool>& taken,
+                              ArrayFiles& files, std::vector<std::string>& notes) {
+  const std::string& path = job.data;
+  const std::vector<Assignment>& maps = job.maps;
   const format::ArrayResults& arrays = *NABLA_TRY(files.archive(path));
   std::vector<std::string> input_names;
   for (const TensorInfo& input : entry.inputs) input_names.push_back(input.name);
@@ -188,7 +190,8 @@ Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignm
     std::vector<std::string> names = names_of(arrays);
     if (!mapped && std::find(names.begin(), names.end(), array) == names.end()) continue;
     Literal value = NABLA_TRY(pick(arrays, array, path));
-    (void)NABLA_TRY(data.add(static_cast<int>(i), fmt::format("array `{}` of {}", array, path), value, entry, notes));
+    std::string what = fmt::format("array `{}` of {}", array, path);
+    (void)NABLA_TRY(data.add(static_cast<int>(i), what, value, entry, job.batch, notes));
   }
   if (data.inputs_.empty())
     return error(Code::kUnknownInput, "no array of {} feeds an input of entry `{}`: the arrays are {}, the inputs {}",
@@ -197,7 +200,7 @@ Result<Dataset> Dataset::load(const std::string& path, const std::vector<Assignm
 }
 
 Status Dataset::add(int input, const std::string& what, const Literal& value, const EntryInfo& entry,
-                    std::vector<std::string>& notes) {
+                    std::optional<int64_t> wanted, std::vector<std::string>& notes) {
   const TensorInfo& want = entry.inputs[input];
   if (want.shape.empty() || value.rank() == 0)
     return error(Code::kInputShape, "input `{}` is {}; {} cannot be cut into batches for it", want.name,
@@ -209,7 +212,10 @@ Status Dataset::add(int input, const std::string& what, const Literal& value, co
     return error(Code::kInputShape, "{} has {} samples, `{}` has {}", what, value.shape()[0],
                  entry.inputs[inputs_[0]].name, samples_);
   bool open = !want.is_static() && !want.sizes[0].empty();
-  int64_t batch = open ? std::min(want.shape[0], value.shape()[0]) : want.shape[0];
+  if (wanted && (open ? *wanted > want.shape[0] : *wanted != want.shape[0]))
+    return error(Code::kBadOption, "--batch {}: input `{}` is {}, which takes {}{} samples a run", *wanted, want.name,
+                 want.type_str(), open ? "at most " : "", want.shape[0]);
+  int64_t batch = open ? std::min(wanted.value_or(want.shape[0]), value.shape()[0]) : want.shape[0];
   if (!inputs_.empty() && batch != batch_)
     return error(Code::kInputShape, "inputs `{}` and `{}` have different batch sizes, {} and {}",
                  entry.inputs[inputs_[0]].name, want.name, batch_, batch);

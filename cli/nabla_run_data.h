@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,11 @@ Status write_output(const std::string& path, const std::string& name, const Lite
 /// Samples for some inputs of an entry, ready to be cut into batches.
 class Dataset {
  public:
-  /// Reads `path`. `taken` inputs have a value already. Notes on conversions are appended to `notes`. E0701 for unknown
-  /// names in `maps` or when no array feeds an input, E0703 and E0704 when arrays do not fit.
-  static Result<Dataset> load(const std::string& path, const std::vector<Assignment>& maps,
-                              const exec::EntryInfo& entry, const std::vector<bool>& taken, ArrayFiles& files,
-                              std::vector<std::string>& notes);
+  /// Reads the arrays of `job`. `taken` inputs have a value already. Notes on conversions are appended to `notes`. E0701
+  /// for unknown names in the job's maps or when no array feeds an input, E0703 and E0704 when arrays do not fit, E0901
+  /// for a batch size that the program does not take.
+  static Result<Dataset> load(const JobOptions& job, const exec::EntryInfo& entry, const std::vector<bool>& taken,
+                              ArrayFiles& files, std::vector<std::string>& notes);
 
   int64_t samples() const { return samples_; }
   int64_t batch() const { return batch_; }
@@ -63,7 +64,7 @@ class Dataset {
 
  private:
   Status add(int input, const std::string& array, const Literal& value, const exec::EntryInfo& entry,
-             std::vector<std::string>& notes);
+             std::optional<int64_t> batch, std::vector<std::string>& notes);
 
   int64_t samples_ = 0;
   int64_t batch_ = 0;

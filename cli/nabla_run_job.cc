@@ -113,7 +113,7 @@ Status Job::take_inputs(ArrayFiles& files) {
 Status Job::take_data(Reporter& reporter, ArrayFiles& files) {
   if (job_.data.empty()) return Ok{};
   std::vector<std::string> notes;
-  data_ = NABLA_TRY(Dataset::load(job_.data, job_.maps, entry_, given_, files, notes));
+  data_ = NABLA_TRY(Dataset::load(job_, entry_, given_, files, notes));
   for (const std::string& note : notes) reporter.note(fmt::format("note: {}", note));
   for (size_t i = 0; i < data_->inputs().size(); ++i) {
     int input = data_->inputs()[i];

@@ -16,7 +16,8 @@ Several entries run one after the other in one process and share the state. Opti
 With one --entry or none its options may stand anywhere; an entry may be left out when the bundle has only one.
 
 Data. The arrays of --data have the samples on their first axis and feed the inputs of the same name, or those named by
---map INPUT=ARRAY. The batch size is the first extent of those inputs.
+--map INPUT=ARRAY. The batch size is the first extent of those inputs; where it is a symbol, the most that program and
+data allow, or --batch.
   An entry that writes state is training: samples are shuffled in every epoch (by --seed), the last partial batch is
   dropped. State that has no value yet is first made by the entry `init`, if there is one.
   Any other entry is evaluation: every sample is used once, in order. The last batch is filled up by repeating samples;
@@ -56,7 +57,7 @@ struct Part {
 
   bool has_job_options() const {
     return !inputs.empty() || !outputs.empty() || !maps.empty() || !job.data.empty() || job.steps || job.epochs ||
-           job.bench || job.start_step || job.skip;
+           job.bench || job.batch || job.start_step || job.skip;
   }
 };
 
@@ -95,6 +96,9 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(file_name())
       ->group("Entries");
   one_of_several("--map", part.maps, "INPUT=ARRAY of --data; once per input")->group("Entries");
+  app.add_option("--batch", part.job.batch, "samples of a run, where the program leaves it open [the most it takes]")
+      ->check(positive())
+      ->group("Entries");
   app.add_option("--steps", part.job.steps, "runs of the entry [1, or as --epochs says]")
       ->check(positive())
       ->group("Entries");
@@ -205,6 +209,7 @@ Status check_job(const JobOptions& job) {
   if (job.steps && job.epochs) return error(Code::kBadOption, "--steps and --epochs exclude each other{}", of);
   if (job.bench && (job.steps || job.epochs))
     return error(Code::kBadOption, "--bench excludes --steps and --epochs{}", of);
+  if (job.batch && job.data.empty()) return error(Code::kBadOption, "--batch needs --data{}", of);
   if (job.skip && job.data.empty()) return error(Code::kBadOption, "--skip needs --data{}", of);
   if (job.bench && (job.start_step || job.skip))
     return error(Code::kBadOption, "--bench excludes --start-step and --skip{}", of);

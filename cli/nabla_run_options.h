@@ -26,6 +26,7 @@ struct JobOptions {
   std::vector<Assignment> inputs, outputs, maps;
   std::string data;
   std::optional<int64_t> steps, epochs, bench;
+  std::optional<int64_t> batch;             ///< otherwise the largest that the program and the data allow
   std::optional<int64_t> start_step, skip;  ///< otherwise as the saved state says
 };
 

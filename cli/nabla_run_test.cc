@@ -137,6 +137,7 @@ TEST_F(NablaRun, WhereTrainingGoesOnIsChecked) {
     EXPECT_HAS(o.err, message);
   };
   fails({"--entry", "step", "--skip", "1"}, "--skip needs --data (of --entry step)");
+  fails({"--entry", "step", "--batch", "1"}, "--batch needs --data (of --entry step)");
   fails({"--entry", "eval", "--data", data_, "--start-step", "2"},
         "entry `eval` writes no state: there is nothing that --start-step could continue");
   fails({"--entry", "step", "--data", data_, "--bench", "1", "--skip", "1"},
@@ -423,7 +424,7 @@ TEST(Dataset, AnEpochIsAPermutation) {
   ASSERT_TRUE(format::write_npz(path, {{"x", Literal(DType::kF32, {100})}}).ok());
   std::vector<std::string> notes;
   ArrayFiles files;
-  auto data = Dataset::load(path, {}, entry, {false}, files, notes);
+  auto data = Dataset::load({.data = path}, entry, {false}, files, notes);
   ASSERT_TRUE(data.ok());
   std::vector<int64_t> first = data->shuffled(1, 0), second = data->shuffled(1, 1);
   EXPECT_NE(first, second);
@@ -449,7 +450,26 @@ TEST(ArrayFiles, AFileIsReadOnceAndItsArraysAreShared) {
   EXPECT_EQ(first->data(), second->data());
   EXPECT_EQ(whole->data(), again->data());
   std::vector<std::string> notes;
-  EXPECT_TRUE(Dataset::load(npz, {}, entry, {false}, files, notes).ok());
+  EXPECT_TRUE(Dataset::load({.data = npz}, entry, {false}, files, notes).ok());
+}
+
+TEST(Dataset, TheBatchIsTheCallersWhereTheProgramLeavesItOpen) {
+  exec::EntryInfo open, closed;
+  open.inputs.push_back({"x", DType::kF32, {64, 3}, {"batch", ""}});
+  closed.inputs.push_back({"x", DType::kF32, {64, 3}, {}});
+  std::string path = temporary("batches.npz");
+  ASSERT_TRUE(format::write_npz(path, {{"x", Literal(DType::kF32, {50, 3})}}).ok());
+  std::vector<std::string> notes;
+  ArrayFiles files;
+  auto batch = [&](const exec::EntryInfo& entry, std::optional<int64_t> wanted) -> Result<int64_t> {
+    return NABLA_TRY(Dataset::load({.data = path, .batch = wanted}, entry, {false}, files, notes)).batch();
+  };
+  EXPECT_EQ(*batch(open, std::nullopt), 50);  // all that there is
+  EXPECT_EQ(*batch(open, 8), 8);
+  EXPECT_EQ(*batch(open, 60), 50);
+  EXPECT_EQ(*batch(closed, 64), 64);
+  EXPECT_HAS(to_string(batch(open, 65).errors()), "--batch 65: input `x` is f32[batch,3], which takes at most 64");
+  EXPECT_HAS(to_string(batch(closed, 8).errors()), "--batch 8: input `x` is f32[64,3], which takes 64 samples a run");
 }
 
 TEST(Curve, GapsAndConstantsAndNothingAreDrawn) {

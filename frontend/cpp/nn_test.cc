@@ -122,6 +122,25 @@ Values trained(const nn::OptimizerRule& rule, int steps) {
   return {state[0].get(0), state[1].get(0)};
 }
 
+TEST(Optimizers, the_nodes_of_every_rule_stand_in_the_line_that_calls_apply) {
+  for (const nn::OptimizerRule& rule : {nn::sgd(0.9), nn::adam(0.9, 0.999, 1e-8, 0.1), nn::adamw(), nn::rmsprop(),
+                                        nn::adagrad(), nn::lion(), nn::adafactor()}) {
+    Program program;
+    Pair<Spec> specs{{f32, {2, 2}}, {f32, {3}}};
+    Pair<State> params = program.states("", specs);
+    nn::Optimizer<Pair> optimizer(program, specs, rule);
+    int line = __LINE__ + 2;
+    program.entry("step", {{"a", f32, {2, 2}}, {"b", f32, {3}}}, [&](Tensor a, Tensor b) -> Outputs {
+      optimizer.apply(params, Pair<Tensor>{a, b}, 0.1);
+      return {};
+    });
+    for (const ir::Node& n : program.module().find("step")->nodes) {
+      ASSERT_NE(n.location, nullptr) << rule.name << " " << n.op->name;
+      EXPECT_EQ(n.location->line, line) << rule.name << " " << n.op->name;
+    }
+  }
+}
+
 TEST(Optimizers, first_steps) {
   expect_near(trained(nn::sgd(), 1), {0.95, 1.2});
   // Momentum: b = -2, then 0.9 * -2 - 2.

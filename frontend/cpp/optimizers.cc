@@ -84,6 +84,12 @@ Tensor clip_factor(const Arg& norm, double max_norm) {
 
 // ---- Rules
 
+Tensor OptimizerRule::updated(const Tensor& param, const Tensor& grad, std::vector<Tensor>& slots, const Tensor& step,
+                              const Arg& lr, const Site& site) const {
+  AtSite at(site);
+  return update(param, grad, slots, step, lr);
+}
+
 OptimizerRule sgd(double momentum, bool nesterov, double weight_decay) {
   if (momentum == 0)
     return {"sgd", {}, [=](const Tensor& p, const Tensor& g, std::vector<Tensor>&, const Tensor&, const Arg& lr) {

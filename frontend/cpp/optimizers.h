@@ -66,6 +66,9 @@ struct OptimizerRule {
   std::function<Tensor(const Tensor& param, const Tensor& grad, std::vector<Tensor>& slots, const Tensor& step,
                        const Arg& lr)>
       update;
+  /// `update`, whose nodes carry `site` as their place.
+  Tensor updated(const Tensor& param, const Tensor& grad, std::vector<Tensor>& slots, const Tensor& step, const Arg& lr,
+                 const Site& site) const;
 };
 
 /// p - lr (g + weight_decay p); with momentum as in PyTorch, without dampening.
@@ -133,7 +136,7 @@ class Optimizer {
     for (size_t i = 0; i < p.size(); ++i) {
       std::vector<Tensor> values;
       for (auto& slot : leaves) values.push_back(slot[i].second->get(site));
-      Tensor updated = rule_.update(p[i].second->get(site), *g[i].second, values, step, lr);
+      Tensor updated = rule_.updated(p[i].second->get(site), *g[i].second, values, step, lr, site);
       set(*p[i].second, updated);
       for (size_t s = 0; s < leaves.size(); ++s) set(*leaves[s][i].second, values[s]);
     }

@@ -267,7 +267,7 @@ class Fuser {
     if (g.contraction)  // the epilogue walks tiles as the product lies
       for (size_t o = 0; o < keep.size(); ++o)
         if ((*along)[o] != static_cast<int>(o)) return false;
-    if (!worth_joining(t, g, keep)) return false;
+    if (!worth_joining(t, g, *along, keep)) return false;
     ir::Shape outer;
     for (size_t o : keep) outer.push_back(g.outer[o]);
     for (auto& m : g.members) {
@@ -348,17 +348,22 @@ class Fuser {
   static int64_t positions(const ir::Shape& axes) { return most(ir::Type(DType::kF32, axes).count()); }
 
   // The axes that stop being outer become rows inside the kernel: they must fit, and enough outer work must remain.
-  bool worth_joining(int t, const FusionGroup& g, const std::vector<size_t>& keep) const {
+  bool worth_joining(int t, const FusionGroup& g, const std::vector<int>& along, const std::vector<size_t>& keep) const {
     ir::Shape kept;
     for (size_t o : keep) kept.push_back(g.outer[o]);
     int64_t outer = positions(kept), total = positions(g.outer);
     int64_t points = tensor(t).formula.points();
     for (const auto& m : g.members) points += tensor(m.tensor).formula.points();
-    auto row = [&](int u) { return tensor(u).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(u).dtype); };
+    auto row = [&](int u, const std::vector<int>& axis_of) {
+      int64_t bytes = tensor(u).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(u).dtype);
+      for (size_t o : keep)
+        if (axis_of[o] == tensor(u).formula.rank - 1) bytes *= std::min(limits_.lanes, most(g.outer[o]));
+      return bytes;
+    };
     for (const auto& m : g.members)
-      if (row(m.tensor) > limits_.row_bytes) return false;
-    if (row(t) > limits_.row_bytes && keep.size() != g.outer.size()) return false;
+      if (row(m.tensor, m.outer_axes) > limits_.row_bytes) return false;
     bool all_kept = keep.size() == g.outer.size();
+    if (!all_kept && row(t, along) > limits_.row_bytes) return false;
     if (limits_.iteration_points > 0) {
       // Threads share an iteration; what counts is that there are enough iterations, or that none is long.
       if (outer >= limits_.parallel || points <= limits_.serial_points) return true;
@@ -428,8 +433,11 @@ class Fuser {
 }  // namespace
 
 FusionLimits fusion_limits(const ir::Target& target) {
-  FusionLimits limits;  // rows live on the stack of a CPU's thread, in cache
-  if (!target.is_cuda()) return limits;
+  FusionLimits limits;
+  if (!target.is_cuda()) {  // rows live on the stack of a CPU's thread, in cache
+    limits.lanes = target.lanes(DType::kF32);
+    return limits;
+  }
   // Rows live in the shared memory of one block; two blocks fill a multiprocessor.
   limits.parallel = 2 * target.cuda.multiprocessors;
   limits.iteration_points = 8 << 10;

@@ -34,6 +34,7 @@ struct Donated {
 /// How far kernels may grow on a target.
 struct FusionLimits {
   int64_t row_bytes = 64 << 10;      ///< of one tensor inside a kernel, per iteration
+  int64_t lanes = 1;                 ///< iterations along a tensor's last axis that run, and keep rows, together
   int64_t serial_points = 16 << 10;  ///< work that may lose its parallel axes to be fused
   int64_t parallel = 16;             ///< iterations that keep the machine busy, whatever each of them does
   int64_t iteration_points = 0;      ///< work of an iteration that its threads share; 0: it has one thread
