@@ -32,26 +32,37 @@ std::vector<std::string> OpTable::names() const {
 // Of lists: extents, strides, paddings, whose sums and products must not overflow.
 constexpr int64_t kMaxListEntry = int64_t{1} << 40;
 
+namespace {
+
+std::string see(const OpDef& op) { return fmt::format("`nablac doc op {}` says what it takes", op.name); }
+
+template <class... Args>
+Diagnostic bad_attribute(const OpDef& op, fmt::format_string<Args...> format, Args&&... args) {
+  Diagnostic d = error(Code::kBadAttribute, "{}: {}", op.name, fmt::format(format, std::forward<Args>(args)...));
+  d.help = see(op);
+  return d;
+}
+
+}  // namespace
+
 Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs) {
   for (const auto& [name, value] : attrs) {
     auto def = std::find_if(op.attrs.begin(), op.attrs.end(), [&, n = name](const AttrDef& d) { return d.name == n; });
     if (def == op.attrs.end()) {
       std::vector<std::string> known;
       for (const AttrDef& d : op.attrs) known.push_back(d.name);
-      return error(Code::kBadAttribute, "{}: unknown attribute `{}`{}", op.name, name, did_you_mean(name, known));
+      return bad_attribute(op, "unknown attribute `{}`{}", name, did_you_mean(name, known));
     }
     if (kind_of(value) != def->kind)
-      return error(Code::kBadAttribute, "{}: attribute `{}` is {}, expected {}", op.name, name, name_of(kind_of(value)),
-                   name_of(def->kind));
+      return bad_attribute(op, "attribute `{}` is {}, expected {}", name, name_of(kind_of(value)), name_of(def->kind));
     if (const Ints* list = std::get_if<Ints>(&value))
       for (int64_t v : *list)
         if (v > kMaxListEntry || v < -kMaxListEntry)
-          return error(Code::kBadAttribute, "{}: attribute `{}` has entry {}, beyond {}", op.name, name, v,
-                       kMaxListEntry);
+          return bad_attribute(op, "attribute `{}` has entry {}, beyond {}", name, v, kMaxListEntry);
   }
   for (const AttrDef& def : op.attrs) {
     if (attrs.find(def.name)) continue;
-    if (!def.default_value) return error(Code::kBadAttribute, "{}: attribute `{}` is missing", op.name, def.name);
+    if (!def.default_value) return bad_attribute(op, "attribute `{}` is missing", def.name);
     attrs.set(def.name, *def.default_value);
   }
   return attrs;
@@ -73,6 +84,7 @@ Result<std::vector<Type>> infer_types(const OpDef& op, std::span<const Type> ope
 
 Diagnostic InferContext::make_error(Code code, std::string_view constraint, std::string message) const {
   Diagnostic d = error(code, "{}: {}{}", op.name, message, constraint.empty() ? "" : fmt::format(" ({})", constraint));
+  if (code == Code::kBadAttribute) d.help = see(op);
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::string& name = op.operands[std::min(i, op.operands.size() - 1)].name;
     d.excerpt += fmt::format("{}{}: {}", i ? "   " : "", name, operands[i].str());

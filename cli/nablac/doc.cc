@@ -44,7 +44,8 @@ std::string doc_errors() {
   int count = 0;
   const CodeInfo* codes = all_codes(count);
   for (int i = 0; i < count; ++i)
-    out += fmt::format("| {} | {} | {} |\n", code_name(codes[i].code), codes[i].title, codes[i].help);
+    out += fmt::format("| {} | {} | {} |\n", code_name(codes[i].code), codes[i].title,
+                       codes[i].help.empty() ? "what the message says" : codes[i].help);
   return out;
 }
 

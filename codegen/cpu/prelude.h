@@ -510,57 +510,6 @@ NB_MATH(nb_log, nb_log32(x), nb_libm_log) NB_MATH(nb_log1p, nb_log1p32(x), nb_li
 NB_MATH(nb_tanh, nb_tanh32(x), nb_libm_tanh) NB_MATH(nb_erf, nb_erf32(x), nb_libm_erf)
 NB_MATH(nb_sin, nb_sincos32(x, 0), nb_libm_sin) NB_MATH(nb_cos, nb_sincos32(x, 1), nb_libm_cos)
 
-// Philox4x32-10: word index % 4 of block index / 4.
-NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
-  unsigned long block = (unsigned long)index / 4;
-  unsigned c0 = unsigned(block), c1 = unsigned(block >> 32), c2 = 0, c3 = 0;
-  for (int round = 0; round < 10; ++round) {
-    unsigned long p0 = 0xD2511F53ul * c0, p1 = 0xCD9E8D57ul * c2;
-    c0 = unsigned(p1 >> 32) ^ c1 ^ k0, c1 = unsigned(p1), c2 = unsigned(p0 >> 32) ^ c3 ^ k1, c3 = unsigned(p0);
-    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
-  }
-  long w = index & 3;
-  return w == 0 ? c0 : w == 1 ? c1 : w == 2 ? c2 : c3;
-}
-// The products of the low halves of 64-bit lanes. GCC does not see that a whole product is more than is needed.
-template <class Wide, class X> NB_FN Wide nb_multiply_low(X x, X by) {
-#if defined(__AVX2__) && !defined(__clang__)
-  if constexpr (sizeof(X) == 32) return (Wide)__builtin_ia32_pmuludq256(x, by);
-#endif
-#if defined(__AVX512F__) && !defined(__clang__)
-  typedef long long Eight __attribute__((vector_size(64)));
-  if constexpr (sizeof(X) == 64) return (Wide)__builtin_ia32_pmuludq512_mask(x, by, Eight{}, 255);
-#endif
-  return ((Wide)x & 0xffffffff) * ((Wide)by & 0xffffffff);
-}
-// Both halves of the products of 32-bit lanes: even and odd lanes apart, as machines multiply them.
-NB_FN nb_vec<unsigned> nb_multiply_wide(nb_vec<unsigned> x, unsigned by, nb_vec<unsigned>& high) {
-  typedef unsigned long Wide __attribute__((vector_size(sizeof(x))));
-  constexpr unsigned long low = 0xffffffff;
-  nb_mask factor = (nb_mask)(nb_vec<unsigned>{} + by);
-  Wide even = nb_multiply_low<Wide>((nb_mask)x, factor), odd = nb_multiply_low<Wide>((nb_mask)((Wide)x >> 32), factor);
-  high = (nb_vec<unsigned>)((even >> 32) | (odd & ~low));
-  return x * by;
-}
-NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<unsigned> c0, nb_vec<unsigned> c1, nb_mask word) {
-  nb_vec<unsigned> c2 = {}, c3 = {};
-  for (int round = 0; round < 10; ++round) {
-    nb_vec<unsigned> high0, high1, low0 = nb_multiply_wide(c0, 0xD2511F53, high0),
-                                   low1 = nb_multiply_wide(c2, 0xCD9E8D57, high1);
-    c0 = high1 ^ c1 ^ k0, c1 = low1, c2 = high0 ^ c3 ^ k1, c3 = low0;
-    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
-  }
-  return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
-}
-NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<long> index) {
-  nb_vec<unsigned long> block = (nb_vec<unsigned long>)index / 4;
-  return nb_philox(k0, k1, __builtin_convertvector(block, nb_vec<unsigned>),
-                   __builtin_convertvector(block >> 32, nb_vec<unsigned>), __builtin_convertvector(index & 3, nb_mask));
-}
-NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<int> index) {
-  return nb_philox(k0, k1, (nb_vec<unsigned>)index / 4, nb_vec<unsigned>{}, index & 3);
-}
-
 // ---- Loops. f(position, n) with n lanes from position on: whole vectors, then one tail.
 template <class F> NB_FN void nb_for(long begin, long end, F f) {
   long j = begin;

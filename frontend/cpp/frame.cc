@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <tuple>
 
 #include "frontend/cpp/trace.h"
 #include "ir/ops/all_ops.h"
@@ -38,13 +42,47 @@ Error foreign_value(const Site& site, const std::string& owner, const std::strin
   return Error(std::move(d));
 }
 
-const std::string& source_line(const std::string& file, int line) {
-  thread_local std::map<std::string, std::vector<std::string>> files;
-  static const std::string none;
-  auto [it, fresh] = files.try_emplace(file);
-  if (fresh) it->second = lines_of(file);
-  return line >= 1 && line <= static_cast<int>(it->second.size()) ? it->second[line - 1] : none;
-}
+/// The places that were asked for, with the lines of their files, as long as no file changes: programs that are written
+/// while the process lives, in notebooks and by reloading, change under it.
+class Places {
+ public:
+  LocationRef at(const std::string& file, int line, const std::string& function) {
+    refresh();
+    LocationRef& location = known_[{file, line, function}];
+    if (!location) location = std::make_shared<const Location>(Location{file, line, 0, function, text(file, line)});
+    return location;
+  }
+
+ private:
+  struct File {
+    std::vector<std::string> lines;
+    std::filesystem::file_time_type written;
+  };
+  static std::filesystem::file_time_type written(const std::string& file) {
+    std::error_code ignored;
+    return std::filesystem::last_write_time(file, ignored);
+  }
+  std::string text(const std::string& file, int line) {
+    auto [it, fresh] = files_.try_emplace(file);
+    if (fresh) it->second = {lines_of(file), written(file)};
+    const std::vector<std::string>& lines = it->second.lines;
+    return line >= 1 && line <= static_cast<int>(lines.size()) ? lines[line - 1] : "";
+  }
+  void refresh() {
+    timespec now;  // of some milliseconds' precision, for a few nanoseconds
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (now.tv_sec == checked_) return;
+    checked_ = now.tv_sec;
+    auto changed = [](const auto& file) { return written(file.first) != file.second.written; };
+    if (std::none_of(files_.begin(), files_.end(), changed)) return;
+    files_.clear();
+    known_.clear();
+  }
+
+  std::map<std::tuple<std::string, int, std::string>, LocationRef> known_;
+  std::map<std::string, File> files_;
+  time_t checked_ = 0;
+};
 
 }  // namespace
 
@@ -63,16 +101,13 @@ void Context::take_symbols(const ir::Function& f) {
 }
 
 LocationRef locate(const Site& site, const std::string& function) {
-  thread_local std::map<std::tuple<std::string, int, std::string>, LocationRef> known;
+  thread_local Places places;
   // Bodies are lambdas, whose own name says nothing.
   std::string_view own = site.function;
   std::string name = own.empty() || own == "operator()" ? function : std::string(own);
   std::string file = site.file;
   if (file.starts_with("./")) file.erase(0, 2);  // headers that the compiler found relative to the workspace
-  LocationRef& location = known[{file, site.line, name}];
-  if (!location)
-    location = std::make_shared<const Location>(Location{file, site.line, 0, name, source_line(file, site.line)});
-  return location;
+  return places.at(file, site.line, name);
 }
 
 Frame::Frame(std::shared_ptr<Context> context_in, std::shared_ptr<Frame> parent_in, const std::string& wanted)

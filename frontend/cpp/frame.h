@@ -71,7 +71,6 @@ Error error_at(const Site& site, Code code, fmt::format_string<Args...> format, 
   Diagnostic d = error(code, format, std::forward<Args>(args)...);
   std::shared_ptr<Frame> frame = Frame::current();
   d.location = locate(site, frame ? frame->name : "");
-  if (code == Code::kMisuse) d.help = "do what the message says before this call, or call it elsewhere";
   return Error(std::move(d));
 }
 

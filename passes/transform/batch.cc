@@ -159,6 +159,7 @@ Batcher::Values Batcher::emit_node(FunctionBuilder& b, const Function& f, const 
 
 void Batcher::refuse(const Function& f, const Node& node, std::string_view reason) {
   Diagnostic d = error(Code::kNoRule, "{} cannot be batched: {}", node.op->name, reason);
+  d.help = fmt::format("`nablac doc op {}` lists what it has rules for", node.op->name);
   d.location = node.location;
   for (ValueId id : node.operands) d.notes.push_back(describe_value(f, id));
   d.notes.push_back(fmt::format("in vmap of @{}", f.name));

@@ -19,7 +19,7 @@ namespace nabla {
   X(kOperandCount, 201, "wrong number of operands or results", "pass what the op's documentation lists")              \
   X(kDTypeMismatch, 202, "operand dtypes do not fit", "convert one of the operands")                                  \
   X(kShapeMismatch, 203, "operand shapes do not fit", "reshape, transpose or broadcast one of the operands")          \
-  X(kBadAttribute, 204, "an attribute is missing, unknown or out of range", "see `nablac doc op NAME`")               \
+  X(kBadAttribute, 204, "an attribute is missing, unknown or out of range", "")                                       \
   X(kWrongStage, 205, "an op is not legal at this stage", "run the passes in the order of `nablac doc passes`")       \
   X(kTypeDisagrees, 206, "a stated type is not the inferred one", "correct the stated type")                          \
   X(kUndecidable, 207, "a symbolic size comparison cannot be decided", "add the constraint that the message names")   \
@@ -28,10 +28,10 @@ namespace nabla {
   X(kNotDifferentiable, 301, "no derivative exists", "do what the message says, or stop_gradient the operand")        \
   X(kNotScalar, 302, "grad needs a scalar floating result", "reduce the result to a scalar, or use vjp")              \
   X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                      \
-  X(kNoRule, 304, "an op has no rule for this transform", "see `nablac doc op NAME` for the reason")                  \
+  X(kNoRule, 304, "an op has no rule for this transform", "")                                                         \
   X(kDonationFailed, 401, "a state leaf cannot be updated in place", "write the copy with nabla::copy")               \
   X(kOverBudget, 402, "the program exceeds a limit", "shrink the program, or raise the limit if an option sets it")   \
-  X(kNoLowering, 403, "no backend code exists for an op", "see `nablac doc op NAME`")                                 \
+  X(kNoLowering, 403, "no backend code exists for an op", "")                                                         \
   X(kUnknownTarget, 404, "unknown target", "use one of the targets that the message lists")                           \
   X(kUnknownPass, 405, "unknown pass or option of a pass", "see `nablac doc passes`")                                 \
   X(kCompilerMissing, 501, "the host compiler is not there", "install g++ or set NABLA_CXX")                          \
@@ -56,7 +56,7 @@ namespace nabla {
   X(kInputDType, 704, "an input has another dtype", "convert it to the dtype that the message names")                 \
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
   X(kStateMismatch, 706, "a file of state or weights does not fit", "`nablac inspect` lists the program's state")     \
-  X(kMisuse, 707, "the call is not legal now", "do what the message says before the call")                            \
+  X(kMisuse, 707, "the call is not legal now", "")                                                                    \
   X(kNotFinite, 708, "an instruction made NaN or infinity",                                                           \
     "see the operands' ranges; compile with --no-fuse where the kernel has several ops")                              \
   X(kCallbackFailed, 709, "a debug callback failed", "mend the function that the message names")                      \

@@ -60,7 +60,7 @@ std::string Diagnostic::str() const {
   if (!excerpt.empty()) out += "   | " + printable(excerpt) + "\n";
   for (const std::string& note : notes) out += "   = note: " + printable(note) + "\n";
   std::string_view advice = help.empty() ? code_info(code).help : std::string_view(help);
-  out += fmt::format("   = help: {}\n", printable(advice));
+  if (!advice.empty()) out += fmt::format("   = help: {}\n", printable(advice));
   return out;
 }
 

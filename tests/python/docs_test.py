@@ -10,6 +10,7 @@ import re
 import pytest
 
 import nabla as nb
+from nabla import _hints
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 _SAID = re.compile(r"# -> ?(.*)$")
@@ -131,6 +132,26 @@ def test_names_in_tables_for_those_who_come_from_elsewhere_exist(page):
     assert len(names) > 20
     for row in names:
         assert re.search(r"`(nb|nn)\.", row), row
+
+
+def test_a_name_of_pytorchs_that_we_do_not_have_says_what_it_is_here():
+    rows = [row for row in text_of("docs/from-pytorch.md").partition("## Names")[2].splitlines() if row.startswith("| `")]
+    ours = (nb, nb.Tensor, nb.nn, nb.nn.functional, nb.nn.Module, nb.nn.optim, nb.nn.optim.schedules, nb.linalg, nb.random)
+    hinted = set()
+    for row in rows:
+        for name in re.findall(r"`([^`(]+)[^`]*`", row.split("|")[1]):
+            owner, _, last = name.rpartition(".")
+            if owner == "x" or any(hasattr(place, last) for place in ours):
+                continue
+            assert last in _hints.NAMES, f"{name} has no hint"
+            hinted.add(last)
+            for module in (nb, nb.nn, nb.nn.functional, nb.nn.optim):
+                with pytest.raises(AttributeError, match=re.escape(f"no attribute {last!r}: it is {_hints.NAMES[last]} here")):
+                    getattr(module, last)
+    assert len(hinted) > 15
+    assert not missing_names(" ".join(_hints.NAMES.values()))
+    with pytest.raises(AttributeError, match="module 'nabla' has no attribute 'concatenation'$"):
+        nb.concatenation  # noqa: B018
 
 
 def test_a_name_that_does_not_exist_is_found():

@@ -37,8 +37,80 @@ def test_the_argument_is_named():
     assert "kernel_size values must be > 0" in said(lambda: nn.MaxPool2d(0)(x))
     assert "stride values must be > 0" in said(lambda: nn.Conv2d(2, 1, 2, stride=0, key=0)(x))
     text = said(lambda: nb.max_pool2d(x, kernel_size=0))
-    assert "help() of max_pool2d says what it takes" in text and "nablac doc op NAME" not in text
+    assert "help(nabla.max_pool2d) says what it takes" in text and "nablac doc op" not in text
     assert "chunk: chunks is 0" in said(lambda: nb.chunk(x, 0))
+
+
+def test_a_layer_says_which_it_is_and_what_it_got():
+    class Net(nn.Module):
+        def __init__(self):
+            self.blocks = [nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8)) for _ in range(2)]
+            self.head = nn.Linear(16, 2)
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)
+
+    net = Net()
+    for call in (lambda: net(nb.ones((3, 8))), lambda: nb.jit(lambda m, x: m(x))(net, nb.ones((3, 8)))):
+        text = said(call, nb.Error)
+        assert "contracted sizes differ: 8 vs 16" in text
+        assert text.endswith("note: in Linear(16, 2, bias=True), `head` of Net, called with f32[3,8]\n")
+        assert text.count("note: in ") == 1
+    assert "note: in LayerNorm" in (text := said(lambda: net(nb.ones((3, 7))))) and "`blocks.0.0` of Net" in text
+    assert said(lambda: net(), TypeError).endswith("note: in Net, called with nothing")
+    text = said(lambda: nn.BatchNorm2d(16)(nb.ones((2, 16, 4, 4))))
+    assert text.endswith("called with f32[2,16,4,4]") and "in BatchNorm(16" in text
+
+
+def test_values_that_nobody_named_are_not_spoken_of():
+    text = said(lambda: nb.ones((32, 5)) @ nb.ones((2, 3)), nb.Error)
+    assert "contracted sizes differ: 5 vs 2" in text and "lhs: f32[32,5]   rhs: f32[2,3]" in text
+    assert "eager" not in text and "%" not in text
+    text = said(lambda: nb.jit(lambda x, y: x @ y)(nb.ones((32, 5)), nb.ones((2, 3))), nb.Error)
+    assert "is a parameter of @fn" in text
+
+
+def test_what_python_wants_of_a_traced_value():
+    def of(f):
+        return said(lambda: nb.jit(f)(nb.ones(3)), nb.Error)
+
+    def repeated(x):
+        while nb.sum(x) < 10:
+            x = x * 2
+
+    text = of(lambda x: 1 if nb.sum(x) > 0 else 2)
+    assert "bool() of a traced value, bool[]" in text and "nabla.where or nabla.cond" in text
+    assert "nabla.while_loop" in of(repeated)
+    for text in (of(lambda x: [0 for _ in range(nb.sum(x).astype("int32"))]), of(lambda x: [1, 2][nb.argmax(x)])):
+        assert "a Python index of a traced value" in text and "nabla.fori_loop" in text and "static_argnums" in text
+    assert "float() of a traced value, f32[]" in (text := of(lambda x: float(nb.sum(x)))) and "debug.print" in text
+    assert "int() of a traced value" in of(lambda x: int(nb.sum(x)))
+    assert "item() needs the elements of a traced value" in (text := of(lambda x: x.item())) and "return it" in text
+    assert "of NumPy's functions use nabla's" in of(lambda x: np.sin(x))
+    assert "E0707" in text and "do what the message says" not in text
+
+
+def test_equal_sizes_of_two_names():
+    f = nb.jit(lambda x, y: x + y, dynamic_dims={0: {0: ("n", 1, 10)}, 1: {0: ("m", 1, 10)}})
+    text = said(lambda: f(nb.ones(4), nb.ones(4)), nb.Error)
+    assert "declare the constraint n == m; sizes that are equal have one name in `dynamic_dims`" in text
+
+
+def test_the_line_that_is_shown_is_that_of_the_file_now(tmp_path):
+    import importlib
+    import sys
+    import time
+    file = tmp_path / "lines_that_change.py"
+    sys.path.insert(0, str(tmp_path))
+    file.write_text("import nabla as nb\ndef f(): return nb.ones((2, 3)) @ nb.ones((2, 3))\n")
+    module = importlib.import_module("lines_that_change")
+    assert "def f(): return nb.ones((2, 3)) @ nb.ones((2, 3))" in said(module.f, nb.Error)
+    file.write_text("import nabla as nb\ndef f(): return nb.ones((2, 3)) @ nb.ones((2, 3))  # and more\n")
+    time.sleep(1.1)
+    module = importlib.reload(module)
+    assert "# and more" in said(module.f, nb.Error)
 
 
 def test_channels_first_given_to_a_convolution():

@@ -122,6 +122,49 @@ def test_backward_style():
         optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1).step()
 
 
+def test_parameters_are_updated_in_place_as_the_model_is():
+    x = nb.asarray(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32))
+
+    def trained(make):
+        net = nn.Sequential(nn.Linear(4, 6, key=1), nn.Tanh(), nn.Linear(6, 1, key=2))
+        net.layers[0].bias.requires_grad = False
+        opt = make(net)
+        for _ in range(4):
+            opt.zero_grad()
+            F.mse_loss(net(x), nb.sum(x, 1, keepdims=True)).backward()
+            opt.step()
+        return {path: np.asarray(t) for path, t, _ in net.named_tensors()}
+
+    for rule, options in ((optim.SGD, {"momentum": 0.9}), (optim.Adam, {}), (optim.AdamW, {"weight_decay": 0.1}),
+                          (optim.RMSProp, {}), (optim.Adagrad, {}), (optim.Lion, {}), (optim.Adafactor, {})):
+        want = trained(lambda net: rule(net, lr=1e-2, **options))
+        for given in (lambda net: net.parameters(), lambda net: (p for p in net.parameters()),
+                      lambda net: dict(net.named_parameters())):
+            got = trained(lambda net: rule(given(net), lr=1e-2, **options))
+            for path, value in want.items():
+                np.testing.assert_array_equal(got[path], value, err_msg=f"{rule.__name__} {path}")
+
+
+def test_tensors_of_an_optimiser_keep_their_identity():
+    w, other = nb.asarray([1.0, 2.0]).requires_grad_(), nb.ones(2)
+    before = w * 1
+    opt = optim.SGD([w, other], lr=0.25, weight_decay=1.0)
+    nb.sum(w * w).backward()
+    opt.step()
+    np.testing.assert_allclose(np.asarray(w), [0.25, 0.5])
+    np.testing.assert_allclose(np.asarray(before), [1, 2])
+    np.testing.assert_allclose(np.asarray(other), [1, 1])  # it has no gradient: nothing decays
+    assert opt.params[0] is w and w.requires_grad
+    with pytest.raises(TypeError, match=r"groups of parameters are parts of nn.optim.MultiOptimizer\(model"):
+        optim.SGD([{"params": [w], "lr": 0.1}], lr=0.1)
+    net = nn.Linear(2, 2)
+    opt = optim.SGD(net.parameters(), lr=0.1)
+    net.load_state_dict(nn.Linear(2, 2).state_dict())
+    nb.sum(net(nb.ones((1, 2)))).backward()
+    with pytest.raises(ValueError, match="make the optimiser after them, or hand over the model itself"):
+        opt.step()
+
+
 def test_multi_optimizer():
     net = nn.MLP([3, 4, 2], key=1)
     opt = optim.MultiOptimizer(net, [("**.weight", optim.sgd(0.1)), ("layers.1.bias", optim.adamw(0.5))])

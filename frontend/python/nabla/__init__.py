@@ -37,6 +37,7 @@ from ._methods import *  # noqa: E402,F401,F403
 from .random import rand, randn, seed  # noqa: E402,F401
 
 from . import nn, testing  # noqa: E402,F401 isort: skip
+from ._hints import module_getattr as _module_getattr  # noqa: E402
 
 __version__ = _nabla.__version__
 
@@ -53,6 +54,8 @@ for _class in vars(_nabla).values():
     if isinstance(_class, type) and not {"__reduce__", "__reduce_ex__", "__getstate__"} & vars(_class).keys():
         _class.__reduce_ex__ = _refuse_to_pickle
 
+
+__getattr__ = _module_getattr(__name__)
 
 # Modules whose functions are here themselves.
 _PARTS = {"autograd", "compiled", "devices", "kernels", "recompiles"}

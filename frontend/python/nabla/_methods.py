@@ -65,29 +65,37 @@ def _attach_operators():
 # ---- As Python values
 
 
-def _one(x, what):
+_KNOWN_BEFORE = "a number that is known before comes as a Python number, by static_argnums of nabla.jit"
+
+
+def _one(x, what, instead):
     if x.ndim and any(n != 1 for n in x.shape):
         raise ValueError(f"{what} of {x.type_str()}: only a tensor of one element has one" +
                          ("; nabla.all and nabla.any make one of many" if what == "bool()" else ""))
+    if x.is_traced:
+        _nabla.fail(707, f"{what} of a traced value, {x.type_str()}: it has no elements while its function is traced",
+                    f"{instead}; {_KNOWN_BEFORE}")
     return x.item()
 
 
 def _bool(x):
-    return bool(_one(x, "bool()"))
+    return bool(_one(x, "bool()", "`if` and `and` choose by data with nabla.where or nabla.cond, `while` repeats with "
+                                  "nabla.while_loop"))
 
 
 def _int(x):
-    return int(_one(x, "int()"))
+    return int(_one(x, "int()", "convert with x.astype('int32')"))
 
 
 def _float(x):
-    return float(_one(x, "float()"))
+    return float(_one(x, "float()", "convert with x.astype('float32'); nabla.debug.print shows it where it runs"))
 
 
 def _index(x):
     if not x.dtype.is_integer():
         raise TypeError(f"{x.type_str()} is no index: only integer tensors of one element are")
-    return operator.index(_one(x, "an index"))
+    return operator.index(_one(x, "a Python index", "`range` repeats with nabla.fori_loop; a tensor takes the place "
+                                                 "of a list, x[i]"))
 
 
 def _len(x):

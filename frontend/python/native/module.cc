@@ -51,8 +51,32 @@ PyObject*& error_type() {
 
 }  // namespace
 
+namespace {
+
+// The diagnostic in the words of a Python program.
+Diagnostic for_python(Diagnostic d) {
+  constexpr std::string_view doc = "`nablac doc op ", declare = "declare the constraint ";
+  if (d.location && d.location->function == kEagerName) {  // which is no function of the user's, nor are its values
+    Location at = *d.location;
+    at.function.clear();
+    d.location = std::make_shared<const Location>(std::move(at));
+    d.notes.clear();
+  }
+  if (d.help.starts_with(declare)) d.help += "; sizes that are equal have one name in `dynamic_dims`";
+  if (d.help.starts_with(doc)) d.help = d.help.substr(doc.size(), d.help.find('`', 1) - doc.size());
+  else if (!d.help.empty() || d.code != Code::kBadAttribute) return d;
+  else d.help = d.message.substr(0, d.message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"));
+  bool known = !d.help.empty() && py::hasattr(py::module_::import("nabla"), d.help.c_str());
+  d.help = known ? fmt::format("help(nabla.{}) says what it takes", d.help) : "";
+  return d;
+}
+
+}  // namespace
+
 void set_error(const Error& e) {
-  py::object value = py::handle(error_type())(e.what());
+  Diagnostics shown = e.diagnostics();
+  for (Diagnostic& d : shown) d = for_python(std::move(d));
+  py::object value = py::handle(error_type())(shown.empty() ? e.what() : to_string(shown));
   if (!e.diagnostics().empty()) value.attr("code") = code_name(e.diagnostics()[0].code);
   PyErr_SetObject(error_type(), value.ptr());
 }
@@ -111,10 +135,6 @@ PYBIND11_MODULE(_nabla, m) {
         nabla::Diagnostic d = nabla::error(static_cast<nabla::Code>(code), "{}", message);
         d.location = nabla::locate(python_site(), "");
         d.help = help;
-        // What begins with a function's name is about its arguments.
-        size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_");
-        if (help.empty() && end != 0 && end != message.npos && message[end] == ':')
-          d.help = fmt::format("help() of {} says what it takes", message.substr(0, end));
         throw nabla::Error(std::move(d));
       },
       py::arg("code"), py::arg("message"), py::arg("help") = "");

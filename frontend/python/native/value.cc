@@ -73,7 +73,7 @@ Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bo
     out.function.nodes.push_back(std::move(node));
   }
   for (int id : ids) out.function.results.push_back(to[id]);
-  out.function.name = "eager";
+  out.function.name = kEagerName;
   return out;
 }
 
@@ -209,7 +209,7 @@ void Eager::forget_functions() {
 }
 
 const std::shared_ptr<Frame>& Eager::frame() {
-  if (!frame_) frame_ = std::make_shared<Frame>(std::make_shared<Context>(), nullptr, "eager");
+  if (!frame_) frame_ = std::make_shared<Frame>(std::make_shared<Context>(), nullptr, kEagerName);
   return frame_;
 }
 
@@ -228,7 +228,7 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   std::erase_if(module.functions, [&](const ir::FunctionPtr& f) { return !callees.contains(f->name); });
   module.functions.push_back(std::make_shared<const ir::Function>(std::move(part.function)));
   std::vector<Literal> arguments;
-  ir::Entry entry{"eager", "eager", {}, {}, {}, {}};
+  ir::Entry entry{kEagerName, kEagerName, {}, {}, {}, {}};
   for (int id : part.arguments) {
     arguments.push_back(bound_.at(id));
     entry.inputs.push_back(fmt::format("a{}", entry.inputs.size()));
@@ -243,12 +243,12 @@ std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
   } else {
     module.stage = ir::Stage::kFlat;
   }
-  refuse_huge(*module.find("eager"));
+  refuse_huge(*module.find(kEagerName));
   Result<std::vector<Literal>> results = [&]() -> Result<std::vector<Literal>> {
     try {
-      return python::evaluate(module, *module.find("eager"), std::move(arguments));
+      return python::evaluate(module, *module.find(kEagerName), std::move(arguments));
     } catch (const std::bad_alloc&) {
-      return no_memory(*module.find("eager"));
+      return no_memory(*module.find(kEagerName));
     }
   }();
   if (!results.ok()) throw Error(results.errors());
@@ -454,7 +454,9 @@ const Literal& Value::array(const char* what) const {
             traced_.type().str());
   std::shared_ptr<Frame> frame = Frame::current();
   d.location = locate(python_site(), frame ? frame->name : "");
-  d.help = "choose by data with nabla.where or nabla.cond, repeat with nabla.while_loop; shapes are known: x.shape";
+  d.help =
+      "return it from the function, or show it with nabla.debug.print; of NumPy's functions use nabla's; shapes are "
+      "known: x.shape";
   throw Error(std::move(d));
 }
 

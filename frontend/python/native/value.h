@@ -17,6 +17,9 @@
 
 namespace nabla::python {
 
+/// Of the function of tensors that wait for somebody to look at them; no user wrote one.
+inline constexpr const char* kEagerName = "eager";
+
 class Value;
 
 /// The eager function of one thread, or of a stretch of it without gradients.

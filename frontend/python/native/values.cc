@@ -148,7 +148,7 @@ struct Exported {
 int get_buffer(PyObject* object, Py_buffer* view, int flags) {
   view->obj = nullptr;
   try {
-    const Literal& array = py::cast<const Value&>(py::handle(object)).array("reading its array");
+    const Literal& array = py::cast<const Value&>(py::handle(object)).array("a NumPy array or a memoryview");
     const char* format = format_of(array.dtype());
     if (!format) {
       PyErr_Format(PyExc_BufferError, "%s has no NumPy element type: convert it, x.astype(nb.float32)",

@@ -1,5 +1,6 @@
 """Layers, losses, optimisers and what belongs to training."""
 
+from .._hints import module_getattr as _module_getattr
 from . import finetune, functional, init, optim, selectors
 from .attention import *  # noqa: F401,F403
 from .checkpoints import *  # noqa: F401,F403
@@ -14,3 +15,4 @@ from .selectors import SelectorError, freeze, merge, partition, select, unfreeze
 from .training import *  # noqa: F401,F403
 
 _ = finetune, functional, init, optim, selectors
+__getattr__ = _module_getattr(__name__)

@@ -5,6 +5,7 @@ Weights of linear maps are [in, out]: `x @ w`. Images are channels-last, [n, hei
 
 from .. import _nabla
 from .._core import asarray, default_float, dtype_of
+from .._hints import module_getattr as _module_getattr
 from . import _math as m
 from .init import (glorot_normal, glorot_uniform, he_normal, he_uniform, kaiming_normal, kaiming_uniform, lecun_normal,
                    orthogonal, truncated_normal, xavier_normal, xavier_uniform)
@@ -13,6 +14,8 @@ from .conv import (adaptive_avg_pool, avg_pool, avg_pool1d, avg_pool2d, avg_pool
 from .losses import *  # noqa: F401,F403
 from .losses import __all__ as _losses
 from .rng import key_of, next_key
+
+__getattr__ = _module_getattr(__name__)
 
 # ---- Activations: floating tensors of any shape; integers become the default floating dtype
 

@@ -19,6 +19,8 @@ import threading
 from .. import _nabla
 from .. import tree as _tree
 from .._core import Tensor, asarray, astype
+from . import _blame
+from ._form import Form, Static, joined
 
 _PARAMETER, _BUFFER, _FROZEN = "parameter", "buffer", "frozen"
 _calls = threading.local()  # how many calls of modules are open in this thread
@@ -70,6 +72,13 @@ class Module:
     def __call__(self, *args, **kwargs):
         """`forward`. Outside of traced functions and of nb.no_grad() the trainable parameters require gradients from
         then on, so that `backward()` of what comes out gives them some."""
+        try:
+            return self._called(args, kwargs)
+        except (TypeError, ValueError) as e:  # nabla.Error is a ValueError
+            _blame.add_module(e, self, args)
+            raise
+
+    def _called(self, args, kwargs):
         if _nabla.is_tracing() or getattr(_calls, "open", False):
             return self.forward(*args, **kwargs)
         if _nabla.tracks_gradients():
@@ -144,7 +153,7 @@ class Module:
     def named_parameters(self, prefix="", trainable_only=False):
         """`(path, tensor)` of the parameters, each once, under its first path: "layers.0.weight", below `prefix`."""
         kinds = (_PARAMETER,) if trainable_only else (_PARAMETER, _FROZEN)
-        return [(_joined(prefix, path), x) for path, x, kind in self.named_tensors() if kind in kinds]
+        return [(joined(prefix, path), x) for path, x, kind in self.named_tensors() if kind in kinds]
 
     def parameters(self, trainable_only=False):
         """The tensors of `named_parameters`."""
@@ -152,7 +161,7 @@ class Module:
 
     def named_buffers(self, prefix=""):
         """`(path, tensor)` of the buffers, each once."""
-        return [(_joined(prefix, path), x) for path, x, kind in self.named_tensors() if kind == _BUFFER]
+        return [(joined(prefix, path), x) for path, x, kind in self.named_tensors() if kind == _BUFFER]
 
     def buffers(self):
         """The tensors of `named_buffers`."""
@@ -271,8 +280,9 @@ class Module:
         needed = own if buffers & set(values) else [name for name in own if name not in buffers]
         missing = [name for name in needed if name not in values]
         if strict and (missing or unexpected):
-            raise ValueError(f"load_state_dict of {type(self).__name__}: missing {_listed(missing)}; not known "
-                             f"{_listed(unexpected)}. strict=False leaves these alone")
+            faults = [f"{what} {_listed(names)}" for what, names in (("missing", missing), ("not known", unexpected)) if names]
+            raise ValueError(f"load_state_dict of {type(self).__name__}: {'; '.join(faults)}. strict=False leaves these "
+                             "alone")
         self.map_tensors(lambda path, x: values.get(path, x))
         return missing, unexpected
 
@@ -362,10 +372,6 @@ def _items(value):
     return None
 
 
-def _joined(path, name):
-    return f"{path}.{name}" if path else str(name)
-
-
 def _entries(root):
     """`(path, value, kind, first)` of modules (kind None, each once) and tensors (all places) below a module."""
     seen = set()
@@ -382,10 +388,10 @@ def _entries(root):
             seen.add(id(value))
             yield path, value, None, True
             for name, part in _attributes(value):
-                yield from below(part, path if name == value._inline else _joined(path, name), value, name)
+                yield from below(part, path if name == value._inline else joined(path, name), value, name)
         else:
             for name, part in _items(value) or ():
-                yield from below(part, _joined(path, name), module, f"{rel}.{name}")
+                yield from below(part, joined(path, name), module, f"{rel}.{name}")
 
     return below(root, "", None, "")
 
@@ -403,11 +409,11 @@ def _aliases(module):
                 return
             open_modules.add(id(value))
             for name, part in _attributes(value):
-                below(part, path if name == value._inline else _joined(path, name), value, name)
+                below(part, path if name == value._inline else joined(path, name), value, name)
             open_modules.discard(id(value))
         else:
             for name, part in _items(value) or ():
-                below(part, _joined(path, name), holder, f"{rel}.{name}")
+                below(part, joined(path, name), holder, f"{rel}.{name}")
 
     below(module, "", None, "")
     return out
@@ -440,69 +446,6 @@ def _replace(value, f, seen):
 # ---- As a pytree
 
 
-class _Static:
-    """A static attribute within a form: equal to one of the same type and value."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = value
-
-    def __eq__(self, other):
-        a, b = self.value, other.value
-        if a is b:
-            return True
-        if type(a) is not type(b):
-            return False
-        try:
-            return bool(a == b)
-        except (TypeError, ValueError):
-            return False
-
-    def __hash__(self):
-        return hash(self.value) if isinstance(self.value, (int, float, str, bool)) else hash(type(self.value))
-
-    def __repr__(self):
-        return repr(self.value)
-
-
-class _Form:
-    """A module without its leaves: nested tuples, compared and hashed as such."""
-
-    __slots__ = ("node", "_hash")
-
-    def __init__(self, node):
-        self.node, self._hash = node, None
-
-    def __eq__(self, other):
-        return self is other or (isinstance(other, _Form) and self.node == other.node)
-
-    def __hash__(self):
-        if self._hash is None:
-            self._hash = hash(self.node)
-        return self._hash
-
-    def __repr__(self):
-        return self.node[1].__name__
-
-    def leaf_names(self):
-        """The first path of every leaf, in their order."""
-        found = {}
-
-        def below(node, path):
-            what, parts = node[0], node[-1]
-            if what == "leaf":
-                found.setdefault(node[1], path)
-            elif what in ("module", "sequence", "dict", "other"):
-                names = (node[3] if what == "module" else [k.value for k in node[1]] if what == "dict" else
-                         getattr(node[1], "_fields", None) or range(len(parts)))
-                for name, part in zip(names, parts):
-                    below(part, path if what == "module" and name == node[1]._inline else _joined(path, name))
-
-        below(self.node, "")
-        return [found[i] for i in range(len(found))]
-
-
 class _Flattening:
     def __init__(self):
         self.leaves, self.places, self.modules, self.open = [], {}, {}, set()
@@ -528,12 +471,12 @@ class _Flattening:
             return ("sequence", cls, tuple([self.node(v, module, f"{rel}.{k}") for k, v in _items(value)]))
         if cls is dict:
             keys = tuple(value)
-            return ("dict", tuple([_Static(k) for k in keys]),
+            return ("dict", tuple([Static(k) for k in keys]),
                     tuple([self.node(value[k], module, f"{rel}.{k}") for k in keys]))
         if cls in _tree._registered:
             children, data = _tree._registered[cls][0](value)
-            return ("other", cls, _Static(data), tuple([self.node(c, None, "") for c in children]))
-        return ("static", _Static(value))
+            return ("other", cls, Static(data), tuple([self.node(c, None, "") for c in children]))
+        return ("static", Static(value))
 
     def module(self, value):
         known = self.modules.get(id(value))
@@ -553,7 +496,7 @@ class _Flattening:
 def _flatten(module):
     flattening = _Flattening()
     node = flattening.module(module)
-    return flattening.leaves, _Form(node)
+    return flattening.leaves, Form(node)
 
 
 def _unflatten(form, leaves):

@@ -11,13 +11,8 @@ def _branches(what, functions, arguments):
     first = traced[0][1]
     for _, r in traced[1:]:
         if r.treedef != first.treedef or example_types(r.tensors) != example_types(first.tensors):
-            raise TypeError(f"{what}: branches return {_described(first)} and {_described(r)}; both must be alike: "
-                            + _unlike(first, r))
+            raise TypeError(f"{what}: the branches' results must be alike: " + _unlike(first, r))
     return [f for f, _ in traced], first
-
-
-def _described(result):
-    return f"{result.treedef} of " + ", ".join(t.type_str() for t in result.tensors)
 
 
 def _unlike(a, b):

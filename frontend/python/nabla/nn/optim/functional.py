@@ -18,6 +18,10 @@ from ..selectors import select
 from . import rules
 
 
+class Leaves(list):
+    """Gradients of a tree's tensors in order; None for a tensor that stays as it is."""
+
+
 class _Parts:
     """The tensors of a tree or module that are updated, and the way back."""
 
@@ -49,8 +53,11 @@ class _Parts:
             missing = [n for n in self.names if n not in tree]
             if missing:
                 raise ValueError(f"optimiser: {what} lack {', '.join(missing[:5])}"
-                                 + (f" and {len(missing) - 5} more" if len(missing) > 5 else ""))
+                                 + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+                                 + "; update takes (params, grads, state)")
             return [tree[n] for n in self.names]
+        if isinstance(tree, Leaves):
+            return tree
         leaves, form = tree_flatten(tree)
         if form != self.form:
             raise ValueError(f"optimiser: {what} have the form {form}, the parameters {self.form}; "

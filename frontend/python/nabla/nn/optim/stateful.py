@@ -1,5 +1,7 @@
 """Optimisers that keep parameters and state: `step(grads)`, or `step()` after `backward()`."""
 
+from collections.abc import Iterator
+
 from ... import _nabla
 from ..._core import asarray
 from ...tree import tree_flatten
@@ -9,17 +11,24 @@ from . import functional
 
 
 class Optimizer:
-    """Base. `params` is a Module, which is updated in place, or a tree of tensors; `state` is the transform's.
+    """Base. `params` is a Module, which is updated in place, or tensors: a tree, or what `model.parameters()` gives.
+    `state` is the transform's.
 
     wrt: which tensors of a Module. lr: a number, a schedule, or a scalar tensor; assign `optimizer.lr` to change it.
+    Raises TypeError for groups of parameters, which are a MultiOptimizer, and ValueError where there are none.
     """
 
     _realize_params = True
     _realize_state = True
 
     def __init__(self, params, transform):
+        if isinstance(params, Iterator):
+            params = list(params)
         if isinstance(params, (list, tuple)) and not params:
             raise ValueError(f"{type(self).__name__}: no parameters are given")
+        if isinstance(params, (list, tuple)) and any(isinstance(p, dict) and "params" in p for p in params):
+            raise TypeError(f"{type(self).__name__}: groups of parameters are parts of "
+                            "nn.optim.MultiOptimizer(model, [(selector, nn.optim.adamw(lr)), ...])")
         self.params, self.transform = params, transform
         self.state = transform.init(params)
 
@@ -70,18 +79,16 @@ class Optimizer:
         if all(g is None for g in found.values()):
             raise ValueError(f"{type(self).__name__}.step(): no gradients were given, and no parameter has a .grad: "
                              "call backward() on a loss first"
-                             + ("" if isinstance(self.params, Module) else "; for a model, hand over the model itself, "
-                                "so that step() can change it"))
-        if isinstance(self.params, Module):
-            return found
-        return tree_flatten(self.params)[1].unflatten(
-            [_nabla.full(list(x.shape), 0.0, x.dtype) if found[i] is None else found[i]
-             for i, x in self._tensors().items()])
+                             + ("" if isinstance(self.params, Module) else ". load_state_dict, astype and other "
+                                "changes give a model new tensors: make the optimiser after them, or hand over the "
+                                "model itself instead of its parameters()"))
+        return found if isinstance(self.params, Module) else functional.Leaves(found.values())
 
     def step(self, grads=None):
         """One update by gradients shaped like the parameters (for a Module also a dict by paths). Returns these.
 
-        Without gradients those in `.grad` of the parameters, whose successors require gradients again.
+        Without gradients those in `.grad` of the parameters, whose successors require gradients again; where `params`
+        are tensors, these are changed in place, and those without a .grad stay as they are.
         """
         left = grads is None
         old = self._tensors() if left else {}
@@ -90,12 +97,14 @@ class Optimizer:
         new, self.state = self.transform.update(self.params, grads, self.state)
         if isinstance(self.params, Module):
             self.params.set_tensors({path: x for path, x, _ in new.named_tensors()})
+        elif left:
+            _write(old.values(), tree_flatten(new)[0])
         else:
             self.params = new
         wanted = tree_flatten(self.params)[0] if self._realize_params else []
         wanted += tree_flatten(self.state)[0] if self._realize_state else []
         _nabla.realize([x for x in wanted if hasattr(x, "is_traced") and not x.is_traced])
-        if left:
+        if left and isinstance(self.params, Module):
             for name, x in self._tensors().items():
                 if getattr(old[name], "requires_grad", False):
                     x.requires_grad = True
@@ -125,6 +134,16 @@ class Optimizer:
             values[id(x)] = new
         leaves, form = tree_flatten(self.state)
         self.state = form.unflatten([values[id(x)] for x in leaves])
+
+
+def _write(tensors, values):
+    """Gives tensors that require gradients other values, in place: who else holds them, such as a model, sees them."""
+    changed = [(x, new) for x, new in zip(tensors, values) if new is not x]
+    _nabla.realize([new for _, new in changed])
+    for x, new in changed:
+        wanted, x.requires_grad = x.requires_grad, False
+        x._rebind(new)
+        x.requires_grad = wanted
 
 
 class SGD(Optimizer):

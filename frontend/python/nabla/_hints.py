@@ -1,0 +1,34 @@
+"""What those who come from PyTorch write and Nabla calls otherwise: words for AttributeErrors."""
+
+# docs/from-pytorch.md has the table for readers; a test holds it to this one.
+NAMES = {
+    "as_tensor": "nb.asarray", "from_numpy": "nb.asarray", "FloatTensor": "nb.asarray", "LongTensor": "nb.asarray",
+    "cat": "nb.concatenate", "clamp": "nb.clip",
+    "bmm": "nb.matmul", "mm": "nb.matmul", "mv": "nb.matmul", "topk": "nb.top_k", "take_along_dim": "nb.take_along_axis",
+    "index_select": "nb.take", "index_add": "x.at[index].add(v)",
+    "manual_seed": "nb.seed", "randint": "nb.random.randint", "randperm": "nb.random.permutation",
+    "multinomial": "nb.random.categorical", "bernoulli": "nb.random.bernoulli", "normal": "nb.random.normal",
+    "Generator": "nb.random.key", "autograd": "nb.grad, nb.custom_vjp", "Function": "nb.custom_vjp",
+    "inference_mode": "nb.no_grad", "set_detect_anomaly": "nb.jit(f, check_nan=True)",
+    "profiler": "nb.jit(f).profile(*args)",
+    "Multinomial": "nb.random.multinomial", "Gamma": "nb.random.gamma",
+    "MultiheadAttention": "nn.MultiHeadAttention", "CrossEntropyLoss": "nn.cross_entropy_loss",
+    "MSELoss": "nn.mse_loss", "L1Loss": "nn.l1_loss", "NLLLoss": "nn.nll_loss", "HuberLoss": "nn.huber_loss",
+    "KLDivLoss": "nn.kl_div_loss", "BCEWithLogitsLoss": "nn.bce_with_logits_loss",
+    "cross_entropy": "nn.cross_entropy_loss", "kl_div": "nn.kl_div_loss",
+    "binary_cross_entropy_with_logits": "nn.bce_with_logits_loss", "TransformerEncoder": "nn.TransformerEncoderLayer",
+    "RMSprop": "nn.optim.RMSProp", "CosineAnnealingLR": "nn.optim.schedules.cosine",
+    "OneCycleLR": "nn.optim.schedules.one_cycle", "StepLR": "nn.optim.schedules.step_decay",
+    "lr_scheduler": "nn.optim.schedules", "clip_grad_norm_": "nn.optim.clip_by_global_norm",
+    "clip_grad_value_": "nn.optim.clip_by_value", "safetensors": "nn.load_file, nn.save_file",
+    "ParameterList": "a list of nn.Parameter", "utils": "nn.optim.clip_by_global_norm and nb.checkpoint",
+}
+
+
+def module_getattr(module):
+    """A `__getattr__` for the module of this name."""
+    def getattr_(name):
+        hint = f": it is {NAMES[name]} here" if name in NAMES else ""
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
+
+    return getattr_
