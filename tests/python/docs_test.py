@@ -135,8 +135,10 @@ def test_names_in_tables_for_those_who_come_from_elsewhere_exist(page):
 
 
 def test_a_name_of_pytorchs_that_we_do_not_have_says_what_it_is_here():
-    rows = [row for row in text_of("docs/from-pytorch.md").partition("## Names")[2].splitlines() if row.startswith("| `")]
-    ours = (nb, nb.Tensor, nb.nn, nb.nn.functional, nb.nn.Module, nb.nn.optim, nb.nn.optim.schedules, nb.linalg, nb.random)
+    names = text_of("docs/from-pytorch.md").partition("## Names")[2]
+    rows = [row for row in names.splitlines() if row.startswith("| `")]
+    nn = nb.nn
+    ours = (nb, nb.Tensor, nn, nn.functional, nn.Module, nn.optim, nn.optim.schedules, nb.linalg, nb.random)
     hinted = set()
     for row in rows:
         for name in re.findall(r"`([^`(]+)[^`]*`", row.split("|")[1]):
@@ -145,8 +147,9 @@ def test_a_name_of_pytorchs_that_we_do_not_have_says_what_it_is_here():
                 continue
             assert last in _hints.NAMES, f"{name} has no hint"
             hinted.add(last)
-            for module in (nb, nb.nn, nb.nn.functional, nb.nn.optim):
-                with pytest.raises(AttributeError, match=re.escape(f"no attribute {last!r}: it is {_hints.NAMES[last]} here")):
+            said = re.escape(f"no attribute {last!r}: it is {_hints.NAMES[last]} here")
+            for module in (nb, nn, nn.functional, nn.optim):
+                with pytest.raises(AttributeError, match=said):
                     getattr(module, last)
     assert len(hinted) > 15
     assert not missing_names(" ".join(_hints.NAMES.values()))

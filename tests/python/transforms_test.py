@@ -112,7 +112,8 @@ def test_cond_switch_and_their_gradients():
 
 
 def test_branches_must_be_alike():
-    with pytest.raises(TypeError, match=r"cond: the branches' results must be alike: the result is f32\[\] and f32\[3\]"):
+    said = r"cond: the branches' results must be alike: the result is f32\[\] and f32\[3\]"
+    with pytest.raises(TypeError, match=said):
         nb.cond(nb.asarray(True), lambda v: nb.sum(v), lambda v: v, X)
 
 

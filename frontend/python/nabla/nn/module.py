@@ -280,9 +280,10 @@ class Module:
         needed = own if buffers & set(values) else [name for name in own if name not in buffers]
         missing = [name for name in needed if name not in values]
         if strict and (missing or unexpected):
-            faults = [f"{what} {_listed(names)}" for what, names in (("missing", missing), ("not known", unexpected)) if names]
-            raise ValueError(f"load_state_dict of {type(self).__name__}: {'; '.join(faults)}. strict=False leaves these "
-                             "alone")
+            faults = [f"{what} {_listed(names)}"
+                      for what, names in (("missing", missing), ("not known", unexpected)) if names]
+            raise ValueError(f"load_state_dict of {type(self).__name__}: {'; '.join(faults)}. strict=False leaves "
+                             "these alone")
         self.map_tensors(lambda path, x: values.get(path, x))
         return missing, unexpected
 
