@@ -9,8 +9,8 @@
 #include "ir/kernel_ir/rows.h"
 #include "ir/kernel_ir/scalar.h"
 #include "ir/ops/all_ops.h"
-#include "ir/ops/creation.h"
-#include "ir/ops/strided.h"
+#include "ir/ops/movement/creation.h"
+#include "ir/ops/movement/strided.h"
 
 namespace nabla::ops {
 namespace {

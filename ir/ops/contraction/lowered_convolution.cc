@@ -1,0 +1,154 @@
+// Convolution as a GPU's library computes it, which exists after lowering only.
+#include "ir/ops/all_ops.h"
+#include "ir/ops/contraction/window_geometry.h"
+
+namespace nabla::ops {
+namespace {
+
+constexpr const char* kLowered = "made by lowering, after every transform";
+
+/// The sizes of the three tensors. The filter is [O, taps..., C/groups].
+struct Sizes {
+  Shape input, filter, output;
+  int64_t groups = 1;
+};
+
+bool is_kind(const std::string& kind) { return kind == "forward" || kind == "input_grad" || kind == "filter_grad"; }
+
+Shape middle(const Shape& s) { return Shape(s.begin() + 1, s.end() - 1); }
+Shape shape_of(Dim first, Shape spatial, Dim last) {
+  spatial.insert(spatial.begin(), std::move(first));
+  spatial.push_back(std::move(last));
+  return spatial;
+}
+
+Shape outputs_of(const Attrs& attrs, const Shape& space, const Shape& taps) {
+  Windows windows = windows_from(attrs, taps);
+  Shape out;
+  for (size_t d = 0; d < space.size(); ++d) out.push_back(output_extent(space[d], windows[d]));
+  return out;
+}
+
+Sizes sizes_of(const Attrs& attrs, const Shape& a, const Shape& b) {
+  const std::string& kind = attrs.get_string("kind");
+  const Shape& spatial = attrs.get_shape("spatial");
+  Sizes s;
+  s.groups = attrs.get_int("groups");
+  if (kind == "filter_grad") {
+    s.input = a, s.output = b;
+    s.filter = shape_of(b.back(), spatial, Dim::floordiv(a.back(), s.groups));
+  } else {
+    s.filter = b;
+    s.input = kind == "forward" ? a : shape_of(a[0], spatial, b.back() * s.groups);
+    s.output = kind == "forward" ? shape_of(a[0], outputs_of(attrs, middle(a), middle(b)), b[0]) : a;
+  }
+  return s;
+}
+
+InferResult infer_conv(const InferContext& ctx) {
+  const std::string& kind = ctx.attrs.get_string("kind");
+  NABLA_TRY(ctx.require_same_dtype(0, 1, "C1"));
+  if (!is_kind(kind)) return ctx.fail(Code::kBadAttribute, "C2", "kind is \"{}\"", kind);
+  int rank = ctx.rank(0);
+  if (rank < 3 || rank > 5 || ctx.rank(1) != rank)
+    return ctx.fail(Code::kShapeMismatch, "C3", "operands of {} and {} dimensions", rank, ctx.rank(1));
+  NABLA_TRY(check_windows(ctx, rank - 2, "C3"));
+  size_t given = kind == "forward" ? 0 : rank - 2;
+  if (ctx.attrs.get_int("groups") < 1 || ctx.attrs.get_shape("spatial").size() != given)
+    return ctx.fail(Code::kBadAttribute, "C3", "{} groups, spatial {}", ctx.attrs.get_int("groups"),
+                    ir::str(ctx.attrs.get_shape("spatial")));
+  Sizes s = sizes_of(ctx.attrs, ctx.shape(0), ctx.shape(1));
+  Shape outputs = shape_of(s.input[0], outputs_of(ctx.attrs, middle(s.input), middle(s.filter)), s.filter[0]);
+  for (int d = 0; d < rank; ++d)
+    NABLA_TRY(ctx.require_equal(s.output[d], outputs[d], "C4", fmt::format("outputs in dimension {}", d)));
+  NABLA_TRY(ctx.require_equal(s.input.back(), s.filter.back() * s.groups, "C4", "channels of input and filter"));
+  Dim features = Dim::floordiv(s.filter[0], s.groups) * s.groups;
+  NABLA_TRY(ctx.require_equal(s.filter[0], features, "C4", "features and a multiple of groups"));
+  return Types{Type(ctx.operands[0].dtype, kind == "forward" ? s.output : kind == "input_grad" ? s.input : s.filter)};
+}
+
+Attrs conv_attrs(std::string kind, Shape spatial, int64_t groups) {
+  return {{"kind", std::move(kind)}, {"spatial", std::move(spatial)},   {"strides", Ints{1}},
+          {"padding_low", Ints{0}},  {"padding_high", Ints{0}},         {"dilation", Ints{1}},
+          {"groups", groups},        {"fallback", std::string("k")}, {"order", Ints{0, 1}}};
+}
+
+std::vector<ir::Reject> conv_rejects() {
+  Type x = f32({2, 5, 4}), w = f32({6, 2, 2});
+  return {{"C1", {x, i32({6, 2, 2})}, conv_attrs("forward", {}, 2)},
+          {"C2", {x, w}, conv_attrs("backward", {}, 2)},
+          {"C3", {x, f32({6, 2})}, conv_attrs("forward", {}, 2)},
+          {"C3", {x, w}, conv_attrs("forward", {4}, 2)},
+          {"C3", {x, w}, conv_attrs("forward", {}, 0)},
+          {"C4", {x, w}, conv_attrs("forward", {}, 1)},
+          {"C4", {x, f32({5, 2, 2})}, conv_attrs("forward", {}, 2)},
+          {"C4", {f32({2, 4, 6}), w}, conv_attrs("input_grad", {6}, 2)}};
+}
+
+}  // namespace
+
+std::vector<OpDef> lowered_convolution_ops() {
+  return {{
+      .name = "conv",
+      .version = 1,
+      .category = "lowered",
+      .doc = "A convolution or one of its gradients that a library computes: input [N, space..., C], filter [O, "
+             "taps..., C/groups], output [N, space'..., O]. The kernel `fallback` computes the same without the "
+             "library.",
+      .operands = {{"a", "the input; of an input_grad the cotangent of the output"},
+                   {"b", "the filter; of a filter_grad the cotangent of the output"}},
+      .attrs = {required("kind", AttrKind::kString, "\"forward\", \"input_grad\" or \"filter_grad\""),
+                optional("spatial", "of a gradient: the result's spatial sizes", Shape{}),
+                required("strides", AttrKind::kInts, "as in convolution"),
+                required("padding_low", AttrKind::kInts, "as in convolution"),
+                required("padding_high", AttrKind::kInts, "as in convolution"),
+                required("dilation", AttrKind::kInts, "as in convolution"),
+                optional("groups", "as in convolution", int64_t{1}),
+                required("fallback", AttrKind::kString, "name in the module's kernels"),
+                required("order", AttrKind::kInts, "which operands that kernel takes, in its order"),
+                optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
+                optional("scratch", "bytes of that kernel's own buffers, which lie in the workspace", Ints{})},
+      .results = {{"out", "the output, or the gradient of the input or of the filter"}},
+      .constraints = {{"C1", "the operands have one dtype"},
+                      {"C2", "kind is \"forward\", \"input_grad\" or \"filter_grad\""},
+                      {"C3",
+                       "both operands have rank 3 to 5, the same; lists have one entry per spatial dimension, `spatial`"
+                       " in gradients; strides, dilation and groups are at least 1, padding at least 0"},
+                      {"C4", "sizes agree as in convolution, and the groups divide the channels"}},
+      .traits = {},
+      .stages = ir::stages(ir::Stage::kKernels, ir::Stage::kPlanned),
+      .infer = infer_conv,
+      .reference = ir::no_rule(kLowered),
+      .fold = ir::no_rule(kLowered),
+      .decompose = ir::no_rule(kLowered),
+      .vjp = ir::not_differentiable(kLowered),
+      .jvp = ir::not_differentiable(kLowered),
+      .batch = ir::no_rule(kLowered),
+      .factors = ir::no_rule(kLowered),
+      .access = ir::no_rule(kLowered),
+      .linearity = ir::not_linear(),
+      .lower = Lowering::kConvolution,
+      .cost =
+          [](const TypedOp& op) {
+            Sizes s = sizes_of(op.attrs, op.operands[0].shape, op.operands[1].shape);
+            Cost cost = pointwise_cost(op, 0);
+            Shape sums(s.filter.begin() + 1, s.filter.end());
+            cost.flops = Type(DType::kF32, s.output).count() * Type(DType::kF32, sums).count() * 2;
+            return cost;
+          },
+      .dtypes = DTypes::kFloats,
+      .examples = {{{operand(f32({2, 5, 4})), operand(f32({6, 2, 2}))}, conv_attrs("forward", {}, 2)},
+                   {{operand(f32({2, 4, 6})), operand(f32({6, 2, 2}))}, conv_attrs("input_grad", {5}, 2)},
+                   {{operand(f32({2, 5, 4})), operand(f32({2, 4, 6}))}, conv_attrs("filter_grad", {2}, 2)}},
+      .draw =
+          [](Rng& rng) {
+            Dim channels = random_positive_dim(rng), taps = random_int(rng, 1, 2);
+            Shape input = {random_positive_dim(rng), Dim(random_int(rng, 2, 7)), channels};
+            return Example{{operand(f32(input)), operand(f32({random_positive_dim(rng), taps, channels}))},
+                           conv_attrs("forward", {}, 1)};
+          },
+      .rejects = conv_rejects(),
+  }};
+}
+
+}  // namespace nabla::ops

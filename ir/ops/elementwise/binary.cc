@@ -1,0 +1,261 @@
+// Ops of two operands of one type, a row each.
+#include <cmath>
+#include <limits>
+
+#include "ir/ops/elementwise/elementwise.h"
+
+namespace nabla::ops {
+namespace {
+
+using FloatFn = double (*)(const double*);
+using IntFn = int64_t (*)(DType, const int64_t*);
+
+Val apply(const char* op, Val x) { return x.b->op(op, {x}); }
+Val apply(const char* op, Val a, Val b) { return a.b->op(op, {a, b}); }
+
+bool int_less(DType d, int64_t a, int64_t b) {
+  return is_unsigned(d) ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+}
+
+// Unsigned arithmetic wraps; the literal keeps the low bits.
+int64_t int_div(DType d, const int64_t* x) {
+  if (x[1] == 0) return -1;
+  if (is_unsigned(d)) return static_cast<int64_t>(static_cast<uint64_t>(x[0]) / static_cast<uint64_t>(x[1]));
+  if (x[1] == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(x[0]));
+  return x[0] / x[1];
+}
+
+int64_t int_rem(DType d, const int64_t* x) {
+  if (x[1] == 0) return x[0];
+  if (is_unsigned(d)) return static_cast<int64_t>(static_cast<uint64_t>(x[0]) % static_cast<uint64_t>(x[1]));
+  return x[1] == -1 ? 0 : x[0] % x[1];
+}
+
+int64_t int_pow(DType d, const int64_t* x) {
+  if (is_signed(d) && x[1] < 0) {
+    if (x[0] == 1) return 1;
+    return x[0] == -1 ? (x[1] % 2 == 0 ? 1 : -1) : 0;
+  }
+  // Square and multiply, highest bit first.
+  uint64_t exponent = static_cast<uint64_t>(x[1]), product = 1;
+  for (int bit = 63; bit >= 0; --bit) {
+    product *= product;
+    if (exponent >> bit & 1) product *= static_cast<uint64_t>(x[0]);
+  }
+  return static_cast<int64_t>(product);
+}
+
+ElementwiseSpec binary(std::string name, std::string doc, FloatFn f, IntFn g, PushRule push_a, PushRule push_b,
+                       ValueSpec a = between(-3, 3), ValueSpec b = between(-3, 3)) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
+          .operands = {{"a", "the left operand"}, {"b", "the right operand"}},
+          .domain = g ? Domain::kNumeric : Domain::kFloat,
+          .on_floats = f,
+          .on_ints = g,
+          .push = {push_a, push_b},
+          .values = {a, b}};
+}
+
+ElementwiseSpec with(ElementwiseSpec spec, ir::Linearity linearity, bool commutative, int flops = 1) {
+  spec.linearity = std::move(linearity);
+  spec.commutative = commutative;
+  spec.flops = flops;
+  return spec;
+}
+
+// t where a beats b, half of it where they tie, 0 elsewhere (and where either is NaN).
+Val share_of_winner(const Push& p, const char* beats, int self, int other) {
+  Val zero = p.t.b->zeros_like(p.t);
+  Val tie = apply("eq", p.x[self], p.x[other]), win = apply(beats, p.x[self], p.x[other]);
+  return ir::select(win, p.t, ir::select(tie, p.t * 0.5, zero));
+}
+
+// b * a^(b-1). Only where both are 0 would that be 0 * inf; there the exponent is replaced.
+Val push_pow_base(const Push& p) {
+  Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a);
+  Val both_zero = apply("and", apply("eq", a, zero), apply("eq", b, zero));
+  return p.t * (b * apply("pow", a, ir::select(both_zero, b, b + -1.0)));
+}
+
+// y * log(a), and 0 where log(a) does not exist.
+Val push_pow_exponent(const Push& p) {
+  Val a = p.x[0], zero = a.b->zeros_like(a);
+  Val positive = apply("gt", a, zero);
+  return ir::select(positive, p.t * p.y * apply("log", ir::select(positive, a, a.b->like(a, 1))), zero);
+}
+
+std::vector<ElementwiseSpec> arithmetic_rows() {
+  return {
+      with(binary(
+               "add", "a + b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] + x[1]; },
+               +[](DType, const int64_t* x) {
+                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1]));
+               },
+               +[](const Push& p) { return p.t; }, +[](const Push& p) { return p.t; }),
+           ir::jointly_linear({0, 1}), true),
+      with(binary(
+               "sub", "a - b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] - x[1]; },
+               +[](DType, const int64_t* x) {
+                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1]));
+               },
+               +[](const Push& p) { return p.t; }, +[](const Push& p) { return -p.t; }),
+           ir::jointly_linear({0, 1}), false),
+      with(binary(
+               "mul", "a * b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] * x[1]; },
+               +[](DType, const int64_t* x) {
+                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1]));
+               },
+               +[](const Push& p) { return p.t * p.x[1]; }, +[](const Push& p) { return p.t * p.x[0]; }),
+           ir::linear_in_each({0, 1}), true),
+      with(binary(
+               "div",
+               "a / b. Integers truncate towards zero; by zero the result is -1 (all bits set), and the most "
+               "negative value over -1 gives itself, as in XLA.",
+               +[](const double* x) { return x[0] / x[1]; }, int_div, +[](const Push& p) { return p.t / p.x[1]; },
+               +[](const Push& p) { return -(p.t * p.y / p.x[1]); }, between(-3, 3), between(0.5, 3)),
+           ir::linear_in_each({0}), false, 4),
+      with(binary(
+               "rem",
+               "The remainder of truncating division, with the sign of a (C's fmod). Integers by zero give a; "
+               "floats by zero NaN.",
+               +[](const double* x) { return std::fmod(x[0], x[1]); }, int_rem, +[](const Push& p) { return p.t; },
+               +[](const Push& p) { return -(p.t * apply("round", (p.x[0] - p.y) / p.x[1])); }, between(-3, 3),
+               between(0.5, 3)),
+           ir::not_linear(), false, 10),
+      with(binary(
+               "pow",
+               "a to the power b, as C's pow: pow(x, 0) is 1 even for NaN. Integer powers wrap; a negative integer "
+               "exponent gives 0 unless a is 1 or -1. The derivative by b is 0 where a <= 0.",
+               +[](const double* x) { return std::pow(x[0], x[1]); }, int_pow, push_pow_base, push_pow_exponent,
+               between(0.3, 3), between(-2, 2)),
+           ir::not_linear(), false, 20),
+      with(binary(
+               "atan2", "The angle of the point (b, a) in (-pi, pi]; atan2(0, 0) is 0.",
+               +[](const double* x) { return std::atan2(x[0], x[1]); }, nullptr,
+               +[](const Push& p) { return p.t * p.x[1] / (p.x[0] * p.x[0] + p.x[1] * p.x[1]); },
+               +[](const Push& p) { return -(p.t * p.x[0] / (p.x[0] * p.x[0] + p.x[1] * p.x[1])); }, between(0.3, 3),
+               between(-3, 3)),
+           ir::not_linear(), false, 20),
+      with(binary(
+               "maximum",
+               "The larger of a and b; NaN if either is NaN. Which zero max(-0, 0) returns is not specified. On a "
+               "tie each operand gets half of the cotangent.",
+               +[](const double* x) { return std::isnan(x[0])                  ? x[0]
+                                             : std::isnan(x[1]) || x[0] < x[1] ? x[1]
+                                                                               : x[0]; },
+               +[](DType d, const int64_t* x) { return int_less(d, x[0], x[1]) ? x[1] : x[0]; },
+               +[](const Push& p) { return share_of_winner(p, "gt", 0, 1); },
+               +[](const Push& p) { return share_of_winner(p, "gt", 1, 0); }),
+           ir::not_linear(), true),
+      with(binary(
+               "minimum",
+               "The smaller of a and b; NaN if either is NaN. Which zero min(-0, 0) returns is not specified. On a "
+               "tie each operand gets half of the cotangent.",
+               +[](const double* x) { return std::isnan(x[0])                  ? x[0]
+                                             : std::isnan(x[1]) || x[1] < x[0] ? x[1]
+                                                                               : x[0]; },
+               +[](DType d, const int64_t* x) { return int_less(d, x[1], x[0]) ? x[1] : x[0]; },
+               +[](const Push& p) { return share_of_winner(p, "lt", 0, 1); },
+               +[](const Push& p) { return share_of_winner(p, "lt", 1, 0); }),
+           ir::not_linear(), true),
+  };
+}
+
+std::vector<ElementwiseSpec> bit_rows() {
+  auto bits = [](std::string name, std::string doc, IntFn g) {
+    ElementwiseSpec spec =
+        with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), ir::not_linear(), true);
+    spec.domain = Domain::kBits;
+    spec.refusal = "the operands are not floating";
+    return spec;
+  };
+  return {
+      bits(
+          "and", "Logical and of bool; bitwise and of integers.", +[](DType, const int64_t* x) { return x[0] & x[1]; }),
+      bits(
+          "or", "Logical or of bool; bitwise or of integers.", +[](DType, const int64_t* x) { return x[0] | x[1]; }),
+      bits(
+          "xor", "Exclusive or, of bool or bitwise.", +[](DType, const int64_t* x) { return x[0] ^ x[1]; }),
+  };
+}
+
+// The bits of x, as many as the type has.
+uint64_t low_bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - 8 * bytes_of(d))); }
+bool shifts_out(DType d, int64_t by) { return by < 0 || by >= 8 * bytes_of(d); }
+
+int64_t shift_left(DType d, const int64_t* x) {
+  return shifts_out(d, x[1]) ? 0 : static_cast<int64_t>(low_bits(d, x[0]) << x[1]);
+}
+int64_t shift_right_logical(DType d, const int64_t* x) {
+  return shifts_out(d, x[1]) ? 0 : static_cast<int64_t>(low_bits(d, x[0]) >> x[1]);
+}
+int64_t shift_right(DType d, const int64_t* x) {
+  if (is_unsigned(d)) return shift_right_logical(d, x);
+  return x[0] >> (shifts_out(d, x[1]) ? 63 : x[1]);
+}
+
+std::vector<ElementwiseSpec> shift_rows() {
+  auto row = [](std::string name, std::string doc, IntFn g) {
+    ElementwiseSpec spec =
+        with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), ir::not_linear(), false);
+    spec.domain = Domain::kInteger;
+    spec.refusal = "the operands are not floating";
+    return spec;
+  };
+  return {
+      row("shift_left", "a moved by b bits to the left; zeros come in. A b below 0, or of all bits or more, gives 0.",
+          shift_left),
+      row("shift_right",
+          "a moved by b bits to the right; copies of the sign come in, zeros for unsigned types. A b below 0, or of "
+          "all "
+          "bits or more, leaves nothing but these.",
+          shift_right),
+      row("shift_right_logical",
+          "a moved by b bits to the right; zeros come in, for signed types too. A b below 0, or of all bits or more, "
+          "gives 0.",
+          shift_right_logical),
+  };
+}
+
+std::vector<ElementwiseSpec> comparison_rows() {
+  auto compare = [](std::string name, std::string doc, FloatFn f, IntFn g, bool commutative) {
+    ElementwiseSpec spec =
+        with(binary(std::move(name), std::move(doc), f, g, nullptr, nullptr), ir::not_linear(), commutative);
+    spec.domain = Domain::kAny;
+    spec.predicate = true;
+    spec.refusal = "the result is boolean";
+    return spec;
+  };
+  return {
+      compare(
+          "eq", "Whether a == b; NaN equals nothing.", +[](const double* x) -> double { return x[0] == x[1]; },
+          +[](DType, const int64_t* x) -> int64_t { return x[0] == x[1]; }, true),
+      compare(
+          "ne", "Whether a != b; true where either is NaN.", +[](const double* x) -> double { return x[0] != x[1]; },
+          +[](DType, const int64_t* x) -> int64_t { return x[0] != x[1]; }, true),
+      compare(
+          "lt", "Whether a < b; false where either is NaN.", +[](const double* x) -> double { return x[0] < x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[0], x[1]); }, false),
+      compare(
+          "le", "Whether a <= b; false where either is NaN.", +[](const double* x) -> double { return x[0] <= x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[1], x[0]); }, false),
+      compare(
+          "gt", "Whether a > b; false where either is NaN.", +[](const double* x) -> double { return x[0] > x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[1], x[0]); }, false),
+      compare(
+          "ge", "Whether a >= b; false where either is NaN.", +[](const double* x) -> double { return x[0] >= x[1]; },
+          +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[0], x[1]); }, false),
+  };
+}
+
+}  // namespace
+
+std::vector<OpDef> binary_ops() {
+  std::vector<OpDef> out;
+  for (auto rows : {arithmetic_rows, bit_rows, shift_rows, comparison_rows})
+    for (ElementwiseSpec& spec : rows()) out.push_back(make_elementwise(std::move(spec)));
+  return out;
+}
+
+}  // namespace nabla::ops
