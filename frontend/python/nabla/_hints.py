@@ -4,8 +4,8 @@
 NAMES = {
     "as_tensor": "nb.asarray", "from_numpy": "nb.asarray", "FloatTensor": "nb.asarray", "LongTensor": "nb.asarray",
     "cat": "nb.concatenate", "clamp": "nb.clip",
-    "bmm": "nb.matmul", "mm": "nb.matmul", "mv": "nb.matmul", "topk": "nb.top_k", "take_along_dim": "nb.take_along_axis",
-    "index_select": "nb.take", "index_add": "x.at[index].add(v)",
+    "bmm": "nb.matmul", "mm": "nb.matmul", "mv": "nb.matmul", "topk": "nb.top_k",
+    "take_along_dim": "nb.take_along_axis", "index_select": "nb.take", "index_add": "x.at[index].add(v)",
     "manual_seed": "nb.seed", "randint": "nb.random.randint", "randperm": "nb.random.permutation",
     "multinomial": "nb.random.categorical", "bernoulli": "nb.random.bernoulli", "normal": "nb.random.normal",
     "Generator": "nb.random.key", "autograd": "nb.grad, nb.custom_vjp", "Function": "nb.custom_vjp",
