@@ -58,7 +58,13 @@ Literals run_branch(const EvalContext& ctx, size_t branch) {
   return ctx.call(branches_of(ctx.attrs())[branch], {ctx.operands.begin() + 1, ctx.operands.end()});
 }
 
-OpDef branch_op(std::string name, std::string doc, OperandDef selector, std::vector<AttrDef> attrs) {
+Literals run_switch(const EvalContext& ctx) {
+  auto count = static_cast<int64_t>(ctx.attrs().get_functions("branches").size());
+  return run_branch(ctx, static_cast<size_t>(std::clamp<int64_t>(ctx.operands[0].get_i(0), 0, count - 1)));
+}
+
+OpDef branch_op(std::string name, std::string doc, OperandDef selector, std::vector<AttrDef> attrs,
+                decltype(OpDef::infer) infer, decltype(OpDef::reference) reference) {
   return {
       .name = std::move(name),
       .version = 1,
@@ -73,8 +79,8 @@ OpDef branch_op(std::string name, std::string doc, OperandDef selector, std::vec
                       {"C4", "all branches have the same result types"}},
       .traits = {},
       .stages = ir::kAllStages,
-      .infer = nullptr,
-      .reference = ir::no_rule("set below"),
+      .infer = std::move(infer),
+      .reference = std::move(reference),
       .fold = ir::no_rule("functions are not run by the compiler"),
       .decompose = ir::no_rule("a branch is no composition of ops"),
       .vjp = branches_vjp,
@@ -133,9 +139,9 @@ OpDef cond_op() {
   OpDef op = branch_op("cond", "The results of `then` where pred holds, else those of `else`. Only one of them runs.",
                        {"pred", "bool[]: which function runs"},
                        {required("then", AttrKind::kFunction, "runs when pred is true"),
-                        required("else", AttrKind::kFunction, "runs when pred is false")});
-  op.infer = [](const InferContext& ctx) { return infer_branches(ctx, boolean()); };
-  op.reference = [](const EvalContext& ctx) { return run_branch(ctx, ctx.operands[0].get_i(0) ? 0 : 1); };
+                        required("else", AttrKind::kFunction, "runs when pred is false")},
+                       [](const InferContext& ctx) { return infer_branches(ctx, boolean()); },
+                       [](const EvalContext& ctx) { return run_branch(ctx, ctx.operands[0].get_i(0) ? 0 : 1); });
   op.control = [](const TypedOp& node) -> ir::ControlFlow {
     return {ir::ControlFlow::Kind::kBranch, {node.attrs.get_function("else"), node.attrs.get_function("then")}};
   };
@@ -170,13 +176,9 @@ OpDef switch_op() {
                 "The results of branch `index`. An index below 0 runs the first branch, one after the last runs "
                 "the last.",
                 {"index", "i32[]: which branch runs"},
-                {required("branches", AttrKind::kFunctions, "the functions, at least one")});
+                {required("branches", AttrKind::kFunctions, "the functions, at least one")},
+                [](const InferContext& ctx) { return infer_branches(ctx, i32()); }, run_switch);
   op.constraints.push_back({"C5", "there is at least one branch"});
-  op.infer = [](const InferContext& ctx) { return infer_branches(ctx, i32()); };
-  op.reference = [](const EvalContext& ctx) {
-    auto count = static_cast<int64_t>(ctx.attrs().get_functions("branches").size());
-    return run_branch(ctx, static_cast<size_t>(std::clamp<int64_t>(ctx.operands[0].get_i(0), 0, count - 1)));
-  };
   op.control = [](const TypedOp& node) -> ir::ControlFlow {
     return {ir::ControlFlow::Kind::kBranch, branches_of(node.attrs)};
   };

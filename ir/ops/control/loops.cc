@@ -17,8 +17,18 @@ namespace {
 
 constexpr const char* kLoop = "iterations depend on each other";
 
+/// Those that differ between the loops. None has a default.
+struct LoopRules {
+  decltype(OpDef::infer) infer;
+  decltype(OpDef::reference) reference;
+  decltype(OpDef::vjp) vjp;
+  decltype(OpDef::vjp_forward) vjp_forward;
+  decltype(OpDef::jvp) jvp;
+  decltype(OpDef::batch) batch;
+};
+
 OpDef loop_op(std::string name, std::string doc, std::vector<OperandDef> operands, std::vector<AttrDef> attrs,
-              ResultDef results, std::vector<ir::Constraint> constraints) {
+              ResultDef results, std::vector<ir::Constraint> constraints, LoopRules rules) {
   return {
       .name = std::move(name),
       .version = 1,
@@ -30,13 +40,14 @@ OpDef loop_op(std::string name, std::string doc, std::vector<OperandDef> operand
       .constraints = std::move(constraints),
       .traits = {},
       .stages = ir::kAllStages,
-      .infer = nullptr,
-      .reference = ir::no_rule("set below"),
+      .infer = std::move(rules.infer),
+      .reference = std::move(rules.reference),
       .fold = ir::no_rule("functions are not run by the compiler"),
       .decompose = ir::no_rule("a loop is no composition of ops"),
-      .vjp = ir::no_rule("set below"),
-      .jvp = ir::no_rule("set below"),
-      .batch = ir::no_rule("set below"),
+      .vjp = std::move(rules.vjp),
+      .vjp_forward = std::move(rules.vjp_forward),
+      .jvp = std::move(rules.jvp),
+      .batch = std::move(rules.batch),
       .factors = ir::no_rule(kLoop),
       .access = ir::no_rule(kLoop),
       .linearity = ir::not_linear(),
@@ -162,9 +173,8 @@ OpDef while_op() {
        {"C3", "the operands have the types of both functions' parameters"},
        {"C4", "`body` returns values of the types of the carries"},
        {"C5", "`cond` returns one bool[]"},
-       {"C6", "trip_count is at least -1"}});
-  op.infer = infer_while;
-  op.reference = run_while;
+       {"C6", "trip_count is at least -1"}},
+      {infer_while, run_while, while_vjp, while_vjp_forward, while_jvp, while_batch});
   op.control = [](const TypedOp& node) {
     LoopParts parts = loop_parts(node);
     ir::ControlFlow out{ir::ControlFlow::Kind::kWhile,
@@ -185,10 +195,6 @@ OpDef while_op() {
     out.set("consts", int64_t{flow.consts});
     return out;
   };
-  op.vjp = while_vjp;
-  op.vjp_forward = while_vjp_forward;
-  op.jvp = while_jvp;
-  op.batch = while_batch;
   op.examples = {while_example(f32({3}), "below", "step", 3), while_example(f32(), "early", "step", 2),
                  while_example(f32({2, 2}), "below", "step", 0)};
   op.draw = [](Rng& rng) {
@@ -320,9 +326,8 @@ OpDef scan_op() {
        {"C3", "constants, carries and slices have the types of the body's parameters"},
        {"C4", "`body` returns values of the types of the carries first"},
        {"C5", "length is one extent >= 0"},
-       {"C6", "the first dimension of every sequence is length"}});
-  op.infer = infer_scan;
-  op.reference = run_scan;
+       {"C6", "the first dimension of every sequence is length"}},
+      {infer_scan, run_scan, scan_vjp, scan_vjp_forward, scan_jvp, scan_batch});
   op.control = [](const TypedOp& node) {
     LoopParts parts = loop_parts(node);
     ir::ControlFlow out{ir::ControlFlow::Kind::kLoop, {node.attrs.get_function("body")}};
@@ -338,10 +343,6 @@ OpDef scan_op() {
     out.set("carries", int64_t{flow.carries});
     return out;
   };
-  op.vjp = scan_vjp;
-  op.vjp_forward = scan_vjp_forward;
-  op.jvp = scan_jvp;
-  op.batch = scan_batch;
   op.examples = {scan_example(f32({2}), "cell", 3, false), scan_example(f32({2}), "cell", 3, true),
                  scan_example(f32(), "shift", 4, false), scan_example(f32({2}), "cell", 0, false)};
   op.draw = [](Rng& rng) {

@@ -70,8 +70,9 @@ Example cumulative_example(Shape shape, int64_t axis, bool reverse, bool exclusi
   return {{operand(f32(std::move(shape)), values)}, {{"axis", axis}, {"reverse", reverse}, {"exclusive", exclusive}}};
 }
 
-/// What the four share; derivatives are set by the caller.
-OpDef make_cumulative(const char* name, std::string doc, ValueSpec values) {
+/// What the four share.
+OpDef make_cumulative(const char* name, std::string doc, ValueSpec values, decltype(OpDef::vjp) vjp,
+                      decltype(OpDef::jvp) jvp) {
   bool static_axis = std::string(name) == "cumprod";
   OpDef op{
       .name = name,
@@ -90,8 +91,8 @@ OpDef make_cumulative(const char* name, std::string doc, ValueSpec values) {
       .reference = reference_by_procedure,
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("a primitive: a procedure of kernel_ir"),
-      .vjp = ir::not_differentiable("set below"),
-      .jvp = ir::not_differentiable("set below"),
+      .vjp = std::move(vjp),
+      .jvp = std::move(jvp),
       .batch = batch_shifting({"axis"}),
       .factors = [](const TypedOp& t) { return factors_along(t, axis_of(t.attrs), Factors::Kind::kOrdered); },
       .access =
@@ -120,9 +121,8 @@ OpDef make_cumulative(const char* name, std::string doc, ValueSpec values) {
 }
 
 OpDef cumsum() {
-  OpDef op = make_cumulative("cumsum", "Running sums along `axis`; integers wrap.", between(-2, 2));
-  op.vjp = vjp_cumsum;
-  op.jvp = jvp_linear;
+  OpDef op =
+      make_cumulative("cumsum", "Running sums along `axis`; integers wrap.", between(-2, 2), vjp_cumsum, jvp_linear);
   op.linearity = ir::jointly_linear({0});
   return op;
 }
@@ -131,10 +131,8 @@ OpDef cumprod() {
   OpDef op = make_cumulative("cumprod",
                              "Running products along `axis`; integers wrap. The derivative divides nowhere, so it is "
                              "exact where elements are zero.",
-                             between(-1.5, 1.5));
+                             between(-1.5, 1.5), ir::by_decomposition(), ir::by_decomposition());
   op.decompose = decompose_cumprod;
-  op.vjp = ir::by_decomposition();
-  op.jvp = ir::by_decomposition();
   op.constraints.push_back({"C3", "the axis has a static size"});
   auto symbol = std::make_shared<const ir::Symbol>(ir::Symbol{"length", 1, 64, 1});
   op.rejects.push_back({"C3", {f32({Dim::symbol(symbol)})}, {{"axis", int64_t{0}}}});
@@ -146,17 +144,16 @@ OpDef extreme(const char* name, const char* position_op, const char* which) {
                              std::string("The ") + which +
                                  " element so far along `axis`. NaN wins. The derivative goes to the first of those "
                                  "that tie.",
-                             distinct());
-  op.vjp = vjp_extreme(position_op);
-  op.jvp = jvp_extreme(position_op);
+                             distinct(), vjp_extreme(position_op), jvp_extreme(position_op));
   return op;
 }
 
 OpDef extreme_position(const char* name, const char* which) {
+  constexpr const char* kInteger = "the result is an integer";
   OpDef op = make_cumulative(name,
                              std::string("The position of the ") + which +
                                  " element so far along `axis`; the first of those that tie. The first NaN wins.",
-                             distinct());
+                             distinct(), ir::not_differentiable(kInteger), ir::not_differentiable(kInteger));
   op.attrs.pop_back();
   op.attrs.push_back(optional("dtype", "of the positions: i32, i64, u32 or u64", DType::kI32));
   op.results = {{"positions", "shaped like x"}};
@@ -167,8 +164,6 @@ OpDef extreme_position(const char* name, const char* which) {
     types[0].dtype = ctx.attrs.get_dtype("dtype");
     return types;
   };
-  op.vjp = ir::not_differentiable("the result is an integer");
-  op.jvp = ir::not_differentiable("the result is an integer");
   op.access = [](const TypedOp& t) {
     return procedure_fragment(t, t.op.name, axis_of(t.attrs), {t.attrs.get_bool("reverse")});
   };
