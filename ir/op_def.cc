@@ -201,6 +201,24 @@ Factors Factors::pointwise(const TypedOp& op) {
   return out;
 }
 
+Shape Shard::shape(const Shape& whole, const Factors::Tensor& dims) const {
+  Shape out = whole;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].empty()) continue;
+    out[d] = 1;
+    for (int f : dims[d]) out[d] = out[d] * sizes[f];
+  }
+  return out;
+}
+
+Type Shard::operand(int i) const {
+  return {op.operands[i].dtype, shape(op.operands[i].shape, factors.operands[i])};
+}
+Type Shard::result(int i) const {
+  return {op.results[i].dtype, shape(op.results[i].shape, factors.results[i])};
+}
+Attrs Shard::attrs() const { return op.op.localise ? op.op.localise(*this) : op.attrs; }
+
 std::string Factors::str() const {
   auto tensor = [&](const Tensor& t) {
     std::string s;

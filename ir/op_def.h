@@ -245,6 +245,20 @@ struct Factors {
   std::string str() const;  ///< "mk,kn->mn  k: reduce(sum)"
 };
 
+/// One part of a node whose factors are split: `sizes` are those of the factors within the part.
+struct Shard {
+  const TypedOp& op;  ///< the whole node
+  const Factors& factors;
+  std::vector<Dim> sizes;
+  /// The part of an operand or a result: each dimension is the product of its factors. One without factors stays.
+  Shape shape(const Shape& whole, const Factors::Tensor& dims) const;
+  Type operand(int i) const;
+  Type result(int i) const;
+  /// The attributes with which `infer` gives the types of the part's results from those of its operands: what the
+  /// record's `localise` says.
+  Attrs attrs() const;
+};
+
 /// Which operands may hold a value whose sum over a mesh axis is still to be taken.
 struct Linearity {
   enum class Kind : uint8_t { kNone, kJointly, kEach };
@@ -390,6 +404,8 @@ struct OpDef {
   Rule<std::vector<MaybeVal>(JvpContext&)> jvp;
   Rule<std::vector<Val>(BatchContext&)> batch;
   Rule<Factors(const TypedOp&)> factors;
+  /// Of ops whose attributes speak of sizes: what they become on a shard. Null: they stay. See Shard::attrs.
+  std::function<Attrs(const Shard&)> localise = nullptr;
   /// The meaning element by element; static and symbolic shapes alike.
   Rule<kernel_ir::Fragment(const TypedOp&)> access;
   Linearity linearity;

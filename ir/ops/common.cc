@@ -77,6 +77,12 @@ Status require_axes(const InferContext& ctx, const Ints& axes, int rank, std::st
 
 static std::vector<MaybeVal> as_maybe(const std::vector<Val>& values) { return {values.begin(), values.end()}; }
 
+Attrs localise_shape(const ir::Shard& shard) {
+  Attrs attrs = shard.op.attrs;
+  attrs.set("shape", shard.result(0).shape);
+  return attrs;
+}
+
 std::vector<MaybeVal> jvp_linear(JvpContext& ctx) {
   std::vector<Val> tangents;
   for (size_t i = 0; i < ctx.operands.size(); ++i) tangents.push_back(ctx.tangent(static_cast<int>(i)));

@@ -83,6 +83,9 @@ Status require_axes(const InferContext& ctx, const Ints& axes, int rank, std::st
 // ---- Derivatives.
 /// For ops that are jointly linear in all operands: the op applied to the tangents.
 std::vector<MaybeVal> jvp_linear(JvpContext& ctx);
+
+/// `localise` of ops whose attribute `shape` is the first result's.
+Attrs localise_shape(const ir::Shard& shard);
 /// The same where only `operands` are linear; the others (indices, predicates) are passed as they are.
 std::function<std::vector<MaybeVal>(JvpContext&)> jvp_linear_in(std::vector<int> operands);
 /// For ops linear in each of `operands` alone (mul, dot): the sum of the op with one operand replaced by its tangent.

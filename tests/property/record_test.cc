@@ -107,12 +107,6 @@ TEST_P(RecordRules, ReferenceMakesTheInferredTypes) {
   }
 }
 
-ir::Dim product(const ir::Factors& factors, const std::vector<int>& ids, int symbolic, const ir::Dim& symbol) {
-  ir::Dim out(1);
-  for (int f : ids) out = out * (f == symbolic ? symbol : factors.factors[f].size);
-  return out;
-}
-
 // Whatever passes through or is reduced may have a symbolic size: types, formula and cost follow.
 TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
   if (!op().factors.exists()) return;
@@ -124,18 +118,14 @@ TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
       if (!divisible || factor.blocked || factor.size.value() < 2) continue;
       int64_t size = factor.size.value();
       ir::Dim n = ir::Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 1000, 1}));
-      auto symbolic = [&](ir::Type t, const ir::Factors::Tensor& dims) {
-        for (int d = 0; d < t.rank(); ++d)
-          if (!dims[d].empty()) t.shape[d] = product(factors, dims[d], f, n);
-        return t;
-      };
-      std::vector<ir::Type> types = c.types(), expected = c.results;
-      for (size_t k = 0; k < types.size(); ++k) types[k] = symbolic(types[k], factors.operands[k]);
-      for (size_t k = 0; k < expected.size(); ++k) expected[k] = symbolic(expected[k], factors.results[k]);
-      ir::Attrs attrs = c.attrs;
-      for (const auto& [name, attr] : c.attrs)
-        if (const ir::Shape* s = std::get_if<ir::Shape>(&attr); s && *s == c.results[0].shape)
-          attrs.set(name, expected[0].shape);
+      ir::TypedOp whole = c.typed();
+      ir::Shard shard{whole, factors, {}};
+      for (const ir::Factors::Factor& each : factors.factors) shard.sizes.push_back(each.size);
+      shard.sizes[f] = n;
+      std::vector<ir::Type> types, expected;
+      for (size_t k = 0; k < c.operands.size(); ++k) types.push_back(shard.operand(static_cast<int>(k)));
+      for (size_t k = 0; k < c.results.size(); ++k) expected.push_back(shard.result(static_cast<int>(k)));
+      ir::Attrs attrs = shard.attrs();
       for (const auto& [name, attr] : c.attrs)  // these have fixed types
         if (std::holds_alternative<ir::FunctionRefs>(attr)) attrs.set(name, ir::FunctionRefs{});
       std::string what = fmt::format("{} with factor {} of {} symbolic", c.str(), factor.name, factors.str());

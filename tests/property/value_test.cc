@@ -204,19 +204,17 @@ struct Piece {
   int64_t begin, end;
 };
 
+/// The part of a node in which some factors' coordinates are within pieces.
 class Splitter {
  public:
-  Splitter(const ir::Factors& factors, Piece piece) : factors_(factors), piece_(piece) {}
+  Splitter(const ir::TypedOp& op, const ir::Factors& factors, std::vector<Piece> pieces)
+      : factors_(factors), pieces_(std::move(pieces)), shard_{op, factors, {}} {
+    for (const ir::Factors::Factor& f : factors.factors) shard_.sizes.push_back(f.size);
+    for (const Piece& p : pieces_) shard_.sizes[p.factor] = p.end - p.begin;
+  }
 
-  bool splits(const ir::Factors::Tensor& dims) const {
-    return std::any_of(dims.begin(), dims.end(), [&](const auto& d) { return contains(d); });
-  }
-  ir::Type type(ir::Type t, const ir::Factors::Tensor& dims) const {
-    for (int d = 0; d < t.rank(); ++d)
-      if (contains(dims[d])) t.shape[d] = ir::Dim(t.shape[d].value() / size() * (piece_.end - piece_.begin));
-    return t;
-  }
-  /// Calls f(position in the whole, position in the piece) for every element of the piece.
+  const ir::Shard& shard() const { return shard_; }
+  /// Calls f(position in the whole, position in the part) for every element of the part.
   template <class F>
   void for_each(const ir::Type& whole, const ir::Factors::Tensor& dims, F f) const {
     std::vector<int64_t> shape = whole.extents();
@@ -224,27 +222,40 @@ class Splitter {
     for (int64_t i = 0; i < count; ++i)
       if (inside(i, shape, dims)) f(i, next++);
   }
+  /// Are results of this part combined with those of an earlier one?
+  bool combines(const ir::Factors::Tensor& result) const {
+    return std::any_of(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
+      bool reduced = factors_.factors[p.factor].kind == ir::Factors::Kind::kReduce && !splits(result, p.factor);
+      return reduced && p.begin > 0;
+    });
+  }
 
  private:
-  int64_t size() const { return factors_.factors[piece_.factor].size.value(); }
-  bool contains(const std::vector<int>& ids) const {
-    return std::find(ids.begin(), ids.end(), piece_.factor) != ids.end();
+  static bool contains(const std::vector<int>& ids, int factor) {
+    return std::find(ids.begin(), ids.end(), factor) != ids.end();
   }
-  // Is the coordinate of the factor, in every dimension that it is part of, within the piece?
+  static bool splits(const ir::Factors::Tensor& dims, int factor) {
+    return std::any_of(dims.begin(), dims.end(), [&](const auto& d) { return contains(d, factor); });
+  }
+  // Is the coordinate of every piece's factor, in every dimension that it is part of, within the piece?
   bool inside(int64_t i, const std::vector<int64_t>& shape, const ir::Factors::Tensor& dims) const {
     for (size_t d = shape.size(); d-- > 0;) {
-      int64_t x = i % shape[d];
+      int64_t at = i % shape[d];
       i /= shape[d];
-      if (!contains(dims[d])) continue;
-      for (size_t k = dims[d].size(); dims[d][--k] != piece_.factor;) x /= factors_.factors[dims[d][k]].size.value();
-      x %= size();
-      if (x < piece_.begin || x >= piece_.end) return false;
+      for (const Piece& p : pieces_) {
+        if (!contains(dims[d], p.factor)) continue;
+        int64_t x = at;
+        for (size_t k = dims[d].size(); dims[d][--k] != p.factor;) x /= factors_.factors[dims[d][k]].size.value();
+        x %= factors_.factors[p.factor].size.value();
+        if (x < p.begin || x >= p.end) return false;
+      }
     }
     return true;
   }
 
   const ir::Factors& factors_;
-  Piece piece_;
+  std::vector<Piece> pieces_;
+  ir::Shard shard_;
 };
 
 void copy_element(Literal& to, int64_t i, const Literal& from, int64_t j) {
@@ -254,39 +265,54 @@ void copy_element(Literal& to, int64_t i, const Literal& from, int64_t j) {
     to.set_i(i, from.get_i(j));
 }
 
-void check_split(const Case& c, const ir::Factors& factors, int f) {
-  const ir::Factors::Factor& factor = factors.factors[f];
-  std::string what = fmt::format("{}, factor {} of {}", c.str(), factor.name, factors.str());
+/// Every combination of one half of each of the factors, the first halves first.
+std::vector<std::vector<Piece>> halves(const ir::Factors& factors, const std::vector<int>& split) {
+  std::vector<std::vector<Piece>> out = {{}};
+  for (int f : split) {
+    int64_t size = factors.factors[f].size.value(), middle = (size + 1) / 2;
+    std::vector<std::vector<Piece>> longer;
+    for (const std::vector<Piece>& pieces : out)
+      for (Piece piece : {Piece{f, 0, middle}, Piece{f, middle, size}}) {
+        longer.push_back(pieces);
+        longer.back().push_back(piece);
+      }
+    out = std::move(longer);
+  }
+  return out;
+}
+
+void check_split(const Case& c, const ir::Factors& factors, const std::vector<int>& split) {
+  std::string what = fmt::format("{}, factors", c.str());
+  for (int f : split) what += " " + factors.factors[f].name;
+  what += " of " + factors.str();
   std::vector<Literal> operands = c.values(false);
-  std::vector<Literal> expected = run_reference(c.typed(), operands, c.module);
+  ir::TypedOp whole = c.typed();
+  std::vector<Literal> expected = run_reference(whole, operands, c.module);
   std::vector<Literal> joined;
   for (const Literal& e : expected) joined.emplace_back(e.dtype(), e.shape());
-  int64_t size = factor.size.value(), middle = (size + 1) / 2;
-  for (Piece piece : {Piece{f, 0, middle}, Piece{f, middle, size}}) {
-    Splitter split(factors, piece);
-    std::vector<Literal> pieces;
+  for (const std::vector<Piece>& pieces : halves(factors, split)) {
+    Splitter part(whole, factors, pieces);
+    std::vector<Literal> values;
     std::vector<ir::Type> types;
     for (size_t k = 0; k < operands.size(); ++k) {
-      types.push_back(split.type(c.operands[k].type, factors.operands[k]));
-      Literal part(types[k].dtype, types[k].extents());
-      split.for_each(c.operands[k].type, factors.operands[k],
-                     [&](int64_t i, int64_t j) { copy_element(part, j, operands[k], i); });
-      pieces.push_back(part);
+      types.push_back(part.shard().operand(static_cast<int>(k)));
+      values.emplace_back(types[k].dtype, types[k].extents());
+      part.for_each(c.operands[k].type, factors.operands[k],
+                    [&](int64_t i, int64_t j) { copy_element(values[k], j, operands[k], i); });
     }
-    ir::Attrs attrs = c.attrs;
-    for (const auto& [name, attr] : c.attrs)
-      if (const ir::Shape* s = std::get_if<ir::Shape>(&attr); s && *s == c.results[0].shape)
-        attrs.set(name, split.type(c.results[0], factors.results[0]).shape);
+    ir::Attrs attrs = part.shard().attrs();
     Result<std::vector<ir::Type>> results = ir::infer_types(*c.op, types, attrs, {});
     ASSERT_TRUE(results.ok()) << what << ": " << to_string(results.errors());
-    std::vector<Literal> got = run_reference({*c.op, types, attrs, *results}, pieces);
+    std::vector<Literal> got = run_reference({*c.op, types, attrs, *results}, values);
     for (size_t r = 0; r < got.size(); ++r) {
-      ASSERT_EQ((*results)[r], split.type(c.results[r], factors.results[r])) << what;
-      bool reduced = factor.kind == ir::Factors::Kind::kReduce && !split.splits(factors.results[r]);
-      bool combine = reduced && piece.begin > 0;
-      split.for_each(c.results[r], factors.results[r], [&](int64_t i, int64_t j) {
+      ASSERT_EQ((*results)[r], part.shard().result(static_cast<int>(r))) << what;
+      kernel_ir::Combiner combiner = kernel_ir::Combiner::kNone;
+      for (int f : split)
+        if (factors.factors[f].kind == ir::Factors::Kind::kReduce) combiner = factors.factors[f].combiner;
+      bool combine = part.combines(factors.results[r]);
+      part.for_each(c.results[r], factors.results[r], [&](int64_t i, int64_t j) {
         if (!combine) return copy_element(joined[r], i, got[r], j);
-        kernel_ir::Scalar sum = kernel_ir::combine(factor.combiner, got[r].dtype(), kernel_ir::get(joined[r], i),
+        kernel_ir::Scalar sum = kernel_ir::combine(combiner, got[r].dtype(), kernel_ir::get(joined[r], i),
                                                    kernel_ir::get(got[r], j));
         kernel_ir::set(joined[r], i, sum);
       });
@@ -314,20 +340,36 @@ void check_shapes(const Case& c, const ir::Factors& factors) {
   check(c.results, factors.results);
 }
 
-TEST_P(ValueRules, EachFactorMayBeSplitAndRecombined) {
+/// Factors that may be cut anywhere: the parts are computed alone, and joined or combined.
+std::vector<int> divisible(const Case& c, const ir::Factors& factors) {
+  std::vector<int> out;
+  for (int f = 0; f < static_cast<int>(factors.factors.size()); ++f) {
+    const ir::Factors::Factor& factor = factors.factors[f];
+    bool reduce = factor.kind == ir::Factors::Kind::kReduce && !is_narrow(c);
+    if ((reduce || factor.kind == ir::Factors::Kind::kPass) && !factor.blocked && factor.size.value() >= 2)
+      out.push_back(f);
+  }
+  return out;
+}
+
+bool combine_alike(const ir::Factors& factors, int f, int g) {
+  const ir::Factors::Factor &a = factors.factors[f], &b = factors.factors[g];
+  return a.kind != ir::Factors::Kind::kReduce || b.kind != ir::Factors::Kind::kReduce || a.combiner == b.combiner;
+}
+
+TEST_P(ValueRules, FactorsMayBeSplitAndRecombined) {
   if (!op().factors.exists()) return;
   for (const Case& c : cases_of(op(), kDraws, Precision::kAll)) {
-    bool narrow = is_narrow(c);
     ir::Factors factors = op().factors(c.typed());
     check_shapes(c, factors);
-    for (int f = 0; f < static_cast<int>(factors.factors.size()); ++f) {
-      const ir::Factors::Factor& factor = factors.factors[f];
-      bool reduce = factor.kind == ir::Factors::Kind::kReduce;
-      bool divisible = (reduce && !narrow) || factor.kind == ir::Factors::Kind::kPass;
-      if (!c.module.functions.empty()) continue;  // functions have fixed types: tests/conformance splits the code
-      if (divisible && !factor.blocked && factor.size.value() >= 2) check_split(c, factors, f);
-      if (HasFatalFailure()) return;
+    if (!c.module.functions.empty()) continue;  // functions have fixed types: tests/conformance splits the code
+    std::vector<int> fs = divisible(c, factors);
+    for (size_t i = 0; i < fs.size() && !HasFatalFailure(); ++i) {
+      check_split(c, factors, {fs[i]});
+      for (size_t j = i + 1; j < fs.size() && !HasFatalFailure(); ++j)
+        if (combine_alike(factors, fs[i], fs[j])) check_split(c, factors, {fs[i], fs[j]});
     }
+    if (HasFatalFailure()) return;
   }
 }
 

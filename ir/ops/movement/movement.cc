@@ -178,6 +178,7 @@ OpDef reshape_op() {
             return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}});
           },
       .factors = reshape_factors,
+      .localise = localise_shape,
       .access =
           [](const TypedOp& op) {
             return gather_fragment(op, [&](const std::vector<Expr>& at) { return reshape_source(op, at); });
@@ -381,6 +382,7 @@ OpDef broadcast_op() {
             return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}, {"dims", dims}});
           },
       .factors = broadcast_factors,
+      .localise = localise_shape,
       .access =
           [](const TypedOp& op) {
             return gather_fragment(op, [&](const std::vector<Expr>& at) {
