@@ -245,11 +245,11 @@ struct Factors {
   std::string str() const;  ///< "mk,kn->mn  k: reduce(sum)"
 };
 
-/// One part of a node whose factors are split: `sizes` are those of the factors within the part.
+/// One part of a node whose factors are split.
 struct Shard {
   const TypedOp& op;  ///< the whole node
   const Factors& factors;
-  std::vector<Dim> sizes;
+  std::vector<Dim> begins, sizes;  ///< per factor: where the part begins, and how long it is
   /// The part of an operand or a result: each dimension is the product of its factors. One without factors stays.
   Shape shape(const Shape& whole, const Factors::Tensor& dims) const;
   Type operand(int i) const;

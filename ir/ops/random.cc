@@ -10,6 +10,7 @@
 #include "ir/kernel_ir/scalar.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/movement/creation.h"
+#include "ir/ops/movement/placed.h"
 #include "ir/ops/movement/strided.h"
 
 namespace nabla::ops {
@@ -32,10 +33,40 @@ Expr philox(const TypedOp& op, Expr word) {
   return kernel_ir::call_as(DType::kU32, "philox", {k0, k1, std::move(word)});
 }
 
-Expr linear_position(const std::vector<int>& axes, const Shape& shape) {
+bool has_keys(const TypedOp& op) { return op.operands[0].rank() == 2; }
+
+// The row-major position of an element in the whole, or in its row where the first dimension counts keys.
+Expr linear_position(const TypedOp& op, const std::vector<int>& axes, size_t first = 0) {
+  Place place = place_of(op);
   Expr position = kernel_ir::index(0);
-  for (size_t d = 0; d < axes.size(); ++d) position = position * kernel_ir::dim(shape[d]) + kernel_ir::axis(axes[d]);
+  for (size_t d = first; d < axes.size(); ++d) {
+    Expr at = kernel_ir::axis(axes[d]);
+    if (!place.offset[d].is(0)) at = at + kernel_ir::dim(place.offset[d]);
+    position = position * kernel_ir::dim(place.whole[d]) + at;
+  }
   return position;
+}
+
+// f(position in the whole, position in the result, count) for runs of elements that stand one after the other in both.
+template <class F>
+void for_each_run(const TypedOp& op, size_t first, F f) {
+  Place place = place_of(op);
+  std::vector<int64_t> shape = op.results[0].extents();
+  int64_t rows = 1, run = 1;
+  size_t inner = shape.size();  // dimensions from here on are whole: they belong to the run, and so does the one before
+  while (inner > first && Dim(shape[inner - 1]) == place.whole[inner - 1]) run *= shape[--inner];
+  if (inner > first) run *= shape[--inner];
+  for (size_t d = first; d < inner; ++d) rows *= shape[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t position = 0, stride = 1, rest = row;
+    for (size_t d = shape.size(); d-- > first;) {
+      int64_t at = place.offset[d].value();
+      if (d < inner) at += rest % shape[d], rest /= shape[d];
+      position += at * stride;
+      stride *= place.whole[d].value();
+    }
+    f(position, row * run, run);
+  }
 }
 
 Status require_key(const InferContext& ctx, std::string_view constraint) {
@@ -44,6 +75,12 @@ Status require_key(const InferContext& ctx, std::string_view constraint) {
   if (ctx.rank(0) != 1 || !ctx.shape(0)[0].is(2))
     return ctx.fail(Code::kShapeMismatch, constraint, "the key must be u32[2], got {}", ctx.operands[0].str());
   return Ok{};
+}
+
+Attrs part_of(Attrs attrs, const std::vector<int64_t>& offset, const std::vector<int64_t>& whole) {
+  attrs.set("offset", ir::static_shape(offset));
+  attrs.set("whole", ir::static_shape(whole));
+  return attrs;
 }
 
 Operand key_operand() { return operand(u32({2}), between(0, 1e9)); }
@@ -60,7 +97,7 @@ OpDef random_op(std::string name, std::string doc, std::vector<AttrDef> attrs, s
       .category = "random",
       .doc = std::move(doc),
       .operands = {{"key", "u32[2]"}},
-      .attrs = std::move(attrs),
+      .attrs = with_place(std::move(attrs)),
       .results = {{"y", "of the given shape"}},
       .constraints = std::move(constraints),
       .traits = {},
@@ -72,7 +109,8 @@ OpDef random_op(std::string name, std::string doc, std::vector<AttrDef> attrs, s
       .vjp = ir::not_differentiable(kKeyIsInteger),
       .jvp = ir::not_differentiable(kKeyIsInteger),
       .batch = batch_in_loop,
-      .factors = fixed_factors,
+      .factors = [](const TypedOp& op) { return placed_factors(op, has_keys(op)); },
+      .localise = localise_place,
       .access = std::move(access),
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
@@ -84,8 +122,6 @@ OpDef random_op(std::string name, std::string doc, std::vector<AttrDef> attrs, s
   };
 }
 
-bool has_keys(const TypedOp& op) { return op.operands[0].rank() == 2; }
-
 InferResult infer_rng_bits(const InferContext& ctx) {
   const Shape& shape = ctx.attrs.get_shape("shape");
   if (ctx.rank(0) != 2 || ctx.operands[0].dtype != DType::kU32 || !ctx.shape(0)[1].is(2))
@@ -95,6 +131,7 @@ InferResult infer_rng_bits(const InferContext& ctx) {
     if (shape.empty()) return ctx.fail(Code::kShapeMismatch, "C3", "the shape has no dimension for several keys");
     NABLA_TRY(ctx.require_equal(shape[0], ctx.shape(0)[0], "C3", "rows and keys"));
   }
+  NABLA_TRY(require_place(ctx, shape, "C4"));
   return Types{{DType::kU32, shape}};
 }
 
@@ -104,8 +141,10 @@ Literals reference_rng_bits(const EvalContext& ctx) {
   for (int64_t i = 0; i < keys; ++i) {
     Key key = {static_cast<uint32_t>(ctx.operands[0].get_i(2 * i)),
                static_cast<uint32_t>(ctx.operands[0].get_i(2 * i + 1))};
-    std::span<uint32_t> own(static_cast<uint32_t*>(out.mutable_data()) + i * words, static_cast<size_t>(words));
-    kernel_ir::philox_words(key.k0, key.k1, 0, own);
+    auto* own = static_cast<uint32_t*>(out.mutable_data()) + i * words;
+    for_each_run(ctx.op, has_keys(ctx.op), [&](int64_t position, int64_t begin, int64_t count) {
+      kernel_ir::philox_words(key.k0, key.k1, position, std::span(own + begin, static_cast<size_t>(count)));
+    });
   }
   return {out};
 }
@@ -115,12 +154,11 @@ Fragment access_rng_bits(const TypedOp& op) {
   const Shape& shape = op.results[0].shape;
   std::vector<int> axes = out.add_axes("i", shape);
   if (!has_keys(op)) {
-    out.results = {out.map("y", DType::kU32, axes, philox(op, linear_position(axes, shape)))};
+    out.results = {out.map("y", DType::kU32, axes, philox(op, linear_position(op, axes)))};
     return out;
   }
   auto half = [&](int i) { return load_operand(op, 0, {kernel_ir::axis(axes[0]), kernel_ir::index(i)}); };
-  std::vector<int> own(axes.begin() + 1, axes.end());
-  Expr word = linear_position(own, Shape(shape.begin() + 1, shape.end()));
+  Expr word = linear_position(op, axes, 1);
   out.results = {out.map("y", DType::kU32, axes, kernel_ir::call_as(DType::kU32, "philox", {half(0), half(1), word}))};
   return out;
 }
@@ -128,11 +166,28 @@ Fragment access_rng_bits(const TypedOp& op) {
 // A key per example.
 std::vector<Val> batch_rng_bits(BatchContext& ctx) {
   Shape shape = ctx.op.results[0].shape, full = shape;
+  Attrs attrs = ctx.attrs();
   full.insert(full.begin(), ctx.size);
-  if (!has_keys(ctx.op)) return {ctx.b.op("rng_bits", ctx.operands, {{"shape", full}})};
+  auto set = [&](const Shape& part) {
+    attrs.set("shape", part);
+    if (attrs.get_shape("offset").empty()) return;
+    Place place = place_of(ctx.op);
+    size_t keyed = has_keys(ctx.op) ? 1 : 0;
+    place.offset.erase(place.offset.begin(), place.offset.begin() + keyed);
+    place.whole.erase(place.whole.begin(), place.whole.begin() + keyed);
+    place.offset.insert(place.offset.begin(), Dim(0));
+    place.whole.insert(place.whole.begin(), part[0]);
+    attrs.set("offset", place.offset);
+    attrs.set("whole", place.whole);
+  };
+  if (!has_keys(ctx.op)) {
+    set(full);
+    return {ctx.b.op("rng_bits", ctx.operands, attrs)};
+  }
   shape[0] = ctx.size * shape[0];
+  set(shape);
   Val keys = reshape(ctx.operands[0], {shape[0], 2});
-  return {reshape(ctx.b.op("rng_bits", {keys}, {{"shape", shape}}), full)};
+  return {reshape(ctx.b.op("rng_bits", {keys}, attrs), full)};
 }
 
 OpDef rng_bits_op() {
@@ -144,12 +199,15 @@ OpDef rng_bits_op() {
       {required("shape", AttrKind::kShape, "of the result")},
       {{"C1", "the key is u32[2], or u32[n, 2]"},
        {"C2", "no size is negative"},
-       {"C3", "with several keys the first size is their number"}},
+       {"C3", "with several keys the first size is their number"},
+       place_constraint("C4")},
       infer_rng_bits, reference_rng_bits, access_rng_bits, 40,
       {{{key_operand()}, {{"shape", ir::static_shape({7})}}},
        {{key_operand()}, {{"shape", Shape{}}}},
        {{operand(u32({9, 2}), between(0, 1e9))}, {{"shape", ir::static_shape({9})}}},
-       {{operand(u32({3, 2}), between(0, 1e9))}, {{"shape", ir::static_shape({3, 5, 2})}}}},
+       {{operand(u32({3, 2}), between(0, 1e9))}, {{"shape", ir::static_shape({3, 5, 2})}}},
+       {{key_operand()}, part_of({{"shape", ir::static_shape({2, 3})}}, {1, 4}, {3, 9})},
+       {{operand(u32({3, 2}), between(0, 1e9))}, part_of({{"shape", ir::static_shape({3, 2})}}, {0, 3}, {3, 7})}},
       [](Rng& rng) -> Example {
         return {{key_operand()}, {{"shape", random_shape(rng, static_cast<int>(random_int(rng, 0, 3)))}}};
       },
@@ -158,7 +216,8 @@ OpDef rng_bits_op() {
        {"C1", {u32({3, 3})}, {{"shape", ir::static_shape({3})}}},
        {"C2", {u32({2})}, {{"shape", ir::static_shape({-4})}}},
        {"C3", {u32({3, 2})}, {{"shape", Shape{}}}},
-       {"C3", {u32({3, 2})}, {{"shape", ir::static_shape({2, 3})}}}});
+       {"C3", {u32({3, 2})}, {{"shape", ir::static_shape({2, 3})}}},
+       {"C4", {u32({2})}, part_of({{"shape", ir::static_shape({3})}}, {2}, {4})}});
   op.operands = {{"key", "u32[2], or u32[n, 2]"}};
   op.batch = batch_rng_bits;
   return op;
@@ -173,12 +232,14 @@ Literals draw_from_words(const EvalContext& ctx, int64_t words, F f) {
   Key key = key_of(ctx);
   std::vector<uint32_t> stream(words * kRowBlock);
   std::vector<double> row(kRowBlock);
-  for (int64_t begin = 0; begin < out.size(); begin += kRowBlock) {
-    int64_t count = std::min(kRowBlock, out.size() - begin);
-    kernel_ir::philox_words(key.k0, key.k1, words * begin, std::span(stream).first(words * count));
-    for (int64_t i = 0; i < count; ++i) row[i] = f(&stream[words * i]);
-    write_row(out, begin, 1, count, row.data());
-  }
+  for_each_run(ctx.op, 0, [&](int64_t position, int64_t begin, int64_t length) {
+    for (int64_t done = 0; done < length; done += kRowBlock) {
+      int64_t count = std::min(kRowBlock, length - done);
+      kernel_ir::philox_words(key.k0, key.k1, words * (position + done), std::span(stream).first(words * count));
+      for (int64_t i = 0; i < count; ++i) row[i] = f(&stream[words * i]);
+      write_row(out, begin + done, 1, count, row.data());
+    }
+  });
   return {out};
 }
 
@@ -214,7 +275,7 @@ Status infer_random_float(const InferContext& ctx) {
   DType dtype = ctx.attrs.get_dtype("dtype");
   if (!is_float(dtype) || bytes_of(dtype) == 1)
     return ctx.fail(Code::kBadAttribute, "C3", "dtype must be f16, bf16, f32 or f64, got {}", name_of(dtype));
-  return Ok{};
+  return require_place(ctx, ctx.attrs.get_shape("shape"), "C5");
 }
 
 std::vector<AttrDef> random_float_attrs(AttrDef first, AttrDef second) {
@@ -245,7 +306,7 @@ Fragment uniform_access(const TypedOp& op) {
   DType dtype = op.results[0].dtype, wide = accumulation_type(dtype);
   double low = op.attrs.get_float("low"), high = op.attrs.get_float("high");
   std::vector<int> axes = out.add_axes("i", op.results[0].shape);
-  Expr i = linear_position(axes, op.results[0].shape);
+  Expr i = linear_position(op, axes);
   Expr unit;
   if (dtype == DType::kF64) {
     Expr major = shifted_word(op, wide, kernel_ir::index(2) * i, 5);
@@ -273,11 +334,13 @@ OpDef rng_uniform_op() {
       {{"C1", "the key is u32[2]"},
        {"C2", "no size is negative"},
        {"C3", "the dtype is f16, bf16, f32 or f64"},
-       {"C4", "[low, high) holds a value of the dtype, and high - low is finite"}},
+       {"C4", "[low, high) holds a value of the dtype, and high - low is finite"},
+       place_constraint("C5")},
       infer_uniform, uniform_reference, uniform_access, 45,
       {{{key_operand()}, attrs({33}, DType::kF32, 0, 1)},
        {{key_operand()}, attrs({3, 5}, DType::kBF16, -1, 1)},
-       {{key_operand()}, attrs({7}, DType::kF64, -2, 5)}},
+       {{key_operand()}, attrs({7}, DType::kF64, -2, 5)},
+       {{key_operand()}, part_of(attrs({2, 3, 2}, DType::kF64, 0, 1), {1, 2, 0}, {4, 7, 2})}},
       [attrs](Rng& rng) -> Example {
         constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kF64};
         Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 3)));
@@ -287,7 +350,8 @@ OpDef rng_uniform_op() {
       {{"C1", {u32({})}, attrs({3}, DType::kF32, 0, 1)},
        {"C2", {u32({2})}, attrs({-3}, DType::kF32, 0, 1)},
        {"C3", {u32({2})}, attrs({3}, DType::kI32, 0, 1)},
-       {"C4", {u32({2})}, attrs({3}, DType::kF32, 1, 1)}});
+       {"C4", {u32({2})}, attrs({3}, DType::kF32, 1, 1)},
+       {"C5", {u32({2})}, part_of(attrs({3}, DType::kF32, 0, 1), {1, 0}, {4, 4})}});
 }
 
 InferResult infer_normal(const InferContext& ctx) {
@@ -318,7 +382,7 @@ Fragment normal_access(const TypedOp& op) {
   auto number = [wide](double v) { return kernel_ir::constant(wide, v); };
   int bits = normal_bits(dtype);
   std::vector<int> axes = out.add_axes("i", op.results[0].shape);
-  Expr twice = kernel_ir::index(2) * linear_position(axes, op.results[0].shape);
+  Expr twice = kernel_ir::index(2) * linear_position(op, axes);
   Expr unit = number(std::ldexp(1, -bits));
   Expr u1 = (shifted_word(op, wide, twice, 32 - bits) + number(1)) * unit;
   Expr u2 = shifted_word(op, wide, twice + kernel_ir::index(1), 32 - bits) * unit;
@@ -342,9 +406,12 @@ OpDef rng_normal_op() {
       {{"C1", "the key is u32[2]"},
        {"C2", "no size is negative"},
        {"C3", "the dtype is f16, bf16, f32 or f64"},
-       {"C4", "mean and stddev are finite and stddev >= 0"}},
+       {"C4", "mean and stddev are finite and stddev >= 0"},
+       place_constraint("C5")},
       infer_normal, normal_reference, normal_access, 100,
-      {{{key_operand()}, attrs({33}, DType::kF32, 0, 1)}, {{key_operand()}, attrs({2, 3}, DType::kF64, 1, 0.02)}},
+      {{{key_operand()}, attrs({33}, DType::kF32, 0, 1)},
+       {{key_operand()}, attrs({2, 3}, DType::kF64, 1, 0.02)},
+       {{key_operand()}, part_of(attrs({3, 2}, DType::kF32, 0, 1), {1, 3}, {4, 6})}},
       [attrs](Rng& rng) -> Example {
         constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF64};
         Shape shape = random_shape(rng, static_cast<int>(random_int(rng, 0, 3)));
@@ -354,7 +421,8 @@ OpDef rng_normal_op() {
       {{"C1", {f32({2})}, attrs({3}, DType::kF32, 0, 1)},
        {"C2", {u32({2})}, attrs({-3}, DType::kF32, 0, 1)},
        {"C3", {u32({2})}, attrs({3}, DType::kF8E4M3, 0, 1)},
-       {"C4", {u32({2})}, attrs({3}, DType::kF32, 0, -1)}});
+       {"C4", {u32({2})}, attrs({3}, DType::kF32, 0, -1)},
+       {"C5", {u32({2})}, part_of(attrs({3}, DType::kF32, 0, 1), {}, {4})}});
 }
 
 // ---- rng_fold_in

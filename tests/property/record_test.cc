@@ -119,7 +119,7 @@ TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
       int64_t size = factor.size.value();
       ir::Dim n = ir::Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 1000, 1}));
       ir::TypedOp whole = c.typed();
-      ir::Shard shard{whole, factors, {}};
+      ir::Shard shard{whole, factors, std::vector<ir::Dim>(factors.factors.size(), 0), {}};
       for (const ir::Factors::Factor& each : factors.factors) shard.sizes.push_back(each.size);
       shard.sizes[f] = n;
       std::vector<ir::Type> types, expected;

@@ -208,9 +208,11 @@ struct Piece {
 class Splitter {
  public:
   Splitter(const ir::TypedOp& op, const ir::Factors& factors, std::vector<Piece> pieces)
-      : factors_(factors), pieces_(std::move(pieces)), shard_{op, factors, {}} {
+      : factors_(factors),
+        pieces_(std::move(pieces)),
+        shard_{op, factors, std::vector<ir::Dim>(factors.factors.size(), 0), {}} {
     for (const ir::Factors::Factor& f : factors.factors) shard_.sizes.push_back(f.size);
-    for (const Piece& p : pieces_) shard_.sizes[p.factor] = p.end - p.begin;
+    for (const Piece& p : pieces_) shard_.begins[p.factor] = p.begin, shard_.sizes[p.factor] = p.end - p.begin;
   }
 
   const ir::Shard& shard() const { return shard_; }

@@ -10,6 +10,7 @@
 #include "ir/kernel_ir/rows.h"
 #include "ir/kernel_ir/scalar.h"
 #include "ir/ops/all_ops.h"
+#include "ir/ops/movement/placed.h"
 #include "ir/ops/movement/strided.h"
 
 namespace nabla::ops {
@@ -122,7 +123,28 @@ InferResult infer_iota(const InferContext& ctx) {
   NABLA_TRY(require_nonnegative(ctx, shape, "C1"));
   NABLA_TRY(ctx.require_axis(ctx.attrs.get_int("axis"), static_cast<int>(shape.size()), "C2"));
   if (ctx.attrs.get_dtype("dtype") == DType::kBool) return ctx.fail(Code::kBadAttribute, "C3", "bool cannot count");
+  NABLA_TRY(require_place(ctx, shape, "C4"));
   return Types{{ctx.attrs.get_dtype("dtype"), shape}};
+}
+
+Literals reference_iota(const EvalContext& ctx) {
+  const Type& result = ctx.op.results[0];
+  int64_t axis = ctx.attrs().get_int("axis"), begin = place_of(ctx.op).offset[axis].value();
+  Literal row = counted(result.dtype, begin + result.extents()[axis]);
+  Extents along(result.rank(), 0);
+  along[axis] = 1;
+  return Literals{gathered(row, result, std::move(along), begin)};
+}
+
+Fragment access_iota(const TypedOp& op) {
+  Fragment out;
+  DType dtype = op.results[0].dtype;
+  int64_t axis = op.attrs.get_int("axis");
+  std::vector<int> axes = out.add_axes("i", op.results[0].shape);
+  Expr position = kernel_ir::axis(axes[axis]);
+  if (Dim begin = place_of(op).offset[axis]; !begin.is(0)) position = position + kernel_ir::dim(begin);
+  out.results = {out.map("y", dtype, axes, kernel_ir::convert(dtype, position))};
+  return out;
 }
 
 OpDef iota_op() {
@@ -132,51 +154,51 @@ OpDef iota_op() {
       .category = "creation",
       .doc = "The position along `axis`: 0, 1, 2, ... Positions beyond the dtype wrap (integers) or round (floats).",
       .operands = {},
-      .attrs = {required("shape", AttrKind::kShape, "of the result"), required("axis", AttrKind::kInt, "that counts"),
-                optional("dtype", "of the result", DType::kI32)},
+      .attrs = with_place({required("shape", AttrKind::kShape, "of the result"),
+                           required("axis", AttrKind::kInt, "that counts"),
+                           optional("dtype", "of the result", DType::kI32)}),
       .results = {{"y", "of the given shape and dtype"}},
-      .constraints = {{"C1", "no size is negative"}, {"C2", "axis is in [0, rank)"}, {"C3", "the dtype is not bool"}},
+      .constraints = {{"C1", "no size is negative"},
+                      {"C2", "axis is in [0, rank)"},
+                      {"C3", "the dtype is not bool"},
+                      place_constraint("C4")},
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_iota,
-      .reference =
-          [](const EvalContext& ctx) {
-            const Type& result = ctx.op.results[0];
-            int64_t axis = ctx.attrs().get_int("axis");
-            Literal row = counted(result.dtype, result.extents()[axis]);
-            if (result.rank() == 1) return Literals{row};
-            Extents along(result.rank(), 0);
-            along[axis] = 1;
-            return Literals{gathered(row, result, std::move(along))};
-          },
+      .reference = reference_iota,
       .fold = fold_by_reference(),
       .decompose = ir::no_rule("primitive"),
       .vjp = ir::not_differentiable(kNoOperands),
       .jvp = ir::not_differentiable(kNoOperands),
       .batch = ir::no_rule(kNoOperands),
-      .factors = fixed_factors,
-      .access =
-          [](const TypedOp& op) {
-            Fragment out;
-            std::vector<int> axes = out.add_axes("i", op.results[0].shape);
-            Expr position = kernel_ir::axis(axes[op.attrs.get_int("axis")]);
-            out.results = {out.map("y", op.results[0].dtype, axes, kernel_ir::convert(op.results[0].dtype, position))};
-            return out;
-          },
+      .factors = [](const TypedOp& op) { return placed_factors(op); },
+      .localise = localise_place,
+      .access = access_iota,
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
       .dtypes = DTypes::kAsWritten,
       .examples = {{{}, {{"shape", ir::static_shape({5})}, {"axis", int64_t{0}}}},
                    {{}, {{"shape", ir::static_shape({2, 3})}, {"axis", int64_t{1}}, {"dtype", DType::kF32}}},
-                   {{}, {{"shape", ir::static_shape({300})}, {"axis", int64_t{0}}, {"dtype", DType::kI8}}}},
+                   {{}, {{"shape", ir::static_shape({300})}, {"axis", int64_t{0}}, {"dtype", DType::kI8}}},
+                   {{},
+                    {{"shape", ir::static_shape({2, 3})},
+                     {"axis", int64_t{1}},
+                     {"offset", ir::static_shape({1, 4})},
+                     {"whole", ir::static_shape({3, 9})}}}},
       .draw = [](Rng& rng) -> Example {
         int rank = static_cast<int>(random_int(rng, 1, 3));
         return {{}, {{"shape", random_shape(rng, rank)}, {"axis", random_int(rng, 0, rank - 1)}}};
       },
       .rejects = {{"C1", {}, {{"shape", ir::static_shape({2, -1})}, {"axis", int64_t{0}}}},
                   {"C2", {}, {{"shape", ir::static_shape({2})}, {"axis", int64_t{1}}}},
-                  {"C3", {}, {{"shape", ir::static_shape({2})}, {"axis", int64_t{0}}, {"dtype", DType::kBool}}}},
+                  {"C3", {}, {{"shape", ir::static_shape({2})}, {"axis", int64_t{0}}, {"dtype", DType::kBool}}},
+                  {"C4",
+                   {},
+                   {{"shape", ir::static_shape({2})},
+                    {"axis", int64_t{0}},
+                    {"offset", ir::static_shape({2})},
+                    {"whole", ir::static_shape({3})}}}},
   };
 }
 
