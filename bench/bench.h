@@ -42,7 +42,7 @@ std::vector<Bench> digits_benches();   ///< digits_*
 std::vector<Bench> charlm_benches();   ///< charlm_*, dynamic_len_16_vs_128, passes_48_layers_s, compile_scaling
 std::vector<Bench> busy_benches();     ///< busy_ratio
 std::vector<Bench> python_benches();   ///< py_*
-std::vector<Bench> product_benches();  ///< compile_*, load_to_first_step_ms, nabla_run_stripped_bytes
+std::vector<Bench> product_benches();  ///< compile_*, load_to_first_step_ms, nabla_run_*_bytes
 
 /// What fused multiply-adds reach on `threads` pinned threads, in one round of about a millisecond.
 double peak_gflops(int threads);

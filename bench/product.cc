@@ -14,7 +14,7 @@ namespace nabla::bench {
 namespace {
 
 // Of nabla-run: 2 MB, and room for going on where training was saved.
-constexpr double kRunBytes = 2.1e6;
+constexpr double kRunBytes = 2.1e6, kCoreBytes = 1.8e6;
 
 // Seconds of `nablac compile` of what `program` writes, process and all; the kernel cache is in the scratch folder.
 Result<Measurement> compile(const Paths& paths, const std::string& program, bool cold, double budget) {
@@ -74,12 +74,12 @@ Result<Measurement> load_to_first_step(const Paths& paths) {
   return against_budget(best * 1e3, "ms", 50);
 }
 
-Result<Measurement> stripped_bytes(const Paths& paths) {
-  std::string stripped = paths.scratch + "/nabla-run";
-  NABLA_TRY(output_of(fmt::format("strip -o '{}' '{}/cli/nabla-run'", stripped, paths.bin)));
+Result<Measurement> stripped_bytes(const Paths& paths, const std::string& program, double budget) {
+  std::string stripped = paths.scratch + "/stripped";
+  NABLA_TRY(output_of(fmt::format("strip -o '{}' '{}/{}'", stripped, paths.bin, program)));
   struct stat info {};
   if (stat(stripped.c_str(), &info) != 0) return error(Code::kNotFound, "{} is not there", stripped);
-  return against_budget(static_cast<double>(info.st_size), "bytes", kRunBytes);
+  return against_budget(static_cast<double>(info.st_size), "bytes", budget);
 }
 
 }  // namespace
@@ -97,7 +97,10 @@ std::vector<Bench> product_benches() {
       {"compile_60_gpu_kernels_s", "60 kernels of the language model for sm_90a by NVRTC, nothing cached",
        [](const Paths& p) { return compile_gpu_kernels(p, 60); }},
       {"load_to_first_step_ms", "open the MLP's bundle, run init and one step", load_to_first_step},
-      {"nabla_run_stripped_bytes", "size of nabla-run after strip", stripped_bytes},
+      {"nabla_run_stripped_bytes", "size of nabla-run after strip",
+       [](const Paths& p) { return stripped_bytes(p, "cli/nabla-run", kRunBytes); }},
+      {"nabla_run_core_bytes", "size of a C program with the C API and no more, after strip",
+       [](const Paths& p) { return stripped_bytes(p, "examples/embed/embed", kCoreBytes); }},
   };
 }
 
