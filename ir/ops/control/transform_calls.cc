@@ -71,7 +71,8 @@ InferResult infer_gradients(const InferContext& ctx, bool with_values) {
   NABLA_TRY(require_types(ctx, ctx.operands, params, "operand", *f));
   if (results.empty()) return ctx.fail(Code::kNotScalar, "C3", "@{} has no result", f->name);
   if (results[0].rank() != 0 || !is_float(results[0].dtype))
-    return ctx.fail(Code::kNotScalar, "C3", "the first result of @{} is {}", f->name, results[0].str());
+    return ctx.fail(Code::kNotScalar, "C3", "the first result of @{} is {}, no floating scalar", f->name,
+                    results[0].str());
   Types out = with_values ? results : Types{};
   const Ints& positions = ctx.attrs.get_ints("wrt");
   NABLA_TRY(require_wrt(ctx, positions, *f));
