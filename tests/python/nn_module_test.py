@@ -192,7 +192,7 @@ def test_state_dict():
     np.testing.assert_array_equal(np.asarray(b.first.weight), np.asarray(a.first.weight))
     state = a.state_dict()
     del state["scale"]
-    with pytest.raises(ValueError, match="Net: missing scale. strict"):
+    with pytest.raises(ValueError, match="of Net: the state lacks scale; strict=False leaves these$"):
         b.load_state_dict(state)
     assert b.load_state_dict(state, strict=False) == (["scale"], [])
     with pytest.raises(ValueError, match="first.bias is f32"):

@@ -118,51 +118,119 @@ def test_backward_style():
     np.testing.assert_allclose(np.asarray(net.weight.grad), np.asarray(want["weight"]), rtol=1e-6)
     with pytest.raises(ValueError, match="backward"):
         optim.SGD(nn.Linear(2, 2), lr=0.1).step()
-    with pytest.raises(ValueError, match="the model itself"):
+    with pytest.raises(ValueError, match="none of its 2 parameters has a .grad: call backward"):
         optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1).step()
 
 
-def test_parameters_are_updated_in_place_as_the_model_is():
-    x = nb.asarray(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32))
-
-    def trained(make):
-        net = nn.Sequential(nn.Linear(4, 6, key=1), nn.Tanh(), nn.Linear(6, 1, key=2))
-        net.layers[0].bias.requires_grad = False
-        opt = make(net)
-        for _ in range(4):
-            opt.zero_grad()
-            F.mse_loss(net(x), nb.sum(x, 1, keepdims=True)).backward()
-            opt.step()
-        return {path: np.asarray(t) for path, t, _ in net.named_tensors()}
-
-    for rule, options in ((optim.SGD, {"momentum": 0.9}), (optim.Adam, {}), (optim.AdamW, {"weight_decay": 0.1}),
-                          (optim.RMSProp, {}), (optim.Adagrad, {}), (optim.Lion, {}), (optim.Adafactor, {})):
-        want = trained(lambda net: rule(net, lr=1e-2, **options))
-        for given in (lambda net: net.parameters(), lambda net: (p for p in net.parameters()),
-                      lambda net: dict(net.named_parameters())):
-            got = trained(lambda net: rule(given(net), lr=1e-2, **options))
-            for path, value in want.items():
-                np.testing.assert_array_equal(got[path], value, err_msg=f"{rule.__name__} {path}")
+OPTIMIZERS = {
+    "SGD": lambda p: optim.SGD(p, 0.01, momentum=0.9), "AdamW": lambda p: optim.AdamW(p, 0.01),
+    "Adam": lambda p: optim.Adam(p, lr=0.01), "RMSProp": lambda p: optim.RMSProp(p, 0.01),
+    "Adagrad": lambda p: optim.Adagrad(p, 0.05), "Lion": lambda p: optim.Lion(p, 0.01),
+    "Adafactor": lambda p: optim.Adafactor(p, 0.05),
+}
+HANDED = {
+    "parameters": lambda m: m.parameters(), "iterator": lambda m: iter(m.parameters()),
+    "filter": lambda m: filter(lambda p: p.requires_grad, m.parameters()), "named": lambda m: m.named_parameters(),
+    "dict": lambda m: dict(m.named_parameters()), "values": lambda m: dict(m.named_parameters()).values(),
+    "items": lambda m: dict(m.named_parameters()).items(), "parts": lambda m: [m[0].parameters(), m[2].parameters()],
+    "modules": lambda m: [m[0], m[2]],
+}
 
 
-def test_tensors_of_an_optimiser_keep_their_identity():
-    w, other = nb.asarray([1.0, 2.0]).requires_grad_(), nb.ones(2)
-    before = w * 1
-    opt = optim.SGD([w, other], lr=0.25, weight_decay=1.0)
-    nb.sum(w * w).backward()
-    opt.step()
-    np.testing.assert_allclose(np.asarray(w), [0.25, 0.5])
-    np.testing.assert_allclose(np.asarray(before), [1, 2])
-    np.testing.assert_allclose(np.asarray(other), [1, 1])  # it has no gradient: nothing decays
-    assert opt.params[0] is w and w.requires_grad
-    with pytest.raises(TypeError, match=r"groups of parameters are parts of nn.optim.MultiOptimizer\(model"):
-        optim.SGD([{"params": [w], "lr": 0.1}], lr=0.1)
-    net = nn.Linear(2, 2)
-    opt = optim.SGD(net.parameters(), lr=0.1)
-    net.load_state_dict(nn.Linear(2, 2).state_dict())
-    nb.sum(net(nb.ones((1, 2)))).backward()
-    with pytest.raises(ValueError, match="make the optimiser after them, or hand over the model itself"):
+def _trained(make, hand, steps=25):
+    net = nn.Sequential(nn.Linear(4, 8, key=0), nn.Tanh(), nn.Linear(8, 1, key=1))
+    opt, losses = make(hand(net)), []
+    x = nb.asarray(np.random.default_rng(0).standard_normal((32, 4), np.float32))
+    for _ in range(steps):
+        opt.zero_grad()
+        loss = F.mse_loss(net(x), nb.sum(x, axis=1, keepdims=True))
+        loss.backward()
         opt.step()
+        losses.append(loss.item())
+    return net, opt, losses, x
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_parameters_handed_over_are_the_models(name):
+    """Every optimiser, over parameters() as over the model itself."""
+    want = _trained(OPTIMIZERS[name], lambda m: m)
+    net, opt, losses, _ = _trained(OPTIMIZERS[name], lambda m: m.parameters())
+    assert losses[-1] < losses[0] and opt.step_count == 25
+    np.testing.assert_allclose(losses, want[2], rtol=1e-5)
+    assert all(a is b for a, b in zip(net.parameters(), opt.params)) and all(p.requires_grad for p in opt.params)
+
+
+@pytest.mark.parametrize("how", sorted(HANDED))
+def test_all_ways_to_hand_over_parameters(how):
+    losses = _trained(OPTIMIZERS["Adam"], HANDED[how])[2]
+    np.testing.assert_allclose(losses, _trained(OPTIMIZERS["Adam"], lambda m: m)[2], rtol=1e-5)
+
+
+def test_parameters_that_an_optimiser_holds_stay_the_models():
+    net, opt, _, x = _trained(OPTIMIZERS["Adam"], lambda m: m.parameters(), 2)
+    held = net.parameters()
+    stored = nn.Sequential(nn.Linear(4, 8, key=5), nn.Tanh(), nn.Linear(8, 1, key=6)).state_dict()
+    before = {k: np.asarray(v).copy() for k, v in stored.items()}
+    for change in (lambda: net.load_state_dict(stored), lambda: net.astype("float32"),
+                   lambda: net.set_tensors({"0.weight": nb.ones((4, 8))}), lambda: optim.SGD(net, 0.1).step(),
+                   lambda: net.clone()):
+        change()
+        assert all(a is b for a, b in zip(net.parameters(), held))
+        opt.zero_grad()
+        old = np.asarray(net[0].weight).copy()
+        nb.sum(net(x) ** 2).backward()
+        opt.step()
+        assert (np.asarray(net[0].weight) != old).any()
+    for k, v in stored.items():  # what was loaded is not written into
+        np.testing.assert_array_equal(np.asarray(v), before[k])
+
+
+def test_tensors_that_require_gradients_are_changed_in_place():
+    w, fixed = nb.asarray([1.0, 2.0]).requires_grad_(), nb.asarray([3.0, 4.0])
+    opt = optim.SGD([w, fixed], lr=0.1, weight_decay=0.5)
+    for _ in range(2):
+        nb.sum(w * fixed).backward()
+        opt.step()
+        assert opt.params[0] is w and w.requires_grad and opt.params[1] is fixed
+    # The gradient is kept, and added to, until zero_grad(): 3 and 6.
+    want = np.asarray([1.0, 2.0])
+    for g in (1.0, 2.0):
+        want = want - 0.1 * (g * np.asarray([3.0, 4.0]) + 0.5 * want)
+    np.testing.assert_allclose(np.asarray(w), want, rtol=1e-5)
+    opt.zero_grad()
+    assert w.grad is None
+    with pytest.raises(ValueError, match="none of its 2 parameters"):
+        opt.step()
+    with pytest.raises(nb.Error, match="which a traced function does not own"):
+        nb.jit(lambda g: opt.step([g, g])[0])(nb.ones(2))
+    assert w.requires_grad
+
+
+def test_frozen_parameters_stay():
+    net = nn.Sequential(nn.Linear(2, 2, key=0), nn.Linear(2, 1, key=1))
+    net(nb.ones((1, 2)))
+    nn.freeze(net, "0.**")
+    assert [p.requires_grad for p in net.parameters()] == [False, False, True, True]
+    opt, old = optim.AdamW(net.parameters(), 0.1, weight_decay=0.5), np.asarray(net[0].weight).copy()
+    nb.sum(net(nb.ones((1, 2)))).backward()
+    opt.step()
+    np.testing.assert_array_equal(np.asarray(net[0].weight), old)
+    assert all(p.requires_grad for p in nn.unfreeze(net).parameters())
+
+
+def test_what_cannot_be_optimised_is_refused():
+    net = nn.Linear(2, 2, key=0)
+    with pytest.raises(TypeError, match=r"AdamW: parameter groups, .* nn.optim.MultiOptimizer\(model"):
+        optim.AdamW([{"params": net.parameters(), "lr": 0.1}], lr=1e-3)
+    with pytest.raises(TypeError, match="SGD: a parameter is a ndarray, which step"):
+        optim.SGD([W], lr=0.1)
+    with pytest.raises(TypeError, match="SGD: a parameter is a set"):
+        optim.SGD({net.weight}, lr=0.1)
+    with pytest.raises(TypeError, match="SGD: method has no tensors: hand over a Module"):
+        optim.SGD(net.parameters, lr=0.1)  # the method itself
+    for nothing in ([], iter(()), {}):
+        with pytest.raises(ValueError, match="SGD: no parameters are given"):
+            optim.SGD(nothing, lr=0.1)
 
 
 def test_multi_optimizer():

@@ -21,6 +21,7 @@ from .. import tree as _tree
 from .._core import Tensor, asarray, astype
 from . import _blame
 from ._form import Form, Static, joined
+from ._handles import successor, with_own_handle
 
 _PARAMETER, _BUFFER, _FROZEN = "parameter", "buffer", "frozen"
 _calls = threading.local()  # how many calls of modules are open in this thread
@@ -202,12 +203,10 @@ class Module:
     def map_tensors(self, f):
         """Replaces every tensor by `f(path, tensor)`, a shared one in all its places. Returns self.
 
-        What comes for a tensor that requires gradients requires them too.
+        What comes for a tensor that requires gradients requires them too. Tensors that an optimiser was handed stay,
+        with new elements.
         """
-        new = {id(x): (x, f(path, x)) for path, x, _ in self.named_tensors()}
-        for old, x in new.values():
-            if x is not old and getattr(old, "requires_grad", False) and not x.is_traced:
-                x.requires_grad = True
+        new = {id(x): (x, successor(x, f(path, x))) for path, x, _ in self.named_tensors()}
         _replace(self, lambda t: new[id(t)][1], set())
         return self
 
@@ -275,15 +274,14 @@ class Module:
             like, x = own[aliases[name]], asarray(x)
             if tuple(x.shape) != tuple(like.shape):
                 raise ValueError(f"load_state_dict: {name} is {like.type_str()}, the state has {x.type_str()}")
-            values[aliases[name]] = astype(x, like.dtype)
+            values[aliases[name]] = with_own_handle(astype(x, like.dtype))
         buffers = {name for name, _ in self.named_buffers()}
         needed = own if buffers & set(values) else [name for name in own if name not in buffers]
         missing = [name for name in needed if name not in values]
         if strict and (missing or unexpected):
-            faults = [f"{what} {_listed(names)}"
-                      for what, names in (("missing", missing), ("not known", unexpected)) if names]
-            raise ValueError(f"load_state_dict of {type(self).__name__}: {'; '.join(faults)}. strict=False leaves "
-                             "these alone")
+            wrong = [f"the state {verb} {_listed(names)}" for verb, names in (
+                ("lacks", missing), ("has names that the module does not have:", unexpected)) if names]
+            raise ValueError(f"load_state_dict of {type(self).__name__}: {'; '.join(wrong)}; strict=False leaves these")
         self.map_tensors(lambda path, x: values.get(path, x))
         return missing, unexpected
 
@@ -319,7 +317,7 @@ def _as_kind(x, kind):
 
 
 def _listed(names):
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") if names else "nothing"
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _unmarked(value, path, kinds):

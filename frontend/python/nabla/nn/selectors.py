@@ -13,6 +13,7 @@ They combine: `a | b`, `a & b`, `a - b`, `~a`.
 
 import fnmatch
 
+from .._core import Tensor
 from .module import Module
 
 _KINDS = {"parameters": ("parameter", "frozen"), "trainable": ("parameter",), "frozen": ("frozen",),
@@ -238,7 +239,8 @@ def merge(model, *parts):
 
 
 def freeze(model, selector="parameters"):
-    """Makes parameters that match frozen: derivatives and optimisers leave them alone. Returns the model."""
+    """Makes parameters that match frozen: derivatives and optimisers leave them alone, and outside of traced functions
+    they require no gradients. Returns the model."""
     return _marked(model, selector, "parameter", "frozen")
 
 
@@ -249,9 +251,12 @@ def unfreeze(model, selector="parameters"):
 
 def _marked(model, selector, old, new):
     chosen = select(selector)
-    ids = {id(e.tensor) for e in entries_of(model) if e.kind == old and chosen.matches(e)}
+    found = {id(e.tensor): e.tensor for e in entries_of(model) if e.kind == old and chosen.matches(e)}
     for module in model.modules():
-        module.mark_tensors(lambda x, kind: new if id(x) in ids else kind)
+        module.mark_tensors(lambda x, kind: new if id(x) in found else kind)
+    for x in found.values():
+        if isinstance(x, Tensor) and not x.is_traced:
+            x._set_parameter() if new == "parameter" else x.requires_grad_(False)
     return model
 
 

@@ -18,8 +18,14 @@ from ..selectors import select
 from . import rules
 
 
-class Leaves(list):
-    """Gradients of a tree's tensors in order; None for a tensor that stays as it is."""
+class _NoGradient:
+    """Stands for the gradient of a parameter that has none."""
+
+    def __repr__(self):
+        return "NO_GRADIENT"
+
+
+NO_GRADIENT = _NoGradient()  # in a tree, where None has no leaves
 
 
 class _Parts:
@@ -56,8 +62,6 @@ class _Parts:
                                  + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
                                  + "; update takes (params, grads, state)")
             return [tree[n] for n in self.names]
-        if isinstance(tree, Leaves):
-            return tree
         leaves, form = tree_flatten(tree)
         if form != self.form:
             raise ValueError(f"optimiser: {what} have the form {form}, the parameters {self.form}; "
@@ -105,7 +109,7 @@ class Transform:
         new, kept = [], []
         for i, (p, g) in enumerate(zip(parts.tensors, gradients)):
             own = tuple(s[i] for s in slots)
-            if not _trainable(p) or g is None:
+            if not _trainable(p) or g is None or g is NO_GRADIENT:
                 new.append(p)
                 kept.append(own)
                 continue

@@ -1,36 +1,61 @@
 """Optimisers that keep parameters and state: `step(grads)`, or `step()` after `backward()`."""
 
-from collections.abc import Iterator
+import collections.abc
 
 from ... import _nabla
-from ..._core import asarray
+from ..._core import Tensor, asarray
 from ...tree import tree_flatten
+from .._handles import keep_handle, write_tensor
 from ..module import Module
 from ..selectors import flat_paths, select
 from . import functional
 
 
-class Optimizer:
-    """Base. `params` is a Module, which is updated in place, or tensors: a tree, or what `model.parameters()` gives.
-    `state` is the transform's.
+def _tree_of(params, name):
+    """What the optimiser is handed as a Module or a tree: iterators as lists, `(name, tensor)` pairs as a dict."""
+    if isinstance(params, Module):
+        return params
+    if isinstance(params, collections.abc.ItemsView):
+        params = dict(params)
+    elif isinstance(params, (collections.abc.Iterator, collections.abc.ValuesView)):
+        params = list(params)
+    if isinstance(params, (list, tuple)):
+        if any(isinstance(x, dict) and "params" in x for x in params):
+            raise TypeError(f"{name}: parameter groups, dicts with \"params\", are not taken: nn.optim.MultiOptimizer("
+                            "model, [(\"encoder.**\", nn.optim.sgd(0.1)), ...]) updates parts of a model differently")
+        if params and all(isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], str) for x in params):
+            params = dict(params)
+    leaves = tree_flatten(params)[0]
+    if not leaves:
+        raise ValueError(f"{name}: no parameters are given")
+    for x in leaves:
+        if not isinstance(x, Tensor) and (isinstance(x, (float, set)) or hasattr(x, "__array__")):
+            raise TypeError(f"{name}: a parameter is a {type(x).__name__}, which step() cannot change: hand over a "
+                            "Module, its parameters(), or tensors, nb.asarray(x).requires_grad_()")
+    if not any(isinstance(x, Tensor) for x in leaves):
+        raise TypeError(f"{name}: {type(params).__name__} has no tensors: hand over a Module, its parameters(), or a "
+                        "list or dict of tensors")
+    return params
 
+
+class Optimizer:
+    """Base. `params` is a Module, or a tree of tensors, such as the list that `model.parameters()` is.
+
+    step() changes a Module in place, and tensors that require gradients, as a model's parameters do, too: whoever holds
+    them sees their new elements. Of other tensors it makes new ones, in `params`. `state` is the transform's.
     wrt: which tensors of a Module. lr: a number, a schedule, or a scalar tensor; assign `optimizer.lr` to change it.
-    Raises TypeError for groups of parameters, which are a MultiOptimizer, and ValueError where there are none.
+    Raises TypeError for what has no tensors that can be changed, and for parameter groups.
     """
 
     _realize_params = True
     _realize_state = True
 
     def __init__(self, params, transform):
-        if isinstance(params, Iterator):
-            params = list(params)
-        if isinstance(params, (list, tuple)) and not params:
-            raise ValueError(f"{type(self).__name__}: no parameters are given")
-        if isinstance(params, (list, tuple)) and any(isinstance(p, dict) and "params" in p for p in params):
-            raise TypeError(f"{type(self).__name__}: groups of parameters are parts of "
-                            "nn.optim.MultiOptimizer(model, [(selector, nn.optim.adamw(lr)), ...])")
-        self.params, self.transform = params, transform
-        self.state = transform.init(params)
+        self.params, self.transform = _tree_of(params, type(self).__name__), transform
+        self.state = transform.init(self.params)
+        if not isinstance(self.params, Module):
+            for x in self._tensors().values():
+                keep_handle(x)
 
     @classmethod
     def set_execution_policy(cls, *, auto_realize_updated_params=None, auto_realize_updated_state=None):
@@ -77,38 +102,50 @@ class Optimizer:
         """What backward() left in `.grad`."""
         found = {name: getattr(x, "grad", None) for name, x in self._tensors().items()}
         if all(g is None for g in found.values()):
-            raise ValueError(f"{type(self).__name__}.step(): no gradients were given, and no parameter has a .grad: "
-                             "call backward() on a loss first"
-                             + ("" if isinstance(self.params, Module) else ". load_state_dict, astype and other "
-                                "changes give a model new tensors: make the optimiser after them, or hand over the "
-                                "model itself instead of its parameters()"))
-        return found if isinstance(self.params, Module) else functional.Leaves(found.values())
+            raise ValueError(f"{type(self).__name__}.step(): no gradients were given, and none of its {len(found)} "
+                             "parameters has a .grad: call backward() on a loss of them first"
+                             + ("" if isinstance(self.params, Module) else "; a model whose parameters were assigned "
+                                "anew needs a new optimizer"))
+        if isinstance(self.params, Module):
+            return found
+        return tree_flatten(self.params)[1].unflatten(
+            [functional.NO_GRADIENT if g is None else g for g in found.values()])
 
     def step(self, grads=None):
         """One update by gradients shaped like the parameters (for a Module also a dict by paths). Returns these.
 
-        Without gradients those in `.grad` of the parameters, whose successors require gradients again; where `params`
-        are tensors, these are changed in place, and those without a .grad stay as they are.
+        Without gradients those in `.grad` of the parameters, whose successors require gradients again. Parameters
+        without a gradient stay as they are.
         """
         left = grads is None
-        old = self._tensors() if left else {}
+        old = self._tensors()
         if left:
             grads = self._left_gradients()
-        new, self.state = self.transform.update(self.params, grads, self.state)
-        if isinstance(self.params, Module):
-            self.params.set_tensors({path: x for path, x, _ in new.named_tensors()})
-        elif left:
-            _write(old.values(), tree_flatten(new)[0])
-        else:
-            self.params = new
-        wanted = tree_flatten(self.params)[0] if self._realize_params else []
-        wanted += tree_flatten(self.state)[0] if self._realize_state else []
+        new, state = self.transform.update(self.params, grads, self.state)
+        wanted = tree_flatten(new)[0] if self._realize_params else []
+        wanted += tree_flatten(state)[0] if self._realize_state else []
         _nabla.realize([x for x in wanted if hasattr(x, "is_traced") and not x.is_traced])
-        if left and isinstance(self.params, Module):
+        self.state = state
+        if not isinstance(self.params, Module):
+            self._write(new)
+            return self.params
+        self.params.set_tensors({path: x for path, x, _ in new.named_tensors()})
+        if left:
             for name, x in self._tensors().items():
-                if getattr(old[name], "requires_grad", False):
+                if old[name].requires_grad:
                     x.requires_grad = True
         return self.params
+
+    def _write(self, new):
+        """Tensors that require gradients get the new elements themselves; others are replaced."""
+        leaves, form = tree_flatten(self.params)
+        after = tree_flatten(new)[0]
+        for i, (x, y) in enumerate(zip(leaves, after)):
+            if x is not y and getattr(x, "requires_grad", False):
+                write_tensor(keep_handle(x), y)
+                after[i] = x
+        if any(x is not y for x, y in zip(leaves, after)):
+            self.params = form.unflatten(after)
 
     def zero_grad(self):
         """Forgets what backward() left in `.grad`."""
@@ -134,16 +171,6 @@ class Optimizer:
             values[id(x)] = new
         leaves, form = tree_flatten(self.state)
         self.state = form.unflatten([values[id(x)] for x in leaves])
-
-
-def _write(tensors, values):
-    """Gives tensors that require gradients other values, in place: who else holds them, such as a model, sees them."""
-    changed = [(x, new) for x, new in zip(tensors, values) if new is not x]
-    _nabla.realize([new for _, new in changed])
-    for x, new in changed:
-        wanted, x.requires_grad = x.requires_grad, False
-        x._rebind(new)
-        x.requires_grad = wanted
 
 
 class SGD(Optimizer):
