@@ -315,6 +315,11 @@ def test_memory_and_inspect_are_of_what_was_compiled():
     assert memory.arena >= memory.peak >= 128 * 128 * 4 and memory.buffers[0][1] == "f32[128,128]"
     assert "peak" in repr(memory)
     assert "entry main(x: f32[128,128])" in f.inspect(x) and f.stats.misses == 1
+    # Without arguments: what ran last.
+    f(nb.ones((4, 4)))
+    assert "entry main(x: f32[4,4])" in f.inspect() and f.memory().arena < memory.arena
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        nb.jit(lambda x: x).memory()
     dynamic = nb.jit(lambda x: nb.sum(x @ x.T), dynamic_dims={0: {0: ("n", 1, 8)}})
     assert "n" in repr(dynamic.memory(nb.ones((4, 2))))
     # FLOPs and bytes are those of the sizes that ran.

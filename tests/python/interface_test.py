@@ -74,7 +74,7 @@ def test_plain_tensors_are_buffers():
     # A state of the parameters alone leaves the others; one that has some of them must have all.
     model.load_state_dict({"w": nb.zeros((3,))})
     assert model.w.tolist() == [0.0] * 3 and model.positions.tolist() == [1.0] * 3
-    with pytest.raises(ValueError, match="missing w"):
+    with pytest.raises(ValueError, match="the state lacks w"):
         model.load_state_dict({"positions": nb.zeros((3,))})
 
 

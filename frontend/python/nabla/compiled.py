@@ -148,13 +148,21 @@ class Compiled:
         executable = self._executable(fun, arguments, static)
         return executable, arguments.tensors + executable.captures
 
+    def _seen(self, args, kwargs):
+        """The executable for these arguments; without any that which ran last."""
+        with self._lock:
+            last = next(reversed(self._cache.values()), None)
+        return last if last and not args and not kwargs else self._for(args, kwargs)[0]
+
     def memory(self, *args, **kwargs):
-        """The bytes that the function needs for these arguments: see profiling.Memory. Compiles where it has not."""
-        return profiling.memory_of(self._for(args, kwargs)[0].bundle)
+        """The bytes that the function needs for these arguments: see profiling.Memory. Compiles where it has not.
+        Without arguments: what the last call needed."""
+        return profiling.memory_of(self._seen(args, kwargs).bundle)
 
     def inspect(self, *args, **kwargs):
-        """What the function was compiled to for these arguments, as `nablac inspect` prints it."""
-        return IR(_nabla.report_text(self._for(args, kwargs)[0].bundle.report))
+        """What the function was compiled to for these arguments, as `nablac inspect` prints it. Without arguments: for
+        those of the last call."""
+        return IR(_nabla.report_text(self._seen(args, kwargs).bundle.report))
 
     def profile(self, *args, runs=10, **kwargs):
         """Runs the function on these arguments and tells where the time goes: see profiling.Profile. Donated arguments
