@@ -113,6 +113,14 @@ def test_the_line_that_is_shown_is_that_of_the_file_now(tmp_path):
     assert "# and more" in said(module.f, nb.Error)
 
 
+def test_objects_of_the_native_module_are_not_made_without_their_constructors():
+    for cls in (nb.Tensor, nb.DType, nb._nabla.Dim, nb._nabla.Trace, nb._nabla.Function, nb._nabla.Program):
+        with pytest.raises(TypeError):
+            repr(cls.__new__(cls))
+    assert nb.DType(int(nb.float32)) == nb.float32
+    assert "no constructor" in said(nb.Tensor, TypeError)
+
+
 def test_channels_first_given_to_a_convolution():
     for make in (lambda: nn.Conv2d(3, 8, 3, key=0)(nb.ones((1, 3, 32, 30))),
                  lambda: nb.conv2d(nb.ones((1, 3, 32, 30)), nb.ones((3, 3, 3, 8)))):

@@ -53,6 +53,24 @@ PyObject*& error_type() {
 
 namespace {
 
+// Without a constructor's call the methods of an object would read what was never written. Python refuses T.__new__(T),
+// which makes such an object, of a type whose own tp_new is not that of its base.
+PyObject* new_for_constructor(PyTypeObject* type, PyObject*, PyObject*) { return py::detail::make_new_instance(type); }
+PyObject* refuse_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyErr_Format(PyExc_TypeError, "%s has no constructor: functions of nabla make it", type->tp_name);
+  return nullptr;
+}
+
+void guard_new(const py::module_& m) {
+  auto* error = reinterpret_cast<PyTypeObject*>(PyExc_Exception);
+  for (auto [name, value] : m.attr("__dict__").cast<py::dict>()) {
+    auto* type = reinterpret_cast<PyTypeObject*>(value.ptr());
+    if (!PyType_Check(value.ptr()) || PyType_IsSubtype(type, error)) continue;
+    bool constructed = type->tp_init != type->tp_base->tp_init;
+    type->tp_new = constructed ? &new_for_constructor : &refuse_new;
+  }
+}
+
 // The diagnostic in the words of a Python program.
 Diagnostic for_python(Diagnostic d) {
   constexpr std::string_view doc = "`nablac doc op ", declare = "declare the constraint ";
@@ -144,4 +162,5 @@ PYBIND11_MODULE(_nabla, m) {
   bind_programs(m);
   bind_calls(m);
   bind_debugging(m);
+  guard_new(m);
 }
