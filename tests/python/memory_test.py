@@ -32,7 +32,9 @@ def test_views_outlive_donation_and_writes():
     assert memoryview(nb.asarray([[1, 2], [3, 4]], "int8")).tobytes() == b"\x01\x02\x03\x04"
 
 
-def test_copies_are_copies():
+@pytest.mark.parametrize("tracked", [False, True])
+def test_copies_are_copies(tracked):
+    leaf = nb.ones(1).requires_grad_() if tracked else None  # while it lives, copies are ops that derivatives pass
     source = np.ones(3, "float32")
     shared = nb.from_dlpack(source)
     for make in (copy.copy, copy.deepcopy, nb.array, nb.copy, nb.constant, nb.Tensor.clone, nb.Tensor.copy):
@@ -54,6 +56,7 @@ def test_copies_are_copies():
     snapshot = copy.deepcopy(tree)
     tree["a"][0][0] = 3.0
     assert snapshot["a"][0].tolist() == [1.0, 1.0]
+    assert leaf is None or leaf.requires_grad
 
 
 def test_copies_keep_gradients():
