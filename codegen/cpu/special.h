@@ -159,18 +159,6 @@ NB_MATH(nb_acosh, nb_acosh32(x), nb_libm_acosh) NB_MATH(nb_atanh, nb_atanh32(x),
 #undef NB_MATH
 
 // ---- Random numbers
-// Philox4x32-10: word index % 4 of block index / 4.
-NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
-  unsigned long block = (unsigned long)index / 4;
-  unsigned c0 = unsigned(block), c1 = unsigned(block >> 32), c2 = 0, c3 = 0;
-  for (int round = 0; round < 10; ++round) {
-    unsigned long p0 = 0xD2511F53ul * c0, p1 = 0xCD9E8D57ul * c2;
-    c0 = unsigned(p1 >> 32) ^ c1 ^ k0, c1 = unsigned(p1), c2 = unsigned(p0 >> 32) ^ c3 ^ k1, c3 = unsigned(p0);
-    k0 += 0x9E3779B9, k1 += 0xBB67AE85;
-  }
-  long w = index & 3;
-  return w == 0 ? c0 : w == 1 ? c1 : w == 2 ? c2 : c3;
-}
 // The products of the low halves of 64-bit lanes. GCC does not see that a whole product is more than is needed.
 template <class Wide, class X> NB_FN Wide nb_multiply_low(X x, X by) {
 #if defined(__AVX2__) && !defined(__clang__)
@@ -182,7 +170,12 @@ template <class Wide, class X> NB_FN Wide nb_multiply_low(X x, X by) {
 #endif
   return ((Wide)x & 0xffffffff) * ((Wide)by & 0xffffffff);
 }
-// Both halves of the products of 32-bit lanes: even and odd lanes apart, as machines multiply them.
+// Both halves of a product: the lower one is the result. Even and odd lanes apart, as machines multiply them.
+NB_FN unsigned nb_multiply_wide(unsigned x, unsigned by, unsigned& high) {
+  unsigned long whole = (unsigned long)x * by;
+  high = unsigned(whole >> 32);
+  return unsigned(whole);
+}
 NB_FN nb_vec<unsigned> nb_multiply_wide(nb_vec<unsigned> x, unsigned by, nb_vec<unsigned>& high) {
   typedef unsigned long Wide __attribute__((vector_size(sizeof(x))));
   constexpr unsigned long low = 0xffffffff;
@@ -191,21 +184,27 @@ NB_FN nb_vec<unsigned> nb_multiply_wide(nb_vec<unsigned> x, unsigned by, nb_vec<
   high = (nb_vec<unsigned>)((even >> 32) | (odd & ~low));
   return x * by;
 }
-NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<unsigned> c0, nb_vec<unsigned> c1, nb_mask word) {
-  nb_vec<unsigned> c2 = {}, c3 = {};
+// Philox4x32-10: a word of the block (c0, c1).
+template <class V, class W> NB_FN V nb_philox_word(unsigned k0, unsigned k1, V c0, V c1, W word) {
+  V c2 = {}, c3 = {}, high0, high1;
   for (int round = 0; round < 10; ++round) {
-    nb_vec<unsigned> high0, high1, low0 = nb_multiply_wide(c0, 0xD2511F53, high0),
-                                   low1 = nb_multiply_wide(c2, 0xCD9E8D57, high1);
+    V low0 = nb_multiply_wide(c0, 0xD2511F53, high0), low1 = nb_multiply_wide(c2, 0xCD9E8D57, high1);
     c0 = high1 ^ c1 ^ k0, c1 = low1, c2 = high0 ^ c3 ^ k1, c3 = low0;
     k0 += 0x9E3779B9, k1 += 0xBB67AE85;
   }
   return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
 }
+// Word index % 4 of block index / 4.
+NB_FN unsigned nb_philox(unsigned k0, unsigned k1, long index) {
+  unsigned long block = (unsigned long)index / 4;
+  return nb_philox_word(k0, k1, unsigned(block), unsigned(block >> 32), int(index & 3));
+}
 NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<long> index) {
   nb_vec<unsigned long> block = (nb_vec<unsigned long>)index / 4;
-  return nb_philox(k0, k1, __builtin_convertvector(block, nb_vec<unsigned>),
-                   __builtin_convertvector(block >> 32, nb_vec<unsigned>), __builtin_convertvector(index & 3, nb_mask));
+  return nb_philox_word(k0, k1, __builtin_convertvector(block, nb_vec<unsigned>),
+                        __builtin_convertvector(block >> 32, nb_vec<unsigned>),
+                        __builtin_convertvector(index & 3, nb_mask));
 }
 NB_FN nb_vec<unsigned> nb_philox(unsigned k0, unsigned k1, nb_vec<int> index) {
-  return nb_philox(k0, k1, (nb_vec<unsigned>)index / 4, nb_vec<unsigned>{}, index & 3);
+  return nb_philox_word(k0, k1, (nb_vec<unsigned>)index / 4, nb_vec<unsigned>{}, index & 3);
 }

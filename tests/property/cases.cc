@@ -131,6 +131,12 @@ std::string describe(const ir::Attrs& attrs) {
   return out;
 }
 
+ir::Shard whole_shard(const ir::TypedOp& op, const ir::Factors& factors) {
+  ir::Shard out{op, factors, std::vector<ir::Dim>(factors.factors.size(), 0), {}};
+  for (const ir::Factors::Factor& f : factors.factors) out.sizes.push_back(f.size);
+  return out;
+}
+
 bool takes_function(const ir::OpDef& op) {
   return std::any_of(op.attrs.begin(), op.attrs.end(), [](const ir::AttrDef& a) {
     return a.kind == ir::AttrKind::kFunction || a.kind == ir::AttrKind::kFunctions;

@@ -35,6 +35,8 @@ std::vector<Case> cases_of(const ir::OpDef& op, int draws, Precision precision);
 Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward);
 /// Whether an attribute names functions. Such an op is covered when its examples hold them; calls have their own tests.
 bool takes_function(const ir::OpDef& op);
+/// The part of a node that is all of it, to be made smaller. The node and its factors outlive it.
+ir::Shard whole_shard(const ir::TypedOp& op, const ir::Factors& factors);
 /// The functions of an example, as a module; a test failure and an empty one when the text does not parse.
 ir::Module module_of(const std::string& functions);
 ir::FunctionLookup lookup_in(const ir::Module& module);

@@ -119,8 +119,7 @@ TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
       int64_t size = factor.size.value();
       ir::Dim n = ir::Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 1000, 1}));
       ir::TypedOp whole = c.typed();
-      ir::Shard shard{whole, factors, std::vector<ir::Dim>(factors.factors.size(), 0), {}};
-      for (const ir::Factors::Factor& each : factors.factors) shard.sizes.push_back(each.size);
+      ir::Shard shard = whole_shard(whole, factors);
       shard.sizes[f] = n;
       std::vector<ir::Type> types, expected;
       for (size_t k = 0; k < c.operands.size(); ++k) types.push_back(shard.operand(static_cast<int>(k)));

@@ -210,8 +210,7 @@ class Splitter {
   Splitter(const ir::TypedOp& op, const ir::Factors& factors, std::vector<Piece> pieces)
       : factors_(factors),
         pieces_(std::move(pieces)),
-        shard_{op, factors, std::vector<ir::Dim>(factors.factors.size(), 0), {}} {
-    for (const ir::Factors::Factor& f : factors.factors) shard_.sizes.push_back(f.size);
+        shard_(whole_shard(op, factors)) {
     for (const Piece& p : pieces_) shard_.begins[p.factor] = p.begin, shard_.sizes[p.factor] = p.end - p.begin;
   }
 

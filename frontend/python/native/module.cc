@@ -81,11 +81,11 @@ Diagnostic for_python(Diagnostic d) {
     d.notes.clear();
   }
   if (d.help.starts_with(declare)) d.help += "; sizes that are equal have one name in `dynamic_dims`";
-  if (d.help.starts_with(doc)) d.help = d.help.substr(doc.size(), d.help.find('`', 1) - doc.size());
-  else if (!d.help.empty() || d.code != Code::kBadAttribute) return d;
-  else d.help = d.message.substr(0, d.message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"));
-  bool known = !d.help.empty() && py::hasattr(py::module_::import("nabla"), d.help.c_str());
-  d.help = known ? fmt::format("help(nabla.{}) says what it takes", d.help) : "";
+  if (!d.help.starts_with(doc) && !(d.help.empty() && d.code == Code::kBadAttribute)) return d;
+  // The message begins with the name of the op, or of a function of the package.
+  std::string name = d.message.substr(0, d.message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"));
+  bool known = !name.empty() && py::hasattr(py::module_::import("nabla"), name.c_str());
+  d.help = known ? fmt::format("help(nabla.{}) says what it takes", name) : "";
   return d;
 }
 

@@ -31,18 +31,8 @@ Status require_nonnegative(const InferContext& ctx, const Shape& shape, std::str
 }
 
 Factors fixed_factors(const TypedOp& op) {
-  Factors out;
-  for (const Type& t : op.operands) {
-    Factors::Tensor tensor;
-    for (const Dim& d : t.shape) tensor.push_back({out.add("k", d, Factors::Kind::kReplicate)});
-    out.operands.push_back(tensor);
-  }
-  Factors::Tensor result;
-  for (const Dim& d : op.results[0].shape) {
-    std::string name(1, static_cast<char>('a' + result.size()));
-    result.push_back({out.add(name, d, Factors::Kind::kReplicate)});
-  }
-  out.results = {result};
+  Factors out = placed_factors(op);
+  for (Factors::Factor& f : out.factors) f.kind = Factors::Kind::kReplicate;
   return out;
 }
 
@@ -129,11 +119,12 @@ InferResult infer_iota(const InferContext& ctx) {
 
 Literals reference_iota(const EvalContext& ctx) {
   const Type& result = ctx.op.results[0];
-  int64_t axis = ctx.attrs().get_int("axis"), begin = place_of(ctx.op).offset[axis].value();
-  Literal row = counted(result.dtype, begin + result.extents()[axis]);
+  int64_t axis = ctx.attrs().get_int("axis");
+  Literal row = counted(result.dtype, result.extents()[axis], place_of(ctx.op).offset[axis].value());
+  if (result.rank() == 1) return Literals{row};
   Extents along(result.rank(), 0);
   along[axis] = 1;
-  return Literals{gathered(row, result, std::move(along), begin)};
+  return Literals{gathered(row, result, std::move(along))};
 }
 
 Fragment access_iota(const TypedOp& op) {

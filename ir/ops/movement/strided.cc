@@ -109,11 +109,11 @@ void place(Literal& to, const Literal& piece, Extents strides, int64_t first) {
   copy_strided(to, piece, {piece.shape(), {std::move(strides), strides_of(piece.shape())}, {first, 0}});
 }
 
-Literal counted(DType dtype, int64_t count) {
+Literal counted(DType dtype, int64_t count, int64_t first) {
   Literal out = Literal::uninitialized(dtype, {count});
   std::array<int64_t, kRowBlock> numbers;
   for (int64_t begin = 0; begin < count; begin += kRowBlock) {
-    std::iota(numbers.begin(), numbers.end(), begin);
+    std::iota(numbers.begin(), numbers.end(), first + begin);
     write_row(out, begin, 1, std::min(kRowBlock, count - begin), numbers.data());
   }
   return out;

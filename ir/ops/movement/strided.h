@@ -86,8 +86,8 @@ void copy_strided(Literal& to, const Literal& from, const Nest<2>& nest);
 Literal gathered(const Literal& x, const Type& result, Extents strides, int64_t first = 0);
 /// Writes all of `piece` to the elements of `to` at these strides from `first` on.
 void place(Literal& to, const Literal& piece, Extents strides, int64_t first);
-/// 0, 1, ... count - 1, as `set_i` writes them.
-Literal counted(DType dtype, int64_t count);
+/// `count` numbers: first, first + 1 and so on, as `set_i` writes them.
+Literal counted(DType dtype, int64_t count, int64_t first = 0);
 /// `value`, a scalar, everywhere.
 Literal filled(const Type& result, const Literal& value);
 

@@ -117,9 +117,7 @@ class Optimizer:
         Without gradients those in `.grad` of the parameters, whose successors require gradients again. Parameters
         without a gradient stay as they are.
         """
-        left = grads is None
-        old = self._tensors()
-        if left:
+        if grads is None:
             grads = self._left_gradients()
         new, state = self.transform.update(self.params, grads, self.state)
         wanted = tree_flatten(new)[0] if self._realize_params else []
@@ -130,10 +128,6 @@ class Optimizer:
             self._write(new)
             return self.params
         self.params.set_tensors({path: x for path, x, _ in new.named_tensors()})
-        if left:
-            for name, x in self._tensors().items():
-                if old[name].requires_grad:
-                    x.requires_grad = True
         return self.params
 
     def _write(self, new):
