@@ -34,6 +34,7 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                 .profile = options.profile,
                                 .check_nan = options.check_nan,
                                 .target = options.target,
+                                .rank_class = options.rank_class,
                                 .sync_debug = options.sync_debug,
                                 .stop = stop_flag(),
                                 // State is updated where it lies: a step whose state is to be saved comes to its end.

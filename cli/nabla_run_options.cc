@@ -49,7 +49,7 @@ Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line;
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {
   JobOptions job;
-  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target;
+  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
   std::optional<uint64_t> seed;
   std::optional<int> threads;
   bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false;
@@ -123,6 +123,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--threads", part.threads, "of a program for CPUs [as many as the process may run on]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
   app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
+  app.add_option("--class", part.rank_class, "of a bundle for several ranks: run one rank of this class");
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
   app.add_flag("--profile", part.profile,
                "print a table of kernels and library calls: time, calls, GFLOP/s, GB/s, share of peak, source line");
@@ -172,6 +173,7 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.seed, part.seed, "--seed"));
   (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
   (void)NABLA_TRY(merge(all.target, part.target, "--target"));
+  (void)NABLA_TRY(merge(all.rank_class, part.rank_class, "--class"));
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
   all.sync_debug = all.sync_debug || part.sync_debug;
@@ -280,6 +282,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.sync_debug = all.sync_debug;
   out.profile = all.profile;
   out.target = all.target.value_or("");
+  out.rank_class = all.rank_class.value_or("");
   return line;
 }
 

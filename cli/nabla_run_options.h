@@ -32,7 +32,7 @@ struct JobOptions {
 
 struct RunOptions {
   std::string bundle;  ///< empty: the bundle that this executable carries
-  std::string state, weights, save_state, trace, metrics, loss_curve, target;
+  std::string state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
   std::vector<std::string> weight_maps;  ///< "PATTERN=TARGET"
   bool weights_partial = false;
   std::optional<uint64_t> seed;  ///< otherwise as the saved state says, or 0

@@ -382,7 +382,7 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
   EXPECT_EQ(help.code, 0);
   EXPECT_HAS(help.out, "once per input");
   EXPECT_EQ(help.out.find("TEXT ..."), std::string::npos) << help.out;
-  EXPECT_EQ(run({"--version"}).out, "nabla-run 0.1.0 (IR version 1, bundle version 1)\n");
+  EXPECT_EQ(run({"--version"}).out, "nabla-run 0.1.0 (IR version 1, bundle version 2)\n");
   EXPECT_EQ(run({bundle_, "--input", "a=1", "b=2"}).code, 2);
   for (const char* option : {"--trace", "--metrics", "--loss-curve", "--save-state", "--state", "--data"}) {
     Outcome empty = run({bundle_, "--entry", "init", option, ""});

@@ -192,6 +192,7 @@ nabla_status* nabla_session_open(const char* path, const nabla_options* options,
     if (options->trace != nullptr) settings.trace = options->trace;
     if (options->target != nullptr) settings.target = options->target;
     settings.check_nan = options->check_nan != 0;
+    if (options->rank_class != nullptr) settings.rank_class = options->rank_class;
     settings.sync_debug = options->sync_debug != 0;
   }
   auto session = nabla::exec::Session::open(path, settings);

@@ -62,6 +62,17 @@ TEST(NablaRunTarget, ChoosesAProgramOfTheBundle) {
   EXPECT_EQ(session, nullptr);
 }
 
+TEST(NablaRunOptions, TheClassOfABundleForOneRankIsMain) {
+  std::string path = exec::write_toy_bundle("class.nbundle"), message;
+  nabla_session* session = nullptr;
+  nabla_options options = {1, nullptr, nullptr, 0, 0, "main"};
+  EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session)), 0);
+  nabla_session_close(session);
+  options.rank_class = "stage1";
+  EXPECT_EQ(take(nabla_session_open(path.c_str(), &options, &session), &message), 107);
+  EXPECT_NE(message.find("has no class `stage1`; it has main"), std::string::npos) << message;
+}
+
 TEST(NablaRunOptions, ChecksReachTheSession) {
   // Neither works for the toy bundle, whose operands have no types and which runs on the CPU: both say so.
   std::string path = exec::write_toy_bundle("checks.nbundle"), message;

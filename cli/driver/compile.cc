@@ -13,6 +13,8 @@
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/bundle_writer.h"
+#include "runtime/format/ranks_generated.h"
 
 namespace nabla::driver {
 namespace {
@@ -129,36 +131,77 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
   return lower_for(targets[0], module, options);
 }
 
-Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
-  CompiledBundle out;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The programs of one class, and what is said of them; `folder` is that of the class, or empty.
+struct CompiledClass {
   std::vector<CompiledModule> lowered;
+  PlannedClass programs;
+};
+Status compile_class(const ir::Module& module, const CompileOptions& options, const std::string& folder,
+                     CompiledClass& of, CompiledBundle& out, Members& members) {
   std::vector<std::string> names = NABLA_TRY(target_list(options.target));
-  std::vector<ir::Target> targets = NABLA_TRY(targets_of(options, names));
-  for (const ir::Target& target : targets) {
-    lowered.push_back(NABLA_TRY(lower_for(target, module, options)));
-    out.passes.insert(out.passes.end(), lowered.back().passes.begin(), lowered.back().passes.end());
+  for (const ir::Target& target : NABLA_TRY(targets_of(options, names))) {
+    of.lowered.push_back(NABLA_TRY(lower_for(target, module, options)));
+    out.passes.insert(out.passes.end(), of.lowered.back().passes.begin(), of.lowered.back().passes.end());
   }
+  auto start = Clock::now();
   codegen::ToolchainOptions toolchain;
   toolchain.jobs =
       options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.cache) toolchain.cache_dir = codegen::cache_directory();
-  Members members{{"ir/module.nbl", ir::print(module, {.locations = true})}};
-  auto start = std::chrono::steady_clock::now();
-  std::vector<PlannedProgram> programs;
-  for (CompiledModule& m : lowered) {
+  members.emplace_back(folder + "ir/module.nbl", ir::print(module, {.locations = true}));
+  for (CompiledModule& m : of.lowered) {
     if (options.progress)
       toolchain.progress = [&](size_t done, size_t all) { options.progress(m.target.name, done, all); };
     codegen::TargetCode code = NABLA_TRY(codegen::compile_kernels(m.planned, m.target, toolchain));
     if (m.target.is_cuda()) m.report = with_code(m.report, code);
-    members.emplace_back(programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name), m.report);
-    programs.push_back({&m.planned, &m.target, std::move(code), {m.variants, m.buckets, &m.flat}});
+    std::string report = of.programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name);
+    members.emplace_back(folder + report, m.report);
+    of.programs.push_back({&m.planned, &m.target, std::move(code), {m.variants, m.buckets, &m.flat}});
   }
-  out.report = lowered[0].report;
-  EmittedProgram program = NABLA_TRY(emit_programs(std::move(programs), members));
-  out.codegen_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (out.report.empty()) out.report = of.lowered[0].report;
+  out.codegen_seconds += seconds_since(start);
+  return Ok{};
+}
+
+void finish(CompiledBundle& out, EmittedProgram program) {
   out.bytes = std::move(program.bytes);
   out.kernels = program.kernels;
   out.code_bytes = program.code_bytes;
+}
+
+}  // namespace
+
+Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
+  CompiledBundle out;
+  CompiledClass of;
+  Members members;
+  (void)NABLA_TRY(compile_class(module, options, "", of, out, members));
+  auto start = Clock::now();
+  finish(out, NABLA_TRY(emit_programs(std::move(of.programs), members)));
+  out.codegen_seconds += seconds_since(start);
+  return out;
+}
+
+Result<CompiledBundle> compile_ranks(const format::RanksT& ranks, const std::vector<const ir::Module*>& modules,
+                                     const CompileOptions& options) {
+  CompiledBundle out;
+  Members members;
+  std::vector<CompiledClass> compiled(modules.size());
+  std::vector<PlannedClass> classes;
+  for (size_t c = 0; c < modules.size(); ++c) {
+    std::string folder = format::class_folder(ranks.classes[c]->name);
+    (void)NABLA_TRY(compile_class(*modules[c], options, folder, compiled[c], out, members));
+    classes.push_back(std::move(compiled[c].programs));
+  }
+  auto start = Clock::now();
+  finish(out, NABLA_TRY(emit_ranks(ranks, std::move(classes), members)));
+  out.codegen_seconds += seconds_since(start);
   return out;
 }
 

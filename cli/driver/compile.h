@@ -52,6 +52,10 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
                                    const passes::ManagerOptions& options = {});
 /// Every pass up to the memory plan, for one target; no compiler of kernels runs.
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
+/// A bundle for several ranks: `modules` are the local programs of the table's classes, in its order. What `compile`
+/// makes for one rank is made for each of them, in the class's folder.
+Result<CompiledBundle> compile_ranks(const format::RanksT& ranks, const std::vector<const ir::Module*>& modules,
+                                     const CompileOptions& options);
 /// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes
 /// compute_80, which later GPUs can run.
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);

@@ -10,6 +10,9 @@
 #include "ir/module.h"
 #include "ir/target.h"
 
+namespace nabla::format {
+struct RanksT;
+}
 namespace nabla::driver {
 
 using program::Buckets;
@@ -37,9 +40,15 @@ struct PlannedProgram {
   program::BuildOptions options = {};
 };
 
-/// Errors of program::build, program::check and format::bundle_bytes; E0901 for two CPU targets.
+/// Planned programs of a class, one per target.
+using PlannedClass = std::vector<PlannedProgram>;
+
+/// A bundle for one rank. Errors of program::build, program::check and format::bundle_bytes; E0901 for two CPU targets.
 Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& members);
-/// The same for one target, kernels compiled.
+/// For several ranks: `classes` are those of the rank table, in its order.
+Result<EmittedProgram> emit_ranks(const format::RanksT& ranks, std::vector<PlannedClass> classes,
+                                  const Members& members);
+/// For one rank and target, kernels compiled.
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options);
 
 }  // namespace nabla::driver

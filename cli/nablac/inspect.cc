@@ -2,11 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <ostream>
 
 #include "cli/driver/compile.h"
 #include "cli/driver/page/page.h"
 #include "cli/driver/report.h"
+#include "cli/driver/report_ranks.h"
 #include "cli/driver/specialise.h"
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
@@ -20,7 +22,7 @@ namespace nabla::cli {
 namespace {
 
 struct InspectArgs {
-  std::string input, html, target, profile;  // no target: the default one
+  std::string input, html, target, rank_class, profile;  // no target: the default one
   std::vector<std::string> at;
   bool json = false, source = false;
   driver::CompileOptions options;
@@ -28,21 +30,35 @@ struct InspectArgs {
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 
-// The report of the program for `target`; empty: of the first. A bundle has report.json, of its first program, and
-// report_TARGET.json for each other.
-Result<std::string> report_of(const format::Bundle& bundle, const std::string& target) {
-  std::string first(format::as_text(bundle.member("report.json")));
-  if (first.empty()) return error(Code::kCorrupt, "{} carries no report.json", bundle.what());
+// The report of the class's program for `target`; empty: of its first. A class has report.json, of its first program,
+// and report_TARGET.json for each other.
+Result<std::string> report_of(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
+  std::string first(format::as_text(bundle.member(of.folder + "report.json")));
+  if (first.empty()) return error(Code::kCorrupt, "{} carries no {}report.json", bundle.what(), of.folder);
   if (target.empty()) return first;
   std::string wanted = NABLA_TRY(ir::find_target(target)).name, known = driver::target_of_report(first);
   if (known == wanted) return first;
   for (const format::ZipMember& m : bundle.members()) {
-    if (m.name.rfind("report_", 0) != 0) continue;
+    if (!m.name.starts_with(of.folder + "report_")) continue;
     std::string other(format::as_text(bundle.member(m.name)));
     if (driver::target_of_report(other) == wanted) return other;
     known += ", " + driver::target_of_report(other);
   }
   return error(Code::kUnknownTarget, "{} has no program for {}; it has those for {}", bundle.what(), wanted, known);
+}
+
+// Of all classes, or of one; of all targets, or of one.
+Status print_source(const format::Bundle& bundle, const InspectArgs& args, const Streams& streams) {
+  for (const format::BundleClass& of : bundle.classes()) {
+    if (!args.rank_class.empty() && of.name != args.rank_class) continue;
+    std::optional<ir::Target> target;
+    if (!args.target.empty())
+      target = NABLA_TRY(ir::find_target(driver::target_of_report(NABLA_TRY(report_of(bundle, of, args.target)))));
+    for (const format::ZipMember& m : bundle.members())
+      if (target ? driver::is_source_of(m.name, of, *target) : m.name.starts_with(of.folder + "source/"))
+        streams.out << "// ---- " << m.name << "\n" << format::as_text(bundle.member(m.name)) << "\n";
+  }
+  return Ok{};
 }
 
 Status run(InspectArgs& args, const Streams& streams) {
@@ -63,6 +79,8 @@ Status run(InspectArgs& args, const Streams& streams) {
   if (is_module(args.input)) {
     if (args.source)
       return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
+    if (!args.rank_class.empty())
+      return error(Code::kBadOption, "--class is for bundles for several ranks; {} is a module", args.input);
     if (!args.target.empty()) args.options.target = args.target;
     args.options.passes.reproduce = [&](const ir::Module& before, const std::string& command) {
       keep_reproducer(before, command, streams);
@@ -73,17 +91,17 @@ Status run(InspectArgs& args, const Streams& streams) {
     if (!args.options.specialise.empty())
       return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
-    if (args.source) {
-      ir::Target target;
-      if (!args.target.empty())
-        target = NABLA_TRY(ir::find_target(driver::target_of_report(NABLA_TRY(report_of(bundle, args.target)))));
-      for (const format::ZipMember& m : bundle.members())
-        if (args.target.empty() ? m.name.starts_with("source/") : driver::is_source_of(m.name, target))
-          streams.out << "// ---- " << m.name << "\n" << format::as_text(bundle.member(m.name)) << "\n";
+    if (!args.rank_class.empty()) (void)NABLA_TRY(bundle.need_class(args.rank_class));
+    if (args.source) return print_source(bundle, args, streams);
+    bool overview = bundle.classes().size() > 1 && args.rank_class.empty() && args.target.empty() && !args.json &&
+                    args.html.empty() && args.at.empty();
+    if (overview) {
+      streams.out << printable(driver::ranks_text(bundle), "\n");
       return Ok{};
     }
-    report = NABLA_TRY(report_of(bundle, args.target));
-    if (!args.html.empty()) texts = driver::kernel_texts(bundle, report);
+    const format::BundleClass& of = *NABLA_TRY(bundle.need_class(args.rank_class));
+    report = NABLA_TRY(report_of(bundle, of, args.target));
+    if (!args.html.empty()) texts = driver::kernel_texts(bundle, of, report);
   }
   if (!args.html.empty()) {
     driver::PageInput page{std::filesystem::path(args.input).filename().string(), report, texts};
@@ -107,6 +125,7 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("file", args->input, "a module (.nir, .nir.json, .nbl) or a bundle")->required();
   command->add_option("--target", args->target,
                       "of a module: the target to plan for; of a bundle: the program to look at");
+  command->add_option("--class", args->rank_class, "of a bundle for several ranks: the class to look at");
   command
       ->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there; where --html starts")
       ->allow_extra_args(false);

@@ -193,7 +193,7 @@ TEST_F(Nablac, BytesHaveUnits) {
 TEST_F(Nablac, TellsItsVersions) {
   Outcome o = nablac({"--version"});
   EXPECT_EQ(o.code, 0);
-  EXPECT_EQ(o.out, "nablac 0.1.0 (IR version 1, bundle version 1)\n");
+  EXPECT_EQ(o.out, "nablac 0.1.0 (IR version 1, bundle version 2)\n");
 }
 
 TEST_F(Nablac, DocKnowsEveryTopicAndSuggestsNames) {

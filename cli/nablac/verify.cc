@@ -12,15 +12,18 @@
 namespace nabla::cli {
 namespace {
 
-constexpr const char* kModuleMember = "ir/module.nbl";
-
 Result<std::string> verify_bundle(const std::string& path) {
   format::Bundle bundle = NABLA_TRY(format::Bundle::open(path));
   std::string out = fmt::format("bundle, {} members", bundle.members().size());
-  format::Bytes text = bundle.member(kModuleMember);
-  if (text.empty()) return out;
-  ir::Module module = NABLA_TRY(ir::parse_module(format::as_text(text), path + ":" + kModuleMember, ops::all_ops()));
-  return out + "; its module: " + summary_of(module);
+  for (const format::BundleClass& of : bundle.classes()) {
+    std::string member = of.folder + "ir/module.nbl";
+    format::Bytes text = bundle.member(member);
+    if (text.empty()) continue;
+    ir::Module module = NABLA_TRY(ir::parse_module(format::as_text(text), path + ":" + member, ops::all_ops()));
+    std::string whose = bundle.ranks() == nullptr ? "its module" : fmt::format("class {}", of.name);
+    out += fmt::format("; {}: {}", whose, summary_of(module));
+  }
+  return out;
 }
 
 Result<std::string> verify_file(const std::string& path) {

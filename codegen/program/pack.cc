@@ -16,6 +16,8 @@ format::ConvKind packed(ConvolutionKind kind) { return static_cast<format::ConvK
 static_assert(static_cast<int>(format::BaseKind::Output) == static_cast<int>(ir::Base::kOutput));
 static_assert(static_cast<int>(format::Epilogue::Gelu) == static_cast<int>(ir::Activation::kGelu));
 static_assert(static_cast<int>(format::ConvKind::FilterGrad) == static_cast<int>(ConvolutionKind::kFilterGrad));
+static_assert(static_cast<int>(format::CollectiveKind::Broadcast) == static_cast<int>(CollectiveKind::kBroadcast));
+static_assert(static_cast<int>(format::Reduction::Or) == static_cast<int>(Reduction::kOr));
 static_assert(static_cast<int>(format::DType::F8E5M2) == static_cast<int>(DType::kF8E5M2));
 
 class Packer {
@@ -349,13 +351,45 @@ class Packer {
     return Ok{};
   }
 
-  Status no_instruction(std::string_view name) {
-    return error(Code::kNoLowering, "{}: this version's bundles have no instruction for it", name);
+  Status pack(const Collective& c, format::InstructionT& out) {
+    format::CollectiveT collective;
+    collective.kind = static_cast<format::CollectiveKind>(c.kind);
+    collective.reduction = static_cast<format::Reduction>(c.reduction);
+    collective.dtype = packed(c.from.type.dtype);
+    collective.group = c.group, collective.handle = c.handle;
+    collective.from = address(c.from.address), collective.to = address(c.to.address);
+    collective.bytes = static_cast<uint64_t>(c.from.address.bytes);
+    collective.bytes_size = reference(c.from.type.bytes());
+    collective.root = c.root, collective.targets = c.targets;
+    out.operands = {operand(c.from), operand(c.to)};
+    out.action.Set(std::move(collective));
+    return Ok{};
   }
-  Status pack(const Collective&, format::InstructionT&) { return no_instruction("collective"); }
-  Status pack(const Send&, format::InstructionT&) { return no_instruction("send"); }
-  Status pack(const Recv&, format::InstructionT&) { return no_instruction("recv"); }
-  Status pack(const Wait&, format::InstructionT&) { return no_instruction("wait"); }
+
+  Status pack(const Send& s, format::InstructionT& out) {
+    format::SendT send;
+    send.channel = s.channel, send.handle = s.handle, send.from = address(s.from.address);
+    send.bytes = static_cast<uint64_t>(s.from.address.bytes), send.bytes_size = reference(s.from.type.bytes());
+    out.operands = {operand(s.from)};
+    out.action.Set(std::move(send));
+    return Ok{};
+  }
+
+  Status pack(const Recv& r, format::InstructionT& out) {
+    format::RecvT recv;
+    recv.channel = r.channel, recv.handle = r.handle, recv.to = address(r.to.address);
+    recv.bytes = static_cast<uint64_t>(r.to.address.bytes), recv.bytes_size = reference(r.to.type.bytes());
+    out.operands = {operand(r.to)};
+    out.action.Set(std::move(recv));
+    return Ok{};
+  }
+
+  Status pack(const Wait& w, format::InstructionT& out) {
+    format::WaitT wait;
+    wait.handle = w.handle;
+    out.action.Set(std::move(wait));
+    return Ok{};
+  }
 
   const LocalProgram& in_;
   format::ProgramT out_;

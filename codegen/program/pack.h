@@ -12,8 +12,7 @@ struct ProgramT;
 }
 namespace nabla::program {
 
-/// The program of runtime/format/program.fbs; `code` holds its kernels, compiled. E0403 for what that format has no
-/// instruction for: calls, collectives, sends, receives and waits.
+/// The program of runtime/format/program.fbs; `code` holds its kernels, compiled.
 Result<std::shared_ptr<format::ProgramT>> pack(const LocalProgram& program, const codegen::TargetCode& code);
 
 /// The member of the bundle with the program's constants: constants_bytes of them.

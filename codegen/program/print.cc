@@ -130,8 +130,11 @@ class Printer {
     line(fmt::format("{} \"{}\" {}", i.label, a.callback.empty() ? a.text : a.callback, signature(a.operands)));
   }
   void print_action(const Collective& a, const Instruction&) {
-    line(fmt::format("{}{} group {} handle {} {}", kCollectives[static_cast<int>(a.kind)],
-                     kReductions[static_cast<int>(a.reduction)], a.group, a.handle, signature({a.from, a.to})));
+    std::string how;
+    if (a.kind == CollectiveKind::kBroadcast) how = fmt::format(" root {}", a.root);
+    if (a.kind == CollectiveKind::kPermute) how = fmt::format(" targets {}", fmt::join(a.targets, ","));
+    line(fmt::format("{}{} group {}{} handle {} {}", kCollectives[static_cast<int>(a.kind)],
+                     kReductions[static_cast<int>(a.reduction)], a.group, how, a.handle, signature({a.from, a.to})));
   }
   void print_action(const Send& a, const Instruction&) {
     line(fmt::format("send channel {} handle {} {}", a.channel, a.handle, signature({a.from})));

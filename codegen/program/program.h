@@ -123,6 +123,8 @@ struct Collective {
   uint32_t group;
   uint32_t handle;
   Operand from, to;
+  uint32_t root = 0;                 ///< of broadcast: the member that has the value
+  std::vector<int32_t> targets = {};  ///< of permute: to which member each one sends; -1: to none
 };
 struct Send {
   uint32_t channel, handle;

@@ -50,6 +50,8 @@ namespace nabla {
     "compile the bundle for the target that the message names")                                                       \
   X(kGpuFailed, 607, "a call of the GPU's driver failed",                                                             \
     "run again with --sync-debug to see which instruction it was")                                                    \
+  X(kNeedsPeers, 608, "the program communicates with other ranks",                                                     \
+    "run an entry of a class that needs no partner: nabla-run runs one rank")                                         \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
   X(kInputShape, 703, "an input has another shape", "make it of the shape that the message names")                    \

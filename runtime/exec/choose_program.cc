@@ -19,15 +19,15 @@ bool fits(const Program& program, int capability) {
   return capability / 10 == program.compute() / 10 && capability >= program.compute();
 }
 
-std::string targets_of(const format::Bundle& bundle) {
+std::string targets_of(const format::BundleClass& of) {
   std::string out;
-  for (const Program* p : bundle.programs()) out += fmt::format("{}{}", out.empty() ? "" : ", ", view(p->target()));
+  for (const Program* p : of.programs) out += fmt::format("{}{}", out.empty() ? "" : ", ", view(p->target()));
   return out;
 }
 
 class Chooser {
  public:
-  explicit Chooser(const format::Bundle& bundle) : bundle_(bundle) {}
+  Chooser(const format::Bundle& bundle, const format::BundleClass& of) : bundle_(bundle), class_(of) {}
 
   Status check(const Program& program) { return program.compute() == 0 ? check_cpu(program) : check_gpu(program); }
   std::optional<CudaDevice> gpu_of(const Program& program) const {
@@ -37,7 +37,7 @@ class Chooser {
   /// Says which program would run when none or another was asked for; one for a GPU in the place of another for GPUs.
   void advise(const Program& refused, Diagnostic& d) {
     const Program* other = nullptr;
-    for (const Program* p : bundle_.programs()) {
+    for (const Program* p : class_.programs) {
       if (p == &refused || !check(*p).ok()) continue;
       if (other == nullptr || (other->compute() == 0 && p->compute() > 0 && refused.compute() > 0)) other = p;
     }
@@ -64,14 +64,14 @@ class Chooser {
     if (no_gpu_) {
       Diagnostic d = *no_gpu_;
       d.message = fmt::format("{} was compiled for {}: {}", bundle_.what(), view(program.target()), d.message);
-      bool cpu = std::any_of(bundle_.programs().begin(), bundle_.programs().end(),
+      bool cpu = std::any_of(class_.programs.begin(), class_.programs.end(),
                              [](const Program* p) { return p->compute() == 0; });
-      if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(bundle_));
+      if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(class_));
       return d;
     }
     if (fits(program, gpu_->capability)) return Ok{};
     Diagnostic d = error(Code::kWrongGpu, "{} has code for {}; this GPU is {} of compute capability {}.{}",
-                         bundle_.what(), targets_of(bundle_), gpu_->name, gpu_->capability / 10, gpu_->capability % 10);
+                         bundle_.what(), targets_of(class_), gpu_->name, gpu_->capability / 10, gpu_->capability % 10);
     d.help = gpu_->capability < 80
                  ? "no target fits this GPU: capability 8.0 is the least"
                  : fmt::format("compile it with --target sm_{}; compute_80 runs on all later GPUs", gpu_->capability);
@@ -79,35 +79,36 @@ class Chooser {
   }
 
   const format::Bundle& bundle_;
+  const format::BundleClass& class_;
   std::optional<CudaDevice> gpu_;
   std::optional<Diagnostic> no_gpu_;
 };
 
-Result<Chosen> choose_named(const format::Bundle& bundle, const std::string& target) {
+Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
   std::vector<std::string> known;
-  for (const Program* program : bundle.programs()) {
+  for (const Program* program : of.programs) {
     known.emplace_back(view(program->target()));
     if (known.back() != target && !known.back().starts_with(target + ":")) continue;
-    Chooser chooser(bundle);
+    Chooser chooser(bundle, of);
     Status runs = chooser.check(*program);
     if (runs.ok()) return Chosen{program, chooser.gpu_of(*program), {}};
     chooser.advise(*program, runs.errors()[0]);
     return std::move(runs.errors());
   }
   Diagnostic d = error(Code::kUnknownTarget, "{} has no program for `{}`{}; it has {}", bundle.what(), target,
-                       did_you_mean(target, known), targets_of(bundle));
+                       did_you_mean(target, known), targets_of(of));
   d.help = "pass one of these targets, or none";
   return d;
 }
 
 }  // namespace
 
-Result<Chosen> choose_program(const format::Bundle& bundle, const std::string& target) {
-  if (!target.empty()) return choose_named(bundle, target);
-  Chooser chooser(bundle);
+Result<Chosen> choose_program(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
+  if (!target.empty()) return choose_named(bundle, of, target);
+  Chooser chooser(bundle, of);
   std::optional<Diagnostic> first;
   std::string skipped;
-  for (const Program* program : bundle.programs()) {
+  for (const Program* program : of.programs) {
     Status runs = chooser.check(*program);
     if (runs.ok()) {
       if (first) skipped = fmt::format("note: running the program for {}: {}", view(program->target()), first->message);

@@ -17,8 +17,8 @@ struct Chosen {
   std::string skipped;                    ///< one line: which earlier programs do not run here, and why; may be empty
 };
 
-/// The program for `target` ("cpu" is the first for CPUs), or for "" the first of the bundle that this machine can run.
-/// E0404 for a target that the bundle does not have; E0601, E0605 or E0606 when nothing runs.
-Result<Chosen> choose_program(const format::Bundle& bundle, const std::string& target);
+/// Of the programs of a class the one for `target` ("cpu" is the first for CPUs), or for "" the first that this machine
+/// can run. E0404 for a target that the class does not have; E0601, E0605 or E0606 when nothing runs.
+Result<Chosen> choose_program(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target);
 
 }  // namespace nabla::exec

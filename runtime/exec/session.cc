@@ -6,6 +6,7 @@
 #include "runtime/device/pool.h"
 #include "runtime/exec/choose_program.h"
 #include "runtime/exec/session_impl.h"
+#include "runtime/format/program_check.h"
 
 namespace nabla::exec {
 namespace {
@@ -47,6 +48,28 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
   return out;
 }
 
+// This runtime runs one rank, which nobody answers.
+Status check_alone(const format::Program& program, const std::string& rank_class, const std::string& what) {
+  using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
+  auto check = [&](const Instructions* list) -> Status {
+    for (uint32_t i = 0; i < format::size_of(list); ++i) {
+      const format::Instruction& at = *list->Get(i);
+      bool communicates = at.action_as_Collective() || at.action_as_Send() || at.action_as_Recv();
+      if (!communicates) continue;
+      Diagnostic d = error(Code::kNeedsPeers, "{}: ranks of class `{}` communicate with others: `{}`", what, rank_class,
+                           text_of(at.label()));
+      d.location = location_of(program, at);
+      return d;
+    }
+    return Ok{};
+  };
+  for (uint32_t i = 0; i < format::size_of(program.blocks()); ++i)
+    (void)NABLA_TRY(check(program.blocks()->Get(i)->instructions()));
+  for (uint32_t i = 0; i < format::size_of(program.entries()); ++i)
+    (void)NABLA_TRY(check(program.entries()->Get(i)->instructions()));
+  return Ok{};
+}
+
 }  // namespace
 
 std::string TensorInfo::type_str() const {
@@ -67,11 +90,13 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
   if (options.threads < 0 || options.threads > device::ThreadPool::kMaxThreads)
     return error(Code::kBadOption, "{} threads; at most {}", options.threads, device::ThreadPool::kMaxThreads);
   // Before anything is allocated or started for a program that cannot run here.
-  Chosen chosen = NABLA_TRY(choose_program(bundle, options.target));
+  const format::BundleClass& of = *NABLA_TRY(bundle.need_class(options.rank_class));
+  Chosen chosen = NABLA_TRY(choose_program(bundle, of, options.target));
   if (!chosen.skipped.empty()) std::fprintf(stderr, "%s\n", chosen.skipped.c_str());
   if (options.sync_debug && !chosen.gpu)
     return error(Code::kBadOption, "sync-debug is for GPUs; the program for {} runs every instruction to its end",
                  text_of(chosen.program->target()));
+  (void)NABLA_TRY(check_alone(*chosen.program, of.name, bundle.what()));
   std::unique_ptr<Session> session(new Session(std::make_unique<Impl>(std::move(bundle), options)));
   Impl& impl = *session->impl_;
   impl.program = chosen.program;

@@ -48,6 +48,7 @@ struct SessionOptions {
   bool profile = false;     ///< `profile` tells where the time went, and so does the trace
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   std::string target;       ///< the program for this target; empty: the first that this machine can run
+  std::string rank_class;   ///< the programs of these ranks; empty: the bundle has those of one class alone
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;
@@ -70,8 +71,9 @@ struct WeightOptions {
 class Session {
  public:
   /// E06xx when this machine cannot run the bundle (CPU features, GPU, libraries, kernels), E0404 when it has no
-  /// program for the target, E0804 without memory, and the errors of Bundle::open. Says on stderr which programs it
-  /// skipped, and why matrix products of a GPU program run without their library.
+  /// program for the target, E0107 when it has no such class, E0608 for a class that communicates, E0804 without memory,
+  /// and the errors of Bundle::open. Says on stderr which programs it skipped, and why matrix products of a GPU program
+  /// run without their library.
   static Result<std::unique_ptr<Session>> open(const std::string& path, const SessionOptions& options);
   static Result<std::unique_ptr<Session>> create(format::Bundle bundle, const SessionOptions& options);
   /// Writes the trace if `finish` was not called; an error then goes to stderr.

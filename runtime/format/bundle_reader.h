@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,21 +29,43 @@ inline constexpr size_t kMaxBuckets = 64;
 inline constexpr uint32_t kMaxBlockThreads = 1024, kMaxBlockShared = 227 << 10;
 
 struct Program;
+struct Ranks;
+
+/// What the programs of a class may name: by group, how many members it has; by channel, which end it is.
+struct CommunicationRow {
+  std::vector<uint32_t> groups;
+  struct Channel {
+    bool sends;
+    uint64_t bytes;  ///< of a message, at most
+  };
+  std::vector<Channel> channels;
+};
+
+/// The ranks that run the same programs.
+struct BundleClass {
+  std::string name;
+  std::string folder;                    ///< of its members: "class/NAME/"; of a bundle for one rank ""
+  std::vector<const Program*> programs;  ///< at least one, each for another target, with the same entries and state
+};
 
 /// A verified bundle; it keeps its file mapped.
 class Bundle {
  public:
   /// A bundle file, or an executable that carries one. In this order: the zip's structure, the FlatBuffers verifier,
-  /// the bounds of every address, kernel, location and state index, and the hashes. E0801 when there is no file,
-  /// E0105 when it is something else, E0103 when a newer version wrote it, E0104 when it is damaged.
+  /// the bounds of every address, kernel, location and state index, the hashes, and what ranks do with each other.
+  /// E0801 when there is no file, E0105 when it is something else, E0103 when a newer version wrote it, E0104 when it
+  /// is damaged.
   static Result<Bundle> open(const std::string& path);
   /// The same on bytes in memory; `what` names them in messages.
   static Result<Bundle> from_bytes(std::shared_ptr<const FileBytes> file, std::string what);
 
   const std::string& what() const { return what_; }
-  /// The first program; `programs` are all, each for another target.
-  const Program& program() const { return *programs_[0]; }
-  const std::vector<const Program*>& programs() const { return programs_; }
+  /// At least one. A bundle for one rank has one, named "main".
+  const std::vector<BundleClass>& classes() const { return classes_; }
+  /// The class of this name, or for "" the only one. E0107 with the names that there are.
+  Result<const BundleClass*> need_class(std::string_view name) const;
+  /// The global picture of a bundle for several ranks; null: it is for one.
+  const Ranks* ranks() const { return ranks_; }
   /// A member's bytes, aligned to 64; empty when there is none.
   Bytes member(std::string_view name) const;
   const std::vector<ZipMember>& members() const { return zip_.members(); }
@@ -52,12 +75,26 @@ class Bundle {
   std::shared_ptr<const FileBytes> file_;
   std::string what_;
   ZipReader zip_;
-  std::vector<const Program*> programs_;
+  std::vector<BundleClass> classes_;
+  const Ranks* ranks_ = nullptr;
 };
 
 /// The checks of a program alone: the FlatBuffers verifier, then semantic bounds. `member_size` gives the size of the
-/// bundle's member of a name, or -1. Errors as Bundle::open.
+/// bundle's member of a name, or -1; `row` is that of the program's class. Errors as Bundle::open.
 Status check_program_bytes(Bytes bytes, const std::string& what,
-                           const std::function<int64_t(std::string_view)>& member_size);
+                           const std::function<int64_t(std::string_view)>& member_size,
+                           const CommunicationRow& row = {});
+/// The checks of a rank table alone.
+Status check_ranks_bytes(Bytes bytes, const std::string& what);
+
+/// The programs of a bundle by class, and its rank table if it has one: all checks but those of the hashes. `names` are
+/// its members, and `find` gives the bytes of one.
+struct CheckedPrograms {
+  std::vector<BundleClass> classes;
+  const Ranks* ranks = nullptr;
+};
+using FindMember = std::function<std::optional<Bytes>(std::string_view name)>;
+Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, const FindMember& find,
+                                       const std::string& what);
 
 }  // namespace nabla::format

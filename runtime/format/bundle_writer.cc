@@ -6,6 +6,8 @@
 #include "runtime/base/dtype.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/program_generated.h"
+#include "runtime/format/rank_digits.h"
+#include "runtime/format/ranks_generated.h"
 #include "runtime/format/sha256.h"
 #include "runtime/format/zip.h"
 
@@ -52,20 +54,80 @@ Json program_json(const ProgramT& program, const std::string& member) {
       {"member", member}, {"target", program.target}, {"requires", requires_}, {"arena_bytes", program.arena_bytes}};
 }
 
-std::string member_of(const std::vector<const ProgramT*>& programs, size_t i) {
-  return i == 0 ? std::string(kProgramMember) : fmt::format("{}{}.fb", kProgramFolder, programs[i]->target);
+/// A program and the member that holds it.
+struct Listed {
+  const ProgramT* program;
+  std::string member;
+  uint32_t class_index;
+};
+
+/// The first program of a class is main.fb.
+std::vector<Listed> listed(RanksT* ranks, const std::vector<std::vector<const ProgramT*>>& programs) {
+  std::vector<Listed> out;
+  for (uint32_t c = 0; c < programs.size(); ++c)
+    for (const ProgramT* p : programs[c]) {
+      std::string name =
+          p == programs[c][0] ? std::string(kProgramMember) : fmt::format("{}{}.fb", kProgramFolder, p->target);
+      if (ranks) name = class_folder(ranks->classes[c]->name) + name;
+      if (ranks) ranks->classes[c]->programs.push_back(name);
+      out.push_back({p, std::move(name), c});
+    }
+  return out;
 }
 
-std::string manifest_text(const std::vector<const ProgramT*>& programs, const std::vector<BundleMember>& members) {
-  Json manifest = {{"format", "nabla-bundle"}, {"version", kBundleVersion}};
-  const ProgramT& program = *programs[0];
+/// Entries and state, which all programs of a class have.
+void add_border(Json& out, const ProgramT& program) {
+  out["entries"] = Json::array();
+  for (const auto& entry : program.entries) out["entries"].push_back(entry_json(program, *entry));
+  out["state"] = Json::array();
+  for (const auto& leaf : program.state) out["state"].push_back(tensor_json(*leaf->tensor));
+}
+
+Json wholes_json(const std::vector<std::unique_ptr<WholeT>>& wholes) {
+  Json out = Json::array();
+  for (const auto& w : wholes) {
+    auto dtype = static_cast<nabla::DType>(w->dtype);
+    out.push_back({{"name", w->name}, {"dtype", name_of(dtype)}, {"shape", w->shape}});
+    if (!w->entry.empty()) out.back()["entry"] = w->entry;
+  }
+  return out;
+}
+
+Json ranks_json(const RanksT& ranks) {
+  Json out = {{"count", ranks.count}, {"meshes", Json::array()}, {"groups", Json::array()}};
+  for (const auto& mesh : ranks.meshes) {
+    Json axes = Json::object();
+    for (const auto& axis : mesh->axes) axes[axis->name] = axis->size;
+    out["meshes"].push_back({{"name", mesh->name}, {"axes", axes}});
+  }
+  for (const auto& group : ranks.groups)
+    out["groups"].push_back({{"name", group->name}, {"members", count_of(group->digits)}});
+  out["state"] = wholes_json(ranks.state);
+  out["inputs"] = wholes_json(ranks.inputs);
+  out["outputs"] = wholes_json(ranks.outputs);
+  return out;
+}
+
+std::string manifest_text(const RanksT* ranks, const std::vector<Listed>& programs,
+                          const std::vector<BundleMember>& members) {
+  Json manifest = {{"format", "nabla-bundle"}, {"version", ranks ? kBundleVersion : kOneRankVersion}};
   manifest["programs"] = Json::array();
-  for (size_t i = 0; i < programs.size(); ++i)
-    manifest["programs"].push_back(program_json(*programs[i], member_of(programs, i)));
-  manifest["entries"] = Json::array();
-  for (const auto& entry : program.entries) manifest["entries"].push_back(entry_json(program, *entry));
-  manifest["state"] = Json::array();
-  for (const auto& leaf : program.state) manifest["state"].push_back(tensor_json(*leaf->tensor));
+  for (const Listed& p : programs) {
+    manifest["programs"].push_back(program_json(*p.program, p.member));
+    if (ranks) manifest["programs"].back()["class"] = ranks->classes[p.class_index]->name;
+  }
+  if (!ranks) add_border(manifest, *programs[0].program);
+  if (ranks) manifest["ranks"] = ranks_json(*ranks);
+  const Listed* before = nullptr;
+  for (const Listed& p : programs) {
+    if (ranks && (!before || before->class_index != p.class_index)) {
+      const ClassT& k = *ranks->classes[p.class_index];
+      Json row = {{"name", k.name}, {"ranks", count_of(k.digits)}};
+      add_border(row, *p.program);
+      manifest["classes"].push_back(std::move(row));
+    }
+    before = &p;
+  }
   manifest["sha256"] = Json::object();
   for (const BundleMember& member : members) manifest["sha256"][member.name] = sha256_hex(as_bytes(member.bytes));
   return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -83,29 +145,36 @@ Status check_count(const ProgramT& program) {
   return error(Code::kTooLarge, "the program has {} instructions, the limit is {}", count, kMaxInstructions);
 }
 
-Result<std::string> packed(const std::vector<const ProgramT*>& programs, const std::vector<BundleMember>& members) {
+template <class Finish>
+std::string flat(const Finish& finish) {
+  flatbuffers::FlatBufferBuilder builder;
+  finish(builder);
+  return {reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+Result<std::string> packed(RanksT* ranks, const std::vector<std::vector<const ProgramT*>>& programs,
+                           const std::vector<BundleMember>& members) {
   std::vector<BundleMember> all;
-  for (size_t i = 0; i < programs.size(); ++i) {
-    (void)NABLA_TRY(check_count(*programs[i]));
-    flatbuffers::FlatBufferBuilder builder;
-    FinishProgramBuffer(builder, Program::Pack(builder, programs[i]));
-    all.push_back({member_of(programs, i),
-                   std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize())});
+  std::vector<Listed> list = listed(ranks, programs);
+  for (const Listed& p : list) {
+    (void)NABLA_TRY(check_count(*p.program));
+    all.push_back({p.member, flat([&](auto& b) { FinishProgramBuffer(b, Program::Pack(b, p.program)); })});
   }
+  if (ranks)
+    all.push_back({std::string(kRanksMember), flat([&](auto& b) { FinishRanksBuffer(b, Ranks::Pack(b, ranks)); })});
   all.insert(all.end(), members.begin(), members.end());
   std::set<std::string_view> names{kManifestMember};
   for (const BundleMember& member : all)
     if (!names.insert(member.name).second)
       return error(Code::kDuplicateName, "two members of the bundle are named `{}`", member.name);
   // What the loader would refuse must not be written; the check comes first because the manifest follows indices.
-  auto member_size = [&](std::string_view name) -> int64_t {
-    for (const BundleMember& member : members)
-      if (member.name == name) return static_cast<int64_t>(member.bytes.size());
-    return -1;
+  auto find = [&](std::string_view name) -> std::optional<Bytes> {
+    for (const BundleMember& member : all)
+      if (member.name == name) return as_bytes(member.bytes);
+    return std::nullopt;
   };
-  for (size_t i = 0; i < programs.size(); ++i)
-    (void)NABLA_TRY(check_program_bytes(as_bytes(all[i].bytes), "the program", member_size));
-  std::string manifest = manifest_text(programs, all);
+  (void)NABLA_TRY(check_programs(std::vector<std::string>(names.begin(), names.end()), find, "the program"));
+  std::string manifest = manifest_text(ranks, list, all);
   if (manifest.size() > kMaxManifest)
     return error(Code::kTooLarge, "the program's manifest takes {} bytes, the limit is {}", manifest.size(),
                  kMaxManifest);
@@ -115,19 +184,29 @@ Result<std::string> packed(const std::vector<const ProgramT*>& programs, const s
   return std::move(zip).finish();
 }
 
-}  // namespace
-
-Result<std::string> bundle_bytes(const std::vector<const ProgramT*>& programs,
-                                 const std::vector<BundleMember>& members) {
-  Result<std::string> out = packed(programs, members);
+// The limits are those of the loader, which blames the file; here it is the program that is too large.
+Result<std::string> of_program(Result<std::string> out) {
   if (out.ok()) return out;
-  // The limits are those of the loader, which blames the file; here it is the program that is too large.
   for (Diagnostic& d : out.errors()) {
     if (d.code != Code::kTooLarge) continue;
     d.code = Code::kOverBudget;
     d.help = "shrink the program: write repeated work as scan or while_loop, or make several programs of it";
   }
   return out;
+}
+
+}  // namespace
+
+Result<std::string> bundle_bytes(const std::vector<const ProgramT*>& programs,
+                                 const std::vector<BundleMember>& members) {
+  return of_program(packed(nullptr, {programs}, members));
+}
+
+Result<std::string> bundle_bytes(RanksT ranks, const std::vector<std::vector<const ProgramT*>>& programs,
+                                 const std::vector<BundleMember>& members) {
+  NABLA_CHECK(ranks.classes.size() == programs.size(), "programs of {} classes for {}", programs.size(),
+              ranks.classes.size());
+  return of_program(packed(&ranks, programs, members));
 }
 
 Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members) {

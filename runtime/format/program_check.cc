@@ -3,22 +3,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
-#include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
 
 namespace nabla::format {
 namespace {
 
 constexpr uint32_t kProgramVersion = 1;
-constexpr size_t kMaxRank = 32;
-
-template <class T>
-uint32_t size_of(const flatbuffers::Vector<T>* list) {
-  return list == nullptr ? 0 : list->size();
-}
 
 }  // namespace
 
@@ -290,6 +284,7 @@ Status ProgramCheck::check_entry(const Entry& entry) {
 }
 
 Status ProgramCheck::check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list) {
+  std::set<uint32_t> outer = std::exchange(handles_, {});
   for (uint32_t i = 0; i < size_of(list); ++i) {
     const Instruction& instruction = *list->Get(i);
     path_.emplace_back(i, view(instruction.label()));
@@ -298,6 +293,8 @@ Status ProgramCheck::check_instructions(const flatbuffers::Vector<flatbuffers::O
     (void)NABLA_TRY(check_instruction(instruction));
     path_.pop_back();
   }
+  if (!handles_.empty()) return damaged("handle {} is never awaited", *handles_.begin());
+  handles_ = std::move(outer);
   return Ok{};
 }
 

@@ -10,16 +10,26 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/format/bundle_reader.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::format {
 
+inline constexpr uint32_t kMaxRank = 32;  ///< dimensions of a tensor
+
+/// 0 for a list that is absent.
+template <class T>
+uint32_t size_of(const flatbuffers::Vector<T>* list) {
+  return list == nullptr ? 0 : list->size();
+}
+
 class ProgramCheck {
  public:
-  /// `member_size` gives the size of a member of the bundle, or -1 when there is none.
+  /// `member_size` gives the size of a member of the bundle, or -1 when there is none; `row` is what programs of its
+  /// class may name.
   ProgramCheck(const Program& program, const std::string& what,
-               const std::function<int64_t(std::string_view)>& member_size)
-      : program_(program), what_(what), member_size_(member_size) {}
+               const std::function<int64_t(std::string_view)>& member_size, const CommunicationRow& row)
+      : program_(program), what_(what), member_size_(member_size), row_(row) {}
 
   /// E0103 when the program uses what this version does not know, E0104 when something in it is out of bounds,
   /// E0106 for what is above a limit.
@@ -62,6 +72,10 @@ class ProgramCheck {
   Status check_branch(const Branch& branch);
   Status check_debug(const Debug& debug);
   Status check_call(const Call& call);
+  Status check_collective(const Collective& c);
+  Status check_message(uint32_t channel, bool sends, uint64_t bytes);
+  Status check_targets(const Collective& c, uint32_t members);
+  Status open_handle(uint32_t handle);
   /// The block of an instruction, at the registers that are set there: it exists and stands before the block under
   /// check. E0106 where an entry runs more instructions than a program may have, loops counted once.
   Status check_block(uint32_t block);
@@ -80,6 +94,7 @@ class ProgramCheck {
   const Program& program_;
   const std::string& what_;
   const std::function<int64_t(std::string_view)>& member_size_;
+  const CommunicationRow& row_;
   const Entry* entry_ = nullptr;
   std::vector<uint64_t> input_bytes_, output_bytes_;  ///< of entry_
   struct Range {
@@ -87,7 +102,8 @@ class ProgramCheck {
   };
   std::map<uint16_t, Range> registers_;  ///< what every register that is in use may hold
   uint64_t work_ = 0;                    ///< instructions of blocks, once for each instruction that runs them
-  int depth_ = 0;             ///< of blocks
+  std::set<uint32_t> handles_;           ///< that the list under check has started and not awaited
+  int depth_ = 0;                        ///< of blocks
   uint32_t block_limit_ = 0;  ///< instructions under check may refer to blocks below it
   std::string where_;                                        ///< the entry, size or constraint under check
   std::vector<std::pair<uint32_t, std::string_view>> path_;  ///< instructions from the entry's list down to it

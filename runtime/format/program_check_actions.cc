@@ -5,7 +5,6 @@
 #include "runtime/base/debug.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
-#include "runtime/format/bundle_reader.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::format {
@@ -57,6 +56,12 @@ std::vector<const Address*> addresses_of(const Instruction& instruction) {
     out = {c->input(), c->filter(), c->output(), c->workspace()};
   } else if (const Copy* copy = instruction.action_as_Copy()) {
     out = {copy->from(), copy->to()};
+  } else if (const Collective* c = instruction.action_as_Collective()) {
+    out = {c->from(), c->to()};
+  } else if (const Send* send = instruction.action_as_Send()) {
+    out = {send->from()};
+  } else if (const Recv* recv = instruction.action_as_Recv()) {
+    out = {recv->to()};
   }
   return out;
 }
@@ -110,6 +115,27 @@ Status ProgramCheck::check_action(const Instruction& instruction) {
       return check_debug(*instruction.action_as_Debug());
     case Action::Call:
       return check_call(*instruction.action_as_Call());
+    case Action::Collective:
+      return check_collective(*instruction.action_as_Collective());
+    case Action::Send: {
+      const Send& send = *instruction.action_as_Send();
+      (void)NABLA_TRY(check_message(send.channel(), true, send.bytes()));
+      (void)NABLA_TRY(check_reference(send.bytes_size(), static_cast<int64_t>(send.bytes()), "the message"));
+      (void)NABLA_TRY(check_address(send.from(), "the message", false, send.bytes()));
+      return open_handle(send.handle());
+    }
+    case Action::Recv: {
+      const Recv& recv = *instruction.action_as_Recv();
+      (void)NABLA_TRY(check_message(recv.channel(), false, recv.bytes()));
+      (void)NABLA_TRY(check_reference(recv.bytes_size(), static_cast<int64_t>(recv.bytes()), "the message"));
+      (void)NABLA_TRY(check_address(recv.to(), "the message", true, recv.bytes()));
+      return open_handle(recv.handle());
+    }
+    case Action::Wait: {
+      uint32_t handle = instruction.action_as_Wait()->handle();
+      if (handles_.erase(handle) == 0) return damaged("handle {} was not started in this list", handle);
+      return Ok{};
+    }
     case Action::NONE:
       return damaged("it has no action");
   }
@@ -335,6 +361,58 @@ Status ProgramCheck::check_call(const Call& call) {
   }
   (void)NABLA_TRY(check_block(call.block()));
   for (uint32_t i = 0; i < count; ++i) registers_.erase(call.registers()->Get(i)->register_());
+  return Ok{};
+}
+
+Status ProgramCheck::open_handle(uint32_t handle) {
+  if (handles_.insert(handle).second) return Ok{};
+  return damaged("handle {} is started twice", handle);
+}
+
+Status ProgramCheck::check_message(uint32_t channel, bool sends, uint64_t bytes) {
+  if (channel >= row_.channels.size()) return damaged("channel {} of {}", channel, row_.channels.size());
+  const CommunicationRow::Channel& row = row_.channels[channel];
+  if (row.sends != sends) return damaged("channel {} {}", channel, row.sends ? "sends" : "receives");
+  if (bytes > row.bytes) return damaged("{} bytes over channel {}, which takes {}", bytes, channel, row.bytes);
+  return Ok{};
+}
+
+Status ProgramCheck::check_collective(const Collective& c) {
+  if (c.kind() > CollectiveKind::MAX || c.reduction() > Reduction::MAX)
+    return error(Code::kNewerVersion, "{}: {}unknown collective {} with reduction {}", what_, where(),
+                 static_cast<int>(c.kind()), static_cast<int>(c.reduction()));
+  uint64_t element = element_bytes(c.dtype());
+  if (element == 0)
+    return error(Code::kNewerVersion, "{}: {}a collective of unknown element type {}", what_, where(),
+                 static_cast<int>(c.dtype()));
+  if (c.group() >= row_.groups.size()) return damaged("group {} of {}", c.group(), row_.groups.size());
+  uint32_t members = row_.groups[c.group()];
+  bool reduces = c.kind() == CollectiveKind::AllReduce || c.kind() == CollectiveKind::ReduceScatter;
+  bool divides = c.kind() == CollectiveKind::ReduceScatter || c.kind() == CollectiveKind::AllToAll;
+  if (reduces == (c.reduction() == Reduction::None)) return damaged("{} reduction", reduces ? "no" : "a");
+  (void)NABLA_TRY(check_reference(c.bytes_size(), static_cast<int64_t>(c.bytes()), "the number of bytes"));
+  if (c.bytes() > kMaxBytes || c.bytes() % (divides ? element * members : element) != 0)
+    return damaged("{} bytes for {} members with elements of {}", c.bytes(), members, element);
+  if (c.root() >= members) return damaged("root {} of {} members", c.root(), members);
+  (void)NABLA_TRY(check_targets(c, members));
+  Wide to = c.bytes();
+  if (c.kind() == CollectiveKind::AllGather) to *= members;
+  if (c.kind() == CollectiveKind::ReduceScatter) to /= members;
+  (void)NABLA_TRY(check_address(c.from(), "the source", false, c.bytes()));
+  (void)NABLA_TRY(check_address(c.to(), "the target", true, to));
+  return open_handle(c.handle());
+}
+
+Status ProgramCheck::check_targets(const Collective& c, uint32_t members) {
+  uint32_t count = c.targets() == nullptr ? 0 : c.targets()->size();
+  uint32_t due = c.kind() == CollectiveKind::Permute ? members : 0;
+  if (count != due) return damaged("{} targets where {} are due", count, due);
+  std::set<int32_t> seen;
+  for (uint32_t i = 0; i < count; ++i) {
+    int32_t target = c.targets()->Get(i);
+    if (target < -1 || target >= static_cast<int64_t>(members) || (target >= 0 && !seen.insert(target).second))
+      return damaged("member {} sends to {}, which is none, or which another one sends to", i, target);
+  }
   return Ok{};
 }
 

@@ -20,7 +20,7 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, 
   std::filesystem::path folder =
       std::filesystem::path(std::getenv("TEST_TMPDIR")) / fmt::format("emulated_{}", folders);
   std::filesystem::create_directories(folder);
-  for (const format::Program* program : bundle.programs()) {
+  for (const format::Program* program : bundle.classes()[0].programs) {
     if (program->compute() == 0 || program->kernels() == nullptr) continue;
     std::set<std::string> objects;
     for (const format::Kernel* kernel : *program->kernels()) objects.insert(kernel->object()->str());

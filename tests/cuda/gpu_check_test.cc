@@ -60,7 +60,7 @@ TEST(GpuCheck, NeedsNoLibraryOnTheCpu) {
   for (const char* name : {"kinds_cpu", "library_cpu"}) {
     auto bundle = format::Bundle::open(packed() + "/" + name + ".nbundle");
     ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
-    const auto* libraries = bundle->program().libraries();
+    const auto* libraries = bundle->classes()[0].programs[0]->libraries();
     EXPECT_EQ(libraries == nullptr ? 0u : libraries->size(), 0u) << name;
   }
 }
@@ -113,7 +113,7 @@ TEST(GpuCheck, HasEveryLine) {
 TEST(GpuCheck, AWrongKernelIsAFailure) {
   format::Bundle bundle = format::Bundle::open(packed() + "/kinds.nbundle").value();
   string object, source;
-  for (const format::Program* program : bundle.programs())
+  for (const format::Program* program : bundle.classes()[0].programs)
     if (program->compute() != 0 && !program->ptx())
       for (const format::Kernel* kernel : *program->kernels()) {
         string text(format::as_text(

@@ -110,6 +110,22 @@ TEST(BundleFuzz, NoChangedByteOfAProgramCrashesTheCheck) {
   EXPECT_GT(accepted, 1000);
 }
 
+TEST(BundleFuzz, NoChangedByteOfABundleForSeveralRanksCrashesTheCheck) {
+  for (const char* name : {"ranks.table", "ranks.front"}) {
+    std::ifstream file(std::string("tests/fuzz/bundle_corpus/") + name, std::ios::binary);
+    Input bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    ASSERT_GT(bytes.size(), 500u) << name;
+    for (uint8_t& byte : bytes) {
+      const uint8_t kept = byte;
+      for (int value : {0, kept ^ 1, kept + 1, kept + 4, 255}) {
+        byte = static_cast<uint8_t>(value);
+        ASSERT_EQ(LLVMFuzzerTestOneInput(bytes.data(), bytes.size()), 0);
+      }
+      byte = kept;
+    }
+  }
+}
+
 TEST(BundleFuzz, ThousandsOfMutationsCrashNothing) {
   uint64_t state = 1;
   for (const Input& input : corpus())

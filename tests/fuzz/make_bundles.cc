@@ -1,7 +1,7 @@
 // Writes seeds of the bundle fuzzer as the compiler makes them today, whose kernels are a byte each:
 //   bazel run //tests/fuzz:make_bundles
 // NAME.nbundle for a CPU and a GPU, and its programs alone, NAME.main.fb and NAME.sm_90a.fb: after the hashes of a
-// bundle a damaged program is never looked at.
+// bundle a damaged program is never looked at. And ranks.nbundle, for several ranks.
 #include <cstdlib>
 #include <iostream>
 
@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/file.h"
+#include "runtime/format/test_programs.h"
 #include "runtime/format/zip.h"
 
 namespace nabla {
@@ -165,9 +166,21 @@ Status write_seed(const Seed& seed, const std::string& folder) {
   return Ok{};
 }
 
+// A bundle for several ranks; its rank table and the program of one class also alone.
+Status write_ranks(const std::string& folder) {
+  std::string bytes = NABLA_TRY(format::two_classes().bytes());
+  (void)NABLA_TRY(format::write_file(folder + "/ranks.nbundle", bytes));
+  format::ZipReader zip = NABLA_TRY(format::ZipReader::open(format::as_bytes(bytes), "ranks"));
+  const std::pair<const char*, std::string> members[] = {{"ranks.table", std::string(format::kRanksMember)},
+                                                         {"ranks.front", "class/front/programs/main.fb"}};
+  for (const auto& [name, member] : members)
+    (void)NABLA_TRY(format::write_file(folder + "/" + name, NABLA_TRY(zip.read(*zip.find(member)))));
+  return Ok{};
+}
+
 Status run(const std::string& folder) {
   for (const Seed& seed : kSeeds) (void)NABLA_TRY(write_seed(seed, folder));
-  return Ok{};
+  return write_ranks(folder);
 }
 
 }  // namespace

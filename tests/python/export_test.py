@@ -101,6 +101,10 @@ def test_wrong_use_is_named(tmp_path):
         b.get_state("v")
     with pytest.raises(nb.Error, match="E0801"):
         nb.load_bundle(tmp_path / "none.nbundle")
+    nb.compile_bundle(program(), tmp_path / "one.nbundle", load=False)
+    assert nb.load_bundle(tmp_path / "one.nbundle", rank_class="main").entries
+    with pytest.raises(nb.Error, match=r"has no class `front`; it has main"):
+        nb.load_bundle(tmp_path / "one.nbundle", rank_class="front")
     with pytest.raises(nb.Error):
         nb.compile_bundle(program(), tmp_path / "p.nbundle", max_bytes="1")
     with pytest.raises(TypeError, match="buckets is a list of texts"):

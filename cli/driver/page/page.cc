@@ -51,21 +51,23 @@ std::string function_text(const std::string& all, const std::string& symbol) {
 
 }  // namespace
 
-// "sm_80_0.cu" of a GPU; a bundle has one program for CPUs, to which all other sources belong.
-bool is_source_of(std::string_view member, const ir::Target& target) {
-  if (!member.starts_with("source/")) return false;
-  member.remove_prefix(7);
+// "sm_80_0.cu" of a GPU; a class has one program for CPUs, to which all other sources belong.
+bool is_source_of(std::string_view member, const format::BundleClass& of, const ir::Target& target) {
+  std::string folder = of.folder + "source/";
+  if (!member.starts_with(folder)) return false;
+  member.remove_prefix(folder.size());
   return target.is_cuda() ? member.starts_with(target.name + "_") && member.ends_with(".cu") : !member.ends_with(".cu");
 }
 
-std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, const std::string& report) {
+std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, const format::BundleClass& of,
+                                                const std::string& report) {
   std::map<std::string, std::string> out;
   Result<ir::Target> target = ir::find_target(target_of_report(report));
   if (!target.ok()) return out;
   std::string all;
   for (const format::ZipMember& m : bundle.members())
-    if (is_source_of(m.name, *target)) all += format::as_text(bundle.member(m.name));
-  for (const format::Program* p : bundle.programs()) {
+    if (is_source_of(m.name, of, *target)) all += format::as_text(bundle.member(m.name));
+  for (const format::Program* p : of.programs) {
     if (!p->kernels() || !p->target() || p->target()->str() != target->name) continue;
     for (const format::Kernel* k : *p->kernels()) {
       if (!k->name() || !k->symbol()) continue;

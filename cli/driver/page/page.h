@@ -12,9 +12,10 @@ namespace nabla::driver {
 
 /// The generated text of each kernel of a bundle's program, by the kernel's name: of all its grids. `report` is the
 /// program's.
-std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, const std::string& report);
-/// Whether a member of a bundle is generated text of the program for `target`.
-bool is_source_of(std::string_view member, const ir::Target& target);
+std::map<std::string, std::string> kernel_texts(const format::Bundle& bundle, const format::BundleClass& of,
+                                                const std::string& report);
+/// Whether a member of a bundle is generated text of the class's program for `target`.
+bool is_source_of(std::string_view member, const format::BundleClass& of, const ir::Target& target);
 
 /// What runs measured: the part `profile` of a trace of `nabla-run --trace FILE --profile`. E0103 where there is none.
 Result<std::string> profile_in(const std::string& path);

@@ -348,13 +348,14 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
         raise
 
 
-def load_bundle(path, threads=0, target="", check_nan=False):
+def load_bundle(path, threads=0, target="", check_nan=False, rank_class=""):
     """Opens a bundle that nablac or compile_bundle wrote. Nothing is compiled.
 
     threads: 0 is all. target: the program for it, by default the first that runs here. check_nan: stop at the first
-    instruction that makes NaN or infinity (E0708). Raises Error (E0801, E0105, E06xx).
+    instruction that makes NaN or infinity (E0708). rank_class: of a bundle for several ranks, the programs of these.
+    Raises Error (E0801, E0105, E06xx).
     """
-    return Bundle(_nabla.Bundle.open(str(path), threads, target, check_nan), str(path))
+    return Bundle(_nabla.Bundle.open(str(path), threads, target, check_nan, rank_class), str(path))
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]

@@ -61,8 +61,10 @@ std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& w
   return out;
 }
 
-std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan) {
-  exec::SessionOptions options{.threads = threads, .check_nan = check_nan, .target = target};
+std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan,
+                                     const std::string& rank_class) {
+  exec::SessionOptions options{
+      .threads = threads, .check_nan = check_nan, .target = target, .rank_class = rank_class};
   options.stop = &interrupted, options.stop_all_loops = true;
   return std::make_shared<Bundle>(value_or_throw(exec::Session::open(path, options)));
 }

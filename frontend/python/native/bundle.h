@@ -29,7 +29,8 @@ class Bundle {
   /// `options` as of a session of its own.
   static std::shared_ptr<Bundle> of_bytes(std::string bytes, const std::string& what,
                                           const exec::SessionOptions& options);
-  static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan);
+  static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan,
+                                      const std::string& rank_class);
   explicit Bundle(std::unique_ptr<exec::Session> session) : session_(std::move(session)) {}
 
   exec::Session& session() { return *session_; }

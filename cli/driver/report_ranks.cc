@@ -1,0 +1,62 @@
+#include "cli/driver/report_ranks.h"
+
+#include "runtime/format/rank_digits.h"
+
+namespace nabla::driver {
+namespace {
+
+using format::size_of;
+using format::view;
+
+std::string join(std::string list, std::string_view item) {
+  if (!list.empty()) list += ", ";
+  return list.append(item);
+}
+
+std::string plural(uint64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : what.ends_with("s") ? "es" : "s");
+}
+
+std::string mesh_text(const format::Mesh& mesh) {
+  std::string axes;
+  for (uint32_t i = 0; i < size_of(mesh.axes()); ++i)
+    axes = join(axes, fmt::format("{}={}", view(mesh.axes()->Get(i)->name()), mesh.axes()->Get(i)->size()));
+  return fmt::format("mesh {}: {}\n", view(mesh.name()), axes);
+}
+
+std::string class_text(const format::Ranks& ranks, const format::Class& k, const format::BundleClass& of) {
+  const format::Program& program = *of.programs[0];
+  std::string targets, entries, groups;
+  for (const format::Program* p : of.programs) targets = join(targets, view(p->target()));
+  for (uint32_t e = 0; e < size_of(program.entries()); ++e)
+    entries = join(entries, view(program.entries()->Get(e)->name()));
+  for (uint32_t g = 0; g < size_of(k.groups()); ++g) {
+    const format::Group& group = *ranks.groups()->Get(k.groups()->Get(g));
+    groups = join(groups, fmt::format("{} of {}", view(group.name()), count_of(format::digits_of(group.digits()))));
+  }
+  std::string out = fmt::format("\nclass {}: {} from rank {} on\n", of.name,
+                                plural(count_of(format::digits_of(k.digits())), "rank"), k.first());
+  out += fmt::format("  targets  {}\n  entries  {}\n", targets, entries);
+  out += fmt::format("  state    {} in {} bytes; arena {} bytes\n", plural(size_of(program.state()), "tensor"),
+                     program.state_bytes(), program.arena_bytes());
+  if (!groups.empty()) out += fmt::format("  groups   {}\n", groups);
+  for (uint32_t i = 0; i < size_of(k.channels()); ++i) {
+    const format::Channel& c = *k.channels()->Get(i);
+    out += fmt::format("  channel  {} rank {:+}, {} bytes at most\n", c.sends() ? "to" : "from", c.offset(), c.bytes());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string ranks_text(const format::Bundle& bundle) {
+  const format::Ranks& ranks = *bundle.ranks();
+  std::string out = fmt::format("bundle for {} of {}\n", plural(ranks.count(), "rank"),
+                                plural(bundle.classes().size(), "class"));
+  for (uint32_t i = 0; i < size_of(ranks.meshes()); ++i) out += mesh_text(*ranks.meshes()->Get(i));
+  for (uint32_t c = 0; c < bundle.classes().size(); ++c)
+    out += class_text(ranks, *ranks.classes()->Get(c), bundle.classes()[c]);
+  return out + "\n--class NAME shows the report of one\n";
+}
+
+}  // namespace nabla::driver

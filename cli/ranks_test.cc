@@ -1,0 +1,164 @@
+// A bundle for ranks of two classes that have nothing in common: compiled, verified, inspected, run class by class.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "cli/driver/compile.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "runtime/format/file.h"
+#include "runtime/format/ranks_generated.h"
+#include "runtime/format/test_programs.h"
+
+namespace nabla::cli {
+namespace {
+
+constexpr const char* kTrainer = R"(nabla 1 traced
+state w: f32[3]
+entry init calls @init {
+  writes w
+  inputs start
+}
+entry step calls @step {
+  reads w
+  writes w
+  outputs total
+}
+func @init(%start: f32[]) {
+  %w = broadcast_in_dim(%start) {shape=[3], dims=[]}
+  return %w
+}
+func @step(%w: f32[3]) {
+  %one = constant() {value=f32[3] {1, 2, 3}}
+  %new = add(%w, %one)
+  %total = reduce_sum(%new) {axes=[0]}
+  return %new, %total
+}
+)";
+constexpr const char* kScorer = R"(nabla 1 traced
+entry score calls @score {
+  inputs a, b
+  outputs best
+}
+func @score(%a: i32[], %b: i32[]) {
+  %best = maximum(%a, %b)
+  return %best
+}
+)";
+
+std::unique_ptr<format::WholeT> whole(std::string entry, std::string name, DType dtype, std::vector<int64_t> shape,
+                                      uint32_t of_class, uint32_t index) {
+  auto out = std::make_unique<format::WholeT>();
+  out->entry = std::move(entry), out->name = std::move(name), out->shape = std::move(shape);
+  out->dtype = static_cast<format::DType>(dtype);
+  out->placements.push_back(std::make_unique<format::PlacementT>());
+  out->placements[0]->class_index = of_class, out->placements[0]->index = index;
+  return out;
+}
+
+// Four ranks: two train, two score.
+format::RanksT table() {
+  format::RanksT out;
+  out.count = 4;
+  for (const char* name : {"trainer", "scorer"}) {
+    out.classes.push_back(std::make_unique<format::ClassT>());
+    out.classes.back()->name = name, out.classes.back()->digits = {format::Digit(1, 2)};
+  }
+  out.classes[1]->first = 2;
+  out.state.push_back(whole("", "w", DType::kF32, {3}, 0, 0));
+  out.inputs.push_back(whole("init", "start", DType::kF32, {}, 0, 0));
+  out.inputs.push_back(whole("score", "a", DType::kI32, {}, 1, 0));
+  out.inputs.push_back(whole("score", "b", DType::kI32, {}, 1, 1));
+  out.outputs.push_back(whole("step", "total", DType::kF32, {}, 0, 0));
+  out.outputs.push_back(whole("score", "best", DType::kI32, {}, 1, 0));
+  return out;
+}
+
+struct Outcome {
+  int code;
+  std::string text;  // both streams
+};
+
+Outcome shell(const std::string& line) {
+  std::string log = testing::TempDir() + "/log";
+  int status = std::system(fmt::format("{} >'{}' 2>&1", line, log).c_str());
+  std::ifstream file(log, std::ios::binary);
+  return {WEXITSTATUS(status), std::string((std::istreambuf_iterator<char>(file)), {})};
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+class RanksBundle : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ir::Module trainer = ir::parse_module(kTrainer, "trainer.nbl", ops::all_ops()).value();
+    ir::Module scorer = ir::parse_module(kScorer, "scorer.nbl", ops::all_ops()).value();
+    auto bundle = driver::compile_ranks(table(), {&trainer, &scorer}, {.target = "cpu"});
+    ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
+    ASSERT_TRUE(format::write_file(path(), bundle->bytes).ok());
+  }
+  static std::string path() { return testing::TempDir() + "/two.nbundle"; }
+};
+
+TEST_F(RanksBundle, EachClassIsRunByItself) {
+  Outcome score = shell(fmt::format("cli/nabla-run {} --class scorer --entry score --input a=3 --input b=8", path()));
+  EXPECT_EQ(score.code, 0);
+  EXPECT_HAS(score.text, "best 8");
+  Outcome train = shell(fmt::format("cli/nabla-run {} --class trainer --entry init --input start=1 --entry step --steps 2",
+                                    path()));
+  EXPECT_EQ(train.code, 0);
+  EXPECT_HAS(train.text, "15");  // 3 * 1 + 2 * (1 + 2 + 3)
+  Outcome other = shell(fmt::format("cli/nabla-run {} --class trainer --entry score", path()));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_HAS(other.text, "error[E0603]");
+}
+
+TEST_F(RanksBundle, TheClassHasToBeNamed) {
+  Outcome none = shell(fmt::format("cli/nabla-run {} --entry step", path()));
+  EXPECT_EQ(none.code, 1);
+  EXPECT_HAS(none.text, "error[E0107]: " + path() + " has programs for ranks of several classes: trainer, scorer\n");
+  EXPECT_HAS(none.text, "name one of them with --class");
+  Outcome typo = shell(fmt::format("cli/nabla-run {} --class trainr --entry step", path()));
+  EXPECT_HAS(typo.text, "has no class `trainr`; did you mean `trainer`?; it has trainer, scorer");
+}
+
+TEST_F(RanksBundle, AClassThatCommunicatesIsRefused) {
+  std::string file = testing::TempDir() + "/talks.nbundle";
+  ASSERT_TRUE(format::write_file(file, *format::two_classes().bytes()).ok());
+  Outcome front = shell(fmt::format("cli/nabla-run {} --class front --entry step --input x=x.npy", file));
+  EXPECT_EQ(front.code, 1);
+  EXPECT_HAS(front.text, "error[E0608]: " + file + ": ranks of class `front` communicate with others: `send`\n");
+  Outcome all = shell("cli/nablac inspect " + file);
+  EXPECT_HAS(all.text, "bundle for 4 ranks of 2 classes\nmesh pod: pp=2, dp=2\n");
+  EXPECT_HAS(all.text, "groups   dp of 2\n  channel  to rank +2, 16 bytes at most\n");
+}
+
+TEST_F(RanksBundle, IsVerifiedAndInspected) {
+  Outcome verified = shell("cli/nablac verify " + path());
+  EXPECT_EQ(verified.code, 0);
+  EXPECT_HAS(verified.text, "class trainer: ");
+  EXPECT_HAS(verified.text, "class scorer: ");
+  Outcome all = shell("cli/nablac inspect " + path());
+  EXPECT_EQ(all.code, 0);
+  EXPECT_HAS(all.text, "bundle for 4 ranks of 2 classes\n");
+  EXPECT_HAS(all.text, "class trainer: 2 ranks from rank 0 on\n");
+  EXPECT_HAS(all.text, "entries  init, step\n");
+  EXPECT_HAS(all.text, "class scorer: 2 ranks from rank 2 on\n");
+  Outcome one = shell("cli/nablac inspect --class scorer " + path());
+  EXPECT_EQ(one.code, 0);
+  EXPECT_HAS(one.text, "score");
+  EXPECT_EQ(one.text.find("step"), std::string::npos) << one.text;
+  Outcome source = shell("cli/nablac inspect --source --class scorer " + path());
+  EXPECT_HAS(source.text, "class/scorer/source/");
+  EXPECT_EQ(source.text.find("class/trainer/"), std::string::npos);
+  Outcome json = shell("cli/nablac inspect --json " + path());
+  EXPECT_EQ(json.code, 1);
+  EXPECT_HAS(json.text, "name one of them with --class");
+}
+
+}  // namespace
+}  // namespace nabla::cli
