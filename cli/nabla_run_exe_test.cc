@@ -8,7 +8,7 @@
 #include <string>
 
 #include "runtime/exec/test_bundle.h"
-#include "runtime/format/bundle_writer.h"
+#include "runtime/format/executable.h"
 #include "runtime/format/file.h"
 
 namespace nabla::cli {

@@ -13,7 +13,7 @@
 #include "runtime/exec/profile.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
-#include "runtime/format/bundle_writer.h"
+#include "runtime/format/executable.h"
 #include "runtime/format/process.h"
 
 namespace nabla::cli {

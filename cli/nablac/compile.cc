@@ -15,7 +15,7 @@
 #include "codegen/toolchain.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
-#include "runtime/format/bundle_writer.h"
+#include "runtime/format/executable.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
 

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "runtime/format/bundle_writer.h"
+#include "runtime/base/version.h"
+#include "runtime/format/members.h"
 #include "runtime/format/program_check.h"
 #include "runtime/format/program_generated.h"
 #include "runtime/format/ranks_check.h"

@@ -9,6 +9,7 @@
 
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
+#include "runtime/format/executable.h"
 #include "runtime/format/program_check.h"
 #include "runtime/format/sha256.h"
 #include "runtime/format/test_programs.h"

@@ -16,9 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Stands once in the bytes of every program that is linked with this file. Volatile: write_executable changes it there.
-constexpr volatile char kCarrier[] = "nabla: a bundle at the end of this file: 0";
-
 Json tensor_json(const TensorT& tensor) {
   auto dtype = static_cast<int>(tensor.dtype);
   Json out = {{"name", tensor.name}, {"dtype", name_of(static_cast<nabla::DType>(dtype))}, {"shape", tensor.shape}};
@@ -211,23 +208,6 @@ Result<std::string> bundle_bytes(RanksT ranks, const std::vector<std::vector<con
 
 Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members) {
   return write_file(path, NABLA_TRY(bundle_bytes(program, members)));
-}
-
-bool carries_bundle() { return kCarrier[sizeof kCarrier - 2] == '1'; }
-
-Status write_executable(const std::string& path, Bytes runtime, std::string_view bundle) {
-  std::string program(as_text(runtime)), mark;
-  for (size_t i = 0; i < sizeof kCarrier; ++i) mark += kCarrier[i];
-  size_t at = program.find(mark);
-  if (at == program.npos || program.find(mark, at + 1) != program.npos)
-    return error(Code::kForeignFile, "the runtime for `{}` ({} bytes) is not a nabla-run that can carry a bundle", path,
-                 program.size());
-  program[at + mark.size() - 2] = '1';
-  // Member data are aligned relative to the archive, which therefore starts on a page.
-  constexpr size_t kPage = 4096;
-  std::string padding((kPage - runtime.size() % kPage) % kPage, '\0');
-  Bytes pieces[] = {as_bytes(program), as_bytes(padding), as_bytes(bundle)};
-  return write_file(path, pieces, true);
 }
 
 }  // namespace nabla::format

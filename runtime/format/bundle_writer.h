@@ -8,30 +8,23 @@
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/version.h"
 #include "runtime/format/file.h"
+#include "runtime/format/members.h"
 
 namespace nabla::format {
 
 struct ProgramT;
 struct RanksT;
 
-inline constexpr std::string_view kManifestMember = "manifest.json";
-inline constexpr std::string_view kProgramMember = "programs/main.fb";
-inline constexpr std::string_view kProgramFolder = "programs/";
-inline constexpr std::string_view kConstantsMember = "constants.bin";
-inline constexpr std::string_view kRanksMember = "ranks.fb";
-/// What a bundle for one rank has stands here for each class of a bundle for several: class/NAME/programs/main.fb, ...
-inline std::string class_folder(std::string_view name) { return "class/" + std::string(name) + "/"; }
-
 struct BundleMember {
   std::string name;  ///< "kernels/cpu.so", "constants.bin", "source/cpu.cc", ...
   std::string bytes;
 };
 
-/// The bytes of a bundle for one rank: manifest, programs (the first as programs/main.fb, others as programs/TARGET.fb), then `members`
-/// in their order. The same arguments give the same bytes. A program needs the members that it names: every kernel
-/// object, and its constants unless constants_bytes is 0. Programs differ in their targets, and have the same entries
-/// and state leaves by name and type. E0108 for a repeated member, E0402 for what is above a limit of the loader, and
-/// its errors when the program is not in order.
+/// The bytes of a bundle for one rank: manifest, programs (the first as programs/main.fb, others as
+/// programs/TARGET.fb), then `members` in their order. The same arguments give the same bytes. A program needs the
+/// members that it names: every kernel object, and its constants unless constants_bytes is 0. Programs differ in their
+/// targets, and have the same entries and state leaves by name and type. E0108 for a repeated member, E0402 for what is
+/// above a limit of the loader, and its errors when the program is not in order.
 Result<std::string> bundle_bytes(const std::vector<const ProgramT*>& programs,
                                  const std::vector<BundleMember>& members);
 inline Result<std::string> bundle_bytes(const ProgramT& program, const std::vector<BundleMember>& members) {
@@ -39,18 +32,12 @@ inline Result<std::string> bundle_bytes(const ProgramT& program, const std::vect
 }
 
 /// The same for several ranks: `programs[c]` are those of `ranks.classes[c]`, whose list of members is filled in:
-/// those of a bundle for one rank, in class_folder. Programs of one class have the same entries and state leaves. Besides the errors above
-/// E0104 for a rank table that contradicts itself or the programs.
+/// those of a bundle for one rank, in class_folder. Programs of one class have the same entries and state leaves.
+/// Besides the errors above E0104 for a rank table that contradicts itself or the programs.
 Result<std::string> bundle_bytes(RanksT ranks, const std::vector<std::vector<const ProgramT*>>& programs,
                                  const std::vector<BundleMember>& members);
 
 /// Writes `bundle_bytes` to `path`, all or nothing; E0803 when that fails.
 Status write_bundle(const std::string& path, const ProgramT& program, const std::vector<BundleMember>& members);
-
-/// Whether this program was written by write_executable: it then ends with a bundle, or did before it was cut.
-bool carries_bundle();
-/// Writes an executable that carries a bundle: the runtime's bytes, in which carries_bundle() turns true, padding, then
-/// `bundle`. All or nothing. E0105 when `runtime` is no program with one carries_bundle() in it.
-Status write_executable(const std::string& path, Bytes runtime, std::string_view bundle);
 
 }  // namespace nabla::format

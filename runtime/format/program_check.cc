@@ -7,7 +7,7 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
-#include "runtime/format/bundle_writer.h"
+#include "runtime/format/members.h"
 
 namespace nabla::format {
 namespace {
