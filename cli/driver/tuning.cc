@@ -44,12 +44,12 @@ std::string trim(const std::string& s) {
 }
 
 // A module with one entry that computes the product alone.
-ir::Module product(const ir::GemmProblem& p, const ir::OpTable& ops) {
+ir::Module product(const GemmProblemOf<int64_t>& p, const ir::OpTable& ops) {
   ir::FunctionBuilder b("product", ops);
   ir::Shape a = p.transpose_a ? ir::Shape{p.k, p.m} : ir::Shape{p.m, p.k},
             c = p.transpose_b ? ir::Shape{p.n, p.k} : ir::Shape{p.k, p.n};
   ir::Ints batch;
-  bool batched = !p.batch.is(1);
+  bool batched = p.batch != 1;
   if (batched) a.insert(a.begin(), p.batch), c.insert(c.begin(), p.batch), batch = {0};
   int64_t shift = batched;
   ir::Val x = b.param("a", ir::Type(p.dtype, a)), y = b.param("b", ir::Type(p.dtype, c));
@@ -71,9 +71,9 @@ struct Timing {
 };
 
 // One run, the best of several, with the implementation forced.
-Result<Timing> measure(const ir::Module& m, const ir::GemmProblem& p, const std::string& choice,
+Result<Timing> measure(const ir::Module& m, const GemmProblemOf<int64_t>& p, const std::string& choice,
                        const ir::OpTable& ops, ir::Target target, int threads) {
-  target.choices[p.key()] = choice;
+  target.choices[key_of(p)] = choice;
   passes::PassContext context{ops, target};
   ir::Module planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(m, context)), context));
   EmittedProgram program = NABLA_TRY(emit_program(planned, target, {{2, codegen::cache_directory()}, {}}));
@@ -193,7 +193,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     d.help = "the runtime measures on the GPU when it loads a bundle; --gpu-records takes over what it found";
     return d;
   }
-  std::map<std::string, ir::GemmProblem> problems;
+  std::map<std::string, GemmProblemOf<int64_t>> problems;
   for (const ir::FunctionPtr& f : flat.functions) {
     ir::Function normal = passes::normalize_dots(*f, flat, ops);
     for (const ir::Node& n : normal.nodes)
@@ -206,10 +206,10 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     std::string best, figures;
     double best_seconds = 1e9;
     for (const char* choice : kChoices) {
-      if (std::string(choice) == "sgemm" && !p.batch.is(1)) continue;
+      if (std::string(choice) == "sgemm" && p.batch != 1) continue;
       auto [seconds, real_threads] = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
       used = real_threads;
-      figures += fmt::format("  {} {:.1f}", choice, static_cast<double>(p.flops()) / seconds / 1e9);
+      figures += fmt::format("  {} {:.1f}", choice, flops_of(p) / seconds / 1e9);
       if (seconds < best_seconds) best_seconds = seconds, best = choice;
     }
     lines += fmt::format("{} = {}  #{}\n", key, best, figures);

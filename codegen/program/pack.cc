@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/program/size_table.h"
+#include "runtime/format/problems.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::program {
@@ -11,11 +12,7 @@ namespace {
 
 format::DType packed(DType dtype) { return static_cast<format::DType>(dtype); }
 
-format::ConvKind packed(ConvolutionKind kind) { return static_cast<format::ConvKind>(kind); }
-
 static_assert(static_cast<int>(format::BaseKind::Output) == static_cast<int>(ir::Base::kOutput));
-static_assert(static_cast<int>(format::Epilogue::Gelu) == static_cast<int>(ir::Activation::kGelu));
-static_assert(static_cast<int>(format::ConvKind::FilterGrad) == static_cast<int>(ConvolutionKind::kFilterGrad));
 static_assert(static_cast<int>(format::CollectiveKind::Broadcast) == static_cast<int>(CollectiveKind::kBroadcast));
 static_assert(static_cast<int>(format::Reduction::Or) == static_cast<int>(Reduction::kOr));
 static_assert(static_cast<int>(format::DType::F8E5M2) == static_cast<int>(DType::kF8E5M2));
@@ -259,17 +256,13 @@ class Packer {
 
   format::GemmT gemm(const LibraryCall& call, const ir::GemmProblem& p, std::vector<format::Operand>& operands) {
     format::GemmT g;
-    g.dtype = packed(p.dtype), g.implementation = call.implementation;
-    g.batch = most(p.batch), g.m = most(p.m), g.n = most(p.n), g.k = most(p.k);
-    g.transpose_a = p.transpose_a, g.transpose_b = p.transpose_b;
-    g.lda = most(p.lda), g.ldb = most(p.ldb), g.ldc = most(p.ldc);
-    g.stride_a = most(p.stride_a), g.stride_b = most(p.stride_b), g.stride_c = most(p.stride_c);
-    const ir::Dim fields[] = {p.batch, p.m, p.n, p.k, p.lda, p.ldb, p.ldc, p.stride_a, p.stride_b, p.stride_c};
-    if (!std::all_of(std::begin(fields), std::end(fields), [](const ir::Dim& d) { return d.is_static(); }))
-      for (const ir::Dim& d : fields) g.sizes.push_back(reference(d));
+    g.implementation = call.implementation;
+    format::set_problem(g, p.at_bounds());
+    bool symbolic = false;
+    p.for_each_size([&](const ir::Dim& size) { symbolic |= !size.is_static(); });
+    if (symbolic) p.for_each_size([&](const ir::Dim& size) { g.sizes.push_back(reference(size)); });
     g.a = role(call, "a", operands), g.b = role(call, "b", operands), g.c = role(call, "c", operands);
     if (!call.fallback) return g;
-    g.epilogue = static_cast<format::Epilogue>(p.activation), g.tf32 = p.tf32;
     g.bias = role(call, "bias", operands);
     if (!g.bias) operands.emplace_back(g.dtype, false, 0);
     g.workspace = workspace(call, operands);
@@ -280,14 +273,10 @@ class Packer {
 
   format::ConvolutionT convolution(const LibraryCall& call, const ir::ConvolutionProblem& p,
                                    std::vector<format::Operand>& operands) {
-    const ConvolutionSpec& s = p.spec;
     format::ConvolutionT c;
-    c.kind = packed(s.kind), c.dtype = packed(s.dtype), c.implementation = call.implementation;
-    c.input_shape = s.input_shape, c.filter_shape = s.filter_shape, c.output_shape = s.output_shape;
+    c.implementation = call.implementation;
+    format::set_problem(c, p.spec);
     c.batch_size = reference(p.batch);
-    c.strides = s.strides, c.dilations = s.dilations;
-    c.padding_low = s.padding_low, c.padding_high = s.padding_high;
-    c.groups = s.groups, c.tf32 = s.tf32;
     c.input = role(call, "input", operands), c.filter = role(call, "filter", operands);
     c.output = role(call, "output", operands);
     c.workspace = workspace(call, operands);

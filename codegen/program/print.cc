@@ -104,7 +104,7 @@ class Printer {
     for (const LibraryCall::Role& r : a.roles) roles.add(r.operand, r.name);
     std::string key = std::visit([](const auto& p) { return p.key(); }, a.problem);
     line(fmt::format("{} by {} {} {}", key, a.library, a.implementation, roles.str_all()));
-    if (const auto* p = std::get_if<ir::GemmProblem>(&a.problem); p && p->activation != ir::Activation::kNone)
+    if (const auto* p = std::get_if<ir::GemmProblem>(&a.problem); p && p->activation != Activation::kNone)
       out_ += fmt::format(" {}", name_of(p->activation));
     if (a.workspace) out_ += fmt::format(" workspace {} bytes {}", a.workspace->bytes, print(*a.workspace));
     if (a.fallback) out_ += fmt::format("\n    fallback @{} {}", kernel(*a.fallback), signature(a.fallback->operands));

@@ -73,12 +73,7 @@ Dim LibraryCall::flops() const {
 
 std::string LibraryCall::epilogue() const {
   const auto* p = std::get_if<GemmProblem>(&problem);
-  std::string out;
-  auto add = [&](bool there, std::string_view what) {
-    if (there) out.append(out.empty() ? "" : " ").append(what);
-  };
-  if (p) add(p->bias, "bias"), add(p->addend, "add"), add(p->activation != Activation::kNone, name_of(p->activation));
-  return out;
+  return p ? p->epilogue() : "";
 }
 
 }  // namespace nabla::ir

@@ -22,34 +22,31 @@ Dim product(const Shape& shape, const Ints& dims) {
   return p;
 }
 
-constexpr std::string_view kActivations[] = {"none", "relu", "gelu"};  // as the op `gemm` names them
-
 void add_epilogue(const Node& n, GemmProblem& p) {
   p.addend = n.attrs.get_bool("addend");
   p.bias = n.operands.size() - (p.addend ? 1 : 0) > 2;
-  auto named = std::find(std::begin(kActivations), std::end(kActivations), n.attrs.get_string("activation"));
-  p.activation = static_cast<Activation>(named - std::begin(kActivations));
+  p.activation = *find_activation(n.attrs.get_string("activation"));
 }
 
 }  // namespace
-
-std::string_view name_of(Activation activation) { return kActivations[static_cast<int>(activation)]; }
 
 DotSides dot_sides(const Node& n, int lhs_rank, int rhs_rank) {
   return {side(n, "lhs_batch", "lhs_contract", lhs_rank), side(n, "rhs_batch", "rhs_contract", rhs_rank)};
 }
 
-GemmProblem GemmProblem::at_bounds() const {
-  GemmProblem p = *this;
-  for (Dim* d : {&p.batch, &p.m, &p.n, &p.k, &p.lda, &p.ldb, &p.ldc, &p.stride_a, &p.stride_b, &p.stride_c})
-    *d = d->bounds().max;
-  return p;
-}
-
-std::string GemmProblem::key() const {
-  auto most = [](const Dim& d) { return d.bounds().max; };
-  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), most(batch), most(m), most(n), most(k),
-                     transpose_a ? 't' : 'n', transpose_b ? 't' : 'n');
+GemmProblemOf<int64_t> GemmProblem::at_bounds() const {
+  GemmProblemOf<int64_t> out{.dtype = dtype,
+                             .transpose_a = transpose_a,
+                             .transpose_b = transpose_b,
+                             .activation = activation,
+                             .bias = bias,
+                             .addend = addend,
+                             .tf32 = tf32};
+  std::vector<int64_t> most;
+  for_each_size([&](const Dim& size) { most.push_back(size.bounds().max); });
+  auto next = most.begin();
+  out.for_each_size([&](int64_t& size) { size = *next++; });
+  return out;
 }
 
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {

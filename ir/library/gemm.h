@@ -7,27 +7,15 @@
 
 #include "ir/op_def.h"
 #include "ir/target.h"
+#include "runtime/base/gemm.h"
 
 namespace nabla::ir {
 
-/// What is done to a product before it is stored; kGelu is the form with tanh.
-enum class Activation : uint8_t { kNone, kRelu, kGelu };
-std::string_view name_of(Activation activation);  ///< "none", "relu", "gelu"
-
-/// C[b] = activation(op(A[b]) op(B[b]) + bias + addend[b]), row-major; leading dimensions and batch strides in elements.
-struct GemmProblem {
-  DType dtype = DType::kF32;
-  Dim batch = 1, m = 1, n = 1, k = 1;
-  bool transpose_a = false, transpose_b = false;
-  Dim lda = 1, ldb = 1, ldc = 1, stride_a = 0, stride_b = 0, stride_c = 0;
-  Activation activation = Activation::kNone;
-  bool bias = false;    ///< n elements, added to every row
-  bool addend = false;  ///< lies as C does, and may be C
-  bool tf32 = false;    ///< the factors of an f32 product may be rounded to tf32
+/// A product whose sizes may be symbolic.
+struct GemmProblem : GemmProblemOf<Dim> {
   /// The largest problem: every size at its upper bound.
-  GemmProblem at_bounds() const;
-  /// "gemm f32 1x64x128x64 nt": the key of tuning files, at the bounds.
-  std::string key() const;
+  GemmProblemOf<int64_t> at_bounds() const;
+  std::string key() const { return key_of(at_bounds()); }  ///< of tuning files
   int64_t flops() const { return (Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
 };
 

@@ -149,7 +149,9 @@ Status CublasLtGemm::describe() {
   layout(result_, false, spec_.m, spec_.n, spec_.ldc, spec_.stride_c);
   if (status == kOk && spec_.transpose_b) run(f.desc_set(desc_, kTransposeFirst, &kTranspose, sizeof kTranspose));
   if (status == kOk && spec_.transpose_a) run(f.desc_set(desc_, kTransposeSecond, &kTranspose, sizeof kTranspose));
-  uint32_t epilogue = spec_.epilogue == GemmEpilogue::kRelu ? kRelu : spec_.epilogue == GemmEpilogue::kGelu ? kGelu : 0;
+  uint32_t epilogue = spec_.activation == Activation::kRelu   ? kRelu
+                      : spec_.activation == Activation::kGelu ? kGelu
+                                                              : 0;
   epilogue |= spec_.bias ? kWithBias : 0;
   if (epilogue == 0) epilogue = kPlain;
   if (status == kOk) run(f.desc_set(desc_, kEpilogue, &epilogue, sizeof epilogue));

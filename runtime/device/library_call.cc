@@ -1,20 +1,13 @@
 #include "runtime/device/library_call.h"
 
-#include <fmt/format.h>
-
 namespace nabla::device {
 
 std::string GemmSpec::key() const {
-  std::string out = fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(dtype), batch, m, n, k, transpose_a ? 't' : 'n',
-                                transpose_b ? 't' : 'n');
-  if (bias) out += " bias";
-  if (addend) out += " add";
-  if (epilogue != GemmEpilogue::kNone) out += epilogue == GemmEpilogue::kRelu ? " relu" : " gelu";
+  std::string out = key_of(*this), done = epilogue();
+  if (!done.empty()) out += " " + done;
   return tf32 ? out + " tf32" : out;
 }
 
-double GemmSpec::flops() const {
-  return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-}
+double GemmSpec::flops() const { return flops_of(*this); }
 
 }  // namespace nabla::device

@@ -72,7 +72,7 @@ TEST_P(OneDnnTest, GemmAgreesWithPlainLoops) {
   for (const char* implementation : {"matmul", "sgemm"})
     for (bool ta : {false, true})
       for (bool tb : {false, true}) {
-        GemmSpec s{.transpose_a = ta, .transpose_b = tb, .implementation = implementation};
+        GemmSpec s{{.transpose_a = ta, .transpose_b = tb}, implementation};
         s.m = 5, s.n = 7, s.k = 3;
         check_gemm(s, 1e-5);
         s.m = 130, s.n = 65, s.k = 70;  // several blocks of rows, the last one smaller
@@ -85,13 +85,13 @@ TEST_P(OneDnnTest, GemmAgreesWithPlainLoops) {
 }
 
 TEST_P(OneDnnTest, GemmOverNothingIsZero) {
-  GemmSpec s{.m = 3, .n = 4, .k = 0, .implementation = "matmul"};
+  GemmSpec s{{.m = 3, .n = 4, .k = 0}, "matmul"};
   check_gemm(s, 0);
 }
 
 // oneDNN multiplies bf16 where the CPU has AVX-512, and refuses it elsewhere.
 TEST_P(OneDnnTest, ABf16GemmIsRoundedOnceOrRefused) {
-  GemmSpec s{.dtype = DType::kBF16, .m = 64, .n = 48, .k = 80, .implementation = "matmul"};
+  GemmSpec s{{.dtype = DType::kBF16, .m = 64, .n = 48, .k = 80}, "matmul"};
   if (__builtin_cpu_supports("avx512bw")) return check_gemm(s, 1.0 / 128);
   s.lda = s.k, s.ldb = s.n, s.ldc = s.n;
   auto call = dnn_->gemm(s);
@@ -101,12 +101,12 @@ TEST_P(OneDnnTest, ABf16GemmIsRoundedOnceOrRefused) {
 }
 
 TEST_P(OneDnnTest, EqualSpecsShareACall) {
-  GemmSpec s{.m = 3, .n = 4, .k = 5, .lda = 5, .ldb = 4, .ldc = 4, .implementation = "matmul"};
+  GemmSpec s{{.m = 3, .n = 4, .k = 5, .lda = 5, .ldb = 4, .ldc = 4}, "matmul"};
   EXPECT_EQ(*dnn_->gemm(s), *dnn_->gemm(s));
 }
 
 TEST_P(OneDnnTest, AnUnknownImplementationIsRefused) {
-  GemmSpec s{.m = 3, .n = 4, .k = 5, .lda = 5, .ldb = 4, .ldc = 4, .implementation = "magic"};
+  GemmSpec s{{.m = 3, .n = 4, .k = 5, .lda = 5, .ldb = 4, .ldc = 4}, "magic"};
   EXPECT_EQ(dnn_->gemm(s).errors()[0].code, Code::kNewerVersion);
 }
 

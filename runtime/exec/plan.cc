@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "runtime/format/problems.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::exec {
@@ -325,20 +326,10 @@ class StepBinder {
   }
 
   device::GemmSpec spec_of(const format::Gemm& gemm, const std::vector<int64_t>& table) const {
-    device::GemmSpec spec;
-    spec.dtype = dtype_of(gemm.dtype());
-    spec.batch = gemm.batch(), spec.m = gemm.m(), spec.n = gemm.n(), spec.k = gemm.k();
-    spec.transpose_a = gemm.transpose_a(), spec.transpose_b = gemm.transpose_b();
-    spec.lda = gemm.lda(), spec.ldb = gemm.ldb(), spec.ldc = gemm.ldc();
-    spec.stride_a = gemm.stride_a(), spec.stride_b = gemm.stride_b(), spec.stride_c = gemm.stride_c();
-    spec.implementation = view(gemm.implementation());
-    int64_t* fields[] = {&spec.batch, &spec.m,   &spec.n,        &spec.k,        &spec.lda,
-                         &spec.ldb,   &spec.ldc, &spec.stride_a, &spec.stride_b, &spec.stride_c};
-    if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0)
-      for (uint32_t i = 0; i < std::size(fields); ++i) *fields[i] = size_at(gemm.sizes()->Get(i), *fields[i], table);
+    device::GemmSpec spec{format::problem_of(gemm), std::string(view(gemm.implementation()))};
+    if (uint32_t i = 0; format::size_of(gemm.sizes()) > 0)
+      spec.for_each_size([&](int64_t& size) { size = size_at(gemm.sizes()->Get(i++), size, table); });
     if (spec.implementation != "cublaslt") return spec;
-    spec.epilogue = static_cast<device::GemmEpilogue>(gemm.epilogue());
-    spec.bias = gemm.bias() != nullptr, spec.addend = gemm.addend() != nullptr, spec.tf32 = gemm.tf32();
     spec.workspace_bytes = gemm.workspace() == nullptr ? 0 : static_cast<int64_t>(gemm.workspace()->bytes());
     for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.addend()})
       if (address != nullptr) spec.alignment = std::min(spec.alignment, alignment_of(*address));
@@ -357,22 +348,11 @@ class StepBinder {
   }
 
   ConvolutionSpec spec_of(const format::Convolution& c, const std::vector<int64_t>& table) const {
-    ConvolutionSpec spec;
-    spec.kind = static_cast<ConvolutionKind>(c.kind());
-    spec.dtype = dtype_of(c.dtype());
-    spec.input_shape = list(c.input_shape());
-    spec.filter_shape = list(c.filter_shape());
-    spec.output_shape = list(c.output_shape());
+    ConvolutionSpec spec = format::problem_of(c);
     spec.input_shape[0] = spec.output_shape[0] = size_at(c.batch_size(), spec.input_shape[0], table);
-    spec.strides = list(c.strides());
-    spec.dilations = list(c.dilations());
-    spec.padding_low = list(c.padding_low());
-    spec.padding_high = list(c.padding_high());
-    spec.groups = c.groups();
     spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
     spec.implementation = view(c.implementation());
     if (spec.implementation != "cudnn") return spec;
-    spec.tf32 = c.tf32();
     for (const format::Address* address : {c.input(), c.filter(), c.output()})
       spec.alignment = std::min(spec.alignment, alignment_of(*address));
     return spec;

@@ -5,6 +5,7 @@
 #include "runtime/base/debug.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
+#include "runtime/format/problems.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::format {
@@ -223,31 +224,30 @@ Status ProgramCheck::check_gemm(const Gemm& gemm) {
       gemm.dtype() != DType::F64)
     return damaged("a gemm of element type {}", static_cast<int>(gemm.dtype()));
   if (view(gemm.implementation()).empty()) return damaged("a gemm without an implementation");
-  for (int64_t n : {gemm.batch(), gemm.m(), gemm.n(), gemm.k(), gemm.lda(), gemm.ldb(), gemm.ldc(), gemm.stride_a(),
-                    gemm.stride_b(), gemm.stride_c()})
-    if (!plausible(n)) return damaged("a gemm with size or stride {}", n);
+  const GemmProblemOf<int64_t> p = problem_of(gemm);
   // Everything below grows with the sizes, so that what holds at the bounds holds at every tuple.
-  const int64_t fields[] = {gemm.batch(), gemm.m(),   gemm.n(),        gemm.k(),        gemm.lda(),
-                            gemm.ldb(),   gemm.ldc(), gemm.stride_a(), gemm.stride_b(), gemm.stride_c()};
-  if (gemm.sizes() != nullptr && gemm.sizes()->size() > 0) {
-    if (gemm.sizes()->size() != std::size(fields)) return damaged("a gemm with {} sizes", gemm.sizes()->size());
-    for (uint32_t i = 0; i < std::size(fields); ++i)
-      (void)NABLA_TRY(check_reference(gemm.sizes()->Get(i), fields[i], "a size of a gemm"));
+  std::vector<int64_t> sizes;
+  p.for_each_size([&](int64_t n) { sizes.push_back(n); });
+  for (int64_t n : sizes)
+    if (!plausible(n)) return damaged("a gemm with size or stride {}", n);
+  if (uint32_t count = size_of(gemm.sizes()); count > 0) {
+    if (count != sizes.size()) return damaged("a gemm with {} sizes", count);
+    for (uint32_t i = 0; i < count; ++i)
+      (void)NABLA_TRY(check_reference(gemm.sizes()->Get(i), sizes[i], "a size of a gemm"));
   }
-  int64_t a_rows = gemm.transpose_a() ? gemm.k() : gemm.m(), a_cols = gemm.transpose_a() ? gemm.m() : gemm.k();
-  int64_t b_rows = gemm.transpose_b() ? gemm.n() : gemm.k(), b_cols = gemm.transpose_b() ? gemm.k() : gemm.n();
-  if (gemm.lda() < a_cols || gemm.ldb() < b_cols || gemm.ldc() < gemm.n())
-    return damaged("a gemm with a leading dimension below its row: {}, {}, {}", gemm.lda(), gemm.ldb(), gemm.ldc());
-  auto rows_span = span_of(1, 0, gemm.m(), gemm.n(), gemm.ldc());
-  if (gemm.batch() > 1 && static_cast<Wide>(gemm.stride_c()) < rows_span)
-    return damaged("a gemm whose results overlap: batch stride {}", gemm.stride_c());
+  int64_t a_rows = p.transpose_a ? p.k : p.m, a_cols = p.transpose_a ? p.m : p.k;
+  int64_t b_rows = p.transpose_b ? p.n : p.k, b_cols = p.transpose_b ? p.k : p.n;
+  if (p.lda < a_cols || p.ldb < b_cols || p.ldc < p.n)
+    return damaged("a gemm with a leading dimension below its row: {}, {}, {}", p.lda, p.ldb, p.ldc);
+  if (p.batch > 1 && static_cast<Wide>(p.stride_c) < span_of(1, 0, p.m, p.n, p.ldc))
+    return damaged("a gemm whose results overlap: batch stride {}", p.stride_c);
   Wide element = element_bytes(gemm.dtype());
-  (void)NABLA_TRY(check_address(gemm.a(), "operand a", false,
-                                element * span_of(gemm.batch(), gemm.stride_a(), a_rows, a_cols, gemm.lda())));
-  (void)NABLA_TRY(check_address(gemm.b(), "operand b", false,
-                                element * span_of(gemm.batch(), gemm.stride_b(), b_rows, b_cols, gemm.ldb())));
-  (void)NABLA_TRY(check_address(gemm.c(), "operand c", true,
-                                element * span_of(gemm.batch(), gemm.stride_c(), gemm.m(), gemm.n(), gemm.ldc())));
+  auto span = [&](int64_t stride, int64_t rows, int64_t cols, int64_t leading) {
+    return element * span_of(p.batch, stride, rows, cols, leading);
+  };
+  (void)NABLA_TRY(check_address(gemm.a(), "operand a", false, span(p.stride_a, a_rows, a_cols, p.lda)));
+  (void)NABLA_TRY(check_address(gemm.b(), "operand b", false, span(p.stride_b, b_rows, b_cols, p.ldb)));
+  (void)NABLA_TRY(check_address(gemm.c(), "operand c", true, span(p.stride_c, p.m, p.n, p.ldc)));
   return check_gemm_extras(gemm, element);
 }
 
@@ -277,9 +277,9 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
   if (c.dtype() != DType::F32 && c.dtype() != DType::BF16 && c.dtype() != DType::F16)
     return damaged("a convolution of element type {}", static_cast<int>(c.dtype()));
   if (view(c.implementation()).empty()) return damaged("a convolution without an implementation");
-  std::vector<int64_t> in = list(c.input_shape()), filter = list(c.filter_shape()), out = list(c.output_shape());
-  std::vector<int64_t> stride = list(c.strides()), dilation = list(c.dilations());
-  std::vector<int64_t> low = list(c.padding_low()), high = list(c.padding_high());
+  const ConvolutionSpec p = problem_of(c);
+  const std::vector<int64_t>&in = p.input_shape, &filter = p.filter_shape, &out = p.output_shape;
+  const std::vector<int64_t>&stride = p.strides, &dilation = p.dilations, &low = p.padding_low, &high = p.padding_high;
   size_t rank = in.size();
   if (rank < 3 || rank > 5 || filter.size() != rank || out.size() != rank)
     return damaged("a convolution of ranks {}, {}, {}", in.size(), filter.size(), out.size());
@@ -290,7 +290,7 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
     for (int64_t extent : *shape)
       if (extent < 1 || !plausible(extent)) return damaged("a convolution with extent {}", extent);
   (void)NABLA_TRY(check_reference(c.batch_size(), in[0], "the batch of a convolution"));
-  int64_t groups = c.groups();
+  int64_t groups = p.groups;
   if (groups < 1 || in[rank - 1] % groups != 0 || filter[rank - 2] != in[rank - 1] / groups ||
       out[rank - 1] != filter[rank - 1] || out[rank - 1] % groups != 0 || out[0] != in[0])
     return damaged("a convolution of {} groups with input {}, filter {}, output {}", groups, shape_str(in),

@@ -13,23 +13,22 @@ namespace {
 class Cublaslt : public DeviceTest {
  protected:
   std::unique_ptr<CublasLt> library() { return CublasLt::open("", "12.0", stream_).value(); }
-  void check(GemmSpec spec, double tolerance);
+  void check(const GemmProblemOf<int64_t>& problem, double tolerance);
 };
 
-double activated(GemmEpilogue epilogue, double x) {
-  if (epilogue == GemmEpilogue::kRelu) return std::max(x, 0.0);
-  if (epilogue == GemmEpilogue::kGelu)
+double activated(Activation activation, double x) {
+  if (activation == Activation::kRelu) return std::max(x, 0.0);
+  if (activation == Activation::kGelu)
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   return x;
 }
 
 // Leading dimensions are wider than the rows by odd numbers, and what lies between is not touched.
-void Cublaslt::check(GemmSpec s, double tolerance) {
-  s.implementation = "cublaslt";
+void Cublaslt::check(const GemmProblemOf<int64_t>& problem, double tolerance) {
+  GemmSpec s{problem, "cublaslt"};
   s.lda = (s.transpose_a ? s.m : s.k) + 1, s.ldb = (s.transpose_b ? s.k : s.n) + 3, s.ldc = s.n + 5;
   s.stride_a = s.lda * (s.transpose_a ? s.k : s.m) + 7, s.stride_b = s.ldb * (s.transpose_b ? s.n : s.k) + 1;
   s.stride_c = s.ldc * s.m + 2;
-  s.alignment = 256;
   Literal a = noise(s.dtype, s.batch * s.stride_a, 1), b = noise(s.dtype, s.batch * s.stride_b, 2);
   Literal bias = noise(s.dtype, s.n, 3), c(s.dtype, {s.batch * s.stride_c});
   for (int64_t i = 0; i < c.size(); ++i) c.set(i, 77);
@@ -54,7 +53,7 @@ void Cublaslt::check(GemmSpec s, double tolerance) {
         for (int64_t k = 0; k < s.k; ++k)
           sum += a.get(batch * s.stride_a + (s.transpose_a ? k * s.lda + i : i * s.lda + k)) *
                  b.get(batch * s.stride_b + (s.transpose_b ? j * s.ldb + k : k * s.ldb + j));
-        sum = activated(s.epilogue, sum);
+        sum = activated(s.activation, sum);
         ASSERT_NEAR(c.get(batch * s.stride_c + i * s.ldc + j), sum, tolerance * std::max(1.0, std::abs(sum)))
             << (*gemm)->key() << " at " << batch << ", " << i << ", " << j;
       }
@@ -73,18 +72,16 @@ TEST_F(Cublaslt, RowsAreRowsInAllTranspositionsAndBatches) {
 
 TEST_F(Cublaslt, EpiloguesAddTheBiasToEveryRow) {
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
-    for (GemmEpilogue epilogue : {GemmEpilogue::kNone, GemmEpilogue::kRelu, GemmEpilogue::kGelu})
+    for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGelu})
       for (bool bias : {false, true})
-        check({.dtype = dtype, .m = 6, .n = 11, .k = 5, .epilogue = epilogue, .bias = bias}, dtype == DType::kF32 ? 1e-5
-                                                                                             : dtype == DType::kF16
-                                                                                                 ? 1e-3
-                                                                                                 : 1e-2);
+        check({.dtype = dtype, .m = 6, .n = 11, .k = 5, .activation = activation, .bias = bias},
+              dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 1e-3 : 1e-2);
 }
 
 TEST_F(Cublaslt, AnAddendLiesAsTheResultDoes) {
   for (bool bias : {false, true})
-    for (GemmEpilogue epilogue : {GemmEpilogue::kNone, GemmEpilogue::kRelu})
-      check({.m = 6, .n = 11, .k = 5, .epilogue = epilogue, .bias = bias, .addend = true}, 1e-5);
+    for (Activation activation : {Activation::kNone, Activation::kRelu})
+      check({.m = 6, .n = 11, .k = 5, .activation = activation, .bias = bias, .addend = true}, 1e-5);
   check({.batch = 3, .m = 6, .n = 11, .k = 5, .transpose_a = true, .addend = true}, 1e-5);
   check({.dtype = DType::kBF16, .m = 6, .n = 11, .k = 5, .addend = true}, 1e-2);
   check({.dtype = DType::kF64, .batch = 2, .m = 6, .n = 11, .k = 5, .addend = true}, 1e-12);
@@ -99,15 +96,7 @@ TEST_F(Cublaslt, Tf32RoundsTheFactorsAndF64IsWide) {
 TEST_F(Cublaslt, CandidatesFitTheWorkspaceAndTheAlignment) {
   std::unique_ptr<CublasLt> lt = library();
   auto offered = [&](int64_t workspace, int64_t alignment) {
-    GemmSpec s{.m = 8,
-               .n = 8,
-               .k = 8,
-               .lda = 8,
-               .ldb = 8,
-               .ldc = 8,
-               .implementation = "cublaslt",
-               .workspace_bytes = workspace,
-               .alignment = alignment};
+    GemmSpec s{{.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8}, "cublaslt", workspace, alignment};
     return lt->call(s).value()->candidates(8).value().size();
   };
   EXPECT_EQ(offered(4 << 20, 256), 3u);
@@ -117,7 +106,7 @@ TEST_F(Cublaslt, CandidatesFitTheWorkspaceAndTheAlignment) {
 
 TEST_F(Cublaslt, AnAlgorithmOfAnotherProblemIsNotAccepted) {
   std::unique_ptr<CublasLt> lt = library();
-  GemmSpec s{.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8, .implementation = "cublaslt"};
+  GemmSpec s{{.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8}, "cublaslt"};
   LibraryAlgorithm algorithm = lt->call(s).value()->candidates(1).value()[0];
   EXPECT_TRUE(lt->call(s).value()->accepts(algorithm));
   s.m = 4;
@@ -144,7 +133,7 @@ TEST_F(Cublaslt, WhatCannotBeUsedIsE0602) {
 
 TEST_F(Cublaslt, RefusalsAndFailuresSayTheStatus) {
   std::unique_ptr<CublasLt> lt = library();
-  GemmSpec s{.dtype = DType::kBF16, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8, .implementation = "cublaslt"};
+  GemmSpec s{{.dtype = DType::kBF16, .m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8}, "cublaslt"};
   setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:0:15", 1);
   auto none = lt->call(s).value()->candidates(8);
   ASSERT_FALSE(none.ok());

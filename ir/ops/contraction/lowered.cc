@@ -2,6 +2,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/ops/common.h"
 #include "ir/ops/contraction/dot.h"
+#include "runtime/base/gemm.h"
 
 namespace nabla::ops {
 namespace {
@@ -96,7 +97,7 @@ InferResult infer_gemm(const InferContext& ctx) {
     NABLA_TRY(ctx.require_equal(bias.shape[0], product.shape.back(), "C5", "columns and values of the bias"));
   }
   const std::string& activation = ctx.attrs.get_string("activation");
-  if (activation != "none" && activation != "relu" && activation != "gelu")
+  if (!find_activation(activation))
     return ctx.fail(Code::kBadAttribute, "C6", "activation is \"{}\"", activation);
   return out;
 }
