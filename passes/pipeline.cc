@@ -25,6 +25,7 @@ std::span<const PipelineStep> default_pipeline() {
        "forward and backward compute the same values; equal nodes are equal in form only "
        "now"},
       {"eliminate-dead-code", "folding and merging leave producers without users"},
+      {"prepare", "after simplification, which drops copies and joins reshapes; the report counts nodes from here on"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
       {"recompute", "on kernels: only now is it known what is stored; plan-memory then places what is left"},
       {"plan-memory", "last: lifetimes follow from the final order of kernels"},

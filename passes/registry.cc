@@ -3,6 +3,7 @@
 
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/lower/prepare.h"
 #include "passes/lower/recompute.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
@@ -116,6 +117,17 @@ std::vector<Pass> simplify_passes() {
 
 std::vector<Pass> lower_passes() {
   return {
+      {"prepare",
+       "brings results and matrix products into the form that fuse takes",
+       "A result gets memory of its own: what is returned twice, and inputs and constants that are handed on, are "
+       "copied, but for a state leaf that an entry leaves as it is. Matrix products with several batch, free or "
+       "contracted dimensions become one with at most one of each, between reshapes, and transposes where dimensions "
+       "are interleaved. Nodes keep the number that they had before, by which the report names what a kernel "
+       "computes. Runs after simplification, which would take copies and reshapes away again.",
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       prepare},
       {"fuse",
        "cuts functions into kernels, library calls and views",
        "Reads every op as formulas over elements (its access). Maps are computed where they are read; reductions and "
@@ -124,7 +136,7 @@ std::vector<Pass> lower_passes() {
        "Which "
        "products and convolutions a library computes follows from the target and its tuning file. Equal kernels are "
        "one. "
-       "Runs after simplification: what is computed twice then is computed twice on purpose.",
+       "Runs after simplification: what is computed twice then is computed twice on purpose. Needs what prepare makes.",
        Stage::kFlat,
        Stage::kKernels,
        {{"kernels", "fused", "`op`: one for every op that computes, to see what each of them makes"}},

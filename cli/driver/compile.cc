@@ -70,7 +70,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
     if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
-    lower |= step.pass == "fuse";
+    lower |= step.pass == "prepare";
     (lower ? lowering : graph).push_back(std::move(step));
   }
 }

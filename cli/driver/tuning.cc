@@ -10,7 +10,7 @@
 #include "cli/driver/emit_program.h"
 #include "ir/library/gemm.h"
 #include "passes/lower/fuse.h"
-#include "passes/lower/normalize_dots.h"
+#include "passes/lower/prepare.h"
 #include "passes/lower/plan_memory.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
@@ -75,7 +75,8 @@ Result<Timing> measure(const ir::Module& m, const GemmProblemOf<int64_t>& p, con
                        const ir::OpTable& ops, ir::Target target, int threads) {
   target.choices[key_of(p)] = choice;
   passes::PassContext context{ops, target};
-  ir::Module planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(m, context)), context));
+  ir::Module prepared = NABLA_TRY(passes::prepare(m, context));
+  ir::Module planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(prepared, context)), context));
   EmittedProgram program = NABLA_TRY(emit_program(planned, target, {{2, codegen::cache_directory()}, {}}));
   format::Bundle bundle =
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "tuning"));
@@ -194,12 +195,12 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     return d;
   }
   std::map<std::string, GemmProblemOf<int64_t>> problems;
-  for (const ir::FunctionPtr& f : flat.functions) {
-    ir::Function normal = passes::normalize_dots(*f, flat, ops);
-    for (const ir::Node& n : normal.nodes)
+  passes::PassContext context{ops, target};
+  const ir::Module prepared = NABLA_TRY(passes::prepare(flat, context));
+  for (const ir::FunctionPtr& f : prepared.functions)
+    for (const ir::Node& n : f->nodes)
       if (n.op->lower == ir::Lowering::kContraction)
-        if (auto p = ir::gemm_problem(n, normal); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();
-  }
+        if (auto p = ir::gemm_problem(n, *f); p && p->dtype == DType::kF32) problems[p->key()] = p->at_bounds();
   std::string lines;
   int used = 0;  // the pool may be smaller than asked for
   for (const auto& [key, p] : problems) {

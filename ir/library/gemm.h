@@ -19,7 +19,7 @@ struct GemmProblem : GemmProblemOf<Dim> {
   int64_t flops() const { return (Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
 };
 
-/// The problem of a dot_general whose operands are normalised (normalize_dots); nullopt where it is none: no free
+/// The problem of a dot_general whose operands are normalised (the pass prepare); nullopt where it is none: no free
 /// dimension on one side, or a size that may be 0. Of a `gemm` also what it does to the product.
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& function);
 

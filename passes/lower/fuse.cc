@@ -9,7 +9,7 @@
 #include "ir/library/gemm.h"
 #include "passes/lower/build_kernel.h"
 #include "passes/lower/library_calls.h"
-#include "passes/lower/normalize_dots.h"
+#include "passes/lower/prepare.h"
 #include "passes/lower/split_reductions.h"
 #include "passes/lower/split_scatters.h"
 #include "passes/rewrite.h"
@@ -261,48 +261,6 @@ class FunctionLowering {
   std::set<int> called_;                 // library nodes that stand in the new function
 };
 
-// Every result of an entry in memory of its own: repeated results, inputs and constants that are passed on are
-// copied. A leaf that an entry hands on unchanged needs nothing.
-ir::Function own_results(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
-  const ir::Entry* entry = nullptr;
-  for (const ir::Entry& e : m.entries)
-    if (e.function == f.name) entry = &e;
-  ir::FunctionBuilder b(f.name, ops, &m);
-  std::vector<ir::Val> of(f.values.size());
-  std::vector<int> origin(f.values.size());  // the value whose bytes it is, through views
-  for (size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<int>(i);
-  std::vector<bool> shared(f.values.size(), false);
-  for (ir::ValueId id : f.params) of[id] = b.param(f.values[id].name, f.type(id)), shared[id] = true;
-  for (const ir::Node& n : f.nodes) {
-    std::vector<ir::Val> operands;
-    for (ir::ValueId id : n.operands) operands.push_back(of[id]);
-    b.set_computes({static_cast<int>(&n - f.nodes.data())});
-    std::vector<ir::Val> results = b.clone(n, f, operands);
-    for (size_t i = 0; i < results.size(); ++i) {
-      of[n.results[i]] = results[i];
-      if (!f.values[n.results[i]].name.empty()) b.name_value(results[i], f.values[n.results[i]].name);
-      if (n.op->lower == ir::Lowering::kView) origin[n.results[i]] = origin[n.operands[0]];
-      if (n.op->lower == ir::Lowering::kConstant) shared[n.results[i]] = n.attrs.get_literal("value").size() != 1;
-    }
-  }
-  std::vector<ir::Val> results;
-  b.set_computes({});
-  std::vector<bool> taken(f.values.size(), false);
-  for (size_t r = 0; r < f.results.size(); ++r) {
-    ir::ValueId id = f.results[r];
-    bool unchanged = false;
-    if (entry && r < entry->writes.size())
-      for (size_t p = 0; p < entry->reads.size(); ++p)
-        unchanged |= entry->reads[p] == entry->writes[r] && f.params[p] == id;
-    bool copy = !unchanged && (shared[origin[id]] || taken[origin[id]]);
-    taken[origin[id]] = true;
-    results.push_back(copy ? b.op("copy", {of[id]}) : of[id]);
-  }
-  ir::Function out = b.finish(results);
-  out.location = f.location;
-  return out;
-}
-
 // Adds what the function runs: by way of loops and branches, or with `meanings` also what stands for code.
 void reach(const ir::Module& m, const std::string& name, bool meanings, std::set<std::string>& reached) {
   if (!reached.insert(name).second) return;
@@ -354,10 +312,9 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   };
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
-    ir::Function prepared = normalize_dots(own_results(*f, module, context.ops), module, context.ops);
-    prepared = NABLA_TRY(take_library_calls(prepared, module, context, generate));
-    f = std::make_shared<ir::Function>(
-        NABLA_TRY(FunctionLowering(prepared, module, context, kernels, out.kernels).run()));
+    NABLA_TRY(check_prepared(*f, module));
+    ir::Function called = NABLA_TRY(take_library_calls(*f, module, context, generate));
+    f = std::make_shared<ir::Function>(NABLA_TRY(FunctionLowering(called, module, context, kernels, out.kernels).run()));
   }
   drop_unused_kernels(out);
   return out;

@@ -4,6 +4,7 @@
 #include "ir/ops/all_ops.h"
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/lower/prepare.h"
 #include "passes/transform/expand_composites.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -12,7 +13,7 @@ namespace nabla::conformance {
 Result<ir::Module> planned_for(const ir::Module& module, const ir::Target& target) {
   passes::PassContext context{ops::all_ops(), target};
   ir::Module expanded = NABLA_TRY(passes::expand_composites(module, context));
-  ir::Module fused = NABLA_TRY(passes::fuse(expanded, context));
+  ir::Module fused = NABLA_TRY(passes::fuse(NABLA_TRY(passes::prepare(expanded, context)), context));
   return passes::plan_memory(fused, context);
 }
 

@@ -6,6 +6,7 @@
 #include "ir/text.h"
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/lower/prepare.h"
 #include "passes/simplify/simplify.h"
 #include "tests/conformance/interpret_planned.h"
 #include "tests/property/compare.h"
@@ -34,7 +35,7 @@ Result<ir::Module> planned(const ir::Module& m) {
   ir::Target target = ir::find_target("cpu:x86-64-v3").value();
   target.library = false;
   passes::PassContext context{ops::all_ops(), target};
-  return passes::plan_memory(NABLA_TRY(passes::fuse(m, context)), context);
+  return passes::plan_memory(NABLA_TRY(passes::fuse(NABLA_TRY(passes::prepare(m, context)), context)), context);
 }
 
 TEST(PlannedGraphs, GradientsOfRandomFunctionsAreWhatTheReferenceSays) {

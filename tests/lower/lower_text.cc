@@ -6,6 +6,7 @@
 #include "ir/text.h"
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/lower/prepare.h"
 
 namespace nabla::lower_tests {
 namespace {
@@ -16,7 +17,7 @@ Result<ir::Module> lower(const ir::Module& module, bool plan, const std::string&
   target.library = library;
   target.library_flops = 1;
   passes::PassContext context{ops::all_ops(), target};
-  ir::Module out = NABLA_TRY(passes::fuse(module, context));
+  ir::Module out = NABLA_TRY(passes::fuse(NABLA_TRY(passes::prepare(module, context)), context));
   if (!plan) return out;
   context.options["max-bytes"] = max_bytes;
   return passes::plan_memory(out, context);

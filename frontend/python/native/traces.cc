@@ -62,9 +62,15 @@ bool has_effects(size_t first) {
 // at are never computed.
 template <class F>
 std::vector<Value> recorded_call(F body) {
-  size_t before = is_tracing() ? 0 : Eager::of_thread().frame()->builder.function().nodes.size();
-  std::vector<Value> out = recorded(body);
-  if (is_tracing() || !has_effects(before)) return out;
+  bool effects = false;
+  std::vector<Value> out = recorded([&](const Site& site) {
+    if (is_tracing()) return body(site);
+    size_t before = Eager::of_thread().frame()->builder.function().nodes.size();
+    std::vector<Value> called = body(site);
+    effects = has_effects(before);
+    return called;
+  });
+  if (!effects) return out;
   for (const Value& v : out)
     if (!v.type().is_residual()) (void)v.array("a debug print");
   return out;

@@ -158,34 +158,93 @@ void Eager::leave(Value* v) {
   drop_if_unused();
 }
 
-void Eager::hold(const std::shared_ptr<Frame>& frame) {
-  if (frame && frame == frame_) ++computed_;
+void Eager::hold(Value* v) {
+  v->computed_by_ = weak_from_this();
+  held_.insert(v);
 }
-void Eager::release(const std::shared_ptr<Frame>& frame) {
-  if (!frame || frame != frame_) return;
-  --computed_;
+void Eager::release(const Value* v) {
+  held_.erase(v);
   drop_if_unused();
 }
 
 void Eager::drop() {
   bound_.clear();
   frame_ = nullptr;
-  kept_functions_ = 0;
+  held_.clear();
   pinned_ = false;
-  computed_ = 0;
+  bound_bytes_ = 0;
+  kept_ = {};
 }
 
-// Arrays require gradients, but nobody holds anything that depends on them. Not while an op is being recorded, or
-// values are computed.
+bool Eager::is_quiet() const { return frame_ && !Frame::current() && !Computing::is_in(*this); }
+
+// A traced function that took a value of it refers to the frame, too.
 void Eager::drop_if_unused() {
-  if (pinned_ && computed_ == 0 && live_.empty() && !Frame::current() && !Computing::is_in(*this)) drop();
+  if (live_.empty() && (held_.empty() || !pinned_) && is_quiet() && frame_.use_count() == 1) drop();
 }
 
-// Functions that were traced in the frame stay in its module: when nothing refers to it any more, they go with it.
-void Eager::drop_if_unreferenced() {
-  if (!frame_ || Frame::current()) return;
-  if (!pinned_ && live_.empty() && frame_.use_count() == 1) drop();
-  if (frame_ && frame_->context->module.functions.size() > 2 * kept_functions_ + 4) forget_functions();
+void Eager::tidy() {
+  drop_if_unused();
+  if (!is_quiet()) return;
+  bool grown = frame_->builder.function().nodes.size() > 2 * kept_.nodes + 4096 ||
+               bound_bytes_ > 2 * kept_.bytes + (int64_t{64} << 20);
+  if (grown && frame_.use_count() == static_cast<long>(live_.size()) + 1) sweep();
+  if (frame_->context->module.functions.size() > 2 * kept_.functions + 4) forget_functions();
+}
+
+// Copies to a new frame what Python's values are computed from. What has bytes and follows from nothing that requires
+// gradients becomes a parameter; so no value is kept for one that was computed from it.
+void Eager::sweep() {
+  const std::shared_ptr<Frame> old = std::exchange(frame_, nullptr);
+  const std::map<int, Literal> bytes = std::exchange(bound_, {});
+  const ir::Function& whole = old->builder.function();
+  std::vector<Value*> leaves = Value::gradient_leaves();
+  std::erase_if(leaves, [&](Value* v) { return v->bound_frame_.lock() != old; });
+  std::vector<bool> follows(whole.values.size()), wanted(whole.values.size()), kept(whole.nodes.size());
+  for (Value* v : leaves) follows[v->bound_id_] = true;
+  for (const ir::Node& n : whole.nodes)
+    if (std::any_of(n.operands.begin(), n.operands.end(), [&](int id) { return follows[id]; }))
+      for (int r : n.results) follows[r] = true;
+  for (Value* v : live_) wanted[v->traced_.id()] = true;
+  for (const Value* v : held_) wanted[v->bound_id_] = true;
+  auto is_given = [&](int id) { return bytes.contains(id) && !follows[id]; };
+  for (size_t i = whole.nodes.size(); i-- > 0;) {
+    const ir::Node& n = whole.nodes[i];
+    kept[i] = std::any_of(n.results.begin(), n.results.end(), [&](int id) { return wanted[id] && !is_given(id); });
+    if (kept[i])
+      for (int id : n.operands) wanted[id] = true;
+  }
+  old->context->function_names.erase(kEagerName);
+  frame_ = std::make_shared<Frame>(old->context, nullptr, kEagerName);
+  bound_bytes_ = 0;
+  std::vector<ir::Val> to(whole.values.size());
+  auto take = [&](int id, ir::Val v) {
+    to[id] = v;
+    if (auto known = bytes.find(id); known != bytes.end()) give_bytes(v.id, known->second);
+  };
+  std::set<int> params(whole.params.begin(), whole.params.end());
+  for (int id = 0; id < static_cast<int>(wanted.size()); ++id)
+    if (wanted[id] && (params.contains(id) || is_given(id)))
+      take(id, frame_->builder.param(whole.values[id].name, whole.type(id)));
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (!kept[i]) continue;
+    std::vector<ir::Val> operands;
+    for (int id : whole.nodes[i].operands) operands.push_back(to[id]);
+    std::vector<ir::Val> results = frame_->builder.clone(whole.nodes[i], whole, std::move(operands));
+    for (size_t r = 0; r < results.size(); ++r) {
+      int id = whole.nodes[i].results[r];
+      if (!wanted[id] || to[id].b) continue;  // it may have bytes where what is computed beside it has none
+      frame_->builder.name_value(results[r], whole.values[id].name);
+      take(id, results[r]);
+    }
+  }
+  for (Value* v : live_) v->traced_ = frame_->wrap(to[v->traced_.id()]);
+  auto move = [&](const Value* v) { v->bound_id_ = to[v->bound_id_].id, v->bound_frame_ = frame_; };
+  std::erase_if(leaves, [&](Value* v) { return !to[v->bound_id_].b; });
+  for (const Value* v : held_) move(v);
+  for (const Value* v : leaves) move(v);
+  kept_.nodes = frame_->builder.function().nodes.size();
+  kept_.bytes = bound_bytes_;
 }
 
 // A frame that stays open keeps the functions that its nodes or Python can still call, and drops the others.
@@ -200,12 +259,16 @@ void Eager::forget_functions() {
   std::vector<ir::FunctionPtr> kept;  // a function stands after those that it calls
   for (; !functions.empty(); functions.pop_back()) {
     ir::FunctionPtr& f = functions.back();
-    if (f.use_count() == 1 && called.count(f->name) == 0) continue;
+    if (f.use_count() == 1 && called.count(f->name) == 0) {
+      frame_->context->function_names.erase(f->name);
+      std::erase_if(frame_->context->imported, [&](const auto& taken) { return taken.second == f->name; });
+      continue;
+    }
     add_calls(*f);
     kept.push_back(std::move(f));
   }
   functions.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
-  kept_functions_ = functions.size();
+  kept_.functions = functions.size();
 }
 
 const std::shared_ptr<Frame>& Eager::frame() {
@@ -215,8 +278,13 @@ const std::shared_ptr<Frame>& Eager::frame() {
 
 nabla::Tensor Eager::bind(const Literal& array) {
   ir::Val v = frame()->builder.param("", {array.dtype(), ir::static_shape(array.shape())});
-  bound_[v.id] = array;
+  give_bytes(v.id, array);
   return frame_->wrap(v);
+}
+
+void Eager::give_bytes(int id, Literal array) {
+  bound_bytes_ += array.size_bytes();
+  bound_[id] = std::move(array);
 }
 
 std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
@@ -281,11 +349,10 @@ void Eager::compute(const std::vector<Value*>& wanted) {
     ids = ids_of(all);
     results = evaluate(ids);
   }
-  for (size_t i = 0; i < ids.size(); ++i) bound_[ids[i]] = std::move(results[i]);
+  for (size_t i = 0; i < ids.size(); ++i) give_bytes(ids[i], std::move(results[i]));
   std::erase_if(all, [&](Value* v) { return !live_.contains(v) || !bound_.contains(v->traced_.id()); });
-  computed_ += static_cast<int>(all.size());
   for (Value* v : all) {
-    v->computed_by_ = self;
+    if (pinned_) hold(v);
     v->array_ = bound_.at(v->traced_.id());
     v->bound_id_ = v->traced_.id(), v->bound_frame_ = frame_;
     v->traced_ = {};
@@ -342,12 +409,13 @@ void Eager::forget_gradients() {
 }
 
 Recording::Recording() : pushed_(!Frame::current()) {
-  if (pushed_) Frame::push(Eager::of_thread().frame());
+  if (!pushed_) return;
+  Eager& eager = Eager::of_thread();
+  eager.tidy();
+  Frame::push(eager.frame());
 }
 Recording::~Recording() {
-  if (!pushed_) return;
-  Frame::pop();
-  Eager::of_thread().drop_if_unreferenced();
+  if (pushed_) Frame::pop();
 }
 
 namespace {
@@ -371,14 +439,14 @@ Value::Value(const Value& other)
 
 Value::~Value() {
   if (requires_grad_) std::erase(requiring_grad(), this);
+  traced_ = {};
   if (eager_ && !array_) eager_->leave(this);
   forget_origin();
 }
 
 // It is an array like any other from now on.
 void Value::forget_origin() const {
-  std::shared_ptr<Frame> frame = bound_frame_.lock();
-  if (std::shared_ptr<Eager> eager = computed_by_.lock()) eager->release(frame);
+  if (std::shared_ptr<Eager> eager = computed_by_.lock()) eager->release(this);
   computed_by_.reset();
   bound_frame_.reset();
 }
@@ -438,7 +506,9 @@ void Value::rebind(const Value& other) {
   forget_origin();
   array_ = other.array_, traced_ = other.traced_, eager_ = other.eager_;
   bound_frame_ = other.bound_frame_, bound_id_ = other.bound_id_, computed_by_ = other.computed_by_;
-  if (std::shared_ptr<Eager> eager = computed_by_.lock()) eager->hold(bound_frame_.lock());
+  std::shared_ptr<Eager> eager = computed_by_.lock();
+  if (!eager) eager = Eager::of_thread().shared_from_this();  // `other` may be a leaf
+  if (std::shared_ptr<Frame> frame = bound_frame_.lock(); frame && eager->is(frame)) eager->hold(this);
   donated_to_.clear(), donated_ = other.donated_;
   if (eager_ && !array_) eager_->enter(this);
 }

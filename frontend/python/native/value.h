@@ -2,7 +2,7 @@
 //
 // Outside of a trace, ops are recorded too: in the thread's eager function, whose parameters are arrays. Values get
 // their bytes when somebody looks at them (Value::array). That function is dropped as soon as all that Python holds of
-// it has bytes, so that it does not grow with the program.
+// it has bytes, and between ops what nobody needs any more is swept out of it, so that it does not grow with the program.
 #pragma once
 
 #include <map>
@@ -40,9 +40,9 @@ class Eager : public std::enable_shared_from_this<Eager> {
   bool tracks_gradients() const { return tracks_gradients_; }
   void enter(Value* v) { live_.insert(v); }
   void leave(Value* v);
-  /// Python holds one more value that was computed here, in `frame`, or one less.
-  void hold(const std::shared_ptr<Frame>& frame);
-  void release(const std::shared_ptr<Frame>& frame);
+  /// A value that was computed here, as long as Python holds it.
+  void hold(Value* v);
+  void release(const Value* v);
   /// Computes values of this function. At the top, outside of any trace, everything that Python holds is computed with
   /// them and the function ends. Throws Error.
   void compute(const std::vector<Value*>& wanted);
@@ -50,13 +50,17 @@ class Eager : public std::enable_shared_from_this<Eager> {
   std::vector<std::optional<nabla::Tensor>> gradients(const Value& result,
                                                       const std::optional<nabla::Tensor>& cotangent,
                                                       const std::vector<const Value*>& leaves);
-  /// Ends the function when Python holds nothing of it, and forgets traced functions that nobody can call any more.
-  void drop_if_unreferenced();
+  /// Between ops: ends the function when Python holds nothing of it; when it has grown much, forgets the nodes that no
+  /// value needs any more, and the traced functions that nobody can call.
+  void tidy();
   /// Ends the function, although arrays in it require gradients; values without bytes are computed.
   void forget_gradients();
 
  private:
   std::vector<Literal> evaluate(const std::vector<int>& ids) const;
+  void give_bytes(int id, Literal array);
+  bool is_quiet() const;  ///< there is a frame, and no op is being recorded, no value computed
+  void sweep();
   void forget_functions();
   void drop();
   void drop_if_unused();
@@ -65,9 +69,13 @@ class Eager : public std::enable_shared_from_this<Eager> {
   std::map<int, Literal> bound_;  ///< values of frame_ that have bytes: parameters, and what was computed
   std::set<Value*> live_;         ///< Python's values in frame_ without bytes
   bool pinned_ = false;           ///< an array requires gradients: what was computed from it stays
-  int computed_ = 0;              ///< values that were computed in frame_ and that Python holds, while pinned
+  std::set<const Value*> held_;   ///< Python's values that were computed in frame_, while pinned
   bool tracks_gradients_ = true;
-  size_t kept_functions_ = 0;  ///< when they were last looked through
+  int64_t bound_bytes_ = 0;  ///< that bound_ was given since the last sweep, with what it had then
+  struct {
+    size_t nodes = 0, functions = 0;
+    int64_t bytes = 0;
+  } kept_;  ///< when they were last looked through
 };
 
 /// While one lives, ops go to the innermost trace, or to the thread's eager function.
