@@ -53,9 +53,14 @@ bool too_late(const Pass& p, Stage stage) {
 }
 
 Status check_stage(const Pass& p, Stage stage) {
-  if (stage < p.stage_in)
-    return error(Code::kWrongStage, "pass `{}` needs a module at stage {}, got {}", p.name, name_of(p.stage_in),
-                 name_of(stage));
+  if (stage < p.stage_in) {
+    Diagnostic d = error(Code::kWrongStage, "pass `{}` needs a module at stage {}, got {}", p.name, name_of(p.stage_in),
+                         name_of(stage));
+    auto brings = [&](const Pass& other) { return !keeps_stage(other) && other.stage_out == p.stage_in; };
+    if (auto maker = std::ranges::find_if(all_passes(), brings); maker != all_passes().end())
+      d.help = fmt::format("`{}` brings modules there: run it before", maker->name);
+    return d;
+  }
   if (!too_late(p, stage)) return Ok{};
   return error(Code::kWrongStage, "pass `{}` comes too late: {}, and this one is at stage {} already", p.name,
                keeps_stage(p) ? "it works on tensors, in modules that are not lowered to kernels yet"
@@ -68,6 +73,8 @@ bool asked_to_print(const ManagerOptions& o, const Pass& p, bool changed) {
          std::find(o.print_after.begin(), o.print_after.end(), p.name) != o.print_after.end();
 }
 
+Stage stage_after(const Pass& p, Stage stage) { return keeps_stage(p) ? stage : p.stage_out; }
+
 Diagnostics with_note(Diagnostics errors, const std::string& note) {
   for (Diagnostic& d : errors) d.notes.push_back(note);
   return errors;
@@ -77,13 +84,12 @@ Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTab
                        const ManagerOptions& options, const std::function<void()>& our_bug, PassReport& report) {
   const Pass& pass = *bound.pass;
   ScopedRescue rescue(our_bug);
-  NABLA_TRY(check_stage(pass, module.stage));
   PassContext context{ops, target, bound.options};
   auto start = std::chrono::steady_clock::now();
   Result<Module> out = pass.run(module, context);
   std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!out.ok()) return with_note(out.errors(), fmt::format("in pass `{}`", pass.name));
-  Stage expected = keeps_stage(pass) ? module.stage : pass.stage_out;
+  Stage expected = stage_after(pass, module.stage);
   NABLA_CHECK(out->stage == expected, "pass {} left the module at stage {}, not {}", pass.name, name_of(out->stage),
               name_of(expected));
   bool changed = !same_module(module, *out);
@@ -129,11 +135,12 @@ Result<Step> parse_step(std::string_view text) {
   return step;
 }
 
-std::vector<Step> default_steps(Stage from) {
+std::vector<Step> default_steps(Stage from, Stage to) {
   std::vector<Step> out;
   for (const PipelineStep& s : default_pipeline()) {
     const Pass* pass = find_pass(s.pass);
     NABLA_CHECK(pass != nullptr, "the pipeline names the unknown pass {}", s.pass);
+    if (pass->stage_out > to) break;
     if (!too_late(*pass, from)) out.push_back({s.pass});
   }
   return out;
@@ -152,6 +159,12 @@ Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& 
     NABLA_TRY(known_pass(options.stop_after, "stop-after: "));
     if (std::find(named.begin(), named.end(), options.stop_after) == named.end())
       return error(Code::kUnknownPass, "stop-after: pass `{}` does not run here", options.stop_after);
+  }
+  Stage stage = module.stage;
+  for (const Bound& b : bound) {
+    NABLA_TRY(check_stage(*b.pass, stage));
+    stage = stage_after(*b.pass, stage);
+    if (b.pass->name == options.stop_after) break;
   }
   if (options.verify) NABLA_TRY(options.verify(module));
   ManagerResult result{module, {}};

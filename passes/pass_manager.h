@@ -21,8 +21,8 @@ struct Step {
 /// E0101 when the text is no `NAME` or `NAME{OPTION=VALUE,...}`, E0108 for an option that is given twice. The names
 /// are not looked up yet.
 Result<Step> parse_step(std::string_view text);
-/// The steps of default_pipeline() that a module at this stage has before it.
-std::vector<Step> default_steps(ir::Stage from);
+/// The steps of default_pipeline() that a module at this stage has before it, up to the last that leaves it at `to`.
+std::vector<Step> default_steps(ir::Stage from, ir::Stage to = ir::Stage::kPlanned);
 
 /// What the caller wants to see and how. Every callback may be empty.
 struct ManagerOptions {
@@ -53,7 +53,7 @@ struct ManagerResult {
 };
 
 /// Runs the steps in order. E0405 for an unknown pass, option, or name in print_after or stop_after, with the nearest
-/// known name, before anything runs; E0205 when a pass does not fit the module's stage. A failing pass's own
+/// known name, and E0205 when a pass does not fit the stage that modules have there, before anything runs. A failing pass's own
 /// diagnostics come with a note that names the pass.
 Result<ManagerResult> run_passes(const ir::Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
                                  const ir::Target& target, const ManagerOptions& options = {});

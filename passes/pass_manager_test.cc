@@ -99,7 +99,20 @@ TEST(PassManager, RefusesAPassThatComesTooEarlyOrTooLate) {
   EXPECT_EQ(failure(module(ir::Stage::kTraced), {{"canonicalize"}}).message,
             "pass `canonicalize` needs a module at stage flat, got traced");
   EXPECT_EQ(failure(module(), {{"lower-transforms"}}).code, Code::kWrongStage);
+  EXPECT_EQ(failure(module(), {{"prepare"}}).help, "`expand-composites` brings modules there: run it before");
   EXPECT_EQ(failure(module(ir::Stage::kKernels), {{"canonicalize"}}).code, Code::kWrongStage);
+}
+
+TEST(PassManager, ChecksTheOrderBeforeItRunsAnything) {
+  int verified = 0;
+  ManagerOptions options;
+  options.verify = [&](const Module&) -> Status { return ++verified, Ok{}; };
+  EXPECT_EQ(failure(module(), {{"expand-composites"}, {"expand-composites"}}, options).message,
+            "pass `expand-composites` comes too late: it brings modules to stage local, and this one is at stage local "
+            "already");
+  EXPECT_EQ(verified, 0);
+  options.stop_after = "expand-composites";
+  EXPECT_TRUE(run(module(), {{"expand-composites"}, {"expand-composites"}}, options).ok());
 }
 
 TEST(PassManager, VerifiesTheInputAndTheResultOfEveryPass) {
@@ -190,6 +203,20 @@ TEST(Registry, NamesAreUniqueAndEveryRowIsDocumented) {
     EXPECT_LE(p.stage_in, p.stage_out) << p.name;
     EXPECT_TRUE(p.run) << p.name;
   }
+}
+
+TEST(Pipeline, EveryStageIsDescribed) {
+  ASSERT_EQ(stages_of_pipeline().size(), static_cast<size_t>(ir::kStageCount));
+  for (int i = 0; i < ir::kStageCount; ++i) EXPECT_EQ(stages_of_pipeline()[i].stage, static_cast<ir::Stage>(i));
+}
+
+TEST(Pipeline, EndsAtTheStageThatIsAskedFor) {
+  std::vector<Step> flat = default_steps(ir::Stage::kTraced, ir::Stage::kFlat);
+  EXPECT_EQ(flat.back().pass, "eliminate-dead-code");
+  std::vector<Step> local = default_steps(ir::Stage::kTraced, ir::Stage::kLocal);
+  ASSERT_GT(local.size(), flat.size());
+  EXPECT_EQ(local[flat.size()].pass, "expand-composites");
+  EXPECT_EQ(default_steps(ir::Stage::kLocal, ir::Stage::kLocal).back().pass, "prepare");
 }
 
 TEST(Pipeline, ItsStepsExistHaveReasonsAndFitTogether) {

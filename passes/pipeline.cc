@@ -4,6 +4,26 @@
 
 namespace nabla::passes {
 
+using ir::Stage;
+
+std::span<const StageOfPipeline> stages_of_pipeline() {
+  static const std::vector<StageOfPipeline> stages = {
+      {Stage::kTraced, "the program as it was written, with transforms as calls"},
+      {Stage::kFlat, "all derivatives are there; sizes are those of the whole program, composites are whole"},
+      {Stage::kStaged, "the same, cut into stages of a pipeline. No pass comes here yet: stage cut will make it"},
+      {Stage::kSharded,
+       "the same, with a sharding on every value. No pass comes here yet: propagation will make it, the pass for "
+       "pending sums keep it, and partition end it"},
+      {Stage::kLocal,
+       "what one rank computes, of its own sizes, for one target. Passes over collectives will begin it, before "
+       "expand-composites"},
+      {Stage::kScheduled, "the same, with the order of units of work. No pass comes here yet"},
+      {Stage::kKernels, "kernels, calls of libraries and views"},
+      {Stage::kPlanned, "the same, and where every value lives"},
+  };
+  return stages;
+}
+
 std::span<const PipelineStep> default_pipeline() {
   static const std::vector<PipelineStep> steps = {
       {"lower-transforms",
@@ -13,17 +33,21 @@ std::span<const PipelineStep> default_pipeline() {
       {"eliminate-dead-code",
        "gradients that nobody asked for and residuals of unused pullbacks go before any work is "
        "spent on them"},
-      {"expand-composites", "after every rule that treats composites as a whole, before simplification"},
       {"canonicalize",
        "brings what the rules of derivatives produced into the forms that folding and merging look for"},
       {"fold-constants", "after canonicalize, which gathers the constants under scalars"},
       {"simplify-loops",
-       "after folding, which leaves in bodies what depends on operands; before the rules and merging, which then see "
-       "beside its surroundings what left a body"},
-      {"canonicalize", "folded constants make further rules apply: x * (2 - 1)"},
+       "after folding, which leaves in bodies what depends on operands; before merging, which then sees beside its "
+       "surroundings what left a body"},
       {"merge-common-subexpressions",
-       "forward and backward compute the same values; equal nodes are equal in form only "
-       "now"},
+       "forward and backward compute the same values, composites among them, which are written out once then"},
+      {"eliminate-dead-code", "nothing is sharded or written out that nobody uses"},
+      {"expand-composites", "first of what one rank does: passes that shard see composites whole, and come before it"},
+      {"canonicalize", "brings decompositions into the same forms"},
+      {"fold-constants", "decompositions compute from shapes what is known now"},
+      {"simplify-loops", "of a composite in a loop a part may be computed once"},
+      {"canonicalize", "folded constants make further rules apply: x * (2 - 1)"},
+      {"merge-common-subexpressions", "the way back writes out what the way forward computed; equal in form only now"},
       {"eliminate-dead-code", "folding and merging leave producers without users"},
       {"prepare", "after simplification, which drops copies and joins reshapes; the report counts nodes from here on"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},

@@ -43,10 +43,12 @@ std::vector<Pass> transform_passes() {
       {"expand-composites",
        "replaces composites that no kernel computes whole by their decompositions",
        "Composites stay whole through transforms, so that their own derivatives and factors count. Those whose record "
-       "asks for it are written out here; the others reach fuse as they are. Runs before simplification, which folds "
+       "asks for it are written out here; the others reach fuse as they are. Runs at the end of what is global: passes "
+       "that shard see composites whole. As none shards yet, the program of the one rank is the flat one. Runs before "
+       "simplification, which folds "
        "what decompositions compute from shapes and merges what they share with their surroundings.",
        Stage::kFlat,
-       Stage::kFlat,
+       Stage::kLocal,
        {},
        expand_composites},
   };
@@ -124,8 +126,8 @@ std::vector<Pass> lower_passes() {
        "contracted dimensions become one with at most one of each, between reshapes, and transposes where dimensions "
        "are interleaved. Nodes keep the number that they had before, by which the report names what a kernel "
        "computes. Runs after simplification, which would take copies and reshapes away again.",
-       Stage::kFlat,
-       Stage::kFlat,
+       Stage::kLocal,
+       Stage::kLocal,
        {},
        prepare},
       {"fuse",
@@ -137,7 +139,7 @@ std::vector<Pass> lower_passes() {
        "products and convolutions a library computes follows from the target and its tuning file. Equal kernels are "
        "one. "
        "Runs after simplification: what is computed twice then is computed twice on purpose. Needs what prepare makes.",
-       Stage::kFlat,
+       Stage::kLocal,
        Stage::kKernels,
        {{"kernels", "fused", "`op`: one for every op that computes, to see what each of them makes"}},
        fuse},

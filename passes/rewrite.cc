@@ -60,6 +60,10 @@ Function decomposition(const ir::TypedOp& op, const LocationRef& location, const
   return inner.finish(results);
 }
 
+bool must_expand(const Function& f, const Node& n, const ir::Target& target) {
+  return n.op->lower == ir::Lowering::kDecompose && !(target.is_cuda() && n.op->whole && n.op->whole(typed(f, n)));
+}
+
 std::string fresh_name(const ir::Module& module, const std::string& wish) {
   std::string name = wish;
   for (int n = 2; module.find(name); ++n) name = fmt::format("{}.v{}", wish, n);

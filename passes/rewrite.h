@@ -6,6 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/op_def.h"
+#include "ir/target.h"
 #include "ir/typed.h"
 
 namespace nabla::passes {
@@ -39,6 +40,8 @@ using ir::typed;
 /// The node's decomposition as a function of its operands. Requires that it has one.
 ir::Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                            const ir::Module* module);
+/// Whether it is a composite that no code of this target computes as a whole.
+bool must_expand(const ir::Function& f, const ir::Node& n, const ir::Target& target);
 /// `wish`, or with a number after it: a name that no function of the module has.
 std::string fresh_name(const ir::Module& module, const std::string& wish);
 /// The functions that f's nodes name, and those of its residuals; each once, in order of appearance.

@@ -78,9 +78,9 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
 }  // namespace
 
 Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target,
-                                   const passes::ManagerOptions& options) {
+                                   const passes::ManagerOptions& options, ir::Stage to) {
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(module.stage), {}, graph, lowering);
+  split_steps(passes::default_steps(module.stage, to), {}, graph, lowering);
   passes::ManagerOptions manager = options;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;

@@ -47,9 +47,10 @@ struct CompiledBundle {
   double codegen_seconds = 0;  ///< printing kernels and the host compiler
 };
 
-/// The passes before lowering: transforms gone, calls inlined, simplified. `verify` of the options is filled in.
+/// The passes before lowering: transforms gone, calls inlined, simplified; at `local` composites are written out too,
+/// at `flat` they are whole. `verify` of the options is filled in.
 Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target,
-                                   const passes::ManagerOptions& options = {});
+                                   const passes::ManagerOptions& options = {}, ir::Stage to = ir::Stage::kLocal);
 /// Every pass up to the memory plan, for one target; no compiler of kernels runs.
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
 /// A bundle for several ranks: `modules` are the local programs of the table's classes, in its order. What `compile`

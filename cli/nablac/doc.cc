@@ -53,8 +53,18 @@ std::string doc_passes() {
   std::string out =
       "# Passes\n\nMade by `nablac doc passes`.\n\n## The pipeline\n\nWhat `nablac compile` runs, in order:\n\n";
   int number = 1;
-  for (const passes::PipelineStep& step : passes::default_pipeline())
-    out += fmt::format("{}. `{}`: {}\n", number++, step.pass, step.reason);
+  ir::Stage stage = ir::Stage::kTraced;
+  for (const passes::PipelineStep& step : passes::default_pipeline()) {
+    const passes::Pass& pass = *passes::find_pass(step.pass);
+    bool goes_on = pass.stage_out > pass.stage_in;
+    out += fmt::format("{}. `{}`{}: {}\n", number++, step.pass,
+                       goes_on ? fmt::format(" (from {} to {})", name_of(stage), name_of(pass.stage_out)) : "",
+                       step.reason);
+    if (goes_on) stage = pass.stage_out;
+  }
+  out += "\nHow far a module has come, its stage, says which passes it can still go through:\n\n| Stage | |\n|---|---|\n";
+  for (const passes::StageOfPipeline& s : passes::stages_of_pipeline())
+    out += fmt::format("| {} | {} |\n", name_of(s.stage), s.what);
   for (const passes::Pass& pass : passes::all_passes()) {
     out += fmt::format("\n## {}\n\n{}: {} Stage {} to {}.\n", pass.name, pass.summary, pass.doc, name_of(pass.stage_in),
                        name_of(pass.stage_out));

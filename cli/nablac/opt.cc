@@ -33,12 +33,7 @@ Result<std::vector<passes::Step>> steps_to(const std::string& stage, ir::Stage f
     for (int i = 0; i < ir::kStageCount; ++i) known.emplace_back(name_of(static_cast<ir::Stage>(i)));
     return error(Code::kBadOption, "--pipeline-to: unknown stage `{}`{}", stage, did_you_mean(stage, known));
   }
-  std::vector<passes::Step> out;
-  for (passes::Step& step : passes::default_steps(from)) {
-    if (passes::find_pass(step.pass)->stage_out > *last) break;
-    out.push_back(std::move(step));
-  }
-  return out;
+  return passes::default_steps(from, *last);
 }
 
 Result<std::vector<passes::Step>> steps_of(const Options& o, ir::Stage from) {

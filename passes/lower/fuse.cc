@@ -312,7 +312,7 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   };
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
-    NABLA_TRY(check_prepared(*f, module));
+    NABLA_TRY(check_prepared(*f, module, context.target));
     ir::Function called = NABLA_TRY(take_library_calls(*f, module, context, generate));
     f = std::make_shared<ir::Function>(NABLA_TRY(FunctionLowering(called, module, context, kernels, out.kernels).run()));
   }

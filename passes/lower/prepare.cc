@@ -122,13 +122,19 @@ Result<ir::Module> prepare(const ir::Module& module, PassContext& context) {
   return out;
 }
 
-Status check_prepared(const ir::Function& f, const ir::Module& m) {
+Status check_prepared(const ir::Function& f, const ir::Module& m, const ir::Target& target) {
   auto unprepared = [&](const std::string& what) {
     Diagnostic d = error(Code::kWrongStage, "@{} is not prepared for `fuse`: {}", f.name, what);
     d.help = "run the pass `prepare` before it";
     return d;
   };
   for (const ir::Node& n : f.nodes) {
+    if (must_expand(f, n, target)) {
+      Diagnostic d = error(Code::kWrongStage, "@{}: {} has no code of its own for {}", f.name, n.op->name, target.name);
+      d.location = n.location;
+      d.help = "the module was simplified for another target: compile what it was made of";
+      return d;
+    }
     if (n.op->lower != ir::Lowering::kContraction) continue;
     ir::DotSides sides = sides_of(f, n);
     if (!is_normal(sides.lhs) || !is_normal(sides.rhs))

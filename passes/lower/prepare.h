@@ -8,7 +8,7 @@ namespace nabla::passes {
 /// The pass `prepare`; see the registry. Every node says from then on which node it was (Node::computes).
 Result<ir::Module> prepare(const ir::Module& module, PassContext& context);
 
-/// E0205 where the function is not as `prepare` leaves it.
-Status check_prepared(const ir::Function& function, const ir::Module& module);
+/// E0205 where the function is not as `prepare` leaves it, or was made for another target.
+Status check_prepared(const ir::Function& function, const ir::Module& module, const ir::Target& target);
 
 }  // namespace nabla::passes

@@ -7,16 +7,11 @@
 namespace nabla::passes {
 namespace {
 
-/// Not what a GPU computes as a whole.
-bool expands(const ir::Function& f, const ir::Node& n, const ir::Target& target) {
-  return n.op->lower == ir::Lowering::kDecompose && !(target.is_cuda() && n.op->whole && n.op->whole(typed(f, n)));
-}
-
 /// One level: a decomposition may hold composites again.
 ir::FunctionPtr expand_once(const ir::Function& f, const ir::Module& module, const PassContext& context) {
   FunctionCopy copy(f, context.ops, &module);
   for (const ir::Node& node : f.nodes) {
-    if (!expands(f, node, context.target)) {
+    if (!must_expand(f, node, context.target)) {
       copy.copy(node);
       continue;
     }
@@ -32,9 +27,10 @@ ir::FunctionPtr expand_once(const ir::Function& f, const ir::Module& module, con
 
 Result<ir::Module> expand_composites(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
+  out.stage = ir::Stage::kLocal;
   for (ir::FunctionPtr& f : out.functions)
     while (std::any_of(f->nodes.begin(), f->nodes.end(),
-                       [&](const ir::Node& n) { return expands(*f, n, context.target); })) {
+                       [&](const ir::Node& n) { return must_expand(*f, n, context.target); })) {
       ScopedActivity activity("expand-composites on @" + f->name);
       f = without_dead_nodes(expand_once(*f, out, context), out, context.ops);
     }

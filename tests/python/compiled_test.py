@@ -240,6 +240,8 @@ def test_make_ir_shows_transforms_and_sizes():
     assert links and links <= ids and len(ids) == html.count("id=") and html.count("<details") == 3
     flat = nb.make_ir(nb.grad(lambda x: nb.sum(x * x)), stage="flat")(X)
     assert "value_and_grad" not in flat and "add" in flat
+    whole = nb.make_ir(lambda x: nb.nn.functional.rms_norm(x), stage="flat")(X)
+    assert whole.startswith("nabla 1 flat") and "rms_norm" in whole
     with pytest.raises(ValueError, match="stage is 'traced' or 'flat'"):
         nb.make_ir(nb.sum, stage="late")
 

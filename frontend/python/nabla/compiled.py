@@ -356,7 +356,8 @@ class IR(str):
 def make_ir(fun, stage="traced"):
     """A function of the same arguments that gives the IR of `fun` on them, with shapes, dtypes and transforms.
 
-    stage: "traced" as it was written, "flat" after the transforms were taken apart and the graph was simplified.
+    stage: "traced" as it was written, "flat" after the transforms were taken apart and the graph was simplified;
+        composites such as attention are whole there.
     """
     if stage not in ("traced", "flat"):
         raise ValueError(f"make_ir: stage is 'traced' or 'flat', got {stage!r}")

@@ -201,8 +201,9 @@ void bind_programs(py::module_& m) {
   m.def("simplified_text", [](const TracedFunction& f) {
     ir::Module module = module_for(f, f.function->name, {});
     Reproducer reproducer(module, "nablac opt FILE");
+    ir::Target cpu = value_or_throw(ir::find_target("cpu"));
     return ir::print(reproducer.value_or_throw(
-        driver::simplify_module(module, value_or_throw(ir::find_target("cpu")), reproducer.manager())));
+        driver::simplify_module(module, cpu, reproducer.manager(), ir::Stage::kFlat)));
   });
   // For tests: what a mistake of ours does while the function is compiled.
   m.def("fail_check", [](const TracedFunction& f) {
