@@ -62,18 +62,22 @@ class Follower {
     } else if (const While* loop = i.action_as_While()) {
       nest(Action::While, 0, {loop->condition(), loop->body()}, out);
     } else if (const Branch* branch = i.action_as_Branch()) {
-      nest(Action::Branch, 0, {branch->blocks()->begin(), branch->blocks()->end()}, out);
+      std::vector<uint32_t> blocks;
+      for (uint32_t b = 0; b < size_of(branch->blocks()); ++b) blocks.push_back(branch->blocks()->Get(b));
+      nest(Action::Branch, 0, blocks, out);
     }
   }
 
   void nest(Action kind, uint64_t times, const std::vector<uint32_t>& blocks, Orders& out) const {
     auto enter = [&](std::map<uint32_t, Order> Orders::* field) {
       std::map<uint32_t, Order> fresh;
-      for (size_t k = 0; k < blocks.size(); ++k)
+      for (size_t k = 0; k < blocks.size(); ++k) {
+        if (blocks[k] >= blocks_.size()) continue;  // of a block that no entry reaches, which nobody has checked
         for (const auto& [which, order] : blocks_[blocks[k]].*field) {
           Order& nested = fresh.try_emplace(which, mixed(static_cast<Order>(kind), times)).first->second;
           nested = mixed(mixed(nested, k), order);
         }
+      }
       for (const auto& [which, order] : fresh) (out.*field)[which] = mixed((out.*field)[which], order);
     };
     enter(&Orders::groups);

@@ -175,6 +175,21 @@ TEST(Ranks, PartnersDoTheSameInTheSameOrder) {
             "accepted");
 }
 
+// Nothing runs them, so nothing has checked what they refer to.
+TEST(Ranks, BlocksThatNoEntryReachesHarmNothing) {
+  TwoClasses t = two_classes();
+  t.front.blocks.push_back(std::make_unique<BlockT>());
+  LoopT loop;
+  loop.body = 99;
+  BranchT branch;
+  branch.blocks = {0, 12345};
+  t.front.blocks[0]->instructions.push_back(instruction("loop", std::move(loop)));
+  t.front.blocks[0]->instructions.push_back(instruction("branch", std::move(branch)));
+  Result<std::string> bytes = t.bytes();
+  ASSERT_TRUE(bytes.ok()) << to_string(bytes.errors());
+  EXPECT_TRUE(open_text(*bytes).ok());
+}
+
 TEST(Ranks, TheProgramsOfAClassForOtherTargetsCommunicateAlike) {
   TwoClasses t = two_classes();
   ProgramT other = t.front;
