@@ -326,24 +326,7 @@ InferResult infer_arg(const InferContext& ctx) {
   const Dim& extent = ctx.shape(0)[axis];
   if (!Dim::less_equal(1, extent).value_or(false))
     return ctx.fail(Code::kShapeMismatch, "C4", "axis {} has extent {}: no element to choose", axis, extent.str());
-  const Shape& offset = ctx.attrs.get_shape("offset");
-  if (offset.size() > 1 || (offset.size() == 1 && offset[0].bounds().min < 0))
-    return ctx.fail(Code::kBadAttribute, "C5", "the part begins at {}", ir::str(offset));
   return Types{Type(dtype, without_axes(ctx.shape(0), {axis}))};
-}
-
-/// Of a part: where it begins along the axis.
-Dim arg_offset(const Attrs& attrs) {
-  const Shape& offset = attrs.get_shape("offset");
-  return offset.empty() ? Dim(0) : offset[0];
-}
-
-/// Positions in a part count from the beginning of the whole.
-Attrs localise_arg(const ir::Shard& shard) {
-  Attrs attrs = shard.op.attrs;
-  int along = shard.factors.operands[0][attrs.get_int("axis")][0];
-  if (Dim begin = arg_offset(attrs) + shard.begins[along]; !begin.is(0)) attrs.set("offset", Shape{begin});
-  return attrs;
 }
 
 /// Does `a` stand in the place of `b`, which came before it? The first NaN wins.
@@ -360,8 +343,7 @@ Literal extreme_positions(const EvalContext& ctx, bool max, F key) {
   int64_t axis = ctx.attrs().get_int("axis");
   Literal out = zeros(ctx.op.results[0]);
   std::vector<Wide> best(out.size()), row(kRowBlock);
-  const int64_t offset = arg_offset(ctx.attrs()).value();
-  std::vector<int64_t> position(out.size(), offset);
+  std::vector<int64_t> position(out.size(), 0);
   Extents along(x.rank(), 0);
   along[axis] = 1;
   Nest<3> nest{x.shape(), {strides_of(x.shape()), kept_strides(x.shape(), {axis}, out.shape()), along}, {}};
@@ -372,7 +354,7 @@ Literal extreme_positions(const EvalContext& ctx, bool max, F key) {
       Wide value = key(row[i % kRowBlock]);
       if (index > 0 && !wins(value, best[to], max)) continue;
       best[to] = value;
-      position[to] = offset + index;
+      position[to] = index;
     }
   });
   write_row(out, 0, 1, out.size(), position.data());
@@ -399,8 +381,6 @@ Fragment access_arg(const TypedOp& op, bool max) {
   if (is_float(x->dtype)) holds = kernel_ir::call("or", {holds, kernel_ir::call("is_nan", {x})});
   Expr at = kernel_ir::select(holds, kernel_ir::axis(s.reduced[0]), kernel_ir::dim(op.operands[0].shape[axis]));
   int first = f.reduce("first", DType::kI64, s.kept, Combiner::kMin, s.reduced, at);
-  if (Dim offset = arg_offset(op.attrs); !offset.is(0))
-    first = f.map("placed", DType::kI64, s.kept, f.at(first) + kernel_ir::dim(offset));
   f.results = {round_definition(f, first, op.results[0].dtype, "out")};
   return f;
 }
@@ -417,14 +397,12 @@ OpDef make_arg(const char* name, bool max) {
              " element along `axis`; the first of those that tie. The first NaN wins, as in NumPy.",
       .operands = {{"x", "what is searched"}},
       .attrs = {required("axis", AttrKind::kInt, "the axis that is searched and disappears"),
-                optional("dtype", "of the index: i32, i64, u32 or u64", DType::kI32),
-                optional("offset", "of a part: where it begins along the axis of the whole", Shape{})},
+                optional("dtype", "of the index: i32, i64, u32 or u64", DType::kI32)},
       .results = {{"index", "positions along `axis`"}},
       .constraints = {{"C1", "the operand is not bool"},
                       {"C2", "dtype is an integer of at least 32 bits"},
                       {"C3", "the axis exists"},
-                      {"C4", "the axis has at least one element"},
-                      {"C5", "offset is empty, or one size that is not negative"}},
+                      {"C4", "the axis has at least one element"}},
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_arg,
@@ -438,7 +416,6 @@ OpDef make_arg(const char* name, bool max) {
           [](const TypedOp& op) {
             return factors_over(op, {op.attrs.get_int("axis")}, Factors::Kind::kReplicate, Combiner::kNone);
           },
-      .localise = localise_arg,
       .access = [max](const TypedOp& op) { return access_arg(op, max); },
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
@@ -446,8 +423,7 @@ OpDef make_arg(const char* name, bool max) {
       .dtypes = DTypes::kNumeric,
       .examples = {example({2, 3}, 1, DType::kI32),
                    example({3, 2, 2}, 0, DType::kI64),
-                   {{operand(f32({4, 5}), awkward())}, {{"axis", int64_t{1}}, {"dtype", DType::kI32}}},
-                   {{operand(f32({2, 3}), distinct())}, {{"axis", int64_t{1}}, {"offset", Shape{7}}}}},
+                   {{operand(f32({4, 5}), awkward())}, {{"axis", int64_t{1}}, {"dtype", DType::kI32}}}},
       .draw =
           [example](Rng& rng) {
             int rank = static_cast<int>(random_int(rng, 1, 3));
@@ -460,9 +436,7 @@ OpDef make_arg(const char* name, bool max) {
                   {"C2", {f32({2, 3})}, {{"axis", int64_t{0}}, {"dtype", DType::kF32}}},
                   {"C2", {f32({2, 3})}, {{"axis", int64_t{0}}, {"dtype", DType::kI8}}},
                   {"C3", {f32({2, 3})}, {{"axis", int64_t{2}}}},
-                  {"C4", {f32({2, 0})}, {{"axis", int64_t{1}}}},
-                  {"C5", {f32({2, 3})}, {{"axis", int64_t{1}}, {"offset", Shape{-1}}}},
-                  {"C5", {f32({2, 3})}, {{"axis", int64_t{1}}, {"offset", Shape{0, 3}}}}},
+                  {"C4", {f32({2, 0})}, {{"axis", int64_t{1}}}}},
   };
 }
 
