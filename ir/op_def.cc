@@ -234,12 +234,21 @@ std::string Factors::str() const {
   out += "->";
   for (size_t i = 0; i < results.size(); ++i) out += (i ? "," : "") + tensor(results[i]);
   for (const Factor& f : factors) {
-    constexpr const char* kKinds[] = {"", "reduce", "ordered", "replicate", "permute"};
+    constexpr const char* kKinds[] = {"", "reduce", "ordered", "replicate", "permute", "functions"};
     if (f.kind == Kind::kPass && !f.blocked) continue;
     out += fmt::format("  {}: {}", f.name, kKinds[static_cast<int>(f.kind)]);
     if (f.kind == Kind::kReduce) out += fmt::format("({})", kernel_ir::name_of(f.combiner));
     if (f.blocked) out += f.kind == Kind::kPass ? "blocked" : ", blocked";
   }
+  return out;
+}
+
+Linearity moves(const std::vector<int>& operands) {
+  using kernel_ir::Combiner;
+  Linearity out;
+  for (Combiner c :
+       {Combiner::kSum, Combiner::kProd, Combiner::kMax, Combiner::kMin, Combiner::kAnd, Combiner::kOr})
+    out = out.also(c, Linearity::Kind::kJointly, operands);
   return out;
 }
 

@@ -221,8 +221,20 @@ struct BatchContext {
 // A batch rule returns every result with the batch as dimension 0, but for those that results_batched excludes.
 
 /// How dimensions of operands and results are tied together (Shardy's factors).
+///
+/// Those of a higher-order op are what its functions cannot change: a carry has the dimensions of its result, and the
+/// trips of a scan are one ordered factor. Every other dimension is a factor of its own. All but the trips are
+/// kFunctions: whether they can be split, and which of them are one, follows from the factors of the nodes in the
+/// functions, whose parameters and results the operands and results are (see ControlFlow).
 struct Factors {
-  enum class Kind : uint8_t { kPass, kReduce, kOrdered, kReplicate, kPermute };
+  enum class Kind : uint8_t {
+    kPass,       ///< the parts are computed alone and joined
+    kReduce,     ///< and combined by `combiner`
+    kOrdered,    ///< a part needs what those before it made, the first one needs nothing
+    kReplicate,  ///< the whole is needed
+    kPermute,    ///< the elements of a result along it are elements of the operands along theirs, or fill
+    kFunctions,  ///< of a higher-order op: what its functions make of it
+  };
   struct Factor {
     std::string name;  ///< a letter in str()
     Dim size;
@@ -259,15 +271,45 @@ struct Shard {
   Attrs attrs() const;
 };
 
-/// Which operands may hold a value whose sum over a mesh axis is still to be taken.
+/// Which operands may hold a value that is still to be combined over a mesh axis: for the combiner of a claim,
+/// f(combine(x, y)) is combine(f(x), f(y)).
 struct Linearity {
-  enum class Kind : uint8_t { kNone, kJointly, kEach };
-  Kind kind = Kind::kNone;  ///< jointly: all of `operands` at once (add); each: any one of them alone (mul, dot)
-  std::vector<int> operands;
+  enum class Kind : uint8_t {
+    kJointly,  ///< all of `operands` at once (add)
+    kEach,     ///< any one of them alone (mul, dot)
+  };
+  struct Claim {
+    kernel_ir::Combiner combiner;
+    Kind kind;
+    std::vector<int> operands;
+    bool floats_only = false;  ///< of integers it does not hold (their quotients are rounded)
+  };
+  std::vector<Claim> claims;
+
+  bool has(kernel_ir::Combiner combiner) const {
+    for (const Claim& c : claims)
+      if (c.combiner == combiner) return true;
+    return false;
+  }
+  /// This and one claim more.
+  Linearity also(kernel_ir::Combiner combiner, Kind kind, std::vector<int> operands) const {
+    Linearity out = *this;
+    out.claims.push_back({combiner, kind, std::move(operands)});
+    return out;
+  }
 };
 inline Linearity not_linear() { return {}; }
-inline Linearity jointly_linear(std::vector<int> operands) { return {Linearity::Kind::kJointly, std::move(operands)}; }
-inline Linearity linear_in_each(std::vector<int> operands) { return {Linearity::Kind::kEach, std::move(operands)}; }
+inline Linearity jointly(kernel_ir::Combiner combiner, std::vector<int> operands) {
+  return Linearity().also(combiner, Linearity::Kind::kJointly, std::move(operands));
+}
+inline Linearity jointly_linear(std::vector<int> operands) {
+  return jointly(kernel_ir::Combiner::kSum, std::move(operands));
+}
+inline Linearity linear_in_each(std::vector<int> operands) {
+  return Linearity().also(kernel_ir::Combiner::kSum, Linearity::Kind::kEach, std::move(operands));
+}
+/// Of ops whose results are elements of these operands, wherever they stand: jointly with every combiner.
+Linearity moves(const std::vector<int>& operands);
 
 struct Cost {
   Dim flops;

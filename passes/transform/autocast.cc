@@ -91,7 +91,7 @@ class Caster {
   }
   // Every element of the result is one of an operand's, or a fixed number.
   static bool moves_only(const ir::TypedOp& op) {
-    bool same = op.op.control == nullptr && op.op.linearity.kind != ir::Linearity::Kind::kNone;
+    bool same = op.op.control == nullptr && op.op.linearity.has(kernel_ir::Combiner::kSum);
     for (const ir::Type& t : op.results) same &= t.dtype == DType::kF32;
     return same && op.op.cost(op).flops == ir::Dim(0);
   }

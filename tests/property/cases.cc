@@ -202,4 +202,16 @@ std::vector<Case> cases_of(const ir::OpDef& op, int draws, Precision precision) 
   return out;
 }
 
+bool is_narrow(const Case& c) {
+  return std::any_of(c.operands.begin(), c.operands.end(),
+                     [](const auto& o) { return is_float(o.type.dtype) && bytes_of(o.type.dtype) < 4; });
+}
+
+void copy_element(Literal& to, int64_t i, const Literal& from, int64_t j) {
+  if (is_float(from.dtype()))
+    to.set(i, from.get(j));
+  else
+    to.set_i(i, from.get_i(j));
+}
+
 }  // namespace nabla::property

@@ -37,6 +37,10 @@ Literal draw_literal(const ir::Operand& operand, ir::Rng& rng, bool awkward);
 bool takes_function(const ir::OpDef& op);
 /// The part of a node that is all of it, to be made smaller. The node and its factors outlive it.
 ir::Shard whole_shard(const ir::TypedOp& op, const ir::Factors& factors);
+/// Is an operand a float of fewer than 32 bits?
+bool is_narrow(const Case& c);
+/// Copies element j of `from` to element i of `to` exactly.
+void copy_element(Literal& to, int64_t i, const Literal& from, int64_t j);
 /// The functions of an example, as a module; a test failure and an empty one when the text does not parse.
 ir::Module module_of(const std::string& functions);
 ir::FunctionLookup lookup_in(const ir::Module& module);

@@ -479,7 +479,7 @@ OpDef reduce_window_sum() {
 }
 
 OpDef reduce_window_max() {
-  return reduce_window(
+  OpDef op = reduce_window(
       "reduce_window_max",
       "Maximum over sliding windows (max pooling). Padding never wins: a window of nothing but padding gives "
       "-infinity, "
@@ -491,6 +491,8 @@ OpDef reduce_window_max() {
       [](JvpContext& ctx) -> std::vector<MaybeVal> {
         return {ctx.b.op("window_gather_max", {ctx.operand(0), ctx.tangent(0)}, ctx.attrs())};
       });
+  op.linearity = ir::jointly(Combiner::kMax, {0});
+  return op;
 }
 
 /// The gradient of operand 1 is `op` of the cotangent; there is none of operand 0, which only chooses places.
@@ -529,7 +531,7 @@ OpDef window_gather_max() {
   op.operands.push_back({"values", "shaped like x"});
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "the operands have one shape"});
-  op.linearity = ir::linear_in_each({1});
+  op.linearity = ir::moves({1});
   return op;
 }
 

@@ -87,7 +87,7 @@ OpDef branch_op(std::string name, std::string doc, OperandDef selector, std::vec
       .vjp_forward = branches_vjp_forward,
       .jvp = branches_jvp,
       .batch = branches_batch,
-      .factors = ir::no_rule(kNoElements),
+      .factors = control_factors,
       .access = ir::no_rule(kNoElements),
       .linearity = ir::not_linear(),
       .lower = Lowering::kControl,

@@ -2,6 +2,7 @@
 #include "ir/ops/control/call.h"
 
 #include "ir/ops/all_ops.h"
+#include "ir/ops/control/control_flow.h"
 
 namespace nabla::ops {
 
@@ -146,12 +147,14 @@ OpDef call_record(std::string name, std::string doc, std::vector<AttrDef> attrs,
 
 std::vector<OpDef> call_ops() {
   std::vector<OpDef> out = transform_ops();
-  out.push_back(call_record("call",
+  OpDef call = call_record("call",
                             "The results of another function of the module. Functions never call each other in a "
                             "cycle. Derivatives are calls "
                             "of derived functions, made once for each set of active operands.",
                             {},
-                            {{"C1", "the callee exists"}, {"C2", "the operands have the types of its parameters"}}));
+                            {{"C1", "the callee exists"}, {"C2", "the operands have the types of its parameters"}});
+  call.factors = control_factors;
+  out.push_back(std::move(call));
   return out;
 }
 

@@ -24,6 +24,12 @@ LoopParts loop_parts(const TypedOp& op);
 /// The number of iterations of a scan.
 const Dim& scan_length(const Attrs& attrs);
 
+// factors.cc
+/// Of call, cond, switch, while and scan: what their functions cannot change (see ir::Factors).
+Factors control_factors(const TypedOp& op);
+/// Of scan: a part of the trips has its own length.
+Attrs localise_trips(const ir::Shard& shard);
+
 // branch_rules.cc
 std::vector<MaybeVal> branches_jvp(JvpContext& ctx);
 ir::VjpForward branches_vjp_forward(ir::VjpForwardContext& ctx);

@@ -48,7 +48,7 @@ OpDef loop_op(std::string name, std::string doc, std::vector<OperandDef> operand
       .vjp_forward = std::move(rules.vjp_forward),
       .jvp = std::move(rules.jvp),
       .batch = std::move(rules.batch),
-      .factors = ir::no_rule(kLoop),
+      .factors = control_factors,
       .access = ir::no_rule(kLoop),
       .linearity = ir::not_linear(),
       .lower = Lowering::kControl,
@@ -336,6 +336,7 @@ OpDef scan_op() {
     out.reverse = node.attrs.get_bool("reverse");
     return out;
   };
+  op.localise = localise_trips;
   op.with_control = [](const Attrs& attrs, const ir::ControlFlow& flow) {
     Attrs out = attrs;
     out.set("body", FunctionRef{flow.functions[0]});

@@ -7,6 +7,8 @@
 namespace nabla::ops {
 namespace {
 
+using kernel_ir::Combiner;
+
 using FloatFn = double (*)(const double*);
 using IntFn = int64_t (*)(DType, const int64_t*);
 
@@ -64,6 +66,13 @@ ElementwiseSpec with(ElementwiseSpec spec, ir::Linearity linearity, bool commuta
   return spec;
 }
 
+// Of an op that is `own`, where `other` is the other one of max and min, or of and and or: each distributes over itself
+// and over the other.
+ir::Linearity distributive(Combiner own, Combiner other) {
+  using Kind = ir::Linearity::Kind;
+  return ir::jointly(own, {0, 1}).also(own, Kind::kEach, {0, 1}).also(other, Kind::kEach, {0, 1});
+}
+
 // t where a beats b, half of it where they tie, 0 elsewhere (and where either is NaN).
 Val share_of_winner(const Push& p, const char* beats, int self, int other) {
   Val zero = p.t.b->zeros_like(p.t);
@@ -86,6 +95,8 @@ Val push_pow_exponent(const Push& p) {
 }
 
 std::vector<ElementwiseSpec> arithmetic_rows() {
+  ir::Linearity quotient = ir::linear_in_each({0});
+  quotient.claims[0].floats_only = true;
   return {
       with(binary(
                "add", "a + b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] + x[1]; },
@@ -107,14 +118,14 @@ std::vector<ElementwiseSpec> arithmetic_rows() {
                  return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1]));
                },
                +[](const Push& p) { return p.t * p.x[1]; }, +[](const Push& p) { return p.t * p.x[0]; }),
-           ir::linear_in_each({0, 1}), true),
+           ir::linear_in_each({0, 1}).also(Combiner::kProd, ir::Linearity::Kind::kJointly, {0, 1}), true),
       with(binary(
                "div",
                "a / b. Integers truncate towards zero; by zero the result is -1 (all bits set), and the most "
                "negative value over -1 gives itself, as in XLA.",
                +[](const double* x) { return x[0] / x[1]; }, int_div, +[](const Push& p) { return p.t / p.x[1]; },
                +[](const Push& p) { return -(p.t * p.y / p.x[1]); }, between(-3, 3), between(0.5, 3)),
-           ir::linear_in_each({0}), false, 4),
+           quotient, false, 4),
       with(binary(
                "rem",
                "The remainder of truncating division, with the sign of a (C's fmod). Integers by zero give a; "
@@ -147,7 +158,7 @@ std::vector<ElementwiseSpec> arithmetic_rows() {
                +[](DType d, const int64_t* x) { return int_less(d, x[0], x[1]) ? x[1] : x[0]; },
                +[](const Push& p) { return share_of_winner(p, "gt", 0, 1); },
                +[](const Push& p) { return share_of_winner(p, "gt", 1, 0); }),
-           ir::not_linear(), true),
+           distributive(Combiner::kMax, Combiner::kMin), true),
       with(binary(
                "minimum",
                "The smaller of a and b; NaN if either is NaN. Which zero min(-0, 0) returns is not specified. On a "
@@ -158,25 +169,28 @@ std::vector<ElementwiseSpec> arithmetic_rows() {
                +[](DType d, const int64_t* x) { return int_less(d, x[1], x[0]) ? x[1] : x[0]; },
                +[](const Push& p) { return share_of_winner(p, "lt", 0, 1); },
                +[](const Push& p) { return share_of_winner(p, "lt", 1, 0); }),
-           ir::not_linear(), true),
+           distributive(Combiner::kMin, Combiner::kMax), true),
   };
 }
 
 std::vector<ElementwiseSpec> bit_rows() {
-  auto bits = [](std::string name, std::string doc, IntFn g) {
+  auto bits = [](std::string name, std::string doc, IntFn g, ir::Linearity linearity) {
     ElementwiseSpec spec =
-        with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), ir::not_linear(), true);
+        with(binary(std::move(name), std::move(doc), nullptr, g, nullptr, nullptr), std::move(linearity), true);
     spec.domain = Domain::kBits;
     spec.refusal = "the operands are not floating";
     return spec;
   };
   return {
       bits(
-          "and", "Logical and of bool; bitwise and of integers.", +[](DType, const int64_t* x) { return x[0] & x[1]; }),
+          "and", "Logical and of bool; bitwise and of integers.", +[](DType, const int64_t* x) { return x[0] & x[1]; },
+          distributive(Combiner::kAnd, Combiner::kOr)),
       bits(
-          "or", "Logical or of bool; bitwise or of integers.", +[](DType, const int64_t* x) { return x[0] | x[1]; }),
+          "or", "Logical or of bool; bitwise or of integers.", +[](DType, const int64_t* x) { return x[0] | x[1]; },
+          distributive(Combiner::kOr, Combiner::kAnd)),
       bits(
-          "xor", "Exclusive or, of bool or bitwise.", +[](DType, const int64_t* x) { return x[0] ^ x[1]; }),
+          "xor", "Exclusive or, of bool or bitwise.", +[](DType, const int64_t* x) { return x[0] ^ x[1]; },
+          ir::not_linear()),
   };
 }
 

@@ -94,7 +94,7 @@ OpDef select_op() {
               return kernel_ir::select(predicate, load_operand(op, 1, at), load_operand(op, 2, at));
             });
           },
-      .linearity = ir::jointly_linear({1, 2}),
+      .linearity = ir::moves({1, 2}),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 1); },
       .dtypes = DTypes::kAll,

@@ -174,7 +174,7 @@ OpDef slice_op() {
             out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
             return out;
           },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost =
           [](const TypedOp& op) {
@@ -365,7 +365,7 @@ OpDef pad_op() {
             return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return padding_of(op.attrs, d).whole(); });
           },
       .access = pad_access,
-      .linearity = ir::jointly_linear({0, 1}),
+      .linearity = ir::moves({0, 1}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,
@@ -487,7 +487,7 @@ OpDef concatenate_op() {
             return cut_factors(op, Factors::Kind::kReplicate, [axis](int d) { return d != axis; });
           },
       .access = concatenate_access,
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,
@@ -562,7 +562,7 @@ OpDef reverse_op() {
             out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
             return out;
           },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,

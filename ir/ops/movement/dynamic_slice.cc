@@ -316,7 +316,7 @@ OpDef make_window_op(bool update) {
       .batch = update ? batch_dynamic_update_slice : batch_dynamic_slice,
       .factors = factors_dynamic_slice,
       .access = update ? access_dynamic_update_slice : access_dynamic_slice,
-      .linearity = update ? ir::jointly_linear({0, 1}) : ir::jointly_linear({0}),
+      .linearity = ir::moves(update ? std::vector{0, 1} : std::vector{0}),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& t) { return pointwise_cost(t, 0); },
       .dtypes = DTypes::kAll,

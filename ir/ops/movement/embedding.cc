@@ -123,7 +123,7 @@ std::vector<OpDef> embedding_ops() {
       .batch = batch_embedding,
       .factors = factors_embedding,
       .access = access_embedding,
-      .linearity = ir::linear_in_each({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost =
           [](const TypedOp& op) {

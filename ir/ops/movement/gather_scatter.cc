@@ -417,7 +417,7 @@ OpDef gather() {
       .batch = batch_gather,
       .factors = factors_gather,
       .access = access_gather,
-      .linearity = ir::linear_in_each({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost =
           [](const TypedOp& op) {

@@ -183,7 +183,7 @@ OpDef reshape_op() {
           [](const TypedOp& op) {
             return gather_fragment(op, [&](const std::vector<Expr>& at) { return reshape_source(op, at); });
           },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kView,
       .cost =
           [](const TypedOp&) {
@@ -267,7 +267,7 @@ OpDef transpose_op() {
               return source;
             });
           },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,
@@ -394,7 +394,7 @@ OpDef broadcast_op() {
               return source;
             });
           },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,
@@ -434,7 +434,7 @@ OpDef identity_op(std::string name, std::string category, std::string doc, Lower
       .batch = batch_elementwise,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
       .access = [](const TypedOp& op) { return gather_fragment(op, [](const std::vector<Expr>& at) { return at; }); },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = lower,
       .cost = movement_cost,
       .dtypes = DTypes::kAll,

@@ -23,12 +23,12 @@ Status require_place(const InferContext& ctx, const Shape& part, const char* id)
   return ctx.fail(Code::kBadAttribute, id, "a part {} at {} of {}", ir::str(part), ir::str(offset), ir::str(whole));
 }
 
-Place place_of(const TypedOp& op) {
-  const Shape& offset = op.attrs.get_shape("offset");
-  const Shape& part = op.results[0].shape;
+Place place_in(const Attrs& attrs, const Shape& part) {
+  const Shape& offset = attrs.get_shape("offset");
   if (offset.empty()) return {Shape(part.size(), Dim(0)), part};
-  return {offset, op.attrs.get_shape("whole")};
+  return {offset, attrs.get_shape("whole")};
 }
+Place place_of(const TypedOp& op) { return place_in(op.attrs, op.results[0].shape); }
 
 Factors placed_factors(const TypedOp& op, bool keyed) {
   Factors out;
@@ -46,14 +46,16 @@ Factors placed_factors(const TypedOp& op, bool keyed) {
   return out;
 }
 
-Attrs localise_place(const ir::Shard& shard) {
-  Place place = place_of(shard.op);
+Attrs with_part(const ir::Shard& shard, Attrs attrs, Place place, const Factors::Tensor& dims) {
   for (size_t d = 0; d < place.offset.size(); ++d)
-    place.offset[d] = place.offset[d] + shard.begins[shard.factors.results[0][d][0]];
-  Attrs attrs = localise_shape(shard);
+    place.offset[d] = place.offset[d] + shard.begins[dims[d][0]];
   attrs.set("offset", place.offset);
   attrs.set("whole", place.whole);
   return attrs;
+}
+
+Attrs localise_place(const ir::Shard& shard) {
+  return with_part(shard, localise_shape(shard), place_of(shard.op), shard.factors.results[0]);
 }
 
 }  // namespace nabla::ops

@@ -120,7 +120,7 @@ OpDef section_op() {
             out.results = {out.map("y", op.results[0].dtype, axes, load_operand(op, 0, source))};
             return out;
           },
-      .linearity = ir::jointly_linear({0}),
+      .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
       .cost =
           [](const TypedOp& op) {

@@ -132,6 +132,7 @@ OpDef cumprod() {
                              "Running products along `axis`; integers wrap. The derivative divides nowhere, so it is "
                              "exact where elements are zero.",
                              between(-1.5, 1.5), ir::by_decomposition(), ir::by_decomposition());
+  op.linearity = ir::jointly(kernel_ir::Combiner::kProd, {0});
   op.decompose = decompose_cumprod;
   op.constraints.push_back({"C3", "the axis has a static size"});
   auto symbol = std::make_shared<const ir::Symbol>(ir::Symbol{"length", 1, 64, 1});
@@ -139,12 +140,13 @@ OpDef cumprod() {
   return op;
 }
 
-OpDef extreme(const char* name, const char* position_op, const char* which) {
+OpDef extreme(const char* name, kernel_ir::Combiner combiner, const char* position_op, const char* which) {
   OpDef op = make_cumulative(name,
                              std::string("The ") + which +
                                  " element so far along `axis`. NaN wins. The derivative goes to the first of those "
                                  "that tie.",
                              distinct(), vjp_extreme(position_op), jvp_extreme(position_op));
+  op.linearity = ir::jointly(combiner, {0});
   return op;
 }
 
@@ -167,6 +169,11 @@ OpDef extreme_position(const char* name, const char* which) {
   op.access = [](const TypedOp& t) {
     return procedure_fragment(t, t.op.name, axis_of(t.attrs), {t.attrs.get_bool("reverse")});
   };
+  // The positions of a part count from its own begin, so that only a part at the front gives those of the whole.
+  op.factors = [](const TypedOp& t) {
+    bool reverse = t.attrs.get_bool("reverse");
+    return factors_along(t, axis_of(t.attrs), reverse ? Factors::Kind::kReplicate : Factors::Kind::kOrdered);
+  };
   for (Example& e : op.examples) e.attrs.erase("exclusive");
   op.draw = [draw = op.draw](Rng& rng) {
     Example e = draw(rng);
@@ -183,8 +190,8 @@ OpDef extreme_position(const char* name, const char* which) {
 std::vector<OpDef> cumulative_ops() {
   return {cumsum(),
           cumprod(),
-          extreme("cummax", "cumargmax", "largest"),
-          extreme("cummin", "cumargmin", "smallest"),
+          extreme("cummax", kernel_ir::Combiner::kMax, "cumargmax", "largest"),
+          extreme("cummin", kernel_ir::Combiner::kMin, "cumargmin", "smallest"),
           extreme_position("cumargmax", "largest"),
           extreme_position("cumargmin", "smallest")};
 }

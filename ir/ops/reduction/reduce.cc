@@ -4,6 +4,7 @@
 
 #include "ir/kernel_ir/rows.h"
 #include "ir/ops/all_ops.h"
+#include "ir/ops/movement/placed.h"
 #include "ir/ops/movement/strided.h"
 
 namespace nabla::ops {
@@ -294,7 +295,7 @@ OpDef make_reduction(const ReduceRow& row) {
             return factors_over(op, axes_of(op.attrs), Factors::Kind::kReduce, combiner);
           },
       .access = [combiner](const TypedOp& op) { return access_reduce(op, combiner); },
-      .linearity = combiner == Combiner::kSum ? ir::jointly_linear({0}) : ir::not_linear(),
+      .linearity = ir::jointly(combiner, {0}),
       .lower = Lowering::kAccess,
       .cost = cost_reduce,
       .dtypes = logical ? DTypes::kAsWritten : DTypes::kNumeric,
@@ -326,6 +327,7 @@ InferResult infer_arg(const InferContext& ctx) {
   const Dim& extent = ctx.shape(0)[axis];
   if (!Dim::less_equal(1, extent).value_or(false))
     return ctx.fail(Code::kShapeMismatch, "C4", "axis {} has extent {}: no element to choose", axis, extent.str());
+  NABLA_TRY(require_place(ctx, ctx.shape(0), "C5"));
   return Types{Type(dtype, without_axes(ctx.shape(0), {axis}))};
 }
 
@@ -336,6 +338,11 @@ bool wins(double a, double b, bool max) {
 }
 bool wins(int64_t a, int64_t b, bool max) { return max ? a > b : a < b; }
 
+/// The first position along the axis: of a part, where it begins in the whole.
+Dim first_position(const TypedOp& op) {
+  return place_in(op.attrs, op.operands[0].shape).offset[op.attrs.get_int("axis")];
+}
+
 /// Positions of the extremes along the axis; `key` makes a number that grows with the element.
 template <class Wide, class F>
 Literal extreme_positions(const EvalContext& ctx, bool max, F key) {
@@ -344,6 +351,7 @@ Literal extreme_positions(const EvalContext& ctx, bool max, F key) {
   Literal out = zeros(ctx.op.results[0]);
   std::vector<Wide> best(out.size()), row(kRowBlock);
   std::vector<int64_t> position(out.size(), 0);
+  int64_t first = first_position(ctx.op).value();
   Extents along(x.rank(), 0);
   along[axis] = 1;
   Nest<3> nest{x.shape(), {strides_of(x.shape()), kept_strides(x.shape(), {axis}, out.shape()), along}, {}};
@@ -354,7 +362,7 @@ Literal extreme_positions(const EvalContext& ctx, bool max, F key) {
       Wide value = key(row[i % kRowBlock]);
       if (index > 0 && !wins(value, best[to], max)) continue;
       best[to] = value;
-      position[to] = index;
+      position[to] = first + index;
     }
   });
   write_row(out, 0, 1, out.size(), position.data());
@@ -379,30 +387,50 @@ Fragment access_arg(const TypedOp& op, bool max) {
   int extreme = f.reduce("extreme", x->dtype, s.kept, max ? Combiner::kMax : Combiner::kMin, s.reduced, x);
   Expr holds = kernel_ir::eq(x, f.at(extreme));
   if (is_float(x->dtype)) holds = kernel_ir::call("or", {holds, kernel_ir::call("is_nan", {x})});
-  Expr at = kernel_ir::select(holds, kernel_ir::axis(s.reduced[0]), kernel_ir::dim(op.operands[0].shape[axis]));
+  Dim begin = first_position(op);
+  Expr position = kernel_ir::axis(s.reduced[0]);
+  if (!begin.is(0)) position = position + kernel_ir::dim(begin);
+  Expr at = kernel_ir::select(holds, position, kernel_ir::dim(begin + op.operands[0].shape[axis]));
   int first = f.reduce("first", DType::kI64, s.kept, Combiner::kMin, s.reduced, at);
   f.results = {round_definition(f, first, op.results[0].dtype, "out")};
   return f;
+}
+
+// The batch is in front, and each part has all of it.
+std::vector<Val> batch_arg(BatchContext& ctx) {
+  Attrs attrs = ctx.attrs();
+  attrs.set("axis", attrs.get_int("axis") + 1);
+  if (!attrs.get_shape("offset").empty()) {
+    attrs.set("offset", prepend(0, attrs.get_shape("offset")));
+    attrs.set("whole", prepend(ctx.size, attrs.get_shape("whole")));
+  }
+  return batch_with(ctx, std::move(attrs));
 }
 
 OpDef make_arg(const char* name, bool max) {
   auto example = [](Shape shape, int64_t axis, DType dtype) {
     return Example{{operand(f32(std::move(shape)), distinct())}, {{"axis", axis}, {"dtype", dtype}}};
   };
+  auto part = [](Extents offset, Extents whole) {
+    return Attrs{
+        {"axis", int64_t{0}}, {"offset", ir::static_shape(offset)}, {"whole", ir::static_shape(whole)}};
+  };
   return {
       .name = name,
       .version = 1,
       .category = "reduction",
       .doc = std::string("Index of the ") + (max ? "largest" : "smallest") +
-             " element along `axis`; the first of those that tie. The first NaN wins, as in NumPy.",
+             " element along `axis`; the first of those that tie. The first NaN wins, as in NumPy. Of a part of x, "
+             "positions are those in the whole.",
       .operands = {{"x", "what is searched"}},
-      .attrs = {required("axis", AttrKind::kInt, "the axis that is searched and disappears"),
-                optional("dtype", "of the index: i32, i64, u32 or u64", DType::kI32)},
+      .attrs = with_place({required("axis", AttrKind::kInt, "the axis that is searched and disappears"),
+                           optional("dtype", "of the index: i32, i64, u32 or u64", DType::kI32)}),
       .results = {{"index", "positions along `axis`"}},
       .constraints = {{"C1", "the operand is not bool"},
                       {"C2", "dtype is an integer of at least 32 bits"},
                       {"C3", "the axis exists"},
-                      {"C4", "the axis has at least one element"}},
+                      {"C4", "the axis has at least one element"},
+                      place_constraint("C5")},
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_arg,
@@ -411,10 +439,15 @@ OpDef make_arg(const char* name, bool max) {
       .decompose = ir::no_rule("a primitive: loops follow from its access"),
       .vjp = ir::not_differentiable("the result is an integer"),
       .jvp = ir::not_differentiable("the result is an integer"),
-      .batch = batch_shifting({"axis"}),
+      .batch = batch_arg,
       .factors =
           [](const TypedOp& op) {
             return factors_over(op, {op.attrs.get_int("axis")}, Factors::Kind::kReplicate, Combiner::kNone);
+          },
+      .localise =
+          [](const ir::Shard& shard) {
+            const TypedOp& op = shard.op;
+            return with_part(shard, op.attrs, place_in(op.attrs, op.operands[0].shape), shard.factors.operands[0]);
           },
       .access = [max](const TypedOp& op) { return access_arg(op, max); },
       .linearity = ir::not_linear(),
@@ -423,20 +456,32 @@ OpDef make_arg(const char* name, bool max) {
       .dtypes = DTypes::kNumeric,
       .examples = {example({2, 3}, 1, DType::kI32),
                    example({3, 2, 2}, 0, DType::kI64),
-                   {{operand(f32({4, 5}), awkward())}, {{"axis", int64_t{1}}, {"dtype", DType::kI32}}}},
+                   {{operand(f32({4, 5}), awkward())}, {{"axis", int64_t{1}}, {"dtype", DType::kI32}}},
+                   {{operand(f32({3, 2}), distinct())}, part({1, 3}, {7, 5})}},
       .draw =
           [example](Rng& rng) {
             int rank = static_cast<int>(random_int(rng, 1, 3));
             Shape shape = random_shape(rng, rank);
             int64_t axis = random_int(rng, 0, rank - 1);
             if (shape[axis].is(0)) shape[axis] = 1;
-            return example(shape, axis, random_bool(rng) ? DType::kI32 : DType::kI64);
+            Example e = example(shape, axis, random_bool(rng) ? DType::kI32 : DType::kI64);
+            if (random_bool(rng)) return e;
+            Shape offset, whole;
+            for (const Dim& d : shape) {
+              offset.push_back(random_int(rng, 0, 9));
+              whole.push_back(offset.back() + d + random_int(rng, 0, 9));
+            }
+            e.attrs.set("offset", offset);
+            e.attrs.set("whole", whole);
+            return e;
           },
       .rejects = {{"C1", {boolean({2, 3})}, {{"axis", int64_t{0}}}},
                   {"C2", {f32({2, 3})}, {{"axis", int64_t{0}}, {"dtype", DType::kF32}}},
                   {"C2", {f32({2, 3})}, {{"axis", int64_t{0}}, {"dtype", DType::kI8}}},
                   {"C3", {f32({2, 3})}, {{"axis", int64_t{2}}}},
-                  {"C4", {f32({2, 0})}, {{"axis", int64_t{1}}}}},
+                  {"C4", {f32({2, 0})}, {{"axis", int64_t{1}}}},
+                  {"C5", {f32({3, 2})}, part({1}, {4})},
+                  {"C5", {f32({3, 2})}, part({1, 3}, {7, 4})}},
   };
 }
 
