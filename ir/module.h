@@ -34,7 +34,7 @@ struct Node {
   Attrs attrs;
   std::vector<ValueId> results;
   LocationRef location;
-  /// From `kernels` on: the nodes of the function before fusion whose work this one does, ascending. For reports: no
+  /// From `prepare` on: the nodes of the function before fusion whose work this one does, ascending. For reports: no
   /// form of a module on disk keeps it.
   std::vector<int> computes = {};
 };
