@@ -132,6 +132,13 @@ TEST_F(RanksBundle, AClassThatCommunicatesIsRefused) {
   Outcome front = shell(fmt::format("cli/nabla-run {} --class front --entry step --input x=x.npy", file));
   EXPECT_EQ(front.code, 1);
   EXPECT_HAS(front.text, "error[E0608]: " + file + ": ranks of class `front` communicate with others: `send`\n");
+  format::TwoClasses variants = format::two_classes();
+  format::move_to_variant(*variants.front.entries[0]);
+  format::move_to_variant(*variants.back.entries[1]);
+  std::string other = testing::TempDir() + "/talks_in_variants.nbundle";
+  ASSERT_TRUE(format::write_file(other, *variants.bytes()).ok());
+  EXPECT_HAS(shell(fmt::format("cli/nabla-run {} --class front --entry step --input x=x.npy", other)).text,
+             "error[E0608]: " + other + ": ranks of class `front` communicate with others: `send`\n");
   Outcome all = shell("cli/nablac inspect " + file);
   EXPECT_HAS(all.text, "bundle for 4 ranks of 2 classes\nmesh pod: pp=2, dp=2\n");
   EXPECT_HAS(all.text, "groups   dp of 2\n  channel  to rank +2, 16 bytes at most\n");

@@ -169,10 +169,11 @@ Status compile_class(const ir::Module& module, const CompileOptions& options, co
   return Ok{};
 }
 
-void finish(CompiledBundle& out, EmittedProgram program) {
+void finish(CompiledBundle& out, Clock::time_point start, EmittedProgram program) {
   out.bytes = std::move(program.bytes);
   out.kernels = program.kernels;
   out.code_bytes = program.code_bytes;
+  out.codegen_seconds += seconds_since(start);
 }
 
 }  // namespace
@@ -183,8 +184,7 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   Members members;
   (void)NABLA_TRY(compile_class(module, options, "", of, out, members));
   auto start = Clock::now();
-  finish(out, NABLA_TRY(emit_programs(std::move(of.programs), members)));
-  out.codegen_seconds += seconds_since(start);
+  finish(out, start, NABLA_TRY(emit_programs(std::move(of.programs), members)));
   return out;
 }
 
@@ -200,8 +200,7 @@ Result<CompiledBundle> compile_ranks(const format::RanksT& ranks, const std::vec
     classes.push_back(std::move(compiled[c].programs));
   }
   auto start = Clock::now();
-  finish(out, NABLA_TRY(emit_ranks(ranks, std::move(classes), members)));
-  out.codegen_seconds += seconds_since(start);
+  finish(out, start, NABLA_TRY(emit_ranks(ranks, std::move(classes), members)));
   return out;
 }
 

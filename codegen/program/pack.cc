@@ -357,19 +357,22 @@ class Packer {
 
   Status pack(const Send& s, format::InstructionT& out) {
     format::SendT send;
-    send.channel = s.channel, send.handle = s.handle, send.from = address(s.from.address);
-    send.bytes = static_cast<uint64_t>(s.from.address.bytes), send.bytes_size = reference(s.from.type.bytes());
-    out.operands = {operand(s.from)};
-    out.action.Set(std::move(send));
-    return Ok{};
+    send.from = address(s.from.address);
+    return pack_message(s, s.from, std::move(send), out);
   }
 
   Status pack(const Recv& r, format::InstructionT& out) {
     format::RecvT recv;
-    recv.channel = r.channel, recv.handle = r.handle, recv.to = address(r.to.address);
-    recv.bytes = static_cast<uint64_t>(r.to.address.bytes), recv.bytes_size = reference(r.to.type.bytes());
-    out.operands = {operand(r.to)};
-    out.action.Set(std::move(recv));
+    recv.to = address(r.to.address);
+    return pack_message(r, r.to, std::move(recv), out);
+  }
+
+  template <class Message, class Table>
+  Status pack_message(const Message& m, const Operand& at, Table table, format::InstructionT& out) {
+    table.channel = m.channel, table.handle = m.handle;
+    table.bytes = static_cast<uint64_t>(at.address.bytes), table.bytes_size = reference(at.type.bytes());
+    out.operands = {operand(at)};
+    out.action.Set(std::move(table));
     return Ok{};
   }
 

@@ -41,6 +41,33 @@ const CodeInfo& code_info(Code code) {
   __builtin_unreachable();
 }
 
+Diagnostic::Diagnostic() = default;
+Diagnostic::Diagnostic(Code c, std::string text) : code(c), message(std::move(text)) {}
+Diagnostic::Diagnostic(const Diagnostic&) = default;
+Diagnostic::Diagnostic(Diagnostic&&) noexcept = default;
+Diagnostic& Diagnostic::operator=(const Diagnostic&) = default;
+Diagnostic& Diagnostic::operator=(Diagnostic&&) noexcept = default;
+Diagnostic::~Diagnostic() = default;
+
+Diagnostics only(Diagnostic d) {
+  Diagnostics out;
+  out.push_back(std::move(d));
+  return out;
+}
+
+Diagnostics checked(Diagnostics d) {
+  NABLA_CHECK(!d.empty(), "a failed Result needs a diagnostic");
+  return d;
+}
+
+void value_of_failed(const Diagnostics& errors) {
+  check_failed(__FILE__, __LINE__, "ok()", "value() of a failed Result:\n" + to_string(errors));
+}
+
+Diagnostic formatted_error(Code code, fmt::string_view format, fmt::format_args args) {
+  return Diagnostic(code, fmt::vformat(format, args));
+}
+
 std::string code_name(Code code) { return fmt::format("E{:04}", static_cast<int>(code)); }
 
 std::string Diagnostic::str() const {

@@ -24,17 +24,29 @@ struct Location {
 using LocationRef = std::shared_ptr<const Location>;  ///< null: unknown
 
 struct Diagnostic {
-  Code code;
+  Code code = {};
   std::string message;
-  LocationRef location;
+  LocationRef location;  ///< null: unknown
   std::string excerpt;             ///< what stands below the source line, such as the operands' types
   std::vector<std::string> notes;  ///< where the operands came from
   std::string help;                ///< what to do; empty: the code's own help is shown
+
+  // These stand in diagnostic.cc: every statement that returns an error would hold a copy of them.
+  Diagnostic();
+  Diagnostic(Code code, std::string message);
+  Diagnostic(const Diagnostic&);
+  Diagnostic(Diagnostic&&) noexcept;
+  Diagnostic& operator=(const Diagnostic&);
+  Diagnostic& operator=(Diagnostic&&) noexcept;
+  ~Diagnostic();
 
   /// "error[E0203]: dot: ..." with location, excerpt, notes and help, in that order; ends with a newline.
   std::string str() const;
 };
 using Diagnostics = std::vector<Diagnostic>;
+Diagnostics only(Diagnostic d);
+Diagnostics checked(Diagnostics d);  ///< a failed Result needs a diagnostic
+[[noreturn]] void value_of_failed(const Diagnostics& errors);
 
 std::string to_string(const Diagnostics& diagnostics);
 /// "E0203"
@@ -45,10 +57,8 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Diagnostic d) : state_(std::in_place_index<1>, Diagnostics{std::move(d)}) {}
-  Result(Diagnostics d) : state_(std::in_place_index<1>, std::move(d)) {
-    NABLA_CHECK(!errors().empty(), "a failed Result needs a diagnostic");
-  }
+  Result(Diagnostic d) : state_(std::in_place_index<1>, only(std::move(d))) {}
+  Result(Diagnostics d) : state_(std::in_place_index<1>, checked(std::move(d))) {}
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
   T& value() & { return check_ok(), std::get<0>(state_); }
@@ -62,7 +72,9 @@ class [[nodiscard]] Result {
   Diagnostics& errors() { return std::get<1>(state_); }
 
  private:
-  void check_ok() const { NABLA_CHECK(ok(), "value() of a failed Result:\n{}", to_string(std::get<1>(state_))); }
+  void check_ok() const {
+    if (!ok()) value_of_failed(std::get<1>(state_));
+  }
   std::variant<T, Diagnostics> state_;
 };
 
@@ -70,10 +82,11 @@ struct Ok {};
 /// A Result without a value: `return Ok{};` or `return error(...)`.
 using Status = Result<Ok>;
 
+Diagnostic formatted_error(Code code, fmt::string_view format, fmt::format_args args);
 /// A diagnostic whose message is formatted.
 template <class... Args>
 Diagnostic error(Code code, fmt::format_string<Args...> format, Args&&... args) {
-  return Diagnostic{code, fmt::format(format, std::forward<Args>(args)...), nullptr, {}, {}, {}};
+  return formatted_error(code, format, fmt::make_format_args(args...));
 }
 
 /// The known name nearest to `name` by edit distance, or "" when none is near.

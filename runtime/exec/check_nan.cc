@@ -11,21 +11,6 @@
 namespace nabla::exec {
 namespace {
 
-using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
-
-Status check_list(const Instructions* list, const std::string& what) {
-  for (uint32_t i = 0; list != nullptr && i < list->size(); ++i) {
-    const format::Instruction& instruction = *list->Get(i);
-    bool known = instruction.operands() != nullptr && instruction.operands()->size() > 0;
-    if (known || format::addresses_of(instruction).empty()) continue;
-    Diagnostic d = error(Code::kBadOption, "{} does not say of which type the operands of `{}` are; checks need it",
-                         what, format::view(instruction.label()));
-    d.help = "compile the program again";
-    return d;
-  }
-  return Ok{};
-}
-
 bool overlap(const Operand& a, const void* at_a, const Operand& b, const void* at_b) {
   const char *x = static_cast<const char*>(at_a), *y = static_cast<const char*>(at_b);
   return x < y + b.bytes && y < x + a.bytes;
@@ -68,15 +53,15 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
 }
 
 Status check_operands_known(const format::Program& program, const std::string& what) {
-  if (program.blocks() != nullptr)
-    for (const format::Block* block : *program.blocks()) (void)NABLA_TRY(check_list(block->instructions(), what));
-  if (program.entries() == nullptr) return Ok{};
-  for (const format::Entry* entry : *program.entries()) {
-    (void)NABLA_TRY(check_list(entry->instructions(), what));
-    if (entry->variants() == nullptr) continue;
-    for (const format::Variant* variant : *entry->variants())
-      (void)NABLA_TRY(check_list(variant->instructions(), what));
-  }
+  for (const format::Instructions* list : format::instructions_of(program))
+    for (const format::Instruction* instruction : *list) {
+      bool known = format::size_of(instruction->operands()) > 0;
+      if (known || format::addresses_of(*instruction).empty()) continue;
+      Diagnostic d = error(Code::kBadOption, "{} does not say of which type the operands of `{}` are; checks need it",
+                           what, format::view(instruction->label()));
+      d.help = "compile the program again";
+      return d;
+    }
   return Ok{};
 }
 

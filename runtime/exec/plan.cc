@@ -27,7 +27,7 @@ class Planner {
  public:
   Planner(const format::Program& program, const Binder& binder) : program_(program), binder_(binder) {}
 
-  using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
+  using Instructions = format::Instructions;
   /// Steps of one list stand side by side; those of nested blocks come after them.
   StepRange add_all(const Instructions* list) {
     StepRange range{static_cast<uint32_t>(plan.steps.size()), 0};

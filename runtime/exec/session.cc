@@ -50,23 +50,15 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
 
 // This runtime runs one rank, which nobody answers.
 Status check_alone(const format::Program& program, const std::string& rank_class, const std::string& what) {
-  using Instructions = flatbuffers::Vector<flatbuffers::Offset<format::Instruction>>;
-  auto check = [&](const Instructions* list) -> Status {
-    for (uint32_t i = 0; i < format::size_of(list); ++i) {
-      const format::Instruction& at = *list->Get(i);
-      bool communicates = at.action_as_Collective() || at.action_as_Send() || at.action_as_Recv();
+  for (const format::Instructions* list : format::instructions_of(program))
+    for (const format::Instruction* at : *list) {
+      bool communicates = at->action_as_Collective() || at->action_as_Send() || at->action_as_Recv();
       if (!communicates) continue;
       Diagnostic d = error(Code::kNeedsPeers, "{}: ranks of class `{}` communicate with others: `{}`", what, rank_class,
-                           text_of(at.label()));
-      d.location = location_of(program, at);
+                           text_of(at->label()));
+      d.location = location_of(program, *at);
       return d;
     }
-    return Ok{};
-  };
-  for (uint32_t i = 0; i < format::size_of(program.blocks()); ++i)
-    (void)NABLA_TRY(check(program.blocks()->Get(i)->instructions()));
-  for (uint32_t i = 0; i < format::size_of(program.entries()); ++i)
-    (void)NABLA_TRY(check(program.entries()->Get(i)->instructions()));
   return Ok{};
 }
 

@@ -168,7 +168,6 @@ Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, co
     std::optional<Bytes> bytes = find(name);
     return bytes ? static_cast<int64_t>(bytes->size()) : -1;
   };
-  ClassPrograms programs;
   for (const Listed& k : listed) {
     out.classes.push_back({k.name, out.ranks ? class_folder(k.name) : "", {}});
     for (const std::string& member : k.members) {
@@ -179,9 +178,10 @@ Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, co
     }
     (void)NABLA_TRY(check_targets(out.classes.back(), what));
     (void)NABLA_TRY(check_same_border(out.classes.back().programs, what));
-    programs.push_back(out.classes.back().programs);
   }
   if (out.ranks == nullptr) return out;
+  ClassPrograms programs;
+  for (const BundleClass& k : out.classes) programs.push_back(k.programs);
   (void)NABLA_TRY(check_wholes(*out.ranks, programs, what));
   (void)NABLA_TRY(check_partners(*out.ranks, programs, what));
   return out;

@@ -19,11 +19,11 @@ struct Orders {
 };
 
 // SplitMix64's finaliser, by Steele, Lea and Flood (Fast splittable pseudorandom number generators, 2014).
-Order mixed(Order order, uint64_t item) {
+void mix(Order& order, uint64_t item) {
   uint64_t z = (order + 0x9e3779b97f4a7c15) ^ item;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
+  order = z ^ (z >> 31);
 }
 
 class Follower {
@@ -34,27 +34,37 @@ class Follower {
       blocks_.push_back(follow(program.blocks()->Get(b)->instructions()));
   }
 
-  Orders follow(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list) const {
+  Orders follow(const Instructions* list) const {
     Orders out;
     for (uint32_t i = 0; i < size_of(list); ++i) add(*list->Get(i), out);
     return out;
   }
 
+  /// What an entry communicates: its own instructions and those of each variant, of which ranks that run together take
+  /// the same.
+  Orders of_entry(const Entry& entry) const {
+    Orders out = follow(entry.instructions());
+    for (uint32_t k = 0; k < size_of(entry.variants()); ++k) {
+      Orders variant = follow(entry.variants()->Get(k)->instructions());
+      nest(kVariant, k, {&variant}, out);
+    }
+    return out;
+  }
+
  private:
+  static constexpr uint64_t kVariant = static_cast<uint64_t>(Action::MAX) + 1;  // beside kinds of actions
+
   void add(const Instruction& i, Orders& out) const {
     if (const Collective* c = i.action_as_Collective()) {
       Order& order = out.groups[c->group()];
       for (uint64_t field : {static_cast<uint64_t>(c->kind()), static_cast<uint64_t>(c->reduction()),
                              static_cast<uint64_t>(c->dtype()), c->bytes(), static_cast<uint64_t>(c->root())})
-        order = mixed(order, field);
-      for (uint32_t t = 0; t < size_of(c->targets()); ++t)
-        order = mixed(order, static_cast<uint64_t>(c->targets()->Get(t)));
+        mix(order, field);
+      for (uint32_t t = 0; t < size_of(c->targets()); ++t) mix(order, static_cast<uint64_t>(c->targets()->Get(t)));
     } else if (const Send* send = i.action_as_Send()) {
-      Order& order = out.channels[send->channel()];
-      order = mixed(order, send->bytes());
+      mix(out.channels[send->channel()], send->bytes());
     } else if (const Recv* recv = i.action_as_Recv()) {
-      Order& order = out.channels[recv->channel()];
-      order = mixed(order, recv->bytes());
+      mix(out.channels[recv->channel()], recv->bytes());
     } else if (const Loop* loop = i.action_as_Loop()) {
       nest(Action::Loop, static_cast<uint64_t>(loop->trips()), {loop->body()}, out);
     } else if (const Call* call = i.action_as_Call()) {
@@ -69,19 +79,23 @@ class Follower {
   }
 
   void nest(Action kind, uint64_t times, const std::vector<uint32_t>& blocks, Orders& out) const {
-    auto enter = [&](std::map<uint32_t, Order> Orders::* field) {
-      std::map<uint32_t, Order> fresh;
-      for (size_t k = 0; k < blocks.size(); ++k) {
-        if (blocks[k] >= blocks_.size()) continue;  // of a block that no entry reaches, which nobody has checked
-        for (const auto& [which, order] : blocks_[blocks[k]].*field) {
-          Order& nested = fresh.try_emplace(which, mixed(static_cast<Order>(kind), times)).first->second;
-          nested = mixed(mixed(nested, k), order);
+    std::vector<const Orders*> lists;
+    for (uint32_t b : blocks)  // a block that no entry reaches may name any other: nobody has checked it
+      if (b < blocks_.size()) lists.push_back(&blocks_[b]);
+    nest(static_cast<uint64_t>(kind), times, lists, out);
+  }
+
+  // Lists that one instruction runs are one item of what runs it.
+  static void nest(uint64_t kind, uint64_t times, const std::vector<const Orders*>& lists, Orders& out) {
+    for (std::map<uint32_t, Order> Orders::* field : {&Orders::groups, &Orders::channels}) {
+      std::map<uint32_t, Order> items;
+      for (size_t k = 0; k < lists.size(); ++k)
+        for (const auto& [which, order] : lists[k]->*field) {
+          Order& item = items.try_emplace(which, 0).first->second;
+          for (uint64_t part : {kind, times, static_cast<uint64_t>(k), order}) mix(item, part);
         }
-      }
-      for (const auto& [which, order] : fresh) (out.*field)[which] = mixed((out.*field)[which], order);
-    };
-    enter(&Orders::groups);
-    enter(&Orders::channels);
+      for (const auto& [which, item] : items) mix((out.*field)[which], item);
+    }
   }
 
   std::vector<Orders> blocks_;
@@ -119,7 +133,7 @@ class PartnersCheck {
     ByEntry out;
     for (uint32_t e = 0; e < size_of(p.entries()); ++e) {
       const Entry& entry = *p.entries()->Get(e);
-      out[view(entry.name())] = follower.follow(entry.instructions());
+      out[view(entry.name())] = follower.of_entry(entry);
     }
     return out;
   }

@@ -47,14 +47,21 @@ Status ProgramCheck::run() {
   return Ok{};
 }
 
+std::vector<const Instructions*> instructions_of(const Program& program) {
+  std::vector<const Instructions*> out;
+  for (uint32_t i = 0; i < size_of(program.blocks()); ++i) out.push_back(program.blocks()->Get(i)->instructions());
+  for (uint32_t i = 0; i < size_of(program.entries()); ++i) {
+    const Entry& entry = *program.entries()->Get(i);
+    out.push_back(entry.instructions());
+    for (uint32_t k = 0; k < size_of(entry.variants()); ++k) out.push_back(entry.variants()->Get(k)->instructions());
+  }
+  std::erase(out, nullptr);
+  return out;
+}
+
 Status ProgramCheck::check_counts() {
   uint64_t count = 0;
-  for (uint32_t i = 0; i < size_of(program_.blocks()); ++i) count += size_of(program_.blocks()->Get(i)->instructions());
-  for (uint32_t i = 0; i < size_of(program_.entries()); ++i) {
-    const Entry& entry = *program_.entries()->Get(i);
-    count += size_of(entry.instructions());
-    for (uint32_t k = 0; k < size_of(entry.variants()); ++k) count += size_of(entry.variants()->Get(k)->instructions());
-  }
+  for (const Instructions* list : instructions_of(program_)) count += list->size();
   if (count <= kMaxInstructions) return Ok{};
   return error(Code::kTooLarge, "{}: the program has {} instructions, the limit is {}", what_, count, kMaxInstructions);
 }

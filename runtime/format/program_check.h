@@ -17,6 +17,11 @@ namespace nabla::format {
 
 inline constexpr uint32_t kMaxRank = 32;  ///< dimensions of a tensor
 
+using Instructions = flatbuffers::Vector<flatbuffers::Offset<Instruction>>;
+/// Every list of instructions in the program: those of blocks, then of each entry its own and those of its variants.
+/// Lists that are absent are left out.
+std::vector<const Instructions*> instructions_of(const Program& program);
+
 /// 0 for a list that is absent.
 template <class T>
 uint32_t size_of(const flatbuffers::Vector<T>* list) {
@@ -55,7 +60,7 @@ class ProgramCheck {
   Status check_leaves(const flatbuffers::Vector<uint32_t>* leaves, std::string_view role);
 
   // In program_check_actions.cc: where() names the instruction under check.
-  Status check_instructions(const flatbuffers::Vector<flatbuffers::Offset<Instruction>>* list);
+  Status check_instructions(const Instructions* list);
   Status check_instruction(const Instruction& instruction);
   Status check_action(const Instruction& instruction);
   /// Operands are none, or one per address, of elements that fill it.
@@ -73,7 +78,8 @@ class ProgramCheck {
   Status check_debug(const Debug& debug);
   Status check_call(const Call& call);
   Status check_collective(const Collective& c);
-  Status check_message(uint32_t channel, bool sends, uint64_t bytes);
+  template <class Message>  // Send or Recv, and its address
+  Status check_message(const Message& message, const Address* at, bool sends);
   Status check_targets(const Collective& c, uint32_t members);
   Status open_handle(uint32_t handle);
   /// The block of an instruction, at the registers that are set there: it exists and stands before the block under

@@ -94,6 +94,19 @@ Status ProgramCheck::check_instruction(const Instruction& instruction) {
   return check_operands(instruction.operands(), addresses_of(instruction));
 }
 
+template <class Message>
+Status ProgramCheck::check_message(const Message& message, const Address* at, bool sends) {
+  uint32_t channel = message.channel();
+  uint64_t bytes = message.bytes();
+  if (channel >= row_.channels.size()) return damaged("channel {} of {}", channel, row_.channels.size());
+  const CommunicationRow::Channel& row = row_.channels[channel];
+  if (row.sends != sends) return damaged("channel {} {}", channel, row.sends ? "sends" : "receives");
+  if (bytes > row.bytes) return damaged("{} bytes over channel {}, which takes {}", bytes, channel, row.bytes);
+  (void)NABLA_TRY(check_reference(message.bytes_size(), static_cast<int64_t>(bytes), "the message"));
+  (void)NABLA_TRY(check_address(at, "the message", !sends, bytes));
+  return open_handle(message.handle());
+}
+
 Status ProgramCheck::check_action(const Instruction& instruction) {
   // FlatBuffers' verifier takes a union whose kind is known and whose value is missing.
   if (instruction.action() == nullptr) return damaged("it has no action");
@@ -118,20 +131,10 @@ Status ProgramCheck::check_action(const Instruction& instruction) {
       return check_call(*instruction.action_as_Call());
     case Action::Collective:
       return check_collective(*instruction.action_as_Collective());
-    case Action::Send: {
-      const Send& send = *instruction.action_as_Send();
-      (void)NABLA_TRY(check_message(send.channel(), true, send.bytes()));
-      (void)NABLA_TRY(check_reference(send.bytes_size(), static_cast<int64_t>(send.bytes()), "the message"));
-      (void)NABLA_TRY(check_address(send.from(), "the message", false, send.bytes()));
-      return open_handle(send.handle());
-    }
-    case Action::Recv: {
-      const Recv& recv = *instruction.action_as_Recv();
-      (void)NABLA_TRY(check_message(recv.channel(), false, recv.bytes()));
-      (void)NABLA_TRY(check_reference(recv.bytes_size(), static_cast<int64_t>(recv.bytes()), "the message"));
-      (void)NABLA_TRY(check_address(recv.to(), "the message", true, recv.bytes()));
-      return open_handle(recv.handle());
-    }
+    case Action::Send:
+      return check_message(*instruction.action_as_Send(), instruction.action_as_Send()->from(), true);
+    case Action::Recv:
+      return check_message(*instruction.action_as_Recv(), instruction.action_as_Recv()->to(), false);
     case Action::Wait: {
       uint32_t handle = instruction.action_as_Wait()->handle();
       if (handles_.erase(handle) == 0) return damaged("handle {} was not started in this list", handle);
@@ -367,14 +370,6 @@ Status ProgramCheck::check_call(const Call& call) {
 Status ProgramCheck::open_handle(uint32_t handle) {
   if (handles_.insert(handle).second) return Ok{};
   return damaged("handle {} is started twice", handle);
-}
-
-Status ProgramCheck::check_message(uint32_t channel, bool sends, uint64_t bytes) {
-  if (channel >= row_.channels.size()) return damaged("channel {} of {}", channel, row_.channels.size());
-  const CommunicationRow::Channel& row = row_.channels[channel];
-  if (row.sends != sends) return damaged("channel {} {}", channel, row.sends ? "sends" : "receives");
-  if (bytes > row.bytes) return damaged("{} bytes over channel {}, which takes {}", bytes, channel, row.bytes);
-  return Ok{};
 }
 
 Status ProgramCheck::check_collective(const Collective& c) {

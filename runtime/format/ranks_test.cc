@@ -175,6 +175,20 @@ TEST(Ranks, PartnersDoTheSameInTheSameOrder) {
             "accepted");
 }
 
+TEST(Ranks, PartnersDoTheSameInEachVariant) {
+  auto front = [](TwoClasses& t) { move_to_variant(*t.front.entries[0]); };
+  auto back = [](TwoClasses& t) { move_to_variant(*t.back.entries[1]); };
+  const std::string differ =
+      "E0104 damaged bundle: entry `step`: class `front` sends over channel 0 what class `back` does not expect";
+  EXPECT_EQ(refusal(front), differ);
+  EXPECT_EQ(refusal([&](TwoClasses& t) { front(t), back(t); }), "accepted");
+  EXPECT_EQ(refusal([&](TwoClasses& t) {
+              front(t), back(t);
+              t.back.entries[1]->variants[0]->instructions[0]->action.AsRecv()->bytes = 12;
+            }),
+            differ);
+}
+
 // Nothing runs them, so nothing has checked what they refer to.
 TEST(Ranks, BlocksThatNoEntryReachesHarmNothing) {
   TwoClasses t = two_classes();

@@ -163,4 +163,9 @@ TwoClasses two_classes() {
 
 Result<std::string> TwoClasses::bytes() const { return bundle_bytes(RanksT(ranks), {{&front}, {&back}}, {}); }
 
+void move_to_variant(EntryT& entry) {
+  entry.variants.push_back(std::make_unique<VariantT>());
+  std::swap(entry.variants[0]->instructions, entry.instructions);
+}
+
 }  // namespace nabla::format

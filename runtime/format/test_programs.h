@@ -38,5 +38,7 @@ struct TwoClasses {
   Result<std::string> bytes() const;
 };
 TwoClasses two_classes();
+/// The entry does nothing but in a variant, which does what the entry did.
+void move_to_variant(EntryT& entry);
 
 }  // namespace nabla::format
