@@ -130,9 +130,13 @@ class Reader {
         raw_.module.state.push_back({text(s->name()), std::move(leaf), std::move(at)});
       }
     if (m_.entries())
-      for (const schema::Entry* e : *m_.entries())
+      for (const schema::Entry* e : *m_.entries()) {
         raw_.module.entries.push_back({text(e->name()), text(e->function()), ids(e->reads()), ids(e->writes()),
-                                       strings(e->inputs()), strings(e->outputs())});
+                                       strings(e->inputs()), strings(e->outputs()), text(e->variant_of())});
+        if (e->sizes())
+          for (const schema::SymbolSize* s : *e->sizes())
+            raw_.module.entries.back().sizes[text(s->symbol())] = s->size();
+      }
     return Ok{};
   }
 

@@ -43,7 +43,16 @@ class Writer {
       auto name = text(e.name), function = text(e.function);
       auto reads = ids(e.reads), writes = ids(e.writes);
       auto inputs = strings(e.inputs), outputs = strings(e.outputs);
-      entries.push_back(schema::CreateEntry(b_, name, function, reads, writes, inputs, outputs));
+      fb::Offset<fb::String> variant_of = 0;
+      fb::Offset<fb::Vector<fb::Offset<schema::SymbolSize>>> sizes = 0;
+      if (!e.variant_of.empty()) {
+        variant_of = text(e.variant_of);
+        std::vector<fb::Offset<schema::SymbolSize>> rows;
+        for (const auto& [symbol, size] : e.sizes) rows.push_back(schema::CreateSymbolSize(b_, text(symbol), size));
+        sizes = list(rows);
+      }
+      entries.push_back(
+          schema::CreateEntry(b_, name, function, reads, writes, inputs, outputs, variant_of, sizes));
     }
     std::vector<fb::Offset<schema::Function>> functions;
     for (const FunctionPtr& f : m.functions) functions.push_back(function(*f));

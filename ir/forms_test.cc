@@ -193,6 +193,18 @@ entry step calls @step_fn {
   inputs x
   outputs y, "the sum"
 }
+entry "step[batch=8]" calls @step_at_8 {
+  reads w, "odd name"
+  writes w
+  inputs x
+  outputs y, "the sum"
+  variant of step at batch = 8
+}
+func @step_at_8(%w: f32[64,10], %n: i32[], %x: f32[8,64]) -> (f32[64,10], f32[8,10], f32[]) {
+  %0 = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]} : f32[8,10]
+  %1 = reduce_sum(%0) {axes=[0, 1]} : f32[]
+  return %w, %0, %1
+}
 func @helper(%x: f32[batch,64], %0: f32[64,10]) -> (f32[batch,10]) loc("model.cc":1) {
   %y = dot_general(%x, %0) {lhs_contract=[1], rhs_contract=[0]} : f32[batch,10] loc("model.cc":9 "mlp" "h = x @ w1")
   return %y
@@ -203,8 +215,10 @@ func @step_fn(%w: f32[64,10], %n: i32[], %x: f32[batch,64]) -> (f32[64,10], f32[
   return %w, %0, %1
 }
 )");
-  ASSERT_EQ(m.functions.size(), 2u);
+  ASSERT_EQ(m.functions.size(), 3u);
   EXPECT_EQ(m.find_entry("step")->outputs[1], "the sum");
+  EXPECT_EQ(m.find_entry("step[batch=8]")->variant_of, "step");
+  EXPECT_EQ(m.find_entry("step[batch=8]")->sizes, (std::map<std::string, int64_t>{{"batch", 8}}));
   EXPECT_EQ(m.find("helper")->nodes[0].location->text, "h = x @ w1");
   expect_round_trips(m);
 }

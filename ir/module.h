@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,10 @@ struct Entry {
   std::vector<int> writes;
   std::vector<std::string> inputs;   ///< names, one per remaining parameter
   std::vector<std::string> outputs;  ///< names, one per remaining result
+  /// Of a variant: the entry before it that it computes where symbols have these sizes. Empty: it is none.
+  std::string variant_of = {};
+  std::map<std::string, int64_t> sizes = {};
+  bool operator==(const Entry&) const = default;
 };
 
 /// How far a module has come. Each op's record says where it is legal.

@@ -224,11 +224,27 @@ class ModuleParser {
         e.inputs = NABLA_TRY(names("an input's name"));
       else if (lexer_.accept("outputs"))
         e.outputs = NABLA_TRY(names("an output's name"));
+      else if (lexer_.accept("variant"))
+        (void)NABLA_TRY(variant(e));
       else
-        return lexer_.fail("expected reads, writes, inputs, outputs or `}`, " + found(token()));
+        return lexer_.fail("expected reads, writes, inputs, outputs, variant or `}`, " + found(token()));
     }
     raw_.module.entries.push_back(std::move(e));
     raw_.entry_places.push_back(place);
+    return Ok{};
+  }
+
+  Status variant(Entry& e) {
+    (void)NABLA_TRY(expect("of"));
+    e.variant_of = NABLA_TRY(name("an entry's name"));
+    (void)NABLA_TRY(expect("at"));
+    do {
+      Place place = token().place;
+      std::string symbol = NABLA_TRY(name("a symbol's name"));
+      (void)NABLA_TRY(expect("="));
+      if (!e.sizes.emplace(symbol, NABLA_TRY(integer())).second)
+        return lexer_.fail_at(place, Code::kDuplicateName, fmt::format("the variant gives {} two sizes", symbol));
+    } while (lexer_.accept(","));
     return Ok{};
   }
 

@@ -8,6 +8,33 @@
 
 namespace nabla::ir {
 
+Shape at_sizes(const Shape& shape, const std::map<std::string, int64_t>& sizes) {
+  Shape out;
+  for (const Dim& d : shape)
+    out.push_back(d.substitute([&](const SymbolRef& s) {
+      auto it = sizes.find(s->name);
+      return it == sizes.end() ? Dim::symbol(s) : Dim(it->second);
+    }));
+  return out;
+}
+
+Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size) {
+  std::vector<std::string> names;
+  for (const SymbolRef& s : symbols) {
+    names.push_back(s->name);
+    if (s->name != name) continue;
+    if (size >= s->min && size <= s->max && size % s->multiple == 0) return Ok{};
+    return error(Code::kInputShape, "{} = {} is not {}in [{}, {}]", name, size,
+                 s->multiple > 1 ? fmt::format("a multiple of {} ", s->multiple) : "", s->min, s->max);
+  }
+  Diagnostic d = error(Code::kBadOption, "the module has no symbolic size `{}`{}", name, did_you_mean(name, names));
+  std::string known;
+  for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  d.help = names.empty() ? "all of its sizes are fixed"
+                         : fmt::format("its sizes are {}; one that equals an expression of others is none", known);
+  return d;
+}
+
 std::vector<SymbolRef> with_facts(const std::vector<SymbolRef>& symbols,
                                   const std::vector<SizeConstraint>& constraints) {
   auto bare = [](const Dim& d) {

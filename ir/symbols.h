@@ -1,6 +1,7 @@
 // What a module says about its symbols, and how a run tells their values.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,12 @@ Result<std::vector<SizeSource>> size_sources(const Entry& entry, const Function&
 
 /// Every symbol of the function's values and attributes, each once.
 std::vector<SymbolRef> symbols_of(const Function& function);
+
+/// The shape where symbols have these sizes; the others stay.
+Shape at_sizes(const Shape& shape, const std::map<std::string, int64_t>& sizes);
+
+/// E0901 for a name that `symbols` lacks, E0703 for a size that the symbol cannot have.
+Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size);
 
 /// Constraints that together contradict each other, or the symbols' ranges: ascending indices, the first cycle that is
 /// found; empty where there is none. Exact for relations of the form a + k <= b between symbols, or a symbol and a

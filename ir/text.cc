@@ -167,6 +167,9 @@ class Printer {
     if (!e.writes.empty()) out += "  writes " + joined(e.writes, leaf) + "\n";
     if (!e.inputs.empty()) out += "  inputs " + joined(e.inputs, word) + "\n";
     if (!e.outputs.empty()) out += "  outputs " + joined(e.outputs, word) + "\n";
+    std::string sizes;
+    for (const auto& [symbol, size] : e.sizes) sizes += fmt::format("{}{} = {}", sizes.empty() ? "" : ", ", word(symbol), size);
+    if (!e.variant_of.empty()) out += fmt::format("  variant of {} at {}\n", word(e.variant_of), sizes);
     return out + "}\n";
   }
 

@@ -232,6 +232,29 @@ class ModuleVerifier {
     (void)NABLA_TRY(borders(e, *f, e.inputs, f->params, e.reads.size(), "input"));
     (void)NABLA_TRY(borders(e, *f, e.outputs, f->results, e.writes.size(), "output"));
     (void)NABLA_TRY(size_sources(e, *f, symbols_of(*f)));
+    return e.variant_of.empty() && e.sizes.empty() ? Status(Ok{}) : variant(e, *f);
+  }
+
+  Status variant(const Entry& e, const Function& f) const {
+    const Entry* base = m_.find_entry(e.variant_of);
+    if (!base || base >= &e || !base->variant_of.empty())
+      return error(Code::kInvalidModule, "entry {} is a variant of {}, which is no entry before it", e.name,
+                   e.variant_of.empty() ? "nothing" : e.variant_of);
+    if (e.sizes.empty()) return error(Code::kInvalidModule, "entry {} is a variant of {} at no size", e.name, base->name);
+    for (const auto& [symbol, size] : e.sizes) (void)NABLA_TRY(check_size(m_.symbols, symbol, size));
+    const Function* general = m_.find(base->function);
+    bool same = e.reads == base->reads && e.writes == base->writes && e.inputs == base->inputs &&
+                e.outputs == base->outputs && general;
+    if (!same)
+      return error(Code::kInvalidModule, "entry {} is a variant of {}, and has other state, inputs or outputs", e.name,
+                   base->name);
+    for (auto ids : {&Function::params, &Function::results})
+      for (size_t i = 0; i < std::min((f.*ids).size(), (general->*ids).size()); ++i) {
+        const Type &type = f.type((f.*ids)[i]), &of = general->type((general->*ids)[i]);
+        if (Type at = Type(of.dtype, at_sizes(of.shape, e.sizes)); !(type == at))
+          return error(Code::kInvalidModule, "entry {} is a variant of {}, and has {} in the place of {}", e.name,
+                       base->name, type.str(), at.str());
+      }
     return Ok{};
   }
 

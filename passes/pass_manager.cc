@@ -186,17 +186,13 @@ Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& 
 }
 
 bool same_module(const Module& a, const Module& b) {
-  auto same_entry = [](const ir::Entry& x, const ir::Entry& y) {
-    return x.name == y.name && x.function == y.function && x.reads == y.reads && x.writes == y.writes &&
-           x.inputs == y.inputs && x.outputs == y.outputs;
-  };
   auto same_leaf = [](const ir::StateLeaf& x, const ir::StateLeaf& y) { return x.name == y.name && x.type == y.type; };
   auto same_constraint = [](const ir::SizeConstraint& x, const ir::SizeConstraint& y) {
     return x.relation == y.relation;
   };
   return a.stage == b.stage && a.functions == b.functions && a.kernels == b.kernels && a.plan == b.plan &&
          a.symbols == b.symbols && std::ranges::equal(a.constraints, b.constraints, same_constraint) &&
-         std::ranges::equal(a.entries, b.entries, same_entry) && std::ranges::equal(a.state, b.state, same_leaf);
+         a.entries == b.entries && std::ranges::equal(a.state, b.state, same_leaf);
 }
 
 }  // namespace nabla::passes

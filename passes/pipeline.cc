@@ -49,6 +49,7 @@ std::span<const PipelineStep> default_pipeline() {
       {"canonicalize", "folded constants make further rules apply: x * (2 - 1)"},
       {"merge-common-subexpressions", "the way back writes out what the way forward computed; equal in form only now"},
       {"eliminate-dead-code", "folding and merging leave producers without users"},
+      {"specialise", "once the graph is as small as it gets, so that nothing is simplified once more for every size"},
       {"prepare", "after simplification, which drops copies and joins reshapes; the report counts nodes from here on"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
       {"recompute", "on kernels: only now is it known what is stored; plan-memory then places what is left"},

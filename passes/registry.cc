@@ -5,6 +5,7 @@
 #include "passes/lower/plan_memory.h"
 #include "passes/lower/prepare.h"
 #include "passes/lower/recompute.h"
+#include "passes/lower/specialise.h"
 #include "passes/pass.h"
 #include "passes/simplify/simplify.h"
 #include "passes/transform/expand_composites.h"
@@ -119,6 +120,16 @@ std::vector<Pass> simplify_passes() {
 
 std::vector<Pass> lower_passes() {
   return {
+      {"specialise",
+       "adds variants of entries for chosen values of their symbolic sizes",
+       "Does nothing without sizes. An entry gets a variant for each combination of the values of the symbols that it "
+       "uses, at most 64, which computes the same where symbols have these sizes; a run takes the first that fits, else "
+       "the entry itself. What loops and branches run is copied too. Runs after simplification and before anything is "
+       "laid out, so that code and memory of a variant follow from its own sizes.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {{"sizes", "", "lists such as `batch=1;8;len=16`"}},
+       specialise},
       {"prepare",
        "brings results and matrix products into the form that fuse takes",
        "A result gets memory of its own: what is returned twice, and inputs and constants that are handed on, are "

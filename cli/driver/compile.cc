@@ -6,9 +6,9 @@
 
 #include "cli/driver/emit_program.h"
 #include "cli/driver/report.h"
-#include "cli/driver/specialise.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
+#include "ir/symbols.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
@@ -62,11 +62,12 @@ Result<std::vector<std::string>> target_list(const std::string& list) {
 }
 
 // The default steps, split where a module becomes kernels: the report describes both sides.
-void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, std::vector<passes::Step>& graph,
-                 std::vector<passes::Step>& lowering) {
+void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
+                 std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
   bool lower = false;
   if (!options.debug) graph.push_back({"drop-debug"});
   for (passes::Step& step : steps) {
+    if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
     if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
@@ -80,7 +81,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
 Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target,
                                    const passes::ManagerOptions& options, ir::Stage to) {
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(module.stage, to), {}, graph, lowering);
+  split_steps(passes::default_steps(module.stage, to), {}, {}, graph, lowering);
   passes::ManagerOptions manager = options;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
@@ -92,7 +93,7 @@ Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& modu
   Buckets out = NABLA_TRY(parse_sizes(options.buckets));
   size_t combinations = 1;
   for (auto& [name, bounds] : out) {
-    for (int64_t bound : bounds) (void)NABLA_TRY(check_size(module.symbols, name, bound));
+    for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound));
     std::sort(bounds.begin(), bounds.end());
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
     combinations *= bounds.size() + 1;
@@ -108,13 +109,10 @@ Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& mod
   passes::ManagerOptions manager = options.passes;
   manager.verify = [](const ir::Module& m) { return ir::verify(m); };
   std::vector<passes::Step> graph, lowering;
-  split_steps(passes::default_steps(module.stage), options, graph, lowering);
+  SizeLists sizes = NABLA_TRY(parse_sizes(options.specialise));
+  split_steps(passes::default_steps(module.stage), options, sizes, graph, lowering);
   auto flat = NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), out.target, manager));
   out.passes = std::move(flat.reports);
-  if (!options.specialise.empty()) {
-    auto values = NABLA_TRY(parse_sizes(options.specialise));
-    flat.module = NABLA_TRY(specialise(flat.module, values, out.variants));
-  }
   if (out.target.is_cuda()) out.buckets = NABLA_TRY(buckets_of(options, flat.module));
   auto planned = NABLA_TRY(passes::run_passes(flat.module, lowering, ops::all_ops(), out.target, manager));
   out.passes.insert(out.passes.end(), planned.reports.begin(), planned.reports.end());
@@ -162,7 +160,7 @@ Status compile_class(const ir::Module& module, const CompileOptions& options, co
     if (m.target.is_cuda()) m.report = with_code(m.report, code);
     std::string report = of.programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name);
     members.emplace_back(folder + report, m.report);
-    of.programs.push_back({&m.planned, &m.target, std::move(code), {m.variants, m.buckets, &m.flat}});
+    of.programs.push_back({&m.planned, &m.target, std::move(code), {m.buckets, &m.flat}});
   }
   if (out.report.empty()) out.report = of.lowered[0].report;
   out.codegen_seconds += seconds_since(start);

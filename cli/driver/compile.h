@@ -36,7 +36,6 @@ struct CompiledModule {
   std::string report;  ///< JSON
   ir::Target target;
   std::vector<passes::PassReport> passes;
-  std::vector<VariantEntry> variants;
   Buckets buckets;
 };
 struct CompiledBundle {

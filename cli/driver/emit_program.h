@@ -16,7 +16,6 @@ struct RanksT;
 namespace nabla::driver {
 
 using program::Buckets;
-using program::VariantEntry;
 
 struct EmittedProgram {
   std::string bytes;  ///< of the bundle, ready to be written or opened

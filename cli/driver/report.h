@@ -10,14 +10,15 @@
 #include "ir/module.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
+#include "passes/lower/specialise.h"
 
 namespace nabla::driver {
 
 /// Of report.json. A reader refuses any other.
 inline constexpr int kReportVersion = 4;
 
-/// Values by symbol: every combination of them.
-using SizeLists = std::map<std::string, std::vector<int64_t>>;
+using passes::parse_sizes;
+using passes::SizeLists;
 
 /// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,
 /// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels; and

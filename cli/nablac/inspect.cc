@@ -9,7 +9,6 @@
 #include "cli/driver/page/page.h"
 #include "cli/driver/report.h"
 #include "cli/driver/report_ranks.h"
-#include "cli/driver/specialise.h"
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"

@@ -35,7 +35,7 @@ struct Frame {
 class Builder {
  public:
   Builder(const ir::Module& m, const ir::Target& target, const BuildOptions& options)
-      : m_(m), plan_(*m.plan), flat_(options.flat), variants_(options.variants) {
+      : m_(m), plan_(*m.plan), flat_(options.flat) {
     out_.target = target, out_.buckets = options.buckets;
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
   }
@@ -48,20 +48,19 @@ class Builder {
       out_.state.push_back({m_.state[i].name, m_.state[i].type, plan_.state_offsets[i]});
     for (const ir::Entry& e : m_.entries) {
       Entry made = NABLA_TRY(entry(e));
-      auto variant = std::find_if(variants_.begin(), variants_.end(), [&](const auto& v) { return v.entry == e.name; });
-      if (variant == variants_.end())
+      if (e.variant_of.empty())
         out_.entries.push_back(std::move(made));
       else
-        base_of(*variant).variants.push_back({variant->values, std::move(made.instructions)});
+        base_of(e).variants.push_back({e.sizes, std::move(made.instructions)});
     }
     return std::move(out_);
   }
 
  private:
-  Entry& base_of(const VariantEntry& variant) {
-    auto base =
-        std::find_if(out_.entries.begin(), out_.entries.end(), [&](const Entry& e) { return e.name == variant.of; });
-    NABLA_CHECK(base != out_.entries.end(), "entry {} stands for {}, which comes later", variant.entry, variant.of);
+  Entry& base_of(const ir::Entry& variant) {
+    auto is_base = [&](const Entry& e) { return e.name == variant.variant_of; };
+    auto base = std::find_if(out_.entries.begin(), out_.entries.end(), is_base);
+    NABLA_CHECK(base != out_.entries.end(), "the base of variant {} comes later", variant.name);
     return *base;
   }
 
@@ -383,7 +382,6 @@ class Builder {
   const ir::Module& m_;
   const ir::MemoryPlan& plan_;
   const ir::Module* flat_;  // may be null
-  const std::vector<VariantEntry>& variants_;
   LocalProgram out_;
   std::map<std::string, uint32_t> kernel_of_;
   std::map<std::string, int64_t> size_of_;  // instructions by function

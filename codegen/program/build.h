@@ -9,14 +9,7 @@
 
 namespace nabla::program {
 
-/// An entry of the module that stands for another one, which comes before it, at these values of its symbols.
-struct VariantEntry {
-  std::string entry, of;
-  std::map<std::string, int64_t> values;
-};
-
 struct BuildOptions {
-  std::vector<VariantEntry> variants = {};
   Buckets buckets = {};
   /// The module before fusion, from which launches know their floating-point operations; null: they do not.
   const ir::Module* flat = nullptr;
