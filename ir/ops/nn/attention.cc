@@ -117,7 +117,8 @@ Example draw_attention(Rng& rng) {
   AttentionSizes s = draw_attention_sizes(rng);
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
   double dropout = random_int(rng, 0, 3) == 0 ? 0.3 : 0, scale = random_bool(rng) ? 0 : 0.7;
-  return attention_example(s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
+  Example e = attention_example(s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
+  return maybe_part(rng, std::move(e), kFirstExtra);
 }
 
 std::vector<Reject> attention_rejects() {
@@ -142,7 +143,9 @@ std::vector<Reject> attention_rejects() {
           {"C5", {q, k, v, key}, {}},
           {"C5", {q, k, v, u32({3})}, drop},
           {"C5", {q, k, v, u32({3, 2})}, drop},
-          {"C5", {q, k, v, key}, {{"dropout", 1.0}}}};
+          {"C5", {q, k, v, key}, {{"dropout", 1.0}}},
+          {"C6", {q, k, v}, {{"offset", ir::static_shape({0, 0, 2, 0})}, {"whole", ir::static_shape({2, 4, 4, 6})}}},
+          {"C6", {q, k, v}, {{"offset", ir::static_shape({2})}, {"whole", ir::static_shape({6})}}}};
 }
 
 OpDef attention() {
@@ -154,7 +157,8 @@ OpDef attention() {
       "where word i of the key's stream (see rng_bits) falls below it, i counting [batch, heads, queries, keys], and "
       "the others divided by 1 - dropout. Batch elements in a row may share a mask, or a stream, which counts them "
       "from "
-      "0: n of either serve batch / n elements each. Computed in f32 for 8- and 16-bit floats. logsumexp is a result "
+      "0: n of either serve batch / n elements each. Of a part, offset and whole are those of its [batch elements of a "
+      "stream, heads, queries, keys]. Computed in f32 for 8- and 16-bit floats. logsumexp is a result "
       "for the way "
       "back, which computes the weights again (attention_grad); it is f32 for them. Vaswani et al., \"Attention is all "
       "you need\", 2017.",
@@ -166,9 +170,9 @@ OpDef attention() {
                   "a mask of which keys may be seen, bool [batch or a divisor, heads or 1, queries, keys]; then, for "
                   "dropout, a key u32[2], or u32[streams, 2]",
                   true, true}};
-  op.attrs = {optional("causal", "whether queries see earlier keys only", false),
-              optional("scale", "of the products; 0 stands for 1 / sqrt(features)", 0.0),
-              optional("dropout", "share of the weights that is dropped, in [0, 1)", 0.0)};
+  op.attrs = with_place({optional("causal", "whether queries see earlier keys only", false),
+                         optional("scale", "of the products; 0 stands for 1 / sqrt(features)", 0.0),
+                         optional("dropout", "share of the weights that is dropped, in [0, 1)", 0.0)});
   op.results = {{"out", "[batch, heads, queries, features of the result]"},
                 {"logsumexp", "[batch, heads, queries]", true}};
   op.constraints = {{"C1", "q, k and v are floating and have one dtype"},
@@ -177,18 +181,22 @@ OpDef attention() {
                     {"C4", "the extras are at most a bool mask that fits and u32 keys"},
                     {"C5",
                      "dropout is in [0, 1); above 0 it needs a key u32[2], or u32[streams, 2] where streams divide the "
-                     "batch, and only then there is one"}};
+                     "batch, and only then there is one"},
+                    place_constraint("C6")};
   op.vjp = vjp_attention;
   op.traits.products = true;
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention", kFirstExtra); };
   op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstExtra); };
   op.factors = factors_attention;
+  op.localise = [](const ir::Shard& shard) { return localise_attention(shard, kFirstExtra); };
   op.cost = cost_attention;
   op.examples = {attention_example({1, 2, 2, 3, 3, 4, 4}, true, 0, 0),
                  attention_example({2, 4, 2, 3, 5, 4, 3}, false, 1, 0),
                  attention_example({1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
                  attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
-                 attention_example({4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2)};
+                 attention_example({4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2),
+                 part_of(attention_example({2, 2, 1, 2, 3, 2, 2}, true, 0, 0.25), {1, 1, 2, 1}, {4, 3, 5, 6}),
+                 part_of(attention_example({4, 2, 2, 2, 3, 2, 2}, true, 1, 0.25, 0, 2), {1, 0, 0, 2}, {3, 4, 7, 5})};
   op.draw = draw_attention;
   op.rejects = attention_rejects();
   return op;

@@ -19,7 +19,7 @@ InferResult infer_attention_grad(const InferContext& ctx) {
   for (const auto& [i, want] : {std::pair(kLogsumexp, Type(sums, rows)), std::pair(kDelta, Type(sums, rows)),
                                 std::pair(kCotangent, Type(dtype, out))})
     if (!(ctx.operands[i] == want))
-      return ctx.fail(ctx.operands[i].dtype == want.dtype ? Code::kShapeMismatch : Code::kDTypeMismatch, "C6",
+      return ctx.fail(ctx.operands[i].dtype == want.dtype ? Code::kShapeMismatch : Code::kDTypeMismatch, "C7",
                       "operand {} is {}, expected {}", i, ctx.operands[i].str(), want.str());
   return Types{ctx.operands[0], ctx.operands[1], ctx.operands[2]};
 }
@@ -73,9 +73,12 @@ std::vector<Val> decompose_attention_grad(DecomposeContext& ctx) {
 
 Factors factors_attention_grad(const TypedOp& op) {
   AttentionFactors f = attention_factors(op, kFirstExtra);
-  // dk and dv are sums over the query positions that share a key: those stay whole.
-  for (ir::Factors::Factor& factor : f.factors.factors)
-    if (factor.name == "s" || factor.name == "w") factor.kind = Factors::Kind::kReplicate;
+  // dk and dv are sums over the queries and heads that share a key, and dp one over the features of v.
+  for (ir::Factors::Factor& factor : f.factors.factors) {
+    bool sums = factor.name == "s" || (factor.name == "g" && factor.kind == Factors::Kind::kPass);
+    if (sums) factor.kind = Factors::Kind::kReduce, factor.combiner = kernel_ir::Combiner::kSum;
+    if (factor.name == "w") factor.kind = Factors::Kind::kReplicate;
+  }
   Factors::Tensor ct = f.rows;
   ct.push_back({f.out});
   f.factors.operands[kLogsumexp] = f.factors.operands[kDelta] = f.rows;
@@ -110,7 +113,9 @@ Example draw_attention_grad(Rng& rng) {
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
   DType dtype = kDTypes[random_int(rng, 0, 3)];
   double dropout = random_int(rng, 0, 3) == 0 ? 0.3 : 0, scale = random_bool(rng) ? 0 : 0.7;
-  return attention_grad_example(dtype, s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
+  Example e =
+      attention_grad_example(dtype, s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
+  return maybe_part(rng, std::move(e), kFirstExtra);
 }
 
 std::vector<Reject> attention_grad_rejects() {
@@ -121,9 +126,12 @@ std::vector<Reject> attention_grad_rejects() {
           {"C3", {f32({2, 3, 3, 5}), k, v, row, row, ct}, {}},
           {"C4", {q, k, v, row, row, ct, boolean({3, 6})}, {}},
           {"C5", {q, k, v, row, row, ct}, {{"dropout", 0.5}}},
-          {"C6", {q, k, v, f32({2, 4, 1}), row, ct}, {}},
-          {"C6", {q, k, v, row, Type(DType::kF64, row.shape), ct}, {}},
-          {"C6", {q, k, v, row, row, f32({2, 4, 3, 5})}, {}}};
+          {"C7", {q, k, v, f32({2, 4, 1}), row, ct}, {}},
+          {"C7", {q, k, v, row, Type(DType::kF64, row.shape), ct}, {}},
+          {"C7", {q, k, v, row, row, f32({2, 4, 3, 5})}, {}},
+          {"C6",
+           {q, k, v, row, row, ct},
+           {{"offset", ir::static_shape({0, 0, 2, 0})}, {"whole", ir::static_shape({2, 4, 4, 6})}}}};
 }
 
 OpDef attention_grad() {
@@ -143,8 +151,8 @@ OpDef attention_grad() {
                  {"delta", "[batch, heads, queries]"},
                  {"ct", "the cotangent of the result, [batch, heads, queries, features of the result]"},
                  {"extras", "the mask and the key of the attention", true, true}};
-  op.attrs = {optional("causal", "as of the attention", false), optional("scale", "as of the attention", 0.0),
-              optional("dropout", "as of the attention", 0.0)};
+  op.attrs = with_place({optional("causal", "as of the attention", false), optional("scale", "as of the attention", 0.0),
+                         optional("dropout", "as of the attention", 0.0)});
   op.results = {{"dq", "shaped like q"}, {"dk", "shaped like k"}, {"dv", "shaped like v"}};
   op.constraints = {{"C1", "q, k and v are floating and have one dtype"},
                     {"C2", "q, k and v have rank 4 and fit together"},
@@ -153,10 +161,12 @@ OpDef attention_grad() {
                     {"C5",
                      "dropout is in [0, 1); above 0 it needs a key u32[2], or u32[streams, 2] where streams divide the "
                      "batch, and only then there is one"},
-                    {"C6", "logsumexp, delta and ct fit q and v"}};
+                    place_constraint("C6"),
+                    {"C7", "logsumexp, delta and ct fit q and v"}};
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstExtra); };
   op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstExtra); };
   op.factors = factors_attention_grad;
+  op.localise = [](const ir::Shard& shard) { return localise_attention(shard, kFirstExtra); };
   op.cost = cost_attention_grad;
   op.dtypes = DTypes::kAsWritten;  // logsumexp and delta follow q only where it is wide
   op.examples = {attention_grad_example(DType::kF32, {1, 2, 2, 3, 3, 4, 4}, true, 0, 0),
@@ -165,7 +175,9 @@ OpDef attention_grad() {
                  attention_grad_example(DType::kF16, {1, 2, 1, 4, 4, 5, 4}, true, 0, 0),
                  attention_grad_example(DType::kF32, {1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
                  attention_grad_example(DType::kF32, {4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
-                 attention_grad_example(DType::kF64, {4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2)};
+                 attention_grad_example(DType::kF64, {4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2),
+                 part_of(attention_grad_example(DType::kF32, {2, 2, 1, 2, 3, 2, 2}, true, 0, 0.25), {1, 1, 2, 1},
+                         {4, 3, 5, 6})};
   op.draw = draw_attention_grad;
   op.rejects = attention_grad_rejects();
   return op;

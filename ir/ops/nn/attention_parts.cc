@@ -31,6 +31,51 @@ Dim neighbours(const Dim& parts, const Dim& whole) { return parts == whole ? Dim
 
 }  // namespace
 
+// ---- Places
+
+Shape counted_scores(std::span<const Type> operands, int first_extra) {
+  AttentionExtras e = attention_extras(operands, first_extra);
+  const Shape& q = operands[0].shape;
+  Dim batch = e.key >= 0 ? neighbours(streams_of(operands[e.key]), q[0]) : q[0];
+  return {batch, q[1], q[2], operands[1].shape[2]};
+}
+
+Place place_of_scores(const TypedOp& op, int first_extra) {
+  return place_in(op.attrs, counted_scores(op.operands, first_extra));
+}
+
+// Where neither positions are compared nor words counted, a part needs no place.
+Attrs localise_attention(const ir::Shard& shard, int first_extra) {
+  const TypedOp& op = shard.op;
+  AttentionExtras e = attention_extras(op.operands, first_extra);
+  if (e.key < 0 && !op.attrs.get_bool("causal")) return op.attrs;
+  const Factors::Tensor &q = shard.factors.operands[0], &k = shard.factors.operands[1];
+  Place place = place_of_scores(op, first_extra);
+  auto begin = [&](const std::vector<int>& factors) {
+    Dim out = 0;
+    for (int f : factors) out = out * shard.factors.factors[f].size + shard.begins[f];
+    return out;
+  };
+  if (e.key >= 0) {
+    // A stream counts its own batch elements.
+    Dim streams = streams_of(op.operands[e.key]);
+    std::vector<int> batch = q[0];
+    if (streams == op.operands[0].shape[0])
+      batch.clear();
+    else if (!streams.is(1))
+      batch.erase(batch.begin());
+    place.offset[0] = place.offset[0] + begin(batch), place.offset[1] = place.offset[1] + begin(q[1]);
+  } else {
+    std::vector<Type> part = {shard.operand(0), shard.operand(1)};
+    for (size_t d : {0, 1}) place.offset[d] = 0, place.whole[d] = part[0].shape[d];
+  }
+  place.offset[2] = place.offset[2] + begin(q[2]), place.offset[3] = place.offset[3] + begin(k[2]);
+  Attrs attrs = op.attrs;
+  attrs.set("offset", place.offset);
+  attrs.set("whole", place.whole);
+  return attrs;
+}
+
 // ---- Types
 
 bool divides(const Dim& parts, const Dim& whole) {
@@ -72,14 +117,14 @@ Status check_attention_extras(const InferContext& ctx, int first) {
     return ctx.fail(Code::kBadAttribute, "C5", "dropout is {}, not in [0, 1)", dropout);
   if ((dropout > 0) != (e.key >= 0))
     return ctx.fail(Code::kBadAttribute, "C5", "dropout is {} {} a key", dropout, e.key >= 0 ? "with" : "without");
-  if (e.key < 0) return Ok{};
+  if (e.key < 0) return require_place(ctx, counted_scores(ctx.operands, first), "C6");
   const Type& key = ctx.operands[e.key];
   if (key.rank() < 1 || key.rank() > 2 || !key.shape.back().is(2))
     return ctx.fail(Code::kShapeMismatch, "C5", "the key is {}, expected u32[2] or u32[streams, 2]", key.str());
   if (!divides(streams_of(key), ctx.shape(0)[0]))
     return ctx.fail(Code::kShapeMismatch, "C5", "{} streams cannot be shared out to {} batch elements",
                     streams_of(key).str(), ctx.shape(0)[0].str());
-  return Ok{};
+  return require_place(ctx, counted_scores(ctx.operands, first), "C6");
 }
 
 // ---- Reference
@@ -90,9 +135,12 @@ std::vector<double> attention_scores(const EvalContext& ctx, int64_t b, int64_t 
   AttentionExtras e = attention_extras(ctx.op.operands, first_extra);
   double scale = attention_scale(ctx.attrs(), qs[3]);
   int64_t kv_head = h / (qs[1] / ks[1]);
+  Place place = place_of_scores(ctx.op, first_extra);
+  // The last query of the whole sees the last key of the whole.
+  int64_t query = i + place.offset[2].value() + place.whole[3].value() - place.whole[2].value();
   std::vector<double> scores(ks[2], -kInf);
   for (int64_t j = 0; j < ks[2]; ++j) {
-    if (ctx.attrs().get_bool("causal") && j > i + ks[2] - qs[2]) continue;
+    if (ctx.attrs().get_bool("causal") && j + place.offset[3].value() > query) continue;
     if (e.mask >= 0) {
       const Extents& m = ctx.operands[e.mask].shape();
       if (!ctx.operands[e.mask].get_i(position_of({b * m[0] / qs[0], m[1] == 1 ? 0 : h, i, j}, m))) continue;
@@ -114,8 +162,12 @@ std::vector<double> dropout_row(const EvalContext& ctx, int64_t b, int64_t h, in
   const Literal& keys = ctx.operands[e.key];
   int64_t sharing = qs[0] / (keys.size() / 2), stream = b / sharing;
   uint32_t k0 = static_cast<uint32_t>(keys.get_i(2 * stream)), k1 = static_cast<uint32_t>(keys.get_i(2 * stream + 1));
+  Place place = place_of_scores(ctx.op, first_extra);
   for (int64_t j = 0; j < ks[2]; ++j) {
-    int64_t word = kernel_ir::philox_word(k0, k1, position_of({b % sharing, h, i, j}, {sharing, qs[1], qs[2], ks[2]}));
+    Extents at = {b % sharing, h, i, j}, whole;
+    for (size_t d = 0; d < at.size(); ++d)
+      at[d] += place.offset[d].value(), whole.push_back(place.whole[d].value());
+    int64_t word = kernel_ir::philox_word(k0, k1, position_of(at, whole));
     out[j] = word >= dropout_threshold(dropout) ? 1 / (1 - dropout) : 0;
   }
   return out;
@@ -129,6 +181,7 @@ AttentionParts::AttentionParts(FunctionBuilder& builder, const TypedOp& typed, c
       op(typed),
       operands(values),
       extras(attention_extras(typed.operands, first_extra)),
+      place(place_of_scores(typed, first_extra)),
       rows(typed.operands[0].shape) {
   rows.pop_back();
   scores = rows;
@@ -152,11 +205,7 @@ Val AttentionParts::masked_scores() const {
   Val s = ungrouped(dot(grouped(operand(0)), 3, operand(1), 3)) * scale();
   MaybeVal seen;
   if (op.attrs.get_bool("causal")) {
-    auto iota = [&](int64_t axis) {
-      Shape plane = {scores[2], scores[3]};
-      return b.op("iota", {}, {{"shape", plane}, {"axis", axis}, {"dtype", DType::kI64}});
-    };
-    Val past = b.op("sub", {iota(1), iota(0)}), last = extent(scores[3] - scores[2], past.shape());
+    Val past = b.op("sub", {positions(1), positions(0)}), last = last_key(past.shape());
     seen = broadcast_in_dim(b.op("le", {past, last}), scores, {2, 3});
   }
   if (extras.mask >= 0) {
@@ -170,9 +219,18 @@ Val AttentionParts::masked_scores() const {
   }
   return seen ? select(*seen, s, b.like(s, -kInf)) : s;
 }
-Val AttentionParts::extent(const Dim& d, const Shape& shape) const {
+Val AttentionParts::positions(int64_t axis) const {
+  Attrs attrs = {{"shape", Shape{scores[2], scores[3]}}, {"axis", axis}, {"dtype", DType::kI64}};
+  if (!op.attrs.get_shape("offset").empty()) {
+    attrs.set("offset", Shape{place.offset[2], place.offset[3]});
+    attrs.set("whole", Shape{place.whole[2], place.whole[3]});
+  }
+  return b.op("iota", {}, attrs);
+}
+Val AttentionParts::last_key(const Shape& shape) const {
+  Dim d = place.whole[3] - place.whole[2];
   if (d.is_static()) return b.fill(DType::kI64, shape, static_cast<double>(d.value()));
-  Val keys = count(scores[3]), queries = count(scores[2]);
+  Val keys = count(place.whole[3]), queries = count(place.whole[2]);
   return broadcast_in_dim(b.op("sub", {keys, queries}), shape, {});
 }
 
@@ -185,7 +243,17 @@ Val AttentionParts::dropped(Val weights) const {
   double dropout = op.attrs.get_float("dropout");
   Val key = operands[extras.key];
   Shape shape = key.rank() == 2 ? shared_scores(key.shape()[0]) : scores;
-  Val bits = reshape(b.op("rng_bits", {key}, {{"shape", shape}}), scores);
+  Attrs attrs = {{"shape", shape}};
+  if (!op.attrs.get_shape("offset").empty()) {
+    Place of = place;
+    if (key.rank() == 2) {
+      of.offset.insert(of.offset.begin(), Dim(0));
+      of.whole.insert(of.whole.begin(), key.shape()[0]);
+    }
+    attrs.set("offset", of.offset);
+    attrs.set("whole", of.whole);
+  }
+  Val bits = reshape(b.op("rng_bits", {key}, attrs), scores);
   Val least = b.constant(Literal::scalar_int(DType::kU32, dropout_threshold(dropout)));
   Val kept = b.op("ge", {bits, broadcast_in_dim(least, scores, {})});
   return select(kept, weights * (1 / (1 - dropout)), b.zeros_like(weights));
@@ -204,13 +272,25 @@ Val folded(Val v) {
   return reshape(v, shape);
 }
 
+/// The attributes for operands with more batch elements or heads. Streams count their own batch elements; where there
+/// are none, nothing is compared along batch and heads.
+Attrs placed_attrs(const BatchContext& ctx, const std::vector<Val>& operands, int first_extra) {
+  Attrs attrs = ctx.attrs();
+  Place place = place_of_scores(ctx.op, first_extra);
+  if (attrs.get_shape("offset").empty() || attention_extras(ctx.op.operands, first_extra).key >= 0) return attrs;
+  for (size_t d : {0, 1}) place.offset[d] = 0, place.whole[d] = operands[0].shape()[d];
+  attrs.set("offset", place.offset);
+  attrs.set("whole", place.whole);
+  return attrs;
+}
+
 /// Queries [examples, batch, heads, ...] as queries of one batch, whose head h of example e is head h * examples + e.
 std::vector<Val> examples_as_heads(BatchContext& ctx) {
   Val q = transpose(ctx.operands[0], {1, 2, 0, 3, 4});
   Shape shape = {q.shape()[0], q.shape()[1] * ctx.size, q.shape()[3], q.shape()[4]};
   std::vector<Val> operands = ctx.operands, out;
   operands[0] = reshape(q, shape);
-  for (Val v : ctx.b.add(ctx.op.op.name, operands, ctx.attrs())) {
+  for (Val v : ctx.b.add(ctx.op.op.name, operands, placed_attrs(ctx, operands, 3))) {
     Shape apart = v.shape();
     apart[1] = ctx.op.operands[0].shape[1];
     apart.insert(apart.begin() + 2, ctx.size);
@@ -241,7 +321,7 @@ std::vector<Val> batch_attention(BatchContext& ctx, int first_extra) {
     Val v = for_all ? ctx.operands[i] : ctx.batched_operand(i);
     operands.push_back(for_all || single ? v : folded(v));
   }
-  std::vector<Val> results = ctx.b.add(ctx.op.op.name, operands, ctx.attrs());
+  std::vector<Val> results = ctx.b.add(ctx.op.op.name, operands, placed_attrs(ctx, operands, first_extra));
   for (size_t r = 0; r < results.size(); ++r) {
     Shape shape = ctx.op.results[r].shape;
     shape.insert(shape.begin(), ctx.size);
@@ -252,37 +332,63 @@ std::vector<Val> batch_attention(BatchContext& ctx, int first_extra) {
 
 // ---- Factors
 
-// Batch, heads of keys and heads that share one pass; so do query positions and features of v, unless positions are
-// compared (causal) or random numbers are counted (dropout).
+namespace {
+
+// Batch elements in a row may share a mask, or a stream: the factors of the batch are the number of what is shared, and
+// how many share it. Cut parts must be neighbours where words are counted.
+struct BatchFactors {
+  std::vector<int> batch;          // of q
+  std::vector<int> masks, streams;  // of what is shared; empty: one serves all
+};
+BatchFactors batch_factors(Factors& f, const TypedOp& op, const AttentionExtras& e) {
+  using Kind = Factors::Kind;
+  const Dim& all = op.operands[0].shape[0];
+  Dim masks = e.mask >= 0 ? op.operands[e.mask].shape[0] : Dim(1),
+      streams = e.key >= 0 ? streams_of(op.operands[e.key]) : Dim(1);
+  auto some = [&](const Dim& n) { return !n.is(1) && !(n == all); };
+  bool unlike = some(masks) && some(streams) && !(masks == streams);
+  Dim shared = some(streams) ? streams : some(masks) ? masks : all;
+  BatchFactors out;
+  out.batch = {f.add("b", shared, unlike ? Kind::kReplicate : Kind::kPass)};
+  // With one stream for all, batch elements that share a mask count as neighbours of those before.
+  bool apart = unlike || (e.key >= 0 && streams.is(1));
+  if (!(shared == all)) out.batch.push_back(f.add("c", neighbours(shared, all), apart ? Kind::kReplicate : Kind::kPass));
+  auto of = [&](const Dim& n, const char* name) -> std::vector<int> {
+    if (n == all) return out.batch;
+    if (n == shared) return {out.batch[0]};
+    return n.is(1) ? std::vector<int>{} : std::vector<int>{f.add(name, n, Kind::kReplicate)};
+  };
+  out.masks = of(masks, "m"), out.streams = of(streams, "n");
+  return out;
+}
+
+}  // namespace
+
+// Everything but keys and features of q and k passes. Heads that share one of k and v are no neighbours where there are
+// several of those, and words are counted over heads.
 AttentionFactors attention_factors(const TypedOp& op, int first_extra) {
   using Kind = Factors::Kind;
   AttentionFactors out;
   Factors& f = out.factors;
   const Shape &q = op.operands[0].shape, &k = op.operands[1].shape, &v = op.operands[2].shape;
   AttentionExtras e = attention_extras(op.operands, first_extra);
-  Kind pass = e.key >= 0 ? Kind::kReplicate : Kind::kPass;
-  // Batch elements in a row may share a mask.
-  Dim masks = e.mask >= 0 && !op.operands[e.mask].shape[0].is(1) ? op.operands[e.mask].shape[0] : q[0];
-  int major = f.add("b", masks, pass);
-  std::vector<int> b = {major};
-  if (!(masks == q[0])) b.push_back(f.add("c", neighbours(masks, q[0]), pass));
-  int h = f.add("h", k[1], pass), g = f.add("g", Dim::floordiv(q[1], k[1]), Kind::kReplicate);
-  int s = f.add("s", q[2], op.attrs.get_bool("causal") ? Kind::kReplicate : pass),
-      t = f.add("t", k[2], Kind::kReplicate);
-  int d = f.add("d", q[3], Kind::kReplicate), w = f.add("w", v[3]);
+  BatchFactors b = batch_factors(f, op, e);
+  int h = f.add("h", k[1]), g = f.add("g", Dim::floordiv(q[1], k[1]),
+                                      e.key >= 0 && !k[1].is(1) ? Kind::kReplicate : Kind::kPass),
+      s = f.add("s", q[2]), t = f.add("t", k[2], Kind::kReplicate), d = f.add("d", q[3], Kind::kReplicate),
+      w = f.add("w", v[3]);
   f.operands.assign(op.operands.size(), {});
-  f.operands[0] = {b, {h, g}, {s}, {d}}, f.operands[1] = {b, {h}, {t}, {d}}, f.operands[2] = {b, {h}, {t}, {w}};
+  f.operands[0] = {b.batch, {h, g}, {s}, {d}}, f.operands[1] = {b.batch, {h}, {t}, {d}};
+  f.operands[2] = {b.batch, {h}, {t}, {w}};
   if (e.mask >= 0) {
-    const Shape& m = op.operands[e.mask].shape;
-    auto own = [](bool has, std::vector<int> list) { return has ? list : std::vector<int>{}; };
-    f.operands[e.mask] = {own(m[0] == masks, {major}), own(m[1] == q[1], {h, g}), {s}, {t}};
+    bool of_heads = op.operands[e.mask].shape[1] == q[1];
+    f.operands[e.mask] = {b.masks, of_heads ? std::vector<int>{h, g} : std::vector<int>{}, {s}, {t}};
   }
   if (e.key >= 0) {
-    if (op.operands[e.key].rank() == 2)
-      f.operands[e.key].push_back({f.add("n", streams_of(op.operands[e.key]), Kind::kReplicate)});
+    if (op.operands[e.key].rank() == 2) f.operands[e.key].push_back(b.streams);
     f.operands[e.key].push_back({f.add("r", 2, Kind::kReplicate)});
   }
-  out.rows = {b, {h, g}, {s}};
+  out.rows = {b.batch, {h, g}, {s}};
   out.out = w;
   return out;
 }
@@ -295,6 +401,7 @@ std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::stri
   auto fits = [&](const Dim& d) { return d.is_static() && d.value() >= 1 && d.value() <= kMostFeatures; };
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) return {};
   if (!fits(q[3]) || !fits(v[3])) return {};
+  if (!op.attrs.get_shape("offset").empty()) return {};  // the procedures count from 0
   const Shape none = {0, 0}, &mask = e.mask >= 0 ? op.operands[e.mask].shape : none;
   auto bits = [](double x) { return Dim(std::bit_cast<uint32_t>(static_cast<float>(x))); };
   double dropout = op.attrs.get_float("dropout");
@@ -316,6 +423,24 @@ void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double 
   int64_t masks = shares > 0 ? shares : mask_heads == 1 ? 1 : s.batch;
   if (mask_heads > 0) e.operands.push_back(operand(boolean({masks, mask_heads, s.queries, s.keys}), between(0, 1)));
   if (dropout > 0) e.operands.push_back(operand(shares > 0 ? u32({shares, 2}) : u32({2}), between(0, 4e9)));
+}
+
+Example part_of(Example e, const std::vector<int64_t>& offset, const std::vector<int64_t>& whole) {
+  e.attrs.set("offset", ir::static_shape(offset));
+  e.attrs.set("whole", ir::static_shape(whole));
+  return e;
+}
+
+Example maybe_part(Rng& rng, Example e, int first_extra) {
+  if (random_bool(rng)) return e;
+  std::vector<Type> types;
+  for (const auto& o : e.operands) types.push_back(o.type);
+  std::vector<int64_t> offset, whole;
+  for (const Dim& d : counted_scores(types, first_extra)) {
+    offset.push_back(random_int(rng, 0, 2));
+    whole.push_back(offset.back() + d.value() + random_int(rng, 0, 2));
+  }
+  return part_of(std::move(e), offset, whole);
 }
 
 }  // namespace nabla::ops

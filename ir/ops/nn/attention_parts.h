@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/ops/composite.h"
+#include "ir/ops/movement/placed.h"
 
 namespace nabla::ops {
 
@@ -22,12 +23,19 @@ double attention_scale(const Attrs& attrs, const Dim& features);
 /// Weights are kept where the random word is at least this.
 int64_t dropout_threshold(double dropout);
 
+/// The scores that are counted from 0 together: [batch elements that share a stream of random words, heads, queries,
+/// keys]. Attributes `offset` and `whole` speak of them.
+Shape counted_scores(std::span<const Type> operands, int first_extra);
+Place place_of_scores(const TypedOp& op, int first_extra);
+/// The `localise` of both.
+Attrs localise_attention(const ir::Shard& shard, int first_extra);
+
 /// Can `parts` things be shared out to `whole` neighbours, the same number to each?
 bool divides(const Dim& parts, const Dim& whole);
 
 /// C1 to C3 of q, k and v, operands 0 to 2.
 Status check_attention_shapes(const InferContext& ctx);
-/// C4 and C5 of the operands after the `first` ones.
+/// C4 and C5 of the operands after the `first` ones, and C6: the place.
 Status check_attention_extras(const InferContext& ctx, int first);
 
 /// Of the reference, for one query: its scaled products with all keys, -infinity where a key may not be seen.
@@ -42,6 +50,7 @@ struct AttentionParts {
   const TypedOp& op;
   const std::vector<Val>& operands;
   AttentionExtras extras;
+  Place place;   ///< of the scores in the whole
   Shape scores;  ///< [batch, heads, queries, keys]
   Shape rows;    ///< [batch, heads, queries]
 
@@ -61,7 +70,10 @@ struct AttentionParts {
   Val dropped(Val weights) const;
 
  private:
-  Val extent(const Dim& d, const Shape& shape) const;
+  /// Positions in the whole along one dimension of [queries, keys].
+  Val positions(int64_t axis) const;
+  /// The last key that query 0 of the whole sees.
+  Val last_key(const Shape& shape) const;
   /// [parts, batch elements that share one, heads, queries, keys]
   Shape shared_scores(const Dim& parts) const;
   Val count(const Dim& d) const { return reduce_sum(b.fill(DType::kI64, {d}, 1), {0}); }
@@ -91,6 +103,10 @@ AttentionSizes draw_attention_sizes(Rng& rng);
 /// The extras of an example: a mask unless mask_heads is 0, a key where there is dropout. `shares`: how many masks and
 /// streams there are; 0: a mask per batch element where it has heads, else one.
 void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares);
+
+/// The example as a part of a whole; half of them at random places.
+Example maybe_part(Rng& rng, Example e, int first_extra);
+Example part_of(Example e, const std::vector<int64_t>& offset, const std::vector<int64_t>& whole);
 
 Val equals(Val v, double number);
 
