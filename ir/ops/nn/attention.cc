@@ -113,6 +113,12 @@ Example attention_example(const AttentionSizes& s, bool causal, int mask_heads, 
   return e;
 }
 
+// The same with other keys for its random words.
+Example with_streams(Example e, Type keys) {
+  e.operands.back().type = std::move(keys);
+  return e;
+}
+
 Example draw_attention(Rng& rng) {
   AttentionSizes s = draw_attention_sizes(rng);
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
@@ -195,6 +201,8 @@ OpDef attention() {
                  attention_example({1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
                  attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
                  attention_example({4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2),
+                 with_streams(attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2), u32({2})),
+                 with_streams(attention_example({6, 2, 1, 2, 3, 2, 2}, true, 1, 0.25, 0, 2), u32({3, 2})),
                  part_of(attention_example({2, 2, 1, 2, 3, 2, 2}, true, 0, 0.25), {1, 1, 2, 1}, {4, 3, 5, 6}),
                  part_of(attention_example({4, 2, 2, 2, 3, 2, 2}, true, 1, 0.25, 0, 2), {1, 0, 0, 2}, {3, 4, 7, 5})};
   op.draw = draw_attention;
