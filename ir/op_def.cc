@@ -235,10 +235,9 @@ std::string Factors::str() const {
   for (size_t i = 0; i < results.size(); ++i) out += (i ? "," : "") + tensor(results[i]);
   for (const Factor& f : factors) {
     constexpr const char* kKinds[] = {"", "reduce", "ordered", "replicate", "permute", "functions"};
-    if (f.kind == Kind::kPass && !f.blocked) continue;
+    if (f.kind == Kind::kPass) continue;
     out += fmt::format("  {}: {}", f.name, kKinds[static_cast<int>(f.kind)]);
     if (f.kind == Kind::kReduce) out += fmt::format("({})", kernel_ir::name_of(f.combiner));
-    if (f.blocked) out += f.kind == Kind::kPass ? "blocked" : ", blocked";
   }
   return out;
 }

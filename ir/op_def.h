@@ -240,7 +240,6 @@ struct Factors {
     Dim size;
     Kind kind = Kind::kPass;
     kernel_ir::Combiner combiner = kernel_ir::Combiner::kNone;  ///< of kReduce
-    bool blocked = false;
   };
   /// Per dimension, the factors whose product it is, major first. A dimension of extent 1 may have none.
   using Tensor = std::vector<std::vector<int>>;

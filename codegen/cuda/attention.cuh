@@ -79,12 +79,14 @@ template <int width, int tiles, class T> NB_FN void nb_store_rows(T* to, long ha
     }
 }
 
-// Sizes of a call, and who sees whom. `rows` counts the heads of all examples. Batch elements in a row may share a mask, or
-// a stream of random words: a weight whose word is `least` or more is multiplied by `kept`, others are dropped.
+// Sizes of a call, and who sees whom: query i of a causal one the keys up to i + diagonal. `rows` counts the heads of all
+// examples. Batch elements in a row may share a mask, or a stream of random words: a weight whose word is `least` or more
+// is multiplied by `kept`, others are dropped. The words of a row of weights follow each other.
 struct nb_heads {
   long rows, queries, heads, kv_heads, keys, mask_batch, mask_heads, streams;
   float scale, kept;
   unsigned least;
+  long diagonal, word, word_batch, word_head, word_query;
   __device__ long keys_of(long row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
   // Of a head: [queries, keys]; 0 where it sees all.
   template <class M> __device__ const M* mask_of(long row, const M* mask) const {
@@ -93,13 +95,16 @@ struct nb_heads {
     return mask + (b * mask_heads + h) * queries * keys;
   }
   template <bool causal, class M> __device__ bool sees(long i, long j, const M* own_mask) const {
-    if (i >= queries || j >= keys || (causal && j > i + keys - queries)) return false;
+    if (i >= queries || j >= keys || (causal && j > i + diagonal)) return false;
     return !own_mask || bool(own_mask[i * keys + j]);
+  }
+  // Of the weight of query i and key 0; `own` counts the heads that share the stream.
+  __device__ long word_of(long own, long i) const {
+    return word + own / heads * word_batch + own % heads * word_head + i * word_query;
   }
 };
 
-// tile[r][c]: is the weight of query i0 + r and key j0 + c kept? Words stand as weights do, [heads that share the
-// stream, queries, keys]; a thread makes four at a time.
+// tile[r][c]: is the weight of query i0 + r and key j0 + c kept? A thread makes four words at a time.
 template <int rows, int columns, int pitch>
 NB_FN void nb_load_kept(unsigned char* tile, const nb_heads& s, const unsigned* key, long row, long i0, long j0) {
   constexpr int blocks = columns / 4 + 1;
@@ -108,7 +113,7 @@ NB_FN void nb_load_kept(unsigned char* tile, const nb_heads& s, const unsigned* 
   for (int p = threadIdx.x; p < rows * blocks; p += blockDim.x) {
     const int r = p / blocks;
     if (i0 + r >= s.queries) break;
-    const long first = (row % sharing * s.queries + i0 + r) * s.keys + j0, block = first / 4 + p % blocks;
+    const long first = s.word_of(row % sharing, i0 + r) + j0, block = first / 4 + p % blocks;
     const int before = int(block * 4 - first);
     unsigned words[4];
     nb_philox_block(k0, k1, block, words);
@@ -134,7 +139,7 @@ NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumex
     const M* own_mask = s.mask_of(row, mask);
     nb_load_rows<R, D, pitch>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
     float acc[NB_UP(W, 8) / 8][4] = {}, top[2] = {none, none}, sum[2] = {};
-    const long seen = first + R + s.keys - s.queries, last = causal && seen < s.keys ? seen : s.keys;
+    const long seen = first + R + s.diagonal, last = causal && seen < s.keys ? seen : s.keys;
     for (long j0 = 0; j0 < last; j0 += C) {
       __syncthreads();
       nb_load_rows<C, D, pitch>(k_tile, k + (kv * s.keys + j0) * D, s.keys - j0);
@@ -202,7 +207,7 @@ NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, con
       if (i < s.queries) base[half] = logsumexp[row * s.queries + i], loses[half] = delta[row * s.queries + i];
       if (base[half] == -__builtin_inff()) base[half] = 0;
     }
-    const long seen = first + R + s.keys - s.queries, last = causal && seen < s.keys ? seen : s.keys;
+    const long seen = first + R + s.diagonal, last = causal && seen < s.keys ? seen : s.keys;
     for (long j0 = 0; j0 < last; j0 += C) {
       __syncthreads();
       nb_load_rows<C, D, pitch>(k_tile, k + (kv * s.keys + j0) * D, s.keys - j0);
@@ -248,7 +253,7 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
     nb_load_rows<R, D, pitch>(k_tile, k + (kv * s.keys + first) * D, s.keys - first);
     nb_load_rows<R, W, pitch_w>(v_tile, v + (kv * s.keys + first) * W, s.keys - first);
     float acc_k[NB_UP(D, 8) / 8][4] = {}, acc_v[NB_UP(W, 8) / 8][4] = {};
-    const long sees_first = first - (s.keys - s.queries), start = causal && sees_first > 0 ? sees_first / C * C : 0;
+    const long sees_first = first - s.diagonal, start = causal && sees_first > 0 ? sees_first / C * C : 0;
     for (long g = 0; g < group; ++g) {
       const long row = kv / s.kv_heads * s.heads + kv % s.kv_heads * group + g;
       const M* own_mask = s.mask_of(row, mask);

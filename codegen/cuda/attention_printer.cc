@@ -64,6 +64,7 @@ class AttentionPrinter {
     std::string sizes;
     for (size_t i : {0, 1, 3, 4, 5, 9, 10, 12}) sizes += size_text(n_[i]) + ", ";
     sizes += fmt::format("{}, {}, {}u", float_text(11), float_text(14), n_[13].value());
+    for (size_t i : {15, 16, 17, 18, 19}) sizes += ", " + size_text(n_[i]);
     std::string args;
     size_t inputs = 0, extra = operands;
     for (const Buffer& b : k_.buffers) inputs += b.role == BufferRole::kIn;

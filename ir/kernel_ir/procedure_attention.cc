@@ -1,7 +1,8 @@
-// Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries. Behind their
+// Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries. After their
 // own operands stands a mask where mask_batch is not 0, then the keys of `streams` streams of random words where those
 // are not 0. `scale` and `kept` are the bits of floats: what multiplies products, and weights whose word is at least
-// `least`.
+// `least`. `diagonal` is the last key that query 0 sees where attention is causal. Weight [b, h, i, j] of a stream has
+// word word + b * word_batch + h * word_head + i * word_query + j: the scores may be a part of more.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -31,28 +32,34 @@ struct Sizes {
         scale(std::bit_cast<float>(static_cast<uint32_t>(n[11]))),
         streams(n[12]),
         least(n[13]),
-        kept(std::bit_cast<float>(static_cast<uint32_t>(n[14]))) {}
+        kept(std::bit_cast<float>(static_cast<uint32_t>(n[14]))),
+        diagonal(n[15]),
+        word(n[16]),
+        word_batch(n[17]),
+        word_head(n[18]),
+        word_query(n[19]) {}
   int64_t rows, queries, heads, kv_heads, keys, features, out;
   bool causal;
   int64_t mask_batch, mask_heads;
   float scale;
   int64_t streams, least;
   float kept;
+  int64_t diagonal, word, word_batch, word_head, word_query;
 
   /// Of head `row` of all examples: its head of keys, among those of all examples.
   int64_t keys_of(int64_t row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
   bool sees(int64_t row, int64_t i, int64_t j, const Literal* mask) const {
-    if (causal && j > i + keys - queries) return false;
+    if (causal && j > i + diagonal) return false;
     if (mask_batch == 0) return true;
     int64_t b = row / heads * mask_batch / (rows / heads), h = mask_heads == 1 ? 0 : row % heads;
     return mask->get_i(((b * mask_heads + h) * queries + i) * keys + j) != 0;
   }
-  /// What multiplies a weight: of a stream that serves `sharing` heads in a row, word [head, i, j].
+  /// What multiplies a weight.
   double dropout(int64_t row, int64_t i, int64_t j, const Literal* stream) const {
     if (streams == 0) return 1;
     int64_t sharing = rows / streams, key = row / sharing * 2;
     uint32_t k0 = static_cast<uint32_t>(stream->get_i(key)), k1 = static_cast<uint32_t>(stream->get_i(key + 1));
-    int64_t index = (row % sharing * queries + i) * keys + j;
+    int64_t own = row % sharing, index = word + own / heads * word_batch + own % heads * word_head + i * word_query + j;
     return philox_word(k0, k1, static_cast<uint64_t>(index)) >= least ? kept : 0;
   }
 };
@@ -126,8 +133,10 @@ double products(Numbers n, int of_features, int of_out) {
 double forward_work(Numbers n) { return products(n, 1, 1); }
 double backward_work(Numbers n) { return products(n, 3, 2); }
 
-const std::vector<std::string_view> kNumbers = {"heads",      "kv_heads",   "keys",  "features", "out",   "causal",
-                                                "mask_batch", "mask_heads", "scale", "streams",  "least", "kept"};
+const std::vector<std::string_view> kNumbers = {"heads",      "kv_heads",   "keys",       "features",  "out",
+                                                "causal",     "mask_batch", "mask_heads", "scale",     "streams",
+                                                "least",      "kept",       "diagonal",   "word",      "word_batch",
+                                                "word_head",  "word_query"};
 const ProcedureDef kAttention[] = {
     {"attention", Algorithm::kAttention, kNumbers, nothing, forward_work, attention, true},
     {"attention_grad", Algorithm::kAttentionGrad, kNumbers, nothing, backward_work, attention_grad, true},

@@ -20,9 +20,18 @@ struct Case {
   float scale = 0.4F;
   int64_t streams = 0;
   double dropout = 0;
+  std::vector<int64_t> offset = {}, whole = {};  // of [batch elements of a stream, heads, queries, keys]; empty: all
 };
 
 int64_t bits(float x) { return std::bit_cast<uint32_t>(x); }
+
+std::string numbers_of_place(const Case& c) {
+  std::vector<int64_t> at = c.offset, of = c.whole;
+  if (at.empty()) at = {0, 0, 0, 0}, of = {c.streams > 0 ? c.batch / c.streams : c.batch, c.heads, c.queries, c.keys};
+  return fmt::format("diagonal={}, word={}, word_batch={}, word_head={}, word_query={}", of[3] - of[2] + at[2] - at[3],
+                     ((at[0] * of[1] + at[1]) * of[2] + at[2]) * of[3] + at[3], of[1] * of[2] * of[3], of[2] * of[3],
+                     of[3]);
+}
 
 std::string text_of(const Case& c, bool grad) {
   auto tensor = [&](const char* name, const std::string& dtype, int64_t a, int64_t b, int64_t d) {
@@ -43,10 +52,11 @@ std::string text_of(const Case& c, bool grad) {
                                        tensor("lse", "f32", c.heads, c.queries, 0));
   return fmt::format(
       "kernel @{}({}, {}) {{\n  procedure {}(outer={}, count={}, inner=1, heads={}, kv_heads={}, keys={}, features={}, "
-      "out={}, causal={}, mask_batch={}, mask_heads={}, scale={}, streams={}, least={}, kept={})\n}}\n",
+      "out={}, causal={}, mask_batch={}, mask_heads={}, scale={}, streams={}, least={}, kept={}, {})\n}}\n",
       grad ? "backward" : "forward", in, out, grad ? "attention_grad" : "attention", c.batch * c.heads, c.queries,
       c.heads, c.kv_heads, c.keys, c.features, c.out, c.causal ? 1 : 0, c.mask_batch, c.mask_heads, bits(c.scale),
-      c.streams, static_cast<int64_t>(c.dropout * 0x1p32), bits(static_cast<float>(1 / (1 - c.dropout))));
+      c.streams, static_cast<int64_t>(c.dropout * 0x1p32), bits(static_cast<float>(1 / (1 - c.dropout))),
+      numbers_of_place(c));
 }
 
 class CudaAttention : public testing::TestWithParam<Case> {
@@ -80,7 +90,11 @@ INSTANTIATE_TEST_SUITE_P(All, CudaAttention,
                                          Case{"bf16", 2, 4, 2, 70, 67, 24, 40, true, 1, 1, "sm_90a", 0.2F, 2, 0.1},
                                          Case{"f16", 6, 1, 1, 3, 68, 16, 16, false, 3, 1, "sm_90a", 0.1F, 3, 0.9},
                                          Case{"bf16", 1, 1, 1, 66, 66, 128, 128, true, 0, 0, "sm_86", 0.1F, 1, 0.1},
-                                         Case{"f32", 1, 2, 2, 20, 36, 128, 128, false, 0, 0, "sm_86", 0.1F, 1, 0.1}),
+                                         Case{"f32", 1, 2, 2, 20, 36, 128, 128, false, 0, 0, "sm_86", 0.1F, 1, 0.1},
+                                         Case{"f32", 2, 2, 1, 33, 39, 5, 7, true, 0, 0, "sm_90a", 0.7F, 1, 0.25,
+                                              {1, 2, 30, 5}, {4, 6, 70, 61}},
+                                         Case{"bf16", 4, 1, 1, 40, 67, 16, 8, true, 1, 1, "sm_80", 0.3F, 2, 0.5,
+                                              {0, 3, 0, 66}, {2, 5, 90, 140}}),
                          [](const auto& info) {
                            const Case& c = info.param;
                            return fmt::format("{}_{}x{}x{}_{}", c.dtype, c.queries, c.keys, c.features, info.index);
@@ -94,7 +108,8 @@ TEST(CudaAttentionSizes, SymbolicSizesAreThoseOfTheRun) {
       "out y: f32[1,2,dim(len),8], out lse: f32[1,2,dim(len)]) {\n  procedure attention(outer=2, count=dim(len), "
       "inner=1, "
       "heads=2, kv_heads=2, keys=dim(len), features=8, out=8, causal=1, mask_batch=0, mask_heads=0, "
-      "scale=1056964608, streams=0, least=0, kept=1065353216)\n}\n",
+      "scale=1056964608, streams=0, least=0, kept=1065353216, diagonal=0, word=0, word_batch=0, word_head=0, "
+      "word_query=0)\n}\n",
       "kernel", size);
   ASSERT_TRUE(kernel.ok()) << to_string(kernel.errors());
   auto code = codegen::print_cuda(*kernel, "nk_forward", ir::find_target("sm_80").value());

@@ -100,7 +100,8 @@ TEST_P(GeneratedCode, AttentionKeepsNothingInLocalMemory) {
       std::vector<CudaKernelFacts> kernels = facts_of(
           fmt::format("kernel @attention({}{}) {{\n  procedure {}(outer=8, count=128, inner=1, heads=8, kv_heads=8, "
                       "keys=128, features=64, out=64, causal=1, mask_batch=0, mask_heads=0, scale=1040187392, "
-                      "streams={}, least=429496729, kept=1066180152)\n}}\n",
+                      "streams={}, least=429496729, kept=1066180152, diagonal=0, word=0, word_batch=131072, "
+                      "word_head=16384, word_query=128)\n}}\n",
                       given, out, grad ? "attention_grad" : "attention", streams),
           GetParam());
       ASSERT_EQ(kernels.size(), grad ? 2u : 1u);

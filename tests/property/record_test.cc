@@ -115,7 +115,7 @@ TEST_P(RecordRules, InfersSymbolicSizesWhereAFactorAllowsThem) {
     for (int f = 0; f < static_cast<int>(factors.factors.size()); ++f) {
       const ir::Factors::Factor& factor = factors.factors[f];
       bool divisible = factor.kind == ir::Factors::Kind::kPass || factor.kind == ir::Factors::Kind::kReduce;
-      if (!divisible || factor.blocked || factor.size.value() < 2) continue;
+      if (!divisible || factor.size.value() < 2) continue;
       int64_t size = factor.size.value();
       ir::Dim n = ir::Dim::symbol(std::make_shared<ir::Symbol>(ir::Symbol{"n", 1, 1000, 1}));
       ir::TypedOp whole = c.typed();

@@ -184,8 +184,7 @@ std::vector<int> divisible(const Case& c, const ir::Factors& factors) {
   for (int f = 0; f < static_cast<int>(factors.factors.size()); ++f) {
     const ir::Factors::Factor& factor = factors.factors[f];
     bool reduce = factor.kind == ir::Factors::Kind::kReduce && !is_narrow(c);
-    if ((reduce || factor.kind == ir::Factors::Kind::kPass) && !factor.blocked && factor.size.value() >= 2)
-      out.push_back(f);
+    if ((reduce || factor.kind == ir::Factors::Kind::kPass) && factor.size.value() >= 2) out.push_back(f);
   }
   return out;
 }

@@ -401,14 +401,16 @@ std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::stri
   auto fits = [&](const Dim& d) { return d.is_static() && d.value() >= 1 && d.value() <= kMostFeatures; };
   if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16) return {};
   if (!fits(q[3]) || !fits(v[3])) return {};
-  if (!op.attrs.get_shape("offset").empty()) return {};  // the procedures count from 0
+  auto [at, of] = place_of_scores(op, first_extra);
+  Dim word_head = of[2] * of[3], word = ((at[0] * of[1] + at[1]) * of[2] + at[2]) * of[3] + at[3];
   const Shape none = {0, 0}, &mask = e.mask >= 0 ? op.operands[e.mask].shape : none;
   auto bits = [](double x) { return Dim(std::bit_cast<uint32_t>(static_cast<float>(x))); };
   double dropout = op.attrs.get_float("dropout");
   return kernel_ir::procedure(
       name, {q[0] * q[1], q[2], 1, q[1], k[1], k[2], q[3], v[3], op.attrs.get_bool("causal") ? 1 : 0, mask[0], mask[1],
              bits(attention_scale(op.attrs, q[3])), e.key >= 0 ? streams_of(op.operands[e.key]) : Dim(0),
-             dropout_threshold(dropout), bits(1 / (1 - dropout))});
+             dropout_threshold(dropout), bits(1 / (1 - dropout)), of[3] - of[2] + at[2] - at[3], word, of[1] * word_head,
+             word_head, of[3]});
 }
 
 AttentionSizes draw_attention_sizes(Rng& rng) {
