@@ -155,7 +155,7 @@ Val BatchContext::batched_operand(int i) const {
 }
 
 int Factors::add(std::string name, Dim size, Kind kind, kernel_ir::Combiner combiner) {
-  factors.push_back({std::move(name), size, kind, combiner, false});
+  factors.push_back({std::move(name), size, kind, combiner});
   return static_cast<int>(factors.size()) - 1;
 }
 

@@ -36,28 +36,25 @@ class ModuleParser {
     if (lexer_.accept(text)) return Ok{};
     return lexer_.fail(fmt::format("expected `{}`, {}", text, found(token())));
   }
+  std::string take() {
+    std::string out = token().text;
+    lexer_.next();
+    return out;
+  }
   /// A name: a word or a string.
   Result<std::string> name(std::string_view what) {
     if (token().kind != Token::kName && token().kind != Token::kString)
       return lexer_.fail(fmt::format("expected {}, {}", what, found(token())));
-    std::string out = token().text;
-    lexer_.next();
-    return out;
+    return take();
   }
   Result<std::string> sigil_name(char sigil, std::string_view what) {
     (void)NABLA_TRY(expect(std::string_view(&sigil, 1)));
-    if (token().kind == Token::kNumber && sigil == '%') {
-      std::string out = token().text;
-      lexer_.next();
-      return out;
-    }
+    if (token().kind == Token::kNumber && sigil == '%') return take();
     return name(what);
   }
   Result<std::string> string() {
     if (token().kind != Token::kString) return lexer_.fail("expected a string in quotes, " + found(token()));
-    std::string out = token().text;
-    lexer_.next();
-    return out;
+    return take();
   }
   Result<int64_t> integer() {
     Token at = token();
@@ -323,10 +320,7 @@ class ModuleParser {
   Result<std::string> value_name(bool& numbered) {
     (void)NABLA_TRY(expect("%"));
     numbered = token().kind == Token::kNumber;
-    if (!numbered) return name("a value's name");
-    std::string out = token().text;
-    lexer_.next();
-    return out;
+    return numbered ? take() : name("a value's name");
   }
 
   Result<std::vector<ValueId>> uses() {
@@ -359,8 +353,7 @@ class ModuleParser {
     }
     n.place = token().place;
     if (token().kind != Token::kName) return lexer_.fail("expected an op, " + found(token()));
-    n.op = token().text;
-    lexer_.next();
+    n.op = take();
     size_t dot = n.op.rfind(".v");
     if (dot != std::string::npos) {
       const char *begin = n.op.data() + dot + 2, *end = n.op.data() + n.op.size();
@@ -387,8 +380,7 @@ class ModuleParser {
     while (!lexer_.accept("}")) {
       Place place = token().place;
       if (token().kind != Token::kName) return lexer_.fail("expected an attribute's name, " + found(token()));
-      std::string attr = token().text;
-      lexer_.next();
+      std::string attr = take();
       (void)NABLA_TRY(expect("="));
       Attr value = NABLA_TRY(attribute());
       n.attrs.push_back({std::move(attr), std::move(value), place});
@@ -442,10 +434,7 @@ class ModuleParser {
   /// The text of a number, with its sign.
   std::string element() {
     std::string out = lexer_.accept("-") ? "-" : "";
-    if (token().kind == Token::kNumber || token().kind == Token::kName) {
-      out += token().text;
-      lexer_.next();
-    }
+    if (token().kind == Token::kNumber || token().kind == Token::kName) out += take();
     return out;
   }
 
@@ -488,9 +477,8 @@ class ModuleParser {
 
   Result<Type> type() {
     Place place = token().place;
-    std::string word = token().text;
     if (token().kind != Token::kName) return lexer_.fail("expected a type, " + found(token()));
-    lexer_.next();
+    std::string word = take();
     if (word == "residual") {
       (void)NABLA_TRY(expect("<"));
       std::string function = NABLA_TRY(sigil_name('@', "a function's name"));
