@@ -154,7 +154,7 @@ Status write_seed(const Seed& seed, const std::string& folder) {
   for (const char* target : kTargets)
     compiled.push_back(NABLA_TRY(driver::lower_module(module, {.target = target})));
   for (const driver::CompiledModule& c : compiled)
-    programs.push_back({&c.planned, &c.target, stand_in(c.planned, c.target), {c.variants, c.buckets}});
+    programs.push_back({&c.planned, &c.target, stand_in(c.planned, c.target), {c.buckets}});
   std::string bytes = NABLA_TRY(driver::emit_programs(std::move(programs), {})).bytes;
   (void)NABLA_TRY(format::write_file(folder + "/" + seed.name + ".nbundle", bytes));
   format::ZipReader zip = NABLA_TRY(format::ZipReader::open(format::as_bytes(bytes), seed.name));
