@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bench/bench.h"
+#include "bench/deep_module.h"
 #include "cli/driver/compile.h"
 
 namespace nabla::bench {
@@ -75,34 +76,6 @@ Result<Measurement> validation_loss(const Paths& paths) {
   return against_budget(std::strtod(text.c_str() + at + 5, nullptr), "nats", 1.85);
 }
 
-// A stack of blocks and its gradient, as deep as wanted.
-ir::Module deep_module(int layers) {
-  Program program;
-  std::vector<charlm::Block<State>> blocks;
-  for (int i = 0; i < layers; ++i) blocks.push_back(program.states(fmt::format("block{}", i), charlm::block_specs()));
-  program.entry("step", {{"x", f32, {4, 32, charlm::kWidth}}}, [&](Tensor x) -> Outputs {
-    std::vector<Tensor> parameters;
-    for (auto& b : blocks)
-      for (auto& [name, leaf] : leaves_of<State>(b)) parameters.push_back(leaf->get());
-    auto loss = [&](std::vector<Tensor> p) {
-      Tensor y = x;
-      size_t next = 0;
-      for (int i = 0; i < layers; ++i) {
-        charlm::Block<Tensor> b;
-        for (auto& [name, leaf] : leaves_of<Tensor>(b)) *leaf = p[next++];
-        y = charlm::block(b, y);
-      }
-      return mean(y * y);
-    };
-    auto [value, gradients] = value_and_grad(loss)(parameters);
-    size_t next = 0;
-    for (auto& b : blocks)
-      for (auto& [name, leaf] : leaves_of<State>(b)) leaf->set(leaf->get() - 0.01 * gradients[next++]);
-    return {{"loss", value}};
-  });
-  return program.module();
-}
-
 // The best of several rounds, each over all depths: a slow moment of the machine does not hit one depth alone.
 Result<std::vector<double>> pass_seconds(const std::vector<int>& depths) {
   std::vector<ir::Module> modules;
@@ -119,16 +92,9 @@ Result<std::vector<double>> pass_seconds(const std::vector<int>& depths) {
 
 Result<Measurement> passes_48() { return against_budget(NABLA_TRY(pass_seconds({48}))[0], "s", 2); }
 
-// Least squares of log seconds over log layers.
 Result<Measurement> scaling() {
-  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   std::vector<int> depths{6, 12, 24, 48, 96};
-  std::vector<double> seconds = NABLA_TRY(pass_seconds(depths));
-  for (size_t i = 0; i < depths.size(); ++i) {
-    double u = std::log(depths[i]), v = std::log(seconds[i]);
-    n += 1, x += u, y += v, xx += u * u, xy += u * v;
-  }
-  return against_budget((n * xy - x * y) / (n * xx - x * x), "exponent", 1.15);
+  return against_budget(growth(depths, NABLA_TRY(pass_seconds(depths))), "exponent", 1.15);
 }
 
 }  // namespace

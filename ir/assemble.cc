@@ -46,6 +46,7 @@ class Assembler {
     LocateItem item = [this](Item kind, size_t i) -> LocationRef {
       const auto& places = kind == Item::kSymbol       ? raw_.symbol_places
                            : kind == Item::kConstraint ? raw_.constraint_places
+                           : kind == Item::kMesh       ? raw_.mesh_places
                            : kind == Item::kState      ? raw_.state_places
                                                        : raw_.entry_places;
       if (kind == Item::kFunction) return locate_(i < raw_.functions.size() ? raw_.functions[i].place : Place{});
@@ -86,6 +87,10 @@ class Assembler {
       LocationRef& own = raw_.module.constraints[i].location;
       if (!own && places_ == Places::kOfFile) own = item(Item::kConstraint, i);
     }
+    for (size_t i = 0; i < raw_.module.meshes.size(); ++i) {
+      LocationRef& own = raw_.module.meshes[i].location;
+      if (!own && places_ == Places::kOfFile) own = item(Item::kMesh, i);
+    }
     for (size_t i = 0; i < raw_.module.state.size(); ++i) {
       LocationRef& own = raw_.module.state[i].location;
       if (!own && places_ == Places::kOfFile) own = item(Item::kState, i);
@@ -94,6 +99,7 @@ class Assembler {
     Module head;
     head.stage = raw_.module.stage;
     head.symbols = raw_.module.symbols;
+    head.meshes = raw_.module.meshes;
     head.constraints = raw_.module.constraints;
     head.state = raw_.module.state;
     return verify_structure(head, item);
@@ -105,7 +111,7 @@ class Assembler {
     f.location = place_of(raw.location, raw.place);
     f.params = raw.params;
     f.results = raw.results;
-    for (RawValue& v : raw.values) f.values.push_back({v.type.value_or(Type()), v.name});
+    for (RawValue& v : raw.values) f.values.push_back({v.type.value_or(Type()), v.name, v.sharding});
     defined_.assign(raw.values.size(), false);
     for (ValueId id : raw.params) {
       Place place = known(f, id) ? raw.values[id].place : raw.place;
@@ -113,6 +119,7 @@ class Assembler {
         return located(error(Code::kCorrupt, "@{}: parameter {} has no type", f.name, id), place, raw.location);
       (void)NABLA_TRY(at(define(f, id), place, raw.location));
       (void)NABLA_TRY(at(check_type(raw_.module, f.type(id)), place, raw.location));
+      (void)NABLA_TRY(at(check_layout(raw_.module, f, id), place, raw.location));
     }
     for (RawNode& n : raw.nodes) {
       Result<Node> made = node(f, raw, n);
@@ -215,7 +222,9 @@ class Assembler {
                      raw.values[id].type->str(), types[i].str());
       f.values[id].type = std::move(types[i]);
     }
-    return Node{op, n.operands, std::move(attrs), n.results, place_of(n.location, n.place)};
+    Node out{op, n.operands, std::move(attrs), n.results, place_of(n.location, n.place)};
+    (void)NABLA_TRY(check_layouts(raw_.module, f, out));
+    return out;
   }
 
   std::vector<std::string> function_names() const {

@@ -8,7 +8,8 @@ namespace nabla::ir {
 
 std::string_view name_of(AttrKind kind) {
   constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string",  "dtype",
-                                         "ints", "shape", "function", "literal", "functions"};
+                                         "ints", "shape", "function", "literal", "functions",
+                                         "axes", "sharding"};
   return kNames[static_cast<int>(kind)];
 }
 

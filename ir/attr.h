@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/sharding.h"
 #include "ir/type.h"
 #include "runtime/base/literal.h"
 
@@ -22,9 +23,23 @@ struct FunctionRef {
 using FunctionRefs = std::vector<FunctionRef>;
 
 using Ints = std::vector<int64_t>;
-using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Shape, FunctionRef, Literal, FunctionRefs>;
+using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Shape, FunctionRef, Literal, FunctionRefs, Axes,
+                          Sharding>;
 /// In the order of Attr's alternatives.
-enum class AttrKind : uint8_t { kBool, kInt, kFloat, kString, kDType, kInts, kShape, kFunction, kLiteral, kFunctions };
+enum class AttrKind : uint8_t {
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kDType,
+  kInts,
+  kShape,
+  kFunction,
+  kLiteral,
+  kFunctions,
+  kAxes,
+  kSharding
+};
 std::string_view name_of(AttrKind kind);
 inline AttrKind kind_of(const Attr& attr) { return static_cast<AttrKind>(attr.index()); }
 
@@ -52,6 +67,9 @@ class Attrs {
   const std::string& get_function(std::string_view name) const { return get<FunctionRef>(name).name; }
   const Literal& get_literal(std::string_view name) const { return get<Literal>(name); }
   const FunctionRefs& get_functions(std::string_view name) const { return get<FunctionRefs>(name); }
+
+  const Axes& get_axes(std::string_view name) const { return get<Axes>(name); }
+  const Sharding& get_sharding(std::string_view name) const { return get<Sharding>(name); }
 
   Table::const_iterator begin() const { return table().begin(); }
   Table::const_iterator end() const { return table().end(); }

@@ -107,6 +107,7 @@ class Reader {
       for (const schema::Symbol* s : *m_.symbols()) {
         Symbol symbol{text(s->name()), s->min(), s->max(), s->multiple()};
         symbol.location = NABLA_TRY(location(s->location()));
+        symbol.axis = text(s->axis());
         SymbolRef ref = std::make_shared<const Symbol>(symbol);
         raw_.module.symbols.push_back(ref);
         (void)NABLA_TRY(check_symbol(symbol));  // here: what follows would compute with it
@@ -123,11 +124,18 @@ class Reader {
         raw_.module.constraints.push_back({{std::move(left), kind, std::move(right)}, std::move(at)});
       }
     learn_facts(raw_.module, symbols_);
+    if (m_.meshes())
+      for (const schema::Mesh* mesh : *m_.meshes()) {
+        Mesh out{text(mesh->name()), {}, NABLA_TRY(location(mesh->location()))};
+        if (mesh->axes())
+          for (const schema::MeshAxis* a : *mesh->axes()) out.axes.push_back({text(a->name()), a->size()});
+        raw_.module.meshes.push_back(std::move(out));
+      }
     if (m_.state())
       for (const schema::StateLeaf* s : *m_.state()) {
         Type leaf = NABLA_TRY(type(s->type()));
         LocationRef at = NABLA_TRY(location(s->location()));
-        raw_.module.state.push_back({text(s->name()), std::move(leaf), std::move(at)});
+        raw_.module.state.push_back({text(s->name()), std::move(leaf), std::move(at), laid_out(s->sharding())});
       }
     if (m_.entries())
       for (const schema::Entry* e : *m_.entries()) {
@@ -158,6 +166,25 @@ class Reader {
         out.push_back(Dim(integers[i]));
     }
     return out;
+  }
+
+  Axes axes(const fb::Vector<fb::Offset<schema::Axis>>* list) {
+    Axes out;
+    take(list ? list->size() * sizeof(AxisRef) : 0);
+    for (uint32_t i = 0; !over_ && list && i < list->size(); ++i)
+      out.push_back({text(list->Get(i)->name()), list->Get(i)->before(), list->Get(i)->size()});
+    return out;
+  }
+  Sharding sharding(const schema::Sharding& s) {
+    Sharding out;
+    take(s.dims() ? s.dims()->size() * sizeof(DimSharding) : 0);
+    for (uint32_t i = 0; !over_ && s.dims() && i < s.dims()->size(); ++i)
+      out.dims.push_back({axes(s.dims()->Get(i)->axes()), s.dims()->Get(i)->open()});
+    out.replicated = axes(s.replicated());
+    return out;
+  }
+  ShardingRef laid_out(const schema::Sharding* s) {
+    return s ? std::make_shared<const Sharding>(sharding(*s)) : nullptr;
   }
 
   Result<DType> dtype(schema::DType d) const {
@@ -230,6 +257,10 @@ class Reader {
           for (const auto* name : *names) out.push_back({text(name)});
         return Attr(std::move(out));
       }
+      case AttrValue::AxesAttr:
+        return Attr(axes(a.value_as_AxesAttr()->axes()));
+      case AttrValue::Sharding:
+        return Attr(sharding(*a.value_as_Sharding()));
       case AttrValue::NONE:
         break;
     }
@@ -243,7 +274,7 @@ class Reader {
     if (f.values())
       for (const schema::Value* v : *f.values()) {
         Type t = NABLA_TRY(type(v->type()));
-        out.values.push_back({text(v->name()), std::move(t), {}});
+        out.values.push_back({text(v->name()), std::move(t), {}, {}, laid_out(v->sharding())});
       }
     out.params = ids(f.params());
     out.results = ids(f.results());

@@ -24,7 +24,8 @@ class Writer {
     std::vector<fb::Offset<schema::Symbol>> symbols;
     for (const SymbolRef& s : m.symbols) {
       auto name = text(s->name);
-      symbols.push_back(schema::CreateSymbol(b_, name, s->min, s->max, s->multiple, location(s->location)));
+      auto axis = text(s->axis);
+      symbols.push_back(schema::CreateSymbol(b_, name, s->min, s->max, s->multiple, location(s->location), axis));
     }
     std::vector<fb::Offset<schema::SizeConstraint>> constraints;
     for (const auto& [relation, at] : m.constraints) {
@@ -36,7 +37,15 @@ class Writer {
     for (const StateLeaf& l : m.state) {
       auto name = text(l.name);
       auto type_at = type(l.type);
-      state.push_back(schema::CreateStateLeaf(b_, name, type_at, location(l.location)));
+      state.push_back(schema::CreateStateLeaf(b_, name, type_at, location(l.location), sharding(l.sharding.get())));
+    }
+    std::vector<fb::Offset<schema::Mesh>> meshes;
+    for (const Mesh& mesh : m.meshes) {
+      auto name = text(mesh.name);
+      std::vector<fb::Offset<schema::MeshAxis>> axes;
+      for (const MeshAxis& a : mesh.axes) axes.push_back(schema::CreateMeshAxis(b_, text(a.name), a.size));
+      auto axes_at = list(axes);
+      meshes.push_back(schema::CreateMesh(b_, name, axes_at, location(mesh.location)));
     }
     std::vector<fb::Offset<schema::Entry>> entries;
     for (const Entry& e : m.entries) {
@@ -62,6 +71,7 @@ class Writer {
     auto state_at = list(state);
     auto entries_at = list(entries);
     auto functions_at = list(functions);
+    auto meshes_at = list(meshes);
     auto locations_at = list(locations_);
     fb::Offset<fb::Vector<uint8_t>> section = 0;
     fb::Offset<fb::String> file = 0;
@@ -73,7 +83,7 @@ class Writer {
     }
     schema::FinishModuleBuffer(
         b_, schema::CreateModule(b_, kFormatVersion, static_cast<schema::Stage>(m.stage), symbols_at, state_at,
-                                 entries_at, functions_at, locations_at, section, file, constraints_at));
+                                 entries_at, functions_at, locations_at, section, file, constraints_at, meshes_at));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 
@@ -122,6 +132,19 @@ class Writer {
     }
     auto [extents, symbolic] = shape(t.shape);
     return it->second = schema::CreateType(b_, static_cast<schema::DType>(t.dtype), extents, symbolic);
+  }
+
+  fb::Offset<fb::Vector<fb::Offset<schema::Axis>>> axes(const Axes& list_of) {
+    std::vector<fb::Offset<schema::Axis>> out;
+    for (const AxisRef& a : list_of) out.push_back(schema::CreateAxis(b_, text(a.name), a.before, a.size));
+    return list(out);
+  }
+  fb::Offset<schema::Sharding> sharding(const Sharding* s) {
+    if (!s) return 0;
+    std::vector<fb::Offset<schema::DimSharding>> dims;
+    for (const DimSharding& d : s->dims) dims.push_back(schema::CreateDimSharding(b_, axes(d.axes), d.open));
+    auto dims_at = list(dims);
+    return schema::CreateSharding(b_, dims_at, axes(s->replicated));
   }
 
   uint32_t location(const LocationRef& l) {
@@ -184,6 +207,8 @@ class Writer {
       for (const FunctionRef& f : *v) names.push_back(text(f.name));
       body = schema::CreateFunctionsAttr(b_, list(names)).Union();
     }
+    if (const Axes* v = std::get_if<Axes>(&value)) body = schema::CreateAxesAttr(b_, axes(*v)).Union();
+    if (const Sharding* v = std::get_if<Sharding>(&value)) body = sharding(v).Union();
     return schema::CreateAttr(b_, at, kind, body);
   }
 
@@ -191,7 +216,8 @@ class Writer {
     std::vector<fb::Offset<schema::Value>> values;
     for (const Value& v : f.values) {
       auto name = text(v.name);
-      values.push_back(schema::CreateValue(b_, name, type(v.type)));
+      auto type_at = type(v.type);
+      values.push_back(schema::CreateValue(b_, name, type_at, sharding(v.sharding.get())));
     }
     std::vector<fb::Offset<schema::Node>> nodes;
     for (const Node& n : f.nodes) {

@@ -51,6 +51,7 @@ class FunctionBuilder {
   /// New nodes carry this as Node::computes until it is changed.
   void set_computes(std::vector<int> nodes) { computes_ = std::move(nodes); }
   void name_value(Val v, std::string name);
+  void lay_out(Val v, ShardingRef sharding) { function_.values[v.id].sharding = std::move(sharding); }
   /// Makes room for so many nodes.
   void reserve(size_t nodes) { function_.nodes.reserve(nodes); }
 

@@ -309,7 +309,9 @@ Interval Dim::bounds() const {
   if (!facts) return sum;
   // A fact is >= 0: what is left of the sum without it is a lower bound, too. Bare symbols end the recursion.
   Dim bare = substitute([](const SymbolRef& s) {
-    return symbol(std::make_shared<const Symbol>(Symbol{s->name, s->min, s->max, s->multiple}));
+    Symbol plain = *s;
+    plain.facts = nullptr, plain.location = nullptr;
+    return symbol(std::make_shared<const Symbol>(std::move(plain)));
   });
   for (const SymbolRef& s : symbols())
     for (size_t i = 0; s->facts && i < s->facts->size(); ++i)

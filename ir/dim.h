@@ -24,8 +24,11 @@ struct Symbol {
   /// equality.
   std::shared_ptr<const std::vector<Dim>> facts = nullptr;
   LocationRef location = nullptr;  ///< of the declaration; no part of equality either
+  /// Not empty: the rank's coordinate along this axis of the mesh, which no input tells.
+  std::string axis = {};
   bool operator==(const Symbol& other) const {
-    return name == other.name && min == other.min && max == other.max && multiple == other.multiple;
+    return name == other.name && min == other.min && max == other.max && multiple == other.multiple &&
+           axis == other.axis;
   }
 };
 using SymbolRef = std::shared_ptr<const Symbol>;

@@ -83,6 +83,30 @@ TEST(Forms, KeepConstraintsBetweenSizes) {
   EXPECT_NE(everything(m).find("symbol count in [1, 64] loc(\"model.cc\":7)\n"), std::string::npos);
 }
 
+constexpr const char* kLaidOut = R"(nabla 1 flat
+symbol batch in [8, 64] multiple 8
+mesh "my pod" = {dp=2, "tensor axis"=4, tp=8} loc("model.cc":4)
+state w: f32[64@{tp, ?},10] replicated {dp} loc("model.cc":5)
+func @step(%w: f32[64@{tp:(2)4, tp:(1)2},10@{}], %x: f32[batch@dp,64]) -> (f32[batch,64]) {
+  %y = shard(%x) {sharding=<{dp, ?}, "tensor axis">} : f32[batch@dp,64]
+  %z = shard(%y) {sharding=<{}, {?}> replicated {tp:(4)2}} : f32[batch,64]
+  return %z
+}
+)";
+
+TEST(Forms, KeepMeshesAndLayouts) {
+  Module m = parsed(kLaidOut);
+  ASSERT_EQ(m.meshes.size(), 1u);
+  EXPECT_EQ(m.meshes[0].ranks(), 64);
+  expect_round_trips(m);
+  std::string text = everything(m);
+  EXPECT_NE(text.find("%w: f32[64@{tp:(2)4, tp:(1)2},10@{}]"), std::string::npos) << text;
+  EXPECT_NE(text.find("sharding=<{}, {?}> replicated {tp:(4)2}"), std::string::npos) << text;
+  // The place of a rank, and whom it meets.
+  expect_round_trips(parsed("nabla 1 local\nsymbol i in [0, 3] along tp\nmesh pod = {tp=4}\nfunc @f(%x: f32[8]) -> (f32[8]) {\n"
+                            "  %y = all_reduce(%x) {axes={tp:(1)2}, shards=2} : f32[8]\n  return %y\n}\n"));
+}
+
 TEST(Forms, NodesOfATextMayGetTheirPlaceInIt) {
   std::string text = "nabla 1 flat\nfunc @f(%x: f32[2]) -> (f32[2]) {\n  %y = exp(%x)\n  return %y\n}\n";
   auto first = [&](Places places) {

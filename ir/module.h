@@ -26,7 +26,8 @@ using ValueId = int;
 
 struct Value {
   Type type;
-  std::string name;  ///< a parameter's or the user's name; empty: the printer numbers it
+  std::string name;          ///< a parameter's or the user's name; empty: the printer numbers it
+  ShardingRef sharding = {};  ///< null: nothing is said. None from `local` on
 };
 
 struct Node {
@@ -58,6 +59,7 @@ struct StateLeaf {
   std::string name;
   Type type;
   LocationRef location;
+  ShardingRef sharding = {};  ///< that of all entries; null: nothing is said
 };
 
 /// A function that `nabla-run --entry NAME` calls. Its function's parameters are the leaves of `reads` in order,
@@ -91,6 +93,7 @@ struct Module {
   Stage stage = Stage::kTraced;
   std::vector<SymbolRef> symbols;
   std::vector<SizeConstraint> constraints;  ///< over these symbols, which know them as facts
+  std::vector<Mesh> meshes;                 ///< at most one: ranks of one program are all of one mesh
   std::vector<StateLeaf> state;
   std::vector<Entry> entries;
   std::vector<FunctionPtr> functions;
@@ -99,6 +102,8 @@ struct Module {
   /// At `planned`: where every value lives.
   std::shared_ptr<const MemoryPlan> plan;
 
+  /// Null: the program is one for a single rank.
+  const Mesh* mesh() const { return meshes.empty() ? nullptr : &meshes[0]; }
   const Function* find(std::string_view name) const;
   const Entry* find_entry(std::string_view name) const;
   int find_state(std::string_view name) const;  ///< -1: none

@@ -126,12 +126,13 @@ Status InferContext::require_axis(int64_t axis, int rank, std::string_view const
 
 namespace {
 
-bool reaches_effect(const Node& node, const Module& module, std::set<std::string>& seen) {
-  if (node.op->traits.side_effect) return true;
+bool reaches(const Node& node, const Module& module, const std::function<bool(const Node&)>& is,
+             std::set<std::string>& seen) {
+  if (is(node)) return true;
   if (node.op->lower == Lowering::kAccess) return false;  // its functions say what its kernel means
   for (const std::string& name : functions_of(node.attrs)) {
     const Function* f = seen.insert(name).second ? module.find(name) : nullptr;
-    if (f && std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return reaches_effect(n, module, seen); }))
+    if (f && std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return reaches(n, module, is, seen); }))
       return true;
   }
   return false;
@@ -141,7 +142,12 @@ bool reaches_effect(const Node& node, const Module& module, std::set<std::string
 
 bool has_effect(const Node& node, const Module& module) {
   std::set<std::string> seen;
-  return reaches_effect(node, module, seen);
+  return reaches(node, module, [](const Node& n) { return n.op->traits.side_effect; }, seen);
+}
+
+bool communicates(const Node& node, const Module& module) {
+  std::set<std::string> seen;
+  return reaches(node, module, [](const Node& n) { return n.op->lower == Lowering::kCollective; }, seen);
 }
 
 Val VjpContext::ct(int i) const { return cotangents[i] ? *cotangents[i] : b.zeros_like(results[i]); }

@@ -111,6 +111,16 @@ struct InferContext {
   Diagnostic make_error(Code code, std::string_view constraint, std::string message) const;
 };
 
+/// The other ranks, as one that evaluates a collective sees them.
+class Peers {
+ public:
+  virtual ~Peers() = default;
+  /// What the ranks of this one's group along `axes` give, in the order of their coordinates there. Waits for them.
+  virtual std::vector<Literal> exchange(const Axes& axes, const TypedOp& op, const Literal& mine) = 0;
+  /// This rank's place in that order.
+  virtual int64_t coordinate(const Axes& axes) const = 0;
+};
+
 struct EvalContext {
   const TypedOp& op;  ///< static types
   std::span<const Literal> operands;
@@ -119,6 +129,7 @@ struct EvalContext {
   /// Makes these diagnostics the outcome of the evaluation, whose later side effects do not happen. Empty but for ops
   /// with side effects.
   std::function<void(const std::vector<Diagnostic>&)> fail = {};
+  Peers* peers = nullptr;  ///< null: the rank is alone
   const Attrs& attrs() const { return op.attrs; }
 };
 
@@ -320,14 +331,16 @@ Cost pointwise_cost(const TypedOp& op, int64_t flops_per_result);
 /// How a node becomes machine code.
 enum class Lowering : uint8_t {
   kAccess,       ///< loops that follow from `access`
-  kContraction,  ///< a matrix product: `access` is a sum of products; generated or library GEMM
-  kConvolution,  ///< a library convolution, or loops that follow from `access`
+  kContraction,  ///< a matrix product: `access` is a sum of products
+  kConvolution,  ///< a convolution or one of its gradients: loops that follow from `access`
+  kLibrary,      ///< a library's call, which choose-libraries puts in the place of the two above
   kView,         ///< the operand's bytes under another type (reshape)
   kConstant,     ///< bytes of the bundle
   kCall,         ///< inlined: a call of the function that attribute `callee` names
   kControl,      ///< branches and loops over functions, as the record's `control` says
   kDecompose,    ///< its decomposition is lowered
   kTransform,    ///< gone before lowering
+  kCollective,   ///< ranks exchange values between kernels
   kHost,         ///< the process that runs the program does it between kernels
 };
 
@@ -485,6 +498,9 @@ class OpTable {
 /// Whether a node does more than compute its results: its op has a side effect, or one in a function that it runs. Such
 /// a node is neither removed nor merged, and keeps its place among others of its kind.
 bool has_effect(const Node& node, const Module& module);
+/// Whether ranks meet in it: its op is a collective, or one in a function that it runs. All ranks run such nodes in one
+/// order: it is not moved into or out of what is run conditionally.
+bool communicates(const Node& node, const Module& module);
 
 /// Fills in defaults, then checks names, kinds and required ones (E0204).
 Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs);

@@ -3,24 +3,22 @@
 #include <map>
 #include <utility>
 
-#include "ir/constants.h"
 #include "ir/dim_parser.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/raw.h"
 #include "ir/text.h"
+#include "ir/value_parser.h"
 #include "ir/verifier.h"
 
 namespace nabla::ir {
 namespace {
 
-/// A short text must not make the reader allocate much: the bytes that all `splat`s of a text may take.
-constexpr int64_t kMaxSplatTotal = int64_t{256} << 20;
 constexpr size_t kMaxText = size_t{1} << 30;
 
-class ModuleParser {
+class ModuleParser : private ValueParser {
  public:
-  ModuleParser(Lexer& lexer, const LoadSidecar& load) : lexer_(lexer), load_(load) {}
+  ModuleParser(Lexer& lexer, const LoadSidecar& load) : ValueParser(lexer), load_(load) {}
 
   Result<RawModule> run() {
     (void)NABLA_TRY(header());
@@ -30,51 +28,6 @@ class ModuleParser {
   }
 
  private:
-  // ---- Tokens.
-  const Token& token() const { return lexer_.token(); }
-  Status expect(std::string_view text) {
-    if (lexer_.accept(text)) return Ok{};
-    return lexer_.fail(fmt::format("expected `{}`, {}", text, found(token())));
-  }
-  std::string take() {
-    std::string out = token().text;
-    lexer_.next();
-    return out;
-  }
-  /// A name: a word or a string.
-  Result<std::string> name(std::string_view what) {
-    if (token().kind != Token::kName && token().kind != Token::kString)
-      return lexer_.fail(fmt::format("expected {}, {}", what, found(token())));
-    return take();
-  }
-  Result<std::string> sigil_name(char sigil, std::string_view what) {
-    (void)NABLA_TRY(expect(std::string_view(&sigil, 1)));
-    if (token().kind == Token::kNumber && sigil == '%') return take();
-    return name(what);
-  }
-  Result<std::string> string() {
-    if (token().kind != Token::kString) return lexer_.fail("expected a string in quotes, " + found(token()));
-    return take();
-  }
-  Result<int64_t> integer() {
-    Token at = token();
-    std::string digits = lexer_.accept("-") ? "-" : "";
-    if (token().kind != Token::kNumber) return lexer_.fail("expected an integer, " + found(token()));
-    digits += token().text;
-    int64_t value = 0;
-    auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (ec != std::errc() || end != digits.data() + digits.size())
-      return lexer_.fail_at(at.place, Code::kSyntax, fmt::format("`{}` is no 64-bit integer", digits.substr(0, 40)));
-    lexer_.next();
-    return value;
-  }
-  Result<std::vector<std::string>> names(std::string_view what) {
-    std::vector<std::string> out;
-    do out.push_back(NABLA_TRY(name(what)));
-    while (lexer_.accept(","));
-    return out;
-  }
-
   // ---- The module's parts.
   Status header() {
     if (!lexer_.at("nabla"))
@@ -110,12 +63,13 @@ class ModuleParser {
     if (lexer_.accept("constants")) return constants(keyword.place);
     if (lexer_.accept("symbol")) return symbol(keyword.place);
     if (lexer_.accept("require")) return constraint(keyword.place);
+    if (lexer_.accept("mesh")) return mesh(keyword.place);
     if (!lexer_.at("constants")) know_facts();
     if (lexer_.accept("state")) return state(keyword.place);
     if (lexer_.accept("entry")) return entry(keyword.place);
     if (lexer_.accept("func")) return function(keyword.place);
     if (lexer_.at("kernel")) return kernel();
-    return lexer_.fail("expected symbol, require, state, entry, func or kernel, " + found(keyword));
+    return lexer_.fail("expected symbol, require, mesh, state, entry, func or kernel, " + found(keyword));
   }
 
   Status constants(Place place) {
@@ -141,6 +95,7 @@ class ModuleParser {
     s.max = NABLA_TRY(integer());
     (void)NABLA_TRY(expect("]"));
     if (lexer_.accept("multiple")) s.multiple = NABLA_TRY(integer());
+    if (lexer_.accept("along")) s.axis = NABLA_TRY(name("a mesh axis"));
     s.location = NABLA_TRY(location());
     SymbolRef ref = std::make_shared<const Symbol>(s);
     raw_.module.symbols.push_back(ref);
@@ -172,6 +127,24 @@ class ModuleParser {
     return Ok{};
   }
 
+  Status mesh(Place place) {
+    Mesh m;
+    m.name = NABLA_TRY(name("a mesh's name"));
+    for (std::string_view t : {"=", "{"}) (void)NABLA_TRY(expect(t));
+    while (!lexer_.accept("}")) {
+      MeshAxis axis;
+      axis.name = NABLA_TRY(name("an axis's name"));
+      (void)NABLA_TRY(expect("="));
+      axis.size = NABLA_TRY(integer());
+      m.axes.push_back(std::move(axis));
+      if (!lexer_.accept(",") && !lexer_.at("}")) return lexer_.fail("expected `,` or `}`, " + found(token()));
+    }
+    m.location = NABLA_TRY(location());
+    raw_.module.meshes.push_back(std::move(m));
+    raw_.mesh_places.push_back(place);
+    return Ok{};
+  }
+
   // From here on sizes are made of symbols that know what the constraints say.
   void know_facts() {
     if (!std::exchange(facts_known_, true)) learn_facts(raw_.module, symbols_);
@@ -181,7 +154,7 @@ class ModuleParser {
     StateLeaf leaf;
     leaf.name = NABLA_TRY(name("a state leaf's name"));
     (void)NABLA_TRY(expect(":"));
-    leaf.type = NABLA_TRY(type());
+    leaf.type = NABLA_TRY(type(&leaf.sharding));
     leaf.location = NABLA_TRY(location());
     leaves_.emplace(leaf.name, static_cast<int>(raw_.module.state.size()));
     raw_.module.state.push_back(std::move(leaf));
@@ -284,7 +257,7 @@ class ModuleParser {
     while (!lexer_.accept(")")) {
       ValueId id = NABLA_TRY(define(f));
       (void)NABLA_TRY(expect(":"));
-      f.values[id].type = NABLA_TRY(type());
+      f.values[id].type = NABLA_TRY(type(&f.values[id].sharding));
       f.params.push_back(id);
       if (!lexer_.accept(",") && !lexer_.at(")")) return lexer_.fail("expected `,` or `)`, " + found(token()));
     }
@@ -369,7 +342,7 @@ class ModuleParser {
     if (lexer_.accept(":")) {
       for (size_t i = first; i < f.values.size(); ++i) {
         if (i > first) (void)NABLA_TRY(expect(","));
-        f.values[i].type = NABLA_TRY(type());
+        f.values[i].type = NABLA_TRY(type(&f.values[i].sharding));
       }
     }
     n.location = NABLA_TRY(location());
@@ -389,199 +362,12 @@ class ModuleParser {
     return Ok{};
   }
 
-  // ---- Attributes, types, literals.
-  Result<Attr> attribute() {
-    Token t = token();
-    if (t.kind == Token::kString) return Attr(NABLA_TRY(string()));
-    if (lexer_.at("@")) return Attr(FunctionRef{NABLA_TRY(sigil_name('@', "a function's name"))});
-    if (lexer_.at("[")) return list();
-    if (lexer_.accept("true")) return Attr(true);
-    if (lexer_.accept("false")) return Attr(false);
-    if (lexer_.accept("bits")) return bit_pattern();
-    if (std::optional<DType> dtype = t.kind == Token::kName ? dtype_from_name(t.text) : std::nullopt) {
-      lexer_.next();
-      if (!lexer_.at("[")) return Attr(*dtype);
-      return Attr(NABLA_TRY(literal(*dtype)));
-    }
-    return number();
-  }
-
-  Result<Attr> bit_pattern() {
-    (void)NABLA_TRY(expect("("));
-    Literal value(DType::kF64, {});
-    if (!token().text.starts_with("0x") || !parse_element(token().text, value, 0))
-      return lexer_.fail("expected the bit pattern of an f64, such as 0x7ff8000000000001, " + found(token()));
-    lexer_.next();
-    (void)NABLA_TRY(expect(")"));
-    return Attr(value.get(0));
-  }
-
-  Result<Attr> number() {
-    Token t = token();
-    std::string text = element();
-    if (text.find_first_of("0123456789") != std::string::npos && text.find_first_of(".enix") == std::string::npos) {
-      int64_t value = 0;
-      auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (ec == std::errc() && end == text.data() + text.size()) return Attr(value);
-      return lexer_.fail_at(t.place, Code::kSyntax, fmt::format("`{}` is no 64-bit integer", text.substr(0, 40)));
-    }
-    Literal value(DType::kF64, {});
-    if (text.starts_with("0x") || !parse_element(text, value, 0))
-      return lexer_.fail_at(t.place, Code::kSyntax, "expected an attribute's value, " + found(t));
-    return Attr(value.get(0));
-  }
-
-  /// The text of a number, with its sign.
-  std::string element() {
-    std::string out = lexer_.accept("-") ? "-" : "";
-    if (token().kind == Token::kNumber || token().kind == Token::kName) out += take();
-    return out;
-  }
-
-  Result<Shape> shape() {
-    (void)NABLA_TRY(expect("["));
-    Shape out;
-    while (!lexer_.accept("]")) {
-      out.push_back(NABLA_TRY(parse_dim(lexer_, symbols_)));
-      if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
-    }
-    return out;
-  }
-
-  Result<Attr> functions() {
-    FunctionRefs out;
-    while (!lexer_.accept("]")) {
-      out.push_back({NABLA_TRY(sigil_name('@', "a function's name"))});
-      if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
-    }
-    return Attr(std::move(out));
-  }
-
-  /// Functions or integers, where all are; otherwise a shape.
-  Result<Attr> list() {
-    Lexer::State before = lexer_.save();
-    lexer_.next();
-    if (lexer_.at("@")) return functions();
-    Ints ints;
-    for (;;) {
-      if (lexer_.accept("]")) return Attr(std::move(ints));
-      bool number = token().kind == Token::kNumber || lexer_.at("-");
-      Result<int64_t> value = number ? integer() : Result<int64_t>(int64_t{0});
-      if (!number || !value.ok() || !(lexer_.at(",") || lexer_.at("]"))) break;
-      ints.push_back(*value);
-      lexer_.accept(",");
-    }
-    lexer_.restore(before);
-    return Attr(NABLA_TRY(shape()));
-  }
-
-  Result<Type> type() {
-    Place place = token().place;
-    if (token().kind != Token::kName) return lexer_.fail("expected a type, " + found(token()));
-    std::string word = take();
-    if (word == "residual") {
-      (void)NABLA_TRY(expect("<"));
-      std::string function = NABLA_TRY(sigil_name('@', "a function's name"));
-      (void)NABLA_TRY(expect(">"));
-      if (function.empty()) return lexer_.fail_at(place, Code::kSyntax, "a residual names a function");
-      return Type::residual(function);
-    }
-    std::optional<DType> dtype = dtype_from_name(word);
-    if (!dtype) {
-      std::vector<std::string> known;
-      for (int i = 0; i < kDTypeCount; ++i) known.emplace_back(name_of(static_cast<DType>(i)));
-      return lexer_.fail_at(place, Code::kUnknownName,
-                            fmt::format("unknown dtype `{}`{}", word, did_you_mean(word, known)));
-    }
-    return Type(*dtype, NABLA_TRY(shape()));
-  }
-
-  Result<Literal> literal(DType dtype) {
-    Place place = token().place;
-    std::vector<int64_t> extents;
-    (void)NABLA_TRY(expect("["));
-    while (!lexer_.accept("]")) {
-      extents.push_back(NABLA_TRY(integer()));
-      if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
-    }
-    auto located = [&](Diagnostics errors) {
-      for (Diagnostic& d : errors) d.location = lexer_.locate(place);
-      return errors;
-    };
-    Result<int64_t> count = checked_count(extents);
-    if (!count.ok()) return located(std::move(count.errors()));
-    if (lexer_.accept("external")) {
-      Result<Literal> value = constants_.get(dtype, extents, NABLA_TRY(external()));
-      return value.ok() ? std::move(value) : located(std::move(value.errors()));
-    }
-    (void)NABLA_TRY(expect("{"));
-    bool splat = lexer_.accept("splat");
-    int64_t bytes = *count > kMaxSplatTotal ? kMaxSplatTotal : *count * bytes_of(dtype);
-    size_t left = lexer_.text().size() - token().begin;
-    if (splat ? (splat_total_ += bytes) > kMaxSplatTotal || bytes > kMaxSplatBytes
-              : *count > static_cast<int64_t>(left))
-      return lexer_.fail_at(place, Code::kTooLarge,
-                            fmt::format("a literal of {} elements is larger than this text may hold", *count));
-    Literal value(dtype, extents);
-    int64_t written = splat ? std::min<int64_t>(*count, 1) : *count;
-    for (int64_t i = 0; i < written; ++i) {
-      if (i > 0) (void)NABLA_TRY(expect(","));
-      Token at = token();
-      if (!parse_element(element(), value, i))
-        return lexer_.fail_at(
-            at.place, Code::kSyntax,
-            fmt::format("expected element {} of {}, an {}: {}", i, *count, name_of(dtype), found(at)));
-    }
-    (void)NABLA_TRY(expect("}"));
-    char* data = splat ? static_cast<char*>(value.mutable_data()) : nullptr;
-    for (int64_t i = 1; splat && i < *count; ++i) std::copy_n(data, bytes_of(dtype), data + i * bytes_of(dtype));
-    Status bools = check_bools(value);
-    if (!bools.ok()) return located(std::move(bools.errors()));
-    return value;
-  }
-
-  Result<ExternalRef> external() {
-    ExternalRef ref;
-    for (std::string_view t : {"(", "offset"}) (void)NABLA_TRY(expect(t));
-    ref.offset = static_cast<uint64_t>(NABLA_TRY(integer()));
-    for (std::string_view t : {",", "bytes"}) (void)NABLA_TRY(expect(t));
-    ref.bytes = static_cast<uint64_t>(NABLA_TRY(integer()));
-    for (std::string_view t : {",", "sha256"}) (void)NABLA_TRY(expect(t));
-    ref.sha256 = NABLA_TRY(string());
-    (void)NABLA_TRY(expect(")"));
-    return ref;
-  }
-
-  Result<LocationRef> location() {
-    if (!lexer_.accept("loc")) return LocationRef();
-    Location l;
-    (void)NABLA_TRY(expect("("));
-    l.file = NABLA_TRY(string());
-    (void)NABLA_TRY(expect(":"));
-    l.line = NABLA_TRY(small());
-    if (lexer_.accept(":")) l.column = NABLA_TRY(small());
-    if (token().kind == Token::kString) l.function = NABLA_TRY(string());
-    if (token().kind == Token::kString) l.text = NABLA_TRY(string());
-    (void)NABLA_TRY(expect(")"));
-    return LocationRef(std::make_shared<const Location>(std::move(l)));
-  }
-  Result<int> small() {
-    Place place = token().place;
-    int64_t v = NABLA_TRY(integer());
-    if (v < 0 || v > INT32_MAX) return lexer_.fail_at(place, Code::kSyntax, fmt::format("{} is no line or column", v));
-    return static_cast<int>(v);
-  }
-
-  Lexer& lexer_;
   const LoadSidecar& load_;
   RawModule raw_;
-  SymbolTable symbols_;
   bool facts_known_ = false;
   std::map<std::string, int> leaves_;
   std::map<std::pair<std::string, bool>, ValueId> values_;  // of the current function, by name and "is a number"
   std::string sidecar_;
-  ConstantReader constants_;
-  int64_t splat_total_ = 0;
 };
 
 }  // namespace

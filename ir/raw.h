@@ -47,6 +47,7 @@ struct RawValue {
   std::optional<Type> type;  ///< none: take the inferred one (parameters always have one)
   Place place;
   std::string number = {};  ///< how the text calls a value without a name
+  ShardingRef sharding = {};
 };
 
 struct RawFunction {
@@ -64,7 +65,7 @@ struct RawFunction {
 struct RawModule {
   Module module;
   std::vector<RawFunction> functions;
-  std::vector<Place> symbol_places, constraint_places, state_places, entry_places;
+  std::vector<Place> symbol_places, constraint_places, mesh_places, state_places, entry_places;
 };
 
 /// Gives the module's symbols, and those of the table, the facts that its constraints tell.

@@ -68,6 +68,11 @@ std::vector<SymbolRef> with_facts(const std::vector<SymbolRef>& symbols,
   return out;
 }
 
+std::vector<SymbolRef> without_coordinates(std::vector<SymbolRef> symbols) {
+  std::erase_if(symbols, [](const SymbolRef& s) { return !s->axis.empty(); });
+  return symbols;
+}
+
 std::vector<SymbolRef> symbols_of(const Function& function) {
   std::vector<SymbolRef> out;
   std::set<std::string> seen;

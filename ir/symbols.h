@@ -29,6 +29,9 @@ struct SizeSource {
 Result<std::vector<SizeSource>> size_sources(const Entry& entry, const Function& function,
                                              const std::vector<SymbolRef>& wanted);
 
+/// Without those that say which rank this is.
+std::vector<SymbolRef> without_coordinates(std::vector<SymbolRef> symbols);
+
 /// Every symbol of the function's values and attributes, each once.
 std::vector<SymbolRef> symbols_of(const Function& function);
 

@@ -34,6 +34,38 @@ std::string type_text(const Type& type) {
   return type.is_residual() ? "residual<@" + word(type.residual_of) + ">" : type.str();
 }
 
+std::string axis_text(const AxisRef& a) {
+  AxisRef named = a;
+  named.name = word(a.name);
+  return named.str();
+}
+
+std::string axes_text(const Axes& axes) { return "{" + joined(axes, axis_text) + "}"; }
+
+std::string dim_text(const DimSharding& d) {
+  if (!d.open && d.axes.size() == 1) return axis_text(d.axes[0]);
+  std::string out = joined(d.axes, axis_text);
+  if (d.open) out += out.empty() ? "?" : ", ?";
+  return "{" + out + "}";
+}
+
+std::string sharding_text(const Sharding& s) {
+  return "<" + joined(s.dims, dim_text) + ">" + (s.replicated.empty() ? "" : " replicated " + axes_text(s.replicated));
+}
+
+// f32[batch@dp,64]: a dimension that is open and has no axes is as one of which nothing is said.
+std::string type_text(const Type& type, const ShardingRef& sharding) {
+  if (!sharding || sharding->dims.size() != type.shape.size()) return type_text(type);
+  std::string out;
+  for (size_t d = 0; d < type.shape.size(); ++d) {
+    const DimSharding& layout = sharding->dims[d];
+    out += (d ? "," : "") + type.shape[d].str();
+    if (!layout.open || !layout.axes.empty()) out += "@" + dim_text(layout);
+  }
+  out = std::string(name_of(type.dtype)) + "[" + out + "]";
+  return out + (sharding->replicated.empty() ? "" : " replicated " + axes_text(sharding->replicated));
+}
+
 class Printer {
  public:
   explicit Printer(const PrintOptions& options) : options_(options) {}
@@ -43,12 +75,18 @@ class Printer {
     for (const SymbolRef& s : m.symbols) {
       body += fmt::format("symbol {} in [{}, {}]", s->name, s->min, s->max);
       if (s->multiple != 1) body += fmt::format(" multiple {}", s->multiple);
+      if (!s->axis.empty()) body += " along " + word(s->axis);
       body += location(s->location) + "\n";
     }
     for (const auto& [relation, at] : m.constraints)
       body += fmt::format("require {}{}\n", relation.str(), location(at));
+    for (const Mesh& mesh : m.meshes)
+      body += fmt::format("mesh {} = {{{}}}{}\n", word(mesh.name), joined(mesh.axes, [](const MeshAxis& a) {
+                            return fmt::format("{}={}", word(a.name), a.size);
+                          }), location(mesh.location));
     for (const StateLeaf& leaf : m.state)
-      body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type), location(leaf.location));
+      body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type, leaf.sharding),
+                          location(leaf.location));
     for (const Entry& e : m.entries) body += entry(m, e);
     for (const FunctionPtr& f : m.functions) body += "\n" + function(*f);
     for (const auto& k : m.kernels) body += "\n" + kernel_ir::print(*k);
@@ -65,7 +103,9 @@ class Printer {
     name_values(f);
     std::string out =
         fmt::format("func @{}({}) ", word(f.name),
-                    joined(f.params, [&](ValueId id) { return names_[id] + ": " + type_text(f.type(id)); }));
+                    joined(f.params, [&](ValueId id) {
+                      return names_[id] + ": " + type_text(f.type(id), f.values[id].sharding);
+                    }));
     out += "-> (" + joined(f.results, [&](ValueId id) { return type_text(f.type(id)); }) + ")";
     out += location(f.location) + " {\n";
     for (const Node& node : f.nodes) out += "  " + print_node(f, node) + "\n";
@@ -110,7 +150,8 @@ class Printer {
     if (node.op->version != 1) out += fmt::format(".v{}", node.op->version);
     out += "(" + values(node.operands) + ")";
     if (std::string attrs = attributes(node); !attrs.empty()) out += " {" + attrs + "}";
-    if (!node.results.empty()) out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id)); });
+    if (!node.results.empty())
+      out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id), f.values[id].sharding); });
     return out + location(node.location);
   }
 
@@ -133,6 +174,8 @@ class Printer {
       std::string operator()(const FunctionRefs& v) const {
         return "[" + joined(v, [](const FunctionRef& f) { return "@" + word(f.name); }) + "]";
       }
+      std::string operator()(const Axes& v) const { return axes_text(v); }
+      std::string operator()(const Sharding& v) const { return sharding_text(v); }
     };
     return std::visit(Visitor{*this}, attr);
   }

@@ -73,6 +73,7 @@ class ModuleVerifier {
   Status structure() {
     (void)NABLA_TRY(symbols());
     (void)NABLA_TRY(constraints());
+    (void)NABLA_TRY(check_meshes(m_, locate_));
     (void)NABLA_TRY(state());
     (void)NABLA_TRY(unique_functions());
     (void)NABLA_TRY(no_recursion());
@@ -80,7 +81,9 @@ class ModuleVerifier {
     for (const auto& kernel : m_.kernels) {
       (void)NABLA_TRY(kernel_ir::verify(*kernel));
       (void)NABLA_TRY(kernel_ir::check_accesses(*kernel));
-      (void)NABLA_TRY(kernel_ir::check_schedule(*kernel));
+      if (kernel->schedule) (void)NABLA_TRY(kernel_ir::check_schedule(*kernel));
+      if (!kernel->schedule && m_.stage == Stage::kPlanned)
+        return error(Code::kInvalidModule, "kernel @{} has no schedule, in a planned module", kernel->name);
     }
     return Ok{};
   }
@@ -92,7 +95,10 @@ class ModuleVerifier {
       auto it = by_name.find(name);
       return it == by_name.end() ? nullptr : it->second;
     };
-    for (const FunctionPtr& f : m_.functions) (void)NABLA_TRY(function(*f, lookup));
+    for (const FunctionPtr& f : m_.functions) {
+      (void)NABLA_TRY(function(*f, lookup));
+      (void)NABLA_TRY(check_shardings(m_, *f));
+    }
     return Ok{};
   }
 
@@ -111,6 +117,7 @@ class ModuleVerifier {
       if (!seen.insert(s.name).second)
         return at(Item::kSymbol, i, error(Code::kDuplicateName, "symbol {} is declared twice", s.name));
       (void)NABLA_TRY(at(Item::kSymbol, i, check_symbol(s)));
+      if (!s.axis.empty()) (void)NABLA_TRY(at(Item::kSymbol, i, check_coordinate(m_, s)));
     }
     return Ok{};
   }
@@ -231,7 +238,7 @@ class ModuleVerifier {
     (void)NABLA_TRY(leaf_types(e, *f, e.writes, f->results, "writes"));
     (void)NABLA_TRY(borders(e, *f, e.inputs, f->params, e.reads.size(), "input"));
     (void)NABLA_TRY(borders(e, *f, e.outputs, f->results, e.writes.size(), "output"));
-    (void)NABLA_TRY(size_sources(e, *f, symbols_of(*f)));
+    (void)NABLA_TRY(size_sources(e, *f, without_coordinates(symbols_of(*f))));
     return e.variant_of.empty() && e.sizes.empty() ? Status(Ok{}) : variant(e, *f);
   }
 

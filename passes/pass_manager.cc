@@ -146,6 +146,13 @@ std::vector<Step> default_steps(Stage from, Stage to) {
   return out;
 }
 
+std::vector<Step> lowering_steps() {
+  std::vector<Step> out = default_steps(Stage::kLocal);
+  auto first = std::find_if(out.begin(), out.end(), [](const Step& s) { return s.pass == "prepare"; });
+  out.erase(out.begin(), first);
+  return out;
+}
+
 Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
                                  const ir::Target& target, const ManagerOptions& options) {
   std::vector<Bound> bound;

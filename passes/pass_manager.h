@@ -24,6 +24,9 @@ Result<Step> parse_step(std::string_view text);
 /// The steps of default_pipeline() that a module at this stage has before it, up to the last that leaves it at `to`.
 std::vector<Step> default_steps(ir::Stage from, ir::Stage to = ir::Stage::kPlanned);
 
+/// Those that lay a local program out: from `prepare` to a planned module.
+std::vector<Step> lowering_steps();
+
 /// What the caller wants to see and how. Every callback may be empty.
 struct ManagerOptions {
   /// Checks a module: before the first pass and after each one. ir::verify in the product.

@@ -99,7 +99,7 @@ TEST(PassManager, RefusesAPassThatComesTooEarlyOrTooLate) {
   EXPECT_EQ(failure(module(ir::Stage::kTraced), {{"canonicalize"}}).message,
             "pass `canonicalize` needs a module at stage flat, got traced");
   EXPECT_EQ(failure(module(), {{"lower-transforms"}}).code, Code::kWrongStage);
-  EXPECT_EQ(failure(module(), {{"prepare"}}).help, "`expand-composites` brings modules there: run it before");
+  EXPECT_EQ(failure(module(), {{"prepare"}}).help, "`partition` brings modules there: run it before");
   EXPECT_EQ(failure(module(ir::Stage::kKernels), {{"canonicalize"}}).code, Code::kWrongStage);
 }
 
@@ -107,12 +107,12 @@ TEST(PassManager, ChecksTheOrderBeforeItRunsAnything) {
   int verified = 0;
   ManagerOptions options;
   options.verify = [&](const Module&) -> Status { return ++verified, Ok{}; };
-  EXPECT_EQ(failure(module(), {{"expand-composites"}, {"expand-composites"}}, options).message,
-            "pass `expand-composites` comes too late: it brings modules to stage local, and this one is at stage local "
+  EXPECT_EQ(failure(module(), {{"propagate"}, {"propagate"}}, options).message,
+            "pass `propagate` comes too late: it brings modules to stage sharded, and this one is at stage sharded "
             "already");
   EXPECT_EQ(verified, 0);
-  options.stop_after = "expand-composites";
-  EXPECT_TRUE(run(module(), {{"expand-composites"}, {"expand-composites"}}, options).ok());
+  options.stop_after = "propagate";
+  EXPECT_TRUE(run(module(), {{"propagate"}, {"propagate"}}, options).ok());
 }
 
 TEST(PassManager, VerifiesTheInputAndTheResultOfEveryPass) {
@@ -215,8 +215,8 @@ TEST(Pipeline, EndsAtTheStageThatIsAskedFor) {
   EXPECT_EQ(flat.back().pass, "eliminate-dead-code");
   std::vector<Step> local = default_steps(ir::Stage::kTraced, ir::Stage::kLocal);
   ASSERT_GT(local.size(), flat.size());
-  EXPECT_EQ(local[flat.size()].pass, "expand-composites");
-  EXPECT_EQ(default_steps(ir::Stage::kLocal, ir::Stage::kLocal).back().pass, "prepare");
+  EXPECT_EQ(local[flat.size()].pass, "propagate");
+  EXPECT_EQ(default_steps(ir::Stage::kLocal, ir::Stage::kLocal).back().pass, "choose-libraries");
 }
 
 TEST(Pipeline, ItsStepsExistHaveReasonsAndFitTogether) {

@@ -12,11 +12,9 @@ std::span<const StageOfPipeline> stages_of_pipeline() {
       {Stage::kFlat, "all derivatives are there; sizes are those of the whole program, composites are whole"},
       {Stage::kStaged, "the same, cut into stages of a pipeline. No pass comes here yet: stage cut will make it"},
       {Stage::kSharded,
-       "the same, with a sharding on every value. No pass comes here yet: propagation will make it, the pass for "
-       "pending sums keep it, and partition end it"},
+       "the same, with a layout on every value. Propagation makes it, partition ends it"},
       {Stage::kLocal,
-       "what one rank computes, of its own sizes, for one target. Passes over collectives will begin it, before "
-       "expand-composites"},
+       "what one rank computes, of its own sizes, for one target; collectives stand in it. Partition makes it"},
       {Stage::kScheduled, "the same, with the order of units of work. No pass comes here yet"},
       {Stage::kKernels, "kernels, calls of libraries and views"},
       {Stage::kPlanned, "the same, and where every value lives"},
@@ -42,6 +40,8 @@ std::span<const PipelineStep> default_pipeline() {
       {"merge-common-subexpressions",
        "forward and backward compute the same values, composites among them, which are written out once then"},
       {"eliminate-dead-code", "nothing is sharded or written out that nobody uses"},
+      {"propagate", "on as few nodes as there can be, with composites whole and derivatives in place"},
+      {"partition", "after propagate; what follows is one rank's"},
       {"expand-composites", "first of what one rank does: passes that shard see composites whole, and come before it"},
       {"canonicalize", "brings decompositions into the same forms"},
       {"fold-constants", "decompositions compute from shapes what is known now"},
@@ -51,7 +51,9 @@ std::span<const PipelineStep> default_pipeline() {
       {"eliminate-dead-code", "folding and merging leave producers without users"},
       {"specialise", "once the graph is as small as it gets, so that nothing is simplified once more for every size"},
       {"prepare", "after simplification, which drops copies and joins reshapes; the report counts nodes from here on"},
+      {"choose-libraries", "after prepare, which brings products into the libraries' form; what is left is fused"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
+      {"schedule-kernels", "after fuse: what is computed is settled, and what workspaces it needs becomes known"},
       {"recompute", "on kernels: only now is it known what is stored; plan-memory then places what is left"},
       {"plan-memory", "last: lifetimes follow from the final order of kernels"},
   };

@@ -1,12 +1,16 @@
 // Every pass there is, a row each: name, one line, documentation, stages, options, function.
 #include <algorithm>
 
+#include "passes/lower/choose_libraries.h"
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
 #include "passes/lower/prepare.h"
 #include "passes/lower/recompute.h"
+#include "passes/lower/schedule_kernels.h"
 #include "passes/lower/specialise.h"
 #include "passes/pass.h"
+#include "passes/shard/partition.h"
+#include "passes/shard/propagate.h"
 #include "passes/simplify/simplify.h"
 #include "passes/transform/expand_composites.h"
 #include "passes/transform/inline_calls.h"
@@ -41,14 +45,40 @@ std::vector<Pass> transform_passes() {
        Stage::kFlat,
        {},
        inline_calls},
+  };
+}
+
+std::vector<Pass> shard_passes() {
+  return {
+      {"propagate",
+       "says how every value is laid out over the mesh",
+       "Starts from the layouts of parameters and state leaves and from `shard` nodes, and follows the factors of the ops, "
+       "forward and backward, through the bodies of loops and branches, until nothing changes. Closed dimensions stay as "
+       "they are; an axis goes only where it divides the extent. Where two layouts meet that cannot both hold, the one "
+       "of the larger tensor wins: a remark says so. A module without a mesh stays as it is. Runs on the simplified "
+       "global program, whose composites are whole: their factors count.",
+       Stage::kFlat,
+       Stage::kSharded,
+       {},
+       propagate},
+      {"partition",
+       "makes of a program for all ranks what one rank computes",
+       "Every node computes its part, as its factors say; operands that are laid out otherwise are brought there by "
+       "reduce_scatter, all_reduce, all_to_all, all_gather or by cutting them. Sums over ranks stay pending as long as "
+       "linear ops take them. Ops that cannot be split along the axes at hand are computed whole by every rank, which a "
+       "remark says. Positions within the whole follow from symbols, the rank's coordinates. Without a mesh only `shard` "
+       "nodes go. Runs right after propagate, and before anything that depends on the target.",
+       Stage::kSharded,
+       Stage::kLocal,
+       {{"max-gather-bytes", "16MiB", "of one value that may be gathered for an op that cannot be split"}},
+       partition},
       {"expand-composites",
        "replaces composites that no kernel computes whole by their decompositions",
        "Composites stay whole through transforms, so that their own derivatives and factors count. Those whose record "
-       "asks for it are written out here; the others reach fuse as they are. Runs at the end of what is global: passes "
-       "that shard see composites whole. As none shards yet, the program of the one rank is the flat one. Runs before "
-       "simplification, which folds "
-       "what decompositions compute from shapes and merges what they share with their surroundings.",
-       Stage::kFlat,
+       "asks for it are written out here; the others reach fuse as they are. Runs first of what one rank computes: passes "
+       "that shard see composites whole. Runs before simplification, which folds what "
+       "decompositions compute from shapes and merges what they share with their surroundings.",
+       Stage::kLocal,
        Stage::kLocal,
        {},
        expand_composites},
@@ -141,19 +171,44 @@ std::vector<Pass> lower_passes() {
        Stage::kLocal,
        {},
        prepare},
+      {"choose-libraries",
+       "replaces products and convolutions by library calls where these are faster",
+       "The choice is the tuning file's where it has measured the problem, else it follows from the target: what is large "
+       "enough is a library's (oneDNN on CPUs; cuBLASLt and cuDNN on GPUs). On GPUs a bias, an addend and an activation "
+       "that follow a product become part of the call, and filters are transposed as cuDNN wants them. Does nothing with "
+       "--no-library. Needs what prepare makes, and runs before fuse, for which a call is a whole.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {},
+       choose_libraries},
       {"fuse",
        "cuts functions into kernels, library calls and views",
        "Reads every op as formulas over elements (its access). Maps are computed where they are read; reductions and "
        "what "
        "follows them row by row share a kernel; matrix products take their elementwise successors as an epilogue. "
-       "Which "
-       "products and convolutions a library computes follows from the target and its tuning file. Equal kernels are "
-       "one. "
+       "Of a GPU's program every library call gets a kernel that computes the same, for machines without the library. "
+       "Equal kernels are one. "
        "Runs after simplification: what is computed twice then is computed twice on purpose. Needs what prepare makes.",
        Stage::kLocal,
        Stage::kKernels,
        {{"kernels", "fused", "`op`: one for every op that computes, to see what each of them makes"}},
        fuse},
+  };
+}
+
+std::vector<Pass> schedule_passes() {
+  return {
+      {"schedule-kernels",
+       "chooses how every kernel runs on its target",
+       "Units of work, a bound of threads and the axis of vector lanes follow from the facts of the target. Axes that run "
+       "through memory together are merged. On GPUs long reductions with few results and scatters of many updates into "
+       "few rows are cut into slices, whose results lie in workspaces and are combined in order: launches get these as "
+       "results, library calls as scratch memory of their fallbacks. Kernels that are equal afterwards are one. Runs "
+       "after fuse, which says what is computed, and before recompute and plan-memory, which count workspaces.",
+       Stage::kKernels,
+       Stage::kKernels,
+       {},
+       schedule_kernels},
       {"recompute",
        "computes values again instead of keeping them, where memory is short",
        "Does nothing without remat-bytes. Where state and temporaries of an entry need more, values that lie idle at "
@@ -185,7 +240,7 @@ std::vector<Pass> lower_passes() {
 std::span<const Pass> all_passes() {
   static const std::vector<Pass> passes = [] {
     std::vector<Pass> all;
-    for (auto family : {transform_passes, simplify_passes, lower_passes})
+    for (auto family : {transform_passes, simplify_passes, shard_passes, lower_passes, schedule_passes})
       for (Pass& pass : family()) all.push_back(std::move(pass));
     return all;
   }();

@@ -15,7 +15,10 @@ using ir::ValueId;
 FunctionCopy::FunctionCopy(const Function& from, const ir::OpTable& ops, const ir::Module* module)
     : from_(from), b_(from.name, ops, module), values_(from.values.size()) {
   b_.reserve(from.nodes.size());
-  for (ValueId id : from.params) values_[id] = b_.param(from.values[id].name, from.type(id));
+  for (ValueId id : from.params) {
+    values_[id] = b_.param(from.values[id].name, from.type(id));
+    b_.lay_out(values_[id], from.values[id].sharding);
+  }
 }
 
 Val FunctionCopy::at(ValueId id) const {
@@ -34,6 +37,8 @@ void FunctionCopy::set(ValueId id, Val v) {
   values_[id] = v;
   if (!from_.values[id].name.empty() && b_.function().values[v.id].name.empty())
     b_.name_value(v, from_.values[id].name);
+  // Of a value that has a layout already, that of its own definition counts.
+  if (from_.values[id].sharding && !b_.function().values[v.id].sharding) b_.lay_out(v, from_.values[id].sharding);
 }
 
 void FunctionCopy::set(const std::vector<ValueId>& ids, const std::vector<Val>& values) {

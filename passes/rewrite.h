@@ -21,7 +21,7 @@ class FunctionCopy {
   /// What stands for a value of `from`; requires that it is known.
   ir::Val at(ir::ValueId id) const;
   std::vector<ir::Val> at(const std::vector<ir::ValueId>& ids) const;
-  /// From now on `v` stands for `id`. A new value inherits its name.
+  /// From now on `v` stands for `id`. A new value inherits its name and its layout.
   void set(ir::ValueId id, ir::Val v);
   void set(const std::vector<ir::ValueId>& ids, const std::vector<ir::Val>& values);
   /// The node as it is, on the new operands.

@@ -18,7 +18,9 @@ using ir::OpDef;
 bool is_generated(const OpDef& op) {
   if (!(op.stages & ir::stages(ir::Stage::kTraced, ir::Stage::kTraced))) return false;
   for (const AttrDef& a : op.attrs)
-    if (a.kind == AttrKind::kFunction || a.kind == AttrKind::kFunctions) return false;
+    if (a.kind == AttrKind::kFunction || a.kind == AttrKind::kFunctions || a.kind == AttrKind::kAxes ||
+        a.kind == AttrKind::kSharding)
+      return false;
   return true;
 }
 
@@ -59,6 +61,8 @@ std::string attr_type(AttrKind kind) {
       return "Literal";
     case AttrKind::kFunction:
     case AttrKind::kFunctions:
+    case AttrKind::kAxes:
+    case AttrKind::kSharding:
       break;
   }
   NABLA_CHECK(false, "attributes of this kind have no parameter type");

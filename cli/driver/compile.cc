@@ -65,13 +65,14 @@ Result<std::vector<std::string>> target_list(const std::string& list) {
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
                  std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
   bool lower = false;
+  const std::string first_of_lowering = passes::lowering_steps().front().pass;
   if (!options.debug) graph.push_back({"drop-debug"});
   for (passes::Step& step : steps) {
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
     if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
-    lower |= step.pass == "prepare";
+    lower |= step.pass == first_of_lowering;
     (lower ? lowering : graph).push_back(std::move(step));
   }
 }
@@ -104,6 +105,13 @@ Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& modu
 }
 
 Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  if (module.mesh() && module.mesh()->ranks() > 1) {
+    Diagnostic d = error(Code::kNoLowering, "the module is for the {} ranks of mesh {}, and programs of several ranks are not "
+                         "compiled yet", module.mesh()->ranks(), module.mesh()->name);
+    d.help = "`nablac opt --pipeline-to local` shows what each of them computes";
+    d.location = module.mesh()->location;
+    return d;
+  }
   CompiledModule out;
   out.target = target;
   passes::ManagerOptions manager = options.passes;

@@ -167,8 +167,8 @@ class Reporter {
     if (times_) {
       add_time(times_->kernel(k.name), out);
     } else {
-      out["units"] = k.schedule.units.bounds().max;
-      out["threads"] = k.schedule.max_threads;
+      out["units"] = schedule_of(k).units.bounds().max;
+      out["threads"] = schedule_of(k).max_threads;
     }
     return out;
   }

@@ -21,7 +21,7 @@ LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, 
   LibraryCalls out;
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
-      if (!n.attrs.find("fallback")) continue;
+      if (n.op->lower != ir::Lowering::kLibrary) continue;
       ir::LibraryCall call = ir::library_call(n, *f, target);
       Json row = {{"problem", call.key()},
                   {"library", call.library},

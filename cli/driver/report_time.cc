@@ -99,7 +99,7 @@ LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const 
   };
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
-      if (n.attrs.find("fallback"))
+      if (n.op->lower == ir::Lowering::kLibrary)
         note(n.attrs.get_string("fallback"), {ir::operand_bytes(*f, n), ir::library_call(n, *f, target).flops()});
       else if (n.op->lower == ir::Lowering::kCall)
         note(n.attrs.get_string("kernel"),
@@ -134,7 +134,7 @@ const LeastTime& LeastTimes::function(const std::string& name) {
   const ir::Function& f = *planned_.find(name);
   Times all;
   for (const ir::Node& n : f.nodes) {
-    if (n.attrs.find("fallback")) all.add(call(n, f));
+    if (n.op->lower == ir::Lowering::kLibrary) all.add(call(n, f));
     if (n.op->lower == ir::Lowering::kCall) all.add(kernel(n.attrs.get_string("kernel")));
     if (n.op->lower != ir::Lowering::kControl) continue;
     ir::ControlFlow c = ir::control_of(f, n);

@@ -9,9 +9,9 @@
 
 #include "cli/driver/emit_program.h"
 #include "ir/library/gemm.h"
-#include "passes/lower/fuse.h"
+#include "ir/library/implementation.h"
 #include "passes/lower/prepare.h"
-#include "passes/lower/plan_memory.h"
+#include "passes/pass_manager.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -20,14 +20,12 @@ namespace {
 
 constexpr const char* kHeader = "nabla-tuning 2";
 constexpr const char* kOldHeader = "nabla-tuning 1";
-constexpr const char* kChoices[] = {"generated", "matmul", "sgemm"};
-
 // What may stand after a key.
 std::vector<std::string> choices_of(bool gpu, const std::string& key) {
-  bool convolution = key == "convolution" || key.starts_with("convolution ");
-  if (convolution) return {"generated", gpu ? "cudnn" : "direct"};
-  if (gpu) return {"generated", "cublaslt"};
-  return {std::begin(kChoices), std::end(kChoices)};
+  std::vector<std::string> out = {"generated"};
+  for (const ir::Implementation& i : ir::implementations())
+    if (i.problem == key.substr(0, key.find(' ')) && i.gpu == gpu) out.emplace_back(i.name);
+  return out;
 }
 
 // Does it look like one? Which of a module's it is shows when that is compiled.
@@ -59,7 +57,7 @@ ir::Module product(const GemmProblemOf<int64_t>& p, const ir::OpTable& ops) {
                       {"lhs_batch", batch},
                       {"rhs_batch", batch}});
   ir::Module m;
-  m.stage = ir::Stage::kFlat;
+  m.stage = ir::Stage::kLocal;
   m.functions.push_back(std::make_shared<ir::Function>(b.finish({out})));
   m.entries.push_back({"product", "product", {}, {}, {"a", "b"}, {"c"}});
   return m;
@@ -74,9 +72,7 @@ struct Timing {
 Result<Timing> measure(const ir::Module& m, const GemmProblemOf<int64_t>& p, const std::string& choice,
                        const ir::OpTable& ops, ir::Target target, int threads) {
   target.choices[key_of(p)] = choice;
-  passes::PassContext context{ops, target};
-  ir::Module prepared = NABLA_TRY(passes::prepare(m, context));
-  ir::Module planned = NABLA_TRY(passes::plan_memory(NABLA_TRY(passes::fuse(prepared, context)), context));
+  ir::Module planned = NABLA_TRY(passes::run_passes(m, passes::lowering_steps(), ops, target)).module;
   EmittedProgram program = NABLA_TRY(emit_program(planned, target, {{2, codegen::cache_directory()}, {}}));
   format::Bundle bundle =
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(program.bytes)), "tuning"));
@@ -206,8 +202,8 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
   for (const auto& [key, p] : problems) {
     std::string best, figures;
     double best_seconds = 1e9;
-    for (const char* choice : kChoices) {
-      if (std::string(choice) == "sgemm" && p.batch != 1) continue;
+    for (const std::string& choice : choices_of(false, key)) {
+      if (choice == "sgemm" && p.batch != 1) continue;
       auto [seconds, real_threads] = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
       used = real_threads;
       figures += fmt::format("  {} {:.1f}", choice, flops_of(p) / seconds / 1e9);

@@ -29,6 +29,8 @@ std::string attr_text(const ir::Attr& attr) {
     for (const ir::FunctionRef& f : *v) out += (out.empty() ? "@" : ", @") + f.name;
     return "[" + out + "]";
   }
+  if (const ir::Axes* v = std::get_if<ir::Axes>(&attr)) return ir::str(*v);
+  if (const ir::Sharding* v = std::get_if<ir::Sharding>(&attr)) return v->str();
   return std::get<Literal>(attr).str();
 }
 
@@ -148,6 +150,10 @@ std::string code_cell(const ir::OpDef& op, Footnotes& notes) {
       return "yes";
     case ir::Lowering::kDecompose:
       return "by decomposition";
+    case ir::Lowering::kCollective:
+      return notes.no("ranks exchange the values between kernels");
+    case ir::Lowering::kLibrary:
+      return "a library's";
     case ir::Lowering::kCall:
       return notes.no("code is made of the function that it calls, which `inline-calls` puts in its place");
     case ir::Lowering::kTransform:

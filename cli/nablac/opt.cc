@@ -22,7 +22,7 @@ struct Options {
   std::string in, out, target = "cpu", pipeline_to;
   std::vector<std::string> passes;
   passes::ManagerOptions manager;
-  bool locations = false, timing = false, program = false;
+  bool locations = false, timing = false, program = false, no_library = false;
 };
 
 /// The default pipeline's steps for a module at stage `from` that end at `stage` or before.
@@ -61,6 +61,7 @@ Status print_program(const Options& o, const ir::Module& module, const ir::Targe
 
 Status opt(const Options& o, const Streams& streams) {
   ir::Target target = NABLA_TRY(ir::find_target(o.target));
+  target.library = !o.no_library;  // as nablac compile has it
   if (!o.out.empty() && !o.program) (void)NABLA_TRY(ir::form_of(o.out));
   (void)NABLA_TRY(format::check_files({{"IN", o.in}}, {{"--output", o.out}}));
   // Places are for errors; what is written keeps those that the module brings.
@@ -98,6 +99,7 @@ void add_opt(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--pass", o->passes, "a pass, NAME or NAME{OPTION=VALUE,...}; may be repeated")->take_all();
   command->add_option("--pipeline-to", o->pipeline_to, "the default pipeline, up to and including this stage");
   command->add_option("--target", o->target, "what to compile for; `cpu` by default");
+  command->add_flag("--no-library", o->no_library, "generate every kernel, as nablac compile --no-library does");
   command->add_option("--print-after", o->manager.print_after, "print the module after this pass; may be repeated");
   command->add_flag("--print-after-all", o->manager.print_after_all, "print the module after every pass");
   command->add_flag("--print-changed", o->manager.print_changed, "print the module after every pass that changes it");

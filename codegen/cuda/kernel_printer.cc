@@ -152,7 +152,7 @@ class KernelPrinter {
   void procedure() {
     open_grid();
     declare_sizes();
-    const ir::Dim& units = k_.schedule.units;
+    const ir::Dim& units = schedule_of(k_).units;
     int threads = threads_of_a_row();
     std::string first = threads ? "blockIdx.x" : "nb_team<1>()", step = threads ? "gridDim.x" : "nb_teams<1>()";
     print_procedure(k_, fmt::format("for (long u_ = {}; u_ < {}; u_ += {}) {{", first, size_text(units), step), body_,
@@ -228,7 +228,7 @@ class KernelPrinter {
   Result<Team> team_for(const std::vector<int>& parallel, const Body& b) const {
     double inner = width(b), outer = static_cast<double>(points(parallel).bounds().max);
     int64_t bytes = TeamPrinter::row_bytes(k_, b);
-    int lane = k_.schedule.vector_axis;
+    int lane = schedule_of(k_).vector_axis;
     bool lanes_outside = std::find(parallel.begin(), parallel.end(), lane) != parallel.end();
     bool full = outer >= 16384 || inner < 64;
     if (inner <= 4 || (lanes_outside && full && bytes <= 256)) return Team{1, kBlock};
@@ -262,7 +262,7 @@ class KernelPrinter {
     if (lone && !serial.empty() && lone->axes.empty())
       if (auto found = find_scatter(k_, *lone, parallel, serial, target_)) return scatter(*found, suffix), Ok{};
     Team team = NABLA_TRY(team_for(parallel, b));
-    if (team.alone()) put_last(parallel, k_.schedule.vector_axis);
+    if (team.alone()) put_last(parallel, schedule_of(k_).vector_axis);
     open_grid();
     declare_sizes();
     TeamPrinter printer(k_, team, body_, next_temp_);

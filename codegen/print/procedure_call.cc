@@ -25,7 +25,7 @@ void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& o
     if (b.role == BufferRole::kWorkspace)
       scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
   }
-  int64_t unit = kernel.schedule.unit;
+  int64_t unit = schedule_of(kernel).unit;
   out.line(fmt::format("const long rows_ = {};", size_text(p.rows())));
   out.open(loop);
   out.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));

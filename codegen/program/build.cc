@@ -124,7 +124,7 @@ class Builder {
   void add_symbols(const Launch& launch, std::vector<ir::SymbolRef>& out) const {
     const kernel_ir::Kernel& kernel = *m_.kernels[launch.kernel];
     for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel)) add_symbols(ir::Dim::symbol(s), out);
-    add_symbols(kernel.schedule.units, out);
+    add_symbols(schedule_of(kernel).units, out);
     for (const Operand& o : launch.operands) add_symbols(o, out);
   }
   void add_symbols(const Instructions& list, std::set<uint32_t>& seen, std::vector<ir::SymbolRef>& out) const {
@@ -197,8 +197,7 @@ class Builder {
         launch.flops = flops(n, frame.f.name, launch);
         return Instruction{std::move(launch), kernel, n.location};
       }
-      case ir::Lowering::kContraction:
-      case ir::Lowering::kConvolution:
+      case ir::Lowering::kLibrary:
         return Instruction{library(n, frame), n.op->name, n.location};
       case ir::Lowering::kHost: {
         Debug debug{n.attrs.get_string("text"), n.attrs.get_string("callback"), {}};

@@ -43,9 +43,9 @@ class Printer {
     for (const LocalProgram::Leaf& l : p_.state)
       out_ += fmt::format("  state \"{}\": {} at arena+{}\n", l.name, l.type.str(), l.offset);
     for (const kernel_ir::KernelPtr& k : p_.kernels) {
-      const ir::Dim& units = k->schedule.units;
+      const ir::Dim& units = schedule_of(*k).units;
       out_ += fmt::format("  kernel @{}: {} unit{}", k->name, units.str(), units.is(1) ? "" : "s");
-      if (k->schedule.max_threads > 1) out_ += fmt::format(", at most {} threads", k->schedule.max_threads);
+      if (schedule_of(*k).max_threads > 1) out_ += fmt::format(", at most {} threads", schedule_of(*k).max_threads);
       out_ += "\n";
     }
     for (size_t i = 0; i < p_.blocks.size(); ++i) {

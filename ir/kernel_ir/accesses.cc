@@ -256,7 +256,7 @@ class AccessChecker {
 /// The same checks of a schedule that the scheduler's rules give: no iteration is left out, none runs twice at a time.
 class ScheduleChecker {
  public:
-  explicit ScheduleChecker(const Kernel& k) : k_(k), s_(k.schedule) {}
+  explicit ScheduleChecker(const Kernel& k) : k_(k), s_(schedule_of(k)) {}
 
   Status run() const {
     if (s_.unit < 1 || s_.max_threads < 1 || s_.units.bounds().min < 0)

@@ -37,16 +37,21 @@ class KernelPrinter {
         out_ += fmt::format("{}{} = {}", i ? ", " : "", k_.axes[i].name, size(k_.axes[i].extent));
       out_ += "\n";
     }
-    const Schedule& s = k_.schedule;
-    out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, size(s.units), s.max_threads);
-    if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
-    out_ += "\n";
+    if (k_.schedule)
+      schedule(*k_.schedule);
+    else
+      out_ += "  schedule none\n";
     if (k_.procedure) procedure(*k_.procedure);
     body(k_.body, 1);
     return out_ + "}\n";
   }
 
  private:
+  void schedule(const Schedule& s) {
+    out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, size(s.units), s.max_threads);
+    if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
+    out_ += "\n";
+  }
   void procedure(const Procedure& p) {
     std::vector<std::string> names = p.names();
     out_ += fmt::format("  procedure {}(", p.def->name);
@@ -256,12 +261,17 @@ void map_expressions(Body& body, const std::function<Expr(const Expr&)>& f) {
 
 }  // namespace
 
+const Schedule& schedule_of(const Kernel& kernel) {
+  NABLA_CHECK(kernel.schedule, "kernel @{} has no schedule", kernel.name);
+  return *kernel.schedule;
+}
+
 Kernel with_sizes(const Kernel& kernel, const std::function<ir::Dim(const ir::Dim&)>& resolve) {
   Kernel out = kernel;
   for (Buffer& b : out.buffers)
     for (ir::Dim& d : b.shape) d = resolve(d);
   for (Axis& a : out.axes) a.extent = resolve(a.extent);
-  out.schedule.units = resolve(out.schedule.units);
+  if (out.schedule) out.schedule->units = resolve(out.schedule->units);
   if (out.procedure)
     for (ir::Dim& d : out.procedure->numbers) d = resolve(d);
   map_expressions(out.body, [&](const Expr& e) {

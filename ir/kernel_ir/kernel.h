@@ -77,7 +77,7 @@ struct Stmt {
   std::variant<Let, Store, For, Loop> node;
 };
 
-/// How a kernel runs on its target. Set by passes/lower/schedule_kernels, obeyed by codegen.
+/// How a kernel runs on its target. Set by the pass schedule-kernels, obeyed by codegen.
 struct Schedule {
   /// Iterations of the outermost `for` (its axes flattened) that form one unit of work; units are what threads
   /// share out, and their borders do not depend on the number of threads.
@@ -93,10 +93,12 @@ struct Kernel {
   std::vector<Axis> axes;
   std::vector<ValueInfo> values;
   Body body;
-  Schedule schedule;
+  std::optional<Schedule> schedule;    ///< none before schedule-kernels
   std::optional<Procedure> procedure;  ///< instead of a body: from the `in` buffers to the `out` buffers
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
+/// Aborts when it has none.
+const Schedule& schedule_of(const Kernel& kernel);
 
 /// Text that parse_kernel reads back to an equal kernel. Sizes that are known only at run time stand in dim(...), whose
 /// inside `read_size` understands; without it such sizes are refused.
@@ -109,7 +111,8 @@ Status verify(const Kernel& kernel);
 /// largest values, with the range and the extent; guards count. What the sizes do not decide passes. Requires a
 /// verified kernel.
 Status check_accesses(const Kernel& kernel);
-/// E0208 for a schedule that leaves out iterations or names an axis that it cannot have. Requires a verified kernel.
+/// E0208 for a schedule that leaves out iterations or names an axis that it cannot have. Requires a verified kernel with
+/// a schedule.
 Status check_schedule(const Kernel& kernel);
 /// The symbols of all its sizes, each once: the order of the launch's extents.
 std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel);

@@ -40,6 +40,7 @@ class Parser {
         axis_ids_[n] = static_cast<int>(k_.axes.size());
         k_.axes.push_back({n, size()});
       } while (accept(","));
+    k_.schedule.emplace();  // a text without one has a kernel of one unit
     if (accept("schedule")) schedule();
     if (accept("procedure")) procedure();
     k_.body = body();
@@ -198,15 +199,16 @@ class Parser {
     k_.buffers.push_back(std::move(b));
   }
   void schedule() {
+    if (accept("none")) return k_.schedule.reset();
     while (ok()) {
       if (accept("unit"))
-        k_.schedule.unit = integer();
+        k_.schedule->unit = integer();
       else if (accept("units"))
-        k_.schedule.units = size();
+        k_.schedule->units = size();
       else if (accept("threads"))
-        k_.schedule.max_threads = static_cast<int>(integer());
+        k_.schedule->max_threads = static_cast<int>(integer());
       else if (accept("vector"))
-        k_.schedule.vector_axis = axis_id();
+        k_.schedule->vector_axis = axis_id();
       else
         break;
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/library/implementation.h"
+
 namespace nabla::ir {
 namespace {
 
@@ -12,26 +14,20 @@ LibraryFallback fallback_of(const Node& n) {
   return out;
 }
 
-LibraryCall gemm_call(const Node& n, const Function& f, const Target& target) {
+LibraryCall gemm_call(const Node& n, const Function& f) {
   GemmProblem p = *gemm_problem(n, f);
   LibraryCall out;
-  out.library = target.is_cuda() ? "cublaslt" : "onednn";
-  out.implementation = gemm_choice(p, target);
   out.roles = {{"a", n.operands[0]}, {"b", n.operands[1]}, {"c", n.results[0], true}};
   if (p.bias) out.roles.push_back({"bias", n.operands[2]});
   if (p.addend) out.roles.push_back({"addend", n.operands.back()});
-  p.tf32 = target.is_cuda() && target.tf32 && p.dtype == DType::kF32;
   out.problem = std::move(p);
   return out;
 }
 
-LibraryCall convolution_call(const Node& n, const Function& f, const Target& target) {
+LibraryCall convolution_call(const Node& n, const Function& f) {
   ConvolutionRoles roles = convolution_roles(n);
   ConvolutionProblem p{convolution_problem(n, f), f.type(roles.input).shape[0]};
-  p.spec.tf32 = target.is_cuda() && target.tf32 && p.spec.dtype == DType::kF32;
   LibraryCall out;
-  out.library = target.is_cuda() ? "cudnn" : "onednn";
-  out.implementation = target.is_cuda() ? "cudnn" : "direct";
   out.roles = {{"input", roles.input, p.spec.kind == ConvolutionKind::kInputGrad},
                {"filter", roles.filter, p.spec.kind == ConvolutionKind::kFilterGrad},
                {"output", roles.output, p.spec.kind == ConvolutionKind::kForward}};
@@ -41,17 +37,23 @@ LibraryCall convolution_call(const Node& n, const Function& f, const Target& tar
 
 }  // namespace
 
-bool is_library_call(const Node& n) {
-  return n.op->lower == Lowering::kContraction || n.op->lower == Lowering::kConvolution;
-}
-
 LibraryCall library_call(const Node& n, const Function& f, const Target& target) {
-  bool product = n.op->lower == Lowering::kContraction;
-  LibraryCall out = product ? gemm_call(n, f, target) : convolution_call(n, f, target);
-  if (!n.attrs.find("fallback")) return out;
+  bool product = n.op->name == "gemm";
+  LibraryCall out = product ? gemm_call(n, f) : convolution_call(n, f);
+  out.implementation = n.attrs.get_string("implementation");
+  out.library = find_implementation(product ? "gemm" : "convolution", out.implementation)->library;
+  if (target.is_cuda() && target.tf32 && out.dtype() == DType::kF32) out.round_factors();
+  if (n.attrs.get_string("fallback").empty()) return out;
   out.workspace_bytes = n.attrs.get_int("workspace");
   out.fallback = fallback_of(n);
   return out;
+}
+
+void LibraryCall::round_factors() {
+  if (auto* p = std::get_if<GemmProblem>(&problem))
+    p->tf32 = true;
+  else
+    std::get<ConvolutionProblem>(problem).spec.tf32 = true;
 }
 
 std::string LibraryCall::key() const {

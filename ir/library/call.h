@@ -31,22 +31,22 @@ using LibraryProblem = std::variant<GemmProblem, ConvolutionProblem>;
 struct LibraryCall {
   LibraryProblem problem;
   std::string_view library;     ///< "onednn", "cublaslt", "cudnn"
-  std::string implementation;   ///< "matmul" or "sgemm", "direct", "cublaslt", "cudnn"
+  std::string implementation;   ///< a name of ir/library/implementation.h
   std::vector<LibraryRole> roles;
   int64_t workspace_bytes = 0;  ///< that the library may use; 0: none, or what the plan gives
-  std::optional<LibraryFallback> fallback;
+  std::optional<LibraryFallback> fallback;  ///< of GPU programs, which may meet a machine without the library
 
   /// The key of tuning files, at the bounds of all sizes.
   std::string key() const;
   DType dtype() const;  ///< of the factors
   Dim flops() const;    ///< multiplications and additions; saturates
+  /// The factors of f32 products may be rounded to tf32.
+  void round_factors();
   /// What is done to a product before it is stored: "bias add gelu"; empty: nothing.
   std::string epilogue() const;
 };
 
-/// Whether a library computes the node. From `kernels` on every product and convolution that is left is one's.
-bool is_library_call(const Node& node);
-/// Requires is_library_call(node).
+/// Requires Lowering::kLibrary.
 LibraryCall library_call(const Node& node, const Function& function, const Target& target);
 
 }  // namespace nabla::ir

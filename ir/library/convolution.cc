@@ -35,9 +35,9 @@ bool even_padding(const ConvolutionSpec& s) {
 }  // namespace
 
 ConvolutionRoles convolution_roles(const Node& n) {
-  const Attr* named = n.attrs.find("kind");
-  bool input_grad = named ? n.attrs.get_string("kind") == "input_grad" : n.attrs.find("input_spatial") != nullptr;
-  bool filter_grad = named ? n.attrs.get_string("kind") == "filter_grad" : n.attrs.find("filter_spatial") != nullptr;
+  bool call = n.op->lower == Lowering::kLibrary;
+  bool input_grad = call ? n.attrs.get_string("kind") == "input_grad" : n.op->name == "conv_input_grad";
+  bool filter_grad = call ? n.attrs.get_string("kind") == "filter_grad" : n.op->name == "conv_filter_grad";
   ValueId a = n.operands[0], b = n.operands[1], out = n.results[0];
   if (input_grad) return {ConvolutionKind::kInputGrad, out, b, a};
   if (filter_grad) return {ConvolutionKind::kFilterGrad, a, out, b};
@@ -51,7 +51,7 @@ ConvolutionSpec convolution_problem(const Node& n, const Function& f) {
   s.dtype = f.type(r.input).dtype;
   s.input_shape = most(f.type(r.input).shape), s.output_shape = most(f.type(r.output).shape);
   s.filter_shape = most(f.type(r.filter).shape);
-  if (n.attrs.find("fallback")) {  // O first
+  if (n.op->lower == Lowering::kLibrary && n.attrs.get_string("filter_outputs") == "first") {
     s.filter_shape.push_back(s.filter_shape[0]);
     s.filter_shape.erase(s.filter_shape.begin());
   }

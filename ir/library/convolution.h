@@ -26,7 +26,7 @@ struct ConvolutionProblem {
 /// Its problem at the bounds of all sizes, without implementation and workspace.
 ConvolutionSpec convolution_problem(const Node& node, const Function& function);
 
-/// "generated", or the library's way: "direct" on CPUs, "cudnn" on GPUs. An axis of symbolic size other than the batch
+/// "generated", or an implementation that the target has for it. An axis of symbolic size other than the batch
 /// is generated, and so is padding that cuDNN cannot describe: it knows the same number before and after.
 std::string convolution_choice(const Node& node, const Function& function, const Target& target);
 

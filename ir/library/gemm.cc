@@ -74,7 +74,7 @@ std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
   p.lda = p.transpose_a ? ak : am;
   p.ldb = p.transpose_b ? bn : bk;
   p.ldc = p.n;
-  if (node.attrs.find("fallback")) add_epilogue(node, p);
+  if (node.op->lower == Lowering::kLibrary) add_epilogue(node, p);
   return p;
 }
 
@@ -90,9 +90,10 @@ std::string gemm_choice(const GemmProblem& p, const Target& target) {
 }
 
 int64_t library_workspace_bytes(const Node& node, const Function& f) {
+  if (node.op->lower != Lowering::kLibrary) return 0;
   // Some more, so that it can start at a multiple of kLibraryWorkspaceAlignment wherever values lie.
-  if (node.attrs.find("fallback")) return node.attrs.get_int("workspace") + kLibraryWorkspaceAlignment - 64;
-  if (node.op->lower != Lowering::kConvolution) return 0;
+  if (int64_t bytes = node.attrs.get_int("workspace")) return bytes + kLibraryWorkspaceAlignment - 64;
+  if (node.op->name != "conv") return 0;
   const Type& filter = f.type(convolution_roles(node).filter);  // blocks of 16 channels on both sides of it
   int64_t groups = node.attrs.get_int("groups"), bytes = bytes_of(filter.dtype) * groups;
   for (int d = 0; d < filter.rank(); ++d) {

@@ -19,18 +19,18 @@ struct GemmProblem : GemmProblemOf<Dim> {
   int64_t flops() const { return (Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
 };
 
-/// The problem of a dot_general whose operands are normalised (the pass prepare); nullopt where it is none: no free
-/// dimension on one side, or a size that may be 0. Of a `gemm` also what it does to the product.
+/// The problem of a `gemm`, with what it does to the product, or of a dot_general whose operands are normalised (the pass
+/// prepare); nullopt where it is none: no free dimension on one side, or a size that may be 0.
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& function);
 
-/// "generated", or the library's way: "matmul" or "sgemm" on CPUs, "cublaslt" on GPUs.
+/// "generated", or an implementation that the target has for it.
 std::string gemm_choice(const GemmProblem& problem, const Target& target);
 
 /// Where the scratch memory of a GPU library's call starts.
 inline constexpr int64_t kLibraryWorkspaceAlignment = 256;
 
-/// Bytes of scratch memory that the library call of a node may use; 0 for none. A convolution keeps its filter there
-/// in the layout that the library prefers.
+/// Bytes of scratch memory that a library call may use; 0 for none, and for nodes that are no library's. A convolution
+/// on CPUs keeps its filter there in the layout that the library prefers.
 int64_t library_workspace_bytes(const Node& node, const Function& function);
 
 /// Dimensions of one operand of a dot_general: batch and contracted ones as listed, the free ones in order.

@@ -45,5 +45,6 @@ std::vector<ir::OpDef> bessel_ops();
 std::vector<ir::OpDef> lowered_ops();
 std::vector<ir::OpDef> lowered_convolution_ops();
 std::vector<ir::OpDef> debug_ops();
+std::vector<ir::OpDef> collective_ops();
 
 }  // namespace nabla::ops

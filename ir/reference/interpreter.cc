@@ -17,10 +17,12 @@ thread_local void (*poll)() = nullptr;
 /// One run: the module, and what its symbols are.
 class Interpreter {
  public:
-  explicit Interpreter(const Module& module) : module_(module) {}
+  Interpreter(const Module& module, Peers* peers) : module_(module), peers_(peers) {}
 
   /// Checks the arguments and learns the symbols' values from them.
   Status bind(const Function& f, const std::vector<Literal>& args);
+  /// The symbols that say which rank this is.
+  Status bind_place();
   Status bind_argument(const Function& f, ValueId param, const Literal& arg);
   /// Whether everything that can be reached has a reference; `path` are the callers.
   Status check(const Function& f, std::vector<std::string>& path);
@@ -37,6 +39,7 @@ class Interpreter {
   std::vector<Literal> run_decomposition(const TypedOp& op, const std::vector<Literal>& operands) const;
 
   const Module& module_;
+  Peers* peers_;
   Bindings bindings_;
   std::set<std::string> checked_;
   mutable std::vector<Diagnostic> failures_;
@@ -60,6 +63,17 @@ Status Interpreter::bind_argument(const Function& f, ValueId param, const Litera
     if (scaled % scale != 0) continue;  // what does not divide is refused below
     NABLA_TRY(check_symbol(*symbols[0], scaled / scale, f, param));
     bindings_.emplace(symbols[0]->name, scaled / scale);
+  }
+  return Ok{};
+}
+
+Status Interpreter::bind_place() {
+  for (const SymbolRef& s : module_.symbols) {
+    if (s->axis.empty()) continue;
+    if (!peers_ && s->max > 0)
+      return error(Code::kNoRule, "the module is what one of several ranks computes ({} in [0, {}]), and one runs", s->name,
+                   s->max);
+    bindings_[s->name] = peers_ ? peers_->coordinate({{s->axis}}) : 0;
   }
   return Ok{};
 }
@@ -98,6 +112,9 @@ Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
   for (const Node& node : f.nodes) {
     std::string why = node.op->reference.reason();
     if (node.op->lacks_reference) why = node.op->lacks_reference(node.attrs);
+    const Attr* shards = node.op->lower == Lowering::kCollective ? node.attrs.find("shards") : nullptr;
+    if (shards && !peers_ && std::get<int64_t>(*shards) > 1)
+      why = fmt::format("it joins {} ranks, and one runs", std::get<int64_t>(*shards));
     if (!why.empty()) {
       Diagnostic d = error(Code::kNoRule, "{} has no reference: {}", node.op->name, why);
       d.location = node.location;
@@ -168,6 +185,7 @@ std::vector<Literal> Interpreter::run_node(const Function& f, const Node& node,
   EvalContext ctx{op, operands, [this](std::string_view name, std::vector<Literal> args) {
                     return run(*module_.find(name), std::move(args));
                   }};
+  ctx.peers = peers_;
   if (node.op->traits.side_effect) {
     if (!failures_.empty()) return {};
     ctx.fail = [this](const std::vector<Diagnostic>& errors) { failures_ = errors; };
@@ -188,12 +206,13 @@ std::vector<Literal> Interpreter::run_decomposition(const TypedOp& op, const std
 
 void set_interpreter_poll(void (*f)()) { poll = f; }
 
-Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args) {
+Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args, Peers* peers) {
   const Function* f = module.find(function);
   if (!f)
     return error(Code::kUnknownName, "no function is named @{}{}", function,
                  did_you_mean(function, module.function_names()));
-  Interpreter interpreter(module);
+  Interpreter interpreter(module, peers);
+  NABLA_TRY(interpreter.bind_place());
   std::vector<std::string> path;
   NABLA_TRY(interpreter.check(*f, path));
   NABLA_TRY(interpreter.bind(*f, args));

@@ -9,10 +9,15 @@
 
 namespace nabla::ir {
 
+class Peers;
+
 /// Results of a function of a module at the stages flat..scheduled. Symbols take their values from the arguments'
 /// shapes. Fails on an unknown function (E0107), on arguments that do not fit its parameters (E0201, E0202, E0203), on
 /// calls in a cycle (E0303) and on an op without a reference (E0304). Values are freed after their last use.
-Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args);
+/// `peers`: the other ranks of a program that communicates; null: there are none, and E0304 for a collective that joins
+/// several.
+Result<std::vector<Literal>> interpret(const Module& module, std::string_view function, std::vector<Literal> args,
+                                       Peers* peers = nullptr);
 
 /// Called before every node that this thread interprets; what it throws ends the run, also a loop that has no end.
 /// Null: nothing.

@@ -13,17 +13,7 @@ struct BuiltKernel {
   std::vector<int> results;   ///< tensors
 };
 
+/// Without a schedule.
 BuiltKernel build_kernel(const FusionPlan& plan, int group);
-
-/// The kernel of a procedure on these types: operands, results, then scratch memory where it needs some. Scheduled.
-kernel_ir::Kernel build_procedure(const kernel_ir::Procedure& procedure, const std::vector<ir::Type>& operands,
-                                  const std::vector<ir::Type>& results, const std::string& name,
-                                  const ir::Target& target);
-
-/// Merges axes that always run through memory together, so that elementwise kernels become one flat loop.
-void merge_axes(kernel_ir::Kernel& kernel);
-
-/// Chooses vector axis, units and thread bound from the target's facts.
-void schedule_kernel(kernel_ir::Kernel& kernel, const ir::Target& target);
 
 }  // namespace nabla::passes

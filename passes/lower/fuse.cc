@@ -4,14 +4,10 @@
 #include <map>
 #include <set>
 
-#include "ir/kernel_ir/contract.h"
-#include "ir/library/convolution.h"
-#include "ir/library/gemm.h"
 #include "passes/lower/build_kernel.h"
-#include "passes/lower/library_calls.h"
+#include "passes/lower/launch.h"
+#include "passes/lower/library_fallbacks.h"
 #include "passes/lower/prepare.h"
-#include "passes/lower/split_reductions.h"
-#include "passes/lower/split_scatters.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -36,7 +32,7 @@ bool one_per_op(const PassContext& context) {
 class FunctionLowering {
  public:
   FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
-                   std::map<std::string, kernel_ir::KernelPtr>& kernels, std::vector<kernel_ir::KernelPtr>& order)
+                   DistinctKernels& kernels, std::vector<kernel_ir::KernelPtr>& order)
       : f_(f), m_(m), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {
     for (const ir::Entry& e : m.entries) {
       if (e.function != f.name) continue;
@@ -47,23 +43,16 @@ class FunctionLowering {
   }
 
   Result<ir::Function> run() {
-    auto is_library = [&](const ir::Node& n) {
-      if (procedure_of(n)) return true;
-      if (n.op->lower == ir::Lowering::kControl || n.op->lower == ir::Lowering::kHost) return true;
-      if (n.attrs.find("fallback")) return true;
-      if (n.op->lower == ir::Lowering::kContraction && !context_.target.is_cuda()) {
-        auto p = ir::gemm_problem(n, f_);
-        return p && ir::gemm_choice(*p, context_.target) != "generated";
-      }
-      return n.op->lower == ir::Lowering::kConvolution && !context_.target.is_cuda() &&
-             ir::convolution_choice(n, f_, context_.target) != "generated";
+    auto is_opaque = [&](const ir::Node& n) {
+      return procedure_of(n) || n.op->lower == ir::Lowering::kControl || n.op->lower == ir::Lowering::kHost ||
+             n.op->lower == ir::Lowering::kLibrary || n.op->lower == ir::Lowering::kCollective;
     };
-    TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, m_, is_library));
+    TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, m_, is_opaque));
     for (Tensor& t : graph.tensors)
       if (t.kind == TensorKind::kDefinition && t.node >= 0 && f_.nodes[t.node].op->lower == ir::Lowering::kContraction)
         t.contraction = is_plain_product(t);
     std::vector<ir::ValueId> needed = f_.results;
-    for (int n : graph.library_nodes)
+    for (int n : graph.opaque_nodes)
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
     for (const Tensor& t : graph.tensors)
       reads_.push_back(t.kind == TensorKind::kView ? std::vector<int>{t.base} : loads_of(t.formula));
@@ -92,9 +81,9 @@ class FunctionLowering {
     for (size_t t = 0; t < plan_.graph.tensors.size(); ++t) {
       int g = plan_.group_of[t];
       bool last = g >= 0 && plan_.groups[g].members.back().tensor == static_cast<int>(t);
-      bool library = tensor(static_cast<int>(t)).kind == TensorKind::kGiven && tensor(static_cast<int>(t)).node >= 0 &&
+      bool opaque = tensor(static_cast<int>(t)).kind == TensorKind::kGiven && tensor(static_cast<int>(t)).node >= 0 &&
                      f_.nodes[tensor(static_cast<int>(t)).node].op->lower != ir::Lowering::kConstant;
-      if (last || library) ensure(static_cast<int>(t));
+      if (last || opaque) ensure(static_cast<int>(t));
     }
   }
 
@@ -128,21 +117,6 @@ class FunctionLowering {
     }
   }
 
-  // Result types as the record of `launch` wants them: symbolic sizes apart.
-  ir::Attrs launch_attrs(kernel_ir::Kernel kernel, const std::vector<ir::Type>& results) {
-    std::string types;
-    ir::Shape sizes;
-    for (const ir::Type& t : results) {
-      types += fmt::format("{}{}[", types.empty() ? "" : ";", name_of(t.dtype));
-      for (size_t d = 0; d < t.shape.size(); ++d) {
-        types += (d ? "," : "") + (t.shape[d].is_static() ? t.shape[d].str() : "?");
-        if (!t.shape[d].is_static()) sizes.push_back(t.shape[d]);
-      }
-      types += "]";
-    }
-    return {{"kernel", unique(std::move(kernel))}, {"results", types}, {"sizes", sizes}};
-  }
-
   // What the op's access calls a procedure becomes a kernel of its own; so does a composite that was not expanded.
   std::optional<kernel_ir::Procedure> procedure_of(const ir::Node& n) const {
     if (n.op->lower == ir::Lowering::kDecompose && n.op->whole) return n.op->whole(typed(f_, n));
@@ -151,17 +125,16 @@ class FunctionLowering {
   }
   std::vector<ir::Val> launch_procedure(const ir::Node& n, const std::vector<ir::Val>& operands) {
     std::vector<ir::Type> types = f_.types(n.results);
-    kernel_ir::Procedure procedure = *procedure_of(n);
-    kernel_ir::Kernel kernel = build_procedure(procedure, f_.types(n.operands), types,
-                                               procedure.user ? procedure.user->name : n.op->name, context_.target);
-    Status ok = kernel_ir::verify(kernel);
-    NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(kernel));
-    std::vector<ir::Type> made;
-    for (size_t i = n.operands.size(); i < kernel.buffers.size(); ++i)
-      made.emplace_back(kernel.buffers[i].dtype, kernel.buffers[i].shape);
-    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(kernel), made));
-    results.resize(types.size());  // scratch memory comes last
-    return results;
+    kernel_ir::Kernel kernel;
+    kernel.procedure = *procedure_of(n);
+    kernel.name = kernel.procedure->user ? kernel.procedure->user->name : n.op->name;
+    for (ir::ValueId id : n.operands) add_buffer(kernel, "x", f_.type(id), kernel_ir::BufferRole::kIn);
+    for (ir::ValueId id : n.results) add_buffer(kernel, "y", f_.type(id), kernel_ir::BufferRole::kOut);
+    return b_.add("launch", operands, launch_attrs(unique(std::move(kernel)), types));
+  }
+  static void add_buffer(kernel_ir::Kernel& k, const char* prefix, const ir::Type& type, kernel_ir::BufferRole role) {
+    auto same = std::count_if(k.buffers.begin(), k.buffers.end(), [&](const auto& b) { return b.role == role; });
+    k.buffers.push_back({prefix + std::to_string(same), type.dtype, type.shape, role});
   }
 
   void launch(int g) {
@@ -173,22 +146,12 @@ class FunctionLowering {
       ensure(s);
       operands.push_back(of_tensor_[s]);
     }
-    merge_axes(built.kernel);
-    size_t own_buffers = built.kernel.buffers.size();
-    split_reductions(built.kernel, context_.target);
-    split_scatters(built.kernel, context_.target);
-    schedule_kernel(built.kernel, context_.target);
-    Status ok = kernel_ir::verify(built.kernel);
-    NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(built.kernel));
     std::vector<ir::Type> types;
     for (int t : built.results) types.emplace_back(tensor(t).dtype, tensor(t).shape);
-    for (size_t i = own_buffers; i < built.kernel.buffers.size(); ++i)
-      types.emplace_back(built.kernel.buffers[i].dtype, built.kernel.buffers[i].shape);
     const FusionGroup& group = plan_.groups[g];
     b_.set_location(f_.nodes[tensor(group.members.back().tensor).node].location);
     b_.set_computes(computed_by(g));
-    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(std::move(built.kernel), types));
-    results.resize(built.results.size());  // workspaces come last
+    std::vector<ir::Val> results = b_.add("launch", operands, launch_attrs(unique(std::move(built.kernel)), types));
     for (size_t i = 0; i < results.size(); ++i) {
       of_tensor_[built.results[i]] = results[i];
       ir::ValueId id = tensor(built.results[i]).value;
@@ -225,14 +188,10 @@ class FunctionLowering {
 
   // The name of an equal kernel, or a new one.
   std::string unique(kernel_ir::Kernel kernel) {
-    std::string base = kernel.name;
-    kernel.name = "";
+    auto own = std::make_shared<kernel_ir::Kernel>(std::move(kernel));
     // Layers that repeat differ in the names of their parameters only.
-    kernel_ir::Kernel nameless = kernel;
-    for (size_t i = 0; i < nameless.buffers.size(); ++i) nameless.buffers[i].name = "b" + std::to_string(i);
-    std::string text = kernel_ir::print(nameless);
-    auto it = kernels_.find(text);
-    if (it != kernels_.end()) return it->second->name;
+    if (kernel_ir::KernelPtr first = kernels_.find_or_add(own); first != own) return first->name;
+    const std::string base = own->name;
     int same = 0;
     for (const auto& k : order_) same += k->name == base || k->name.rfind(base + "_", 0) == 0;
     std::string name = base;
@@ -240,17 +199,15 @@ class FunctionLowering {
       return std::any_of(order_.begin(), order_.end(), [&](const auto& k) { return k->name == name; });
     };
     for (int i = std::max(same, 1) + 1; taken(); ++i) name = base + "_" + std::to_string(i);
-    kernel.name = name;
-    auto shared = std::make_shared<const kernel_ir::Kernel>(std::move(kernel));
-    kernels_[text] = shared;
-    order_.push_back(shared);
+    own->name = name;
+    order_.push_back(own);
     return name;
   }
 
   const ir::Function& f_;
   const ir::Module& m_;
   PassContext& context_;
-  std::map<std::string, kernel_ir::KernelPtr>& kernels_;
+  DistinctKernels& kernels_;
   std::vector<kernel_ir::KernelPtr>& order_;
   ir::FunctionBuilder b_;
   std::vector<Donated> donated_;  // of entries: the state leaves that they update
@@ -258,7 +215,7 @@ class FunctionLowering {
   std::vector<ir::Val> of_tensor_;
   std::vector<std::vector<int>> reads_;  // by tensor, before anything is inlined
   std::set<int> open_;                   // groups whose kernels are built, or wait for others
-  std::set<int> called_;                 // library nodes that stand in the new function
+  std::set<int> called_;                 // opaque nodes that stand in the new function
 };
 
 // Adds what the function runs: by way of loops and branches, or with `meanings` also what stands for code.
@@ -283,13 +240,13 @@ std::set<std::string> only_meanings(const ir::Module& m) {
   return meanings;
 }
 
-// Kernels of products that became no library calls after all.
+// Kernels that were made as fallbacks of calls which were replaced after all.
 void drop_unused_kernels(ir::Module& m) {
   std::set<std::string> used;
   for (const ir::FunctionPtr& f : m.functions)
     for (const ir::Node& n : f->nodes)
-      for (const char* name : {"kernel", "fallback"})
-        if (n.attrs.find(name)) used.insert(n.attrs.get_string(name));
+      if (n.op->lower == ir::Lowering::kCall || n.op->lower == ir::Lowering::kLibrary)
+        used.insert(n.attrs.get_string(n.op->lower == ir::Lowering::kCall ? "kernel" : "fallback"));
   std::erase_if(m.kernels, [&](const auto& k) { return used.count(k->name) == 0; });
 }
 
@@ -303,18 +260,19 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   out.stage = ir::Stage::kKernels;
   std::set<std::string> unused = only_meanings(module);
   std::erase_if(out.functions, [&](const ir::FunctionPtr& f) { return unused.count(f->name) > 0; });
-  std::map<std::string, kernel_ir::KernelPtr> kernels;
-  ir::Target no_library = context.target;
-  no_library.library = false;
-  PassContext generated{context.ops, no_library};
-  auto generate = [&](const ir::Function& alone) {
-    return FunctionLowering(alone, module, generated, kernels, out.kernels).run();
+  DistinctKernels kernels;
+  auto generate = [&](const ir::Function& f) {
+    return FunctionLowering(f, module, context, kernels, out.kernels).run();
   };
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);
     NABLA_TRY(check_prepared(*f, module, context.target));
-    ir::Function called = NABLA_TRY(take_library_calls(*f, module, context, generate));
-    f = std::make_shared<ir::Function>(NABLA_TRY(FunctionLowering(called, module, context, kernels, out.kernels).run()));
+    // oneDNN is part of every bundle's needs on CPUs; on a GPU's machine its libraries may be missing.
+    bool calls = std::any_of(f->nodes.begin(), f->nodes.end(),
+                             [](const ir::Node& n) { return n.op->lower == ir::Lowering::kLibrary; });
+    if (calls && context.target.is_cuda())
+      f = std::make_shared<ir::Function>(NABLA_TRY(add_fallbacks(*f, module, context, generate)));
+    f = std::make_shared<ir::Function>(NABLA_TRY(generate(*f)));
   }
   drop_unused_kernels(out);
   return out;

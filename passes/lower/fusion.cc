@@ -106,7 +106,7 @@ class Fuser {
   }
 
   // ---- Which groups must run before which
-  // Groups that the formula reads, through scalars and library calls.
+  // Groups that the formula reads, through scalars and opaque nodes.
   std::set<int> inputs_of(int t) const { return groups_behind(loads(t)); }
   std::set<int> groups_behind(std::vector<int> work) const {
     std::set<int> out, seen;
@@ -118,7 +118,7 @@ class Fuser {
         out.insert(plan_.group_of[u]);
       else if (tensor(u).kind == TensorKind::kDefinition)
         for (int v : loads(u)) work.push_back(v);
-      else if (tensor(u).node >= 0)  // a library call's result depends on its operands
+      else if (tensor(u).node >= 0)  // an opaque node's result depends on its operands
         for (int v : passes::inputs_of(plan_.graph, f_, tensor(u).node)) work.push_back(v);
     }
     return out;
@@ -133,7 +133,7 @@ class Fuser {
     if (readers_.empty()) return;
     for (size_t t = 0; t < loads_.size(); ++t)
       if (kept_[t]) note_reads(static_cast<int>(t), static_cast<int>(t));
-    for (int n : plan_.graph.library_nodes)
+    for (int n : plan_.graph.opaque_nodes)
       for (ir::ValueId id : f_.nodes[n].operands) {
         auto r = readers_.find(storage_of(plan_.graph, plan_.graph.of_value[id]));
         if (r != readers_.end()) r->second.calls.push_back(n);
@@ -194,7 +194,7 @@ class Fuser {
   }
 
   // True when t reads what group g computes not as a member's element but through a scalar, which is computed at the
-  // kernel's head, or through a library call, which runs after the kernel.
+  // kernel's head, or through an opaque node, which runs after the kernel.
   bool waits_for(int t, int g) const {
     for (int u : loads(t)) {
       int s = storage_of(plan_.graph, u);

@@ -20,9 +20,9 @@ struct FusionGroup {
 
 struct FusionPlan {
   TensorGraph graph;                ///< formulas after inlining
-  std::vector<FusionGroup> groups;  ///< in an order in which they can run, library calls aside
+  std::vector<FusionGroup> groups;  ///< in an order in which they can run, opaque nodes aside
   std::vector<int> group_of;        ///< per tensor; -1: not stored by a kernel
-  std::vector<bool> external;       ///< per tensor: must be in memory for a result, a library call or another group
+  std::vector<bool> external;       ///< per tensor: must be in memory for a result, an opaque node or another group
   std::vector<bool> scalar;         ///< rank-0 maps: computed at the head of every kernel that reads them
 };
 
@@ -42,7 +42,7 @@ struct FusionLimits {
 };
 FusionLimits fusion_limits(const ir::Target& target);
 
-/// `needed`: values that must be in memory at the end (results of the function, operands of library calls).
+/// `needed`: values that must be in memory at the end (results of the function, operands of opaque nodes).
 FusionPlan plan_fusion(TensorGraph graph, const ir::Function& function, const std::vector<ir::ValueId>& needed,
                        const FusionLimits& limits, const std::vector<Donated>& donated = {});
 

@@ -1,13 +1,12 @@
-// Products and convolutions that a GPU's library computes instead of generated kernels.
+// Products and convolutions of which the target's choice is a library.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/module.h"
-#include "passes/pass.h"
+#include "ir/target.h"
 
 namespace nabla::passes {
 
@@ -23,16 +22,14 @@ struct LibraryCall {
   ir::Ints result_layout;  ///< the transposition from the library's result to the node's; empty: they are equal
   std::string op;          ///< "gemm" or "conv"
   ir::Attrs attrs;         ///< the attributes of that op, without those of the fallback
-  ir::Function alone;      ///< computes the call's result from its operands without a library
 };
 
-/// Lowers a function that computes the result of one call to launches of kernels: the call's fallback.
-using GenerateFallback = std::function<Result<ir::Function>(const ir::Function& alone)>;
+/// Matrix products. On GPUs a bias, a value that is added and an activation that follow come along where nobody reads
+/// what lies between. Requires normalised products (the pass prepare).
+std::vector<LibraryCall> library_products(const ir::Function& function, const ir::Target& target);
 
-/// Replaces products and convolutions by `gemm` and `conv` nodes if the target's choice is a library. Each of these
-/// nodes names the kernel that `generate` made as its fallback. A product whose fallback would be several kernels is left
-/// alone, and so is everything on CPU targets. Requires normalised products (normalize_dots).
-Result<ir::Function> take_library_calls(const ir::Function& function, const ir::Module& module,
-                                        const PassContext& context, const GenerateFallback& generate);
+/// Convolutions and gradients of them. On GPUs the filter has its outputs first: transpositions stand before and after
+/// the call, which become part of the kernels around it.
+std::vector<LibraryCall> library_convolutions(const ir::Function& function, const ir::Target& target);
 
 }  // namespace nabla::passes

@@ -1,6 +1,5 @@
-#include "ir/builder.h"
 #include "ir/library/convolution.h"
-#include "passes/lower/library_products.h"
+#include "passes/lower/library_calls.h"
 
 namespace nabla::passes {
 namespace {
@@ -14,44 +13,35 @@ ir::Ints filter_layout(int rank, bool back) {
   return out;
 }
 
-LibraryCall call_of(int index, const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
+// cuDNN wants and gives the filter with O first; oneDNN takes it as it is.
+LibraryCall call_of(int index, const ir::Function& f, const std::string& implementation, bool first) {
   const ir::Node& n = f.nodes[index];
   ir::ConvolutionRoles roles = ir::convolution_roles(n);
   bool filter_grad = roles.kind == ConvolutionKind::kFilterGrad;
   int rank = f.type(roles.filter).rank();
-  ir::FunctionBuilder b(f.name + ".convolution", ops, &m);
-  std::vector<LibraryCall::Operand> operands;
-  std::vector<ir::Val> values;
-  for (ir::ValueId id : n.operands) {
-    bool turned = values.size() == 1 && !filter_grad;  // the filter
-    operands.push_back({id, turned ? filter_layout(rank, false) : ir::Ints{}});
-    ir::Type type = f.type(id);
-    for (int d = 0; turned && d < rank; ++d) type.shape[d] = f.type(id).shape[operands.back().layout[d]];
-    ir::Val value = b.param(values.empty() ? "a" : "b", type);
-    values.push_back(turned ? ir::transpose(value, filter_layout(rank, true)) : value);
-  }
-  b.set_location(n.location);
-  ir::Val out = b.op(n.op->name, values, n.attrs);
-  if (filter_grad) out = ir::transpose(out, filter_layout(rank, false));
-  ir::Attrs attrs = n.attrs;
+  LibraryCall out{{index}, {{n.operands[0], {}}, {n.operands[1], {}}}, {}, "conv", n.attrs};
+  if (first) (filter_grad ? out.result_layout : out.operands[1].layout) = filter_layout(rank, filter_grad);
   ir::Shape spatial;
   for (const char* name : {"input_spatial", "filter_spatial"}) {
-    if (attrs.find(name)) spatial = attrs.get_shape(name);
-    attrs.erase(name);
+    if (out.attrs.find(name)) spatial = out.attrs.get_shape(name);
+    out.attrs.erase(name);
   }
-  attrs.set("kind", std::string(kKinds[static_cast<size_t>(roles.kind)]));
-  attrs.set("spatial", spatial);
-  return {{index}, operands, filter_grad ? filter_layout(rank, true) : ir::Ints{}, "conv", attrs, b.finish({out})};
+  out.attrs.set("kind", std::string(kKinds[static_cast<size_t>(roles.kind)]));
+  out.attrs.set("spatial", spatial);
+  out.attrs.set("filter_outputs", std::string(first ? "first" : "last"));
+  out.attrs.set("implementation", implementation);
+  return out;
 }
 
 }  // namespace
 
-std::vector<LibraryCall> library_convolutions(const ir::Function& f, const ir::Module& m, const PassContext& context) {
+std::vector<LibraryCall> library_convolutions(const ir::Function& f, const ir::Target& target) {
   std::vector<LibraryCall> out;
-  for (size_t i = 0; i < f.nodes.size(); ++i)
-    if (f.nodes[i].op->lower == ir::Lowering::kConvolution &&
-        ir::convolution_choice(f.nodes[i], f, context.target) != "generated")
-      out.push_back(call_of(static_cast<int>(i), f, m, context.ops));
+  for (size_t i = 0; i < f.nodes.size(); ++i) {
+    if (f.nodes[i].op->lower != ir::Lowering::kConvolution) continue;
+    std::string choice = ir::convolution_choice(f.nodes[i], f, target);
+    if (choice != "generated") out.push_back(call_of(static_cast<int>(i), f, choice, target.is_cuda()));
+  }
   return out;
 }
 

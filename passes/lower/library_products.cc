@@ -1,8 +1,7 @@
-#include "passes/lower/library_products.h"
+#include "passes/lower/library_calls.h"
 
 #include <optional>
 
-#include "ir/builder.h"
 #include "ir/library/gemm.h"
 
 namespace nabla::passes {
@@ -14,6 +13,7 @@ struct Product {
   ir::ValueId bias = -1;
   ir::ValueId addend = -1;
   const ir::Node* activation = nullptr;  // relu or gelu
+  std::string implementation;
 };
 
 class Products {
@@ -35,8 +35,10 @@ class Products {
       const ir::Node& n = f_.nodes[i];
       if (n.op->lower != ir::Lowering::kContraction) continue;
       std::optional<ir::GemmProblem> problem = ir::gemm_problem(n, f_);
-      if (!problem || ir::gemm_choice(*problem, target_) == "generated") continue;
-      out.push_back(follow(static_cast<int>(i), *problem));
+      std::string choice = problem ? ir::gemm_choice(*problem, target_) : "generated";
+      if (choice == "generated") continue;
+      out.push_back(target_.is_cuda() ? follow(static_cast<int>(i), *problem) : Product{{static_cast<int>(i)}});
+      out.back().implementation = choice;
       for (int node : out.back().nodes) claimed_[node] = true;
     }
     return out;
@@ -45,7 +47,7 @@ class Products {
  private:
   Product follow(int dot, const ir::GemmProblem& problem) const {
     Product out{{dot}};
-    std::vector<int> behind;                        // reshapes that count only if something follows
+    std::vector<int> after;                         // reshapes that count only if something follows
     bool epilogues = problem.dtype != DType::kF64;  // else the library knows none
     for (int at = dot; !out.activation;) {
       ir::ValueId result = f_.nodes[at].results[0];
@@ -53,13 +55,13 @@ class Products {
       if (uses_[result] != 1 || reader_[result] < 0 || claimed_[reader_[result]]) break;
       at = reader_[result];
       const ir::Node& n = f_.nodes[at];
-      behind.push_back(at);
+      after.push_back(at);
       if (n.op->lower == ir::Lowering::kView) continue;
       if (!(epilogues && (take_bias(n, result, problem, out) || take_activation(n, out))) &&
           !take_addend(n, result, out))
         break;
-      out.nodes.insert(out.nodes.end(), behind.begin(), behind.end());
-      behind.clear();
+      out.nodes.insert(out.nodes.end(), after.begin(), after.end());
+      after.clear();
     }
     return out;
   }
@@ -104,22 +106,7 @@ class Products {
   std::vector<bool> claimed_;  // nodes of products that were found
 };
 
-/// The product alone, as a function of its operands.
-ir::Function alone(const Product& p, const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
-  ir::FunctionBuilder b(f.name + ".product", ops, &m);
-  const ir::Node& dot = f.nodes[p.nodes[0]];
-  ir::Val lhs = b.param("a", f.type(dot.operands[0])), rhs = b.param("b", f.type(dot.operands[1])), bias, addend;
-  if (p.bias >= 0) bias = b.param("bias", f.type(p.bias));
-  if (p.addend >= 0) addend = b.param("addend", f.type(dot.results[0]));
-  b.set_location(dot.location);
-  ir::Val out = b.op(dot.op->name, {lhs, rhs}, dot.attrs);
-  if (p.bias >= 0) out = out + ir::broadcast_in_dim(bias, out.shape(), {out.rank() - 1});
-  if (p.addend >= 0) out = out + addend;
-  if (p.activation) out = b.op(p.activation->op->name, {out}, p.activation->attrs);
-  return b.finish({out});
-}
-
-LibraryCall call_of(const Product& p, const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
+LibraryCall call_of(const Product& p, const ir::Function& f) {
   const ir::Node& dot = f.nodes[p.nodes[0]];
   std::vector<LibraryCall::Operand> operands = {{dot.operands[0], {}}, {dot.operands[1], {}}};
   if (p.bias >= 0) operands.push_back({p.bias, {}});
@@ -127,14 +114,15 @@ LibraryCall call_of(const Product& p, const ir::Function& f, const ir::Module& m
   ir::Attrs attrs = dot.attrs;
   attrs.set("addend", p.addend >= 0);
   attrs.set("activation", p.activation ? p.activation->op->name : std::string("none"));
-  return {p.nodes, operands, {}, "gemm", attrs, alone(p, f, m, ops)};
+  attrs.set("implementation", p.implementation);
+  return {p.nodes, operands, {}, "gemm", attrs};
 }
 
 }  // namespace
 
-std::vector<LibraryCall> library_products(const ir::Function& f, const ir::Module& m, const PassContext& context) {
+std::vector<LibraryCall> library_products(const ir::Function& f, const ir::Target& target) {
   std::vector<LibraryCall> out;
-  for (const Product& p : Products(f, context.target).find()) out.push_back(call_of(p, f, m, context.ops));
+  for (const Product& p : Products(f, target).find()) out.push_back(call_of(p, f));
   return out;
 }
 

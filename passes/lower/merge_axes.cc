@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "passes/lower/build_kernel.h"
+#include "passes/lower/schedule_kernels.h"
 
 namespace nabla::passes {
 

@@ -250,7 +250,7 @@ class FunctionPlanner {
 
   // A library's product may lie where its addend lay, where its fallback can do that too.
   bool takes_the_place(const ir::Node& n, ValueId operand) const {
-    if (n.op->lower != ir::Lowering::kContraction || !n.attrs.find("fallback")) return false;
+    if (n.op->name != "gemm" || n.attrs.get_string("fallback").empty()) return false;
     int addend = n.attrs.get_bool("addend") ? static_cast<int>(n.operands.size()) - 1 : -1;
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && static_cast<int>(i) != addend) return false;
@@ -440,6 +440,12 @@ Status check_arena(const ir::MemoryPlan& plan, const std::string& limit) {
 }  // namespace
 
 Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
+  for (const kernel_ir::KernelPtr& k : module.kernels)
+    if (!k->schedule) {
+      Diagnostic d = error(Code::kWrongStage, "kernel @{} has no schedule", k->name);
+      d.help = "run the pass `schedule-kernels` before plan-memory";
+      return d;
+    }
   auto plan = std::make_shared<ir::MemoryPlan>();
   for (const ir::StateLeaf& leaf : module.state) {
     plan->state_offsets.push_back(plan->state_bytes);

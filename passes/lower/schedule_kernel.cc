@@ -4,7 +4,7 @@
 
 #include "ir/cost/time.h"
 #include "ir/kernel_ir/contract.h"
-#include "passes/lower/build_kernel.h"
+#include "passes/lower/schedule_kernels.h"
 
 namespace nabla::passes {
 
@@ -16,13 +16,18 @@ constexpr int kLetAccesses = 2, kStoreAccesses = 3;  // reads and writes of a st
 
 class Scheduler {
  public:
-  Scheduler(Kernel& k, const ir::Target& target) : k_(k), target_(target) {
+  Scheduler(const Kernel& k, const ir::Target& target) : k_(k), target_(target) {
     wide_ = std::any_of(k.buffers.begin(), k.buffers.end(), [](const Buffer& b) { return bytes_of(b.dtype) == 8; });
     lanes_ = target.vector_bytes / (wide_ ? 8 : 4);
   }
 
-  void run() {
-    k_.schedule = {};
+  Schedule run() {
+    choose();
+    return s_;
+  }
+
+ private:
+  void choose() {
     if (auto c = find_contraction(k_)) return contraction(*c);
     const For* loop = nullptr;
     int loops = 0;
@@ -30,14 +35,13 @@ class Scheduler {
       if (const For* f = std::get_if<For>(&s.node)) loop = f, ++loops;
     if (loops != 1 || combines(k_.body)) {
       // Several phases, or stores that meet: one unit does all, in order.
-      k_.schedule.unit = longest_loop();
+      s_.unit = longest_loop();
       return;
     }
-    k_.schedule.vector_axis = lane_axis(*loop);
+    s_.vector_axis = lane_axis(*loop);
     cut(*loop);
   }
 
- private:
   // What is decided here follows from the upper bounds of sizes; how often a unit runs from the sizes themselves.
   const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
   int64_t extent(int axis) const { return size(axis).bounds().max; }
@@ -48,14 +52,14 @@ class Scheduler {
     for (int b : c.batch) batch = batch * size(b);
     int lanes = target_.vector_bytes / (bytes_of(c.dtype) == 8 ? 8 : 4);
     ContractPlan plan = plan_contraction(size(c.m), size(c.n), lanes, target_.vector_registers);
-    k_.schedule.unit = plan.block;
-    k_.schedule.units = plan.blocks * batch;
+    s_.unit = plan.block;
+    s_.units = plan.blocks * batch;
     double flops = 2.0 * m * n * extent(c.k) * batch.bounds().max;
-    k_.schedule.max_threads = threads_for(ir::thread_ns_of_products(flops, lanes));
+    s_.max_threads = threads_for(ir::thread_ns_of_products(flops, lanes));
   }
   int threads_for(double ns) const {
     double threads =
-        std::min<double>(ns / target_.thread_grain_ns, static_cast<double>(k_.schedule.units.bounds().max));
+        std::min<double>(ns / target_.thread_grain_ns, static_cast<double>(s_.units.bounds().max));
     return static_cast<int>(std::clamp<double>(threads, 1, target_.threads));
   }
 
@@ -178,7 +182,7 @@ class Scheduler {
   }
   void cut(const For& f) {
     std::vector<int> serial = f.axes;
-    int lane = k_.schedule.vector_axis;
+    int lane = s_.vector_axis;
     bool flat = f.axes.size() == 1 && lane == f.axes[0];
     if (lane >= 0 && !flat) std::erase(serial, lane);
     double total = points(serial);
@@ -186,22 +190,23 @@ class Scheduler {
     // A unit is worth about a microsecond, and there are at most 1024 of them.
     double unit = std::max({1.0, 1000 / std::max(iteration, 1e-3), total / 1024});
     if (flat) unit = std::ceil(unit / (4 * lanes_)) * 4 * lanes_;
-    k_.schedule.unit = static_cast<int64_t>(std::clamp(std::ceil(unit), 1.0, std::max(total, 1.0)));
-    if (flat && k_.schedule.unit >= total) k_.schedule.unit = static_cast<int64_t>(std::max(total, 1.0));
+    s_.unit = static_cast<int64_t>(std::clamp(std::ceil(unit), 1.0, std::max(total, 1.0)));
+    if (flat && s_.unit >= total) s_.unit = static_cast<int64_t>(std::max(total, 1.0));
     ir::Dim iterations = 1;
     for (int a : serial) iterations = iterations * size(a);
-    k_.schedule.units = ir::Dim::ceildiv(iterations, k_.schedule.unit);
-    k_.schedule.max_threads = threads_for(iteration * total);
+    s_.units = ir::Dim::ceildiv(iterations, s_.unit);
+    s_.max_threads = threads_for(iteration * total);
   }
 
-  Kernel& k_;
+  const Kernel& k_;
   const ir::Target& target_;
   bool wide_;
   int lanes_;
+  Schedule s_;
 };
 
 }  // namespace
 
-void schedule_kernel(Kernel& kernel, const ir::Target& target) { Scheduler(kernel, target).run(); }
+void schedule_kernel(Kernel& kernel, const ir::Target& target) { kernel.schedule = Scheduler(kernel, target).run(); }
 
 }  // namespace nabla::passes

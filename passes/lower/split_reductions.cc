@@ -1,4 +1,4 @@
-#include "passes/lower/split_reductions.h"
+#include "passes/lower/schedule_kernels.h"
 
 #include <algorithm>
 #include <map>

@@ -39,8 +39,8 @@ namespace {
 
 class Builder {
  public:
-  Builder(const ir::Function& f, const ir::Module& module, const IsLibraryCall& is_library)
-      : f_(f), module_(module), is_library_(is_library) {
+  Builder(const ir::Function& f, const ir::Module& module, const IsOpaque& is_opaque)
+      : f_(f), module_(module), is_opaque_(is_opaque) {
     graph_.of_value.assign(f.values.size(), -1);
   }
 
@@ -70,8 +70,8 @@ class Builder {
 
   Result<Ok> node(int index) {
     const ir::Node& n = f_.nodes[index];
-    if (is_library_(n)) {
-      graph_.library_nodes.push_back(index);
+    if (is_opaque_(n)) {
+      graph_.opaque_nodes.push_back(index);
       auto first = static_cast<int>(graph_.tensors.size());
       for (ir::ValueId id : n.results) given(id, index);
       if (n.results.empty()) {
@@ -202,7 +202,7 @@ class Builder {
 
   const ir::Function& f_;
   const ir::Module& module_;
-  const IsLibraryCall& is_library_;
+  const IsOpaque& is_opaque_;
   int last_effect_ = -1;  // the tensor that stands for it
   TensorGraph graph_;
 };
@@ -217,8 +217,8 @@ std::vector<int> inputs_of(const TensorGraph& graph, const ir::Function& functio
 }
 
 Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::Module& module,
-                                       const IsLibraryCall& is_library) {
-  return Builder(function, module, is_library).run();
+                                       const IsOpaque& is_opaque) {
+  return Builder(function, module, is_opaque).run();
 }
 
 }  // namespace nabla::passes

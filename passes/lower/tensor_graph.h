@@ -11,7 +11,7 @@ namespace nabla::passes {
 
 /// How a tensor comes to be.
 enum class TensorKind : uint8_t {
-  kGiven,       ///< parameter, constant or result of a library call: its elements are in memory
+  kGiven,       ///< parameter, constant or result of an opaque node: its elements are in memory
   kDefinition,  ///< a formula
   kView,        ///< the bytes of `base` under another shape
 };
@@ -51,20 +51,20 @@ inline int64_t most(const ir::Dim& size) { return size.bounds().max; }
 struct TensorGraph {
   std::vector<Tensor> tensors;     ///< in dependency order
   std::vector<int> of_value;       ///< tensor of each value; -1: none
-  std::vector<int> library_nodes;  ///< nodes that stay library calls, in order
-  /// Of a library node with effects: the tensor that stands for the one before it, after which it runs.
+  std::vector<int> opaque_nodes;  ///< nodes that stay as they are, in order: library calls, loops, procedures
+  /// Of an opaque node with effects: the tensor that stands for the one before it, after which it runs.
   std::map<int, int> after;
 };
 
-/// The tensors that a library node waits for: its operands, and what stands for the node before it.
+/// The tensors that an opaque node waits for: its operands, and what stands for the node before it.
 std::vector<int> inputs_of(const TensorGraph& graph, const ir::Function& function, int node);
 
-/// Which nodes become library calls; the others become formulas.
-using IsLibraryCall = std::function<bool(const ir::Node&)>;
+/// Which nodes stay as they are; the others become formulas.
+using IsOpaque = std::function<bool(const ir::Node&)>;
 
-/// E0403 for ops without `access`. A library node without results is stood for by a tensor that has no value.
+/// E0403 for ops without `access`. An opaque node without results is stood for by a tensor that has no value.
 Result<TensorGraph> build_tensor_graph(const ir::Function& function, const ir::Module& module,
-                                       const IsLibraryCall& is_library);
+                                       const IsOpaque& is_opaque);
 
 /// Every tensor that the formula loads, each once, in order of appearance.
 std::vector<int> loads_of(const Formula& formula);

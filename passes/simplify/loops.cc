@@ -20,8 +20,9 @@ using ir::ValueId;
 class LoopBody {
  public:
   /// `operands` are the loop's, as values of the function that is being built; `used` says which results somebody uses.
-  LoopBody(FunctionPtr body, ir::ControlFlow flow, std::vector<Val> operands, std::vector<bool> used)
-      : f_(std::move(body)), flow_(std::move(flow)), operands_(std::move(operands)), used_(std::move(used)) {
+  LoopBody(FunctionPtr body, ir::ControlFlow flow, std::vector<Val> operands, std::vector<bool> used,
+           const ir::Module& module)
+      : f_(std::move(body)), module_(module), flow_(std::move(flow)), operands_(std::move(operands)), used_(std::move(used)) {
     consts_ = static_cast<size_t>(flow_.consts), carries_ = static_cast<size_t>(flow_.carries);
     index_.assign(f_->values.size(), -1);
     for (size_t i = 0; i < f_->params.size(); ++i) index_[f_->params[i]] = static_cast<int>(i);
@@ -104,7 +105,7 @@ class LoopBody {
 
   // Whether the node may be computed outside: from constants alone, and never for nothing where that could not end.
   bool invariant(const Node& node) const {
-    if (node.op->traits.side_effect || node.op->traits.fence) return false;
+    if (node.op->traits.side_effect || node.op->traits.fence || ir::communicates(node, module_)) return false;
     if (!functions_of(node.attrs).empty() && flow_.trips.bounds().min < 1) return false;
     return std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return fixed_[id]; });
   }
@@ -157,6 +158,7 @@ class LoopBody {
   }
 
   FunctionPtr f_;
+  const ir::Module& module_;
   ir::ControlFlow flow_;
   std::vector<Val> operands_;
   std::vector<bool> used_;
@@ -356,7 +358,7 @@ FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const i
                                [&](const FunctionPtr& g) { return g->name == flow.functions.back(); });
       std::vector<bool> used;
       for (ValueId id : node.results) used.push_back(uses[id] > 0);
-      LoopBody seen(*body, std::move(flow), copy.at(node.operands), std::move(used));
+      LoopBody seen(*body, std::move(flow), copy.at(node.operands), std::move(used), module);
       if (LoopRewrite(copy, node, std::move(seen), module, ops).run()) {
         changed = true;
         continue;

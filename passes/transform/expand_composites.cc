@@ -27,7 +27,6 @@ ir::FunctionPtr expand_once(const ir::Function& f, const ir::Module& module, con
 
 Result<ir::Module> expand_composites(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
-  out.stage = ir::Stage::kLocal;
   for (ir::FunctionPtr& f : out.functions)
     while (std::any_of(f->nodes.begin(), f->nodes.end(),
                        [&](const ir::Node& n) { return must_expand(*f, n, context.target); })) {

@@ -25,6 +25,7 @@ namespace nabla {
   X(kUndecidable, 207, "a symbolic size comparison cannot be decided", "add the constraint that the message names")   \
   X(kInvalidModule, 208, "the module breaks a structural rule", "see docs/ir-format.md")                              \
   X(kBadState, 209, "a state leaf is declared or used wrongly", "a leaf keeps one type in all entries")               \
+  X(kBadSharding, 210, "a sharding does not fit", "change the sharding, the mesh or the shape")                       \
   X(kNotDifferentiable, 301, "no derivative exists", "do what the message says, or stop_gradient the operand")        \
   X(kNotScalar, 302, "grad needs a scalar floating result", "reduce the result to a scalar, or use vjp")              \
   X(kRecursion, 303, "functions call each other in a cycle", "write the loop with a bounded op")                      \

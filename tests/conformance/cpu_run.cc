@@ -2,9 +2,7 @@
 
 #include "cli/driver/emit_program.h"
 #include "ir/ops/all_ops.h"
-#include "passes/lower/fuse.h"
-#include "passes/lower/plan_memory.h"
-#include "passes/lower/prepare.h"
+#include "passes/pass_manager.h"
 #include "passes/transform/expand_composites.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -12,9 +10,10 @@ namespace nabla::conformance {
 
 Result<ir::Module> planned_for(const ir::Module& module, const ir::Target& target) {
   passes::PassContext context{ops::all_ops(), target};
-  ir::Module expanded = NABLA_TRY(passes::expand_composites(module, context));
-  ir::Module fused = NABLA_TRY(passes::fuse(NABLA_TRY(passes::prepare(expanded, context)), context));
-  return passes::plan_memory(fused, context);
+  ir::Module local = module;
+  local.stage = ir::Stage::kLocal;
+  ir::Module expanded = NABLA_TRY(passes::expand_composites(local, context));
+  return NABLA_TRY(passes::run_passes(expanded, passes::lowering_steps(), context.ops, target)).module;
 }
 
 Result<Compiled> compile_for_cpu(const ir::Module& module, const std::string& target_name, bool library) {

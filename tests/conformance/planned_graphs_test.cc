@@ -4,9 +4,7 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
-#include "passes/lower/fuse.h"
-#include "passes/lower/plan_memory.h"
-#include "passes/lower/prepare.h"
+#include "passes/pass_manager.h"
 #include "passes/simplify/simplify.h"
 #include "tests/conformance/interpret_planned.h"
 #include "tests/property/compare.h"
@@ -34,8 +32,9 @@ ir::Module simplified(ir::Module m) {
 Result<ir::Module> planned(const ir::Module& m) {
   ir::Target target = ir::find_target("cpu:x86-64-v3").value();
   target.library = false;
-  passes::PassContext context{ops::all_ops(), target};
-  return passes::plan_memory(NABLA_TRY(passes::fuse(NABLA_TRY(passes::prepare(m, context)), context)), context);
+  ir::Module local = m;
+  local.stage = ir::Stage::kLocal;
+  return NABLA_TRY(passes::run_passes(local, passes::lowering_steps(), ops::all_ops(), target)).module;
 }
 
 TEST(PlannedGraphs, GradientsOfRandomFunctionsAreWhatTheReferenceSays) {

@@ -1,13 +1,12 @@
 // Long reductions, and many updates of few rows, on a GPU, cut into slices: the same numbers as uncut, by the
 // interpreter and thread by thread.
-#include "passes/lower/split_reductions.h"
+#include "passes/lower/schedule_kernels.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "codegen/cuda/printer.h"
-#include "passes/lower/split_scatters.h"
 #include "tests/cuda/emulator/kernel_run.h"
 #include "tests/kernel_ir/nine_kernels.h"
 

@@ -4,9 +4,7 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
-#include "passes/lower/fuse.h"
-#include "passes/lower/plan_memory.h"
-#include "passes/lower/prepare.h"
+#include "passes/pass_manager.h"
 
 namespace nabla::lower_tests {
 namespace {
@@ -16,11 +14,12 @@ Result<ir::Module> lower(const ir::Module& module, bool plan, const std::string&
   ir::Target target = ir::find_target(name).value();
   target.library = library;
   target.library_flops = 1;
-  passes::PassContext context{ops::all_ops(), target};
-  ir::Module out = NABLA_TRY(passes::fuse(NABLA_TRY(passes::prepare(module, context)), context));
-  if (!plan) return out;
-  context.options["max-bytes"] = max_bytes;
-  return passes::plan_memory(out, context);
+  ir::Module local = module;
+  local.stage = ir::Stage::kLocal;
+  std::vector<passes::Step> steps = passes::lowering_steps();
+  if (!plan) steps.pop_back();
+  if (!max_bytes.empty()) steps.back().options["max-bytes"] = max_bytes;
+  return NABLA_TRY(passes::run_passes(local, steps, ops::all_ops(), target)).module;
 }
 
 }  // namespace

@@ -192,6 +192,7 @@ TEST(PlanMemory, AnUpdateThatReadsAllOfItsLeafIsRefusedWithTheBytesOfACopy) {
             "  --> model.cc:7  in step\n"
             "   | w = transpose(w)\n"
             "   = note: a copy would cost 14400 bytes\n"
+            "   = note: in pass `plan-memory`\n"
             "   = help: pass the new value through nabla::copy, which allows it\n");
   Result<ir::Module> copied = planned(flat(head + "  %c = copy(%t)\n  return %c\n}\n"));
   ASSERT_TRUE(copied.ok()) << to_string(copied.errors());
@@ -210,6 +211,7 @@ TEST(PlanMemory, LeavesThatReplaceEachOtherAreRefusedWithBothLines) {
             "  --> model.cc:5\n"
             "   = note: a copy would cost 8000 bytes\n"
             "   = note: kernel neg_2 at model.cc:6 waits too\n"
+            "   = note: in pass `plan-memory`\n"
             "   = help: pass the new value through nabla::copy, which allows it\n");
 }
 

@@ -45,7 +45,6 @@ std::string read(const fs::path& path) {
 }
 
 TEST(GoldenPasses, GiveTheModulesThatTheFilesShow) {
-  ir::Target target = ir::find_target("cpu").value();
   passes::ManagerOptions options;
   options.verify = [](const ir::Module& m) { return ir::verify(m); };
   for (const fs::path& path : goldens()) {
@@ -55,7 +54,12 @@ TEST(GoldenPasses, GiveTheModulesThatTheFilesShow) {
     if (text.starts_with("// run: inspect")) continue;  // compared by the runner of all goldens
     ASSERT_TRUE(text.starts_with(kRun)) << "the first line must be `" << kRun << "NAME`";
     std::string head = text.substr(0, line_end + 1);
-    auto step = passes::parse_step(text.substr(kRun.size(), line_end - kRun.size()));
+    constexpr std::string_view kTarget = " --target ";
+    std::string run = text.substr(kRun.size(), line_end - kRun.size());
+    size_t named = run.find(kTarget);
+    ir::Target target = ir::find_target(named == std::string::npos ? "cpu" : run.substr(named + kTarget.size())).value();
+    target.library = true;  // as nablac opt has it
+    auto step = passes::parse_step(run.substr(0, named));
     ASSERT_TRUE(step.ok()) << to_string(step.errors());
     EXPECT_EQ(path.parent_path().filename(), step->pass);
     std::string input = text.substr(line_end + 1, cut == std::string::npos ? cut : cut - line_end - 1);

@@ -46,9 +46,12 @@ ir::Attr attr_of(const ir::AttrDef& def, const py::handle& v) {
       return v.cast<const Value&>().array("a constant");
     case ir::AttrKind::kFunction:
     case ir::AttrKind::kFunctions:
+      throw py::type_error("attribute `" + def.name + "` names a function");
+    case ir::AttrKind::kAxes:
+    case ir::AttrKind::kSharding:
       break;
   }
-  throw py::type_error("attribute `" + def.name + "` names a function");
+  throw py::type_error("attribute `" + def.name + "` speaks of a mesh, which Python has not yet");
 }
 
 // One op by its name. Operands: values and numbers; attributes by their names in the op's record.

@@ -1,4 +1,5 @@
 // Ops that exist after lowering only.
+#include "ir/library/implementation.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/common.h"
 #include "ir/ops/contraction/dot.h"
@@ -99,6 +100,9 @@ InferResult infer_gemm(const InferContext& ctx) {
   const std::string& activation = ctx.attrs.get_string("activation");
   if (!find_activation(activation))
     return ctx.fail(Code::kBadAttribute, "C6", "activation is \"{}\"", activation);
+  const std::string& implementation = ctx.attrs.get_string("implementation");
+  if (!ir::find_implementation("gemm", implementation))
+    return ctx.fail(Code::kBadAttribute, "C8", "implementation is \"{}\"", implementation);
   return out;
 }
 
@@ -106,8 +110,27 @@ Attrs gemm_attrs(Ints lhs_contract, Ints rhs_contract, std::string activation) {
   return {{"lhs_contract", std::move(lhs_contract)},
           {"rhs_contract", std::move(rhs_contract)},
           {"activation", std::move(activation)},
-          {"fallback", std::string("k")},
-          {"order", Ints{0, 1}}};
+          {"implementation", std::string("cublaslt")}};
+}
+
+std::vector<Val> decompose_gemm(ir::DecomposeContext& ctx) {
+  const Attrs& a = ctx.attrs();
+  Attrs dot;
+  for (const char* name : {"lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch"}) dot.set(name, a.get_ints(name));
+  Val out = ctx.b.op("dot_general", {ctx.operand(0), ctx.operand(1)}, dot);
+  bool adds = a.get_bool("addend");
+  if (ctx.operands.size() > (adds ? 3 : 2)) out = out + ir::broadcast_in_dim(ctx.operand(2), out.shape(), {out.rank() - 1});
+  if (adds) out = out + ctx.operands.back();
+  const std::string& activation = a.get_string("activation");
+  if (activation == "relu") out = ctx.b.op("relu", {out});
+  if (activation == "gelu") out = ctx.b.op("gelu", {out}, {{"approximate", std::string("tanh")}});
+  return {out};
+}
+
+// Version 1 was a GPU's.
+Attrs with_implementation(Attrs attrs) {
+  attrs.set("implementation", std::string("cublaslt"));
+  return attrs;
 }
 
 OpDef gemm_op() {
@@ -115,14 +138,17 @@ OpDef gemm_op() {
   Example biased{{operand(f32({2, 3})), operand(f32({4, 3})), operand(f32({4}))}, gemm_attrs({1}, {1}, "gelu")};
   Attrs adds = gemm_attrs({1}, {0}, "none");
   adds.set("addend", true);
+  Attrs unknown = gemm_attrs({1}, {0}, "none");
+  unknown.set("implementation", std::string("gemmlt"));
   Example added{{operand(f32({2, 3})), operand(f32({3, 4})), operand(f32({4})), operand(f32({2, 4}))}, adds};
   return {
       .name = "gemm",
-      .version = 1,
+      .version = 2,
       .category = "lowered",
       .doc =
           "A matrix product that a library computes, with what it does to the result on the way: activation(dot_general"
-          "(lhs, rhs) + bias + addend). The kernel `fallback` computes the same without the library.",
+          "(lhs, rhs) + bias + addend). Of a GPU's program the kernel `fallback`, which `fuse` adds, computes the same "
+          "without the library.",
       .operands = {{"lhs", "left factor"},
                    {"rhs", "right factor"},
                    {"extras", "a bias that is added to every row, if there is one, then the addend", true, true}},
@@ -131,8 +157,9 @@ OpDef gemm_op() {
                 optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
                 optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
                 optional("addend", "whether the last operand is added, shaped like the result", false),
-                required("fallback", AttrKind::kString, "name in the module's kernels"),
-                required("order", AttrKind::kInts, "which operands that kernel takes, in its order"),
+                required("implementation", AttrKind::kString, "which of the library's ways: \"matmul\", \"cublaslt\""),
+                optional("fallback", "name in the module's kernels; empty: there is none", std::string()),
+                optional("order", "which operands that kernel takes, in its order", Ints{}),
                 optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
                 optional("scratch", "bytes of that kernel's own buffers, which lie in the workspace", Ints{})},
       .results = {{"out", "the product"}},
@@ -142,21 +169,23 @@ OpDef gemm_op() {
                       {"C4", "the dimensions named exist, and each is named once"},
                       {"C5", "there is at most one bias, with a value of the result's dtype for each of its columns"},
                       {"C6", "activation is \"none\", \"relu\" or \"gelu\""},
-                      {"C7", "the addend has the result's type"}},
+                      {"C7", "the addend has the result's type"},
+                      {"C8", "implementation is a library's way to compute products"}},
       .traits = {},
-      .stages = ir::stages(ir::Stage::kKernels, ir::Stage::kPlanned),
+      .stages = ir::stages(ir::Stage::kLocal, ir::Stage::kPlanned),
       .infer = infer_gemm,
-      .reference = ir::no_rule(kLowered),
+      .reference = ir::by_decomposition(),
       .fold = ir::no_rule(kLowered),
-      .decompose = ir::no_rule(kLowered),
+      .decompose = decompose_gemm,
       .vjp = ir::not_differentiable(kLowered),
       .jvp = ir::not_differentiable(kLowered),
       .batch = ir::no_rule(kLowered),
       .factors = ir::no_rule(kLowered),
       .access = ir::no_rule(kLowered),
       .linearity = ir::not_linear(),
-      .lower = Lowering::kContraction,
+      .lower = Lowering::kLibrary,
       .cost = cost_dot,
+      .upgrades = {with_implementation},
       .dtypes = DTypes::kFloats,
       .examples = {plain, biased, added},
       .draw =
@@ -172,14 +201,14 @@ OpDef gemm_op() {
                    {{"lhs_contract", Ints{1}},
                     {"rhs_contract", Ints{0}},
                     {"lhs_batch", Ints{0}},
-                    {"fallback", std::string("k")},
-                    {"order", Ints{0, 1}}}},
+                    {"implementation", std::string("cublaslt")}}},
                   {"C4", {f32({2, 3}), f32({3, 4})}, gemm_attrs({2}, {0}, "none")},
                   {"C5", {f32({2, 3}), f32({3, 4}), f32({2})}, gemm_attrs({1}, {0}, "none")},
                   {"C5", {f32({2, 3}), f32({3, 4}), f32({4}), f32({4})}, gemm_attrs({1}, {0}, "none")},
                   {"C6", {f32({2, 3}), f32({3, 4})}, gemm_attrs({1}, {0}, "tanh")},
                   {"C7", {f32({2, 3}), f32({3, 4})}, adds},
-                  {"C7", {f32({2, 3}), f32({3, 4}), f32({4})}, adds}},
+                  {"C7", {f32({2, 3}), f32({3, 4}), f32({4})}, adds},
+                  {"C8", {f32({2, 3}), f32({3, 4})}, unknown}},
   };
 }
 

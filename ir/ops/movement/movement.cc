@@ -484,6 +484,40 @@ OpDef fence_op() {
   return op;
 }
 
+OpDef shard_op() {
+  auto layout = [](size_t dims) { return ir::Sharding{std::vector<ir::DimSharding>(dims, {{}, true}), {}}; };
+  OpDef op = transparent_op(
+      "shard", "movement",
+      "x, laid out over the mesh as the sharding says: axes of a closed dimension are final, to those of an open one "
+      "propagation may add. Its cotangent is laid out in the same way.");
+  op.traits.elementwise = false;  // it is of this shape: a scalar in its place has no such layout
+  op.attrs = {required("sharding", AttrKind::kSharding, "a layout for each dimension of x")};
+  op.constraints = {{"C1", "sharding has as many dimensions as x"}};
+  op.stages = ir::stages(ir::Stage::kTraced, ir::Stage::kSharded);
+  op.infer = [](const InferContext& ctx) -> InferResult {
+    const ir::Sharding& s = ctx.attrs.get_sharding("sharding");
+    if (static_cast<int>(s.dims.size()) != ctx.rank(0))
+      return ctx.fail(Code::kShapeMismatch, "C1", "{} is the layout of {} dimensions", s.str(), s.dims.size());
+    return Types{ctx.operands[0]};
+  };
+  op.vjp = [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.b.op("shard", {ctx.ct()}, ctx.attrs())}; };
+  op.jvp = jvp_linear;
+  op.batch = [](BatchContext& ctx) {
+    ir::Sharding s = ctx.attrs().get_sharding("sharding");
+    ir::DimSharding batch{{}, ctx.spmd_axis.empty()};
+    if (!ctx.spmd_axis.empty()) batch.axes = {{ctx.spmd_axis}};
+    s.dims.insert(s.dims.begin(), batch);
+    return batch_with(ctx, {{"sharding", s}});
+  };
+  op.examples = {{{operand(f32({4, 3}))}, {{"sharding", layout(2)}}}};
+  op.draw = [=](Rng& rng) {
+    int rank = static_cast<int>(random_int(rng, 0, 3));
+    return Example{{operand(f32(random_shape(rng, rank)))}, {{"sharding", layout(static_cast<size_t>(rank))}}};
+  };
+  op.rejects = {{"C1", {f32({4})}, {{"sharding", layout(2)}}}};
+  return op;
+}
+
 OpDef checkpoint_name_op() {
   OpDef op = transparent_op("checkpoint_name", "movement",
                             "x under a name that the policy of a remat around it may keep. Reverse mode keeps it in "
@@ -511,7 +545,7 @@ OpDef checkpoint_name_op() {
 
 std::vector<OpDef> movement_ops() {
   std::vector<OpDef> out = {reshape_op(), transpose_op(), broadcast_op(),      stop_gradient_op(),
-                            copy_op(),    fence_op(),     checkpoint_name_op()};
+                            copy_op(),    fence_op(),     checkpoint_name_op(), shard_op()};
   for (OpDef& op : cut_ops()) out.push_back(std::move(op));
   out.push_back(section_op());
   return out;

@@ -1,0 +1,72 @@
+// Meshes, and how values are laid out over them. docs/sharding.md says what they mean; the model is Shardy's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+
+namespace nabla::ir {
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+  bool operator==(const MeshAxis&) const = default;
+};
+
+/// Ranks by named coordinates, row-major: the last axis is the fastest.
+struct Mesh {
+  std::string name;
+  std::vector<MeshAxis> axes;
+  LocationRef location;
+
+  int64_t ranks() const;
+  int64_t size_of(std::string_view axis) const;  ///< 0: there is no such axis
+  std::vector<std::string> axis_names() const;
+};
+
+/// An axis of a mesh, or a part of it: with an axis of `before` * size * after ranks, the part of coordinate c is
+/// c / after % size.
+struct AxisRef {
+  std::string name;
+  int64_t before = 1;
+  int64_t size = 0;  ///< 0: the whole axis
+  bool operator==(const AxisRef&) const = default;
+  std::string str() const;  ///< "tp", "tp:(2)4"
+};
+/// Major first.
+using Axes = std::vector<AxisRef>;
+std::string str(const Axes& axes);  ///< "{dp, tp:(2)4}"
+/// How many parts the axes make. Requires check_axes.
+int64_t shards(const Mesh& mesh, const Axes& axes);
+/// The part that a rank has: its coordinate along the axes, as one number. Requires check_axes.
+int64_t coordinate(const Mesh& mesh, const Axes& axes, int64_t rank);
+/// The ranks that differ from this one along the axes alone, by their coordinate there. Requires check_axes.
+std::vector<int64_t> group_of(const Mesh& mesh, const Axes& axes, int64_t rank);
+/// E0210 for an axis that the mesh lacks, a part that does not divide it, and parts of one axis that overlap.
+Status check_axes(const Mesh& mesh, const Axes& axes, const std::string& what);
+
+/// The layout of one dimension.
+struct DimSharding {
+  Axes axes;
+  bool open = false;  ///< propagation may add axes
+  bool operator==(const DimSharding&) const = default;
+  std::string str() const;  ///< "dp", "{dp, tp}", "{tp, ?}", "{}"
+};
+
+/// The layout of a value: a dimension without axes is whole on every rank. No axis stands twice.
+struct Sharding {
+  std::vector<DimSharding> dims;
+  Axes replicated;  ///< axes along which the value must be the same
+  bool operator==(const Sharding&) const = default;
+  std::string str() const;  ///< "<dp, {tp, ?}, {}> replicated {pp}"
+};
+using ShardingRef = std::shared_ptr<const Sharding>;
+/// All that it names, those of the dimensions first.
+Axes axes_of(const Sharding& sharding);
+
+}  // namespace nabla::ir

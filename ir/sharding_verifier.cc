@@ -1,0 +1,147 @@
+// Whether meshes are meshes, and layouts fit their mesh and their values.
+#include <numeric>
+#include <set>
+
+#include "ir/op_def.h"
+#include "ir/verifier.h"
+
+namespace nabla::ir {
+namespace {
+
+Diagnostic refuse(const std::string& what, const std::string& why) {
+  return error(Code::kBadSharding, "{}: {}", what, why);
+}
+
+Status check_mesh(const Mesh& mesh) {
+  const std::string what = "mesh " + mesh.name;
+  if (mesh.name.empty()) return error(Code::kBadSharding, "a mesh has no name");
+  if (mesh.axes.empty()) return refuse(what, "it has no axis");
+  std::set<std::string_view> names;
+  int64_t ranks = 1;
+  for (const MeshAxis& a : mesh.axes) {
+    if (a.name.empty()) return refuse(what, "an axis has no name");
+    if (!names.insert(a.name).second) return refuse(what, fmt::format("two axes are named {}", a.name));
+    if (a.size < 1) return refuse(what, fmt::format("axis {} has {} ranks, expected 1 or more", a.name, a.size));
+    if (a.size > kMaxRanks || (ranks *= a.size) > kMaxRanks)
+      return refuse(what, fmt::format("it has more than {} ranks", kMaxRanks));
+  }
+  return Ok{};
+}
+
+// Does `count` divide the extent at every value of its symbols, as far as can be told?
+bool divides(int64_t count, const Dim& extent) {
+  return Dim::mod(extent, count).is(0);
+}
+
+Status check_divides(const Mesh& mesh, const Axes& axes, const Type& type, int dim, const std::string& what) {
+  int64_t count = shards(mesh, axes);
+  const Dim& extent = type.shape[dim];
+  if (divides(count, extent)) return Ok{};
+  if (extent.is_static())
+    return refuse(what, fmt::format("dimension {} of {} has {} elements, which {} shards along {} do not divide", dim,
+                                    type.str(), extent.str(), count, str(axes)));
+  Diagnostic d = error(Code::kUndecidable, "{}: dimension {} of {} may not be divisible into {} shards along {}", what,
+                       dim, type.str(), count, str(axes));
+  for (const SymbolRef& s : extent.symbols())
+    d.help = fmt::format("declare symbol {} as a multiple of {}", s->name, std::lcm(s->multiple, count));
+  return d;
+}
+
+// Of the attributes: layouts are of the operand, and collectives count the ranks that they join.
+Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
+  const Attr* shards_attr = node.attrs.find("shards");
+  for (const auto& [name, attr] : node.attrs) {
+    if (const Sharding* s = std::get_if<Sharding>(&attr))
+      (void)NABLA_TRY(check_sharding(mesh, *s, f.type(node.operands[0]), node.op->name));
+    const Axes* axes = std::get_if<Axes>(&attr);
+    if (!axes) continue;
+    (void)NABLA_TRY(check_axes(mesh, *axes, node.op->name));
+    int64_t count = shards(mesh, *axes);
+    if (shards_attr && std::get<int64_t>(*shards_attr) != count)
+      return refuse(node.op->name, fmt::format("{} are {} ranks of mesh {}, not {}", str(*axes), count, mesh.name,
+                                               std::get<int64_t>(*shards_attr)));
+  }
+  return Ok{};
+}
+
+// What speaks of a mesh, in a module that has none.
+Status check_without_mesh(const Node& node) {
+  for (const auto& [name, attr] : node.attrs) {
+    const Axes* axes = std::get_if<Axes>(&attr);
+    const Sharding* sharding = std::get_if<Sharding>(&attr);
+    if ((axes && !axes->empty()) || (sharding && !axes_of(*sharding).empty()))
+      return refuse(node.op->name, "the module has no mesh");
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Status check_sharding(const Mesh& mesh, const Sharding& s, const Type& type, const std::string& what) {
+  if (s.dims.size() != type.shape.size())
+    return refuse(what, fmt::format("{} is the layout of {} dimensions, {} has {}", s.str(), s.dims.size(), type.str(),
+                                    type.rank()));
+  (void)NABLA_TRY(check_axes(mesh, axes_of(s), what));
+  for (int d = 0; d < type.rank(); ++d) (void)NABLA_TRY(check_divides(mesh, s.dims[d].axes, type, d, what));
+  return Ok{};
+}
+
+Status check_coordinate(const Module& m, const Symbol& s) {
+  int64_t ranks = m.mesh() ? m.mesh()->size_of(s.axis) : 0;
+  if (ranks > 0 && s.min == 0 && s.max == ranks - 1 && s.multiple == 1) return Ok{};
+  return refuse(fmt::format("symbol {} in [{}, {}]", s.name, s.min, s.max),
+                ranks == 0 ? fmt::format("no mesh has an axis {}", s.axis)
+                           : fmt::format("coordinates along {} are in [0, {}]", s.axis, ranks - 1));
+}
+
+Status check_meshes(const Module& m, const LocateItem& locate) {
+  auto at = [&](Item item, size_t i, const LocationRef& own, Status status) {
+    if (status.ok()) return status;
+    for (Diagnostic& d : status.errors())
+      if (!d.location) d.location = own || !locate ? own : locate(item, i);
+    return status;
+  };
+  for (size_t i = 0; i < m.meshes.size(); ++i)
+    (void)NABLA_TRY(at(Item::kMesh, i, m.meshes[i].location,
+                       i == 0 ? check_mesh(m.meshes[i])
+                              : Status(refuse("mesh " + m.meshes[i].name, "a module has one mesh, this is the second"))));
+  for (size_t i = 0; i < m.state.size(); ++i) {
+    const StateLeaf& leaf = m.state[i];
+    if (!leaf.sharding) continue;
+    std::string what = "state leaf " + leaf.name;
+    Status ok = !m.mesh()                    ? Status(refuse(what, "the module has no mesh"))
+                : m.stage >= Stage::kLocal ? Status(error(Code::kWrongStage, "{} has a layout in a {} module", what, name_of(m.stage)))
+                                             : check_sharding(*m.mesh(), *leaf.sharding, leaf.type, what);
+    (void)NABLA_TRY(at(Item::kState, i, leaf.location, std::move(ok)));
+  }
+  return Ok{};
+}
+
+Status check_layout(const Module& m, const Function& f, ValueId id) {
+  const Value& v = f.values[id];
+  if (!v.sharding) return Ok{};
+  std::string what = describe_value(f, id);
+  if (!m.mesh()) return refuse(what, "the module has no mesh");
+  if (m.stage >= Stage::kLocal) return error(Code::kWrongStage, "{} has a layout in a {} module", what, name_of(m.stage));
+  return check_sharding(*m.mesh(), *v.sharding, v.type, what);
+}
+
+Status check_layouts(const Module& m, const Function& f, const Node& node) {
+  (void)NABLA_TRY(m.mesh() ? check_attributes(*m.mesh(), f, node) : check_without_mesh(node));
+  for (ValueId id : node.results) (void)NABLA_TRY(check_layout(m, f, id));
+  return Ok{};
+}
+
+Status check_shardings(const Module& m, const Function& f) {
+  auto located = [](Status status, const LocationRef& location) {
+    if (status.ok()) return status;
+    for (Diagnostic& d : status.errors())
+      if (!d.location) d.location = location;
+    return status;
+  };
+  for (ValueId id : f.params) (void)NABLA_TRY(located(check_layout(m, f, id), f.location));
+  for (const Node& node : f.nodes) (void)NABLA_TRY(located(check_layouts(m, f, node), node.location));
+  return Ok{};
+}
+
+}  // namespace nabla::ir

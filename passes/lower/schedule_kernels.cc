@@ -1,0 +1,107 @@
+#include "passes/lower/schedule_kernels.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/library/gemm.h"
+#include "passes/lower/launch.h"
+#include "passes/rewrite.h"
+
+namespace nabla::passes {
+namespace {
+
+struct Scheduled {
+  std::string name;                  // of the kernel, or of the first that is equal to it
+  std::vector<ir::Type> workspaces;  // which its schedule added
+};
+using ScheduledKernels = std::map<std::string, Scheduled, std::less<>>;
+
+kernel_ir::Kernel scheduled(kernel_ir::Kernel k, const ir::Target& target) {
+  if (k.procedure) {
+    schedule_procedure(k, target);
+  } else {
+    merge_axes(k);
+    split_reductions(k, target);
+    split_scatters(k, target);
+    schedule_kernel(k, target);
+  }
+  Status ok = kernel_ir::verify(k);
+  NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(k));
+  return k;
+}
+
+int64_t bytes_of(const ir::Ints& scratch) {
+  int64_t out = 0;
+  for (int64_t bytes : scratch)
+    out += (bytes + ir::kLibraryWorkspaceAlignment - 1) / ir::kLibraryWorkspaceAlignment * ir::kLibraryWorkspaceAlignment;
+  return out;
+}
+
+// The attributes of a library call whose fallback was scheduled.
+ir::Attrs with_fallback(ir::Attrs attrs, const Scheduled& fallback) {
+  ir::Ints scratch;
+  for (const ir::Type& t : fallback.workspaces) scratch.push_back(t.bytes().bounds().max);
+  attrs.set("fallback", fallback.name);
+  attrs.set("scratch", scratch);
+  attrs.set("workspace", std::max(attrs.get_int("workspace"), bytes_of(scratch)));
+  return attrs;
+}
+
+// The launches and calls of what was scheduled, with its names and workspaces.
+ir::FunctionPtr rewired(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops,
+                        const ScheduledKernels& kernels) {
+  FunctionCopy copy(f, ops, &m);
+  ir::FunctionBuilder& b = copy.builder();
+  auto find = [&](const ir::Node& n, const char* attr) {
+    auto found = kernels.find(n.attrs.get_string(attr));
+    return found == kernels.end() ? nullptr : &found->second;
+  };
+  for (const ir::Node& n : f.nodes) {
+    const Scheduled* kernel = n.op->lower == ir::Lowering::kCall      ? find(n, "kernel")
+                              : n.op->lower == ir::Lowering::kLibrary ? find(n, "fallback")
+                                                                      : nullptr;
+    b.set_computes(n.computes);
+    if (!kernel) {
+      copy.copy(n);
+      continue;
+    }
+    b.set_location(n.location);
+    std::vector<ir::Type> results = f.types(n.results);
+    bool launch = n.op->lower == ir::Lowering::kCall;
+    if (launch) results.insert(results.end(), kernel->workspaces.begin(), kernel->workspaces.end());
+    ir::Attrs attrs = launch ? launch_attrs(kernel->name, results) : with_fallback(n.attrs, *kernel);
+    std::vector<ir::Val> values = b.add(n.op->name, copy.at(n.operands), attrs);
+    values.resize(n.results.size());  // workspaces come last, and nobody reads them
+    copy.set(n.results, values);
+  }
+  return copy.finish();
+}
+
+}  // namespace
+
+Result<ir::Module> schedule_kernels(const ir::Module& module, PassContext& context) {
+  ir::Module out = module;
+  out.kernels.clear();
+  ScheduledKernels changed;  // those whose launches change
+  DistinctKernels distinct;
+  ScopedActivity activity("schedule-kernels");
+  for (const kernel_ir::KernelPtr& k : module.kernels) {
+    if (k->schedule) {
+      out.kernels.push_back(k);
+      continue;
+    }
+    kernel_ir::Kernel made = scheduled(*k, context.target);
+    Scheduled after;
+    for (size_t i = k->buffers.size(); i < made.buffers.size(); ++i)
+      after.workspaces.emplace_back(made.buffers[i].dtype, made.buffers[i].shape);
+    kernel_ir::KernelPtr own = std::make_shared<const kernel_ir::Kernel>(std::move(made)), first = distinct.find_or_add(own);
+    after.name = first->name;
+    if (first == own) out.kernels.push_back(own);
+    if (first != own || !after.workspaces.empty()) changed[k->name] = std::move(after);
+  }
+  if (changed.empty()) return out;
+  for (ir::FunctionPtr& f : out.functions) f = rewired(*f, module, context.ops, changed);
+  return out;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,107 @@
+#include "passes/shard/layout.h"
+
+#include <algorithm>
+
+namespace nabla::passes {
+
+using ir::Axes;
+using ir::Factors;
+using ir::Mesh;
+
+Layout layout_of(const ir::ShardingRef& sharding, int rank) {
+  Layout out{std::vector<Axes>(static_cast<size_t>(rank)), {}};
+  for (size_t d = 0; sharding && d < sharding->dims.size(); ++d) out.dims[d] = sharding->dims[d].axes;
+  return out;
+}
+
+ir::ShardingRef sharding_of(const Layout& layout) {
+  ir::Sharding out;
+  bool any = false;
+  for (const Axes& axes : layout.dims) {
+    out.dims.push_back({axes, axes.empty()});
+    any |= !axes.empty();
+  }
+  return any ? std::make_shared<const ir::Sharding>(std::move(out)) : nullptr;
+}
+
+ir::Type local_type(const Mesh& mesh, const ir::Type& type, const Layout& layout) {
+  ir::Type out = type;
+  for (size_t d = 0; d < out.shape.size(); ++d)
+    out.shape[d] = ir::Dim::floordiv(out.shape[d], shards(mesh, layout.dims[d]));
+  return out;
+}
+
+bool overlap(const Mesh& mesh, const Axes& a, const Axes& b) {
+  Axes both = a;
+  both.insert(both.end(), b.begin(), b.end());
+  return !check_axes(mesh, both, "").ok();
+}
+
+bool is_prefix(const Axes& part, const Axes& whole) {
+  return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
+}
+
+bool divides(const Mesh& mesh, const Axes& axes, const ir::Dim& extent) {
+  return ir::Dim::mod(extent, shards(mesh, axes)).is(0);
+}
+
+Axes joined(const Mesh& mesh, const Axes& axes) {
+  Axes out;
+  for (const ir::AxisRef& a : axes) {
+    ir::AxisRef* last = out.empty() ? nullptr : &out.back();
+    if (!last || last->name != a.name || last->size == 0 || last->before * last->size != a.before) {
+      out.push_back(a);
+      continue;
+    }
+    last->size *= a.size;
+    if (last->before == 1 && last->size == mesh.size_of(a.name)) last->size = 0;
+  }
+  return out;
+}
+
+std::optional<std::vector<Axes>> axes_of_factors(const Mesh& mesh, const Axes& axes, const std::vector<int>& dim,
+                                                 const Factors& factors) {
+  std::vector<Axes> out(dim.size());
+  std::vector<ir::AxisRef> left(axes.rbegin(), axes.rend());  // the next one last
+  for (size_t k = 0; k < dim.size() && !left.empty(); ++k) {
+    const ir::Dim& size = factors.factors[dim[k]].size;
+    while (!left.empty()) {
+      Axes more = out[k];
+      more.push_back(left.back());
+      if (divides(mesh, more, size)) {
+        out[k] = std::move(more);
+        left.pop_back();
+        continue;
+      }
+      // Room for a part of the axis: the rest of it goes to the next factor.
+      int64_t room = size.is_static() && size.value() > 0 ? size.value() / shards(mesh, out[k]) : 1;
+      int64_t whole = shards(mesh, {left.back()});
+      if (room > 1 && whole % room == 0 && k + 1 < dim.size()) {
+        ir::AxisRef axis = left.back();
+        out[k].push_back({axis.name, axis.before, room});
+        left.back() = {axis.name, axis.before * room, whole / room};
+      }
+      break;
+    }
+    // A minor factor is split only where every part has one of the major one.
+    if (!left.empty() && !(ir::Dim(shards(mesh, out[k])) == size)) return std::nullopt;
+  }
+  return left.empty() ? std::optional(out) : std::nullopt;
+}
+
+Axes axes_of_dim(const Mesh& mesh, const std::vector<int>& dim, const Factors& factors,
+                 const std::vector<Axes>& of_factor) {
+  Axes out;
+  for (int f : dim) {
+    out.insert(out.end(), of_factor[f].begin(), of_factor[f].end());
+    if (!(ir::Dim(shards(mesh, of_factor[f])) == factors.factors[f].size)) break;
+  }
+  return joined(mesh, out);
+}
+
+bool can_split(const Factors::Factor& factor) {
+  return factor.kind == Factors::Kind::kPass ||
+         (factor.kind == Factors::Kind::kReduce && factor.combiner != kernel_ir::Combiner::kNone);
+}
+
+}  // namespace nabla::passes

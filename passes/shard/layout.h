@@ -1,0 +1,45 @@
+// Where the parts of a value lie, while passes work on it; and factors under axes.
+#pragma once
+
+#include <vector>
+
+#include "ir/op_def.h"
+#include "ir/sharding.h"
+
+namespace nabla::passes {
+
+/// The layout of a value: mesh axes per dimension, major first, and those over which its parts are still to be summed.
+struct Layout {
+  std::vector<ir::Axes> dims;
+  ir::Axes pending;
+  bool operator==(const Layout&) const = default;
+};
+
+/// Of a sharding, or of nothing said: whole on every rank.
+Layout layout_of(const ir::ShardingRef& sharding, int rank);
+/// Null where the layout is whole. Requires that nothing is pending.
+ir::ShardingRef sharding_of(const Layout& layout);
+/// The type of a part.
+ir::Type local_type(const ir::Mesh& mesh, const ir::Type& type, const Layout& layout);
+
+/// The same axes with neighbouring parts of one axis as one.
+ir::Axes joined(const ir::Mesh& mesh, const ir::Axes& axes);
+/// Does one of the lists name a part of an axis that the other names too?
+bool overlap(const ir::Mesh& mesh, const ir::Axes& a, const ir::Axes& b);
+bool is_prefix(const ir::Axes& part, const ir::Axes& whole);
+/// Whether the shards along the axes divide the extent at every value of its symbols, as far as can be told.
+bool divides(const ir::Mesh& mesh, const ir::Axes& axes, const ir::Dim& extent);
+
+/// The axes of each factor of a dimension that has these, where they can be told apart: axes fill the major factor
+/// first, and one that is larger than what is left of a factor is cut into parts. Nothing where the sizes do not allow
+/// it.
+std::optional<std::vector<ir::Axes>> axes_of_factors(const ir::Mesh& mesh, const ir::Axes& axes,
+                                                     const std::vector<int>& dim, const ir::Factors& factors);
+/// The axes of a dimension whose factors have these: those of a minor factor count only where the major ones are split
+/// whole.
+ir::Axes axes_of_dim(const ir::Mesh& mesh, const std::vector<int>& dim, const ir::Factors& factors,
+                     const std::vector<ir::Axes>& of_factor);
+/// Whether partition can split the factor: what each part computes is joined, or combined.
+bool can_split(const ir::Factors::Factor& factor);
+
+}  // namespace nabla::passes

@@ -1,0 +1,417 @@
+#include "passes/shard/partition.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "passes/rewrite.h"
+#include "passes/shard/layout.h"
+#include "passes/shard/local_symbols.h"
+#include "passes/shard/reshard.h"
+#include "runtime/base/text.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Axes;
+using ir::Factors;
+using ir::Function;
+using ir::FunctionPtr;
+using ir::Linearity;
+using ir::Mesh;
+using ir::Node;
+using ir::Val;
+using ir::ValueId;
+using kernel_ir::Combiner;
+
+/// One function's local form. Parameters and results have the layouts of the sharded function's values.
+class FunctionPartition {
+ public:
+  /// `most`: bytes of a value that may be gathered for an op that cannot be split.
+  FunctionPartition(const Function& f, const ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
+                    PassContext& context, int64_t most)
+      : f_(f), mesh_(mesh), rank_(rank), context_(context), most_(most), b_(f.name, context.ops, &local), parts_(f.values.size()) {}
+
+  Result<FunctionPtr> run() {
+    for (ValueId id : f_.params) {
+      Layout layout = declared(id);
+      parts_[id] = {b_.param(f_.values[id].name, local_type(mesh_, f_.type(id), layout)), layout};
+    }
+    for (const Node& n : f_.nodes) {
+      b_.set_location(n.location);
+      NABLA_TRY(node(n));
+      if (refusal_) return *refusal_;
+    }
+    b_.set_location(nullptr);
+    std::vector<Val> results;
+    for (ValueId id : f_.results) results.push_back(laid_out(id, declared(id)));
+    Function out = b_.finish(results);
+    out.location = f_.location;
+    return std::make_shared<const Function>(std::move(out));
+  }
+
+ private:
+  Layout declared(ValueId id) const { return layout_of(f_.values[id].sharding, f_.type(id).rank()); }
+  Val laid_out(ValueId id, const Layout& to) {
+    Part& part = parts_[id];
+    std::vector<ReshardStep> steps = reshard_steps(mesh_, part.layout, to);
+    // A sum is combined once for all who need it so.
+    if (!steps.empty() && steps[0].kind == ReshardStep::kAllReduce)
+      part = {all_reduce(mesh_, part.value, steps[0].axes, Combiner::kSum), {part.layout.dims, {}}};
+    return reshard(mesh_, rank_, part, to);
+  }
+  Val whole(ValueId id) { return laid_out(id, layout_of(nullptr, f_.type(id).rank())); }
+  void set(ValueId id, Val v, Layout layout) {
+    parts_[id] = {v, std::move(layout)};
+    const std::string& name = f_.values[id].name;
+    if (!name.empty() && b_.function().values[v.id].name.empty()) b_.name_value(v, name);
+  }
+
+  Result<Ok> node(const Node& n) {
+    switch (n.op->lower) {
+      case ir::Lowering::kControl:
+        return control(n);
+      case ir::Lowering::kCall:
+      case ir::Lowering::kTransform:
+        return misplaced(n, "it has not been inlined", "run the passes in the order of `nablac doc passes`");
+      case ir::Lowering::kCollective:
+        if (n.attrs.get_axes("axes").empty()) break;
+        return misplaced(n, "a program for all ranks has no collectives",
+                         "lay the operand out instead: collectives follow from layouts");
+      default:
+        break;
+    }
+    if (n.op->name == "shard") {
+      Layout to = declared(n.results[0]);
+      set(n.results[0], laid_out(n.operands[0], to), to);
+      return Ok{};
+    }
+    if (n.op->lower == ir::Lowering::kConstant) return constant(n);
+    if (!n.op->traits.side_effect && n.op->factors.exists() && split(n)) return Ok{};
+    computed_whole(n);
+    return Ok{};
+  }
+
+  static Diagnostic misplaced(const Node& n, const std::string& why, std::string help) {
+    Diagnostic d = error(Code::kWrongStage, "{}: {}", n.op->name, why);
+    d.location = n.location;
+    d.help = std::move(help);
+    return d;
+  }
+
+  // One value for all elements is as short as its part.
+  Result<Ok> constant(const Node& n) {
+    const Literal& value = n.attrs.get_literal("value");
+    Layout layout = declared(n.results[0]);
+    bool uniform = value.size() > 0;
+    const char* bytes = static_cast<const char*>(value.data());
+    int64_t width = bytes_of(value.dtype());
+    for (int64_t i = 1; uniform && i < value.size(); ++i) uniform = std::equal(bytes, bytes + width, bytes + i * width);
+    if (uniform) {
+      Literal part = Literal::uninitialized(value.dtype(), local_type(mesh_, f_.type(n.results[0]), layout).extents());
+      auto* to = static_cast<char*>(part.mutable_data());
+      for (int64_t i = 0; i < part.size(); ++i) std::copy_n(bytes, width, to + i * width);
+      set(n.results[0], b_.constant(part), layout);
+      return Ok{};
+    }
+    set(n.results[0], b_.clone(n, {})[0], layout_of(nullptr, value.rank()));
+    return Ok{};
+  }
+
+  // Every rank does all of it.
+  void computed_whole(const Node& n) {
+    std::vector<Val> operands;
+    for (ValueId id : n.operands) {
+      bool cut = std::any_of(parts_[id].layout.dims.begin(), parts_[id].layout.dims.end(),
+                             [](const Axes& a) { return !a.empty(); });
+      if (cut) gathers(n, id, "is computed whole on every rank");
+      operands.push_back(whole(id));
+    }
+    std::vector<Val> results = b_.clone(n, operands);
+    for (size_t r = 0; r < results.size(); ++r)
+      set(n.results[r], results[r], layout_of(nullptr, f_.type(n.results[r]).rank()));
+  }
+
+  // The op lacks a rule by which ranks would share the work: an operand is brought to all of them.
+  void gathers(const Node& n, ValueId id, const std::string& why) {
+    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
+    std::string name = ir::value_name(f_, id);
+    context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at, why, name));
+    int64_t all = bytes(id);
+    if (all <= most_ || refusal_) return;
+    refusal_ = error(Code::kOverBudget, "{} {}: {} would be gathered, {} bytes on every rank, at most {} are allowed", n.op->name,
+                     why, name, all, most_);
+    refusal_->location = n.location;
+    refusal_->notes.push_back(ir::describe_value(f_, id));
+    refusal_->help = fmt::format("lay {} out along other dimensions before it, or raise max-gather-bytes", name);
+  }
+
+  // ---- By factors.
+  bool split(const Node& n) {
+    ir::TypedOp op = typed(f_, n);
+    Factors factors = n.op->factors(op);
+    std::vector<Axes> axes = cheapest_axes(n, factors);
+    std::set<size_t> kept = may_stay_pending(n, axes);
+    ir::Shard shard{op, factors, {}, {}};
+    for (size_t f = 0; f < factors.factors.size(); ++f) {
+      shard.sizes.push_back(ir::Dim::floordiv(factors.factors[f].size, shards(mesh_, axes[f])));
+      shard.begins.push_back(rank_.coordinate(axes[f]) * shard.sizes[f]);
+    }
+    ir::Attrs attrs = shard.attrs();
+    if (!fits(n, shard, attrs)) return false;
+    say_what_is_gathered(n, factors);
+    std::vector<Val> operands;
+    Axes pending;
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      const Part& part = parts_[n.operands[i]];
+      Layout to = layout(factors.operands[i], factors, axes);
+      if (kept.count(i)) {
+        pending = part.layout.pending;
+        operands.push_back(reshard(mesh_, rank_, {part.value, {part.layout.dims, {}}}, to));
+      } else {
+        operands.push_back(laid_out(n.operands[i], to));
+      }
+    }
+    std::vector<Val> results = b_.add(n.op->name, operands, attrs);
+    for (size_t r = 0; r < results.size(); ++r) result(n, r, results[r], factors, axes, pending);
+    return true;
+  }
+
+  // Along a dimension that no rule of the op splits.
+  void say_what_is_gathered(const Node& n, const Factors& factors) {
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      for (size_t d = 0; d < factors.operands[i].size(); ++d) {
+        const std::vector<int>& dim = factors.operands[i][d];
+        const Axes& axes = parts_[n.operands[i]].layout.dims[d];
+        bool whole = std::any_of(dim.begin(), dim.end(), [&](int f) { return !can_split(factors.factors[f]); });
+        if (whole && !axes.empty())
+          gathers(n, n.operands[i],
+                  fmt::format("cannot be split along dimension {} of {}, which lies along {}", d,
+                              ir::value_name(f_, n.operands[i]), ir::str(axes)));
+      }
+  }
+
+  Layout layout(const Factors::Tensor& dims, const Factors& factors, const std::vector<Axes>& axes) const {
+    Layout out;
+    for (const std::vector<int>& dim : dims) out.dims.push_back(axes_of_dim(mesh_, dim, factors, axes));
+    return out;
+  }
+
+  // Sums over axes stay pending; other combinations are made at once.
+  void result(const Node& n, size_t r, Val v, const Factors& factors, const std::vector<Axes>& axes, Axes pending) {
+    Layout out = layout(factors.results[r], factors, axes);
+    for (size_t f = 0; f < axes.size(); ++f) {
+      const Factors::Factor& factor = factors.factors[f];
+      if (axes[f].empty() || factor.kind != Factors::Kind::kReduce || has(factors.results[r], static_cast<int>(f))) continue;
+      if (factor.combiner == Combiner::kSum)
+        pending.insert(pending.end(), axes[f].begin(), axes[f].end());
+      else
+        v = all_reduce(mesh_, v, axes[f], factor.combiner);
+    }
+    out.pending = std::move(pending);
+    set(n.results[r], v, std::move(out));
+  }
+  static bool has(const Factors::Tensor& dims, int factor) {
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
+  }
+
+  // What the node computes with is brought to where it is wanted, or it computes with what there is and its results are
+  // brought there: what sends fewer bytes.
+  std::vector<Axes> cheapest_axes(const Node& n, const Factors& factors) const {
+    std::vector<Axes> best = axes_for(n, factors, true), other = axes_for(n, factors, false);
+    return best == other || sent(n, factors, best) <= sent(n, factors, other) ? best : other;
+  }
+  double sent(const Node& n, const Factors& factors, const std::vector<Axes>& axes) const {
+    std::set<size_t> kept = may_stay_pending(n, axes);
+    double out = 0;
+    Axes pending;
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      Layout from = parts_[n.operands[i]].layout;
+      if (kept.count(i)) pending = std::exchange(from.pending, {});
+      out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, layout(factors.operands[i], factors, axes));
+    }
+    for (size_t r = 0; r < n.results.size(); ++r) {
+      Layout made = layout(factors.results[r], factors, axes);
+      made.pending = pending;
+      for (size_t f = 0; f < axes.size(); ++f)
+        if (factors.factors[f].kind == Factors::Kind::kReduce && !has(factors.results[r], static_cast<int>(f)))
+          made.pending.insert(made.pending.end(), axes[f].begin(), axes[f].end());
+      out += reshard_bytes(mesh_, f_.type(n.results[r]), made, declared(n.results[r]));
+    }
+    return out;
+  }
+
+  // The axes of every factor: those of the results' layouts and of the operands', the largest first, in this order or
+  // the other. No axis splits two factors.
+  std::vector<Axes> axes_for(const Node& n, const Factors& factors, bool results_first) const {
+    std::vector<Axes> out(factors.factors.size());
+    Axes used;
+    auto take = [&](const Factors::Tensor& dims, const Layout& layout, bool sums) {
+      for (size_t d = 0; d < dims.size(); ++d) {
+        auto parts = axes_of_factors(mesh_, layout.dims[d], dims[d], factors);
+        for (size_t k = 0; parts && k < dims[d].size(); ++k) {
+          int f = dims[d][k];
+          bool is_sum = factors.factors[f].kind == Factors::Kind::kReduce;
+          const Axes& axes = (*parts)[k];
+          if (axes.empty() || !out[f].empty() || is_sum != sums || !can_split(factors.factors[f])) continue;
+          if (overlap(mesh_, used, axes)) continue;
+          out[f] = axes;
+          used.insert(used.end(), axes.begin(), axes.end());
+        }
+      }
+    };
+    auto take_results = [&] {
+      for (size_t r = 0; r < n.results.size(); ++r) take(factors.results[r], declared(n.results[r]), false);
+    };
+    if (results_first) take_results();
+    std::vector<size_t> order(n.operands.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(n.operands[a]) > bytes(n.operands[b]); });
+    for (bool sums : {true, false})
+      for (size_t i : order) take(factors.operands[i], parts_[n.operands[i]].layout, sums);
+    if (!results_first) take_results();
+    drop_strided(factors, out);
+    return out;
+  }
+  // A minor factor of a dimension is split only where the major ones are split whole: else parts were no blocks.
+  void drop_strided(const Factors& factors, std::vector<Axes>& axes) const {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto* tensors : {&factors.operands, &factors.results})
+        for (const Factors::Tensor& dims : *tensors)
+          for (const std::vector<int>& dim : dims) {
+            bool whole = true;
+            for (int f : dim) {
+              if (!whole && !axes[f].empty()) axes[f].clear(), changed = true;
+              whole &= ir::Dim(shards(mesh_, axes[f])) == factors.factors[f].size;
+            }
+          }
+    }
+  }
+  int64_t bytes(ValueId id) const { return f_.type(id).bytes().bounds().max; }
+
+  // The operands that may go in pending: where the op is linear in them, over axes that split nothing.
+  std::set<size_t> may_stay_pending(const Node& n, const std::vector<Axes>& axes) const {
+    std::set<size_t> with;
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      if (!parts_[n.operands[i]].layout.pending.empty()) with.insert(i);
+    if (with.empty() || ranks_differ(n, axes, parts_[n.operands[*with.begin()]].layout.pending)) return {};
+    const Axes& pending = parts_[n.operands[*with.begin()]].layout.pending;
+    bool same = std::all_of(with.begin(), with.end(),
+                            [&](size_t i) { return parts_[n.operands[i]].layout.pending == pending; });
+    bool floats = is_float(f_.type(n.operands[*with.begin()]).dtype);
+    for (const Linearity::Claim& c : n.op->linearity.claims) {
+      std::set<size_t> of(c.operands.begin(), c.operands.end());
+      if (c.combiner != Combiner::kSum || !same || (c.floats_only && !floats)) continue;
+      bool each = c.kind == Linearity::Kind::kEach && with.size() == 1 && of.count(*with.begin());
+      bool jointly = c.kind == Linearity::Kind::kJointly && with == of;
+      if (each || jointly) return with;
+    }
+    return {};
+  }
+  // Would a factor be split, or an operand be laid out, along what is pending?
+  bool ranks_differ(const Node& n, const std::vector<Axes>& axes, const Axes& pending) const {
+    bool out = std::any_of(axes.begin(), axes.end(), [&](const Axes& a) { return overlap(mesh_, a, pending); });
+    for (ValueId id : n.operands)
+      for (const Axes& a : parts_[id].layout.dims) out |= overlap(mesh_, a, pending);
+    return out;
+  }
+
+  // Do the local attributes give the local types?
+  bool fits(const Node& n, const ir::Shard& shard, const ir::Attrs& attrs) const {
+    std::vector<ir::Type> operands;
+    for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(shard.operand(static_cast<int>(i)));
+    auto none = [](std::string_view) -> const Function* { return nullptr; };
+    Result<std::vector<ir::Type>> types = ir::infer_types(*n.op, operands, attrs, none);
+    for (size_t r = 0; types.ok() && r < n.results.size(); ++r)
+      if (!((*types)[r] == shard.result(static_cast<int>(r)))) return false;
+    return types.ok();
+  }
+
+  // ---- Control flow: operands as the functions' parameters are laid out, results as theirs.
+  Result<Ok> control(const Node& n) {
+    ir::ControlFlow c = ir::control_of(f_, n);
+    bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
+    std::vector<Val> operands;
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      Layout to = declared(n.operands[i]);
+      // Iterations follow each other on every rank: what is cut into slices is whole along them.
+      if (!branch && i >= static_cast<size_t>(c.consts + c.carries)) to.dims[0].clear();
+      bool index = branch && i == 0;
+      operands.push_back(index ? whole(n.operands[i]) : laid_out(n.operands[i], to));
+    }
+    Result<std::vector<Val>> results = b_.try_add(n.op->name, operands, n.attrs);
+    if (!results.ok()) return std::move(results.errors());
+    for (size_t r = 0; r < results->size(); ++r) {
+      Layout layout = declared(n.results[r]);
+      if (!branch && r >= static_cast<size_t>(c.carries)) layout.dims[0].clear();
+      set(n.results[r], (*results)[r], std::move(layout));
+    }
+    return Ok{};
+  }
+
+  const Function& f_;
+  const Mesh& mesh_;
+  const RankSymbols& rank_;
+  PassContext& context_;
+  int64_t most_;
+  std::optional<Diagnostic> refusal_;
+  ir::FunctionBuilder b_;
+  std::vector<Part> parts_;  // by value
+};
+
+ir::Module without_layouts(const ir::Module& module) {
+  ir::Module out = module;
+  out.stage = ir::Stage::kLocal;
+  for (ir::StateLeaf& leaf : out.state) leaf.sharding = nullptr;
+  return out;
+}
+
+FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const ir::OpTable& ops) {
+  auto is_shard = [](const Node& n) { return n.op->name == "shard"; };
+  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_shard)) return f;
+  FunctionCopy copy(*f, ops, &m);
+  for (const Node& n : f->nodes)
+    if (is_shard(n))
+      copy.set(n.results[0], copy.at(n.operands[0]));
+    else
+      copy.copy(n);
+  return copy.finish();
+}
+
+Result<int64_t> most_gathered(const PassContext& context) {
+  auto option = context.options.find("max-gather-bytes");
+  if (option == context.options.end()) return INT64_MAX;  // tests call the pass alone
+  std::optional<int64_t> bytes = parse_bytes(option->second);
+  if (!bytes) return error(Code::kBadOption, "max-gather-bytes: `{}` is no number of {}", option->second, kByteUnits);
+  return *bytes;
+}
+
+}  // namespace
+
+Result<ir::Module> partition(const ir::Module& module, PassContext& context) {
+  if (!module.mesh()) {
+    ir::Module out = without_layouts(module);
+    for (FunctionPtr& f : out.functions) f = without_shard_nodes(f, module, context.ops);
+    return out;
+  }
+  const ir::Module sharded = with_local_symbols(module);
+  ir::Module out = without_layouts(sharded);
+  const Mesh& mesh = *sharded.mesh();
+  int64_t most = NABLA_TRY(most_gathered(context));
+  RankSymbols rank(mesh);
+  out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
+  for (ir::StateLeaf& leaf : out.state) {
+    const ir::StateLeaf& whole = sharded.state[static_cast<size_t>(&leaf - out.state.data())];
+    leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
+  }
+  // Callees first: a node's types are those of its functions.
+  for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
+    ScopedActivity activity("partition on @" + f->name);
+    out.set(NABLA_TRY(FunctionPartition(*f, out, mesh, rank, context, most).run()));
+  }
+  return out;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,15 @@
+// What one rank computes of a program whose values are laid out over a mesh.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace nabla::passes {
+
+/// sharded -> local. Every node computes its part, by its factors: those of the results' layouts, and of the operands'
+/// where they are summed over. Operands are laid out anew where the node needs them otherwise; what is summed over axes
+/// stays pending as long as linear ops take it. A node that cannot be split so is computed whole by every rank: a remark
+/// says what is gathered for it, and more bytes than the option max-gather-bytes are E0402. Without a mesh nothing is left
+/// of `shard` nodes, and that is all.
+Result<ir::Module> partition(const ir::Module& module, PassContext& context);
+
+}  // namespace nabla::passes

@@ -1,0 +1,163 @@
+#include "passes/shard/reshard.h"
+
+#include <algorithm>
+
+namespace nabla::passes {
+
+using ir::Axes;
+using ir::Dim;
+using ir::Mesh;
+using ir::Val;
+
+RankSymbols::RankSymbols(const Mesh& mesh) : mesh_(mesh) {
+  for (const ir::MeshAxis& a : mesh.axes) {
+    ir::Symbol s{a.name + ".index", 0, a.size - 1};
+    s.axis = a.name;
+    symbols_.push_back(std::make_shared<const ir::Symbol>(std::move(s)));
+  }
+}
+
+Dim RankSymbols::coordinate(const Axes& axes) const {
+  Dim out = 0;
+  for (const ir::AxisRef& a : axes) {
+    int64_t whole = mesh_.size_of(a.name), size = shards(mesh_, {a}), after = whole / (a.before * size);
+    Dim index = 0;
+    for (size_t i = 0; i < symbols_.size(); ++i)
+      if (mesh_.axes[i].name == a.name && whole > 1) index = Dim::symbol(symbols_[i]);
+    out = out * size + Dim::mod(Dim::floordiv(index, after), size);
+  }
+  return out;
+}
+
+namespace {
+
+ir::Attrs group(const Mesh& mesh, const Axes& axes) { return {{"axes", axes}, {"shards", shards(mesh, axes)}}; }
+
+ir::Attrs with(ir::Attrs attrs, const char* name, int64_t value) {
+  attrs.set(name, value);
+  return attrs;
+}
+
+/// Finds the steps from one layout to another.
+class Path {
+ public:
+  Path(const Mesh& mesh, Layout from, const Layout& to) : mesh_(mesh), now_(std::move(from)), to_(to) {}
+
+  std::vector<ReshardStep> run() {
+    reduce();
+    for (int d = 0; d < rank(); ++d) exchange(d);
+    for (int d = 0; d < rank(); ++d)
+      if (Axes axes = loss(d); !axes.empty()) drop(d, axes), steps_.push_back({ReshardStep::kAllGather, axes, d});
+    for (int d = 0; d < rank(); ++d)
+      if (Axes axes = gain(d); !axes.empty()) add(d, axes), steps_.push_back({ReshardStep::kCut, axes, d});
+    return std::move(steps_);
+  }
+
+ private:
+  int rank() const { return static_cast<int>(now_.dims.size()); }
+  // What the dimension has to gain, where it keeps what it has.
+  Axes gain(int d) const {
+    const Axes &now = now_.dims[d], &to = to_.dims[d];
+    return is_prefix(now, to) ? Axes(to.begin() + static_cast<std::ptrdiff_t>(now.size()), to.end()) : Axes();
+  }
+  // What it has to lose: all after what both have in common.
+  Axes loss(int d) const {
+    const Axes &now = now_.dims[d], &to = to_.dims[d];
+    auto same = std::mismatch(now.begin(), now.end(), to.begin(), to.end()).first;
+    return Axes(same, now.end());
+  }
+  void drop(int d, const Axes& axes) { now_.dims[d].resize(now_.dims[d].size() - axes.size()); }
+  void add(int d, const Axes& axes) { now_.dims[d].insert(now_.dims[d].end(), axes.begin(), axes.end()); }
+
+  void reduce() {
+    if (now_.pending.empty()) return;
+    for (int d = 0; d < rank(); ++d)
+      if (gain(d) == now_.pending) {
+        steps_.push_back({ReshardStep::kReduceScatter, now_.pending, d});
+        return add(d, now_.pending);
+      }
+    steps_.push_back({ReshardStep::kAllReduce, now_.pending});
+  }
+
+  void exchange(int from) {
+    Axes axes = loss(from);
+    for (int to = 0; !axes.empty() && to < rank(); ++to) {
+      if (to == from || !(gain(to) == axes)) continue;
+      steps_.push_back({ReshardStep::kAllToAll, axes, from, to});
+      drop(from, axes);
+      return add(to, axes);
+    }
+  }
+
+  const Mesh& mesh_;
+  Layout now_;
+  const Layout& to_;
+  std::vector<ReshardStep> steps_;
+};
+
+}  // namespace
+
+std::vector<ReshardStep> reshard_steps(const Mesh& mesh, const Layout& from, const Layout& to) {
+  return Path(mesh, from, to).run();
+}
+
+double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to) {
+  auto bytes = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), sent = 0.0;
+  for (const ReshardStep& step : reshard_steps(mesh, from, to)) {
+    auto n = static_cast<double>(shards(mesh, step.axes)), share = (n - 1) / n;
+    switch (step.kind) {
+      case ReshardStep::kReduceScatter:
+        sent += share * bytes, bytes /= n;
+        break;
+      case ReshardStep::kAllReduce:
+        sent += 2 * share * bytes;
+        break;
+      case ReshardStep::kAllToAll:
+        sent += share * bytes;
+        break;
+      case ReshardStep::kAllGather:
+        bytes *= n, sent += share * bytes;
+        break;
+      case ReshardStep::kCut:
+        bytes /= n;
+        break;
+    }
+  }
+  return sent;
+}
+
+Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to) {
+  Val v = part.value;
+  for (const ReshardStep& step : reshard_steps(mesh, part.layout, to)) {
+    ir::Attrs joined = group(mesh, step.axes);
+    switch (step.kind) {
+      case ReshardStep::kReduceScatter:
+        v = v.b->op("reduce_scatter", {v}, with(joined, "dim", step.dim));
+        break;
+      case ReshardStep::kAllReduce:
+        v = all_reduce(mesh, v, step.axes, kernel_ir::Combiner::kSum);
+        break;
+      case ReshardStep::kAllToAll:
+        v = v.b->op("all_to_all", {v}, with(with(joined, "split", step.to), "join", step.dim));
+        break;
+      case ReshardStep::kAllGather:
+        v = v.b->op("all_gather", {v}, with(joined, "dim", step.dim));
+        break;
+      case ReshardStep::kCut: {
+        Dim size = Dim::floordiv(v.shape()[step.dim], shards(mesh, step.axes));
+        ir::Shape range = {rank.coordinate(step.axes) * size, size};
+        v = v.b->op("section", {v}, {{"axis", int64_t{step.dim}}, {"range", range}});
+        break;
+      }
+    }
+  }
+  return v;
+}
+
+Val all_reduce(const Mesh& mesh, Val value, const Axes& axes, kernel_ir::Combiner combiner) {
+  ir::Attrs attrs = group(mesh, axes);
+  attrs.set("combiner", std::string(kernel_ir::name_of(combiner)));
+  return value.b->op("all_reduce", {value}, attrs);
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,48 @@
+// From one layout of a value to another.
+#pragma once
+
+#include "ir/builder.h"
+#include "passes/shard/layout.h"
+
+namespace nabla::passes {
+
+/// What a rank knows of its place: the symbols of its coordinates.
+class RankSymbols {
+ public:
+  explicit RankSymbols(const ir::Mesh& mesh);
+  /// coordinate(mesh, axes, rank) as a size.
+  ir::Dim coordinate(const ir::Axes& axes) const;
+  const std::vector<ir::SymbolRef>& all() const { return symbols_; }
+
+ private:
+  const ir::Mesh& mesh_;
+  std::vector<ir::SymbolRef> symbols_;  // per axis of the mesh
+};
+
+/// A part of a value.
+struct Part {
+  ir::Val value;
+  Layout layout;
+};
+
+/// One step from a layout to another.
+struct ReshardStep {
+  enum Kind : uint8_t { kReduceScatter, kAllReduce, kAllToAll, kAllGather, kCut };
+  Kind kind;
+  ir::Axes axes;
+  int dim = -1;  ///< that gains or loses the axes; loses, where `to` gains them
+  int to = -1;   ///< of kAllToAll
+};
+/// To a layout in which nothing is pending. Pending sums are reduced first, onto the shards that the new layout has along
+/// the same axes where it is possible. Then a dimension that loses the axes which another gains is exchanged, others are
+/// gathered and cut.
+std::vector<ReshardStep> reshard_steps(const ir::Mesh& mesh, const Layout& from, const Layout& to);
+/// Bytes that a rank sends for them, of a value of this whole type.
+double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
+/// The part that the rank has under another layout.
+ir::Val reshard(const ir::Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to);
+
+/// The value with what is pending over these axes combined, on every rank.
+ir::Val all_reduce(const ir::Mesh& mesh, ir::Val value, const ir::Axes& axes, kernel_ir::Combiner combiner);
+
+}  // namespace nabla::passes

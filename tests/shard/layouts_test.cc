@@ -1,0 +1,126 @@
+// Which layouts propagation finds, and what partition makes of them: the cases that people reason about.
+#include <gtest/gtest.h>
+
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "passes/shard/partition.h"
+#include "passes/shard/propagate.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+struct Made {
+  ir::Module sharded, local;
+  std::vector<std::string> remarks;
+};
+
+Made make(const std::string& mesh, const std::string& params, const std::string& body) {
+  Result<ir::Module> m = ir::parse_module("nabla 1 flat\nmesh m = {" + mesh + "}\nfunc @f(" + params + ") {\n" + body + "}\n",
+                                          "test.nbl", ops::all_ops());
+  EXPECT_TRUE(m.ok()) << (m.ok() ? "" : to_string(m.errors()));
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target};
+  Made out;
+  Result<ir::Module> sharded = passes::propagate(*m, context);
+  EXPECT_TRUE(sharded.ok()) << (sharded.ok() ? "" : to_string(sharded.errors()));
+  out.sharded = *sharded, out.local = passes::partition(out.sharded, context).value();
+  out.remarks = context.remarks;
+  return out;
+}
+
+// The layout of a named value: "<dp, {}>".
+std::string layout(const Made& made, const std::string& name) {
+  for (const ir::Value& v : made.sharded.functions[0]->values) {
+    if (v.name != name) continue;
+    if (!v.sharding) return "whole";
+    std::string out;
+    for (const ir::DimSharding& d : v.sharding->dims) out += (out.empty() ? "" : " ") + ir::str(d.axes);
+    return out;
+  }
+  return "no such value";
+}
+
+std::string collectives(const Made& made) {
+  std::string out;
+  for (const ir::Node& n : made.local.functions[0]->nodes)
+    if (n.op->lower == ir::Lowering::kCollective) out += (out.empty() ? "" : " ") + n.op->name;
+  return out;
+}
+
+TEST(Layouts, GoForwardAndBackward) {
+  Made m = make("dp=2, tp=4", "%x: f32[8@dp,16], %w: f32[16,32], %v: f32[32@tp,16]",
+                " %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %r = relu(%h)\n"
+                " %y = dot_general(%r, %v) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n");
+  EXPECT_EQ(layout(m, "w"), "{} {tp}");
+  EXPECT_EQ(layout(m, "h"), "{dp} {tp}");
+  EXPECT_EQ(layout(m, "y"), "{dp} {}");
+  EXPECT_EQ(collectives(m), "all_reduce");
+}
+
+TEST(Layouts, SumsStayPendingThroughLinearOps) {
+  const char* both = " %a = reduce_sum(%x) {axes=[0]}\n %b = reduce_sum(%y) {axes=[0]}\n %s = add(%a, %b)\n %n = neg(%s)\n"
+                     " %t = tanh(%n)\n %u = exp(%n)\n %r = add(%t, %u)\n return %r\n";
+  EXPECT_EQ(collectives(make("dp=2", "%x: f32[8@dp,4], %y: f32[6@dp,4]", both)), "all_reduce");
+  // Of two terms one is whole already.
+  EXPECT_EQ(collectives(make("dp=2", "%x: f32[8@dp,4], %y: f32[6@{},4]", both)), "all_reduce");
+}
+
+TEST(Layouts, PendingSumsAreScatteredOntoShards) {
+  Made m = make("dp=2", "%x: f32[8@dp,4], %m: f32[4@dp]", " %a = reduce_sum(%x) {axes=[0]}\n %s = add(%a, %m)\n return %s\n");
+  EXPECT_EQ(collectives(m), "reduce_scatter");
+  EXPECT_EQ(layout(m, "s"), "{dp}");
+}
+
+TEST(Layouts, AnAxisThatMovesIsExchanged) {
+  Made m = make("a=2", "%x: f32[8@a,4]", " %y = shard(%x) {sharding=<{}, a>}\n return %y\n");
+  EXPECT_EQ(collectives(m), "all_to_all");
+}
+
+TEST(Layouts, ClosedDimensionsStay) {
+  Made m = make("a=2", "%x: f32[8@a], %y: f32[8@{}]", " %s = add(%x, %y)\n %t = neg(%s)\n return %t\n");
+  EXPECT_EQ(layout(m, "y"), "whole");
+  EXPECT_EQ(layout(m, "t"), "{a}");
+  EXPECT_EQ(collectives(m), "");  // a part of %y is cut
+}
+
+TEST(Layouts, AReshapeCutsAnAxisIntoParts) {
+  Made m = make("x=8", "%a: f32[16@x,3]",
+                " %b = reshape(%a) {shape=[2, 8, 3]}\n %c = neg(%b)\n %d = reshape(%c) {shape=[16, 3]}\n return %d\n");
+  EXPECT_EQ(layout(m, "c"), "{x:(1)2} {x:(2)4} {}");
+  EXPECT_EQ(layout(m, "d"), "{x} {}");
+  EXPECT_EQ(collectives(m), "");
+}
+
+TEST(Layouts, AnAxisGoesWhereItDivides) {
+  Made m = make("a=4", "%x: f32[8@a,6]",
+                " %y = transpose(%x) {permutation=[1, 0]}\n"
+                " %z = dot_general(%y, %x) {lhs_contract=[1], rhs_contract=[0]}\n return %z\n");
+  EXPECT_EQ(layout(m, "y"), "{} {a}");
+  EXPECT_EQ(layout(m, "z"), "whole");
+  EXPECT_EQ(collectives(m), "all_reduce");
+}
+
+TEST(Layouts, TheLargerTensorWinsAConflict) {
+  Made m = make("a=2, b=2", "%x: f32[2,8@a], %w: f32[8@b,64]",
+                " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n");
+  ASSERT_EQ(m.remarks.size(), 1u);
+  EXPECT_EQ(m.remarks[0], "dot_general: the layout of %w wins, %x is laid out anew");
+  EXPECT_EQ(collectives(m), "all_gather all_reduce");
+}
+
+TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {
+  Made m = make("a=2", "%x: f32[8@a]", " %s = cumsum(%x) {axis=0}\n return %s\n");
+  EXPECT_EQ(collectives(m), "all_gather");
+  ASSERT_EQ(m.remarks.size(), 1u);
+  EXPECT_EQ(m.remarks[0], "cumsum cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered");
+}
+
+TEST(Layouts, DrawsKnowWhereTheyStand) {
+  Made m = make("a=2", "%k: u32[2]", " %u = rng_uniform(%k) {shape=[8, 4], dtype=f32}\n %y = shard(%u) {sharding=<a, {}>}\n return %y\n");
+  std::string text = print(m.local);
+  EXPECT_NE(text.find("offset=[4*a.index, 0]"), std::string::npos) << text;
+  EXPECT_NE(text.find("whole=[8, 4]"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests

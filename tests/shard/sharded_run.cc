@@ -1,0 +1,77 @@
+#include "tests/shard/sharded_run.h"
+
+#include "ir/ops/all_ops.h"
+#include "ir/reference/ranks.h"
+#include "ir/verifier.h"
+#include "passes/shard/partition.h"
+#include "passes/shard/propagate.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+ir::Sharding layout(const ir::Value& v) {
+  if (v.sharding) return *v.sharding;
+  return {std::vector<ir::DimSharding>(v.type.shape.size()), {}};
+}
+
+}  // namespace
+
+Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args) {
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target};
+  ShardedRun out;
+  (void)NABLA_TRY(ir::verify(flat));
+  out.sharded = NABLA_TRY(passes::propagate(flat, context));
+  (void)NABLA_TRY(ir::verify(out.sharded));
+  out.local = NABLA_TRY(passes::partition(out.sharded, context));
+  (void)NABLA_TRY(ir::verify(out.local));
+  out.remarks = context.remarks;
+  const ir::Mesh& mesh = *flat.mesh();
+  const ir::Function& f = *out.sharded.find(function);
+  std::vector<std::vector<Literal>> of_rank(static_cast<size_t>(mesh.ranks()));
+  for (size_t i = 0; i < args.size(); ++i) {
+    std::vector<Literal> parts = cut(mesh, layout(f.values[f.params[i]]), args[i]);
+    for (size_t r = 0; r < parts.size(); ++r) of_rank[r].push_back(parts[r]);
+  }
+  std::vector<std::vector<Literal>> results = NABLA_TRY(ir::interpret_ranks(out.local, function, of_rank));
+  for (size_t i = 0; i < f.results.size(); ++i) {
+    std::vector<Literal> parts;
+    for (const auto& rank : results) parts.push_back(rank[i]);
+    out.results.push_back(NABLA_TRY(join(mesh, layout(f.values[f.results[i]]), parts)));
+  }
+  return out;
+}
+
+ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng) {
+  ir::Sharding out;
+  std::vector<ir::MeshAxis> left = mesh.axes;
+  std::shuffle(left.begin(), left.end(), rng);
+  for (const ir::Dim& extent : type.shape) {
+    ir::DimSharding d{{}, rng() % 3 != 0};
+    for (size_t i = 0; i < left.size();) {
+      ir::Axes more = d.axes;
+      more.push_back({left[i].name});
+      bool divides = extent.is_static() && extent.value() % shards(mesh, more) == 0;
+      if (!divides || rng() % 3 == 0) {
+        ++i;
+        continue;
+      }
+      d.axes = std::move(more);
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    out.dims.push_back(std::move(d));
+  }
+  return std::make_shared<const ir::Sharding>(std::move(out));
+}
+
+ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng) {
+  ir::Function out = f;
+  for (ir::ValueId id : out.params)
+    if (rng() % 3 != 0) out.values[id].sharding = random_layout(mesh, out.type(id), rng);
+  for (const ir::Node& n : out.nodes)
+    for (ir::ValueId id : n.results)
+      if (rng() % 8 == 0) out.values[id].sharding = random_layout(mesh, out.type(id), rng);
+  return out;
+}
+
+}  // namespace nabla::shard_tests

@@ -1,0 +1,27 @@
+// A program on the ranks of a mesh, under the interpreter.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/op_def.h"
+
+namespace nabla::shard_tests {
+
+struct ShardedRun {
+  ir::Module sharded, local;
+  std::vector<Literal> results;  ///< of all ranks, joined
+  std::vector<std::string> remarks;
+};
+
+/// Propagates the layouts of a flat module, partitions it, and runs the function on every rank: arguments are cut as its
+/// parameters are laid out, results joined as its results are.
+Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args);
+
+/// A layout that is legal for the type: axes that divide extents, each once at most, some dimensions closed.
+ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng);
+/// The function with random layouts of its parameters, and of some other values as `shard` nodes would say it.
+ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng);
+
+}  // namespace nabla::shard_tests
