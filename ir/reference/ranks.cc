@@ -17,7 +17,8 @@ constexpr int64_t kMostRanks = 256;  // a thread each
 /// Ends the evaluation of a rank whose peers cannot come.
 struct Abandoned {};
 
-/// Where the ranks of one run meet.
+/// Where the ranks of one run meet. A rank goes on when all of its group have come to the same operation, and an error
+/// is found only when no rank can run: what is reported does not depend on which thread was faster.
 class Meeting {
  public:
   explicit Meeting(const Mesh& mesh) : mesh_(mesh), states_(static_cast<size_t>(mesh.ranks())) {}
@@ -25,21 +26,16 @@ class Meeting {
   std::vector<Literal> exchange(int64_t rank, const Axes& axes, const std::string& what, const Literal& mine) {
     std::vector<int64_t> group = group_of(mesh_, axes, rank);
     std::unique_lock lock(mutex_);
-    Round& round = rounds_[{str(axes), group[0]}];
+    Round& round = rounds_[{what, group[0]}];
     // Who left the last round early may be back before all have left it.
     changed_.wait(lock, [&] { return failure_ || !round.complete; });
     if (failure_) throw Abandoned{};
-    if (round.arrived == 0) round.what = what, round.first = rank, round.parts.assign(group.size(), Literal());
-    if (round.what != what) {
-      bool later = rank > round.first;
-      fail(fmt::format("rank {} comes to {}, rank {} of its group to {}", std::min(rank, round.first),
-                       later ? round.what : what, std::max(rank, round.first), later ? what : round.what));
-    }
+    round.parts.resize(group.size());
     round.parts[coordinate(mesh_, axes, rank)] = mine;
-    states_[rank] = what;
+    states_[rank] = {State::kWaits, what, group};
     if (++round.arrived == group.size()) {
       round.complete = true;
-      for (int64_t r : group) states_[r].clear();
+      for (int64_t r : group) states_[r] = {};
       changed_.notify_all();
     }
     fail_if_stuck();
@@ -56,7 +52,7 @@ class Meeting {
 
   void end(int64_t rank) {
     std::lock_guard lock(mutex_);
-    states_[rank] = kEnded;
+    states_[rank] = {State::kEnded, "", {}};
     fail_if_stuck();
   }
 
@@ -64,37 +60,40 @@ class Meeting {
 
  private:
   struct Round {
-    std::string what;
-    int64_t first = 0;
     std::vector<Literal> parts;
     size_t arrived = 0, left = 0;
     bool complete = false;
   };
+  struct State {
+    enum Kind { kRuns, kWaits, kEnded } kind = kRuns;
+    std::string what;  // it waits in
+    std::vector<int64_t> group;
+  };
 
-  void fail(std::string message) {
-    if (!failure_) failure_ = error(Code::kInvalidModule, "{}", message);
+  // Nobody runs, and somebody waits: for the first of its group that has not come.
+  void fail_if_stuck() {
+    auto runs = [](const State& s) { return s.kind == State::kRuns; };
+    if (failure_ || std::ranges::any_of(states_, runs)) return;
+    auto waits = std::ranges::find(states_, State::kWaits, &State::kind);
+    if (waits == states_.end()) return;
+    int64_t rank = waits - states_.begin();
+    for (int64_t r : waits->group) {
+      const State& peer = states_[r];
+      if (peer.kind == State::kWaits && peer.what == waits->what) continue;
+      failure_ = peer.kind == State::kEnded
+                     ? error(Code::kInvalidModule, "rank {} waits in {}, and rank {} has ended", rank, waits->what, r)
+                     : error(Code::kInvalidModule, "rank {} comes to {}, rank {} of its group to {}", rank, waits->what, r,
+                             peer.what);
+      break;
+    }
     changed_.notify_all();
   }
 
-  // Nobody runs, and somebody waits.
-  void fail_if_stuck() {
-    std::string waits;
-    for (size_t r = 0; r < states_.size(); ++r) {
-      if (states_[r].empty()) return;
-      if (waits.empty() && states_[r] != kEnded) waits = fmt::format("rank {} waits in {}", r, states_[r]);
-    }
-    if (waits.empty()) return;
-    for (size_t r = 0; r < states_.size(); ++r)
-      if (states_[r] == kEnded) return fail(fmt::format("{}, and rank {} has ended", waits, r));
-    fail(waits + ", and no rank can go on");
-  }
-
-  static constexpr const char* kEnded = "ended";
   const Mesh& mesh_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::pair<std::string, int64_t>, Round> rounds_;  // by axes and the first rank of the group
-  std::vector<std::string> states_;                          // empty: runs; what it waits in; kEnded
+  std::map<std::pair<std::string, int64_t>, Round> rounds_;  // by what is done and the first rank of the group
+  std::vector<State> states_;
   std::optional<Diagnostic> failure_;
 };
 

@@ -156,9 +156,8 @@ TEST(Ranks, RanksThatDoNotMeetAreAnError) {
             "rank 1 waits in all_reduce of f32[] along {tp}, and rank 0 has ended");
   const std::string largest =
       "func @largest(%x: f32[]) {\n %y = permute(%x) {axes={tp}, shards=3, pairs=[]}\n return %y\n}\n";
-  EXPECT_EQ(refusal(sum + largest, pick + " %y = cond(%p, %x) {then=@largest, else=@sum}\n return %y")
-                .substr(0, 31),
-            "rank 0 comes to permute of f32[");
+  EXPECT_EQ(refusal(sum + largest, pick + " %y = cond(%p, %x) {then=@largest, else=@sum}\n return %y"),
+            "rank 0 comes to permute of f32[] along {tp}, rank 1 of its group to all_reduce of f32[] along {tp}");
 }
 
 }  // namespace
