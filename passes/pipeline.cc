@@ -43,6 +43,7 @@ std::span<const PipelineStep> default_pipeline() {
       {"propagate", "on as few nodes as there can be, with composites whole and derivatives in place"},
       {"partition", "after propagate; what follows is one rank's"},
       {"expand-composites", "first of what one rank does: passes that shard see composites whole, and come before it"},
+      {"lower-collectives", "before simplification, which joins its transpositions with what is around"},
       {"canonicalize", "brings decompositions into the same forms"},
       {"fold-constants", "decompositions compute from shapes what is known now"},
       {"simplify-loops", "of a composite in a loop a part may be computed once"},

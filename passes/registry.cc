@@ -9,6 +9,7 @@
 #include "passes/lower/schedule_kernels.h"
 #include "passes/lower/specialise.h"
 #include "passes/pass.h"
+#include "passes/shard/lower_collectives.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
 #include "passes/simplify/simplify.h"
@@ -82,6 +83,16 @@ std::vector<Pass> shard_passes() {
        Stage::kLocal,
        {},
        expand_composites},
+      {"lower-collectives",
+       "brings collectives into the form that engines of communication have",
+       "Parts of ranks are joined and cut along the first dimension alone, as they lie in memory; other dimensions are "
+       "brought there by transpositions. A mean becomes a sum and a division, `vary` its operand, axis_index an expression "
+       "over the rank's coordinates, and a group of one rank nothing. Runs before simplification, which joins those "
+       "movements with others.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {},
+       lower_collectives},
   };
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "cli/driver/emit_program.h"
+#include "cli/driver/rank_table.h"
 #include "cli/driver/report.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
@@ -104,14 +105,27 @@ Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& modu
   return out;
 }
 
-Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
-  if (module.mesh() && module.mesh()->ranks() > 1) {
-    Diagnostic d = error(Code::kNoLowering, "the module is for the {} ranks of mesh {}, and programs of several ranks are not "
-                         "compiled yet", module.mesh()->ranks(), module.mesh()->name);
-    d.help = "`nablac opt --pipeline-to local` shows what each of them computes";
+bool for_several_ranks(const ir::Module& module) { return module.mesh() && module.mesh()->ranks() > 1; }
+
+// Where layouts still stand beside types: the table of ranks is made of them.
+Result<ir::Module> sharded_for(const ir::Module& module, std::vector<passes::Step>& graph, const ir::Target& target,
+                               const passes::ManagerOptions& manager, std::vector<passes::PassReport>& reports) {
+  auto partition = std::find_if(graph.begin(), graph.end(), [](const passes::Step& s) { return s.pass == "partition"; });
+  if (partition == graph.end()) {
+    Diagnostic d = error(Code::kNoLowering, "the module is what one of the {} ranks of mesh {} computes; where its parts lie in "
+                         "the whole is not known any more", module.mesh()->ranks(), module.mesh()->name);
+    d.help = "compile a module of stage `sharded` or before";
     d.location = module.mesh()->location;
     return d;
   }
+  std::vector<passes::Step> before(graph.begin(), partition);
+  graph.erase(graph.begin(), partition);
+  auto run = NABLA_TRY(passes::run_passes(module, before, ops::all_ops(), target, manager));
+  reports = std::move(run.reports);
+  return std::move(run.module);
+}
+
+Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   CompiledModule out;
   out.target = target;
   passes::ManagerOptions manager = options.passes;
@@ -119,8 +133,9 @@ Result<CompiledModule> lower_for(const ir::Target& target, const ir::Module& mod
   std::vector<passes::Step> graph, lowering;
   SizeLists sizes = NABLA_TRY(parse_sizes(options.specialise));
   split_steps(passes::default_steps(module.stage), options, sizes, graph, lowering);
-  auto flat = NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), out.target, manager));
-  out.passes = std::move(flat.reports);
+  if (for_several_ranks(module)) out.sharded = NABLA_TRY(sharded_for(module, graph, out.target, manager, out.passes));
+  auto flat = NABLA_TRY(passes::run_passes(out.sharded ? *out.sharded : module, graph, ops::all_ops(), out.target, manager));
+  out.passes.insert(out.passes.end(), flat.reports.begin(), flat.reports.end());
   if (out.target.is_cuda()) out.buckets = NABLA_TRY(buckets_of(options, flat.module));
   auto planned = NABLA_TRY(passes::run_passes(flat.module, lowering, ops::all_ops(), out.target, manager));
   out.passes.insert(out.passes.end(), planned.reports.begin(), planned.reports.end());
@@ -168,8 +183,11 @@ Status compile_class(const ir::Module& module, const CompileOptions& options, co
     if (m.target.is_cuda()) m.report = with_code(m.report, code);
     std::string report = of.programs.empty() ? "report.json" : fmt::format("report_{}.json", m.target.name);
     members.emplace_back(folder + report, m.report);
-    of.programs.push_back({&m.planned, &m.target, std::move(code), {m.buckets, &m.flat}});
+    of.programs.push_back({&m.planned, &m.target, std::move(code), {m.buckets, &m.flat, {}}});
   }
+  std::vector<const ir::Module*> planned;
+  for (const CompiledModule& m : of.lowered) planned.push_back(&m.planned);
+  for (PlannedProgram& p : of.programs) p.options.groups = program::groups_of(planned);
   if (out.report.empty()) out.report = of.lowered[0].report;
   out.codegen_seconds += seconds_since(start);
   return Ok{};
@@ -188,9 +206,18 @@ Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& o
   CompiledBundle out;
   CompiledClass of;
   Members members;
-  (void)NABLA_TRY(compile_class(module, options, "", of, out, members));
+  std::string folder = for_several_ranks(module) ? format::class_folder(kClassOfAll) : "";
+  (void)NABLA_TRY(compile_class(module, options, folder, of, out, members));
   auto start = Clock::now();
-  finish(out, start, NABLA_TRY(emit_programs(std::move(of.programs), members)));
+  if (folder.empty()) {
+    finish(out, start, NABLA_TRY(emit_programs(std::move(of.programs), members)));
+    return out;
+  }
+  const CompiledModule& first = of.lowered[0];
+  format::RanksT ranks = rank_table(*first.sharded, first.planned, of.programs[0].options.groups);
+  std::vector<PlannedClass> classes;
+  classes.push_back(std::move(of.programs));
+  finish(out, start, NABLA_TRY(emit_ranks(ranks, std::move(classes), members)));
   return out;
 }
 

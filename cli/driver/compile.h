@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct CompileOptions {
 };
 
 struct CompiledModule {
+  std::optional<ir::Module> sharded;  ///< for several ranks: with a layout on every value
   ir::Module flat;  ///< before fusion
   ir::Module planned;
   std::string report;  ///< JSON
@@ -57,7 +59,7 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
 Result<CompiledBundle> compile_ranks(const format::RanksT& ranks, const std::vector<const ir::Module*>& modules,
                                      const CompileOptions& options);
 /// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes
-/// compute_80, which later GPUs can run.
+/// compute_80, which later GPUs can run. A module with a mesh of several ranks gives a bundle for them, of one class.
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);
 
 }  // namespace nabla::driver

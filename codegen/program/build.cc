@@ -36,7 +36,7 @@ class Builder {
  public:
   Builder(const ir::Module& m, const ir::Target& target, const BuildOptions& options)
       : m_(m), plan_(*m.plan), flat_(options.flat) {
-    out_.target = target, out_.buckets = options.buckets;
+    out_.target = target, out_.buckets = options.buckets, out_.groups = options.groups;
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
   }
 
@@ -80,7 +80,7 @@ class Builder {
     NABLA_TRY(check_size(e, f));
     out.instructions = NABLA_TRY(instructions(top));
     if (std::optional<ir::Dim> work = work_of(out.instructions); work && work->is_static()) out.flops = work->value();
-    out.sources = NABLA_TRY(ir::size_sources(e, f, symbols_of(out)));
+    out.sources = NABLA_TRY(ir::size_sources(e, f, ir::without_coordinates(symbols_of(out))));
     return out;
   }
 
@@ -175,6 +175,8 @@ class Builder {
       if (!has_instruction(n)) continue;
       if (n.op->lower == ir::Lowering::kControl)
         (void)NABLA_TRY(control(n, frame, out));
+      else if (n.op->lower == ir::Lowering::kCollective)
+        (void)NABLA_TRY(collective(n, frame, out));
       else
         out.push_back(NABLA_TRY(instruction(n, frame)));
     }
@@ -283,6 +285,52 @@ class Builder {
     out.push_back({Copy{std::move(from), std::move(to)}, label, n.location});
   }
 
+  // ---- Communication
+
+  // Started and awaited at once: nothing is computed meanwhile.
+  Status collective(const ir::Node& n, const Frame& frame, Instructions& out) const {
+    const std::string& name = n.op->name;
+    Collective c{.group = group(n), .handle = 0, .from = operand(n.operands[0], frame), .to = operand(n.results[0], frame, true)};
+    if (name == "all_reduce" || name == "reduce_scatter") c.reduction = reduction(n.attrs.get_string("combiner"));
+    int64_t moved = 0;  // the dimensions that the parts lie along
+    if (name == "all_reduce") {
+      c.kind = CollectiveKind::kAllReduce;
+    } else if (name == "all_gather" || name == "reduce_scatter") {
+      c.kind = name == "all_gather" ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
+      moved = n.attrs.get_int("dim");
+    } else if (name == "all_to_all") {
+      c.kind = CollectiveKind::kAllToAll;
+      moved = std::max(n.attrs.get_int("split"), n.attrs.get_int("join"));
+    } else if (name == "permute") {
+      c.kind = CollectiveKind::kPermute;
+      c.targets.assign(static_cast<size_t>(n.attrs.get_int("shards")), -1);
+      const ir::Ints& pairs = n.attrs.get_ints("pairs");
+      for (size_t i = 0; i < pairs.size(); i += 2) c.targets[pairs[i]] = static_cast<int32_t>(pairs[i + 1]);
+    } else {
+      moved = 1;
+    }
+    if (moved != 0) {
+      Diagnostic d = error(Code::kNoLowering, "{} has no instruction before the pass lower-collectives", name);
+      d.location = n.location;
+      return d;
+    }
+    Wait wait{c.handle, {c.from, c.to}};
+    out.push_back({std::move(c), name, n.location});
+    out.push_back({std::move(wait), name, n.location});
+    return Ok{};
+  }
+
+  uint32_t group(const ir::Node& n) const {
+    const ir::Axes& axes = n.attrs.get_axes("axes");
+    auto found = std::find(out_.groups.begin(), out_.groups.end(), axes);
+    NABLA_CHECK(found != out_.groups.end(), "{} along {}, of which the program has no group", n.op->name, ir::str(axes));
+    return static_cast<uint32_t>(found - out_.groups.begin());
+  }
+  static_assert(static_cast<int>(Reduction::kOr) == static_cast<int>(kernel_ir::Combiner::kOr));
+  static Reduction reduction(const std::string& combiner) {
+    return static_cast<Reduction>(*kernel_ir::combiner_from_name(combiner));
+  }
+
   // ---- Control flow
 
   uint32_t block(Instructions instructions) {
@@ -387,6 +435,21 @@ class Builder {
 };
 
 }  // namespace
+
+std::vector<ir::Axes> groups_of(const std::vector<const ir::Module*>& planned) {
+  std::vector<ir::Axes> out;
+  auto add = [&](const ir::Axes& axes) {
+    if (std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(axes);
+  };
+  for (const ir::Module* m : planned)
+    for (const ir::SymbolRef& s : m->symbols)
+      if (!s->axis.empty()) add({{s->axis}});
+  for (const ir::Module* m : planned)
+    for (const ir::FunctionPtr& f : m->functions)
+      for (const ir::Node& n : f->nodes)
+        if (n.op->lower == ir::Lowering::kCollective) add(n.attrs.get_axes("axes"));
+  return out;
+}
 
 Result<LocalProgram> build(const ir::Module& m, const ir::Target& target, const BuildOptions& options) {
   NABLA_CHECK(m.stage == ir::Stage::kPlanned && m.plan, "a module of stage {} is not planned", name_of(m.stage));

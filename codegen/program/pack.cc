@@ -385,7 +385,7 @@ class Packer {
 
   const LocalProgram& in_;
   format::ProgramT out_;
-  SizeTable sizes_{out_};
+  SizeTable sizes_{out_, in_.groups};
   std::map<std::string, uint32_t> location_of_;
   std::set<std::string> keys_;  // of library calls that have algorithms to choose from
 };

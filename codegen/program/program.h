@@ -191,7 +191,9 @@ struct LocalProgram {
   std::vector<Instructions> blocks;
   std::vector<Entry> entries;
   Buckets buckets;
+  std::vector<ir::Axes> groups;  ///< the mesh axes along which the members of each group differ
 };
+
 
 /// What an instruction reads and writes itself: not its blocks, and not a fallback's scratch.
 std::vector<Operand> operands_of(const Instruction& instruction);

@@ -29,6 +29,11 @@ uint32_t SizeTable::symbol(const ir::Symbol& s) {
   if (fresh) {
     auto out = std::make_unique<format::SymbolT>();
     out->name = s.name, out->min = s.min, out->max = s.max, out->multiple = s.multiple;
+    if (!s.axis.empty()) {
+      auto group = std::find(groups_.begin(), groups_.end(), ir::Axes{{s.axis}});
+      NABLA_CHECK(group != groups_.end(), "coordinate {} belongs to no group", s.name);
+      out->group = static_cast<uint32_t>(group - groups_.begin()) + 1;
+    }
     program_.symbols.push_back(std::move(out));
   }
   return it->second;

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "ir/dim.h"
+#include "ir/sharding.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::program {
 
 class SizeTable {
  public:
-  /// `program` outlives the table.
-  explicit SizeTable(format::ProgramT& program) : program_(program) {}
+  /// Symbols that are coordinates of the rank are its places in `groups`. Both arguments outlive the table.
+  SizeTable(format::ProgramT& program, const std::vector<ir::Axes>& groups) : program_(program), groups_(groups) {}
 
   /// The upper bound.
   static int64_t most(const ir::Dim& size) { return size.bounds().max; }
@@ -31,6 +32,7 @@ class SizeTable {
 
  private:
   format::ProgramT& program_;
+  const std::vector<ir::Axes>& groups_;
   std::map<std::string, uint32_t> size_of_, symbol_of_;
   std::vector<ir::SymbolRef> used_;
 };

@@ -230,6 +230,7 @@ class FunctionPlanner {
   // May `result` of the node lie where `operand` (a root) lies?
   bool shares(const ir::Node& n, ValueId operand, ValueId result) const {
     if (n.op->lower == ir::Lowering::kControl) return carries_over(n, operand, result);
+    if (n.op->lower == ir::Lowering::kCollective) return n.op->name == "all_reduce";
     const Attr* name = n.attrs.find("kernel");
     if (!name) return takes_the_place(n, operand);
     const kernel_ir::Kernel* kernel = &kernel_of(n, "kernel");

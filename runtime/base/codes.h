@@ -52,7 +52,9 @@ namespace nabla {
   X(kGpuFailed, 607, "a call of the GPU's driver failed",                                                             \
     "run again with --sync-debug to see which instruction it was")                                                    \
   X(kNeedsPeers, 608, "the program communicates with other ranks",                                                     \
-    "run an entry of a class that needs no partner: nabla-run runs one rank")                                         \
+    "run all ranks of the bundle on this machine's CPUs: nabla-run without --class, a program for `cpu`")             \
+  X(kRanksDiverge, 609, "ranks that wait for each other do not meet",                                                 \
+    "no rank may leave out a collective: branches and loops around one must go the same way on all ranks")            \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
   X(kInputShape, 703, "an input has another shape", "make it of the shape that the message names")                    \

@@ -1,0 +1,152 @@
+#include "passes/shard/lower_collectives.h"
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/sharding.h"
+#include "passes/rewrite.h"
+#include "passes/shard/reshard.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Dim;
+using ir::Ints;
+using ir::Node;
+using ir::Shape;
+using ir::Val;
+
+bool is_collective(const Node& n) { return n.op->lower == ir::Lowering::kCollective; }
+
+// `from` moves to `to`; the others keep their order.
+Val moved(Val v, int64_t from, int64_t to) {
+  Ints order = ir::iota_ints(v.type().rank());
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + to, from);
+  return from == to ? v : ir::transpose(v, order);
+}
+
+// Dimension `dim` of n parts becomes two, of which that of the parts goes to the front.
+Val parts_first(Val v, int64_t dim, int64_t n) {
+  Shape shape = v.shape();
+  shape[dim] = Dim::floordiv(shape[dim], n);
+  shape.insert(shape.begin() + dim, n);
+  return moved(ir::reshape(v, shape), dim, 0);
+}
+
+// The first dimension, of n parts, is joined with dimension `dim` of a part.
+Val joined(Val v, int64_t dim) {
+  v = moved(v, 0, dim);
+  Shape shape = v.shape();
+  shape[dim + 1] = shape[dim] * shape[dim + 1];
+  shape.erase(shape.begin() + dim);
+  return ir::reshape(v, shape);
+}
+
+/// One function's collectives.
+class Lowering {
+ public:
+  Lowering(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops, const RankSymbols* rank)
+      : copy_(f, ops, &m), b_(copy_.builder()), rank_(rank) {
+    for (const Node& n : f.nodes) {
+      b_.set_location(n.location);
+      b_.set_computes(n.computes);
+      if (is_collective(n))
+        copy_.set(n.results[0], lowered(n));
+      else
+        copy_.copy(n);
+    }
+  }
+  ir::FunctionPtr finish() { return copy_.finish(); }
+
+ private:
+  Val lowered(const Node& n) {
+    const std::string& name = n.op->name;
+    if (name == "axis_index") return index(n.attrs.get_axes("axes"));
+    Val x = copy_.at(n.operands[0]);
+    if (name == "vary" || alone(n)) return x;
+    int64_t ranks = n.attrs.get_int("shards");
+    if (name == "all_gather") return gather(n, x);
+    if (name == "reduce_scatter") return scatter(n, x, ranks);
+    if (name == "all_to_all") return exchange(n, x, ranks);
+    if (name == "all_reduce") return meant(n, b_.op(name, {x}, without_mean(n.attrs)), ranks);
+    return b_.op(name, {x}, n.attrs);
+  }
+
+  // A group of one rank, which has the value already; but permute may leave it without one.
+  static bool alone(const Node& n) {
+    if (n.attrs.get_int("shards") != 1) return false;
+    return n.op->name != "permute" || !n.attrs.get_ints("pairs").empty();
+  }
+
+  Val index(const ir::Axes& axes) {
+    Dim at = rank_ && !axes.empty() ? rank_->coordinate(axes) : Dim(0);
+    ir::Attrs attrs{{"shape", Shape{1}}, {"axis", int64_t{0}}, {"dtype", DType::kI32}, {"offset", Shape{at}}};
+    return ir::reshape(b_.op("iota", {}, attrs), {});
+  }
+
+  Val gather(const Node& n, Val x) {
+    int64_t dim = n.attrs.get_int("dim");
+    ir::Attrs first = n.attrs;
+    first.set("dim", int64_t{0});
+    if (dim == 0) return b_.op("all_gather", {x}, first);
+    Shape one = x.shape();
+    one.insert(one.begin(), 1);
+    return joined(b_.op("all_gather", {ir::reshape(x, one)}, first), dim);
+  }
+
+  Val scatter(const Node& n, Val x, int64_t ranks) {
+    int64_t dim = n.attrs.get_int("dim");
+    ir::Attrs first = without_mean(n.attrs);
+    first.set("dim", int64_t{0});
+    if (dim == 0) return meant(n, b_.op("reduce_scatter", {x}, first), ranks);
+    Val part = b_.op("reduce_scatter", {parts_first(x, dim, ranks)}, first);
+    Shape shape = part.shape();
+    shape.erase(shape.begin());
+    return meant(n, ir::reshape(part, shape), ranks);
+  }
+
+  Val exchange(const Node& n, Val x, int64_t ranks) {
+    int64_t split = n.attrs.get_int("split"), join = n.attrs.get_int("join");
+    ir::Attrs first = n.attrs;
+    first.set("split", int64_t{0}), first.set("join", int64_t{0});
+    if (split == 0 && join == 0) return b_.op("all_to_all", {x}, first);
+    return joined(b_.op("all_to_all", {parts_first(x, split, ranks)}, first), join);
+  }
+
+  static ir::Attrs without_mean(ir::Attrs attrs) {
+    if (attrs.get_string("combiner") == "mean") attrs.set("combiner", std::string("sum"));
+    return attrs;
+  }
+  static Val meant(const Node& n, Val sum, int64_t ranks) {
+    return n.attrs.get_string("combiner") == "mean" ? sum / static_cast<double>(ranks) : sum;
+  }
+
+  FunctionCopy copy_;
+  ir::FunctionBuilder& b_;
+  const RankSymbols* rank_;  // null: there is no mesh
+};
+
+}  // namespace
+
+Result<ir::Module> lower_collectives(const ir::Module& module, PassContext& context) {
+  ir::Module out = module;
+  std::optional<RankSymbols> rank;
+  if (module.mesh()) rank.emplace(*module.mesh());
+  bool places = false;
+  for (ir::FunctionPtr& f : out.functions) {
+    if (std::none_of(f->nodes.begin(), f->nodes.end(), is_collective)) continue;
+    ScopedActivity activity("lower-collectives on @" + f->name);
+    for (const Node& n : f->nodes) places |= n.op->name == "axis_index";
+    f = Lowering(*f, module, context.ops, rank ? &*rank : nullptr).finish();
+  }
+  // Modules that were written by hand need not declare the coordinates.
+  for (size_t i = 0; places && rank && i < rank->all().size(); ++i) {
+    const ir::SymbolRef& s = rank->all()[i];
+    bool known = std::any_of(out.symbols.begin(), out.symbols.end(), [&](const auto& t) { return t->name == s->name; });
+    if (!known) out.symbols.push_back(s);
+  }
+  return out;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,38 @@
+// How the ranks of a program exchange values: one interface, which engines implement. `local` (local.h): ranks are
+// threads of one process.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/format/program_generated.h"
+
+namespace nabla::comm {
+
+/// One collective of a group, at the sizes of the run. Groups and channels are those of the rank's class (ranks.fbs).
+struct CollectiveCall {
+  format::CollectiveKind kind = format::CollectiveKind::AllReduce;
+  format::Reduction reduction = format::Reduction::None;
+  format::DType dtype = format::DType::F32;
+  uint32_t group = 0;
+  const void* from = nullptr;
+  void* to = nullptr;               ///< of AllReduce it may be `from`
+  uint64_t bytes = 0;               ///< of `from`
+  uint32_t root = 0;                ///< of Broadcast
+  const int32_t* targets = nullptr;  ///< of Permute: by member, to which it sends; -1: to none
+};
+
+/// One rank's end, used by its thread alone. What a ticket started is left alone until `wait` of the same ticket, which
+/// every one gets. All members of a group start its collectives in the same order. Starting never blocks.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual void start(uint32_t ticket, const CollectiveCall& call) = 0;
+  virtual void send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) = 0;
+  virtual void recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) = 0;
+  /// E0609 when a partner does something else, has ended, or has not come when the deadline is over; when another rank
+  /// has failed, its error.
+  virtual Status wait(uint32_t ticket) = 0;
+};
+
+}  // namespace nabla::comm

@@ -1,0 +1,350 @@
+#include "runtime/comm/local.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "runtime/comm/combine.h"
+#include "runtime/format/rank_digits.h"
+
+namespace nabla::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using format::CollectiveKind;
+
+constexpr int kSpins = 20000;  // some ten microseconds
+
+/// Counts only upwards: who waits for a number never misses it.
+struct Counter {
+  std::atomic<uint64_t> value{0};
+  bool reached(uint64_t target) const { return value.load(std::memory_order_acquire) >= target; }
+};
+
+/// Who sleeps until a counter moves.
+struct Bell {
+  std::mutex mutex;
+  std::condition_variable changed;
+  void ring() {
+    { std::lock_guard lock(mutex); }
+    changed.notify_all();
+  }
+};
+
+/// One collective that some members have started. Slots are used again, and counters go on.
+struct Slot {
+  std::vector<CollectiveCall> calls;  ///< by member
+  Counter started, done;
+};
+
+struct Group {
+  std::string name;
+  std::vector<uint32_t> members;  ///< ranks
+  std::vector<Slot> slots;
+  Bell bell;
+};
+
+/// What goes from one rank to another.
+struct Mail {
+  uint32_t from = 0, to = 0;
+  struct Letter {
+    const void* from = nullptr;
+    uint64_t bytes = 0;
+  };
+  std::vector<Letter> letters;  ///< the ring of those that were sent and not received
+  Counter sent, received;
+  Bell bell;
+};
+
+void copy(void* to, const void* from, uint64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+// What member `me` does of a collective that all have started.
+void take_part(const Slot& slot, size_t me) {
+  const CollectiveCall& mine = slot.calls[me];
+  size_t n = slot.calls.size();
+  auto* to = static_cast<char*>(mine.to);
+  auto from = [&](size_t m) { return static_cast<const char*>(slot.calls[m].from); };
+  uint64_t element = format::element_bytes(mine.dtype), part = mine.bytes / n;
+  switch (mine.kind) {
+    case CollectiveKind::AllReduce: {  // its share, for all
+      std::vector<const void*> parts;
+      std::vector<void*> all;
+      for (const CollectiveCall& c : slot.calls) parts.push_back(c.from), all.push_back(c.to);
+      auto count = static_cast<int64_t>(mine.bytes / element), members = static_cast<int64_t>(n), k = static_cast<int64_t>(me);
+      return combine(mine.reduction, mine.dtype, parts, all, count * k / members, count * (k + 1) / members);
+    }
+    case CollectiveKind::ReduceScatter: {
+      std::vector<const void*> parts;
+      for (size_t m = 0; m < n; ++m) parts.push_back(from(m) + me * part);
+      void* out[] = {to};
+      return combine(mine.reduction, mine.dtype, parts, out, 0, static_cast<int64_t>(part / element));
+    }
+    case CollectiveKind::AllGather:
+      for (size_t m = 0; m < n; ++m) copy(to + m * mine.bytes, from(m), mine.bytes);
+      return;
+    case CollectiveKind::AllToAll:
+      for (size_t m = 0; m < n; ++m) copy(to + m * part, from(m) + me * part, part);
+      return;
+    case CollectiveKind::Permute:
+      for (size_t m = 0; m < n; ++m)
+        if (mine.targets[m] == static_cast<int32_t>(me)) return copy(to, from(m), mine.bytes);
+      if (mine.bytes > 0) std::memset(to, 0, mine.bytes);
+      return;
+    case CollectiveKind::Broadcast:
+      return copy(to, from(mine.root), mine.bytes);
+  }
+}
+
+std::string str(const CollectiveCall& c) { return fmt::format("{} of {} bytes", format::EnumNameCollectiveKind(c.kind), c.bytes); }
+
+}  // namespace
+
+struct LocalRanks::World {
+  const format::Ranks& table;
+  LocalOptions options;
+  std::vector<std::unique_ptr<Group>> groups;
+  std::vector<std::unique_ptr<Mail>> mails;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::unique_ptr<std::atomic<bool>[]> ended;  // by rank
+  std::atomic<bool> failed{false};
+  mutable std::mutex failing;
+  std::optional<Diagnostic> failure;
+
+  void fail(const Diagnostic& why) {
+    {
+      std::lock_guard lock(failing);
+      if (!failure) failure = why;
+    }
+    failed.store(true, std::memory_order_release);
+    for (auto& g : groups) g->bell.ring();
+    for (auto& m : mails) m->bell.ring();
+  }
+  Diagnostic first_failure() const {
+    std::lock_guard lock(failing);
+    return *failure;
+  }
+
+  /// Waits until the counter is there. `partners` are the ranks that move it, `what` says what for.
+  template <class What>
+  Status await(Bell& bell, const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners, const What& what) {
+    for (int i = 0; options.spin && i < kSpins; ++i) {
+      if (counter.reached(target)) return Ok{};
+      __builtin_ia32_pause();
+    }
+    auto deadline = Clock::now() + std::chrono::duration<double>(options.deadline_s);
+    std::unique_lock lock(bell.mutex);
+    while (!counter.reached(target)) {
+      if (failed.load(std::memory_order_acquire)) return first_failure();
+      // A partner that has ended, and the counter not there when that was known: it will never be.
+      auto gone = std::find_if(partners.begin(), partners.end(), [&](uint32_t r) { return ended[r].load(std::memory_order_acquire); });
+      bool late = Clock::now() >= deadline;
+      if (gone == partners.end() && !late) {
+        bell.changed.wait_until(lock, std::chrono::time_point_cast<Clock::duration>(deadline));
+        continue;
+      }
+      if (counter.reached(target)) break;
+      Diagnostic d = gone != partners.end()
+                         ? error(Code::kRanksDiverge, "{}, and rank {} has ended", what(), *gone)
+                         : error(Code::kRanksDiverge, "{}, and they have not come in {} s", what(), options.deadline_s);
+      lock.unlock();
+      fail(d);
+      return first_failure();
+    }
+    return Ok{};
+  }
+};
+
+class LocalRanks::Rank final : public Communicator {
+ public:
+  Rank(World& world, uint32_t rank) : world_(world), rank_(rank) {}
+
+  struct Member {
+    Group* group = nullptr;
+    size_t me = 0;
+    uint64_t next = 0;  ///< how many collectives it has started
+  };
+  std::vector<Member> groups;  ///< of its class
+  struct Channel {
+    Mail* mail = nullptr;
+    uint64_t next = 0;
+  };
+  std::vector<Channel> channels;
+
+  void forget() {
+    pending_.clear();
+    for (Member& m : groups) m.next = 0;
+    for (Channel& c : channels) c.next = 0;
+  }
+
+  void start(uint32_t ticket, const CollectiveCall& call) override {
+    Member& m = groups[call.group];
+    Slot& slot = m.group->slots[m.next % m.group->slots.size()];
+    slot.calls[m.me] = call;
+    add(slot.started, m.group->bell);
+    pending_.push_back({ticket, Pending::kCollective, call.group, m.next++, nullptr, 0});
+  }
+  void send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
+    Channel& c = channels[channel];
+    c.mail->letters[c.next % c.mail->letters.size()] = {from, bytes};
+    add(c.mail->sent, c.mail->bell);
+    pending_.push_back({ticket, Pending::kSend, channel, c.next++, nullptr, bytes});
+  }
+  void recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
+    pending_.push_back({ticket, Pending::kRecv, channel, channels[channel].next++, to, bytes});
+  }
+
+  Status wait(uint32_t ticket) override {
+    auto found = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& p) { return p.ticket == ticket; });
+    NABLA_CHECK(found != pending_.end(), "rank {} waits for {}, which it has not started", rank_, ticket);
+    Pending p = *found;
+    pending_.erase(found);
+    return p.kind == Pending::kCollective ? wait_collective(p) : p.kind == Pending::kSend ? wait_send(p) : wait_recv(p);
+  }
+
+ private:
+  struct Pending {
+    uint32_t ticket;
+    enum Kind { kCollective, kSend, kRecv } kind;
+    uint32_t index;   // of the group or the channel
+    uint64_t number;  // from 0
+    void* to;
+    uint64_t bytes;
+  };
+
+  static void add(Counter& counter, Bell& bell) {
+    counter.value.fetch_add(1, std::memory_order_acq_rel);
+    bell.ring();
+  }
+
+  Status wait_collective(const Pending& p) {
+    Member& m = groups[p.index];
+    Group& g = *m.group;
+    Slot& slot = g.slots[p.number % g.slots.size()];
+    uint64_t all = g.members.size() * (p.number / g.slots.size() + 1);
+    auto what = [&] { return fmt::format("rank {} waits in {} for the others of group {}", rank_, str(slot.calls[m.me]), g.name); };
+    (void)NABLA_TRY(world_.await(g.bell, slot.started, all, g.members, what));
+    for (size_t o = 0; o < slot.calls.size(); ++o) {
+      const CollectiveCall &mine = slot.calls[m.me], &other = slot.calls[o];
+      if (other.kind == mine.kind && other.bytes == mine.bytes && other.dtype == mine.dtype && other.reduction == mine.reduction)
+        continue;
+      auto [a, b] = std::minmax(m.me, o);
+      Diagnostic d = error(Code::kRanksDiverge, "rank {} comes to {}, rank {} of its group {} to {}", g.members[a],
+                           str(slot.calls[a]), g.members[b], g.name, str(slot.calls[b]));
+      world_.fail(d);
+      return world_.first_failure();
+    }
+    take_part(slot, m.me);
+    add(slot.done, g.bell);
+    return world_.await(g.bell, slot.done, all, g.members, what);
+  }
+
+  Status wait_send(const Pending& p) {
+    Mail& m = *channels[p.index].mail;
+    auto what = [&] { return fmt::format("rank {} waits until rank {} has its message of {} bytes", rank_, m.to, p.bytes); };
+    return world_.await(m.bell, m.received, p.number + 1, {m.to}, what);
+  }
+
+  Status wait_recv(const Pending& p) {
+    Mail& m = *channels[p.index].mail;
+    auto what = [&] { return fmt::format("rank {} waits for a message of {} bytes of rank {}", rank_, p.bytes, m.from); };
+    (void)NABLA_TRY(world_.await(m.bell, m.sent, p.number + 1, {m.from}, what));
+    const Mail::Letter& letter = m.letters[p.number % m.letters.size()];
+    if (letter.bytes != p.bytes) {
+      world_.fail(error(Code::kRanksDiverge, "rank {} sends {} bytes to rank {}, which expects {}", m.from, letter.bytes, m.to, p.bytes));
+      return world_.first_failure();
+    }
+    copy(p.to, letter.from, p.bytes);
+    add(m.received, m.bell);
+    return Ok{};
+  }
+
+  World& world_;
+  uint32_t rank_;
+  std::vector<Pending> pending_;  // a few
+};
+
+LocalRanks::LocalRanks(const format::Ranks& ranks, const LocalOptions& options)
+    : world_(new World{.table = ranks, .options = options}) {
+  World& w = *world_;
+  w.ended.reset(new std::atomic<bool>[ranks.count()]());
+  std::vector<uint32_t> class_of = format::classes_of(ranks);
+  uint32_t slots = 1;
+  for (uint32_t n : options.in_flight) slots = std::max(slots, n);
+  for (uint32_t r = 0; r < ranks.count(); ++r) w.ranks.push_back(std::make_unique<Rank>(w, r));
+  // A group of the table divides all ranks; those of a class that does not name it are no members of theirs.
+  std::map<std::pair<uint32_t, uint32_t>, Group*> group_of;  // by group of the table, and the rank with zeros in its digits
+  for (uint32_t r = 0; r < ranks.count(); ++r) {
+    const format::Class& of = *ranks.classes()->Get(class_of[r]);
+    for (uint32_t g = 0; g < format::size_of(of.groups()); ++g) {
+      uint32_t index = of.groups()->Get(g);
+      const format::Group& table = *ranks.groups()->Get(index);
+      std::vector<format::Digit> digits = format::digits_of(table.digits());
+      uint32_t base = format::base_of(digits, r);
+      Group*& group = group_of[{index, base}];
+      if (!group) {
+        w.groups.push_back(std::make_unique<Group>());
+        group = w.groups.back().get();
+        group->name = format::view(table.name());
+        for (uint64_t k = 0; k < format::count_of(digits); ++k) group->members.push_back(format::rank_at(digits, base, k));
+        group->slots = std::vector<Slot>(slots);
+        for (Slot& s : group->slots) s.calls.resize(group->members.size());
+      }
+      auto me = std::find(group->members.begin(), group->members.end(), r) - group->members.begin();
+      w.ranks[r]->groups.push_back({group, static_cast<size_t>(me)});
+    }
+  }
+  std::map<std::pair<uint32_t, uint32_t>, Mail*> mail_of;  // by receiver, and its channel
+  for (uint32_t r = 0; r < ranks.count(); ++r) {
+    const format::Class& of = *ranks.classes()->Get(class_of[r]);
+    for (uint32_t c = 0; c < format::size_of(of.channels()); ++c) {
+      const format::Channel& channel = *of.channels()->Get(c);
+      auto peer = static_cast<uint32_t>(static_cast<int64_t>(r) + channel.offset());
+      Mail*& mail = channel.sends() ? mail_of[{peer, channel.peer()}] : mail_of[{r, c}];
+      if (!mail) {
+        w.mails.push_back(std::make_unique<Mail>());
+        mail = w.mails.back().get();
+        mail->from = channel.sends() ? r : peer, mail->to = channel.sends() ? peer : r;
+        mail->letters.resize(slots);
+      }
+      w.ranks[r]->channels.push_back({mail});
+    }
+  }
+}
+
+LocalRanks::~LocalRanks() = default;
+
+Communicator& LocalRanks::rank(uint32_t rank) { return *world_->ranks[rank]; }
+uint32_t LocalRanks::place(uint32_t rank, uint32_t group) const {
+  return static_cast<uint32_t>(world_->ranks[rank]->groups[group].me);
+}
+
+void LocalRanks::begin() {
+  World& w = *world_;
+  for (uint32_t r = 0; r < w.ranks.size(); ++r) w.ended[r].store(false, std::memory_order_relaxed);
+  if (!w.failed.load()) return;
+  w.failure.reset();
+  w.failed.store(false);
+  for (auto& r : w.ranks) r->forget();
+  for (auto& g : w.groups)
+    for (Slot& s : g->slots) s.started.value = 0, s.done.value = 0;
+  for (auto& m : w.mails) m->sent.value = 0, m->received.value = 0;
+}
+
+void LocalRanks::end(uint32_t rank, const Status& status) {
+  if (!status.ok()) world_->fail(status.errors()[0]);
+  world_->ended[rank].store(true, std::memory_order_release);
+  for (auto& m : world_->ranks[rank]->groups) m.group->bell.ring();
+  for (auto& c : world_->ranks[rank]->channels) c.mail->bell.ring();
+}
+
+std::optional<Diagnostic> LocalRanks::failure() const {
+  std::lock_guard lock(world_->failing);
+  return world_->failure;
+}
+
+}  // namespace nabla::comm
