@@ -35,6 +35,7 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                 .check_nan = options.check_nan,
                                 .target = options.target,
                                 .rank_class = options.rank_class,
+                                .comm_timeout_s = static_cast<double>(options.comm_timeout_s),
                                 .sync_debug = options.sync_debug,
                                 .stop = stop_flag(),
                                 // State is updated where it lies: a step whose state is to be saved comes to its end.
@@ -65,6 +66,7 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   auto session = NABLA_TRY(open_session(options, std::move(own), program));
   for (JobOptions& job : options.jobs) (void)NABLA_TRY(split_at_names(*session, job));
   (void)NABLA_TRY(check_line(options));
+  if (std::string team = session->team(); !team.empty()) std::fprintf(stderr, "%s\n", team.c_str());
   Reporter reporter(!options.loss_curve.empty());
   ProgressOf progress;
   if (!options.state.empty()) {

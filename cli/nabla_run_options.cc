@@ -51,7 +51,7 @@ struct Part {
   JobOptions job;
   std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
   std::optional<uint64_t> seed;
-  std::optional<int> threads;
+  std::optional<int> threads, comm_timeout;
   bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false;
   std::vector<std::string> inputs, outputs, maps, weight_maps;
 
@@ -120,10 +120,12 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--save-state", part.save_state, "write the state here at the end")->check(file_name());
   app.add_option("--seed", part.seed, "of shuffling and of inputs named `seed` [0, or that of --state]")
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
-  app.add_option("--threads", part.threads, "of a program for CPUs [as many as the process may run on]")
+  app.add_option("--threads", part.threads, "of a program for CPUs, of each rank [the ranks share the CPUs of the process]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
   app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
-  app.add_option("--class", part.rank_class, "of a bundle for several ranks: run one rank of this class");
+  app.add_option("--class", part.rank_class, "of a bundle for several ranks: run one rank of this class alone [all ranks]");
+  app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300]")
+      ->check(whole(1, 86400, "a number of seconds from 1 to 86400"));
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
   app.add_flag("--profile", part.profile,
                "print a table of kernels and library calls: time, calls, GFLOP/s, GB/s, share of peak, source line");
@@ -174,6 +176,7 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
   (void)NABLA_TRY(merge(all.target, part.target, "--target"));
   (void)NABLA_TRY(merge(all.rank_class, part.rank_class, "--class"));
+  (void)NABLA_TRY(merge(all.comm_timeout, part.comm_timeout, "--comm-timeout"));
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
   all.sync_debug = all.sync_debug || part.sync_debug;
@@ -283,6 +286,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.profile = all.profile;
   out.target = all.target.value_or("");
   out.rank_class = all.rank_class.value_or("");
+  out.comm_timeout_s = all.comm_timeout.value_or(300);
   return line;
 }
 

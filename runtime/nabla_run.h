@@ -55,7 +55,9 @@ typedef struct {
   const char* target; /* not NULL: the bundle's program for this target ("sm_90a"), not the first that can run here */
   int32_t check_nan;  /* not 0: an instruction that makes NaN or infinity is error 708; slow */
   int32_t sync_debug; /* not 0: wait after every instruction of a GPU, to name one that fails; slow; 901 on CPUs */
-  const char* rank_class; /* not NULL: of a bundle for several ranks, the programs of these */
+  /* Of a bundle for several ranks. NULL: all of them run, a thread each; inputs, outputs and state are whole arrays. Else
+   * one rank of this class, which needs no partners. */
+  const char* rank_class;
 } nabla_options;
 
 uint32_t nabla_run_version(void);

@@ -24,7 +24,8 @@ class Table {
     }
     out_.classes.push_back(std::move(all));
     for (size_t i = 0; i < planned_.state.size(); ++i)
-      out_.state.push_back(whole("", planned_.state[i].name, i, planned_.state[i].type, sharded_.state[i].sharding));
+      out_.state.push_back(whole("", planned_.state[i].name, i, planned_.state[i].type, sharded_.state[i].type,
+                                 sharded_.state[i].sharding));
     for (const ir::Entry& e : planned_.entries)
       if (e.variant_of.empty()) add_entry(e);
     return std::move(out_);
@@ -47,17 +48,19 @@ class Table {
     const ir::Function &part = *planned_.find(e.function), &all = *sharded_.find(from->function);
     for (size_t i = 0; i < e.inputs.size(); ++i) {
       size_t at = e.reads.size() + i;
-      out_.inputs.push_back(whole(e.name, e.inputs[i], i, part.type(part.params[at]), all.values[all.params[at]].sharding));
+      out_.inputs.push_back(whole(e.name, e.inputs[i], i, part.type(part.params[at]), all.type(all.params[at]),
+                                  all.values[all.params[at]].sharding));
     }
     for (size_t i = 0; i < e.outputs.size(); ++i) {
       size_t at = e.writes.size() + i;
-      out_.outputs.push_back(whole(e.name, e.outputs[i], i, part.type(part.results[at]), all.values[all.results[at]].sharding));
+      out_.outputs.push_back(whole(e.name, e.outputs[i], i, part.type(part.results[at]), all.type(all.results[at]),
+                                   all.values[all.results[at]].sharding));
     }
   }
 
-  // `part` is the type of what one rank has.
+  // `part` is the type of what one rank has, `all` that of the whole.
   std::unique_ptr<format::WholeT> whole(const std::string& entry, const std::string& name, size_t index, const ir::Type& part,
-                                        const ir::ShardingRef& layout) const {
+                                        const ir::Type& all, const ir::ShardingRef& layout) const {
     auto out = std::make_unique<format::WholeT>();
     out->entry = entry, out->name = name, out->dtype = static_cast<format::DType>(part.dtype);
     auto placement = std::make_unique<format::PlacementT>();
@@ -67,8 +70,10 @@ class Table {
       int64_t parts = 1;
       if (layout) cut->digits = digits(layout->dims[d].axes), parts = ir::shards(mesh_, layout->dims[d].axes);
       out->shape.push_back(part.shape[d].bounds().max * parts);
+      out->symbols.push_back(all.shape[d].is_static() ? "" : all.shape[d].str());
       placement->cuts.push_back(std::move(cut));
     }
+    if (all.is_static()) out->symbols.clear();
     out->placements.push_back(std::move(placement));
     return out;
   }

@@ -23,15 +23,15 @@ struct CollectiveCall {
 };
 
 /// One rank's end, used by its thread alone. What a ticket started is left alone until `wait` of the same ticket, which
-/// every one gets. All members of a group start its collectives in the same order. Starting never blocks.
+/// every one gets. All members of a group start its collectives in the same order. Every function returns E0609 when a
+/// partner does something else, has ended, or has not come when the deadline is over, and when another rank has failed
+/// its error; then the run is over.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  virtual void start(uint32_t ticket, const CollectiveCall& call) = 0;
-  virtual void send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) = 0;
-  virtual void recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) = 0;
-  /// E0609 when a partner does something else, has ended, or has not come when the deadline is over; when another rank
-  /// has failed, its error.
+  virtual Status start(uint32_t ticket, const CollectiveCall& call) = 0;
+  virtual Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) = 0;
+  virtual Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) = 0;
   virtual Status wait(uint32_t ticket) = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runtime/comm/combine.h"
+#include "runtime/format/program_check.h"
 #include "runtime/format/rank_digits.h"
 
 namespace nabla::comm {
@@ -37,7 +38,7 @@ struct Bell {
 /// One collective that some members have started. Slots are used again, and counters go on.
 struct Slot {
   std::vector<CollectiveCall> calls;  ///< by member
-  Counter started, done;
+  Counter started, claimed, done;     ///< members; shares of the work, one per member
 };
 
 struct Group {
@@ -51,10 +52,10 @@ struct Group {
 struct Mail {
   uint32_t from = 0, to = 0;
   struct Letter {
-    const void* from = nullptr;
+    std::vector<char> content;
     uint64_t bytes = 0;
   };
-  std::vector<Letter> letters;  ///< the ring of those that were sent and not received
+  std::vector<Letter> letters;  ///< the ring of those that were sent and not received; a sender does not wait for them
   Counter sent, received;
   Bell bell;
 };
@@ -63,8 +64,8 @@ void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-// What member `me` does of a collective that all have started.
-void take_part(const Slot& slot, size_t me) {
+// Share `me` of a collective that all have started: what arrives at that member, or, where all get the same, a part.
+void take_share(const Slot& slot, size_t me) {
   const CollectiveCall& mine = slot.calls[me];
   size_t n = slot.calls.size();
   auto* to = static_cast<char*>(mine.to);
@@ -102,7 +103,30 @@ void take_part(const Slot& slot, size_t me) {
 
 std::string str(const CollectiveCall& c) { return fmt::format("{} of {} bytes", format::EnumNameCollectiveKind(c.kind), c.bytes); }
 
+// Blocks refer only to those before them.
+uint32_t in_flight(const format::Instructions* list, const std::vector<uint32_t>& of_block) {
+  uint32_t open = 0, most = 0;
+  for (uint32_t i = 0; i < format::size_of(list); ++i) {
+    const format::Instruction& at = *list->Get(i);
+    if (format::communicates(at)) ++open;
+    if (at.action_as_Wait()) --open;
+    uint32_t inside = 0;
+    for (uint32_t block : format::blocks_of(at)) inside = std::max(inside, of_block[block]);
+    most = std::max(most, open + inside);
+  }
+  return most;
+}
+
 }  // namespace
+
+uint32_t in_flight(const format::Program& program) {
+  std::vector<uint32_t> of_block;
+  for (uint32_t b = 0; b < format::size_of(program.blocks()); ++b)
+    of_block.push_back(in_flight(program.blocks()->Get(b)->instructions(), of_block));
+  uint32_t most = 0;
+  for (const format::Instructions* list : format::instructions_of(program)) most = std::max(most, in_flight(list, of_block));
+  return most;
+}
 
 struct LocalRanks::World {
   const format::Ranks& table;
@@ -181,21 +205,31 @@ class LocalRanks::Rank final : public Communicator {
     for (Channel& c : channels) c.next = 0;
   }
 
-  void start(uint32_t ticket, const CollectiveCall& call) override {
+  Status start(uint32_t ticket, const CollectiveCall& call) override {
     Member& m = groups[call.group];
     Slot& slot = m.group->slots[m.next % m.group->slots.size()];
     slot.calls[m.me] = call;
     add(slot.started, m.group->bell);
     pending_.push_back({ticket, Pending::kCollective, call.group, m.next++, nullptr, 0});
+    return Ok{};
   }
-  void send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
+  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
     Channel& c = channels[channel];
-    c.mail->letters[c.next % c.mail->letters.size()] = {from, bytes};
-    add(c.mail->sent, c.mail->bell);
-    pending_.push_back({ticket, Pending::kSend, channel, c.next++, nullptr, bytes});
+    Mail& m = *c.mail;
+    uint64_t number = c.next++, room = m.letters.size();
+    auto what = [&] { return fmt::format("rank {} waits until rank {} has read {} messages", rank_, m.to, room); };
+    if (number >= room) (void)NABLA_TRY(world_.await(m.bell, m.received, number + 1 - room, {m.to}, what));
+    Mail::Letter& letter = m.letters[number % room];
+    if (letter.content.size() < bytes) letter.content.resize(bytes);
+    letter.bytes = bytes;
+    copy(letter.content.data(), from, bytes);
+    add(m.sent, m.bell);
+    pending_.push_back({ticket, Pending::kSend, channel, number, nullptr, bytes});
+    return Ok{};
   }
-  void recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
+  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
     pending_.push_back({ticket, Pending::kRecv, channel, channels[channel].next++, to, bytes});
+    return Ok{};
   }
 
   Status wait(uint32_t ticket) override {
@@ -203,7 +237,8 @@ class LocalRanks::Rank final : public Communicator {
     NABLA_CHECK(found != pending_.end(), "rank {} waits for {}, which it has not started", rank_, ticket);
     Pending p = *found;
     pending_.erase(found);
-    return p.kind == Pending::kCollective ? wait_collective(p) : p.kind == Pending::kSend ? wait_send(p) : wait_recv(p);
+    if (p.kind == Pending::kSend) return Ok{};  // it lies in the ring
+    return p.kind == Pending::kCollective ? wait_collective(p) : wait_recv(p);
   }
 
  private:
@@ -221,32 +256,36 @@ class LocalRanks::Rank final : public Communicator {
     bell.ring();
   }
 
+  // Whoever waits does what is left to do: nobody depends on a member that waits elsewhere.
   Status wait_collective(const Pending& p) {
     Member& m = groups[p.index];
     Group& g = *m.group;
     Slot& slot = g.slots[p.number % g.slots.size()];
-    uint64_t all = g.members.size() * (p.number / g.slots.size() + 1);
+    uint64_t n = g.members.size(), before = n * (p.number / g.slots.size()), all = before + n;
     auto what = [&] { return fmt::format("rank {} waits in {} for the others of group {}", rank_, str(slot.calls[m.me]), g.name); };
     (void)NABLA_TRY(world_.await(g.bell, slot.started, all, g.members, what));
-    for (size_t o = 0; o < slot.calls.size(); ++o) {
-      const CollectiveCall &mine = slot.calls[m.me], &other = slot.calls[o];
-      if (other.kind == mine.kind && other.bytes == mine.bytes && other.dtype == mine.dtype && other.reduction == mine.reduction)
-        continue;
-      auto [a, b] = std::minmax(m.me, o);
-      Diagnostic d = error(Code::kRanksDiverge, "rank {} comes to {}, rank {} of its group {} to {}", g.members[a],
-                           str(slot.calls[a]), g.members[b], g.name, str(slot.calls[b]));
-      world_.fail(d);
-      return world_.first_failure();
+    // Until its share is done the slot stays as it is; who has none does not look into it.
+    for (uint64_t k = slot.claimed.value.load(); k < all;) {
+      if (!slot.claimed.value.compare_exchange_weak(k, k + 1)) continue;
+      (void)NABLA_TRY(check_same(g, slot));
+      take_share(slot, k - before);
+      add(slot.done, g.bell);
+      k = slot.claimed.value.load();
     }
-    take_part(slot, m.me);
-    add(slot.done, g.bell);
     return world_.await(g.bell, slot.done, all, g.members, what);
   }
 
-  Status wait_send(const Pending& p) {
-    Mail& m = *channels[p.index].mail;
-    auto what = [&] { return fmt::format("rank {} waits until rank {} has its message of {} bytes", rank_, m.to, p.bytes); };
-    return world_.await(m.bell, m.received, p.number + 1, {m.to}, what);
+  Status check_same(const Group& g, const Slot& slot) {
+    const CollectiveCall& first = slot.calls[0];
+    for (size_t o = 1; o < slot.calls.size(); ++o) {
+      const CollectiveCall& other = slot.calls[o];
+      if (other.kind == first.kind && other.bytes == first.bytes && other.dtype == first.dtype && other.reduction == first.reduction)
+        continue;
+      world_.fail(error(Code::kRanksDiverge, "rank {} comes to {}, rank {} of its group {} to {}", g.members[0], str(first),
+                        g.members[o], g.name, str(other)));
+      return world_.first_failure();
+    }
+    return Ok{};
   }
 
   Status wait_recv(const Pending& p) {
@@ -258,7 +297,7 @@ class LocalRanks::Rank final : public Communicator {
       world_.fail(error(Code::kRanksDiverge, "rank {} sends {} bytes to rank {}, which expects {}", m.from, letter.bytes, m.to, p.bytes));
       return world_.first_failure();
     }
-    copy(p.to, letter.from, p.bytes);
+    copy(p.to, letter.content.data(), p.bytes);
     add(m.received, m.bell);
     return Ok{};
   }
@@ -331,7 +370,7 @@ void LocalRanks::begin() {
   w.failed.store(false);
   for (auto& r : w.ranks) r->forget();
   for (auto& g : w.groups)
-    for (Slot& s : g->slots) s.started.value = 0, s.done.value = 0;
+    for (Slot& s : g->slots) s.started.value = 0, s.claimed.value = 0, s.done.value = 0;
   for (auto& m : w.mails) m->sent.value = 0, m->received.value = 0;
 }
 

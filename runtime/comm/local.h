@@ -15,9 +15,11 @@ namespace nabla::comm {
 struct LocalOptions {
   double deadline_s = 300;  ///< how long a rank waits for its partners
   bool spin = true;         ///< look at counters for a while before sleeping; for as many threads as CPUs at most
-  /// By class: how much a list of its programs starts before it waits, at most.
-  std::vector<uint32_t> in_flight;
+  std::vector<uint32_t> in_flight;  ///< of its programs
 };
+
+/// How many exchanges a program may have started and not awaited at a time, at most.
+uint32_t in_flight(const format::Program& program);
 
 /// All ranks of a table, whose combinations do not depend on their timing: they are made in the order of the members.
 class LocalRanks {

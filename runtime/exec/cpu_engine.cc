@@ -43,7 +43,7 @@ struct CpuMachine {
   const RunRequest& request;
   device::ThreadPool& pool;
   Engine& engine;
-  std::optional<Diagnostic> failure = std::nullopt;  ///< of a debug instruction
+  std::optional<Diagnostic> failure = std::nullopt;  ///< of a debug instruction, or of other ranks
 
   bool stopped() const { return request.stopped(); }
   bool stops_all_loops() const { return request.stop_all_loops; }
@@ -74,9 +74,32 @@ struct CpuMachine {
     return true;
   }
   bool debug(const Control& control, void* const* slots) {
+    if (!request.debug) return true;
     Status handed = hand_out(engine, request, control, slots);
     if (!handed.ok()) failure = handed.errors()[0];
     return handed.ok();
+  }
+  bool communicate(const Control& c, void* const* slots) {
+    Status done = c.kind == Control::Kind::kWait ? request.peers->wait(c.ticket) : start(c, slots);
+    if (!done.ok()) failure = done.errors()[0];
+    return done.ok();
+  }
+  Status start(const Control& c, void* const* slots) {
+    auto bytes = static_cast<uint64_t>(c.bytes);
+    if (const format::Send* send = c.exchange->action_as_Send())
+      return request.peers->send(c.ticket, send->channel(), slots[0], bytes);
+    if (const format::Recv* recv = c.exchange->action_as_Recv())
+      return request.peers->recv(c.ticket, recv->channel(), slots[0], bytes);
+    const format::Collective& call = *c.exchange->action_as_Collective();
+    return request.peers->start(c.ticket, {.kind = call.kind(),
+                                           .reduction = call.reduction(),
+                                           .dtype = call.dtype(),
+                                           .group = call.group(),
+                                           .from = slots[0],
+                                           .to = slots[1],
+                                           .bytes = bytes,
+                                           .root = call.root(),
+                                           .targets = call.targets() == nullptr ? nullptr : call.targets()->data()});
   }
   bool read(const void* at, int bytes, int64_t& value) {
     value = bytes == 1 ? *static_cast<const uint8_t*>(at) : *static_cast<const int32_t*>(at);

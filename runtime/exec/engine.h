@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/comm/comm.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/limits.h"
 #include "runtime/device/onednn.h"
@@ -41,6 +42,8 @@ struct RunRequest {
   void* const* outputs = nullptr;
   TraceRecorder* trace = nullptr;                    ///< may be null
   NanCheck* check = nullptr;                         ///< may be null
+  comm::Communicator* peers = nullptr;               ///< null: the program does not communicate
+  bool debug = true;                                 ///< hand the operands of debug instructions to the process?
   const volatile std::sig_atomic_t* stop = nullptr;  ///< not 0: a while loop ends the run; may be null
   bool stop_all_loops = false;                       ///< so does everything else, between two steps
   bool stopped() const { return stop != nullptr && *stop != 0; }

@@ -34,11 +34,15 @@ class Planner {
     range.last = range.first + (list == nullptr ? 0 : list->size());
     plan.steps.resize(range.last);
     plan.instructions.resize(range.last);
+    std::map<uint32_t, uint32_t> around;
+    around.swap(started_);
     for (uint32_t i = range.first; i < range.last; ++i) {
       plan.instructions[i] = list->Get(i - range.first);
+      step_ = i;
       Step step = planned(*plan.instructions[i]);
       plan.steps[i] = step;
     }
+    started_.swap(around);
     return range;
   }
 
@@ -106,6 +110,15 @@ class Planner {
         add_slot(debug->operands()->Get(i));
         control.shapes.push_back(list(debug->tensors()->Get(i)->shape()));
       }
+    } else if (format::communicates(instruction)) {
+      control.kind = Control::Kind::kStart;
+      control.exchange = &instruction;
+      control.ticket = step_;
+      started_[format::handle_of(instruction)] = step_;
+      for (const format::Address* address : format::addresses_of(instruction)) add_slot(address);
+    } else if (const format::Wait* wait = instruction.action_as_Wait()) {
+      control.kind = Control::Kind::kWait;
+      control.ticket = started_.at(wait->handle());
     } else if (const format::While* loop = instruction.action_as_While()) {
       control.kind = Control::Kind::kWhile;
       add_slot(loop->predicate());
@@ -157,6 +170,8 @@ class Planner {
 
   const format::Program& program_;
   const Binder& binder_;
+  uint32_t step_ = 0;                      // under way
+  std::map<uint32_t, uint32_t> started_;   // of the list under way: the step of each handle
   struct Register {
     int32_t control;  // the loop or the call that it belongs to
     int64_t value;    // of a call
@@ -228,6 +243,21 @@ class StepBinder {
         for (Control::Moving& m : control.moving) m.stride = size_at(m.size, m.stride, table_);
         break;
       }
+      case format::Action::Collective: {
+        const format::Collective& c = *instruction.action_as_Collective();
+        bound_.controls[step.control].bytes = size_at(c.bytes_size(), static_cast<int64_t>(c.bytes()), table_);
+        break;
+      }
+      case format::Action::Send: {
+        const format::Send& s = *instruction.action_as_Send();
+        bound_.controls[step.control].bytes = size_at(s.bytes_size(), static_cast<int64_t>(s.bytes()), table_);
+        break;
+      }
+      case format::Action::Recv: {
+        const format::Recv& r = *instruction.action_as_Recv();
+        bound_.controls[step.control].bytes = size_at(r.bytes_size(), static_cast<int64_t>(r.bytes()), table_);
+        break;
+      }
       case format::Action::Call:
         for (Control::Moving& m : bound_.controls[step.control].moving) m.stride = size_at(m.size, m.stride, table_);
         break;
@@ -293,6 +323,7 @@ class StepBinder {
   TraceRecorder::Label label(const format::Instruction& instruction, const Step& step) const {
     TraceRecorder::Label out{.name = view(instruction.label()), .category = "copy"};
     if (step.control >= 0) out.category = "control";
+    if (format::communicates(instruction) || instruction.action_as_Wait()) out.category = "comm";
     if (step.kernel != nullptr) out.category = "kernel";
     if (step.library != nullptr) out.category = "library";
     if (const auto* locations = program_.locations();

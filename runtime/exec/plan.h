@@ -39,9 +39,9 @@ struct StepRange {
   uint32_t first = 0, last = 0;
 };
 
-/// A loop, a branch, a call of a block, or operands that are handed to the process.
+/// A loop, a branch, a call of a block, operands that are handed to the process, or an exchange with other ranks.
 struct Control {
-  enum class Kind : uint8_t { kLoop, kWhile, kBranch, kDebug, kCall };
+  enum class Kind : uint8_t { kLoop, kWhile, kBranch, kDebug, kCall, kStart, kWait };
   Kind kind = Kind::kLoop;
   std::vector<StepRange> ranges;  ///< the body; condition and body; the branches
   int64_t trips = 0;              ///< of a loop
@@ -61,6 +61,9 @@ struct Control {
   std::vector<Moving> moving;  ///< slots that move with its registers; they are where they were when it ends
   const format::Debug* debug = nullptr;
   std::vector<std::vector<int64_t>> shapes;  ///< of the operands of `debug`, in the order of its slots
+  const format::Instruction* exchange = nullptr;  ///< of kStart: a collective, send or recv; its slots are its operands
+  uint32_t ticket = 0;                            ///< of kStart and kWait: the step that starts
+  int64_t bytes = 0;                              ///< of kStart
 };
 
 /// Steps and controls at one tuple of symbol values. A kernel's sizes are `extents[first_extent ...]`.

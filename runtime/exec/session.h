@@ -27,7 +27,7 @@ struct TensorInfo {
   std::string type_str() const;
 };
 
-/// A size that the caller's arrays decide.
+/// A size that the caller's arrays decide; of several ranks, that of the part of one.
 struct SymbolInfo {
   std::string name;
   int64_t min = 1, max = 1, multiple = 1;
@@ -43,12 +43,15 @@ struct EntryInfo {
 };
 
 struct SessionOptions {
-  int threads = 0;          ///< of a program for CPUs; 0: as many as the process may run on
-  std::string trace;        ///< not empty: the file that `finish` writes the trace to
+  int threads = 0;          ///< of each rank of a program for CPUs; 0: the ranks share the CPUs of the process
+  std::string trace;        ///< not empty: the file that `finish` writes the trace to: of several ranks that of rank 0
   bool profile = false;     ///< `profile` tells where the time went, and so does the trace
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   std::string target;       ///< the program for this target; empty: the first that this machine can run
-  std::string rank_class;   ///< the programs of these ranks; empty: the bundle has those of one class alone
+  /// Of a bundle for several ranks: run one rank of this class, which needs no partners. Empty: run all ranks, a thread
+  /// each, on whole arrays.
+  std::string rank_class;
+  double comm_timeout_s = 300;  ///< how long a rank waits for others (E0609)
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;
@@ -71,7 +74,8 @@ struct WeightOptions {
 class Session {
  public:
   /// E06xx when this machine cannot run the bundle (CPU features, GPU, libraries, kernels), E0404 when it has no
-  /// program for the target, E0107 when it has no such class, E0608 for a class that communicates, E0804 without memory,
+  /// program for the target, E0107 when it has no such class, E0608 for a class that communicates and is to run alone or on
+  /// GPUs, E0106 for more ranks than RankTeam runs, E0804 without memory,
   /// and the errors of Bundle::open. Says on stderr which programs it skipped, and why matrix products of a GPU program
   /// run without their library.
   static Result<std::unique_ptr<Session>> open(const std::string& path, const SessionOptions& options);
@@ -91,6 +95,9 @@ class Session {
   uint64_t arena_bytes() const;
   uint64_t state_bytes() const;
   int threads() const;
+  /// "4 ranks of mesh pod (dp=2, tp=2) on this machine, 1 thread each"; empty: one rank runs alone. Arena, state and
+  /// threads are those of one rank.
+  std::string team() const;
 
   /// Takes the sizes of the following runs of an entry from the shapes of its inputs, whose ranks fit. Sizes that were
   /// set before cost a comparison and allocate nothing. E0703 names argument, symbol, value and range. Entries with
@@ -100,7 +107,7 @@ class Session {
   const std::vector<int64_t>& output_shape(int entry, int output) const;
 
   /// Runs an entry on raw arrays in the order of its inputs and outputs, of exactly their dtypes and shapes.
-  /// Allocates nothing. E0705 when the entry reads state without a value, E0708 with check_nan.
+  /// Allocates nothing. E0705 when the entry reads state without a value, E0708 with check_nan, E0609 when ranks do not meet.
   Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
   /// The same with checks (E0702, E0703, E0704), and outputs made here.
   Result<std::vector<Literal>> call(int entry, const std::vector<Literal>& inputs);
@@ -131,7 +138,6 @@ class Session {
  private:
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
-  Status prepare();
   Diagnostic state_missing(int entry) const;
 
   std::unique_ptr<Impl> impl_;

@@ -17,11 +17,13 @@ size_t bytes_of(const TensorInfo& leaf) {
 
 Status Session::get_state(int leaf, void* to) const {
   if (!has_value_[leaf]) return error(Code::kStateMissing, "state `{}` has no value yet", leaves_[leaf].name);
-  return impl_->engine->download(to, impl_->leaf_data(leaf), bytes_of(leaves_[leaf]));
+  if (impl_->team) return impl_->team->get_leaf(leaf, to);
+  return impl_->alone->engine().download(to, impl_->alone->leaf_data(leaf), bytes_of(leaves_[leaf]));
 }
 
 Status Session::set_state(int leaf, const void* from) {
-  (void)NABLA_TRY(impl_->engine->upload(impl_->leaf_data(leaf), from, bytes_of(leaves_[leaf])));
+  (void)NABLA_TRY(impl_->team ? impl_->team->set_leaf(leaf, from)
+                              : impl_->alone->engine().upload(impl_->alone->leaf_data(leaf), from, bytes_of(leaves_[leaf])));
   has_value_[leaf] = 1;
   return Ok{};
 }
@@ -87,8 +89,8 @@ Result<std::string> Session::load_weights(const WeightOptions& options) {
   std::vector<int64_t> lost;
   for (const format::WeightPlan::Load& load : plan.loads) {
     const format::TensorType& leaf = leaves[static_cast<size_t>(load.leaf)];
-    if (impl_->engine->host_memory()) {
-      lost.push_back(format::convert_weights(file, load, leaf, impl_->leaf_data(load.leaf)));
+    if (impl_->alone && impl_->alone->engine().host_memory()) {
+      lost.push_back(format::convert_weights(file, load, leaf, impl_->alone->leaf_data(load.leaf)));
       has_value_[load.leaf] = 1;
       continue;
     }

@@ -225,6 +225,8 @@ Result<std::vector<int64_t>> EntrySizes::evaluate(const std::vector<int64_t>& va
   for (const format::Size* size : *program_.sizes()) {
     bool known = true;
     int64_t value = value_of_size(*size, [&](uint32_t symbol) {
+      uint32_t group = program_.symbols()->Get(symbol)->group();
+      if (group > 0 && group <= places_.size()) return places_[group - 1];
       for (uint32_t i = 0; symbolic() && i < entry_.sources()->size(); ++i)
         if (entry_.sources()->Get(i)->symbol() == symbol) return values[i];
       known = false;

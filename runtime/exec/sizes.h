@@ -15,7 +15,9 @@ namespace nabla::exec {
 /// The symbols of one entry. `program` has passed the bundle reader's checks and outlives the object.
 class EntrySizes {
  public:
-  EntrySizes(const format::Program& program, const format::Entry& entry) : program_(program), entry_(entry) {}
+  /// `places`: by group, which member this rank is. All three outlive the object.
+  EntrySizes(const format::Program& program, const format::Entry& entry, std::span<const int64_t> places = {})
+      : program_(program), entry_(entry), places_(places) {}
 
   /// False: every size is a constant.
   bool symbolic() const { return entry_.sources() != nullptr && entry_.sources()->size() > 0; }
@@ -52,6 +54,7 @@ class EntrySizes {
 
   const format::Program& program_;
   const format::Entry& entry_;
+  std::span<const int64_t> places_;
 };
 
 /// What a reference of program.fbs stands for: `constant`, or an element of the table.

@@ -115,6 +115,12 @@ class ProgramCheck {
   std::vector<std::pair<uint32_t, std::string_view>> path_;  ///< instructions from the entry's list down to it
 };
 
+/// Does it start an exchange with other ranks?
+bool communicates(const Instruction& instruction);
+/// Of an instruction that does.
+uint32_t handle_of(const Instruction& instruction);
+/// The blocks that it runs, in the order of its fields.
+std::vector<uint32_t> blocks_of(const Instruction& instruction);
 /// The arguments of a launch, in their order.
 std::vector<const Address*> arguments_of(const Launch& launch);
 /// What a launch, gemm, convolution or copy touches, in the order of its fields; null: a workspace that is not there.

@@ -44,6 +44,22 @@ std::vector<const Address*> arguments_of(const Launch& launch) {
   return {launch.args()->begin(), launch.args()->end()};
 }
 
+bool communicates(const Instruction& i) { return i.action_as_Collective() || i.action_as_Send() || i.action_as_Recv(); }
+
+uint32_t handle_of(const Instruction& i) {
+  if (const Collective* c = i.action_as_Collective()) return c->handle();
+  if (const Send* send = i.action_as_Send()) return send->handle();
+  return i.action_as_Recv()->handle();
+}
+
+std::vector<uint32_t> blocks_of(const Instruction& i) {
+  if (const Loop* loop = i.action_as_Loop()) return {loop->body()};
+  if (const While* loop = i.action_as_While()) return {loop->condition(), loop->body()};
+  if (const Call* call = i.action_as_Call()) return {call->block()};
+  if (const Branch* branch = i.action_as_Branch()) return {branch->blocks()->begin(), branch->blocks()->end()};
+  return {};
+}
+
 std::vector<const Address*> addresses_of(const Instruction& instruction) {
   std::vector<const Address*> out;
   if (const Launch* launch = instruction.action_as_Launch()) {

@@ -1,0 +1,124 @@
+#include "runtime/exec/rank.h"
+
+#include <algorithm>
+
+#include "runtime/format/program_check.h"
+
+namespace nabla::exec {
+namespace {
+
+std::string text_of(const flatbuffers::String* text) { return text == nullptr ? std::string() : text->str(); }
+
+TensorInfo info_of(const format::Tensor& tensor) {
+  TensorInfo out;
+  out.name = text_of(tensor.name());
+  out.dtype = dtype_of(tensor.dtype());
+  if (tensor.shape() != nullptr) out.shape.assign(tensor.shape()->begin(), tensor.shape()->end());
+  if (tensor.sizes() != nullptr && tensor.sizes()->size() > 0)
+    for (uint32_t d = 0; d < tensor.sizes()->size(); ++d)
+      out.sizes.push_back(tensor.sizes()->Get(d) == 0 ? "" : text_of(tensor.symbols()->Get(d)));
+  return out;
+}
+
+std::vector<TensorInfo> infos_of(const flatbuffers::Vector<flatbuffers::Offset<format::Tensor>>* tensors) {
+  std::vector<TensorInfo> out;
+  if (tensors != nullptr)
+    for (const format::Tensor* tensor : *tensors) out.push_back(info_of(*tensor));
+  return out;
+}
+
+EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
+  EntryInfo out;
+  out.name = entry.name()->str();
+  out.inputs = infos_of(entry.inputs());
+  out.outputs = infos_of(entry.outputs());
+  if (entry.reads() != nullptr) out.reads.assign(entry.reads()->begin(), entry.reads()->end());
+  if (entry.writes() != nullptr) out.writes.assign(entry.writes()->begin(), entry.writes()->end());
+  out.flops = entry.flops();
+  out.bytes = entry.bytes();
+  if (entry.sources() != nullptr)
+    for (const format::SymbolSource* source : *entry.sources()) {
+      const format::Symbol& s = *program.symbols()->Get(source->symbol());
+      out.symbols.push_back({text_of(s.name()), s.min(), s.max(), s.multiple()});
+    }
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const Chosen& chosen, const SessionOptions& options,
+                                           RankPlace place) {
+  if (options.sync_debug && !chosen.gpu)
+    return error(Code::kBadOption, "sync-debug is for GPUs; the program for {} runs every instruction to its end",
+                 text_of(chosen.program->target()));
+  EngineOptions engine{options.threads, options.pin_caller, options.sync_debug};
+  std::unique_ptr<Rank> rank(new Rank(*chosen.program, options, std::move(place)));
+  rank->engine_ = NABLA_TRY(chosen.gpu ? make_gpu_engine(bundle, *chosen.program, *chosen.gpu, engine)
+                                       : make_cpu_engine(bundle, *chosen.program, engine));
+  (void)NABLA_TRY(rank->prepare(bundle));
+  return rank;
+}
+
+Status Rank::prepare(const format::Bundle& bundle) {
+  if (program_.state() != nullptr)
+    for (const format::StateLeaf* leaf : *program_.state()) leaves_.push_back(info_of(*leaf->tensor()));
+  if (place_.first && (!options_.trace.empty() || options_.profile)) trace_ = std::make_unique<TraceRecorder>();
+  if (options_.check_nan) {
+    (void)NABLA_TRY(check_operands_known(program_, bundle.what()));
+    check_ = std::make_unique<NanCheck>(*engine_);
+  }
+  if (program_.entries() == nullptr) return Ok{};
+  for (const format::Entry* entry : *program_.entries()) {
+    entries_.push_back(info_of(*entry, program_));
+    plans_.push_back(plan_entry(program_, *entry, binder()));
+    // At the bounds: what the machine lacks shows now, and library calls reserve their largest scratch. At other
+    // bounds of buckets too, as only calls that are known now are measured.
+    EntrySizes known = sizes(static_cast<int>(entries_.size()) - 1);
+    std::vector<std::vector<int64_t>> bounds = {known.largest()};
+    if (engine_->shares_launches()) bounds = known.declared_buckets();
+    for (const std::vector<int64_t>& values : bounds) (void)NABLA_TRY(bind_entry(plans_.back(), known, values, binder()));
+  }
+  return Ok{};
+}
+
+Status Rank::set_shapes(int entry, std::span<const int64_t* const> shapes) {
+  EntrySizes known = sizes(entry);
+  Status solved = known.solve(shapes, values_);
+  if (!solved.ok()) return solved;
+  EntryPlan& plan = plans_[entry];
+  if (plan.current->bound->values == values_) return Ok{};
+  return bind_entry(plan, known, values_, binder());
+}
+
+Status Rank::run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs) {
+  const EntryInfo& e = entries_[entry];
+  EntryPlan& plan = plans_[entry];
+  const EntryPlan::Tuple& tuple = *plan.current;
+  return engine_->run({.entry = entry,
+                       .name = e.name,
+                       .count = ++plan.runs,
+                       .plan = *tuple.plan,
+                       .bound = *tuple.bound,
+                       .inputs = inputs.data(),
+                       .outputs = outputs.data(),
+                       .trace = trace_.get(),
+                       .check = check_.get(),
+                       .peers = place_.peers,
+                       .debug = place_.first,
+                       .stop = options_.stop,
+                       .stop_all_loops = options_.stop_all_loops || e.writes.empty()});
+}
+
+bool Rank::loops(int entry) const {
+  const std::vector<Control>& controls = plans_[entry].current->bound->controls;
+  return std::any_of(controls.begin(), controls.end(), [](const Control& c) {
+    return c.kind == Control::Kind::kLoop || c.kind == Control::Kind::kWhile;
+  });
+}
+
+const device::Limits& Rank::measured() {
+  if (!limits_) limits_ = engine_->limits();
+  return *limits_;
+}
+
+}  // namespace nabla::exec

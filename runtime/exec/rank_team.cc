@@ -1,0 +1,438 @@
+#include "runtime/exec/rank_team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "runtime/comm/local.h"
+#include "runtime/device/cpu.h"
+#include "runtime/exec/choose_program.h"
+#include "runtime/exec/parts.h"
+#include "runtime/exec/rank.h"
+#include "runtime/format/program_check.h"
+#include "runtime/format/rank_digits.h"
+#include "runtime/format/ranks_generated.h"
+
+namespace nabla::exec {
+namespace {
+
+using format::digits_of;
+using format::size_of;
+using format::view;
+
+/// What one rank has of a whole.
+struct Part {
+  int index = -1;  ///< of the rank's leaf, input or output; -1: the rank has nothing of it
+  bool owner = false;
+  struct Dim {
+    int64_t begin = 0, number = 0, count = 1;  ///< part `number` of `count` parts, which begin at `begin`
+  };
+  std::vector<Dim> dims;
+
+  Box box(const std::vector<int64_t>& shape) const {
+    Box out{{}, shape};
+    for (size_t d = 0; d < shape.size(); ++d) out.begin.push_back(dims[d].begin + dims[d].number * shape[d]);
+    return out;
+  }
+};
+
+/// A tensor of all ranks together.
+struct Whole {
+  TensorInfo info;
+  std::vector<Part> parts;  ///< by rank
+};
+
+/// Memory for a part that does not lie in the caller's array as it is.
+struct Room {
+  struct Free {
+    void operator()(char* p) const { std::free(p); }
+  };
+  std::unique_ptr<char, Free> data;
+  size_t bytes = 0;
+  char* of(size_t wanted) {
+    if (wanted > bytes || !data) {
+      bytes = (std::max<size_t>(wanted, 1) + 63) / 64 * 64;
+      data.reset(static_cast<char*>(std::aligned_alloc(64, bytes)));
+      if (!data) throw std::bad_alloc();
+    }
+    return data.get();
+  }
+};
+
+int64_t bytes_of(DType dtype, const std::vector<int64_t>& shape) { return count_of(shape) * nabla::bytes_of(dtype); }
+
+Whole whole_of(const format::Ranks& table, const format::Whole& whole, const std::vector<uint32_t>& class_of) {
+  Whole out;
+  out.info.name = view(whole.name()), out.info.dtype = dtype_of(whole.dtype());
+  if (whole.shape() != nullptr) out.info.shape.assign(whole.shape()->begin(), whole.shape()->end());
+  for (uint32_t d = 0; d < size_of(whole.symbols()); ++d) out.info.sizes.emplace_back(view(whole.symbols()->Get(d)));
+  out.parts.resize(table.count());
+  for (const format::Placement* p : *whole.placements())
+    for (uint32_t r = 0; r < table.count(); ++r) {
+      if (class_of[r] != p->class_index()) continue;
+      Part& part = out.parts[r];
+      part.index = static_cast<int>(p->index());
+      part.dims.resize(out.info.shape.size());
+      std::vector<format::Digit> used;
+      for (uint32_t d = 0; d < size_of(p->cuts()); ++d) {
+        const format::Cut& cut = *p->cuts()->Get(d);
+        std::vector<format::Digit> digits = digits_of(cut.digits());
+        Part::Dim& dim = part.dims[d];
+        dim.begin = cut.begin(), dim.count = static_cast<int64_t>(format::count_of(digits));
+        for (const format::Digit& digit : digits) dim.number = dim.number * digit.count() + r / digit.stride() % digit.count();
+        used.insert(used.end(), digits.begin(), digits.end());
+      }
+      // Of ranks with the same part the lowest one, which has zeros in all other digits of the class.
+      part.owner = !p->copy() && format::base_of(used, r) == table.classes()->Get(class_of[r])->first();
+    }
+  return out;
+}
+
+struct Entry {
+  EntryInfo info;
+  std::vector<Whole> inputs, outputs;
+  std::vector<int> of_rank;                         ///< its index there; -1: the rank's class does not have it
+  std::vector<std::vector<int64_t>> output_shapes;  ///< at the sizes that were set last
+};
+
+}  // namespace
+
+struct RankTeam::Impl {
+  Impl(const format::Bundle& b, const SessionOptions& o) : table(*b.ranks()), options(o), class_of(format::classes_of(table)) {}
+  ~Impl() {
+    stop = true;
+    job.fetch_add(1);
+    job.notify_all();
+    for (std::thread& t : threads) t.join();
+  }
+
+  Status open(const format::Bundle& bundle);
+  void add_entries();
+  void find_wholes();
+  void serve(uint32_t rank);
+  void work(uint32_t rank);
+  Status run_part(uint32_t rank);
+
+  const format::Ranks& table;
+  SessionOptions options;
+  std::vector<uint32_t> class_of;  // by rank
+  std::unique_ptr<comm::LocalRanks> world;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<Entry> entries;
+  std::vector<Whole> leaves;
+  // ---- The run that is under way
+  int entry = 0;
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  std::vector<std::vector<std::vector<int64_t>>> input_shapes;  // by entry, of wholes
+  std::vector<std::map<std::pair<bool, size_t>, Room>> rooms;   // by rank: of input or output i
+  std::atomic<uint32_t> job{0}, left{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;  // of the ranks from 1 on; the caller's is that of rank 0
+};
+
+Status RankTeam::Impl::open(const format::Bundle& bundle) {
+  if (table.count() > kMostRanks) {
+    Diagnostic d = error(Code::kTooLarge, "{} is for {} ranks, at most {} run on one machine", bundle.what(), table.count(), kMostRanks);
+    d.help = "run a class that needs no partners with --class, or compile for a smaller mesh";
+    return d;
+  }
+  auto cpus = static_cast<int>(device::allowed_cpus().size()), count = static_cast<int>(table.count());
+  if (options.threads == 0) options.threads = std::max(1, cpus / count);
+  options.pin_caller = false;
+  std::vector<Chosen> chosen;
+  comm::LocalOptions local{.deadline_s = options.comm_timeout_s, .spin = options.threads * count <= cpus, .in_flight = {}};
+  for (const format::BundleClass& of : bundle.classes()) {
+    chosen.push_back(NABLA_TRY(choose_program(bundle, of, options.target)));
+    if (chosen.back().gpu) {
+      Diagnostic d = error(Code::kNeedsPeers, "{}: the program for {} is one of {} ranks, and ranks on GPUs do not communicate yet",
+                           bundle.what(), view(chosen.back().program->target()), table.count());
+      d.help = "compile it for CPUs too, and name them: --target cpu";
+      return d;
+    }
+    if (!chosen.back().skipped.empty()) std::fprintf(stderr, "%s\n", chosen.back().skipped.c_str());
+    local.in_flight.push_back(comm::in_flight(*chosen.back().program));
+  }
+  world = std::make_unique<comm::LocalRanks>(table, local);
+  for (uint32_t r = 0; r < table.count(); ++r) {
+    RankPlace place{&world->rank(r), {}, r == 0};
+    for (uint32_t g = 0; g < size_of(table.classes()->Get(class_of[r])->groups()); ++g) place.places.push_back(world->place(r, g));
+    ranks.push_back(NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place))));
+  }
+  add_entries();
+  find_wholes();
+  rooms.resize(ranks.size());
+  try {
+    for (uint32_t r = 1; r < ranks.size(); ++r) threads.emplace_back([this, r] { serve(r); });
+  } catch (const std::system_error&) {
+    return error(Code::kOutOfMemory, "the system gives {} of {} threads", threads.size() + 1, ranks.size());
+  }
+  return Ok{};
+}
+
+// In the order of their first appearance: entries of one name run together.
+void RankTeam::Impl::add_entries() {
+  for (uint32_t r = 0; r < ranks.size(); ++r)
+    for (size_t i = 0; i < ranks[r]->entries().size(); ++i) {
+      const EntryInfo& part = ranks[r]->entries()[i];
+      auto known = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == part.name; });
+      if (known == entries.end()) {
+        Entry made;
+        made.info.name = part.name, made.info.symbols = part.symbols;
+        made.of_rank.assign(ranks.size(), -1);
+        entries.push_back(std::move(made));
+        known = entries.end() - 1;
+      }
+      known->of_rank[r] = static_cast<int>(i);
+      known->info.flops += part.flops, known->info.bytes += part.bytes;
+    }
+}
+
+void RankTeam::Impl::find_wholes() {
+  auto entry_of = [&](const format::Whole& w) {
+    return std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == view(w.entry()); });
+  };
+  for (uint32_t i = 0; i < size_of(table.state()); ++i) leaves.push_back(whole_of(table, *table.state()->Get(i), class_of));
+  for (uint32_t i = 0; i < size_of(table.inputs()); ++i) {
+    const format::Whole& w = *table.inputs()->Get(i);
+    entry_of(w)->inputs.push_back(whole_of(table, w, class_of));
+  }
+  for (uint32_t i = 0; i < size_of(table.outputs()); ++i) {
+    const format::Whole& w = *table.outputs()->Get(i);
+    entry_of(w)->outputs.push_back(whole_of(table, w, class_of));
+  }
+  for (Entry& e : entries) {
+    for (const Whole& w : e.inputs) e.info.inputs.push_back(w.info);
+    for (const Whole& w : e.outputs) {
+      e.info.outputs.push_back(w.info);
+      e.output_shapes.push_back(w.info.shape);
+    }
+    std::vector<std::vector<int64_t>>& shapes = input_shapes.emplace_back();
+    for (const Whole& w : e.inputs) shapes.push_back(w.info.shape);
+    for (size_t l = 0; l < leaves.size(); ++l) {
+      bool reads = false, writes = false;
+      for (uint32_t r = 0; r < ranks.size(); ++r) {
+        if (e.of_rank[r] < 0 || leaves[l].parts[r].index < 0) continue;
+        const EntryInfo& part = ranks[r]->entries()[e.of_rank[r]];
+        auto names = [&](const std::vector<int>& list) { return std::count(list.begin(), list.end(), leaves[l].parts[r].index) > 0; };
+        reads |= names(part.reads), writes |= names(part.writes);
+      }
+      if (reads) e.info.reads.push_back(static_cast<int>(l));
+      if (writes) e.info.writes.push_back(static_cast<int>(l));
+    }
+  }
+}
+
+void RankTeam::Impl::serve(uint32_t rank) {
+  for (uint32_t seen = 0;;) {
+    job.wait(seen);
+    seen = job.load();
+    if (stop) return;
+    work(rank);
+    if (left.fetch_sub(1) == 1) left.notify_all();
+  }
+}
+
+void RankTeam::Impl::work(uint32_t rank) {
+  Status status = Ok{};
+  try {
+    status = run_part(rank);
+  } catch (const std::bad_alloc&) {
+    status = error(Code::kOutOfMemory, "the parts of rank {} do not fit into memory", rank);
+  }
+  if (!status.ok()) {
+    Diagnostic d = status.errors()[0];
+    if (d.code != Code::kInterrupted && d.code != Code::kRanksDiverge) d.notes.push_back(fmt::format("on rank {}", rank));
+    status = d;
+  }
+  world->end(rank, status);
+}
+
+// Parts that lie in the caller's arrays as they are stay there; others are copied.
+Status RankTeam::Impl::run_part(uint32_t rank) {
+  Entry& e = entries[entry];
+  int mine = e.of_rank[rank];
+  if (mine < 0) return Ok{};
+  const EntryInfo& info = ranks[rank]->entries()[mine];
+  std::vector<const void*> in(info.inputs.size());
+  std::vector<void*> out(info.outputs.size());
+  for (size_t i = 0; i < e.inputs.size(); ++i) {
+    const Part& part = e.inputs[i].parts[rank];
+    if (part.index < 0) continue;
+    const std::vector<int64_t>& whole = input_shapes[entry][i];
+    std::vector<int64_t> shape = info.inputs[part.index].shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (!info.inputs[part.index].is_static() && !info.inputs[part.index].sizes[d].empty()) shape[d] = whole[d] / part.dims[d].count;
+    Box box = part.box(shape);
+    DType dtype = e.inputs[i].info.dtype;
+    if (std::optional<int64_t> at = contiguous_at(box, whole)) {
+      in[part.index] = static_cast<const char*>(inputs[i]) + *at * nabla::bytes_of(dtype);
+      continue;
+    }
+    char* room = rooms[rank][{true, i}].of(static_cast<size_t>(bytes_of(dtype, shape)));
+    copy_out(box, whole, nabla::bytes_of(dtype), inputs[i], room);
+    in[part.index] = room;
+  }
+  struct Back {
+    Box box;
+    size_t output;
+    const void* part;
+  };
+  std::vector<Back> back;
+  for (size_t i = 0; i < e.outputs.size(); ++i) {
+    const Part& part = e.outputs[i].parts[rank];
+    if (part.index < 0) continue;
+    const std::vector<int64_t>& shape = ranks[rank]->output_shape(mine, part.index);
+    DType dtype = e.outputs[i].info.dtype;
+    Box box = part.box(shape);
+    std::optional<int64_t> at = contiguous_at(box, e.output_shapes[i]);
+    if (part.owner && at) {
+      out[part.index] = static_cast<char*>(outputs[i]) + *at * nabla::bytes_of(dtype);
+      continue;
+    }
+    out[part.index] = rooms[rank][{false, i}].of(static_cast<size_t>(bytes_of(dtype, shape)));
+    if (part.owner) back.push_back({std::move(box), i, out[part.index]});
+  }
+  (void)NABLA_TRY(ranks[rank]->run(mine, in, out));
+  for (const Back& b : back)
+    copy_back(b.box, e.output_shapes[b.output], nabla::bytes_of(e.outputs[b.output].info.dtype), b.part, outputs[b.output]);
+  return Ok{};
+}
+
+RankTeam::RankTeam(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RankTeam::~RankTeam() = default;
+
+Result<std::unique_ptr<RankTeam>> RankTeam::create(const format::Bundle& bundle, const SessionOptions& options) {
+  auto impl = std::make_unique<Impl>(bundle, options);
+  (void)NABLA_TRY(impl->open(bundle));
+  return std::unique_ptr<RankTeam>(new RankTeam(std::move(impl)));
+}
+
+std::vector<EntryInfo> RankTeam::entries() const {
+  std::vector<EntryInfo> out;
+  for (const Entry& e : impl_->entries) out.push_back(e.info);
+  return out;
+}
+std::vector<TensorInfo> RankTeam::leaves() const {
+  std::vector<TensorInfo> out;
+  for (const Whole& w : impl_->leaves) out.push_back(w.info);
+  return out;
+}
+Rank& RankTeam::first() { return *impl_->ranks[0]; }
+
+std::string RankTeam::str() const {
+  std::string meshes;
+  for (uint32_t m = 0; m < size_of(impl_->table.meshes()); ++m) {
+    const format::Mesh& mesh = *impl_->table.meshes()->Get(m);
+    std::string axes;
+    for (const format::MeshAxis* a : *mesh.axes()) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
+    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
+  }
+  int threads = impl_->ranks[0]->engine().threads();
+  return fmt::format("{} ranks{} on this machine, {} thread{} each", impl_->ranks.size(), meshes, threads, threads == 1 ? "" : "s");
+}
+
+Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
+  Impl& t = *impl_;
+  Entry& e = t.entries[entry];
+  for (size_t i = 0; i < e.inputs.size(); ++i)
+    for (size_t d = 0; d < e.inputs[i].info.shape.size(); ++d) {
+      const TensorInfo& info = e.inputs[i].info;
+      int64_t got = shapes[i][d], count = 1;
+      bool fixed = info.is_static() || info.sizes[d].empty();
+      if (fixed && got != info.shape[d])
+        return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, got {}", e.info.name, d, info.name, info.shape[d], got);
+      for (const Part& p : e.inputs[i].parts)
+        if (p.index >= 0) count = std::max(count, p.dims[d].count);
+      if (!fixed && got % count != 0)
+        return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, which {} ranks cannot share evenly",
+                     e.info.name, d, info.name, got, count);
+      t.input_shapes[entry][i][d] = got;
+    }
+  for (uint32_t r = 0; r < t.ranks.size(); ++r) {
+    if (e.of_rank[r] < 0) continue;
+    const EntryInfo& info = t.ranks[r]->entries()[e.of_rank[r]];
+    std::vector<std::vector<int64_t>> own(info.inputs.size());
+    for (size_t i = 0; i < e.inputs.size(); ++i) {
+      const Part& part = e.inputs[i].parts[r];
+      if (part.index < 0) continue;
+      const TensorInfo& type = info.inputs[part.index];
+      own[part.index] = type.shape;
+      for (size_t d = 0; d < type.shape.size(); ++d)
+        if (!type.is_static() && !type.sizes[d].empty()) own[part.index][d] = shapes[i][d] / part.dims[d].count;
+    }
+    std::vector<const int64_t*> pointers;
+    for (const auto& shape : own) pointers.push_back(shape.data());
+    if (Status set = t.ranks[r]->set_shapes(e.of_rank[r], pointers); !set.ok()) {
+      Diagnostic d = set.errors()[0];
+      d.notes.push_back("these are the sizes of the part that one rank has");
+      return d;
+    }
+    for (size_t i = 0; i < e.outputs.size(); ++i) {
+      const Part& part = e.outputs[i].parts[r];
+      if (part.index < 0) continue;
+      const TensorInfo& type = info.outputs[part.index];
+      const std::vector<int64_t>& shape = t.ranks[r]->output_shape(e.of_rank[r], part.index);
+      for (size_t d = 0; d < shape.size(); ++d)
+        if (!type.is_static() && !type.sizes[d].empty()) e.output_shapes[i][d] = shape[d] * part.dims[d].count;
+    }
+  }
+  return Ok{};
+}
+
+const std::vector<int64_t>& RankTeam::output_shape(int entry, int output) const {
+  return impl_->entries[entry].output_shapes[output];
+}
+
+Status RankTeam::run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs) {
+  Impl& t = *impl_;
+  t.entry = entry, t.inputs = inputs, t.outputs = outputs;
+  t.world->begin();
+  t.left = static_cast<uint32_t>(t.threads.size());
+  t.job.fetch_add(1);
+  t.job.notify_all();
+  t.work(0);
+  for (uint32_t n = t.left.load(); n != 0; n = t.left.load()) t.left.wait(n);
+  if (std::optional<Diagnostic> failed = t.world->failure()) return *failed;
+  return Ok{};
+}
+
+bool RankTeam::loops(int entry) const {
+  const Entry& e = impl_->entries[entry];
+  for (uint32_t r = 0; r < impl_->ranks.size(); ++r)
+    if (e.of_rank[r] >= 0 && impl_->ranks[r]->loops(e.of_rank[r])) return true;
+  return false;
+}
+
+Status RankTeam::get_leaf(int leaf, void* to) const {
+  const Whole& w = impl_->leaves[leaf];
+  for (uint32_t r = 0; r < impl_->ranks.size(); ++r) {
+    const Part& part = w.parts[r];
+    if (part.index < 0 || !part.owner) continue;
+    Rank& rank = *impl_->ranks[r];
+    Literal own(w.info.dtype, rank.leaves()[part.index].shape);
+    (void)NABLA_TRY(rank.engine().download(own.mutable_data(), rank.leaf_data(part.index), static_cast<size_t>(own.size_bytes())));
+    copy_back(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), own.data(), to);
+  }
+  return Ok{};
+}
+
+Status RankTeam::set_leaf(int leaf, const void* from) {
+  const Whole& w = impl_->leaves[leaf];
+  for (uint32_t r = 0; r < impl_->ranks.size(); ++r) {
+    const Part& part = w.parts[r];
+    if (part.index < 0) continue;
+    Rank& rank = *impl_->ranks[r];
+    Literal own(w.info.dtype, rank.leaves()[part.index].shape);
+    copy_out(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), from, own.mutable_data());
+    (void)NABLA_TRY(rank.engine().upload(rank.leaf_data(part.index), own.data(), static_cast<size_t>(own.size_bytes())));
+  }
+  return Ok{};
+}
+
+}  // namespace nabla::exec

@@ -1,0 +1,45 @@
+// All ranks of a bundle on the threads of this process, seen from outside as one program on whole arrays.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::exec {
+
+class Rank;
+
+class RankTeam {
+ public:
+  static constexpr uint32_t kMostRanks = 256;  ///< a thread each
+
+  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks than kMostRanks, E0608 for programs
+  /// of GPUs, and errors of Rank::create.
+  static Result<std::unique_ptr<RankTeam>> create(const format::Bundle& bundle, const SessionOptions& options);
+  ~RankTeam();
+
+  /// Of wholes. Their symbols are those of parts.
+  std::vector<EntryInfo> entries() const;
+  std::vector<TensorInfo> leaves() const;
+  Rank& first();
+  /// "4 ranks of mesh pod (dp=2, tp=2), 1 thread each"
+  std::string str() const;
+
+  /// As those of Session, on whole arrays. set_shapes: E0703 for an extent that its shards do not divide.
+  Status set_shapes(int entry, std::span<const int64_t* const> shapes);
+  const std::vector<int64_t>& output_shape(int entry, int output) const;
+  Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
+  bool loops(int entry) const;
+  Status get_leaf(int leaf, void* to) const;
+  Status set_leaf(int leaf, const void* from);
+
+ private:
+  struct Impl;
+  explicit RankTeam(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace nabla::exec
