@@ -30,6 +30,7 @@
 #include "frontend/cpp/program.h"          // IWYU pragma: export
 #include "frontend/cpp/quantize.h"         // IWYU pragma: export
 #include "frontend/cpp/rnn.h"              // IWYU pragma: export
+#include "frontend/cpp/sharding.h"         // IWYU pragma: export
 #include "frontend/cpp/tensor.h"           // IWYU pragma: export
 #include "frontend/cpp/trace.h"            // IWYU pragma: export
 #include "frontend/cpp/transformer.h"      // IWYU pragma: export

@@ -12,22 +12,6 @@ Diagnostic refuse(const std::string& what, const std::string& why) {
   return error(Code::kBadSharding, "{}: {}", what, why);
 }
 
-Status check_mesh(const Mesh& mesh) {
-  const std::string what = "mesh " + mesh.name;
-  if (mesh.name.empty()) return error(Code::kBadSharding, "a mesh has no name");
-  if (mesh.axes.empty()) return refuse(what, "it has no axis");
-  std::set<std::string_view> names;
-  int64_t ranks = 1;
-  for (const MeshAxis& a : mesh.axes) {
-    if (a.name.empty()) return refuse(what, "an axis has no name");
-    if (!names.insert(a.name).second) return refuse(what, fmt::format("two axes are named {}", a.name));
-    if (a.size < 1) return refuse(what, fmt::format("axis {} has {} ranks, expected 1 or more", a.name, a.size));
-    if (a.size > kMaxRanks || (ranks *= a.size) > kMaxRanks)
-      return refuse(what, fmt::format("it has more than {} ranks", kMaxRanks));
-  }
-  return Ok{};
-}
-
 // Does `count` divide the extent at every value of its symbols, as far as can be told?
 bool divides(int64_t count, const Dim& extent) {
   return Dim::mod(extent, count).is(0);
@@ -76,6 +60,22 @@ Status check_without_mesh(const Node& node) {
 }
 
 }  // namespace
+
+Status check_mesh(const Mesh& mesh) {
+  const std::string what = "mesh " + mesh.name;
+  if (mesh.name.empty()) return error(Code::kBadSharding, "a mesh has no name");
+  if (mesh.axes.empty()) return refuse(what, "it has no axis");
+  std::set<std::string_view> names;
+  int64_t ranks = 1;
+  for (const MeshAxis& a : mesh.axes) {
+    if (a.name.empty()) return refuse(what, "an axis has no name");
+    if (!names.insert(a.name).second) return refuse(what, fmt::format("two axes are named {}", a.name));
+    if (a.size < 1) return refuse(what, fmt::format("axis {} has {} ranks, expected 1 or more", a.name, a.size));
+    if (a.size > kMaxRanks || (ranks *= a.size) > kMaxRanks)
+      return refuse(what, fmt::format("it has more than {} ranks", kMaxRanks));
+  }
+  return Ok{};
+}
 
 Status check_sharding(const Mesh& mesh, const Sharding& s, const Type& type, const std::string& what) {
   if (s.dims.size() != type.shape.size())

@@ -3,6 +3,7 @@
 #include "frontend/cpp/frame.h"
 #include "ir/serialize.h"
 #include "ir/symbols.h"
+#include "ir/verifier.h"
 
 namespace nabla {
 
@@ -72,13 +73,40 @@ void Program::require(const ir::SizeRelation& relation, Site site) {
   context_->module.constraints = context_->sizes.constraints();
 }
 
-State Program::state(const std::string& name, DType dtype, Shape shape, Site site) {
-  if (ir::Type type(dtype, shape); !type.is_static())
-    throw error_at(site, Code::kBadState, "state leaf \"{}\" is {}: state keeps one size in all runs", name,
+void Program::mesh(const std::string& name, std::vector<MeshAxis> axes, Site site) {
+  if (const ir::Mesh* known = context_->module.mesh())
+    throw error_at(site, Code::kBadSharding, "mesh {}: the program is for mesh {} already", name, known->name);
+  ir::Mesh made{name, std::move(axes), locate(site, "")};
+  if (Status fits = ir::check_mesh(made); !fits.ok()) throw error_at(site, fits.errors()[0].code, "{}", fits.errors()[0].message);
+  context_->module.meshes.push_back(std::move(made));
+}
+
+namespace {
+
+// The layout of an input or of a leaf, with whose line it comes.
+void check_layout(const ir::Module& module, const Spec& s, const ir::Type& type, const std::string& what, const Site& site) {
+  if (!s.sharding) return;
+  if (!module.mesh()) throw error_at(site, Code::kBadSharding, "{} is laid out as {}, and the program has no mesh", what, s.sharding->str());
+  Status fits = ir::check_sharding(*module.mesh(), *s.sharding, type, what);
+  if (fits.ok()) return;
+  Diagnostic d = fits.errors()[0];
+  d.location = locate(site, "");
+  throw Error(std::move(d));
+}
+
+}  // namespace
+
+State Program::state(const Spec& s, Site site) {
+  ir::Type type = s.type();
+  if (!type.is_static())
+    throw error_at(site, Code::kBadState, "state leaf \"{}\" is {}: state keeps one size in all runs", s.name,
                    type.str());
-  if (context_->module.find_state(name) >= 0)
-    throw error_at(site, Code::kDuplicateName, "state leaf \"{}\" is declared twice", name);
-  context_->module.state.push_back({name, ir::Type(dtype, std::move(shape)), locate(site, "")});
+  if (context_->module.find_state(s.name) >= 0)
+    throw error_at(site, Code::kDuplicateName, "state leaf \"{}\" is declared twice", s.name);
+  check_layout(context_->module, s, type, "state leaf " + s.name, site);
+  ir::StateLeaf leaf{s.name, type, locate(site, "")};
+  leaf.sharding = s.sharding;
+  context_->module.state.push_back(std::move(leaf));
   return {context_, static_cast<int>(context_->module.state.size()) - 1};
 }
 
@@ -120,6 +148,8 @@ void Program::add_entry(const std::string& name, const std::vector<Spec>& inputs
   std::vector<int> input_params;
   for (const Spec& s : inputs) {
     ir::Val v = frame->builder.param(s.name, {s.dtype, context_->sizes.resolve(s.shape)});
+    check_layout(module, s, v.type(), fmt::format("input {} of entry {}", s.name, name), site);
+    frame->builder.lay_out(v, s.sharding);
     input_params.push_back(v.id);
     arguments.push_back(frame->wrap(v));
   }

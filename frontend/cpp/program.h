@@ -58,8 +58,19 @@ class Program {
   /// declarations that nothing satisfies together.
   void require(const ir::SizeRelation& relation, Site site = Site::here());
 
-  /// Declares a leaf; its size never changes, so it is static. E0108 when the name is taken.
-  State state(const std::string& name, DType dtype, Shape shape, Site site = Site::here());
+  /// Declares the ranks that the program is for: their number is the product of the axes' sizes, the last axis is the
+  /// fastest. Before what is laid out over it; once. Throws E0210 for a second mesh and for one that is none.
+  void mesh(const std::string& name, std::vector<MeshAxis> axes, Site site = Site::here());
+
+  /// Declares a leaf; its size never changes, so it is static. E0108 when the name is taken. A layout is that of all
+  /// entries: E0210 where it does not fit the mesh.
+  State state(const std::string& name, DType dtype, Shape shape, Site site = Site::here()) {
+    return state(Spec(name, dtype, std::move(shape)), site);
+  }
+  State state(const std::string& name, DType dtype, Shape shape, const P& layout, Site site = Site::here()) {
+    return state(Spec(name, dtype, std::move(shape), layout), site);
+  }
+  State state(const Spec& spec, Site site = Site::here());
   /// Declares a leaf per member of a struct, named "PREFIX.MEMBER" (without a prefix: "MEMBER").
   template <template <class> class P>
   P<State> states(const std::string& prefix, P<Spec> specs, Site site = Site::here()) {
@@ -68,8 +79,11 @@ class Program {
     NamedLeaves<State> to;
     collect<Spec>(specs, prefix, from);
     collect<State>(out, prefix, to);
-    for (size_t i = 0; i < from.size(); ++i)
-      *to[i].second = state(from[i].first, from[i].second->dtype, from[i].second->shape, site);
+    for (size_t i = 0; i < from.size(); ++i) {
+      Spec named = *from[i].second;
+      named.name = from[i].first;
+      *to[i].second = state(named, site);
+    }
     return out;
   }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/cpp/sharding.h"
 #include "frontend/cpp/tensor.h"
 #include "frontend/cpp/tree.h"
 #include "ir/module.h"
@@ -24,9 +25,14 @@ struct Spec {
   Spec(DType dtype_in, Shape shape_in) : dtype(dtype_in), shape(std::move(shape_in)) {}
   Spec(std::string name_in, DType dtype_in, Shape shape_in)
       : name(std::move(name_in)), dtype(dtype_in), shape(std::move(shape_in)) {}
+  /// Laid out over the program's mesh.
+  Spec(std::string name_in, DType dtype_in, Shape shape_in, const P& layout)
+      : name(std::move(name_in)), dtype(dtype_in), shape(std::move(shape_in)),
+        sharding(std::make_shared<const ir::Sharding>(layout.sharding)) {}
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
+  ir::ShardingRef sharding = nullptr;  ///< null: propagation decides
   ir::Type type() const { return {dtype, shape}; }
 };
 

@@ -119,7 +119,7 @@ class Lowering {
     return attrs;
   }
   static Val meant(const Node& n, Val sum, int64_t ranks) {
-    return n.attrs.get_string("combiner") == "mean" ? sum / static_cast<double>(ranks) : sum;
+    return n.attrs.get_string("combiner") == "mean" ? sum / sum.b->like(sum, static_cast<double>(ranks)) : sum;
   }
 
   FunctionCopy copy_;

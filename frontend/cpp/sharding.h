@@ -1,0 +1,53 @@
+// Layouts of arrays over a mesh: what is written beside inputs, state and values. docs/sharding.md.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "frontend/cpp/tensor.h"
+#include "ir/sharding.h"
+
+namespace nabla {
+
+/// An axis of a mesh and how many ranks lie along it.
+using MeshAxis = ir::MeshAxis;
+
+/// The layout of one dimension: the axes that it is cut along, major first. It is closed: nothing adds to it.
+struct PDim {
+  /// "dp"; "" is whole on every rank.
+  PDim(const char* axis) : PDim(std::string(axis)) {}
+  PDim(const std::string& axis);
+  PDim(std::initializer_list<std::string> axes);
+  PDim(ir::DimSharding dim) : sharding(std::move(dim)) {}
+  ir::DimSharding sharding;
+};
+/// The same, and propagation may add axes after these.
+PDim open(std::initializer_list<std::string> axes);
+/// Propagation decides.
+inline PDim open() { return open({}); }
+
+/// The layout of an array: P("dp", "", {"tp", "pp"}) cuts the first of three dimensions along dp and the last along tp
+/// and pp. As many dimensions as the array has.
+struct P {
+  template <class... D>
+    requires(std::is_convertible_v<D, PDim> && ...)
+  explicit P(D&&... dims) {
+    (add(PDim(std::forward<D>(dims))), ...);
+  }
+  explicit P(std::initializer_list<PDim> dims) {
+    for (const PDim& d : dims) add(d);
+  }
+  operator const ir::Sharding&() const { return sharding; }
+  ir::Sharding sharding;
+
+ private:
+  void add(const PDim& d) { sharding.dims.push_back(d.sharding); }
+};
+
+/// x, laid out so: in the middle of a program, where propagation is to find this layout. Its derivative is laid out so
+/// too. Throws E0203 unless the layout has a dimension for each of x's.
+Tensor shard(const Arg& x, const P& layout, Site site = Site::here());
+
+}  // namespace nabla
