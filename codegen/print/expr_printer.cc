@@ -61,7 +61,7 @@ std::string cpp_name(const std::string& name) {
   // With one more underscore after those that a taken word has already, so that names that differ stay different.
   std::string_view word = name;
   while (word.size() > 1 && word.back() == '_') word.remove_suffix(1);
-  bool ours = word.starts_with("nb_") || word.starts_with("nk_") || word.starts_with("s_") || word.starts_with("_");
+  bool ours = word.starts_with("nb_") || word.starts_with("nk_") || word.starts_with("s_") || word.starts_with("sd_") || word.starts_with("_");
   return ours || kTaken.contains(word) ? name + "_" : name;
 }
 
@@ -90,7 +90,13 @@ bool is_math(std::string_view fn) {
   return kNames.contains(fn);
 }
 
-std::string symbol_variable(const ir::Symbol& symbol) { return "s_" + symbol.name; }
+// Names that differ stay different, also those of parts and coordinates: "batch.local", "tp.index".
+std::string symbol_variable(const ir::Symbol& symbol) {
+  if (symbol.name.find('.') == std::string::npos) return "s_" + symbol.name;
+  std::string out = "sd_";
+  for (char c : symbol.name) out += c == '.' ? "_d" : c == '_' ? "_u" : std::string(1, c);
+  return out;
+}
 
 std::string size_text(const ir::Dim& size) {
   using Op = ir::SizeStep::Op;
