@@ -9,7 +9,8 @@ namespace {
 
 class Table {
  public:
-  Table(const ir::Module& sharded, const ir::Module& planned) : sharded_(sharded), planned_(planned), mesh_(*sharded.mesh()) {}
+  Table(const ir::Module& sharded, const ir::Module& planned)
+      : sharded_(sharded), planned_(planned), mesh_(*sharded.mesh()) {}
 
   format::RanksT run(const std::vector<ir::Axes>& groups) {
     out_.count = static_cast<uint32_t>(mesh_.ranks());
@@ -43,7 +44,8 @@ class Table {
   }
 
   void add_entry(const ir::Entry& e) {
-    auto from = std::find_if(sharded_.entries.begin(), sharded_.entries.end(), [&](const auto& s) { return s.name == e.name; });
+    auto from =
+        std::find_if(sharded_.entries.begin(), sharded_.entries.end(), [&](const auto& s) { return s.name == e.name; });
     NABLA_CHECK(from != sharded_.entries.end(), "entry {} was not there before partition", e.name);
     const ir::Function &part = *planned_.find(e.function), &all = *sharded_.find(from->function);
     for (size_t i = 0; i < e.inputs.size(); ++i) {
@@ -59,8 +61,9 @@ class Table {
   }
 
   // `part` is the type of what one rank has, `all` that of the whole.
-  std::unique_ptr<format::WholeT> whole(const std::string& entry, const std::string& name, size_t index, const ir::Type& part,
-                                        const ir::Type& all, const ir::ShardingRef& layout) const {
+  std::unique_ptr<format::WholeT> whole(const std::string& entry, const std::string& name, size_t index,
+                                        const ir::Type& part, const ir::Type& all,
+                                        const ir::ShardingRef& layout) const {
     auto out = std::make_unique<format::WholeT>();
     out->entry = entry, out->name = name, out->dtype = static_cast<format::DType>(part.dtype);
     auto placement = std::make_unique<format::PlacementT>();

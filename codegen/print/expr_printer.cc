@@ -61,7 +61,8 @@ std::string cpp_name(const std::string& name) {
   // With one more underscore after those that a taken word has already, so that names that differ stay different.
   std::string_view word = name;
   while (word.size() > 1 && word.back() == '_') word.remove_suffix(1);
-  bool ours = word.starts_with("nb_") || word.starts_with("nk_") || word.starts_with("s_") || word.starts_with("sd_") || word.starts_with("_");
+  bool ours = false;
+  for (const char* prefix : {"nb_", "nk_", "s_", "sd_", "_"}) ours |= word.starts_with(prefix);
   return ours || kTaken.contains(word) ? name + "_" : name;
 }
 

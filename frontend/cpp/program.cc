@@ -77,16 +77,20 @@ void Program::mesh(const std::string& name, std::vector<MeshAxis> axes, Site sit
   if (const ir::Mesh* known = context_->module.mesh())
     throw error_at(site, Code::kBadSharding, "mesh {}: the program is for mesh {} already", name, known->name);
   ir::Mesh made{name, std::move(axes), locate(site, "")};
-  if (Status fits = ir::check_mesh(made); !fits.ok()) throw error_at(site, fits.errors()[0].code, "{}", fits.errors()[0].message);
+  if (Status fits = ir::check_mesh(made); !fits.ok())
+    throw error_at(site, fits.errors()[0].code, "{}", fits.errors()[0].message);
   context_->module.meshes.push_back(std::move(made));
 }
 
 namespace {
 
 // The layout of an input or of a leaf, with whose line it comes.
-void check_layout(const ir::Module& module, const Spec& s, const ir::Type& type, const std::string& what, const Site& site) {
+void check_layout(const ir::Module& module, const Spec& s, const ir::Type& type, const std::string& what,
+                  const Site& site) {
   if (!s.sharding) return;
-  if (!module.mesh()) throw error_at(site, Code::kBadSharding, "{} is laid out as {}, and the program has no mesh", what, s.sharding->str());
+  if (!module.mesh())
+    throw error_at(site, Code::kBadSharding, "{} is laid out as {}, and the program has no mesh", what,
+                   s.sharding->str());
   Status fits = ir::check_sharding(*module.mesh(), *s.sharding, type, what);
   if (fits.ok()) return;
   Diagnostic d = fits.errors()[0];

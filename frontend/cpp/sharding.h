@@ -32,10 +32,7 @@ inline PDim open() { return open({}); }
 /// and pp. As many dimensions as the array has.
 struct P {
   template <class... D>
-    requires(std::is_convertible_v<D, PDim> && ...)
-  explicit P(D&&... dims) {
-    (add(PDim(std::forward<D>(dims))), ...);
-  }
+  requires(std::is_convertible_v<D, PDim>&&...) explicit P(D&&... dims) { (add(PDim(std::forward<D>(dims))), ...); }
   explicit P(std::initializer_list<PDim> dims) {
     for (const PDim& d : dims) add(d);
   }

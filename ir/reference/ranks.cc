@@ -82,8 +82,8 @@ class Meeting {
       if (peer.kind == State::kWaits && peer.what == waits->what) continue;
       failure_ = peer.kind == State::kEnded
                      ? error(Code::kInvalidModule, "rank {} waits in {}, and rank {} has ended", rank, waits->what, r)
-                     : error(Code::kInvalidModule, "rank {} comes to {}, rank {} of its group to {}", rank, waits->what, r,
-                             peer.what);
+                     : error(Code::kInvalidModule, "rank {} comes to {}, rank {} of its group to {}", rank, waits->what,
+                             r, peer.what);
       break;
     }
     changed_.notify_all();
@@ -150,9 +150,11 @@ Result<std::vector<std::vector<Literal>>> interpret_ranks(const Module& module, 
   if (!mesh) return error(Code::kBadSharding, "the module has no mesh, so that it has no ranks");
   int64_t ranks = mesh->ranks();
   if (ranks > kMostRanks)
-    return error(Code::kTooLarge, "mesh {} has {} ranks, the interpreter runs at most {}", mesh->name, ranks, kMostRanks);
+    return error(Code::kTooLarge, "mesh {} has {} ranks, the interpreter runs at most {}", mesh->name, ranks,
+                 kMostRanks);
   if (args.size() != static_cast<size_t>(ranks))
-    return error(Code::kOperandCount, "mesh {} has {} ranks, arguments are given for {}", mesh->name, ranks, args.size());
+    return error(Code::kOperandCount, "mesh {} has {} ranks, arguments are given for {}", mesh->name, ranks,
+                 args.size());
   Meeting meeting(*mesh);
   std::vector<Result<std::vector<Literal>>> results(ranks, std::vector<Literal>());
   std::vector<std::thread> threads;
@@ -182,7 +184,8 @@ std::vector<Literal> cut(const Mesh& mesh, const Sharding& sharding, const Liter
     Box box = box_of(mesh, sharding, whole.shape(), r);
     Literal part(whole.dtype(), box.sizes);
     auto* to = static_cast<char*>(part.mutable_data());
-    for_each_element(box, whole.shape(), [&](int64_t i, int64_t at) { std::copy_n(from + at * width, width, to + i * width); });
+    for_each_element(box, whole.shape(),
+                     [&](int64_t i, int64_t at) { std::copy_n(from + at * width, width, to + i * width); });
     out.push_back(std::move(part));
   }
   return out;

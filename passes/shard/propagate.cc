@@ -7,6 +7,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
+#include "passes/shard/open_composites.h"
 
 namespace nabla::passes {
 namespace {
@@ -306,10 +307,18 @@ class Propagation {
 }  // namespace
 
 Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
-  if (module.mesh()) return Propagation(module, context).run();
   ir::Module out = module;
   out.stage = ir::Stage::kSharded;
-  return out;
+  if (!module.mesh()) return out;
+  auto now = std::make_shared<const ir::Module>(module);
+  size_t remarks = context.remarks.size();
+  while (true) {
+    out = NABLA_TRY(Propagation(*now, context).run());
+    auto opened = open_composites(*now, out, context);
+    if (!opened) return out;
+    now = std::move(opened);
+    context.remarks.resize(remarks);
+  }
 }
 
 }  // namespace nabla::passes

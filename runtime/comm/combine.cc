@@ -66,24 +66,27 @@ void join(Reduction reduction, Wide* sum, const Wide* next, int64_t count) {
   using Wrap = std::conditional_t<std::is_floating_point_v<Wide>, Wide, uint64_t>;
   switch (reduction) {
     case Reduction::Sum:
-      return each(sum, next, count, [](Wide a, Wide b) { return static_cast<Wide>(static_cast<Wrap>(a) + static_cast<Wrap>(b)); });
+      return each(sum, next, count,
+                  [](Wide a, Wide b) { return static_cast<Wide>(static_cast<Wrap>(a) + static_cast<Wrap>(b)); });
     case Reduction::Prod:
-      return each(sum, next, count, [](Wide a, Wide b) { return static_cast<Wide>(static_cast<Wrap>(a) * static_cast<Wrap>(b)); });
+      return each(sum, next, count,
+                  [](Wide a, Wide b) { return static_cast<Wide>(static_cast<Wrap>(a) * static_cast<Wrap>(b)); });
     case Reduction::Max:
       return each(sum, next, count, larger<Wide>);
     case Reduction::Min:
       return each(sum, next, count, smaller<Wide>);
     default:
       if constexpr (!std::is_floating_point_v<Wide>) {
-        if (reduction == Reduction::And) each(sum, next, count, [](Wide a, Wide b) { return static_cast<Wide>(a & b); });
+        if (reduction == Reduction::And)
+          each(sum, next, count, [](Wide a, Wide b) { return static_cast<Wide>(a & b); });
         if (reduction == Reduction::Or) each(sum, next, count, [](Wide a, Wide b) { return static_cast<Wide>(a | b); });
       }
   }
 }
 
 template <class Wide>
-void combine_as(Reduction reduction, DType dtype, std::span<const void* const> parts, std::span<void* const> to, int64_t begin,
-                int64_t end) {
+void combine_as(Reduction reduction, DType dtype, std::span<const void* const> parts, std::span<void* const> to,
+                int64_t begin, int64_t end) {
   Wide sum[kBlock], next[kBlock];
   for (int64_t at = begin; at < end; at += kBlock) {
     int64_t count = std::min(kBlock, end - at);

@@ -16,9 +16,9 @@ struct CollectiveCall {
   format::DType dtype = format::DType::F32;
   uint32_t group = 0;
   const void* from = nullptr;
-  void* to = nullptr;               ///< of AllReduce it may be `from`
-  uint64_t bytes = 0;               ///< of `from`
-  uint32_t root = 0;                ///< of Broadcast
+  void* to = nullptr;                ///< of AllReduce it may be `from`
+  uint64_t bytes = 0;                ///< of `from`
+  uint32_t root = 0;                 ///< of Broadcast
   const int32_t* targets = nullptr;  ///< of Permute: by member, to which it sends; -1: to none
 };
 

@@ -76,7 +76,8 @@ void take_share(const Slot& slot, size_t me) {
       std::vector<const void*> parts;
       std::vector<void*> all;
       for (const CollectiveCall& c : slot.calls) parts.push_back(c.from), all.push_back(c.to);
-      auto count = static_cast<int64_t>(mine.bytes / element), members = static_cast<int64_t>(n), k = static_cast<int64_t>(me);
+      auto count = static_cast<int64_t>(mine.bytes / element), members = static_cast<int64_t>(n),
+           k = static_cast<int64_t>(me);
       return combine(mine.reduction, mine.dtype, parts, all, count * k / members, count * (k + 1) / members);
     }
     case CollectiveKind::ReduceScatter: {
@@ -101,7 +102,9 @@ void take_share(const Slot& slot, size_t me) {
   }
 }
 
-std::string str(const CollectiveCall& c) { return fmt::format("{} of {} bytes", format::EnumNameCollectiveKind(c.kind), c.bytes); }
+std::string str(const CollectiveCall& c) {
+  return fmt::format("{} of {} bytes", format::EnumNameCollectiveKind(c.kind), c.bytes);
+}
 
 // Blocks refer only to those before them.
 uint32_t in_flight(const format::Instructions* list, const std::vector<uint32_t>& of_block) {
@@ -124,7 +127,8 @@ uint32_t in_flight(const format::Program& program) {
   for (uint32_t b = 0; b < format::size_of(program.blocks()); ++b)
     of_block.push_back(in_flight(program.blocks()->Get(b)->instructions(), of_block));
   uint32_t most = 0;
-  for (const format::Instructions* list : format::instructions_of(program)) most = std::max(most, in_flight(list, of_block));
+  for (const format::Instructions* list : format::instructions_of(program))
+    most = std::max(most, in_flight(list, of_block));
   return most;
 }
 
@@ -155,7 +159,8 @@ struct LocalRanks::World {
 
   /// Waits until the counter is there. `partners` are the ranks that move it, `what` says what for.
   template <class What>
-  Status await(Bell& bell, const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners, const What& what) {
+  Status await(Bell& bell, const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners,
+               const What& what) {
     for (int i = 0; options.spin && i < kSpins; ++i) {
       if (counter.reached(target)) return Ok{};
       __builtin_ia32_pause();
@@ -165,7 +170,8 @@ struct LocalRanks::World {
     while (!counter.reached(target)) {
       if (failed.load(std::memory_order_acquire)) return first_failure();
       // A partner that has ended, and the counter not there when that was known: it will never be.
-      auto gone = std::find_if(partners.begin(), partners.end(), [&](uint32_t r) { return ended[r].load(std::memory_order_acquire); });
+      auto gone = std::find_if(partners.begin(), partners.end(),
+                               [&](uint32_t r) { return ended[r].load(std::memory_order_acquire); });
       bool late = Clock::now() >= deadline;
       if (gone == partners.end() && !late) {
         bell.changed.wait_until(lock, std::chrono::time_point_cast<Clock::duration>(deadline));
@@ -262,7 +268,9 @@ class LocalRanks::Rank final : public Communicator {
     Group& g = *m.group;
     Slot& slot = g.slots[p.number % g.slots.size()];
     uint64_t n = g.members.size(), before = n * (p.number / g.slots.size()), all = before + n;
-    auto what = [&] { return fmt::format("rank {} waits in {} for the others of group {}", rank_, str(slot.calls[m.me]), g.name); };
+    auto what = [&] {
+      return fmt::format("rank {} waits in {} for the others of group {}", rank_, str(slot.calls[m.me]), g.name);
+    };
     (void)NABLA_TRY(world_.await(g.bell, slot.started, all, g.members, what));
     // Until its share is done the slot stays as it is; who has none does not look into it.
     for (uint64_t k = slot.claimed.value.load(); k < all;) {
@@ -279,10 +287,11 @@ class LocalRanks::Rank final : public Communicator {
     const CollectiveCall& first = slot.calls[0];
     for (size_t o = 1; o < slot.calls.size(); ++o) {
       const CollectiveCall& other = slot.calls[o];
-      if (other.kind == first.kind && other.bytes == first.bytes && other.dtype == first.dtype && other.reduction == first.reduction)
+      if (other.kind == first.kind && other.bytes == first.bytes && other.dtype == first.dtype &&
+          other.reduction == first.reduction)
         continue;
-      world_.fail(error(Code::kRanksDiverge, "rank {} comes to {}, rank {} of its group {} to {}", g.members[0], str(first),
-                        g.members[o], g.name, str(other)));
+      world_.fail(error(Code::kRanksDiverge, "rank {} comes to {}, rank {} of its group {} to {}", g.members[0],
+                        str(first), g.members[o], g.name, str(other)));
       return world_.first_failure();
     }
     return Ok{};
@@ -290,11 +299,14 @@ class LocalRanks::Rank final : public Communicator {
 
   Status wait_recv(const Pending& p) {
     Mail& m = *channels[p.index].mail;
-    auto what = [&] { return fmt::format("rank {} waits for a message of {} bytes of rank {}", rank_, p.bytes, m.from); };
+    auto what = [&] {
+      return fmt::format("rank {} waits for a message of {} bytes of rank {}", rank_, p.bytes, m.from);
+    };
     (void)NABLA_TRY(world_.await(m.bell, m.sent, p.number + 1, {m.from}, what));
     const Mail::Letter& letter = m.letters[p.number % m.letters.size()];
     if (letter.bytes != p.bytes) {
-      world_.fail(error(Code::kRanksDiverge, "rank {} sends {} bytes to rank {}, which expects {}", m.from, letter.bytes, m.to, p.bytes));
+      world_.fail(error(Code::kRanksDiverge, "rank {} sends {} bytes to rank {}, which expects {}", m.from,
+                        letter.bytes, m.to, p.bytes));
       return world_.first_failure();
     }
     copy(p.to, letter.content.data(), p.bytes);
@@ -316,7 +328,8 @@ LocalRanks::LocalRanks(const format::Ranks& ranks, const LocalOptions& options)
   for (uint32_t n : options.in_flight) slots = std::max(slots, n);
   for (uint32_t r = 0; r < ranks.count(); ++r) w.ranks.push_back(std::make_unique<Rank>(w, r));
   // A group of the table divides all ranks; those of a class that does not name it are no members of theirs.
-  std::map<std::pair<uint32_t, uint32_t>, Group*> group_of;  // by group of the table, and the rank with zeros in its digits
+  std::map<std::pair<uint32_t, uint32_t>, Group*>
+      group_of;  // by group of the table, and the rank with zeros in its digits
   for (uint32_t r = 0; r < ranks.count(); ++r) {
     const format::Class& of = *ranks.classes()->Get(class_of[r]);
     for (uint32_t g = 0; g < format::size_of(of.groups()); ++g) {
@@ -329,7 +342,8 @@ LocalRanks::LocalRanks(const format::Ranks& ranks, const LocalOptions& options)
         w.groups.push_back(std::make_unique<Group>());
         group = w.groups.back().get();
         group->name = format::view(table.name());
-        for (uint64_t k = 0; k < format::count_of(digits); ++k) group->members.push_back(format::rank_at(digits, base, k));
+        for (uint64_t k = 0; k < format::count_of(digits); ++k)
+          group->members.push_back(format::rank_at(digits, base, k));
         group->slots = std::vector<Slot>(slots);
         for (Slot& s : group->slots) s.calls.resize(group->members.size());
       }

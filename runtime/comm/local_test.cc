@@ -94,7 +94,8 @@ std::vector<int64_t> expected(const CollectiveCall& c, const std::vector<std::ve
       for (const auto& p : parts) out.insert(out.end(), p.begin(), p.end());
       break;
     case CollectiveKind::AllToAll:
-      for (const auto& p : parts) out.insert(out.end(), p.begin() + static_cast<long>(me * part), p.begin() + static_cast<long>((me + 1) * part));
+      for (const auto& p : parts)
+        out.insert(out.end(), p.begin() + static_cast<long>(me * part), p.begin() + static_cast<long>((me + 1) * part));
       break;
     case CollectiveKind::Permute:
       out.assign(size, 0);
@@ -114,16 +115,22 @@ TEST(LocalRanks, EveryCollectiveOfEveryType) {
     auto dtype = static_cast<DType>(d);
     for (int k = 0; k <= static_cast<int>(CollectiveKind::MAX); ++k)
       for (int r = 0; r <= static_cast<int>(Reduction::MAX); ++r) {
-        CollectiveCall call{.kind = static_cast<CollectiveKind>(k), .reduction = static_cast<Reduction>(r),
-                            .dtype = static_cast<format::DType>(d), .group = 2, .root = 1, .targets = targets};
+        CollectiveCall call{.kind = static_cast<CollectiveKind>(k),
+                            .reduction = static_cast<Reduction>(r),
+                            .dtype = static_cast<format::DType>(d),
+                            .group = 2,
+                            .root = 1,
+                            .targets = targets};
         bool reduces = call.kind == CollectiveKind::AllReduce || call.kind == CollectiveKind::ReduceScatter;
         bool logical = call.reduction >= Reduction::And;
-        if (reduces == (call.reduction == Reduction::None) || (logical && is_float(dtype)) || (!logical && dtype == DType::kBool && reduces))
+        if (reduces == (call.reduction == Reduction::None) || (logical && is_float(dtype)) ||
+            (!logical && dtype == DType::kBool && reduces))
           continue;
         constexpr size_t kSize = 12;
         std::vector<std::vector<int64_t>> values(6), results(6);
         for (size_t m = 0; m < 6; ++m)
-          for (size_t i = 0; i < kSize; ++i) values[m].push_back(dtype == DType::kBool ? (m + i) % 2 : (m * 5 + i * 3) % 4);
+          for (size_t i = 0; i < kSize; ++i)
+            values[m].push_back(dtype == DType::kBool ? (m + i) % 2 : (m * 5 + i * 3) % 4);
         auto failed = team.run([&](uint32_t me, Communicator& peers) {
           std::vector<char> from(kSize * 8), to(kSize * 8 * 3);
           for (size_t i = 0; i < kSize; ++i) set_int(dtype, from.data(), static_cast<int64_t>(i), values[me][i]);
@@ -138,9 +145,11 @@ TEST(LocalRanks, EveryCollectiveOfEveryType) {
         });
         ASSERT_FALSE(failed) << failed->message;
         for (size_t me = 0; me < 6; ++me) {
-          std::vector<std::vector<int64_t>> group(values.begin() + static_cast<long>(me / 3 * 3), values.begin() + static_cast<long>(me / 3 * 3 + 3));
+          std::vector<std::vector<int64_t>> group(values.begin() + static_cast<long>(me / 3 * 3),
+                                                  values.begin() + static_cast<long>(me / 3 * 3 + 3));
           EXPECT_EQ(results[me], expected(call, group, me % 3))
-              << name_of(dtype) << " " << format::EnumNameCollectiveKind(call.kind) << " " << format::EnumNameReduction(call.reduction) << " rank " << me;
+              << name_of(dtype) << " " << format::EnumNameCollectiveKind(call.kind) << " "
+              << format::EnumNameReduction(call.reduction) << " rank " << me;
         }
       }
   }
@@ -151,7 +160,8 @@ TEST(LocalRanks, SumsAreInTheOrderOfTheMembersAndMayBeInPlace) {
   for (int size : {1, 3, 5000}) {
     std::vector<std::vector<float>> values(4, std::vector<float>(static_cast<size_t>(size)));
     for (size_t m = 0; m < 4; ++m)
-      for (size_t i = 0; i < values[m].size(); ++i) values[m][i] = std::ldexp(1.0f + static_cast<float>(i % 7), static_cast<int>(m) * 9 - 12);
+      for (size_t i = 0; i < values[m].size(); ++i)
+        values[m][i] = std::ldexp(1.0f + static_cast<float>(i % 7), static_cast<int>(m) * 9 - 12);
     std::vector<float> sum = values[0];
     for (size_t m = 1; m < 4; ++m)
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[m][i];
@@ -181,7 +191,12 @@ TEST(LocalRanks, ManyInTurnOnSeveralGroups) {
     int64_t value = me + 1;
     for (int step = 0; step < 3000; ++step) {
       int64_t sum = 0;
-      CollectiveCall call{.reduction = Reduction::Max, .dtype = format::DType::I64, .group = static_cast<uint32_t>(step % 3), .from = &value, .to = &sum, .bytes = 8};
+      CollectiveCall call{.reduction = Reduction::Max,
+                          .dtype = format::DType::I64,
+                          .group = static_cast<uint32_t>(step % 3),
+                          .from = &value,
+                          .to = &sum,
+                          .bytes = 8};
       (void)NABLA_TRY(exchange(peers, call));
       value = sum + (step % 2);
     }
@@ -198,7 +213,12 @@ TEST(LocalRanks, WhatHasStartedEndsInAnyOrderOfWaiting) {
   std::vector<int32_t> rows(4), columns(4);
   auto failed = team.run([&](uint32_t me, Communicator& peers) -> Status {
     auto one = static_cast<int32_t>(1 << (8 * me));
-    CollectiveCall row{.reduction = Reduction::Sum, .dtype = format::DType::I32, .group = 2, .from = &one, .to = &rows[me], .bytes = 4};
+    CollectiveCall row{.reduction = Reduction::Sum,
+                       .dtype = format::DType::I32,
+                       .group = 2,
+                       .from = &one,
+                       .to = &rows[me],
+                       .bytes = 4};
     CollectiveCall column = row;
     column.group = 1, column.to = &columns[me];
     (void)NABLA_TRY(peers.start(0, row));
@@ -216,7 +236,8 @@ TEST(LocalRanks, WhoDoesNotComeIsAnError) {
   Ranks team({2}, {.deadline_s = 0.2, .spin = true, .in_flight = {2}});
   float x = 1, y = 0;
   CollectiveCall call{.reduction = Reduction::Sum, .from = &x, .to = &y, .bytes = 4};
-  auto ended = team.run([&](uint32_t me, Communicator& peers) { return me == 0 ? exchange(peers, call) : Status(Ok{}); });
+  auto ended =
+      team.run([&](uint32_t me, Communicator& peers) { return me == 0 ? exchange(peers, call) : Status(Ok{}); });
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->code, Code::kRanksDiverge);
   EXPECT_EQ(ended->message, "rank 0 waits in AllReduce of 4 bytes for the others of group all, and rank 1 has ended");
@@ -225,7 +246,8 @@ TEST(LocalRanks, WhoDoesNotComeIsAnError) {
     return exchange(peers, call);
   });
   ASSERT_TRUE(late);
-  EXPECT_EQ(late->message, "rank 0 waits in AllReduce of 4 bytes for the others of group all, and they have not come in 0.2 s");
+  EXPECT_EQ(late->message,
+            "rank 0 waits in AllReduce of 4 bytes for the others of group all, and they have not come in 0.2 s");
   auto failed = team.run([&](uint32_t me, Communicator& peers) -> Status {
     if (me == 1) return error(Code::kOutOfMemory, "no room");
     return exchange(peers, call);

@@ -65,15 +65,15 @@ void copy_out(const Box& box, const std::vector<int64_t>& whole, int64_t element
   for (size_t d = 0; d < whole.size(); ++d) padded |= inside(box, whole, d) != box.size[d];
   if (padded) std::memset(part, 0, static_cast<size_t>(count_of(box.size) * element_bytes));
   for_each_run(box, whole, [&](int64_t in_part, int64_t in_whole, int64_t run) {
-    std::memcpy(static_cast<char*>(part) + in_part * element_bytes, static_cast<const char*>(from) + in_whole * element_bytes,
-                static_cast<size_t>(run * element_bytes));
+    std::memcpy(static_cast<char*>(part) + in_part * element_bytes,
+                static_cast<const char*>(from) + in_whole * element_bytes, static_cast<size_t>(run * element_bytes));
   });
 }
 
 void copy_back(const Box& box, const std::vector<int64_t>& whole, int64_t element_bytes, const void* part, void* to) {
   for_each_run(box, whole, [&](int64_t in_part, int64_t in_whole, int64_t run) {
-    std::memcpy(static_cast<char*>(to) + in_whole * element_bytes, static_cast<const char*>(part) + in_part * element_bytes,
-                static_cast<size_t>(run * element_bytes));
+    std::memcpy(static_cast<char*>(to) + in_whole * element_bytes,
+                static_cast<const char*>(part) + in_part * element_bytes, static_cast<size_t>(run * element_bytes));
   });
 }
 

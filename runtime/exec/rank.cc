@@ -46,8 +46,8 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
 
 }  // namespace
 
-Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const Chosen& chosen, const SessionOptions& options,
-                                           RankPlace place) {
+Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const Chosen& chosen,
+                                           const SessionOptions& options, RankPlace place) {
   if (options.sync_debug && !chosen.gpu)
     return error(Code::kBadOption, "sync-debug is for GPUs; the program for {} runs every instruction to its end",
                  text_of(chosen.program->target()));
@@ -76,7 +76,8 @@ Status Rank::prepare(const format::Bundle& bundle) {
     EntrySizes known = sizes(static_cast<int>(entries_.size()) - 1);
     std::vector<std::vector<int64_t>> bounds = {known.largest()};
     if (engine_->shares_launches()) bounds = known.declared_buckets();
-    for (const std::vector<int64_t>& values : bounds) (void)NABLA_TRY(bind_entry(plans_.back(), known, values, binder()));
+    for (const std::vector<int64_t>& values : bounds)
+      (void)NABLA_TRY(bind_entry(plans_.back(), known, values, binder()));
   }
   return Ok{};
 }

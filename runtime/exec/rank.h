@@ -23,8 +23,8 @@ struct RankPlace {
   bool first = true;                    ///< debug prints, traces and profiles are those of the first rank
 };
 
-/// Used by one thread at a time. Entries, inputs, outputs and leaves are those of its program: parts, where several ranks
-/// share a whole.
+/// Used by one thread at a time. Entries, inputs, outputs and leaves are those of its program: parts, where several
+/// ranks share a whole.
 class Rank {
  public:
   /// The bundle outlives the rank. Errors of make_cpu_engine, make_gpu_engine and of binding; E0901 for what the engine
@@ -36,7 +36,9 @@ class Rank {
   Engine& engine() { return *engine_; }
   const std::vector<EntryInfo>& entries() const { return entries_; }
   const std::vector<TensorInfo>& leaves() const { return leaves_; }
-  char* leaf_data(int leaf) const { return engine_->arena() + program_.state()->Get(static_cast<uint32_t>(leaf))->offset(); }
+  char* leaf_data(int leaf) const {
+    return engine_->arena() + program_.state()->Get(static_cast<uint32_t>(leaf))->offset();
+  }
 
   /// As those of Session, on the rank's own arrays.
   Status set_shapes(int entry, std::span<const int64_t* const> shapes);

@@ -84,7 +84,8 @@ Whole whole_of(const format::Ranks& table, const format::Whole& whole, const std
         std::vector<format::Digit> digits = digits_of(cut.digits());
         Part::Dim& dim = part.dims[d];
         dim.begin = cut.begin(), dim.count = static_cast<int64_t>(format::count_of(digits));
-        for (const format::Digit& digit : digits) dim.number = dim.number * digit.count() + r / digit.stride() % digit.count();
+        for (const format::Digit& digit : digits)
+          dim.number = dim.number * digit.count() + r / digit.stride() % digit.count();
         used.insert(used.end(), digits.begin(), digits.end());
       }
       // Of ranks with the same part the lowest one, which has zeros in all other digits of the class.
@@ -103,7 +104,8 @@ struct Entry {
 }  // namespace
 
 struct RankTeam::Impl {
-  Impl(const format::Bundle& b, const SessionOptions& o) : table(*b.ranks()), options(o), class_of(format::classes_of(table)) {}
+  Impl(const format::Bundle& b, const SessionOptions& o)
+      : table(*b.ranks()), options(o), class_of(format::classes_of(table)) {}
   ~Impl() {
     stop = true;
     job.fetch_add(1);
@@ -138,7 +140,8 @@ struct RankTeam::Impl {
 
 Status RankTeam::Impl::open(const format::Bundle& bundle) {
   if (table.count() > kMostRanks) {
-    Diagnostic d = error(Code::kTooLarge, "{} is for {} ranks, at most {} run on one machine", bundle.what(), table.count(), kMostRanks);
+    Diagnostic d = error(Code::kTooLarge, "{} is for {} ranks, at most {} run on one machine", bundle.what(),
+                         table.count(), kMostRanks);
     d.help = "run a class that needs no partners with --class, or compile for a smaller mesh";
     return d;
   }
@@ -146,11 +149,13 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   if (options.threads == 0) options.threads = std::max(1, cpus / count);
   options.pin_caller = false;
   std::vector<Chosen> chosen;
-  comm::LocalOptions local{.deadline_s = options.comm_timeout_s, .spin = options.threads * count <= cpus, .in_flight = {}};
+  comm::LocalOptions local{
+      .deadline_s = options.comm_timeout_s, .spin = options.threads * count <= cpus, .in_flight = {}};
   for (const format::BundleClass& of : bundle.classes()) {
     chosen.push_back(NABLA_TRY(choose_program(bundle, of, options.target)));
     if (chosen.back().gpu) {
-      Diagnostic d = error(Code::kNeedsPeers, "{}: the program for {} is one of {} ranks, and ranks on GPUs do not communicate yet",
+      Diagnostic d = error(Code::kNeedsPeers,
+                           "{}: the program for {} is one of {} ranks, and ranks on GPUs do not communicate yet",
                            bundle.what(), view(chosen.back().program->target()), table.count());
       d.help = "compile it for CPUs too, and name them: --target cpu";
       return d;
@@ -161,7 +166,8 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   world = std::make_unique<comm::LocalRanks>(table, local);
   for (uint32_t r = 0; r < table.count(); ++r) {
     RankPlace place{&world->rank(r), {}, r == 0};
-    for (uint32_t g = 0; g < size_of(table.classes()->Get(class_of[r])->groups()); ++g) place.places.push_back(world->place(r, g));
+    for (uint32_t g = 0; g < size_of(table.classes()->Get(class_of[r])->groups()); ++g)
+      place.places.push_back(world->place(r, g));
     ranks.push_back(NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place))));
   }
   add_entries();
@@ -180,7 +186,8 @@ void RankTeam::Impl::add_entries() {
   for (uint32_t r = 0; r < ranks.size(); ++r)
     for (size_t i = 0; i < ranks[r]->entries().size(); ++i) {
       const EntryInfo& part = ranks[r]->entries()[i];
-      auto known = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == part.name; });
+      auto known =
+          std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == part.name; });
       if (known == entries.end()) {
         Entry made;
         made.info.name = part.name, made.info.symbols = part.symbols;
@@ -197,7 +204,8 @@ void RankTeam::Impl::find_wholes() {
   auto entry_of = [&](const format::Whole& w) {
     return std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == view(w.entry()); });
   };
-  for (uint32_t i = 0; i < size_of(table.state()); ++i) leaves.push_back(whole_of(table, *table.state()->Get(i), class_of));
+  for (uint32_t i = 0; i < size_of(table.state()); ++i)
+    leaves.push_back(whole_of(table, *table.state()->Get(i), class_of));
   for (uint32_t i = 0; i < size_of(table.inputs()); ++i) {
     const format::Whole& w = *table.inputs()->Get(i);
     entry_of(w)->inputs.push_back(whole_of(table, w, class_of));
@@ -219,7 +227,9 @@ void RankTeam::Impl::find_wholes() {
       for (uint32_t r = 0; r < ranks.size(); ++r) {
         if (e.of_rank[r] < 0 || leaves[l].parts[r].index < 0) continue;
         const EntryInfo& part = ranks[r]->entries()[e.of_rank[r]];
-        auto names = [&](const std::vector<int>& list) { return std::count(list.begin(), list.end(), leaves[l].parts[r].index) > 0; };
+        auto names = [&](const std::vector<int>& list) {
+          return std::count(list.begin(), list.end(), leaves[l].parts[r].index) > 0;
+        };
         reads |= names(part.reads), writes |= names(part.writes);
       }
       if (reads) e.info.reads.push_back(static_cast<int>(l));
@@ -247,7 +257,8 @@ void RankTeam::Impl::work(uint32_t rank) {
   }
   if (!status.ok()) {
     Diagnostic d = status.errors()[0];
-    if (d.code != Code::kInterrupted && d.code != Code::kRanksDiverge) d.notes.push_back(fmt::format("on rank {}", rank));
+    if (d.code != Code::kInterrupted && d.code != Code::kRanksDiverge)
+      d.notes.push_back(fmt::format("on rank {}", rank));
     status = d;
   }
   world->end(rank, status);
@@ -267,7 +278,8 @@ Status RankTeam::Impl::run_part(uint32_t rank) {
     const std::vector<int64_t>& whole = input_shapes[entry][i];
     std::vector<int64_t> shape = info.inputs[part.index].shape;
     for (size_t d = 0; d < shape.size(); ++d)
-      if (!info.inputs[part.index].is_static() && !info.inputs[part.index].sizes[d].empty()) shape[d] = whole[d] / part.dims[d].count;
+      if (!info.inputs[part.index].is_static() && !info.inputs[part.index].sizes[d].empty())
+        shape[d] = whole[d] / part.dims[d].count;
     Box box = part.box(shape);
     DType dtype = e.inputs[i].info.dtype;
     if (std::optional<int64_t> at = contiguous_at(box, whole)) {
@@ -300,7 +312,8 @@ Status RankTeam::Impl::run_part(uint32_t rank) {
   }
   (void)NABLA_TRY(ranks[rank]->run(mine, in, out));
   for (const Back& b : back)
-    copy_back(b.box, e.output_shapes[b.output], nabla::bytes_of(e.outputs[b.output].info.dtype), b.part, outputs[b.output]);
+    copy_back(b.box, e.output_shapes[b.output], nabla::bytes_of(e.outputs[b.output].info.dtype), b.part,
+              outputs[b.output]);
   return Ok{};
 }
 
@@ -330,11 +343,13 @@ std::string RankTeam::str() const {
   for (uint32_t m = 0; m < size_of(impl_->table.meshes()); ++m) {
     const format::Mesh& mesh = *impl_->table.meshes()->Get(m);
     std::string axes;
-    for (const format::MeshAxis* a : *mesh.axes()) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
+    for (const format::MeshAxis* a : *mesh.axes())
+      axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
     meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
   }
   int threads = impl_->ranks[0]->engine().threads();
-  return fmt::format("{} ranks{} on this machine, {} thread{} each", impl_->ranks.size(), meshes, threads, threads == 1 ? "" : "s");
+  return fmt::format("{} ranks{} on this machine, {} thread{} each", impl_->ranks.size(), meshes, threads,
+                     threads == 1 ? "" : "s");
 }
 
 Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
@@ -346,12 +361,14 @@ Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
       int64_t got = shapes[i][d], count = 1;
       bool fixed = info.is_static() || info.sizes[d].empty();
       if (fixed && got != info.shape[d])
-        return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, got {}", e.info.name, d, info.name, info.shape[d], got);
+        return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, got {}", e.info.name, d,
+                     info.name, info.shape[d], got);
       for (const Part& p : e.inputs[i].parts)
         if (p.index >= 0) count = std::max(count, p.dims[d].count);
       if (!fixed && got % count != 0)
-        return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, which {} ranks cannot share evenly",
-                     e.info.name, d, info.name, got, count);
+        return error(Code::kInputShape,
+                     "entry `{}`: dimension {} of input `{}` is {}, which {} ranks cannot share evenly", e.info.name, d,
+                     info.name, got, count);
       t.input_shapes[entry][i][d] = got;
     }
   for (uint32_t r = 0; r < t.ranks.size(); ++r) {
@@ -416,7 +433,8 @@ Status RankTeam::get_leaf(int leaf, void* to) const {
     if (part.index < 0 || !part.owner) continue;
     Rank& rank = *impl_->ranks[r];
     Literal own(w.info.dtype, rank.leaves()[part.index].shape);
-    (void)NABLA_TRY(rank.engine().download(own.mutable_data(), rank.leaf_data(part.index), static_cast<size_t>(own.size_bytes())));
+    (void)NABLA_TRY(
+        rank.engine().download(own.mutable_data(), rank.leaf_data(part.index), static_cast<size_t>(own.size_bytes())));
     copy_back(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), own.data(), to);
   }
   return Ok{};
@@ -430,7 +448,8 @@ Status RankTeam::set_leaf(int leaf, const void* from) {
     Rank& rank = *impl_->ranks[r];
     Literal own(w.info.dtype, rank.leaves()[part.index].shape);
     copy_out(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), from, own.mutable_data());
-    (void)NABLA_TRY(rank.engine().upload(rank.leaf_data(part.index), own.data(), static_cast<size_t>(own.size_bytes())));
+    (void)NABLA_TRY(
+        rank.engine().upload(rank.leaf_data(part.index), own.data(), static_cast<size_t>(own.size_bytes())));
   }
   return Ok{};
 }

@@ -16,8 +16,8 @@ class RankTeam {
  public:
   static constexpr uint32_t kMostRanks = 256;  ///< a thread each
 
-  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks than kMostRanks, E0608 for programs
-  /// of GPUs, and errors of Rank::create.
+  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks than kMostRanks, E0608 for
+  /// programs of GPUs, and errors of Rank::create.
   static Result<std::unique_ptr<RankTeam>> create(const format::Bundle& bundle, const SessionOptions& options);
   ~RankTeam();
 

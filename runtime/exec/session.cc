@@ -78,6 +78,7 @@ Profile Session::profile() {
 }
 
 Status Session::finish() {
+  if (!impl_->alone && !impl_->team) return Ok{};  // create has failed
   std::unique_ptr<TraceRecorder>& recorder = impl_->first().trace();
   if (recorder == nullptr || impl_->trace.empty()) return Ok{};
   std::string more;

@@ -108,9 +108,11 @@ Status ProgramCheck::check_sizes() {
     if (!sane)
       return damaged("symbol `{}` has no size that is in [{}, {}] and a multiple of {}", view(s.name()), s.min(),
                      s.max(), s.multiple());
-    if (s.group() > row_.groups.size()) return damaged("symbol `{}` is a place in group {} of {}", view(s.name()), s.group() - 1, row_.groups.size());
+    if (s.group() > row_.groups.size())
+      return damaged("symbol `{}` is a place in group {} of {}", view(s.name()), s.group() - 1, row_.groups.size());
     if (s.group() > 0 && (s.min() != 0 || s.max() + 1 != row_.groups[s.group() - 1]))
-      return damaged("symbol `{}` is a place among {} members, in [{}, {}]", view(s.name()), row_.groups[s.group() - 1], s.min(), s.max());
+      return damaged("symbol `{}` is a place among {} members, in [{}, {}]", view(s.name()), row_.groups[s.group() - 1],
+                     s.min(), s.max());
     for (uint32_t b = 0; b < size_of(s.buckets()); ++b)
       if (s.buckets()->Get(b) < (b == 0 ? s.min() : s.buckets()->Get(b - 1) + 1) || s.buckets()->Get(b) > s.max())
         return damaged("symbol `{}` has a bucket up to {}", view(s.name()), s.buckets()->Get(b));

@@ -1,0 +1,16 @@
+// Composites that ranks can share only in parts.
+#pragma once
+
+#include "ir/module.h"
+#include "passes/pass.h"
+
+namespace nabla::passes {
+
+/// `flat` with those composites replaced by their decompositions which `sharded`, the same module after propagation,
+/// lays out along a dimension that they cannot be split along, where their parts can: a softmax over a sharded axis
+/// becomes a maximum and a sum over ranks. A decomposition that holds larger arrays than the composite (attention's
+/// scores) stays closed. Null: there are none.
+std::shared_ptr<const ir::Module> open_composites(const ir::Module& flat, const ir::Module& sharded,
+                                                  PassContext& context);
+
+}  // namespace nabla::passes
