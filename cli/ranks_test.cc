@@ -1,4 +1,5 @@
-// A bundle for ranks of two classes that have nothing in common: compiled, verified, inspected, run class by class.
+// A bundle for ranks of two classes that have nothing in common: compiled, verified, inspected, run class by class and
+// all together.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -117,16 +118,19 @@ TEST_F(RanksBundle, EachClassIsRunByItself) {
   EXPECT_HAS(other.text, "error[E0603]");
 }
 
-TEST_F(RanksBundle, TheClassHasToBeNamed) {
-  Outcome none = shell(fmt::format("cli/nabla-run {} --entry step", path()));
-  EXPECT_EQ(none.code, 1);
-  EXPECT_HAS(none.text, "error[E0107]: " + path() + " has programs for ranks of several classes: trainer, scorer\n");
-  EXPECT_HAS(none.text, "name one of them with --class");
+TEST_F(RanksBundle, AllRanksRunTogether) {
+  Outcome all = shell(fmt::format("cli/nabla-run {} --entry init --input start=1 --entry step --steps 2 --entry score --input a=3 "
+                                  "--input b=8",
+                                  path()));
+  EXPECT_EQ(all.code, 0) << all.text;
+  EXPECT_HAS(all.text, "4 ranks on this machine, ");
+  EXPECT_HAS(all.text, "15");
+  EXPECT_HAS(all.text, "best 8");
   Outcome typo = shell(fmt::format("cli/nabla-run {} --class trainr --entry step", path()));
   EXPECT_HAS(typo.text, "has no class `trainr`; did you mean `trainer`?; it has trainer, scorer");
 }
 
-TEST_F(RanksBundle, AClassThatCommunicatesIsRefused) {
+TEST_F(RanksBundle, AClassThatCommunicatesDoesNotRunAlone) {
   std::string file = testing::TempDir() + "/talks.nbundle";
   ASSERT_TRUE(format::write_file(file, *format::two_classes().bytes()).ok());
   Outcome front = shell(fmt::format("cli/nabla-run {} --class front --entry step --input x=x.npy", file));
