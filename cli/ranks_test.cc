@@ -109,8 +109,8 @@ TEST_F(RanksBundle, EachClassIsRunByItself) {
   Outcome score = shell(fmt::format("cli/nabla-run {} --class scorer --entry score --input a=3 --input b=8", path()));
   EXPECT_EQ(score.code, 0);
   EXPECT_HAS(score.text, "best 8");
-  Outcome train = shell(fmt::format("cli/nabla-run {} --class trainer --entry init --input start=1 --entry step --steps 2",
-                                    path()));
+  Outcome train = shell(
+      fmt::format("cli/nabla-run {} --class trainer --entry init --input start=1 --entry step --steps 2", path()));
   EXPECT_EQ(train.code, 0);
   EXPECT_HAS(train.text, "15");  // 3 * 1 + 2 * (1 + 2 + 3)
   Outcome other = shell(fmt::format("cli/nabla-run {} --class trainer --entry score", path()));
@@ -119,9 +119,10 @@ TEST_F(RanksBundle, EachClassIsRunByItself) {
 }
 
 TEST_F(RanksBundle, AllRanksRunTogether) {
-  Outcome all = shell(fmt::format("cli/nabla-run {} --entry init --input start=1 --entry step --steps 2 --entry score --input a=3 "
-                                  "--input b=8",
-                                  path()));
+  Outcome all = shell(
+      fmt::format("cli/nabla-run {} --entry init --input start=1 --entry step --steps 2 --entry score --input a=3 "
+                  "--input b=8",
+                  path()));
   EXPECT_EQ(all.code, 0) << all.text;
   EXPECT_HAS(all.text, "4 ranks on this machine, ");
   EXPECT_HAS(all.text, "15");
@@ -169,6 +170,50 @@ TEST_F(RanksBundle, IsVerifiedAndInspected) {
   Outcome json = shell("cli/nablac inspect --json " + path());
   EXPECT_EQ(json.code, 1);
   EXPECT_HAS(json.text, "name one of them with --class");
+}
+
+// The digits MLP, with layouts in its program: how many ranks there are is a word of the command line.
+TEST(DigitsOnRanks, TrainAlikeOnAnyMesh) {
+  std::string dir = testing::TempDir(), data = "examples/digits/digits.npz";
+  ASSERT_EQ(shell(fmt::format("examples/digits/mlp_ranks {}/m.nir", dir)).code, 0);
+  std::vector<std::string> losses;
+  for (const char* mesh : {"dp=1,tp=1", "dp=2,tp=2", "dp=4", "tp=8"}) {
+    Outcome compiled =
+        shell(fmt::format("cli/nablac compile {0}/m.nir --no-library --mesh {1} -o {0}/m.nbundle", dir, mesh));
+    ASSERT_EQ(compiled.code, 0) << compiled.text;
+    Outcome run = shell(fmt::format(
+        "cli/nabla-run {0}/m.nbundle --seed 0 --threads 1 --entry step --data {1} --map x=x_train --map y=y_train "
+        "--epochs 2 --save-state {0}/m.safetensors --entry eval --data {1} --map x=x_test --map y=y_test",
+        dir, data));
+    ASSERT_EQ(run.code, 0) << run.text;
+    if (std::string_view(mesh) == "dp=2,tp=2")
+      EXPECT_HAS(run.text, "4 ranks of mesh pod (dp=2, tp=2) on this machine, 1 thread each\n");
+    size_t at = run.text.rfind("eval: loss ");
+    ASSERT_NE(at, std::string::npos) << run.text;
+    losses.push_back(run.text.substr(at, 16));  // four digits
+    if (losses.size() == 1) continue;
+    EXPECT_EQ(losses.back(), losses[0]) << mesh;
+    // What ranks saved one rank reads.
+    ASSERT_EQ(shell(fmt::format("cli/nablac compile {0}/m.nir --no-library -o {0}/one.nbundle", dir)).code, 0);
+    Outcome one = shell(fmt::format(
+        "cli/nabla-run {0}/one.nbundle --state {0}/m.safetensors --entry eval --data {1} --map x=x_test --map "
+        "y=y_test",
+        dir, data));
+    EXPECT_EQ(one.text.substr(one.text.rfind("eval: loss "), 16), losses.back()) << one.text;
+  }
+}
+
+TEST(DigitsOnRanks, AMeshThatDoesNotFitIsRefused) {
+  std::string dir = testing::TempDir();
+  ASSERT_EQ(shell(fmt::format("examples/digits/mlp_ranks {}/m.nir", dir)).code, 0);
+  auto refusal = [&](const char* mesh) {
+    return shell(fmt::format("cli/nablac compile {0}/m.nir --mesh {1} -o {0}/m.nbundle", dir, mesh)).text;
+  };
+  EXPECT_HAS(refusal("dp=3"), "dimension 0 of u8[64,8,8] has 64 elements, which 3 shards along {dp} do not divide");
+  EXPECT_HAS(refusal("dq=2"), "error[E0210]: --mesh: mesh pod has no axis dq; did you mean `dp`?");
+  EXPECT_HAS(refusal("dp"), "error[E0901]: `dp` is no list of sizes");
+  EXPECT_HAS(refusal("dp=2,4"), "error[E0901]: --mesh: axis dp has one size, 2 are given");
+  EXPECT_HAS(refusal("dp=0"), "axis dp has 0 ranks, expected 1 or more");
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
   for (passes::Step& step : steps) {
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
+    if (step.pass == "partition" && !options.max_gather_bytes.empty())
+      step.options["max-gather-bytes"] = options.max_gather_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
     if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
     lower |= step.pass == first_of_lowering;
@@ -202,8 +204,30 @@ void finish(CompiledBundle& out, Clock::time_point start, EmittedProgram program
 
 }  // namespace
 
-Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options) {
+Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh) {
+  ir::Module out = module;
+  if (mesh.empty()) return out;
+  if (!module.mesh()) {
+    Diagnostic d = error(Code::kBadOption, "--mesh: the module has no mesh");
+    d.help = "declare one where the program is traced, and lay inputs and state out over its axes";
+    return d;
+  }
+  for (const auto& [name, sizes] : NABLA_TRY(parse_sizes(mesh))) {
+    std::vector<ir::MeshAxis>& axes = out.meshes[0].axes;
+    auto axis = std::find_if(axes.begin(), axes.end(), [&](const ir::MeshAxis& a) { return a.name == name; });
+    if (axis == axes.end())
+      return error(Code::kBadSharding, "--mesh: mesh {} has no axis {}{}", out.meshes[0].name, name,
+                   did_you_mean(name, out.meshes[0].axis_names()));
+    if (sizes.size() != 1) return error(Code::kBadOption, "--mesh: axis {} has one size, {} are given", name, sizes.size());
+    axis->size = sizes[0];
+  }
+  (void)NABLA_TRY(ir::verify(out));
+  return out;
+}
+
+Result<CompiledBundle> compile(const ir::Module& given, const CompileOptions& options) {
   CompiledBundle out;
+  const ir::Module module = NABLA_TRY(with_mesh(given, options.mesh));
   CompiledClass of;
   Members members;
   std::string folder = for_several_ranks(module) ? format::class_folder(kClassOfAll) : "";

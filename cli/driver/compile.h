@@ -22,6 +22,8 @@ struct CompileOptions {
   std::string tuning_file;              ///< empty: the built-in rule
   std::string max_bytes;                ///< empty: no limit on the arena
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory
+  std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes
+  std::string max_gather_bytes;         ///< of a value that ranks may gather for an op that cannot be split; empty: 16 MiB
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
   std::vector<std::string> buckets;     ///< "batch=8,64": sizes up to which GPUs share launches; else powers of two
   int jobs = 0;                         ///< compiler processes; 0: one per CPU
@@ -58,6 +60,9 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
 /// makes for one rank is made for each of them, in the class's folder.
 Result<CompiledBundle> compile_ranks(const format::RanksT& ranks, const std::vector<const ir::Module*>& modules,
                                      const CompileOptions& options);
+/// The module for other numbers of ranks along the axes of its mesh; as it is where the option is empty. E0901 without a
+/// mesh and for other texts than "dp=4,tp=2", E0210 for an unknown axis and where a layout does not fit any more.
+Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh);
 /// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes
 /// compute_80, which later GPUs can run. A module with a mesh of several ranks gives a bundle for them, of one class.
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
@@ -85,6 +86,10 @@ Status run(CompileArgs& args) {
   if (args.options.progress) std::fputs(kFreshLine, stderr);
   driver::CompiledBundle bundle = NABLA_TRY(std::move(compiled));
   NABLA_TRY(write_output(args, bundle));
+  std::set<std::string> said;  // by the first target
+  for (const auto& p : bundle.passes)
+    for (const std::string& remark : p.remarks)
+      if (said.insert(remark).second) std::cerr << "note: " << remark << "\n";
   double passes = 0;
   for (const auto& p : bundle.passes) {
     passes += p.seconds;
@@ -123,6 +128,15 @@ void add_compile(CLI::App& app, int& exit_code) {
   command
       ->add_option("--remat-bytes", args->options.remat_bytes,
                    fmt::format("compute values again where the program would need more memory: {}", kByteUnits))
+      ->check(number_of_bytes());
+  command
+      ->add_option("--mesh", args->options.mesh,
+                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--max-gather-bytes", args->options.max_gather_bytes,
+                   fmt::format("fail when ranks gather a larger value for an op that they cannot share [16MiB]: {}",
+                               kByteUnits))
       ->check(number_of_bytes());
   command
       ->add_option("--specialize", args->options.specialise,

@@ -14,14 +14,18 @@ inline constexpr int64_t kSide = 8;
 inline constexpr int64_t kClasses = 10;
 
 /// Entries: `init(seed)`; `step(x, y) -> loss`, one AdamW step; `eval(x, y, mask) -> loss, accuracy`, means over the
-/// ones of the mask; `predict(x) -> class, probability`. Pictures are u8 [64,8,8] with values 0..16.
+/// ones of the mask; `predict(x) -> class, probability`. Pictures are u8 [64,8,8] with values 0..16. With a mesh its axis
+/// `dp` cuts batches; how parameters lie is what their specs say.
 template <template <class> class Model>
-Program make_program(double learning_rate) {
+Program make_program(double learning_rate, const Model<Spec>& specs = Model<Spec>::specs(),
+                     const std::vector<MeshAxis>& mesh = {}) {
   Program program;
-  const Model<Spec> specs = Model<Spec>::specs();
+  if (!mesh.empty()) program.mesh("pod", mesh);
   Model<State> model = program.states("", specs);
   nn::AdamW<Model> optimizer(program, specs, {});
-  const Spec x("x", u8, {kBatch, kSide, kSide}), y("y", i32, {kBatch}), mask("mask", f32, {kBatch});
+  Spec x("x", u8, {kBatch, kSide, kSide});
+  const Spec y("y", i32, {kBatch}), mask("mask", f32, {kBatch});
+  if (!mesh.empty()) x = x.on(P("dp", "", ""));
 
   program.entry("init", {{"seed", u32, {2}}}, [&](Tensor seed) {
     Model<State>::init(model, seed);
@@ -53,20 +57,26 @@ Program make_program(double learning_rate) {
   return program;
 }
 
-/// main() of a model: writes the program to the path that the command line names.
-template <template <class> class Model>
-int save_program(int argc, char** argv, double learning_rate) {
+/// main() of a program: writes what `make` returns to the path that the command line names.
+template <class Make>
+int save(int argc, char** argv, const Make& make) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: %s FILE.nir|.nir.json|.nbl\n", argv[0]);
     return 2;
   }
   try {
-    make_program<Model>(learning_rate).save(argv[1]);
+    make().save(argv[1]);
   } catch (const Error& e) {
     std::fputs(e.what(), stderr);
     return 1;
   }
   return 0;
+}
+
+/// main() of a model.
+template <template <class> class Model>
+int save_program(int argc, char** argv, double learning_rate) {
+  return save(argc, argv, [&] { return make_program<Model>(learning_rate); });
 }
 
 }  // namespace nabla::digits

@@ -29,6 +29,12 @@ struct Spec {
   Spec(std::string name_in, DType dtype_in, Shape shape_in, const P& layout)
       : name(std::move(name_in)), dtype(dtype_in), shape(std::move(shape_in)),
         sharding(std::make_shared<const ir::Sharding>(layout.sharding)) {}
+  /// The same, laid out so.
+  Spec on(const P& layout) const {
+    Spec out = *this;
+    out.sharding = std::make_shared<const ir::Sharding>(layout.sharding);
+    return out;
+  }
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;

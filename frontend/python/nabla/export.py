@@ -352,7 +352,8 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class=""):
     """Opens a bundle that nablac or compile_bundle wrote. Nothing is compiled.
 
     threads: 0 is all. target: the program for it, by default the first that runs here. check_nan: stop at the first
-    instruction that makes NaN or infinity (E0708). rank_class: of a bundle for several ranks, the programs of these.
+    instruction that makes NaN or infinity (E0708). rank_class: of a bundle for several ranks, run one rank
+    of this class alone; by default all of them run, a thread each, on whole arrays.
     Raises Error (E0801, E0105, E06xx).
     """
     return Bundle(_nabla.Bundle.open(str(path), threads, target, check_nan, rank_class), str(path))

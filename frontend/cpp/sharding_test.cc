@@ -1,0 +1,72 @@
+// Meshes and layouts of a traced program.
+#include "frontend/cpp/sharding.h"
+
+#include "frontend/cpp/nn.h"
+#include "frontend/cpp/ops.h"
+#include "frontend/cpp/program.h"
+#include "frontend/cpp/test_values.h"
+#include "frontend/cpp/transforms.h"
+#include "ir/text.h"
+#include "ir/verifier.h"
+
+namespace nabla {
+namespace {
+
+TEST(Sharding, LayoutsAreWrittenWhereTheyWereSaid) {
+  Program program;
+  program.mesh("pod", {{"dp", 2}, {"tp", 4}});
+  ir::Dim batch = program.symbol("batch", 2, 64, 2);
+  State w = program.state("w", f32, {16, 8}, P("", "tp"));
+  program.entry("step", {{"x", f32, {batch, 16}, P("dp", open())}}, [&](Tensor x) -> Outputs {
+    Tensor h = shard(matmul(x, w.get()), P("dp", open({"tp"})));
+    return {{"y", sum(h)}};
+  });
+  std::string text = ir::print(program.module());
+  for (const char* part :
+       {"mesh pod = {dp=2, tp=4}\n", "state w: f32[16@{},8@tp]\n", "%x: f32[batch@dp,16]", "{sharding=<dp, {tp, ?}>}"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_TRUE(ir::verify(program.module()).ok());
+}
+
+TEST(Sharding, TheGradientOfALayoutIsThatLayout) {
+  Program program;
+  program.mesh("pod", {{"dp", 2}});
+  program.entry("f", {{"x", f32, {4}}}, [&](Tensor x) -> Outputs {
+    return {{"g", grad([](Tensor y) { return sum(shard(y * y, P("dp"))); })(x)}};
+  });
+  EXPECT_TRUE(ir::verify(program.module()).ok());
+}
+
+template <class F>
+std::string refusal(F f) {
+  try {
+    f();
+    return "ok";
+  } catch (const Error& e) {
+    return e.diagnostics()[0].message;
+  }
+}
+
+TEST(Sharding, WhatDoesNotFitIsRefusedAtItsLine) {
+  Program program;
+  auto none = [](Tensor) -> Outputs { return {}; };
+  EXPECT_EQ(refusal([&] { program.state("w", f32, {4}, P("dp")); }),
+            "state leaf w is laid out as <dp>, and the program has no mesh");
+  EXPECT_EQ(refusal([&] { program.mesh("pod", {{"dp", 2}, {"dp", 2}}); }), "mesh pod: two axes are named dp");
+  program.mesh("pod", {{"dp", 2}, {"tp", 3}});
+  EXPECT_EQ(refusal([&] { program.mesh("rack", {{"dp", 2}}); }), "mesh rack: the program is for mesh pod already");
+  EXPECT_EQ(refusal([&] { program.state("w", f32, {4}, P("tp")); }),
+            "state leaf w: dimension 0 of f32[4] has 4 elements, which 3 shards along {tp} do not divide");
+  EXPECT_EQ(refusal([&] {
+              program.entry("f", {{"x", f32, {4, 4}, P("dp", "dp")}}, none);
+            }).substr(0, 17),
+            "input x of entry ");
+  ir::Dim n = program.symbol("n", 1, 8);
+  EXPECT_EQ(refusal([&] {
+              program.entry("f", {{"x", f32, {n}, P("dp")}}, none);
+            }),
+            "input x of entry f: dimension 0 of f32[n] may not be divisible into 2 shards along {dp}");
+}
+
+}  // namespace
+}  // namespace nabla
