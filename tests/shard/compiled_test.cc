@@ -85,7 +85,7 @@ ir::Module parsed(const std::string& text) { return ir::parse_module(text, "test
 
 constexpr const char* kTraining = R"(nabla 1 flat
 mesh pod = {MESH}
-symbol n in [4, 64] multiple of 4
+symbol n in [4, 64] multiple 4
 state w: f32[16,8@{tp}]
 state m: f32[16@dp,8]
 entry init calls @init {

@@ -115,6 +115,23 @@ TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {
   EXPECT_EQ(m.remarks[0], "cumsum cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered");
 }
 
+// What it consists of can be: a maximum and a sum over ranks, of a row each.
+TEST(Layouts, CompositesAreOpenedWhereTheyLieAcross) {
+  Made m = make("a=2", "%x: f32[8,6@a]", " %y = softmax(%x) {axis=1}\n return %y\n");
+  EXPECT_EQ(collectives(m), "all_reduce all_reduce");
+  EXPECT_EQ(layout(m, "y"), "{} {a}");
+  EXPECT_TRUE(m.remarks.empty());
+  Made n = make("a=2", "%x: f32[8,6@a], %g: f32[6]", " %y, %r = rms_norm(%x, %g)\n return %y\n");
+  EXPECT_EQ(collectives(n), "all_reduce");
+  // Not where one that lies along it would do.
+  EXPECT_EQ(collectives(make("a=2", "%x: f32[8@a,6]", " %y = softmax(%x) {axis=1}\n return %y\n")), "");
+  // Attention over keys would hold all scores: keys are gathered, which a remark says.
+  Made k = make("a=2", "%q: f32[1,2,64,8], %k: f32[1,2,64@a,8], %v: f32[1,2,64@a,8]",
+                " %y, %l = attention(%q, %k, %v) {scale=0.5}\n return %y\n");
+  EXPECT_EQ(collectives(k), "all_gather all_gather");
+  EXPECT_EQ(k.remarks.size(), 2u);
+}
+
 TEST(Layouts, DrawsKnowWhereTheyStand) {
   Made m = make("a=2", "%k: u32[2]", " %u = rng_uniform(%k) {shape=[8, 4], dtype=f32}\n %y = shard(%u) {sharding=<a, {}>}\n return %y\n");
   std::string text = print(m.local);
