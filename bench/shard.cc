@@ -1,33 +1,40 @@
-// Propagation and partition of deep programs.
+// Propagation and partition of deep programs, and training on ranks.
 #include <algorithm>
 
 #include "bench/bench.h"
 #include "bench/deep_module.h"
 #include "cli/driver/compile.h"
+#include "examples/charlm/charlm.h"
 #include "ir/ops/all_ops.h"
 #include "passes/pass_manager.h"
 
 namespace nabla::bench {
 namespace {
 
-// Data parallel over dp, the feed-forward parts tensor parallel over tp.
-Result<ir::Module> laid_out(int layers, const ir::Target& target) {
+const ir::Mesh kPod{"pod", {{"dp", 2}, {"tp", 4}}, nullptr};
+// 4096 ranks.
+const ir::Mesh kCluster{"cluster", {{"group", 8}, {"dp", 4}, {"sp", 8}, {"tp", 16}}, nullptr};
+
+// Data parallel over dp, the feed-forward parts tensor parallel over tp, and, where there is sp, texts cut along it.
+Result<ir::Module> laid_out(int layers, const ir::Mesh& mesh, const ir::Target& target) {
   ir::Module m = NABLA_TRY(driver::simplify_module(deep_module(layers), target, {}, ir::Stage::kFlat));
-  m.meshes = {{"pod", {{"dp", 2}, {"tp", 4}}, nullptr}};
+  m.meshes = {mesh};
   for (ir::StateLeaf& leaf : m.state)
     if (leaf.name.ends_with(".up"))
       leaf.sharding = std::make_shared<const ir::Sharding>(ir::Sharding{{{{}, true}, {{{"tp"}}}}, {}});
   ir::Function step = *m.find(m.find_entry("step")->function);
+  ir::DimSharding text{{}, true};
+  if (mesh.size_of("sp") > 0) text = {{{"sp"}}};
   step.values[step.params.back()].sharding =
-      std::make_shared<const ir::Sharding>(ir::Sharding{{{{{"dp"}}}, {{}, true}, {{}, true}}, {}});
+      std::make_shared<const ir::Sharding>(ir::Sharding{{{{{"dp"}}}, text, {{}, true}}, {}});
   m.set(std::make_shared<const ir::Function>(std::move(step)));
   return m;
 }
 
-Result<std::vector<double>> shard_seconds(const std::vector<int>& depths) {
+Result<std::vector<double>> shard_seconds(const std::vector<int>& depths, const ir::Mesh& mesh) {
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
   std::vector<ir::Module> modules;
-  for (int layers : depths) modules.push_back(NABLA_TRY(laid_out(layers, target)));
+  for (int layers : depths) modules.push_back(NABLA_TRY(laid_out(layers, mesh, target)));
   std::vector<double> best(depths.size(), 1e9);
   for (int round = 0; round < 5; ++round)
     for (size_t i = 0; i < depths.size(); ++i) {
@@ -38,11 +45,43 @@ Result<std::vector<double>> shard_seconds(const std::vector<int>& depths) {
   return best;
 }
 
-Result<Measurement> shard_48() { return against_budget(NABLA_TRY(shard_seconds({48}))[0], "s", 1); }
+Result<Measurement> shard_48() { return against_budget(NABLA_TRY(shard_seconds({48}, kPod))[0], "s", 1); }
+
+Result<Measurement> shard_96() { return against_budget(NABLA_TRY(shard_seconds({96}, kCluster))[0], "s", 5); }
+
+// The language model, its batches cut along `ranks` ranks of a thread each; one rank has two threads.
+Result<double> step_seconds(int64_t ranks) {
+  ir::Module m = charlm::make_program({}).module();
+  m.meshes = {{"pod", {{"dp", ranks}}, nullptr}};
+  const ir::Entry& step = *m.find_entry("step");
+  ir::Function f = *m.find(step.function);
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    ir::Value& input = f.values[f.params[step.reads.size() + i]];
+    if (input.type.shape.empty() || !input.type.shape[0].is(charlm::kBatch)) continue;
+    ir::Sharding layout{std::vector<ir::DimSharding>(input.type.shape.size()), {}};
+    layout.dims[0].axes = {{"dp"}};
+    input.sharding = std::make_shared<const ir::Sharding>(std::move(layout));
+  }
+  m.set(std::make_shared<const ir::Function>(std::move(f)));
+  auto session = NABLA_TRY(open_program(m, ranks == 1 ? 2 : 1));
+  uint32_t seed[2] = {0, 0};
+  const void* inputs[] = {seed};
+  NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
+  return seconds_per_run(*session, "step");
+}
+
+Result<Measurement> two_ranks() {
+  double best = 1e9;  // ratio of measurements side by side
+  for (int round = 0; round < 3; ++round) {
+    double two = NABLA_TRY(step_seconds(2)), one = NABLA_TRY(step_seconds(1));
+    best = std::min(best, two / one);
+  }
+  return against_budget(best, "", 1.1);
+}
 
 Result<Measurement> scaling() {
   std::vector<int> depths{12, 24, 48, 96};
-  return against_budget(growth(depths, NABLA_TRY(shard_seconds(depths))), "exponent", 1.15);
+  return against_budget(growth(depths, NABLA_TRY(shard_seconds(depths, kPod))), "exponent", 1.15);
 }
 
 }  // namespace
@@ -51,6 +90,10 @@ std::vector<Bench> shard_benches() {
   return {
       {"shard_48_layers_s", "propagation and partition of 48 blocks and their gradient over 8 ranks",
        [](const Paths&) { return shard_48(); }},
+      {"shard_96_layers_4096_ranks_s", "the same of 96 blocks over 4096 ranks of four axes",
+       [](const Paths&) { return shard_96(); }},
+      {"charlm_local_2ranks_vs_1", "a step of the language model on 2 ranks of one thread over that on 1 rank of two",
+       [](const Paths&) { return two_ranks(); }},
       {"shard_scaling", "growth of that with 12 to 96 blocks", [](const Paths&) { return scaling(); }},
   };
 }
