@@ -54,6 +54,58 @@ func @f(%x: f32[2,300]) -> (f32[2,300]) {
 }
 )";
 
+constexpr const char* kLaidOut = R"(nabla 1 flat
+mesh pod = {dp=2, tp=4}
+entry step calls @step {
+  inputs x, w, v
+  outputs y, t
+}
+func @step(%x: f32[8@dp,16], %w: f32[16,32], %v: f32[32@tp,6]) {
+  %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %r = relu(%h)
+  %y = dot_general(%r, %v) {lhs_contract=[1], rhs_contract=[0]}
+  %t = transpose(%y) {permutation=[1, 0]}
+  return %y, %t
+}
+)";
+
+TEST_F(Nablac, WhySaysWhereALayoutComesFrom) {
+  std::string file = write("m.nbl", kLaidOut);
+  Outcome why = nablac({"why", file, "w", "%t"});
+  EXPECT_EQ(why.code, 0) << why.err;
+  std::string at = " at " + file;
+  EXPECT_EQ(why.out, "%w f32[16,32] in @step\n"
+                     "  dimension 0 (16): whole\n"
+                     "  dimension 1 (32): along {tp}\n"
+                     "    dimension 1 of %w from dimension 1 of %h by dot_general" + at + ":8\n"
+                     "    dimension 1 of %h from dimension 1 of %r by relu" + at + ":9\n"
+                     "    dimension 1 of %r from dimension 0 of %v by dot_general" + at + ":10\n"
+                     "    said by %v is parameter \"v\" of @step\n"
+                     "%t f32[6,8] in @step\n"
+                     "  dimension 0 (6): whole\n"
+                     "  dimension 1 (8): along {dp}\n"
+                     "    dimension 1 of %t from dimension 0 of %y by transpose" + at + ":11\n"
+                     "    dimension 0 of %y from dimension 0 of %r by dot_general" + at + ":10\n"
+                     "    dimension 0 of %r from dimension 0 of %h by relu" + at + ":9\n"
+                     "    dimension 0 of %h from dimension 0 of %x by dot_general" + at + ":8\n"
+                     "    said by %x is parameter \"x\" of @step\n");
+  // What did not come about is told with its reason.
+  Outcome other = nablac({"why", file, "h", "--mesh", "dp=2,tp=3"});
+  EXPECT_NE(other.err.find("3 shards along {tp} do not divide"), std::string::npos) << other.err;
+  std::string text = kLaidOut;
+  text.replace(text.find("%w: f32[16,32]"), 14, "%w: f32[16,32@{}]");
+  Outcome closed = nablac({"why", write("closed.nbl", text), "w"});
+  EXPECT_NE(closed.out.find("not along {tp}, as dot_general"), std::string::npos) << closed.out << closed.err;
+  EXPECT_NE(closed.out.find("it is closed"), std::string::npos) << closed.out;
+}
+
+TEST_F(Nablac, WhyOfUnknownNames) {
+  std::string file = write("m.nbl", kLaidOut);
+  EXPECT_NE(nablac({"why", file, "q"}).err.find("error[E0107]: @step has no value q"), std::string::npos);
+  EXPECT_NE(nablac({"why", file, "w", "--entry", "stop"}).err.find("has no entry `stop`; did you mean `step`?"), std::string::npos);
+  EXPECT_NE(nablac({"why", write("n.nbl", kModule), "x"}).err.find("error[E"), std::string::npos);
+}
+
 TEST_F(Nablac, ConvertGoesThroughAllFormsAndBack) {
   std::string elements = "0";
   for (int i = 1; i < 300; ++i) elements += ", " + std::to_string(i);

@@ -30,7 +30,22 @@ struct Place {
 
 class Propagation {
  public:
-  Propagation(const ir::Module& m, PassContext& context) : m_(m), mesh_(*m.mesh()), context_(context) {}
+  /// `explains`: keeps what did not come about.
+  Propagation(const ir::Module& m, bool explains, PassContext& context)
+      : m_(m), mesh_(*m.mesh()), explains_(explains), context_(context) {}
+
+  /// Why the value is laid out as it is: by dimension, back to what the user said, and what did not come about.
+  std::string explain(const std::string& function, ValueId value) const {
+    int f = index_.at(function);
+    const ir::Type& type = m_.functions[f]->type(value);
+    std::string out = fmt::format("{} {} in @{}\n", ir::value_name(*m_.functions[f], value), type.str(), function);
+    for (int d = 0; d < type.rank(); ++d) {
+      const Axes& axes = axes_[variable(f, value, d)];
+      out += fmt::format("  dimension {} ({}): {}\n", d, type.shape[d].str(), axes.empty() ? "whole" : "along " + ir::str(axes));
+      out += chain(variable(f, value, d));
+    }
+    return out;
+  }
 
   Result<ir::Module> run() {
     number();
@@ -190,19 +205,23 @@ class Propagation {
     if (fresh) known->second = n.op->factors(typed(function, n));
     const Factors& factors = known->second;
     std::vector<Tensor> all = tensors(n, factors);
-    std::vector<Axes> wanted = agree(f, n, factors, all);
+    std::vector<int> from(factors.factors.size(), -1);
+    std::vector<Axes> wanted = agree(f, n, factors, all, from);
     bool changed = false;
     for (const Tensor& t : all)
       for (size_t d = 0; d < t.dims->size(); ++d) {
         Axes axes = axes_of_dim(mesh_, (*t.dims)[d], factors, wanted);
-        changed |= extend(variable(f, t.value, static_cast<int>(d)), axes);
+        if (axes.empty()) continue;
+        auto first = std::find_if((*t.dims)[d].begin(), (*t.dims)[d].end(), [&](int k) { return from[k] >= 0; });
+        changed |= extend(first_[f][t.value] + static_cast<int>(d), axes, {f, &n, first == (*t.dims)[d].end() ? -1 : from[*first]});
       }
     return changed;
   }
 
   // The axes of every factor: of those that its tensors have, the longest; where neither continues the other, those of
-  // the larger tensor.
-  std::vector<Axes> agree(int f, const Node& n, const Factors& factors, const std::vector<Tensor>& all) {
+  // the larger tensor. `places`: where they are from.
+  std::vector<Axes> agree(int f, const Node& n, const Factors& factors, const std::vector<Tensor>& all,
+                          std::vector<int>& places) {
     std::vector<Axes> out(factors.factors.size());
     std::vector<const Tensor*> from(factors.factors.size());
     for (const Tensor& t : all)
@@ -221,40 +240,95 @@ class Propagation {
                                                                   larger ? other.value : t.value};
             if (!larger) continue;
           }
-          if (longer || conflict) best = axes, from[dim[k]] = &t;
+          if (!longer && !conflict) continue;
+          best = axes, from[dim[k]] = &t;
+          places[dim[k]] = first_[f][t.value] + static_cast<int>(d);
         }
       }
     return out;
   }
   int64_t bytes(int f, ValueId v) const { return m_.functions[f]->type(v).bytes().bounds().max; }
 
+  /// Which node hands axes on, and from which dimension.
+  struct Cause {
+    int function;
+    const Node* node;
+    int from;  ///< a place
+  };
+
   // As many of the axes as fit: in every value that has the dimension, an axis stands once and divides the extent.
-  bool extend(int variable, const Axes& axes) {
-    if (closed_[variable] || axes.size() <= axes_[variable].size() || !is_prefix(axes_[variable], axes)) return false;
+  bool extend(int place, const Axes& axes, const Cause& cause) {
+    int variable = find(place);
+    if (axes.size() <= axes_[variable].size() || !is_prefix(axes_[variable], axes)) return false;
+    if (closed_[variable]) return refuse(variable, axes, cause, "it is closed");
     Axes longest = axes_[variable];
     for (size_t i = longest.size(); i < axes.size(); ++i) {
       Axes more = longest;
       more.push_back(axes[i]);
-      if (!fits(variable, more)) break;
+      if (const char* why = misfit(variable, more)) {
+        refuse(variable, more, cause, why);
+        break;
+      }
       longest = std::move(more);
     }
     if (longest.size() == axes_[variable].size()) return false;
     axes_[variable] = std::move(longest);
+    because_.insert_or_assign(variable, std::make_pair(place, cause));
     return true;
   }
-  bool fits(int variable, const Axes& axes) const {
-    return std::all_of(members_[variable].begin(), members_[variable].end(), [&](int member) {
+  bool refuse(int variable, const Axes& axes, const Cause& cause, const char* why) {
+    if (explains_) refused_[variable].insert_or_assign(ir::str(axes), std::make_pair(cause, why));
+    return false;
+  }
+  // Why the dimension cannot have these axes; null: it can.
+  const char* misfit(int variable, const Axes& axes) const {
+    for (int member : members_[variable]) {
       const Place& p = places_[member];
       const ir::Value& value = m_.functions[p.function]->values[p.value];
-      if (!divides(mesh_, axes, value.type.shape[p.dim])) return false;
+      if (!divides(mesh_, axes, value.type.shape[p.dim])) return "the extent is not divisible so";
       Axes others;
       for (int d = 0; d < value.type.rank(); ++d) {
         const Axes& more = axes_[find(first_[p.function][p.value] + d)];
         if (d != p.dim) others.insert(others.end(), more.begin(), more.end());
       }
       if (value.sharding) others.insert(others.end(), value.sharding->replicated.begin(), value.sharding->replicated.end());
-      return !overlap(mesh_, axes, others);
-    });
+      if (overlap(mesh_, axes, others)) return "another dimension has them, or the value is replicated along them";
+    }
+    return nullptr;
+  }
+
+  // ---- Explanations.
+  std::string name_of(int place) const {
+    const Place& p = places_[place];
+    return fmt::format("dimension {} of {}", p.dim, ir::value_name(*m_.functions[p.function], p.value));
+  }
+  static std::string through(const Cause& cause) {
+    const LocationRef& at = cause.node->location;
+    return at ? fmt::format("{} at {}:{}", cause.node->op->name, at->file, at->line) : cause.node->op->name;
+  }
+  // One line for each op on the way back to what was said.
+  std::string chain(int variable) const {
+    std::string out;
+    for (std::set<int> seen; seen.insert(variable).second;) {
+      for (const auto& [axes, refusal] : refused_of(variable))
+        out += fmt::format("    not along {}, as {} of {} has it: {}\n", axes, through(refusal.first),
+                           refusal.first.from < 0 ? "another" : name_of(refusal.first.from), refusal.second);
+      auto because = because_.find(variable);
+      if (because == because_.end()) {
+        auto said = said_by_.find(variable);
+        if (said != said_by_.end()) out += fmt::format("    said by {}\n", said->second);
+        return out;
+      }
+      const auto& [place, cause] = because->second;
+      if (cause.from < 0) return out;
+      out += fmt::format("    {} from {} by {}\n", name_of(place), name_of(cause.from), through(cause));
+      variable = find(cause.from);
+    }
+    return out;
+  }
+  std::map<std::string, std::pair<Cause, const char*>> refused_of(int variable) const {
+    auto found = refused_.find(variable);
+    return found == refused_.end() ? std::map<std::string, std::pair<Cause, const char*>>() : found->second;
   }
 
   // ---- The result.
@@ -290,6 +364,7 @@ class Propagation {
 
   const ir::Module& m_;
   const Mesh& mesh_;
+  bool explains_;
   PassContext& context_;
   std::map<std::string, int> index_;           // of functions
   std::vector<std::vector<int>> first_;        // variable of dimension 0, per function and value
@@ -299,6 +374,8 @@ class Propagation {
   std::vector<Axes> axes_;                     // of the roots
   std::vector<char> closed_;                   // of the roots
   std::map<int, std::string> said_by_;         // of those that were annotated: by whom
+  std::map<int, std::pair<int, Cause>> because_;  // of those that got axes: the place where, and the last cause
+  std::map<int, std::map<std::string, std::pair<Cause, const char*>>> refused_;  // by axes: what did not come about
   std::vector<std::vector<std::pair<int, ValueId>>> leaves_;  // where each state leaf is read and written
   std::map<const Node*, Factors> factors_;
   std::map<std::pair<int, int64_t>, std::pair<ValueId, ValueId>> conflicts_;  // by function and node: who won, who lost
@@ -306,19 +383,51 @@ class Propagation {
 
 }  // namespace
 
-Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
-  ir::Module out = module;
-  out.stage = ir::Stage::kSharded;
-  if (!module.mesh()) return out;
-  auto now = std::make_shared<const ir::Module>(module);
+namespace {
+
+struct Propagated {
+  std::shared_ptr<const ir::Module> flat;  // composites opened
+  std::unique_ptr<Propagation> by;
+  ir::Module sharded;
+};
+
+Result<Propagated> propagated(const ir::Module& module, bool explains, PassContext& context) {
+  Propagated out{std::make_shared<const ir::Module>(module), nullptr, {}};
   size_t remarks = context.remarks.size();
   while (true) {
-    out = NABLA_TRY(Propagation(*now, context).run());
-    auto opened = open_composites(*now, out, context);
+    out.by = std::make_unique<Propagation>(*out.flat, explains, context);
+    out.sharded = NABLA_TRY(out.by->run());
+    auto opened = open_composites(*out.flat, out.sharded, context);
     if (!opened) return out;
-    now = std::move(opened);
+    out.flat = std::move(opened);
     context.remarks.resize(remarks);
   }
+}
+
+}  // namespace
+
+Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
+  if (module.mesh()) return std::move(NABLA_TRY(propagated(module, false, context)).sharded);
+  ir::Module out = module;
+  out.stage = ir::Stage::kSharded;
+  return out;
+}
+
+Result<std::string> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
+                                   PassContext& context) {
+  if (!module.mesh()) return error(Code::kBadSharding, "the module has no mesh, so that nothing is laid out");
+  Propagated made = NABLA_TRY(propagated(module, true, context));
+  const Function* f = made.sharded.find(function);
+  if (!f) return error(Code::kUnknownName, "there is no function @{}", function);
+  std::vector<std::string> known;
+  for (size_t v = 0; v < f->values.size(); ++v) {
+    std::string name = ir::value_name(*f, static_cast<ValueId>(v));
+    if (name == value || name == "%" + value) return made.by->explain(function, static_cast<ValueId>(v));
+    known.push_back(name);
+  }
+  Diagnostic d = error(Code::kUnknownName, "@{} has no value {}{}", function, value, did_you_mean(value, known));
+  d.help = "`nablac opt --pipeline-to sharded` prints all values with their layouts";
+  return d;
 }
 
 }  // namespace nabla::passes

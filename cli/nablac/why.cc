@@ -1,0 +1,64 @@
+// nablac why MODULE VALUE: why a value is laid out over the mesh as it is.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "cli/driver/compile.h"
+#include "cli/nablac/commands.h"
+#include "ir/ops/all_ops.h"
+#include "ir/serialize.h"
+#include "passes/shard/propagate.h"
+
+namespace nabla::cli {
+namespace {
+
+struct Options {
+  std::string input, entry;
+  std::vector<std::string> values, mesh;
+};
+
+// The first entry that has the value, or the one that is named.
+Result<std::string> explained(const ir::Module& flat, const Options& options, const std::string& value,
+                              passes::PassContext& context) {
+  Diagnostics problems;
+  std::vector<std::string> names;
+  for (const ir::Entry& e : flat.entries) {
+    names.push_back(e.name);
+    if (!options.entry.empty() && e.name != options.entry) continue;
+    Result<std::string> text = passes::explain_layout(flat, e.function, value, context);
+    if (text.ok() || text.errors()[0].code != Code::kUnknownName) return text;
+    if (problems.empty()) problems = text.errors();
+  }
+  if (!problems.empty()) return problems;
+  return error(Code::kUnknownEntry, "the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
+}
+
+Status run(const Options& options, const Streams& streams) {
+  ir::Module module = NABLA_TRY(ir::read_module(options.input, ops::all_ops(), ir::Places::kOfFile));
+  module = NABLA_TRY(driver::with_mesh(module, options.mesh));
+  ir::Target target = NABLA_TRY(ir::find_target("cpu"));
+  ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
+  passes::PassContext context{ops::all_ops(), target};
+  for (const std::string& value : options.values) streams.out << NABLA_TRY(explained(flat, options, value, context));
+  return Ok{};
+}
+
+}  // namespace
+
+void add_why(CLI::App& app, const Streams& streams, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("why", "Says why values are laid out over the mesh as they are");
+  command->add_option("module", options->input, "the module: .nir, .nir.json or .nbl")->required();
+  command->add_option("values", options->values, "as `nablac opt --pipeline-to flat` names them: %h, or h; inputs by their names")
+      ->required();
+  command->add_option("--entry", options->entry, "look in this entry; default: the first that has the value");
+  command->add_option("--mesh", options->mesh, "dp=4,tp=2: ranks along axes of the module's mesh")->allow_extra_args(false);
+  command->callback([=, &streams, &action] {
+    action = [=, &streams] {
+      Status status = run(*options, streams);
+      return status.ok() ? 0 : finish(std::move(status.errors()), streams);
+    };
+  });
+}
+
+}  // namespace nabla::cli
