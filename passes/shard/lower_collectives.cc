@@ -81,7 +81,11 @@ class Lowering {
 
   Val index(const ir::Axes& axes) {
     Dim at = rank_ && !axes.empty() ? rank_->coordinate(axes) : Dim(0);
-    ir::Attrs attrs{{"shape", Shape{1}}, {"axis", int64_t{0}}, {"dtype", DType::kI32}, {"offset", Shape{at}}};
+    ir::Attrs attrs{{"shape", Shape{1}},
+                    {"axis", int64_t{0}},
+                    {"dtype", DType::kI32},
+                    {"offset", Shape{at}},
+                    {"whole", Shape{at.bounds().max + 1}}};
     return ir::reshape(b_.op("iota", {}, attrs), {});
   }
 

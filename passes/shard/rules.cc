@@ -1,0 +1,174 @@
+#include "passes/shard/rules.h"
+
+#include <algorithm>
+
+namespace nabla::passes {
+namespace {
+
+using ir::Axes;
+using ir::Dim;
+using ir::Ints;
+using ir::Node;
+using ir::Shape;
+using ir::Val;
+
+Ints count_from(int64_t first, int64_t count) {
+  Ints out;
+  for (int64_t i = 0; i < count; ++i) out.push_back(first + i);
+  return out;
+}
+
+Val scalar(ir::FunctionBuilder& b, const Dim& value) {
+  ir::Attrs attrs{{"shape", Shape{1}},
+                  {"axis", int64_t{0}},
+                  {"dtype", DType::kI64},
+                  {"offset", Shape{value}},
+                  {"whole", Shape{value.bounds().max + 1}}};
+  return ir::reshape(b.op("iota", {}, attrs), {});
+}
+Val spread(Val scalar, const Shape& shape) { return ir::broadcast_in_dim(scalar, shape, {}); }
+
+/// ids, by row of the first dimension of a table; updates and results have the ids' dimensions, then the table's
+/// others.
+struct Rows {
+  bool clamp;
+  size_t ids_rank, width;  ///< dimensions of ids, and of the table after the first
+};
+
+// Of embedding, and of gather and scatter_add where they are about rows.
+std::optional<Rows> rows_of(const RuleContext& c) {
+  size_t ids = static_cast<size_t>(c.f.type(c.n.operands[1]).rank());
+  size_t width = static_cast<size_t>(c.f.type(c.n.operands[0]).rank()) - 1;
+  if (c.n.op->name == "embedding") return Rows{true, ids, width};
+  bool gather = c.n.op->name == "gather";
+  const ir::Attrs& a = c.n.attrs;
+  Ints window = count_from(static_cast<int64_t>(ids), static_cast<int64_t>(width)), first = {0};
+  bool fits = a.get_int("index_vector_dim") == static_cast<int64_t>(ids) &&
+              a.get_ints("operand_batching_dims").empty() &&
+              a.get_ints(gather ? "offset_dims" : "update_window_dims") == window &&
+              a.get_ints(gather ? "collapsed_slice_dims" : "inserted_window_dims") == first &&
+              a.get_ints(gather ? "start_index_map" : "scatter_dims_to_operand_dims") == first;
+  // Whole rows.
+  if (gather) {
+    Ints sizes(width + 1, -1);
+    sizes[0] = 1;
+    fits = fits && a.get_ints("slice_sizes") == sizes;
+  } else {
+    const Shape &table = c.f.type(c.n.operands[0]).shape, &updates = c.f.type(c.n.operands[2]).shape;
+    for (size_t d = 0; fits && d < width; ++d) fits = updates[ids + d] == table[d + 1];
+  }
+  if (!fits) return std::nullopt;
+  return Rows{a.get_string("out_of_range") == "clamp", ids, width};
+}
+
+// Numbers of rows as the rank counts its own, out of range where they are others'.
+Val own_rows(const RuleContext& c, const Rows& rows, Val ids, const Axes& cut) {
+  const Dim& all = c.f.type(c.n.operands[0]).shape[0];
+  Dim own = Dim::floordiv(all, shards(c.mesh, cut));
+  ids = ir::convert(ids, DType::kI64);
+  if (rows.clamp) {
+    ids = c.b.op("maximum", {ids, c.b.zeros_like(ids)});
+    ids = c.b.op("minimum", {ids, spread(scalar(c.b, all - 1), ids.shape())});
+  }
+  return ids - spread(scalar(c.b, c.rank.coordinate(cut) * own), ids.shape());
+}
+
+// Those of the axes that nothing else uses.
+Axes without(const RuleContext& c, const Axes& axes, const std::vector<Axes>& used) {
+  bool taken = std::any_of(used.begin(), used.end(), [&](const Axes& u) { return overlap(c.mesh, axes, u); });
+  return taken ? Axes() : axes;
+}
+
+Layout joined(const std::vector<Axes>& ids, const std::vector<Axes>& width) {
+  Layout out{ids, {}};
+  out.dims.insert(out.dims.end(), width.begin(), width.end());
+  return out;
+}
+
+std::optional<Ruled> look_up(const RuleContext& c) {
+  std::optional<Rows> rows = rows_of(c);
+  const Layout& table = c.layout(0);
+  if (!rows || table.dims[0].empty() || !table.pending.empty()) return std::nullopt;
+  std::vector<Axes> width(table.dims.begin() + 1, table.dims.end()), used = table.dims, batch;
+  Layout wanted = c.wanted(0);
+  for (size_t d = 0; d < rows->ids_rank; ++d) {
+    Axes axes = wanted.dims[d].empty() ? c.layout(1).dims[d] : wanted.dims[d];
+    batch.push_back(without(c, axes, used));
+    used.push_back(batch.back());
+  }
+  Layout result = joined(batch, width);
+  result.pending = table.dims[0];
+  Ruled out{{result}, reshard_bytes(c.mesh, c.f.type(c.n.results[0]), result, wanted), nullptr};
+  out.make = [=] {
+    Val part = c.part(0, table), ids = own_rows(c, *rows, c.part(1, {batch, {}}), table.dims[0]);
+    Val last = spread(scalar(c.b, part.shape()[0] - 1), ids.shape());
+    Val at = c.b.op("minimum", {c.b.op("maximum", {ids, c.b.zeros_like(ids)}), last});
+    Val found = c.b.op(c.n.op->name, {part, at}, c.n.attrs);
+    Val mine = ir::broadcast_in_dim(c.b.op("eq", {at, ids}), found.shape(),
+                                    count_from(0, static_cast<int64_t>(rows->ids_rank)));
+    return std::vector<Val>{ir::select(mine, found, c.b.zeros_like(found))};
+  };
+  return out;
+}
+
+bool is_zero(const RuleContext& c, ir::ValueId id) {
+  for (const Node& n : c.f.nodes)
+    if (n.results.size() == 1 && n.results[0] == id && n.op->lower == ir::Lowering::kConstant) {
+      const Literal& value = n.attrs.get_literal("value");
+      const auto* bytes = static_cast<const char*>(value.data());
+      return std::all_of(bytes, bytes + value.size_bytes(), [](char byte) { return byte == 0; });
+    }
+  return false;
+}
+
+std::optional<Ruled> add_into(const RuleContext& c) {
+  std::optional<Rows> rows = rows_of(c);
+  if (!rows || !c.layout(1).pending.empty() || !c.layout(2).pending.empty()) return std::nullopt;
+  Layout wanted = c.wanted(0), to = wanted;
+  std::vector<Axes> batch(c.layout(2).dims.begin(),
+                          c.layout(2).dims.begin() + static_cast<std::ptrdiff_t>(rows->ids_rank));
+  Axes all;
+  for (const Axes& axes : batch) all.insert(all.end(), axes.begin(), axes.end());
+  for (Axes& axes : to.dims) axes = without(c, axes, batch);  // a sum that is then brought to its shards
+  std::vector<Axes> width(to.dims.begin() + 1, to.dims.end());
+  if (all.empty() && to.dims[0].empty()) return std::nullopt;
+  Layout result = to, updates = joined(batch, width);
+  result.pending = all;
+  const Layout& from = c.layout(0);
+  bool zero = is_zero(c, c.n.operands[0]), kept = !zero && !all.empty() && from.pending == all;
+  Ruled out{{result}, reshard_bytes(c.mesh, c.f.type(c.n.results[0]), result, wanted), nullptr};
+  out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[2]), c.layout(2), updates);
+  if (!kept && !zero) out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[0]), from, to);
+  const ir::Type& table = c.f.type(c.n.operands[0]);
+  out.make = [=, &table] {
+    Val into;
+    if (zero)
+      into = c.b.fill(table.dtype, local_type(c.mesh, table, to).shape, 0);
+    else
+      into = kept ? reshard(c.mesh, c.rank, {c.value(0), {from.dims, {}}}, to) : c.part(0, to);
+    if (!kept && !zero && !all.empty()) {
+      // The sum has it once.
+      Val first = c.b.op("eq", {scalar(c.b, c.rank.coordinate(all)), scalar(c.b, 0)});
+      into = ir::select(spread(first, into.shape()), into, c.b.zeros_like(into));
+    }
+    Val ids = c.part(1, {batch, {}});
+    ir::Attrs attrs = c.n.attrs;
+    if (!to.dims[0].empty()) {
+      ids = own_rows(c, *rows, ids, to.dims[0]);
+      attrs.set("out_of_range", std::string("drop"));
+    }
+    return std::vector<Val>{c.b.op("scatter_add", {into, ids, c.part(2, updates)}, attrs)};
+  };
+  return out;
+}
+
+}  // namespace
+
+std::optional<Ruled> by_rule(const RuleContext& context) {
+  const std::string& name = context.n.op->name;
+  if (name == "embedding" || name == "gather") return look_up(context);
+  if (name == "scatter_add") return add_into(context);
+  return std::nullopt;
+}
+
+}  // namespace nabla::passes
