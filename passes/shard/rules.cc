@@ -88,7 +88,8 @@ Layout joined(const std::vector<Axes>& ids, const std::vector<Axes>& width) {
 std::optional<Ruled> look_up(const RuleContext& c) {
   std::optional<Rows> rows = rows_of(c);
   const Layout& table = c.layout(0);
-  if (!rows || table.dims[0].empty() || !table.pending.empty()) return std::nullopt;
+  bool sums = c.f.type(c.n.operands[0]).dtype != DType::kBool;
+  if (!rows || !sums || table.dims[0].empty() || !table.pending.empty()) return std::nullopt;
   std::vector<Axes> width(table.dims.begin() + 1, table.dims.end()), used = table.dims, batch;
   Layout wanted = c.wanted(0);
   for (size_t d = 0; d < rows->ids_rank; ++d) {

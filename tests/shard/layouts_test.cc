@@ -124,11 +124,11 @@ TEST(Layouts, RowsAreLookedUpWhereTheyAre) {
                     " %g = scatter_add(%zero, %i, %u) {update_window_dims=[2], inserted_window_dims=[0], "
                     "scatter_dims_to_operand_dims=[0], index_vector_dim=2, out_of_range=\"clamp\"}\n %h = add(%g, %t)\n return %h\n";
   // Updates of every rank, summed once; each to the rows that a rank has.
-  EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@{},8], %i: i32[4@dp,16], %u: f32[4@dp,16,8]", add)), "all_reduce");
-  EXPECT_EQ(collectives(make("tp=2", "%t: f32[64@tp,8], %i: i32[4,16], %u: f32[4,16,8]", add)), "");
-  EXPECT_EQ(collectives(make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[4@dp,16], %u: f32[4@dp,16,8]", add)), "all_reduce");
+  EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@{},8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "all_reduce");
+  EXPECT_EQ(collectives(make("tp=2", "%t: f32[64@tp,8], %i: i32[64,16], %u: f32[64,16,8]", add)), "");
+  EXPECT_EQ(collectives(make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "all_reduce");
   // ZeRO: a sum onto shards of the optimizer's state.
-  EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@dp,8], %i: i32[32@dp,16], %u: f32[32@dp,16,8]", add)), "reduce_scatter");
+  EXPECT_EQ(collectives(make("dp=2", "%t: f32[664@dp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "reduce_scatter");
 }
 
 // What it consists of can be: a maximum and a sum over ranks, of a row each.
