@@ -128,7 +128,7 @@ TEST(Layouts, RowsAreLookedUpWhereTheyAre) {
   EXPECT_EQ(collectives(make("tp=2", "%t: f32[64@tp,8], %i: i32[64,16], %u: f32[64,16,8]", add)), "");
   EXPECT_EQ(collectives(make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "all_reduce");
   // ZeRO: a sum onto shards of the optimizer's state.
-  EXPECT_EQ(collectives(make("dp=2", "%t: f32[664@dp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "reduce_scatter");
+  EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@dp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "reduce_scatter");
 }
 
 // What it consists of can be: a maximum and a sum over ranks, of a row each.
