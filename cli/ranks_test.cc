@@ -181,6 +181,12 @@ TEST(DigitsOnRanks, TrainAlikeOnAnyMesh) {
     Outcome compiled =
         shell(fmt::format("cli/nablac compile {0}/m.nir --no-library --mesh {1} -o {0}/m.nbundle", dir, mesh));
     ASSERT_EQ(compiled.code, 0) << compiled.text;
+    if (std::string_view(mesh) == "dp=2,tp=2") {
+      Outcome parts = shell(fmt::format("cli/nablac inspect {}/m.nbundle", dir));
+      EXPECT_HAS(parts.text, "entry step(x: u8[32,8,8], y: i32[32])");
+      EXPECT_HAS(parts.text, "f32[64,64]");
+      EXPECT_HAS(parts.text, "all_reduce");
+    }
     Outcome run = shell(fmt::format(
         "cli/nabla-run {0}/m.nbundle --seed 0 --threads 1 --entry step --data {1} --map x=x_train --map y=y_train "
         "--epochs 2 --save-state {0}/m.safetensors --entry eval --data {1} --map x=x_test --map y=y_test",

@@ -271,6 +271,7 @@ class LoopRewrite {
     for (const Parameter& p : parameters_) {
       const ir::Value& value = body_.function().values[p.value];
       Val v = b.param(p.old >= 0 ? f.values[f.params[p.old]].name : value.name, value.type);
+      b.lay_out(v, p.old >= 0 ? f.values[f.params[p.old]].sharding : value.sharding);
       if (p.old >= 0)
         of_param[p.old] = v;
       else if (is_body)

@@ -149,6 +149,7 @@ FunctionPtr TransformLowering::lower(const Function& f) {
     const std::string& name = f.values[id].name;
     for (size_t i = 0; i < types.size(); ++i)
       values[id].push_back(b.param(f.type(id).is_residual() ? fmt::format("{}.{}", name, i) : name, types[i]));
+    if (!f.type(id).is_residual()) b.lay_out(values[id][0], f.values[id].sharding);
   }
   for (const Node& node : f.nodes) {
     operands_.clear();
@@ -164,6 +165,7 @@ FunctionPtr TransformLowering::lower(const Function& f) {
       next += count;
       if (!f.type(id).is_residual() && !f.values[id].name.empty() && b.function().values[values[id][0].id].name.empty())
         b.name_value(values[id][0], f.values[id].name);
+      if (!f.type(id).is_residual() && f.values[id].sharding) b.lay_out(values[id][0], f.values[id].sharding);
     }
   }
   Vals results;
