@@ -215,7 +215,7 @@ class LocalRanks::Rank final : public Communicator {
     Member& m = groups[call.group];
     Slot& slot = m.group->slots[m.next % m.group->slots.size()];
     slot.calls[m.me] = call;
-    add(slot.started, m.group->bell);
+    add(slot.started, m.group->bell, m.group->members.size());
     pending_.push_back({ticket, Pending::kCollective, call.group, m.next++, nullptr, 0});
     return Ok{};
   }
@@ -257,9 +257,9 @@ class LocalRanks::Rank final : public Communicator {
     uint64_t bytes;
   };
 
-  static void add(Counter& counter, Bell& bell) {
-    counter.value.fetch_add(1, std::memory_order_acq_rel);
-    bell.ring();
+  // Nobody sleeps for less than a multiple of `all`.
+  static void add(Counter& counter, Bell& bell, uint64_t all = 1) {
+    if ((counter.value.fetch_add(1, std::memory_order_acq_rel) + 1) % all == 0) bell.ring();
   }
 
   // Whoever waits does what is left to do: nobody depends on a member that waits elsewhere.
@@ -277,7 +277,7 @@ class LocalRanks::Rank final : public Communicator {
       if (!slot.claimed.value.compare_exchange_weak(k, k + 1)) continue;
       (void)NABLA_TRY(check_same(g, slot));
       take_share(slot, k - before);
-      add(slot.done, g.bell);
+      add(slot.done, g.bell, n);
       k = slot.claimed.value.load();
     }
     return world_.await(g.bell, slot.done, all, g.members, what);
