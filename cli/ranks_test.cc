@@ -184,6 +184,10 @@ TEST(DigitsOnRanks, TrainAlikeOnAnyMesh) {
     if (std::string_view(mesh) == "dp=2,tp=2") {
       Outcome parts = shell(fmt::format("cli/nablac inspect {}/m.nbundle", dir));
       EXPECT_HAS(parts.text, "entry step(x: u8[32,8,8], y: i32[32])");
+      EXPECT_HAS(parts.text, "bundle for 4 ranks of 1 class");
+      EXPECT_HAS(parts.text, "mesh pod: dp=2, tp=2\n");
+      EXPECT_HAS(parts.text, "what one rank does:\n");
+      EXPECT_EQ(parts.text.find("size dp.index"), std::string::npos) << parts.text;
       EXPECT_HAS(parts.text, "f32[64,64]");
       EXPECT_HAS(parts.text, "all_reduce");
     }

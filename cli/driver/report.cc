@@ -10,6 +10,7 @@
 #include "cli/driver/report_time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
+#include "ir/symbols.h"
 #include "passes/rewrite.h"
 
 namespace nabla::driver {
@@ -43,7 +44,7 @@ class Reporter {
     out["state_bytes"] = planned_.plan->state_bytes;
     out["arena_bytes"] = planned_.plan->arena_bytes;
     out["constants_bytes"] = planned_.plan->constants_bytes;
-    for (const ir::SymbolRef& s : flat_.symbols) {
+    for (const ir::SymbolRef& s : ir::without_coordinates(flat_.symbols)) {
       out["symbols"].push_back({{"name", s->name}, {"min", s->min}, {"max", s->max}, {"multiple", s->multiple}});
       if (auto bounds = buckets_.find(s->name); bounds != buckets_.end())
         out["symbols"].back()["buckets"] = bounds->second;

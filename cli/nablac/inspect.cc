@@ -92,12 +92,11 @@ Status run(InspectArgs& args, const Streams& streams) {
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (!args.rank_class.empty()) (void)NABLA_TRY(bundle.need_class(args.rank_class));
     if (args.source) return print_source(bundle, args, streams);
-    bool overview = bundle.classes().size() > 1 && args.rank_class.empty() && args.target.empty() && !args.json &&
+    bool overview = bundle.ranks() && args.rank_class.empty() && args.target.empty() && !args.json &&
                     args.html.empty() && args.at.empty();
-    if (overview) {
-      streams.out << printable(driver::ranks_text(bundle), "\n");
-      return Ok{};
-    }
+    if (overview) streams.out << printable(driver::ranks_text(bundle), "\n");
+    if (overview && bundle.classes().size() > 1) return Ok{};
+    if (overview) streams.out << "\nwhat one rank does:\n";
     const format::BundleClass& of = *NABLA_TRY(bundle.need_class(args.rank_class));
     report = NABLA_TRY(report_of(bundle, of, args.target));
     if (!args.html.empty()) texts = driver::kernel_texts(bundle, of, report);
