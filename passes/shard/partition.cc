@@ -25,17 +25,34 @@ using ir::Val;
 using ir::ValueId;
 using kernel_ir::Combiner;
 
-/// One function's local form. Parameters and results have the layouts of the sharded function's values.
+/// Of the body of a loop: the carries that are sums over ranks, combined after the last trip. By parameter, the axes.
+using PendingCarries = std::map<size_t, Axes>;
+/// Of the functions that are such bodies.
+using PendingOfBodies = std::map<std::string, PendingCarries>;
+
+/// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
+/// pending in a body.
 class FunctionPartition {
  public:
-  /// `most`: bytes of a value that may be gathered for an op that cannot be split.
+  /// `most`: bytes of a value that may be gathered for an op that cannot be split. `bodies` are those of callees; the
+  /// first result of a body with `consts` parameters before its carries is that of the first carry.
   FunctionPartition(const Function& f, const ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
-                    PassContext& context, int64_t most)
-      : f_(f), mesh_(mesh), rank_(rank), context_(context), most_(most), b_(f.name, context.ops, &local), parts_(f.values.size()) {}
+                    PassContext& context, int64_t most, const PendingOfBodies& bodies, PendingCarries pending = {},
+                    size_t consts = 0)
+      : f_(f), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
+        consts_(consts), b_(f.name, context.ops, &local), parts_(f.values.size()), summed_(f.values.size(), false) {}
+
+  /// The axes of sums that were begun here, each list once.
+  const std::set<std::string>& begun() const { return begun_; }
+  const Axes& axes_of_sum(const std::string& text) const { return axes_of_text_.at(text); }
+  /// What is pending in a result before it is brought to its layout, if a sum that was begun here is in it; after `run`.
+  Axes pending_result(size_t r) const { return summed_[f_.results[r]] ? natural_[r] : Axes(); }
 
   Result<FunctionPtr> run() {
-    for (ValueId id : f_.params) {
+    for (size_t i = 0; i < f_.params.size(); ++i) {
+      ValueId id = f_.params[i];
       Layout layout = declared(id);
+      if (auto pending = pending_.find(i); pending != pending_.end()) layout.pending = pending->second;
       parts_[id] = {b_.param(f_.values[id].name, local_type(mesh_, f_.type(id), layout)), layout};
     }
     for (const Node& n : f_.nodes) {
@@ -45,7 +62,14 @@ class FunctionPartition {
     }
     b_.set_location(nullptr);
     std::vector<Val> results;
-    for (ValueId id : f_.results) results.push_back(laid_out(id, declared(id)));
+    for (ValueId id : f_.results) natural_.push_back(parts_[id].layout.pending);
+    for (size_t r = 0; r < f_.results.size(); ++r) {
+      ValueId id = f_.results[r];
+      auto pending = pending_.find(consts_ + r);
+      bool stays = pending != pending_.end() && natural_[r] == pending->second;
+      results.push_back(stays ? reshard(mesh_, rank_, {parts_[id].value, {parts_[id].layout.dims, {}}}, declared(id))
+                              : laid_out(id, declared(id)));
+    }
     Function out = b_.finish(results);
     out.location = f_.location;
     return std::make_shared<const Function>(std::move(out));
@@ -157,7 +181,10 @@ class FunctionPartition {
     std::optional<Ruled> rule = by_rule(context);
     if (!rule || rule->bytes > otherwise) return false;
     std::vector<Val> results = rule->make();
-    for (size_t r = 0; r < results.size(); ++r) set(n.results[r], results[r], rule->layouts[r]);
+    for (size_t r = 0; r < results.size(); ++r) {
+      set(n.results[r], results[r], rule->layouts[r]);
+      begin_sum(n.results[r], rule->layouts[r].pending);
+    }
     return true;
   }
 
@@ -189,7 +216,13 @@ class FunctionPartition {
       }
     }
     std::vector<Val> results = b_.add(n.op->name, operands, attrs);
-    for (size_t r = 0; r < results.size(); ++r) result(n, r, results[r], factors, axes, pending);
+    bool summed = std::any_of(kept.begin(), kept.end(), [&](size_t i) { return summed_[n.operands[i]]; });
+    for (size_t r = 0; r < results.size(); ++r) {
+      result(n, r, results[r], factors, axes, pending);
+      const Axes& now = parts_[n.results[r]].layout.pending;
+      if (now != pending) begin_sum(n.results[r], now);
+      if (summed && !now.empty()) summed_[n.results[r]] = true;
+    }
     return true;
   }
 
@@ -349,22 +382,43 @@ class FunctionPartition {
   Result<Ok> control(const Node& n) {
     ir::ControlFlow c = ir::control_of(f_, n);
     bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
+    PendingCarries pending;
+    if (auto known = bodies_.find(c.functions.back()); known != bodies_.end()) pending = known->second;
     std::vector<Val> operands;
     for (size_t i = 0; i < n.operands.size(); ++i) {
       Layout to = declared(n.operands[i]);
       // Iterations follow each other on every rank: what is cut into slices is whole along them.
       if (!branch && i >= static_cast<size_t>(c.consts + c.carries)) to.dims[0].clear();
       bool index = branch && i == 0;
-      operands.push_back(index ? whole(n.operands[i]) : laid_out(n.operands[i], to));
+      auto sum = pending.find(i);
+      operands.push_back(index                  ? whole(n.operands[i])
+                         : sum != pending.end() ? as_summand(n.operands[i], to, sum->second)
+                                                : laid_out(n.operands[i], to));
     }
     Result<std::vector<Val>> results = b_.try_add(n.op->name, operands, n.attrs);
     if (!results.ok()) return std::move(results.errors());
     for (size_t r = 0; r < results->size(); ++r) {
       Layout layout = declared(n.results[r]);
       if (!branch && r >= static_cast<size_t>(c.carries)) layout.dims[0].clear();
+      if (auto sum = pending.find(static_cast<size_t>(c.consts) + r); sum != pending.end()) {
+        layout.pending = sum->second;
+        begin_sum(n.results[r], layout.pending);
+      }
       set(n.results[r], (*results)[r], std::move(layout));
     }
     return Ok{};
+  }
+
+  void begin_sum(ValueId id, const Axes& axes) {
+    if (axes.empty()) return;
+    summed_[id] = true;
+    axes_of_text_[*begun_.insert(ir::str(axes)).first] = axes;
+  }
+  // A value of which the sum over ranks has one.
+  Val as_summand(ValueId id, const Layout& to, const Axes& axes) {
+    if (parts_[id].layout.pending == axes)
+      return reshard(mesh_, rank_, {parts_[id].value, {parts_[id].layout.dims, {}}}, to);
+    return on_first_of(laid_out(id, to), rank_, axes);
   }
 
   const Function& f_;
@@ -372,10 +426,62 @@ class FunctionPartition {
   const RankSymbols& rank_;
   PassContext& context_;
   int64_t most_;
+  const PendingOfBodies& bodies_;
+  PendingCarries pending_;
+  size_t consts_;
   std::optional<Diagnostic> refusal_;
   ir::FunctionBuilder b_;
-  std::vector<Part> parts_;  // by value
+  std::vector<Part> parts_;    // by value
+  std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
+  std::set<std::string> begun_;
+  std::map<std::string, Axes> axes_of_text_;
+  std::vector<Axes> natural_;  // by result: what is pending before it is brought to its layout
 };
+
+// The loop whose body the function is, if it is that of one loop alone.
+std::map<std::string, ir::ControlFlow> bodies_of(const ir::Module& m) {
+  std::map<std::string, int> uses;
+  std::map<std::string, ir::ControlFlow> out;
+  for (const FunctionPtr& f : m.functions)
+    for (const std::string& name : referenced_functions(*f)) ++uses[name];
+  for (const FunctionPtr& f : m.functions)
+    for (const Node& n : f->nodes) {
+      if (n.op->lower != ir::Lowering::kControl) continue;
+      ir::ControlFlow c = ir::control_of(*f, n);
+      if (c.kind != ir::ControlFlow::Kind::kLoop) continue;
+      std::string body = c.functions.back();
+      if (!out.emplace(body, std::move(c)).second) uses[body] = 2;
+    }
+  for (const ir::Entry& e : m.entries) uses[e.function] = 2;
+  std::erase_if(out, [&](const auto& entry) { return uses[entry.first] != 1; });
+  return out;
+}
+
+// Which carries of a body may stay sums over ranks until the loop has ended: those whose next value is such a sum when the
+// carry is, and to which the body adds what it sums itself (gradients of microbatches). `with` makes the body with some of
+// them.
+template <class With>
+Result<PendingCarries> pending_carries(const Function& f, const ir::ControlFlow& loop, const Mesh& mesh,
+                                       const FunctionPartition& plain, const With& with) {
+  auto consts = static_cast<size_t>(loop.consts);
+  PendingCarries out;
+  for (const std::string& text : plain.begun()) {
+    const Axes& axes = plain.axes_of_sum(text);
+    for (size_t i = consts; i < consts + static_cast<size_t>(loop.carries); ++i) {
+      const ir::Value& v = f.values[f.params[i]];
+      Layout layout = layout_of(v.sharding, v.type.rank());
+      bool free = std::none_of(layout.dims.begin(), layout.dims.end(), [&](const Axes& a) { return overlap(mesh, a, axes); });
+      if (free && is_float(v.type.dtype)) out.try_emplace(i, axes);
+    }
+    for (size_t before = 0; before != out.size() && !out.empty();) {
+      before = out.size();
+      FunctionPartition trial = with(out);
+      (void)NABLA_TRY(trial.run());
+      std::erase_if(out, [&](const auto& carry) { return trial.pending_result(carry.first - consts) != carry.second; });
+    }
+  }
+  return out;
+}
 
 ir::Module without_layouts(const ir::Module& module) {
   ir::Module out = module;
@@ -423,9 +529,23 @@ Result<ir::Module> partition(const ir::Module& module, PassContext& context) {
     leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
   }
   // Callees first: a node's types are those of its functions.
+  PendingOfBodies pending;
+  std::map<std::string, ir::ControlFlow> bodies = bodies_of(sharded);
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
     ScopedActivity activity("partition on @" + f->name);
-    out.set(NABLA_TRY(FunctionPartition(*f, out, mesh, rank, context, most).run()));
+    size_t remarks = context.remarks.size();
+    FunctionPartition plain(*f, out, mesh, rank, context, most, pending);
+    FunctionPtr made = NABLA_TRY(plain.run());
+    if (auto loop = bodies.find(f->name); loop != bodies.end() && !plain.begun().empty()) {
+      auto with = [&](const PendingCarries& sums) {
+        context.remarks.resize(remarks);
+        return FunctionPartition(*f, out, mesh, rank, context, most, pending, sums, static_cast<size_t>(loop->second.consts));
+      };
+      PendingCarries sums = NABLA_TRY(pending_carries(*f, loop->second, mesh, plain, with));
+      if (!sums.empty()) made = NABLA_TRY(with(sums).run());
+      if (!sums.empty()) pending[f->name] = std::move(sums);
+    }
+    out.set(made);
   }
   return out;
 }

@@ -148,9 +148,7 @@ std::optional<Ruled> add_into(const RuleContext& c) {
     else
       into = kept ? reshard(c.mesh, c.rank, {c.value(0), {from.dims, {}}}, to) : c.part(0, to);
     if (!kept && !zero && !all.empty()) {
-      // The sum has it once.
-      Val first = c.b.op("eq", {scalar(c.b, c.rank.coordinate(all)), scalar(c.b, 0)});
-      into = ir::select(spread(first, into.shape()), into, c.b.zeros_like(into));
+      into = on_first_of(into, c.rank, all);
     }
     Val ids = c.part(1, {batch, {}});
     ir::Attrs attrs = c.n.attrs;
@@ -164,6 +162,12 @@ std::optional<Ruled> add_into(const RuleContext& c) {
 }
 
 }  // namespace
+
+Val on_first_of(Val value, const RankSymbols& rank, const Axes& axes) {
+  ir::FunctionBuilder& b = *value.b;
+  Val first = b.op("eq", {scalar(b, rank.coordinate(axes)), scalar(b, 0)});
+  return ir::select(spread(first, value.shape()), value, b.zeros_like(value));
+}
 
 std::optional<Ruled> by_rule(const RuleContext& context) {
   const std::string& name = context.n.op->name;

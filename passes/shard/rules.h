@@ -11,6 +11,9 @@
 
 namespace nabla::passes {
 
+/// The value on the ranks that come first along the axes, zeros on the others: a sum over them has it once.
+ir::Val on_first_of(ir::Val value, const RankSymbols& rank, const ir::Axes& axes);
+
 /// A node under partition.
 struct RuleContext {
   const ir::Function& f;  ///< with whole types

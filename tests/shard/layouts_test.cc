@@ -15,8 +15,8 @@ struct Made {
 };
 
 Made make(const std::string& mesh, const std::string& params, const std::string& body) {
-  Result<ir::Module> m = ir::parse_module("nabla 1 flat\nmesh m = {" + mesh + "}\nfunc @f(" + params + ") {\n" + body + "}\n",
-                                          "test.nbl", ops::all_ops());
+  Result<ir::Module> m = ir::parse_module(
+      "nabla 1 flat\nmesh m = {" + mesh + "}\nfunc @f(" + params + ") {\n" + body + "}\n", "test.nbl", ops::all_ops());
   EXPECT_TRUE(m.ok()) << (m.ok() ? "" : to_string(m.errors()));
   ir::Target target;
   passes::PassContext context{ops::all_ops(), target};
@@ -58,15 +58,17 @@ TEST(Layouts, GoForwardAndBackward) {
 }
 
 TEST(Layouts, SumsStayPendingThroughLinearOps) {
-  const char* both = " %a = reduce_sum(%x) {axes=[0]}\n %b = reduce_sum(%y) {axes=[0]}\n %s = add(%a, %b)\n %n = neg(%s)\n"
-                     " %t = tanh(%n)\n %u = exp(%n)\n %r = add(%t, %u)\n return %r\n";
+  const char* both =
+      " %a = reduce_sum(%x) {axes=[0]}\n %b = reduce_sum(%y) {axes=[0]}\n %s = add(%a, %b)\n %n = neg(%s)\n"
+      " %t = tanh(%n)\n %u = exp(%n)\n %r = add(%t, %u)\n return %r\n";
   EXPECT_EQ(collectives(make("dp=2", "%x: f32[8@dp,4], %y: f32[6@dp,4]", both)), "all_reduce");
   // Of two terms one is whole already.
   EXPECT_EQ(collectives(make("dp=2", "%x: f32[8@dp,4], %y: f32[6@{},4]", both)), "all_reduce");
 }
 
 TEST(Layouts, PendingSumsAreScatteredOntoShards) {
-  Made m = make("dp=2", "%x: f32[8@dp,4], %m: f32[4@dp]", " %a = reduce_sum(%x) {axes=[0]}\n %s = add(%a, %m)\n return %s\n");
+  Made m = make("dp=2", "%x: f32[8@dp,4], %m: f32[4@dp]",
+                " %a = reduce_sum(%x) {axes=[0]}\n %s = add(%a, %m)\n return %s\n");
   EXPECT_EQ(collectives(m), "reduce_scatter");
   EXPECT_EQ(layout(m, "s"), "{dp}");
 }
@@ -115,20 +117,53 @@ TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {
   EXPECT_EQ(m.remarks[0], "cumsum cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered");
 }
 
+// Gradients of microbatches: a sum for all of them.
+TEST(Layouts, CarriesStaySumsUntilTheLoopEnds) {
+  Result<ir::Module> m = ir::parse_module(
+      "nabla 1 flat\nmesh m = {dp=2}\n"
+      "func @body(%w: f32[16,8], %g: f32[16,8], %n: f32[], %x: f32[8@dp,16]) {\n"
+      " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %t = tanh(%y)\n"
+      " %d = dot_general(%x, %t) {lhs_contract=[0], rhs_contract=[0]}\n %h = add(%g, %d)\n"
+      " %s = reduce_sum(%t) {axes=[0, 1]}\n %e = exp(%s)\n %k = add(%n, %e)\n return %h, %k\n}\n"
+      "func @f(%w: f32[16,8], %x: f32[4,8@dp,16]) {\n %z = constant() {value=f32[16,8] {splat 0}}\n"
+      " %o = constant() {value=f32[] {0}}\n"
+      " %g, %n = scan(%w, %z, %o, %x) {body=@body, consts=1, carries=2, length=[4]}\n %u = sub(%w, %g)\n return %u, "
+      "%n\n}\n",
+      "test.nbl", ops::all_ops());
+  ASSERT_TRUE(m.ok()) << to_string(m.errors());
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target};
+  Made made;
+  made.local = passes::partition(passes::propagate(*m, context).value(), context).value();
+  auto of = [&](const std::string& name) {
+    std::string out;
+    for (const ir::Node& n : made.local.find(name)->nodes)
+      if (n.op->lower == ir::Lowering::kCollective)
+        out += n.op->name + " " + made.local.find(name)->type(n.results[0]).str() + "; ";
+    return out;
+  };
+  EXPECT_EQ(of("body"), "all_reduce f32[]; ") << print(made.local);  // of what exp needs whole
+  EXPECT_EQ(of("f"), "all_reduce f32[16,8]; ") << print(made.local);
+}
+
 // Rows of a table that ranks share, and adding into rows.
 TEST(Layouts, RowsAreLookedUpWhereTheyAre) {
-  Made m = make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[4@dp,16]", " %y = embedding(%t, %i)\n %z = tanh(%y)\n return %z\n");
+  Made m =
+      make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[4@dp,16]", " %y = embedding(%t, %i)\n %z = tanh(%y)\n return %z\n");
   EXPECT_EQ(collectives(m), "all_reduce");
   EXPECT_TRUE(m.remarks.empty());
-  std::string add = " %zero = constant() {value=f32[64,8] {splat 0}}\n"
-                    " %g = scatter_add(%zero, %i, %u) {update_window_dims=[2], inserted_window_dims=[0], "
-                    "scatter_dims_to_operand_dims=[0], index_vector_dim=2, out_of_range=\"clamp\"}\n %h = add(%g, %t)\n return %h\n";
+  std::string add =
+      " %zero = constant() {value=f32[64,8] {splat 0}}\n"
+      " %g = scatter_add(%zero, %i, %u) {update_window_dims=[2], inserted_window_dims=[0], "
+      "scatter_dims_to_operand_dims=[0], index_vector_dim=2, out_of_range=\"clamp\"}\n %h = add(%g, %t)\n return %h\n";
   // Updates of every rank, summed once; each to the rows that a rank has.
   EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@{},8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "all_reduce");
   EXPECT_EQ(collectives(make("tp=2", "%t: f32[64@tp,8], %i: i32[64,16], %u: f32[64,16,8]", add)), "");
-  EXPECT_EQ(collectives(make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "all_reduce");
+  EXPECT_EQ(collectives(make("dp=2, tp=2", "%t: f32[64@tp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)),
+            "all_reduce");
   // ZeRO: a sum onto shards of the optimizer's state.
-  EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@dp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)), "reduce_scatter");
+  EXPECT_EQ(collectives(make("dp=2", "%t: f32[64@dp,8], %i: i32[64@dp,16], %u: f32[64@dp,16,8]", add)),
+            "reduce_scatter");
 }
 
 // What it consists of can be: a maximum and a sum over ranks, of a row each.
@@ -149,7 +184,8 @@ TEST(Layouts, CompositesAreOpenedWhereTheyLieAcross) {
 }
 
 TEST(Layouts, DrawsKnowWhereTheyStand) {
-  Made m = make("a=2", "%k: u32[2]", " %u = rng_uniform(%k) {shape=[8, 4], dtype=f32}\n %y = shard(%u) {sharding=<a, {}>}\n return %y\n");
+  Made m = make("a=2", "%k: u32[2]",
+                " %u = rng_uniform(%k) {shape=[8, 4], dtype=f32}\n %y = shard(%u) {sharding=<a, {}>}\n return %y\n");
   std::string text = print(m.local);
   EXPECT_NE(text.find("offset=[4*a.index, 0]"), std::string::npos) << text;
   EXPECT_NE(text.find("whole=[8, 4]"), std::string::npos) << text;
