@@ -1,6 +1,7 @@
 // Every pass there is, a row each: name, one line, documentation, stages, options, function.
 #include <algorithm>
 
+#include "passes/collective/collectives.h"
 #include "passes/lower/choose_libraries.h"
 #include "passes/lower/fuse.h"
 #include "passes/lower/plan_memory.h"
@@ -93,6 +94,50 @@ std::vector<Pass> shard_passes() {
        Stage::kLocal,
        {},
        lower_collectives},
+  };
+}
+
+std::vector<Pass> collective_passes() {
+  return {
+      {"create-reduce-scatters",
+       "replaces all_reduces of which every rank reads its own part",
+       "An all_reduce all of whose users cut the part at the rank's own place becomes a reduce_scatter, which sends half "
+       "as much. Runs right after partition, where cuts stand beside the sums that they cut.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {},
+       create_reduce_scatters},
+      {"hoist-collectives",
+       "moves collectives of what does not change out of loops",
+       "A collective whose operand is the same in every iteration of a loop that runs at least once is started once, "
+       "before the loop. A gather, whose result is larger than its operand, moves only when `ops` names it. "
+       "simplify-loops, which does the same for other ops, leaves collectives where they are.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {{"ops", "all_reduce,reduce_scatter,all_to_all,permute", "collectives that may leave loops"}},
+       hoist_collectives},
+      {"regather",
+       "gathers parameters again for late readers",
+       "A gathered parameter that is read early and again late, with gathers of others in between, is gathered twice, so "
+       "that the whole is not kept meanwhile: the backward pass of ZeRO-3 gathers what the forward pass gathered (FSDP's "
+       "reshard_after_forward). Runs after equal gathers are merged, one of which partition makes for every reader; later "
+       "merges see that these differ.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {{"reshard-after-forward", "true",
+         "gather parameters again for the backward pass instead of keeping them: true or false"}},
+       regather},
+      {"bucket-collectives",
+       "joins small collectives of one group",
+       "Sums over ranks start as soon as their operand is there, and wait for others of the same kind, group and dtype "
+       "until a bucket is full or one of them is needed; gathers take along those that are needed next. The values of a "
+       "bucket lie side by side in one buffer. What is larger than half a bucket stays alone. Every element is combined "
+       "as before, with the same bits. Runs after simplification, when it is known which collectives are left.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {{"bucket-bytes", "1MiB", "bytes up to which collectives of one group are joined; 0: none are"},
+        {"first-bucket-bytes", "256KiB", "the same for the first bucket, which so starts earlier"}},
+       bucket_collectives},
   };
 }
 
@@ -251,7 +296,8 @@ std::vector<Pass> schedule_passes() {
 std::span<const Pass> all_passes() {
   static const std::vector<Pass> passes = [] {
     std::vector<Pass> all;
-    for (auto family : {transform_passes, simplify_passes, shard_passes, lower_passes, schedule_passes})
+    for (auto family :
+         {transform_passes, simplify_passes, shard_passes, collective_passes, lower_passes, schedule_passes})
       for (Pass& pass : family()) all.push_back(std::move(pass));
     return all;
   }();

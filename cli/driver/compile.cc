@@ -69,6 +69,8 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
   const std::string first_of_lowering = passes::lowering_steps().front().pass;
   if (!options.debug) graph.push_back({"drop-debug"});
   for (passes::Step& step : steps) {
+    if (auto more = options.pass_options.find(step.pass); more != options.pass_options.end())
+      step.options.insert(more->second.begin(), more->second.end());
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if (step.pass == "partition" && !options.max_gather_bytes.empty())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct CompileOptions {
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory
   std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes
   std::string max_gather_bytes;         ///< of a value that ranks may gather for an op that cannot be split; empty: 16 MiB
+  std::map<std::string, std::map<std::string, std::string>> pass_options;  ///< by pass: others than its defaults
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
   std::vector<std::string> buckets;     ///< "batch=8,64": sizes up to which GPUs share launches; else powers of two
   int jobs = 0;                         ///< compiler processes; 0: one per CPU

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "codegen/toolchain.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
+#include "passes/pass.h"
 #include "runtime/format/executable.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
@@ -101,6 +103,21 @@ Status run(CompileArgs& args) {
   return Ok{};
 }
 
+// Options of the passes over collectives, which name their defaults.
+void add_collective_options(CLI::App& command, CompileArgs& args) {
+  auto add = [&](const char* flag, const char* pass, const char* option) {
+    const std::vector<passes::PassOption>& known = passes::find_pass(pass)->options;
+    auto at = std::find_if(known.begin(), known.end(), [&](const auto& o) { return o.name == option; });
+    return command.add_option_function<std::string>(
+        flag, [&args, pass, option](const std::string& value) { args.options.pass_options[pass][option] = value; },
+        fmt::format("{} [{}]", at->doc, at->default_value));
+  };
+  add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
+  add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
+  add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
+  add("--hoist-collectives", "hoist-collectives", "ops");
+}
+
 }  // namespace
 
 void add_compile(CLI::App& app, int& exit_code) {
@@ -138,6 +155,7 @@ void add_compile(CLI::App& app, int& exit_code) {
                    fmt::format("fail when ranks gather a larger value for an op that they cannot share [16MiB]: {}",
                                kByteUnits))
       ->check(number_of_bytes());
+  add_collective_options(*command, *args);
   command
       ->add_option("--specialize", args->options.specialise,
                    "batch=1,8,32: also code for these sizes, which runs choose where they fit; may be repeated")

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "ir/cost/least_work.h"
 #include "passes/rewrite.h"
@@ -16,13 +17,21 @@ using ir::Node;
 using ir::Val;
 using ir::ValueId;
 
+/// Names of the collectives that may move out of loops.
+using CollectivesThatLeave = std::set<std::string>;
+
 /// The body of one loop, seen by what each of its values depends on, and what of it stays.
 class LoopBody {
  public:
   /// `operands` are the loop's, as values of the function that is being built; `used` says which results somebody uses.
   LoopBody(FunctionPtr body, ir::ControlFlow flow, std::vector<Val> operands, std::vector<bool> used,
-           const ir::Module& module)
-      : f_(std::move(body)), module_(module), flow_(std::move(flow)), operands_(std::move(operands)), used_(std::move(used)) {
+           const ir::Module& module, const CollectivesThatLeave& leaves)
+      : f_(std::move(body)),
+        module_(module),
+        flow_(std::move(flow)),
+        operands_(std::move(operands)),
+        used_(std::move(used)),
+        leaves_(leaves) {
     consts_ = static_cast<size_t>(flow_.consts), carries_ = static_cast<size_t>(flow_.carries);
     index_.assign(f_->values.size(), -1);
     for (size_t i = 0; i < f_->params.size(); ++i) index_[f_->params[i]] = static_cast<int>(i);
@@ -105,14 +114,16 @@ class LoopBody {
 
   // Whether the node may be computed outside: from constants alone, and never for nothing where that could not end.
   bool invariant(const Node& node) const {
-    if (node.op->traits.side_effect || node.op->traits.fence || ir::communicates(node, module_)) return false;
-    if (!functions_of(node.attrs).empty() && flow_.trips.bounds().min < 1) return false;
+    bool collective = node.op->lower == ir::Lowering::kCollective;
+    if (node.op->traits.side_effect || node.op->traits.fence) return false;
+    if (collective ? !leaves_.count(node.op->name) : ir::communicates(node, module_)) return false;
+    if ((collective || !functions_of(node.attrs).empty()) && flow_.trips.bounds().min < 1) return false;
     return std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return fixed_[id]; });
   }
 
   // Movements are computed where they are read, and literals are part of the code.
   bool cheap(const Node& node) const {
-    if (!functions_of(node.attrs).empty()) return false;
+    if (!functions_of(node.attrs).empty() || node.op->lower == ir::Lowering::kCollective) return false;
     bool of_params = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return varies_[id]; });
     return !of_params || ir::node_flops(*f_, node).is(0);
   }
@@ -162,6 +173,7 @@ class LoopBody {
   ir::ControlFlow flow_;
   std::vector<Val> operands_;
   std::vector<bool> used_;
+  const CollectivesThatLeave& leaves_;
   size_t consts_ = 0, carries_ = 0;
   std::vector<int> index_;              // per value: which parameter it is
   std::vector<bool> constant_;          // per parameter: the same in every iteration
@@ -345,7 +357,8 @@ class LoopRewrite {
   std::vector<Val> outside_;  // per value of the body that is there outside
 };
 
-FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const ir::OpTable& ops) {
+FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const ir::OpTable& ops,
+                               const CollectivesThatLeave& leaves) {
   // One whose body has effects stays as it is: each of them comes where it was written, and with what it was given.
   auto is_loop = [&](const Node& n) { return n.op->with_control != nullptr && !ir::has_effect(n, module); };
   if (std::none_of(f->nodes.begin(), f->nodes.end(), is_loop)) return f;
@@ -359,7 +372,7 @@ FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const i
                                [&](const FunctionPtr& g) { return g->name == flow.functions.back(); });
       std::vector<bool> used;
       for (ValueId id : node.results) used.push_back(uses[id] > 0);
-      LoopBody seen(*body, std::move(flow), copy.at(node.operands), std::move(used), module);
+      LoopBody seen(*body, std::move(flow), copy.at(node.operands), std::move(used), module, leaves);
       if (LoopRewrite(copy, node, std::move(seen), module, ops).run()) {
         changed = true;
         continue;
@@ -370,20 +383,40 @@ FunctionPtr with_smaller_loops(const FunctionPtr& f, ir::Module& module, const i
   return changed ? without_dead_nodes(copy.finish(), module, ops) : f;
 }
 
-}  // namespace
-
-Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context) {
+Result<ir::Module> with_smaller_loops(const ir::Module& module, PassContext& context,
+                                      const CollectivesThatLeave& leaves) {
   ir::Module out = module;
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(module))) {
     FunctionPtr before, now = without_dead_nodes(f, out, context.ops);
     while (before != now) {
       before = now;
-      now = with_smaller_loops(now, out, context.ops);
+      now = with_smaller_loops(now, out, context.ops, leaves);
     }
     if (now != f) out.set(now);
   }
   drop_unreached(out);
   return out;
+}
+
+}  // namespace
+
+Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context) {
+  return with_smaller_loops(module, context, {});
+}
+
+Result<ir::Module> hoist_collectives(const ir::Module& module, PassContext& context) {
+  CollectivesThatLeave leaves;
+  std::istringstream names(context.options.at("ops"));
+  for (std::string name; std::getline(names, name, ',');) {
+    const ir::OpDef* op = context.ops.find(name);
+    if (!op || op->lower != ir::Lowering::kCollective)
+      return error(Code::kBadOption, "hoist-collectives: `{}` is no collective", name);
+    leaves.insert(name);
+  }
+  bool any = std::any_of(module.functions.begin(), module.functions.end(), [&](const FunctionPtr& f) {
+    return std::any_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return leaves.count(n.op->name) > 0; });
+  });
+  return any ? with_smaller_loops(module, context, leaves) : module;
 }
 
 }  // namespace nabla::passes

@@ -26,18 +26,25 @@ Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& functi
   out.local = NABLA_TRY(passes::partition(out.sharded, context));
   (void)NABLA_TRY(ir::verify(out.local));
   out.remarks = context.remarks;
-  const ir::Mesh& mesh = *flat.mesh();
-  const ir::Function& f = *out.sharded.find(function);
+  out.results = NABLA_TRY(run_local(out.sharded, out.local, function, args));
+  return out;
+}
+
+Result<std::vector<Literal>> run_local(const ir::Module& sharded, const ir::Module& local, const std::string& function,
+                                       const std::vector<Literal>& args) {
+  const ir::Mesh& mesh = *sharded.mesh();
+  const ir::Function& f = *sharded.find(function);
   std::vector<std::vector<Literal>> of_rank(static_cast<size_t>(mesh.ranks()));
   for (size_t i = 0; i < args.size(); ++i) {
     std::vector<Literal> parts = cut(mesh, layout(f.values[f.params[i]]), args[i]);
     for (size_t r = 0; r < parts.size(); ++r) of_rank[r].push_back(parts[r]);
   }
-  std::vector<std::vector<Literal>> results = NABLA_TRY(ir::interpret_ranks(out.local, function, of_rank));
+  std::vector<std::vector<Literal>> results = NABLA_TRY(ir::interpret_ranks(local, function, of_rank));
+  std::vector<Literal> out;
   for (size_t i = 0; i < f.results.size(); ++i) {
     std::vector<Literal> parts;
     for (const auto& rank : results) parts.push_back(rank[i]);
-    out.results.push_back(NABLA_TRY(join(mesh, layout(f.values[f.results[i]]), parts)));
+    out.push_back(NABLA_TRY(join(mesh, layout(f.values[f.results[i]]), parts)));
   }
   return out;
 }

@@ -19,6 +19,10 @@ struct ShardedRun {
 /// parameters are laid out, results joined as its results are.
 Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args);
 
+/// Runs a function of a local module, which passes have made of `sharded`, in the same way.
+Result<std::vector<Literal>> run_local(const ir::Module& sharded, const ir::Module& local, const std::string& function,
+                                       const std::vector<Literal>& args);
+
 /// A layout that is legal for the type: axes that divide extents, each once at most, some dimensions closed.
 ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng);
 /// The function with random layouts of its parameters, and of some other values as `shard` nodes would say it.

@@ -260,7 +260,10 @@ OpDef all_gather_op() {
                          .doc = "Joins the values of a group along a dimension; every rank gets the whole.",
                          .operand = "a rank's part",
                          .result = "the parts one after the other",
-                         .attrs = {required("dim", AttrKind::kInt, "along which they are joined")},
+                         .attrs = {required("dim", AttrKind::kInt, "along which they are joined"),
+                                   optional("instance",
+                                            "tells gathers apart that are made again on purpose: equal ones are merged",
+                                            int64_t{0})},
                          .constraints = {{"C2", "dim is a dimension of the operand"}},
                          .options = {{"dim", int64_t{1}}},
                          .rejects = {{"C2", {f32({4, 3})}, outside}}});
@@ -271,7 +274,11 @@ OpDef all_gather_op() {
     return Types{scaled(ctx.operands[0], dim, ctx.shape(0)[dim] * ctx.attrs.get_int("shards"))};
   };
   op.reference = [](const EvalContext& ctx) { return Literals{joined(group(ctx), ctx.attrs().get_int("dim"))}; };
-  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> { return {ctx.b.op("reduce_scatter", {ctx.ct()}, ctx.attrs())}; };
+  op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
+    ir::Attrs attrs = ctx.attrs();
+    attrs.erase("instance");
+    return {ctx.b.op("reduce_scatter", {ctx.ct()}, attrs)};
+  };
   op.batch = batch_shifting({"dim"});
   return op;
 }

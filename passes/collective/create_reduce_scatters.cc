@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <optional>
+
+#include "passes/collective/collectives.h"
+#include "passes/rewrite.h"
+#include "passes/shard/reshard.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Axes;
+using ir::Dim;
+using ir::Node;
+using ir::ValueId;
+
+/// The part at the rank's own place along some of the axes.
+struct OwnPart {
+  int64_t dim;
+  Axes axes;
+  bool operator==(const OwnPart&) const = default;
+};
+
+/// One function's sums.
+class Creation {
+ public:
+  Creation(const ir::Function& f, const ir::Mesh& mesh, const RankSymbols& rank) : f_(f), mesh_(mesh), rank_(rank) {
+    users_.resize(f.values.size());
+    for (const Node& n : f.nodes)
+      for (ValueId id : n.operands) users_[id].push_back(&n);
+    for (ValueId id : f.results) users_[id].push_back(nullptr);
+  }
+
+  /// What all users of the sum read, if it is one part of each rank.
+  std::optional<OwnPart> part_of_users(const Node& sum) const {
+    std::optional<OwnPart> out;
+    for (const Node* user : users_[sum.results[0]]) {
+      std::optional<OwnPart> part = user ? own_part(*user, sum.attrs.get_axes("axes")) : std::nullopt;
+      if (!part || (out && !(*out == *part))) return std::nullopt;
+      out = std::move(part);
+    }
+    return out;
+  }
+
+ private:
+  // Is the node a section at coordinate(axes) * size, for the axes of the sum in some order?
+  std::optional<OwnPart> own_part(const Node& n, Axes axes) const {
+    if (n.op->name != "section") return std::nullopt;
+    int64_t dim = n.attrs.get_int("axis");
+    const ir::Shape& range = n.attrs.get_shape("range");
+    const Dim& whole = f_.type(n.operands[0]).shape[static_cast<size_t>(dim)];
+    if (!(range[1] * shards(mesh_, axes) == whole)) return std::nullopt;
+    auto by_name = [](const ir::AxisRef& a, const ir::AxisRef& b) {
+      return std::pair(a.name, a.before) < std::pair(b.name, b.before);
+    };
+    std::sort(axes.begin(), axes.end(), by_name);
+    do {
+      if (rank_.coordinate(axes) * range[1] == range[0]) return OwnPart{dim, axes};
+    } while (std::next_permutation(axes.begin(), axes.end(), by_name));
+    return std::nullopt;
+  }
+
+  const ir::Function& f_;
+  const ir::Mesh& mesh_;
+  const RankSymbols& rank_;
+  std::vector<std::vector<const Node*>> users_;  // null: a result of the function
+};
+
+bool is_sum(const Node& n) { return n.op->name == "all_reduce" && n.attrs.get_int("shards") > 1; }
+
+}  // namespace
+
+Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext& context) {
+  if (!module.mesh()) return module;
+  ir::Module out = module;
+  RankSymbols rank(*module.mesh());
+  for (ir::FunctionPtr& f : out.functions) {
+    if (std::none_of(f->nodes.begin(), f->nodes.end(), is_sum)) continue;
+    Creation creation(*f, *module.mesh(), rank);
+    std::map<ValueId, OwnPart> parts;  // by sum
+    for (const Node& n : f->nodes)
+      if (is_sum(n))
+        if (std::optional<OwnPart> part = creation.part_of_users(n)) parts.emplace(n.results[0], std::move(*part));
+    if (parts.empty()) continue;
+    FunctionCopy copy(*f, context.ops, &module);
+    for (const Node& n : f->nodes) {
+      copy.builder().set_location(n.location);
+      auto sum = n.results.size() == 1 ? parts.find(n.results[0]) : parts.end();
+      auto section = n.operands.size() == 1 ? parts.find(n.operands[0]) : parts.end();
+      if (sum != parts.end()) {
+        ir::Attrs attrs = n.attrs;
+        attrs.set("axes", sum->second.axes);
+        attrs.set("dim", sum->second.dim);
+        copy.set(n.results[0], copy.builder().op("reduce_scatter", {copy.at(n.operands[0])}, attrs));
+      } else if (section != parts.end()) {
+        copy.set(n.results[0], copy.at(n.operands[0]));
+      } else {
+        copy.copy(n);
+      }
+    }
+    f = copy.finish();
+  }
+  return out;
+}
+
+}  // namespace nabla::passes

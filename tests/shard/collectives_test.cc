@@ -1,0 +1,150 @@
+// Passes over collectives: the same results with fewer bytes, fewer calls or less memory.
+#include <gtest/gtest.h>
+
+#include "cli/driver/compile.h"
+#include "ir/ops/all_ops.h"
+#include "ir/plan.h"
+#include "ir/text.h"
+#include "ir/verifier.h"
+#include "passes/pass_manager.h"
+#include "tests/shard/sharded_run.h"
+#include "tests/transforms/random_function.h"
+#include "tests/transforms/random_program.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+ir::Module parsed(const std::string& text) { return ir::parse_module(text, "test.nbl", ops::all_ops()).value(); }
+
+ir::Module after(const ir::Module& m, const std::vector<std::string>& steps) {
+  passes::ManagerOptions options;
+  options.verify = [](const ir::Module& made) { return ir::verify(made); };
+  std::vector<passes::Step> parsed_steps;
+  for (const std::string& text : steps) parsed_steps.push_back(passes::parse_step(text).value());
+  auto made = passes::run_passes(m, parsed_steps, ops::all_ops(), ir::Target(), options);
+  if (!made.ok()) ADD_FAILURE() << to_string(made.errors());
+  return made.ok() ? made->module : m;
+}
+
+int64_t count(const ir::Module& m, const std::string& op) {
+  int64_t out = 0;
+  for (const ir::FunctionPtr& f : m.functions)
+    for (const ir::Node& n : f->nodes) out += n.op->name == op;
+  return out;
+}
+
+// Every pass alone and all together on random programs; buckets so small that they are full now and then.
+TEST(Collectives, PassesKeepResults) {
+  const std::vector<std::vector<std::string>> kPipelines = {
+      {"create-reduce-scatters"},
+      {"hoist-collectives{ops=all_reduce,reduce_scatter,all_to_all,permute,all_gather}"},
+      {"merge-common-subexpressions", "regather"},
+      {"lower-collectives", "bucket-collectives{bucket-bytes=400,first-bucket-bytes=100}"},
+      {"create-reduce-scatters", "hoist-collectives", "merge-common-subexpressions", "regather", "lower-collectives",
+       "merge-common-subexpressions", "bucket-collectives"}};
+  const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr}, {"square", {{"a", 2}, {"b", 2}}, nullptr}};
+  std::vector<int> changed(kPipelines.size());
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    bool loops = seed % 2 == 0;
+    ir::Module m;
+    if (loops) {
+      m = transforms::random_program("f", seed, 6, true);
+    } else {
+      transforms::add(m, transforms::random_function("h", seed, 12));
+      transforms::add_wrapper(m, "f", "value_and_grad", "h", {{"wrt", ir::Ints{0, 1, 2}}});
+    }
+    m = transforms::flattened(m);
+    m.meshes = {kMeshes[seed / 2 % 2]};
+    ir::Rng rng(seed);
+    m.set(std::make_shared<const ir::Function>(laid_out(*m.find("f"), m.meshes[0], rng)));
+    std::vector<Literal> args = transforms::random_args(*m.find("f"), seed);
+    Result<ShardedRun> plain = run_sharded(m, "f", args);
+    if (!plain.ok() && plain.errors()[0].code == Code::kBadSharding) continue;  // random layouts may contradict each other
+    ASSERT_TRUE(plain.ok()) << to_string(plain.errors());
+    for (size_t k = 0; k < kPipelines.size(); ++k) {
+      ir::Module made = after(plain->local, kPipelines[k]);
+      changed[k] += print(made) != print(plain->local);
+      auto got = run_local(plain->sharded, made, "f", args);
+      ASSERT_TRUE(got.ok()) << "seed " << seed << ", pipeline " << k << to_string(got.errors()) << print(made);
+      for (size_t i = 0; i < got->size(); ++i)
+        EXPECT_EQ((*got)[i], plain->results[i]) << "seed " << seed << ", pipeline " << k << print(plain->local) << print(made);
+    }
+  }
+  for (size_t k = 2; k < kPipelines.size(); ++k) EXPECT_GT(changed[k], 0) << "pipeline " << k;
+}
+
+// A chain of layers whose weights lie along dp, as does the batch.
+ir::Module zero3(int layers) {
+  std::string state, reads, params, body = "  %h0 = add(%x, %x)\n", wrt;
+  for (int i = 0; i < layers; ++i) {
+    state += fmt::format("state w{}: f32[64@dp,64]\n", i);
+    reads += fmt::format("{}w{}", i ? ", " : "", i);
+    params += fmt::format("%w{}: f32[64@dp,64], ", i);
+    wrt += fmt::format("{}{}", i ? ", " : "", i);
+    body += fmt::format("  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n"
+                        "  %h{1} = tanh(%p{0})\n", i, i + 1);
+  }
+  std::string plain = params;
+  for (size_t at; (at = plain.find("@dp")) != std::string::npos;) plain.erase(at, 3);
+  std::string args, grads, news, results;
+  for (int i = 0; i < layers; ++i) {
+    args += fmt::format("%w{}, ", i);
+    grads += fmt::format(", %g{}", i);
+    news += fmt::format("  %n{0} = sub(%w{0}, %g{0})\n", i);
+    results += fmt::format("%n{}, ", i);
+  }
+  return parsed(fmt::format(
+      "nabla 1 traced\nmesh pod = {{dp=4}}\n{}entry step calls @step {{\n reads {}\n writes {}\n inputs x\n outputs loss\n}}\n"
+      "func @loss({}%x: f32[16,64]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return %l\n}}\n"
+      "func @step({}%x: f32[16@dp,64]) {{\n  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n{}  return "
+      "{}%loss\n}}\n",
+      state, reads, reads, plain, body, layers, layers, params, grads, args, wrt, news, results));
+}
+
+struct Lowered {
+  ir::Module planned;
+  int64_t arena;
+};
+Lowered lowered(const ir::Module& m, std::map<std::string, std::map<std::string, std::string>> options) {
+  auto made = driver::lower_module(m, {.target = "cpu", .library = false, .pass_options = std::move(options)});
+  EXPECT_TRUE(made.ok()) << to_string(made.errors());
+  return {made->planned, made->planned.plan->arena_bytes};
+}
+
+// ZeRO-3: all layers but the last gather again on the way back, and no more than a few whole weights are there at a time.
+TEST(Collectives, ParametersAreGatheredAgainForTheWayBack) {
+  const int kLayers = 8;
+  std::map<std::string, std::map<std::string, std::string>> off = {{"bucket-collectives", {{"bucket-bytes", "0"}}}}, keep = off;
+  keep["regather"]["reshard-after-forward"] = "false";
+  Lowered again = lowered(zero3(kLayers), off), once = lowered(zero3(kLayers), keep);
+  EXPECT_EQ(count(once.planned, "all_gather"), kLayers);
+  EXPECT_EQ(count(again.planned, "all_gather"), 2 * kLayers - 2);  // that of the first layer is for the gradient of x alone
+  EXPECT_EQ(count(again.planned, "reduce_scatter"), kLayers);
+  int64_t whole = 64 * 64 * 4;
+  EXPECT_LT(again.arena, once.arena - 3 * whole);
+}
+
+TEST(Collectives, BucketsJoinWhatIsSmall) {
+  std::map<std::string, std::map<std::string, std::string>> off = {{"bucket-collectives", {{"bucket-bytes", "0"}}}},
+                                                            all = {{"bucket-collectives", {{"bucket-bytes", "1MiB"}}}};
+  all["bucket-collectives"]["first-bucket-bytes"] = "1MiB";
+  Lowered many = lowered(zero3(6), off), few = lowered(zero3(6), all);
+  EXPECT_EQ(count(many.planned, "reduce_scatter"), 6);
+  EXPECT_EQ(count(few.planned, "reduce_scatter"), 1);
+  EXPECT_EQ(count(few.planned, "all_reduce"), 1);
+}
+
+TEST(Collectives, BadOptionsAreNamed) {
+  auto refusal = [&](const std::string& pass, const std::string& option, const std::string& value) {
+    auto made = driver::lower_module(zero3(2), {.target = "cpu", .library = false, .pass_options = {{pass, {{option, value}}}}});
+    return made.ok() ? "ok" : made.errors()[0].message;
+  };
+  EXPECT_EQ(refusal("hoist-collectives", "ops", "tanh"), "hoist-collectives: `tanh` is no collective");
+  EXPECT_EQ(refusal("regather", "reshard-after-forward", "maybe"),
+            "regather: reshard-after-forward is true or false, not `maybe`");
+  EXPECT_EQ(refusal("bucket-collectives", "bucket-bytes", "-1").substr(0, 44),
+            "bucket-collectives: bucket-bytes: `-1` is no");
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests
