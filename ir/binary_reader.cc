@@ -128,7 +128,7 @@ class Reader {
       for (const schema::Mesh* mesh : *m_.meshes()) {
         Mesh out{text(mesh->name()), {}, NABLA_TRY(location(mesh->location()))};
         if (mesh->axes())
-          for (const schema::MeshAxis* a : *mesh->axes()) out.axes.push_back({text(a->name()), a->size()});
+          for (const schema::MeshAxis* a : *mesh->axes()) out.axes.push_back({text(a->name()), a->size(), a->temporal()});
         raw_.module.meshes.push_back(std::move(out));
       }
     if (m_.state())

@@ -43,7 +43,7 @@ class Writer {
     for (const Mesh& mesh : m.meshes) {
       auto name = text(mesh.name);
       std::vector<fb::Offset<schema::MeshAxis>> axes;
-      for (const MeshAxis& a : mesh.axes) axes.push_back(schema::CreateMeshAxis(b_, text(a.name), a.size));
+      for (const MeshAxis& a : mesh.axes) axes.push_back(schema::CreateMeshAxis(b_, text(a.name), a.size, a.temporal));
       auto axes_at = list(axes);
       meshes.push_back(schema::CreateMesh(b_, name, axes_at, location(mesh.location)));
     }

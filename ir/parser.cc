@@ -136,6 +136,7 @@ class ModuleParser : private ValueParser {
       axis.name = NABLA_TRY(name("an axis's name"));
       (void)NABLA_TRY(expect("="));
       axis.size = NABLA_TRY(integer());
+      axis.temporal = lexer_.accept("temporal");
       m.axes.push_back(std::move(axis));
       if (!lexer_.accept(",") && !lexer_.at("}")) return lexer_.fail("expected `,` or `}`, " + found(token()));
     }

@@ -33,8 +33,14 @@ int64_t part(const Mesh& mesh, const AxisRef& a, int64_t rank) {
 
 int64_t Mesh::ranks() const {
   int64_t out = 1;
-  for (const MeshAxis& a : axes) out *= a.size;
+  for (const MeshAxis& a : axes) out *= a.temporal ? 1 : a.size;
   return out;
+}
+
+const MeshAxis* Mesh::temporal() const {
+  for (const MeshAxis& a : axes)
+    if (a.temporal) return &a;
+  return nullptr;
 }
 
 int64_t Mesh::size_of(std::string_view axis) const {

@@ -15,17 +15,22 @@ namespace nabla::ir {
 struct MeshAxis {
   std::string name;
   int64_t size = 1;
+  /// Its parts are computed one after the other by the same rank: microbatches. At most one axis of a mesh; partition
+  /// makes it a loop.
+  bool temporal = false;
   bool operator==(const MeshAxis&) const = default;
 };
 
-/// Ranks by named coordinates, row-major: the last axis is the fastest.
+/// Ranks by named coordinates, row-major: the last axis is the fastest. A temporal axis has coordinates, and no ranks
+/// of its own: until partition it is treated as if it had.
 struct Mesh {
   std::string name;
   std::vector<MeshAxis> axes;
   LocationRef location;
 
-  int64_t ranks() const;
+  int64_t ranks() const;  ///< along all axes but the temporal one
   int64_t size_of(std::string_view axis) const;  ///< 0: there is no such axis
+  const MeshAxis* temporal() const;              ///< null: there is none
   std::vector<std::string> axis_names() const;
 };
 

@@ -31,6 +31,19 @@ Status check_divides(const Mesh& mesh, const Axes& axes, const Type& type, int d
   return d;
 }
 
+// Microbatches are parts of what a rank has: they are cut last.
+Status check_temporal(const Mesh& mesh, const Axes& axes, const std::string& what) {
+  const MeshAxis* temporal = mesh.temporal();
+  for (const AxisRef& a : axes) {
+    if (!temporal || a.name != temporal->name) continue;
+    if (a.size != 0) return refuse(what, fmt::format("{} is a part of the temporal axis {}", a.str(), a.name));
+    if (!(a == axes.back()))
+      return refuse(what, fmt::format("the temporal axis {} stands before {} in {}: it comes last", a.name,
+                                      axes.back().str(), str(axes)));
+  }
+  return Ok{};
+}
+
 // Of the attributes: layouts are of the operand, and collectives count the ranks that they join.
 Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
   const Attr* shards_attr = node.attrs.find("shards");
@@ -69,6 +82,8 @@ Status check_mesh(const Mesh& mesh) {
   int64_t ranks = 1;
   for (const MeshAxis& a : mesh.axes) {
     if (a.name.empty()) return refuse(what, "an axis has no name");
+    if (a.temporal && &a != mesh.temporal())
+      return refuse(what, fmt::format("{} and {} are temporal: a mesh has one temporal axis", mesh.temporal()->name, a.name));
     if (!names.insert(a.name).second) return refuse(what, fmt::format("two axes are named {}", a.name));
     if (a.size < 1) return refuse(what, fmt::format("axis {} has {} ranks, expected 1 or more", a.name, a.size));
     if (a.size > kMaxRanks || (ranks *= a.size) > kMaxRanks)
@@ -82,9 +97,22 @@ Status check_sharding(const Mesh& mesh, const Sharding& s, const Type& type, con
     return refuse(what, fmt::format("{} is the layout of {} dimensions, {} has {}", s.str(), s.dims.size(), type.str(),
                                     type.rank()));
   (void)NABLA_TRY(check_axes(mesh, axes_of(s), what));
+  for (const DimSharding& d : s.dims) (void)NABLA_TRY(check_temporal(mesh, d.axes, what));
   for (int d = 0; d < type.rank(); ++d) (void)NABLA_TRY(check_divides(mesh, s.dims[d].axes, type, d, what));
   return Ok{};
 }
+
+namespace {
+
+Status check_leaf(const Mesh& mesh, const StateLeaf& leaf, const std::string& what) {
+  (void)NABLA_TRY(check_sharding(mesh, *leaf.sharding, leaf.type, what));
+  for (const AxisRef& a : axes_of(*leaf.sharding))
+    if (mesh.temporal() && a.name == mesh.temporal()->name)
+      return refuse(what, fmt::format("it is laid out along {}, a temporal axis: state is there for all microbatches", a.name));
+  return Ok{};
+}
+
+}  // namespace
 
 Status check_coordinate(const Module& m, const Symbol& s) {
   int64_t ranks = m.mesh() ? m.mesh()->size_of(s.axis) : 0;
@@ -111,7 +139,7 @@ Status check_meshes(const Module& m, const LocateItem& locate) {
     std::string what = "state leaf " + leaf.name;
     Status ok = !m.mesh()                    ? Status(refuse(what, "the module has no mesh"))
                 : m.stage >= Stage::kLocal ? Status(error(Code::kWrongStage, "{} has a layout in a {} module", what, name_of(m.stage)))
-                                             : check_sharding(*m.mesh(), *leaf.sharding, leaf.type, what);
+                                             : check_leaf(*m.mesh(), leaf, what);
     (void)NABLA_TRY(at(Item::kState, i, leaf.location, std::move(ok)));
   }
   return Ok{};

@@ -82,7 +82,7 @@ class Printer {
       body += fmt::format("require {}{}\n", relation.str(), location(at));
     for (const Mesh& mesh : m.meshes)
       body += fmt::format("mesh {} = {{{}}}{}\n", word(mesh.name), joined(mesh.axes, [](const MeshAxis& a) {
-                            return fmt::format("{}={}", word(a.name), a.size);
+                            return fmt::format("{}={}{}", word(a.name), a.size, a.temporal ? " temporal" : "");
                           }), location(mesh.location));
     for (const StateLeaf& leaf : m.state)
       body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type, leaf.sharding),

@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
+#include "passes/shard/microbatch.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/ranks_generated.h"
@@ -240,7 +241,7 @@ Result<CompiledBundle> compile(const ir::Module& given, const CompileOptions& op
     return out;
   }
   const CompiledModule& first = of.lowered[0];
-  format::RanksT ranks = rank_table(*first.sharded, first.planned, of.programs[0].options.groups);
+  format::RanksT ranks = rank_table(passes::without_temporal_axes(*first.sharded), first.planned, of.programs[0].options.groups);
   std::vector<PlannedClass> classes;
   classes.push_back(std::move(of.programs));
   finish(out, start, NABLA_TRY(emit_ranks(ranks, std::move(classes), members)));

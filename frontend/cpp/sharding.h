@@ -13,6 +13,9 @@ namespace nabla {
 
 /// An axis of a mesh and how many ranks lie along it.
 using MeshAxis = ir::MeshAxis;
+/// An axis whose parts the same ranks compute one after the other: arrays laid out along it are cut into so many
+/// microbatches. One of a mesh.
+inline MeshAxis temporal(std::string name, int64_t microbatches) { return {std::move(name), microbatches, true}; }
 
 /// The layout of one dimension: the axes that it is cut along, major first. It is closed: nothing adds to it.
 struct PDim {

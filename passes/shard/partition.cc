@@ -7,6 +7,7 @@
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/local_symbols.h"
+#include "passes/shard/microbatch.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules.h"
 #include "runtime/base/text.h"
@@ -81,8 +82,13 @@ class FunctionPartition {
     Part& part = parts_[id];
     std::vector<ReshardStep> steps = reshard_steps(mesh_, part.layout, to);
     // A sum is combined once for all who need it so.
-    if (!steps.empty() && steps[0].kind == ReshardStep::kAllReduce)
-      part = {all_reduce(mesh_, part.value, steps[0].axes, Combiner::kSum), {part.layout.dims, {}}};
+    for (const ReshardStep& step : steps) {
+      if (step.kind != ReshardStep::kAllReduce) break;
+      part.value = all_reduce(mesh_, part.value, step.axes, Combiner::kSum);
+      std::erase_if(part.layout.pending, [&](const ir::AxisRef& a) {
+        return std::find(step.axes.begin(), step.axes.end(), a) != step.axes.end();
+      });
+    }
     return reshard(mesh_, rank_, part, to);
   }
   Val whole(ValueId id) { return laid_out(id, layout_of(nullptr, f_.type(id).rank())); }
@@ -510,9 +516,40 @@ Result<int64_t> most_gathered(const PassContext& context) {
   return *bytes;
 }
 
+// Entries, and what nobody else runs, as loops over the temporal axis.
+Status add_microbatch_loops(const ir::Module& sharded, const ir::MeshAxis& axis, ir::Module& out, const ir::OpTable& ops) {
+  std::set<std::string> run;
+  for (const FunctionPtr& f : sharded.functions)
+    for (std::string& name : referenced_functions(*f)) run.insert(std::move(name));
+  for (const FunctionPtr& f : sharded.functions) {
+    ScopedActivity activity("partition on @" + f->name);
+    if (run.count(f->name)) {
+      (void)NABLA_TRY(check_separable(*out.find(f->name), axis));
+      continue;
+    }
+    auto along = [&](const std::vector<ValueId>& values) {
+      std::map<size_t, int> cut;
+      for (size_t i = 0; i < values.size(); ++i) {
+        Layout layout = layout_of(f->values[values[i]].sharding, f->type(values[i]).rank());
+        for (size_t d = 0; d < layout.dims.size(); ++d)
+          if (overlap(*sharded.mesh(), layout.dims[d], {{axis.name}})) cut[i] = static_cast<int>(d);
+      }
+      return cut;
+    };
+    FunctionPtr local = *std::find_if(out.functions.begin(), out.functions.end(),
+                                      [&](const FunctionPtr& g) { return g->name == f->name; });
+    out.set(NABLA_TRY(loop_over_microbatches({*local, axis, along(f->params), along(f->results)}, out, ops)));
+  }
+  std::erase_if(out.symbols, [&](const ir::SymbolRef& s) { return s->axis == axis.name; });
+  out.meshes = without_temporal_axes(out).meshes;
+  return Ok{};
+}
+
 }  // namespace
 
-Result<ir::Module> partition(const ir::Module& module, PassContext& context) {
+Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
+  bool once = given.mesh() && given.mesh()->temporal() && given.mesh()->temporal()->size == 1;
+  const ir::Module module = once ? without_temporal_axes(given) : given;
   if (!module.mesh()) {
     ir::Module out = without_layouts(module);
     for (FunctionPtr& f : out.functions) f = without_shard_nodes(f, module, context.ops);
@@ -547,6 +584,8 @@ Result<ir::Module> partition(const ir::Module& module, PassContext& context) {
     }
     out.set(made);
   }
+  if (const ir::MeshAxis* temporal = mesh.temporal())
+    (void)NABLA_TRY(add_microbatch_loops(sharded, *temporal, out, context.ops));
   return out;
 }
 

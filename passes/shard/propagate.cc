@@ -51,6 +51,9 @@ class Propagation {
     number();
     tie();
     for (size_t v = 0; v < parent_.size(); ++v) members_[find(static_cast<int>(v))].push_back(static_cast<int>(v));
+    for (const auto& leaf : leaves_)
+      for (int d = 0; !leaf.empty() && d < m_.functions[leaf[0].first]->type(leaf[0].second).rank(); ++d)
+        of_leaf_[variable(leaf[0].first, leaf[0].second, d)] = true;
     NABLA_TRY(annotate());
     for (bool changed = true; changed;) {
       changed = false;
@@ -78,6 +81,7 @@ class Propagation {
     std::iota(parent_.begin(), parent_.end(), 0);
     axes_.resize(places_.size());
     closed_.resize(places_.size());
+    of_leaf_.resize(places_.size());
     members_.resize(places_.size());
   }
   int variable(int f, ValueId v, int d) const { return find(first_[f][v] + d); }
@@ -282,6 +286,11 @@ class Propagation {
   }
   // Why the dimension cannot have these axes; null: it can.
   const char* misfit(int variable, const Axes& axes) const {
+    if (const ir::MeshAxis* temporal = mesh_.temporal()) {
+      auto at = std::find_if(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
+      if (at != axes.end() && (at + 1 != axes.end() || at->size != 0)) return "microbatches are cut last, and whole";
+      if (at != axes.end() && of_leaf_[variable]) return "state is there for all microbatches";
+    }
     for (int member : members_[variable]) {
       const Place& p = places_[member];
       const ir::Value& value = m_.functions[p.function]->values[p.value];
@@ -373,6 +382,7 @@ class Propagation {
   std::vector<std::vector<int>> members_;      // of the roots
   std::vector<Axes> axes_;                     // of the roots
   std::vector<char> closed_;                   // of the roots
+  std::vector<char> of_leaf_;                  // of the roots: a dimension of a state leaf
   std::map<int, std::string> said_by_;         // of those that were annotated: by whom
   std::map<int, std::pair<int, Cause>> because_;  // of those that got axes: the place where, and the last cause
   std::map<int, std::map<std::string, std::pair<Cause, const char*>>> refused_;  // by axes: what did not come about

@@ -70,6 +70,13 @@ class Path {
   void add(int d, const Axes& axes) { now_.dims[d].insert(now_.dims[d].end(), axes.begin(), axes.end()); }
 
   void reduce() {
+    // Microbatches are summed as they come; ranks combine the sum.
+    if (const ir::MeshAxis* temporal = mesh_.temporal()) {
+      Axes ranks = now_.pending;
+      std::erase_if(ranks, [&](const ir::AxisRef& a) { return a.name == temporal->name; });
+      if (ranks.size() < now_.pending.size()) steps_.push_back({ReshardStep::kAllReduce, {{temporal->name}}});
+      now_.pending = std::move(ranks);
+    }
     if (now_.pending.empty()) return;
     for (int d = 0; d < rank(); ++d)
       if (gain(d) == now_.pending) {
@@ -110,7 +117,7 @@ double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from,
         sent += share * bytes, bytes /= n;
         break;
       case ReshardStep::kAllReduce:
-        sent += 2 * share * bytes;
+        if (!mesh.temporal() || step.axes[0].name != mesh.temporal()->name) sent += 2 * share * bytes;
         break;
       case ReshardStep::kAllToAll:
         sent += share * bytes;

@@ -1,8 +1,10 @@
 #include "tests/shard/sharded_run.h"
 
 #include "ir/ops/all_ops.h"
+#include "ir/reference/interpreter.h"
 #include "ir/reference/ranks.h"
 #include "ir/verifier.h"
+#include "passes/shard/microbatch.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
 
@@ -32,8 +34,10 @@ Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& functi
 
 Result<std::vector<Literal>> run_local(const ir::Module& sharded, const ir::Module& local, const std::string& function,
                                        const std::vector<Literal>& args) {
-  const ir::Mesh& mesh = *sharded.mesh();
-  const ir::Function& f = *sharded.find(function);
+  const ir::Module spatial = passes::without_temporal_axes(sharded);
+  if (!spatial.mesh()) return ir::interpret(local, function, args);
+  const ir::Mesh& mesh = *spatial.mesh();
+  const ir::Function& f = *spatial.find(function);
   std::vector<std::vector<Literal>> of_rank(static_cast<size_t>(mesh.ranks()));
   for (size_t i = 0; i < args.size(); ++i) {
     std::vector<Literal> parts = cut(mesh, layout(f.values[f.params[i]]), args[i]);

@@ -1,0 +1,420 @@
+#include "passes/shard/microbatch.h"
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/cost/least_work.h"
+#include "ir/kernel_ir/eval.h"
+#include "passes/rewrite.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Dim;
+using ir::Function;
+using ir::Node;
+using ir::Shape;
+using ir::Val;
+using ir::ValueId;
+
+bool names(const ir::Axes& axes, const std::string& axis) {
+  return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
+}
+ir::Axes without(ir::Axes axes, const std::string& axis) {
+  std::erase_if(axes, [&](const ir::AxisRef& a) { return a.name == axis; });
+  return axes;
+}
+bool joins(const Node& n, const std::string& axis) {
+  return n.op->lower == ir::Lowering::kCollective && names(n.attrs.get_axes("axes"), axis);
+}
+
+bool mentions(const Dim& d, const std::string& axis) {
+  if (d.is_static()) return false;
+  std::vector<ir::SymbolRef> symbols = d.symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [&](const ir::SymbolRef& s) { return s->axis == axis; });
+}
+bool mentions(const ir::Attrs& attrs, const std::string& axis) {
+  for (const auto& [name, attr] : attrs)
+    if (const Shape* shape = std::get_if<Shape>(&attr))
+      if (std::any_of(shape->begin(), shape->end(), [&](const Dim& d) { return mentions(d, axis); })) return true;
+  return false;
+}
+
+/// Where a part begins that microbatch k has at first + k * size; nothing where parts do not follow each other so.
+std::optional<Dim> first_of(const Dim& begin, const Dim& size, const std::string& axis) {
+  Dim first = begin.substitute([&](const ir::SymbolRef& s) { return s->axis == axis ? Dim(0) : Dim::symbol(s); });
+  for (const ir::SymbolRef& s : begin.symbols())
+    if (s->axis == axis && first + Dim::symbol(s) * size == begin) return first;
+  return std::nullopt;
+}
+
+Diagnostic inseparable(const Node& n, const ir::MeshAxis& axis, const std::string& why) {
+  Diagnostic d = error(Code::kBadSharding, "{} is not separable along the temporal axis {} of {} microbatches: {}",
+                       n.op->name, axis.name, axis.size, why);
+  d.location = n.location;
+  d.help = fmt::format("compute it of each microbatch alone, or take {} out of the layouts", axis.name);
+  return d;
+}
+
+/// Values of all microbatches, one after the other along `dim`, with that of the microbatches as dimension 0.
+Val split(Val v, int dim, int64_t count) {
+  Shape shape = v.shape();
+  shape[static_cast<size_t>(dim)] = Dim::floordiv(shape[static_cast<size_t>(dim)], count);
+  shape.insert(shape.begin() + dim, count);
+  v = ir::reshape(v, shape);
+  if (dim == 0) return v;
+  ir::Ints order = ir::iota_ints(v.rank());
+  std::rotate(order.begin(), order.begin() + dim, order.begin() + dim + 1);
+  return ir::transpose(v, order);
+}
+/// The reverse.
+Val joined(Val v, int dim) {
+  if (dim > 0) {
+    ir::Ints order = ir::iota_ints(v.rank());
+    std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
+    v = ir::transpose(v, order);
+  }
+  Shape shape = v.shape();
+  shape[static_cast<size_t>(dim)] = shape[static_cast<size_t>(dim)] * shape[static_cast<size_t>(dim) + 1];
+  shape.erase(shape.begin() + dim + 1);
+  return ir::reshape(v, shape);
+}
+
+// A tensor of the combiner's neutral element.
+Val neutral(ir::FunctionBuilder& b, const ir::Type& type, kernel_ir::Combiner combiner) {
+  Literal one(type.dtype, {});
+  kernel_ir::set(one, 0, kernel_ir::Evaluator(identity_of(combiner, type.dtype)).run({}, {}));
+  return ir::broadcast_in_dim(b.constant(one), type.shape, {});
+}
+
+class MicrobatchLoop {
+ public:
+  MicrobatchLoop(const OneMicrobatch& one, ir::Module& module, const ir::OpTable& ops)
+      : one_(one), f_(one.f), name_(one.axis.name), count_(one.axis.size), module_(module), ops_(ops),
+        makers_(ir::producers(f_)), when_(f_.values.size(), kBefore), outer_(f_.name, ops, &module),
+        body_(fresh_name(module, f_.name + ".microbatch"), ops, &module), outside_(f_.values.size()),
+        inside_(f_.values.size()) {}
+
+  Result<ir::FunctionPtr> run() {
+    (void)NABLA_TRY(order());
+    for (size_t i = 0; i < f_.params.size(); ++i) parameter(i);
+    for (const Node& n : f_.nodes)
+      if (time_of(n) == kBefore) copy(n, outer_, outside_);
+    body();
+    scan();
+    for (const Node& n : f_.nodes)
+      if (time_of(n) == kAfter && !joins(n, name_)) copy(n, outer_, outside_);
+    return finish();
+  }
+
+ private:
+  enum When : uint8_t { kBefore, kInside, kAfter };
+  When time_of(const Node& n) const { return n.results.empty() ? effect_at(n) : when_[n.results[0]]; }
+  When effect_at(const Node& n) const {
+    When out = kBefore;
+    for (ValueId id : n.operands) out = std::max(out, when_[id]);
+    return out;
+  }
+
+  // ---- When each node runs.
+  Result<Ok> order() {
+    for (const auto& [i, dim] : one_.cut) when_[f_.params[i]] = kInside;
+    for (const Node& n : f_.nodes) {
+      When latest = effect_at(n);
+      bool inside = std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return when_[id] == kInside; });
+      When at = inside ? kInside : latest;
+      if (joins(n, name_)) {
+        (void)NABLA_TRY(check_join(n, latest));
+        at = kAfter;
+      } else if (mentions(n.attrs, name_)) {
+        if (latest != kBefore || !is_sliced(n))
+          return inseparable(n, one_.axis, latest == kAfter ? from_all(n) : "it depends on where the microbatch stands");
+        at = kInside;
+      } else if (inside && latest == kAfter) {
+        return inseparable(n, one_.axis, from_all(n));
+      }
+      for (ValueId id : n.results) when_[id] = at;
+    }
+    return Ok{};
+  }
+  Result<Ok> check_join(const Node& n, When operand) const {
+    const ir::Axes& axes = n.attrs.get_axes("axes");
+    bool last = axes.back() == ir::AxisRef{name_};
+    bool known = n.op->name == "all_reduce" || (n.op->name == "all_gather" && last);
+    if (operand != kAfter && known) return Ok{};
+    return inseparable(n, one_.axis, operand == kAfter ? from_all(n) : "microbatches cannot exchange values");
+  }
+  // Which operand follows from all microbatches, for a message.
+  std::string from_all(const Node& n) const {
+    for (ValueId id : n.operands) {
+      if (when_[id] != kAfter) continue;
+      ValueId at = id;
+      while (makers_[at] >= 0 && !joins(f_.nodes[static_cast<size_t>(makers_[at])], name_)) {
+        const std::vector<ValueId>& from = f_.nodes[static_cast<size_t>(makers_[at])].operands;
+        at = *std::find_if(from.begin(), from.end(), [&](ValueId v) { return when_[v] == kAfter; });
+      }
+      const Node& join = f_.nodes[static_cast<size_t>(makers_[at])];
+      std::string of = ir::describe_value(f_, join.operands[0]);
+      return fmt::format("a microbatch needs what is combined over all of them ({})", of);
+    }
+    return "";
+  }
+  // A part of a value, or of a tensor that follows from where its elements stand, that lies in the whole as a microbatch
+  // lies in the batch.
+  bool is_sliced(const Node& n) const {
+    if (n.op->name == "section") {
+      const Shape& range = n.attrs.get_shape("range");
+      return !mentions(range[1], name_) && first_of(range[0], range[1], name_).has_value();
+    }
+    return placed_dim(n).has_value();
+  }
+  std::optional<size_t> placed_dim(const Node& n) const {
+    const ir::Attr *offset = n.attrs.find("offset"), *shape = n.attrs.find("shape");
+    if (!offset || !shape) return std::nullopt;
+    const Shape &at = std::get<Shape>(*offset), &size = std::get<Shape>(*shape);
+    std::optional<size_t> out;
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (mentions(size[d], name_)) return std::nullopt;
+      if (!mentions(at[d], name_)) continue;
+      if (out || !first_of(at[d], size[d], name_)) return std::nullopt;
+      out = d;
+    }
+    return out;
+  }
+
+  // ---- Building.
+  static std::vector<Val> at(const std::vector<ValueId>& ids, const std::vector<Val>& values) {
+    std::vector<Val> out;
+    for (ValueId id : ids) out.push_back(values[id]);
+    return out;
+  }
+  void copy(const Node& n, ir::FunctionBuilder& b, std::vector<Val>& values) {
+    b.set_location(n.location);
+    std::vector<Val> made = b.clone(n, f_, at(n.operands, values));
+    for (size_t r = 0; r < made.size(); ++r) {
+      values[n.results[r]] = made[r];
+      const std::string& name = f_.values[n.results[r]].name;
+      if (!name.empty() && b.function().values[made[r].id].name.empty()) b.name_value(made[r], name);
+    }
+  }
+
+  void parameter(size_t i) {
+    const ir::Value& v = f_.values[f_.params[i]];
+    auto dim = one_.cut.find(i);
+    if (dim == one_.cut.end()) {
+      outside_[f_.params[i]] = outer_.param(v.name, v.type);
+      return;
+    }
+    ir::Type all = v.type;
+    Dim& extent = all.shape[static_cast<size_t>(dim->second)];
+    extent = extent * count_;
+    slices_.push_back({f_.params[i], split(outer_.param(v.name, all), dim->second, count_)});
+  }
+
+  // A value in the body. What does not depend on the microbatch is a constant of the loop, or computed here for nothing:
+  // movements and literals are part of the code that reads them.
+  Val inside(ValueId id) {
+    if (inside_[id].b) return inside_[id];
+    const Node& maker = f_.nodes[static_cast<size_t>(makers_[id])];
+    for (ValueId operand : maker.operands) (void)inside(operand);
+    copy(maker, body_, inside_);
+    return inside_[id];
+  }
+
+  void body() {
+    find_constants();
+    for (ValueId id : consts_) inside_[id] = body_.param(f_.values[id].name, f_.type(id));
+    for (const Node& n : f_.nodes)
+      if (joins(n, name_) && n.op->name == "all_reduce") sums_.push_back({&n, body_.param("", summand(n))});
+    for (const Node& n : f_.nodes) slice_of(n);
+    for (Slices& s : slices_) {
+      ir::Type type = s.all.type();
+      type.shape.erase(type.shape.begin());
+      inside_[s.value] = body_.param(f_.values[s.value].name, type);
+    }
+    for (const Node& n : f_.nodes) {
+      if (time_of(n) != kInside || mentions(n.attrs, name_)) continue;
+      for (ValueId id : n.operands) (void)inside(id);
+      copy(n, body_, inside_);
+    }
+    std::vector<Val> results;
+    for (const Sum& s : sums_) {
+      body_.set_location(s.node->location);
+      Val x = ir::convert(inside(s.node->operands[0]), s.carry.dtype());
+      results.push_back(body_.op(std::string(scalar_of(combiner(*s.node))), {s.carry, x}));
+    }
+    for (const Node& n : f_.nodes)
+      if (joins(n, name_) && n.op->name == "all_gather") results.push_back(inside(n.operands[0]));
+    for (const auto& [r, dim] : one_.stacked) results.push_back(inside(f_.results[r]));
+    Function made = body_.finish(results);
+    made.location = f_.location;
+    body_name_ = made.name;
+    module_.set(std::make_shared<const Function>(std::move(made)));
+  }
+  // Values from before the loop that the body reads and cannot compute for nothing itself, each once.
+  void find_constants() {
+    std::vector<bool> seen(f_.values.size(), false);
+    auto visit = [&](auto& self, ValueId id) -> void {
+      if (when_[id] != kBefore || seen[id]) return;
+      seen[id] = true;
+      const Node* maker = makers_[id] < 0 ? nullptr : &f_.nodes[static_cast<size_t>(makers_[id])];
+      if (!maker || !is_cheap(*maker)) return consts_.push_back(id);
+      for (ValueId operand : maker->operands) self(self, operand);
+    };
+    for (const Node& n : f_.nodes)
+      if (joins(n, name_) || (time_of(n) == kInside && !mentions(n.attrs, name_)))
+        for (ValueId id : n.operands) visit(visit, id);
+    for (const auto& [r, dim] : one_.stacked) visit(visit, f_.results[r]);
+  }
+  bool is_cheap(const Node& n) const {
+    if (n.results.size() != 1 || n.op->traits.fence || n.op->traits.side_effect) return false;
+    if (n.op->lower == ir::Lowering::kConstant) return true;
+    return n.op->category == "movement" && ir::node_flops(f_, n).is(0) && ir::functions_of(n.attrs).empty();
+  }
+
+  // The values of all microbatches of which the node is the part of one.
+  void slice_of(const Node& n) {
+    if (time_of(n) != kInside || !mentions(n.attrs, name_)) return;
+    outer_.set_location(n.location);
+    ir::Attrs attrs = n.attrs;
+    if (n.op->name == "section") {
+      Shape range = n.attrs.get_shape("range");
+      range = {*first_of(range[0], range[1], name_), range[1] * count_};
+      attrs.set("range", range);
+      Val all = outer_.op("section", at(n.operands, outside_), attrs);
+      slices_.push_back({n.results[0], split(all, static_cast<int>(n.attrs.get_int("axis")), count_)});
+      return;
+    }
+    size_t d = *placed_dim(n);
+    Shape offset = n.attrs.get_shape("offset"), shape = n.attrs.get_shape("shape");
+    offset[d] = *first_of(offset[d], shape[d], name_);
+    shape[d] = shape[d] * count_;
+    attrs.set("offset", offset);
+    attrs.set("shape", shape);
+    slices_.push_back({n.results[0], split(outer_.op(n.op->name, at(n.operands, outside_), attrs), static_cast<int>(d), count_)});
+  }
+
+  kernel_ir::Combiner combiner(const Node& n) const {
+    return *kernel_ir::combiner_from_name(n.attrs.get_string("combiner"));
+  }
+  // What a sum is accumulated in.
+  ir::Type summand(const Node& n) const {
+    ir::Type out = f_.type(n.operands[0]);
+    if (is_float(out.dtype) && bytes_of(out.dtype) < 4) out.dtype = DType::kF32;
+    return out;
+  }
+
+  void scan() {
+    std::vector<Val> operands = at(consts_, outside_), results;
+    outer_.set_location(f_.location);
+    for (const Sum& s : sums_) {
+      ir::Type type = summand(*s.node);
+      operands.push_back(neutral(outer_, type, combiner(*s.node)));
+    }
+    for (const Slices& s : slices_) operands.push_back(s.all);
+    ir::Attrs attrs{{"body", ir::FunctionRef{body_name_}},
+                    {"consts", static_cast<int64_t>(consts_.size())},
+                    {"carries", static_cast<int64_t>(sums_.size())},
+                    {"length", Shape{count_}}};
+    results = outer_.add("scan", operands, attrs);
+    size_t next = 0;
+    for (const Sum& s : sums_) {
+      outer_.set_location(s.node->location);
+      Val sum = ir::convert(results[next++], f_.type(s.node->operands[0]).dtype);
+      outside_[s.node->results[0]] = rest_of(*s.node, sum);
+    }
+    for (const Node& n : f_.nodes)
+      if (joins(n, name_) && n.op->name == "all_gather") {
+        outer_.set_location(n.location);
+        Val all = joined(results[next++], static_cast<int>(n.attrs.get_int("dim")));
+        outside_[n.results[0]] = rest_of(n, all);
+      }
+    for (const auto& [r, dim] : one_.stacked) stacked_[r] = joined(results[next++], dim);
+  }
+  // What the collective still does along the other axes.
+  Val rest_of(const Node& n, Val v) {
+    ir::Axes axes = without(n.attrs.get_axes("axes"), name_);
+    if (axes.empty()) return v;
+    ir::Attrs attrs = n.attrs;
+    attrs.set("axes", axes);
+    attrs.set("shards", n.attrs.get_int("shards") / count_);
+    return outer_.op(n.op->name, {v}, attrs);
+  }
+
+  ir::FunctionPtr finish() {
+    std::vector<Val> results;
+    for (size_t r = 0; r < f_.results.size(); ++r) {
+      auto all = stacked_.find(r);
+      results.push_back(all == stacked_.end() ? outside_[f_.results[r]] : all->second);
+    }
+    Function made = outer_.finish(results);
+    made.location = f_.location;
+    return std::make_shared<const Function>(std::move(made));
+  }
+
+  /// A value of one microbatch, and those of all with the microbatches as dimension 0.
+  struct Slices {
+    ValueId value;
+    Val all;
+  };
+  struct Sum {
+    const Node* node;
+    Val carry;
+  };
+
+  const OneMicrobatch& one_;
+  const Function& f_;
+  const std::string& name_;
+  int64_t count_;
+  ir::Module& module_;
+  const ir::OpTable& ops_;
+  std::vector<int> makers_;
+  std::vector<When> when_;  // by value
+  ir::FunctionBuilder outer_, body_;
+  std::vector<Val> outside_, inside_;  // by value
+  std::vector<ValueId> consts_;
+  std::vector<Sum> sums_;
+  std::vector<Slices> slices_;
+  std::map<size_t, Val> stacked_;  // by result
+  std::string body_name_;
+};
+
+}  // namespace
+
+Result<ir::FunctionPtr> loop_over_microbatches(const OneMicrobatch& one, ir::Module& module, const ir::OpTable& ops) {
+  return MicrobatchLoop(one, module, ops).run();
+}
+
+Status check_separable(const Function& f, const ir::MeshAxis& axis) {
+  for (const Node& n : f.nodes)
+    if (joins(n, axis.name) || mentions(n.attrs, axis.name))
+      return inseparable(n, axis, "it stands in a branch or a loop, and depends on the other microbatches");
+  return Ok{};
+}
+
+ir::Module without_temporal_axes(const ir::Module& module) {
+  ir::Module out = module;
+  if (!module.mesh()) return out;
+  std::erase_if(out.meshes[0].axes, [](const ir::MeshAxis& a) { return a.temporal; });
+  bool alone = out.meshes[0].axes.empty();
+  auto spatial = [&](const ir::ShardingRef& of) -> ir::ShardingRef {
+    if (!of || alone) return nullptr;
+    ir::Sharding s = *of;
+    auto drop = [&](ir::Axes& axes) {
+      std::erase_if(axes, [&](const ir::AxisRef& a) { return out.meshes[0].size_of(a.name) == 0; });
+    };
+    for (ir::DimSharding& d : s.dims) drop(d.axes);
+    drop(s.replicated);
+    return std::make_shared<const ir::Sharding>(std::move(s));
+  };
+  for (ir::FunctionPtr& f : out.functions) {
+    Function made = *f;
+    for (ir::Value& v : made.values) v.sharding = spatial(v.sharding);
+    f = std::make_shared<const Function>(std::move(made));
+  }
+  for (ir::StateLeaf& leaf : out.state) leaf.sharding = spatial(leaf.sharding);
+  if (alone) out.meshes.clear();
+  return out;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,131 @@
+// Temporal axes: a program over microbatches computes what it computes over the batch.
+#include <gtest/gtest.h>
+
+#include "ir/ops/all_ops.h"
+#include "ir/reference/interpreter.h"
+#include "ir/text.h"
+#include "tests/property/compare.h"
+#include "tests/shard/sharded_run.h"
+#include "tests/transforms/random_function.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+ir::Module parsed(const std::string& text) { return ir::parse_module(text, "test.nbl", ops::all_ops()).value(); }
+
+int64_t count(const ir::Module& m, const std::string& op) {
+  int64_t out = 0;
+  for (const ir::FunctionPtr& f : m.functions)
+    for (const ir::Node& n : f->nodes) out += n.op->name == op;
+  return out;
+}
+
+std::string over(std::string text, const std::string& mesh) {
+  text.replace(text.find("MESH"), 4, mesh);
+  return text;
+}
+
+// A step of gradient descent with dropout: a draw, a mean, a maximum, a result per sample, a sum over everything.
+constexpr const char* kStep = R"(nabla 1 traced
+mesh pod = {MESH}
+
+func @loss(%w: f32[8,4], %x: f32[24,8], %y: f32[24,4], %key: u32[2]) {
+  %u = rng_uniform(%key) {shape=[24, 4], dtype=f32}
+  %half = constant() {value=f32[24,4] {splat 0.5}}
+  %p = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %zero = constant() {value=f32[24,4] {splat 0}}
+  %keep = gt(%u, %half)
+  %h = select(%keep, %p, %zero)
+  %d = sub(%h, %y)
+  %s = mul(%d, %d)
+  %sum = reduce_sum(%s) {axes=[0, 1]}
+  %n = constant() {value=f32[] {0.01}}
+  %l = mul(%sum, %n)
+  return %l
+}
+func @f(%w: f32[8,4], %x: f32[24@{LAYOUT},8], %y: f32[24,4], %key: u32[2]) {
+  %l, %g = value_and_grad(%w, %x, %y, %key) {callee=@loss, wrt=[0]}
+  %rate = constant() {value=f32[8,4] {splat 0.1}}
+  %step = mul(%g, %rate)
+  %w1 = sub(%w, %step)
+  %most = reduce_max(%x) {axes=[0, 1]}
+  %rows = reduce_sum(%y) {axes=[1]}
+  return %w1, %l, %most, %rows
+}
+)";
+
+ir::Module step(const std::string& mesh, const std::string& layout) {
+  std::string text = over(kStep, mesh);
+  text.replace(text.find("LAYOUT"), 6, layout);
+  return transforms::flattened(parsed(text));
+}
+
+TEST(Microbatches, AStepIsThatOfTheBatch) {
+  struct Case {
+    const char *mesh, *layout;
+    int64_t all_reduces;
+  };
+  // Over ranks the gradient, the loss and the maximum are combined once, not once for each microbatch.
+  for (const Case& c : {Case{"mb=4 temporal", "mb", 0}, Case{"mb=3 temporal", "mb", 0}, Case{"mb=1 temporal", "mb", 0},
+                        Case{"dp=2, mb=4 temporal", "dp, mb", 3}, Case{"mb=2 temporal, dp=3", "dp, mb", 3}}) {
+    ir::Module m = step(c.mesh, c.layout);
+    std::vector<Literal> args = transforms::random_args(*m.find("f"), 7);
+    std::vector<Literal> expected = transforms::run(m, "f", args);
+    Result<ShardedRun> got = run_sharded(m, "f", args);
+    ASSERT_TRUE(got.ok()) << c.mesh << to_string(got.errors());
+    auto text = property::difference(expected, got->results, property::Tolerance{1e-5});
+    EXPECT_FALSE(text) << c.mesh << ": " << *text << print(got->local);
+    EXPECT_EQ(count(got->local, "scan"), std::string(c.mesh) == "mb=1 temporal" ? 0 : 1) << print(got->local);
+    EXPECT_EQ(count(got->local, "all_reduce"), c.all_reduces) << print(got->local);
+  }
+}
+
+std::string refusal(const std::string& body, const std::string& mesh = "mb=4 temporal", const std::string& layout = "mb") {
+  auto got = run_sharded(parsed("nabla 1 flat\nmesh pod = {" + mesh + "}\nfunc @f(%x: f32[8@{" + layout + "},4]) {\n" + body + "}\n"),
+                         "f", {Literal(DType::kF32, {8, 4})});
+  return got.ok() ? "ok" : got.errors()[0].message;
+}
+
+TEST(Microbatches, WhatNeedsAllOfThemIsRefused) {
+  EXPECT_EQ(refusal(" %m = reduce_max(%x) {axes=[0]}\n %b = broadcast_in_dim(%m) {dims=[1], shape=[8, 4]}\n"
+                    " %y = sub(%x, %b)\n return %y\n"),
+            "sub is not separable along the temporal axis mb of 4 microbatches: a microbatch needs what is combined over "
+            "all of them (%0 is the result of reduce_max)");
+  EXPECT_EQ(refusal(" %y = sort(%x) {axis=0}\n %z = add(%y, %x)\n return %z\n").substr(0, 61),
+            "add is not separable along the temporal axis mb of 4 microbat");
+}
+
+TEST(Microbatches, LayoutsPutThemLast) {
+  EXPECT_EQ(refusal(" return %x\n", "dp=2, mb=4 temporal", "mb, dp"),
+            "%x is parameter \"x\" of @f: the temporal axis mb stands before dp in {mb, dp}: it comes last");
+  EXPECT_EQ(refusal(" return %x\n", "a=2 temporal, mb=4 temporal"),
+            "mesh pod: a and mb are temporal: a mesh has one temporal axis");
+}
+
+// Random functions: what is separable gives the same results.
+TEST(Microbatches, RandomFunctionsAreTheSame) {
+  int run = 0;
+  const ir::Mesh kMeshes[] = {{"one", {{"t", 2, true}}, nullptr}, {"two", {{"a", 2}, {"t", 2, true}}, nullptr}};
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    ir::Module m;
+    transforms::add(m, transforms::random_function("f", seed, 3 + static_cast<int>(seed % 8)));
+    m = transforms::flattened(m);
+    m.meshes = {kMeshes[seed % 2]};
+    ir::Rng rng(seed);
+    ir::Function f = *m.find("f");
+    for (ir::ValueId id : f.params)
+      if (rng() % 2 == 0) f.values[id].sharding = random_layout(m.meshes[0], f.type(id), rng);
+    m.set(std::make_shared<const ir::Function>(f));
+    std::vector<Literal> args = transforms::random_args(f, seed);
+    Result<ShardedRun> got = run_sharded(m, "f", args);
+    if (!got.ok() && got.errors()[0].code == Code::kBadSharding) continue;  // not separable, or contradictory
+    ASSERT_TRUE(got.ok()) << "seed " << seed << to_string(got.errors()) << print(m);
+    run += count(got->local, "scan") > 0;
+    auto text = property::difference(transforms::run(m, "f", args), got->results, property::Tolerance{1e-9});
+    ASSERT_FALSE(text) << "seed " << seed << ": " << *text << "\n" << print(got->sharded) << print(got->local);
+  }
+  EXPECT_GT(run, 20);
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests
