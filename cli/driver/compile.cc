@@ -192,7 +192,7 @@ Status compile_class(const ir::Module& module, const CompileOptions& options, co
   }
   std::vector<const ir::Module*> planned;
   for (const CompiledModule& m : of.lowered) planned.push_back(&m.planned);
-  for (PlannedProgram& p : of.programs) p.options.groups = program::groups_of(planned);
+  for (PlannedProgram& p : of.programs) p.options.groups = program::groups_of(planned), p.options.overlap = options.overlap;
   if (out.report.empty()) out.report = of.lowered[0].report;
   out.codegen_seconds += seconds_since(start);
   return Ok{};

@@ -116,6 +116,8 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
+  command.add_flag_callback(
+      "--no-overlap", [&args] { args.options.overlap = false; }, "wait for every collective where it starts");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/program/overlap.h"
 #include "ir/cost/least_work.h"
 #include "ir/op_def.h"
 #include "ir/typed.h"
@@ -287,7 +288,7 @@ class Builder {
 
   // ---- Communication
 
-  // Started and awaited at once: nothing is computed meanwhile.
+  // Awaited where it starts; delay_waits moves the wait.
   Status collective(const ir::Node& n, const Frame& frame, Instructions& out) const {
     const std::string& name = n.op->name;
     Collective c{.group = group(n), .handle = 0, .from = operand(n.operands[0], frame), .to = operand(n.results[0], frame, true)};
@@ -453,7 +454,9 @@ std::vector<ir::Axes> groups_of(const std::vector<const ir::Module*>& planned) {
 
 Result<LocalProgram> build(const ir::Module& m, const ir::Target& target, const BuildOptions& options) {
   NABLA_CHECK(m.stage == ir::Stage::kPlanned && m.plan, "a module of stage {} is not planned", name_of(m.stage));
-  return Builder(m, target, options).run();
+  LocalProgram out = NABLA_TRY(Builder(m, target, options).run());
+  if (options.overlap) delay_waits(out);
+  return out;
 }
 
 }  // namespace nabla::program

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/program/check.h"
+#include "codegen/program/overlap.h"
 #include "codegen/program/pack.h"
 #include "codegen/program/print.h"
 #include "runtime/format/bundle_reader.h"
@@ -157,6 +158,38 @@ TEST(LocalProgram, WhatIsUnderWayIsNotTouched) {
   EXPECT_EQ(between(copy(0, 128)), "");
   EXPECT_TRUE(has(between(copy(128, 16)), "it touches arena+16, on which handle 1 still works"));
   EXPECT_TRUE(has(between(copy(80, 128)), "it touches arena+80, on which handle 1 still works"));
+}
+
+std::string order(const LocalProgram& program) {
+  std::string out;
+  for (const Instruction& i : program.entries[0].instructions) {
+    const auto* start = std::get_if<Collective>(&i.action);
+    const auto* end = std::get_if<Wait>(&i.action);
+    out += start ? fmt::format("start{} ", start->handle) : end ? fmt::format("wait{} ", end->handle) : i.label + " ";
+  }
+  return out;
+}
+
+TEST(LocalProgram, WaitsComeAsLateAsTheyMay) {
+  // The first copy touches nothing of the sum, the second one reads what it makes.
+  LocalProgram one = program_of({}, {sum(0, 0, 64), wait(0, 0, 64), copy(128, 96), copy(64, 160)});
+  delay_waits(one);
+  EXPECT_EQ(order(one), "start0 copy wait0 copy ");
+  // What is read may be read meanwhile, but not written.
+  LocalProgram reads = program_of({}, {sum(0, 0, 64), wait(0, 0, 64), copy(0, 128), copy(128, 0)});
+  delay_waits(reads);
+  EXPECT_EQ(order(reads), "start0 copy wait0 copy ");
+  // Two under way have two handles; the end of the list awaits all; no more than `most`.
+  LocalProgram two = program_of({}, {sum(0, 0, 64), wait(0, 0, 64), sum(0, 32, 96), wait(0, 32, 96), copy(128, 160)}), few = two;
+  delay_waits(two);
+  EXPECT_EQ(order(two), "start0 start1 copy wait0 wait1 ");
+  delay_waits(few, 1);
+  EXPECT_EQ(order(few), "start0 wait0 start0 copy wait0 ");
+  // Blocks may communicate themselves: nothing is under way while they run.
+  LocalProgram block = program_of({{copy(128, 160)}}, {sum(0, 0, 64), wait(0, 0, 64), call(0)});
+  delay_waits(block);
+  EXPECT_EQ(order(block), "start0 wait0 call ");
+  for (const LocalProgram& p : {one, reads, two, few, block}) EXPECT_EQ(refusal(p), "");
 }
 
 }  // namespace
