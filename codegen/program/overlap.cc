@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 
 namespace nabla::program {
 namespace {
@@ -34,13 +35,13 @@ class List {
         continue;
       }
       bool runs_blocks = !blocks_of(i).empty(), starts = handle_of(i.action) != nullptr;
-      for (size_t k = 0; k < open_.size();)
-        if (runs_blocks || meet(i, std::get<Wait>(open_[k].action)))
-          await(k);
-        else
-          ++k;
+      // What began first ends first, as on a stream.
+      size_t ends = runs_blocks ? open_.size() : 0;
+      for (size_t k = ends; k < open_.size(); ++k)
+        if (meet(i, std::get<Wait>(open_[k].action))) ends = k + 1;
+      while (ends-- > 0) await();
       if (starts) {
-        while (open_.size() >= most_) await(0);
+        while (open_.size() >= most_) await();
         uint32_t given = *handle_of(i.action), now = 0;
         while (std::find(used_.begin(), used_.end(), now) != used_.end()) ++now;
         used_.push_back(now);
@@ -49,15 +50,15 @@ class List {
       }
       out_.push_back(std::move(i));
     }
-    while (!open_.empty()) await(0);
+    while (!open_.empty()) await();
     return std::move(out_);
   }
 
  private:
-  void await(size_t k) {
-    std::erase(used_, std::get<Wait>(open_[k].action).handle);
-    out_.push_back(std::move(open_[k]));
-    open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(k));
+  void await() {
+    std::erase(used_, std::get<Wait>(open_.front().action).handle);
+    out_.push_back(std::move(open_.front()));
+    open_.pop_front();
   }
 
   // Reads of what is read may go on.

@@ -108,14 +108,16 @@ std::string str(const CollectiveCall& c) {
 
 // Blocks refer only to those before them.
 uint32_t in_flight(const format::Instructions* list, const std::vector<uint32_t>& of_block) {
-  uint32_t open = 0, most = 0;
+  uint32_t next = 0, most = 0;
+  std::map<uint32_t, uint32_t> open;  // by handle: which exchange of the list it is
   for (uint32_t i = 0; i < format::size_of(list); ++i) {
     const format::Instruction& at = *list->Get(i);
-    if (format::communicates(at)) ++open;
-    if (at.action_as_Wait()) --open;
-    uint32_t inside = 0;
+    if (format::communicates(at)) open[format::handle_of(at)] = next++;
+    if (const format::Wait* wait = at.action_as_Wait()) open.erase(wait->handle());
+    uint32_t first = next, inside = 0;
+    for (const auto& [handle, number] : open) first = std::min(first, number);
     for (uint32_t block : format::blocks_of(at)) inside = std::max(inside, of_block[block]);
-    most = std::max(most, open + inside);
+    most = std::max(most, next - first + inside);
   }
   return most;
 }

@@ -18,7 +18,7 @@ struct LocalOptions {
   std::vector<uint32_t> in_flight;  ///< of its programs
 };
 
-/// How many exchanges a program may have started and not awaited at a time, at most.
+/// How many exchanges a program may have started since the first one that it has not awaited yet, at most.
 uint32_t in_flight(const format::Program& program);
 
 /// All ranks of a table, whose combinations do not depend on their timing: they are made in the order of the members.
