@@ -29,6 +29,9 @@ struct CudaFacts {
   std::string gpus;                          ///< "H100, H200": which GPUs it runs on
 };
 
+/// What choices that must not depend on sizes take for one (Target::deterministic).
+inline constexpr int64_t kAnySize = 64;
+
 struct Target {
   std::string name;                       ///< "cpu:x86-64-v4", "sm_90a"
   CudaFacts cuda;                         ///< of a GPU target; the fields below up to `threads` are then unused
@@ -47,6 +50,7 @@ struct Target {
   /// Matrix products and convolutions below this many floating-point operations are generated, unless measured.
   int64_t library_flops = 4 << 20;
   int64_t library_workspace_bytes = 0;  ///< of a GPU's library: scratch memory that one call may use
+  bool deterministic = false;           ///< kernels give the same bits whatever part of a tensor they compute
   bool tf32 = false;                    ///< a GPU may round the factors of f32 products and convolutions to tf32
   /// From a tuning file: what measured fastest per problem, such as {"gemm f32 1x64x128x64 nn", "generated"}; "gemm"
   /// stands for every product without a choice of its own.

@@ -40,6 +40,7 @@ std::span<const PipelineStep> default_pipeline() {
        "forward and backward compute the same values, composites among them, which are written out once then"},
       {"eliminate-dead-code", "nothing is sharded or written out that nobody uses"},
       {"propagate", "on as few nodes as there can be, with composites whole and derivatives in place"},
+      {"granulate-sums", "when it is known which sums ranks share, and while they are whole"},
       {"partition", "after propagate; what follows is one rank's"},
       {"create-reduce-scatters", "while the cut of a sum stands right beside it"},
       {"hoist-collectives", "before equal nodes are merged: what leaves a loop may be there already"},

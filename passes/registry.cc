@@ -10,6 +10,7 @@
 #include "passes/lower/schedule_kernels.h"
 #include "passes/lower/specialise.h"
 #include "passes/pass.h"
+#include "passes/shard/granulate_sums.h"
 #include "passes/shard/lower_collectives.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
@@ -63,6 +64,16 @@ std::vector<Pass> shard_passes() {
        Stage::kSharded,
        {},
        propagate},
+      {"granulate-sums",
+       "makes sums independent of how many ranks, microbatches and threads share them",
+       "Does nothing without granules. A floating-point sum along a dimension that lies along axes of the mesh, whatever "
+       "their sizes, becomes eight sums of equal parts and a tree of additions that joins neighbours, of which ranks and "
+       "microbatches have whole subtrees. What they exchange are its nodes, in place of one all_reduce. Runs after "
+       "propagate, which tells what ranks share, and before partition, which is asked to refuse other sums over ranks.",
+       Stage::kSharded,
+       Stage::kSharded,
+       {{"granules", "0", "8: of every sum that ranks may share; 0: sums stay"}},
+       granulate_sums},
       {"partition",
        "makes of a program for all ranks what one rank computes",
        "Every node computes its part, as its factors say; operands that are laid out otherwise are brought there by "
@@ -72,7 +83,8 @@ std::vector<Pass> shard_passes() {
        "nodes go. Runs right after propagate, and before anything that depends on the target.",
        Stage::kSharded,
        Stage::kLocal,
-       {{"max-gather-bytes", "16MiB", "of one value that may be gathered for an op that cannot be split"}},
+       {{"max-gather-bytes", "16MiB", "of one value that may be gathered for an op that cannot be split"},
+        {"deterministic", "false", "true: ranks combining floating-point numbers in their own order is an error"}},
        partition},
       {"expand-composites",
        "replaces composites that no kernel computes whole by their decompositions",

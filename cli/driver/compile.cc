@@ -30,7 +30,11 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   std::string list;
   for (const std::string& name : names) {
     ir::Target target = NABLA_TRY(ir::find_target(name));
-    target.library = options.library;
+    target.library = options.library && !options.deterministic;
+    target.deterministic = options.deterministic;
+    if (options.deterministic && target.is_cuda())
+      return error(Code::kBadOption, "deterministic: kernels of {} may combine in another order on other ranks; it is for "
+                   "CPUs", target.name);
     target.tf32 = options.tf32 && target.is_cuda();
     tf32 |= target.tf32, gpu |= target.is_cuda(), tuned |= tuning.concerns(target);
     tuning.apply(target);
@@ -72,6 +76,8 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
   for (passes::Step& step : steps) {
     if (auto more = options.pass_options.find(step.pass); more != options.pass_options.end())
       step.options.insert(more->second.begin(), more->second.end());
+    if (options.deterministic && step.pass == "granulate-sums") step.options["granules"] = "8";
+    if (options.deterministic && step.pass == "partition") step.options["deterministic"] = "true";
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if (step.pass == "partition" && !options.max_gather_bytes.empty())

@@ -18,6 +18,7 @@ struct CompileOptions {
   std::string target = "cpu";           ///< or a list, "cpu,sm_80,sm_90a": a program each, in this order of preference
   bool library = true;                  ///< may call oneDNN, and on GPUs cuBLASLt
   bool tf32 = false;                    ///< GPUs may round the factors of f32 products to tf32
+  bool deterministic = false;           ///< the same bits whatever the mesh, microbatches and threads: for CPUs
   bool overlap = true;                  ///< false: ranks do nothing else while they exchange values
   bool fuse = true;                     ///< false: a kernel for every op that computes
   bool debug = true;                    ///< false: without debug prints and callbacks

@@ -116,6 +116,9 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
+  command.add_flag("--deterministic", args.options.deterministic,
+                   "the same bits on 1, 2, 4 or 8 ranks, any microbatches and threads: sums as eight parts and a tree, "
+                   "without libraries and fused multiply-adds");
   command.add_flag_callback(
       "--no-overlap", [&args] { args.options.overlap = false; }, "wait for every collective where it starts");
 }

@@ -213,6 +213,8 @@ class KernelPrinter {
       if (x->kind == ExprKind::kValue) score_access(x->args, value_shape(x->ref), axis, score);
     });
   }
+  // Of the choice of lanes, with which the order of a sum changes: no size counts where bits must not depend on it.
+  int64_t weight(int axis) const { return target_.deterministic ? ir::kAnySize : most(axis); }
   int choose_lane(const std::vector<int>& candidates, const Expr& e, const Store* store) const {
     int best = -1;
     Score best_score;
@@ -226,9 +228,9 @@ class KernelPrinter {
         if (!moves) s.bad += 3;
         if (store->guard && uses_axis(store->guard, a)) ++s.bad;
       }
-      if (most(a) < target_.lanes(DType::kF32) / 4) ++s.bad;
+      if (weight(a) < target_.lanes(DType::kF32) / 4) ++s.bad;
       bool better = best < 0 || s.bad < best_score.bad || (s.bad == best_score.bad && s.good > best_score.good) ||
-                    (s.bad == best_score.bad && s.good == best_score.good && most(a) >= most(best));
+                    (s.bad == best_score.bad && s.good == best_score.good && weight(a) >= weight(best));
       if (better) best = a, best_score = s;
     }
     return best;

@@ -197,6 +197,8 @@ std::vector<std::string> arguments(const std::string& compiler, const ir::Target
   std::vector<std::string> out{compiler};
   for (const char* flag : kFlags) out.push_back(flag);
   out.push_back("-march=" + target.march);
+  // Whether a product and a sum are rounded as one depends on what stands in one kernel with them.
+  if (target.deterministic) out.push_back("-ffp-contract=off");
   if (target.vector_bytes == 64 && compiler.find("clang") == std::string::npos)
     out.push_back("-mprefer-vector-width=512");
   return out;

@@ -83,7 +83,8 @@ class List {
 };
 
 bool communicates(const Instructions& list) {
-  return std::any_of(list.begin(), list.end(), [](const Instruction& i) { return std::holds_alternative<Wait>(i.action); });
+  return std::any_of(list.begin(), list.end(),
+                     [](const Instruction& i) { return std::holds_alternative<Wait>(i.action); });
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
-// Passes over the collectives of a local module: fewer bytes, fewer calls, less memory. Each leaves results as they are;
-// sums over ranks keep their bits but where a pass says otherwise.
+// Passes over the collectives of a local module: fewer bytes, fewer calls, less memory. Each leaves results as they
+// are; sums over ranks keep their bits but where a pass says otherwise.
 #pragma once
 
 #include "passes/pass.h"
 
 namespace nabla::passes {
 
-/// local -> local. An all_reduce of which every rank reads the part at its own place alone becomes a reduce_scatter, which
-/// sends half as much. The order of a sum follows the axes along which the part is cut.
+/// local -> local. An all_reduce of which every rank reads the part at its own place alone becomes a reduce_scatter,
+/// which sends half as much. The order of a sum follows the axes along which the part is cut.
 Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext& context);
 
 /// local -> local, before equal nodes are merged for the last time. An all_gather of a parameter whose result is read
@@ -17,8 +17,8 @@ Result<ir::Module> regather(const ir::Module& module, PassContext& context);
 
 /// local -> local, after lower-collectives. Collectives of the same kind, group and dtype become one of their values
 /// side by side. Sums start as soon as their operand is there and wait in a bucket until it is full or one of them is
-/// needed; a gather takes along those that are needed next. Options: `bucket-bytes` of a bucket, `first-bucket-bytes` of
-/// the first one of a function, which so starts earlier; 0 leaves every collective alone.
+/// needed; a gather takes along those that are needed next. Options: `bucket-bytes` of a bucket, `first-bucket-bytes`
+/// of the first one of a function, which so starts earlier; 0 leaves every collective alone.
 Result<ir::Module> bucket_collectives(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes

@@ -107,10 +107,10 @@ class Scheduler {
     Score score;
     for (const Stmt& s : body) {
       if (const Let* let = std::get_if<Let>(&s.node)) {
-        double w = weight * points(k_.values[let->value].axes) * points(let->reduce);
+        double w = weight * choice_points(k_.values[let->value].axes) * choice_points(let->reduce);
         loads(let->expr, axis, w, score);
       } else if (const Store* store = std::get_if<Store>(&s.node)) {
-        double w = weight * points(store->axes);
+        double w = weight * choice_points(store->axes);
         loads(store->expr, axis, w, score);
         access(store->indices, k_.buffers[store->buffer].shape, axis, w, score);
       }
@@ -126,7 +126,7 @@ class Scheduler {
         Score s;
         loads(e, a, weight, s);
         if (store) access(store->indices, k_.buffers[store->buffer].shape, a, weight, s);
-        double idle = extent(a) < lanes_ ? weight * (1 - static_cast<double>(extent(a)) / lanes_) : 0;
+        double idle = size_of_choice(a) < lanes_ ? weight * (1 - static_cast<double>(size_of_choice(a)) / lanes_) : 0;
         price = std::min(price, s.bad + idle);
       }
       bad += price;
@@ -135,16 +135,18 @@ class Scheduler {
       if (const Let* let = std::get_if<Let>(&s.node)) {
         std::vector<int> axes = k_.values[let->value].axes;
         axes.insert(axes.end(), let->reduce.begin(), let->reduce.end());
-        best(axes, let->expr, nullptr, points(axes));
+        best(axes, let->expr, nullptr, choice_points(axes));
       } else if (const Store* store = std::get_if<Store>(&s.node)) {
-        best(store->axes, store->expr, store, points(store->axes));
+        best(store->axes, store->expr, store, choice_points(store->axes));
       }
     }
     return bad;
   }
-  double points(const std::vector<int>& axes) const {
+  // With the lanes changes the order of a sum: no size counts where bits must not depend on it.
+  int64_t size_of_choice(int axis) const { return target_.deterministic ? ir::kAnySize : extent(axis); }
+  double choice_points(const std::vector<int>& axes) const {
     double n = 1;
-    for (int a : axes) n *= static_cast<double>(extent(a));
+    for (int a : axes) n *= static_cast<double>(size_of_choice(a));
     return n;
   }
   int lane_axis(const For& f) const {
@@ -152,8 +154,8 @@ class Scheduler {
     int lane = -1;
     for (int a : f.axes) {
       Score s = score_outer(f.body, a, 1);
-      double idle = extent(a) < lanes_ ? work(f.body) * (1 - static_cast<double>(extent(a)) / lanes_) : 0;
-      if (s.bad + idle < best || (s.bad + idle <= best && lane >= 0 && extent(a) >= extent(lane)))
+      double idle = size_of_choice(a) < lanes_ ? work(f.body) * (1 - static_cast<double>(size_of_choice(a)) / lanes_) : 0;
+      if (s.bad + idle < best || (s.bad + idle <= best && lane >= 0 && size_of_choice(a) >= size_of_choice(lane)))
         best = s.bad + idle, lane = a;
     }
     return lane;
@@ -161,8 +163,8 @@ class Scheduler {
   double work(const Body& body) const {
     double n = 0;
     for (const Stmt& s : body) {
-      if (const Let* let = std::get_if<Let>(&s.node)) n += points(k_.values[let->value].axes) * points(let->reduce);
-      if (const Store* store = std::get_if<Store>(&s.node)) n += points(store->axes);
+      if (const Let* let = std::get_if<Let>(&s.node)) n += choice_points(k_.values[let->value].axes) * choice_points(let->reduce);
+      if (const Store* store = std::get_if<Store>(&s.node)) n += choice_points(store->axes);
     }
     return n;
   }
@@ -179,6 +181,11 @@ class Scheduler {
       }
     }
     return ns;
+  }
+  double points(const std::vector<int>& axes) const {
+    double n = 1;
+    for (int a : axes) n *= static_cast<double>(extent(a));
+    return n;
   }
   void cut(const For& f) {
     std::vector<int> serial = f.axes;

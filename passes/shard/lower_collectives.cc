@@ -5,6 +5,7 @@
 #include "ir/builder.h"
 #include "ir/sharding.h"
 #include "passes/rewrite.h"
+#include "passes/shard/parts.h"
 #include "passes/shard/reshard.h"
 
 namespace nabla::passes {
@@ -17,31 +18,6 @@ using ir::Shape;
 using ir::Val;
 
 bool is_collective(const Node& n) { return n.op->lower == ir::Lowering::kCollective; }
-
-// `from` moves to `to`; the others keep their order.
-Val moved(Val v, int64_t from, int64_t to) {
-  Ints order = ir::iota_ints(v.type().rank());
-  order.erase(order.begin() + from);
-  order.insert(order.begin() + to, from);
-  return from == to ? v : ir::transpose(v, order);
-}
-
-// Dimension `dim` of n parts becomes two, of which that of the parts goes to the front.
-Val parts_first(Val v, int64_t dim, int64_t n) {
-  Shape shape = v.shape();
-  shape[dim] = Dim::floordiv(shape[dim], n);
-  shape.insert(shape.begin() + dim, n);
-  return moved(ir::reshape(v, shape), dim, 0);
-}
-
-// The first dimension, of n parts, is joined with dimension `dim` of a part.
-Val joined(Val v, int64_t dim) {
-  v = moved(v, 0, dim);
-  Shape shape = v.shape();
-  shape[dim + 1] = shape[dim] * shape[dim + 1];
-  shape.erase(shape.begin() + dim);
-  return ir::reshape(v, shape);
-}
 
 /// One function's collectives.
 class Lowering {
@@ -96,7 +72,7 @@ class Lowering {
     if (dim == 0) return b_.op("all_gather", {x}, first);
     Shape one = x.shape();
     one.insert(one.begin(), 1);
-    return joined(b_.op("all_gather", {ir::reshape(x, one)}, first), dim);
+    return parts_joined(b_.op("all_gather", {ir::reshape(x, one)}, first), dim);
   }
 
   Val scatter(const Node& n, Val x, int64_t ranks) {
@@ -115,7 +91,7 @@ class Lowering {
     ir::Attrs first = n.attrs;
     first.set("split", int64_t{0}), first.set("join", int64_t{0});
     if (split == 0 && join == 0) return b_.op("all_to_all", {x}, first);
-    return joined(b_.op("all_to_all", {parts_first(x, split, ranks)}, first), join);
+    return parts_joined(b_.op("all_to_all", {parts_first(x, split, ranks)}, first), join);
   }
 
   static ir::Attrs without_mean(ir::Attrs attrs) {

@@ -6,6 +6,7 @@
 #include "ir/cost/least_work.h"
 #include "ir/kernel_ir/eval.h"
 #include "passes/rewrite.h"
+#include "passes/shard/parts.h"
 
 namespace nabla::passes {
 namespace {
@@ -56,30 +57,6 @@ Diagnostic inseparable(const Node& n, const ir::MeshAxis& axis, const std::strin
   return d;
 }
 
-/// Values of all microbatches, one after the other along `dim`, with that of the microbatches as dimension 0.
-Val split(Val v, int dim, int64_t count) {
-  Shape shape = v.shape();
-  shape[static_cast<size_t>(dim)] = Dim::floordiv(shape[static_cast<size_t>(dim)], count);
-  shape.insert(shape.begin() + dim, count);
-  v = ir::reshape(v, shape);
-  if (dim == 0) return v;
-  ir::Ints order = ir::iota_ints(v.rank());
-  std::rotate(order.begin(), order.begin() + dim, order.begin() + dim + 1);
-  return ir::transpose(v, order);
-}
-/// The reverse.
-Val joined(Val v, int dim) {
-  if (dim > 0) {
-    ir::Ints order = ir::iota_ints(v.rank());
-    std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
-    v = ir::transpose(v, order);
-  }
-  Shape shape = v.shape();
-  shape[static_cast<size_t>(dim)] = shape[static_cast<size_t>(dim)] * shape[static_cast<size_t>(dim) + 1];
-  shape.erase(shape.begin() + dim + 1);
-  return ir::reshape(v, shape);
-}
-
 // A tensor of the combiner's neutral element.
 Val neutral(ir::FunctionBuilder& b, const ir::Type& type, kernel_ir::Combiner combiner) {
   Literal one(type.dtype, {});
@@ -90,9 +67,17 @@ Val neutral(ir::FunctionBuilder& b, const ir::Type& type, kernel_ir::Combiner co
 class MicrobatchLoop {
  public:
   MicrobatchLoop(const OneMicrobatch& one, ir::Module& module, const ir::OpTable& ops)
-      : one_(one), f_(one.f), name_(one.axis.name), count_(one.axis.size), module_(module), ops_(ops),
-        makers_(ir::producers(f_)), when_(f_.values.size(), kBefore), outer_(f_.name, ops, &module),
-        body_(fresh_name(module, f_.name + ".microbatch"), ops, &module), outside_(f_.values.size()),
+      : one_(one),
+        f_(one.f),
+        name_(one.axis.name),
+        count_(one.axis.size),
+        module_(module),
+        ops_(ops),
+        makers_(ir::producers(f_)),
+        when_(f_.values.size(), kBefore),
+        outer_(f_.name, ops, &module),
+        body_(fresh_name(module, f_.name + ".microbatch"), ops, &module),
+        outside_(f_.values.size()),
         inside_(f_.values.size()) {}
 
   Result<ir::FunctionPtr> run() {
@@ -128,7 +113,8 @@ class MicrobatchLoop {
         at = kAfter;
       } else if (mentions(n.attrs, name_)) {
         if (latest != kBefore || !is_sliced(n))
-          return inseparable(n, one_.axis, latest == kAfter ? from_all(n) : "it depends on where the microbatch stands");
+          return inseparable(n, one_.axis,
+                             latest == kAfter ? from_all(n) : "it depends on where the microbatch stands");
         at = kInside;
       } else if (inside && latest == kAfter) {
         return inseparable(n, one_.axis, from_all(n));
@@ -159,8 +145,8 @@ class MicrobatchLoop {
     }
     return "";
   }
-  // A part of a value, or of a tensor that follows from where its elements stand, that lies in the whole as a microbatch
-  // lies in the batch.
+  // A part of a value, or of a tensor that follows from where its elements stand, that lies in the whole as a
+  // microbatch lies in the batch.
   bool is_sliced(const Node& n) const {
     if (n.op->name == "section") {
       const Shape& range = n.attrs.get_shape("range");
@@ -208,11 +194,11 @@ class MicrobatchLoop {
     ir::Type all = v.type;
     Dim& extent = all.shape[static_cast<size_t>(dim->second)];
     extent = extent * count_;
-    slices_.push_back({f_.params[i], split(outer_.param(v.name, all), dim->second, count_)});
+    slices_.push_back({f_.params[i], parts_first(outer_.param(v.name, all), dim->second, count_)});
   }
 
-  // A value in the body. What does not depend on the microbatch is a constant of the loop, or computed here for nothing:
-  // movements and literals are part of the code that reads them.
+  // A value in the body. What does not depend on the microbatch is a constant of the loop, or computed here for
+  // nothing: movements and literals are part of the code that reads them.
   Val inside(ValueId id) {
     if (inside_[id].b) return inside_[id];
     const Node& maker = f_.nodes[static_cast<size_t>(makers_[id])];
@@ -282,7 +268,7 @@ class MicrobatchLoop {
       range = {*first_of(range[0], range[1], name_), range[1] * count_};
       attrs.set("range", range);
       Val all = outer_.op("section", at(n.operands, outside_), attrs);
-      slices_.push_back({n.results[0], split(all, static_cast<int>(n.attrs.get_int("axis")), count_)});
+      slices_.push_back({n.results[0], parts_first(all, static_cast<int>(n.attrs.get_int("axis")), count_)});
       return;
     }
     size_t d = *placed_dim(n);
@@ -291,7 +277,8 @@ class MicrobatchLoop {
     shape[d] = shape[d] * count_;
     attrs.set("offset", offset);
     attrs.set("shape", shape);
-    slices_.push_back({n.results[0], split(outer_.op(n.op->name, at(n.operands, outside_), attrs), static_cast<int>(d), count_)});
+    slices_.push_back({n.results[0], parts_first(outer_.op(n.op->name, at(n.operands, outside_), attrs),
+                                                 static_cast<int>(d), count_)});
   }
 
   kernel_ir::Combiner combiner(const Node& n) const {
@@ -326,10 +313,10 @@ class MicrobatchLoop {
     for (const Node& n : f_.nodes)
       if (joins(n, name_) && n.op->name == "all_gather") {
         outer_.set_location(n.location);
-        Val all = joined(results[next++], static_cast<int>(n.attrs.get_int("dim")));
+        Val all = parts_joined(results[next++], static_cast<int>(n.attrs.get_int("dim")));
         outside_[n.results[0]] = rest_of(n, all);
       }
-    for (const auto& [r, dim] : one_.stacked) stacked_[r] = joined(results[next++], dim);
+    for (const auto& [r, dim] : one_.stacked) stacked_[r] = parts_joined(results[next++], dim);
   }
   // What the collective still does along the other axes.
   Val rest_of(const Node& n, Val v) {

@@ -17,8 +17,8 @@ struct OneMicrobatch {
 
 /// What one microbatch computes, made a loop over all of them: parameters and results are those of all. What depends on
 /// the axis runs in one scan. Sums over the axis are its carries, which begin with the neutral element, in f32 where
-/// they are narrower; what is gathered over the axis is stacked. What does not depend on it is computed once, before the
-/// scan; what depends on the scan's results after it. Iotas and random numbers along the axis are made for all
+/// they are narrower; what is gathered over the axis is stacked. What does not depend on it is computed once, before
+/// the scan; what depends on the scan's results after it. Iotas and random numbers along the axis are made for all
 /// microbatches before it, so that a draw does not depend on their number. E0210 where a microbatch needs what follows
 /// from all of them (a mean over the batch that is subtracted again): such an op is not separable. The body becomes a
 /// function of `module`.

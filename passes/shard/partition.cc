@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "passes/rewrite.h"
+#include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/local_symbols.h"
 #include "passes/shard/microbatch.h"
@@ -584,6 +585,8 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     }
     out.set(made);
   }
+  auto deterministic = context.options.find("deterministic");
+  if (deterministic != context.options.end() && deterministic->second == "true") (void)NABLA_TRY(check_deterministic(out));
   if (const ir::MeshAxis* temporal = mesh.temporal())
     (void)NABLA_TRY(add_microbatch_loops(sharded, *temporal, out, context.ops));
   return out;

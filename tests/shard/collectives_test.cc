@@ -59,7 +59,8 @@ TEST(Collectives, PassesKeepResults) {
     m.set(std::make_shared<const ir::Function>(laid_out(*m.find("f"), m.meshes[0], rng)));
     std::vector<Literal> args = transforms::random_args(*m.find("f"), seed);
     Result<ShardedRun> plain = run_sharded(m, "f", args);
-    if (!plain.ok() && plain.errors()[0].code == Code::kBadSharding) continue;  // random layouts may contradict each other
+    if (!plain.ok() && plain.errors()[0].code == Code::kBadSharding)
+      continue;  // random layouts may contradict each other
     ASSERT_TRUE(plain.ok()) << to_string(plain.errors());
     for (size_t k = 0; k < kPipelines.size(); ++k) {
       ir::Module made = after(plain->local, kPipelines[k]);
@@ -67,7 +68,8 @@ TEST(Collectives, PassesKeepResults) {
       auto got = run_local(plain->sharded, made, "f", args);
       ASSERT_TRUE(got.ok()) << "seed " << seed << ", pipeline " << k << to_string(got.errors()) << print(made);
       for (size_t i = 0; i < got->size(); ++i)
-        EXPECT_EQ((*got)[i], plain->results[i]) << "seed " << seed << ", pipeline " << k << print(plain->local) << print(made);
+        EXPECT_EQ((*got)[i], plain->results[i])
+            << "seed " << seed << ", pipeline " << k << print(plain->local) << print(made);
     }
   }
   for (size_t k = 2; k < kPipelines.size(); ++k) EXPECT_GT(changed[k], 0) << "pipeline " << k;
@@ -81,8 +83,10 @@ ir::Module zero3(int layers) {
     reads += fmt::format("{}w{}", i ? ", " : "", i);
     params += fmt::format("%w{}: f32[64@dp,64], ", i);
     wrt += fmt::format("{}{}", i ? ", " : "", i);
-    body += fmt::format("  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n"
-                        "  %h{1} = tanh(%p{0})\n", i, i + 1);
+    body += fmt::format(
+        "  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n"
+        "  %h{1} = tanh(%p{0})\n",
+        i, i + 1);
   }
   std::string plain = params;
   for (size_t at; (at = plain.find("@dp")) != std::string::npos;) plain.erase(at, 3);
@@ -94,8 +98,10 @@ ir::Module zero3(int layers) {
     results += fmt::format("%n{}, ", i);
   }
   return parsed(fmt::format(
-      "nabla 1 traced\nmesh pod = {{dp=4}}\n{}entry step calls @step {{\n reads {}\n writes {}\n inputs x\n outputs loss\n}}\n"
-      "func @loss({}%x: f32[16,64]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return %l\n}}\n"
+      "nabla 1 traced\nmesh pod = {{dp=4}}\n{}entry step calls @step {{\n reads {}\n writes {}\n inputs x\n outputs "
+      "loss\n}}\n"
+      "func @loss({}%x: f32[16,64]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return "
+      "%l\n}}\n"
       "func @step({}%x: f32[16@dp,64]) {{\n  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n{}  return "
       "{}%loss\n}}\n",
       state, reads, reads, plain, body, layers, layers, params, grads, args, wrt, news, results));
@@ -111,14 +117,17 @@ Lowered lowered(const ir::Module& m, std::map<std::string, std::map<std::string,
   return {made->planned, made->planned.plan->arena_bytes};
 }
 
-// ZeRO-3: all layers but the last gather again on the way back, and no more than a few whole weights are there at a time.
+// ZeRO-3: all layers but the last gather again on the way back, and no more than a few whole weights are there at a
+// time.
 TEST(Collectives, ParametersAreGatheredAgainForTheWayBack) {
   const int kLayers = 8;
-  std::map<std::string, std::map<std::string, std::string>> off = {{"bucket-collectives", {{"bucket-bytes", "0"}}}}, keep = off;
+  std::map<std::string, std::map<std::string, std::string>> off = {{"bucket-collectives", {{"bucket-bytes", "0"}}}},
+                                                            keep = off;
   keep["regather"]["reshard-after-forward"] = "false";
   Lowered again = lowered(zero3(kLayers), off), once = lowered(zero3(kLayers), keep);
   EXPECT_EQ(count(once.planned, "all_gather"), kLayers);
-  EXPECT_EQ(count(again.planned, "all_gather"), 2 * kLayers - 2);  // that of the first layer is for the gradient of x alone
+  EXPECT_EQ(count(again.planned, "all_gather"),
+            2 * kLayers - 2);  // that of the first layer is for the gradient of x alone
   EXPECT_EQ(count(again.planned, "reduce_scatter"), kLayers);
   int64_t whole = 64 * 64 * 4;
   EXPECT_LT(again.arena, once.arena - 3 * whole);
@@ -136,7 +145,8 @@ TEST(Collectives, BucketsJoinWhatIsSmall) {
 
 TEST(Collectives, BadOptionsAreNamed) {
   auto refusal = [&](const std::string& pass, const std::string& option, const std::string& value) {
-    auto made = driver::lower_module(zero3(2), {.target = "cpu", .library = false, .pass_options = {{pass, {{option, value}}}}});
+    auto made = driver::lower_module(zero3(2),
+                                     {.target = "cpu", .library = false, .pass_options = {{pass, {{option, value}}}}});
     return made.ok() ? "ok" : made.errors()[0].message;
   };
   EXPECT_EQ(refusal("hoist-collectives", "ops", "tanh"), "hoist-collectives: `tanh` is no collective");

@@ -80,17 +80,20 @@ TEST(Microbatches, AStepIsThatOfTheBatch) {
   }
 }
 
-std::string refusal(const std::string& body, const std::string& mesh = "mb=4 temporal", const std::string& layout = "mb") {
-  auto got = run_sharded(parsed("nabla 1 flat\nmesh pod = {" + mesh + "}\nfunc @f(%x: f32[8@{" + layout + "},4]) {\n" + body + "}\n"),
-                         "f", {Literal(DType::kF32, {8, 4})});
+std::string refusal(const std::string& body, const std::string& mesh = "mb=4 temporal",
+                    const std::string& layout = "mb") {
+  auto got = run_sharded(
+      parsed("nabla 1 flat\nmesh pod = {" + mesh + "}\nfunc @f(%x: f32[8@{" + layout + "},4]) {\n" + body + "}\n"), "f",
+      {Literal(DType::kF32, {8, 4})});
   return got.ok() ? "ok" : got.errors()[0].message;
 }
 
 TEST(Microbatches, WhatNeedsAllOfThemIsRefused) {
-  EXPECT_EQ(refusal(" %m = reduce_max(%x) {axes=[0]}\n %b = broadcast_in_dim(%m) {dims=[1], shape=[8, 4]}\n"
-                    " %y = sub(%x, %b)\n return %y\n"),
-            "sub is not separable along the temporal axis mb of 4 microbatches: a microbatch needs what is combined over "
-            "all of them (%0 is the result of reduce_max)");
+  EXPECT_EQ(
+      refusal(" %m = reduce_max(%x) {axes=[0]}\n %b = broadcast_in_dim(%m) {dims=[1], shape=[8, 4]}\n"
+              " %y = sub(%x, %b)\n return %y\n"),
+      "sub is not separable along the temporal axis mb of 4 microbatches: a microbatch needs what is combined over "
+      "all of them (%0 is the result of reduce_max)");
   EXPECT_EQ(refusal(" %y = sort(%x) {axis=0}\n %z = add(%y, %x)\n return %z\n").substr(0, 61),
             "add is not separable along the temporal axis mb of 4 microbat");
 }

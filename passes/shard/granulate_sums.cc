@@ -1,0 +1,194 @@
+#include "passes/shard/granulate_sums.h"
+
+#include <algorithm>
+
+#include "passes/rewrite.h"
+#include "passes/shard/layout.h"
+#include "passes/shard/parts.h"
+#include "passes/shard/propagate.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Axes;
+using ir::Dim;
+using ir::Factors;
+using ir::Function;
+using ir::Node;
+using ir::Shape;
+using ir::Val;
+
+constexpr int64_t kGranules = 8;
+
+/// A sum of a node that ranks may share.
+struct Sum {
+  Factors factors;
+  int factor;
+  Axes axes;
+};
+
+Diagnostic refuse(const Node& n, const std::string& why) {
+  Diagnostic d = error(Code::kBadSharding, "{} cannot be made deterministic: {}", n.op->name, why);
+  d.location = n.location;
+  return d;
+}
+
+bool has(const Factors::Tensor& dims, int factor) {
+  return std::any_of(dims.begin(), dims.end(),
+                     [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
+}
+
+// The first floating-point sum of the node along a dimension with axes.
+std::optional<Sum> shared_sum(const Function& f, const Node& n) {
+  if (n.op->lower == ir::Lowering::kControl || !n.op->factors.exists()) return std::nullopt;
+  bool floats =
+      std::any_of(n.results.begin(), n.results.end(), [&](ir::ValueId id) { return is_float(f.type(id).dtype); });
+  if (!floats) return std::nullopt;
+  Factors factors = n.op->factors(typed(f, n));
+  for (size_t i = 0; i < n.operands.size(); ++i) {
+    Layout layout = layout_of(f.values[n.operands[i]].sharding, f.type(n.operands[i]).rank());
+    for (size_t d = 0; d < layout.dims.size(); ++d) {
+      if (layout.dims[d].empty()) continue;
+      for (int k : factors.operands[i][d]) {
+        const Factors::Factor& factor = factors.factors[static_cast<size_t>(k)];
+        bool sums = factor.kind == Factors::Kind::kReduce &&
+                    (factor.combiner == kernel_ir::Combiner::kSum || factor.combiner == kernel_ir::Combiner::kProd);
+        if (sums) return Sum{factors, k, layout.dims[d]};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Status check(const Function& f, const Node& n, const Sum& sum, const ir::Mesh& mesh) {
+  const Dim& size = sum.factors.factors[static_cast<size_t>(sum.factor)].size;
+  int64_t parts = shards(mesh, sum.axes);
+  if (!Dim::mod(size, kGranules).is(0))
+    return refuse(n, fmt::format("it combines {} elements along {}, which are not a multiple of {}", size.str(),
+                                 ir::str(sum.axes), kGranules));
+  if (kGranules % parts != 0)
+    return refuse(n, fmt::format("{} ranks and microbatches lie along {}: they have to divide {}", parts,
+                                 ir::str(sum.axes), kGranules));
+  if (!n.op->batch.exists() ||
+      sum.factors.factors[static_cast<size_t>(sum.factor)].combiner != kernel_ir::Combiner::kSum)
+    return refuse(n, "it has no rule by which parts of it are computed side by side");
+  for (size_t i = 0; i < n.operands.size(); ++i)
+    for (const std::vector<int>& dim : sum.factors.operands[i])
+      if (dim.size() > 1 && std::find(dim.begin(), dim.end(), sum.factor) != dim.end())
+        return refuse(n,
+                      fmt::format("a dimension of {} is more than what it combines", ir::value_name(f, n.operands[i])));
+  return Ok{};
+}
+
+// Neighbours along dimension 0 are added until one is left.
+Val tree(Val v) {
+  for (int64_t count = kGranules; count > 1; count /= 2) {
+    Shape pairs = v.shape(), half = pairs;
+    pairs[0] = 2;
+    pairs.insert(pairs.begin(), count / 2);
+    half[0] = count / 2;
+    Val paired = ir::reshape(v, pairs);
+    auto of = [&](int64_t which) {
+      Shape range = {which, 1};
+      return ir::reshape(v.b->op("section", {paired}, {{"axis", int64_t{1}}, {"range", range}}), half);
+    };
+    v = of(0) + of(1);
+  }
+  Shape one = v.shape();
+  one.erase(one.begin());
+  return ir::reshape(v, one);
+}
+
+// The node with one of its sums in granules.
+Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Sum& sum) {
+  ir::TypedOp whole = typed(f, n);
+  ir::Shard shard{whole, sum.factors, {}, {}};
+  for (const Factors::Factor& factor : sum.factors.factors)
+    shard.begins.push_back(0), shard.sizes.push_back(factor.size);
+  Dim& size = shard.sizes[static_cast<size_t>(sum.factor)];
+  size = Dim::floordiv(size, kGranules);
+  ir::Attrs attrs = shard.attrs();
+  ir::TypedOp granule{*n.op, {}, attrs, {}};
+  ir::BatchContext context{copy.builder(), granule, {}, {}, kGranules};
+  for (size_t i = 0; i < n.operands.size(); ++i) {
+    granule.operands.push_back(shard.operand(static_cast<int>(i)));
+    Val v = copy.at(n.operands[i]);
+    const Factors::Tensor& dims = sum.factors.operands[i];
+    auto at = std::find_if(dims.begin(), dims.end(), [&](const auto& d) { return d == std::vector<int>{sum.factor}; });
+    context.batched.push_back(at != dims.end());
+    context.operands.push_back(at == dims.end() ? v : parts_first(v, at - dims.begin(), kGranules));
+  }
+  for (size_t r = 0; r < n.results.size(); ++r) granule.results.push_back(shard.result(static_cast<int>(r)));
+  std::vector<Val> made = n.op->batch(context), out;
+  for (size_t r = 0; r < made.size(); ++r) {
+    const Factors::Tensor& dims = sum.factors.results[r];
+    auto at = std::find_if(dims.begin(), dims.end(), [&](const auto& d) { return d == std::vector<int>{sum.factor}; });
+    if (at == dims.end() && has(dims, sum.factor))
+      return refuse(n, "its results have what it combines beside other things");
+    out.push_back(at == dims.end() ? tree(made[r]) : parts_joined(made[r], at - dims.begin()));
+  }
+  return out;
+}
+
+// Every node that shares a sum, once; nothing where there is none.
+Result<bool> granulate(ir::Module& m, PassContext& context, int& count) {
+  bool any = false;
+  for (ir::FunctionPtr& f : m.functions) {
+    std::map<const Node*, Sum> sums;
+    for (const Node& n : f->nodes)
+      if (std::optional<Sum> sum = shared_sum(*f, n)) {
+        (void)NABLA_TRY(check(*f, n, *sum, *m.mesh()));
+        sums.emplace(&n, std::move(*sum));
+      }
+    if (sums.empty()) continue;
+    any = true;
+    FunctionCopy copy(*f, context.ops, &m);
+    for (const Node& n : f->nodes) {
+      auto sum = sums.find(&n);
+      if (sum == sums.end()) {
+        copy.copy(n);
+        continue;
+      }
+      ++count;
+      copy.builder().set_location(n.location);
+      copy.set(n.results, NABLA_TRY(in_granules(copy, *f, n, sum->second)));
+    }
+    f = copy.finish();
+  }
+  return any;
+}
+
+}  // namespace
+
+Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context) {
+  const std::string& granules = context.options.at("granules");
+  if (granules == "0" || (granules == "8" && !module.mesh())) return module;
+  if (granules != "8") return error(Code::kBadOption, "granulate-sums: granules are 0 or 8, not `{}`", granules);
+  ir::Module out = module;
+  int count = 0;
+  // A node may share several sums; each round takes one of them, and lays out what is new.
+  while (NABLA_TRY(granulate(out, context, count))) {
+    out.stage = ir::Stage::kFlat;
+    out = NABLA_TRY(propagate(out, context));
+  }
+  if (count > 0)
+    context.remarks.push_back(fmt::format(
+        "deterministic: {} sums are computed as {} parts each, kept until a tree joins them", count, kGranules));
+  return out;
+}
+
+Status check_deterministic(const ir::Module& local) {
+  for (const ir::FunctionPtr& f : local.functions)
+    for (const Node& n : f->nodes) {
+      bool combines = n.op->name == "all_reduce" || n.op->name == "reduce_scatter";
+      if (!combines || n.attrs.get_int("shards") == 1 || !is_float(f->type(n.operands[0]).dtype)) continue;
+      const std::string& combiner = n.attrs.get_string("combiner");
+      if (combiner == "max" || combiner == "min") continue;
+      std::string of = ir::describe_value(*f, n.operands[0]);
+      return refuse(n, fmt::format("ranks along {} would combine it in their own order ({})",
+                                   ir::str(n.attrs.get_axes("axes")), of));
+    }
+  return Ok{};
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,129 @@
+// Deterministic programs: the same bits whatever ranks, microbatches and threads share the work.
+#include <gtest/gtest.h>
+
+#include "cli/driver/compile.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+#include "tests/property/compare.h"
+#include "tests/transforms/random_function.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+ir::Module parsed(const std::string& text) { return ir::parse_module(text, "test.nbl", ops::all_ops()).value(); }
+
+// Two layers with a bias, a normalisation of rows and a cross-entropy, and a step of gradient descent.
+constexpr const char* kTraining = R"(nabla 1 traced
+mesh pod = {dp=1, mb=1 temporal}
+state w1: f32[24,40]
+state b1: f32[40]
+state w2: f32[40,10]
+entry step calls @step {
+  reads w1, b1, w2
+  writes w1, b1, w2
+  inputs x, ids
+  outputs loss
+}
+
+func @loss(%w1: f32[24,40], %b1: f32[40], %w2: f32[40,10], %x: f32[64,24], %ids: i32[64]) {
+  %p = dot_general(%x, %w1) {lhs_contract=[1], rhs_contract=[0]}
+  %b = broadcast_in_dim(%b1) {dims=[1], shape=[64, 40]}
+  %h = add(%p, %b)
+  %r = gelu(%h)
+  %sq = mul(%r, %r)
+  %mean = reduce_sum(%sq) {axes=[1]}
+  %one = constant() {value=f32[64] {splat 1}}
+  %some = add(%mean, %one)
+  %scale = rsqrt(%some)
+  %wide = broadcast_in_dim(%scale) {dims=[0], shape=[64, 40]}
+  %n = mul(%r, %wide)
+  %logits = dot_general(%n, %w2) {lhs_contract=[1], rhs_contract=[0]}
+  %each = cross_entropy(%logits, %ids)
+  %all = reduce_sum(%each) {axes=[0]}
+  %share = constant() {value=f32[] {0.015625}}
+  %l = mul(%all, %share)
+  return %l
+}
+func @step(%w1: f32[24,40], %b1: f32[40], %w2: f32[40,10], %x: f32[64@{dp, mb},24], %ids: i32[64]) {
+  %l, %g1, %gb, %g2 = value_and_grad(%w1, %b1, %w2, %x, %ids) {callee=@loss, wrt=[0, 1, 2]}
+  %r1 = constant() {value=f32[24,40] {splat 0.3}}
+  %s1 = mul(%g1, %r1)
+  %n1 = sub(%w1, %s1)
+  %rb = constant() {value=f32[40] {splat 0.3}}
+  %sb = mul(%gb, %rb)
+  %nb = sub(%b1, %sb)
+  %r2 = constant() {value=f32[40,10] {splat 0.3}}
+  %s2 = mul(%g2, %r2)
+  %n2 = sub(%w2, %s2)
+  return %n1, %nb, %n2, %l
+}
+)";
+
+// State and losses of a few steps, as bits.
+std::vector<Literal> trained(const std::string& mesh, int threads, bool deterministic = true) {
+  auto bundle =
+      driver::compile(parsed(kTraining),
+                      {.target = "cpu", .library = false, .deterministic = deterministic, .mesh = {mesh}, .jobs = 2});
+  if (!bundle.ok()) ADD_FAILURE() << mesh << to_string(bundle.errors());
+  if (!bundle.ok()) return {};
+  auto session = exec::Session::create(
+      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test").value(),
+      {.threads = threads});
+  EXPECT_TRUE(session.ok());
+  exec::Session& s = **session;
+  std::vector<Literal> out;
+  const std::vector<ir::Type> leaves = {{DType::kF32, {24, 40}}, {DType::kF32, {40}}, {DType::kF32, {40, 10}}};
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(
+        s.set_state(i, transforms::random_literal(leaves[static_cast<size_t>(i)], static_cast<uint64_t>(i) + 1).data())
+            .ok());
+  Literal x = transforms::random_literal({DType::kF32, {64, 24}}, 9), ids(DType::kI32, {64});
+  for (int64_t i = 0; i < 64; ++i) ids.set(i, static_cast<double>(i * 7 % 10));
+  for (int k = 0; k < 3; ++k) {
+    auto got = s.call(0, {x, ids});
+    EXPECT_TRUE(got.ok()) << (got.ok() ? "" : to_string(got.errors()));
+    if (got.ok()) out.push_back((*got)[0]);
+  }
+  for (int i = 0; i < 3; ++i) {
+    Literal value(DType::kF32, leaves[static_cast<size_t>(i)].extents());
+    EXPECT_TRUE(s.get_state(i, value.mutable_data()).ok());
+    out.push_back(std::move(value));
+  }
+  return out;
+}
+
+TEST(Deterministic, BitsDoNotDependOnTheMesh) {
+  std::vector<Literal> one = trained("dp=1,mb=1", 1);
+  ASSERT_EQ(one.size(), 6u);
+  EXPECT_EQ(trained("dp=1,mb=1", 3), one) << "threads";
+  for (const char* mesh : {"dp=2,mb=1", "dp=4,mb=1", "dp=8,mb=1", "dp=1,mb=4", "dp=2,mb=2"})
+    EXPECT_EQ(trained(mesh, 1), one) << mesh;
+  // It is the same training.
+  auto text = property::difference(trained("dp=1,mb=1", 1, false), one, property::Tolerance{1e-4});
+  EXPECT_FALSE(text) << *text;
+}
+
+std::string refusal(std::string text, const std::string& mesh) {
+  auto bundle =
+      driver::compile(parsed(text), {.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}});
+  return bundle.ok() ? "ok" : bundle.errors()[0].message;
+}
+
+TEST(Deterministic, WhatCannotBeIsRefused) {
+  const std::string sum =
+      "nabla 1 flat\nmesh pod = {dp=1}\nentry f calls @f {\n inputs x\n outputs y\n}\n"
+      "func @f(%x: f32[12@dp]) {\n %y = reduce_sum(%x) {axes=[0]}\n return %y\n}\n";
+  EXPECT_EQ(
+      refusal(sum, "dp=2"),
+      "reduce_sum cannot be made deterministic: it combines 12 elements along {dp}, which are not a multiple of 8");
+  std::string more = sum;
+  more.replace(more.find("12"), 2, "48");
+  EXPECT_EQ(refusal(more, "dp=3"),
+            "reduce_sum cannot be made deterministic: 3 ranks and microbatches lie along {dp}: they have to divide 8");
+  EXPECT_EQ(refusal(more, "dp=4"), "ok");
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests
