@@ -12,7 +12,6 @@
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 #include "runtime/format/file.h"
-#include "runtime/format/ranks_generated.h"
 #include "runtime/format/test_programs.h"
 
 namespace nabla::cli {
@@ -51,31 +50,21 @@ func @score(%a: i32[], %b: i32[]) {
 }
 )";
 
-std::unique_ptr<format::WholeT> whole(std::string entry, std::string name, DType dtype, std::vector<int64_t> shape,
-                                      uint32_t of_class, uint32_t index) {
-  auto out = std::make_unique<format::WholeT>();
-  out->entry = std::move(entry), out->name = std::move(name), out->shape = std::move(shape);
-  out->dtype = static_cast<format::DType>(dtype);
-  out->placements.push_back(std::make_unique<format::PlacementT>());
-  out->placements[0]->class_index = of_class, out->placements[0]->index = index;
-  return out;
+ir::WholeTensor whole(std::string entry, std::string name, DType dtype, std::vector<int64_t> shape, int of_class,
+                      int index) {
+  return {std::move(entry), std::move(name), dtype, std::move(shape), {}, {{of_class, index, {}}}};
 }
 
 // Four ranks: two train, two score.
-format::RanksT table() {
-  format::RanksT out;
-  out.count = 4;
-  for (const char* name : {"trainer", "scorer"}) {
-    out.classes.push_back(std::make_unique<format::ClassT>());
-    out.classes.back()->name = name, out.classes.back()->digits = {format::Digit(1, 2)};
-  }
-  out.classes[1]->first = 2;
-  out.state.push_back(whole("", "w", DType::kF32, {3}, 0, 0));
-  out.inputs.push_back(whole("init", "start", DType::kF32, {}, 0, 0));
-  out.inputs.push_back(whole("score", "a", DType::kI32, {}, 1, 0));
-  out.inputs.push_back(whole("score", "b", DType::kI32, {}, 1, 1));
-  out.outputs.push_back(whole("step", "total", DType::kF32, {}, 0, 0));
-  out.outputs.push_back(whole("score", "best", DType::kI32, {}, 1, 0));
+ir::ProgramSet set_of_two(ir::Module trainer, ir::Module scorer) {
+  ir::ProgramSet out;
+  out.ranks = 4;
+  out.classes.push_back({"trainer", 0, {{1, 2}}, {}, std::move(trainer)});
+  out.classes.push_back({"scorer", 2, {{1, 2}}, {}, std::move(scorer)});
+  out.state = {whole("", "w", DType::kF32, {3}, 0, 0)};
+  out.inputs = {whole("init", "start", DType::kF32, {}, 0, 0), whole("score", "a", DType::kI32, {}, 1, 0),
+                whole("score", "b", DType::kI32, {}, 1, 1)};
+  out.outputs = {whole("step", "total", DType::kF32, {}, 0, 0), whole("score", "best", DType::kI32, {}, 1, 0)};
   return out;
 }
 
@@ -98,7 +87,7 @@ class RanksBundle : public testing::Test {
   static void SetUpTestSuite() {
     ir::Module trainer = ir::parse_module(kTrainer, "trainer.nbl", ops::all_ops()).value();
     ir::Module scorer = ir::parse_module(kScorer, "scorer.nbl", ops::all_ops()).value();
-    auto bundle = driver::compile_ranks(table(), {&trainer, &scorer}, {.target = "cpu"});
+    auto bundle = driver::compile_set(set_of_two(trainer, scorer), {.target = "cpu"});
     ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
     ASSERT_TRUE(format::write_file(path(), bundle->bytes).ok());
   }

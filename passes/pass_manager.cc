@@ -153,42 +153,79 @@ std::vector<Step> lowering_steps() {
   return out;
 }
 
-Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
-                                 const ir::Target& target, const ManagerOptions& options) {
-  std::vector<Bound> bound;
-  std::vector<std::string> named;
-  for (const Step& s : steps) {
-    bound.push_back(NABLA_TRY(bind(s)));
-    named.push_back(s.pass);
-  }
+namespace {
+
+// What passes run on: a module, and the class whose it is where there are several.
+struct Subject {
+  Module* module;
+  std::string of_class;
+};
+
+Result<std::vector<Bound>> bind_all(const std::vector<Step>& steps, const ManagerOptions& options) {
+  std::vector<Bound> out;
+  for (const Step& s : steps) out.push_back(NABLA_TRY(bind(s)));
   for (const std::string& name : options.print_after) NABLA_TRY(known_pass(name, "print-after: "));
-  if (!options.stop_after.empty()) {
-    NABLA_TRY(known_pass(options.stop_after, "stop-after: "));
-    if (std::find(named.begin(), named.end(), options.stop_after) == named.end())
-      return error(Code::kUnknownPass, "stop-after: pass `{}` does not run here", options.stop_after);
-  }
-  Stage stage = module.stage;
+  if (options.stop_after.empty()) return out;
+  NABLA_TRY(known_pass(options.stop_after, "stop-after: "));
+  if (std::none_of(steps.begin(), steps.end(), [&](const Step& s) { return s.pass == options.stop_after; }))
+    return error(Code::kUnknownPass, "stop-after: pass `{}` does not run here", options.stop_after);
+  return out;
+}
+
+Status check_order(const std::vector<Bound>& bound, Stage stage, const ManagerOptions& options) {
   for (const Bound& b : bound) {
     NABLA_TRY(check_stage(*b.pass, stage));
     stage = stage_after(*b.pass, stage);
     if (b.pass->name == options.stop_after) break;
   }
-  if (options.verify) NABLA_TRY(options.verify(module));
-  ManagerResult result{module, {}};
+  return Ok{};
+}
+
+// Every pass on all modules before the next one.
+Result<std::vector<PassReport>> run_all(const std::vector<Subject>& subjects, const std::vector<Step>& steps,
+                                        const ir::OpTable& ops, const ir::Target& target,
+                                        const ManagerOptions& options) {
+  const std::vector<Bound> bound = NABLA_TRY(bind_all(steps, options));
+  for (const Subject& s : subjects) NABLA_TRY(check_order(bound, s.module->stage, options));
+  for (const Subject& s : subjects)
+    if (options.verify) NABLA_TRY(options.verify(*s.module));
+  std::vector<PassReport> reports;
   for (size_t i = 0; i < steps.size(); ++i) {
-    PassReport report;
-    auto our_bug = [&] {
-      std::string command = fmt::format("nablac opt --target={} '--pass={}' FILE", target.name, steps[i].str());
-      if (options.reproduce) options.reproduce(result.module, command);
-    };
-    Result<Module> next = run_one(bound[i], result.module, ops, target, options, our_bug, report);
-    if (!next.ok()) return next.errors();
-    result.module = std::move(*next);
-    if (options.print && asked_to_print(options, *bound[i].pass, report.changed))
-      options.print(*bound[i].pass, result.module, report.changed);
-    result.reports.push_back(std::move(report));
+    for (const Subject& s : subjects) {
+      PassReport report;
+      auto our_bug = [&] {
+        std::string command = fmt::format("nablac opt --target={} '--pass={}' FILE", target.name, steps[i].str());
+        if (options.reproduce) options.reproduce(*s.module, command);
+      };
+      Result<Module> next = run_one(bound[i], *s.module, ops, target, options, our_bug, report);
+      if (!next.ok() && s.of_class.empty()) return next.errors();
+      if (!next.ok()) return with_note(next.errors(), fmt::format("in class `{}`", s.of_class));
+      *s.module = std::move(*next);
+      if (options.print && asked_to_print(options, *bound[i].pass, report.changed))
+        options.print(*bound[i].pass, *s.module, report.changed);
+      reports.push_back(std::move(report));
+    }
     if (steps[i].pass == options.stop_after) break;
   }
+  return reports;
+}
+
+}  // namespace
+
+Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
+                                 const ir::Target& target, const ManagerOptions& options) {
+  ManagerResult result{module, {}};
+  result.reports = NABLA_TRY(run_all({{&result.module, ""}}, steps, ops, target, options));
+  return result;
+}
+
+Result<SetResult> run_passes(const ir::ProgramSet& set, const std::vector<Step>& steps, const ir::OpTable& ops,
+                             const ir::Target& target, const ManagerOptions& options) {
+  SetResult result{set, {}};
+  std::vector<Subject> subjects;
+  for (ir::RankClass& c : result.set.classes)
+    subjects.push_back({&c.module, set.classes.size() > 1 ? c.name : std::string()});
+  result.reports = NABLA_TRY(run_all(subjects, steps, ops, target, options));
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/program_set.h"
 #include "passes/pass.h"
 
 namespace nabla::passes {
@@ -60,6 +61,16 @@ struct ManagerResult {
 /// diagnostics come with a note that names the pass.
 Result<ManagerResult> run_passes(const ir::Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
                                  const ir::Target& target, const ManagerOptions& options = {});
+
+struct SetResult {
+  ir::ProgramSet set;
+  std::vector<PassReport> reports;  ///< of each pass one per class
+};
+
+/// Runs the steps on the module of every class, each pass on all of them before the next: what `local` modules go
+/// through. Errors as above, with the class's name where there are several.
+Result<SetResult> run_passes(const ir::ProgramSet& set, const std::vector<Step>& steps, const ir::OpTable& ops,
+                             const ir::Target& target, const ManagerOptions& options = {});
 
 /// Whether two modules share all functions, entries and kernels, and have the same stage and plan.
 bool same_module(const ir::Module& a, const ir::Module& b);

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 
+#include "cli/driver/rank_table.h"
 #include "codegen/program/check.h"
 #include "codegen/program/pack.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/program_generated.h"
+#include "runtime/format/members.h"
 #include "runtime/format/ranks_generated.h"
 
 namespace nabla::driver {
@@ -75,25 +77,27 @@ std::vector<const format::ProgramT*> pointers(const Emitter::Packed& packed) {
 
 }  // namespace
 
-Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& more) {
-  Emitter emitter;
-  Emitter::Packed packed = NABLA_TRY(emitter.add(programs, ""));
-  emitter.add(more);
-  emitter.out.bytes = NABLA_TRY(format::bundle_bytes(pointers(packed), emitter.members));
-  return std::move(emitter.out);
-}
-
-Result<EmittedProgram> emit_ranks(const format::RanksT& ranks, std::vector<PlannedClass> classes, const Members& more) {
+Result<EmittedProgram> emit_set(const ir::ProgramSet& set, std::vector<PlannedClass> classes, const Members& more) {
   Emitter emitter;
   std::vector<Emitter::Packed> packed;
   std::vector<std::vector<const format::ProgramT*>> listed;
   for (size_t c = 0; c < classes.size(); ++c) {
-    packed.push_back(NABLA_TRY(emitter.add(classes[c], format::class_folder(ranks.classes[c]->name))));
+    std::string folder = set.one_device() ? "" : format::class_folder(set.classes[c].name);
+    packed.push_back(NABLA_TRY(emitter.add(classes[c], folder)));
     listed.push_back(pointers(packed.back()));
   }
   emitter.add(more);
-  emitter.out.bytes = NABLA_TRY(format::bundle_bytes(format::RanksT(ranks), listed, emitter.members));
+  emitter.out.bytes = NABLA_TRY(set.one_device() ? format::bundle_bytes(listed[0], emitter.members)
+                                                 : format::bundle_bytes(rank_table(set), listed, emitter.members));
   return std::move(emitter.out);
+}
+
+Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& more) {
+  ir::ProgramSet set;
+  set.classes.push_back({ir::kClassOfAll, 0, {}, {}, *programs[0].module});
+  std::vector<PlannedClass> classes;
+  classes.push_back(std::move(programs));
+  return emit_set(set, std::move(classes), more);
 }
 
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options) {

@@ -7,12 +7,9 @@
 
 #include "codegen/compile_kernels.h"
 #include "codegen/program/build.h"
-#include "ir/module.h"
+#include "ir/program_set.h"
 #include "ir/target.h"
 
-namespace nabla::format {
-struct RanksT;
-}
 namespace nabla::driver {
 
 using program::Buckets;
@@ -44,9 +41,8 @@ using PlannedClass = std::vector<PlannedProgram>;
 
 /// A bundle for one rank. Errors of program::build, program::check and format::bundle_bytes; E0901 for two CPU targets.
 Result<EmittedProgram> emit_programs(std::vector<PlannedProgram> programs, const Members& members);
-/// For several ranks: `classes` are those of the rank table, in its order.
-Result<EmittedProgram> emit_ranks(const format::RanksT& ranks, std::vector<PlannedClass> classes,
-                                  const Members& members);
+/// For all classes of the set, in its order; `classes` are made of their modules.
+Result<EmittedProgram> emit_set(const ir::ProgramSet& set, std::vector<PlannedClass> classes, const Members& members);
 /// For one rank and target, kernels compiled.
 Result<EmittedProgram> emit_program(const ir::Module& module, const ir::Target& target, const EmitOptions& options);
 

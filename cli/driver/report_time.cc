@@ -99,8 +99,8 @@ LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const 
   };
   for (const ir::FunctionPtr& f : planned.functions)
     for (const ir::Node& n : f->nodes) {
-      if (n.op->lower == ir::Lowering::kLibrary)
-        note(n.attrs.get_string("fallback"), {ir::operand_bytes(*f, n), ir::library_call(n, *f, target).flops()});
+      if (std::optional<ir::FallbackKernel> fallback = ir::fallback_kernel(n))
+        note(fallback->kernel, {ir::operand_bytes(*f, n), ir::library_call(n, *f, target).flops()});
       else if (n.op->lower == ir::Lowering::kCall)
         note(n.attrs.get_string("kernel"),
              {ir::operand_bytes(*f, n), flops_of_products(n, flat.find(f->name)).value_or(INT64_MAX)});

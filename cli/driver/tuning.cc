@@ -4,10 +4,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 #include "cli/driver/emit_program.h"
+#include "ir/library/convolution.h"
 #include "ir/library/gemm.h"
 #include "ir/library/implementation.h"
 #include "passes/lower/prepare.h"
@@ -20,20 +20,22 @@ namespace {
 
 constexpr const char* kHeader = "nabla-tuning 2";
 constexpr const char* kOldHeader = "nabla-tuning 1";
-// What may stand after a key.
-std::vector<std::string> choices_of(bool gpu, const std::string& key) {
+// What may stand after a key of this kind of problem.
+std::vector<std::string> choices_of(bool gpu, std::string_view kind) {
   std::vector<std::string> out = {"generated"};
   for (const ir::Implementation& i : ir::implementations())
-    if (i.problem == key.substr(0, key.find(' ')) && i.gpu == gpu) out.emplace_back(i.name);
+    if (i.problem == kind && i.gpu == gpu) out.emplace_back(i.name);
   return out;
 }
 
-// Does it look like one? Which of a module's it is shows when that is compiled.
-bool is_problem(const std::string& key) {
-  static const std::regex kForm(
-      "gemm|convolution|gemm [a-z0-9]+ \\d+x\\d+x\\d+x\\d+ [nt][nt]( .*)?|"
-      "convolution [a-z0-9]+ (forward|input_grad|filter_grad) [0-9x]+ [0-9x]+ [0-9x]+ stride .*");
-  return std::regex_match(key, kForm);
+std::string_view known_kind(std::string_view text, std::string_view& rest) {
+  return kind_of_key<GemmProblemOf<int64_t>, ConvolutionSpec>(text, rest);
+}
+
+// Of a record: after the key of the problem may come what only the library knows of.
+bool is_record_key(std::string_view text) {
+  std::string_view rest, kind = known_kind(text, rest);
+  return !kind.empty() && (rest.empty() || rest.starts_with(' '));
 }
 
 std::string trim(const std::string& s) {
@@ -71,7 +73,7 @@ struct Timing {
 // One run, the best of several, with the implementation forced.
 Result<Timing> measure(const ir::Module& m, const GemmProblemOf<int64_t>& p, const std::string& choice,
                        const ir::OpTable& ops, ir::Target target, int threads) {
-  target.choices[key_of(p)] = choice;
+  target.choices[problem_key(p)] = choice;
   ir::Module planned = NABLA_TRY(passes::run_passes(m, passes::lowering_steps(), ops, target)).module;
   EmittedProgram program = NABLA_TRY(emit_program(planned, target, {{2, codegen::cache_directory()}, {}}));
   format::Bundle bundle =
@@ -139,7 +141,7 @@ Result<Tuning> read_tuning(const std::string& path) {
     if (text.empty()) continue;
     if (text.starts_with("record ")) {
       std::optional<GemmRecord> record = GemmRecord::parse(text);
-      if (!record || !is_problem(record->problem))
+      if (!record || !is_record_key(record->problem))
         return bad(number, "expected `record GPU | VERSION | PROBLEM = BYTES`");
       out.records.push_back(std::move(*record));
       continue;
@@ -154,13 +156,14 @@ Result<Tuning> read_tuning(const std::string& path) {
     size_t equals = text.find('=');
     if (equals == std::string::npos) return bad(number, "expected `PROBLEM = CHOICE`");
     std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1)), known;
-    if (!is_problem(key)) {
+    std::string_view rest, kind = known_kind(key, rest);
+    if (kind.empty() || !rest.empty()) {
       Diagnostic d = bad(number, fmt::format("`{}` is no problem", key));
       d.help = "such as `gemm f32 1x64x128x64 nn`, `convolution f32 forward ...`, or `gemm` alone for all others";
       return d;
     }
     if (out.choices[section].count(key) > 0) return bad(number, fmt::format("`{}` stands twice for one target", key));
-    std::vector<std::string> all = choices_of(gpu, key);
+    std::vector<std::string> all = choices_of(gpu, kind);
     for (const std::string& c : all) known += (known.empty() ? "" : ", ") + c;
     if (std::find(all.begin(), all.end(), choice) == all.end())
       return bad(number, fmt::format("unknown choice `{}`; known: {}", choice, known));
@@ -202,7 +205,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
   for (const auto& [key, p] : problems) {
     std::string best, figures;
     double best_seconds = 1e9;
-    for (const std::string& choice : choices_of(false, key)) {
+    for (const std::string& choice : choices_of(false, p.kKind)) {
       if (choice == "sgemm" && p.batch != 1) continue;
       auto [seconds, real_threads] = NABLA_TRY(measure(product(p, ops), p, choice, ops, target, threads));
       used = real_threads;

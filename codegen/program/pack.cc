@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/program/size_table.h"
+#include "ir/library/implementation.h"
 #include "runtime/format/problems.h"
 #include "runtime/format/program_generated.h"
 
@@ -154,16 +155,10 @@ class Packer {
   }
 
   void add_library(std::string_view name) {
-    struct Row {
-      const char *name, *soname, *min_version;
-    };
-    static constexpr Row kRows[] = {{"onednn", "libdnnl.so.2", "2.6"},
-                                    {"cublaslt", "libcublasLt.so.13", "12.0"},
-                                    {"cudnn", "libcudnn.so.9", "8.2"}};  // with bf16
     for (const auto& known : out_.libraries)
       if (known->name == name) return;
-    auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == name; });
-    NABLA_CHECK(row != std::end(kRows), "library {} has no row", name);
+    const ir::LibraryFile* row = ir::find_library_file(name);
+    NABLA_CHECK(row, "library {} has no row", name);
     out_.libraries.push_back(std::make_unique<format::LibraryT>());
     format::LibraryT& out = *out_.libraries.back();
     out.name = row->name, out.soname = row->soname, out.min_version = row->min_version;
@@ -225,14 +220,11 @@ class Packer {
 
   Status pack(const LibraryCall& call, format::InstructionT& out) {
     add_library(call.library);
-    if (const auto* p = std::get_if<ir::GemmProblem>(&call.problem)) {
-      if (call.fallback) keys_.insert(p->key());
-      out.action.Set(gemm(call, *p, out.operands));
-    } else {
-      const auto& c = std::get<ir::ConvolutionProblem>(call.problem);
-      if (call.fallback) keys_.insert(c.key());
-      out.action.Set(convolution(call, c, out.operands));
-    }
+    auto emit = [&](const auto& problem) {
+      if (call.fallback) keys_.insert(problem.key());
+      out.action.Set(action(call, problem, out.operands));
+    };
+    std::visit(emit, call.problem);
     return Ok{};
   }
 
@@ -254,7 +246,7 @@ class Packer {
     return call.workspace ? address(*call.workspace) : nullptr;
   }
 
-  format::GemmT gemm(const LibraryCall& call, const ir::GemmProblem& p, std::vector<format::Operand>& operands) {
+  format::GemmT action(const LibraryCall& call, const ir::GemmProblem& p, std::vector<format::Operand>& operands) {
     format::GemmT g;
     g.implementation = call.implementation;
     format::set_problem(g, p.at_bounds());
@@ -271,8 +263,8 @@ class Packer {
     return g;
   }
 
-  format::ConvolutionT convolution(const LibraryCall& call, const ir::ConvolutionProblem& p,
-                                   std::vector<format::Operand>& operands) {
+  format::ConvolutionT action(const LibraryCall& call, const ir::ConvolutionProblem& p,
+                              std::vector<format::Operand>& operands) {
     format::ConvolutionT c;
     c.implementation = call.implementation;
     format::set_problem(c, p.spec);

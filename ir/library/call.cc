@@ -1,15 +1,13 @@
 #include "ir/library/call.h"
 
-#include <algorithm>
-
 #include "ir/library/implementation.h"
 
 namespace nabla::ir {
 namespace {
 
-LibraryFallback fallback_of(const Node& n) {
-  LibraryFallback out{n.attrs.get_string("fallback"), {}, n.attrs.get_ints("scratch")};
-  for (int64_t i : n.attrs.get_ints("order")) out.args.push_back(n.operands[static_cast<size_t>(i)]);
+LibraryFallback launch_of(FallbackKernel fallback, const Node& n) {
+  LibraryFallback out{std::move(fallback.kernel), {}, std::move(fallback.scratch)};
+  for (int64_t i : fallback.order) out.args.push_back(n.operands[static_cast<size_t>(i)]);
   out.args.push_back(n.results[0]);
   return out;
 }
@@ -43,39 +41,35 @@ LibraryCall library_call(const Node& n, const Function& f, const Target& target)
   out.implementation = n.attrs.get_string("implementation");
   out.library = find_implementation(product ? "gemm" : "convolution", out.implementation)->library;
   if (target.is_cuda() && target.tf32 && out.dtype() == DType::kF32) out.round_factors();
-  if (n.attrs.get_string("fallback").empty()) return out;
-  out.workspace_bytes = n.attrs.get_int("workspace");
-  out.fallback = fallback_of(n);
+  if (std::optional<FallbackKernel> fallback = fallback_kernel(n)) {
+    out.workspace_bytes = fallback->workspace_bytes;
+    out.fallback = launch_of(std::move(*fallback), n);
+  }
   return out;
 }
 
-void LibraryCall::round_factors() {
-  if (auto* p = std::get_if<GemmProblem>(&problem))
-    p->tf32 = true;
-  else
-    std::get<ConvolutionProblem>(problem).spec.tf32 = true;
+std::optional<FallbackKernel> fallback_kernel(const Node& n) {
+  if (n.op->lower != Lowering::kLibrary || n.attrs.get_string("fallback").empty()) return std::nullopt;
+  return FallbackKernel{n.attrs.get_string("fallback"), n.attrs.get_ints("order"), n.attrs.get_ints("scratch"),
+                        n.attrs.get_int("workspace")};
 }
 
-std::string LibraryCall::key() const {
-  return std::visit([](const auto& p) { return p.key(); }, problem);
+void set_fallback_kernel(Attrs& attrs, const FallbackKernel& fallback) {
+  attrs.set("fallback", fallback.kernel);
+  attrs.set("order", fallback.order);
+  attrs.set("scratch", fallback.scratch);
+  attrs.set("workspace", fallback.workspace_bytes);
 }
 
-DType LibraryCall::dtype() const {
-  const auto* product = std::get_if<GemmProblem>(&problem);
-  return product ? product->dtype : std::get<ConvolutionProblem>(problem).spec.dtype;
+std::optional<std::string> kernel_of(const Node& n) {
+  if (n.op->lower == Lowering::kCall) return n.attrs.get_string("kernel");
+  std::optional<FallbackKernel> fallback = fallback_kernel(n);
+  return fallback ? std::optional(fallback->kernel) : std::nullopt;
 }
 
-Dim LibraryCall::flops() const {
-  if (const auto* p = std::get_if<GemmProblem>(&problem)) return Dim(2) * p->batch * p->m * p->n * p->k;
-  // Only the batch may be symbolic.
-  const auto& p = std::get<ConvolutionProblem>(problem);
-  double each = p.spec.flops() / static_cast<double>(p.spec.output_shape[0]);
-  return Dim(static_cast<int64_t>(std::min(each, 9e18))) * p.batch;
-}
-
-std::string LibraryCall::epilogue() const {
-  const auto* p = std::get_if<GemmProblem>(&problem);
-  return p ? p->epilogue() : "";
+int addend_operand(const Node& n) {
+  bool addend = n.op->lower == Lowering::kLibrary && n.attrs.find("addend") && n.attrs.get_bool("addend");
+  return addend ? static_cast<int>(n.operands.size()) - 1 : -1;
 }
 
 }  // namespace nabla::ir

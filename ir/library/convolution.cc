@@ -1,5 +1,7 @@
 #include "ir/library/convolution.h"
 
+#include <algorithm>
+
 namespace nabla::ir {
 namespace {
 
@@ -42,6 +44,11 @@ ConvolutionRoles convolution_roles(const Node& n) {
   if (input_grad) return {ConvolutionKind::kInputGrad, out, b, a};
   if (filter_grad) return {ConvolutionKind::kFilterGrad, a, out, b};
   return {ConvolutionKind::kForward, a, b, out};
+}
+
+Dim ConvolutionProblem::flops() const {
+  double each = spec.flops() / static_cast<double>(spec.output_shape[0]);
+  return Dim(static_cast<int64_t>(std::min(each, 9e18))) * batch;
 }
 
 ConvolutionSpec convolution_problem(const Node& n, const Function& f) {

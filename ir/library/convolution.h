@@ -21,6 +21,10 @@ struct ConvolutionProblem {
   ConvolutionSpec spec;  ///< at the bounds of all sizes, without implementation and workspace
   Dim batch;             ///< the leading extent of input and output
   std::string key() const { return spec.key(); }
+  DType factors() const { return spec.dtype; }
+  Dim flops() const;  ///< multiplications and additions; saturates
+  void round_factors() { spec.tf32 = true; }
+  std::string epilogue() const { return ""; }
 };
 
 /// Its problem at the bounds of all sizes, without implementation and workspace.

@@ -35,18 +35,7 @@ DotSides dot_sides(const Node& n, int lhs_rank, int rhs_rank) {
 }
 
 GemmProblemOf<int64_t> GemmProblem::at_bounds() const {
-  GemmProblemOf<int64_t> out{.dtype = dtype,
-                             .transpose_a = transpose_a,
-                             .transpose_b = transpose_b,
-                             .activation = activation,
-                             .bias = bias,
-                             .addend = addend,
-                             .tf32 = tf32};
-  std::vector<int64_t> most;
-  for_each_size([&](const Dim& size) { most.push_back(size.bounds().max); });
-  auto next = most.begin();
-  out.for_each_size([&](int64_t& size) { size = *next++; });
-  return out;
+  return with_sizes<GemmProblemOf<int64_t>, GemmProblemOf<Dim>>(*this, [](const Dim& size) { return size.bounds().max; });
 }
 
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
@@ -85,7 +74,7 @@ std::string gemm_choice(const GemmProblem& p, const Target& target) {
   auto measured = target.choices.find(p.key());
   if (measured == target.choices.end()) measured = target.choices.find("gemm");
   if (measured != target.choices.end()) return measured->second;
-  if (p.flops() < target.library_flops) return "generated";
+  if (p.flops().bounds().max < target.library_flops) return "generated";
   return target.is_cuda() ? "cublaslt" : "sgemm";
 }
 

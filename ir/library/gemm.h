@@ -15,8 +15,10 @@ namespace nabla::ir {
 struct GemmProblem : GemmProblemOf<Dim> {
   /// The largest problem: every size at its upper bound.
   GemmProblemOf<int64_t> at_bounds() const;
-  std::string key() const { return key_of(at_bounds()); }  ///< of tuning files
-  int64_t flops() const { return (Dim(2) * batch * m * n * k).bounds().max; }  ///< at the bounds
+  std::string key() const { return problem_key(at_bounds()); }  ///< of tuning files
+  DType factors() const { return dtype; }
+  Dim flops() const { return Dim(2) * batch * m * n * k; }  ///< multiplications and additions; saturates
+  void round_factors() { tf32 = true; }
 };
 
 /// The problem of a `gemm`, with what it does to the product, or of a dot_general whose operands are normalised (the pass

@@ -17,4 +17,13 @@ const Implementation* find_implementation(std::string_view problem, std::string_
   return nullptr;
 }
 
+const LibraryFile* find_library_file(std::string_view name) {
+  static constexpr LibraryFile kRows[] = {{"onednn", "libdnnl.so.2", "2.6"},
+                                          {"cublaslt", "libcublasLt.so.13", "12.0"},
+                                          {"cudnn", "libcudnn.so.9", "8.2"}};  // with bf16
+  for (const LibraryFile& row : kRows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
 }  // namespace nabla::ir

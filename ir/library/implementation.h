@@ -14,6 +14,15 @@ struct Implementation {
   bool gpu;                  ///< whether it is for GPU targets; else it is for CPUs
 };
 
+/// A library as bundles name it.
+struct LibraryFile {
+  std::string_view name;         ///< "onednn", "cublaslt", "cudnn"
+  std::string_view soname;       ///< "libdnnl.so.2"
+  std::string_view min_version;  ///< the first version that has all that programs ask of it
+};
+/// Null for an unknown name.
+const LibraryFile* find_library_file(std::string_view name);
+
 std::span<const Implementation> implementations();
 /// Null when there is none of that name for the problem.
 const Implementation* find_implementation(std::string_view problem, std::string_view name);

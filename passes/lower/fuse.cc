@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/library/call.h"
 #include "passes/lower/build_kernel.h"
 #include "passes/lower/launch.h"
 #include "passes/lower/library_fallbacks.h"
@@ -245,8 +246,7 @@ void drop_unused_kernels(ir::Module& m) {
   std::set<std::string> used;
   for (const ir::FunctionPtr& f : m.functions)
     for (const ir::Node& n : f->nodes)
-      if (n.op->lower == ir::Lowering::kCall || n.op->lower == ir::Lowering::kLibrary)
-        used.insert(n.attrs.get_string(n.op->lower == ir::Lowering::kCall ? "kernel" : "fallback"));
+      if (std::optional<std::string> kernel = ir::kernel_of(n)) used.insert(*kernel);
   std::erase_if(m.kernels, [&](const auto& k) { return used.count(k->name) == 0; });
 }
 

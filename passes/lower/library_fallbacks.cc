@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/library/call.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -49,9 +50,7 @@ Result<ir::Function> add_fallbacks(const ir::Function& f, const ir::Module& m, c
     ir::Function lowered = NABLA_TRY(generate(decomposition(op, n.location, context.ops, &m)));
     if (std::optional<Fallback> fallback = one_launch(lowered)) {
       ir::Attrs attrs = n.attrs;
-      attrs.set("fallback", fallback->kernel);
-      attrs.set("order", fallback->order);
-      attrs.set("workspace", context.target.library_workspace_bytes);
+      ir::set_fallback_kernel(attrs, {fallback->kernel, fallback->order, {}, context.target.library_workspace_bytes});
       copy.set(n.results, b.add(n.op->name, copy.at(n.operands), attrs));
     } else {
       ir::DecomposeContext decompose{b, op, copy.at(n.operands)};

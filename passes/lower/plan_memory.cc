@@ -4,7 +4,7 @@
 #include <set>
 
 #include "ir/kernel_ir/kernel.h"
-#include "ir/library/gemm.h"
+#include "ir/library/call.h"
 #include "passes/lower/in_place.h"
 #include "passes/rewrite.h"
 #include "runtime/base/text.h"
@@ -233,7 +233,7 @@ class FunctionPlanner {
     if (n.op->lower == ir::Lowering::kCollective) return n.op->name == "all_reduce";
     const Attr* name = n.attrs.find("kernel");
     if (!name) return takes_the_place(n, operand);
-    const kernel_ir::Kernel* kernel = &kernel_of(n, "kernel");
+    const kernel_ir::Kernel* kernel = &kernel_of(n.attrs.get_string("kernel"));
     auto r = std::find(n.results.begin(), n.results.end(), result);
     int out = static_cast<int>(n.operands.size() + (r - n.results.begin()));
     for (size_t i = 0; i < n.operands.size(); ++i)
@@ -241,8 +241,7 @@ class FunctionPlanner {
     return r != n.results.end();
   }
 
-  const kernel_ir::Kernel& kernel_of(const ir::Node& n, const char* attr) const {
-    const std::string& name = n.attrs.get_string(attr);
+  const kernel_ir::Kernel& kernel_of(const std::string& name) const {
     for (const auto& k : m_.kernels)
       if (k->name == name) return *k;
     NABLA_CHECK(false, "{} is not in the module", name);
@@ -251,14 +250,15 @@ class FunctionPlanner {
 
   // A library's product may lie where its addend lay, where its fallback can do that too.
   bool takes_the_place(const ir::Node& n, ValueId operand) const {
-    if (n.op->name != "gemm" || n.attrs.get_string("fallback").empty()) return false;
-    int addend = n.attrs.get_bool("addend") ? static_cast<int>(n.operands.size()) - 1 : -1;
+    std::optional<ir::FallbackKernel> fallback = ir::fallback_kernel(n);
+    int addend = ir::addend_operand(n);
+    if (!fallback || addend < 0) return false;
     for (size_t i = 0; i < n.operands.size(); ++i)
       if (root_[n.operands[i]] == operand && static_cast<int>(i) != addend) return false;
-    const ir::Ints& order = n.attrs.get_ints("order");
+    const ir::Ints& order = fallback->order;
     auto at = std::find(order.begin(), order.end(), addend);
     return at != order.end() &&
-           may_share(kernel_of(n, "fallback"), static_cast<int>(at - order.begin()), static_cast<int>(order.size()));
+           may_share(kernel_of(fallback->kernel), static_cast<int>(at - order.begin()), static_cast<int>(order.size()));
   }
 
   // A loop's result starts as the operand of the same carry and is updated in place.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ir/library/gemm.h"
+#include "ir/library/call.h"
 #include "passes/lower/launch.h"
 #include "passes/rewrite.h"
 
@@ -38,12 +38,13 @@ int64_t bytes_of(const ir::Ints& scratch) {
 }
 
 // The attributes of a library call whose fallback was scheduled.
-ir::Attrs with_fallback(ir::Attrs attrs, const Scheduled& fallback) {
-  ir::Ints scratch;
-  for (const ir::Type& t : fallback.workspaces) scratch.push_back(t.bytes().bounds().max);
-  attrs.set("fallback", fallback.name);
-  attrs.set("scratch", scratch);
-  attrs.set("workspace", std::max(attrs.get_int("workspace"), bytes_of(scratch)));
+ir::Attrs with_fallback(const ir::Node& n, const Scheduled& kernel) {
+  ir::FallbackKernel fallback = *ir::fallback_kernel(n);
+  fallback.kernel = kernel.name, fallback.scratch = {};
+  for (const ir::Type& t : kernel.workspaces) fallback.scratch.push_back(t.bytes().bounds().max);
+  fallback.workspace_bytes = std::max(fallback.workspace_bytes, bytes_of(fallback.scratch));
+  ir::Attrs attrs = n.attrs;
+  ir::set_fallback_kernel(attrs, fallback);
   return attrs;
 }
 
@@ -52,14 +53,10 @@ ir::FunctionPtr rewired(const ir::Function& f, const ir::Module& m, const ir::Op
                         const ScheduledKernels& kernels) {
   FunctionCopy copy(f, ops, &m);
   ir::FunctionBuilder& b = copy.builder();
-  auto find = [&](const ir::Node& n, const char* attr) {
-    auto found = kernels.find(n.attrs.get_string(attr));
-    return found == kernels.end() ? nullptr : &found->second;
-  };
   for (const ir::Node& n : f.nodes) {
-    const Scheduled* kernel = n.op->lower == ir::Lowering::kCall      ? find(n, "kernel")
-                              : n.op->lower == ir::Lowering::kLibrary ? find(n, "fallback")
-                                                                      : nullptr;
+    std::optional<std::string> name = ir::kernel_of(n);
+    auto found = name ? kernels.find(*name) : kernels.end();
+    const Scheduled* kernel = found == kernels.end() ? nullptr : &found->second;
     b.set_computes(n.computes);
     if (!kernel) {
       copy.copy(n);
@@ -69,7 +66,7 @@ ir::FunctionPtr rewired(const ir::Function& f, const ir::Module& m, const ir::Op
     std::vector<ir::Type> results = f.types(n.results);
     bool launch = n.op->lower == ir::Lowering::kCall;
     if (launch) results.insert(results.end(), kernel->workspaces.begin(), kernel->workspaces.end());
-    ir::Attrs attrs = launch ? launch_attrs(kernel->name, results) : with_fallback(n.attrs, *kernel);
+    ir::Attrs attrs = launch ? launch_attrs(kernel->name, results) : with_fallback(n, *kernel);
     std::vector<ir::Val> values = b.add(n.op->name, copy.at(n.operands), attrs);
     values.resize(n.results.size());  // workspaces come last, and nobody reads them
     copy.set(n.results, values);

@@ -1,28 +1,37 @@
 #include "runtime/base/convolution.h"
 
 #include <algorithm>
-
-#include "runtime/base/diagnostic.h"
+#include <iterator>
 
 namespace nabla {
+
 namespace {
 
-std::string join(const std::vector<int64_t>& values, const char* between) {
-  std::string out;
-  for (int64_t v : values) out += (out.empty() ? "" : between) + std::to_string(v);
-  return out;
-}
+constexpr std::string_view kKinds[] = {"forward", "input_grad", "filter_grad"};
 
 }  // namespace
 
-std::string ConvolutionSpec::key() const {
-  constexpr const char* kKinds[] = {"forward", "input_grad", "filter_grad"};
-  std::string out = fmt::format("convolution {} {} {} {} {} stride {} pad {}", name_of(dtype),
-                                kKinds[static_cast<size_t>(kind)], join(input_shape, "x"), join(filter_shape, "x"),
-                                join(output_shape, "x"), join(strides, ","), join(padding_low, ","));
-  if (std::any_of(dilations.begin(), dilations.end(), [](int64_t d) { return d != 1; }))
-    out += fmt::format(" dilation {}", join(dilations, ","));
-  return groups == 1 ? out : out + fmt::format(" groups {}", groups);
+std::span<const std::string_view> names_of(ConvolutionKind) { return kKinds; }
+std::string_view name_of(ConvolutionKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+
+bool ConvolutionSpec::complete() {
+  size_t rank = input_shape.size(), spatial = strides.size();
+  if (dilations.empty()) dilations.assign(spatial, 1);
+  if (rank != spatial + 2 || spatial == 0 || filter_shape.size() != rank || output_shape.size() != rank ||
+      padding_low.size() != spatial || dilations.size() != spatial || groups < 1)
+    return false;
+  for (const auto* list : {&input_shape, &filter_shape, &output_shape, &strides, &dilations})
+    if (std::any_of(list->begin(), list->end(), [](int64_t n) { return n < 1; })) return false;
+  padding_high.clear();
+  for (size_t d = 0; d < spatial; ++d) {
+    auto product = [](int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b); };
+    if (product(output_shape[d + 1], strides[d]) > kMaxArrayBytes ||
+        product(filter_shape[d], dilations[d]) > kMaxArrayBytes)
+      return false;
+    int64_t reach = (output_shape[d + 1] - 1) * strides[d] + (filter_shape[d] - 1) * dilations[d] + 1;
+    padding_high.push_back(std::max<int64_t>(0, reach - input_shape[d + 1] - padding_low[d]));
+  }
+  return true;
 }
 
 double ConvolutionSpec::flops() const {

@@ -1,7 +1,5 @@
 #include "runtime/base/gemm.h"
 
-#include <fmt/format.h>
-
 #include <iterator>
 
 namespace nabla {
@@ -12,17 +10,13 @@ constexpr std::string_view kActivations[] = {"none", "relu", "gelu"};
 
 }  // namespace
 
+std::span<const std::string_view> names_of(Activation) { return kActivations; }
 std::string_view name_of(Activation activation) { return kActivations[static_cast<int>(activation)]; }
 
 std::optional<Activation> find_activation(std::string_view name) {
   for (size_t i = 0; i < std::size(kActivations); ++i)
     if (kActivations[i] == name) return static_cast<Activation>(i);
   return std::nullopt;
-}
-
-std::string key_of(const GemmProblemOf<int64_t>& p) {
-  return fmt::format("gemm {} {}x{}x{}x{} {}{}", name_of(p.dtype), p.batch, p.m, p.n, p.k, p.transpose_a ? 't' : 'n',
-                     p.transpose_b ? 't' : 'n');
 }
 
 double flops_of(const GemmProblemOf<int64_t>& p) {

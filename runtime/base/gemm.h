@@ -4,16 +4,19 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/problem.h"
 
 namespace nabla {
 
 /// What is done to a product before it is stored; kGelu is the form with tanh.
 enum class Activation : uint8_t { kNone, kRelu, kGelu };
-std::string_view name_of(Activation activation);  ///< "none", "relu", "gelu"
+std::span<const std::string_view> names_of(Activation);  ///< "none", "relu", "gelu"
+std::string_view name_of(Activation activation);
 std::optional<Activation> find_activation(std::string_view name);
 
 /// C[b] = activation(op(A[b]) op(B[b]) + bias + addend[b]), row-major; leading dimensions and batch strides in elements.
@@ -30,14 +33,46 @@ struct GemmProblemOf {
   bool tf32 = false;    ///< the factors of an f32 product may be rounded to tf32
   auto operator<=>(const GemmProblemOf&) const = default;
 
-  /// f(size) for every size, in the order of Gemm.sizes in runtime/format/program.fbs.
+  /// Each with how it stands in the key; the sizes are in the order of Gemm.sizes in runtime/format/program.fbs.
+  static constexpr std::string_view kKind = "gemm";
+  static constexpr auto fields() {
+    using P = GemmProblemOf;
+    return std::tuple{in_key("dtype", &P::dtype, " "),
+                      in_key("batch", &P::batch, " "),
+                      in_key("m", &P::m, "x"),
+                      in_key("n", &P::n, "x"),
+                      in_key("k", &P::k, "x"),
+                      in_key("transpose_a", &P::transpose_a, " "),
+                      in_key("transpose_b", &P::transpose_b, ""),
+                      beside_key("lda", &P::lda),
+                      beside_key("ldb", &P::ldb),
+                      beside_key("ldc", &P::ldc),
+                      beside_key("stride_a", &P::stride_a),
+                      beside_key("stride_b", &P::stride_b),
+                      beside_key("stride_c", &P::stride_c),
+                      beside_key("activation", &P::activation),
+                      beside_key("bias", &P::bias),
+                      beside_key("addend", &P::addend),
+                      beside_key("tf32", &P::tf32)};
+  }
+  /// Dense operands. False where a size is 0, or an operand larger than any array.
+  bool complete() {
+    auto fits = [&](Size rows, Size columns) {
+      return static_cast<double>(batch) * static_cast<double>(rows) * static_cast<double>(columns) <= kMaxArrayBytes;
+    };
+    if (batch < 1 || m < 1 || n < 1 || k < 1 || !fits(m, k) || !fits(k, n) || !fits(m, n)) return false;
+    lda = transpose_a ? m : k, ldb = transpose_b ? k : n, ldc = n;
+    if (batch != 1) stride_a = m * k, stride_b = k * n, stride_c = m * n;
+    return true;
+  }
+  /// f(size) for every size, in the order of the fields.
   template <class F>
   void for_each_size(F f) {
-    for (Size* s : {&batch, &m, &n, &k, &lda, &ldb, &ldc, &stride_a, &stride_b, &stride_c}) f(*s);
+    for_each_field_of<Size>(*this, f);
   }
   template <class F>
   void for_each_size(F f) const {
-    for (const Size* s : {&batch, &m, &n, &k, &lda, &ldb, &ldc, &stride_a, &stride_b, &stride_c}) f(*s);
+    for_each_field_of<Size>(*this, f);
   }
   /// "bias add gelu"; empty: the product is stored as it is.
   std::string epilogue() const {
@@ -49,8 +84,6 @@ struct GemmProblemOf {
   }
 };
 
-/// "gemm f32 1x64x128x64 nt": type, batch, m, n and k, which factors are transposed. The key of tuning files.
-std::string key_of(const GemmProblemOf<int64_t>& problem);
 /// Multiplications and additions.
 double flops_of(const GemmProblemOf<int64_t>& problem);
 

@@ -3,7 +3,7 @@
 namespace nabla::device {
 
 std::string GemmSpec::key() const {
-  std::string out = key_of(*this), done = epilogue();
+  std::string out = problem_key<GemmProblemOf<int64_t>>(*this), done = epilogue();
   if (!done.empty()) out += " " + done;
   return tf32 ? out + " tf32" : out;
 }

@@ -245,10 +245,9 @@ Status ProgramCheck::check_gemm(const Gemm& gemm) {
   if (view(gemm.implementation()).empty()) return damaged("a gemm without an implementation");
   const GemmProblemOf<int64_t> p = problem_of(gemm);
   // Everything below grows with the sizes, so that what holds at the bounds holds at every tuple.
+  if (std::string bad = implausible_fields(p, kMaxExtent); !bad.empty()) return damaged("a gemm with {}", bad);
   std::vector<int64_t> sizes;
   p.for_each_size([&](int64_t n) { sizes.push_back(n); });
-  for (int64_t n : sizes)
-    if (!plausible(n)) return damaged("a gemm with size or stride {}", n);
   if (uint32_t count = size_of(gemm.sizes()); count > 0) {
     if (count != sizes.size()) return damaged("a gemm with {} sizes", count);
     for (uint32_t i = 0; i < count; ++i)
@@ -305,9 +304,10 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
   size_t spatial = rank - 2;
   if (stride.size() != spatial || dilation.size() != spatial || low.size() != spatial || high.size() != spatial)
     return damaged("a convolution whose windows have another rank than its {} spatial axes", spatial);
+  if (std::string bad = implausible_fields(p, kMaxExtent); !bad.empty()) return damaged("a convolution with {}", bad);
   for (const auto* shape : {&in, &filter, &out})
     for (int64_t extent : *shape)
-      if (extent < 1 || !plausible(extent)) return damaged("a convolution with extent {}", extent);
+      if (extent < 1) return damaged("a convolution with extent {}", extent);
   (void)NABLA_TRY(check_reference(c.batch_size(), in[0], "the batch of a convolution"));
   int64_t groups = p.groups;
   if (groups < 1 || in[rank - 1] % groups != 0 || filter[rank - 2] != in[rank - 1] / groups ||
@@ -315,9 +315,8 @@ Status ProgramCheck::check_convolution(const Convolution& c) {
     return damaged("a convolution of {} groups with input {}, filter {}, output {}", groups, shape_str(in),
                    shape_str(filter), shape_str(out));
   for (size_t d = 0; d < spatial; ++d) {
-    bool sane = stride[d] >= 1 && plausible(stride[d]) && dilation[d] >= 1 && plausible(dilation[d]) &&
-                plausible(low[d]) && plausible(high[d]);
-    if (!sane) return damaged("a convolution with a stride, dilation or padding out of range on axis {}", d);
+    if (stride[d] < 1 || dilation[d] < 1)
+      return damaged("a convolution with stride {} and dilation {} on axis {}", stride[d], dilation[d], d);
     Wide window = static_cast<Wide>(filter[d] - 1) * static_cast<Wide>(dilation[d]) + 1;
     Wide padded = static_cast<Wide>(in[d + 1] + low[d] + high[d]);
     if (window > padded || (padded - window) / static_cast<Wide>(stride[d]) + 1 != static_cast<Wide>(out[d + 1]))

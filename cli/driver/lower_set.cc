@@ -1,0 +1,184 @@
+#include "cli/driver/lower_set.h"
+
+#include <algorithm>
+
+#include "cli/driver/report.h"
+#include "cli/driver/tuning.h"
+#include "ir/ops/all_ops.h"
+#include "ir/symbols.h"
+#include "ir/verifier.h"
+#include "passes/pipeline.h"
+#include "passes/shard/microbatch.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::driver {
+namespace {
+
+// The default steps, split where a module becomes kernels: the report describes both sides.
+void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
+                 std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
+  bool lower = false;
+  const std::string first_of_lowering = passes::lowering_steps().front().pass;
+  if (!options.debug) graph.push_back({"drop-debug"});
+  for (passes::Step& step : steps) {
+    if (auto more = options.pass_options.find(step.pass); more != options.pass_options.end())
+      step.options.insert(more->second.begin(), more->second.end());
+    if (options.deterministic && step.pass == "granulate-sums") step.options["granules"] = "8";
+    if (options.deterministic && step.pass == "partition") step.options["deterministic"] = "true";
+    if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
+    if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
+    if (step.pass == "partition" && !options.max_gather_bytes.empty())
+      step.options["max-gather-bytes"] = options.max_gather_bytes;
+    if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
+    if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
+    lower |= step.pass == first_of_lowering;
+    (lower ? lowering : graph).push_back(std::move(step));
+  }
+}
+
+Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& module) {
+  Buckets out = NABLA_TRY(parse_sizes(options.buckets));
+  size_t combinations = 1;
+  for (auto& [name, bounds] : out) {
+    for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound));
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    combinations *= bounds.size() + 1;
+    if (combinations > format::kMaxBuckets)
+      return error(Code::kBadOption, "the buckets make more than {} combinations", format::kMaxBuckets);
+  }
+  return out;
+}
+
+passes::ManagerOptions verifying(const CompileOptions& options) {
+  passes::ManagerOptions out = options.passes;
+  out.verify = [](const ir::Module& m) { return ir::verify(m); };
+  return out;
+}
+
+void append(std::vector<passes::PassReport>& to, std::vector<passes::PassReport> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+using Steps = std::vector<passes::Step>;
+
+Steps take_through(Steps& from, std::string_view last) {
+  auto found = std::find_if(from.begin(), from.end(), [&](const passes::Step& s) { return s.pass == last; });
+  if (found == from.end()) return {};
+  Steps out(from.begin(), found + 1);
+  from.erase(from.begin(), found + 1);
+  return out;
+}
+
+Diagnostic no_layouts(const ir::Mesh& mesh) {
+  Diagnostic d = error(Code::kNoLowering,
+                       "the module is what one of the {} ranks of mesh {} computes; where its parts lie in "
+                       "the whole is not known any more",
+                       mesh.ranks(), mesh.name);
+  d.help = "compile a module of stage `sharded` or before";
+  d.location = mesh.location;
+  return d;
+}
+
+// The set of a module, by the passes that see the whole program; they are taken from the list.
+Result<ir::ProgramSet> set_for(const ir::Module& module, Steps& graph, const passes::ManagerOptions& manager,
+                               LoweredSet& out) {
+  bool several = module.mesh() && module.mesh()->ranks() > 1;
+  Steps whole = take_through(graph, "partition");
+  if (several && whole.empty()) return no_layouts(*module.mesh());
+  Steps partition;
+  if (several) partition.push_back(std::move(whole.back())), whole.pop_back();
+  auto run = NABLA_TRY(passes::run_passes(module, whole, ops::all_ops(), out.target, manager));
+  append(out.passes, std::move(run.reports));
+  if (!several) return ir::set_of(run.module, run.module);
+  auto local = NABLA_TRY(passes::run_passes(run.module, partition, ops::all_ops(), out.target, manager));
+  append(out.passes, std::move(local.reports));
+  out.sharded = std::move(run.module);
+  return ir::set_of(passes::without_temporal_axes(*out.sharded), std::move(local.module));
+}
+
+// From a set, and what is left of the passes before fusion, to the planned one.
+Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, const CompileOptions& options,
+               const passes::ManagerOptions& manager, LoweredSet& out) {
+  auto local = NABLA_TRY(passes::run_passes(set, graph, ops::all_ops(), out.target, manager));
+  append(out.passes, std::move(local.reports));
+  out.local = std::move(local.set);
+  for (const ir::RankClass& c : out.local.classes)
+    out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, c.module)) : Buckets());
+  auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
+  append(out.passes, std::move(planned.reports));
+  out.planned = std::move(planned.set);
+  for (size_t c = 0; c < out.planned.classes.size(); ++c)
+    out.reports.push_back(make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c]));
+  return Ok{};
+}
+
+}  // namespace
+
+// Every target by its name, as the options want it. What acts on none of them is refused.
+Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const std::vector<std::string>& names) {
+  std::vector<ir::Target> out;
+  Tuning tuning;
+  if (!options.tuning_file.empty()) tuning = NABLA_TRY(read_tuning(options.tuning_file));
+  bool tuned = false, tf32 = false, gpu = false;
+  std::string list;
+  for (const std::string& name : names) {
+    ir::Target target = NABLA_TRY(ir::find_target(name));
+    target.library = options.library && !options.deterministic;
+    target.deterministic = options.deterministic;
+    if (options.deterministic && target.is_cuda())
+      return error(Code::kBadOption, "deterministic: kernels of {} may combine in another order on other ranks; it is for "
+                   "CPUs", target.name);
+    target.tf32 = options.tf32 && target.is_cuda();
+    tf32 |= target.tf32, gpu |= target.is_cuda(), tuned |= tuning.concerns(target);
+    tuning.apply(target);
+    list += (list.empty() ? "" : ", ") + target.name;
+    out.push_back(std::move(target));
+  }
+  if (options.tf32 && !tf32)
+    return error(Code::kBadOption, "tf32 is for matrix products of GPUs, and no target is one: {}", list);
+  if (!options.buckets.empty() && !gpu)
+    return error(Code::kBadOption, "buckets are for launches of GPUs, and no target is one: {}", list);
+  if (tuned) return out;
+  Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
+                       tuning.targets(), list);
+  d.help = "measure with nablac tune --target of what is compiled for";
+  return d;
+}
+
+Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& target,
+                                   const passes::ManagerOptions& options, ir::Stage to) {
+  std::vector<passes::Step> graph, lowering;
+  split_steps(passes::default_steps(module.stage, to), {}, {}, graph, lowering);
+  passes::ManagerOptions manager = options;
+  manager.verify = [](const ir::Module& m) { return ir::verify(m); };
+  return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
+}
+
+Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  LoweredSet out{target};
+  const passes::ManagerOptions manager = verifying(options);
+  Steps graph, lowering;
+  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph, lowering);
+  ir::ProgramSet set = NABLA_TRY(set_for(module, graph, manager, out));
+  (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, manager, out));
+  return out;
+}
+
+Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set, const CompileOptions& options) {
+  LoweredSet out{target};
+  const passes::ManagerOptions manager = verifying(options);
+  ir::ProgramSet local = set;
+  Steps graph, lowering;
+  for (ir::RankClass& c : local.classes) {
+    graph.clear(), lowering.clear();
+    split_steps(passes::default_steps(c.module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph, lowering);
+    auto run = NABLA_TRY(passes::run_passes(c.module, take_through(graph, "partition"), ops::all_ops(), target, manager));
+    append(out.passes, std::move(run.reports));
+    c.module = std::move(run.module);
+  }
+  (void)NABLA_TRY(lay_out(std::move(local), graph, lowering, options, manager, out));
+  return out;
+}
+
+}  // namespace nabla::driver
