@@ -8,7 +8,7 @@
 #include "passes/shard/layout.h"
 #include "passes/shard/local_symbols.h"
 #include "passes/shard/reshard.h"
-#include "passes/shard/rules.h"
+#include "passes/shard/rules/rules.h"
 #include "runtime/base/text.h"
 
 namespace nabla::passes {
@@ -172,14 +172,14 @@ class FunctionPartition {
   }
 
   // ---- By a rule of the op, where that sends no more than what follows from its factors.
-  bool ruled(const Node& n, double otherwise) {
-    RuleContext context{f_, n, mesh_, rank_, b_,
+  bool ruled(const Node& n, const ir::TypedOp& op, const Factors& factors, const std::vector<Axes>& axes) {
+    RuleContext context{f_, n, op, factors, axes, mesh_, rank_, b_,
                         [&](size_t i) -> const Layout& { return parts_[n.operands[i]].layout; },
                         [&](size_t r) { return declared(n.results[r]); },
                         [&](size_t i, const Layout& to) { return laid_out(n.operands[i], to); },
                         [&](size_t i) { return parts_[n.operands[i]].value; }};
     std::optional<Ruled> rule = by_rule(context);
-    if (!rule || rule->bytes > otherwise) return false;
+    if (!rule || rule->bytes > sent(n, factors, axes)) return false;
     std::vector<Val> results = rule->make();
     for (size_t r = 0; r < results.size(); ++r) {
       set(n.results[r], results[r], rule->layouts[r]);
@@ -193,7 +193,7 @@ class FunctionPartition {
     ir::TypedOp op = typed(f_, n);
     Factors factors = n.op->factors(op);
     std::vector<Axes> axes = cheapest_axes(n, factors);
-    if (ruled(n, sent(n, factors, axes))) return true;
+    if (ruled(n, op, factors, axes)) return true;
     std::set<size_t> kept = may_stay_pending(n, axes);
     ir::Shard shard{op, factors, {}, {}};
     for (size_t f = 0; f < factors.factors.size(); ++f) {
