@@ -176,7 +176,10 @@ class FunctionPartition {
     RuleContext context{f_, n, op, factors, axes, mesh_, rank_, b_,
                         [&](size_t i) -> const Layout& { return parts_[n.operands[i]].layout; },
                         [&](size_t r) { return declared(n.results[r]); },
-                        [&](size_t i, const Layout& to) { return laid_out(n.operands[i], to); },
+                        [&](size_t i, const Layout& to) {
+                          say_what_is_gathered(n, factors, i, &to);
+                          return laid_out(n.operands[i], to);
+                        },
                         [&](size_t i) { return parts_[n.operands[i]].value; }};
     std::optional<Ruled> rule = by_rule(context);
     if (!rule || rule->bytes > sent(n, factors, axes)) return false;
@@ -202,7 +205,7 @@ class FunctionPartition {
     }
     ir::Attrs attrs = shard.attrs();
     if (!fits(n, shard, attrs)) return false;
-    say_what_is_gathered(n, factors);
+    for (size_t i = 0; i < n.operands.size(); ++i) say_what_is_gathered(n, factors, i);
     std::vector<Val> operands;
     Axes pending;
     for (size_t i = 0; i < n.operands.size(); ++i) {
@@ -226,18 +229,18 @@ class FunctionPartition {
     return true;
   }
 
-  // Along a dimension that no rule of the op splits.
-  void say_what_is_gathered(const Node& n, const Factors& factors) {
-    for (size_t i = 0; i < n.operands.size(); ++i)
-      for (size_t d = 0; d < factors.operands[i].size(); ++d) {
-        const std::vector<int>& dim = factors.operands[i][d];
-        const Axes& axes = parts_[n.operands[i]].layout.dims[d];
-        bool whole = std::any_of(dim.begin(), dim.end(), [&](int f) { return !can_split(factors.factors[f]); });
-        if (whole && !axes.empty())
-          gathers(n, n.operands[i],
-                  fmt::format("cannot be split along dimension {} of {}, which lies along {}", d,
-                              ir::value_name(f_, n.operands[i]), ir::str(axes)));
-      }
+  // Along a dimension that no rule of the op splits: none of its axes is in the layout that a rule wants.
+  void say_what_is_gathered(const Node& n, const Factors& factors, size_t i, const Layout* to = nullptr) {
+    for (size_t d = 0; d < factors.operands[i].size(); ++d) {
+      const std::vector<int>& dim = factors.operands[i][d];
+      const Axes& axes = parts_[n.operands[i]].layout.dims[d];
+      bool whole = std::any_of(dim.begin(), dim.end(), [&](int f) { return !can_split(factors.factors[f]); });
+      bool used = to && std::any_of(to->dims.begin(), to->dims.end(), [&](const Axes& a) { return overlap(mesh_, a, axes); });
+      if (whole && !axes.empty() && !used)
+        gathers(n, n.operands[i],
+                fmt::format("cannot be split along dimension {} of {}, which lies along {}", d,
+                            ir::value_name(f_, n.operands[i]), ir::str(axes)));
+    }
   }
 
   Layout layout(const Factors::Tensor& dims, const Factors& factors, const std::vector<Axes>& axes) const {

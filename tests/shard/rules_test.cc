@@ -162,11 +162,65 @@ TEST(Rules, APartOfAProjection) {
   EXPECT_LE(sent.forward, 4 * 4 * 2 * kF32) << sent.text;
 }
 
+// ---- Windows
+
+TEST(Rules, ConvolutionsExchangeHalos) {
+  struct Case {
+    const char *x, *w, *attrs;
+    double rows;  ///< of the input that a rank sends
+    bool compiled;
+  };
+  for (const Case& c : {
+           Case{"f32[2,16@a,5,3]", "f32[3,3,3,4]", "strides=[1, 1], padding_low=[1, 1], padding_high=[1, 1], dilation=[1, 1]", 2, true},
+           Case{"f32[2,16@a,5,3]", "f32[4,3,3,4]", "strides=[2, 1], padding_low=[1, 1], padding_high=[1, 1], dilation=[1, 1]", 2, true},
+           Case{"f32[2,16@a,5,3]", "f32[1,1,3,4]", "strides=[2, 2], padding_low=[0, 0], padding_high=[0, 0], dilation=[1, 1]", 0, false},
+           // Taps three apart reach over whole shards.
+           Case{"f32[2,8@a,5,3]", "f32[3,1,3,4]", "strides=[1, 1], padding_low=[3, 0], padding_high=[3, 0], dilation=[3, 1]", 6, true},
+           // Patches.
+           Case{"f32[2,16@a,4,3]", "f32[4,4,3,4]", "strides=[4, 4], padding_low=[0, 0], padding_high=[0, 0], dilation=[1, 1]", 0, false},
+           // Outputs that do not stand where the inputs do.
+           Case{"f32[2,16@a,4,3]", "f32[5,1,3,4]", "strides=[1, 1], padding_low=[0, 0], padding_high=[0, 0], dilation=[1, 1]", 16, true}}) {
+    Sent sent = expect_same({"a=4", fmt::format("%x: {}, %w: {}", c.x, c.w),
+                             fmt::format(" %y = convolution(%x, %w) {{{}}}\n return %y\n", c.attrs), {0, 1}, c.compiled});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    EXPECT_LE(sent.forward, c.rows * 2 * 5 * 3 * kF32) << c.attrs << sent.text;
+  }
+}
+
+// Both spatial dimensions, images and features at once.
+TEST(Rules, ConvolutionsOnTwoAxes) {
+  Sent sent = expect_same({"a=2, b=2, n=2", "%x: f32[4@n,8@a,8@b,3], %w: f32[3,3,3,4]",
+                           " %y = convolution(%x, %w) {strides=[1, 1], padding_low=[1, 1], padding_high=[1, 1], "
+                           "dilation=[1, 1]}\n return %y\n", {0, 1}, true});
+  EXPECT_LE(sent.forward, (4 + 6) * 2 * 2 * 3 * kF32) << sent.text;
+  sent = expect_same({"a=2, tp=2", "%x: f32[2,8@a,8,4@tp], %w: f32[3,3,4@tp,4]",
+                      " %y = convolution(%x, %w) {strides=[1, 1], padding_low=[1, 1], padding_high=[1, 1], "
+                      "dilation=[1, 1]}\n return %y\n", {0, 1}});
+  EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+}
+
+TEST(Rules, PoolingExchangesHalos) {
+  struct Case {
+    const char* attrs;
+    double rows;
+  };
+  for (const char* op : {"reduce_window_sum", "reduce_window_max"})
+    for (const Case& c :
+         {Case{"window=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding_low=[0, 0, 0, 0], padding_high=[0, 0, 0, 0]", 0},
+          Case{"window=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding_low=[0, 1, 1, 0], padding_high=[0, 0, 1, 0]", 1},
+          Case{"window=[1, 5, 1, 1], strides=[1, 1, 1, 1], padding_low=[0, 2, 0, 0], padding_high=[0, 2, 0, 0]", 4}}) {
+      Sent sent = expect_same({"a=4", "%x: f32[2,16@a,6,3]",
+                               fmt::format(" %y = {}(%x) {{{}, dilation=[1, 1, 1, 1]}}\n return %y\n", op, c.attrs), {0}, true});
+      EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+      EXPECT_LE(sent.forward, c.rows * 2 * 6 * 3 * kF32) << op << c.attrs << sent.text;
+    }
+}
+
 // ---- Exchanges
 
 TEST(Rules, SortsExchangeTheirRows) {
   Sent sent = expect_same({"a=4", "%x: f32[8,16@a]", " %y = argsort(%x) {axis=1}\n return %y\n", {}, true});
-  EXPECT_EQ(sent.ops, "all_to_all all_gather") << sent.text;
+  EXPECT_EQ(sent.ops, "all_gather") << sent.text;  // all ranks want all of it
   sent = expect_same({"a=4", "%x: f32[8,16@a]",
                       " %y = argsort(%x) {axis=1}\n %z = shard(%y) {sharding=<{}, a>}\n return %z\n", {}});
   EXPECT_EQ(sent.ops, "all_to_all all_to_all") << sent.text;

@@ -14,9 +14,6 @@ using ir::Ints;
 using ir::Shape;
 using ir::Val;
 
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
-int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
-
 /// Along one dimension: what a rank needs of the operand, and what it then does by itself.
 struct Cut {
   int64_t dim;

@@ -32,6 +32,16 @@ std::optional<Ruled> joined_along(const RuleContext& c);  ///< concatenate
 /// Every dimension with that of the same number, where no factor passes.
 Ties same_dims(const ir::TypedOp& op);
 
+// convolution.cc
+/// Spatial dimensions that are cut, of convolutions and pooling: halos.
+std::optional<Ruled> convolved(const RuleContext& c);
+std::optional<Ruled> convolved_back(const RuleContext& c);   ///< conv_input_grad
+std::optional<Ruled> filter_gradient(const RuleContext& c);  ///< conv_filter_grad
+std::optional<Ruled> pooled(const RuleContext& c);           ///< reduce_window_.., window_gather_max
+std::optional<Ruled> scattered_back(const RuleContext& c);   ///< select_and_scatter
+Ties space_and_output(const ir::TypedOp& op);
+Ties space_and_cotangent(const ir::TypedOp& op);
+
 // exchange.cc
 /// Of any op: the axes move to another dimension, along which it is cut, by an all_to_all.
 std::optional<Ruled> exchanged(const RuleContext& c);

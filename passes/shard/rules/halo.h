@@ -5,6 +5,9 @@
 
 namespace nabla::passes {
 
+inline int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+inline int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
+
 /// What the ranks get of a dimension of which rank r has the elements [extent * r, extent * (r + 1)): rank r gets
 /// `count` elements from step * r + first on. A halo has a step of one extent; with another step the borders of the
 /// shards move (a section of a dimension that is cut anew).

@@ -12,6 +12,7 @@ constexpr const char* kRunning = "each rank combines its part; an all_gather of 
 constexpr const char* kCut =
     "elements go to the ranks in whose shards of the result they lie (permute); where the result does not divide, each "
     "rank has its elements of it and the sum is pending";
+constexpr const char* kHalo = "neighbours send what windows read beyond the borders of a part (permute)";
 constexpr const char* kAdd =
     "rows: each rank adds the updates that it has into the rows that it has; over updates that are cut the sum is pending";
 constexpr const char* kRows = "rows of a table: the rank that has a row looks it up, and the sum is pending";
@@ -21,6 +22,9 @@ const OpRule kRules[] = {
     {"argmax", position_of_extreme, nullptr, kExtreme},
     {"argmin", position_of_extreme, nullptr, kExtreme},
     {"concatenate", joined_along, same_dims, "pieces of the operands go to the ranks in whose shards they lie (permute)"},
+    {"conv_filter_grad", filter_gradient, space_and_cotangent, kHalo},
+    {"conv_input_grad", convolved_back, space_and_output, kHalo},
+    {"convolution", convolved, space_and_output, kHalo},
     {"cumargmax", running_position, along_axis, kRunning},
     {"cumargmin", running_position, along_axis, kRunning},
     {"cummax", running, along_axis, kRunning},
@@ -30,11 +34,15 @@ const OpRule kRules[] = {
     {"embedding", look_up_rows, nullptr, kRows},
     {"gather", look_up_rows, nullptr, kRows},
     {"pad", cut_or_pad, same_dims, "elements go to the ranks in whose shards of the result they lie (permute)"},
+    {"reduce_window_max", pooled, same_dims, kHalo},
+    {"reduce_window_sum", pooled, same_dims, kHalo},
     {"reverse", reversed, same_dims, "parts change places (permute), and each is turned round"},
     {"scatter_add", add_into_rows, nullptr, kAdd},
     {"section", cut_or_pad, same_dims, kCut},
+    {"select_and_scatter", scattered_back, same_dims, kHalo},
     {"slice", cut_or_pad, same_dims, kCut},
     {"top_k", top_of_candidates, nullptr, "the best of each rank are gathered, and the best of those are taken"},
+    {"window_gather_max", pooled, same_dims, kHalo},
 };
 
 }  // namespace
