@@ -10,7 +10,7 @@
 #include "passes/shard/local_symbols.h"
 #include "passes/shard/microbatch.h"
 #include "passes/shard/reshard.h"
-#include "passes/shard/rules.h"
+#include "passes/shard/rules/rules.h"
 #include "runtime/base/text.h"
 
 namespace nabla::passes {
@@ -179,14 +179,17 @@ class FunctionPartition {
   }
 
   // ---- By a rule of the op, where that sends no more than what follows from its factors.
-  bool ruled(const Node& n, double otherwise) {
-    RuleContext context{f_, n, mesh_, rank_, b_,
+  bool ruled(const Node& n, const ir::TypedOp& op, const Factors& factors, const std::vector<Axes>& axes) {
+    RuleContext context{f_, n, op, factors, axes, mesh_, rank_, b_,
                         [&](size_t i) -> const Layout& { return parts_[n.operands[i]].layout; },
                         [&](size_t r) { return declared(n.results[r]); },
-                        [&](size_t i, const Layout& to) { return laid_out(n.operands[i], to); },
+                        [&](size_t i, const Layout& to) {
+                          say_what_is_gathered(n, factors, i, &to);
+                          return laid_out(n.operands[i], to);
+                        },
                         [&](size_t i) { return parts_[n.operands[i]].value; }};
     std::optional<Ruled> rule = by_rule(context);
-    if (!rule || rule->bytes > otherwise) return false;
+    if (!rule || rule->bytes > sent(n, factors, axes)) return false;
     std::vector<Val> results = rule->make();
     for (size_t r = 0; r < results.size(); ++r) {
       set(n.results[r], results[r], rule->layouts[r]);
@@ -200,7 +203,7 @@ class FunctionPartition {
     ir::TypedOp op = typed(f_, n);
     Factors factors = n.op->factors(op);
     std::vector<Axes> axes = cheapest_axes(n, factors);
-    if (ruled(n, sent(n, factors, axes))) return true;
+    if (ruled(n, op, factors, axes)) return true;
     std::set<size_t> kept = may_stay_pending(n, axes);
     ir::Shard shard{op, factors, {}, {}};
     for (size_t f = 0; f < factors.factors.size(); ++f) {
@@ -209,7 +212,7 @@ class FunctionPartition {
     }
     ir::Attrs attrs = shard.attrs();
     if (!fits(n, shard, attrs)) return false;
-    say_what_is_gathered(n, factors);
+    for (size_t i = 0; i < n.operands.size(); ++i) say_what_is_gathered(n, factors, i);
     std::vector<Val> operands;
     Axes pending;
     for (size_t i = 0; i < n.operands.size(); ++i) {
@@ -233,18 +236,18 @@ class FunctionPartition {
     return true;
   }
 
-  // Along a dimension that no rule of the op splits.
-  void say_what_is_gathered(const Node& n, const Factors& factors) {
-    for (size_t i = 0; i < n.operands.size(); ++i)
-      for (size_t d = 0; d < factors.operands[i].size(); ++d) {
-        const std::vector<int>& dim = factors.operands[i][d];
-        const Axes& axes = parts_[n.operands[i]].layout.dims[d];
-        bool whole = std::any_of(dim.begin(), dim.end(), [&](int f) { return !can_split(factors.factors[f]); });
-        if (whole && !axes.empty())
-          gathers(n, n.operands[i],
-                  fmt::format("cannot be split along dimension {} of {}, which lies along {}", d,
-                              ir::value_name(f_, n.operands[i]), ir::str(axes)));
-      }
+  // Along a dimension that no rule of the op splits: none of its axes is in the layout that a rule wants.
+  void say_what_is_gathered(const Node& n, const Factors& factors, size_t i, const Layout* to = nullptr) {
+    for (size_t d = 0; d < factors.operands[i].size(); ++d) {
+      const std::vector<int>& dim = factors.operands[i][d];
+      const Axes& axes = parts_[n.operands[i]].layout.dims[d];
+      bool whole = std::any_of(dim.begin(), dim.end(), [&](int f) { return !can_split(factors.factors[f]); });
+      bool used = to && std::any_of(to->dims.begin(), to->dims.end(), [&](const Axes& a) { return overlap(mesh_, a, axes); });
+      if (whole && !axes.empty() && !used)
+        gathers(n, n.operands[i],
+                fmt::format("cannot be split along dimension {} of {}, which lies along {}", d,
+                            ir::value_name(f_, n.operands[i]), ir::str(axes)));
+    }
   }
 
   Layout layout(const Factors::Tensor& dims, const Factors& factors, const std::vector<Axes>& axes) const {

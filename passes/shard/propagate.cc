@@ -8,6 +8,7 @@
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/open_composites.h"
+#include "passes/shard/rules/rules.h"
 
 namespace nabla::passes {
 namespace {
@@ -219,6 +220,25 @@ class Propagation {
         auto first = std::find_if((*t.dims)[d].begin(), (*t.dims)[d].end(), [&](int k) { return from[k] >= 0; });
         changed |= extend(first_[f][t.value] + static_cast<int>(d), axes, {f, &n, first == (*t.dims)[d].end() ? -1 : from[*first]});
       }
+    return hand_on(f, n) || changed;
+  }
+
+  // Along the dimensions that a rule of the op ties: the longest of their axes.
+  bool hand_on(int f, const Node& n) {
+    const OpRule* rule = rule_of(n.op->name);
+    if (!rule || !rule->ties) return false;
+    auto [known, fresh] = ties_.try_emplace(&n);
+    if (fresh) known->second = rule->ties(typed(*m_.functions[f], n));
+    bool changed = false;
+    for (const std::vector<TensorDim>& tie : known->second) {
+      int from = -1;
+      auto place = [&](const TensorDim& t) {
+        return first_[f][(t.result ? n.results : n.operands)[t.index]] + static_cast<int>(t.dim);
+      };
+      for (const TensorDim& t : tie)
+        if (from < 0 || axes_[find(place(t))].size() > axes_[find(from)].size()) from = place(t);
+      for (const TensorDim& t : tie) changed |= extend(place(t), axes_[find(from)], {f, &n, from});
+    }
     return changed;
   }
 
@@ -388,6 +408,7 @@ class Propagation {
   std::map<int, std::map<std::string, std::pair<Cause, const char*>>> refused_;  // by axes: what did not come about
   std::vector<std::vector<std::pair<int, ValueId>>> leaves_;  // where each state leaf is read and written
   std::map<const Node*, Factors> factors_;
+  std::map<const Node*, Ties> ties_;
   std::map<std::pair<int, int64_t>, std::pair<ValueId, ValueId>> conflicts_;  // by function and node: who won, who lost
 };
 

@@ -111,10 +111,10 @@ TEST(Layouts, TheLargerTensorWinsAConflict) {
 }
 
 TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {
-  Made m = make("a=2", "%x: f32[8@a]", " %s = cumsum(%x) {axis=0}\n return %s\n");
+  Made m = make("a=2", "%x: f32[8@a]", " %s = argsort(%x) {axis=0}\n return %s\n");
   EXPECT_EQ(collectives(m), "all_gather");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "cumsum cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered");
+  EXPECT_EQ(m.remarks[0], "argsort cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered");
 }
 
 // Gradients of microbatches: a sum for all of them.

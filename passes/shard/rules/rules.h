@@ -1,11 +1,14 @@
-// Ops that ranks share in another way than by cutting their factors.
+// Ops that ranks share in another way than by cutting their factors: one row per op.
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "ir/builder.h"
+#include "ir/typed.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/reshard.h"
 
@@ -18,6 +21,9 @@ ir::Val on_first_of(ir::Val value, const RankSymbols& rank, const ir::Axes& axes
 struct RuleContext {
   const ir::Function& f;  ///< with whole types
   const ir::Node& n;
+  const ir::TypedOp& op;
+  const ir::Factors& factors;
+  const std::vector<ir::Axes>& axes;  ///< of every factor, where the node is split by its factors alone
   const ir::Mesh& mesh;
   const RankSymbols& rank;
   ir::FunctionBuilder& b;                                         ///< of the local function
@@ -34,13 +40,28 @@ struct Ruled {
   std::function<std::vector<ir::Val>()> make;
 };
 
-/// Nothing where no rule fits: then the node is split by its factors.
-///   rows of a table (embedding, gather) that lies along its rows: every rank looks up those that it has, and the sum
-///   over
-///     ranks is pending (Megatron's vocabulary-parallel embedding)
-///   adding into rows (scatter_add), of updates that are cut: each rank adds its own, and the sum is pending; into rows
-///   that
-///     are cut: each rank adds to those that it has
+/// A dimension of one of a node's operands or results.
+struct TensorDim {
+  bool result;
+  size_t index, dim;
+};
+/// Dimensions that lie along the same axes where the rule is to serve, though no factor that can be split has both:
+/// propagation hands axes from one to the others.
+using Ties = std::vector<std::vector<TensorDim>>;
+
+struct OpRule {
+  const char* op;
+  std::optional<Ruled> (*rule)(const RuleContext&);  ///< nothing where it does not fit the node
+  Ties (*ties)(const ir::TypedOp&);                  ///< null: none
+  const char* doc;                                   ///< how ranks share the op
+};
+/// All of them, by name.
+std::span<const OpRule> op_rules();
+/// Null: the op has no rule of its own.
+const OpRule* rule_of(std::string_view op);
+
+/// The rule of the op, or the exchange that serves every op with another dimension to be cut along: whichever sends
+/// fewer bytes. Nothing where neither fits: then the node is split by its factors.
 std::optional<Ruled> by_rule(const RuleContext& context);
 
 }  // namespace nabla::passes

@@ -1,6 +1,8 @@
-#include "passes/shard/rules.h"
-
+// Rows of a table that ranks share: looked up, and added into.
 #include <algorithm>
+
+#include "passes/shard/rules/families.h"
+#include "passes/shard/rules/split.h"
 
 namespace nabla::passes {
 namespace {
@@ -11,22 +13,6 @@ using ir::Ints;
 using ir::Node;
 using ir::Shape;
 using ir::Val;
-
-Ints count_from(int64_t first, int64_t count) {
-  Ints out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(first + i);
-  return out;
-}
-
-Val scalar(ir::FunctionBuilder& b, const Dim& value) {
-  ir::Attrs attrs{{"shape", Shape{1}},
-                  {"axis", int64_t{0}},
-                  {"dtype", DType::kI64},
-                  {"offset", Shape{value}},
-                  {"whole", Shape{value.bounds().max + 1}}};
-  return ir::reshape(b.op("iota", {}, attrs), {});
-}
-Val spread(Val scalar, const Shape& shape) { return ir::broadcast_in_dim(scalar, shape, {}); }
 
 /// ids, by row of the first dimension of a table; updates and results have the ids' dimensions, then the table's
 /// others.
@@ -85,7 +71,19 @@ Layout joined(const std::vector<Axes>& ids, const std::vector<Axes>& width) {
   return out;
 }
 
-std::optional<Ruled> look_up(const RuleContext& c) {
+bool is_zero(const RuleContext& c, ir::ValueId id) {
+  for (const Node& n : c.f.nodes)
+    if (n.results.size() == 1 && n.results[0] == id && n.op->lower == ir::Lowering::kConstant) {
+      const Literal& value = n.attrs.get_literal("value");
+      const auto* bytes = static_cast<const char*>(value.data());
+      return std::all_of(bytes, bytes + value.size_bytes(), [](char byte) { return byte == 0; });
+    }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Ruled> look_up_rows(const RuleContext& c) {
   std::optional<Rows> rows = rows_of(c);
   const Layout& table = c.layout(0);
   bool sums = c.f.type(c.n.operands[0]).dtype != DType::kBool;
@@ -112,17 +110,7 @@ std::optional<Ruled> look_up(const RuleContext& c) {
   return out;
 }
 
-bool is_zero(const RuleContext& c, ir::ValueId id) {
-  for (const Node& n : c.f.nodes)
-    if (n.results.size() == 1 && n.results[0] == id && n.op->lower == ir::Lowering::kConstant) {
-      const Literal& value = n.attrs.get_literal("value");
-      const auto* bytes = static_cast<const char*>(value.data());
-      return std::all_of(bytes, bytes + value.size_bytes(), [](char byte) { return byte == 0; });
-    }
-  return false;
-}
-
-std::optional<Ruled> add_into(const RuleContext& c) {
+std::optional<Ruled> add_into_rows(const RuleContext& c) {
   std::optional<Rows> rows = rows_of(c);
   if (!rows || !c.layout(1).pending.empty() || !c.layout(2).pending.empty()) return std::nullopt;
   Layout wanted = c.wanted(0), to = wanted;
@@ -161,19 +149,10 @@ std::optional<Ruled> add_into(const RuleContext& c) {
   return out;
 }
 
-}  // namespace
-
 Val on_first_of(Val value, const RankSymbols& rank, const Axes& axes) {
   ir::FunctionBuilder& b = *value.b;
   Val first = b.op("eq", {scalar(b, rank.coordinate(axes)), scalar(b, 0)});
   return ir::select(spread(first, value.shape()), value, b.zeros_like(value));
-}
-
-std::optional<Ruled> by_rule(const RuleContext& context) {
-  const std::string& name = context.n.op->name;
-  if (name == "embedding" || name == "gather") return look_up(context);
-  if (name == "scatter_add") return add_into(context);
-  return std::nullopt;
 }
 
 }  // namespace nabla::passes

@@ -1,0 +1,65 @@
+// Which op has which rule.
+#include <algorithm>
+
+#include "passes/shard/rules/families.h"
+
+namespace nabla::passes {
+namespace {
+
+constexpr const char* kExtreme =
+    "each rank finds its own; an all_reduce of the extreme, and one of the first position that has it";
+constexpr const char* kRunning = "each rank combines its part; an all_gather of one slice per rank gives what is before it";
+constexpr const char* kCut =
+    "elements go to the ranks in whose shards of the result they lie (permute); where the result does not divide, each "
+    "rank has its elements of it and the sum is pending";
+constexpr const char* kHalo = "neighbours send what windows read beyond the borders of a part (permute)";
+constexpr const char* kAdd =
+    "rows: each rank adds the updates that it has into the rows that it has; over updates that are cut the sum is pending";
+constexpr const char* kRows = "rows of a table: the rank that has a row looks it up, and the sum is pending";
+
+// By name.
+const OpRule kRules[] = {
+    {"argmax", position_of_extreme, nullptr, kExtreme},
+    {"argmin", position_of_extreme, nullptr, kExtreme},
+    {"concatenate", joined_along, same_dims, "pieces of the operands go to the ranks in whose shards they lie (permute)"},
+    {"conv_filter_grad", filter_gradient, space_and_cotangent, kHalo},
+    {"conv_input_grad", convolved_back, space_and_output, kHalo},
+    {"convolution", convolved, space_and_output, kHalo},
+    {"cumargmax", running_position, along_axis, kRunning},
+    {"cumargmin", running_position, along_axis, kRunning},
+    {"cummax", running, along_axis, kRunning},
+    {"cummin", running, along_axis, kRunning},
+    {"cumprod", running, along_axis, kRunning},
+    {"cumsum", running, along_axis, kRunning},
+    {"embedding", look_up_rows, nullptr, kRows},
+    {"gather", look_up_rows, nullptr, kRows},
+    {"pad", cut_or_pad, same_dims, "elements go to the ranks in whose shards of the result they lie (permute)"},
+    {"reduce_window_max", pooled, same_dims, kHalo},
+    {"reduce_window_sum", pooled, same_dims, kHalo},
+    {"reverse", reversed, same_dims, "parts change places (permute), and each is turned round"},
+    {"scatter_add", add_into_rows, nullptr, kAdd},
+    {"section", cut_or_pad, same_dims, kCut},
+    {"select_and_scatter", scattered_back, same_dims, kHalo},
+    {"slice", cut_or_pad, same_dims, kCut},
+    {"top_k", top_of_candidates, nullptr, "the best of each rank are gathered, and the best of those are taken"},
+    {"window_gather_max", pooled, same_dims, kHalo},
+};
+
+}  // namespace
+
+std::span<const OpRule> op_rules() { return kRules; }
+
+const OpRule* rule_of(std::string_view op) {
+  const OpRule* at = std::lower_bound(std::begin(kRules), std::end(kRules), op,
+                                      [](const OpRule& rule, std::string_view name) { return std::string_view(rule.op) < name; });
+  return at != std::end(kRules) && at->op == op ? at : nullptr;
+}
+
+std::optional<Ruled> by_rule(const RuleContext& c) {
+  const OpRule* own = rule_of(c.n.op->name);
+  std::optional<Ruled> best = own ? own->rule(c) : std::nullopt;
+  std::optional<Ruled> exchange = exchanged(c);
+  return exchange && (!best || exchange->bytes < best->bytes) ? exchange : best;
+}
+
+}  // namespace nabla::passes

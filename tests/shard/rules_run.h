@@ -1,0 +1,35 @@
+// One program with layouts: its values and its gradients on simulated ranks are those of one rank, and so many bytes are
+// sent.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace nabla::shard_tests {
+
+struct Sent {
+  double forward = 0;   ///< bytes that a rank sends, by @f
+  double gradient = 0;  ///< and by its gradient
+  std::string ops;      ///< the collectives of @f, in order
+  std::string text;     ///< the local program of @f and its gradient @g
+  std::vector<std::string> remarks;
+};
+
+/// Bytes that one rank sends in the collectives of a local function, which runs no others.
+double bytes_sent(const ir::Function& local);
+
+/// Runs @f(params), whose result is one tensor, on every rank of the mesh, and compares with one rank; test failures
+/// where they differ. Floating results are differentiated too: the gradient @g of the sum of squares of the result with
+/// respect to `wrt`; none where wrt is empty. `compiled`: on threads as well.
+struct Scene {
+  std::string mesh, params, body;
+  std::vector<int64_t> wrt = {0};
+  bool compiled = false;
+  /// Arguments; those that are not given are drawn, floats without ties.
+  std::vector<Literal> args = {};
+};
+Sent expect_same(const Scene& scene);
+
+}  // namespace nabla::shard_tests

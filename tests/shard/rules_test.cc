@@ -1,0 +1,231 @@
+// Rules of partition: each op along a dimension that ranks share gives what one rank gives, in values and in gradients,
+// and sends no more than the best form that is known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/shard/rules_run.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+constexpr double kF32 = 4, kI32 = 4;
+double gathered(int ranks, double part) { return (ranks - 1) * part; }
+double reduced(int ranks, double bytes) { return 2.0 * (ranks - 1) / ranks * bytes; }
+
+// ---- argmax, argmin
+
+TEST(Rules, ExtremesAreFoundWhereTheyAre) {
+  for (const char* op : {"argmax", "argmin"})
+    for (const char* shape : {"6,8@a", "6@b,8@a"}) {
+      Sent sent = expect_same({"a=4, b=2", fmt::format("%x: f32[{}]", shape),
+                               fmt::format(" %y = {}(%x) {{axis=1}}\n return %y\n", op), {}, true});
+      double rows = std::string(shape).find('b') == std::string::npos ? 6 : 3;
+      EXPECT_EQ(sent.ops, "all_reduce all_reduce") << sent.text;
+      // Of b, whose result is whole, nothing: its rows come back as they are laid out.
+      EXPECT_LE(sent.forward, reduced(4, rows * (kF32 + kI32))) << sent.text;
+    }
+}
+
+Literal row(std::vector<double> values) {
+  Literal out = Literal::uninitialized(DType::kF32, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) out.set(static_cast<int64_t>(i), values[i]);
+  return out;
+}
+
+// The lowest position of those that tie; the first NaN; -0 equals 0.
+TEST(Rules, ExtremesThatTie) {
+  for (const std::vector<double>& x : {std::vector<double>{1, 3, 3, 0, 3, 2, 3, -1},
+                                       {1, 3, 2, NAN, 0, NAN, 9, 1},
+                                       {-0.0, 0, -1, 0, 0, -0.0, -3, 0},
+                                       {NAN, 1, 2, 3, 4, 5, 6, 7}})
+    for (const char* op : {"argmax", "argmin"})
+      expect_same({"a=4", "%x: f32[8@a]", fmt::format(" %y = {}(%x) {{axis=0}}\n return %y\n", op), {}, false, {row(x)}});
+}
+
+TEST(Rules, TheBestOfEachRankAreCandidates) {
+  for (int k : {1, 3, 7})
+    for (bool largest : {true, false}) {
+      Sent sent = expect_same({"a=4", "%x: f32[5,64@a]",
+                               fmt::format(" %y, %i = top_k(%x) {{axis=1, k={}, largest={}}}\n return %y\n", k, largest),
+                               {0}});
+      EXPECT_EQ(sent.ops, "all_gather") << sent.text;  // positions have no reader
+      EXPECT_LE(sent.forward, gathered(4, 5 * k * kF32));
+      expect_same({"a=4", "%x: f32[5,64@a]",
+                   fmt::format(" %y, %i = top_k(%x) {{axis=1, k={}, largest={}}}\n return %i\n", k, largest), {}, k == 3});
+    }
+  for (const std::vector<double>& x : {std::vector<double>{1, 3, 3, 0, 3, 2, 3, -1}, {1, 3, 2, NAN, 0, NAN, 9, 1}})
+    for (const char* op : {"true", "false"})
+      expect_same({"a=4", "%x: f32[8@a]", fmt::format(" %y, %i = top_k(%x) {{axis=0, k=5, largest={}}}\n return %i\n", op),
+                   {}, false, {row(x)}});
+}
+
+// ---- Running combinations
+
+TEST(Rules, RunningCombinationsSendASlice) {
+  for (const char* op : {"cumsum", "cumprod", "cummax", "cummin"})
+    for (bool reverse : {false, true})
+      for (bool exclusive : {false, true}) {
+        Sent sent = expect_same({"a=4", "%x: f32[3,16@a,2]",
+                                 fmt::format(" %y = {}(%x) {{axis=1, reverse={}, exclusive={}}}\n return %y\n", op,
+                                             reverse, exclusive),
+                                 {0}, reverse && exclusive});
+        EXPECT_EQ(sent.ops, "all_gather") << sent.text;
+        EXPECT_LE(sent.forward, gathered(4, 3 * 2 * kF32)) << sent.text;
+        EXPECT_TRUE(sent.remarks.empty());
+      }
+}
+
+TEST(Rules, RunningPositions) {
+  for (const char* op : {"cumargmax", "cumargmin"})
+    for (bool reverse : {false, true}) {
+      std::string body = fmt::format(" %y = {}(%x) {{axis=0, reverse={}}}\n return %y\n", op, reverse);
+      Sent sent = expect_same({"a=4", "%x: f32[16@a,3]", body, {}, reverse});
+      EXPECT_LE(sent.forward, gathered(4, 3 * (kF32 + kI32))) << sent.text;
+      for (const std::vector<double>& x : {std::vector<double>{1, 3, 3, 0, 3, 2, 3, -1},
+                                           {1, 3, 2, NAN, 0, NAN, 9, 1},
+                                           {-0.0, 0, -1, 0, 0, -0.0, -3, 0}})
+        expect_same({"a=4", "%x: f32[8@a]", body, {}, false, {row(x)}});
+    }
+}
+
+// ---- Cutting and joining
+
+TEST(Rules, SlicesSendWhatChangesRanks) {
+  struct Case {
+    const char* x;
+    const char* slice;
+    double bytes;
+  };
+  for (const Case& c : {Case{"f32[16@a,3]", "starts=[4, 0], limits=[12, -1], strides=[1, 1]", 4 * 3 * kF32},
+                        Case{"f32[16@a,3]", "starts=[0, 0], limits=[8, -1], strides=[1, 1]", 4 * 3 * kF32},
+                        Case{"f32[16@a,3]", "starts=[1, 1], limits=[16, -1], strides=[4, 1]", 0},
+                        Case{"f32[16@a,3]", "starts=[0, 0], limits=[16, -1], strides=[2, 1]", 0},
+                        // Five rows, which four ranks do not share: a sum over them.
+                        Case{"f32[16@a,3]", "starts=[2, 0], limits=[7, -1], strides=[1, 1]", reduced(4, 5 * 3 * kF32)},
+                        Case{"f32[16@a,6@b]", "starts=[4, 2], limits=[12, 4], strides=[1, 1]", 4 * 2 * 3 * kF32}}) {
+    Sent sent = expect_same({"a=4, b=2", fmt::format("%x: {}", c.x),
+                             fmt::format(" %y = slice(%x) {{{}}}\n return %y\n", c.slice), {0}, true});
+    EXPECT_LE(sent.forward, c.bytes) << sent.text;
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+  }
+}
+
+TEST(Rules, SectionsAreSlices) {
+  Sent sent = expect_same(
+      {"a=2", "%x: f32[3,12@a]", " %y = section(%x) {axis=1, range=[3, 6]}\n return %y\n", {0}, true});
+  EXPECT_LE(sent.forward, 3 * 3 * kF32) << sent.text;
+}
+
+TEST(Rules, PadsShiftElementsToTheirRanks) {
+  struct Case {
+    const char* pad;
+    double rows;  ///< that a rank sends
+  };
+  for (const Case& c : {Case{"low=[1, 0], high=[-1, 0], interior=[0, 0]", 1}, Case{"low=[-2, 0], high=[2, 0], interior=[0, 0]", 2},
+                        Case{"low=[7, 0], high=[-7, 0], interior=[0, 0]", 4},
+                        Case{"low=[4, 0], high=[4, 0], interior=[0, 0]", 4},
+                        Case{"low=[0, 1], high=[1, 1], interior=[1, 0]", 0},
+                        Case{"low=[-4, 0], high=[-4, 0], interior=[0, 0]", 4}}) {
+    Sent sent = expect_same({"a=4", "%x: f32[16@a,3], %v: f32[]",
+                             fmt::format(" %y = pad(%x, %v) {{{}}}\n return %y\n", c.pad), {0, 1}, true});
+    EXPECT_LE(sent.forward, c.rows * 3 * kF32) << sent.text;
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+  }
+}
+
+TEST(Rules, PartsChangePlacesWhereTheyAreTurnedRound) {
+  Sent sent = expect_same({"a=4, b=2", "%x: f32[16@a,6@b,3]", " %y = reverse(%x) {axes=[0, 1, 2]}\n return %y\n", {0}, true});
+  EXPECT_EQ(sent.ops, "permute permute");
+  EXPECT_LE(sent.forward, 2 * 4 * 3 * 3 * kF32) << sent.text;
+}
+
+TEST(Rules, JoinedPiecesGoToTheirRanks) {
+  std::string body = " %z = concatenate(%x, %y) {axis=0}\n return %z\n";
+  Sent sent = expect_same({"a=4", "%x: f32[16@a,3], %y: f32[8@a,3]", body, {0, 1}, true});
+  EXPECT_TRUE(sent.remarks.empty());
+  EXPECT_LE(sent.forward, gathered(4, 6 * 3 * kF32)) << sent.text;
+  // One that every rank has: nothing is sent for it.
+  sent = expect_same({"a=2", "%x: f32[2@{},3], %y: f32[8@a,3]", body, {0, 1}, true});
+  EXPECT_LE(sent.forward, 3 * kF32) << sent.text;
+}
+
+// A projection for queries, keys and values together, cut into the three along the ranks' dimension.
+TEST(Rules, APartOfAProjection) {
+  Sent sent = expect_same({"tp=2", "%x: f32[4,6], %w: f32[6,12@tp]",
+                           " %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n"
+                           " %q = slice(%h) {starts=[0, 0], limits=[-1, 4], strides=[1, 1]}\n"
+                           " %k = slice(%h) {starts=[0, 4], limits=[-1, 8], strides=[1, 1]}\n"
+                           " %v = slice(%h) {starts=[0, 8], limits=[-1, 12], strides=[1, 1]}\n"
+                           " %s = mul(%q, %k)\n %y = add(%s, %v)\n return %y\n", {0, 1}});
+  EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+  EXPECT_LE(sent.forward, 4 * 4 * 2 * kF32) << sent.text;
+}
+
+// ---- Windows
+
+TEST(Rules, ConvolutionsExchangeHalos) {
+  struct Case {
+    const char *x, *w, *attrs;
+    double rows;  ///< of the input that a rank sends
+    bool compiled;
+  };
+  for (const Case& c : {
+           Case{"f32[2,16@a,5,3]", "f32[3,3,3,4]", "strides=[1, 1], padding_low=[1, 1], padding_high=[1, 1], dilation=[1, 1]", 2, true},
+           Case{"f32[2,16@a,5,3]", "f32[4,3,3,4]", "strides=[2, 1], padding_low=[1, 1], padding_high=[1, 1], dilation=[1, 1]", 2, true},
+           Case{"f32[2,16@a,5,3]", "f32[1,1,3,4]", "strides=[2, 2], padding_low=[0, 0], padding_high=[0, 0], dilation=[1, 1]", 0, false},
+           // Taps three apart reach over whole shards.
+           Case{"f32[2,8@a,5,3]", "f32[3,1,3,4]", "strides=[1, 1], padding_low=[3, 0], padding_high=[3, 0], dilation=[3, 1]", 6, true},
+           // Patches.
+           Case{"f32[2,16@a,4,3]", "f32[4,4,3,4]", "strides=[4, 4], padding_low=[0, 0], padding_high=[0, 0], dilation=[1, 1]", 0, false},
+           // Outputs that do not stand where the inputs do.
+           Case{"f32[2,16@a,4,3]", "f32[5,1,3,4]", "strides=[1, 1], padding_low=[0, 0], padding_high=[0, 0], dilation=[1, 1]", 16, true}}) {
+    Sent sent = expect_same({"a=4", fmt::format("%x: {}, %w: {}", c.x, c.w),
+                             fmt::format(" %y = convolution(%x, %w) {{{}}}\n return %y\n", c.attrs), {0, 1}, c.compiled});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    EXPECT_LE(sent.forward, c.rows * 2 * 5 * 3 * kF32) << c.attrs << sent.text;
+  }
+}
+
+// Both spatial dimensions, images and features at once.
+TEST(Rules, ConvolutionsOnTwoAxes) {
+  Sent sent = expect_same({"a=2, b=2, n=2", "%x: f32[4@n,8@a,8@b,3], %w: f32[3,3,3,4]",
+                           " %y = convolution(%x, %w) {strides=[1, 1], padding_low=[1, 1], padding_high=[1, 1], "
+                           "dilation=[1, 1]}\n return %y\n", {0, 1}, true});
+  EXPECT_LE(sent.forward, (4 + 6) * 2 * 2 * 3 * kF32) << sent.text;
+  sent = expect_same({"a=2, tp=2", "%x: f32[2,8@a,8,4@tp], %w: f32[3,3,4@tp,4]",
+                      " %y = convolution(%x, %w) {strides=[1, 1], padding_low=[1, 1], padding_high=[1, 1], "
+                      "dilation=[1, 1]}\n return %y\n", {0, 1}});
+  EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+}
+
+TEST(Rules, PoolingExchangesHalos) {
+  struct Case {
+    const char* attrs;
+    double rows;
+  };
+  for (const char* op : {"reduce_window_sum", "reduce_window_max"})
+    for (const Case& c :
+         {Case{"window=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding_low=[0, 0, 0, 0], padding_high=[0, 0, 0, 0]", 0},
+          Case{"window=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding_low=[0, 1, 1, 0], padding_high=[0, 0, 1, 0]", 1},
+          Case{"window=[1, 5, 1, 1], strides=[1, 1, 1, 1], padding_low=[0, 2, 0, 0], padding_high=[0, 2, 0, 0]", 4}}) {
+      Sent sent = expect_same({"a=4", "%x: f32[2,16@a,6,3]",
+                               fmt::format(" %y = {}(%x) {{{}, dilation=[1, 1, 1, 1]}}\n return %y\n", op, c.attrs), {0}, true});
+      EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+      EXPECT_LE(sent.forward, c.rows * 2 * 6 * 3 * kF32) << op << c.attrs << sent.text;
+    }
+}
+
+// ---- Exchanges
+
+TEST(Rules, SortsExchangeTheirRows) {
+  Sent sent = expect_same({"a=4", "%x: f32[8,16@a]", " %y = argsort(%x) {axis=1}\n return %y\n", {}, true});
+  EXPECT_EQ(sent.ops, "all_gather") << sent.text;  // all ranks want all of it
+  sent = expect_same({"a=4", "%x: f32[8,16@a]",
+                      " %y = argsort(%x) {axis=1}\n %z = shard(%y) {sharding=<{}, a>}\n return %z\n", {}});
+  EXPECT_EQ(sent.ops, "all_to_all all_to_all") << sent.text;
+  EXPECT_LE(sent.forward, 2 * 0.75 * 8 * 4 * kF32);
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests
