@@ -15,56 +15,60 @@ int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 
 class AttentionPrinter {
  public:
-  AttentionPrinter(const Kernel& k, const ir::Target& target) : k_(k), target_(target), n_(k.procedure->numbers) {
+  AttentionPrinter(const Kernel& k, const ir::Target& target) : k_(k), target_(target), p_(*k.procedure) {
     narrow_ = bytes_of(k.buffers[0].dtype) == 2;
     own_ = narrow_ ? 64 : 32;
-    d_ = n_[6].value(), w_ = n_[7].value();
+    d_ = n("features").value(), w_ = n("out").value();
   }
 
-  AttentionGrid forward() {
+  TemplateGrid forward() {
     auto bytes = [&](int64_t c) {
       return element() * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)) + kept(own_, c);
     };
     return grid("", "nb_attention", query_tiles(), bytes, {"out", "logsumexp"}, 3);
   }
-  AttentionGrid queries() {
+  TemplateGrid queries() {
     auto bytes = [&](int64_t c) {
       return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
     };
     return grid("_queries", "nb_attention_grad_queries", query_tiles(), bytes, {"dq"}, 6);
   }
-  AttentionGrid keys() {
+  TemplateGrid keys() {
     auto bytes = [&](int64_t c) {
       return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
              kept(c, own_);
     };
-    ir::Dim heads = ir::Dim::floordiv(n_[0], n_[3]) * n_[4];
-    return grid("_keys", "nb_attention_grad_keys", heads * ir::Dim::ceildiv(n_[5], own_), bytes, {"dk", "dv"}, 6);
+    ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
+    return grid("_keys", "nb_attention_grad_keys", heads * ir::Dim::ceildiv(n("keys"), own_), bytes, {"dk", "dv"}, 6);
   }
 
  private:
+  const ir::Dim& n(const char* name) const { return p_.number(name); }
   int64_t element() const { return bytes_of(k_.buffers[0].dtype); }
   static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
   /// Of a byte per weight of a tile: is it kept?
   int64_t kept(int64_t rows, int64_t columns) const { return drops() ? rows * (columns + 4) : 0; }
-  bool drops() const { return !n_[12].is(0); }
-  ir::Dim query_tiles() const { return n_[0] * ir::Dim::ceildiv(n_[1], own_); }
+  bool drops() const { return !n("streams").is(0); }
+  ir::Dim query_tiles() const { return p_.outer() * ir::Dim::ceildiv(p_.count(), own_); }
 
   /// `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
   /// largest that fits.
   template <class Bytes>
-  AttentionGrid grid(std::string suffix, const std::string& function, const ir::Dim& blocks, Bytes bytes,
+  TemplateGrid grid(std::string suffix, const std::string& function, const ir::Dim& blocks, Bytes bytes,
                      const std::vector<std::string>& results, size_t operands) {
     int64_t c = narrow_ ? 64 : 32;
     while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
-    AttentionGrid out{std::move(suffix), {}, {}};
+    TemplateGrid out{{}, std::move(suffix), {}};
     out.launch.blocks = ir::Dim::max(ir::Dim::min(blocks, kMostBlocks), 1);
     out.launch.threads = static_cast<int>(own_ * 2);
     out.launch.shared_bytes = static_cast<int>(up(bytes(c), 16));
     std::string sizes;
-    for (size_t i : {0, 1, 3, 4, 5, 9, 10, 12}) sizes += size_text(n_[i]) + ", ";
-    sizes += fmt::format("{}, {}, {}u", float_text(11), float_text(14), n_[13].value());
-    for (size_t i : {15, 16, 17, 18, 19}) sizes += ", " + size_text(n_[i]);
+    // In the order of nb_heads in attention.cuh.
+    for (const char* name : {"outer", "count", "heads", "kv_heads", "keys", "mask_batch", "mask_heads", "streams"})
+      sizes += size_text(n(name)) + ", ";
+    sizes += fmt::format("{}, {}, {}u", float_text("scale"), float_text("kept"), n("least").value());
+    for (const char* name : {"diagonal", "word", "word_batch", "word_head", "word_query"})
+      sizes += ", " + size_text(n(name));
     std::string args;
     size_t inputs = 0, extra = operands;
     for (const Buffer& b : k_.buffers) inputs += b.role == BufferRole::kIn;
@@ -72,15 +76,15 @@ class AttentionPrinter {
       if (std::find(results.begin(), results.end(), result_name(r)) != results.end())
         args += ", " + cpp_name(k_.buffers[inputs + r].name);
     for (size_t i = 0; i < operands; ++i) args += ", " + cpp_name(k_.buffers[i].name);
-    args += !n_[9].is(0) ? ", " + cpp_name(k_.buffers[extra++].name) : ", (const bool*)0";
+    args += !n("mask_batch").is(0) ? ", " + cpp_name(k_.buffers[extra++].name) : ", (const bool*)0";
     args += drops() ? ", " + cpp_name(k_.buffers[extra++].name) : ", 0";
     NABLA_CHECK(extra == inputs, "attention takes {} operands, not {}", extra, inputs);
     out.call = fmt::format("{}<{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, own_, c, d_, w_,
-                           n_[8].is(1), drops(), sizes, args);
+                           n("causal").is(1), drops(), sizes, args);
     return out;
   }
-  std::string float_text(size_t number) const {
-    return number_text(DType::kF32, std::bit_cast<float>(static_cast<uint32_t>(n_[number].value())), 0);
+  std::string float_text(const char* name) const {
+    return number_text(DType::kF32, std::bit_cast<float>(static_cast<uint32_t>(n(name).value())), 0);
   }
   std::string result_name(size_t r) const {
     static const std::vector<std::string> kForward = {"out", "logsumexp"}, kBackward = {"dq", "dk", "dv"};
@@ -89,19 +93,14 @@ class AttentionPrinter {
 
   const Kernel& k_;
   const ir::Target& target_;
-  const std::vector<ir::Dim>& n_;  // in the order of Procedure::names
+  const Procedure& p_;
   bool narrow_;
   int64_t own_, d_, w_;
 };
 
 }  // namespace
 
-bool is_attention(const Kernel& kernel) {
-  return kernel.procedure && (kernel.procedure->def->algorithm == Algorithm::kAttention ||
-                              kernel.procedure->def->algorithm == Algorithm::kAttentionGrad);
-}
-
-std::vector<AttentionGrid> attention_grids(const Kernel& kernel, const ir::Target& target) {
+TemplateGrids attention_grids(const Kernel& kernel, const ir::Target& target) {
   AttentionPrinter printer(kernel, target);
   if (kernel.procedure->def->algorithm == Algorithm::kAttention) return {printer.forward()};
   return {printer.queries(), printer.keys()};

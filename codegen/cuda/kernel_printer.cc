@@ -13,6 +13,7 @@
 #include "codegen/cuda/window_product.h"
 #include "codegen/print/procedure_call.h"
 #include "codegen/print/store_printer.h"
+#include "ir/kernel_ir/procedure_template.h"
 
 namespace nabla::codegen {
 namespace {
@@ -22,20 +23,23 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 constexpr int kBlock = 256;
 constexpr int64_t kPlainShared = 48 << 10;  // what every block may take, and several beside each other
 
+// Templates that print grids of their own.
+struct TemplatePrinter {
+  TemplateKind kind;
+  TemplateGrids (*grids)(const Kernel& kernel, const ir::Target& target);
+};
+constexpr TemplatePrinter kTemplatePrinters[] = {{TemplateKind::kAttention, attention_grids},
+                                                 {TemplateKind::kSortInBlock, block_sort_grids},
+                                                 {TemplateKind::kMergeSort, merge_sort_grids},
+                                                 {TemplateKind::kTeamScan, scan_grids}};
+
 class KernelPrinter {
  public:
   KernelPrinter(const Kernel& k, const std::string& symbol, const ir::Target& target)
       : k_(k), symbol_(symbol), target_(target), symbols_(symbols_of(k)) {}
 
   Result<CudaKernel> run() {
-    if (is_attention(k_)) {
-      attention();
-    } else if (auto sorts = sort_grids(k_, target_)) {
-      for (SortGrid& grid : *sorts) procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
-    } else if (is_scan(k_)) {
-      ScanGrid grid = scan_grid(k_, target_);
-      procedure_of_blocks(grid.call, std::move(grid.launch), "");
-    } else if (k_.procedure) {
+    if (k_.procedure) {
       procedure();
     } else {
       clear_accumulators();
@@ -127,9 +131,16 @@ class KernelPrinter {
     close_grid(grid, "");
   }
 
-  void attention() {
-    for (AttentionGrid& grid : attention_grids(k_, target_))
-      procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
+  // By the template that the pass schedule-kernels chose too.
+  void procedure() {
+    TemplateKind kind = template_of(*k_.procedure, {true, target_.cuda.block_shared_bytes}).kind;
+    for (const TemplatePrinter& printer : kTemplatePrinters) {
+      if (printer.kind != kind) continue;
+      for (TemplateGrid& grid : printer.grids(k_, target_))
+        procedure_of_blocks(grid.call, std::move(grid.launch), grid.suffix);
+      return;
+    }
+    units_of_rows(kind == TemplateKind::kBlockPerRow ? threads_of_a_row() : 0);
   }
 
   // One call of a template, whose dynamic shared memory is room_.
@@ -142,18 +153,16 @@ class KernelPrinter {
     out_.procedures = true;
   }
 
-  // Threads of the block that computes each row together; 0: one thread computes a row.
+  // Threads of the block that computes each row together.
   int threads_of_a_row() const {
     const Procedure& p = *k_.procedure;
-    int64_t parts = p.def->parallel_in_row == nullptr ? 0 : p.def->parallel_in_row(p.most());
-    return parts == 0 ? 0 : static_cast<int>(std::clamp<int64_t>((parts + 31) / 32 * 32, 32, kBlock));
+    return static_cast<int>(std::clamp<int64_t>((p.def->parallel_in_row(p.most()) + 31) / 32 * 32, 32, kBlock));
   }
-  // A block or a thread per unit.
-  void procedure() {
+  // A block of so many threads or, for 0, a thread per unit.
+  void units_of_rows(int threads) {
     open_grid();
     declare_sizes();
     const ir::Dim& units = schedule_of(k_).units;
-    int threads = threads_of_a_row();
     std::string first = threads ? "blockIdx.x" : "nb_team<1>()", step = threads ? "gridDim.x" : "nb_teams<1>()";
     print_procedure(k_, fmt::format("for (long u_ = {}; u_ < {}; u_ += {}) {{", first, size_text(units), step), body_,
                     threads ? "nb_block_" : "nb_");

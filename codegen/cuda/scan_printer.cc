@@ -35,13 +35,7 @@ Cut cut(const Procedure& p, int bytes, int state) {
 
 }  // namespace
 
-bool is_scan(const Kernel& k) {
-  if (!k.procedure) return false;
-  Algorithm algorithm = k.procedure->def->algorithm;
-  return algorithm == Algorithm::kScan || algorithm == Algorithm::kScanPosition;
-}
-
-ScanGrid scan_grid(const Kernel& k, const ir::Target& target) {
+TemplateGrids scan_grids(const Kernel& k, const ir::Target& target) {
   const Procedure& p = *k.procedure;
   auto with_role = [&](BufferRole role) {
     return *std::find_if(k.buffers.begin(), k.buffers.end(), [&](const Buffer& b) { return b.role == role; });
@@ -51,7 +45,7 @@ ScanGrid scan_grid(const Kernel& k, const ir::Target& target) {
   bool large = bytes_of(x.dtype) == 8 || p.count().bounds().max > INT32_MAX;
   int state = places ? (large ? 16 : 8) : std::max(bytes_of(x.dtype), 4);
   auto [size, columns] = cut(p, bytes_of(x.dtype), state);
-  ScanGrid out;
+  TemplateGrid out;
   out.launch.threads = std::max(size, 256);
   if (size > 32) out.launch.shared_bytes = 2 * columns * size / 32 * state;
   ir::Dim teams = p.outer() * ir::Dim::ceildiv(p.inner(), columns);
@@ -62,7 +56,7 @@ ScanGrid scan_grid(const Kernel& k, const ir::Target& target) {
   out.call = fmt::format("nb_team_{}<{}, {}{}>({}{}, {}, {});", p.def->name, size, columns,
                          places ? (large ? ", long" : ", int") : "", size > 32 ? "room_" : "nullptr", args,
                          cpp_name(y.name), cpp_name(x.name));
-  return out;
+  return {std::move(out)};
 }
 
 }  // namespace nabla::codegen

@@ -15,9 +15,9 @@ std::vector<const Buffer*> with_role(const Kernel& k, BufferRole role) {
   return out;
 }
 
-SortGrid by_a_block(const Kernel& kernel, int64_t elements) {
+TemplateGrid by_a_block(const Kernel& kernel, int64_t elements) {
   const Procedure& p = *kernel.procedure;
-  SortGrid out;
+  TemplateGrid out;
   ir::Dim rows = p.rows();
   out.launch.threads = static_cast<int>(std::clamp<int64_t>(elements / 2, 32, 1024));
   out.launch.shared_bytes = static_cast<int>(elements * kSortedBytes);
@@ -43,7 +43,7 @@ class MergeSort {
     halves_[1] = fmt::format("{} + {}", halves_[0], size_text(rows_ * p_.count()));
   }
 
-  std::vector<SortGrid> run() {
+  TemplateGrids run() {
     for (size_t key = keys_.size(); key-- > 0;) {
       sort_parts(key);
       int64_t width = part_, most = p_.count().bounds().max;
@@ -99,18 +99,17 @@ class MergeSort {
   int bytes_;
   int at_ = 0;  // the half that holds the elements
   std::string element_, halves_[2];
-  std::vector<SortGrid> out_;
+  TemplateGrids out_;
 };
 
 }  // namespace
 
-std::optional<std::vector<SortGrid>> sort_grids(const Kernel& kernel, const ir::Target& target) {
-  if (!kernel.procedure) return std::nullopt;
-  int64_t shared = target.cuda.block_shared_bytes;
-  if (int64_t n = elements_sorted_by_a_block(*kernel.procedure, shared); n > 0) return {{by_a_block(kernel, n)}};
-  if (int64_t part = elements_sorted_in_parts(*kernel.procedure, shared); part > 0)
-    return MergeSort(kernel, part).run();
-  return std::nullopt;
+TemplateGrids block_sort_grids(const Kernel& kernel, const ir::Target& target) {
+  return {by_a_block(kernel, elements_sorted_by_a_block(*kernel.procedure, target.cuda.block_shared_bytes))};
+}
+
+TemplateGrids merge_sort_grids(const Kernel& kernel, const ir::Target& target) {
+  return MergeSort(kernel, elements_sorted_in_parts(*kernel.procedure, target.cuda.block_shared_bytes)).run();
 }
 
 }  // namespace nabla::codegen

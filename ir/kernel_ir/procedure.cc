@@ -18,6 +18,14 @@ using Numbers = std::span<const int64_t>;
 using Operands = std::span<const Literal* const>;
 using Results = std::span<Literal* const>;
 
+constexpr NumberNames<2> kRunning = {"reverse", "exclusive"};
+constexpr NumberNames<1> kRunningPlace = {"reverse"}, kSorting = {"descending"};
+constexpr NumberNames<2> kSelecting = {"k", "largest"};
+constexpr size_t kReverse = place_of(kRunning, "reverse"), kExclusive = place_of(kRunning, "exclusive");
+static_assert(kReverse == place_of(kRunningPlace, "reverse"));  // walk_extremes reads it for both
+constexpr size_t kDescending = place_of(kSorting, "descending");
+constexpr size_t kBest = place_of(kSelecting, "k"), kLargest = place_of(kSelecting, "largest");
+
 /// f(position of the row's first element, distance of neighbours) for every row of [outer, count, inner].
 template <class F>
 void for_each_row(int64_t outer, int64_t count, int64_t inner, F f) {
@@ -28,15 +36,15 @@ void for_each_row(int64_t outer, int64_t count, int64_t inner, F f) {
 /// u64 comes as the bits of a signed number: turned round half-way it has the right order, and so have all integers.
 int64_t turned(DType dtype, int64_t v) { return dtype == DType::kU64 ? v ^ INT64_MIN : v; }
 
-// ---- Running sums and products: numbers are reverse, exclusive.
+// ---- Running sums and products
 
 /// x with running values along the middle, which `next(before, element)` makes.
 template <class Wide, class F>
 void run_along(Numbers n, const Literal& x, Literal& y, Wide start, F next) {
-  bool reverse = n[3], exclusive = n[4];
-  std::vector<Wide> row(n[1]);
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    read_row(x, first, stride, n[1], row.data());
+  bool reverse = n[kReverse], exclusive = n[kExclusive];
+  std::vector<Wide> row(n[kCount]);
+  for_each_row(n[kOuter], n[kCount], n[kInner], [&](int64_t first, int64_t stride) {
+    read_row(x, first, stride, n[kCount], row.data());
     if (reverse) std::reverse(row.begin(), row.end());
     Wide value = start;
     for (Wide& v : row) {
@@ -45,15 +53,15 @@ void run_along(Numbers n, const Literal& x, Literal& y, Wide start, F next) {
       v = exclusive ? before : value;
     }
     if (reverse) std::reverse(row.begin(), row.end());
-    write_row(y, first, stride, n[1], row.data());
+    write_row(y, first, stride, n[kCount], row.data());
   });
 }
 
 template <bool product>
 void cumulate(Numbers n, Operands in, Results out) {
-  if (is_float(in[0]->dtype()))
-    return run_along<double>(n, *in[0], *out[0], product, [](double a, double b) { return product ? a * b : a + b; });
-  run_along<int64_t>(n, *in[0], *out[0], product, [](int64_t a, int64_t b) {
+  if (is_float(in[kOuter]->dtype()))
+    return run_along<double>(n, *in[kOuter], *out[0], product, [](double a, double b) { return product ? a * b : a + b; });
+  run_along<int64_t>(n, *in[kOuter], *out[0], product, [](int64_t a, int64_t b) {
     uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     return static_cast<int64_t>(product ? x * y : x + y);
   });
@@ -81,19 +89,19 @@ void set_identity(Literal& y, int64_t at, bool max) {
   y.set_i(at, max ? lowest : ~lowest);
 }
 
-/// f(first, stride, best elements so far, their places) for every row; n[3], reverse, says where it begins.
+/// f(first, stride, best elements so far, their places) for every row; kReverse says where it begins.
 template <bool max, class Wide, class F>
 void walk_extremes(Numbers n, const Literal& x, F f) {
-  std::vector<Wide> row(n[1]);
-  std::vector<int64_t> places(n[1]);
-  for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
-    read_row(x, first, stride, n[1], row.data());
+  std::vector<Wide> row(n[kCount]);
+  std::vector<int64_t> places(n[kCount]);
+  for_each_row(n[kOuter], n[kCount], n[kInner], [&](int64_t first, int64_t stride) {
+    read_row(x, first, stride, n[kCount], row.data());
     int64_t place = -1;
-    for (int64_t k = 0; k < n[1]; ++k) {
-      int64_t i = n[3] ? n[1] - 1 - k : k;
-      if (place < 0 || beats<max>(x.dtype(), row[i], row[n[3] ? i + 1 : i - 1])) place = i;
+    for (int64_t k = 0; k < n[kCount]; ++k) {
+      int64_t i = n[kReverse] ? n[kCount] - 1 - k : k;
+      if (place < 0 || beats<max>(x.dtype(), row[i], row[n[kReverse] ? i + 1 : i - 1])) place = i;
       places[i] = place;
-      if (place != i) row[i] = row[n[3] ? i + 1 : i - 1];
+      if (place != i) row[i] = row[n[kReverse] ? i + 1 : i - 1];
     }
     f(first, stride, row.data(), places.data());
   });
@@ -101,27 +109,27 @@ void walk_extremes(Numbers n, const Literal& x, F f) {
 
 template <bool max, class Wide>
 void extreme_of(Numbers n, const Literal& x, Literal& y) {
-  bool reverse = n[3], exclusive = n[4];
+  bool reverse = n[kReverse], exclusive = n[kExclusive];
   walk_extremes<max, Wide>(n, x, [&](int64_t first, int64_t stride, const Wide* best, const int64_t*) {
-    if (!exclusive) return write_row(y, first, stride, n[1], best);
-    write_row(y, reverse ? first : first + stride, stride, n[1] - 1, reverse ? best + 1 : best);
-    set_identity(y, reverse ? first + (n[1] - 1) * stride : first, max);
+    if (!exclusive) return write_row(y, first, stride, n[kCount], best);
+    write_row(y, reverse ? first : first + stride, stride, n[kCount] - 1, reverse ? best + 1 : best);
+    set_identity(y, reverse ? first + (n[kCount] - 1) * stride : first, max);
   });
 }
 
 template <bool max>
 void extreme(Numbers n, Operands in, Results out) {
-  if (n[1] == 0) return;
-  is_float(in[0]->dtype()) ? extreme_of<max, double>(n, *in[0], *out[0]) : extreme_of<max, int64_t>(n, *in[0], *out[0]);
+  if (n[kCount] == 0) return;
+  is_float(in[kOuter]->dtype()) ? extreme_of<max, double>(n, *in[kOuter], *out[0]) : extreme_of<max, int64_t>(n, *in[kOuter], *out[0]);
 }
 
 template <bool max>
 void extreme_position(Numbers n, Operands in, Results out) {
   auto write = [&](int64_t first, int64_t stride, auto, const int64_t* places) {
-    write_row(*out[0], first, stride, n[1], places);
+    write_row(*out[0], first, stride, n[kCount], places);
   };
-  is_float(in[0]->dtype()) ? walk_extremes<max, double>(n, *in[0], write)
-                           : walk_extremes<max, int64_t>(n, *in[0], write);
+  is_float(in[kOuter]->dtype()) ? walk_extremes<max, double>(n, *in[kOuter], write)
+                           : walk_extremes<max, int64_t>(n, *in[kOuter], write);
 }
 
 // ---- Sorting: the permutation that sorts rows by the operands, the first one first.
@@ -235,12 +243,12 @@ void with_sorter(Operands keys, int64_t count, bool descending, F f) {
 }
 
 void argsort(Numbers n, Operands in, Results out) {
-  std::vector<int64_t> places(n[1]);
-  with_sorter(in, n[1], n[3], [&](auto sorter) {
-    for_each_row(n[0], n[1], n[2], [&](int64_t first, int64_t stride) {
+  std::vector<int64_t> places(n[kCount]);
+  with_sorter(in, n[kCount], n[kDescending], [&](auto sorter) {
+    for_each_row(n[kOuter], n[kCount], n[kInner], [&](int64_t first, int64_t stride) {
       auto row = sorter.sorted(first, stride);
       for (size_t i = 0; i < row.size(); ++i) places[i] = static_cast<int64_t>(row[i].place);
-      write_row(*out[0], first, stride, n[1], places.data());
+      write_row(*out[0], first, stride, n[kCount], places.data());
     });
   });
 }
@@ -253,13 +261,13 @@ void copy(Literal& to, int64_t i, const Literal& from, int64_t j) {
 }
 
 void top_k(Numbers n, Operands in, Results out) {
-  if (n[1] == 0) return;
-  int64_t inner = n[2], k = n[3];
-  with_sorter(in, n[1], n[4], [&](auto sorter) {
-    for_each_row(n[0], n[1], inner, [&](int64_t first, int64_t stride) {
-      int64_t to = first / (n[1] * inner) * k * inner + first % inner;
+  if (n[kCount] == 0) return;
+  int64_t inner = n[kInner], k = n[kBest];
+  with_sorter(in, n[kCount], n[kLargest], [&](auto sorter) {
+    for_each_row(n[kOuter], n[kCount], inner, [&](int64_t first, int64_t stride) {
+      int64_t to = first / (n[kCount] * inner) * k * inner + first % inner;
       for (const auto& e : sorter.first_sorted(k, first, stride)) {
-        copy(*out[0], to, *in[0], first + static_cast<int64_t>(e.place) * stride);
+        copy(*out[0], to, *in[kOuter], first + static_cast<int64_t>(e.place) * stride);
         out[1]->set_i(to, static_cast<int64_t>(e.place));
         to += inner;
       }
@@ -268,28 +276,28 @@ void top_k(Numbers n, Operands in, Results out) {
 }
 
 int64_t nothing(Numbers) { return 0; }
-double one_pass(Numbers n) { return 2.0 * static_cast<double>(n[1]); }
+double one_pass(Numbers n) { return 2.0 * static_cast<double>(n[kCount]); }
 double sorting(Numbers n) {
-  double count = static_cast<double>(n[1]);
+  double count = static_cast<double>(n[kCount]);
   return 8 * count * std::log2(count + 2);
 }
-double selecting(Numbers n) { return 4 * static_cast<double>(n[1]); }
+double selecting(Numbers n) { return 4 * static_cast<double>(n[kCount]); }
 // Sorting moves pairs of a key and a position to and fro.
-int64_t two_rows_of_pairs(Numbers n) { return 2 * 16 * n[1]; }
-int64_t pairs_of_k(Numbers n) { return 16 * n[3]; }
+int64_t two_rows_of_pairs(Numbers n) { return 2 * 16 * n[kCount]; }
+int64_t pairs_of_k(Numbers n) { return 16 * n[kBest]; }
 
 // Only a host compiler knows what the user's code means; before lowering the op's `reference` says it.
 void no_meaning(Numbers, Operands, Results) { NABLA_CHECK(false, "C++ of the user's is not interpreted"); }
 
 const ProcedureDef kProcedures[] = {
-    {"cumsum", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, cumulate<false>},
-    {"cumprod", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, cumulate<true>},
-    {"cummax", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, extreme<true>},
-    {"cummin", Algorithm::kScan, {"reverse", "exclusive"}, nothing, one_pass, extreme<false>},
-    {"cumargmax", Algorithm::kScanPosition, {"reverse"}, nothing, one_pass, extreme_position<true>},
-    {"cumargmin", Algorithm::kScanPosition, {"reverse"}, nothing, one_pass, extreme_position<false>},
-    {"argsort", Algorithm::kSort, {"descending"}, two_rows_of_pairs, sorting, argsort},
-    {"top_k", Algorithm::kSelect, {"k", "largest"}, pairs_of_k, selecting, top_k},
+    {"cumsum", Algorithm::kScan, list_of(kRunning), nothing, one_pass, cumulate<false>},
+    {"cumprod", Algorithm::kScan, list_of(kRunning), nothing, one_pass, cumulate<true>},
+    {"cummax", Algorithm::kScan, list_of(kRunning), nothing, one_pass, extreme<true>},
+    {"cummin", Algorithm::kScan, list_of(kRunning), nothing, one_pass, extreme<false>},
+    {"cumargmax", Algorithm::kScanPosition, list_of(kRunningPlace), nothing, one_pass, extreme_position<true>},
+    {"cumargmin", Algorithm::kScanPosition, list_of(kRunningPlace), nothing, one_pass, extreme_position<false>},
+    {"argsort", Algorithm::kSort, list_of(kSorting), two_rows_of_pairs, sorting, argsort},
+    {"top_k", Algorithm::kSelect, list_of(kSelecting), pairs_of_k, selecting, top_k},
     {"user", Algorithm::kUser, {}, nothing, selecting, no_meaning},
 };
 

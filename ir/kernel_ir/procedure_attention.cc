@@ -17,27 +17,42 @@ using Numbers = std::span<const int64_t>;
 using Operands = std::span<const Literal* const>;
 using Results = std::span<Literal* const>;
 
+constexpr NumberNames<17> kNumbers = {"heads",  "kv_heads",   "keys",       "features", "out",     "causal",
+                                      "mask_batch", "mask_heads", "scale",    "streams", "least",
+                                      "kept",   "diagonal",   "word",       "word_batch", "word_head", "word_query"};
+template <size_t N>
+struct Name {
+  char text[N];
+  consteval Name(const char (&name)[N]) {  // NOLINT: a text is a name
+    for (size_t i = 0; i < N; ++i) text[i] = name[i];
+  }
+};
+template <Name name>
+int64_t number(Numbers n) {
+  return n[place_of(kNumbers, name.text)];
+}
+
 struct Sizes {
   explicit Sizes(Numbers n)
-      : rows(n[0]),
-        queries(n[1]),
-        heads(n[3]),
-        kv_heads(n[4]),
-        keys(n[5]),
-        features(n[6]),
-        out(n[7]),
-        causal(n[8] != 0),
-        mask_batch(n[9]),
-        mask_heads(n[10]),
-        scale(std::bit_cast<float>(static_cast<uint32_t>(n[11]))),
-        streams(n[12]),
-        least(n[13]),
-        kept(std::bit_cast<float>(static_cast<uint32_t>(n[14]))),
-        diagonal(n[15]),
-        word(n[16]),
-        word_batch(n[17]),
-        word_head(n[18]),
-        word_query(n[19]) {}
+      : rows(n[kOuter]),
+        queries(n[kCount]),
+        heads(number<"heads">(n)),
+        kv_heads(number<"kv_heads">(n)),
+        keys(number<"keys">(n)),
+        features(number<"features">(n)),
+        out(number<"out">(n)),
+        causal(number<"causal">(n) != 0),
+        mask_batch(number<"mask_batch">(n)),
+        mask_heads(number<"mask_heads">(n)),
+        scale(std::bit_cast<float>(static_cast<uint32_t>(number<"scale">(n)))),
+        streams(number<"streams">(n)),
+        least(number<"least">(n)),
+        kept(std::bit_cast<float>(static_cast<uint32_t>(number<"kept">(n)))),
+        diagonal(number<"diagonal">(n)),
+        word(number<"word">(n)),
+        word_batch(number<"word_batch">(n)),
+        word_head(number<"word_head">(n)),
+        word_query(number<"word_query">(n)) {}
   int64_t rows, queries, heads, kv_heads, keys, features, out;
   bool causal;
   int64_t mask_batch, mask_heads;
@@ -128,18 +143,15 @@ void attention_grad(Numbers n, Operands in, Results results) {
 
 int64_t nothing(Numbers) { return 0; }
 double products(Numbers n, int of_features, int of_out) {
-  return 2.0 * static_cast<double>(n[1] * n[5] * (of_features * n[6] + of_out * n[7]));
+  return 2.0 * static_cast<double>(n[kCount] * number<"keys">(n) *
+                                   (of_features * number<"features">(n) + of_out * number<"out">(n)));
 }
 double forward_work(Numbers n) { return products(n, 1, 1); }
 double backward_work(Numbers n) { return products(n, 3, 2); }
 
-const std::vector<std::string_view> kNumbers = {"heads",      "kv_heads",   "keys",       "features",  "out",
-                                                "causal",     "mask_batch", "mask_heads", "scale",     "streams",
-                                                "least",      "kept",       "diagonal",   "word",      "word_batch",
-                                                "word_head",  "word_query"};
 const ProcedureDef kAttention[] = {
-    {"attention", Algorithm::kAttention, kNumbers, nothing, forward_work, attention, true},
-    {"attention_grad", Algorithm::kAttentionGrad, kNumbers, nothing, backward_work, attention_grad, true},
+    {"attention", Algorithm::kAttention, list_of(kNumbers), nothing, forward_work, attention, true},
+    {"attention_grad", Algorithm::kAttentionGrad, list_of(kNumbers), nothing, backward_work, attention_grad, true},
 };
 
 }  // namespace

@@ -12,6 +12,8 @@ using Numbers = std::span<const int64_t>;
 using Complex = std::complex<double>;
 using Sequence = std::vector<Complex>;
 
+constexpr NumberNames<1> kNumbers = {"inverse"};
+
 /// exp(-2 pi i j / n)
 Complex root(int64_t j, int64_t n) {
   return std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n));
@@ -51,15 +53,15 @@ Sequence transform(const Sequence& x) {
 }
 
 void fft(Numbers n, std::span<const Literal* const> in, std::span<Literal* const> out) {
-  bool inverse = n[3];
-  for (int64_t o = 0; o < n[0]; ++o) {
+  bool inverse = n[place_of(kNumbers, "inverse")];
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
     Sequence x;
-    for (int64_t i = o * n[1]; i < (o + 1) * n[1]; ++i)
-      x.emplace_back(in[0]->get(i), inverse ? -in[1]->get(i) : in[1]->get(i));
+    for (int64_t i = o * n[kCount]; i < (o + 1) * n[kCount]; ++i)
+      x.emplace_back(in[kOuter]->get(i), inverse ? -in[kCount]->get(i) : in[kCount]->get(i));
     Sequence y = transform(x);
-    for (int64_t i = 0; i < n[1]; ++i) {
-      out[0]->set(o * n[1] + i, y[i].real());
-      out[1]->set(o * n[1] + i, inverse ? -y[i].imag() : y[i].imag());
+    for (int64_t i = 0; i < n[kCount]; ++i) {
+      out[0]->set(o * n[kCount] + i, y[i].real());
+      out[1]->set(o * n[kCount] + i, inverse ? -y[i].imag() : y[i].imag());
     }
   }
 }
@@ -76,20 +78,20 @@ int64_t inner_length(int64_t n) {
 
 /// Complex numbers: roots of unity and two sequences; and, of a convolution, its kernel and the chirp.
 int64_t scratch(Numbers n) {
-  int64_t m = inner_length(n[1]);
-  return 16 * (m == n[1] ? 3 * m : 4 * m + n[1]);
+  int64_t m = inner_length(n[kCount]);
+  return 16 * (m == n[kCount] ? 3 * m : 4 * m + n[kCount]);
 }
 
 double work(Numbers n) {
-  double m = static_cast<double>(inner_length(n[1]));
+  double m = static_cast<double>(inner_length(n[kCount]));
   return 4 * m * std::log2(m + 2);
 }
 
 // Butterflies of one stage.
-int64_t butterflies(Numbers n) { return n[1] >= 64 ? n[1] / 2 : 0; }
+int64_t butterflies(Numbers n) { return n[kCount] >= 64 ? n[kCount] / 2 : 0; }
 
 const ProcedureDef kProcedures[] = {
-    {"fft", Algorithm::kFourier, {"inverse"}, scratch, work, fft, false, butterflies}};
+    {"fft", Algorithm::kFourier, list_of(kNumbers), scratch, work, fft, false, butterflies}};
 
 }  // namespace
 

@@ -14,6 +14,12 @@ using Operands = std::span<const Literal* const>;
 using Results = std::span<Literal* const>;
 using Vector = std::vector<double>;
 
+// A matrix has kCount rows; of a solution it is a square, of a factorisation it has "n" columns.
+constexpr NumberNames<1> kColumnsOf = {"n"};
+constexpr size_t kColumns = place_of(kColumnsOf, "n");
+constexpr NumberNames<5> kSolving = {"k", "left", "lower", "transpose", "unit"};
+constexpr size_t kSides = place_of(kSolving, "k");
+
 struct Matrix {
   int64_t rows, columns;
   Vector at;
@@ -56,29 +62,29 @@ void add_times(Vector& y, double f, const Vector& x) {
 const double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void cholesky(Numbers n, Operands in, Results out) {
-  for (int64_t o = 0; o < n[0]; ++o) {
-    Matrix a = load(*in[0], o, n[1], n[1]), l(n[1], n[1]);
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
+    Matrix a = load(*in[kOuter], o, n[kCount], n[kCount]), l(n[kCount], n[kCount]);
     bool positive = true;
-    for (int64_t j = 0; j < n[1]; ++j)
-      for (int64_t i = j; i < n[1]; ++i) {
+    for (int64_t j = 0; j < n[kCount]; ++j)
+      for (int64_t i = j; i < n[kCount]; ++i) {
         double rest = a(i, j);
         for (int64_t k = 0; k < j; ++k) rest -= l(i, k) * l(j, k);
         if (i == j) positive = positive && rest > 0 && std::isfinite(rest);
         l(i, j) = i == j ? std::sqrt(rest) : rest / l(j, j);
       }
-    for (int64_t i = 0; i < n[1] && !positive; ++i)
+    for (int64_t i = 0; i < n[kCount] && !positive; ++i)
       for (int64_t j = 0; j <= i; ++j) l(i, j) = kNan;
     store(*out[0], o, l);
   }
 }
 
-// Numbers: k, left, lower, transpose, unit.
 void triangular_solve(Numbers n, Operands in, Results out) {
-  int64_t size = n[1], k = n[3];
-  bool left = n[4], lower = n[5], transpose = n[6], unit = n[7];
-  for (int64_t o = 0; o < n[0]; ++o) {
-    Matrix a = load(*in[0], o, size, size);
-    Matrix b = left ? load(*in[1], o, size, k) : transposed(load(*in[1], o, k, size));
+  int64_t size = n[kCount], k = n[kSides];
+  bool left = n[place_of(kSolving, "left")], lower = n[place_of(kSolving, "lower")];
+  bool transpose = n[place_of(kSolving, "transpose")], unit = n[place_of(kSolving, "unit")];
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
+    Matrix a = load(*in[kOuter], o, size, size);
+    Matrix b = left ? load(*in[kCount], o, size, k) : transposed(load(*in[kCount], o, k, size));
     bool turned = transpose == left;  // a system from the right is the transposed one from the left
     if (turned) a = transposed(a);
     bool down = lower != turned;
@@ -111,9 +117,9 @@ Vector completion(const Matrix& q, int64_t count) {
 
 // Gram and Schmidt's, each column twice.
 void qr(Numbers n, Operands in, Results out) {
-  for (int64_t o = 0; o < n[0]; ++o) {
-    Matrix q = load(*in[0], o, n[1], n[3]), r(n[3], n[3]);
-    for (int64_t j = 0; j < n[3]; ++j) {
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
+    Matrix q = load(*in[kOuter], o, n[kCount], n[kColumns]), r(n[kColumns], n[kColumns]);
+    for (int64_t j = 0; j < n[kColumns]; ++j) {
       Vector v = q.column(j);
       double before = std::sqrt(inner(v, v));
       for (int again = 0; again < 2; ++again)
@@ -132,23 +138,23 @@ void qr(Numbers n, Operands in, Results out) {
 }
 
 void lu(Numbers n, Operands in, Results out) {
-  for (int64_t o = 0; o < n[0]; ++o) {
-    Matrix a = load(*in[0], o, n[1], n[1]);
-    std::vector<int64_t> order(static_cast<size_t>(n[1]));
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
+    Matrix a = load(*in[kOuter], o, n[kCount], n[kCount]);
+    std::vector<int64_t> order(static_cast<size_t>(n[kCount]));
     std::iota(order.begin(), order.end(), 0);
-    for (int64_t k = 0; k < n[1]; ++k) {
+    for (int64_t k = 0; k < n[kCount]; ++k) {
       int64_t best = k;
-      for (int64_t i = k + 1; i < n[1]; ++i)
+      for (int64_t i = k + 1; i < n[kCount]; ++i)
         if (std::fabs(a(i, k)) > std::fabs(a(best, k))) best = i;
       std::swap(order[k], order[best]);
-      for (int64_t j = 0; j < n[1]; ++j) std::swap(a(k, j), a(best, j));
-      for (int64_t i = k + 1; i < n[1] && a(k, k) != 0; ++i) {
+      for (int64_t j = 0; j < n[kCount]; ++j) std::swap(a(k, j), a(best, j));
+      for (int64_t i = k + 1; i < n[kCount] && a(k, k) != 0; ++i) {
         a(i, k) /= a(k, k);
-        for (int64_t j = k + 1; j < n[1]; ++j) a(i, j) -= a(i, k) * a(k, j);
+        for (int64_t j = k + 1; j < n[kCount]; ++j) a(i, j) -= a(i, k) * a(k, j);
       }
     }
     store(*out[0], o, a);
-    for (int64_t i = 0; i < n[1]; ++i) out[1]->set_i(o * n[1] + i, order[i]);
+    for (int64_t i = 0; i < n[kCount]; ++i) out[1]->set_i(o * n[kCount] + i, order[i]);
   }
 }
 
@@ -187,9 +193,9 @@ bool finite(const Matrix& m) {
 
 // Jacobi's original method: the largest element beside the diagonal goes first.
 void eigh(Numbers n, Operands in, Results out) {
-  int64_t size = n[1];
-  for (int64_t o = 0; o < n[0]; ++o) {
-    Matrix a = load(*in[0], o, size, size), v = identity(size), vectors(size, size), values(1, size);
+  int64_t size = n[kCount];
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
+    Matrix a = load(*in[kOuter], o, size, size), v = identity(size), vectors(size, size), values(1, size);
     for (int64_t i = 0; i < size; ++i)
       for (int64_t j = 0; j < i; ++j) a(j, i) = a(i, j);
     bool good = finite(a);
@@ -240,12 +246,12 @@ void orthogonalise(Matrix& g, Matrix& v) {
   }
 }
 
-// Numbers: n. One-sided, on the columns of the matrix or of its transpose, whichever is tall.
+// One-sided, on the columns of the matrix or of its transpose, whichever is tall.
 void svd(Numbers n, Operands in, Results out) {
-  bool tall = n[1] >= n[3];
-  int64_t p = std::max(n[1], n[3]), k = std::min(n[1], n[3]);
-  for (int64_t o = 0; o < n[0]; ++o) {
-    Matrix g = load(*in[0], o, n[1], n[3]);
+  bool tall = n[kCount] >= n[kColumns];
+  int64_t p = std::max(n[kCount], n[kColumns]), k = std::min(n[kCount], n[kColumns]);
+  for (int64_t o = 0; o < n[kOuter]; ++o) {
+    Matrix g = load(*in[kOuter], o, n[kCount], n[kColumns]);
     if (!tall) g = transposed(g);
     bool good = finite(g);
     Matrix v = identity(k), lefts(p, k), rights(k, k), values(1, k);
@@ -276,35 +282,35 @@ void svd(Numbers n, Operands in, Results out) {
   }
 }
 
-double size_of(Numbers n, int i) { return static_cast<double>(n[i]); }
-int64_t one_square(Numbers n) { return 8 * n[1] * n[1]; }
-int64_t square_and_sides(Numbers n) { return 8 * (n[1] * n[1] + n[1] * n[3]); }
-int64_t reflectors(Numbers n) { return 8 * (n[1] * n[3] + 2 * n[3] + n[1]); }
-int64_t squares_and_values(Numbers n) { return 8 * (2 * n[1] * n[1] + n[1]); }
+double size_of(Numbers n, size_t i) { return static_cast<double>(n[i]); }
+int64_t one_square(Numbers n) { return 8 * n[kCount] * n[kCount]; }
+int64_t square_and_sides(Numbers n) { return 8 * (n[kCount] * n[kCount] + n[kCount] * n[kSides]); }
+int64_t reflectors(Numbers n) { return 8 * (n[kCount] * n[kColumns] + 2 * n[kColumns] + n[kCount]); }
+int64_t squares_and_values(Numbers n) { return 8 * (2 * n[kCount] * n[kCount] + n[kCount]); }
 int64_t both_sides(Numbers n) {
-  int64_t k = std::min(n[1], n[3]);
-  return 8 * (n[1] * n[3] + k * k + k);
+  int64_t k = std::min(n[kCount], n[kColumns]);
+  return 8 * (n[kCount] * n[kColumns] + k * k + k);
 }
-double third_power(Numbers n) { return size_of(n, 1) * size_of(n, 1) * size_of(n, 1) / 4; }
-double solving(Numbers n) { return size_of(n, 1) * size_of(n, 1) * size_of(n, 3) / 2; }
-double reflecting(Numbers n) { return size_of(n, 1) * size_of(n, 3) * size_of(n, 3); }
-double eight_sweeps(Numbers n) { return 20 * size_of(n, 1) * size_of(n, 1) * size_of(n, 1); }
+double third_power(Numbers n) { return size_of(n, kCount) * size_of(n, kCount) * size_of(n, kCount) / 4; }
+double solving(Numbers n) { return size_of(n, kCount) * size_of(n, kCount) * size_of(n, kSides) / 2; }
+double reflecting(Numbers n) { return size_of(n, kCount) * size_of(n, kColumns) * size_of(n, kColumns); }
+double eight_sweeps(Numbers n) { return 20 * size_of(n, kCount) * size_of(n, kCount) * size_of(n, kCount); }
 double one_sided_sweeps(Numbers n) {
-  return 10 * size_of(n, 1) * size_of(n, 3) * std::min(size_of(n, 1), size_of(n, 3));
+  return 10 * size_of(n, kCount) * size_of(n, kColumns) * std::min(size_of(n, kCount), size_of(n, kColumns));
 }
 
 constexpr int64_t kSmallMatrix = 16;  // a thread computes such a matrix
-int64_t columns(Numbers n) { return n[1] > kSmallMatrix ? n[1] : 0; }
-int64_t sides(Numbers n) { return n[1] > kSmallMatrix ? n[1] * n[3] : 0; }
+int64_t columns(Numbers n) { return n[kCount] > kSmallMatrix ? n[kCount] : 0; }
+int64_t sides(Numbers n) { return n[kCount] > kSmallMatrix ? n[kCount] * n[kSides] : 0; }
 
 const ProcedureDef kProcedures[] = {
     {"cholesky", Algorithm::kMatrix, {}, one_square, third_power, cholesky, false, columns},
-    {"triangular_solve", Algorithm::kMatrix, {"k", "left", "lower", "transpose", "unit"}, square_and_sides, solving,
+    {"triangular_solve", Algorithm::kMatrix, list_of(kSolving), square_and_sides, solving,
      triangular_solve, false, sides},
-    {"qr", Algorithm::kMatrix, {"n"}, reflectors, reflecting, qr},
+    {"qr", Algorithm::kMatrix, list_of(kColumnsOf), reflectors, reflecting, qr},
     {"lu", Algorithm::kMatrix, {}, one_square, third_power, lu},
     {"eigh", Algorithm::kMatrix, {}, squares_and_values, eight_sweeps, eigh},
-    {"svd", Algorithm::kMatrix, {"n"}, both_sides, one_sided_sweeps, svd},
+    {"svd", Algorithm::kMatrix, list_of(kColumnsOf), both_sides, one_sided_sweeps, svd},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/kernel_ir/procedure_template.h"
 #include "passes/lower/schedule_kernels.h"
 
 namespace nabla::passes {
@@ -17,15 +18,12 @@ constexpr double kUnitNs = 2000;
 
 void schedule_procedure(kernel_ir::Kernel& k, const ir::Target& target) {
   const kernel_ir::Procedure& procedure = *k.procedure;
+  const kernel_ir::ProcedureTemplate& how =
+      kernel_ir::template_of(procedure, {target.is_cuda(), target.cuda.block_shared_bytes});
   // Decisions follow from the upper bounds of sizes, how many units there are from the sizes themselves.
-  std::vector<int64_t> most;
-  for (const ir::Dim& d : procedure.numbers) most.push_back(d.bounds().max);
   ir::Dim rows = procedure.rows();
-  int64_t count = rows.bounds().max, scratch = procedure.def->scratch(most);
-  int64_t shared = target.cuda.block_shared_bytes;
-  bool merges = target.is_cuda() && elements_sorted_in_parts(procedure, shared) > 0;
-  if (merges || (target.is_cuda() && elements_sorted_by_a_block(procedure, shared) > 0)) scratch = 0;
-  double row_ns = std::max(procedure.def->work(most), 1.0);
+  int64_t count = rows.bounds().max, scratch = how.scratch_of_unit ? how.scratch_of_unit(procedure) : 0;
+  double row_ns = std::max(how.work(procedure), 1.0);
   int64_t most_units = scratch > 0 ? kMostScratchUnits : 1024;
   if (target.is_cuda() && scratch > 0) most_units = std::clamp<int64_t>(kGpuScratch / scratch, most_units, 1024);
   int64_t unit = std::max({int64_t{1}, (count + most_units - 1) / most_units,
@@ -40,11 +38,11 @@ void schedule_procedure(kernel_ir::Kernel& k, const ir::Target& target) {
     int64_t bytes = (scratch + kAlignment - 1) / kAlignment * kAlignment;
     k.buffers.push_back({"scratch", DType::kU8, {s.units, bytes}, BufferRole::kWorkspace});
   }
-  if (merges) {
+  if (how.bytes_in_halves) {
     int key_bytes = 1;
     for (const kernel_ir::Buffer& b : k.buffers)
       if (b.role == BufferRole::kIn) key_bytes = std::max(key_bytes, bytes_of(b.dtype));
-    ir::Dim bytes = procedure.count() * merged_bytes(procedure, key_bytes);
+    ir::Dim bytes = procedure.count() * how.bytes_in_halves(procedure, key_bytes);
     k.buffers.push_back({"scratch", DType::kU8, {rows * 2, bytes}, BufferRole::kWorkspace});
   }
   k.schedule = s;

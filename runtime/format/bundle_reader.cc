@@ -184,6 +184,7 @@ Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, co
   for (const BundleClass& k : out.classes) programs.push_back(k.programs);
   (void)NABLA_TRY(check_wholes(*out.ranks, programs, what));
   (void)NABLA_TRY(check_partners(*out.ranks, programs, what));
+  (void)NABLA_TRY(check_progress(*out.ranks, programs, what));
   return out;
 }
 

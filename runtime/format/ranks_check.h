@@ -32,4 +32,8 @@ Status check_wholes(const Ranks& ranks, const ClassPrograms& programs, const std
 /// Requires check_ranks, and programs whose own checks passed. E0104.
 Status check_partners(const Ranks& ranks, const ClassPrograms& programs, const std::string& what);
 
+/// That no class waits for what its partners start only after something that waits for it: a send ends when its receive
+/// has begun, a collective when all members have begun it. Requires check_partners. E0104 with the instruction.
+Status check_progress(const Ranks& ranks, const ClassPrograms& programs, const std::string& what);
+
 }  // namespace nabla::format

@@ -175,6 +175,63 @@ TEST(Ranks, PartnersDoTheSameInTheSameOrder) {
             "accepted");
 }
 
+TEST(Ranks, NobodyWaitsForWhoWaits) {
+  // A sum over both stages, which the front makes before it sends what the back wants before the sum.
+  auto crossed = [](TwoClasses& t, bool in_blocks) {
+    t.ranks.groups.push_back(std::make_unique<GroupT>());
+    t.ranks.groups[1]->digits = {Digit(2, 2)};
+    for (auto& k : t.ranks.classes) k->groups = {0, 1};
+    auto &front = t.front.entries[0]->instructions, &back = t.back.entries[1]->instructions;
+    front[2]->action.AsCollective()->group = 1, back[2]->action.AsCollective()->group = 1;
+    std::rotate(front.begin() + 1, front.begin() + 2, front.begin() + 4);  // all_reduce, its wait, send, its wait
+    if (!in_blocks) return;
+    for (auto [program, list] : {std::pair(&t.front, &front), std::pair(&t.back, &back)}) {
+      program->blocks.push_back(std::make_unique<BlockT>());
+      program->blocks[0]->instructions.swap(*list);
+      LoopT loop;
+      loop.trips = 2;
+      list->push_back(instruction("loop", std::move(loop)));
+    }
+  };
+  const std::string front = "E0104 damaged bundle: entry `step`: class `front` waits for ever for `all_reduce`: its partners wait too";
+  EXPECT_EQ(refusal([&](TwoClasses& t) { crossed(t, false); }), front);
+  EXPECT_EQ(refusal([&](TwoClasses& t) { crossed(t, true); }), front);
+  EXPECT_EQ(refusal([&](TwoClasses& t) {
+              crossed(t, false);
+              move_to_variant(*t.front.entries[0]), move_to_variant(*t.back.entries[1]);
+            }),
+            front);
+  // The same with the send before the wait is in order.
+  EXPECT_EQ(refusal([&](TwoClasses& t) {
+              crossed(t, false);
+              auto& list = t.front.entries[0]->instructions;
+              std::swap(list[2], list[3]);
+            }),
+            "accepted");
+}
+
+TEST(Ranks, BlocksThatRecurseAreRefused) {
+  auto calls = [](uint32_t block) {
+    CallT call;
+    call.block = block;
+    return instruction("call", std::move(call));
+  };
+  auto with = [&](uint32_t from_first, uint32_t from_second) {
+    return refusal([&](TwoClasses& t) {
+      for (uint32_t block : {from_first, from_second}) {
+        t.front.blocks.push_back(std::make_unique<BlockT>());
+        if (block < 9) t.front.blocks.back()->instructions.push_back(calls(block));
+      }
+      t.front.entries[0]->instructions.push_back(calls(1));
+    });
+  };
+  const std::string where = "E0104 damaged program: entry `step`: instruction 5 `call`: instruction 0 `call`: ";
+  EXPECT_EQ(with(9, 0), "accepted");
+  EXPECT_EQ(with(9, 1), where + "block 1 of 1 that it may use");
+  EXPECT_EQ(with(1, 0), where + "instruction 0 `call`: block 1 of 0 that it may use");
+  EXPECT_EQ(with(0, 0), where + "instruction 0 `call`: block 0 of 0 that it may use");
+}
+
 TEST(Ranks, PartnersDoTheSameInEachVariant) {
   auto front = [](TwoClasses& t) { move_to_variant(*t.front.entries[0]); };
   auto back = [](TwoClasses& t) { move_to_variant(*t.back.entries[1]); };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/members.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -83,6 +84,36 @@ TEST(BundleFuzz, TheSeedsAreOfThePresentFormat) {
   }
   EXPECT_GE(bundles, 4);
   EXPECT_GE(programs, 8);
+}
+
+// What a damaged bundle for several ranks says, by the member that stands in the place of its own.
+TEST(BundleFuzz, SeedsThatAreRefusedSayWhy) {
+  namespace format = nabla::format;
+  const std::pair<const char*, const char*> seeds[] = {
+      {"recursion.front", "entry `step`: instruction 5 `call`: instruction 0 `call`: block 0 of 0 that it may use"},
+      {"never_awaited.front", "entry `step`: handle 7 is never awaited"},
+      {"no_such_group.front", "entry `step`: instruction 2 `all_reduce`: group 1 of 1"},
+      {"two_classes_of_a_rank.table", "rank 0 is of the classes `front` and `back`"},
+      {"no_such_class.table", "placement 0 is number 0 of class 5, which is not there or has a place"},
+      {"one_end.table", "channel 0 of class `front` and channel 0 of class `back` are not the two ends of one"}};
+  auto bundle = format::Bundle::open("tests/fuzz/bundle_corpus/ranks.nbundle").value();
+  std::vector<std::string> names;
+  for (const format::ZipMember& m : bundle.members()) names.push_back(m.name);
+  for (const auto& [seed, says] : seeds) {
+    auto file = format::FileBytes::map(std::string("tests/fuzz/bundle_corpus/") + seed).value();
+    std::string_view exchanged =
+        std::string_view(seed).ends_with(".table") ? format::kRanksMember : std::string_view("class/front/programs/main.fb");
+    auto checked = format::check_programs(
+        names,
+        [&](std::string_view name) -> std::optional<format::Bytes> {
+          format::Bytes member = name == exchanged ? file->bytes() : bundle.member(name);
+          return member.empty() ? std::nullopt : std::optional<format::Bytes>(member);
+        },
+        "x");
+    ASSERT_FALSE(checked.ok()) << seed;
+    EXPECT_EQ(checked.errors()[0].code, nabla::Code::kCorrupt) << seed;
+    EXPECT_NE(checked.errors()[0].message.find(says), std::string::npos) << seed << ": " << checked.errors()[0].message;
+  }
 }
 
 // A field that is gone, or of another kind, is one changed byte of a table of offsets: random mutations rarely meet it.

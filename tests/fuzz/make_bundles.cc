@@ -1,8 +1,9 @@
 // Writes seeds of the bundle fuzzer as the compiler makes them today, whose kernels are a byte each:
 //   bazel run //tests/fuzz:make_bundles
 // NAME.nbundle for a CPU and a GPU, and its programs alone, NAME.main.fb and NAME.sm_90a.fb: after the hashes of a
-// bundle a damaged program is never looked at. And ranks.nbundle, for several ranks.
+// bundle a damaged program is never looked at. And ranks.nbundle, for several ranks, with members that are refused in it.
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 
 #include "cli/driver/compile.h"
@@ -178,9 +179,49 @@ Status write_ranks(const std::string& folder) {
   return Ok{};
 }
 
+std::string packed(const format::ProgramT& program) {
+  flatbuffers::FlatBufferBuilder b;
+  format::FinishProgramBuffer(b, format::Program::Pack(b, &program));
+  return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
+}
+std::string packed(const format::RanksT& ranks) {
+  flatbuffers::FlatBufferBuilder b;
+  format::FinishRanksBuffer(b, format::Ranks::Pack(b, &ranks));
+  return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
+}
+
+// Members of that bundle which are refused; bundle_corpus_test.cc says for what.
+Status write_refused(const std::string& folder) {
+  auto front = [&](const char* name, const std::function<void(format::ProgramT&)>& change) {
+    format::ProgramT program = format::two_classes().front;
+    change(program);
+    return format::write_file(fmt::format("{}/{}.front", folder, name), packed(program));
+  };
+  auto table = [&](const char* name, const std::function<void(format::RanksT&)>& change) {
+    format::TwoClasses t = format::two_classes();
+    t.ranks.classes[0]->programs = {"class/front/programs/main.fb"};
+    t.ranks.classes[1]->programs = {"class/back/programs/main.fb"};
+    change(t.ranks);
+    return format::write_file(fmt::format("{}/{}.table", folder, name), packed(t.ranks));
+  };
+  (void)NABLA_TRY(front("recursion", [](format::ProgramT& p) {
+    p.blocks.push_back(std::make_unique<format::BlockT>());
+    p.blocks[0]->instructions.push_back(format::instruction("call", format::CallT()));
+    p.entries[0]->instructions.push_back(format::instruction("call", format::CallT()));
+  }));
+  (void)NABLA_TRY(front("never_awaited", [](format::ProgramT& p) { p.entries[0]->instructions.pop_back(); }));
+  (void)NABLA_TRY(front("no_such_group", [](format::ProgramT& p) {
+    p.entries[0]->instructions[2]->action.AsCollective()->group = 1;
+  }));
+  (void)NABLA_TRY(table("two_classes_of_a_rank", [](format::RanksT& r) { r.classes[1]->first = 0; }));
+  (void)NABLA_TRY(table("no_such_class", [](format::RanksT& r) { r.state[1]->placements[0]->class_index = 5; }));
+  return table("one_end", [](format::RanksT& r) { r.classes[1]->channels[0]->sends = true; });
+}
+
 Status run(const std::string& folder) {
   for (const Seed& seed : kSeeds) (void)NABLA_TRY(write_seed(seed, folder));
-  return write_ranks(folder);
+  (void)NABLA_TRY(write_ranks(folder));
+  return write_refused(folder);
 }
 
 }  // namespace
