@@ -5,6 +5,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
+#include "passes/shard/rules/rules.h"
 
 namespace nabla::passes {
 namespace {
@@ -64,7 +65,7 @@ std::shared_ptr<const ir::Module> open_composites(const ir::Module& flat, const 
     std::set<size_t> opened;
     for (size_t k = 0; k < f.nodes.size(); ++k) {
       const Node& n = f.nodes[k];
-      if (n.op->decompose.exists() && n.op->factors.exists() && lies_across(laid_out, laid_out.nodes[k]) &&
+      if (n.op->decompose.exists() && n.op->factors.exists() && !rule_of(n.op->name) && lies_across(laid_out, laid_out.nodes[k]) &&
           may_open(f, n, flat, context, kMostLevels))
         opened.insert(k);
     }

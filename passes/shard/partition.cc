@@ -189,7 +189,7 @@ class FunctionPartition {
                         },
                         [&](size_t i) { return parts_[n.operands[i]].value; }};
     std::optional<Ruled> rule = by_rule(context);
-    if (!rule || rule->bytes > sent(n, factors, axes)) return false;
+    if (!rule || rule->bytes > sent(n, factors, axes) * (1 + 1e-9)) return false;
     std::vector<Val> results = rule->make();
     for (size_t r = 0; r < results.size(); ++r) {
       set(n.results[r], results[r], rule->layouts[r]);

@@ -216,6 +216,130 @@ TEST(Rules, PoolingExchangesHalos) {
     }
 }
 
+// ---- Attention
+
+struct Attention {
+  const char* what;
+  const char *q, *k;
+  const char* extras;  ///< after q, k and v: ", %m" and more
+  const char* params;  ///< of those
+  const char* attrs;
+  bool compiled = false;
+};
+
+std::string body_of(const Attention& a) {
+  return fmt::format(" %y, %l = attention(%q, %k, %v{}) {{{}}}\n return %y\n", a.extras, a.attrs);
+}
+std::string params_of(const Attention& a) {
+  return fmt::format("%q: {}, %k: {}, %v: {}{}", a.q, a.k, a.k, a.params);
+}
+
+// Queries and keys along one axis: keys and values go round once, forward; once more with their gradients on the way
+// back.
+TEST(Rules, KeysGoRoundTheRing) {
+  for (const Attention& a :
+       {Attention{"plain", "f32[2,3,8@a,4]", "f32[2,3,8@a,4]", "", "", "scale=0.5", true},
+        Attention{"causal", "f32[2,3,8@a,4]", "f32[2,3,8@a,4]", "", "", "causal=true", true},
+        Attention{"more keys than queries", "f32[2,3,4@a,4]", "f32[2,3,12@a,4]", "", "", "causal=true"},
+        Attention{"more queries than keys", "f32[2,3,12@a,4]", "f32[2,3,4@a,4]", "", "", "causal=true"},
+        Attention{"shared heads", "f32[2,6,8@a,4]", "f32[2,3,8@a,4]", "", "", "causal=true"},
+        Attention{"mask", "f32[2,3,8@a,4]", "f32[2,3,8@a,4]", ", %m", ", %m: bool[2,1,8,8]", "causal=true", true},
+        Attention{"dropout", "f32[2,3,8@a,4]", "f32[2,3,8@a,4]", ", %r", ", %r: u32[2]", "dropout=0.25", true},
+        Attention{"batches and heads elsewhere", "f32[2@d,3,8@a,4]", "f32[2@d,3,8@a,4]", "", "", "causal=true", true}}) {
+    Sent sent = expect_same({"a=4, d=2", params_of(a), body_of(a), {0, 1, 2}, a.compiled});
+    EXPECT_TRUE(sent.remarks.empty()) << a.what;
+    double part = std::string(a.k).find("12@") != std::string::npos ? 2 * 3 * 3 * 4 * kF32
+                  : std::string(a.k).find("4@a") != std::string::npos && std::string(a.k).find("8@a") == std::string::npos
+                      ? 2 * 3 * 1 * 4 * kF32
+                      : 2 * 3 * 2 * 4 * kF32;
+    if (std::string(a.k).find("@d") != std::string::npos) part /= 2;
+    EXPECT_LE(sent.forward, gathered(4, 2 * part)) << a.what << sent.text;
+    EXPECT_EQ(sent.ops.find("all_gather"), std::string::npos) << a.what << sent.text;
+    // Forward, and back with the gradients; no value goes whole to all ranks.
+    EXPECT_LE(sent.gradient, gathered(4, 6 * part)) << a.what << sent.text;
+    EXPECT_EQ(sent.text.find("all_gather"), std::string::npos) << a.what << sent.text;
+  }
+}
+
+// Few queries, which all ranks have, and a long cache of keys: what is sent does not grow with the keys.
+TEST(Rules, RanksAttendToTheirOwnKeys) {
+  for (const Attention& a :
+       {Attention{"plain", "f32[2,3,2@{},4]", "f32[2,3,64@a,4]", "", "", "scale=0.5", true},
+        Attention{"causal", "f32[2,3,2@{},4]", "f32[2,3,64@a,4]", "", "", "causal=true"},
+        Attention{"mask", "f32[2,3,2@{},4]", "f32[2,3,64@a,4]", ", %m", ", %m: bool[2,1,2,64@a]", "scale=0.5", true},
+        Attention{"dropout", "f32[2,3,2@{},4]", "f32[2,3,64@a,4]", ", %r", ", %r: u32[2]", "dropout=0.25"}}) {
+    Sent sent = expect_same({"a=4", params_of(a), body_of(a), {0, 1, 2}, a.compiled});
+    EXPECT_TRUE(sent.remarks.empty()) << a.what;
+    double rows = 2 * 3 * 2;
+    EXPECT_LE(sent.forward, reduced(4, rows * (4 + 2) * kF32)) << a.what << sent.text;
+  }
+}
+
+// Where heads divide, positions and heads change places: fewer bytes than the ring.
+TEST(Rules, HeadsInsteadOfPositions) {
+  Sent sent = expect_same({"a=4", "%q: f32[2,4,8@a,4], %k: f32[2,4,8@a,4], %v: f32[2,4,8@a,4]",
+                           " %y, %l = attention(%q, %k, %v) {causal=true}\n %z = shard(%y) {sharding=<{}, {}, a, {}>}\n"
+                           " return %z\n", {0, 1, 2}, true});
+  EXPECT_EQ(sent.ops, "all_to_all all_to_all all_to_all all_to_all") << sent.text;
+  EXPECT_LE(sent.forward, 4 * 0.75 * (2 * 4 * 2 * 4 * kF32));
+}
+
+// ---- Windows at computed places
+
+Literal drawn_row(int64_t rows, int64_t columns) {
+  Literal out = Literal::uninitialized(DType::kF32, {rows, columns});
+  for (int64_t i = 0; i < out.size(); ++i) out.set(i, static_cast<double>(i * 7 % 23) / 4 - 2);
+  return out;
+}
+Literal index(int64_t i) { return Literal::scalar_int(DType::kI32, i); }
+
+TEST(Rules, WindowsAreReadAndWrittenWhereTheyAre) {
+  for (int64_t start : {-3, 0, 2, 3, 5, 7, 13, 40}) {
+    Sent sent = expect_same({"a=4", "%x: f32[16@a,3], %i: i32[], %j: i32[]",
+                             " %y = dynamic_slice(%x, %i, %j) {sizes=[3, 2]}\n return %y\n", {0}, start == 3,
+                             {drawn_row(16, 3), index(start), index(1)}});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    EXPECT_LE(sent.forward, reduced(4, 3 * 2 * kF32)) << sent.text;
+    for (int64_t rows : {1, 4}) {
+      sent = expect_same({"a=4", fmt::format("%x: f32[16@a,3], %u: f32[{},2], %i: i32[], %j: i32[]", rows),
+                          " %y = dynamic_update_slice(%x, %u, %i, %j)\n return %y\n", {0, 1}, start == 3,
+                          {drawn_row(16, 3), drawn_row(rows, 2), index(start), index(1)}});
+      EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+      EXPECT_EQ(sent.forward, 0) << sent.text;
+    }
+  }
+}
+
+// Along a dimension that is no table's rows: what sorting and its gradient ask for.
+TEST(Rules, ElementsAreReadAndWrittenWhereTheyAre) {
+  const char* dims = "{offset_dims=[], collapsed_slice_dims=[1], operand_batching_dims=[0], start_indices_batching_dims=[0], "
+                     "start_index_map=[1], index_vector_dim=2, slice_sizes=[1, 1]";
+  for (const char* mode : {"clamp", "zero"}) {
+    Sent sent = expect_same({"a=2, b=2", "%x: f32[4@b,8@a], %i: i32[4@b,3]",
+                             fmt::format(" %y = gather(%x, %i) {}, out_of_range=\"{}\"}}\n return %y\n", dims, mode), {0}, true});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    EXPECT_LE(sent.forward, reduced(2, 2 * 3 * kF32)) << sent.text;
+  }
+  const char* into = "{update_window_dims=[], inserted_window_dims=[1], operand_batching_dims=[0], "
+                     "scatter_indices_batching_dims=[0], scatter_dims_to_operand_dims=[1], index_vector_dim=2, "
+                     "out_of_range=\"drop\"}";
+  Literal places = Literal::uninitialized(DType::kI32, {4, 4});
+  for (int64_t i = 0; i < 16; ++i) places.set_i(i, (i * 5 + i / 4) % 9);
+  for (const char* op : {"scatter_add", "scatter_set", "scatter_max"}) {
+    Sent sent = expect_same({"a=2, b=2", "%x: f32[4@b,8@a], %i: i32[4@b,4], %u: f32[4@b,4]",
+                             fmt::format(" %y = {}(%x, %i, %u) {}\n return %y\n", op, into), {0, 2}, true,
+                             {drawn_row(4, 8), places, drawn_row(4, 4)}});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    EXPECT_EQ(sent.forward, 0) << sent.text;
+  }
+  // Updates that ranks share: a sum, onto the shards.
+  Sent sent = expect_same({"a=2", "%x: f32[4,8@a], %i: i32[4,64@a], %u: f32[4,64@a]",
+                           fmt::format(" %y = scatter_add(%x, %i, %u) {}\n return %y\n", into), {0, 2}, true,
+                           {drawn_row(4, 8)}});
+  EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+  EXPECT_LE(sent.forward, 4 * 8 * kF32 / 2) << sent.text;
+}
+
 // ---- Exchanges
 
 TEST(Rules, SortsExchangeTheirRows) {

@@ -38,6 +38,16 @@ bool is_free(const RuleContext& c, const Split& split, int factor) {
   return true;
 }
 
+// Does every operand that lies along the axes lie along them still?
+bool gathers_nothing(const RuleContext& c, const Split& split, const Axes& axes) {
+  auto lies = [&](const Layout& layout) {
+    return std::any_of(layout.dims.begin(), layout.dims.end(), [&](const Axes& a) { return overlap(c.mesh, a, axes); });
+  };
+  for (size_t i = 0; i < c.n.operands.size(); ++i)
+    if (lies(c.layout(i)) && !lies(split.operand(i))) return false;
+  return true;
+}
+
 double bytes_of_split(const RuleContext& c, const Split& split) {
   double out = 0;
   for (size_t i = 0; i < c.n.operands.size(); ++i) out += bytes_brought(c, i, split.operand(i));
@@ -58,6 +68,7 @@ std::optional<Ruled> exchanged(const RuleContext& c) {
       more.insert(more.end(), axes.begin(), axes.end());
       if (!divides(c.mesh, more, factor.size)) continue;
       split.set(f, more);
+      if (!gathers_nothing(c, split, axes)) continue;
       double bytes = bytes_of_split(c, split);
       if ((best && best->bytes <= bytes) || !split.fits()) continue;
       best = Ruled{{}, bytes, nullptr};

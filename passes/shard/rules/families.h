@@ -42,6 +42,22 @@ std::optional<Ruled> scattered_back(const RuleContext& c);   ///< select_and_sca
 Ties space_and_output(const ir::TypedOp& op);
 Ties space_and_cotangent(const ir::TypedOp& op);
 
+// attention.cc
+/// attention and attention_grad, where keys and values are cut along their positions.
+std::optional<Ruled> attended_by_ranks(const RuleContext& c);
+std::optional<Ruled> attention_back(const RuleContext& c);
+Ties keys_and_values(const ir::TypedOp& op);
+
+// indexed.cc
+/// gather and scatters by rows, or by one index per window.
+std::optional<Ruled> gathered_by_index(const RuleContext& c);
+std::optional<Ruled> scattered_by_index(const RuleContext& c);
+
+// dynamic.cc
+std::optional<Ruled> sliced_where_it_is(const RuleContext& c);   ///< dynamic_slice
+std::optional<Ruled> updated_where_it_is(const RuleContext& c);  ///< dynamic_update_slice
+Ties operand_and_result(const ir::TypedOp& op);
+
 // exchange.cc
 /// Of any op: the axes move to another dimension, along which it is cut, by an all_to_all.
 std::optional<Ruled> exchanged(const RuleContext& c);

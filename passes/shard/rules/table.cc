@@ -12,15 +12,24 @@ constexpr const char* kRunning = "each rank combines its part; an all_gather of 
 constexpr const char* kCut =
     "elements go to the ranks in whose shards of the result they lie (permute); where the result does not divide, each "
     "rank has its elements of it and the sum is pending";
+constexpr const char* kKeys =
+    "keys and values travel round the ring of the ranks, with their gradients on the way back; where queries lie "
+    "elsewhere each rank attends to its own keys, and the results are weighed by their logsumexp";
 constexpr const char* kHalo = "neighbours send what windows read beyond the borders of a part (permute)";
 constexpr const char* kAdd =
-    "rows: each rank adds the updates that it has into the rows that it has; over updates that are cut the sum is pending";
+    "by rows, or one index per window: each rank adds the updates that it has into what it has; over updates that are cut "
+    "the sum is pending";
+constexpr const char* kInto = "one index per window: each rank writes what lies in its part";
 constexpr const char* kRows = "rows of a table: the rank that has a row looks it up, and the sum is pending";
+constexpr const char* kIndexed =
+    "by rows, or one index per window: the rank that has an element reads it, and the sum is pending";
 
 // By name.
 const OpRule kRules[] = {
     {"argmax", position_of_extreme, nullptr, kExtreme},
     {"argmin", position_of_extreme, nullptr, kExtreme},
+    {"attention", attended_by_ranks, keys_and_values, kKeys},
+    {"attention_grad", attention_back, keys_and_values, kKeys},
     {"concatenate", joined_along, same_dims, "pieces of the operands go to the ranks in whose shards they lie (permute)"},
     {"conv_filter_grad", filter_gradient, space_and_cotangent, kHalo},
     {"conv_input_grad", convolved_back, space_and_output, kHalo},
@@ -31,13 +40,19 @@ const OpRule kRules[] = {
     {"cummin", running, along_axis, kRunning},
     {"cumprod", running, along_axis, kRunning},
     {"cumsum", running, along_axis, kRunning},
+    {"dynamic_slice", sliced_where_it_is, nullptr, "each rank has its elements of the window, and the sum is pending"},
+    {"dynamic_update_slice", updated_where_it_is, operand_and_result, "each rank writes what lies in its part"},
     {"embedding", look_up_rows, nullptr, kRows},
-    {"gather", look_up_rows, nullptr, kRows},
+    {"gather", gathered_by_index, nullptr, kIndexed},
     {"pad", cut_or_pad, same_dims, "elements go to the ranks in whose shards of the result they lie (permute)"},
     {"reduce_window_max", pooled, same_dims, kHalo},
     {"reduce_window_sum", pooled, same_dims, kHalo},
     {"reverse", reversed, same_dims, "parts change places (permute), and each is turned round"},
-    {"scatter_add", add_into_rows, nullptr, kAdd},
+    {"scatter_add", scattered_by_index, operand_and_result, kAdd},
+    {"scatter_max", scattered_by_index, operand_and_result, kInto},
+    {"scatter_min", scattered_by_index, operand_and_result, kInto},
+    {"scatter_mul", scattered_by_index, operand_and_result, kInto},
+    {"scatter_set", scattered_by_index, operand_and_result, kInto},
     {"section", cut_or_pad, same_dims, kCut},
     {"select_and_scatter", scattered_back, same_dims, kHalo},
     {"slice", cut_or_pad, same_dims, kCut},
