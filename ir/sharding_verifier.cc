@@ -31,11 +31,29 @@ Status check_divides(const Mesh& mesh, const Axes& axes, const Type& type, int d
   return d;
 }
 
+// Of a manual region: its collectives are those of so many ranks.
+Status check_sizes(const Mesh& mesh, const Node& node, const Ints& sizes) {
+  const Axes& axes = node.attrs.get_axes("axes");
+  (void)NABLA_TRY(check_axes(mesh, axes, node.op->name));
+  for (size_t i = 0; i < axes.size() && i < sizes.size(); ++i) {
+    int64_t ranks = mesh.size_of(axes[i].name);
+    if (ranks == sizes[i]) continue;
+    Diagnostic d = refuse(node.op->name, fmt::format("the region is written for {} ranks along {}, and mesh {} has {}",
+                                                     sizes[i], axes[i].name, mesh.name, ranks));
+    d.help = "trace the program with a mesh of these sizes: what its ranks exchange follows from them";
+    return d;
+  }
+  return Ok{};
+}
+
 // Of the attributes: layouts are of the operand, and collectives count the ranks that they join.
 Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
   const Attr* shards_attr = node.attrs.find("shards");
+  if (const Attr* sizes = node.attrs.find("sizes"); sizes && node.attrs.find("axes"))
+    (void)NABLA_TRY(check_sizes(mesh, node, std::get<Ints>(*sizes)));
   for (const auto& [name, attr] : node.attrs) {
-    if (const Sharding* s = std::get_if<Sharding>(&attr))
+    const Sharding* s = std::get_if<Sharding>(&attr);
+    if (s && name != "parts")  // those are checked by the op, which counts them itself
       (void)NABLA_TRY(check_sharding(mesh, *s, f.type(node.operands[0]), node.op->name));
     const Axes* axes = std::get_if<Axes>(&attr);
     if (!axes) continue;
@@ -53,6 +71,7 @@ Status check_without_mesh(const Node& node) {
   for (const auto& [name, attr] : node.attrs) {
     const Axes* axes = std::get_if<Axes>(&attr);
     const Sharding* sharding = std::get_if<Sharding>(&attr);
+    if (node.op->manual) return refuse(node.op->name, "the module has no mesh");
     if ((axes && !axes->empty()) || (sharding && !axes_of(*sharding).empty()))
       return refuse(node.op->name, "the module has no mesh");
   }

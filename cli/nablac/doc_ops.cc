@@ -31,6 +31,11 @@ std::string attr_text(const ir::Attr& attr) {
   }
   if (const ir::Axes* v = std::get_if<ir::Axes>(&attr)) return ir::str(*v);
   if (const ir::Sharding* v = std::get_if<ir::Sharding>(&attr)) return v->str();
+  if (const ir::Shardings* v = std::get_if<ir::Shardings>(&attr)) {
+    std::string out;
+    for (const ir::Sharding& s : *v) out += (out.empty() ? "" : ", ") + s.str();
+    return "[" + out + "]";
+  }
   return std::get<Literal>(attr).str();
 }
 

@@ -7,6 +7,7 @@
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/local_symbols.h"
+#include "passes/shard/manual_regions.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules.h"
 #include "runtime/base/text.h"
@@ -93,16 +94,13 @@ class FunctionPartition {
   }
 
   Result<Ok> node(const Node& n) {
+    if (is_border(n)) return border(n), Ok{};
     switch (n.op->lower) {
       case ir::Lowering::kControl:
         return control(n);
       case ir::Lowering::kCall:
       case ir::Lowering::kTransform:
         return misplaced(n, "it has not been inlined", "run the passes in the order of `nablac doc passes`");
-      case ir::Lowering::kCollective:
-        if (n.attrs.get_axes("axes").empty()) break;
-        return misplaced(n, "a program for all ranks has no collectives",
-                         "lay the operand out instead: collectives follow from layouts");
       default:
         break;
     }
@@ -115,6 +113,15 @@ class FunctionPartition {
     if (!n.op->traits.side_effect && n.op->factors.exists() && split(n)) return Ok{};
     computed_whole(n);
     return Ok{};
+  }
+
+  // Ranks have the parts already: only what they are called is another.
+  void border(const Node& n) {
+    Layout made = declared(n.results[0]);
+    bool enters = n.op->name == "full_to_shard";
+    Layout to = enters ? outside_of(n, made) : inside_of(n, made).value_or(declared(n.operands[0]));
+    Val v = laid_out(n.operands[0], to);
+    set(n.results[0], v, enters ? made : outside_of(n, to));
   }
 
   static Diagnostic misplaced(const Node& n, const std::string& why, std::string help) {
@@ -518,6 +525,7 @@ Result<ir::Module> partition(const ir::Module& module, PassContext& context) {
     for (FunctionPtr& f : out.functions) f = without_shard_nodes(f, module, context.ops);
     return out;
   }
+  (void)NABLA_TRY(check_collectives(module));
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();
