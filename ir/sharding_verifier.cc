@@ -46,9 +46,18 @@ Status check_sizes(const Mesh& mesh, const Node& node, const Ints& sizes) {
   return Ok{};
 }
 
+// The axis that a vmap spreads its batch over.
+const std::string* spmd_axis(const Node& node) {
+  const Attr* attr = node.attrs.find("spmd_axis_name");
+  const auto* name = attr ? std::get_if<std::string>(attr) : nullptr;
+  return name && !name->empty() ? name : nullptr;
+}
+
 // Of the attributes: layouts are of the operand, and collectives count the ranks that they join.
 Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
   const Attr* shards_attr = node.attrs.find("shards");
+  if (const std::string* axis = spmd_axis(node))
+    (void)NABLA_TRY(check_axes(mesh, {{*axis}}, node.op->name + ": spmd_axis_name"));
   if (const Attr* sizes = node.attrs.find("sizes"); sizes && node.attrs.find("axes"))
     (void)NABLA_TRY(check_sizes(mesh, node, std::get<Ints>(*sizes)));
   for (const auto& [name, attr] : node.attrs) {
@@ -68,6 +77,8 @@ Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
 
 // What speaks of a mesh, in a module that has none.
 Status check_without_mesh(const Node& node) {
+  if (const std::string* axis = spmd_axis(node))
+    return refuse(node.op->name, fmt::format("spmd_axis_name is \"{}\", and the module has no mesh", *axis));
   for (const auto& [name, attr] : node.attrs) {
     const Axes* axes = std::get_if<Axes>(&attr);
     const Sharding* sharding = std::get_if<Sharding>(&attr);

@@ -97,13 +97,14 @@ VaryingAxes varying_after(const Node& node, VaryingAxes operands) {
   for (const AxisRef& a : node.attrs.get_axes("axes")) {
     if (node.op->varying == Varying::kOwn)
       operands.insert(a.name);
-    else
+    else if (a.size == 0)  // of a part of an axis the other parts differ still
       operands.erase(a.name);
   }
   return operands;
 }
 
-std::vector<VaryingAxes> varying_results(const Function& f, const std::vector<VaryingAxes>& params, const Lookup& functions) {
+std::vector<VaryingAxes> varying_results(const Function& f, const std::vector<VaryingAxes>& params,
+                                         const Lookup& functions) {
   return Analysis(functions).results(f, params);
 }
 

@@ -18,9 +18,9 @@ using VaryingAxes = std::set<std::string>;
 VaryingAxes varying_of(const Sharding& parts);
 
 /// Of each result of a function of a region whose parameters vary so. A result varies as all operands of its node
-/// together, but for what collectives combine or give to each rank (OpDef::varying); what a branch or a loop computes also as
-/// its predicate does. `functions` finds those that nodes name; transforms have none to ask, so that the function is one of
-/// a flat module.
+/// together, but for what collectives combine or give to each rank (OpDef::varying); what a branch or a loop computes
+/// also as its predicate does. `functions` finds those that nodes name; transforms have none to ask, so that the
+/// function is one of a flat module.
 std::vector<VaryingAxes> varying_results(const Function& f, const std::vector<VaryingAxes>& params,
                                          const std::function<const Function*(std::string_view)>& functions);
 

@@ -162,7 +162,7 @@ std::string code_cell(const ir::OpDef& op, Footnotes& notes) {
     case ir::Lowering::kCall:
       return notes.no("code is made of the function that it calls, which `inline-calls` puts in its place");
     case ir::Lowering::kTransform:
-      return notes.no("code is made of the functions that `lower-transforms` derives in its place");
+      return notes.no("nothing is left of it: `lower-transforms` or `partition` puts what it means in its place");
   }
   NABLA_CHECK(false, "{}: no such lowering", op.name);
   return "";

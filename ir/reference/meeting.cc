@@ -107,8 +107,10 @@ class PeersOfRank : public Peers {
   std::vector<Literal> exchange(const Axes& axes, const TypedOp& op, const Literal& mine) override {
     std::string what = fmt::format("{} of {} along {}", op.op.name, op.operands[0].str(), str(axes));
     if (!knows(axes))
-      meeting_.fail(error(Code::kNoRule, "{} is in a region inside of the one that has these axes: the interpreter joins the "
-                          "ranks of the innermost region alone", what));
+      meeting_.fail(error(Code::kNoRule,
+                          "{} is in a region inside of the one that has these axes: the interpreter joins the "
+                          "ranks of the innermost region alone",
+                          what));
     return meeting_.exchange(rank_, axes, what, mine);
   }
   int64_t coordinate(const Axes& axes) const override {

@@ -24,7 +24,8 @@ class Placing {
   Result<ir::Module> run() {
     // Callees first: bodies have no regions of their own any more when they are placed.
     for (const FunctionPtr& f : NABLA_TRY(bottom_up(out_))) {
-      bool any = std::any_of(f->nodes.begin(), f->nodes.end(), [](const Node& n) { return n.op->manual || is_vary(n); });
+      bool any =
+          std::any_of(f->nodes.begin(), f->nodes.end(), [](const Node& n) { return n.op->manual || is_vary(n); });
       if (any) out_.set(placed(*f));
     }
     return std::move(out_);
@@ -47,7 +48,8 @@ class Placing {
     return copy.finish();
   }
 
-  std::vector<Val> place(ir::FunctionBuilder& b, const Node& n, const ManualRegion& r, const std::vector<Val>& operands) {
+  std::vector<Val> place(ir::FunctionBuilder& b, const Node& n, const ManualRegion& r,
+                         const std::vector<Val>& operands) {
     std::vector<Val> args, out;
     for (size_t i = 0; i < operands.size(); ++i) {
       ir::ShardingRef whole = laid_out(r, r.in[i]);

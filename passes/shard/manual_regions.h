@@ -8,10 +8,11 @@
 
 namespace nabla::passes {
 
-/// `flat` with the bodies of regions in the place of their nodes: between full_to_shard for every operand and shard_to_full
-/// for every result. What lies along a dimension beside the region's axes goes through these, as through any op. Where a
-/// value is laid out otherwise, it is laid out anew before and after. Functions that bodies run are copied, so that no loop
-/// is in a region and outside of one; `vary` is gone. Errors are those of mark_varying, which is done first.
+/// `flat` with the bodies of regions in the place of their nodes: between full_to_shard for every operand and
+/// shard_to_full for every result. What lies along a dimension beside the region's axes goes through these, as through
+/// any op. Where a value is laid out otherwise, it is laid out anew before and after. Functions that bodies run are
+/// copied, so that no loop is in a region and outside of one; `vary` is gone. Errors are those of mark_varying, which
+/// is done first.
 Result<ir::Module> place_regions(const ir::Module& flat, const ir::OpTable& ops);
 
 /// Of a sharded module: E0205 for a collective where no region is placed.

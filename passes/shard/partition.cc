@@ -31,6 +31,11 @@ using PendingCarries = std::map<size_t, Axes>;
 /// Of the functions that are such bodies.
 using PendingOfBodies = std::map<std::string, PendingCarries>;
 
+// Identities: each result is the operand at its place.
+bool is_about_layouts(const Node& n) {
+  return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
+}
+
 /// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
 /// pending in a body.
 class FunctionPartition {
@@ -95,6 +100,13 @@ class FunctionPartition {
 
   Result<Ok> node(const Node& n) {
     if (is_border(n)) return border(n), Ok{};
+    if (is_about_layouts(n)) {
+      for (size_t r = 0; r < n.results.size(); ++r) {
+        Layout to = declared(n.results[r]);
+        set(n.results[r], laid_out(n.operands[r], to), to);
+      }
+      return Ok{};
+    }
     switch (n.op->lower) {
       case ir::Lowering::kControl:
         return control(n);
@@ -103,11 +115,6 @@ class FunctionPartition {
         return misplaced(n, "it has not been inlined", "run the passes in the order of `nablac doc passes`");
       default:
         break;
-    }
-    if (n.op->name == "shard") {
-      Layout to = declared(n.results[0]);
-      set(n.results[0], laid_out(n.operands[0], to), to);
-      return Ok{};
     }
     if (n.op->lower == ir::Lowering::kConstant) return constant(n);
     if (!n.op->traits.side_effect && n.op->factors.exists() && split(n)) return Ok{};
@@ -498,12 +505,11 @@ ir::Module without_layouts(const ir::Module& module) {
 }
 
 FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const ir::OpTable& ops) {
-  auto is_shard = [](const Node& n) { return n.op->name == "shard"; };
-  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_shard)) return f;
+  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_about_layouts)) return f;
   FunctionCopy copy(*f, ops, &m);
   for (const Node& n : f->nodes)
-    if (is_shard(n))
-      copy.set(n.results[0], copy.at(n.operands[0]));
+    if (is_about_layouts(n))
+      copy.set(n.results, copy.at(n.operands));
     else
       copy.copy(n);
   return copy.finish();

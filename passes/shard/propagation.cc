@@ -17,14 +17,27 @@ Result<ir::Module> Propagation::run() {
   number();
   tie();
   for (size_t v = 0; v < parent_.size(); ++v) members_[find(static_cast<int>(v))].push_back(static_cast<int>(v));
-  NABLA_TRY(annotate());
+  // The user's priorities before those of ops, these before what a conflict is worth: what comes later adds to what is
+  // there, and takes nothing away.
+  for (int priority : priorities()) {
+    NABLA_TRY(annotate(priority));
+    for (bool movement : {true, false})
+      for (bool aggressive : {false, true}) to_fixpoint({movement, aggressive});
+  }
+  report_conflicts();
+  return result();
+}
+
+void Propagation::to_fixpoint(Phase phase) {
+  phase_ = phase;
+  for (std::vector<NodeState>& states : nodes_)
+    for (NodeState& s : states)
+      if (!phase.aggressive || s.contested) s.seen = -1;
   for (bool changed = true; changed;) {
     changed = false;
     for (bool forward : {true, false})
       for (size_t f = 0; f < m_.functions.size(); ++f) changed |= sweep(static_cast<int>(f), forward);
   }
-  report_conflicts();
-  return result();
 }
 
 ir::ShardingRef Propagation::sharding(int f, ValueId v) const {
@@ -51,6 +64,7 @@ void Propagation::number() {
   for (size_t f = 0; f < m_.functions.size(); ++f) {
     const Function& function = *m_.functions[f];
     index_[function.name] = static_cast<int>(f);
+    nodes_.emplace_back(function.nodes.size());
     first_.emplace_back();
     for (size_t v = 0; v < function.values.size(); ++v) {
       first_.back().push_back(static_cast<int>(places_.size()));
@@ -62,6 +76,7 @@ void Propagation::number() {
   std::iota(parent_.begin(), parent_.end(), 0);
   axes_.resize(places_.size());
   closed_.resize(places_.size());
+  changed_.resize(places_.size(), 0);
   members_.resize(places_.size());
 }
 void Propagation::join(int f, ValueId a, int g, ValueId b, int skip_a, int skip_b) {
@@ -113,50 +128,93 @@ void Propagation::tie_control(int f, const Node& n) {
 }
 
 // ---- What the user said.
-Result<Ok> Propagation::annotate() {
+std::set<int> Propagation::priorities() const {
+  std::set<int> out = {0};
+  auto add = [&](const ir::Sharding& s) {
+    for (const ir::DimSharding& d : s.dims) out.insert(d.priority);
+  };
+  for (const ir::FunctionPtr& f : m_.functions) {
+    for (const ir::Value& v : f->values)
+      if (v.sharding) add(*v.sharding);
+    for (const Node& n : f->nodes)
+      if (const ir::Attr* s = n.attrs.find("sharding")) add(std::get<ir::Sharding>(*s));
+  }
+  for (const ir::StateLeaf& leaf : m_.state)
+    if (leaf.sharding) add(*leaf.sharding);
+  return out;
+}
+
+namespace {
+
+LocationRef place_of(const Function& f, ValueId v) {
+  int maker = ir::producers(f)[v];
+  return maker < 0 ? f.location : f.nodes[maker].location;
+}
+
+}  // namespace
+
+Result<Ok> Propagation::annotate(int priority) {
   for (size_t f = 0; f < m_.functions.size(); ++f) {
     const Function& function = *m_.functions[f];
+    auto value = [&](ValueId v, const ir::Sharding& s) {
+      return annotate(static_cast<int>(f), v, &s, priority, {ir::describe_value(function, v), place_of(function, v)});
+    };
     // Describing a value looks through the whole function: only those of which something is said are.
     for (size_t v = 0; v < function.values.size(); ++v)
-      if (const ir::ShardingRef& s = function.values[v].sharding)
-        NABLA_TRY(annotate(static_cast<int>(f), static_cast<ValueId>(v), s.get(),
-                           ir::describe_value(function, static_cast<ValueId>(v))));
+      if (const ir::ShardingRef& s = function.values[v].sharding) NABLA_TRY(value(static_cast<ValueId>(v), *s));
     for (const Node& n : function.nodes)
-      if (const ir::Attr* s = n.attrs.find("sharding"))
-        NABLA_TRY(annotate(static_cast<int>(f), n.results[0], &std::get<ir::Sharding>(*s),
-                           ir::describe_value(function, n.results[0])));
+      if (const ir::Attr* s = n.attrs.find("sharding")) NABLA_TRY(value(n.results[0], std::get<ir::Sharding>(*s)));
   }
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf)
     if (!leaves_[leaf].empty())
-      NABLA_TRY(annotate(leaves_[leaf][0].first, leaves_[leaf][0].second, m_.state[leaf].sharding.get(),
-                         "state leaf " + m_.state[leaf].name));
+      NABLA_TRY(annotate(leaves_[leaf][0].first, leaves_[leaf][0].second, m_.state[leaf].sharding.get(), priority,
+                         {"state leaf " + m_.state[leaf].name, m_.state[leaf].location}));
   return Ok{};
 }
-Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, const std::string& who) {
+
+Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int priority, const Said& said) {
   for (size_t d = 0; s && d < s->dims.size(); ++d) {
-    const ir::DimSharding& said = s->dims[d];
-    if (said.open && said.axes.empty()) continue;
+    const ir::DimSharding& wish = s->dims[d];
+    if (wish.priority != priority || (wish.open && wish.axes.empty())) continue;
     int at = variable(f, v, static_cast<int>(d));
     // An open layout is the beginning of what the dimension gets.
-    bool holds = said.open ? is_prefix(said.axes, axes_[at]) || (!closed_[at] && is_prefix(axes_[at], said.axes))
-                           : axes_[at] == said.axes || (!closed_[at] && is_prefix(axes_[at], said.axes));
-    if (!holds) return contradiction(f, v, static_cast<int>(d), said, who);
-    if (axes_[at].size() < said.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = who;
-    if (axes_[at].size() < said.axes.size()) axes_[at] = said.axes;
-    closed_[at] = closed_[at] || !said.open;
+    bool grows = !closed_[at] && is_prefix(axes_[at], wish.axes);
+    bool holds = grows || (wish.open ? is_prefix(wish.axes, axes_[at]) : axes_[at] == wish.axes);
+    const char* unfit = holds && axes_[at].size() < wish.axes.size() ? misfit(at, wish.axes) : nullptr;
+    if (!holds || unfit) {
+      // What came before by a stronger priority stays.
+      if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
+      context_.remarks.push_back(
+          fmt::format("the layout {} of dimension {} of {} is not followed: {}", wish.str(), d, said.who,
+                      unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " by a stronger priority"));
+      continue;
+    }
+    if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;
+    if (axes_[at].size() < wish.axes.size()) set(at, wish.axes);
+    closed_[at] = closed_[at] || !wish.open;
   }
   return Ok{};
 }
-Diagnostic Propagation::contradiction(int f, ValueId v, int dim, const ir::DimSharding& said,
-                                      const std::string& who) const {
-  const Function& function = *m_.functions[f];
+
+Diagnostic Propagation::contradiction(int f, ValueId v, int dim, const ir::DimSharding& wish, const Said& said,
+                                      const char* unfit) const {
+  const ir::Type& type = m_.functions[f]->type(v);
   int at = variable(f, v, dim);
-  Diagnostic d = error(Code::kBadSharding,
-                       "dimension {} of {} is laid out along {} by {}, and along {} by {}, which has "
-                       "to agree",
-                       dim, function.type(v).str(), ir::str(axes_[at]), said_by_.at(at), ir::str(said.axes), who);
-  std::vector<int> makers = ir::producers(function);
-  d.location = makers[v] < 0 ? function.location : function.nodes[makers[v]].location;
+  if (unfit) {
+    Diagnostic d = error(Code::kBadSharding,
+                         "dimension {} of {} is laid out along {} by {}, and so is all that has to agree "
+                         "with it: {}",
+                         dim, type.str(), ir::str(wish.axes), said.who, unfit);
+    d.location = said.at;
+    return d;
+  }
+  const Said& other = said_by_.at(at);
+  Diagnostic d =
+      error(Code::kBadSharding, "dimension {} of {} is laid out along {} by {}, and along {} by {}, which has to agree",
+            dim, type.str(), ir::str(axes_[at]), other.who, ir::str(wish.axes), said.who);
+  d.location = said.at ? said.at : other.at;
+  if (other.at && other.at != d.location)
+    d.notes.push_back(fmt::format("{} is laid out at {}:{}", other.who, other.at->file, other.at->line));
   return d;
 }
 

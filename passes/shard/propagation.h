@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,35 @@ class Propagation {
     const ir::Factors::Tensor* dims;
   };
 
+  /// What is followed: only elementwise ops and movements, or all; and what a conflict leaves open, or what it is
+  /// worth.
+  struct Phase {
+    bool movement, aggressive;
+  };
+  struct NodeState {
+    ir::Factors factors;
+    bool known = false;      ///< are they there?
+    bool contested = false;  ///< do its tensors ask for what cannot both be?
+    int64_t seen = -1;       ///< when it was looked at last
+  };
+  /// Who laid a value out.
+  struct Said {
+    std::string who;
+    LocationRef at;
+  };
+  /// What won at a node, and what lost.
+  struct Conflict {
+    std::string winner, loser;          ///< "the layout of %w", ...
+    int64_t winner_bytes, loser_bytes;  ///< of the tensors that move, if this one wins
+  };
+  /// What a factor may get, and the tensors that have it so.
+  struct Candidate {
+    ir::Axes axes;
+    int place;  ///< of the largest tensor
+    ir::ValueId largest;
+    int64_t bytes;  ///< of all
+  };
+
   // ---- Variables: one per dimension, joined where they must agree. propagation.cc
   void number();
   int variable(int f, ir::ValueId v, int d) const { return find(first_[f][v] + d); }
@@ -55,17 +85,28 @@ class Propagation {
   void tie_control(int f, const ir::Node& n);
 
   // ---- What the user said.
-  Result<Ok> annotate();
-  Result<Ok> annotate(int f, ir::ValueId v, const ir::Sharding* s, const std::string& who);
-  Diagnostic contradiction(int f, ir::ValueId v, int dim, const ir::DimSharding& said, const std::string& who) const;
+  std::set<int> priorities() const;
+  Result<Ok> annotate(int priority);
+  Result<Ok> annotate(int f, ir::ValueId v, const ir::Sharding* s, int priority, const Said& said);
+  Diagnostic contradiction(int f, ir::ValueId v, int dim, const ir::DimSharding& wish, const Said& said,
+                           const char* unfit) const;
 
   // ---- One node. propagation_rules.cc
+  void to_fixpoint(Phase phase);
   bool sweep(int f, bool forward);
-  bool relate(int f, const ir::Node& n);
+  bool changed_since(int f, const ir::Node& n, int64_t when) const;
+  bool visit(int f, size_t index);
+  bool relate(int f, const ir::Node& n, NodeState& state);
   bool relate_border(int f, const ir::Node& n);
   bool relate_barrier(int f, const ir::Node& n);
-  std::vector<ir::Axes> agree(int f, const ir::Node& n, const ir::Factors& factors, const std::vector<Tensor>& all,
-                              std::vector<int>& places);
+  /// Per factor what its tensors have, those that continue others alone.
+  std::vector<std::vector<Candidate>> candidates(int f, const ir::Factors& factors,
+                                                 const std::vector<Tensor>& all) const;
+  Candidate chosen(int f, const ir::Node& n, const std::vector<Candidate>& of_factor, NodeState& state);
+  /// The dimensions of a tensor in the order in which they are to get what they want.
+  std::vector<size_t> order(int f, const ir::Node& n, const Tensor& t, const std::vector<ir::Axes>& wanted,
+                            const std::vector<Candidate>& from, NodeState& state);
+  void set(int variable, ir::Axes axes) { axes_[variable] = std::move(axes), changed_[variable] = ++clock_; }
   bool extend(int place, const ir::Axes& axes, const Cause& cause);
   bool refuse(int variable, const ir::Axes& axes, const Cause& cause, const char* why);
   const char* misfit(int variable, const ir::Axes& axes) const;
@@ -92,13 +133,18 @@ class Propagation {
   std::vector<std::vector<int>> members_;         // of the roots
   std::vector<ir::Axes> axes_;                    // of the roots
   std::vector<char> closed_;                      // of the roots
-  std::map<int, std::string> said_by_;            // of those that were annotated: by whom
+  std::map<int, Said> said_by_;                   // of those that were annotated: by whom
   std::map<int, std::pair<int, Cause>> because_;  // of those that got axes: the place where, and the last cause
   std::map<int, std::map<std::string, std::pair<Cause, const char*>>> refused_;  // by axes: what did not come about
   std::vector<std::vector<std::pair<int, ir::ValueId>>> leaves_;  // where each state leaf is read and written
-  std::map<const ir::Node*, ir::Factors> factors_;
-  std::map<std::pair<int, int64_t>, std::pair<ir::ValueId, ir::ValueId>>
-      conflicts_;  // by function and node: who won, who lost
+  std::vector<std::vector<NodeState>> nodes_;                     // per function and node
+  std::vector<int64_t> changed_;                                  // of the roots: when
+  int64_t clock_ = 0;
+  Phase phase_ = {};
+  std::map<std::pair<int, const ir::Node*>, Conflict> conflicts_;  // by function and node
 };
+
+/// Why axes do not fit where the extent does not allow them; compared by its address.
+extern const char* const kIndivisible;
 
 }  // namespace nabla::passes

@@ -47,7 +47,7 @@ std::string Propagation::chain(int variable) const {
     auto because = because_.find(variable);
     if (because == because_.end()) {
       auto said = said_by_.find(variable);
-      if (said != said_by_.end()) out += fmt::format("    said by {}\n", said->second);
+      if (said != said_by_.end()) out += fmt::format("    said by {}\n", said->second.who);
       return out;
     }
     const auto& [place, cause] = because->second;
@@ -64,13 +64,9 @@ std::map<std::string, std::pair<Propagation::Cause, const char*>> Propagation::r
 
 // ---- The result.
 void Propagation::report_conflicts() {
-  for (const auto& [where, who] : conflicts_) {
-    const Function& f = *m_.functions[where.first];
-    const Node& n = f.nodes[where.second];
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
-    context_.remarks.push_back(fmt::format("{}{}: the layout of {} wins, {} is laid out anew", n.op->name, at,
-                                           ir::value_name(f, who.first), ir::value_name(f, who.second)));
-  }
+  for (const auto& [where, c] : conflicts_)
+    context_.remarks.push_back(fmt::format("{}: {} wins over {}: {} bytes of tensors are laid out anew, not {}",
+                                           through(*where.second), c.winner, c.loser, c.winner_bytes, c.loser_bytes));
 }
 
 }  // namespace nabla::passes

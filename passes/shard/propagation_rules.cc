@@ -1,9 +1,8 @@
-#include "passes/shard/propagation.h"
-
 #include <algorithm>
 
 #include "passes/rewrite.h"
 #include "passes/shard/manual_regions.h"
+#include "passes/shard/propagation.h"
 
 namespace nabla::passes {
 
@@ -13,82 +12,182 @@ using ir::Function;
 using ir::Node;
 using ir::ValueId;
 
-bool Propagation::sweep(int f, bool forward) {
-  const Function& function = *m_.functions[f];
-  bool changed = false;
-  for (size_t i = 0; i < function.nodes.size(); ++i) {
-    const Node& n = function.nodes[forward ? i : function.nodes.size() - 1 - i];
-    if (is_border(n))
-      changed |= relate_border(f, n);
-    else if (n.op->name == "propagation_barrier")
-      changed |= relate_barrier(f, n);
-    else if (n.op->lower != ir::Lowering::kControl && n.op->factors.exists())
-      changed |= relate(f, n);
-  }
-  return changed;
-}
+const char* const kIndivisible = "the extent is not divisible so";
 
 namespace {
 
-template <class Tensor>
-std::vector<Tensor> tensors(const Node& n, const Factors& factors) {
-  std::vector<Tensor> out;
+std::vector<std::pair<ValueId, const Factors::Tensor*>> tensors(const Node& n, const Factors& factors) {
+  std::vector<std::pair<ValueId, const Factors::Tensor*>> out;
   for (size_t i = 0; i < n.results.size(); ++i) out.push_back({n.results[i], &factors.results[i]});
   for (size_t i = 0; i < n.operands.size(); ++i) out.push_back({n.operands[i], &factors.operands[i]});
   return out;
 }
 
+bool is_movement(const Node& n) { return n.op->traits.elementwise || n.op->category == "movement"; }
+
+// The first one of two lists; where neither begins the other, what both begin with.
+Axes common(const Axes& a, const Axes& b) {
+  size_t n = 0;
+  while (n < a.size() && n < b.size() && a[n] == b[n]) ++n;
+  return {a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n)};
+}
+
 }  // namespace
 
-bool Propagation::relate(int f, const Node& n) {
-  const Function& function = *m_.functions[f];
-  auto [known, fresh] = factors_.try_emplace(&n);
-  if (fresh) known->second = n.op->factors(typed(function, n));
-  const Factors& factors = known->second;
-  std::vector<Tensor> all = tensors<Tensor>(n, factors);
-  std::vector<int> from(factors.factors.size(), -1);
-  std::vector<Axes> wanted = agree(f, n, factors, all, from);
+bool Propagation::sweep(int f, bool forward) {
+  size_t count = nodes_[f].size();
+  bool changed = false;
+  for (size_t i = 0; i < count; ++i) changed |= visit(f, forward ? i : count - 1 - i);
+  return changed;
+}
+
+bool Propagation::changed_since(int f, const Node& n, int64_t when) const {
+  for (const auto* ids : {&n.operands, &n.results})
+    for (ValueId v : *ids)
+      for (int d = 0; d < m_.functions[f]->type(v).rank(); ++d)
+        if (changed_[variable(f, v, d)] > when) return true;
+  return false;
+}
+
+bool Propagation::visit(int f, size_t index) {
+  const Node& n = m_.functions[f]->nodes[index];
+  NodeState& state = nodes_[f][index];
+  if (state.seen >= 0 && !changed_since(f, n, state.seen)) return false;
+  int64_t now = clock_;
+  bool changed = false;
+  if (is_border(n))
+    changed = relate_border(f, n);
+  else if (n.op->name == "propagation_barrier")
+    changed = relate_barrier(f, n);
+  else if (n.op->lower != ir::Lowering::kControl && n.op->factors.exists() && (!phase_.movement || is_movement(n)))
+    changed = relate(f, n, state);
+  state.seen = now;
+  return changed;
+}
+
+bool Propagation::relate(int f, const Node& n, NodeState& state) {
+  if (!state.known) state.factors = n.op->factors(typed(*m_.functions[f], n)), state.known = true;
+  const Factors& factors = state.factors;
+  std::vector<Tensor> all;
+  for (const auto& [value, dims] : tensors(n, factors)) all.push_back({value, dims});
+  state.contested = false;
+  std::vector<Axes> wanted;
+  std::vector<Candidate> from;
+  for (const std::vector<Candidate>& of_factor : candidates(f, factors, all)) {
+    from.push_back(chosen(f, n, of_factor, state));
+    wanted.push_back(from.back().axes);
+  }
   bool changed = false;
   for (const Tensor& t : all)
-    for (size_t d = 0; d < t.dims->size(); ++d) {
+    for (size_t d : order(f, n, t, wanted, from, state)) {
       Axes axes = axes_of_dim(mesh_, (*t.dims)[d], factors, wanted);
-      if (axes.empty()) continue;
-      auto first = std::find_if((*t.dims)[d].begin(), (*t.dims)[d].end(), [&](int k) { return from[k] >= 0; });
+      auto first = std::find_if((*t.dims)[d].begin(), (*t.dims)[d].end(), [&](int k) { return from[k].place >= 0; });
       changed |= extend(first_[f][t.value] + static_cast<int>(d), axes,
-                        {f, &n, first == (*t.dims)[d].end() ? -1 : from[*first]});
+                        {f, &n, first == (*t.dims)[d].end() ? -1 : from[*first].place});
     }
   return changed;
 }
 
-// The axes of every factor: of those that its tensors have, the longest; where neither continues the other, those of
-// the larger tensor. `places`: where they are from.
-std::vector<Axes> Propagation::agree(int f, const Node& n, const Factors& factors, const std::vector<Tensor>& all,
-                                     std::vector<int>& places) {
-  std::vector<Axes> out(factors.factors.size());
-  std::vector<const Tensor*> from(factors.factors.size());
+std::vector<std::vector<Propagation::Candidate>> Propagation::candidates(int f, const Factors& factors,
+                                                                         const std::vector<Tensor>& all) const {
+  std::vector<std::vector<Candidate>> out(factors.factors.size());
   for (const Tensor& t : all)
     for (size_t d = 0; d < t.dims->size(); ++d) {
       const std::vector<int>& dim = (*t.dims)[d];
-      auto parts = axes_of_factors(mesh_, axes_[variable(f, t.value, static_cast<int>(d))], dim, factors);
+      const Axes& has = axes_[variable(f, t.value, static_cast<int>(d))];
+      if (has.empty()) continue;
+      auto parts = axes_of_factors(mesh_, has, dim, factors);
       for (size_t k = 0; parts && k < dim.size(); ++k) {
         const Axes& axes = (*parts)[k];
         if (axes.empty() || !can_split(factors.factors[dim[k]])) continue;
-        Axes& best = out[dim[k]];
-        bool longer = is_prefix(best, axes), conflict = !longer && !is_prefix(axes, best);
-        if (conflict) {
-          const Tensor& other = *from[dim[k]];
-          bool larger = bytes(f, t.value) > bytes(f, other.value);
-          conflicts_[{f, &n - m_.functions[f]->nodes.data()}] = {larger ? t.value : other.value,
-                                                                 larger ? other.value : t.value};
-          if (!larger) continue;
+        std::vector<Candidate>& known = out[dim[k]];
+        Candidate mine{axes, first_[f][t.value] + static_cast<int>(d), t.value, bytes(f, t.value)};
+        auto same = std::find_if(known.begin(), known.end(), [&](const Candidate& c) {
+          return is_prefix(c.axes, axes) || is_prefix(axes, c.axes);
+        });
+        if (same == known.end()) {
+          known.push_back(std::move(mine));
+          continue;
         }
-        if (!longer && !conflict) continue;
-        best = axes, from[dim[k]] = &t;
-        places[dim[k]] = first_[f][t.value] + static_cast<int>(d);
+        bool longer = axes.size() > same->axes.size();
+        if (longer) same->axes = axes, same->place = mine.place;
+        if (mine.bytes > bytes(f, same->largest)) same->largest = mine.largest;
+        same->bytes += mine.bytes;
       }
     }
   return out;
 }
+
+// Where neither of two continues the other: what both begin with, and later the one that leaves fewer bytes to move,
+// then that of the larger tensor, then the first.
+Propagation::Candidate Propagation::chosen(int f, const Node& n, const std::vector<Candidate>& of_factor,
+                                           NodeState& state) {
+  if (of_factor.empty()) return {{}, -1, -1, 0};
+  if (of_factor.size() == 1) return of_factor[0];
+  state.contested = true;
+  if (!phase_.aggressive) {
+    Candidate out = of_factor[0];
+    for (const Candidate& c : of_factor) out.axes = common(out.axes, c.axes);
+    return out;
+  }
+  const Candidate *best = &of_factor[0], *second = nullptr;
+  for (const Candidate& c : of_factor) {
+    if (&c == best) continue;
+    bool better = c.bytes != best->bytes ? c.bytes > best->bytes : bytes(f, c.largest) > bytes(f, best->largest);
+    second = better ? best : second ? second : &c;
+    if (better) best = &c;
+  }
+  int64_t total = 0;
+  for (const Candidate& c : of_factor) total += c.bytes;
+  const Function& function = *m_.functions[f];
+  auto of = [&](const Candidate& c) { return "the layout of " + ir::value_name(function, c.largest); };
+  conflicts_[{f, &n}] = {of(*best), of(*second), total - best->bytes, total - second->bytes};
+  return *best;
+}
+
+// Dimensions that ask for the same axis: none of them gets it at first, and later the one whose tensors have more
+// bytes, so that the others move.
+std::vector<size_t> Propagation::order(int f, const Node& n, const Tensor& t, const std::vector<Axes>& wanted,
+                                       const std::vector<Candidate>& from, NodeState& state) {
+  struct Wish {
+    size_t dim;
+    Axes axes;
+    int64_t bytes = 0;
+    ValueId largest = -1;
+    bool contested = false;
+  };
+  std::vector<Wish> wishes;
+  for (size_t d = 0; d < t.dims->size(); ++d) {
+    Wish w{d, axes_of_dim(mesh_, (*t.dims)[d], state.factors, wanted)};
+    if (w.axes.size() <= axes_[variable(f, t.value, static_cast<int>(d))].size()) continue;  // it has them
+    for (int k : (*t.dims)[d])
+      if (from[k].place >= 0) w.bytes += from[k].bytes, w.largest = from[k].largest;
+    wishes.push_back(std::move(w));
+  }
+  for (Wish& a : wishes)
+    for (Wish& b : wishes)
+      if (&a < &b && overlap(mesh_, a.axes, b.axes)) a.contested = b.contested = true;
+  std::stable_sort(wishes.begin(), wishes.end(), [&](const Wish& a, const Wish& b) {
+    if (a.bytes != b.bytes) return a.bytes > b.bytes;
+    return a.largest >= 0 && b.largest >= 0 && bytes(f, a.largest) > bytes(f, b.largest);
+  });
+  std::vector<size_t> out;
+  const Wish* first = nullptr;
+  for (const Wish& w : wishes) {
+    state.contested |= w.contested;
+    if (w.contested && !phase_.aggressive) continue;
+    out.push_back(w.dim);
+    if (!w.contested) continue;
+    const Function& function = *m_.functions[f];
+    auto of = [&](const Wish& x) {
+      return fmt::format("{} along dimension {} of {}", ir::str(x.axes), x.dim, ir::value_name(function, t.value));
+    };
+    if (first && !conflicts_.count({f, &n})) conflicts_[{f, &n}] = {of(*first), of(w), w.bytes, first->bytes};
+    first = first ? first : &w;
+  }
+  return out;
+}
+
 // As many of the axes as fit: in every value that has the dimension, an axis stands once and divides the extent.
 bool Propagation::extend(int place, const Axes& axes, const Cause& cause) {
   int variable = find(place);
@@ -105,7 +204,7 @@ bool Propagation::extend(int place, const Axes& axes, const Cause& cause) {
     longest = std::move(more);
   }
   if (longest.size() == axes_[variable].size()) return false;
-  axes_[variable] = std::move(longest);
+  set(variable, std::move(longest));
   because_.insert_or_assign(variable, std::make_pair(place, cause));
   return true;
 }
@@ -118,7 +217,7 @@ const char* Propagation::misfit(int variable, const Axes& axes) const {
   for (int member : members_[variable]) {
     const Place& p = places_[member];
     const ir::Value& value = m_.functions[p.function]->values[p.value];
-    if (!divides(mesh_, axes, value.type.shape[p.dim])) return "the extent is not divisible so";
+    if (!divides(mesh_, axes, value.type.shape[p.dim])) return kIndivisible;
     Axes others;
     for (int d = 0; d < value.type.rank(); ++d) {
       const Axes& more = axes_[find(first_[p.function][p.value] + d)];

@@ -59,8 +59,10 @@ class Check {
     if (n.op->manual)
       for (const ir::AxisRef& a : n.op->manual(n.attrs).axes)
         if (manual.count(a.name))
-          return refusal(n, region, fmt::format("{}: it is inside of a region that is manual along {} already", n.op->name, a.name),
-                         "give it the axes that are not manual yet");
+          return refusal(
+              n, region,
+              fmt::format("{}: it is inside of a region that is manual along {} already", n.op->name, a.name),
+              "give it the axes that are not manual yet");
     if (n.op->lower == ir::Lowering::kCollective)
       for (const ir::AxisRef& a : n.attrs.get_axes("axes"))
         if (!manual.count(a.name)) return misplaced(f, n, a.name, manual, region);
@@ -69,21 +71,25 @@ class Check {
     return layout(std::get<ir::Sharding>(*said), ir::describe_value(f, n.results[0]), &n, manual, region);
   }
 
-  Status misplaced(const Function& f, const Node& n, const std::string& axis, const VaryingAxes& manual, const Node* region) {
-    std::string of = n.operands.empty() ? "" : fmt::format(" of {} {}", ir::value_name(f, n.operands[0]),
-                                                           f.type(n.operands[0]).str());
+  Status misplaced(const Function& f, const Node& n, const std::string& axis, const VaryingAxes& manual,
+                   const Node* region) {
+    std::string of = n.operands.empty()
+                         ? ""
+                         : fmt::format(" of {} {}", ir::value_name(f, n.operands[0]), f.type(n.operands[0]).str());
     std::string why = fmt::format("{}{}: ranks along {} exchange values here, and {}", n.op->name, of, axis,
                                   region ? fmt::format("the region around it is manual along {} alone", text(manual))
                                          : "it stands in no manual region");
-    return refusal(n, region, why, region ? fmt::format("add {} to the region's axes", axis)
-                                          : "write it inside of shard_map; elsewhere collectives follow from layouts");
+    return refusal(n, region, why,
+                   region ? fmt::format("add {} to the region's axes", axis)
+                          : "write it inside of shard_map; elsewhere collectives follow from layouts");
   }
 
-  Status layout(const ir::Sharding& s, const std::string& who, const Node* n, const VaryingAxes& manual, const Node* region) {
+  Status layout(const ir::Sharding& s, const std::string& who, const Node* n, const VaryingAxes& manual,
+                const Node* region) {
     for (const ir::AxisRef& a : axes_of(s)) {
       if (!manual.count(a.name)) continue;
-      Diagnostic d = error(Code::kBadSharding, "{} is laid out as {}, inside of a region that is manual along {}", who, s.str(),
-                           a.name);
+      Diagnostic d = error(Code::kBadSharding, "{} is laid out as {}, inside of a region that is manual along {}", who,
+                           s.str(), a.name);
       d.location = n ? n->location : region->location;
       if (n) d.notes.push_back("the region is " + at(*region));
       d.help = "values of a region are parts along its axes already: lay them out along the others";
@@ -104,7 +110,8 @@ class Check {
   std::set<std::pair<std::string, VaryingAxes>> seen_;
 };
 
-const Node* first_meeting(const ir::Module& m, const std::string& name, const VaryingAxes& axes, std::set<std::string>& seen) {
+const Node* first_meeting(const ir::Module& m, const std::string& name, const VaryingAxes& axes,
+                          std::set<std::string>& seen) {
   const Function* f = m.find(name);
   if (!f || !seen.insert(name).second) return nullptr;
   for (const Node& n : f->nodes) {
@@ -156,7 +163,8 @@ void drop_unnamed(ir::Module& module, std::set<std::string> candidates) {
     std::set<std::string> named;
     for (const ir::FunctionPtr& f : module.functions)
       for (const std::string& name : referenced_functions(*f)) named.insert(name);
-    std::erase_if(module.functions, [&](const ir::FunctionPtr& f) { return candidates.count(f->name) && !named.count(f->name); });
+    std::erase_if(module.functions,
+                  [&](const ir::FunctionPtr& f) { return candidates.count(f->name) && !named.count(f->name); });
   }
 }
 
@@ -166,16 +174,18 @@ Status check_regions(const ir::Module& module) {
   return Ok{};
 }
 
-std::optional<Diagnostic> meeting_under(const ir::Module& module, const Node& node, const std::vector<std::string>& functions,
-                                        const VaryingAxes& axes, const std::string& why) {
+std::optional<Diagnostic> meeting_under(const ir::Module& module, const Node& node,
+                                        const std::vector<std::string>& functions, const VaryingAxes& axes,
+                                        const std::string& why) {
   std::set<std::string> seen;
   for (const std::string& name : functions) {
     const Node* met = first_meeting(module, name, axes, seen);
     if (!met) continue;
     const ir::Axes& joined = met->attrs.get_axes("axes");
-    Diagnostic d = error(Code::kBadSharding, "{} joins {} ranks along {}, and not all of them may come to it: the {} around it "
-                         "{}, which may differ along {}", met->op->name, met->attrs.get_int("shards"), ir::str(joined),
-                         node.op->name, why, text(axes));
+    Diagnostic d = error(Code::kBadSharding,
+                         "{} joins {} ranks along {}, and not all of them may come to it: the {} around it "
+                         "{}, which may differ along {}",
+                         met->op->name, met->attrs.get_int("shards"), ir::str(joined), node.op->name, why, text(axes));
     d.location = met->location ? met->location : node.location;
     d.notes.push_back("the branch or loop is " + at(node));
     d.help = "let all ranks decide alike: combine the predicate over these axes first, or communicate outside";

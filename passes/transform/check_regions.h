@@ -24,12 +24,12 @@ Reached reached(const ir::Module& module);
 /// Drops those of these functions that no other function and no entry names any more.
 void drop_unnamed(ir::Module& module, std::set<std::string> candidates);
 
-/// Of a module at `traced` or `flat`: E0210 for a collective along an axis that is not manual where it stands, for a layout
-/// that names one that is, and for a region inside of another one along the same axis.
+/// Of a module at `traced` or `flat`: E0210 for a collective along an axis that is not manual where it stands, for a
+/// layout that names one that is, and for a region inside of another one along the same axis.
 Status check_regions(const ir::Module& module);
 
-/// What is wrong with a branch or loop `node` over these functions whose ranks take different ways along `axes`: the first
-/// collective in them that joins such ranks. Nothing where there is none. `why`: "is chosen by ...".
+/// What is wrong with a branch or loop `node` over these functions whose ranks take different ways along `axes`: the
+/// first collective in them that joins such ranks. Nothing where there is none. `why`: "is chosen by ...".
 std::optional<Diagnostic> meeting_under(const ir::Module& module, const ir::Node& node,
                                         const std::vector<std::string>& functions, const ir::VaryingAxes& axes,
                                         const std::string& why);

@@ -80,13 +80,17 @@ class Marking {
 
   Specialised specialise(const std::string& name, const Sets& params, const Sets& wanted) {
     auto key = std::make_tuple(name, params, wanted);
-    if (auto known = made_.find(key); known != made_.end()) return known->second;
+    if (auto done = made_.find(key); done != made_.end()) return done->second;
     FunctionPtr f;
     for (const FunctionPtr& g : out_.functions)
       if (g->name == name) f = g;
     auto [copy, results] = marked(*f, fresh_name(out_, name + ".varying"), params, wanted);
     Specialised out{copy->name, params, results};
-    if (same(*f, *copy))
+    // The function itself will do where nothing was added, but for one set of axes alone: a pullback knows it by its
+    // name.
+    auto known = by_name_.find(name);
+    if (same(*f, *copy) &&
+        (known == by_name_.end() || (known->second.params == params && known->second.results == results)))
       out.name = name;
     else
       out_.functions.push_back(copy);
@@ -103,7 +107,8 @@ class Marking {
   }
 
   // The copy, and how its results vary: at least as is wanted of them.
-  std::pair<FunctionPtr, Sets> marked(const Function& f, const std::string& name, const Sets& params, const Sets& wanted) {
+  std::pair<FunctionPtr, Sets> marked(const Function& f, const std::string& name, const Sets& params,
+                                      const Sets& wanted) {
     Frame frame{f, FunctionCopy(f, ops_, &out_), Sets(f.values.size()), std::vector<char>(f.values.size(), true)};
     for (size_t i = 0; i < f.params.size(); ++i) frame.sets[f.params[i]] = params[i], frame.fixed[f.params[i]] = false;
     for (const Node& n : f.nodes) {
@@ -186,7 +191,8 @@ class Marking {
   // A region: along its own axes parameters vary as they are cut, and results as their layout says.
   void region(Frame& frame, const Node& n) {
     ir::ManualRegion r = n.op->manual(n.attrs);
-    Sets params = sets_of(frame, n.operands), wanted, outside;
+    // What differs along the axes of an outer region does so when it enters: the inner one's ranks need not know.
+    Sets operands(n.operands.size(), of_all(sets_of(frame, n.operands))), params = operands, wanted, outside;
     for (size_t i = 0; i < params.size(); ++i) add(params[i], ir::varying_of(r.in[i]));
     for (const ir::Sharding& s : r.out) wanted.push_back(ir::varying_of(s));
     Specialised body = specialise(r.body, params, wanted);
@@ -199,17 +205,19 @@ class Marking {
       }
       outside.push_back(std::move(set));
     }
-    clone_as(frame, n, with(n, {{r.body, body.name}}), frame.copy.at(n.operands), outside);
+    clone_as(frame, n, with(n, {{r.body, body.name}}), raised(frame, n.operands, operands), outside);
   }
   void differs(const Node& n, const Function& body, size_t i, const ir::ManualRegion& r, const std::string& axis) {
     ValueId id = body.results[i];
-    Diagnostic d = error(Code::kBadSharding,
-                         "shard_map: result {}, {} {}, may differ between the {} ranks along {}, and its layout {} does not "
-                         "name {}", i, ir::value_name(body, id), body.type(id).str(), sizes_.at(axis), axis, r.out[i].str(),
-                         axis);
+    Diagnostic d =
+        error(Code::kBadSharding,
+              "shard_map: result {}, {} {}, may differ between the {} ranks along {}, and its layout {} does not "
+              "name {}",
+              i, ir::value_name(body, id), body.type(id).str(), sizes_.at(axis), axis, r.out[i].str(), axis);
     d.location = n.location;
     d.notes.push_back(ir::describe_value(body, id));
-    d.help = fmt::format("combine it over {} (all_reduce, all_gather), or let {} cut one of its dimensions", axis, axis);
+    d.help =
+        fmt::format("combine it over {} (all_reduce, all_gather), or let {} cut one of its dimensions", axis, axis);
     refuse(std::move(d));
   }
   // The copy goes on, so that one run finds all of them.
@@ -246,8 +254,9 @@ class Marking {
   void pullback(Frame& frame, const Node& n) {
     const std::string callee = n.attrs.get_function("callee");
     std::string made = frame.copy.at(n.operands[0]).type().residual_of;
-    Specialised f = by_name_.count(made) ? by_name_.at(made) : specialise(made, Sets(out_.find(made)->params.size()),
-                                                                         Sets(out_.find(made)->results.size()));
+    Specialised f = by_name_.count(made)
+                        ? by_name_.at(made)
+                        : specialise(made, Sets(out_.find(made)->params.size()), Sets(out_.find(made)->results.size()));
     Sets operands = f.results;
     operands.insert(operands.begin(), VaryingAxes());
     clone_as(frame, n, with(n, {{callee, f.name}}), raised(frame, n.operands, operands), f.params);
@@ -320,7 +329,8 @@ class Marking {
   }
 
   // Ranks that differ along these axes take different ways.
-  void note_split(const Node& n, const std::vector<std::string>& functions, const VaryingAxes& axes, const std::string& why) {
+  void note_split(const Node& n, const std::vector<std::string>& functions, const VaryingAxes& axes,
+                  const std::string& why) {
     if (std::optional<Diagnostic> found = meeting_under(out_, n, functions, axes, why)) refuse(std::move(*found));
   }
 

@@ -477,7 +477,8 @@ OpDef axis_index_op() {
 std::vector<OpDef> collective_ops() {
   std::vector<OpDef> out = {all_reduce_op(), vary_op(),    all_gather_op(), reduce_scatter_op(),
                             all_to_all_op(), permute_op(), axis_index_op()};
-  for (OpDef& op : manual_ops()) out.push_back(std::move(op));
+  for (auto family : {manual_ops, layout_ops})
+    for (OpDef& op : family()) out.push_back(std::move(op));
   return out;
 }
 

@@ -1,5 +1,6 @@
-// Manual regions: functions that are written for the ranks along some mesh axes. shard_map is how users write one; before
-// propagation its body stands between full_to_shard and shard_to_full, which say what is a part and what is whole.
+// Manual regions: functions that are written for the ranks along some mesh axes. shard_map is how users write one;
+// before propagation its body stands between full_to_shard and shard_to_full, which say what is a part and what is
+// whole.
 #include <algorithm>
 
 #include "ir/ops/all_ops.h"
@@ -42,31 +43,35 @@ int64_t parts_along(const Axes& manual, const Ints& sizes, const Axes& axes) {
 // C3 and C4: the axes are whole ones, each once, with a size; C5 for a list of layouts.
 Status check_axes(const InferContext& ctx, const Axes& axes, const Ints& sizes) {
   bool whole = std::all_of(axes.begin(), axes.end(), [](const ir::AxisRef& a) { return a.size == 0; });
-  bool counted = axes.size() == sizes.size() && std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n > 0; });
+  bool counted =
+      axes.size() == sizes.size() && std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n > 0; });
   if (whole && counted) return Ok{};
   return ctx.fail(Code::kBadAttribute, "C1", "axes are {}, with {} sizes", ir::str(axes), sizes.size());
 }
 
-Status check_parts(const InferContext& ctx, const Axes& axes, const Sharding& s, const Type& type, const std::string& what) {
+Status check_parts(const InferContext& ctx, const Axes& axes, const Sharding& s, const Type& type,
+                   const std::string& what) {
   if (static_cast<int>(s.dims.size()) != type.rank())
-    return ctx.fail(Code::kShapeMismatch, "C2", "{} is laid out as {}, which has {} dimensions, and is {}", what, s.str(),
-                    s.dims.size(), type.str());
+    return ctx.fail(Code::kShapeMismatch, "C2", "{} is laid out as {}, which has {} dimensions, and is {}", what,
+                    s.str(), s.dims.size(), type.str());
   std::vector<std::string> used;
   for (size_t d = 0; d < s.dims.size(); ++d)
     for (const ir::AxisRef& a : s.dims[d].axes) {
       if (std::find(axes.begin(), axes.end(), a) == axes.end())
-        return ctx.fail(Code::kBadSharding, "C2", "{} is laid out as {}, and {} is no axis of the region, which has {}", what,
-                        s.str(), a.str(), ir::str(axes));
+        return ctx.fail(Code::kBadSharding, "C2", "{} is laid out as {}, and {} is no axis of the region, which has {}",
+                        what, s.str(), a.str(), ir::str(axes));
       if (std::find(used.begin(), used.end(), a.name) != used.end())
-        return ctx.fail(Code::kBadSharding, "C2", "{} is laid out as {}, where axis {} stands twice", what, s.str(), a.name);
+        return ctx.fail(Code::kBadSharding, "C2", "{} is laid out as {}, where axis {} stands twice", what, s.str(),
+                        a.name);
       used.push_back(a.name);
     }
-  bool plain = s.replicated.empty() && std::all_of(s.dims.begin(), s.dims.end(), [](const ir::DimSharding& d) {
-                 return !d.open && d.priority == 0;
-               });
+  bool plain = s.replicated.empty() && std::all_of(s.dims.begin(), s.dims.end(),
+                                                   [](const ir::DimSharding& d) { return !d.open && d.priority == 0; });
   if (!plain)
-    return ctx.fail(Code::kBadSharding, "C2", "{} is laid out as {}: a region's layouts are closed, without priorities and "
-                    "without replicated axes, since they name its own axes alone", what, s.str());
+    return ctx.fail(Code::kBadSharding, "C2",
+                    "{} is laid out as {}: a region's layouts are closed, without priorities and "
+                    "without replicated axes, since they name its own axes alone",
+                    what, s.str());
   return Ok{};
 }
 
@@ -79,10 +84,14 @@ Result<Type> part_of(const InferContext& ctx, const Axes& axes, const Ints& size
     out.shape[d] = Dim::floordiv(whole.shape[d], parts);
     if (Dim::mod(whole.shape[d], parts).is(0)) continue;
     if (whole.shape[d].is_static())
-      return ctx.fail(Code::kBadSharding, "C3", "{}: dimension {} of {} has {} elements, which {} shards along {} do not "
-                      "divide", what, d, whole.str(), whole.shape[d].str(), parts, ir::str(s.dims[d].axes));
-    Diagnostic undecided = ctx.fail(Code::kUndecidable, "C3", "{}: dimension {} of {} may not be divisible into {} shards "
-                                    "along {}", what, d, whole.str(), parts, ir::str(s.dims[d].axes));
+      return ctx.fail(Code::kBadSharding, "C3",
+                      "{}: dimension {} of {} has {} elements, which {} shards along {} do not "
+                      "divide",
+                      what, d, whole.str(), whole.shape[d].str(), parts, ir::str(s.dims[d].axes));
+    Diagnostic undecided = ctx.fail(Code::kUndecidable, "C3",
+                                    "{}: dimension {} of {} may not be divisible into {} shards "
+                                    "along {}",
+                                    what, d, whole.str(), parts, ir::str(s.dims[d].axes));
     for (const ir::SymbolRef& symbol : whole.shape[d].symbols())
       undecided.help = fmt::format("declare symbol {} as a multiple of {}", symbol->name, parts);
     return undecided;
@@ -131,7 +140,8 @@ int64_t place_along(const ManualRegion& r, const Axes& axes, int64_t rank) {
 
 // f(position in the part, position in the whole), of the rank's part.
 template <class F>
-void for_each_of_part(const ManualRegion& r, const Sharding& s, const Extents& part, const Extents& whole, int64_t rank, F f) {
+void for_each_of_part(const ManualRegion& r, const Sharding& s, const Extents& part, const Extents& whole, int64_t rank,
+                      F f) {
   for_each_index(part, [&](const Extents& index, int64_t at) {
     Extents in_whole = index;
     for (size_t d = 0; d < part.size(); ++d) in_whole[d] += place_along(r, s.dims[d].axes, rank) * part[d];
@@ -180,10 +190,10 @@ std::vector<MaybeVal> shard_map_jvp(JvpContext& ctx) {
     active.push_back(ctx.tangents[i].has_value());
     if (!active.back()) continue;
     operands.push_back(*ctx.tangents[i]);
-    r.in.push_back(r.in[i]);
+    r.in.push_back(Sharding(r.in[i]));
   }
   r.body = ctx.functions->derive(r.body, ir::Transform::kJvp, active);
-  r.out.insert(r.out.end(), r.out.begin(), r.out.begin() + static_cast<std::ptrdiff_t>(n));
+  for (size_t i = 0; i < n; ++i) r.out.push_back(Sharding(r.out[i]));
   std::vector<Val> all = region(ctx.b, r, operands);
   ctx.results = slice(all, 0, n);
   return {all.begin() + static_cast<std::ptrdiff_t>(n), all.end()};
@@ -281,7 +291,8 @@ std::vector<MaybeVal> shard_map_vjp(VjpContext& ctx) {
 std::vector<Val> shard_map_batch(BatchContext& ctx) {
   ManualRegion r = region_of(ctx.attrs());
   if (std::find(r.axes.begin(), r.axes.end(), ir::AxisRef{ctx.spmd_axis}) != r.axes.end()) {
-    ctx.functions->refuse(fmt::format("spmd_axis_name is {}, along which the region is written by hand", ctx.spmd_axis));
+    ctx.functions->refuse(
+        fmt::format("spmd_axis_name is {}, along which the region is written by hand", ctx.spmd_axis));
     std::vector<Val> zeros;
     for (const Type& t : ctx.op.results) zeros.push_back(ctx.b.fill(t.dtype, prepend(ctx.size, t.shape), 0));
     return zeros;
@@ -298,13 +309,14 @@ std::vector<Val> shard_map_batch(BatchContext& ctx) {
 }
 
 OpDef shard_map_op() {
-  OpDef op = call_record("shard_map",
-                         "A function that is written for the ranks along the mesh axes `axes`: it gets the parts of the "
-                         "operands that `in` says, and its results are the parts of the results by `out`. What it computes "
-                         "is a rank's own; its collectives name these axes. Along the other axes of the mesh its values are "
-                         "sharded like any. An operand that `in` does not cut along an axis is the same on all ranks "
-                         "there, and so is a result of `out`. The model is JAX's shard_map.",
-                         {}, {});
+  OpDef op =
+      call_record("shard_map",
+                  "A function that is written for the ranks along the mesh axes `axes`: it gets the parts of the "
+                  "operands that `in` says, and its results are the parts of the results by `out`. What it computes "
+                  "is a rank's own; its collectives name these axes. Along the other axes of the mesh its values are "
+                  "sharded like any. An operand that `in` does not cut along an axis is the same on all ranks "
+                  "there, and so is a result of `out`. The model is JAX's shard_map.",
+                  {}, {});
   op.category = "collective";
   op.attrs = {required("body", AttrKind::kFunction, "takes the parts of the operands"),
               required("axes", AttrKind::kAxes, "the manual axes"),
@@ -313,11 +325,13 @@ OpDef shard_map_op() {
               required("out", AttrKind::kShardings, "the layout of each result along these axes")};
   op.operands = {{"operands", "whole values", true, true}};
   op.results = {{"results", "whole values, made of the parts"}};
-  op.constraints = {{"C1", "axes are whole axes, and sizes has a positive number for each"},
-                    {"C2", "layouts have a dimension for each of their value's, name the manual axes alone, each at most once, "
-                           "and are closed"},
-                    {"C3", "the shards along a dimension divide it"},
-                    {"C4", "body exists, takes the operands' parts, and in and out have an entry per operand and result"}};
+  op.constraints = {
+      {"C1", "axes are whole axes, and sizes has a positive number for each"},
+      {"C2",
+       "layouts have a dimension for each of their value's, name the manual axes alone, each at most once, "
+       "and are closed"},
+      {"C3", "the shards along a dimension divide it"},
+      {"C4", "body exists, takes the operands' parts, and in and out have an entry per operand and result"}};
   op.stages = ir::stages(ir::Stage::kTraced, ir::Stage::kStaged);
   op.infer = infer_shard_map;
   op.reference = reference_shard_map;
@@ -353,8 +367,9 @@ OpDef border_op(const char* name, const char* doc, bool enters) {
                 required("sizes", AttrKind::kInts, "how many ranks lie along each of them")},
       .results = {{"y", enters ? "a rank's part" : "the whole, with these parts"}},
       .constraints = {{"C1", "axes are whole axes, and sizes has a positive number for each"},
-                      {"C2", "parts has a dimension for each of x's, names the manual axes alone, each at most once, and is "
-                             "closed"}},
+                      {"C2",
+                       "parts has a dimension for each of x's, names the manual axes alone, each at most once, and is "
+                       "closed"}},
       .traits = {},
       .stages = ir::stages(ir::Stage::kFlat, ir::Stage::kSharded),
       .infer = [enters](const InferContext& ctx) -> InferResult {
@@ -379,7 +394,10 @@ OpDef border_op(const char* name, const char* doc, bool enters) {
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({4, 3}))}, one}},
-      .draw = [one](Rng& rng) { return Example{{operand(f32(random_shape(rng, 2)))}, one}; },
+      .draw =
+          [one](Rng& rng) {
+            return Example{{operand(f32(random_shape(rng, 2)))}, one};
+          },
       .rejects = {{"C1", {f32({4, 3})}, uncounted}, {"C2", {f32({4, 3})}, foreign}, {"C2", {f32({4})}, two}}};
   if (enters) {
     op.constraints.push_back({"C3", "the shards along a dimension divide it"});
