@@ -23,6 +23,7 @@
 #include "frontend/cpp/linalg.h"           // IWYU pragma: export
 #include "frontend/cpp/lora.h"             // IWYU pragma: export
 #include "frontend/cpp/losses.h"           // IWYU pragma: export
+#include "frontend/cpp/manual.h"           // IWYU pragma: export
 #include "frontend/cpp/mixed_precision.h"  // IWYU pragma: export
 #include "frontend/cpp/nn.h"               // IWYU pragma: export
 #include "frontend/cpp/ops.h"              // IWYU pragma: export

@@ -17,6 +17,7 @@ Attr coerced(Attr value, AttrKind declared) {
   if (declared == AttrKind::kShape && kind_of(value) == AttrKind::kInts) return static_shape(std::get<Ints>(value));
   const Ints* ints = std::get_if<Ints>(&value);
   if (declared == AttrKind::kFunctions && ints && ints->empty()) return FunctionRefs{};
+  if (declared == AttrKind::kShardings && ints && ints->empty()) return Shardings{};
   return value;
 }
 

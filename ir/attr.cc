@@ -9,7 +9,7 @@ namespace nabla::ir {
 std::string_view name_of(AttrKind kind) {
   constexpr std::string_view kNames[] = {"bool", "int",   "float",    "string",  "dtype",
                                          "ints", "shape", "function", "literal", "functions",
-                                         "axes", "sharding"};
+                                         "axes", "sharding", "shardings"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -24,7 +24,7 @@ using FunctionRefs = std::vector<FunctionRef>;
 
 using Ints = std::vector<int64_t>;
 using Attr = std::variant<bool, int64_t, double, std::string, DType, Ints, Shape, FunctionRef, Literal, FunctionRefs, Axes,
-                          Sharding>;
+                          Sharding, Shardings>;
 /// In the order of Attr's alternatives.
 enum class AttrKind : uint8_t {
   kBool,
@@ -38,7 +38,8 @@ enum class AttrKind : uint8_t {
   kLiteral,
   kFunctions,
   kAxes,
-  kSharding
+  kSharding,
+  kShardings
 };
 std::string_view name_of(AttrKind kind);
 inline AttrKind kind_of(const Attr& attr) { return static_cast<AttrKind>(attr.index()); }
@@ -70,6 +71,7 @@ class Attrs {
 
   const Axes& get_axes(std::string_view name) const { return get<Axes>(name); }
   const Sharding& get_sharding(std::string_view name) const { return get<Sharding>(name); }
+  const Shardings& get_shardings(std::string_view name) const { return get<Shardings>(name); }
 
   Table::const_iterator begin() const { return table().begin(); }
   Table::const_iterator end() const { return table().end(); }

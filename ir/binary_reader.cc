@@ -179,7 +179,8 @@ class Reader {
     Sharding out;
     take(s.dims() ? s.dims()->size() * sizeof(DimSharding) : 0);
     for (uint32_t i = 0; !over_ && s.dims() && i < s.dims()->size(); ++i)
-      out.dims.push_back({axes(s.dims()->Get(i)->axes()), s.dims()->Get(i)->open()});
+      out.dims.push_back({axes(s.dims()->Get(i)->axes()), s.dims()->Get(i)->open(),
+                          static_cast<int>(std::min<uint32_t>(s.dims()->Get(i)->priority(), INT32_MAX))});
     out.replicated = axes(s.replicated());
     return out;
   }
@@ -261,6 +262,13 @@ class Reader {
         return Attr(axes(a.value_as_AxesAttr()->axes()));
       case AttrValue::Sharding:
         return Attr(sharding(*a.value_as_Sharding()));
+      case AttrValue::ShardingsAttr: {
+        Shardings out;
+        const auto* list = a.value_as_ShardingsAttr()->shardings();
+        take(list ? list->size() * sizeof(Sharding) : 0);
+        for (uint32_t i = 0; !over_ && list && i < list->size(); ++i) out.push_back(sharding(*list->Get(i)));
+        return Attr(std::move(out));
+      }
       case AttrValue::NONE:
         break;
     }

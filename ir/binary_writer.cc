@@ -142,7 +142,7 @@ class Writer {
   fb::Offset<schema::Sharding> sharding(const Sharding* s) {
     if (!s) return 0;
     std::vector<fb::Offset<schema::DimSharding>> dims;
-    for (const DimSharding& d : s->dims) dims.push_back(schema::CreateDimSharding(b_, axes(d.axes), d.open));
+    for (const DimSharding& d : s->dims) dims.push_back(schema::CreateDimSharding(b_, axes(d.axes), d.open, static_cast<uint32_t>(d.priority)));
     auto dims_at = list(dims);
     return schema::CreateSharding(b_, dims_at, axes(s->replicated));
   }
@@ -209,6 +209,11 @@ class Writer {
     }
     if (const Axes* v = std::get_if<Axes>(&value)) body = schema::CreateAxesAttr(b_, axes(*v)).Union();
     if (const Sharding* v = std::get_if<Sharding>(&value)) body = sharding(v).Union();
+    if (const Shardings* v = std::get_if<Shardings>(&value)) {
+      std::vector<fb::Offset<schema::Sharding>> all;
+      for (const Sharding& s : *v) all.push_back(sharding(&s));
+      body = schema::CreateShardingsAttr(b_, list(all)).Union();
+    }
     return schema::CreateAttr(b_, at, kind, body);
   }
 

@@ -102,6 +102,15 @@ TEST(Forms, KeepMeshesAndLayouts) {
   std::string text = everything(m);
   EXPECT_NE(text.find("%w: f32[64@{tp:(2)4, tp:(1)2},10@{}]"), std::string::npos) << text;
   EXPECT_NE(text.find("sharding=<{}, {?}> replicated {tp:(4)2}"), std::string::npos) << text;
+  // Priorities, and lists of layouts.
+  Module r = parsed("nabla 1 flat\nmesh pod = {dp=2, tp=4}\nfunc @part(%x: f32[4,2]) -> (f32[4,2], f32[]) {\n"
+                    "  %s = constant() {value=f32[] {0}} : f32[]\n  return %x, %s\n}\n"
+                    "func @f(%x: f32[8@{dp, ?}p1,8@{}p2]) -> (f32[8,8]) {\n"
+                    "  %v, %w = shard_map(%x) {body=@part, axes={dp, tp}, sizes=[2, 4], in=[<dp, tp>], out=[<dp, tp>, <>]} : "
+                    "f32[8,8], f32[]\n  return %v\n}\n");
+  expect_round_trips(r);
+  for (const char* part : {"%x: f32[8@{dp, ?}p1,8@{}p2]", "in=[<dp, tp>], out=[<dp, tp>, <>]"})
+    EXPECT_NE(everything(r).find(part), std::string::npos) << everything(r);
   // The place of a rank, and whom it meets.
   expect_round_trips(parsed("nabla 1 local\nsymbol i in [0, 3] along tp\nmesh pod = {tp=4}\nfunc @f(%x: f32[8]) -> (f32[8]) {\n"
                             "  %y = all_reduce(%x) {axes={tp:(1)2}, shards=2} : f32[8]\n  return %y\n}\n"));

@@ -130,6 +130,11 @@ struct EvalContext {
   /// with side effects.
   std::function<void(const std::vector<Diagnostic>&)> fail = {};
   Peers* peers = nullptr;  ///< null: the rank is alone
+  /// Runs a function of the module on the ranks of a mesh of its own, whose axes have these sizes: args[r] and the r-th
+  /// results are those of rank r. Only manual regions use it.
+  std::function<std::vector<std::vector<Literal>>(std::string_view function, const Axes& axes, const Ints& sizes,
+                                                  std::vector<std::vector<Literal>> args)>
+      on_ranks = {};
   const Attrs& attrs() const { return op.attrs; }
 };
 
@@ -360,6 +365,20 @@ struct ControlFlow {
   std::string unasked = {};
 };
 
+/// A function that is written for the ranks along some mesh axes, and communicates itself (shard_map).
+struct ManualRegion {
+  std::string body;
+  Axes axes;          ///< whole ones; along the others of the mesh the body is sharded like any function
+  Ints sizes;         ///< ranks along each of them
+  Shardings in, out;  ///< per operand and result: how the body's parameters and results are cut along `axes`
+};
+/// Along which manual axes a result may differ between ranks, when the operands may along some.
+enum class Varying : uint8_t {
+  kAsOperands,  ///< along all that an operand does
+  kCombined,    ///< not along the op's `axes`: they have one value (all_reduce, all_gather)
+  kOwn,         ///< along the op's `axes` too: each rank has its own (axis_index, permute)
+};
+
 // ---- What tests are generated from ---------------------------------------------------------------------------------
 
 /// How the elements of an operand are drawn.
@@ -472,6 +491,8 @@ struct OpDef {
   /// Of loops only: the node's attributes when it runs these functions, with so many constants and carries. Trips and
   /// direction are the node's. with_control(node.attrs, control(node)) is node.attrs.
   std::function<Attrs(const Attrs&, const ControlFlow&)> with_control = nullptr;
+  std::function<ManualRegion(const Attrs&)> manual = nullptr;  ///< of shard_map only
+  Varying varying = Varying::kAsOperands;
   /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
   std::vector<std::function<Attrs(Attrs)>> upgrades = {};
 

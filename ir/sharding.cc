@@ -64,10 +64,10 @@ std::string str(const Axes& axes) {
 }
 
 std::string DimSharding::str() const {
-  if (!open && axes.size() == 1) return axes[0].str();
+  if (!open && axes.size() == 1 && priority == 0) return axes[0].str();
   std::string out = ir::str(axes);
   if (open) out.insert(out.size() - 1, axes.empty() ? "?" : ", ?");
-  return out;
+  return priority == 0 ? out : fmt::format("{}p{}", out, priority);
 }
 
 std::string Sharding::str() const {

@@ -59,8 +59,9 @@ Status check_axes(const Mesh& mesh, const Axes& axes, const std::string& what);
 struct DimSharding {
   Axes axes;
   bool open = false;  ///< propagation may add axes
+  int priority = 0;   ///< propagation follows those of 0 first, then those of 1, ...
   bool operator==(const DimSharding&) const = default;
-  std::string str() const;  ///< "dp", "{dp, tp}", "{tp, ?}", "{}"
+  std::string str() const;  ///< "dp", "{dp, tp}", "{tp, ?}", "{}", "{tp, ?}p1"
 };
 
 /// The layout of a value: a dimension without axes is whole on every rank. No axis stands twice.
@@ -71,6 +72,7 @@ struct Sharding {
   std::string str() const;  ///< "<dp, {tp, ?}, {}> replicated {pp}"
 };
 using ShardingRef = std::shared_ptr<const Sharding>;
+using Shardings = std::vector<Sharding>;
 /// All that it names, those of the dimensions first.
 Axes axes_of(const Sharding& sharding);
 

@@ -44,11 +44,38 @@ Status check_temporal(const Mesh& mesh, const Axes& axes, const std::string& wha
   return Ok{};
 }
 
+// Of a manual region: its collectives are those of so many ranks.
+Status check_sizes(const Mesh& mesh, const Node& node, const Ints& sizes) {
+  const Axes& axes = node.attrs.get_axes("axes");
+  (void)NABLA_TRY(check_axes(mesh, axes, node.op->name));
+  for (size_t i = 0; i < axes.size() && i < sizes.size(); ++i) {
+    int64_t ranks = mesh.size_of(axes[i].name);
+    if (ranks == sizes[i]) continue;
+    Diagnostic d = refuse(node.op->name, fmt::format("the region is written for {} ranks along {}, and mesh {} has {}",
+                                                     sizes[i], axes[i].name, mesh.name, ranks));
+    d.help = "trace the program with a mesh of these sizes: what its ranks exchange follows from them";
+    return d;
+  }
+  return Ok{};
+}
+
+// The axis that a vmap spreads its batch over.
+const std::string* spmd_axis(const Node& node) {
+  const Attr* attr = node.attrs.find("spmd_axis_name");
+  const auto* name = attr ? std::get_if<std::string>(attr) : nullptr;
+  return name && !name->empty() ? name : nullptr;
+}
+
 // Of the attributes: layouts are of the operand, and collectives count the ranks that they join.
 Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
   const Attr* shards_attr = node.attrs.find("shards");
+  if (const std::string* axis = spmd_axis(node))
+    (void)NABLA_TRY(check_axes(mesh, {{*axis}}, node.op->name + ": spmd_axis_name"));
+  if (const Attr* sizes = node.attrs.find("sizes"); sizes && node.attrs.find("axes"))
+    (void)NABLA_TRY(check_sizes(mesh, node, std::get<Ints>(*sizes)));
   for (const auto& [name, attr] : node.attrs) {
-    if (const Sharding* s = std::get_if<Sharding>(&attr))
+    const Sharding* s = std::get_if<Sharding>(&attr);
+    if (s && name != "parts")  // those are checked by the op, which counts them itself
       (void)NABLA_TRY(check_sharding(mesh, *s, f.type(node.operands[0]), node.op->name));
     const Axes* axes = std::get_if<Axes>(&attr);
     if (!axes) continue;
@@ -63,9 +90,12 @@ Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
 
 // What speaks of a mesh, in a module that has none.
 Status check_without_mesh(const Node& node) {
+  if (const std::string* axis = spmd_axis(node))
+    return refuse(node.op->name, fmt::format("spmd_axis_name is \"{}\", and the module has no mesh", *axis));
   for (const auto& [name, attr] : node.attrs) {
     const Axes* axes = std::get_if<Axes>(&attr);
     const Sharding* sharding = std::get_if<Sharding>(&attr);
+    if (node.op->manual) return refuse(node.op->name, "the module has no mesh");
     if ((axes && !axes->empty()) || (sharding && !axes_of(*sharding).empty()))
       return refuse(node.op->name, "the module has no mesh");
   }

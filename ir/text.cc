@@ -43,10 +43,10 @@ std::string axis_text(const AxisRef& a) {
 std::string axes_text(const Axes& axes) { return "{" + joined(axes, axis_text) + "}"; }
 
 std::string dim_text(const DimSharding& d) {
-  if (!d.open && d.axes.size() == 1) return axis_text(d.axes[0]);
+  if (!d.open && d.axes.size() == 1 && d.priority == 0) return axis_text(d.axes[0]);
   std::string out = joined(d.axes, axis_text);
   if (d.open) out += out.empty() ? "?" : ", ?";
-  return "{" + out + "}";
+  return "{" + out + "}" + (d.priority == 0 ? "" : fmt::format("p{}", d.priority));
 }
 
 std::string sharding_text(const Sharding& s) {
@@ -60,7 +60,7 @@ std::string type_text(const Type& type, const ShardingRef& sharding) {
   for (size_t d = 0; d < type.shape.size(); ++d) {
     const DimSharding& layout = sharding->dims[d];
     out += (d ? "," : "") + type.shape[d].str();
-    if (!layout.open || !layout.axes.empty()) out += "@" + dim_text(layout);
+    if (!layout.open || !layout.axes.empty() || layout.priority != 0) out += "@" + dim_text(layout);
   }
   out = std::string(name_of(type.dtype)) + "[" + out + "]";
   return out + (sharding->replicated.empty() ? "" : " replicated " + axes_text(sharding->replicated));
@@ -176,6 +176,7 @@ class Printer {
       }
       std::string operator()(const Axes& v) const { return axes_text(v); }
       std::string operator()(const Sharding& v) const { return sharding_text(v); }
+      std::string operator()(const Shardings& v) const { return "[" + joined(v, sharding_text) + "]"; }
     };
     return std::visit(Visitor{*this}, attr);
   }

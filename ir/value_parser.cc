@@ -168,11 +168,20 @@ Result<DimSharding> ValueParser::axis_list(bool may_be_open) {
   return out;
 }
 
-/// `dp` is short for `{dp}`.
+/// `dp` is short for `{dp}`; a priority stands after the brace: `{dp, ?}p1`.
 Result<DimSharding> ValueParser::dim_sharding() {
-  if (lexer_.at("{")) return axis_list(true);
   DimSharding out;
-  out.axes.push_back(NABLA_TRY(axis()));
+  if (!lexer_.at("{")) {
+    out.axes.push_back(NABLA_TRY(axis()));
+    return out;
+  }
+  out = NABLA_TRY(axis_list(true));
+  if (token().kind != Token::kName || !token().text.starts_with("p")) return out;
+  std::string_view digits = std::string_view(token().text).substr(1);
+  auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), out.priority);
+  if (ec != std::errc() || end != digits.data() + digits.size() || out.priority < 0)
+    return lexer_.fail("expected a priority such as `p1`, " + found(token()));
+  lexer_.next();
   return out;
 }
 
@@ -196,11 +205,21 @@ Result<Attr> ValueParser::functions() {
   return Attr(std::move(out));
 }
 
-/// Functions or integers, where all are; otherwise a shape.
+Result<Attr> ValueParser::shardings() {
+  Shardings out;
+  while (!lexer_.accept("]")) {
+    out.push_back(NABLA_TRY(sharding()));
+    if (!lexer_.accept(",") && !lexer_.at("]")) return lexer_.fail("expected `,` or `]`, " + found(token()));
+  }
+  return Attr(std::move(out));
+}
+
+/// Functions, shardings or integers, where all are; otherwise a shape.
 Result<Attr> ValueParser::list() {
   Lexer::State before = lexer_.save();
   lexer_.next();
   if (lexer_.at("@")) return functions();
+  if (lexer_.at("<")) return shardings();
   Ints ints;
   for (;;) {
     if (lexer_.accept("]")) return Attr(std::move(ints));

@@ -49,6 +49,7 @@ class ValueParser {
   Result<DimSharding> dim_sharding();
   Result<Sharding> sharding();
   Result<Attr> functions();
+  Result<Attr> shardings();
   Result<Attr> list();
   Result<Literal> literal(DType dtype);
   Result<ExternalRef> external();

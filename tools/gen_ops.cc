@@ -19,7 +19,7 @@ bool is_generated(const OpDef& op) {
   if (!(op.stages & ir::stages(ir::Stage::kTraced, ir::Stage::kTraced))) return false;
   for (const AttrDef& a : op.attrs)
     if (a.kind == AttrKind::kFunction || a.kind == AttrKind::kFunctions || a.kind == AttrKind::kAxes ||
-        a.kind == AttrKind::kSharding)
+        a.kind == AttrKind::kSharding || a.kind == AttrKind::kShardings)
       return false;
   return true;
 }
@@ -63,6 +63,7 @@ std::string attr_type(AttrKind kind) {
     case AttrKind::kFunctions:
     case AttrKind::kAxes:
     case AttrKind::kSharding:
+    case AttrKind::kShardings:
       break;
   }
   NABLA_CHECK(false, "attributes of this kind have no parameter type");

@@ -31,6 +31,11 @@ std::string attr_text(const ir::Attr& attr) {
   }
   if (const ir::Axes* v = std::get_if<ir::Axes>(&attr)) return ir::str(*v);
   if (const ir::Sharding* v = std::get_if<ir::Sharding>(&attr)) return v->str();
+  if (const ir::Shardings* v = std::get_if<ir::Shardings>(&attr)) {
+    std::string out;
+    for (const ir::Sharding& s : *v) out += (out.empty() ? "" : ", ") + s.str();
+    return "[" + out + "]";
+  }
   return std::get<Literal>(attr).str();
 }
 
@@ -157,7 +162,7 @@ std::string code_cell(const ir::OpDef& op, Footnotes& notes) {
     case ir::Lowering::kCall:
       return notes.no("code is made of the function that it calls, which `inline-calls` puts in its place");
     case ir::Lowering::kTransform:
-      return notes.no("code is made of the functions that `lower-transforms` derives in its place");
+      return notes.no("nothing is left of it: `lower-transforms` or `partition` puts what it means in its place");
   }
   NABLA_CHECK(false, "{}: no such lowering", op.name);
   return "";

@@ -58,6 +58,8 @@ class Frame : public std::enable_shared_from_this<Frame> {
   std::map<int, Tensor> leaf_values;
   std::set<int> written;
   const void* program = nullptr;
+  /// Of the function of a manual region: the mesh axes for whose ranks it is written.
+  std::vector<std::string> manual;
 
  private:
   std::map<std::pair<const Frame*, int>, int> captured_;

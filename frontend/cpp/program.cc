@@ -73,13 +73,14 @@ void Program::require(const ir::SizeRelation& relation, Site site) {
   context_->module.constraints = context_->sizes.constraints();
 }
 
-void Program::mesh(const std::string& name, std::vector<MeshAxis> axes, Site site) {
+Mesh Program::mesh(const std::string& name, std::vector<MeshAxis> axes, Site site) {
   if (const ir::Mesh* known = context_->module.mesh())
     throw error_at(site, Code::kBadSharding, "mesh {}: the program is for mesh {} already", name, known->name);
   ir::Mesh made{name, std::move(axes), locate(site, "")};
   if (Status fits = ir::check_mesh(made); !fits.ok())
     throw error_at(site, fits.errors()[0].code, "{}", fits.errors()[0].message);
-  context_->module.meshes.push_back(std::move(made));
+  context_->module.meshes.push_back(made);
+  return made;
 }
 
 namespace {

@@ -60,7 +60,7 @@ class Program {
 
   /// Declares the ranks that the program is for: their number is the product of the axes' sizes, the last axis is the
   /// fastest. Before what is laid out over it; once. Throws E0210 for a second mesh and for one that is none.
-  void mesh(const std::string& name, std::vector<MeshAxis> axes, Site site = Site::here());
+  Mesh mesh(const std::string& name, std::vector<MeshAxis> axes, Site site = Site::here());
 
   /// Declares a leaf; its size never changes, so it is static. E0108 when the name is taken. A layout is that of all
   /// entries: E0210 where it does not fit the mesh.

@@ -1,6 +1,7 @@
 #include "frontend/cpp/sharding.h"
 
 #include "frontend/cpp/emit.h"
+#include "frontend/cpp/frame.h"
 
 namespace nabla {
 
@@ -10,6 +11,13 @@ PDim::PDim(const std::string& axis) {
 
 PDim::PDim(std::initializer_list<std::string> axes) {
   for (const std::string& a : axes) sharding.axes.push_back({a});
+}
+
+PDim PDim::priority(int number, Site site) const {
+  if (number < 0) throw error_at(site, Code::kBadSharding, "a layout's priority is {}, expected 0 or more", number);
+  PDim out = *this;
+  out.sharding.priority = number;
+  return out;
 }
 
 PDim open(std::initializer_list<std::string> axes) {

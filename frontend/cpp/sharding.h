@@ -11,6 +11,8 @@
 
 namespace nabla {
 
+/// Ranks by named coordinates: what Program::mesh returns.
+using Mesh = ir::Mesh;
 /// An axis of a mesh and how many ranks lie along it.
 using MeshAxis = ir::MeshAxis;
 /// An axis whose parts the same ranks compute one after the other: arrays laid out along it are cut into so many
@@ -24,6 +26,8 @@ struct PDim {
   PDim(const std::string& axis);
   PDim(std::initializer_list<std::string> axes);
   PDim(ir::DimSharding dim) : sharding(std::move(dim)) {}
+  /// The same, followed by propagation after all of lower numbers; without it 0. Throws E0210 below 0.
+  PDim priority(int number, Site site = Site::here()) const;
   ir::DimSharding sharding;
 };
 /// The same, and propagation may add axes after these.
@@ -31,7 +35,7 @@ PDim open(std::initializer_list<std::string> axes);
 /// Propagation decides.
 inline PDim open() { return open({}); }
 
-/// The layout of an array: P("dp", "", {"tp", "pp"}) cuts the first of three dimensions along dp and the last along tp
+/// The layout of an array: P("dp", "", PDim{"tp", "pp"}) cuts the first of three dimensions along dp and the last along tp
 /// and pp. As many dimensions as the array has.
 struct P {
   template <class... D>
@@ -49,5 +53,9 @@ struct P {
 /// x, laid out so: in the middle of a program, where propagation is to find this layout. Its derivative is laid out so
 /// too. Throws E0203 unless the layout has a dimension for each of x's.
 Tensor shard(const Arg& x, const P& layout, Site site = Site::here());
+/// The same, by the name that JAX gives it.
+inline Tensor with_sharding_constraint(const Arg& x, const P& layout, Site site = Site::here()) {
+  return shard(x, layout, site);
+}
 
 }  // namespace nabla

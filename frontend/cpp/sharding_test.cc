@@ -1,6 +1,7 @@
 // Meshes and layouts of a traced program.
 #include "frontend/cpp/sharding.h"
 
+#include "frontend/cpp/manual.h"
 #include "frontend/cpp/nn.h"
 #include "frontend/cpp/ops.h"
 #include "frontend/cpp/program.h"
@@ -66,6 +67,35 @@ TEST(Sharding, WhatDoesNotFitIsRefusedAtItsLine) {
               program.entry("f", {{"x", f32, {n}, P("dp")}}, none);
             }),
             "input x of entry f: dimension 0 of f32[n] may not be divisible into 2 shards along {dp}");
+}
+
+// Where a collective may stand, and which layouts a region has.
+TEST(Sharding, RegionsAreCheckedAtTheLineOfTheUser) {
+  auto in_entry = [](auto f) {
+    return refusal([&] {
+      Program program;
+      program.mesh("pod", {{"dp", 2}, {"tp", 3}});
+      program.entry("f", {{"x", f32, {8, 6}}}, [&](Tensor x) -> Outputs { return {{"y", f(x)}}; });
+    });
+  };
+  auto same = [](Tensor x) { return x; };
+  EXPECT_EQ(in_entry([](Tensor x) { return psum(x, "dp"); }),
+            "psum along dp: the function is not written for the ranks of a mesh");
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map([](Tensor a) { return psum(a, "tp"); }, {P("", "")}, {P("", "")}, {"dp"})(x); }),
+            "psum along tp: the region around it is written for the ranks along {dp} alone");
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map([](Tensor a) { return psum(a, "ep"); }, {P("", "")}, {P("", "")})(x); }),
+            "psum: mesh pod has no axis `ep`; did you mean `dp`?");
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(same, {P("tp", "")}, {P("tp", "")})(x); }),
+            "shard_map: argument 0 %x: dimension 0 of f32[8,6] has 8 elements, which 3 shards along {tp} do not divide");
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(same, {}, {P("", "")})(x); }),
+            "shard_map: in_specs has 0 layouts, its arguments have 1 tensors");
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(same, {P("dp", "")}, {})(x); }),
+            "shard_map: out_specs has 0 layouts, its result has 1 tensors");
+  auto twice = [&](Tensor x) { return shard_map(same, {P("dp", "")}, {P("dp", "")}, {"dp"})(x); };
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(twice, {P("dp", "")}, {P("dp", "")}, {"dp"})(x); }),
+            "shard_map: it is inside of a region that is written for the ranks along dp already");
+  EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(same, {P(open({"dp"}), "")}, {P("dp", "")})(x); }).substr(0, 60),
+            "shard_map: operand 0 is laid out as <{dp, ?}, {}>: a region's ");
 }
 
 }  // namespace

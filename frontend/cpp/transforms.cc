@@ -6,6 +6,18 @@
 #include "frontend/cpp/ops.h"
 
 namespace nabla {
+namespace {
+
+void check_spmd_axis(const std::string& axis, const Site& site) {
+  std::shared_ptr<Frame> frame = Frame::current();
+  const ir::Mesh* mesh = frame ? frame->context->module.mesh() : nullptr;
+  if (!mesh)
+    throw error_at(site, Code::kBadSharding, "vmap: spmd_axis_name is \"{}\", and the program has no mesh", axis);
+  if (Status known = ir::check_axes(*mesh, {{axis}}, "vmap: spmd_axis_name"); !known.ok())
+    throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
+}
+
+}  // namespace
 
 Mapped::Mapped(const VmapOptions& options, std::vector<Tensor> operands, const std::vector<size_t>& leaves, Site site)
     : options_(options), operands_(std::move(operands)), site_(site) {
@@ -13,6 +25,7 @@ Mapped::Mapped(const VmapOptions& options, std::vector<Tensor> operands, const s
   if (axes.size() != 1 && axes.size() != leaves.size())
     throw error_at(site, Code::kBadAttribute, "vmap: in_axes has {} entries, the function has {} arguments",
                    axes.size(), leaves.size());
+  if (const std::string& axis = options.spmd_axis_name; !axis.empty()) check_spmd_axis(axis, site);
   size_t operand = 0;
   for (size_t argument = 0; argument < leaves.size(); ++argument)
     for (size_t leaf = 0; leaf < leaves[argument]; ++leaf, ++operand) {

@@ -20,7 +20,9 @@ struct VmapOptions {
   std::vector<Axis> in_axes = {0};        ///< one for all arguments, or one per argument; for all leaves of its tree
   std::vector<Axis> out_axes = {0};       ///< one for all tensors of the result, or one per tensor
   std::optional<ir::Dim> axis_size = {};  ///< of the batch; needed when nothing is mapped
-  std::string spmd_axis_name = {};        ///< for meshes, which do not exist yet: a name is E0204
+  /// The axis of the program's mesh along which `shard` inside of the function lays out the batch; empty: propagation
+  /// decides. E0210 where there is no such axis.
+  std::string spmd_axis_name = {};
 };
 
 // What the templates below are made of; defined in transforms.cc.

@@ -6,6 +6,7 @@
 
 #include "ir/op_def.h"
 #include "ir/ops/all_ops.h"
+#include "ir/reference/meeting.h"
 
 namespace nabla::ir {
 namespace {
@@ -25,7 +26,7 @@ class Interpreter {
   Status bind_place();
   Status bind_argument(const Function& f, ValueId param, const Literal& arg);
   /// Whether everything that can be reached has a reference; `path` are the callers.
-  Status check(const Function& f, std::vector<std::string>& path);
+  Status check(const Function& f, std::vector<std::string>& path, bool manual = false);
   std::vector<Literal> run(const Function& f, std::vector<Literal> args) const;
   /// What ended the evaluation; empty: nothing did.
   const std::vector<Diagnostic>& failures() const { return failures_; }
@@ -37,6 +38,8 @@ class Interpreter {
   std::vector<Type> resolve(const std::vector<Type>& types) const;
   std::vector<Literal> run_node(const Function& f, const Node& node, const std::vector<Literal>& operands) const;
   std::vector<Literal> run_decomposition(const TypedOp& op, const std::vector<Literal>& operands) const;
+  std::vector<std::vector<Literal>> run_on_ranks(std::string_view function, const Mesh& mesh,
+                                                 std::vector<std::vector<Literal>> args) const;
 
   const Module& module_;
   Peers* peers_;
@@ -104,7 +107,8 @@ Status Interpreter::bind(const Function& f, const std::vector<Literal>& args) {
   return Ok{};
 }
 
-Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
+// `manual`: in a region, whose ranks all run here.
+Status Interpreter::check(const Function& f, std::vector<std::string>& path, bool manual) {
   if (std::find(path.begin(), path.end(), f.name) != path.end())
     return error(Code::kRecursion, "@{} calls itself through @{}", f.name, path.back());
   if (!checked_.insert(f.name).second) return Ok{};
@@ -113,7 +117,7 @@ Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
     std::string why = node.op->reference.reason();
     if (node.op->lacks_reference) why = node.op->lacks_reference(node.attrs);
     const Attr* shards = node.op->lower == Lowering::kCollective ? node.attrs.find("shards") : nullptr;
-    if (shards && !peers_ && std::get<int64_t>(*shards) > 1)
+    if (shards && !peers_ && !manual && std::get<int64_t>(*shards) > 1)
       why = fmt::format("it joins {} ranks, and one runs", std::get<int64_t>(*shards));
     if (!why.empty()) {
       Diagnostic d = error(Code::kNoRule, "{} has no reference: {}", node.op->name, why);
@@ -125,7 +129,7 @@ Status Interpreter::check(const Function& f, std::vector<std::string>& path) {
       if (!callee)
         return error(Code::kUnknownName, "{}: no function is named @{}{}", node.op->name, name,
                      did_you_mean(name, module_.function_names()));
-      NABLA_TRY(check(*callee, path));
+      NABLA_TRY(check(*callee, path, manual || node.op->manual));
     }
   }
   path.pop_back();
@@ -186,11 +190,40 @@ std::vector<Literal> Interpreter::run_node(const Function& f, const Node& node,
                     return run(*module_.find(name), std::move(args));
                   }};
   ctx.peers = peers_;
+  ctx.on_ranks = [this](std::string_view function, const Axes& axes, const Ints& sizes,
+                        std::vector<std::vector<Literal>> args) {
+    Mesh mesh;
+    for (size_t i = 0; i < axes.size(); ++i) mesh.axes.push_back({axes[i].name, sizes[i]});
+    return run_on_ranks(function, mesh, std::move(args));
+  };
   if (node.op->traits.side_effect) {
     if (!failures_.empty()) return {};
     ctx.fail = [this](const std::vector<Diagnostic>& errors) { failures_ = errors; };
   }
   return node.op->reference(ctx);
+}
+
+// Empty where they failed, which failures() says.
+std::vector<std::vector<Literal>> Interpreter::run_on_ranks(std::string_view function, const Mesh& mesh,
+                                                            std::vector<std::vector<Literal>> args) const {
+  if (!failures_.empty()) return {};
+  if (mesh.ranks() > kMostRanks) {
+    failures_ = {error(Code::kTooLarge, "a region of {} ranks, the interpreter runs at most {}", mesh.ranks(), kMostRanks)};
+    return {};
+  }
+  std::vector<std::vector<Literal>> out(args.size());
+  std::vector<std::vector<Diagnostic>> failures(args.size());
+  std::optional<Diagnostic> failure = run_together(mesh, peers_, [&](int64_t r, Peers& peers) {
+    Interpreter rank = *this;
+    rank.peers_ = &peers;
+    out[r] = rank.run(*module_.find(function), std::move(args[r]));
+    failures[r] = rank.failures_;
+  });
+  if (failure) failures_ = {*failure};
+  for (std::vector<Diagnostic>& of_rank : failures)
+    if (failures_.empty()) failures_ = std::move(of_rank);
+  if (!failures_.empty()) out.clear();
+  return out;
 }
 
 std::vector<Literal> Interpreter::run_decomposition(const TypedOp& op, const std::vector<Literal>& operands) const {

@@ -8,6 +8,7 @@
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/local_symbols.h"
+#include "passes/shard/manual_regions.h"
 #include "passes/shard/microbatch.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules/rules.h"
@@ -31,6 +32,11 @@ using kernel_ir::Combiner;
 using PendingCarries = std::map<size_t, Axes>;
 /// Of the functions that are such bodies.
 using PendingOfBodies = std::map<std::string, PendingCarries>;
+
+// Identities: each result is the operand at its place.
+bool is_about_layouts(const Node& n) {
+  return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
+}
 
 /// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
 /// pending in a body.
@@ -100,28 +106,36 @@ class FunctionPartition {
   }
 
   Result<Ok> node(const Node& n) {
+    if (is_border(n)) return border(n), Ok{};
+    if (is_about_layouts(n)) {
+      for (size_t r = 0; r < n.results.size(); ++r) {
+        Layout to = declared(n.results[r]);
+        set(n.results[r], laid_out(n.operands[r], to), to);
+      }
+      return Ok{};
+    }
     switch (n.op->lower) {
       case ir::Lowering::kControl:
         return control(n);
       case ir::Lowering::kCall:
       case ir::Lowering::kTransform:
         return misplaced(n, "it has not been inlined", "run the passes in the order of `nablac doc passes`");
-      case ir::Lowering::kCollective:
-        if (n.attrs.get_axes("axes").empty()) break;
-        return misplaced(n, "a program for all ranks has no collectives",
-                         "lay the operand out instead: collectives follow from layouts");
       default:
         break;
-    }
-    if (n.op->name == "shard") {
-      Layout to = declared(n.results[0]);
-      set(n.results[0], laid_out(n.operands[0], to), to);
-      return Ok{};
     }
     if (n.op->lower == ir::Lowering::kConstant) return constant(n);
     if (!n.op->traits.side_effect && n.op->factors.exists() && split(n)) return Ok{};
     computed_whole(n);
     return Ok{};
+  }
+
+  // Ranks have the parts already: only what they are called is another.
+  void border(const Node& n) {
+    Layout made = declared(n.results[0]);
+    bool enters = n.op->name == "full_to_shard";
+    Layout to = enters ? outside_of(n, made) : inside_of(n, made).value_or(declared(n.operands[0]));
+    Val v = laid_out(n.operands[0], to);
+    set(n.results[0], v, enters ? made : outside_of(n, to));
   }
 
   static Diagnostic misplaced(const Node& n, const std::string& why, std::string help) {
@@ -501,12 +515,11 @@ ir::Module without_layouts(const ir::Module& module) {
 }
 
 FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const ir::OpTable& ops) {
-  auto is_shard = [](const Node& n) { return n.op->name == "shard"; };
-  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_shard)) return f;
+  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_about_layouts)) return f;
   FunctionCopy copy(*f, ops, &m);
   for (const Node& n : f->nodes)
-    if (is_shard(n))
-      copy.set(n.results[0], copy.at(n.operands[0]));
+    if (is_about_layouts(n))
+      copy.set(n.results, copy.at(n.operands));
     else
       copy.copy(n);
   return copy.finish();
@@ -559,6 +572,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     for (FunctionPtr& f : out.functions) f = without_shard_nodes(f, module, context.ops);
     return out;
   }
+  (void)NABLA_TRY(check_collectives(module));
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();

@@ -7,6 +7,7 @@
 #include "passes/transform/autocast.h"
 #include "passes/transform/batch.h"
 #include "passes/transform/differentiate.h"
+#include "passes/transform/mark_varying.h"
 
 namespace nabla::passes {
 namespace {
@@ -269,7 +270,7 @@ Vals TransformLowering::lower_vmap(FunctionBuilder& b, const Node& node) {
 
 Result<ir::Module> lower_transforms(const ir::Module& module, PassContext& context) {
   (void)NABLA_TRY(check_nesting(module));
-  return TransformLowering(module, context.ops).run();
+  return TransformLowering(NABLA_TRY(mark_varying(module, context.ops)), context.ops).run();
 }
 
 }  // namespace nabla::passes

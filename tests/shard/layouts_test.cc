@@ -106,7 +106,8 @@ TEST(Layouts, TheLargerTensorWinsAConflict) {
   Made m = make("a=2, b=2", "%x: f32[2,8@a], %w: f32[8@b,64]",
                 " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "dot_general: the layout of %w wins, %x is laid out anew");
+  EXPECT_EQ(m.remarks[0], "dot_general: the layout of %w wins over the layout of %x: 64 bytes of tensors are laid out anew, "
+                          "not 2048");
   EXPECT_EQ(collectives(m), "all_gather all_reduce");
 }
 
@@ -189,6 +190,73 @@ TEST(Layouts, DrawsKnowWhereTheyStand) {
   std::string text = print(m.local);
   EXPECT_NE(text.find("offset=[4*a.index, 0]"), std::string::npos) << text;
   EXPECT_NE(text.find("whole=[8, 4]"), std::string::npos) << text;
+}
+
+TEST(Layouts, GroupsAreLaidOutAlike) {
+  const char* body = " %a, %b = shard_as(%x, %y)\n %c = neg(%a)\n %d = tanh(%b)\n return %c, %d\n";
+  Made m = make("a=2, b=2", "%x: f32[8@a,4], %y: f32[8,4@b]", body);
+  EXPECT_EQ(layout(m, "c"), "{a} {b}");
+  EXPECT_EQ(layout(m, "d"), "{a} {b}");
+  // What cannot be of both stays with the first: the other is laid out anew.
+  Made n = make("a=2", "%x: f32[8@a,4@{}], %y: f32[8@{},4@a]", body);
+  EXPECT_EQ(layout(n, "c"), layout(n, "d"));
+  EXPECT_EQ(collectives(n), "all_to_all");
+}
+
+TEST(Layouts, BarriersEndPropagation) {
+  auto along = [](const char* direction) {
+    Made m = make("a=2, b=2", "%x: f32[8@a,4], %y: f32[8,4@b]",
+                  " %n = neg(%x)\n %p = propagation_barrier(%n) {direction=\"" + std::string(direction) +
+                      "\"}\n %t = tanh(%p)\n %s = add(%t, %y)\n return %s\n");
+    return layout(m, "n") + " to " + layout(m, "t");
+  };
+  EXPECT_EQ(along("none"), "{a} {} to {} {b}");
+  EXPECT_EQ(along("forward"), "{a} {} to {a} {b}");
+  EXPECT_EQ(along("backward"), "{a} {b} to {} {b}");
+  EXPECT_EQ(along("both"), "{a} {b} to {a} {b}");
+}
+
+// Both lay out the dimension that is summed over: the smaller number has it, and each its own where they are equal.
+TEST(Layouts, PrioritiesComeFirst) {
+  auto both = [](const char* x, const char* y) {
+    Made m = make("a=2, b=2", fmt::format("%x: f32[8{},2], %y: f32[8{},64]", x, y),
+                  " %s = dot_general(%x, %y) {lhs_contract=[0], rhs_contract=[0]}\n return %s\n");
+    return layout(m, "x") + " and " + layout(m, "y");
+  };
+  EXPECT_EQ(both("@{a, ?}", "@{b, ?}"), "{a} {} and {b} {}");
+  EXPECT_EQ(both("@{a, ?}", "@{b, ?}p1"), "{a} {} and {a} {}");
+  EXPECT_EQ(both("@{a, ?}p2", "@{b, ?}p1"), "{b} {} and {b} {}");
+}
+
+// A layout of a weaker priority that a stronger one reached first is not followed, which a remark says.
+TEST(Layouts, WeakLayoutsGiveWay) {
+  Made m = make("a=2, b=2", "%x: f32[8@a,4]", " %n = neg(%x)\n %y = shard(%n) {sharding=<{b}p1, {}>}\n return %y\n");
+  EXPECT_EQ(layout(m, "y"), "{a} {}");
+  ASSERT_EQ(m.remarks.size(), 1u);
+  EXPECT_NE(m.remarks[0].find("is not followed: it lies along {a} by a stronger priority"), std::string::npos) << m.remarks[0];
+}
+
+// Elementwise ops and movements are followed before products: an axis that both bring goes where those bring it.
+TEST(Layouts, MovementComesBeforeProducts) {
+  Made m = make("a=2", "%x: f32[8@a,16], %w: f32[16,8@a], %b: f32[8,8@a]",
+                " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n %s = add(%y, %b)\n return %s\n");
+  EXPECT_EQ(layout(m, "y"), "{} {a}");
+  EXPECT_EQ(collectives(m), "all_gather");  // of %x
+}
+
+// Of two dimensions that ask for one axis: the tensor that is costlier to move keeps it.
+TEST(Layouts, TheCheaperTensorMoves) {
+  auto made = [](const char* x, const char* w) {
+    return make("a=2", fmt::format("%x: f32[{}@a,16], %w: f32[16,{}@a]", x, w),
+                " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n");
+  };
+  Made m = made("8", "64");
+  EXPECT_EQ(layout(m, "y"), "{} {a}");
+  ASSERT_EQ(m.remarks.size(), 1u);
+  EXPECT_EQ(m.remarks[0], "dot_general: {a} along dimension 1 of %y wins over {a} along dimension 0 of %y: 512 bytes of tensors "
+                          "are laid out anew, not 4096");
+  EXPECT_EQ(layout(made("64", "8"), "y"), "{a} {}");
+  EXPECT_EQ(layout(made("8", "8"), "y"), "{a} {}");  // a tie: the first
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ ir::Attr attr_of(const ir::AttrDef& def, const py::handle& v) {
       throw py::type_error("attribute `" + def.name + "` names a function");
     case ir::AttrKind::kAxes:
     case ir::AttrKind::kSharding:
+    case ir::AttrKind::kShardings:
       break;
   }
   throw py::type_error("attribute `" + def.name + "` speaks of a mesh, which Python has not yet");

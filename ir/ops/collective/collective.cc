@@ -2,8 +2,9 @@
 // alone, in the order of their coordinates there; without axes it is the rank alone. Each op joins all groups at once:
 // every rank of the mesh runs it.
 //
-// Derivatives are those of what every rank computes of its own (a manual region, where `vary` marks a value that is the
-// same on all ranks as one that may differ): the transpose of an all_reduce is `vary`, and conversely.
+// Derivatives are those of a manual region (shard_map), where a value that is the same on all ranks counts once, and one
+// that may differ counts on every rank; `vary` makes the second of the first. The transpose of an all_reduce is `vary`, and
+// conversely. An all_gather gives one value to all, so that its cotangent is one, of which every rank takes its part.
 #include <algorithm>
 
 #include "ir/kernel_ir/eval.h"
@@ -16,7 +17,6 @@ namespace {
 using ir::Axes;
 using kernel_ir::Combiner;
 
-constexpr const char* kWhole = "it is what one rank does: its operand is not to be split again";
 constexpr const char* kRanks = "ranks exchange values: no kernel computes it";
 
 const ir::Constraint kGroup = {"C1", "shards is the number of ranks of a group: 1 without axes, at least 1 with them"};
@@ -44,6 +44,24 @@ Literals group(const EvalContext& ctx) {
 }
 int64_t coordinate(const EvalContext& ctx) {
   return ctx.peers ? ctx.peers->coordinate(ctx.attrs().get_axes("axes")) : 0;
+}
+
+Attrs group_attrs(const Attrs& attrs) {
+  return {{"axes", attrs.get_axes("axes")}, {"shards", attrs.get_int("shards")}};
+}
+
+// The rank's part of a value along a dimension.
+Val own_part(Val whole, const Attrs& group, int64_t dim) {
+  int64_t shards = group.get_int("shards");
+  Shape parts = whole.shape(), one = whole.shape();
+  parts[dim] = Dim::floordiv(parts[dim], shards), one[dim] = parts[dim];
+  parts.insert(parts.begin() + dim, shards);
+  Ints sizes(parts.size(), -1);
+  sizes[dim] = 1;
+  std::vector<Val> operands(parts.size() + 1, whole.b->fill(DType::kI32, {}, 0));
+  operands[0] = ir::reshape(whole, parts);
+  operands[dim + 1] = whole.b->op("axis_index", {}, group);
+  return ir::reshape(whole.b->op("dynamic_slice", operands, {{"sizes", sizes}}), one);
 }
 
 // ---- Combining.
@@ -139,6 +157,23 @@ Result<Dim> divided(const InferContext& ctx, int64_t dim, std::string_view const
   return ctx.fail(Code::kShapeMismatch, constraint, "{} shards of {} elements in dimension {}", shards, whole.str(), dim);
 }
 
+// The dimensions that ranks do not cut or join: along those of a mesh that are not manual they are sharded as they are.
+std::function<Factors(const TypedOp&)> other_dims(std::vector<std::string> names) {
+  return [names = std::move(names)](const TypedOp& op) {
+    Factors out;
+    out.operands.emplace_back(), out.results.emplace_back();
+    for (int d = 0; d < op.operands[0].rank(); ++d) {
+      std::string letter(1, static_cast<char>('a' + d));
+      bool whole = std::any_of(names.begin(), names.end(), [&](const auto& n) { return op.attrs.get_int(n) == d; });
+      auto kind = whole ? Factors::Kind::kReplicate : Factors::Kind::kPass;
+      int from = out.add(letter, op.operands[0].shape[d], kind);
+      int to = whole ? out.add(letter + "'", op.results[0].shape[d], kind) : from;
+      out.operands[0].push_back({from}), out.results[0].push_back({to});
+    }
+    return out;
+  };
+}
+
 // ---- Records.
 
 Attrs alone(Attrs more = {}) {
@@ -192,11 +227,12 @@ OpDef collective(Spec spec) {
       .vjp = ir::no_rule(""),
       .jvp = jvp_linear,
       .batch = batch_elementwise,
-      .factors = ir::no_rule(kWhole),
+      .factors = Factors::pointwise,
       .access = ir::no_rule(kRanks),
       .linearity = ir::not_linear(),
       .lower = Lowering::kCollective,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
+      .varying = ir::Varying::kOwn,
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32(spec.example))}, alone(spec.options)}},
       .draw =
@@ -218,6 +254,7 @@ OpDef all_reduce_op() {
                          .constraints = {{"C2", kCombiners}},
                          .rejects = {{"C2", {f32({4})}, bad}, {"C2", {f32({4})}, logical}}});
   op.dtypes = DTypes::kNumeric;
+  op.varying = ir::Varying::kCombined;
   op.infer = [](const InferContext& ctx) -> InferResult {
     (void)NABLA_TRY(check_group(ctx));
     (void)NABLA_TRY(check_combiner(ctx, "C2"));
@@ -275,11 +312,12 @@ OpDef all_gather_op() {
   };
   op.reference = [](const EvalContext& ctx) { return Literals{joined(group(ctx), ctx.attrs().get_int("dim"))}; };
   op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    ir::Attrs attrs = ctx.attrs();
-    attrs.erase("instance");
-    return {ctx.b.op("reduce_scatter", {ctx.ct()}, attrs)};
+    const Attrs group = group_attrs(ctx.attrs());
+    return {own_part(ctx.b.op("vary", {ctx.ct()}, group), group, ctx.attrs().get_int("dim"))};
   };
   op.batch = batch_shifting({"dim"});
+  op.factors = other_dims({"dim"});
+  op.varying = ir::Varying::kCombined;
   return op;
 }
 
@@ -314,14 +352,16 @@ OpDef reduce_scatter_op() {
   op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
     if (refused(ctx)) return {};
     int64_t shards = ctx.attrs().get_int("shards");
-    Val out = ctx.b.op("all_gather", {ctx.ct()},
-                       {{"axes", ctx.attrs().get_axes("axes")}, {"shards", shards}, {"dim", ctx.attrs().get_int("dim")}});
+    Attrs group = group_attrs(ctx.attrs()), along = group;
+    along.set("dim", ctx.attrs().get_int("dim"));
+    Val out = ctx.b.op("vary", {ctx.b.op("all_gather", {ctx.ct()}, along)}, group);
     return {ctx.attrs().get_string("combiner") == "mean" ? out * (1.0 / static_cast<double>(shards)) : out};
   };
   op.jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
     return refused(ctx) ? std::vector<MaybeVal>{} : jvp_linear(ctx);
   };
   op.batch = batch_shifting({"dim"});
+  op.factors = other_dims({"dim"});
   return op;
 }
 
@@ -360,6 +400,7 @@ OpDef all_to_all_op() {
     return {ctx.b.op("all_to_all", {ctx.ct()}, back)};
   };
   op.batch = batch_shifting({"split", "join"});
+  op.factors = other_dims({"split", "join"});
   return op;
 }
 
@@ -425,6 +466,7 @@ OpDef axis_index_op() {
   op.vjp = ir::not_differentiable("it has no operand");
   op.jvp = ir::not_differentiable("it has no operand");
   op.batch = ir::no_rule("it has no operand, so no batch reaches it");
+  op.factors = ir::no_rule("a scalar that each rank knows has nothing to split");
   op.cost = [](const TypedOp&) { return Cost{Dim(0), Dim(0)}; };
   op.dtypes = DTypes::kAsWritten;
   op.examples = {{{}, alone()}};
@@ -436,8 +478,11 @@ OpDef axis_index_op() {
 }  // namespace
 
 std::vector<OpDef> collective_ops() {
-  return {all_reduce_op(), vary_op(),    all_gather_op(), reduce_scatter_op(),
-          all_to_all_op(), permute_op(), axis_index_op()};
+  std::vector<OpDef> out = {all_reduce_op(), vary_op(),    all_gather_op(), reduce_scatter_op(),
+                            all_to_all_op(), permute_op(), axis_index_op()};
+  for (auto family : {manual_ops, layout_ops})
+    for (OpDef& op : family()) out.push_back(std::move(op));
+  return out;
 }
 
 }  // namespace nabla::ops

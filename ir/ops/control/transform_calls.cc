@@ -143,13 +143,6 @@ InferResult infer_vmap(const InferContext& ctx) {
                       r, out[r].str(), out_axes[r]);
     out[r].shape.insert(out[r].shape.begin() + out_axes[r], *size);
   }
-  if (const std::string& axis = ctx.attrs.get_string("spmd_axis_name"); !axis.empty()) {
-    Diagnostic d =
-        ctx.fail(Code::kBadAttribute, "C6",
-                 "spmd_axis_name is \"{}\", but programs have no meshes yet: nothing would be sharded", axis);
-    d.help = "leave spmd_axis_name out";
-    return d;
-  }
   return out;
 }
 
@@ -233,15 +226,13 @@ std::vector<OpDef> transform_ops() {
        required("out_axes", AttrKind::kInts, "per result: where its batch dimension goes; -1: it has none"),
        optional("size", "one extent: that of the batch; needed when no operand is mapped", Shape{}),
        optional("spmd_axis_name",
-                "for meshes, which do not exist yet: the axis over which sharding constraints inside the callee shard "
-                "the batch",
+                "the mesh axis along which `shard` inside the callee lays out the batch; empty: propagation decides",
                 std::string())},
       {"results", "the callee's results, each with the batch where out_axes says"},
       {{"C2", "without their mapped dimensions the operands have the types of the parameters"},
        {"C3", "in_axes has one entry per parameter: a dimension of its operand, or -1"},
        {"C4", "there is a batch, and all its extents are equal"},
-       {"C5", "out_axes has one entry per result: a dimension of the batched result, or -1"},
-       {"C6", "spmd_axis_name is empty: programs have no meshes yet"}},
+       {"C5", "out_axes has one entry per result: a dimension of the batched result, or -1"}},
       infer_vmap));
   out.push_back(transform_op(
       "autocast",

@@ -16,7 +16,7 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
 
     `in_axes` and `out_axes`: an int, None (not mapped), or a prefix of the tree of arguments or results with such at
     its leaves. `axis_size` is needed where nothing is mapped. `spmd_axis_name` and `mesh` come with sharding: anything
-    but None raises Error (E0204). Without `fun` a decorator: `@nb.vmap(in_axes=1)`.
+    but None raises Error (E0210). Without `fun` a decorator: `@nb.vmap(in_axes=1)`.
     """
     if fun is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size,

@@ -1,0 +1,175 @@
+#include "frontend/cpp/manual.h"
+
+#include <algorithm>
+
+#include "frontend/cpp/emit.h"
+#include "frontend/cpp/frame.h"
+#include "ir/verifier.h"
+
+namespace nabla {
+namespace {
+
+const ir::Mesh& mesh_of(const char* what, const Site& site) {
+  std::shared_ptr<Frame> frame = Frame::current();
+  if (!frame) throw error_at(site, Code::kMisuse, "{} is called outside of a traced function", what);
+  if (const ir::Mesh* mesh = frame->context->module.mesh()) return *mesh;
+  throw error_at(site, Code::kBadSharding, "{}: the program has no mesh, so that there are no ranks", what);
+}
+
+// The axes for which the function being traced is written, those of enclosing regions too.
+std::vector<std::string> manual_axes() {
+  std::vector<std::string> out;
+  for (std::shared_ptr<Frame> f = Frame::current(); f; f = f->parent)
+    out.insert(out.end(), f->manual.begin(), f->manual.end());
+  return out;
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+std::string text(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& n : names) out += (out.empty() ? "" : ", ") + n;
+  return "{" + out + "}";
+}
+
+// Attributes of a collective along these axes.
+ir::Attrs group(const char* what, const AxisNames& axes, const Site& site) {
+  const ir::Mesh& mesh = mesh_of(what, site);
+  std::vector<std::string> manual = manual_axes();
+  ir::Axes list;
+  for (const std::string& name : axes.list) list.push_back({name});
+  if (Status known = ir::check_axes(mesh, list, what); !known.ok())
+    throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
+  for (const std::string& name : axes.list) {
+    if (contains(manual, name)) continue;
+    Error e = manual.empty() ? error_at(site, Code::kBadSharding,
+                                        "{} along {}: the function is not written for the ranks of a "
+                                        "mesh",
+                                        what, name)
+                             : error_at(site, Code::kBadSharding,
+                                        "{} along {}: the region around it is written for the ranks "
+                                        "along {} alone",
+                                        what, name, text(manual));
+    Diagnostic d = e.diagnostics()[0];
+    d.help = manual.empty()
+                 ? "use it in the function of a shard_map; elsewhere what ranks exchange follows from layouts"
+                 : fmt::format("add {} to the axes of the shard_map", name);
+    throw Error(std::move(d));
+  }
+  return {{"axes", list}, {"shards", shards(mesh, list)}};
+}
+
+Tensor exchange(const char* what, const char* op, const Arg& x, const AxisNames& axes, const ir::Attrs& more) {
+  ir::Attrs attrs = group(what, axes, x.site());
+  for (const auto& [name, value] : more) attrs.set(name, value);
+  return emit(op, {x}, std::move(attrs), x.site())[0];
+}
+
+Tensor reduced(const char* what, const Arg& x, const AxisNames& axes, const char* combiner) {
+  return exchange(what, "all_reduce", x, axes, {{"combiner", std::string(combiner)}});
+}
+
+// E0207 or E0210 where the ranks do not divide a dimension.
+ir::Type part_of(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, size_t argument, const Site& site) {
+  ir::Type type = x.type();
+  std::string name = name_of(x).empty() ? "" : " %" + name_of(x);
+  Status fits = ir::check_sharding(mesh, s, type, fmt::format("shard_map: argument {}{}", argument, name));
+  if (!fits.ok()) {
+    Diagnostic d = fits.errors()[0];
+    d.location = locate(site, "");
+    throw Error(std::move(d));
+  }
+  for (int i = 0; i < type.rank(); ++i) type.shape[i] = ir::Dim::floordiv(type.shape[i], shards(mesh, s.dims[i].axes));
+  return type;
+}
+
+void check_specs(const std::vector<P>& specs, size_t tensors, const char* what, const char* of, const Site& site) {
+  if (specs.size() == tensors) return;
+  throw error_at(site, Code::kBadSharding, "shard_map: {} has {} layouts, {} {} tensors", what, specs.size(), of,
+                 tensors);
+}
+
+}  // namespace
+
+Region::Region(std::vector<P> in, std::vector<P> out, std::vector<std::string> axes, std::vector<Tensor> operands,
+               Site site)
+    : operands_(std::move(operands)), site_(site) {
+  const ir::Mesh& mesh = mesh_of("shard_map", site);
+  std::vector<std::string> taken = manual_axes();
+  if (axes.empty())
+    for (const std::string& name : mesh.axis_names())
+      if (!contains(taken, name)) axes.push_back(name);
+  for (const std::string& name : axes) {
+    axes_.push_back({name});
+    sizes_.push_back(mesh.size_of(name));
+    if (contains(taken, name))
+      throw error_at(site, Code::kBadSharding,
+                     "shard_map: it is inside of a region that is written for the ranks along {} "
+                     "already",
+                     name);
+  }
+  if (Status known = ir::check_axes(mesh, axes_, "shard_map"); !known.ok())
+    throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
+  check_specs(in, operands_.size(), "in_specs", "its arguments have", site);
+  for (size_t i = 0; i < in.size(); ++i) {
+    in_.push_back(in[i].sharding);
+    parts_.push_back(part_of(mesh, in_[i], operands_[i], i, site));
+  }
+  for (const P& p : out) out_.push_back(p.sharding);
+}
+
+void Region::enter() const {
+  for (const ir::AxisRef& a : axes_) Frame::current()->manual.push_back(a.name);
+}
+
+std::vector<Tensor> Region::call(const TracedFunction& f) const {
+  if (out_.size() != f.function->results.size())
+    throw error_at(site_, Code::kBadSharding, "shard_map: out_specs has {} layouts, its result has {} tensors",
+                   out_.size(), f.function->results.size());
+  AtSite at(site_);
+  std::vector<Arg> operands;
+  ir::Shardings in = in_;
+  for (const Tensor& t : operands_) operands.emplace_back(t, site_);
+  for (const Tensor& t : f.captures) {
+    operands.emplace_back(t, site_);
+    in.push_back({std::vector<ir::DimSharding>(static_cast<size_t>(t.rank())), {}});
+  }
+  return emit(
+      "shard_map", operands,
+      {{"body", ir::FunctionRef{f.function->name}}, {"axes", axes_}, {"sizes", sizes_}, {"in", in}, {"out", out_}},
+      site_);
+}
+
+Tensor psum(const Arg& x, const AxisNames& axes) { return reduced("psum", x, axes, "sum"); }
+Tensor pmean(const Arg& x, const AxisNames& axes) { return reduced("pmean", x, axes, "mean"); }
+Tensor pmax(const Arg& x, const AxisNames& axes) { return reduced("pmax", x, axes, "max"); }
+Tensor pmin(const Arg& x, const AxisNames& axes) { return reduced("pmin", x, axes, "min"); }
+
+Tensor all_gather(const Arg& x, const AxisNames& axes, int64_t dim) {
+  return exchange("all_gather", "all_gather", x, axes, {{"dim", counted_from_end(dim, x)}});
+}
+
+Tensor psum_scatter(const Arg& x, const AxisNames& axes, int64_t dim) {
+  return exchange("psum_scatter", "reduce_scatter", x, axes, {{"dim", counted_from_end(dim, x)}});
+}
+
+Tensor all_to_all(const Arg& x, const AxisNames& axes, int64_t split, int64_t join) {
+  return exchange("all_to_all", "all_to_all", x, axes,
+                  {{"split", counted_from_end(split, x)}, {"join", counted_from_end(join, x)}});
+}
+
+Tensor ppermute(const Arg& x, const AxisNames& axes, const std::vector<std::pair<int64_t, int64_t>>& pairs) {
+  Ints list;
+  for (const auto& [from, to] : pairs) list.insert(list.end(), {from, to});
+  return exchange("ppermute", "permute", x, axes, {{"pairs", list}});
+}
+
+Tensor axis_index(const AxisNames& axes, Site site) {
+  return emit("axis_index", {}, group("axis_index", axes, site), site)[0];
+}
+
+int64_t axis_size(const AxisNames& axes, Site site) { return group("axis_size", axes, site).get_int("shards"); }
+
+}  // namespace nabla

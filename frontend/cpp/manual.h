@@ -1,0 +1,108 @@
+// Functions that are written for the ranks of a mesh, and what these exchange. docs/sharding.md.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "frontend/cpp/sharding.h"
+#include "frontend/cpp/trace.h"
+
+namespace nabla {
+
+/// One mesh axis or several, major first: "tp", {"dp", "tp"}.
+struct AxisNames {
+  AxisNames(const char* name) : list{name} {}         // NOLINT: converts
+  AxisNames(const std::string& name) : list{name} {}  // NOLINT: converts
+  AxisNames(std::initializer_list<std::string> names) : list(names) {}
+  AxisNames(std::vector<std::string> names) : list(std::move(names)) {}  // NOLINT: converts
+  std::vector<std::string> list;
+};
+
+// What the template below is made of; defined in manual.cc.
+/// The node of a region: layouts are one per tensor of the arguments and of the result.
+class Region {
+ public:
+  Region(std::vector<P> in, std::vector<P> out, std::vector<std::string> axes, std::vector<Tensor> operands, Site site);
+  /// The type of a rank's part of an operand.
+  ir::Type part(size_t operand) const { return parts_[operand]; }
+  /// Makes the function being traced that of the region.
+  void enter() const;
+  /// The region of f; what f closes over is whole on every rank.
+  std::vector<Tensor> call(const TracedFunction& f) const;
+
+ private:
+  ir::Shardings in_, out_;
+  ir::Axes axes_;
+  Ints sizes_;
+  std::vector<Tensor> operands_;
+  std::vector<ir::Type> parts_;
+  Site site_;
+};
+
+/// What shard_map returns: call it with f's arguments.
+template <class F>
+class ShardMapped {
+ public:
+  ShardMapped(F f, std::vector<P> in, std::vector<P> out, std::vector<std::string> axes, Site site)
+      : f_(std::move(f)), in_(std::move(in)), out_(std::move(out)), axes_(std::move(axes)), site_(site) {}
+
+  template <class... A>
+  auto operator()(const A&... args) const {
+    F f = f_;
+    Region region(in_, out_, axes_, all_tensors(args...), site_);
+    Tracing tracing(inner_name("region"), site_);
+    region.enter();
+    size_t next = 0;
+    auto inner = [&](auto copy) {
+      for (auto& leaf : leaves_of<Tensor>(copy))
+        *leaf.second = tracing.param(name_of(*leaf.second), region.part(next++));
+      return copy;
+    };
+    std::tuple<A...> inside{inner(args)...};
+    auto result = std::apply([&](const A&... a) { return f(a...); }, inside);
+    TracedFunction traced = tracing.finish(tensors_of(result));
+    return with_tensors(std::move(result), region.call(traced));
+  }
+
+ private:
+  F f_;
+  std::vector<P> in_, out_;
+  std::vector<std::string> axes_;
+  Site site_;
+};
+
+/// f, written for one rank of the program's mesh. It gets the parts of the arguments that `in_specs` says, and its
+/// results are the parts of the results by `out_specs`: a layout per tensor, in order. An axis that a layout does not
+/// name means: the same on all ranks along it. `axes` are those that f is written for, all of the mesh where none are
+/// given; along the others its values are sharded as any. Values of outside that f uses are whole. Throws E0210 where a
+/// layout does not fit; a result that may differ along an axis which its layout does not name is E0210 when the program
+/// is compiled.
+template <class F>
+auto shard_map(F f, std::vector<P> in_specs, std::vector<P> out_specs, std::vector<std::string> axes = {},
+               Site site = Site::here()) {
+  return ShardMapped<F>(std::move(f), std::move(in_specs), std::move(out_specs), std::move(axes), site);
+}
+
+// ---- Inside of a region: what the ranks along its axes exchange. All throw E0210 where an axis is not one of them.
+
+/// The sum over the ranks along the axes; the same on all of them.
+Tensor psum(const Arg& x, const AxisNames& axes);
+Tensor pmean(const Arg& x, const AxisNames& axes);
+Tensor pmax(const Arg& x, const AxisNames& axes);
+Tensor pmin(const Arg& x, const AxisNames& axes);
+/// The ranks' values joined along a dimension (JAX's with tiled=True): n times as long, the same on all ranks.
+Tensor all_gather(const Arg& x, const AxisNames& axes, int64_t dim = 0);
+/// Of the sum over the ranks the rank's part along a dimension, which they divide (JAX's with tiled=True).
+Tensor psum_scatter(const Arg& x, const AxisNames& axes, int64_t dim = 0);
+/// Part k of x along `split` goes to the k-th rank; what comes is joined along `join`.
+Tensor all_to_all(const Arg& x, const AxisNames& axes, int64_t split, int64_t join);
+/// x goes from the first rank of each pair to the second, by their places along the axes; zeros where nobody sends to.
+Tensor ppermute(const Arg& x, const AxisNames& axes, const std::vector<std::pair<int64_t, int64_t>>& pairs);
+/// The rank's place along the axes, i32[], and how many there are.
+Tensor axis_index(const AxisNames& axes, Site site = Site::here());
+int64_t axis_size(const AxisNames& axes, Site site = Site::here());
+
+}  // namespace nabla

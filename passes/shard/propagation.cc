@@ -1,0 +1,225 @@
+#include "passes/shard/propagation.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "passes/rewrite.h"
+
+namespace nabla::passes {
+
+using ir::Axes;
+using ir::Factors;
+using ir::Function;
+using ir::Node;
+using ir::ValueId;
+
+Result<ir::Module> Propagation::run() {
+  number();
+  tie();
+  for (size_t v = 0; v < parent_.size(); ++v) members_[find(static_cast<int>(v))].push_back(static_cast<int>(v));
+  // The user's priorities before those of ops, these before what a conflict is worth: what comes later adds to what is
+  // there, and takes nothing away.
+  for (int priority : priorities()) {
+    NABLA_TRY(annotate(priority));
+    for (bool movement : {true, false})
+      for (bool aggressive : {false, true}) to_fixpoint({movement, aggressive});
+  }
+  report_conflicts();
+  return result();
+}
+
+void Propagation::to_fixpoint(Phase phase) {
+  phase_ = phase;
+  for (std::vector<NodeState>& states : nodes_)
+    for (NodeState& s : states)
+      if (!phase.aggressive || s.contested) s.seen = -1;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (bool forward : {true, false})
+      for (size_t f = 0; f < m_.functions.size(); ++f) changed |= sweep(static_cast<int>(f), forward);
+  }
+}
+
+ir::ShardingRef Propagation::sharding(int f, ValueId v) const {
+  Layout out;
+  for (int d = 0; d < m_.functions[f]->type(v).rank(); ++d) out.dims.push_back(axes_[variable(f, v, d)]);
+  return sharding_of(out);
+}
+
+ir::Module Propagation::result() const {
+  ir::Module out = m_;
+  out.stage = ir::Stage::kSharded;
+  for (size_t f = 0; f < out.functions.size(); ++f) {
+    Function function = *out.functions[f];
+    for (size_t v = 0; v < function.values.size(); ++v)
+      function.values[v].sharding = sharding(static_cast<int>(f), static_cast<ValueId>(v));
+    out.functions[f] = std::make_shared<const Function>(std::move(function));
+  }
+  for (size_t leaf = 0; leaf < leaves_.size(); ++leaf)
+    if (!leaves_[leaf].empty()) out.state[leaf].sharding = sharding(leaves_[leaf][0].first, leaves_[leaf][0].second);
+  return out;
+}
+
+void Propagation::number() {
+  for (size_t f = 0; f < m_.functions.size(); ++f) {
+    const Function& function = *m_.functions[f];
+    index_[function.name] = static_cast<int>(f);
+    nodes_.emplace_back(function.nodes.size());
+    first_.emplace_back();
+    for (size_t v = 0; v < function.values.size(); ++v) {
+      first_.back().push_back(static_cast<int>(places_.size()));
+      for (int d = 0; d < function.values[v].type.rank(); ++d)
+        places_.push_back({static_cast<int>(f), static_cast<ValueId>(v), d});
+    }
+  }
+  parent_.resize(places_.size());
+  std::iota(parent_.begin(), parent_.end(), 0);
+  axes_.resize(places_.size());
+  closed_.resize(places_.size());
+  of_leaf_.resize(places_.size());
+  changed_.resize(places_.size(), 0);
+  members_.resize(places_.size());
+}
+void Propagation::join(int f, ValueId a, int g, ValueId b, int skip_a, int skip_b) {
+  int rank = m_.functions[f]->type(a).rank() - skip_a;
+  for (int d = 0; d < rank; ++d) parent_[variable(f, a, d + skip_a)] = variable(g, b, d + skip_b);
+}
+
+void Propagation::tie() {
+  for (size_t f = 0; f < m_.functions.size(); ++f)
+    for (const Node& n : m_.functions[f]->nodes)
+      if (n.op->lower == ir::Lowering::kControl)
+        tie_control(static_cast<int>(f), n);
+      else if (n.op->name == "shard_as")
+        for (ValueId v : n.results) join(static_cast<int>(f), n.results[0], static_cast<int>(f), v);
+  std::vector<std::vector<std::pair<int, ValueId>>> of_leaf(m_.state.size());
+  for (const ir::Entry& e : m_.entries) {
+    int f = index_.at(e.function);
+    const Function& function = *m_.functions[f];
+    for (size_t i = 0; i < e.reads.size(); ++i) of_leaf[e.reads[i]].push_back({f, function.params[i]});
+    for (size_t i = 0; i < e.writes.size(); ++i) of_leaf[e.writes[i]].push_back({f, function.results[i]});
+  }
+  for (const auto& all : of_leaf)
+    for (size_t i = 1; i < all.size(); ++i) join(all[0].first, all[0].second, all[i].first, all[i].second);
+  leaves_ = of_leaf;
+  for (const auto& all : leaves_)
+    for (int d = 0; !all.empty() && d < m_.functions[all[0].first]->type(all[0].second).rank(); ++d)
+      of_leaf_[variable(all[0].first, all[0].second, d)] = true;
+}
+
+void Propagation::tie_control(int f, const Node& n) {
+  const Function& outer = *m_.functions[f];
+  ir::ControlFlow c = ir::control_of(outer, n);
+  bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
+  size_t index = branch ? 1 : 0, carries = static_cast<size_t>(c.consts + c.carries);
+  std::vector<std::string> functions = c.functions;
+  if (!c.unasked.empty()) functions.insert(functions.begin(), c.unasked);
+  bool asks = c.kind == ir::ControlFlow::Kind::kWhile || !c.unasked.empty();
+  for (const std::string& name : functions) {
+    int g = index_.at(name);
+    const Function& body = *m_.functions[g];
+    for (size_t i = 0; i < body.params.size(); ++i) {
+      bool slice = !branch && i >= carries;
+      join(f, n.operands[i + index], g, body.params[i], slice ? 1 : 0);
+    }
+    if (asks && &name == &functions.front()) continue;  // a condition, whose result is one predicate
+    for (size_t r = 0; r < body.results.size(); ++r) {
+      bool stacked = !branch && r >= static_cast<size_t>(c.carries);
+      join(f, n.results[r], g, body.results[r], stacked ? 1 : 0);
+      if (!branch && !stacked) join(g, body.results[r], g, body.params[static_cast<size_t>(c.consts) + r]);
+    }
+  }
+}
+
+// ---- What the user said.
+std::set<int> Propagation::priorities() const {
+  std::set<int> out = {0};
+  auto add = [&](const ir::Sharding& s) {
+    for (const ir::DimSharding& d : s.dims) out.insert(d.priority);
+  };
+  for (const ir::FunctionPtr& f : m_.functions) {
+    for (const ir::Value& v : f->values)
+      if (v.sharding) add(*v.sharding);
+    for (const Node& n : f->nodes)
+      if (const ir::Attr* s = n.attrs.find("sharding")) add(std::get<ir::Sharding>(*s));
+  }
+  for (const ir::StateLeaf& leaf : m_.state)
+    if (leaf.sharding) add(*leaf.sharding);
+  return out;
+}
+
+namespace {
+
+LocationRef place_of(const Function& f, ValueId v) {
+  int maker = ir::producers(f)[v];
+  return maker < 0 ? f.location : f.nodes[maker].location;
+}
+
+}  // namespace
+
+Result<Ok> Propagation::annotate(int priority) {
+  for (size_t f = 0; f < m_.functions.size(); ++f) {
+    const Function& function = *m_.functions[f];
+    auto value = [&](ValueId v, const ir::Sharding& s) {
+      return annotate(static_cast<int>(f), v, &s, priority, {ir::describe_value(function, v), place_of(function, v)});
+    };
+    // Describing a value looks through the whole function: only those of which something is said are.
+    for (size_t v = 0; v < function.values.size(); ++v)
+      if (const ir::ShardingRef& s = function.values[v].sharding) NABLA_TRY(value(static_cast<ValueId>(v), *s));
+    for (const Node& n : function.nodes)
+      if (const ir::Attr* s = n.attrs.find("sharding")) NABLA_TRY(value(n.results[0], std::get<ir::Sharding>(*s)));
+  }
+  for (size_t leaf = 0; leaf < leaves_.size(); ++leaf)
+    if (!leaves_[leaf].empty())
+      NABLA_TRY(annotate(leaves_[leaf][0].first, leaves_[leaf][0].second, m_.state[leaf].sharding.get(), priority,
+                         {"state leaf " + m_.state[leaf].name, m_.state[leaf].location}));
+  return Ok{};
+}
+
+Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int priority, const Said& said) {
+  for (size_t d = 0; s && d < s->dims.size(); ++d) {
+    const ir::DimSharding& wish = s->dims[d];
+    if (wish.priority != priority || (wish.open && wish.axes.empty())) continue;
+    int at = variable(f, v, static_cast<int>(d));
+    // An open layout is the beginning of what the dimension gets.
+    bool grows = !closed_[at] && is_prefix(axes_[at], wish.axes);
+    bool holds = grows || (wish.open ? is_prefix(wish.axes, axes_[at]) : axes_[at] == wish.axes);
+    const char* unfit = holds && axes_[at].size() < wish.axes.size() ? misfit(at, wish.axes) : nullptr;
+    if (!holds || unfit) {
+      // What came before by a stronger priority stays.
+      if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
+      context_.remarks.push_back(
+          fmt::format("the layout {} of dimension {} of {} is not followed: {}", wish.str(), d, said.who,
+                      unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " by a stronger priority"));
+      continue;
+    }
+    if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;
+    if (axes_[at].size() < wish.axes.size()) set(at, wish.axes);
+    closed_[at] = closed_[at] || !wish.open;
+  }
+  return Ok{};
+}
+
+Diagnostic Propagation::contradiction(int f, ValueId v, int dim, const ir::DimSharding& wish, const Said& said,
+                                      const char* unfit) const {
+  const ir::Type& type = m_.functions[f]->type(v);
+  int at = variable(f, v, dim);
+  if (unfit) {
+    Diagnostic d = error(Code::kBadSharding,
+                         "dimension {} of {} is laid out along {} by {}, and so is all that has to agree "
+                         "with it: {}",
+                         dim, type.str(), ir::str(wish.axes), said.who, unfit);
+    d.location = said.at;
+    return d;
+  }
+  const Said& other = said_by_.at(at);
+  Diagnostic d =
+      error(Code::kBadSharding, "dimension {} of {} is laid out along {} by {}, and along {} by {}, which has to agree",
+            dim, type.str(), ir::str(axes_[at]), other.who, ir::str(wish.axes), said.who);
+  d.location = said.at ? said.at : other.at;
+  if (other.at && other.at != d.location)
+    d.notes.push_back(fmt::format("{} is laid out at {}:{}", other.who, other.at->file, other.at->line));
+  return d;
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,72 @@
+#include <set>
+
+#include "passes/shard/propagation.h"
+
+namespace nabla::passes {
+
+using ir::Axes;
+using ir::Function;
+using ir::Node;
+using ir::ValueId;
+
+namespace {
+
+std::string through(const Node& node) {
+  const LocationRef& at = node.location;
+  return at ? fmt::format("{} at {}:{}", node.op->name, at->file, at->line) : node.op->name;
+}
+
+}  // namespace
+
+/// Why the value is laid out as it is: by dimension, back to what the user said, and what did not come about.
+std::string Propagation::explain(const std::string& function, ValueId value) const {
+  int f = index_.at(function);
+  const ir::Type& type = m_.functions[f]->type(value);
+  std::string out = fmt::format("{} {} in @{}\n", ir::value_name(*m_.functions[f], value), type.str(), function);
+  for (int d = 0; d < type.rank(); ++d) {
+    const Axes& axes = axes_[variable(f, value, d)];
+    out += fmt::format("  dimension {} ({}): {}\n", d, type.shape[d].str(),
+                       axes.empty() ? "whole" : "along " + ir::str(axes));
+    out += chain(variable(f, value, d));
+  }
+  return out;
+}
+
+// ---- Explanations.
+std::string Propagation::name_of(int place) const {
+  const Place& p = places_[place];
+  return fmt::format("dimension {} of {}", p.dim, ir::value_name(*m_.functions[p.function], p.value));
+}
+// One line for each op on the way back to what was said.
+std::string Propagation::chain(int variable) const {
+  std::string out;
+  for (std::set<int> seen; seen.insert(variable).second;) {
+    for (const auto& [axes, refusal] : refused_of(variable))
+      out += fmt::format("    not along {}, as {} of {} has it: {}\n", axes, through(*refusal.first.node),
+                         refusal.first.from < 0 ? "another" : name_of(refusal.first.from), refusal.second);
+    auto because = because_.find(variable);
+    if (because == because_.end()) {
+      auto said = said_by_.find(variable);
+      if (said != said_by_.end()) out += fmt::format("    said by {}\n", said->second.who);
+      return out;
+    }
+    const auto& [place, cause] = because->second;
+    if (cause.from < 0) return out;
+    out += fmt::format("    {} from {} by {}\n", name_of(place), name_of(cause.from), through(*cause.node));
+    variable = find(cause.from);
+  }
+  return out;
+}
+std::map<std::string, std::pair<Propagation::Cause, const char*>> Propagation::refused_of(int variable) const {
+  auto found = refused_.find(variable);
+  return found == refused_.end() ? std::map<std::string, std::pair<Cause, const char*>>() : found->second;
+}
+
+// ---- The result.
+void Propagation::report_conflicts() {
+  for (const auto& [where, c] : conflicts_)
+    context_.remarks.push_back(fmt::format("{}: {} wins over {}: {} bytes of tensors are laid out anew, not {}",
+                                           through(*where.second), c.winner, c.loser, c.winner_bytes, c.loser_bytes));
+}
+
+}  // namespace nabla::passes

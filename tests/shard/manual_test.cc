@@ -1,0 +1,257 @@
+// Manual regions: what is written for the ranks of a mesh is what a program for all of them says, and so are its
+// derivatives.
+#include "tests/shard/manual_programs.h"
+#include "tests/shard/manual_run.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+TEST(Manual, AMegatronMlpIsTheOneByLayouts) {
+  ir::Module manual = training_by_hand();
+  ir::Module layouts = training(mlp, P("dp", ""), P("", "tp"), P("tp", ""));
+  ir::Module plain = training(mlp, P(open(), open()), P(open(), open()), P(open(), open()));
+  std::vector<Literal> args = random_args(*manual.find("f"), 1);
+  ManualRun got = run_manual(manual, args), wanted = run_manual(layouts, args), single = run_manual(plain, args);
+  expect_equal(wanted.results, got.results);
+  expect_equal(single.results, got.results);
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  // Nothing of the region is left.
+  for (const ir::FunctionPtr& f : got.local.functions)
+    for (const ir::Node& n : f->nodes) EXPECT_NE(n.op->category + n.op->name, "collectiveshard_map");
+}
+
+// Where the operands are laid out otherwise, they are brought to the region's layout, and results to what is wanted.
+TEST(Manual, OperandsAreBroughtToTheRegion) {
+  auto by_hand = [](Tensor x, Tensor v, Tensor w) {
+    auto part = [](Tensor a, Tensor b, Tensor c) { return psum(mlp(a, b, c), {"dp", "tp"}); };
+    return shard_map(part, {P("", ""), P("", PDim{"dp", "tp"}), P(PDim{"dp", "tp"}, "")}, {P("", "")})(x, v, w);
+  };
+  ir::Module manual = training(by_hand, P("", "tp"), P("dp", ""), P("", "dp"));
+  ir::Module plain = training(mlp, P("", ""), P("", ""), P("", ""));
+  std::vector<Literal> args = random_args(*manual.find("f"), 2);
+  expect_equal(run_manual(plain, args).results, run_manual(manual, args).results);
+}
+
+// Manual along tp alone: the batch is sharded along dp as in any function.
+TEST(Manual, OtherAxesStayAutomatic) {
+  auto by_hand = [](Tensor x, Tensor v, Tensor w) {
+    auto part = [](Tensor a, Tensor b, Tensor c) { return psum(mlp(a, b, c), "tp"); };
+    return shard_map(part, {P("", ""), P("", "tp"), P("tp", "")}, {P("", "")}, {"tp"})(x, v, w);
+  };
+  ir::Module manual = training(by_hand, P("dp", ""), P("", "tp"), P("tp", ""));
+  ir::Module plain = training(mlp, P("", ""), P("", ""), P("", ""));
+  std::vector<Literal> args = random_args(*manual.find("f"), 3);
+  ManualRun got = run_manual(manual, args);
+  expect_equal(run_manual(plain, args).results, got.results);
+  EXPECT_EQ(got.collectives().find("all_gather"), std::string::npos) << print(got.local);
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+}
+
+TEST(Manual, RegionsAreNested) {
+  auto by_hand = [](Tensor x, Tensor v, Tensor w) {
+    auto outer = [](Tensor a, Tensor b, Tensor c) {
+      auto inner = [](Tensor d, Tensor e, Tensor f) { return psum(mlp(d, e, f), "tp"); };
+      return shard_map(inner, {P("", ""), P("", "tp"), P("tp", "")}, {P("", "")}, {"tp"})(a, b, c);
+    };
+    return shard_map(outer, {P("dp", ""), P("", ""), P("", "")}, {P("dp", "")}, {"dp"})(x, v, w);
+  };
+  ir::Module manual = training(by_hand, P("dp", ""), P("", "tp"), P("tp", ""));
+  ir::Module plain = training(mlp, P("", ""), P("", ""), P("", ""));
+  std::vector<Literal> args = random_args(*manual.find("f"), 4);
+  expect_equal(run_manual(plain, args).results, run_manual(manual, args).results);
+}
+
+// ---- Collectives: f of the parts is g of the whole, and so are the gradients.
+
+template <class F, class G>
+void expect_same(F part, G whole, const P& in, const P& out, Shape shape = {8, 4}) {
+  auto make = [&](auto f) {
+    Program program;
+    program.mesh("ring", {{"r", 4}});
+    program.entry("f", {{"x", f32, shape}}, [&](Tensor x) -> Outputs {
+      auto loss = [&](Tensor y) { return sum(sin(f(y)) * 2); };
+      auto [value, g] = value_and_grad(loss)(x);
+      return {{"y", f(x)}, {"loss", value}, {"g", g}};
+    });
+    return program.module();
+  };
+  ir::Module manual = make([&](Tensor x) { return shard_map(part, {in}, {out})(x); });
+  std::vector<Literal> args = random_args(*manual.find("f"), 5);
+  expect_equal(run_manual(make(whole), args).results, run_manual(manual, args).results);
+}
+
+Tensor groups(const Tensor& x) { return reshape(x, {4, 2, 4}); }
+
+TEST(Manual, CollectivesAndTheirGradients) {
+  P rows("r", ""), whole("", "");
+  auto total = [](Tensor x) { return sum(groups(x), {0}); };
+  expect_same([](Tensor x) { return psum(x * x, "r"); }, [&](Tensor x) { return total(x * x); }, rows, whole);
+  expect_same([](Tensor x) { return pmean(x * x, "r"); }, [&](Tensor x) { return total(x * x) * 0.25; }, rows, whole);
+  expect_same([](Tensor x) { return all_gather(x * x, "r") * 3; }, [](Tensor x) { return x * x * 3; }, rows, whole);
+  expect_same([](Tensor x) { return psum_scatter(x, "r", 1); },
+              [&](Tensor x) {
+                return reshape(transpose(reshape(total(x), {2, 4, 1}), {1, 0, 2}), {8, 1});
+              },
+              rows, rows);
+  expect_same([](Tensor x) { return all_to_all(x, "r", 1, 0); }, [](Tensor x) { return x; }, rows, P("", "r"));
+  // What is the same on all ranks and meets what is not.
+  expect_same([](Tensor x) { return x * convert(axis_index("r") + 1, f32); },
+              [](Tensor x) {
+                Tensor n = convert(iota({4, 2, 4}, 0), f32) + 1;
+                return reshape(broadcast_in_dim(reshape(x, {1, 2, 4}), {4, 2, 4}, {0, 1, 2}) * n, {8, 4});
+              },
+              whole, rows, {2, 4});
+  // A gathered value is one value: it meets the parts again.
+  expect_same([](Tensor x) { return x * sum(all_gather(x, "r")); }, [](Tensor x) { return x * sum(x); }, rows, rows);
+}
+
+TEST(Manual, ARingOfPermutesIsASum) {
+  auto ring = [](Tensor x) {
+    int64_t n = axis_size("r");
+    std::vector<std::pair<int64_t, int64_t>> next;
+    for (int64_t i = 0; i < n; ++i) next.push_back({i, (i + 1) % n});
+    auto step = [&](Tensor, std::pair<Tensor, Tensor> s) {
+      Tensor moved = ppermute(s.second, "r", next);
+      return std::pair(s.first + moved, moved);
+    };
+    return fori_loop(0, n - 1, step, std::pair(x, x)).first;
+  };
+  // Each rank has the sum, which nobody can see but the one who wrote it: it is one row of blocks per rank.
+  auto total = [](Tensor x) {
+    Tensor s = sum(groups(x), {0}, true);
+    return reshape(broadcast_in_dim(s, {4, 2, 4}, {0, 1, 2}), {8, 4});
+  };
+  expect_same(ring, total, P("r", ""), P("r", ""));
+}
+
+TEST(Manual, APipelineOfPermutesInAScan) {
+  auto one_after_another = [](Tensor x, Tensor w) {
+    auto layer = [](Tensor h, Tensor own) { return std::pair(tanh(matmul(h, own)), h); };
+    return reshape(scan(layer, reshape(x, {10, 3}), w).first, {5, 2, 3});
+  };
+  ir::Module manual = pipeline_by_hand();
+  std::vector<Literal> args = random_args(*manual.find("f"), 6);
+  expect_equal(run_manual(pipeline(one_after_another), args).results, run_manual(manual, args).results);
+}
+
+// Gradients that a rank takes itself: of what is the same on all of them they are summed.
+TEST(Manual, GradientsInsideOfARegion) {
+  auto step = [](Tensor x, Tensor w) {
+    auto loss = [&](Tensor p) { return sum(tanh(matmul(x, p))); };
+    return grad(loss)(w);
+  };
+  auto make = [](auto f) {
+    Program program;
+    program.mesh("ring", {{"r", 4}});
+    program.entry("f", {{"x", f32, {8, 3}}, {"w", f32, {3, 3}}}, [&](Tensor x, Tensor w) -> Outputs {
+      return {{"g", f(x, w)}};
+    });
+    return program.module();
+  };
+  ir::Module manual = make([&](Tensor x, Tensor w) {
+    return shard_map(step, {P("r", ""), P("", "")}, {P("", "")})(x, w);
+  });
+  std::vector<Literal> args = random_args(*manual.find("f"), 7);
+  ManualRun got = run_manual(manual, args);
+  expect_equal(run_manual(make(step), args).results, got.results);
+  EXPECT_EQ(got.collectives(), "all_reduce");
+}
+
+TEST(Manual, TransformsOfRegions) {
+  auto make = [](auto f) {
+    Program program;
+    program.mesh("ring", {{"r", 2}});
+    program.entry("f", {{"x", f32, {3, 8, 4}}, {"t", f32, {3, 8, 4}}, {"w", f32, {4, 4}}},
+                  [&](Tensor x, Tensor t, Tensor w) -> Outputs {
+                    auto batched = vmap([&](Tensor y) { return f(y, w); });
+                    auto of_w = [&](Tensor p) { return sum(f(reshape(slice(x, {0, 0, 0}, {1, 8, 4}), {8, 4}), p)); };
+                    return {{"y", batched(x)},
+                            {"dy", jvp(batched, x, t).second},
+                            {"h", hvp(of_w, w, w)},
+                            {"r", grad(remat(of_w))(w)}};
+                  });
+    return program.module();
+  };
+  auto part = [](Tensor x, Tensor w) { return psum(tanh(matmul(x, w)), "r"); };
+  auto whole = [](Tensor x, Tensor w) { return sum(reshape(tanh(matmul(x, w)), {2, 4, 4}), {0}); };
+  ir::Module manual = make([&](Tensor x, Tensor w) {
+    return shard_map(part, {P("r", ""), P("", "")}, {P("", "")})(x, w);
+  });
+  std::vector<Literal> args = random_args(*manual.find("f"), 8);
+  expect_equal(run_manual(make(whole), args).results, run_manual(manual, args).results);
+}
+
+TEST(Manual, SizesThatAreKnownAtRunTime) {
+  Program program;
+  program.mesh("ring", {{"r", 2}});
+  ir::Dim batch = program.symbol("batch", 2, 64, 2);
+  program.entry("f", {{"x", f32, {batch, 4}}}, [&](Tensor x) -> Outputs {
+    auto part = [](Tensor a) { return std::pair(a * 2, psum(sum(a), "r")); };
+    auto [y, s] = shard_map(part, {P("r", "")}, {P("r", ""), P()})(x);
+    return {{"y", y}, {"s", s}};
+  });
+  Literal x(f32, {6, 4});
+  for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i));
+  run_manual(program.module(), {x});
+}
+
+// The batch of a layout inside of a mapped function lies along the axis that vmap names.
+TEST(Manual, VmapNamesTheAxisOfItsBatch) {
+  auto make = [](const std::string& axis) {
+    Program program;
+    program.mesh("pod", {{"dp", 2}, {"tp", 2}});
+    program.entry("f", {{"x", f32, {4, 8}}, {"w", f32, {8, 6}}}, [&](Tensor x, Tensor w) -> Outputs {
+      auto row = [&](Tensor v) { return with_sharding_constraint(tanh(matmul(v, w)), P("tp")); };
+      auto loss = [&](Tensor p) { return sum(vmap(row, {.spmd_axis_name = axis})(p)); };
+      return {{"y", vmap(row, {.spmd_axis_name = axis})(x)}, {"g", grad(loss)(x)}};
+    });
+    return program.module();
+  };
+  ir::Module named = make("dp");
+  std::vector<Literal> args = random_args(*named.find("f"), 9);
+  ManualRun got = run_manual(named, args);
+  EXPECT_NE(print(got.flat).find("sharding=<dp, tp>"), std::string::npos) << print(got.flat);
+  EXPECT_NE(print(run_manual(make(""), args).flat).find("sharding=<{?}, tp>"), std::string::npos);
+}
+
+// A region in a loop, with a branch that all ranks take alike, and one in it that each takes for itself.
+TEST(Manual, RegionsInControlFlow) {
+  auto make = [](auto f) {
+    Program program;
+    program.mesh("ring", {{"r", 2}});
+    program.entry("f", {{"x", f32, {4, 3}}, {"w", f32, {3, 3}}}, [&](Tensor x, Tensor w) -> Outputs {
+      auto loss = [&](Tensor p) {
+        auto step = [&](Tensor h, Tensor) { return std::pair(f(h, p), sum(h)); };
+        auto [last, sums] = scan(step, x, zeros({3}));
+        return sum(last) + sum(sums);
+      };
+      auto [value, g] = value_and_grad(loss)(w);
+      return {{"loss", value}, {"g", g}};
+    });
+    return program.module();
+  };
+  auto part = [](Tensor h, Tensor w) {
+    Tensor y = tanh(matmul(h, w));
+    Tensor total = psum(sum(y), "r");
+    auto twice = [](Tensor a) { return a * 2; };
+    auto same = [](Tensor a) { return a; };
+    auto summed = [](Tensor a) { return a + psum(sum(a), "r"); };
+    y = cond(total > 0, summed, twice, y);  // all ranks alike
+    return cond(axis_index("r") == 0, twice, same, y);
+  };
+  auto whole = [](Tensor h, Tensor w) {
+    Tensor y = tanh(matmul(h, w));
+    auto twice = [](Tensor a) { return a * 2; };
+    auto summed = [](Tensor a) { return a + sum(a); };
+    y = cond(sum(y) > 0, summed, twice, y);
+    return concatenate({slice(y, {0, 0}, {2, 3}) * 2, slice(y, {2, 0}, {4, 3})}, 0);
+  };
+  ir::Module manual = make([&](Tensor h, Tensor w) {
+    return shard_map(part, {P("r", ""), P("", "")}, {P("r", "")})(h, w);
+  });
+  std::vector<Literal> args = random_args(*manual.find("f"), 10);
+  expect_equal(run_manual(make(whole), args).results, run_manual(manual, args).results);
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests
