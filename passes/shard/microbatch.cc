@@ -1,11 +1,14 @@
 #include "passes/shard/microbatch.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ir/builder.h"
 #include "ir/cost/least_work.h"
 #include "ir/kernel_ir/eval.h"
 #include "passes/rewrite.h"
+#include "passes/shard/layout.h"
 #include "passes/shard/parts.h"
 
 namespace nabla::passes {
@@ -63,6 +66,14 @@ Val neutral(ir::FunctionBuilder& b, const ir::Type& type, kernel_ir::Combiner co
   kernel_ir::set(one, 0, kernel_ir::Evaluator(identity_of(combiner, type.dtype)).run({}, {}));
   return ir::broadcast_in_dim(b.constant(one), type.shape, {});
 }
+
+/// An entry's function after partition.
+struct OneMicrobatch {
+  const Function& f;
+  ir::MeshAxis axis;
+  std::map<size_t, int> cut;      ///< parameters that are parts along the axis, and the dimension that it cuts
+  std::map<size_t, int> stacked;  ///< the same of results
+};
 
 class MicrobatchLoop {
  public:
@@ -366,16 +377,44 @@ class MicrobatchLoop {
   std::string body_name_;
 };
 
-}  // namespace
-
-Result<ir::FunctionPtr> loop_over_microbatches(const OneMicrobatch& one, ir::Module& module, const ir::OpTable& ops) {
-  return MicrobatchLoop(one, module, ops).run();
-}
-
+// Of a function that a branch or a loop runs.
 Status check_separable(const Function& f, const ir::MeshAxis& axis) {
   for (const Node& n : f.nodes)
     if (joins(n, axis.name) || mentions(n.attrs, axis.name))
       return inseparable(n, axis, "it stands in a branch or a loop, and depends on the other microbatches");
+  return Ok{};
+}
+
+}  // namespace
+
+Status add_microbatch_loops(const ir::Module& sharded, ir::Module& local, const ir::OpTable& ops) {
+  const ir::MeshAxis& axis = *sharded.mesh()->temporal();
+  std::set<std::string> run;
+  for (const ir::FunctionPtr& f : sharded.functions)
+    for (std::string& name : referenced_functions(*f)) run.insert(std::move(name));
+  for (const ir::FunctionPtr& f : sharded.functions) {
+    ScopedActivity activity("partition on @" + f->name);
+    auto made = std::find_if(local.functions.begin(), local.functions.end(),
+                             [&](const ir::FunctionPtr& g) { return g->name == f->name; });
+    const ir::FunctionPtr one = *made;
+    if (run.count(f->name)) {
+      (void)NABLA_TRY(check_separable(*one, axis));
+      continue;
+    }
+    auto along = [&](const std::vector<ValueId>& values) {
+      std::map<size_t, int> cut;
+      for (size_t i = 0; i < values.size(); ++i) {
+        Layout layout = layout_of(f->values[values[i]].sharding, f->type(values[i]).rank());
+        for (size_t d = 0; d < layout.dims.size(); ++d)
+          if (names(layout.dims[d], axis.name)) cut[i] = static_cast<int>(d);
+      }
+      return cut;
+    };
+    OneMicrobatch microbatch{*one, axis, along(f->params), along(f->results)};
+    local.set(NABLA_TRY(MicrobatchLoop(microbatch, local, ops).run()));
+  }
+  std::erase_if(local.symbols, [&](const ir::SymbolRef& s) { return s->axis == axis.name; });
+  local.meshes = without_temporal_axes(local).meshes;
   return Ok{};
 }
 

@@ -38,6 +38,11 @@ bool is_about_layouts(const Node& n) {
   return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
 }
 
+bool is_deterministic(const PassContext& context) {
+  auto option = context.options.find("deterministic");
+  return option != context.options.end() && option->second == "true";
+}
+
 /// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
 /// pending in a body.
 class FunctionPartition {
@@ -194,7 +199,7 @@ class FunctionPartition {
 
   // ---- By a rule of the op, where that sends no more than what follows from its factors.
   bool ruled(const Node& n, const ir::TypedOp& op, const Factors& factors, const std::vector<Axes>& axes) {
-    RuleContext context{f_, n, op, factors, axes, mesh_, rank_, b_,
+    RuleContext context{f_, n, op, factors, axes, mesh_, rank_, is_deterministic(context_), b_,
                         [&](size_t i) -> const Layout& { return parts_[n.operands[i]].layout; },
                         [&](size_t r) { return declared(n.results[r]); },
                         [&](size_t i, const Layout& to) {
@@ -533,35 +538,6 @@ Result<int64_t> most_gathered(const PassContext& context) {
   return *bytes;
 }
 
-// Entries, and what nobody else runs, as loops over the temporal axis.
-Status add_microbatch_loops(const ir::Module& sharded, const ir::MeshAxis& axis, ir::Module& out, const ir::OpTable& ops) {
-  std::set<std::string> run;
-  for (const FunctionPtr& f : sharded.functions)
-    for (std::string& name : referenced_functions(*f)) run.insert(std::move(name));
-  for (const FunctionPtr& f : sharded.functions) {
-    ScopedActivity activity("partition on @" + f->name);
-    if (run.count(f->name)) {
-      (void)NABLA_TRY(check_separable(*out.find(f->name), axis));
-      continue;
-    }
-    auto along = [&](const std::vector<ValueId>& values) {
-      std::map<size_t, int> cut;
-      for (size_t i = 0; i < values.size(); ++i) {
-        Layout layout = layout_of(f->values[values[i]].sharding, f->type(values[i]).rank());
-        for (size_t d = 0; d < layout.dims.size(); ++d)
-          if (overlap(*sharded.mesh(), layout.dims[d], {{axis.name}})) cut[i] = static_cast<int>(d);
-      }
-      return cut;
-    };
-    FunctionPtr local = *std::find_if(out.functions.begin(), out.functions.end(),
-                                      [&](const FunctionPtr& g) { return g->name == f->name; });
-    out.set(NABLA_TRY(loop_over_microbatches({*local, axis, along(f->params), along(f->results)}, out, ops)));
-  }
-  std::erase_if(out.symbols, [&](const ir::SymbolRef& s) { return s->axis == axis.name; });
-  out.meshes = without_temporal_axes(out).meshes;
-  return Ok{};
-}
-
 }  // namespace
 
 Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
@@ -602,10 +578,8 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     }
     out.set(made);
   }
-  auto deterministic = context.options.find("deterministic");
-  if (deterministic != context.options.end() && deterministic->second == "true") (void)NABLA_TRY(check_deterministic(out));
-  if (const ir::MeshAxis* temporal = mesh.temporal())
-    (void)NABLA_TRY(add_microbatch_loops(sharded, *temporal, out, context.ops));
+  if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out));
+  if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, out, context.ops));
   return out;
 }
 

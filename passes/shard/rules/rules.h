@@ -26,6 +26,7 @@ struct RuleContext {
   const std::vector<ir::Axes>& axes;  ///< of every factor, where the node is split by its factors alone
   const ir::Mesh& mesh;
   const RankSymbols& rank;
+  bool deterministic;  ///< rules that combine in an order of ranks do not serve
   ir::FunctionBuilder& b;                                         ///< of the local function
   std::function<const Layout&(size_t operand)> layout;            ///< that an operand has
   std::function<Layout(size_t result)> wanted;                    ///< without pending
@@ -54,6 +55,7 @@ struct OpRule {
   std::optional<Ruled> (*rule)(const RuleContext&);  ///< nothing where it does not fit the node
   Ties (*ties)(const ir::TypedOp&);                  ///< null: none
   const char* doc;                                   ///< how ranks share the op
+  bool reorders = false;  ///< floating-point numbers are combined in another order than by one rank
 };
 /// All of them, by name.
 std::span<const OpRule> op_rules();

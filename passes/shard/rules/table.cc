@@ -28,8 +28,8 @@ constexpr const char* kIndexed =
 const OpRule kRules[] = {
     {"argmax", position_of_extreme, nullptr, kExtreme},
     {"argmin", position_of_extreme, nullptr, kExtreme},
-    {"attention", attended_by_ranks, keys_and_values, kKeys},
-    {"attention_grad", attention_back, keys_and_values, kKeys},
+    {"attention", attended_by_ranks, keys_and_values, kKeys, true},
+    {"attention_grad", attention_back, keys_and_values, kKeys, true},
     {"concatenate", joined_along, same_dims, "pieces of the operands go to the ranks in whose shards they lie (permute)"},
     {"conv_filter_grad", filter_gradient, space_and_cotangent, kHalo},
     {"conv_input_grad", convolved_back, space_and_output, kHalo},
@@ -38,8 +38,8 @@ const OpRule kRules[] = {
     {"cumargmin", running_position, along_axis, kRunning},
     {"cummax", running, along_axis, kRunning},
     {"cummin", running, along_axis, kRunning},
-    {"cumprod", running, along_axis, kRunning},
-    {"cumsum", running, along_axis, kRunning},
+    {"cumprod", running, along_axis, kRunning, true},
+    {"cumsum", running, along_axis, kRunning, true},
     {"dynamic_slice", sliced_where_it_is, nullptr, "each rank has its elements of the window, and the sum is pending"},
     {"dynamic_update_slice", updated_where_it_is, operand_and_result, "each rank writes what lies in its part"},
     {"embedding", look_up_rows, nullptr, kRows},
@@ -72,6 +72,7 @@ const OpRule* rule_of(std::string_view op) {
 
 std::optional<Ruled> by_rule(const RuleContext& c) {
   const OpRule* own = rule_of(c.n.op->name);
+  if (own && own->reorders && c.deterministic) own = nullptr;
   std::optional<Ruled> best = own ? own->rule(c) : std::nullopt;
   std::optional<Ruled> exchange = exchanged(c);
   return exchange && (!best || exchange->bytes < best->bytes) ? exchange : best;
