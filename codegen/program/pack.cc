@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/program/agree.h"
 #include "codegen/program/size_table.h"
 #include "ir/library/implementation.h"
 #include "runtime/format/problems.h"
@@ -13,10 +14,30 @@ namespace {
 
 format::DType packed(DType dtype) { return static_cast<format::DType>(dtype); }
 
-static_assert(static_cast<int>(format::BaseKind::Output) == static_cast<int>(ir::Base::kOutput));
-static_assert(static_cast<int>(format::CollectiveKind::Broadcast) == static_cast<int>(CollectiveKind::kBroadcast));
-static_assert(static_cast<int>(format::Reduction::Or) == static_cast<int>(Reduction::kOr));
-static_assert(static_cast<int>(format::DType::F8E5M2) == static_cast<int>(DType::kF8E5M2));
+using Base = format::BaseKind;
+static_assert(agree<Base, ir::Base>({{Base::Arena, ir::Base::kArena},
+                                     {Base::Constants, ir::Base::kConstants},
+                                     {Base::Input, ir::Base::kInput},
+                                     {Base::Output, ir::Base::kOutput}}));
+using Kind = format::CollectiveKind;
+static_assert(agree<Kind, CollectiveKind>({{Kind::AllReduce, CollectiveKind::kAllReduce},
+                                           {Kind::AllGather, CollectiveKind::kAllGather},
+                                           {Kind::ReduceScatter, CollectiveKind::kReduceScatter},
+                                           {Kind::AllToAll, CollectiveKind::kAllToAll},
+                                           {Kind::Permute, CollectiveKind::kPermute},
+                                           {Kind::Broadcast, CollectiveKind::kBroadcast}}));
+static_assert(agree<format::Reduction, Reduction>({{format::Reduction::None, Reduction::kNone},
+                                                   {format::Reduction::Sum, Reduction::kSum},
+                                                   {format::Reduction::Prod, Reduction::kProd},
+                                                   {format::Reduction::Max, Reduction::kMax},
+                                                   {format::Reduction::Min, Reduction::kMin},
+                                                   {format::Reduction::And, Reduction::kAnd},
+                                                   {format::Reduction::Or, Reduction::kOr}}));
+using Relation = ir::SizeRelation::Kind;
+static_assert(agree<format::Relation, Relation>({{format::Relation::Equal, Relation::kEqual},
+                                                 {format::Relation::Less, Relation::kLess},
+                                                 {format::Relation::LessEqual, Relation::kLessEqual}}));
+static_assert(static_cast<int>(format::DType::MAX) + 1 == kDTypeCount);  // runtime/format/problems.cc compares them
 
 class Packer {
  public:

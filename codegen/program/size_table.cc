@@ -2,7 +2,23 @@
 
 #include <algorithm>
 
+#include "codegen/program/agree.h"
+
 namespace nabla::program {
+namespace {
+
+using Op = ir::SizeStep::Op;
+using Packed = format::SizeOp;
+static_assert(agree<Packed, Op>({{Packed::Constant, Op::kConstant},
+                                 {Packed::Symbol, Op::kSymbol},
+                                 {Packed::Add, Op::kAdd},
+                                 {Packed::Mul, Op::kMul},
+                                 {Packed::FloorDiv, Op::kFloorDiv},
+                                 {Packed::Mod, Op::kMod},
+                                 {Packed::Min, Op::kMin},
+                                 {Packed::Max, Op::kMax}}));
+
+}  // namespace
 
 uint32_t SizeTable::reference(const ir::Dim& size) {
   if (size.is_static()) return 0;

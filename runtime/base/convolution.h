@@ -49,7 +49,7 @@ struct ConvolutionSpec {
                       in_key_unless_one("dilations", &P::dilations, " dilation "),
                       in_key_unless_one("groups", &P::groups, " groups "),
                       beside_key("padding_high", &P::padding_high),
-                      beside_key("tf32", &P::tf32)};
+                      in_key_of_call("tf32", &P::tf32, "tf32")};
   }
   /// Dilations of 1, and the least padding at the end of which the output follows. False where the ranks of the shapes and
   /// windows differ, a shape is empty, or an extent is larger than

@@ -50,10 +50,10 @@ struct GemmProblemOf {
                       beside_key("stride_a", &P::stride_a),
                       beside_key("stride_b", &P::stride_b),
                       beside_key("stride_c", &P::stride_c),
-                      beside_key("activation", &P::activation),
-                      beside_key("bias", &P::bias),
-                      beside_key("addend", &P::addend),
-                      beside_key("tf32", &P::tf32)};
+                      in_key_of_call("bias", &P::bias, "bias"),
+                      in_key_of_call("addend", &P::addend, "add"),
+                      in_key_of_call("activation", &P::activation),
+                      in_key_of_call("tf32", &P::tf32, "tf32")};
   }
   /// Dense operands. False where a size is 0, or an operand larger than any array.
   bool complete() {

@@ -21,7 +21,7 @@
 namespace nabla {
 
 /// How a field stands in the key of its problem.
-enum class InKey : uint8_t { kAlways, kUnlessOne, kNever };
+enum class InKey : uint8_t { kAlways, kUnlessOne, kOfCall, kNever };
 
 template <class P, class T>
 struct Field {
@@ -42,10 +42,19 @@ constexpr Field<P, T> in_key_unless_one(std::string_view name, T P::*member, std
                                         std::string_view between = ",") {
   return {name, member, InKey::kUnlessOne, before, between};
 }
+/// One that tells calls of a problem apart, for which a library may choose other algorithms: the key of a call ends with
+/// the word of each flag that is set, or with the name of what is not the first of an enumeration.
+template <class P, class T>
+constexpr Field<P, T> in_key_of_call(std::string_view name, T P::*member, std::string_view word = {}) {
+  return {name, member, InKey::kOfCall, word};
+}
 template <class P, class T>
 constexpr Field<P, T> beside_key(std::string_view name, T P::*member) {
   return {name, member};
 }
+
+/// Whether the key of a problem has such fields.
+constexpr bool stands(InKey in_key) { return in_key == InKey::kAlways || in_key == InKey::kUnlessOne; }
 
 /// f(field) for every field of the kind.
 template <class P, class F>
@@ -139,9 +148,26 @@ std::string problem_key(const P& problem) {
   std::string out(P::kKind);
   for_each_field<P>([&](const auto& field) {
     const auto& value = problem.*field.member;
-    if (field.in_key == InKey::kNever || (field.in_key == InKey::kUnlessOne && key::is_one(value))) return;
+    if (!stands(field.in_key) || (field.in_key == InKey::kUnlessOne && key::is_one(value))) return;
     out += field.before;
     key::write_value(out, value, field.between);
+  });
+  return out;
+}
+
+/// "gemm f32 1x64x128x64 nt bias gelu tf32": the key, and what else tells calls of the problem apart.
+template <class P>
+std::string call_key(const P& problem) {
+  std::string out = problem_key(problem);
+  for_each_field<P>([&](const auto& field) {
+    if (field.in_key != InKey::kOfCall) return;
+    const auto& value = problem.*field.member;
+    using T = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, bool>) {
+      if (value) out.append(" ").append(field.before);
+    } else if constexpr (std::is_enum_v<T>) {
+      if (value != T{}) out.append(" ").append(name_of(value));
+    }
   });
   return out;
 }
@@ -154,7 +180,7 @@ std::optional<P> parse_problem(std::string_view text, std::string_view* rest) {
   P out;
   bool ok = key::take(left, P::kKind);
   for_each_field<P>([&](const auto& field) {
-    if (!ok || field.in_key == InKey::kNever) return;
+    if (!ok || !stands(field.in_key)) return;
     if (field.in_key == InKey::kUnlessOne && !left.starts_with(field.before)) return;
     ok = key::take(left, field.before) && key::read_value(left, out.*field.member, field.between);
   });

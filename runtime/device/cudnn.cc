@@ -267,7 +267,7 @@ bool CudnnConvolution::run(void* const* operands) {
 }
 
 std::string CudnnConvolution::key() const {
-  return fmt::format("{}{} workspace {}", spec_.key(), spec_.tf32 ? " tf32" : "", spec_.workspace_bytes);
+  return fmt::format("{} workspace {}", call_key(spec_), spec_.workspace_bytes);
 }
 
 std::vector<int64_t> CudnnConvolution::operand_bytes() const {

@@ -7,7 +7,10 @@ namespace {
 
 static_assert(static_cast<int>(Epilogue::Gelu) == static_cast<int>(Activation::kGelu));
 static_assert(static_cast<int>(ConvKind::FilterGrad) == static_cast<int>(ConvolutionKind::kFilterGrad));
+static_assert(static_cast<int>(DType::MAX) + 1 == kDTypeCount);
 static_assert(static_cast<int>(DType::F8E5M2) == static_cast<int>(nabla::DType::kF8E5M2));
+static_assert(static_cast<int>(DType::F16) == static_cast<int>(nabla::DType::kF16));
+static_assert(static_cast<int>(DType::F32) == static_cast<int>(nabla::DType::kF32));
 
 // In the order of the problems' fields.
 constexpr std::tuple kGemmPlaces{
@@ -24,9 +27,9 @@ constexpr std::tuple kGemmPlaces{
     Place<&Gemm::stride_a, &GemmT::stride_a>{},
     Place<&Gemm::stride_b, &GemmT::stride_b>{},
     Place<&Gemm::stride_c, &GemmT::stride_c>{},
-    Place<&Gemm::epilogue, &GemmT::epilogue>{},
     Present<&Gemm::bias>{},
     Present<&Gemm::addend>{},
+    Place<&Gemm::epilogue, &GemmT::epilogue>{},
     Place<&Gemm::tf32, &GemmT::tf32>{},
 };
 constexpr std::tuple kConvolutionPlaces{
