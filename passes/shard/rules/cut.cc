@@ -1,5 +1,5 @@
-// Ops that cut and join along a dimension that ranks share: elements go to the ranks whose shards of the result they are
-// in, and nowhere else.
+// Ops that cut and join along a dimension that ranks share: elements go to the ranks whose shards of the result they
+// are in, and nowhere else.
 #include <algorithm>
 
 #include "passes/shard/rules/families.h"
@@ -19,8 +19,8 @@ struct Cut {
   int64_t dim;
   Axes axes;
   Window window;
-  bool pending = false;  ///< the result is whole; each rank has its elements of it, zeros elsewhere
-  int64_t stride = 1;                     ///< of a slice, after the window
+  bool pending = false;                     ///< the result is whole; each rank has its elements of it, zeros elsewhere
+  int64_t stride = 1;                       ///< of a slice, after the window
   int64_t low = 0, high = 0, interior = 0;  ///< of a pad, after the window
 };
 
@@ -221,7 +221,8 @@ std::optional<Ruled> joined_along(const RuleContext& c) {
       x = in[i].dims[axis].empty() ? placed(x, dim, Dim(at) - first, own) : window(c, x, dim, axes, windows[i]);
       joined = joined ? ir::select(within(c.b, x.shape(), dim, first, at, at + size), x, *joined) : x;
     }
-    return std::vector<Val>{joined ? *joined : c.b.fill(c.op.results[0].dtype, local_type(c.mesh, c.op.results[0], out).shape, 0)};
+    return std::vector<Val>{
+        joined ? *joined : c.b.fill(c.op.results[0].dtype, local_type(c.mesh, c.op.results[0], out).shape, 0)};
   };
   return ruled;
 }
