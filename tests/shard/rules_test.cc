@@ -399,6 +399,34 @@ TEST(Rules, ElementsAreReadAndWrittenWhereTheyAre) {
   EXPECT_LE(sent.forward, 4 * 8 * kF32 / 2) << sent.text;
 }
 
+// ---- Composites across a row that ranks share: so many numbers per row, forward and on the way back
+
+TEST(Rules, RowsAcrossRanksSendAFewNumbers) {
+  struct Case {
+    const char* params;
+    const char* body;
+    std::vector<int64_t> wrt;
+    double forward, gradient;  ///< numbers per row that are all_reduced
+  };
+  for (const Case& c :
+       {Case{"%x: f32[8,12@a]", " %y = softmax(%x) {axis=1}\n return %y\n", {0}, 2, 3},
+        Case{"%x: f32[8,12@a]", " %y = log_softmax(%x) {axis=1}\n return %y\n", {0}, 2, 3},
+        Case{"%x: f32[8,12@a]", " %y = logsumexp(%x) {axis=1}\n return %y\n", {0}, 2, 2},
+        Case{"%x: f32[8,12@a], %g: f32[12@a]", " %y, %r = rms_norm(%x, %g)\n return %y\n", {0, 1}, 1, 2},
+        Case{"%x: f32[8,12@a], %g: f32[12@a], %b: f32[12@a]",
+             " %y, %m, %r = layer_norm(%x, %g, %b)\n return %y\n",
+             {0, 1, 2},
+             2,
+             4},
+        // And which rank has the label: a byte per row.
+        Case{"%x: f32[8,12@a], %l: i32[8]", " %y, %s = cross_entropy(%x, %l)\n return %y\n", {0}, 3.25, 3.25}}) {
+    Sent sent = expect_same({"a=4", c.params, c.body, c.wrt, true});
+    EXPECT_TRUE(sent.remarks.empty()) << c.body;
+    EXPECT_LE(sent.forward, reduced(4, c.forward * 8 * kF32)) << c.body << sent.text;
+    EXPECT_LE(sent.gradient, reduced(4, c.gradient * 8 * kF32)) << c.body << sent.text;
+  }
+}
+
 // ---- Exchanges
 
 TEST(Rules, SortsExchangeTheirRows) {

@@ -95,6 +95,10 @@ Val locally(const RuleContext& c, Val x, const std::vector<Cut>& cuts, const std
   if (fill) {
     Ints low = c.n.attrs.get_ints("low"), high = c.n.attrs.get_ints("high"), interior = c.n.attrs.get_ints("interior");
     for (const Cut& cut : cuts) low[cut.dim] = cut.low, high[cut.dim] = cut.high, interior[cut.dim] = cut.interior;
+    auto none = [](const Ints& list) {
+      return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; });
+    };
+    if (none(low) && none(high) && none(interior)) return x;
     return c.b.op("pad", {x, *fill}, {{"low", low}, {"high", high}, {"interior", interior}});
   }
   if (c.n.op->name != "slice") return x;
@@ -151,7 +155,8 @@ std::optional<Ruled> cut_or_pad(const RuleContext& c) {
     Val x = brought(c, 0, in);
     std::optional<Val> fill;
     if (pads) fill = c.part(1, {});
-    for (const Cut& cut : cuts) x = cut_part(c, x, cut, fill);
+    bool zeros = pads && is_zero(c, 1);
+    for (const Cut& cut : cuts) x = cut_part(c, x, cut, zeros ? std::nullopt : fill);
     return std::vector<Val>{locally(c, x, cuts, fill)};
   };
   return ruled;
