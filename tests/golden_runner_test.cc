@@ -106,18 +106,22 @@ class GoldenFile : public testing::Test {
   fs::path path_;
 };
 
-/// The reference that lies in docs/.
-class Coverage : public testing::Test {
+/// A reference that lies in docs/.
+class Reference : public testing::Test {
  public:
+  explicit Reference(std::string topic) : topic_(std::move(topic)) {}
   void TestBody() override {
-    fs::path path = golden_root() / "../../docs/coverage.md";
+    fs::path path = golden_root() / "../../docs" / (topic_ + ".md");
     std::ostringstream out, err;
-    ASSERT_EQ(cli::run_nablac({"doc", "coverage"}, {out, err}), 0) << err.str();
+    ASSERT_EQ(cli::run_nablac({"doc", topic_}, {out, err}), 0) << err.str();
     if (update_goldens)
       std::ofstream(path, std::ios::binary) << out.str();
     else
       EXPECT_EQ(out.str(), read(path)) << kUpdate;
   }
+
+ private:
+  std::string topic_;
 };
 
 /// Files that no suite runs would rot.
@@ -149,8 +153,9 @@ void register_goldens() {
   for (const fs::path& f : files)
     testing::RegisterTest("Golden", f.string().c_str(), nullptr, nullptr, __FILE__, __LINE__,
                           [path = root / f]() -> testing::Test* { return new GoldenFile(path); });
-  testing::RegisterTest("Golden", "docs/coverage.md", nullptr, nullptr, __FILE__, __LINE__,
-                        []() -> testing::Test* { return new Coverage; });
+  for (const char* topic : {"coverage", "shards"})
+    testing::RegisterTest("Golden", fmt::format("docs/{}.md", topic).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [topic]() -> testing::Test* { return new Reference(topic); });
   testing::RegisterTest("Golden", "EveryFileIsInASuite", nullptr, nullptr, __FILE__, __LINE__,
                         [strays]() -> testing::Test* { return new EveryFileIsInASuite(strays); });
 }

@@ -67,6 +67,8 @@ std::string doc_ops(const ir::OpTable& ops);
 Result<std::string> doc_op(const ir::OpTable& ops, const std::string& name);
 std::string doc_refusals(const ir::OpTable& ops);
 std::string doc_coverage(const ir::OpTable& ops);
+/// How ranks share each op.
+std::string doc_shards(const ir::OpTable& ops);
 std::string doc_errors();
 std::string doc_passes();
 

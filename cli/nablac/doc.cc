@@ -13,7 +13,7 @@
 namespace nabla::cli {
 namespace {
 
-constexpr const char* kTopics = "ops, op NAME, coverage, passes, errors, refusals";
+constexpr const char* kTopics = "ops, op NAME, coverage, shards, passes, errors, refusals";
 
 Result<std::string> page(const std::string& topic, const std::string& name) {
   if (topic != "op" && !name.empty()) return error(Code::kBadOption, "doc {} takes no name, got `{}`", topic, name);
@@ -22,10 +22,11 @@ Result<std::string> page(const std::string& topic, const std::string& name) {
   if (topic == "passes") return doc_passes();
   if (topic == "refusals") return doc_refusals(ops::all_ops());
   if (topic == "coverage") return doc_coverage(ops::all_ops());
+  if (topic == "shards") return doc_shards(ops::all_ops());
   if (topic == "op" && name.empty()) return error(Code::kBadOption, "doc op: the op's name is missing");
   if (topic == "op") return doc_op(ops::all_ops(), name);
   return error(Code::kBadOption, "doc: unknown topic `{}`{}; topics are {}", topic,
-               did_you_mean(topic, {"ops", "op", "coverage", "passes", "errors", "refusals"}), kTopics);
+               did_you_mean(topic, {"ops", "op", "coverage", "shards", "passes", "errors", "refusals"}), kTopics);
 }
 
 Status doc(const std::string& topic, const std::string& name, const std::string& folder, const Streams& streams) {

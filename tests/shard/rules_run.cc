@@ -38,8 +38,7 @@ void add_gradient(ir::Module& m, const std::vector<int64_t>& wrt) {
 
 void lay_out_as(ir::Module& m, const std::string& name, const ir::Function& like) {
   ir::Function f = *m.find(name);
-  for (size_t i = 0; i < f.params.size(); ++i)
-    f.values[f.params[i]].sharding = like.values[like.params[i]].sharding;
+  for (size_t i = 0; i < f.params.size(); ++i) f.values[f.params[i]].sharding = like.values[like.params[i]].sharding;
   m.set(std::make_shared<const ir::Function>(std::move(f)));
 }
 
@@ -127,7 +126,8 @@ Sent expect_same(const Scene& s) {
     out.text += print(*local.find(name));
     if (name[0] == 'f') out.remarks = got->remarks;
     for (const ir::Node& n : local.find(name)->nodes)
-      if (name[0] == 'f' && n.op->lower == ir::Lowering::kCollective) out.ops += (out.ops.empty() ? "" : " ") + n.op->name;
+      if (name[0] == 'f' && n.op->lower == ir::Lowering::kCollective)
+        out.ops += (out.ops.empty() ? "" : " ") + n.op->name;
     if (s.compiled) run_compiled(one, name, args, expected);
   }
   return out;

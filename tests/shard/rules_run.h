@@ -1,5 +1,5 @@
-// One program with layouts: its values and its gradients on simulated ranks are those of one rank, and so many bytes are
-// sent.
+// One program with layouts: its values and its gradients on simulated ranks are those of one rank, and so many bytes
+// are sent.
 #pragma once
 
 #include <string>

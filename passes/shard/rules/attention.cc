@@ -110,9 +110,7 @@ Attended combined(const Attended& x, const Attended& y) {
   return {out, ir::select(empty, b.like(sum, -kInf), top + apply("log", divisor))};
 }
 
-Attended attended(const std::vector<Val>& results) {
-  return {ir::convert(results[0], results[1].dtype()), results[1]};
-}
+Attended attended(const std::vector<Val>& results) { return {ir::convert(results[0], results[1].dtype()), results[1]}; }
 
 std::vector<Val> forward_ring(const RuleContext& c, const Keys& keys, const std::vector<Val>& operands,
                               const ir::Attrs& attrs) {
@@ -121,7 +119,8 @@ std::vector<Val> forward_ring(const RuleContext& c, const Keys& keys, const std:
   std::optional<Attended> all;
   for (int64_t step = 0; step < keys.ranks; ++step) {
     if (step > 0) k = passed_on(c, k, keys), v = passed_on(c, v, keys);
-    Attended one = attended(with_block(c, keys, operands, k, v, attrs, Dim::mod(rank + step, keys.ranks), mask_of(c, 3)));
+    Attended one =
+        attended(with_block(c, keys, operands, k, v, attrs, Dim::mod(rank + step, keys.ranks), mask_of(c, 3)));
     all = all ? combined(*all, one) : one;
   }
   return {ir::convert(all->out, c.op.results[0].dtype), all->logsumexp};
@@ -156,7 +155,8 @@ std::vector<Val> backward_ring(const RuleContext& c, const Keys& keys, const std
       if (i == kQ)
         one[i] = sums[i] + one[i];
       else
-        one[i] = ir::convert(ir::convert(passed_on(c, sums[i], keys), wide) + ir::convert(one[i], wide), one[i].dtype());
+        one[i] =
+            ir::convert(ir::convert(passed_on(c, sums[i], keys), wide) + ir::convert(one[i], wide), one[i].dtype());
     }
     sums = one;
   }

@@ -20,7 +20,7 @@ struct Slide {
 
 /// One dimension that is cut: sizes of a rank's part of the input and of the output.
 struct Along {
-  size_t dim;  ///< of the input and the output
+  size_t dim;   ///< of the input and the output
   size_t slot;  ///< in the attributes
   Axes axes;
   Slide slide;
@@ -30,7 +30,8 @@ struct Along {
   Window read() const { return {out * slide.stride, -slide.low, (out - 1) * slide.stride + slide.span() + 1}; }
   /// The outputs that read what a rank has of the input; requires that the stride divides `in`.
   Window readers() const {
-    int64_t first = ceil_div(slide.low - slide.span(), slide.stride), last = floor_div(in - 1 + slide.low, slide.stride);
+    int64_t first = ceil_div(slide.low - slide.span(), slide.stride),
+            last = floor_div(in - 1 + slide.low, slide.stride);
     first = std::min(first, floor_div(slide.low, slide.stride));
     return {in / slide.stride, first, last - first + 1};
   }
@@ -39,8 +40,8 @@ struct Along {
 Ints list(const RuleContext& c, const char* name) { return c.n.attrs.get_ints(name); }
 int64_t size_of(const ir::Type& t, size_t dim) { return t.shape[dim].value(); }
 
-/// The dimensions from `first` on of which input and output are both cut along the same axes, or could be; nothing where
-/// there are none or one does not fit. `axes_of` gives what the operands have.
+/// The dimensions from `first` on of which input and output are both cut along the same axes, or could be; nothing
+/// where there are none or one does not fit. `axes_of` gives what the operands have.
 template <class AxesOf>
 std::optional<std::vector<Along>> dims_along(const RuleContext& c, size_t first, const ir::Type& input,
                                              const ir::Type& output, const Ints& taps, const AxesOf& axes_of) {
@@ -73,8 +74,8 @@ Layout with_dims(Layout layout, const std::vector<Along>& dims) {
 
 /// Bytes for the windows of a tensor whose parts have this layout, and by how much the part grows.
 template <class WindowOf, class SizeOf>
-double bytes_of_windows(const RuleContext& c, const ir::Type& type, const Layout& layout, const std::vector<Along>& dims,
-                        const WindowOf& window_of, const SizeOf& own) {
+double bytes_of_windows(const RuleContext& c, const ir::Type& type, const Layout& layout,
+                        const std::vector<Along>& dims, const WindowOf& window_of, const SizeOf& own) {
   double out = 0, part = bytes_of_part(c, type, layout);
   for (const Along& a : dims) {
     Window w = window_of(a);
@@ -111,9 +112,7 @@ Ints taps_of(const ir::Type& filter) {
     out.push_back(filter.shape[d].is_static() ? filter.shape[d].value() : -1);
   return out;
 }
-bool all_known(const Ints& taps) {
-  return std::find(taps.begin(), taps.end(), -1) == taps.end();
-}
+bool all_known(const Ints& taps) { return std::find(taps.begin(), taps.end(), -1) == taps.end(); }
 
 /// The axes of a dimension of the first operand, or where it has none those of the second, if the first does not have
 /// them elsewhere.
@@ -121,7 +120,8 @@ Axes axes_of_either(const RuleContext& c, size_t d) {
   const Layout& first = c.layout(0);
   if (!first.dims[d].empty()) return first.dims[d];
   const Axes& second = c.layout(1).dims[d];
-  bool used = std::any_of(first.dims.begin(), first.dims.end(), [&](const Axes& a) { return overlap(c.mesh, a, second); });
+  bool used =
+      std::any_of(first.dims.begin(), first.dims.end(), [&](const Axes& a) { return overlap(c.mesh, a, second); });
   return used ? Axes() : second;
 }
 
@@ -142,9 +142,10 @@ std::optional<Ruled> convolved(const RuleContext& c) {
   if (!dims) return std::nullopt;
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), filter = split.operand(1), out = with_dims(split.result(0), *dims);
-  double bytes = bytes_of_windows(c, x, in, *dims, [](const Along& a) { return a.read(); },
-                                  [](const Along& a) { return a.in; });
-  Ruled ruled{{out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
+  double bytes = bytes_of_windows(
+      c, x, in, *dims, [](const Along& a) { return a.read(); }, [](const Along& a) { return a.in; });
+  Ruled ruled{
+      {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val read = windows(c, c.part(0, in), dims, &Along::read);
     return std::vector<Val>{c.b.op("convolution", {read, c.part(1, filter)}, padded_attrs(c, dims))};
@@ -174,9 +175,10 @@ std::optional<Ruled> convolved_back(const RuleContext& c) {
   attrs.set("padding_low", low), attrs.set("padding_high", high), attrs.set("input_spatial", space);
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), filter = split.operand(1), out = with_dims(split.result(0), *dims);
-  double bytes = bytes_of_windows(c, ct, in, *dims, [](const Along& a) { return a.readers(); },
-                                  [](const Along& a) { return a.out; });
-  Ruled ruled{{out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
+  double bytes = bytes_of_windows(
+      c, ct, in, *dims, [](const Along& a) { return a.readers(); }, [](const Along& a) { return a.out; });
+  Ruled ruled{
+      {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val readers = windows(c, c.part(0, in), dims, &Along::readers);
     return std::vector<Val>{c.b.op("conv_input_grad", {readers, c.part(1, filter)}, attrs)};
@@ -194,8 +196,8 @@ std::optional<Ruled> filter_gradient(const RuleContext& c) {
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), seeds = with_dims(split.operand(1), *dims), out = split.result(0);
   for (const Along& a : *dims) out.pending.insert(out.pending.end(), a.axes.begin(), a.axes.end());
-  double bytes = bytes_of_windows(c, x, in, *dims, [](const Along& a) { return a.read(); },
-                                  [](const Along& a) { return a.in; });
+  double bytes = bytes_of_windows(
+      c, x, in, *dims, [](const Along& a) { return a.read(); }, [](const Along& a) { return a.in; });
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val read = windows(c, c.part(0, in), dims, &Along::read);
@@ -216,17 +218,18 @@ std::optional<Ruled> pooled(const RuleContext& c) {
   double bytes = 0;
   for (size_t i = 0; i < c.n.operands.size(); ++i) {
     in.push_back(with_dims(split.operand(i), *dims));
-    bytes += bytes_brought(c, i, in[i]) + bytes_of_windows(c, c.op.operands[i], in[i], *dims,
-                                                           [](const Along& a) { return a.read(); },
-                                                           [](const Along& a) { return a.in; });
+    bytes +=
+        bytes_brought(c, i, in[i]) + bytes_of_windows(
+                                         c, c.op.operands[i], in[i], *dims, [](const Along& a) { return a.read(); },
+                                         [](const Along& a) { return a.in; });
   }
   Ruled ruled{{out}, bytes + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     std::vector<Val> operands;
     bool sums = c.n.op->name == "reduce_window_sum";
     for (size_t i = 0; i < in.size(); ++i)
-      operands.push_back(windows(c, c.part(i, in[i]), dims, &Along::read,
-                                 fill_of(c, c.op.operands[i].dtype, i == 0 && !sums)));
+      operands.push_back(
+          windows(c, c.part(i, in[i]), dims, &Along::read, fill_of(c, c.op.operands[i].dtype, i == 0 && !sums)));
     return std::vector<Val>{c.b.op(c.n.op->name, operands, padded_attrs(c, dims))};
   };
   return ruled;
@@ -245,9 +248,10 @@ std::optional<Ruled> scattered_back(const RuleContext& c) {
   };
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), seeds = with_dims(split.operand(1), *dims);
-  double bytes = bytes_of_windows(c, x, in, *dims, read, [](const Along& a) { return a.in; }) +
-                 bytes_of_windows(c, source, seeds, *dims, [](const Along& a) { return a.readers(); },
-                                  [](const Along& a) { return a.out; });
+  double bytes =
+      bytes_of_windows(c, x, in, *dims, read, [](const Along& a) { return a.in; }) +
+      bytes_of_windows(
+          c, source, seeds, *dims, [](const Along& a) { return a.readers(); }, [](const Along& a) { return a.out; });
   Ruled ruled{{in}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, in), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val all = c.part(0, in), least = fill_of(c, x.dtype, true);

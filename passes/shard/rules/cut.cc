@@ -1,5 +1,5 @@
-// Ops that cut and join along a dimension that ranks share: elements go to the ranks whose shards of the result they are
-// in, and nowhere else.
+// Ops that cut and join along a dimension that ranks share: elements go to the ranks whose shards of the result they
+// are in, and nowhere else.
 #include <algorithm>
 
 #include "passes/shard/rules/families.h"
@@ -19,8 +19,8 @@ struct Cut {
   int64_t dim;
   Axes axes;
   Window window;
-  bool pending = false;  ///< the result is whole; each rank has its elements of it, zeros elsewhere
-  int64_t stride = 1;                     ///< of a slice, after the window
+  bool pending = false;                     ///< the result is whole; each rank has its elements of it, zeros elsewhere
+  int64_t stride = 1;                       ///< of a slice, after the window
   int64_t low = 0, high = 0, interior = 0;  ///< of a pad, after the window
 };
 
@@ -95,6 +95,10 @@ Val locally(const RuleContext& c, Val x, const std::vector<Cut>& cuts, const std
   if (fill) {
     Ints low = c.n.attrs.get_ints("low"), high = c.n.attrs.get_ints("high"), interior = c.n.attrs.get_ints("interior");
     for (const Cut& cut : cuts) low[cut.dim] = cut.low, high[cut.dim] = cut.high, interior[cut.dim] = cut.interior;
+    auto none = [](const Ints& list) {
+      return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; });
+    };
+    if (none(low) && none(high) && none(interior)) return x;
     return c.b.op("pad", {x, *fill}, {{"low", low}, {"high", high}, {"interior", interior}});
   }
   if (c.n.op->name != "slice") return x;
@@ -151,7 +155,8 @@ std::optional<Ruled> cut_or_pad(const RuleContext& c) {
     Val x = brought(c, 0, in);
     std::optional<Val> fill;
     if (pads) fill = c.part(1, {});
-    for (const Cut& cut : cuts) x = cut_part(c, x, cut, fill);
+    bool zeros = pads && is_zero(c, 1);
+    for (const Cut& cut : cuts) x = cut_part(c, x, cut, zeros ? std::nullopt : fill);
     return std::vector<Val>{locally(c, x, cuts, fill)};
   };
   return ruled;
@@ -221,7 +226,8 @@ std::optional<Ruled> joined_along(const RuleContext& c) {
       x = in[i].dims[axis].empty() ? placed(x, dim, Dim(at) - first, own) : window(c, x, dim, axes, windows[i]);
       joined = joined ? ir::select(within(c.b, x.shape(), dim, first, at, at + size), x, *joined) : x;
     }
-    return std::vector<Val>{joined ? *joined : c.b.fill(c.op.results[0].dtype, local_type(c.mesh, c.op.results[0], out).shape, 0)};
+    return std::vector<Val>{
+        joined ? *joined : c.b.fill(c.op.results[0].dtype, local_type(c.mesh, c.op.results[0], out).shape, 0)};
   };
   return ruled;
 }

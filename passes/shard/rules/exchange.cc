@@ -32,7 +32,8 @@ bool is_free(const RuleContext& c, const Split& split, int factor) {
       for (const std::vector<int>& dim : tensor) {
         auto at = std::find(dim.begin(), dim.end(), factor);
         if (at == dim.end()) continue;
-        bool others = std::any_of(dim.begin(), dim.end(), [&](int f) { return f != factor && !split.axes()[f].empty(); });
+        bool others =
+            std::any_of(dim.begin(), dim.end(), [&](int f) { return f != factor && !split.axes()[f].empty(); });
         if (at != dim.begin() || others) return false;
       }
   return true;

@@ -10,7 +10,6 @@ namespace {
 using ir::Axes;
 using ir::Dim;
 using ir::Ints;
-using ir::Node;
 using ir::Shape;
 using ir::Val;
 
@@ -71,16 +70,6 @@ Layout joined(const std::vector<Axes>& ids, const std::vector<Axes>& width) {
   return out;
 }
 
-bool is_zero(const RuleContext& c, ir::ValueId id) {
-  for (const Node& n : c.f.nodes)
-    if (n.results.size() == 1 && n.results[0] == id && n.op->lower == ir::Lowering::kConstant) {
-      const Literal& value = n.attrs.get_literal("value");
-      const auto* bytes = static_cast<const char*>(value.data());
-      return std::all_of(bytes, bytes + value.size_bytes(), [](char byte) { return byte == 0; });
-    }
-  return false;
-}
-
 }  // namespace
 
 std::optional<Ruled> look_up_rows(const RuleContext& c) {
@@ -124,7 +113,7 @@ std::optional<Ruled> add_into_rows(const RuleContext& c) {
   Layout result = to, updates = joined(batch, width);
   result.pending = all;
   const Layout& from = c.layout(0);
-  bool zero = is_zero(c, c.n.operands[0]), kept = !zero && !all.empty() && from.pending == all;
+  bool zero = is_zero(c, 0), kept = !zero && !all.empty() && from.pending == all;
   Ruled out{{result}, reshard_bytes(c.mesh, c.f.type(c.n.results[0]), result, wanted), nullptr};
   out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[2]), c.layout(2), updates);
   if (!kept && !zero) out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[0]), from, to);

@@ -1,5 +1,5 @@
-// Running sums, products and extremes along a dimension that is cut: each rank has those of its part, and what the parts
-// before it come to is combined with them. Only that is sent, a slice per rank.
+// Running sums, products and extremes along a dimension that is cut: each rank has those of its part, and what the
+// parts before it come to is combined with them. Only that is sent, a slice per rank.
 #include "passes/shard/rules/families.h"
 #include "passes/shard/rules/split.h"
 
@@ -14,12 +14,9 @@ using ir::Val;
 struct Scan {
   const char *op, *reduce, *combine;
 };
-constexpr Scan kScans[] = {{"cumsum", "reduce_sum", "add"},
-                           {"cumprod", "reduce_prod", "mul"},
-                           {"cummax", "reduce_max", "maximum"},
-                           {"cummin", "reduce_min", "minimum"},
-                           {"cumargmax", "reduce_max", "cummax"},
-                           {"cumargmin", "reduce_min", "cummin"}};
+constexpr Scan kScans[] = {{"cumsum", "reduce_sum", "add"},       {"cumprod", "reduce_prod", "mul"},
+                           {"cummax", "reduce_max", "maximum"},   {"cummin", "reduce_min", "minimum"},
+                           {"cumargmax", "reduce_max", "cummax"}, {"cumargmin", "reduce_min", "cummin"}};
 const Scan& scan_of(const std::string& op) {
   for (const Scan& s : kScans)
     if (op == s.op) return s;
@@ -87,7 +84,8 @@ std::optional<Ruled> running(const RuleContext& c) {
 std::optional<Ruled> running_position(const RuleContext& c) {
   std::optional<Cut> cut = cut_of(c);
   if (!cut) return std::nullopt;
-  double wide = static_cast<double>(bytes_of(c.op.results[0].dtype)) / static_cast<double>(bytes_of(c.op.operands[0].dtype));
+  double wide =
+      static_cast<double>(bytes_of(c.op.results[0].dtype)) / static_cast<double>(bytes_of(c.op.operands[0].dtype));
   Ruled ruled{{cut->layout},
               bytes_brought(c, 0, cut->layout) + cut->sent * (1 + wide) + bytes_returned(c, 0, cut->layout),
               nullptr};

@@ -80,6 +80,17 @@ Val brought(const RuleContext& c, size_t operand, const Layout& to) {
   return reshard(c.mesh, c.rank, {c.value(operand), {c.layout(operand).dims, {}}}, {to.dims, {}});
 }
 
+bool is_zero(const RuleContext& c, size_t operand) {
+  ir::ValueId id = c.n.operands[operand];
+  for (const ir::Node& n : c.f.nodes)
+    if (n.results.size() == 1 && n.results[0] == id && n.op->lower == ir::Lowering::kConstant) {
+      const Literal& value = n.attrs.get_literal("value");
+      const auto* bytes = static_cast<const char*>(value.data());
+      return std::all_of(bytes, bytes + value.size_bytes(), [](char byte) { return byte == 0; });
+    }
+  return false;
+}
+
 double bytes_brought(const RuleContext& c, size_t operand, const Layout& to) {
   Layout from = c.layout(operand);
   if (!to.pending.empty()) from.pending.clear();

@@ -38,6 +38,9 @@ ir::Axes kept_pending(const RuleContext& c, const std::vector<size_t>& operands,
 /// An operand under another layout. What `to` calls pending stays so.
 ir::Val brought(const RuleContext& c, size_t operand, const Layout& to);
 
+/// Is the operand a constant of zeros?
+bool is_zero(const RuleContext& c, size_t operand);
+
 /// Bytes that a rank sends: to bring an operand to a layout; to bring a result to what is wanted.
 double bytes_brought(const RuleContext& c, size_t operand, const Layout& to);
 double bytes_returned(const RuleContext& c, size_t result, const Layout& made);

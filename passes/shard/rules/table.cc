@@ -8,7 +8,8 @@ namespace {
 
 constexpr const char* kExtreme =
     "each rank finds its own; an all_reduce of the extreme, and one of the first position that has it";
-constexpr const char* kRunning = "each rank combines its part; an all_gather of one slice per rank gives what is before it";
+constexpr const char* kRunning =
+    "each rank combines its part; an all_gather of one slice per rank gives what is before it";
 constexpr const char* kCut =
     "elements go to the ranks in whose shards of the result they lie (permute); where the result does not divide, each "
     "rank has its elements of it and the sum is pending";
@@ -17,7 +18,8 @@ constexpr const char* kKeys =
     "elsewhere each rank attends to its own keys, and the results are weighed by their logsumexp";
 constexpr const char* kHalo = "neighbours send what windows read beyond the borders of a part (permute)";
 constexpr const char* kAdd =
-    "by rows, or one index per window: each rank adds the updates that it has into what it has; over updates that are cut "
+    "by rows, or one index per window: each rank adds the updates that it has into what it has; over updates that are "
+    "cut "
     "the sum is pending";
 constexpr const char* kInto = "one index per window: each rank writes what lies in its part";
 constexpr const char* kRows = "rows of a table: the rank that has a row looks it up, and the sum is pending";
@@ -30,7 +32,8 @@ const OpRule kRules[] = {
     {"argmin", position_of_extreme, nullptr, kExtreme},
     {"attention", attended_by_ranks, keys_and_values, kKeys, true},
     {"attention_grad", attention_back, keys_and_values, kKeys, true},
-    {"concatenate", joined_along, same_dims, "pieces of the operands go to the ranks in whose shards they lie (permute)"},
+    {"concatenate", joined_along, same_dims,
+     "pieces of the operands go to the ranks in whose shards they lie (permute)"},
     {"conv_filter_grad", filter_gradient, space_and_cotangent, kHalo},
     {"conv_input_grad", convolved_back, space_and_output, kHalo},
     {"convolution", convolved, space_and_output, kHalo},
@@ -65,8 +68,9 @@ const OpRule kRules[] = {
 std::span<const OpRule> op_rules() { return kRules; }
 
 const OpRule* rule_of(std::string_view op) {
-  const OpRule* at = std::lower_bound(std::begin(kRules), std::end(kRules), op,
-                                      [](const OpRule& rule, std::string_view name) { return std::string_view(rule.op) < name; });
+  const OpRule* at =
+      std::lower_bound(std::begin(kRules), std::end(kRules), op,
+                       [](const OpRule& rule, std::string_view name) { return std::string_view(rule.op) < name; });
   return at != std::end(kRules) && at->op == op ? at : nullptr;
 }
 
