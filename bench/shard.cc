@@ -79,6 +79,23 @@ Result<Measurement> two_ranks() {
   return against_budget(best, "", 1.1);
 }
 
+// A bundle for 1024 ranks beside one for 8: all ranks run one program, whatever their number.
+struct Compiled {
+  double seconds, bytes;
+};
+Result<Compiled> compiled_for(const ir::Mesh& mesh) {
+  ir::Target target = NABLA_TRY(ir::find_target("cpu"));
+  ir::Module m = NABLA_TRY(laid_out(2, mesh, target));
+  double begin = now();
+  driver::CompiledBundle bundle = NABLA_TRY(driver::compile(m, {.library = false, .cache = false}));
+  return Compiled{now() - begin, static_cast<double>(bundle.bytes.size())};
+}
+Result<Measurement> ranks_1024(double Compiled::*what, double budget) {
+  const ir::Mesh kRack{"rack", {{"group", 2}, {"dp", 4}, {"sp", 8}, {"tp", 16}}, nullptr};
+  Compiled few = NABLA_TRY(compiled_for(kPod)), many = NABLA_TRY(compiled_for(kRack));
+  return against_budget(many.*what / few.*what, "", budget);
+}
+
 Result<Measurement> scaling() {
   std::vector<int> depths{12, 24, 48, 96};
   return against_budget(growth(depths, NABLA_TRY(shard_seconds(depths, kPod))), "exponent", 1.15);
@@ -94,6 +111,10 @@ std::vector<Bench> shard_benches() {
        [](const Paths&) { return shard_96(); }},
       {"charlm_local_2ranks_vs_1", "a step of the language model on 2 ranks of one thread over that on 1 rank of two",
        [](const Paths&) { return two_ranks(); }},
+      {"ranks_1024_vs_8_time", "compiling two blocks for 1024 ranks over compiling them for 8, nothing cached",
+       [](const Paths&) { return ranks_1024(&Compiled::seconds, 2); }},
+      {"ranks_1024_vs_8_bytes", "size of these bundles",
+       [](const Paths&) { return ranks_1024(&Compiled::bytes, 1.1); }},
       {"shard_scaling", "growth of that with 12 to 96 blocks", [](const Paths&) { return scaling(); }},
   };
 }
