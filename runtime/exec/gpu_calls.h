@@ -72,8 +72,8 @@ class GpuCalls {
   std::map<Spec, std::unique_ptr<device::GpuLibraryCall>> calls_;
 };
 
-/// All libraries that programs for GPUs may call. Adding one is adding its class to the list of the engine, and its rows
-/// to ir/library/implementation.cc.
+/// All libraries that programs for GPUs may call. Adding one is adding its class to the list of the engine, and its
+/// rows to ir/library/implementation.cc.
 template <class... Library>
 class GpuLibraries {
  public:

@@ -1,5 +1,5 @@
-// A library beside NVIDIA's: its class, its name among those of a program, and its place in the list of libraries are all
-// that the runtime wants of it.
+// A library beside NVIDIA's: its class, its name among those of a program, and its place in the list of libraries are
+// all that the runtime wants of it.
 #include "runtime/exec/toy_library.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace {
 class ToyLibraryTest : public testing::Test {
  protected:
   void SetUp() override {
-    cache_ = fmt::format("{}/{}", std::getenv("TEST_TMPDIR"),
-                         testing::UnitTest::GetInstance()->current_test_info()->name());
+    cache_ =
+        fmt::format("{}/{}", std::getenv("TEST_TMPDIR"), testing::UnitTest::GetInstance()->current_test_info()->name());
     setenv("NABLA_CACHE", cache_.c_str(), 1);
     gpu_.emplace();
     device_ = device::CudaDevice::open().value();
@@ -103,12 +103,14 @@ TEST_F(ToyLibraryTest, WhereItCannotTheFallbackRuns) {
   load("libother.so");
   EXPECT_EQ(refusal(spec(3), true), "the fallback");
   load("libtoy.so.1", "1.3");
-  EXPECT_TRUE(refusal(spec(3)).starts_with("error[E0602]: the toy library cannot be used: it is version 1.2.0; needed is 1.3"));
+  EXPECT_TRUE(
+      refusal(spec(3)).starts_with("error[E0602]: the toy library cannot be used: it is version 1.2.0; needed is 1.3"));
 }
 
 TEST_F(ToyLibraryTest, CallsOfOtherLibrariesAreNotItsOwn) {
   load();
-  EXPECT_TRUE(refusal(spec(3, "cublaslt")).starts_with("error[E0104]: toy: the program calls cuBLASLt, but does not name it"));
+  EXPECT_TRUE(
+      refusal(spec(3, "cublaslt")).starts_with("error[E0104]: toy: the program calls cuBLASLt, but does not name it"));
   EXPECT_TRUE(refusal(spec(3, "unheard")).starts_with("error[E0104]")) << refusal(spec(3, "unheard"));
 }
 
