@@ -60,8 +60,7 @@ void run_along(Numbers n, const Literal& x, Literal& y, Wide start, F next) {
 template <bool product>
 void cumulate(Numbers n, Operands in, Results out) {
   if (is_float(in[0]->dtype()))
-    return run_along<double>(n, *in[0], *out[0], product,
-                             [](double a, double b) { return product ? a * b : a + b; });
+    return run_along<double>(n, *in[0], *out[0], product, [](double a, double b) { return product ? a * b : a + b; });
   run_along<int64_t>(n, *in[0], *out[0], product, [](int64_t a, int64_t b) {
     uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     return static_cast<int64_t>(product ? x * y : x + y);
@@ -121,8 +120,7 @@ void extreme_of(Numbers n, const Literal& x, Literal& y) {
 template <bool max>
 void extreme(Numbers n, Operands in, Results out) {
   if (n[kCount] == 0) return;
-  is_float(in[0]->dtype()) ? extreme_of<max, double>(n, *in[0], *out[0])
-                                : extreme_of<max, int64_t>(n, *in[0], *out[0]);
+  is_float(in[0]->dtype()) ? extreme_of<max, double>(n, *in[0], *out[0]) : extreme_of<max, int64_t>(n, *in[0], *out[0]);
 }
 
 template <bool max>
@@ -131,7 +129,7 @@ void extreme_position(Numbers n, Operands in, Results out) {
     write_row(*out[0], first, stride, n[kCount], places);
   };
   is_float(in[0]->dtype()) ? walk_extremes<max, double>(n, *in[0], write)
-                                : walk_extremes<max, int64_t>(n, *in[0], write);
+                           : walk_extremes<max, int64_t>(n, *in[0], write);
 }
 
 // ---- Sorting: the permutation that sorts rows by the operands, the first one first.
