@@ -11,8 +11,8 @@ class Table {
 
   void fill(ProgramSet& out) {
     for (size_t i = 0; i < local_.state.size(); ++i)
-      out.state.push_back(whole("", local_.state[i].name, i, local_.state[i].type, sharded_.state[i].type,
-                                sharded_.state[i].sharding));
+      out.state.push_back(
+          whole("", local_.state[i].name, i, local_.state[i].type, sharded_.state[i].type, sharded_.state[i].sharding));
     for (const Entry& e : local_.entries)
       if (e.variant_of.empty()) add_entry(e, out);
   }

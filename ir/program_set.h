@@ -75,8 +75,8 @@ struct ProgramSet {
 inline constexpr const char* kClassOfAll = "main";
 
 /// A local program that all ranks run, as it serves every rank of a mesh. Where parts lie in the whole follows from the
-/// layouts of `sharded`, the module before `partition`, of which `local` is made; a program for one device has none, and
-/// may be given as both.
+/// layouts of `sharded`, the module before `partition`, of which `local` is made; a program for one device has none,
+/// and may be given as both.
 ProgramSet set_of(const Module& sharded, Module local);
 
 /// The programs of the class call these axes of the set's mesh group 0, 1, ...

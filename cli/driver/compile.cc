@@ -66,8 +66,9 @@ Result<CompiledBundle> bundle_of(std::vector<LoweredSet> sets, const std::vector
   ir::ProgramSet& set = sets[0].planned;
   for (LoweredSet& other : sets) {
     out.passes.insert(out.passes.end(), other.passes.begin(), other.passes.end());
-    NABLA_CHECK(other.planned.state == set.state && other.planned.inputs == set.inputs && other.planned.outputs == set.outputs,
-                "parts lie elsewhere on {} than on {}", other.target.name, sets[0].target.name);
+    NABLA_CHECK(
+        other.planned.state == set.state && other.planned.inputs == set.inputs && other.planned.outputs == set.outputs,
+        "parts lie elsewhere on {} than on {}", other.target.name, sets[0].target.name);
   }
   Members members;
   std::vector<PlannedClass> classes;

@@ -60,8 +60,8 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
                                    const passes::ManagerOptions& options = {}, ir::Stage to = ir::Stage::kLocal);
 /// Every pass up to the memory plan, for one target; no compiler of kernels runs.
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options);
-/// A bundle of a set whose modules are of any stage before `kernels`: what `compile` makes for one rank is made for each
-/// class, in its folder. E0104 where what the set says of all ranks contradicts the classes' programs.
+/// A bundle of a set whose modules are of any stage before `kernels`: what `compile` makes for one rank is made for
+/// each class, in its folder. E0104 where what the set says of all ranks contradicts the classes' programs.
 Result<CompiledBundle> compile_set(const ir::ProgramSet& set, const CompileOptions& options);
 /// The module for other numbers of ranks along the axes of its mesh; as it is where the option is empty. E0901 without a
 /// mesh and for other texts than "dp=4,tp=2", E0210 for an unknown axis and where a layout does not fit any more.

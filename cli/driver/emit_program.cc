@@ -8,8 +8,8 @@
 #include "codegen/program/check.h"
 #include "codegen/program/pack.h"
 #include "runtime/format/bundle_writer.h"
-#include "runtime/format/program_generated.h"
 #include "runtime/format/members.h"
+#include "runtime/format/program_generated.h"
 #include "runtime/format/ranks_generated.h"
 
 namespace nabla::driver {

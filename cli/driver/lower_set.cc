@@ -109,7 +109,8 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
   for (size_t c = 0; c < out.planned.classes.size(); ++c)
-    out.reports.push_back(make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c]));
+    out.reports.push_back(
+        make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c]));
   return Ok{};
 }
 
@@ -159,7 +160,8 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module,
   LoweredSet out{target};
   const passes::ManagerOptions manager = verifying(options);
   Steps graph, lowering;
-  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph, lowering);
+  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
+              lowering);
   ir::ProgramSet set = NABLA_TRY(set_for(module, graph, manager, out));
   (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, manager, out));
   return out;
@@ -172,8 +174,10 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set
   Steps graph, lowering;
   for (ir::RankClass& c : local.classes) {
     graph.clear(), lowering.clear();
-    split_steps(passes::default_steps(c.module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph, lowering);
-    auto run = NABLA_TRY(passes::run_passes(c.module, take_through(graph, "partition"), ops::all_ops(), target, manager));
+    split_steps(passes::default_steps(c.module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
+                lowering);
+    auto run =
+        NABLA_TRY(passes::run_passes(c.module, take_through(graph, "partition"), ops::all_ops(), target, manager));
     append(out.passes, std::move(run.reports));
     c.module = std::move(run.module);
   }

@@ -17,7 +17,7 @@ struct LoweredSet {
   ir::ProgramSet planned;
   // By class:
   std::vector<Buckets> buckets;
-  std::vector<std::string> reports;  ///< JSON
+  std::vector<std::string> reports;        ///< JSON
   std::vector<passes::PassReport> passes;  ///< all that ran
 };
 

@@ -55,7 +55,7 @@ class AttentionPrinter {
   /// largest that fits.
   template <class Bytes>
   TemplateGrid grid(std::string suffix, const std::string& function, const ir::Dim& blocks, Bytes bytes,
-                     const std::vector<std::string>& results, size_t operands) {
+                    const std::vector<std::string>& results, size_t operands) {
     int64_t c = narrow_ ? 64 : 32;
     while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
     TemplateGrid out{{}, std::move(suffix), {}};

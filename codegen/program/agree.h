@@ -1,5 +1,5 @@
-// Enumerations of the compiler and of the bundle's format that are converted by their numbers: they are compared, name by
-// name, when this is compiled.
+// Enumerations of the compiler and of the bundle's format that are converted by their numbers: they are compared, name
+// by name, when this is compiled.
 #pragma once
 
 #include <initializer_list>

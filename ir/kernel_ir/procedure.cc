@@ -59,9 +59,9 @@ void run_along(Numbers n, const Literal& x, Literal& y, Wide start, F next) {
 
 template <bool product>
 void cumulate(Numbers n, Operands in, Results out) {
-  if (is_float(in[kOuter]->dtype()))
-    return run_along<double>(n, *in[kOuter], *out[0], product, [](double a, double b) { return product ? a * b : a + b; });
-  run_along<int64_t>(n, *in[kOuter], *out[0], product, [](int64_t a, int64_t b) {
+  if (is_float(in[0]->dtype()))
+    return run_along<double>(n, *in[0], *out[0], product, [](double a, double b) { return product ? a * b : a + b; });
+  run_along<int64_t>(n, *in[0], *out[0], product, [](int64_t a, int64_t b) {
     uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     return static_cast<int64_t>(product ? x * y : x + y);
   });
@@ -120,7 +120,7 @@ void extreme_of(Numbers n, const Literal& x, Literal& y) {
 template <bool max>
 void extreme(Numbers n, Operands in, Results out) {
   if (n[kCount] == 0) return;
-  is_float(in[kOuter]->dtype()) ? extreme_of<max, double>(n, *in[kOuter], *out[0]) : extreme_of<max, int64_t>(n, *in[kOuter], *out[0]);
+  is_float(in[0]->dtype()) ? extreme_of<max, double>(n, *in[0], *out[0]) : extreme_of<max, int64_t>(n, *in[0], *out[0]);
 }
 
 template <bool max>
@@ -128,8 +128,8 @@ void extreme_position(Numbers n, Operands in, Results out) {
   auto write = [&](int64_t first, int64_t stride, auto, const int64_t* places) {
     write_row(*out[0], first, stride, n[kCount], places);
   };
-  is_float(in[kOuter]->dtype()) ? walk_extremes<max, double>(n, *in[kOuter], write)
-                           : walk_extremes<max, int64_t>(n, *in[kOuter], write);
+  is_float(in[0]->dtype()) ? walk_extremes<max, double>(n, *in[0], write)
+                           : walk_extremes<max, int64_t>(n, *in[0], write);
 }
 
 // ---- Sorting: the permutation that sorts rows by the operands, the first one first.
@@ -267,7 +267,7 @@ void top_k(Numbers n, Operands in, Results out) {
     for_each_row(n[kOuter], n[kCount], inner, [&](int64_t first, int64_t stride) {
       int64_t to = first / (n[kCount] * inner) * k * inner + first % inner;
       for (const auto& e : sorter.first_sorted(k, first, stride)) {
-        copy(*out[0], to, *in[kOuter], first + static_cast<int64_t>(e.place) * stride);
+        copy(*out[0], to, *in[0], first + static_cast<int64_t>(e.place) * stride);
         out[1]->set_i(to, static_cast<int64_t>(e.place));
         to += inner;
       }

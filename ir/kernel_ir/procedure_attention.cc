@@ -17,9 +17,9 @@ using Numbers = std::span<const int64_t>;
 using Operands = std::span<const Literal* const>;
 using Results = std::span<Literal* const>;
 
-constexpr NumberNames<17> kNumbers = {"heads",  "kv_heads",   "keys",       "features", "out",     "causal",
-                                      "mask_batch", "mask_heads", "scale",    "streams", "least",
-                                      "kept",   "diagonal",   "word",       "word_batch", "word_head", "word_query"};
+constexpr NumberNames<17> kNumbers = {"heads",      "kv_heads",   "keys",       "features",  "out",       "causal",
+                                      "mask_batch", "mask_heads", "scale",      "streams",   "least",     "kept",
+                                      "diagonal",   "word",       "word_batch", "word_head", "word_query"};
 template <size_t N>
 struct Name {
   char text[N];

@@ -57,7 +57,7 @@ void fft(Numbers n, std::span<const Literal* const> in, std::span<Literal* const
   for (int64_t o = 0; o < n[kOuter]; ++o) {
     Sequence x;
     for (int64_t i = o * n[kCount]; i < (o + 1) * n[kCount]; ++i)
-      x.emplace_back(in[kOuter]->get(i), inverse ? -in[kCount]->get(i) : in[kCount]->get(i));
+      x.emplace_back(in[0]->get(i), inverse ? -in[1]->get(i) : in[1]->get(i));
     Sequence y = transform(x);
     for (int64_t i = 0; i < n[kCount]; ++i) {
       out[0]->set(o * n[kCount] + i, y[i].real());

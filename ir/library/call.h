@@ -15,13 +15,13 @@ namespace nabla::ir {
 
 /// A kernel of the module that computes the same where the library is missing.
 struct FallbackKernel {
-  std::string kernel;           ///< in the module's kernels
-  Ints order;                   ///< which operands of the call it takes, in the order of its buffers; the result follows
-  Ints scratch;                 ///< bytes of each of its own buffers, which come last and lie in the workspace
+  std::string kernel;  ///< in the module's kernels
+  Ints order;          ///< which operands of the call it takes, in the order of its buffers; the result follows
+  Ints scratch;        ///< bytes of each of its own buffers, which come last and lie in the workspace
   int64_t workspace_bytes = 0;  ///< that either of them may use
 };
-/// That of a library call of a GPU's program, which may meet a machine without the library, from `fuse` on. Calls of CPU
-/// programs have none, nor has any other node.
+/// That of a library call of a GPU's program, which may meet a machine without the library, from `fuse` on. Calls of
+/// CPU programs have none, nor has any other node.
 std::optional<FallbackKernel> fallback_kernel(const Node& node);
 /// The attributes of a library call that has this one.
 void set_fallback_kernel(Attrs& attrs, const FallbackKernel& fallback);

@@ -35,7 +35,8 @@ DotSides dot_sides(const Node& n, int lhs_rank, int rhs_rank) {
 }
 
 GemmProblemOf<int64_t> GemmProblem::at_bounds() const {
-  return with_sizes<GemmProblemOf<int64_t>, GemmProblemOf<Dim>>(*this, [](const Dim& size) { return size.bounds().max; });
+  return with_sizes<GemmProblemOf<int64_t>, GemmProblemOf<Dim>>(*this,
+                                                                [](const Dim& size) { return size.bounds().max; });
 }
 
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {

@@ -34,8 +34,8 @@ struct ConvolutionSpec {
   int64_t alignment = 256;  ///< of every operand's address
   auto operator<=>(const ConvolutionSpec&) const = default;
 
-  /// The shapes of input, filter and output, and, where they are not 1, the dilation and the groups. Of the padding only
-  /// that before the input is part of the key: that at its end follows from the shapes.
+  /// The shapes of input, filter and output, and, where they are not 1, the dilation and the groups. Of the padding
+  /// only that before the input is part of the key: that at its end follows from the shapes.
   static constexpr std::string_view kKind = "convolution";
   static constexpr auto fields() {
     using P = ConvolutionSpec;
@@ -51,9 +51,8 @@ struct ConvolutionSpec {
                       beside_key("padding_high", &P::padding_high),
                       in_key_of_call("tf32", &P::tf32, "tf32")};
   }
-  /// Dilations of 1, and the least padding at the end of which the output follows. False where the ranks of the shapes and
-  /// windows differ, a shape is empty, or an extent is larger than
-  /// any array.
+  /// Dilations of 1, and the least padding at the end of which the output follows. False where the ranks of the shapes
+  /// and windows differ, a shape is empty, or an extent is larger than any array.
   bool complete();
   /// "convolution f32 forward 64x8x8x1 3x3x1x16 64x6x6x16 stride 1,1 pad 0,0"
   std::string key() const { return problem_key(*this); }

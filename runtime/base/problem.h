@@ -1,5 +1,5 @@
-// What the problems of libraries have in common: each kind of problem lists its fields once, and its key, the parsing of
-// the key, the checks of a bundle, the bundle's fields and the binding of symbolic sizes follow from the list.
+// What the problems of libraries have in common: each kind of problem lists its fields once, and its key, the parsing
+// of the key, the checks of a bundle, the bundle's fields and the binding of symbolic sizes follow from the list.
 //
 // A kind is a struct with
 //   static constexpr std::string_view kKind;       // the first word of its key
@@ -42,8 +42,8 @@ constexpr Field<P, T> in_key_unless_one(std::string_view name, T P::*member, std
                                         std::string_view between = ",") {
   return {name, member, InKey::kUnlessOne, before, between};
 }
-/// One that tells calls of a problem apart, for which a library may choose other algorithms: the key of a call ends with
-/// the word of each flag that is set, or with the name of what is not the first of an enumeration.
+/// One that tells calls of a problem apart, for which a library may choose other algorithms: the key of a call ends
+/// with the word of each flag that is set, or with the name of what is not the first of an enumeration.
 template <class P, class T>
 constexpr Field<P, T> in_key_of_call(std::string_view name, T P::*member, std::string_view word = {}) {
   return {name, member, InKey::kOfCall, word};
@@ -86,8 +86,7 @@ To with_sizes(const From& from, F size, std::index_sequence<I...>) {
 }
 template <class To, class From, class F>
 To with_sizes(const From& from, F size) {
-  return with_sizes<To>(from, size,
-                        std::make_index_sequence<std::tuple_size_v<decltype(From::fields())>>());
+  return with_sizes<To>(from, size, std::make_index_sequence<std::tuple_size_v<decltype(From::fields())>>());
 }
 
 // ---- Values in keys

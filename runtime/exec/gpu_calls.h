@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/exec/gpu_algorithms.h"
@@ -68,6 +70,41 @@ class GpuCalls {
   std::unique_ptr<Library> library_;
   std::optional<Diagnostic> no_library_;
   std::map<Spec, std::unique_ptr<device::GpuLibraryCall>> calls_;
+};
+
+/// All libraries that programs for GPUs may call. Adding one is adding its class to the list of the engine, and its
+/// rows to ir/library/implementation.cc.
+template <class... Library>
+class GpuLibraries {
+ public:
+  GpuLibraries(const format::Bundle& bundle, const format::Program& program, device::CudaStream stream,
+               GpuAlgorithms& algorithms)
+      : calls_(Held<Library>{{bundle, program, stream, algorithms}}...) {}
+
+  /// By the library whose name the spec's implementation is, else by the first for such problems, which refuses it.
+  /// Otherwise as GpuCalls::call.
+  template <class Spec>
+  Result<device::LibraryCall*> call(const Spec& spec, bool fallback) {
+    Result<device::LibraryCall*> out = error(Code::kNewerVersion, "no library for {}", spec.key());
+    bool known = ((std::is_same_v<typename Library::Spec, Spec> && spec.implementation == Library::kName) || ...);
+    bool done = false;
+    auto ask = [&]<class L>(Held<L>& library) {
+      if constexpr (std::is_same_v<typename L::Spec, Spec>) {
+        if (done || (known && spec.implementation != L::kName)) return;
+        done = true;
+        out = library.calls.call(spec, fallback);
+      }
+    };
+    (ask(std::get<Held<Library>>(calls_)), ...);
+    return out;
+  }
+
+ private:
+  template <class L>
+  struct Held {
+    GpuCalls<L> calls;
+  };
+  std::tuple<Held<Library>...> calls_;
 };
 
 }  // namespace nabla::exec

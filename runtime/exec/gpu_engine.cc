@@ -74,7 +74,7 @@ GpuEngine::~GpuEngine() {
   if (context_ == nullptr) return;
   (void)driver_.context_set(context_);
   if (stream_ != nullptr) (void)driver_.stream_synchronize(stream_);
-  gemms_.reset(), convolutions_.reset();
+  libraries_.reset();
   staging_.reset();
   for (device::CudaEvent event : events_) (void)driver_.event_destroy(event);
   for (CudaAddress memory : {arena_, constants_, arrays_})
@@ -95,8 +95,7 @@ Status GpuEngine::load() {
   (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
   (void)NABLA_TRY(staging_.emplace().open(driver_, stream_));
   algorithms_.emplace(program_, device_, stream_);
-  gemms_.emplace(bundle_, program_, stream_, *algorithms_);
-  convolutions_.emplace(bundle_, program_, stream_, *algorithms_);
+  libraries_.emplace(bundle_, program_, stream_, *algorithms_);
   (void)NABLA_TRY(load_kernels());
   (void)NABLA_TRY(allocate("an arena", program_.arena_bytes(), arena_));
   if (arena_ != 0)

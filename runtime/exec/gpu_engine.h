@@ -70,11 +70,11 @@ class GpuEngine final : public Engine {
   const void* kernel(uint32_t index) const override { return &kernels_[index]; }
   Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool fallback) override {
     (void)NABLA_TRY(enter());
-    return gemms_->call(spec, fallback);
+    return libraries_->call(spec, fallback);
   }
   Result<device::LibraryCall*> convolution(const ConvolutionSpec& spec, bool fallback) override {
     (void)NABLA_TRY(enter());
-    return convolutions_->call(spec, fallback);
+    return libraries_->call(spec, fallback);
   }
   Status bind(const Plan& plan, Bound& bound) override;
   bool shares_launches() const override { return true; }
@@ -121,8 +121,7 @@ class GpuEngine final : public Engine {
   std::map<std::pair<const Plan*, std::vector<int64_t>>, std::weak_ptr<GpuLaunches>> launches_;
   std::optional<GpuStaging> staging_;
   std::optional<GpuAlgorithms> algorithms_;
-  std::optional<GpuCalls<device::CublasLt>> gemms_;
-  std::optional<GpuCalls<device::Cudnn>> convolutions_;
+  std::optional<GpuLibraries<device::CublasLt, device::Cudnn>> libraries_;
   struct Arrays {
     std::vector<void*> inputs, outputs;  ///< device addresses
   };

@@ -356,11 +356,14 @@ class StepBinder {
     return to.base() == format::BaseKind::Output;
   }
 
+  /// Libraries of GPUs choose algorithms by where operands lie, and bound their scratch memory by themselves.
+  bool for_gpu() const { return program_.compute() > 0; }
+
   device::GemmSpec spec_of(const format::Gemm& gemm, const std::vector<int64_t>& table) const {
     device::GemmSpec spec{format::problem_of(gemm), std::string(view(gemm.implementation()))};
     if (uint32_t i = 0; format::size_of(gemm.sizes()) > 0)
       spec.for_each_size([&](int64_t& size) { size = size_at(gemm.sizes()->Get(i++), size, table); });
-    if (spec.implementation != "cublaslt") return spec;
+    if (!for_gpu()) return spec;
     spec.workspace_bytes = gemm.workspace() == nullptr ? 0 : static_cast<int64_t>(gemm.workspace()->bytes());
     for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.addend()})
       if (address != nullptr) spec.alignment = std::min(spec.alignment, alignment_of(*address));
@@ -383,7 +386,7 @@ class StepBinder {
     spec.input_shape[0] = spec.output_shape[0] = size_at(c.batch_size(), spec.input_shape[0], table);
     spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
     spec.implementation = view(c.implementation());
-    if (spec.implementation != "cudnn") return spec;
+    if (!for_gpu()) return spec;
     for (const format::Address* address : {c.input(), c.filter(), c.output()})
       spec.alignment = std::min(spec.alignment, alignment_of(*address));
     return spec;

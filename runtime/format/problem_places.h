@@ -1,5 +1,5 @@
-// Where the fields of a library's problem lie in the bundle: a list of places per kind, in the order of its fields, from
-// which reading and writing follow.
+// Where the fields of a library's problem lie in the bundle: a list of places per kind, in the order of its fields,
+// from which reading and writing follow.
 #pragma once
 
 #include <cstdint>

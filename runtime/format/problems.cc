@@ -48,9 +48,7 @@ constexpr std::tuple kConvolutionPlaces{
 
 }  // namespace
 
-GemmProblemOf<int64_t> problem_of(const Gemm& gemm) {
-  return read_problem<GemmProblemOf<int64_t>>(kGemmPlaces, gemm);
-}
+GemmProblemOf<int64_t> problem_of(const Gemm& gemm) { return read_problem<GemmProblemOf<int64_t>>(kGemmPlaces, gemm); }
 ConvolutionSpec problem_of(const Convolution& convolution) {
   return read_problem<ConvolutionSpec>(kConvolutionPlaces, convolution);
 }

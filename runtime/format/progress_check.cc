@@ -22,8 +22,8 @@ struct Step {
 };
 using Steps = std::vector<Step>;
 
-/// The steps of a class's program in the order in which it runs them. Loops run once: what waits for ever in a later trip
-/// alone is not found. Of a branch all blocks run, one after the other, as all partners take the same one.
+/// The steps of a class's program in the order in which it runs them. Loops run once: what waits for ever in a later
+/// trip alone is not found. Of a branch all blocks run, one after the other, as all partners take the same one.
 class Flattener {
  public:
   Flattener(const Program& program, const Class& of_class, uint32_t c) : program_(program), class_(of_class), c_(c) {
@@ -44,7 +44,8 @@ class Flattener {
     if (const Call* call = i.action_as_Call()) out = {call->block()};
     if (const While* loop = i.action_as_While()) out = {loop->condition(), loop->body()};
     const Branch* branch = i.action_as_Branch();
-    for (uint32_t b = 0; branch != nullptr && b < size_of(branch->blocks()); ++b) out.push_back(branch->blocks()->Get(b));
+    for (uint32_t b = 0; branch != nullptr && b < size_of(branch->blocks()); ++b)
+      out.push_back(branch->blocks()->Get(b));
     return out;
   }
   // Blocks refer to earlier ones only; one that no entry reaches may name any other.
@@ -68,7 +69,8 @@ class Flattener {
     };
     for (uint32_t k = 0; k < size_of(list); ++k) {
       const Instruction& i = *list->Get(k);
-      if (const Collective* c = i.action_as_Collective()) start({0, class_.groups()->Get(c->group()), 0}, c->handle(), i);
+      if (const Collective* c = i.action_as_Collective())
+        start({0, class_.groups()->Get(c->group()), 0}, c->handle(), i);
       if (const Send* s = i.action_as_Send()) start({1, c_, s->channel()}, s->handle(), i);
       if (const Recv* r = i.action_as_Recv()) start({1, c_, r->channel()}, r->handle(), i);
       if (const Wait* w = i.action_as_Wait()) out_.push_back(waits.at(w->handle()));
@@ -186,15 +188,16 @@ class ProgressCheck {
         }
     for (uint32_t c = 0; c < steps.size(); ++c)
       if (at[c] < steps[c].size())
-        return error(Code::kCorrupt, "{}: damaged bundle: entry `{}`: class `{}` waits for ever for `{}`: its partners wait too",
-                     what_, entry, view(ranks_.classes()->Get(c)->name()), view(steps[c][at[c]].instruction->label()));
+        return error(Code::kCorrupt,
+                     "{}: damaged bundle: entry `{}`: class `{}` waits for ever for `{}`: its partners wait too", what_,
+                     entry, view(ranks_.classes()->Get(c)->name()), view(steps[c][at[c]].instruction->label()));
     return Ok{};
   }
 
   const Ranks& ranks_;
   const ClassPrograms& programs_;
   const std::string& what_;
-  std::vector<uint32_t> class_of_;  // by rank
+  std::vector<uint32_t> class_of_;                                       // by rank
   std::map<uint32_t, std::set<std::pair<uint32_t, uint32_t>>> members_;  // by group: classes that meet in it
 };
 

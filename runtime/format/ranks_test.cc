@@ -193,7 +193,8 @@ TEST(Ranks, NobodyWaitsForWhoWaits) {
       list->push_back(instruction("loop", std::move(loop)));
     }
   };
-  const std::string front = "E0104 damaged bundle: entry `step`: class `front` waits for ever for `all_reduce`: its partners wait too";
+  const std::string front =
+      "E0104 damaged bundle: entry `step`: class `front` waits for ever for `all_reduce`: its partners wait too";
   EXPECT_EQ(refusal([&](TwoClasses& t) { crossed(t, false); }), front);
   EXPECT_EQ(refusal([&](TwoClasses& t) { crossed(t, true); }), front);
   EXPECT_EQ(refusal([&](TwoClasses& t) {

@@ -101,8 +101,9 @@ TEST(BundleFuzz, SeedsThatAreRefusedSayWhy) {
   for (const format::ZipMember& m : bundle.members()) names.push_back(m.name);
   for (const auto& [seed, says] : seeds) {
     auto file = format::FileBytes::map(std::string("tests/fuzz/bundle_corpus/") + seed).value();
-    std::string_view exchanged =
-        std::string_view(seed).ends_with(".table") ? format::kRanksMember : std::string_view("class/front/programs/main.fb");
+    std::string_view exchanged = std::string_view(seed).ends_with(".table")
+                                     ? format::kRanksMember
+                                     : std::string_view("class/front/programs/main.fb");
     auto checked = format::check_programs(
         names,
         [&](std::string_view name) -> std::optional<format::Bytes> {

@@ -1,7 +1,8 @@
 // Writes seeds of the bundle fuzzer as the compiler makes them today, whose kernels are a byte each:
 //   bazel run //tests/fuzz:make_bundles
 // NAME.nbundle for a CPU and a GPU, and its programs alone, NAME.main.fb and NAME.sm_90a.fb: after the hashes of a
-// bundle a damaged program is never looked at. And ranks.nbundle, for several ranks, with members that are refused in it.
+// bundle a damaged program is never looked at. And ranks.nbundle, for several ranks, with members that are refused in
+// it.
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -210,9 +211,8 @@ Status write_refused(const std::string& folder) {
     p.entries[0]->instructions.push_back(format::instruction("call", format::CallT()));
   }));
   (void)NABLA_TRY(front("never_awaited", [](format::ProgramT& p) { p.entries[0]->instructions.pop_back(); }));
-  (void)NABLA_TRY(front("no_such_group", [](format::ProgramT& p) {
-    p.entries[0]->instructions[2]->action.AsCollective()->group = 1;
-  }));
+  (void)NABLA_TRY(front("no_such_group",
+                        [](format::ProgramT& p) { p.entries[0]->instructions[2]->action.AsCollective()->group = 1; }));
   (void)NABLA_TRY(table("two_classes_of_a_rank", [](format::RanksT& r) { r.classes[1]->first = 0; }));
   (void)NABLA_TRY(table("no_such_class", [](format::RanksT& r) { r.state[1]->placements[0]->class_index = 5; }));
   return table("one_end", [](format::RanksT& r) { r.classes[1]->channels[0]->sends = true; });

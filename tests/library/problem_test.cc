@@ -1,5 +1,5 @@
-// What follows from the list of a problem's fields: its key and back, places in the bundle, checks and binding; of the kinds
-// that there are, and of one that only this file knows.
+// What follows from the list of a problem's fields: its key and back, places in the bundle, checks and binding; of the
+// kinds that there are, and of one that only this file knows.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -58,7 +58,8 @@ class Draw {
 template <class P>
 void expect_exact(const std::string& key) {
   for (size_t size = 0; size <= key.size(); ++size)
-    for (std::string text : {key.substr(0, size), key.substr(0, size) + "7", key.substr(0, size) + "x" + key.substr(size)}) {
+    for (std::string text :
+         {key.substr(0, size), key.substr(0, size) + "7", key.substr(0, size) + "x" + key.substr(size)}) {
       std::optional<P> read = whole<P>(text);
       EXPECT_TRUE(!read || problem_key(*read) == text) << text;
     }
@@ -93,12 +94,13 @@ TEST(ProblemKey, RefusesWhatIsNone) {
         "gemm f32 1x02x3x4 nn", "gemm f32 1x-2x3x4 nn", "gemm f32 1x0x3x4 nn", "gemm f32 1x99999999999999999999x3x4 nn",
         "gemm f32 1x70000000000000x3x70000000000000 nn", "gemm  f32 1x2x3x4 nn", "gem f32 1x2x3x4 nn"})
     EXPECT_FALSE(whole<Gemm>(text)) << text;
-  for (const char* text : {"convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1 pad 0,0",         // ranks differ
-                           "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1",               // no padding
-                           "convolution f32 backward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1 pad 0,0",      // no such kind
-                           "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x0x2 stride 1,1 pad 0,0",       // an empty shape
-                           "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1 pad 0,0 dilation 1,1",  // not written
-                           "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1 pad 0,0 groups 1"})
+  for (const char* text :
+       {"convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1 pad 0,0",                 // ranks differ
+        "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1",                       // no padding
+        "convolution f32 backward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1 pad 0,0",              // no such kind
+        "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x0x2 stride 1,1 pad 0,0",               // an empty shape
+        "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1 pad 0,0 dilation 1,1",  // not written
+        "convolution f32 forward 1x4x4x1 3x3x1x2 1x2x2x2 stride 1,1 pad 0,0 groups 1"})
     EXPECT_FALSE(whole<ConvolutionSpec>(text)) << text;
 }
 
@@ -144,9 +146,9 @@ struct SortProblemOf {
   static constexpr std::string_view kKind = "sort";
   static constexpr auto fields() {
     using P = SortProblemOf;
-    return std::tuple{in_key("dtype", &P::dtype, " "),          in_key("rows", &P::rows, " "),
-                      in_key("columns", &P::columns, "x"),      in_key("order", &P::order, " "),
-                      in_key("keys", &P::keys, " by ", ","),    in_key_unless_one("ties", &P::ties, " ties "),
+    return std::tuple{in_key("dtype", &P::dtype, " "),       in_key("rows", &P::rows, " "),
+                      in_key("columns", &P::columns, "x"),   in_key("order", &P::order, " "),
+                      in_key("keys", &P::keys, " by ", ","), in_key_unless_one("ties", &P::ties, " ties "),
                       beside_key("stride", &P::stride)};
   }
   bool complete() {
