@@ -19,7 +19,8 @@ namespace {
 
 // @f, and @loss, the sum of the squares of what @f makes.
 ir::Module parsed(const Scene& s) {
-  std::string text = "nabla 1 traced\nmesh m = {" + s.mesh + "}\nfunc @f(" + s.params + ") {\n" + s.body + "}\n";
+  std::string text =
+      "nabla 1 traced\n" + s.symbols + "mesh m = {" + s.mesh + "}\nfunc @f(" + s.params + ") {\n" + s.body + "}\n";
   Result<ir::Module> m = ir::parse_module(text, "test.nbl", ops::all_ops());
   EXPECT_TRUE(m.ok()) << text << (m.ok() ? "" : to_string(m.errors()));
   return m.ok() ? *m : ir::Module();

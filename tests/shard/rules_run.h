@@ -29,6 +29,7 @@ struct Scene {
   bool compiled = false;
   /// Arguments; those that are not given are drawn, floats without ties.
   std::vector<Literal> args = {};
+  std::string symbols = {};  ///< lines that declare sizes; then all arguments are given
 };
 Sent expect_same(const Scene& scene);
 
