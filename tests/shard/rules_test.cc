@@ -171,6 +171,24 @@ TEST(Rules, JoinedPiecesGoToTheirRanks) {
   EXPECT_LE(sent.forward, 3 * kF32) << sent.text;
 }
 
+// numpy's roll, by any number: neighbours send so many elements, and the last rank the first one.
+TEST(Rules, RollsSendWhatChangesRanks) {
+  for (int by : {1, 3, 4, 6, 13}) {
+    Sent sent = expect_same({"a=4",
+                             "%x: f32[2,16@a]",
+                             fmt::format(" %e = slice(%x) {{starts=[0, {0}], limits=[-1, -1], strides=[1, 1]}}\n"
+                                         " %b = slice(%x) {{starts=[0, 0], limits=[-1, {0}], strides=[1, 1]}}\n"
+                                         " %y = concatenate(%e, %b) {{axis=1}}\n return %y\n",
+                                         16 - by),
+                             {0},
+                             by == 3});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    // Each of two shifts sends a shard at most, in two pieces where it does not end with one.
+    EXPECT_LE(sent.forward, by < 4 ? 2 * by * 2 * kF32 : 2 * 4 * 2 * kF32) << by << sent.text;
+    EXPECT_LE(sent.gradient, 2 * (by < 4 ? 2 * by * 2 * kF32 : 2 * 4 * 2 * kF32)) << by << sent.text;
+  }
+}
+
 // A projection for queries, keys and values together, cut into the three along the ranks' dimension.
 TEST(Rules, APartOfAProjection) {
   Sent sent = expect_same({"tp=2",
