@@ -26,6 +26,8 @@ ir::Module parsed(const Scene& s) {
   return m.ok() ? *m : ir::Module();
 }
 
+}  // namespace
+
 void add_gradient(ir::Module& m, const std::vector<int64_t>& wrt) {
   const ir::Function& f = *m.find("f");
   ir::FunctionBuilder b("loss", ops::all_ops(), &m);
@@ -42,6 +44,8 @@ void lay_out_as(ir::Module& m, const std::string& name, const ir::Function& like
   for (size_t i = 0; i < f.params.size(); ++i) f.values[f.params[i]].sharding = like.values[like.params[i]].sharding;
   m.set(std::make_shared<const ir::Function>(std::move(f)));
 }
+
+namespace {
 
 // Floats are the shuffled multiples of a step, so that none tie; integers lie in [0, 7].
 Literal drawn(const ir::Type& type, ir::Rng& rng) {
