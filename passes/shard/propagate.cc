@@ -1,6 +1,7 @@
 #include "passes/shard/propagate.h"
 
 #include "passes/shard/manual_regions.h"
+#include "passes/shard/merge_cuts.h"
 #include "passes/shard/open_composites.h"
 #include "passes/shard/propagation.h"
 
@@ -8,7 +9,7 @@ namespace nabla::passes {
 namespace {
 
 struct Propagated {
-  std::shared_ptr<const ir::Module> flat;  // regions placed, composites opened
+  std::shared_ptr<const ir::Module> flat;  // regions placed, composites opened, cuts merged
   std::unique_ptr<Propagation> by;
   ir::Module sharded;
 };
@@ -19,9 +20,10 @@ Result<Propagated> propagated(const ir::Module& module, bool explains, PassConte
   while (true) {
     out.by = std::make_unique<Propagation>(*out.flat, explains, context);
     out.sharded = NABLA_TRY(out.by->run());
-    auto opened = open_composites(*out.flat, out.sharded, context);
-    if (!opened) return out;
-    out.flat = std::move(opened);
+    auto next = open_composites(*out.flat, out.sharded, context);
+    if (!next) next = merge_cuts(*out.flat, out.sharded, context);
+    if (!next) return out;
+    out.flat = std::move(next);
     context.remarks.resize(remarks);
   }
 }

@@ -38,6 +38,20 @@ ir::Attrs with(ir::Attrs attrs, const char* name, int64_t value) {
   return attrs;
 }
 
+// One of n equal parts of a dimension.
+Val shard_of(Val v, int64_t dim, int64_t n, const Dim& which) {
+  ir::Shape shape = v.shape();
+  Dim size = Dim::floordiv(shape[dim], n);
+  if (size.is_static())
+    return v.b->op("section", {v}, {{"axis", dim}, {"range", ir::Shape{which * size, size}}});
+  // That the range lies within is plain only where parts are counted.
+  ir::Shape part = shape;
+  part[dim] = size, shape[dim] = size;
+  shape.insert(shape.begin() + dim, n);
+  v = v.b->op("section", {ir::reshape(v, shape)}, {{"axis", dim}, {"range", ir::Shape{which, 1}}});
+  return ir::reshape(v, part);
+}
+
 /// Finds the steps from one layout to another.
 class Path {
  public:
@@ -151,9 +165,7 @@ Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const L
         v = v.b->op("all_gather", {v}, with(joined, "dim", step.dim));
         break;
       case ReshardStep::kCut: {
-        Dim size = Dim::floordiv(v.shape()[step.dim], shards(mesh, step.axes));
-        ir::Shape range = {rank.coordinate(step.axes) * size, size};
-        v = v.b->op("section", {v}, {{"axis", int64_t{step.dim}}, {"range", range}});
+        v = shard_of(v, step.dim, shards(mesh, step.axes), rank.coordinate(step.axes));
         break;
       }
     }

@@ -19,11 +19,14 @@ namespace {
 
 // @f, and @loss, the sum of the squares of what @f makes.
 ir::Module parsed(const Scene& s) {
-  std::string text = "nabla 1 traced\nmesh m = {" + s.mesh + "}\nfunc @f(" + s.params + ") {\n" + s.body + "}\n";
+  std::string text =
+      "nabla 1 traced\n" + s.symbols + "mesh m = {" + s.mesh + "}\nfunc @f(" + s.params + ") {\n" + s.body + "}\n";
   Result<ir::Module> m = ir::parse_module(text, "test.nbl", ops::all_ops());
   EXPECT_TRUE(m.ok()) << text << (m.ok() ? "" : to_string(m.errors()));
   return m.ok() ? *m : ir::Module();
 }
+
+}  // namespace
 
 void add_gradient(ir::Module& m, const std::vector<int64_t>& wrt) {
   const ir::Function& f = *m.find("f");
@@ -41,6 +44,8 @@ void lay_out_as(ir::Module& m, const std::string& name, const ir::Function& like
   for (size_t i = 0; i < f.params.size(); ++i) f.values[f.params[i]].sharding = like.values[like.params[i]].sharding;
   m.set(std::make_shared<const ir::Function>(std::move(f)));
 }
+
+namespace {
 
 // Floats are the shuffled multiples of a step, so that none tie; integers lie in [0, 7].
 Literal drawn(const ir::Type& type, ir::Rng& rng) {

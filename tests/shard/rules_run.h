@@ -17,6 +17,12 @@ struct Sent {
   std::vector<std::string> remarks;
 };
 
+/// Adds @loss, a quarter of the sum of the squares of the first result of @f, and its gradient @g, to a module whose
+/// transforms are not lowered yet. Other results have no part in it.
+void add_gradient(ir::Module& traced, const std::vector<int64_t>& wrt);
+/// Lays out the parameters of the function as those of `like`.
+void lay_out_as(ir::Module& m, const std::string& function, const ir::Function& like);
+
 /// Bytes that one rank sends in the collectives of a local function, which runs no others.
 double bytes_sent(const ir::Function& local);
 
@@ -29,6 +35,7 @@ struct Scene {
   bool compiled = false;
   /// Arguments; those that are not given are drawn, floats without ties.
   std::vector<Literal> args = {};
+  std::string symbols = {};  ///< lines that declare sizes; then all arguments are given
 };
 Sent expect_same(const Scene& scene);
 

@@ -171,6 +171,24 @@ TEST(Rules, JoinedPiecesGoToTheirRanks) {
   EXPECT_LE(sent.forward, 3 * kF32) << sent.text;
 }
 
+// numpy's roll, by any number: neighbours send so many elements, and the last rank the first one.
+TEST(Rules, RollsSendWhatChangesRanks) {
+  for (int by : {1, 3, 4, 6, 13}) {
+    Sent sent = expect_same({"a=4",
+                             "%x: f32[2,16@a]",
+                             fmt::format(" %e = slice(%x) {{starts=[0, {0}], limits=[-1, -1], strides=[1, 1]}}\n"
+                                         " %b = slice(%x) {{starts=[0, 0], limits=[-1, {0}], strides=[1, 1]}}\n"
+                                         " %y = concatenate(%e, %b) {{axis=1}}\n return %y\n",
+                                         16 - by),
+                             {0},
+                             by == 3});
+    EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+    // Each of two shifts sends a shard at most, in two pieces where it does not end with one.
+    EXPECT_LE(sent.forward, by < 4 ? 2 * by * 2 * kF32 : 2 * 4 * 2 * kF32) << by << sent.text;
+    EXPECT_LE(sent.gradient, 2 * (by < 4 ? 2 * by * 2 * kF32 : 2 * 4 * 2 * kF32)) << by << sent.text;
+  }
+}
+
 // A projection for queries, keys and values together, cut into the three along the ranks' dimension.
 TEST(Rules, APartOfAProjection) {
   Sent sent = expect_same({"tp=2",
@@ -425,6 +443,69 @@ TEST(Rules, RowsAcrossRanksSendAFewNumbers) {
     EXPECT_LE(sent.forward, reduced(4, c.forward * 8 * kF32)) << c.body << sent.text;
     EXPECT_LE(sent.gradient, reduced(4, c.gradient * 8 * kF32)) << c.body << sent.text;
   }
+}
+
+// ---- Sizes that are known only at run time
+
+Literal drawn_array(std::vector<int64_t> shape) {
+  Literal out = Literal::uninitialized(DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < out.size(); ++i) out.set(i, static_cast<double>(i * 37 % 101) / 25 - 2);
+  return out;
+}
+
+TEST(Rules, SizesAreSymbols) {
+  std::string symbols = "symbol n in [4, 64] multiple 4\n";
+  Sent sent = expect_same({"a=4",
+                           "%x: f32[n,16@a,2]",
+                           " %y = cumsum(%x) {axis=1}\n return %y\n",
+                           {0},
+                           true,
+                           {drawn_array({8, 16, 2})},
+                           symbols});
+  EXPECT_EQ(sent.ops, "all_gather") << sent.text;
+  sent = expect_same({"a=4",
+                      "%x: f32[n,16@a]",
+                      " %z = constant() {value=f32[] {0}}\n %y = pad(%x, %z) {low=[0, 1], high=[0, -1], interior=[0, "
+                      "0]}\n return %y\n",
+                      {0},
+                      true,
+                      {drawn_array({8, 16})},
+                      symbols});
+  EXPECT_EQ(sent.ops, "permute") << sent.text;
+  sent = expect_same(
+      {"a=4", "%x: f32[3,n@a]", " %y = argmax(%x) {axis=1}\n return %y\n", {}, true, {drawn_array({3, 12})}, symbols});
+  EXPECT_EQ(sent.ops, "all_reduce all_reduce") << sent.text;
+  Literal q = drawn_array({1, 3, 12, 4});
+  sent = expect_same({"a=4",
+                      "%q: f32[1,3,n@a,4], %k: f32[1,3,n@a,4], %v: f32[1,3,n@a,4]",
+                      " %y, %l = attention(%q, %k, %v) {causal=true}\n return %y\n",
+                      {0, 1, 2},
+                      true,
+                      {q, q, q},
+                      symbols});
+  EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+  EXPECT_EQ(sent.text.find("all_gather"), std::string::npos) << sent.text;
+  for (const char* op : {"cumsum", "cummax", "cumargmax"})
+    for (const char* reverse : {"true", "false"}) {
+      sent = expect_same({"a=4",
+                          "%x: f32[3,n@a]",
+                          fmt::format(" %y = {}(%x) {{axis=1, reverse={}}}\n return %y\n", op, reverse),
+                          {},
+                          true,
+                          {drawn_array({3, 12})},
+                          symbols});
+      EXPECT_TRUE(sent.remarks.empty()) << sent.text;
+      EXPECT_LE(sent.forward, gathered(4, 3 * (kF32 + kI32))) << sent.text;
+    }
+  // What needs the size gathers, and each rank has its part again.
+  sent = expect_same({"a=4",
+                      "%x: f32[3,n@a]",
+                      " %y = argsort(%x) {axis=1}\n %z = shard(%y) {sharding=<{}, a>}\n return %z\n",
+                      {},
+                      true,
+                      {drawn_array({3, 12})},
+                      symbols});
+  EXPECT_EQ(sent.remarks.size(), 1u) << sent.text;
 }
 
 // ---- Exchanges

@@ -34,7 +34,12 @@ std::optional<Keys> keys_of(const RuleContext& c) {
   auto uses = [&](const Axes& a) { return overlap(c.mesh, a, axes); };
   if (!ring && std::any_of(q.dims.begin(), q.dims.end(), uses)) return std::nullopt;
   int64_t ranks = shards(c.mesh, axes);
-  return Keys{axes, ring, ranks, Dim::floordiv(c.op.operands[kK].shape[kPositions], ranks)};
+  // In a ring every rank takes its own keys of the mask.
+  const Dim& keys = c.op.operands[kK].shape[kPositions];
+  bool masked = std::any_of(c.op.operands.begin(), c.op.operands.end(),
+                            [](const ir::Type& t) { return t.dtype == DType::kBool; });
+  if (ring && masked && !keys.is_static()) return std::nullopt;
+  return Keys{axes, ring, ranks, Dim::floordiv(keys, ranks)};
 }
 
 Split split_by(const RuleContext& c, const Keys& keys) {

@@ -49,11 +49,11 @@ std::optional<Cut> cut_of(const RuleContext& c) {
   int64_t axis = c.n.attrs.get_int("axis");
   const Axes& axes = c.layout(0).dims[axis];
   const ir::Dim& extent = c.op.operands[0].shape[axis];
-  if (axes.empty() || !extent.is_static() || extent.is(0)) return std::nullopt;
+  if (axes.empty() || extent.bounds().min < 1) return std::nullopt;
   Split split(c, axes);
   split.along(c.factors.operands[0], axis, axes);
   Layout layout = split.operand(0);
-  double own = static_cast<double>(extent.value() / shards(c.mesh, axes));
+  double own = static_cast<double>(extent.bounds().max / shards(c.mesh, axes));
   double slice = bytes_of_part(c, c.op.operands[0], layout) / own;
   return Cut{axis, axes, layout, gathered_bytes(shards(c.mesh, axes), slice)};
 }
