@@ -47,6 +47,24 @@ TEST(Manual, OtherAxesStayAutomatic) {
   EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
 }
 
+// In a region a value may be laid out along the axes that are not manual, and a collective leaves its parts where they are.
+TEST(Manual, LayoutsInARegion) {
+  auto by_hand = [](Tensor x, Tensor v, Tensor w) {
+    auto part = [](Tensor a, Tensor b, Tensor c) {
+      Tensor h = shard(relu(matmul(a, b)), P("dp", open()));
+      return all_gather(psum_scatter(matmul(h, c), "tp", 1), "tp", 1);
+    };
+    return shard_map(part, {P("", ""), P("", "tp"), P("tp", "")}, {P("", "")}, {"tp"})(x, v, w);
+  };
+  ir::Module manual = training(by_hand, P(open(), open()), P("", "tp"), P("tp", ""));
+  ir::Module plain = training(mlp, P("", ""), P("", ""), P("", ""));
+  std::vector<Literal> args = random_args(*manual.find("f"), 11);
+  ManualRun got = run_manual(manual, args);
+  expect_equal(run_manual(plain, args).results, got.results);
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  EXPECT_NE(print(got.local).find("f32[2,6]"), std::string::npos) << print(got.local);  // half of the batch
+}
+
 TEST(Manual, RegionsAreNested) {
   auto by_hand = [](Tensor x, Tensor v, Tensor w) {
     auto outer = [](Tensor a, Tensor b, Tensor c) {
@@ -94,6 +112,9 @@ TEST(Manual, CollectivesAndTheirGradients) {
               },
               rows, rows);
   expect_same([](Tensor x) { return all_to_all(x, "r", 1, 0); }, [](Tensor x) { return x; }, rows, P("", "r"));
+  auto largest = [](Tensor x) { return reduce_max(groups(x), {0}); };
+  expect_same([](Tensor x) { return pmax(x, "r"); }, largest, rows, whole);
+  expect_same([](Tensor x) { return pmin(x, "r"); }, [&](Tensor x) { return -largest(-x); }, rows, whole);
   // What is the same on all ranks and meets what is not.
   expect_same([](Tensor x) { return x * convert(axis_index("r") + 1, f32); },
               [](Tensor x) {
