@@ -89,7 +89,8 @@ void expect_same(F part, G whole, const P& in, const P& out, Shape shape = {8, 4
     program.entry("f", {{"x", f32, shape}}, [&](Tensor x) -> Outputs {
       auto loss = [&](Tensor y) { return sum(sin(f(y)) * 2); };
       auto [value, g] = value_and_grad(loss)(x);
-      return {{"y", f(x)}, {"loss", value}, {"g", g}};
+      auto along = [&](Tensor y) { return sum(grad(loss)(y) * x); };  // reverse mode of reverse mode
+      return {{"y", f(x)}, {"loss", value}, {"g", g}, {"forward", hvp(loss, x, x)}, {"reverse", grad(along)(x)}};
     });
     return program.module();
   };
@@ -214,6 +215,21 @@ TEST(Manual, SizesThatAreKnownAtRunTime) {
   Literal x(f32, {6, 4});
   for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i));
   run_manual(program.module(), {x});
+}
+
+TEST(Manual, GroupsAndBarriersHaveDerivatives) {
+  Program program;
+  program.mesh("pod", {{"dp", 2}});
+  program.entry("f", {{"x", f32, {4, 8}, P("dp", open())}, {"w", f32, {4, 8}}}, [&](Tensor x, Tensor w) -> Outputs {
+    auto loss = [](Tensor p, Tensor q) {
+      auto [a, b] = shard_as(p, tanh(q));
+      Tensor c = propagation_barrier(a * b, "forward");
+      return sum(c * shard(a, P(open({"dp"}).priority(1), open())));
+    };
+    auto [g, h] = grad(loss, wrt<0, 1>)(x, w);
+    return {{"g", g}, {"h", h}, {"rows", vmap(loss)(x, w)}};
+  });
+  run_manual(program.module(), random_args(*program.module().find("f"), 12));
 }
 
 // The batch of a layout inside of a mapped function lies along the axis that vmap names.
