@@ -142,7 +142,8 @@ class Writer {
   fb::Offset<schema::Sharding> sharding(const Sharding* s) {
     if (!s) return 0;
     std::vector<fb::Offset<schema::DimSharding>> dims;
-    for (const DimSharding& d : s->dims) dims.push_back(schema::CreateDimSharding(b_, axes(d.axes), d.open, static_cast<uint32_t>(d.priority)));
+    for (const DimSharding& d : s->dims)
+      dims.push_back(schema::CreateDimSharding(b_, axes(d.axes), d.open, static_cast<uint32_t>(d.priority)));
     auto dims_at = list(dims);
     return schema::CreateSharding(b_, dims_at, axes(s->replicated));
   }

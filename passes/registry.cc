@@ -33,8 +33,9 @@ std::vector<Pass> transform_passes() {
        "composes the ops' vjp rules; functions are derived once per set of active parameters, and a function is cut "
        "into "
        "a forward and a backward part whose residuals are exactly what the way back reads. Ops whose rule is by "
-       "decomposition are decomposed on the way back only. An op without a derivative on an active path is E0301. Runs "
-       "first: later passes know neither transforms nor residuals.",
+       "decomposition are decomposed on the way back only. In manual regions `vary` is put first where values that all ranks "
+       "share meet others, so that gradients of what they share are summed. An op without a derivative on an "
+       "active path is E0301. Runs first: later passes know neither transforms nor residuals.",
        Stage::kTraced,
        Stage::kFlat,
        {},
@@ -56,9 +57,11 @@ std::vector<Pass> shard_passes() {
       {"propagate",
        "says how every value is laid out over the mesh",
        "Starts from the layouts of parameters and state leaves and from `shard` nodes, and follows the factors of the ops, "
-       "forward and backward, through the bodies of loops and branches, until nothing changes. Closed dimensions stay as "
-       "they are; an axis goes only where it divides the extent. Where two layouts meet that cannot both hold, the one "
-       "of the larger tensor wins: a remark says so. A module without a mesh stays as it is. Runs on the simplified "
+       "forward and backward, through the bodies of loops and branches, until nothing changes: layouts of priority 0 first, then "
+       "those of 1; elementwise ops and movements before others; what nobody contests before what somebody does. Closed "
+       "dimensions stay as they are; an axis goes only where it divides the extent. Where two layouts meet that cannot both "
+       "hold, the one wins that leaves fewer bytes to be laid out anew: a remark says so. The bodies of manual regions are "
+       "put in their places first. A module without a mesh stays as it is. Runs on the simplified "
        "global program, whose composites are whole: their factors count.",
        Stage::kFlat,
        Stage::kSharded,

@@ -95,7 +95,7 @@ TEST(Sharding, RegionsAreCheckedAtTheLineOfTheUser) {
   EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(twice, {P("dp", "")}, {P("dp", "")}, {"dp"})(x); }),
             "shard_map: it is inside of a region that is written for the ranks along dp already");
   EXPECT_EQ(in_entry([&](Tensor x) { return shard_map(same, {P(open({"dp"}), "")}, {P("dp", "")})(x); }).substr(0, 60),
-            "shard_map: operand 0 is laid out as <{dp, ?}, {}>: a region's ");
+            "shard_map: operand 0 is laid out as <{dp, ?}, {}>: a region'");
 }
 
 }  // namespace

@@ -520,10 +520,11 @@ ir::Module without_layouts(const ir::Module& module) {
 }
 
 FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const ir::OpTable& ops) {
-  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_about_layouts)) return f;
+  auto is_identity = [](const Node& n) { return is_about_layouts(n) || is_border(n); };
+  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_identity)) return f;
   FunctionCopy copy(*f, ops, &m);
   for (const Node& n : f->nodes)
-    if (is_about_layouts(n))
+    if (is_identity(n))
       copy.set(n.results, copy.at(n.operands));
     else
       copy.copy(n);

@@ -111,14 +111,14 @@ class Propagation {
                             const std::vector<Candidate>& from, NodeState& state);
   void set(int variable, ir::Axes axes) { axes_[variable] = std::move(axes), changed_[variable] = ++clock_; }
   bool extend(int place, const ir::Axes& axes, const Cause& cause);
-  bool refuse(int variable, const ir::Axes& axes, const Cause& cause, const char* why);
+  bool refuse(int variable, const ir::Axes& axes, const Cause& cause, const std::string& why);
   const char* misfit(int variable, const ir::Axes& axes) const;
   int64_t bytes(int f, ir::ValueId v) const { return m_.functions[f]->type(v).bytes().bounds().max; }
 
   // ---- Explanations. propagation_report.cc
   std::string name_of(int place) const;
   std::string chain(int variable) const;
-  std::map<std::string, std::pair<Cause, const char*>> refused_of(int variable) const;
+  std::map<std::string, std::pair<Cause, std::string>> refused_of(int variable) const;
   void report_conflicts();
 
   // ---- The result.
@@ -139,7 +139,7 @@ class Propagation {
   std::vector<char> of_leaf_;                     // of the roots: a dimension of a state leaf
   std::map<int, Said> said_by_;                   // of those that were annotated: by whom
   std::map<int, std::pair<int, Cause>> because_;  // of those that got axes: the place where, and the last cause
-  std::map<int, std::map<std::string, std::pair<Cause, const char*>>> refused_;  // by axes: what did not come about
+  std::map<int, std::map<std::string, std::pair<Cause, std::string>>> refused_;  // by axes: what did not come about
   std::vector<std::vector<std::pair<int, ir::ValueId>>> leaves_;  // where each state leaf is read and written
   std::vector<std::vector<NodeState>> nodes_;                     // per function and node
   std::vector<int64_t> changed_;                                  // of the roots: when

@@ -1,3 +1,4 @@
+// What propagation says of what it did.
 #include <set>
 
 #include "passes/shard/propagation.h"
@@ -57,9 +58,9 @@ std::string Propagation::chain(int variable) const {
   }
   return out;
 }
-std::map<std::string, std::pair<Propagation::Cause, const char*>> Propagation::refused_of(int variable) const {
+std::map<std::string, std::pair<Propagation::Cause, std::string>> Propagation::refused_of(int variable) const {
   auto found = refused_.find(variable);
-  return found == refused_.end() ? std::map<std::string, std::pair<Cause, const char*>>() : found->second;
+  return found == refused_.end() ? std::map<std::string, std::pair<Cause, std::string>>() : found->second;
 }
 
 // ---- The result.

@@ -1,3 +1,4 @@
+// How axes go through one node, and which of them where not all can.
 #include <algorithm>
 
 #include "passes/rewrite.h"
@@ -162,7 +163,12 @@ Propagation::Candidate Propagation::chosen(int f, const Node& n, const std::vect
   for (const Candidate& c : of_factor) total += c.bytes;
   const Function& function = *m_.functions[f];
   auto of = [&](const Candidate& c) { return "the layout of " + ir::value_name(function, c.largest); };
-  conflicts_[{f, &n}] = {of(*best), of(*second), total - best->bytes, total - second->bytes};
+  int64_t moved = total - best->bytes, otherwise = total - second->bytes;
+  conflicts_[{f, &n}] = {of(*best), of(*second), moved, otherwise};
+  for (const Candidate& c : of_factor)
+    if (&c != best)
+      refuse(find(best->place), c.axes, {f, &n, c.place},
+             fmt::format("that would lay {} bytes of tensors out anew, as it is {} bytes are", total - c.bytes, moved));
   return *best;
 }
 
@@ -229,7 +235,7 @@ bool Propagation::extend(int place, const Axes& axes, const Cause& cause) {
   because_.insert_or_assign(variable, std::make_pair(place, cause));
   return true;
 }
-bool Propagation::refuse(int variable, const Axes& axes, const Cause& cause, const char* why) {
+bool Propagation::refuse(int variable, const Axes& axes, const Cause& cause, const std::string& why) {
   if (explains_) refused_[variable].insert_or_assign(ir::str(axes), std::make_pair(cause, why));
   return false;
 }

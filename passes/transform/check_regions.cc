@@ -40,7 +40,7 @@ class Check {
   Status function(const std::string& name, const VaryingAxes& manual, const Node* region) {
     const Function* f = module_.find(name);
     if (!f || !seen_.insert({name, manual}).second) return Ok{};
-    for (size_t v = 0; v < f->values.size(); ++v)
+    for (size_t v = 0; !manual.empty() && v < f->values.size(); ++v)
       if (const ir::ShardingRef& s = f->values[v].sharding)
         (void)NABLA_TRY(layout(*s, ir::describe_value(*f, static_cast<int>(v)), nullptr, manual, region));
     for (const Node& n : f->nodes) {
@@ -67,7 +67,7 @@ class Check {
       for (const ir::AxisRef& a : n.attrs.get_axes("axes"))
         if (!manual.count(a.name)) return misplaced(f, n, a.name, manual, region);
     const ir::Attr* said = n.attrs.find("sharding");
-    if (!said) return Ok{};
+    if (!said || manual.empty()) return Ok{};
     return layout(std::get<ir::Sharding>(*said), ir::describe_value(f, n.results[0]), &n, manual, region);
   }
 

@@ -47,6 +47,24 @@ TEST(Manual, OtherAxesStayAutomatic) {
   EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
 }
 
+// In a region a value may be laid out along the axes that are not manual, and a collective leaves its parts where they are.
+TEST(Manual, LayoutsInARegion) {
+  auto by_hand = [](Tensor x, Tensor v, Tensor w) {
+    auto part = [](Tensor a, Tensor b, Tensor c) {
+      Tensor h = shard(relu(matmul(a, b)), P("dp", open()));
+      return all_gather(psum_scatter(matmul(h, c), "tp", 1), "tp", 1);
+    };
+    return shard_map(part, {P("", ""), P("", "tp"), P("tp", "")}, {P("", "")}, {"tp"})(x, v, w);
+  };
+  ir::Module manual = training(by_hand, P(open(), open()), P("", "tp"), P("tp", ""));
+  ir::Module plain = training(mlp, P("", ""), P("", ""), P("", ""));
+  std::vector<Literal> args = random_args(*manual.find("f"), 11);
+  ManualRun got = run_manual(manual, args);
+  expect_equal(run_manual(plain, args).results, got.results);
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  EXPECT_NE(print(got.local).find("f32[2,6]"), std::string::npos) << print(got.local);  // half of the batch
+}
+
 TEST(Manual, RegionsAreNested) {
   auto by_hand = [](Tensor x, Tensor v, Tensor w) {
     auto outer = [](Tensor a, Tensor b, Tensor c) {
@@ -71,7 +89,8 @@ void expect_same(F part, G whole, const P& in, const P& out, Shape shape = {8, 4
     program.entry("f", {{"x", f32, shape}}, [&](Tensor x) -> Outputs {
       auto loss = [&](Tensor y) { return sum(sin(f(y)) * 2); };
       auto [value, g] = value_and_grad(loss)(x);
-      return {{"y", f(x)}, {"loss", value}, {"g", g}};
+      auto along = [&](Tensor y) { return sum(grad(loss)(y) * x); };  // reverse mode of reverse mode
+      return {{"y", f(x)}, {"loss", value}, {"g", g}, {"forward", hvp(loss, x, x)}, {"reverse", grad(along)(x)}};
     });
     return program.module();
   };
@@ -94,6 +113,9 @@ TEST(Manual, CollectivesAndTheirGradients) {
               },
               rows, rows);
   expect_same([](Tensor x) { return all_to_all(x, "r", 1, 0); }, [](Tensor x) { return x; }, rows, P("", "r"));
+  auto largest = [](Tensor x) { return reduce_max(groups(x), {0}); };
+  expect_same([](Tensor x) { return pmax(x, "r"); }, largest, rows, whole);
+  expect_same([](Tensor x) { return pmin(x, "r"); }, [&](Tensor x) { return -largest(-x); }, rows, whole);
   // What is the same on all ranks and meets what is not.
   expect_same([](Tensor x) { return x * convert(axis_index("r") + 1, f32); },
               [](Tensor x) {
@@ -193,6 +215,21 @@ TEST(Manual, SizesThatAreKnownAtRunTime) {
   Literal x(f32, {6, 4});
   for (int64_t i = 0; i < x.size(); ++i) x.set(i, static_cast<double>(i));
   run_manual(program.module(), {x});
+}
+
+TEST(Manual, GroupsAndBarriersHaveDerivatives) {
+  Program program;
+  program.mesh("pod", {{"dp", 2}});
+  program.entry("f", {{"x", f32, {4, 8}, P("dp", open())}, {"w", f32, {4, 8}}}, [&](Tensor x, Tensor w) -> Outputs {
+    auto loss = [](Tensor p, Tensor q) {
+      auto [a, b] = shard_as(p, tanh(q));
+      Tensor c = propagation_barrier(a * b, "forward");
+      return sum(c * shard(a, P(open({"dp"}).priority(1), open())));
+    };
+    auto [g, h] = grad(loss, wrt<0, 1>)(x, w);
+    return {{"g", g}, {"h", h}, {"rows", vmap(loss)(x, w)}};
+  });
+  run_manual(program.module(), random_args(*program.module().find("f"), 12));
 }
 
 // The batch of a layout inside of a mapped function lies along the axis that vmap names.

@@ -106,11 +106,21 @@ bool is_linear(const Attrs& attrs) {
   return attrs.get_string("combiner") == "sum" || attrs.get_string("combiner") == "mean";
 }
 
+bool is_extremum(const Attrs& attrs) {
+  return attrs.get_string("combiner") == "max" || attrs.get_string("combiner") == "min";
+}
+
 template <class Context>
 bool refused(Context& ctx) {
   if (is_linear(ctx.attrs())) return false;
-  ctx.functions->refuse("only sums and means over ranks have a derivative; reduce a stop_gradient of the operand");
+  ctx.functions->refuse("of what ranks combine only sums, means, and an all_reduce's max and min have a derivative");
   return true;
+}
+
+// Of a maximum or minimum over ranks: 1 / n on each of the n ranks that have it, 0 on the others.
+Val share(Val x, Val extremum, const Attrs& group) {
+  Val has = ir::convert(x.b->op("eq", {x, x.b->op("vary", {extremum}, group)}), x.dtype());
+  return has / x.b->op("vary", {x.b->op("all_reduce", {has}, group)}, group);
 }
 
 // ---- Parts of a dimension.
@@ -264,14 +274,18 @@ OpDef all_reduce_op() {
     return Literals{combined(group(ctx), ctx.attrs().get_string("combiner"))};
   };
   op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    if (refused(ctx)) return {};
-    const Axes& axes = ctx.attrs().get_axes("axes");
+    const Attrs group = group_attrs(ctx.attrs());
     int64_t shards = ctx.attrs().get_int("shards");
-    Val out = ctx.b.op("vary", {ctx.ct()}, {{"axes", axes}, {"shards", shards}});
+    Val out = ctx.b.op("vary", {ctx.ct()}, group);
+    if (is_extremum(ctx.attrs())) return {out * share(ctx.operand(0), ctx.result(), group)};
+    if (refused(ctx)) return {std::nullopt};
     return {ctx.attrs().get_string("combiner") == "mean" ? out * (1.0 / static_cast<double>(shards)) : out};
   };
   op.jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
-    return refused(ctx) ? std::vector<MaybeVal>{} : jvp_linear(ctx);
+    const Attrs group = group_attrs(ctx.attrs());
+    if (is_extremum(ctx.attrs()))
+      return {ctx.b.op("all_reduce", {ctx.tangent(0) * share(ctx.operand(0), ctx.result(), group)}, group)};
+    return refused(ctx) ? std::vector<MaybeVal>{std::nullopt} : jvp_linear(ctx);
   };
   return op;
 }
@@ -350,7 +364,7 @@ OpDef reduce_scatter_op() {
     return Literals{part(whole, ctx.attrs().get_int("dim"), ctx.attrs().get_int("shards"), coordinate(ctx))};
   };
   op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
-    if (refused(ctx)) return {};
+    if (refused(ctx)) return {std::nullopt};
     int64_t shards = ctx.attrs().get_int("shards");
     Attrs group = group_attrs(ctx.attrs()), along = group;
     along.set("dim", ctx.attrs().get_int("dim"));
@@ -358,7 +372,7 @@ OpDef reduce_scatter_op() {
     return {ctx.attrs().get_string("combiner") == "mean" ? out * (1.0 / static_cast<double>(shards)) : out};
   };
   op.jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
-    return refused(ctx) ? std::vector<MaybeVal>{} : jvp_linear(ctx);
+    return refused(ctx) ? std::vector<MaybeVal>{std::nullopt} : jvp_linear(ctx);
   };
   op.batch = batch_shifting({"dim"});
   op.factors = other_dims({"dim"});
