@@ -18,14 +18,15 @@ namespace {
 Result<std::vector<std::string>> target_list(const std::string& list) {
   std::vector<ir::Target> targets = NABLA_TRY(ir::find_targets(list));
   std::vector<std::string> names;
-  size_t behind = 0;
+  size_t after_gpus = 0;
   bool ptx = false;
   for (const ir::Target& t : targets) {
     names.push_back(t.name);
-    if (t.is_cuda()) behind = names.size();
+    if (t.is_cuda()) after_gpus = names.size();
     ptx |= t.cuda.ptx;
   }
-  if (behind > 0 && !ptx) names.insert(names.begin() + static_cast<std::ptrdiff_t>(behind), "compute_80");
+  if (after_gpus > 0 && !ptx)
+    names.insert(names.begin() + static_cast<std::ptrdiff_t>(after_gpus), "compute_80");
   return names;
 }
 

@@ -316,6 +316,66 @@ func @main(%x: f32[n]) loc("big.py":3:1) {
   }
 }
 
+// What fits into arrays compiles, whatever its extents; what does not is told by the user's line, never as a damaged
+// bundle.
+TEST_F(Nablac, SizesUpToTheLimitOfArraysCompile) {
+  auto compiled = [&](const std::string& text) {
+    testing::internal::CaptureStderr();
+    Outcome out = nablac({"compile", write("large.nbl", "nabla 1 traced\n" + text), "-o", path("large.nbundle")});
+    out.err += testing::internal::GetCapturedStderr();
+    return out;
+  };
+  const std::string product = R"(entry main calls @main {
+  inputs x, w
+  outputs y
+}
+func @main(%x: f32[n,1], %w: f32[1,4]) {
+  %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  return %y
+}
+)";
+  Outcome large = compiled("symbol n in [1, 4398046511104]\n" + product);
+  EXPECT_EQ(large.code, 0) << large.err;
+  const std::string loop = R"(symbol n in [1, 281474976710656]
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @body(%c: f32[]) {
+  %y = add(%c, %c)
+  return %y
+}
+func @main(%x: f32[n,0]) {
+  %z = constant() {value=f32[] {0.5}}
+  %y = scan(%z) {body=@body, consts=0, carries=1, length=[n]} loc("big.py":3)
+  return %y
+}
+)";
+  Outcome often = compiled(loop);
+  EXPECT_EQ(often.code, 1);
+  EXPECT_NE(often.err.find("error[E0402]: entry main: scan may run 281474976710656 times, at most 70368744177664 are"),
+            std::string::npos)
+      << often.err;
+  EXPECT_NE(often.err.find("big.py:3"), std::string::npos) << often.err;
+  const std::string sorted = R"(symbol n in [1, 17592186044416]
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: i8[n]) {
+  %y = argsort(%x) {axis=0} loc("big.py":4)
+  return %y
+}
+)";
+  Outcome scratch = compiled(sorted);
+  EXPECT_EQ(scratch.code, 1);
+  EXPECT_NE(scratch.err.find("error[E0402]: kernel @"), std::string::npos) << scratch.err;
+  EXPECT_NE(scratch.err.find("needs 562949953421312 bytes of scratch memory, at most 70368744177664 are allowed"),
+            std::string::npos)
+      << scratch.err;
+  EXPECT_NE(scratch.err.find("big.py:4"), std::string::npos) << scratch.err;
+}
+
 TEST_F(Nablac, ThePipelineStartsAtTheModulesStage) {
   std::string flat = write("flat.nbl", R"(nabla 1 flat
 func @f(%x: f32[4,5]) {

@@ -85,12 +85,25 @@ class Checker {
     return Ok{};
   }
 
+  // The loader's limit, told here by what the user wrote.
+  Status check_trips(const Instruction& i, const ir::Dim& trips) const {
+    int64_t most = trips.bounds().max;
+    if (most <= kMaxArrayBytes) return Ok{};
+    Diagnostic d = error(Code::kOverBudget, "{}: {} {} {} times, at most {} are allowed", where_, i.label,
+                         trips.is_static() ? "runs" : "may run", most, kMaxArrayBytes);
+    d.location = i.location;
+    d.help = trips.is_static() ? "let it run fewer times" : "give its sizes smaller upper bounds";
+    return d;
+  }
+
   Status check_blocks(const Instruction& i, Registers registers, int depth) {
     auto set = [&](Register r, Range range) -> Status {
       if (registers.emplace(r, range).second) return Ok{};
       return wrong(i, "register {} is in use around it", r);
     };
-    if (const auto* loop = std::get_if<Loop>(&i.action))
+    const auto* loop = std::get_if<Loop>(&i.action);
+    if (loop) (void)NABLA_TRY(check_trips(i, loop->trips));
+    if (loop)
       (void)NABLA_TRY(set(loop->counter, {0, std::max<int64_t>(loop->trips.bounds().max - 1, 0)}));
     if (const auto* call = std::get_if<Call>(&i.action))
       for (const Call::Set& s : call->registers) (void)NABLA_TRY(set(s.counter, {s.value, s.value}));

@@ -48,6 +48,22 @@ ir::Attrs with_fallback(const ir::Node& n, const Scheduled& kernel) {
   return attrs;
 }
 
+// Scratch memory is a value of the module: the loader's limit, told by what the user wrote.
+Status check_workspaces(const ir::Module& m, const std::string& kernel, const std::vector<ir::Type>& workspaces) {
+  for (const ir::Type& type : workspaces) {
+    int64_t bytes = type.bytes().bounds().max;
+    if (bytes <= kMaxArrayBytes) continue;
+    Diagnostic d = error(Code::kOverBudget, "kernel @{} needs {} bytes of scratch memory, at most {} are allowed", kernel,
+                         bytes, kMaxArrayBytes);
+    d.help = "make its operands, or the upper bounds of their sizes, smaller";
+    for (const ir::FunctionPtr& f : m.functions)
+      for (const ir::Node& n : f->nodes)
+        if (ir::kernel_of(n) == kernel) d.location = n.location;
+    return d;
+  }
+  return Ok{};
+}
+
 // The launches and calls of what was scheduled, with its names and workspaces.
 ir::FunctionPtr rewired(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops,
                         const ScheduledKernels& kernels) {
@@ -91,6 +107,7 @@ Result<ir::Module> schedule_kernels(const ir::Module& module, PassContext& conte
     Scheduled after;
     for (size_t i = k->buffers.size(); i < made.buffers.size(); ++i)
       after.workspaces.emplace_back(made.buffers[i].dtype, made.buffers[i].shape);
+    (void)NABLA_TRY(check_workspaces(module, k->name, after.workspaces));
     kernel_ir::KernelPtr own = std::make_shared<const kernel_ir::Kernel>(std::move(made)), first = distinct.find_or_add(own);
     after.name = first->name;
     if (first == own) out.kernels.push_back(own);

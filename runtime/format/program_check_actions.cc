@@ -14,7 +14,7 @@ namespace {
 using Wide = unsigned __int128;
 using Extents = flatbuffers::Vector<int64_t>;
 
-constexpr int64_t kMaxExtent = int64_t{1} << 40;
+constexpr int64_t kMaxExtent = kMaxBytes;  // what fits into an array has no larger one
 constexpr int kMaxNesting = 64;
 
 bool plausible(int64_t extent) { return extent >= 0 && extent <= kMaxExtent; }
