@@ -220,14 +220,15 @@ TEST(Manual, SizesThatAreKnownAtRunTime) {
 TEST(Manual, GroupsAndBarriersHaveDerivatives) {
   Program program;
   program.mesh("pod", {{"dp", 2}});
-  program.entry("f", {{"x", f32, {4, 8}, P("dp", open())}, {"w", f32, {4, 8}}}, [&](Tensor x, Tensor w) -> Outputs {
+  std::vector<Spec> inputs = {{"x", f32, {4, 8}, P("dp", open())}, {"w", f32, {4, 8}}, {"xs", f32, {3, 4, 8}}};
+  program.entry("f", inputs, [&](Tensor x, Tensor w, Tensor xs) -> Outputs {
     auto loss = [](Tensor p, Tensor q) {
       auto [a, b] = shard_as(p, tanh(q));
       Tensor c = propagation_barrier(a * b, "forward");
       return sum(c * shard(a, P(open({"dp"}).priority(1), open())));
     };
     auto [g, h] = grad(loss, wrt<0, 1>)(x, w);
-    return {{"g", g}, {"h", h}, {"rows", vmap(loss)(x, w)}};
+    return {{"g", g}, {"h", h}, {"many", vmap(loss, {.in_axes = {0, unmapped}})(xs, w)}};
   });
   run_manual(program.module(), random_args(*program.module().find("f"), 12));
 }

@@ -506,6 +506,11 @@ OpDef shard_op() {
     ir::Sharding s = ctx.attrs().get_sharding("sharding");
     ir::DimSharding batch{{}, ctx.spmd_axis.empty()};
     if (!ctx.spmd_axis.empty()) batch.axes = {{ctx.spmd_axis}};
+    for (const ir::AxisRef& a : axes_of(s))
+      if (a.name == ctx.spmd_axis) {
+        ctx.functions->refuse(fmt::format("spmd_axis_name is {}, and the layout {} names it already", a.name, s.str()));
+        batch.axes.clear();
+      }
     s.dims.insert(s.dims.begin(), batch);
     return batch_with(ctx, {{"sharding", s}});
   };
