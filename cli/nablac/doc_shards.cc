@@ -42,7 +42,8 @@ Way way_of(const ir::OpDef& op) {
     return {"none", "calls are inlined before"};
   if (op.lower == ir::Lowering::kCollective) return {"none", "programs for all ranks have no collectives"};
   if (op.lower == ir::Lowering::kLibrary) return {"none", "libraries are chosen after"};
-  if (op.lower == ir::Lowering::kControl) return {"its functions", "what a branch or a body makes of its values; iterations follow each other on every rank"};
+  if (op.lower == ir::Lowering::kControl)
+    return {"its functions", "what a branch or a body makes of its values; iterations follow each other on every rank"};
   if (op.lower == ir::Lowering::kConstant) return {"parts", "of one value for all elements; others are whole"};
   if (op.traits.side_effect) return {"refused", "it has a side effect: computed whole on every rank"};
   if (!op.factors.exists()) return {"refused", op.factors.refused() ? op.factors.reason() : "it has no factors"};

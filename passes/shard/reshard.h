@@ -34,8 +34,8 @@ struct ReshardStep {
   int to = -1;   ///< of kAllToAll
 };
 /// To a layout in which nothing is pending. Pending sums are reduced first, onto the shards that the new layout has along
-/// the same axes where it is possible, those over a temporal axis first. Then a dimension that loses the axes which another gains is exchanged, others are
-/// gathered and cut.
+/// the same axes where it is possible, those over a temporal axis first. Then a dimension that loses the axes which
+/// another gains is exchanged, others are gathered and cut.
 std::vector<ReshardStep> reshard_steps(const ir::Mesh& mesh, const Layout& from, const Layout& to);
 /// Bytes that a rank sends for them, of a value of this whole type.
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
