@@ -94,6 +94,27 @@ class RanksBundle : public testing::Test {
   static std::string path() { return testing::TempDir() + "/two.nbundle"; }
 };
 
+// What the set says of all ranks, against itself and against the programs; what a pass says of a class, with its name.
+TEST_F(RanksBundle, ASetThatContradictsItselfIsRefused) {
+  ir::Module trainer = ir::parse_module(kTrainer, "trainer.nbl", ops::all_ops()).value();
+  ir::Module scorer = ir::parse_module(kScorer, "scorer.nbl", ops::all_ops()).value();
+  auto refusal = [&](auto change, driver::CompileOptions options = {.target = "cpu"}) {
+    ir::ProgramSet set = set_of_two(trainer, scorer);
+    change(set);
+    auto bundle = driver::compile_set(set, options);
+    return bundle.ok() ? std::string("accepted") : bundle.errors()[0].str();
+  };
+  EXPECT_EQ(refusal([](ir::ProgramSet&) {}), "accepted");
+  EXPECT_HAS(refusal([](ir::ProgramSet& s) { s.classes[1].first = 0; }),
+             "error[E0104]: the program: damaged rank table: rank 0 is of the classes `trainer` and `scorer`");
+  EXPECT_HAS(refusal([](ir::ProgramSet& s) { s.state[0].placements[0].of_class = 1; }), "error[E0104]");
+  EXPECT_HAS(refusal([](ir::ProgramSet& s) { s.inputs.pop_back(); }),
+             "input `b` of class `scorer` has no place in a whole");
+  std::string budget = refusal([](ir::ProgramSet&) {}, {.target = "cpu", .max_bytes = "1"});
+  EXPECT_HAS(budget, "error[E0402]");
+  EXPECT_HAS(budget, "in class `trainer`");
+}
+
 TEST_F(RanksBundle, EachClassIsRunByItself) {
   Outcome score = shell(fmt::format("cli/nabla-run {} --class scorer --entry score --input a=3 --input b=8", path()));
   EXPECT_EQ(score.code, 0);

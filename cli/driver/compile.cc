@@ -25,8 +25,7 @@ Result<std::vector<std::string>> target_list(const std::string& list) {
     if (t.is_cuda()) after_gpus = names.size();
     ptx |= t.cuda.ptx;
   }
-  if (after_gpus > 0 && !ptx)
-    names.insert(names.begin() + static_cast<std::ptrdiff_t>(after_gpus), "compute_80");
+  if (after_gpus > 0 && !ptx) names.insert(names.begin() + static_cast<std::ptrdiff_t>(after_gpus), "compute_80");
   return names;
 }
 

@@ -103,8 +103,7 @@ class Checker {
     };
     const auto* loop = std::get_if<Loop>(&i.action);
     if (loop) (void)NABLA_TRY(check_trips(i, loop->trips));
-    if (loop)
-      (void)NABLA_TRY(set(loop->counter, {0, std::max<int64_t>(loop->trips.bounds().max - 1, 0)}));
+    if (loop) (void)NABLA_TRY(set(loop->counter, {0, std::max<int64_t>(loop->trips.bounds().max - 1, 0)}));
     if (const auto* call = std::get_if<Call>(&i.action))
       for (const Call::Set& s : call->registers) (void)NABLA_TRY(set(s.counter, {s.value, s.value}));
     for (uint32_t block : blocks_of(i)) (void)NABLA_TRY(check_list(p_.blocks[block], registers, depth + 1));

@@ -53,8 +53,8 @@ Status check_workspaces(const ir::Module& m, const std::string& kernel, const st
   for (const ir::Type& type : workspaces) {
     int64_t bytes = type.bytes().bounds().max;
     if (bytes <= kMaxArrayBytes) continue;
-    Diagnostic d = error(Code::kOverBudget, "kernel @{} needs {} bytes of scratch memory, at most {} are allowed", kernel,
-                         bytes, kMaxArrayBytes);
+    Diagnostic d = error(Code::kOverBudget, "kernel @{} needs {} bytes of scratch memory, at most {} are allowed",
+                         kernel, bytes, kMaxArrayBytes);
     d.help = "make its operands, or the upper bounds of their sizes, smaller";
     for (const ir::FunctionPtr& f : m.functions)
       for (const ir::Node& n : f->nodes)
