@@ -12,6 +12,16 @@ Diagnostic refuse(const std::string& what, const std::string& why) {
   return error(Code::kBadSharding, "{}: {}", what, why);
 }
 
+// What is wrong with axes has two places: that of the layout, and that of the mesh.
+Status beside_mesh(const Mesh& mesh, Status status) {
+  if (status.ok() || !mesh.location) return status;
+  std::string sizes;
+  for (const MeshAxis& a : mesh.axes) sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", a.name, a.size);
+  for (Diagnostic& d : status.errors())
+    d.notes.push_back(fmt::format("mesh {} is {{{}}}, declared at {}:{}", mesh.name, sizes, mesh.location->file, mesh.location->line));
+  return status;
+}
+
 // Does `count` divide the extent at every value of its symbols, as far as can be told?
 bool divides(int64_t count, const Dim& extent) {
   return Dim::mod(extent, count).is(0);
@@ -47,14 +57,14 @@ Status check_temporal(const Mesh& mesh, const Axes& axes, const std::string& wha
 // Of a manual region: its collectives are those of so many ranks.
 Status check_sizes(const Mesh& mesh, const Node& node, const Ints& sizes) {
   const Axes& axes = node.attrs.get_axes("axes");
-  (void)NABLA_TRY(check_axes(mesh, axes, node.op->name));
+  (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, axes, node.op->name)));
   for (size_t i = 0; i < axes.size() && i < sizes.size(); ++i) {
     int64_t ranks = mesh.size_of(axes[i].name);
     if (ranks == sizes[i]) continue;
     Diagnostic d = refuse(node.op->name, fmt::format("the region is written for {} ranks along {}, and mesh {} has {}",
                                                      sizes[i], axes[i].name, mesh.name, ranks));
     d.help = "trace the program with a mesh of these sizes: what its ranks exchange follows from them";
-    return d;
+    return beside_mesh(mesh, d);
   }
   return Ok{};
 }
@@ -70,7 +80,7 @@ const std::string* spmd_axis(const Node& node) {
 Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
   const Attr* shards_attr = node.attrs.find("shards");
   if (const std::string* axis = spmd_axis(node))
-    (void)NABLA_TRY(check_axes(mesh, {{*axis}}, node.op->name + ": spmd_axis_name"));
+    (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, {{*axis}}, node.op->name + ": spmd_axis_name")));
   if (const Attr* sizes = node.attrs.find("sizes"); sizes && node.attrs.find("axes"))
     (void)NABLA_TRY(check_sizes(mesh, node, std::get<Ints>(*sizes)));
   for (const auto& [name, attr] : node.attrs) {
@@ -79,7 +89,7 @@ Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
       (void)NABLA_TRY(check_sharding(mesh, *s, f.type(node.operands[0]), node.op->name));
     const Axes* axes = std::get_if<Axes>(&attr);
     if (!axes) continue;
-    (void)NABLA_TRY(check_axes(mesh, *axes, node.op->name));
+    (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, *axes, node.op->name)));
     int64_t count = shards(mesh, *axes);
     if (shards_attr && std::get<int64_t>(*shards_attr) != count)
       return refuse(node.op->name, fmt::format("{} are {} ranks of mesh {}, not {}", str(*axes), count, mesh.name,
@@ -126,9 +136,10 @@ Status check_sharding(const Mesh& mesh, const Sharding& s, const Type& type, con
   if (s.dims.size() != type.shape.size())
     return refuse(what, fmt::format("{} is the layout of {} dimensions, {} has {}", s.str(), s.dims.size(), type.str(),
                                     type.rank()));
-  (void)NABLA_TRY(check_axes(mesh, axes_of(s), what));
-  for (const DimSharding& d : s.dims) (void)NABLA_TRY(check_temporal(mesh, d.axes, what));
-  for (int d = 0; d < type.rank(); ++d) (void)NABLA_TRY(check_divides(mesh, s.dims[d].axes, type, d, what));
+  (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, axes_of(s), what)));
+  for (const DimSharding& d : s.dims) (void)NABLA_TRY(beside_mesh(mesh, check_temporal(mesh, d.axes, what)));
+  for (int d = 0; d < type.rank(); ++d)
+    (void)NABLA_TRY(beside_mesh(mesh, check_divides(mesh, s.dims[d].axes, type, d, what)));
   return Ok{};
 }
 

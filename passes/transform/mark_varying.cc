@@ -275,7 +275,8 @@ class Marking {
         std::copy(f.results.rbegin(), f.results.rend(), params.rbegin());
       else
         for (size_t i = 0; i < wanted.size(); ++i)
-          if (i < f.results.size() || attr == std::string_view("rule")) wanted[i] = f.results[i % f.results.size()];
+          if (!f.results.empty() && (i < f.results.size() || attr == std::string_view("rule")))
+            wanted[i] = f.results[i % f.results.size()];
       names[rule.name] = specialise(rule.name, params, wanted).name;
     }
     clone_as(frame, n, with(n, names), raised(frame, n.operands, Sets(n.operands.size(), all)), f.results);

@@ -217,6 +217,51 @@ TEST(Manual, SizesThatAreKnownAtRunTime) {
   run_manual(program.module(), {x});
 }
 
+// Rules of the user: gradients of what ranks share are summed too.
+TEST(Manual, RulesOfTheUserInARegion) {
+  auto make = [](auto f) {
+    Program program;
+    program.mesh("ring", {{"r", 2}});
+    program.entry("f", {{"x", f32, {4, 3}}, {"w", f32, {3}}}, [&](Tensor x, Tensor w) -> Outputs {
+      auto loss = [&](Tensor p, Tensor q) { return sum(sin(f(p, q))); };
+      auto [g, h] = grad(loss, wrt<0, 1>)(x, w);
+      return {{"g", g}, {"h", h}, {"forward", jvp([&](Tensor q) { return loss(x, q); }, w, w).second}};
+    });
+    return program.module();
+  };
+  auto scaled = [](Tensor x, Tensor w) { return x * broadcast_in_dim(w, x.shape(), {1}); };
+  auto by_rule = custom_jvp(scaled, [=](std::tuple<Tensor, Tensor> args, std::tuple<Tensor, Tensor> t) {
+    auto [x, w] = args;
+    return std::pair(scaled(x, w), scaled(std::get<0>(t), w) + scaled(x, std::get<1>(t)));
+  });
+  auto forward = [=](Tensor x, Tensor w) { return std::pair(scaled(x, w), std::pair(x, w)); };
+  auto backward = [=](std::pair<Tensor, Tensor> kept, Tensor ct) {
+    return std::tuple(scaled(ct, kept.second), sum(ct * kept.first, {0}));
+  };
+  auto both = [=](Tensor x, Tensor w) { return by_rule(x, w) * 2; };
+  auto part = [=](Tensor x, Tensor w) { return both(x, w) + psum(sum(by_rule(x, w)), "r"); };
+  auto whole = [=](Tensor x, Tensor w) { return both(x, w) + sum(by_rule(x, w)); };
+  ir::Module manual = make([&](Tensor x, Tensor w) {
+    return shard_map(part, {P("r", ""), P("")}, {P("r", "")})(x, w);
+  });
+  std::vector<Literal> args = random_args(*manual.find("f"), 13);
+  expect_equal(run_manual(make(whole), args).results, run_manual(manual, args).results);
+  // A rule for reverse mode alone.
+  auto reverse = [=](auto f) {
+    Program program;
+    program.mesh("ring", {{"r", 2}});
+    program.entry("f", {{"x", f32, {4, 3}}, {"w", f32, {3}}}, [&](Tensor x, Tensor w) -> Outputs {
+      return {{"h", grad([&](Tensor q) { return sum(sin(f(x, q))); })(w)}};
+    });
+    return program.module();
+  };
+  auto rule = custom_vjp(scaled, forward, backward);
+  ir::Module cut = reverse([&](Tensor x, Tensor w) {
+    return shard_map([&](Tensor a, Tensor b) { return rule(a, b); }, {P("r", ""), P("")}, {P("r", "")})(x, w);
+  });
+  expect_equal(run_manual(reverse(scaled), args).results, run_manual(cut, args).results);
+}
+
 TEST(Manual, GroupsAndBarriersHaveDerivatives) {
   Program program;
   program.mesh("pod", {{"dp", 2}});
