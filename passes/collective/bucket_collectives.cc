@@ -1,3 +1,4 @@
+// Small collectives of one group become one.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,3 +1,4 @@
+// Sums of which every rank reads its own part.
 #include <algorithm>
 #include <optional>
 

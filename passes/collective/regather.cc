@@ -1,3 +1,4 @@
+// Parameters that are gathered again for the backward pass.
 #include <algorithm>
 #include <set>
 
