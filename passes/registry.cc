@@ -129,7 +129,7 @@ std::vector<Pass> collective_passes() {
        "simplify-loops, which does the same for other ops, leaves collectives where they are.",
        Stage::kLocal,
        Stage::kLocal,
-       {{"ops", "all_reduce,reduce_scatter,all_to_all,permute", "collectives that may leave loops"}},
+       {{"ops", "all_reduce;reduce_scatter;all_to_all;permute", "collectives that may leave loops"}},
        hoist_collectives},
       {"regather",
        "gathers parameters again for late readers",

@@ -38,8 +38,8 @@ Splits splits_of(const ir::OpDef& op) {
 }
 
 Way way_of(const ir::OpDef& op) {
-  if (op.lower == ir::Lowering::kCall || op.lower == ir::Lowering::kTransform)
-    return {"none", "calls are inlined before"};
+  if (op.lower == ir::Lowering::kCall) return {"none", "calls are inlined before"};
+  if (op.lower == ir::Lowering::kTransform) return {"none", "a transform, or what is said of layouts: it is gone before"};
   if (op.lower == ir::Lowering::kCollective) return {"none", "programs for all ranks have no collectives"};
   if (op.lower == ir::Lowering::kLibrary) return {"none", "libraries are chosen after"};
   if (op.lower == ir::Lowering::kControl)

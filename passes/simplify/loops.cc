@@ -407,7 +407,7 @@ Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context
 Result<ir::Module> hoist_collectives(const ir::Module& module, PassContext& context) {
   CollectivesThatLeave leaves;
   std::istringstream names(context.options.at("ops"));
-  for (std::string name; std::getline(names, name, ',');) {
+  for (std::string name; std::getline(names, name, ';');) {
     const ir::OpDef* op = context.ops.find(name);
     if (!op || op->lower != ir::Lowering::kCollective)
       return error(Code::kBadOption, "hoist-collectives: `{}` is no collective", name);

@@ -17,7 +17,7 @@ Result<ir::Module> fold_constants(const ir::Module& module, PassContext& context
 /// nobody uses, and the second of what is there twice.
 Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context);
 
-/// The same on a local module, where the collectives that option `ops` names may leave loops too: those whose operand is
+/// The same on a local module, where the collectives that option `ops` names ("all_reduce;permute") may leave loops too: those whose operand is
 /// the same in every iteration, from loops that run at least once.
 Result<ir::Module> hoist_collectives(const ir::Module& module, PassContext& context);
 

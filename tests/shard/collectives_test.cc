@@ -37,7 +37,7 @@ int64_t count(const ir::Module& m, const std::string& op) {
 TEST(Collectives, PassesKeepResults) {
   const std::vector<std::vector<std::string>> kPipelines = {
       {"create-reduce-scatters"},
-      {"hoist-collectives{ops=all_reduce,reduce_scatter,all_to_all,permute,all_gather}"},
+      {"hoist-collectives{ops=all_reduce;reduce_scatter;all_to_all;permute;all_gather}"},
       {"merge-common-subexpressions", "regather"},
       {"lower-collectives", "bucket-collectives{bucket-bytes=400,first-bucket-bytes=100}"},
       {"create-reduce-scatters", "hoist-collectives", "merge-common-subexpressions", "regather", "lower-collectives",
