@@ -100,9 +100,9 @@ ir::Module zero3(int layers) {
   return parsed(fmt::format(
       "nabla 1 traced\nmesh pod = {{dp=4}}\n{}entry step calls @step {{\n reads {}\n writes {}\n inputs x\n outputs "
       "loss\n}}\n"
-      "func @loss({}%x: f32[16,64]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return "
+      "func @loss({}%x: f32[1024,64]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return "
       "%l\n}}\n"
-      "func @step({}%x: f32[16@dp,64]) {{\n  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n{}  return "
+      "func @step({}%x: f32[1024@dp,64]) {{\n  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n{}  return "
       "{}%loss\n}}\n",
       state, reads, reads, plain, body, layers, layers, params, grads, args, wrt, news, results));
 }

@@ -82,9 +82,10 @@ TEST(Microbatches, AStepIsThatOfTheBatch) {
 
 std::string refusal(const std::string& body, const std::string& mesh = "mb=4 temporal",
                     const std::string& layout = "mb") {
-  auto got = run_sharded(
-      parsed("nabla 1 flat\nmesh pod = {" + mesh + "}\nfunc @f(%x: f32[8@{" + layout + "},4]) {\n" + body + "}\n"), "f",
-      {Literal(DType::kF32, {8, 4})});
+  auto m = ir::parse_module("nabla 1 flat\nmesh pod = {" + mesh + "}\nfunc @f(%x: f32[8@{" + layout + "},4]) {\n" + body + "}\n",
+                            "test.nbl", ops::all_ops());
+  if (!m.ok()) return m.errors()[0].message;
+  auto got = run_sharded(*m, "f", {Literal(DType::kF32, {8, 4})});
   return got.ok() ? "ok" : got.errors()[0].message;
 }
 

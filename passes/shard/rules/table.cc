@@ -74,10 +74,22 @@ const OpRule* rule_of(std::string_view op) {
   return at != std::end(kRules) && at->op == op ? at : nullptr;
 }
 
+namespace {
+
+// Would ranks combine floating-point numbers?
+bool leaves_sums(const RuleContext& c, const Ruled& ruled) {
+  for (size_t r = 0; r < ruled.layouts.size(); ++r)
+    if (!ruled.layouts[r].pending.empty() && is_float(c.op.results[r].dtype)) return true;
+  return false;
+}
+
+}  // namespace
+
 std::optional<Ruled> by_rule(const RuleContext& c) {
   const OpRule* own = rule_of(c.n.op->name);
   if (own && own->reorders && c.deterministic) own = nullptr;
   std::optional<Ruled> best = own ? own->rule(c) : std::nullopt;
+  if (best && c.deterministic && leaves_sums(c, *best)) best.reset();
   std::optional<Ruled> exchange = exchanged(c);
   return exchange && (!best || exchange->bytes < best->bytes) ? exchange : best;
 }
