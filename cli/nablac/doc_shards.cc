@@ -42,7 +42,8 @@ Way way_of(const ir::OpDef& op) {
     return {"none", "calls are inlined before"};
   if (op.lower == ir::Lowering::kCollective) return {"none", "programs for all ranks have no collectives"};
   if (op.lower == ir::Lowering::kLibrary) return {"none", "libraries are chosen after"};
-  if (op.lower == ir::Lowering::kControl) return {"its functions", "what a branch or a body makes of its values; iterations follow each other on every rank"};
+  if (op.lower == ir::Lowering::kControl)
+    return {"its functions", "what a branch or a body makes of its values; iterations follow each other on every rank"};
   if (op.lower == ir::Lowering::kConstant) return {"parts", "of one value for all elements; others are whole"};
   if (op.traits.side_effect) return {"refused", "it has a side effect: computed whole on every rank"};
   if (!op.factors.exists()) return {"refused", op.factors.refused() ? op.factors.reason() : "it has no factors"};
@@ -60,7 +61,8 @@ Way way_of(const ir::OpDef& op) {
 std::string doc_shards(const ir::OpTable& ops) {
   std::string out =
       "# How ranks share ops\n\nMade by `nablac doc shards` from the records in `ir/ops` and the rules in\n"
-      "`passes/shard/rules`; [sharding.md](sharding.md) says what it means. Dimensions that a factor cuts are computed in\n"
+      "`passes/shard/rules`; [sharding.md](sharding.md) says what it means. Dimensions that a factor cuts are computed "
+      "in\n"
       "parts, and sums over them stay pending. The last column is about the other dimensions.\n\n"
       "| op | by | along other dimensions |\n|---|---|---|\n";
   for (const ir::OpDef& op : ops.all()) {
