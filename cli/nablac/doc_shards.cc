@@ -61,7 +61,8 @@ Way way_of(const ir::OpDef& op) {
 std::string doc_shards(const ir::OpTable& ops) {
   std::string out =
       "# How ranks share ops\n\nMade by `nablac doc shards` from the records in `ir/ops` and the rules in\n"
-      "`passes/shard/rules`; [sharding.md](sharding.md) says what it means. Dimensions that a factor cuts are computed in\n"
+      "`passes/shard/rules`; [sharding.md](sharding.md) says what it means. Dimensions that a factor cuts are computed "
+      "in\n"
       "parts, and sums over them stay pending. The last column is about the other dimensions.\n\n"
       "| op | by | along other dimensions |\n|---|---|---|\n";
   for (const ir::OpDef& op : ops.all()) {
