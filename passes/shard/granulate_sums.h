@@ -12,7 +12,8 @@ namespace nabla::passes {
 /// not divide eight, or the op has no rule by which the parts could be computed side by side.
 Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context);
 
-/// E0210 where ranks or microbatches would combine floating-point numbers in an order of their own: for local modules.
-Status check_deterministic(const ir::Module& local);
+/// E0210 where ranks or microbatches would combine floating-point numbers in an order of their own: for local modules. A
+/// remark says what is gathered instead.
+Status check_deterministic(const ir::Module& local, PassContext& context);
 
 }  // namespace nabla::passes

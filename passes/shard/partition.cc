@@ -579,7 +579,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     }
     out.set(made);
   }
-  if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out));
+  if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
   if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, out, context.ops));
   return out;
 }

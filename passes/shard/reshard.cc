@@ -102,6 +102,7 @@ class Path {
 
   void exchange(int from) {
     Axes axes = loss(from);
+    if (mesh_.temporal() && overlap(mesh_, axes, {{mesh_.temporal()->name}})) return;
     for (int to = 0; !axes.empty() && to < rank(); ++to) {
       if (to == from || !(gain(to) == axes)) continue;
       steps_.push_back({ReshardStep::kAllToAll, axes, from, to});

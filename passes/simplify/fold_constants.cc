@@ -43,6 +43,10 @@ class Folder {
     // A reference that is itself a decomposition has nothing to run.
     if (node.operands.empty() || !node.op->fold.exists() || !node.op->reference.exists()) return false;
     if (node.op->traits.side_effect || node.op->traits.fence) return false;
+    // A part of a constant at a rank's coordinate is another one on every rank.
+    for (const auto& [name, attr] : node.attrs)
+      if (const auto* sizes = std::get_if<ir::Shape>(&attr))
+        if (!std::all_of(sizes->begin(), sizes->end(), [](const ir::Dim& d) { return d.is_static(); })) return false;
     int64_t elements = 0, results = 0;
     for (ValueId id : node.operands) {
       if (!values_[id]) return false;

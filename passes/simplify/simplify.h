@@ -17,8 +17,8 @@ Result<ir::Module> fold_constants(const ir::Module& module, PassContext& context
 /// nobody uses, and the second of what is there twice.
 Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context);
 
-/// The same on a local module, where the collectives that option `ops` names ("all_reduce;permute") may leave loops too: those whose operand is
-/// the same in every iteration, from loops that run at least once.
+/// The same on a local module, where the collectives that option `ops` names ("all_reduce;permute") may leave loops
+/// too: those whose operand is the same in every iteration, from loops that run at least once.
 Result<ir::Module> hoist_collectives(const ir::Module& module, PassContext& context);
 
 /// Merges nodes with the same op, attributes and operands (in any order for commutative ops), except for fences and
