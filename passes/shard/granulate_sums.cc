@@ -92,7 +92,8 @@ Val tree(Val v) {
       Shape range = {which, 1};
       return ir::reshape(v.b->op("section", {paired}, {{"axis", int64_t{1}}, {"range", range}}), half);
     };
-    v = of(0) + of(1);
+    Val left = of(0), right = of(1);
+    v = left + right;
   }
   Shape one = v.shape();
   one.erase(one.begin());
