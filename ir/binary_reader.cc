@@ -182,6 +182,7 @@ class Reader {
       out.dims.push_back({axes(s.dims()->Get(i)->axes()), s.dims()->Get(i)->open(),
                           static_cast<int>(std::min<uint32_t>(s.dims()->Get(i)->priority(), INT32_MAX))});
     out.replicated = axes(s.replicated());
+    out.allow_padding = s.allow_padding();
     return out;
   }
   ShardingRef laid_out(const schema::Sharding* s) {

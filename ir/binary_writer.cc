@@ -145,7 +145,7 @@ class Writer {
     for (const DimSharding& d : s->dims)
       dims.push_back(schema::CreateDimSharding(b_, axes(d.axes), d.open, static_cast<uint32_t>(d.priority)));
     auto dims_at = list(dims);
-    return schema::CreateSharding(b_, dims_at, axes(s->replicated));
+    return schema::CreateSharding(b_, dims_at, axes(s->replicated), s->allow_padding);
   }
 
   uint32_t location(const LocationRef& l) {

@@ -89,7 +89,7 @@ mesh "my pod" = {dp=2, "tensor axis"=4, tp=8} loc("model.cc":4)
 state w: f32[64@{tp, ?},10] replicated {dp} loc("model.cc":5)
 func @step(%w: f32[64@{tp:(2)4, tp:(1)2},10@{}], %x: f32[batch@dp,64]) -> (f32[batch,64]) {
   %y = shard(%x) {sharding=<{dp, ?}, "tensor axis">} : f32[batch@dp,64]
-  %z = shard(%y) {sharding=<{}, {?}> replicated {tp:(4)2}} : f32[batch,64]
+  %z = shard(%y) {sharding=<{}, {?}> replicated {tp:(4)2} allow_padding} : f32[batch,64]
   return %z
 }
 )";
@@ -101,7 +101,7 @@ TEST(Forms, KeepMeshesAndLayouts) {
   expect_round_trips(m);
   std::string text = everything(m);
   EXPECT_NE(text.find("%w: f32[64@{tp:(2)4, tp:(1)2},10@{}]"), std::string::npos) << text;
-  EXPECT_NE(text.find("sharding=<{}, {?}> replicated {tp:(4)2}"), std::string::npos) << text;
+  EXPECT_NE(text.find("sharding=<{}, {?}> replicated {tp:(4)2} allow_padding}"), std::string::npos) << text;
   // Priorities, and lists of layouts.
   Module r = parsed("nabla 1 flat\nmesh pod = {dp=2, tp=4}\nfunc @part(%x: f32[4,2]) -> (f32[4,2], f32[]) {\n"
                     "  %s = constant() {value=f32[] {0}} : f32[]\n  return %x, %s\n}\n"

@@ -46,7 +46,8 @@ class Table {
         cut.digits = digits_of(*sharded_.mesh(), layout->dims[d].axes);
         parts = shards(*sharded_.mesh(), layout->dims[d].axes);
       }
-      out.shape.push_back(part.shape[d].bounds().max * parts);
+      // Of uneven shards the last ones hold less.
+      out.shape.push_back(all.shape[d].is_static() ? all.shape[d].value() : part.shape[d].bounds().max * parts);
       if (!all.is_static()) out.formulas.push_back(all.shape[d].is_static() ? "" : all.shape[d].str());
       placement.cuts.push_back(std::move(cut));
     }

@@ -73,7 +73,8 @@ std::string DimSharding::str() const {
 std::string Sharding::str() const {
   std::string out;
   for (const DimSharding& d : dims) out += (out.empty() ? "" : ", ") + d.str();
-  return "<" + out + ">" + (replicated.empty() ? "" : " replicated " + ir::str(replicated));
+  return "<" + out + ">" + (replicated.empty() ? "" : " replicated " + ir::str(replicated)) +
+         (allow_padding ? " allow_padding" : "");
 }
 
 Axes axes_of(const Sharding& s) {

@@ -68,8 +68,11 @@ struct DimSharding {
 struct Sharding {
   std::vector<DimSharding> dims;
   Axes replicated;  ///< axes along which the value must be the same
+  /// Axes need not divide the extents: every shard has ceil(extent / shards) elements, and what lies beyond the extent
+  /// is padding (the pass pad-shards).
+  bool allow_padding = false;
   bool operator==(const Sharding&) const = default;
-  std::string str() const;  ///< "<dp, {tp, ?}, {}> replicated {pp}"
+  std::string str() const;  ///< "<dp, {tp, ?}, {}> replicated {pp} allow_padding"
 };
 using ShardingRef = std::shared_ptr<const Sharding>;
 using Shardings = std::vector<Sharding>;

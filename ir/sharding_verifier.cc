@@ -31,14 +31,33 @@ Status check_divides(const Mesh& mesh, const Axes& axes, const Type& type, int d
   int64_t count = shards(mesh, axes);
   const Dim& extent = type.shape[dim];
   if (divides(count, extent)) return Ok{};
-  if (extent.is_static())
-    return refuse(what, fmt::format("dimension {} of {} has {} elements, which {} shards along {} do not divide", dim,
-                                    type.str(), extent.str(), count, str(axes)));
+  if (extent.is_static()) {
+    Diagnostic d = refuse(what, fmt::format("dimension {} of {} has {} elements, which {} shards along {} do not divide", dim,
+                                            type.str(), extent.str(), count, str(axes)));
+    d.help = fmt::format("say allow_padding beside the layout: shards have {} elements then", (extent.value() + count - 1) / count);
+    return d;
+  }
   Diagnostic d = error(Code::kUndecidable, "{}: dimension {} of {} may not be divisible into {} shards along {}", what,
                        dim, type.str(), count, str(axes));
   for (const SymbolRef& s : extent.symbols())
     d.help = fmt::format("declare symbol {} as a multiple of {}", s->name, std::lcm(s->multiple, count));
   return d;
+}
+
+// What pads: ranks, along a dimension of which the length is known.
+Status check_padding(const Mesh& mesh, const Axes& axes, const Type& type, int dim, const std::string& what) {
+  const Dim& extent = type.shape[dim];
+  if (divides(shards(mesh, axes), extent)) return Ok{};
+  if (mesh.temporal() && !axes.empty() && axes.back().name == mesh.temporal()->name)
+    return refuse(what, fmt::format("dimension {} of {} has {} elements, which {} shards along {} do not divide, and "
+                                    "microbatches along {} are not padded", dim, type.str(), extent.str(), shards(mesh, axes),
+                                    str(axes), mesh.temporal()->name));
+  if (!extent.is_static()) {
+    Status undecided = check_divides(mesh, axes, type, dim, what);
+    for (Diagnostic& d : undecided.errors()) d.notes.push_back("allow_padding pads dimensions of a static length alone");
+    return undecided;
+  }
+  return Ok{};
 }
 
 // Microbatches are parts of what a rank has: they are cut last.
@@ -139,7 +158,8 @@ Status check_sharding(const Mesh& mesh, const Sharding& s, const Type& type, con
   (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, axes_of(s), what)));
   for (const DimSharding& d : s.dims) (void)NABLA_TRY(beside_mesh(mesh, check_temporal(mesh, d.axes, what)));
   for (int d = 0; d < type.rank(); ++d)
-    (void)NABLA_TRY(beside_mesh(mesh, check_divides(mesh, s.dims[d].axes, type, d, what)));
+    (void)NABLA_TRY(beside_mesh(mesh, s.allow_padding ? check_padding(mesh, s.dims[d].axes, type, d, what)
+                                                      : check_divides(mesh, s.dims[d].axes, type, d, what)));
   return Ok{};
 }
 

@@ -49,8 +49,13 @@ std::string dim_text(const DimSharding& d) {
   return "{" + out + "}" + (d.priority == 0 ? "" : fmt::format("p{}", d.priority));
 }
 
+// What is said of all dimensions together.
+std::string rest_text(const Sharding& s) {
+  return (s.replicated.empty() ? "" : " replicated " + axes_text(s.replicated)) + (s.allow_padding ? " allow_padding" : "");
+}
+
 std::string sharding_text(const Sharding& s) {
-  return "<" + joined(s.dims, dim_text) + ">" + (s.replicated.empty() ? "" : " replicated " + axes_text(s.replicated));
+  return "<" + joined(s.dims, dim_text) + ">" + rest_text(s);
 }
 
 // f32[batch@dp,64]: a dimension that is open and has no axes is as one of which nothing is said.
@@ -63,7 +68,7 @@ std::string type_text(const Type& type, const ShardingRef& sharding) {
     if (!layout.open || !layout.axes.empty() || layout.priority != 0) out += "@" + dim_text(layout);
   }
   out = std::string(name_of(type.dtype)) + "[" + out + "]";
-  return out + (sharding->replicated.empty() ? "" : " replicated " + axes_text(sharding->replicated));
+  return out + rest_text(*sharding);
 }
 
 class Printer {

@@ -131,6 +131,7 @@ Result<Shape> ValueParser::shape(ShardingRef* sharding) {
     layout.replicated = NABLA_TRY(axes());
     laid_out = true;
   }
+  if (laid_out && lexer_.accept("allow_padding")) layout.allow_padding = true;
   if (laid_out) *sharding = std::make_shared<const Sharding>(std::move(layout));
   return out;
 }
@@ -193,6 +194,7 @@ Result<Sharding> ValueParser::sharding() {
     if (!lexer_.accept(",") && !lexer_.at(">")) return lexer_.fail("expected `,` or `>`, " + found(token()));
   }
   if (lexer_.accept("replicated")) out.replicated = NABLA_TRY(axes());
+  out.allow_padding = lexer_.accept("allow_padding");
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "passes/pass.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/lower_collectives.h"
+#include "passes/shard/pad_shards.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
 #include "passes/simplify/simplify.h"
@@ -54,6 +55,18 @@ std::vector<Pass> transform_passes() {
 
 std::vector<Pass> shard_passes() {
   return {
+      {"pad-shards",
+       "makes dimensions longer that a layout cuts unevenly",
+       "A layout with `allow_padding` may have axes that do not divide an extent. The dimension, and all that is computed along "
+       "with it, becomes as long as the next multiple of the shards. What the padding holds is masked where it would count: "
+       "sums take zeros, extremes the lowest or highest number, lookups stay within the rows that there are; composites "
+       "are written out where their parts need that. Ops that cannot be masked get the elements without padding: a remark says "
+       "so. Parameters, results and state keep their types, and their padding is zero when an entry ends. Runs right "
+       "before propagate, which then meets axes that divide.",
+       Stage::kFlat,
+       Stage::kFlat,
+       {},
+       pad_shards},
       {"propagate",
        "says how every value is laid out over the mesh",
        "Starts from the layouts of parameters and state leaves and from `shard` nodes, and follows the factors of the ops, "

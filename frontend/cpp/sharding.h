@@ -44,6 +44,13 @@ struct P {
     for (const PDim& d : dims) add(d);
   }
   operator const ir::Sharding&() const { return sharding; }
+  /// The same where axes do not divide: each rank then has ceil(extent / shards) elements, the last ones of which may be
+  /// padding that nobody sees. Without it such a layout is E0210.
+  P allow_padding() const {
+    P out = *this;
+    out.sharding.allow_padding = true;
+    return out;
+  }
   ir::Sharding sharding;
 
  private:

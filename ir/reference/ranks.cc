@@ -9,16 +9,18 @@
 namespace nabla::ir {
 namespace {
 
-// Where the part of a rank begins, and how long it is.
+// Where the part of a rank begins, how long it is, and how much of it is no padding.
 struct Box {
-  std::vector<int64_t> begins, sizes;
+  std::vector<int64_t> begins, sizes, counts;
 };
 
 Box box_of(const Mesh& mesh, const Sharding& s, const std::vector<int64_t>& shape, int64_t rank) {
-  Box out{{}, shape};
+  Box out{{}, shape, {}};
   for (size_t d = 0; d < shape.size(); ++d) {
-    out.sizes[d] /= shards(mesh, s.dims[d].axes);
+    int64_t parts = shards(mesh, s.dims[d].axes);
+    out.sizes[d] = (shape[d] + parts - 1) / parts;
     out.begins.push_back(coordinate(mesh, s.dims[d].axes, rank) * out.sizes[d]);
+    out.counts.push_back(std::clamp<int64_t>(shape[d] - out.begins[d], 0, out.sizes[d]));
   }
   return out;
 }
@@ -26,14 +28,17 @@ Box box_of(const Mesh& mesh, const Sharding& s, const std::vector<int64_t>& shap
 // f(position in the part, position in the whole)
 template <class F>
 void for_each_element(const Box& box, const std::vector<int64_t>& shape, F f) {
-  int64_t count = count_of(box.sizes);
+  int64_t count = count_of(box.counts);
   std::vector<int64_t> index(shape.size(), 0);
   for (int64_t i = 0; i < count; ++i) {
-    int64_t at = 0;
-    for (size_t d = 0; d < shape.size(); ++d) at = at * shape[d] + box.begins[d] + index[d];
-    f(i, at);
+    int64_t at = 0, own = 0;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      at = at * shape[d] + box.begins[d] + index[d];
+      own = own * box.sizes[d] + index[d];
+    }
+    f(own, at);
     for (size_t d = shape.size(); d-- > 0;) {
-      if (++index[d] < box.sizes[d]) break;
+      if (++index[d] < box.counts[d]) break;
       index[d] = 0;
     }
   }
@@ -78,9 +83,8 @@ std::vector<Literal> cut(const Mesh& mesh, const Sharding& sharding, const Liter
   return out;
 }
 
-Result<Literal> join(const Mesh& mesh, const Sharding& sharding, const std::vector<Literal>& parts, bool tolerant) {
-  std::vector<int64_t> shape = parts[0].shape();
-  for (size_t d = 0; d < shape.size(); ++d) shape[d] *= shards(mesh, sharding.dims[d].axes);
+Result<Literal> join(const Mesh& mesh, const Sharding& sharding, const std::vector<int64_t>& shape,
+                     const std::vector<Literal>& parts, bool tolerant) {
   Literal out(parts[0].dtype(), shape);
   int64_t width = bytes_of(out.dtype());
   auto* to = static_cast<char*>(out.mutable_data());

@@ -17,9 +17,9 @@ Result<std::vector<std::vector<Literal>>> interpret_ranks(const Module& module, 
 
 /// What each rank has of a value: its part of every dimension that is sharded. Requires check_sharding.
 std::vector<Literal> cut(const Mesh& mesh, const Sharding& sharding, const Literal& whole);
-/// The whole again. E0208 where ranks that should have the same part differ in a bit, unless `tolerant`: then the first
-/// one counts.
-Result<Literal> join(const Mesh& mesh, const Sharding& sharding, const std::vector<Literal>& parts,
-                     bool tolerant = false);
+/// The whole again, of this shape; padding is left out. E0208 where ranks that should have the same part differ in a bit,
+/// unless `tolerant`: then the first one counts.
+Result<Literal> join(const Mesh& mesh, const Sharding& sharding, const std::vector<int64_t>& shape,
+                     const std::vector<Literal>& parts, bool tolerant = false);
 
 }  // namespace nabla::ir

@@ -126,13 +126,20 @@ TEST(Ranks, CutAndJoinAreInverse) {
   for (const Sharding& s : {Sharding{{{{{"tp"}}}, {{{"dp"}}}}, {}}, Sharding{{{{{"tp"}, {"dp"}}}, {}}, {}},
                             Sharding{{{}, {}}, {{"dp"}}}}) {
     std::vector<Literal> parts = cut(mesh, s, whole);
-    EXPECT_EQ(join(mesh, s, parts).value(), whole) << s.str();
+    EXPECT_EQ(join(mesh, s, whole.shape(), parts).value(), whole) << s.str();
   }
   std::vector<Literal> parts = cut(mesh, {{{{{"tp"}, {"dp"}}}, {}}, {}}, whole);
   EXPECT_EQ(numbers(parts[1]), (std::vector<double>{8, 9, 10, 11}));  // dp 0, tp 1: row 2
+  // Uneven shards: ceil(4 / 3) = 2 columns, of which the last rank has none.
+  Sharding uneven{{{{{"dp"}}}, {{{"tp"}}}}, {}, true};
+  parts = cut(mesh, uneven, whole);
+  EXPECT_EQ(parts[2].shape(), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(numbers(parts[1]), (std::vector<double>{2, 3, 6, 7, 10, 11}));
+  EXPECT_EQ(numbers(parts[2]), (std::vector<double>{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(join(mesh, uneven, whole.shape(), parts).value(), whole);
   parts = cut(mesh, {{{}, {}}, {}}, whole);
   parts[4].set(0, 7);
-  EXPECT_EQ(join(mesh, {{{}, {}}, {}}, parts).errors()[0].message,
+  EXPECT_EQ(join(mesh, {{{}, {}}, {}}, whole.shape(), parts).errors()[0].message,
             "ranks 0 and 4 have different values of one part of <{}, {}>");
 }
 

@@ -14,12 +14,14 @@ Layout layout_of(const ir::ShardingRef& sharding, int rank) {
   return out;
 }
 
-ir::ShardingRef sharding_of(const Layout& layout) {
+ir::ShardingRef sharding_of(const Layout& layout, const Mesh& mesh, const ir::Type& type) {
   ir::Sharding out;
   bool any = false;
-  for (const Axes& axes : layout.dims) {
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    const Axes& axes = layout.dims[d];
     out.dims.push_back({axes, axes.empty()});
     any |= !axes.empty();
+    out.allow_padding |= !axes.empty() && !divides(mesh, axes, type.shape[d]);
   }
   return any ? std::make_shared<const ir::Sharding>(std::move(out)) : nullptr;
 }
@@ -27,7 +29,7 @@ ir::ShardingRef sharding_of(const Layout& layout) {
 ir::Type local_type(const Mesh& mesh, const ir::Type& type, const Layout& layout) {
   ir::Type out = type;
   for (size_t d = 0; d < out.shape.size(); ++d)
-    out.shape[d] = ir::Dim::floordiv(out.shape[d], shards(mesh, layout.dims[d]));
+    out.shape[d] = ir::Dim::ceildiv(out.shape[d], shards(mesh, layout.dims[d]));
   return out;
 }
 

@@ -17,9 +17,9 @@ struct Layout {
 
 /// Of a sharding, or of nothing said: whole on every rank.
 Layout layout_of(const ir::ShardingRef& sharding, int rank);
-/// Null where the layout is whole. Requires that nothing is pending.
-ir::ShardingRef sharding_of(const Layout& layout);
-/// The type of a part.
+/// Null where the layout is whole; uneven shards allow padding. Requires that nothing is pending.
+ir::ShardingRef sharding_of(const Layout& layout, const ir::Mesh& mesh, const ir::Type& type);
+/// The type of a part, with its padding.
 ir::Type local_type(const ir::Mesh& mesh, const ir::Type& type, const Layout& layout);
 
 /// The same axes with neighbouring parts of one axis as one.

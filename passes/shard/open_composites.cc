@@ -56,25 +56,23 @@ bool may_open(const Function& f, const Node& n, const ir::Module& m, const PassC
 
 }  // namespace
 
-std::shared_ptr<const ir::Module> open_composites(const ir::Module& flat, const ir::Module& sharded,
-                                                  PassContext& context) {
+std::shared_ptr<const ir::Module> with_open_composites(const ir::Module& flat,
+                                                       const std::function<bool(size_t, const Node&)>& wanted,
+                                                       PassContext& context) {
   auto out = std::make_shared<ir::Module>(flat);
   bool any = false;
   for (size_t i = 0; i < flat.functions.size(); ++i) {
-    const Function &f = *flat.functions[i], &laid_out = *sharded.functions[i];
-    std::set<size_t> opened;
-    for (size_t k = 0; k < f.nodes.size(); ++k) {
-      const Node& n = f.nodes[k];
-      if (n.op->decompose.exists() && n.op->factors.exists() && !rule_of(n.op->name) && lies_across(laid_out, laid_out.nodes[k]) &&
+    const Function& f = *flat.functions[i];
+    std::set<const Node*> opened;
+    for (const Node& n : f.nodes)
+      if (n.op->decompose.exists() && n.op->factors.exists() && !rule_of(n.op->name) && wanted(i, n) &&
           may_open(f, n, flat, context, kMostLevels))
-        opened.insert(k);
-    }
+        opened.insert(&n);
     if (opened.empty()) continue;
     any = true;
     FunctionCopy copy(f, context.ops, &flat);
-    for (size_t k = 0; k < f.nodes.size(); ++k) {
-      const Node& n = f.nodes[k];
-      if (!opened.count(k)) {
+    for (const Node& n : f.nodes) {
+      if (!opened.count(&n)) {
         copy.copy(n);
         continue;
       }
@@ -86,6 +84,14 @@ std::shared_ptr<const ir::Module> open_composites(const ir::Module& flat, const 
     out->functions[i] = without_dead_nodes(copy.finish(), flat, context.ops);
   }
   return any ? out : nullptr;
+}
+
+std::shared_ptr<const ir::Module> open_composites(const ir::Module& flat, const ir::Module& sharded, PassContext& context) {
+  auto across = [&](size_t f, const Node& n) {
+    auto at = static_cast<size_t>(&n - flat.functions[f]->nodes.data());
+    return lies_across(*sharded.functions[f], sharded.functions[f]->nodes[at]);
+  };
+  return with_open_composites(flat, across, context);
 }
 
 }  // namespace nabla::passes

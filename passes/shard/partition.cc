@@ -10,6 +10,7 @@
 #include "passes/shard/local_symbols.h"
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/microbatch.h"
+#include "passes/shard/padding.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules/rules.h"
 #include "runtime/base/text.h"
@@ -112,6 +113,7 @@ class FunctionPartition {
 
   Result<Ok> node(const Node& n) {
     if (is_border(n)) return border(n), Ok{};
+    if (meets_padding(f_, n, mesh_)) return same_shards(n), Ok{};
     if (is_about_layouts(n)) {
       for (size_t r = 0; r < n.results.size(); ++r) {
         Layout to = declared(n.results[r]);
@@ -141,6 +143,12 @@ class FunctionPartition {
     Layout to = enters ? outside_of(n, made) : inside_of(n, made).value_or(declared(n.operands[0]));
     Val v = laid_out(n.operands[0], to);
     set(n.results[0], v, enters ? made : outside_of(n, to));
+  }
+
+  // Uneven shards are as long as those of the padded array.
+  void same_shards(const Node& n) {
+    Layout layout = declared(n.op->name == "pad" ? n.operands[0] : n.results[0]);
+    set(n.results[0], laid_out(n.operands[0], layout), layout);
   }
 
   static Diagnostic misplaced(const Node& n, const std::string& why, std::string help) {

@@ -42,8 +42,9 @@ void Propagation::to_fixpoint(Phase phase) {
 
 ir::ShardingRef Propagation::sharding(int f, ValueId v) const {
   Layout out;
-  for (int d = 0; d < m_.functions[f]->type(v).rank(); ++d) out.dims.push_back(axes_[variable(f, v, d)]);
-  return sharding_of(out);
+  const ir::Type& type = m_.functions[f]->type(v);
+  for (int d = 0; d < type.rank(); ++d) out.dims.push_back(axes_[variable(f, v, d)]);
+  return sharding_of(out, mesh_, type);
 }
 
 ir::Module Propagation::result() const {
@@ -184,7 +185,7 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
     // An open layout is the beginning of what the dimension gets.
     bool grows = !closed_[at] && is_prefix(axes_[at], wish.axes);
     bool holds = grows || (wish.open ? is_prefix(wish.axes, axes_[at]) : axes_[at] == wish.axes);
-    const char* unfit = holds && axes_[at].size() < wish.axes.size() ? misfit(at, wish.axes) : nullptr;
+    const char* unfit = holds && axes_[at].size() < wish.axes.size() ? misfit(at, wish.axes, s->allow_padding) : nullptr;
     if (!holds || unfit) {
       // What came before by a stronger priority stays.
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);

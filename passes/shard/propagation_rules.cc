@@ -240,7 +240,7 @@ bool Propagation::refuse(int variable, const Axes& axes, const Cause& cause, con
   return false;
 }
 // Why the dimension cannot have these axes; null: it can.
-const char* Propagation::misfit(int variable, const Axes& axes) const {
+const char* Propagation::misfit(int variable, const Axes& axes, bool allow_padding) const {
   if (const ir::MeshAxis* temporal = mesh_.temporal()) {
     auto at = std::find_if(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
     if (at != axes.end() && (at + 1 != axes.end() || at->size != 0)) return "microbatches are cut last, and whole";
@@ -249,7 +249,7 @@ const char* Propagation::misfit(int variable, const Axes& axes) const {
   for (int member : members_[variable]) {
     const Place& p = places_[member];
     const ir::Value& value = m_.functions[p.function]->values[p.value];
-    if (!divides(mesh_, axes, value.type.shape[p.dim])) return kIndivisible;
+    if (!allow_padding && !divides(mesh_, axes, value.type.shape[p.dim])) return kIndivisible;
     Axes others;
     for (int d = 0; d < value.type.rank(); ++d) {
       const Axes& more = axes_[find(first_[p.function][p.value] + d)];

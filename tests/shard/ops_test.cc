@@ -17,13 +17,6 @@ const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
                             {"square", {{"a", 2}, {"b", 2}}, nullptr},
                             {"eight", {{"a", 2}, {"b", 4}}, nullptr}};
 
-bool is_in_global_programs(const ir::OpDef& op) {
-  for (ir::Stage stage : {ir::Stage::kFlat, ir::Stage::kSharded})
-    if (!(op.stages >> static_cast<int>(stage) & 1)) return false;
-  bool code = op.lower != ir::Lowering::kCall && op.lower != ir::Lowering::kTransform;
-  return code && op.lower != ir::Lowering::kCollective && !op.traits.side_effect && !op.reference.refused();
-}
-
 class ShardedOps : public testing::TestWithParam<std::string> {};
 
 TEST_P(ShardedOps, AreTheSame) {
@@ -50,14 +43,7 @@ TEST_P(ShardedOps, AreTheSame) {
   }
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> out;
-  for (const ir::OpDef& op : ops::all_ops().all())
-    if (is_in_global_programs(op)) out.push_back(op.name);
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Ops, ShardedOps, testing::ValuesIn(names()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Ops, ShardedOps, testing::ValuesIn(names_of_sharded_ops()), [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace nabla::shard_tests

@@ -3,8 +3,10 @@
 #include "ir/ops/all_ops.h"
 #include "ir/reference/interpreter.h"
 #include "ir/reference/ranks.h"
+#include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/shard/microbatch.h"
+#include "passes/shard/pad_shards.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
 
@@ -23,7 +25,10 @@ Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& functi
   passes::PassContext context{ops::all_ops(), target};
   ShardedRun out;
   (void)NABLA_TRY(ir::verify(flat));
-  out.sharded = NABLA_TRY(passes::propagate(flat, context));
+  ir::Module padded = NABLA_TRY(passes::pad_shards(flat, context));
+  (void)NABLA_TRY(ir::verify(padded));
+  out.padded = print(padded) != print(flat);
+  out.sharded = NABLA_TRY(passes::propagate(padded, context));
   (void)NABLA_TRY(ir::verify(out.sharded));
   out.local = NABLA_TRY(passes::partition(out.sharded, context));
   (void)NABLA_TRY(ir::verify(out.local));
@@ -48,13 +53,29 @@ Result<std::vector<Literal>> run_local(const ir::Module& sharded, const ir::Modu
   for (size_t i = 0; i < f.results.size(); ++i) {
     std::vector<Literal> parts;
     for (const auto& rank : results) parts.push_back(rank[i]);
-    out.push_back(NABLA_TRY(join(mesh, layout(f.values[f.results[i]]), parts)));
+    const ir::Value& whole = f.values[f.results[i]];
+    std::vector<int64_t> shape = parts[0].shape();
+    for (size_t d = 0; d < shape.size(); ++d)
+      shape[d] = whole.type.shape[d].is_static() ? whole.type.shape[d].value() : shape[d] * shards(mesh, layout(whole).dims[d].axes);
+    out.push_back(NABLA_TRY(join(mesh, layout(whole), shape, parts)));
   }
   return out;
 }
 
-ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng) {
+std::vector<std::string> names_of_sharded_ops() {
+  std::vector<std::string> out;
+  for (const ir::OpDef& op : ops::all_ops().all()) {
+    bool in_stages = true;
+    for (ir::Stage stage : {ir::Stage::kFlat, ir::Stage::kSharded}) in_stages &= (op.stages >> static_cast<int>(stage) & 1) != 0;
+    bool code = op.lower != ir::Lowering::kCall && op.lower != ir::Lowering::kTransform && op.lower != ir::Lowering::kCollective;
+    if (in_stages && code && !op.traits.side_effect && !op.reference.refused()) out.push_back(op.name);
+  }
+  return out;
+}
+
+ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng, bool allow_padding) {
   ir::Sharding out;
+  out.allow_padding = allow_padding;
   std::vector<ir::MeshAxis> left = mesh.axes;
   std::shuffle(left.begin(), left.end(), rng);
   for (const ir::Dim& extent : type.shape) {
@@ -63,7 +84,7 @@ ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rn
       ir::Axes more = d.axes;
       more.push_back({left[i].name});
       bool divides = extent.is_static() && extent.value() % shards(mesh, more) == 0;
-      if (!divides || rng() % 3 == 0) {
+      if (!(divides || (allow_padding && extent.is_static())) || rng() % 3 == 0) {
         ++i;
         continue;
       }
@@ -75,13 +96,13 @@ ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rn
   return std::make_shared<const ir::Sharding>(std::move(out));
 }
 
-ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng) {
+ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng, bool allow_padding) {
   ir::Function out = f;
   for (ir::ValueId id : out.params)
-    if (rng() % 3 != 0) out.values[id].sharding = random_layout(mesh, out.type(id), rng);
+    if (rng() % 3 != 0) out.values[id].sharding = random_layout(mesh, out.type(id), rng, allow_padding);
   for (const ir::Node& n : out.nodes)
     for (ir::ValueId id : n.results)
-      if (rng() % 8 == 0) out.values[id].sharding = random_layout(mesh, out.type(id), rng);
+      if (rng() % 8 == 0) out.values[id].sharding = random_layout(mesh, out.type(id), rng, allow_padding);
   return out;
 }
 

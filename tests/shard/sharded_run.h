@@ -10,6 +10,7 @@
 namespace nabla::shard_tests {
 
 struct ShardedRun {
+  bool padded = false;  ///< pad-shards had something to do
   ir::Module sharded, local;
   std::vector<Literal> results;  ///< of all ranks, joined
   std::vector<std::string> remarks;
@@ -23,9 +24,12 @@ Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& functi
 Result<std::vector<Literal>> run_local(const ir::Module& sharded, const ir::Module& local, const std::string& function,
                                        const std::vector<Literal>& args);
 
-/// A layout that is legal for the type: axes that divide extents, each once at most, some dimensions closed.
-ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng);
+/// The ops of programs for all ranks that can be run.
+std::vector<std::string> names_of_sharded_ops();
+/// A layout that is legal for the type: axes that divide extents, each once at most, some dimensions closed. With
+/// `allow_padding` they need not divide.
+ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng, bool allow_padding = false);
 /// The function with random layouts of its parameters, and of some other values as `shard` nodes would say it.
-ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng);
+ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng, bool allow_padding = false);
 
 }  // namespace nabla::shard_tests

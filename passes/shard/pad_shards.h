@@ -1,0 +1,16 @@
+// Layouts whose axes do not divide (allow_padding): the program computes with longer dimensions.
+#pragma once
+
+#include "ir/module.h"
+#include "passes/pass.h"
+
+namespace nabla::passes {
+
+/// Every dimension that a layout with `allow_padding` cuts unevenly, and all that is computed along with it, becomes the
+/// next multiple of its shards long. What the padding holds is masked where it would count: sums take zeros, extremes the
+/// lowest or highest number, lookups stay within the rows that there are. Ops that can do neither get the elements
+/// alone, which a remark says. Parameters, results and state keep their types: a `pad` comes after parameters and a
+/// `slice` before results, and the padding of what leaves an entry is zero. The same module where there is nothing to pad.
+Result<ir::Module> pad_shards(const ir::Module& module, PassContext& context);
+
+}  // namespace nabla::passes

@@ -1,0 +1,255 @@
+#include "passes/shard/padding.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/typed.h"
+#include "passes/rewrite.h"
+#include "passes/shard/layout.h"
+
+namespace nabla::passes {
+
+using ir::Dim;
+using ir::Factors;
+using ir::Function;
+using ir::Linearity;
+using ir::Node;
+using ir::ValueId;
+using kernel_ir::Combiner;
+using How = PaddedFactor::How;
+
+namespace {
+
+bool has(const Factors::Tensor& dims, int factor) {
+  return std::any_of(dims.begin(), dims.end(), [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
+}
+bool any_has(const std::vector<Factors::Tensor>& tensors, int factor) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) { return has(t, factor); });
+}
+
+// Padding comes last in a dimension only where it is padding of the major factor.
+bool is_major(const Factors& factors, int factor) {
+  for (const auto* tensors : {&factors.operands, &factors.results})
+    for (const Factors::Tensor& dims : *tensors)
+      for (const std::vector<int>& dim : dims)
+        for (size_t k = 1; k < dim.size(); ++k)
+          if (dim[k] == factor) return false;
+  return true;
+}
+
+// Draws and counts place by place: longer ones begin in the same way.
+bool draws_alike_when_longer(const ir::TypedOp& op, const Factors& factors, int factor) {
+  const ir::Attr* whole = op.attrs.find("whole");
+  if (!whole) return true;
+  bool placed = !std::get<ir::Shape>(*whole).empty();
+  return !placed && (op.op.name == "iota" || has({factors.results[0][0]}, factor));
+}
+
+// Does zero (or the other combiner's identity) in an operand along the factor add nothing to the result?
+bool vanishes(const ir::TypedOp& op, const Factors& factors, int factor, Combiner combiner) {
+  for (const Linearity::Claim& c : op.op.linearity.claims) {
+    if (c.combiner != combiner) continue;
+    auto along = [&](int i) { return has(factors.operands[static_cast<size_t>(i)], factor); };
+    bool jointly = c.kind == Linearity::Kind::kJointly;
+    if (jointly ? std::all_of(c.operands.begin(), c.operands.end(), along) : std::any_of(c.operands.begin(), c.operands.end(), along))
+      return true;
+  }
+  return false;
+}
+
+// Rows that indices name, one component per index: the dimension of operand 0 that the component counts along.
+bool is_looked_up(const ir::TypedOp& op, const Factors& factors, int factor) {
+  if (op.op.name == "embedding") return has({factors.operands[0][0]}, factor);
+  bool gathers = op.op.name == "gather", scatters = op.op.name.starts_with("scatter_");
+  if (!gathers && !scatters) return false;
+  const ir::Ints& map = op.attrs.get_ints(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
+  const ir::Ints& one = op.attrs.get_ints(gathers ? "collapsed_slice_dims" : "inserted_window_dims");
+  if (op.attrs.get_string("out_of_range") != "clamp" || map.size() != 1 || std::find(one.begin(), one.end(), map[0]) == one.end())
+    return false;
+  return factors.operands[0][static_cast<size_t>(map[0])] == std::vector<int>{factor};
+}
+
+}  // namespace
+
+PaddedFactor padded_factor(const ir::TypedOp& op, const Factors& factors, int factor) {
+  const Factors::Factor& f = factors.factors[static_cast<size_t>(factor)];
+  const std::string& name = op.op.name;
+  if (op.op.traits.side_effect || name == "custom_call" || op.op.manual || !is_major(factors, factor)) return {};
+  if (is_looked_up(op, factors, factor)) return {How::kClamp};
+  if (name == "argmax" || name == "argmin") {
+    bool along = any_has(factors.operands, factor) && !any_has(factors.results, factor);
+    if (along) return {How::kMask, name == "argmax" ? Combiner::kMax : Combiner::kMin};
+  }
+  switch (f.kind) {
+    case Factors::Kind::kPass:
+      return {draws_alike_when_longer(op, factors, factor) ? How::kPass : How::kCut};
+    case Factors::Kind::kOrdered: {  // from the first element on
+      const ir::Attr* reverse = op.attrs.find("reverse");
+      return {reverse && std::holds_alternative<bool>(*reverse) && !std::get<bool>(*reverse) ? How::kPass : How::kCut};
+    }
+    case Factors::Kind::kReduce:
+      if (f.combiner == Combiner::kNone || any_has(factors.results, factor) || !vanishes(op, factors, factor, f.combiner)) return {};
+      return {How::kMask, f.combiner};
+    default:
+      return {};
+  }
+}
+
+Dim with_padding(const Dim& extent, int64_t shards) { return Dim::ceildiv(extent, shards) * shards; }
+
+bool meets_padding(const Function& f, const Node& n, const ir::Mesh& mesh) {
+  if (n.op->name != "pad" && n.op->name != "slice") return false;
+  auto uneven = [&](ValueId id) {
+    const ir::Value& v = f.values[id];
+    for (size_t d = 0; v.sharding && d < v.type.shape.size(); ++d)
+      if (!divides(mesh, v.sharding->dims[d].axes, v.type.shape[d])) return true;
+    return false;
+  };
+  return uneven(n.operands[0]) != uneven(n.results[0]);
+}
+
+PaddedDims::PaddedDims(const ir::Module& module) : m_(module) {
+  number();
+  find_layouts();
+  for (size_t f = 0; f < m_.functions.size(); ++f)
+    for (const Node& n : m_.functions[f]->nodes) tie(static_cast<int>(f), n);
+  for (size_t f = 0; f < m_.functions.size(); ++f) {
+    const Function& function = *m_.functions[f];
+    for (size_t v = 0; v < function.values.size(); ++v)
+      if (function.values[v].sharding) seed(static_cast<int>(f), static_cast<ValueId>(v), *function.values[v].sharding);
+    for (const Node& n : function.nodes)
+      if (const ir::Attr* s = n.attrs.find("sharding")) seed(static_cast<int>(f), n.results[0], std::get<ir::Sharding>(*s));
+    for (const auto* of : {&of_param_, &of_result_})
+      for (const auto& [at, layout] : *of)
+        if (at.first == function.name)
+          seed(static_cast<int>(f), (of == &of_param_ ? function.params : function.results)[static_cast<size_t>(at.second)], *layout);
+  }
+  if (!any_) return;
+  for (size_t v = 0; v < places_.size(); ++v) {
+    int root = find(static_cast<int>(v));
+    if (!uneven_.count(root)) continue;
+    const Dim& extent = m_.functions[places_[v].function]->type(places_[v].value).shape[places_[v].dim];
+    auto [unit, first] = unit_.emplace(root, extent);
+    if (!first && !extent.is(0) && Dim::mod(unit->second, extent).is(0)) unit->second = extent;
+  }
+}
+
+void PaddedDims::number() {
+  for (size_t f = 0; f < m_.functions.size(); ++f) {
+    const Function& function = *m_.functions[f];
+    index_[function.name] = static_cast<int>(f);
+    for (const std::string& name : referenced_functions(function)) ++called_[name];
+    first_.emplace_back();
+    for (size_t v = 0; v < function.values.size(); ++v) {
+      first_.back().push_back(static_cast<int>(places_.size()));
+      for (int d = 0; d < function.values[v].type.rank(); ++d)
+        places_.push_back({static_cast<int>(f), static_cast<ValueId>(v), d});
+    }
+  }
+  for (const ir::Entry& e : m_.entries) called_.erase(e.function);
+  parent_.resize(places_.size());
+  std::iota(parent_.begin(), parent_.end(), 0);
+}
+
+int PaddedDims::find(int v) const {
+  while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
+  return v;
+}
+
+void PaddedDims::find_layouts() {
+  for (const ir::Entry& e : m_.entries) {
+    for (size_t i = 0; i < e.reads.size(); ++i)
+      if (const ir::ShardingRef& s = m_.state[e.reads[i]].sharding) of_param_[{e.function, static_cast<int>(i)}] = s;
+    for (size_t i = 0; i < e.writes.size(); ++i)
+      if (const ir::ShardingRef& s = m_.state[e.writes[i]].sharding) of_result_[{e.function, static_cast<int>(i)}] = s;
+  }
+}
+
+ir::ShardingRef PaddedDims::layout(const std::string& function, bool result, size_t index) const {
+  const auto& of = result ? of_result_ : of_param_;
+  if (auto leaf = of.find({function, static_cast<int>(index)}); leaf != of.end()) return leaf->second;
+  const Function& f = *m_.functions[index_.at(function)];
+  return f.values[(result ? f.results : f.params)[index]].sharding;
+}
+
+void PaddedDims::join_values(int f, ValueId a, int g, ValueId b, int skip_a, int skip_b) {
+  int rank = m_.functions[f]->type(a).rank() - skip_a;
+  for (int d = 0; d < rank; ++d) join(variable(f, a, d + skip_a), variable(g, b, d + skip_b));
+}
+
+void PaddedDims::tie(int f, const Node& n) {
+  if (n.op->lower == ir::Lowering::kControl) return tie_control(f, n);
+  if (!n.op->factors.exists()) return;
+  ir::TypedOp op = typed(*m_.functions[f], n);
+  Factors factors = n.op->factors(op);
+  std::vector<int> first(factors.factors.size(), -1);
+  std::vector<char> through(factors.factors.size(), 0);
+  for (size_t k = 0; k < through.size(); ++k)
+    through[k] = padded_factor(op, factors, static_cast<int>(k)).how != How::kCut;
+  auto along = [&](ValueId v, const Factors::Tensor& dims) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d].empty() || !through[static_cast<size_t>(dims[d][0])]) continue;
+      int& known = first[static_cast<size_t>(dims[d][0])];
+      int at = variable(f, v, static_cast<int>(d));
+      if (known < 0)
+        known = at;
+      else
+        join(known, at);
+    }
+  };
+  for (size_t i = 0; i < n.operands.size(); ++i) along(n.operands[i], factors.operands[i]);
+  for (size_t r = 0; r < n.results.size(); ++r) along(n.results[r], factors.results[r]);
+}
+
+void PaddedDims::tie_control(int f, const Node& n) {
+  ir::ControlFlow c = ir::control_of(*m_.functions[f], n);
+  bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
+  size_t index = branch ? 1 : 0, carries = static_cast<size_t>(c.consts + c.carries);
+  std::vector<std::string> functions = c.functions;
+  if (!c.unasked.empty()) functions.insert(functions.begin(), c.unasked);
+  bool asks = c.kind == ir::ControlFlow::Kind::kWhile || !c.unasked.empty();
+  for (const std::string& name : functions) {
+    if (!is_called(name)) continue;
+    int g = index_.at(name);
+    const Function& body = *m_.functions[g];
+    for (size_t i = 0; i < body.params.size(); ++i)
+      join_values(f, n.operands[i + index], g, body.params[i], !branch && i >= carries ? 1 : 0);
+    if (asks && &name == &functions.front()) continue;  // a condition, whose result is one predicate
+    for (size_t r = 0; r < body.results.size(); ++r) {
+      bool stacked = !branch && r >= static_cast<size_t>(c.carries);
+      join_values(f, n.results[r], g, body.results[r], stacked ? 1 : 0);
+      if (!branch && !stacked) join_values(g, body.results[r], g, body.params[static_cast<size_t>(c.consts) + r]);
+    }
+  }
+}
+
+void PaddedDims::seed(int f, ValueId v, const ir::Sharding& s) {
+  if (!m_.mesh()) return;
+  const ir::Type& type = m_.functions[f]->type(v);
+  for (size_t d = 0; d < s.dims.size() && d < type.shape.size(); ++d) {
+    if (s.dims[d].axes.empty()) continue;
+    if (s.allow_padding && !divides(*m_.mesh(), s.dims[d].axes, type.shape[d])) any_ = true, uneven_.insert(find(variable(f, v, static_cast<int>(d))));
+    // Layouts that divide the extent are to divide the longer one as well.
+    int64_t& multiple = multiple_.try_emplace(find(variable(f, v, static_cast<int>(d))), 1).first->second;
+    multiple = std::lcm(multiple, shards(*m_.mesh(), s.dims[d].axes));
+  }
+}
+
+Dim PaddedDims::extent(int f, ValueId v, int d) const {
+  const Dim& own = m_.functions[f]->type(v).shape[d];
+  int root = find(variable(f, v, d));
+  auto unit = unit_.find(root);
+  if (unit == unit_.end() || unit->second.is(0) || !Dim::mod(own, unit->second).is(0)) return own;
+  Dim times = Dim::floordiv(own, unit->second);
+  return with_padding(unit->second, multiple_.at(root)) * times;
+}
+
+ir::Shape PaddedDims::shape(int f, ValueId v) const {
+  ir::Shape out;
+  for (int d = 0; d < m_.functions[f]->type(v).rank(); ++d) out.push_back(extent(f, v, d));
+  return out;
+}
+
+bool PaddedDims::is_padded(int f, ValueId v) const { return !(shape(f, v) == m_.functions[f]->type(v).shape); }
+
+}  // namespace nabla::passes

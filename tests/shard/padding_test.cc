@@ -1,0 +1,208 @@
+// Layouts whose axes do not divide: values are those of one rank, and padding is never seen.
+#include <gtest/gtest.h>
+
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "tests/property/cases.h"
+#include "tests/property/compare.h"
+#include "tests/property/driver.h"
+#include "tests/shard/sharded_run.h"
+#include "tests/transforms/random_function.h"
+#include "tests/transforms/random_program.h"
+
+namespace nabla::shard_tests {
+namespace {
+
+const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
+                            {"three", {{"a", 3}}, nullptr},
+                            {"four", {{"a", 4}}, nullptr},
+                            {"six", {{"a", 2}, {"b", 3}}, nullptr},
+                            {"eight", {{"a", 2}, {"b", 4}}, nullptr}};
+
+ir::Module parsed(const std::string& text) {
+  Result<ir::Module> m = ir::parse_module("nabla 1 flat\nmesh pod = {tp=4}\n" + text, "test.nbl", ops::all_ops());
+  EXPECT_TRUE(m.ok()) << to_string(m.errors());
+  return *m;
+}
+
+Literal counting(std::vector<int64_t> shape, double first = 1) {
+  Literal out(DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < out.size(); ++i) out.set(i, first + static_cast<double>(i));
+  return out;
+}
+
+// Runs @f, and compares with one rank.
+ShardedRun same(const std::string& text, const std::vector<Literal>& args) {
+  ir::Module m = parsed(text);
+  ir::Module alone = m;
+  std::vector<Literal> expected = transforms::run(alone, "f", args);
+  Result<ShardedRun> got = run_sharded(m, "f", args);
+  EXPECT_TRUE(got.ok()) << to_string(got.errors());
+  if (!got.ok()) return {};
+  auto difference = property::difference(expected, got->results);
+  EXPECT_FALSE(difference) << *difference << print(got->sharded) << print(got->local);
+  return std::move(*got);
+}
+
+std::string local_text(const ShardedRun& run) { return print(run.local); }
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Padding, RanksHaveTheCeilingAndSumsMask) {
+  ShardedRun run = same(
+      "func @f(%x: f32[10@tp] allow_padding) -> (f32[], f32[], f32[], i32[]) {\n"
+      "  %e = exp(%x)\n  %s = reduce_sum(%e) {axes=[0]}\n  %n = neg(%e)\n  %m = reduce_max(%n) {axes=[0]}\n"
+      "  %p = reduce_prod(%x) {axes=[0]}\n  %a = argmax(%n) {axis=0}\n  return %s, %m, %p, %a\n}\n",
+      {counting({10})});
+  EXPECT_TRUE(says(local_text(run), "%x: f32[3]")) << local_text(run);
+  EXPECT_FALSE(says(local_text(run), "all_gather"));
+}
+
+TEST(Padding, FewerElementsThanRanks) {
+  same("func @f(%x: f32[3@tp,2] allow_padding) -> (f32[3,2], f32[2]) {\n  %y = exp(%x) : f32[3@tp,2] allow_padding\n"
+       "  %s = reduce_sum(%y) {axes=[0]}\n  return %y, %s\n}\n",
+       {counting({3, 2})});
+}
+
+TEST(Padding, ProductsAlongEveryFactor) {
+  for (std::string params : {"%x: f32[5@tp,6] allow_padding, %w: f32[6,7]", "%x: f32[5,6@tp] allow_padding, %w: f32[6,7]",
+                             "%x: f32[5,6], %w: f32[6,7@tp] allow_padding"}) {
+    ShardedRun run = same("func @f(" + params + ") -> (f32[5,7]) {\n  %e = exp(%x)\n  %y = dot_general(%e, %w) "
+                          "{lhs_contract=[1], rhs_contract=[0]}\n  return %y\n}\n",
+                          {counting({5, 6}, -15), counting({6, 7}, -20)});
+    // What is split is the product, not only its operands.
+    EXPECT_FALSE(says(local_text(run), "dot_general(%e, %w) : f32[5,7]")) << local_text(run);
+  }
+}
+
+TEST(Padding, WhatLeavesAnEntryIsZeroThere) {
+  ir::Module m = parsed("func @f(%x: f32[5@tp] allow_padding) -> (f32[5]) {\n  %y = exp(%x) : f32[5@tp] allow_padding\n  return %y\n}\n");
+  Result<ShardedRun> run = run_sharded(m, "f", {counting({5})});
+  ASSERT_TRUE(run.ok()) << to_string(run.errors());
+  EXPECT_TRUE(says(local_text(*run), "select")) << local_text(*run);
+}
+
+TEST(Padding, ASoftmaxAndItsGradientOverAnUnevenVocabulary) {
+  ShardedRun run = same(
+      "func @f(%x: f32[3,10@tp] allow_padding, %ct: f32[3,10]) -> (f32[3,10], f32[3]) {\n  %s = softmax(%x) {axis=1}\n"
+      "  %l = logsumexp(%x) {axis=1}\n  %y = mul(%s, %ct)\n  return %y, %l\n}\n",
+      {counting({3, 10}, -12), counting({3, 10})});
+  EXPECT_TRUE(says(local_text(run), "f32[3,3]")) << local_text(run);
+}
+
+TEST(Padding, LookupsStayWithinTheRows) {
+  // Ids out of range are moved to the last row, not to the padding.
+  Literal ids(DType::kI32, {4});
+  for (int i = 0; i < 4; ++i) ids.set_i(i, std::vector<int64_t>{-3, 0, 5, 99}[static_cast<size_t>(i)]);
+  ShardedRun run = same("func @f(%t: f32[6@tp,2] allow_padding, %ids: i32[4]) -> (f32[4,2]) {\n"
+                        "  %y = embedding(%t, %ids)\n  return %y\n}\n",
+                        {counting({6, 2}), ids});
+  EXPECT_FALSE(says(local_text(run), "all_gather")) << local_text(run);
+}
+
+TEST(Padding, AnOpWithoutAMaskTakesTheElementsAlone) {
+  ShardedRun run = same("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %y = exp(%x)\n  %s = argsort(%y) {axis=0}\n  return %s\n}\n",
+                        {counting({5})});
+  ASSERT_FALSE(run.remarks.empty());
+  EXPECT_EQ(run.remarks[0], "argsort takes %y without its padding, as f32[5]: no rule masks it there");
+}
+
+TEST(Padding, CarriesOfLoops) {
+  same("func @body(%c: f32[5], %x: f32[2]) -> (f32[5]) {\n  %s = reduce_sum(%c) {axes=[0]}\n  %b = broadcast_in_dim(%s) {shape=[5], dims=[]}\n"
+       "  %h = dot_general(%x, %x) {lhs_contract=[0], rhs_contract=[0]}\n  %k = broadcast_in_dim(%h) {shape=[5], dims=[]}\n"
+       "  %e = add(%b, %k)\n  %n = sub(%c, %e)\n  return %n\n}\n"
+       "func @f(%c: f32[5@tp] allow_padding, %x: f32[3,2]) -> (f32[5]) {\n  %y = scan(%c, %x) {body=@body, carries=1, length=[3]}\n  return %y\n}\n",
+       {counting({5}), counting({3, 2})});
+}
+
+TEST(Padding, IsRefusedWhereItCannotBe) {
+  auto refused = [](const std::string& text) {
+    Result<ir::Module> m = ir::parse_module("nabla 1 flat\nsymbol n in [1, 64]\nmesh pod = {tp=4, mb=2 temporal}\n" + text, "test.nbl", ops::all_ops());
+    return m.ok() ? "accepted" : to_string(m.errors());
+  };
+  EXPECT_TRUE(says(refused("func @f(%x: f32[10@tp]) {\n  return %x\n}\n"),
+                   "dimension 0 of f32[10] has 10 elements, which 4 shards along {tp} do not divide"));
+  EXPECT_TRUE(says(refused("func @f(%x: f32[10@tp]) {\n  return %x\n}\n"), "say allow_padding beside the layout: shards have 3 elements then"));
+  EXPECT_TRUE(says(refused("func @f(%x: f32[n@tp] allow_padding) {\n  return %x\n}\n"), "allow_padding pads dimensions of a static length alone"));
+  EXPECT_TRUE(says(refused("func @f(%x: f32[5@mb] allow_padding) {\n  return %x\n}\n"), "microbatches along mb are not padded"));
+}
+
+class PaddedOps : public testing::TestWithParam<std::string> {};
+
+TEST_P(PaddedOps, AreTheSame) {
+  const ir::OpDef& op = ops::all_ops().get(GetParam());
+  for (const property::Case& c : property::cases_of(op, 4, property::Precision::kAll)) {
+    std::vector<ir::Type> types = c.types();
+    types.insert(types.end(), c.results.begin(), c.results.end());
+    bool is_static = std::all_of(types.begin(), types.end(), [](const ir::Type& t) { return t.is_static(); });
+    if (!is_static || property::is_narrow(c) || (op.lacks_reference && !op.lacks_reference(c.attrs).empty())) continue;
+    std::vector<Literal> args = c.values(false);
+    std::vector<Literal> expected = property::run_reference(c.typed(), args, c.module);
+    for (size_t draw = 0; draw < 3; ++draw) {
+      const ir::Mesh& mesh = kMeshes[(draw + c.seed) % 5];
+      ir::Module m = c.module;
+      m.stage = ir::Stage::kFlat;
+      m.meshes = {mesh};
+      ir::Rng rng(c.seed * 37 + draw);
+      m.set(std::make_shared<const ir::Function>(laid_out(property::single(c).function, mesh, rng, true)));
+      Result<ShardedRun> got = run_sharded(m, "single", args);
+      ASSERT_TRUE(got.ok()) << c.str() << to_string(got.errors()) << print(m);
+      auto text = property::difference(expected, got->results);
+      ASSERT_FALSE(text) << c.str() << ": " << *text << "\n" << print(m) << print(got->sharded) << print(got->local);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, PaddedOps, testing::ValuesIn(names_of_sharded_ops()), [](const auto& info) { return info.param; });
+
+// Of programs: how many were padded, and of how many the layouts contradict each other.
+struct Count {
+  int padded = 0, refused = 0;
+};
+
+void expect_same(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args, const std::string& what,
+                 Count& count) {
+  std::vector<Literal> expected = transforms::run(flat, function, args);
+  Result<ShardedRun> got = run_sharded(flat, function, args);
+  // The random layouts of a loop's carries may contradict each other.
+  if (!got.ok() && got.errors()[0].code == Code::kBadSharding) return void(++count.refused);
+  ASSERT_TRUE(got.ok()) << what << to_string(got.errors()) << print(flat);
+  count.padded += got->padded;
+  auto text = property::difference(expected, got->results, property::Tolerance{1e-9});
+  ASSERT_FALSE(text) << what << ": " << *text << "\n" << print(flat) << print(got->sharded) << print(got->local);
+}
+
+TEST(PaddedPrograms, RandomFunctionsAndTheirGradientsAreTheSame) {
+  Count count;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    ir::Module m;
+    transforms::add(m, transforms::random_function("f", seed, 4 + static_cast<int>(seed % 12)));
+    transforms::add_wrapper(m, "g", "grad", "f", {{"wrt", ir::Ints{0, 1, 2}}});
+    m = transforms::flattened(m);
+    const ir::Mesh& mesh = kMeshes[seed % 5];
+    m.meshes = {mesh};
+    ir::Rng rng(seed);
+    for (const char* name : {"f", "g"}) {
+      m.set(std::make_shared<const ir::Function>(laid_out(*m.find(name), mesh, rng, true)));
+      expect_same(m, name, transforms::random_args(*m.find(name), seed), fmt::format("seed {} @{} on {}", seed, name, mesh.name), count);
+    }
+  }
+  EXPECT_GE(count.padded, 100);
+  EXPECT_EQ(count.refused, 0);
+}
+
+TEST(PaddedPrograms, LoopsAndBranchesAreTheSame) {
+  Count count;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    ir::Module m = transforms::flattened(transforms::random_program("f", seed, 5, true));
+    const ir::Mesh& mesh = kMeshes[seed % 5];
+    m.meshes = {mesh};
+    ir::Rng rng(seed);
+    m.set(std::make_shared<const ir::Function>(laid_out(*m.find("f"), mesh, rng, true)));
+    expect_same(m, "f", transforms::random_args(*m.find("f"), seed), fmt::format("seed {} on {}", seed, mesh.name), count);
+  }
+  EXPECT_GE(count.padded, 30);
+  EXPECT_LE(count.refused, 20);
+}
+
+}  // namespace
+}  // namespace nabla::shard_tests
