@@ -69,6 +69,18 @@ TEST(Sharding, WhatDoesNotFitIsRefusedAtItsLine) {
             "input x of entry f: dimension 0 of f32[n] may not be divisible into 2 shards along {dp}");
 }
 
+TEST(Sharding, UnevenShardsAreAskedFor) {
+  Program program;
+  program.mesh("pod", {{"dp", 2}, {"tp", 3}});
+  State w = program.state("w", f32, {4, 10}, P("", "tp").allow_padding());
+  program.entry("step", {{"x", f32, {5, 4}, P("dp", "").allow_padding()}}, [&](Tensor x) -> Outputs {
+    return {{"y", shard(matmul(x, w.get()), P("dp", "tp").allow_padding())}};
+  });
+  std::string text = ir::print(program.module());
+  for (const char* part : {"state w: f32[4@{},10@tp] allow_padding", "f32[5@dp,4@{}] allow_padding", "sharding=<dp, tp> allow_padding"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 // Where a collective may stand, and which layouts a region has.
 TEST(Sharding, RegionsAreCheckedAtTheLineOfTheUser) {
   auto in_entry = [](auto f) {

@@ -228,9 +228,10 @@ void PaddedDims::seed(int f, ValueId v, const ir::Sharding& s) {
   const ir::Type& type = m_.functions[f]->type(v);
   for (size_t d = 0; d < s.dims.size() && d < type.shape.size(); ++d) {
     if (s.dims[d].axes.empty()) continue;
-    if (s.allow_padding && !divides(*m_.mesh(), s.dims[d].axes, type.shape[d])) any_ = true, uneven_.insert(find(variable(f, v, static_cast<int>(d))));
+    int root = find(variable(f, v, static_cast<int>(d)));
+    if (s.allow_padding && !divides(*m_.mesh(), s.dims[d].axes, type.shape[d])) any_ = true, uneven_.insert(root);
     // Layouts that divide the extent are to divide the longer one as well.
-    int64_t& multiple = multiple_.try_emplace(find(variable(f, v, static_cast<int>(d))), 1).first->second;
+    int64_t& multiple = multiple_.try_emplace(root, 1).first->second;
     multiple = std::lcm(multiple, shards(*m_.mesh(), s.dims[d].axes));
   }
 }

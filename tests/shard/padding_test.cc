@@ -107,23 +107,34 @@ TEST(Padding, AnOpWithoutAMaskTakesTheElementsAlone) {
 }
 
 TEST(Padding, CarriesOfLoops) {
-  same("func @body(%c: f32[5], %x: f32[2]) -> (f32[5]) {\n  %s = reduce_sum(%c) {axes=[0]}\n  %b = broadcast_in_dim(%s) {shape=[5], dims=[]}\n"
-       "  %h = dot_general(%x, %x) {lhs_contract=[0], rhs_contract=[0]}\n  %k = broadcast_in_dim(%h) {shape=[5], dims=[]}\n"
-       "  %e = add(%b, %k)\n  %n = sub(%c, %e)\n  return %n\n}\n"
-       "func @f(%c: f32[5@tp] allow_padding, %x: f32[3,2]) -> (f32[5]) {\n  %y = scan(%c, %x) {body=@body, carries=1, length=[3]}\n  return %y\n}\n",
+  same(R"(func @body(%c: f32[5], %x: f32[2]) -> (f32[5]) {
+  %s = reduce_sum(%c) {axes=[0]}
+  %b = broadcast_in_dim(%s) {shape=[5], dims=[]}
+  %h = dot_general(%x, %x) {lhs_contract=[0], rhs_contract=[0]}
+  %k = broadcast_in_dim(%h) {shape=[5], dims=[]}
+  %e = add(%b, %k)
+  %n = sub(%c, %e)
+  return %n
+}
+func @f(%c: f32[5@tp] allow_padding, %x: f32[3,2]) -> (f32[5]) {
+  %y = scan(%c, %x) {body=@body, carries=1, length=[3]}
+  return %y
+}
+)",
        {counting({5}), counting({3, 2})});
 }
 
 TEST(Padding, IsRefusedWhereItCannotBe) {
-  auto refused = [](const std::string& text) {
-    Result<ir::Module> m = ir::parse_module("nabla 1 flat\nsymbol n in [1, 64]\nmesh pod = {tp=4, mb=2 temporal}\n" + text, "test.nbl", ops::all_ops());
+  auto refused = [](const std::string& param) {
+    std::string text = "nabla 1 flat\nsymbol n in [1, 64]\nmesh pod = {tp=4, mb=2 temporal}\nfunc @f(%x: " + param + ") {\n  return %x\n}\n";
+    Result<ir::Module> m = ir::parse_module(text, "test.nbl", ops::all_ops());
     return m.ok() ? "accepted" : to_string(m.errors());
   };
-  EXPECT_TRUE(says(refused("func @f(%x: f32[10@tp]) {\n  return %x\n}\n"),
-                   "dimension 0 of f32[10] has 10 elements, which 4 shards along {tp} do not divide"));
-  EXPECT_TRUE(says(refused("func @f(%x: f32[10@tp]) {\n  return %x\n}\n"), "say allow_padding beside the layout: shards have 3 elements then"));
-  EXPECT_TRUE(says(refused("func @f(%x: f32[n@tp] allow_padding) {\n  return %x\n}\n"), "allow_padding pads dimensions of a static length alone"));
-  EXPECT_TRUE(says(refused("func @f(%x: f32[5@mb] allow_padding) {\n  return %x\n}\n"), "microbatches along mb are not padded"));
+  std::string uneven = refused("f32[10@tp]"), symbolic = refused("f32[n@tp] allow_padding");
+  EXPECT_TRUE(says(uneven, "dimension 0 of f32[10] has 10 elements, which 4 shards along {tp} do not divide")) << uneven;
+  EXPECT_TRUE(says(uneven, "say allow_padding beside the layout: shards have 3 elements then")) << uneven;
+  EXPECT_TRUE(says(symbolic, "allow_padding pads dimensions of a static length alone")) << symbolic;
+  EXPECT_TRUE(says(refused("f32[5@mb] allow_padding"), "microbatches along mb are not padded"));
 }
 
 class PaddedOps : public testing::TestWithParam<std::string> {};
