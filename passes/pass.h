@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ struct PassContext {
   /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
   std::vector<std::string> remarks = {};
 };
+
+/// An option that is a number of bytes ("16MiB"), where it is given and not empty. E0901 for what is no such number.
+Result<std::optional<int64_t>> bytes_option(const PassContext& context, const std::string& name);
 
 using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
 

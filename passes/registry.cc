@@ -65,7 +65,7 @@ std::vector<Pass> shard_passes() {
        "before propagate, which then meets axes that divide.",
        Stage::kFlat,
        Stage::kFlat,
-       {},
+       {{"max-gather-bytes", "16MiB", "of one value that an op may get without its padding"}},
        pad_shards},
       {"propagate",
        "says how every value is laid out over the mesh",

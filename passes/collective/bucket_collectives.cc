@@ -5,7 +5,6 @@
 
 #include "passes/collective/collectives.h"
 #include "passes/rewrite.h"
-#include "runtime/base/text.h"
 
 namespace nabla::passes {
 namespace {
@@ -181,18 +180,11 @@ class Bucketing {
   std::vector<bool> made_;  // by node
 };
 
-Result<int64_t> bytes_option(const PassContext& context, const char* name) {
-  const std::string& text = context.options.at(name);
-  std::optional<int64_t> bytes = parse_bytes(text);
-  if (!bytes) return error(Code::kBadOption, "bucket-collectives: {}: `{}` is no number of {}", name, text, kByteUnits);
-  return *bytes;
-}
-
 }  // namespace
 
 Result<ir::Module> bucket_collectives(const ir::Module& module, PassContext& context) {
-  int64_t most = NABLA_TRY(bytes_option(context, "bucket-bytes"));
-  int64_t first = NABLA_TRY(bytes_option(context, "first-bucket-bytes"));
+  int64_t most = NABLA_TRY(bytes_option(context, "bucket-bytes")).value_or(0);
+  int64_t first = NABLA_TRY(bytes_option(context, "first-bucket-bytes")).value_or(most);
   ir::Module out = module;
   for (ir::FunctionPtr& f : out.functions) {
     auto communicates = [](const Node& n) { return n.op->lower == ir::Lowering::kCollective; };

@@ -7,7 +7,6 @@
 #include "ir/library/call.h"
 #include "passes/lower/in_place.h"
 #include "passes/rewrite.h"
-#include "runtime/base/text.h"
 
 namespace nabla::passes {
 namespace {
@@ -422,14 +421,9 @@ Status check_bytes(const ir::Function& f) {
   return Ok{};
 }
 
-// `limit`: an option of the pass; empty: what loaders take.
-Status check_arena(const ir::MemoryPlan& plan, const std::string& limit) {
-  int64_t most = kMaxArrayBytes;
-  if (!limit.empty()) {
-    std::optional<int64_t> bytes = parse_bytes(limit);
-    if (!bytes) return error(Code::kBadOption, "max-bytes: `{}` is no number of {}", limit, kByteUnits);
-    most = std::min(most, *bytes);
-  }
+// `limit`: an option of the pass; none: what loaders take.
+Status check_arena(const ir::MemoryPlan& plan, std::optional<int64_t> limit) {
+  int64_t most = std::min(limit.value_or(kMaxArrayBytes), kMaxArrayBytes);
   if (plan.arena_bytes <= most) return Ok{};
   Diagnostic d = error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
                        plan.arena_bytes, plan.state_bytes, plan.arena_bytes - plan.state_bytes, most);
@@ -467,8 +461,7 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   }
   plan->arena_bytes = plan->state_bytes + temporaries;
   out.plan = plan;
-  auto limit = context.options.find("max-bytes");
-  (void)NABLA_TRY(check_arena(*plan, limit == context.options.end() ? "" : limit->second));
+  (void)NABLA_TRY(check_arena(*plan, NABLA_TRY(bytes_option(context, "max-bytes"))));
   return out;
 }
 

@@ -11,7 +11,6 @@
 #include "ir/library/gemm.h"
 #include "passes/lower/plan_memory.h"
 #include "passes/rewrite.h"
-#include "runtime/base/text.h"
 
 namespace nabla::passes {
 namespace {
@@ -291,10 +290,8 @@ Result<ir::Module> shrink(const ir::Module& module, const std::string& name, int
 }  // namespace
 
 Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
-  auto option = context.options.find("remat-bytes");
-  if (option == context.options.end() || option->second.empty()) return module;
-  std::optional<int64_t> allowed = parse_bytes(option->second);
-  if (!allowed) return error(Code::kBadOption, "remat-bytes: `{}` is no number of bytes", option->second);
+  std::optional<int64_t> allowed = NABLA_TRY(bytes_option(context, "remat-bytes"));
+  if (!allowed) return module;
   PassContext plain{context.ops, context.target};
   std::shared_ptr<const ir::MemoryPlan> plan = NABLA_TRY(plan_memory(module, plain)).plan;
   int64_t state = plan->state_bytes;

@@ -32,8 +32,10 @@ Val scalar_of(ir::FunctionBuilder& b, const kernel_ir::Expr& number, DType dtype
 /// A function of which some dimensions are longer.
 class PaddedFunction {
  public:
-  PaddedFunction(const Function& f, const ir::Module& made, const PaddedDims& dims, PassContext& context)
-      : f_(f), dims_(dims), index_(dims.index(f.name)), context_(context), b_(f.name, context.ops, &made), values_(f.values.size()) {}
+  /// `most`: bytes of a value that an op may get without its padding.
+  PaddedFunction(const Function& f, const ir::Module& made, const PaddedDims& dims, PassContext& context, int64_t most)
+      : f_(f), dims_(dims), index_(dims.index(f.name)), context_(context), most_(most), b_(f.name, context.ops, &made),
+        values_(f.values.size()) {}
 
   Result<ir::FunctionPtr> run() {
     bool inner = dims_.is_called(f_.name);
@@ -106,22 +108,31 @@ class PaddedFunction {
     if (touched && n.op->lower == ir::Lowering::kControl) return control(n);
     if (touched && n.op->lower == ir::Lowering::kConstant && uniform_constant(n)) return Ok{};
     if (touched && n.op->factors.exists() && n.op->lower != ir::Lowering::kControl && lengthened(n)) return Ok{};
-    return as_it_is(n), Ok{};
+    return as_it_is(n);
   }
 
   // The node takes the elements alone.
-  void as_it_is(const Node& n) {
+  Result<Ok> as_it_is(const Node& n) {
     std::vector<Val> operands;
     for (ValueId id : n.operands) {
-      if (dims_.is_padded(index_, id)) say_what_is_cut(n, id);
+      if (dims_.is_padded(index_, id)) (void)NABLA_TRY(say_what_is_cut(n, id));
       operands.push_back(fitted(values_[id], f_.type(id).shape));
     }
-    finish(n, b_.clone(n, operands));
+    return finish(n, b_.clone(n, operands)), Ok{};
   }
-  void say_what_is_cut(const Node& n, ValueId id) {
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
-    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name, at,
-                                           ir::value_name(f_, id), f_.type(id).str()));
+  // Ranks that share the value with its padding do not share it without.
+  Status say_what_is_cut(const Node& n, ValueId id) {
+    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "", name = ir::value_name(f_, id);
+    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name, at, name,
+                                           f_.type(id).str()));
+    int64_t all = f_.type(id).bytes().bounds().max;
+    if (all <= most_) return Ok{};
+    Diagnostic d = error(Code::kOverBudget, "{} has no rule that masks padding: {} would be gathered, {} bytes on every rank, at most {} "
+                         "are allowed", n.op->name, name, all, most_);
+    d.location = n.location;
+    d.notes.push_back(ir::describe_value(f_, id));
+    d.help = fmt::format("lay {} out along other dimensions before it, or raise max-gather-bytes", name);
+    return d;
   }
   void finish(const Node& n, const std::vector<Val>& results) {
     for (size_t r = 0; r < results.size(); ++r) set(n.results[r], fitted(results[r], dims_.shape(index_, n.results[r])));
@@ -320,6 +331,7 @@ class PaddedFunction {
   const PaddedDims& dims_;
   int index_;
   PassContext& context_;
+  int64_t most_;
   ir::FunctionBuilder b_;
   std::vector<Val> values_;                                  // by value of f_, of the padded shape
   std::set<std::pair<ValueId, int>> zeros_;                  // dimensions whose padding is zero
@@ -358,9 +370,10 @@ Result<ir::Module> pad_shards(const ir::Module& given, PassContext& context) {
     module = std::move(next);
     dims = std::make_unique<PaddedDims>(*module);
   }
+  int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
   ir::Module out = *module;
   for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(*module)))
-    out.set(NABLA_TRY(PaddedFunction(*f, out, *dims, context).run()));
+    out.set(NABLA_TRY(PaddedFunction(*f, out, *dims, context, most).run()));
   return out;
 }
 

@@ -13,7 +13,6 @@
 #include "passes/shard/padding.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules/rules.h"
-#include "runtime/base/text.h"
 
 namespace nabla::passes {
 namespace {
@@ -539,14 +538,6 @@ FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const
   return copy.finish();
 }
 
-Result<int64_t> most_gathered(const PassContext& context) {
-  auto option = context.options.find("max-gather-bytes");
-  if (option == context.options.end()) return INT64_MAX;  // tests call the pass alone
-  std::optional<int64_t> bytes = parse_bytes(option->second);
-  if (!bytes) return error(Code::kBadOption, "max-gather-bytes: `{}` is no number of {}", option->second, kByteUnits);
-  return *bytes;
-}
-
 }  // namespace
 
 Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
@@ -561,7 +552,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();
-  int64_t most = NABLA_TRY(most_gathered(context));
+  int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
   RankSymbols rank(mesh);
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
   for (ir::StateLeaf& leaf : out.state) {

@@ -3,6 +3,7 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
+#include "passes/shard/pad_shards.h"
 #include "tests/property/cases.h"
 #include "tests/property/compare.h"
 #include "tests/property/driver.h"
@@ -106,6 +107,16 @@ TEST(Padding, AnOpWithoutAMaskTakesTheElementsAlone) {
   EXPECT_EQ(run.remarks[0], "argsort takes %y without its padding, as f32[5]: no rule masks it there");
 }
 
+TEST(Padding, MoreThanMayBeGatheredIsRefused) {
+  ir::Module m = parsed("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %s = argsort(%x) {axis=0}\n  return %s\n}\n");
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target, {{"max-gather-bytes", "16"}}};
+  Result<ir::Module> padded = passes::pad_shards(m, context);
+  ASSERT_FALSE(padded.ok());
+  EXPECT_EQ(padded.errors()[0].message,
+            "argsort has no rule that masks padding: %x would be gathered, 20 bytes on every rank, at most 16 are allowed");
+}
+
 TEST(Padding, CarriesOfLoops) {
   same(R"(func @body(%c: f32[5], %x: f32[2]) -> (f32[5]) {
   %s = reduce_sum(%c) {axes=[0]}
@@ -126,7 +137,8 @@ func @f(%c: f32[5@tp] allow_padding, %x: f32[3,2]) -> (f32[5]) {
 
 TEST(Padding, IsRefusedWhereItCannotBe) {
   auto refused = [](const std::string& param) {
-    std::string text = "nabla 1 flat\nsymbol n in [1, 64]\nmesh pod = {tp=4, mb=2 temporal}\nfunc @f(%x: " + param + ") {\n  return %x\n}\n";
+    std::string text = "nabla 1 flat\nsymbol n in [1, 64]\nmesh pod = {tp=4, mb=2 temporal}\nfunc @f(%x: " + param +
+                       ") {\n  return %x\n}\n";
     Result<ir::Module> m = ir::parse_module(text, "test.nbl", ops::all_ops());
     return m.ok() ? "accepted" : to_string(m.errors());
   };

@@ -1,0 +1,15 @@
+#include "passes/pass.h"
+
+#include "runtime/base/text.h"
+
+namespace nabla::passes {
+
+Result<std::optional<int64_t>> bytes_option(const PassContext& context, const std::string& name) {
+  auto option = context.options.find(name);
+  if (option == context.options.end() || option->second.empty()) return std::optional<int64_t>();
+  std::optional<int64_t> bytes = parse_bytes(option->second);
+  if (!bytes) return error(Code::kBadOption, "{}: `{}` is no number of {}", name, option->second, kByteUnits);
+  return bytes;
+}
+
+}  // namespace nabla::passes
