@@ -67,10 +67,11 @@ Status write_tuning(const ir::Module& module, int threads, const std::string& pa
 }
 
 Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads,
-                                                    const std::string& tuning_file) {
+                                                    const OpenOptions& how) {
   driver::CompileOptions options;
   options.target = "cpu:native";
-  options.tuning_file = tuning_file;
+  options.tuning_file = how.tuning_file;
+  options.deterministic = how.deterministic;
   driver::CompiledBundle compiled = NABLA_TRY(driver::compile(module, options));
   format::Bundle bundle =
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(compiled.bytes)), "bench"));

@@ -66,9 +66,12 @@ Measurement share_of(std::string unit, std::string limit, const std::function<do
 /// Above it the limit was measured wrongly.
 inline constexpr double kMostShare = 1.02;
 
-/// Compiles for this machine, with that tuning file if one is named, and opens a session.
-Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads,
-                                                    const std::string& tuning_file = "");
+/// Compiles for this machine, with a tuning file or deterministically if asked, and opens a session.
+struct OpenOptions {
+  std::string tuning_file = {};
+  bool deterministic = false;
+};
+Result<std::unique_ptr<exec::Session>> open_program(const ir::Module& module, int threads, const OpenOptions& how = {});
 /// What `nablac tune` does: measures the module's matrix products and writes the tuning file.
 Status write_tuning(const ir::Module& module, int threads, const std::string& path);
 /// How many nodes of an entry's planned function run: launches and library calls, not views and constants.

@@ -31,7 +31,7 @@ Result<Measurement> gemm(const Paths& paths, int threads) {
   });
   std::string tuning = fmt::format("{}/gemm_{}.tuning", paths.scratch, threads);
   NABLA_TRY(write_tuning(program.module(), threads, tuning));
-  auto session = NABLA_TRY(open_program(program.module(), threads, tuning));
+  auto session = NABLA_TRY(open_program(program.module(), threads, {.tuning_file = tuning}));
   return share_of_runs(*session, 2e-9 * static_cast<double>(kM * kK * kN), "GFLOP/s", "peak",
                        [=] { return peak_gflops(threads); });
 }

@@ -50,7 +50,7 @@ Result<Measurement> shard_48() { return against_budget(NABLA_TRY(shard_seconds({
 Result<Measurement> shard_96() { return against_budget(NABLA_TRY(shard_seconds({96}, kCluster))[0], "s", 5); }
 
 // The language model, its batches cut along `ranks` ranks of a thread each; one rank has two threads.
-Result<double> step_seconds(int64_t ranks) {
+Result<double> step_seconds(int64_t ranks, bool deterministic = false) {
   ir::Module m = charlm::make_program({}).module();
   m.meshes = {{"pod", {{"dp", ranks}}, nullptr}};
   const ir::Entry& step = *m.find_entry("step");
@@ -63,7 +63,7 @@ Result<double> step_seconds(int64_t ranks) {
     input.sharding = std::make_shared<const ir::Sharding>(std::move(layout));
   }
   m.set(std::make_shared<const ir::Function>(std::move(f)));
-  auto session = NABLA_TRY(open_program(m, ranks == 1 ? 2 : 1));
+  auto session = NABLA_TRY(open_program(m, ranks == 1 ? 2 : 1, {.deterministic = deterministic}));
   uint32_t seed[2] = {0, 0};
   const void* inputs[] = {seed};
   NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
@@ -77,6 +77,16 @@ Result<Measurement> two_ranks() {
     best = std::min(best, two / one);
   }
   return against_budget(best, "", 1.1);
+}
+
+// What the same bits on any mesh cost.
+Result<Measurement> deterministic_price() {
+  double best = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    double price = NABLA_TRY(step_seconds(2, true)), plain = NABLA_TRY(step_seconds(2));
+    best = std::min(best, price / plain);
+  }
+  return Measurement{best, ""};
 }
 
 // A bundle for 1024 ranks beside one for 8, data and tensor parallel: all ranks run one program, whatever their number.
@@ -111,6 +121,8 @@ std::vector<Bench> shard_benches() {
        [](const Paths&) { return shard_96(); }},
       {"charlm_local_2ranks_vs_1", "a step of the language model on 2 ranks of one thread over that on 1 rank of two",
        [](const Paths&) { return two_ranks(); }},
+      {"charlm_deterministic_vs_plain", "a step on these 2 ranks with --deterministic over one without",
+       [](const Paths&) { return deterministic_price(); }},
       {"ranks_1024_vs_8_time", "compiling two blocks for 1024 ranks over compiling them for 8, nothing cached",
        [](const Paths&) { return ranks_1024(&Compiled::seconds, 2); }},
       {"ranks_1024_vs_8_bytes", "size of these bundles",

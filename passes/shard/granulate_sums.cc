@@ -4,6 +4,7 @@
 
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
+#include "passes/shard/open_composites.h"
 #include "passes/shard/parts.h"
 #include "passes/shard/propagate.h"
 
@@ -60,15 +61,18 @@ std::optional<Sum> shared_sum(const Function& f, const Node& n) {
   return std::nullopt;
 }
 
-Status check(const Function& f, const Node& n, const Sum& sum, const ir::Mesh& mesh) {
-  const Dim& size = sum.factors.factors[static_cast<size_t>(sum.factor)].size;
-  int64_t parts = shards(mesh, sum.axes);
+Status check_size(const Node& n, const Dim& size, const Axes& axes, const ir::Mesh& mesh) {
+  int64_t parts = shards(mesh, axes);
   if (!Dim::mod(size, kGranules).is(0))
-    return refuse(n, fmt::format("it combines {} elements along {}, which are not a multiple of {}", size.str(),
-                                 ir::str(sum.axes), kGranules));
+    return refuse(n, fmt::format("it combines {} elements along {}, which are not a multiple of {}", size.str(), ir::str(axes),
+                                 kGranules));
   if (kGranules % parts != 0)
-    return refuse(n, fmt::format("{} ranks and microbatches lie along {}: they have to divide {}", parts,
-                                 ir::str(sum.axes), kGranules));
+    return refuse(n, fmt::format("{} ranks and microbatches lie along {}: they have to divide {}", parts, ir::str(axes), kGranules));
+  return Ok{};
+}
+
+Status check(const Function& f, const Node& n, const Sum& sum, const ir::Mesh& mesh) {
+  (void)NABLA_TRY(check_size(n, sum.factors.factors[static_cast<size_t>(sum.factor)].size, sum.axes, mesh));
   if (!n.op->batch.exists() ||
       sum.factors.factors[static_cast<size_t>(sum.factor)].combiner != kernel_ir::Combiner::kSum)
     return refuse(n, "it has no rule by which parts of it are computed side by side");
@@ -78,6 +82,30 @@ Status check(const Function& f, const Node& n, const Sum& sum, const ir::Mesh& m
         return refuse(n,
                       fmt::format("a dimension of {} is more than what it combines", ir::value_name(f, n.operands[i])));
   return Ok{};
+}
+
+/// Updates of a scatter_add that ranks may share: along a dimension of theirs, and the indices' dimension beside it.
+struct Updates {
+  size_t dim, of_indices;
+  Axes axes;
+};
+
+std::optional<Updates> shared_updates(const Function& f, const Node& n) {
+  if (n.op->name != "scatter_add" || !is_float(f.type(n.results[0]).dtype)) return std::nullopt;
+  const ir::Ints& window = n.attrs.get_ints("update_window_dims");
+  auto layout = [&](size_t i) { return layout_of(f.values[n.operands[i]].sharding, f.type(n.operands[i]).rank()); };
+  Layout indices = layout(1), updates = layout(2);
+  size_t of_indices = 0;
+  for (size_t d = 0; d < updates.dims.size(); ++d) {
+    if (std::find(window.begin(), window.end(), static_cast<int64_t>(d)) != window.end()) continue;
+    if (static_cast<int64_t>(of_indices) == n.attrs.get_int("index_vector_dim")) ++of_indices;
+    const Axes& axes = updates.dims[d].empty() ? indices.dims[of_indices] : updates.dims[d];
+    const ir::Ints& batching = n.attrs.get_ints("scatter_indices_batching_dims");
+    bool batches = std::find(batching.begin(), batching.end(), static_cast<int64_t>(of_indices)) != batching.end();
+    if (!axes.empty() && !batches) return Updates{d, of_indices, axes};
+    ++of_indices;
+  }
+  return std::nullopt;
 }
 
 // Neighbours along dimension 0 are added until one is left.
@@ -131,27 +159,46 @@ Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, cons
   return out;
 }
 
+// Each granule adds its updates to zeros, in their order; the operand comes last.
+Val in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Updates& shared) {
+  ir::TypedOp whole = typed(f, n), granule{*n.op, whole.operands, n.attrs, whole.results};
+  Dim& ids = granule.operands[1].shape[shared.of_indices];
+  ids = granule.operands[2].shape[shared.dim] = Dim::floordiv(ids, kGranules);
+  ir::FunctionBuilder& b = copy.builder();
+  Shape zeros = whole.operands[0].shape;
+  zeros.insert(zeros.begin(), kGranules);
+  std::vector<Val> operands = {b.fill(whole.operands[0].dtype, zeros, 0),
+                               parts_first(copy.at(n.operands[1]), static_cast<int64_t>(shared.of_indices), kGranules),
+                               parts_first(copy.at(n.operands[2]), static_cast<int64_t>(shared.dim), kGranules)};
+  ir::BatchContext context{b, granule, operands, {true, true, true}, kGranules};
+  return copy.at(n.operands[0]) + tree(n.op->batch(context)[0]);
+}
+
 // Every node that shares a sum, once; nothing where there is none.
 Result<bool> granulate(ir::Module& m, PassContext& context) {
   bool any = false;
   for (ir::FunctionPtr& f : m.functions) {
     std::map<const Node*, Sum> sums;
+    std::map<const Node*, Updates> updates;
     for (const Node& n : f->nodes)
       if (std::optional<Sum> sum = shared_sum(*f, n)) {
         (void)NABLA_TRY(check(*f, n, *sum, *m.mesh()));
         sums.emplace(&n, std::move(*sum));
+      } else if (std::optional<Updates> some = shared_updates(*f, n)) {
+        (void)NABLA_TRY(check_size(n, f->type(n.operands[2]).shape[some->dim], some->axes, *m.mesh()));
+        updates.emplace(&n, std::move(*some));
       }
-    if (sums.empty()) continue;
+    if (sums.empty() && updates.empty()) continue;
     any = true;
     FunctionCopy copy(*f, context.ops, &m);
     for (const Node& n : f->nodes) {
-      auto sum = sums.find(&n);
-      if (sum == sums.end()) {
-        copy.copy(n);
-        continue;
-      }
       copy.builder().set_location(n.location);
-      copy.set(n.results, NABLA_TRY(in_granules(copy, *f, n, sum->second)));
+      if (auto sum = sums.find(&n); sum != sums.end())
+        copy.set(n.results, NABLA_TRY(in_granules(copy, *f, n, sum->second)));
+      else if (auto some = updates.find(&n); some != updates.end())
+        copy.set(n.results[0], in_granules(copy, *f, n, some->second));
+      else
+        copy.copy(n);
     }
     f = copy.finish();
   }
@@ -165,11 +212,15 @@ Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context
   if (granules == "0" || (granules == "8" && !module.mesh())) return module;
   if (granules != "8") return error(Code::kBadOption, "granulate-sums: granules are 0 or 8, not `{}`", granules);
   ir::Module out = module;
+  auto laid_out_anew = [&](ir::Module changed) {
+    changed.stage = ir::Stage::kFlat;
+    return propagate(changed, context);
+  };
+  // Composites of which no parts can be computed side by side are written out.
+  auto closed = [&](size_t f, const Node& n) { return !n.op->batch.exists() && shared_sum(*out.functions[f], n).has_value(); };
+  while (auto opened = with_open_composites(out, closed, context)) out = NABLA_TRY(laid_out_anew(*opened));
   // A node may share several sums; each round takes one of them, and lays out what is new.
-  while (NABLA_TRY(granulate(out, context))) {
-    out.stage = ir::Stage::kFlat;
-    out = NABLA_TRY(propagate(out, context));
-  }
+  while (NABLA_TRY(granulate(out, context))) out = NABLA_TRY(laid_out_anew(out));
   return out;
 }
 

@@ -340,6 +340,7 @@ class FunctionPartition {
           bool is_sum = factors.factors[f].kind == Factors::Kind::kReduce;
           const Axes& axes = (*parts)[k];
           if (axes.empty() || !out[f].empty() || is_sum != sums || !can_split(factors.factors[f])) continue;
+          if (is_sum && has_fixed_order(n, factors.factors[f])) continue;
           if (overlap(mesh_, used, axes)) continue;
           out[f] = axes;
           used.insert(used.end(), axes.begin(), axes.end());
@@ -358,6 +359,11 @@ class FunctionPartition {
     if (!results_first) take_results();
     drop_strided(factors, out);
     return out;
+  }
+  // Of deterministic programs: what ranks may share of a sum has granules by now.
+  bool has_fixed_order(const Node& n, const Factors::Factor& factor) const {
+    bool ordered = factor.combiner == Combiner::kSum || factor.combiner == Combiner::kProd;
+    return ordered && is_deterministic(context_) && is_float(f_.type(n.results[0]).dtype);
   }
   // A minor factor of a dimension is split only where the major ones are split whole: else parts were no blocks.
   void drop_strided(const Factors& factors, std::vector<Axes>& axes) const {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/driver/compile.h"
+#include "examples/charlm/charlm.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 #include "runtime/exec/session.h"
@@ -61,6 +62,75 @@ func @step(%w1: f32[24,40], %b1: f32[40], %w2: f32[40,10], %x: f32[64@{dp, mb},2
 }
 )";
 
+// A table of rows, of which every id trains one, and a projection onto the same rows.
+constexpr const char* kTokens = R"(nabla 1 traced
+mesh pod = {dp=1, mb=1 temporal}
+state table: f32[12,24]
+state w: f32[24,12]
+entry step calls @step {
+  reads table, w
+  writes table, w
+  inputs ids, next
+  outputs loss
+}
+
+func @loss(%table: f32[12,24], %w: f32[24,12], %ids: i32[64], %next: i32[64]) {
+  %e = embedding(%table, %ids)
+  %h = gelu(%e)
+  %logits = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %each, %lse = cross_entropy(%logits, %next)
+  %all = reduce_sum(%each) {axes=[0]}
+  %share = constant() {value=f32[] {0.015625}}
+  %l = mul(%all, %share)
+  return %l
+}
+func @step(%table: f32[12,24], %w: f32[24,12], %ids: i32[64@{dp, mb}], %next: i32[64@{dp, mb}]) {
+  %l, %g1, %g2 = value_and_grad(%table, %w, %ids, %next) {callee=@loss, wrt=[0, 1]}
+  %r1 = constant() {value=f32[12,24] {splat 0.3}}
+  %s1 = mul(%g1, %r1)
+  %n1 = sub(%table, %s1)
+  %r2 = constant() {value=f32[24,12] {splat 0.3}}
+  %s2 = mul(%g2, %r2)
+  %n2 = sub(%w, %s2)
+  return %n1, %n2, %l
+}
+)";
+
+// State and losses of a few steps, as bits.
+std::vector<Literal> trained_rows(const std::string& mesh, int threads) {
+  auto bundle =
+      driver::compile(parsed(kTokens), {.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}, .jobs = 2});
+  if (!bundle.ok()) ADD_FAILURE() << mesh << to_string(bundle.errors());
+  if (!bundle.ok()) return {};
+  auto session = exec::Session::create(
+      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test").value(), {.threads = threads});
+  exec::Session& s = **session;
+  std::vector<Literal> out;
+  const ir::Type leaves[] = {{DType::kF32, {12, 24}}, {DType::kF32, {24, 12}}};
+  for (int i : {0, 1}) EXPECT_TRUE(s.set_state(i, transforms::random_literal(leaves[i], static_cast<uint64_t>(i) + 1).data()).ok());
+  Literal ids(DType::kI32, {64}), next = ids;
+  for (int64_t i = 0; i < 64; ++i) ids.set_i(i, i * i % 13 - 1), next.set_i(i, i * 7 % 12);  // also out of range
+  for (int k = 0; k < 3; ++k) {
+    auto got = s.call(0, {ids, next});
+    EXPECT_TRUE(got.ok()) << (got.ok() ? "" : to_string(got.errors()));
+    if (got.ok()) out.push_back((*got)[0]);
+  }
+  for (int i : {0, 1}) {
+    Literal value(DType::kF32, leaves[i].extents());
+    EXPECT_TRUE(s.get_state(i, value.mutable_data()).ok());
+    out.push_back(std::move(value));
+  }
+  return out;
+}
+
+TEST(Deterministic, SoAreTheGradientsOfTables) {
+  std::vector<Literal> one = trained_rows("dp=1,mb=1", 1);
+  ASSERT_EQ(one.size(), 5u);
+  EXPECT_EQ(trained_rows("dp=1,mb=1", 3), one) << "threads";
+  for (const char* mesh : {"dp=2,mb=1", "dp=4,mb=1", "dp=8,mb=1", "dp=1,mb=4", "dp=2,mb=2"})
+    EXPECT_EQ(trained_rows(mesh, 1), one) << mesh;
+}
+
 // State and losses of a few steps, as bits.
 std::vector<Literal> trained(const std::string& mesh, int threads, bool deterministic = true) {
   auto bundle =
@@ -103,6 +173,43 @@ TEST(Deterministic, BitsDoNotDependOnTheMesh) {
   // It is the same training.
   auto text = property::difference(trained("dp=1,mb=1", 1, false), one, property::Tolerance{1e-4});
   EXPECT_FALSE(text) << *text;
+}
+
+// The language model of examples/charlm with its clipped gradients and AdamW: losses and a leaf after two steps.
+std::vector<Literal> trained_text(int64_t ranks) {
+  ir::Module m = charlm::make_program({}).module();
+  std::erase_if(m.entries, [](const ir::Entry& e) { return e.name != "init" && e.name != "step"; });
+  m.meshes = {{"pod", {{"dp", ranks}}, nullptr}};
+  const ir::Entry& step = *m.find_entry("step");
+  ir::Function f = *m.find(step.function);
+  f.values[f.params.back()].sharding = std::make_shared<const ir::Sharding>(ir::Sharding{{{{{"dp"}}}, {{}, true}}, {}});
+  m.set(std::make_shared<const ir::Function>(std::move(f)));
+  auto bundle = driver::compile(m, {.target = "cpu", .library = false, .deterministic = true, .jobs = 2});
+  if (!bundle.ok()) ADD_FAILURE() << ranks << to_string(bundle.errors());
+  if (!bundle.ok()) return {};
+  auto session = exec::Session::create(
+      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test").value(), {.threads = 1});
+  exec::Session& s = **session;
+  EXPECT_TRUE(s.call(s.find_entry("init"), {Literal(DType::kU32, {2})}).ok());
+  Literal tokens(DType::kU8, {charlm::kBatch, charlm::kContext + 1});
+  for (int64_t i = 0; i < tokens.size(); ++i) tokens.set_i(i, i * i % 97);
+  std::vector<Literal> out;
+  for (int k = 0; k < 2; ++k) {
+    auto got = s.call(s.find_entry("step"), {tokens});
+    EXPECT_TRUE(got.ok()) << (got.ok() ? "" : to_string(got.errors()));
+    if (got.ok()) out.insert(out.end(), got->begin(), got->end());
+  }
+  Literal table(DType::kF32, {charlm::kVocabulary, charlm::kWidth});
+  EXPECT_EQ(s.state_leaves()[0].type_str(), "f32[256,128]");
+  EXPECT_TRUE(s.get_state(0, table.mutable_data()).ok());
+  out.push_back(std::move(table));
+  return out;
+}
+
+TEST(Deterministic, ALanguageModelTrainsToTheSameBits) {
+  std::vector<Literal> one = trained_text(1);
+  ASSERT_EQ(one.size(), 5u);
+  for (int64_t ranks : {2, 8}) EXPECT_EQ(trained_text(ranks), one) << ranks << " ranks";
 }
 
 std::string refusal(std::string text, const std::string& mesh) {
