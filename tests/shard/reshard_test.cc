@@ -122,8 +122,8 @@ TEST_P(Reshards, BringWhatIsWanted) {
   const ir::Type small(DType::kI32, {24, 4, 8}), large(DType::kI32, {24 << 10, 4 << 10, 8 << 4});
   int moved = 0, less = 0;
   double sent = 0, plainly = 0;
-  for (int64_t seed = 0; seed < samples(300); ++seed) {
-    ir::Rng rng(static_cast<uint64_t>(seed));
+  for (uint64_t seed = 0; seed < samples(300); ++seed) {
+    ir::Rng rng(seed);
     Layout from = drawn(mesh, small, rng() % 2 == 0, rng), to = drawn(mesh, small, false, rng);
     expect_parts(mesh, small, from, to);
     if (HasFatalFailure()) return;

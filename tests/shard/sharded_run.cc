@@ -35,7 +35,7 @@ const std::vector<ir::Mesh>& meshes() {
 }
 
 bool is_nightly() { return std::getenv("NABLA_TEST_ALL") != nullptr; }
-int64_t samples(int64_t of_every_run) { return is_nightly() ? of_every_run * 10 : of_every_run; }
+uint64_t samples(uint64_t of_every_run) { return is_nightly() ? of_every_run * 10 : of_every_run; }
 
 Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args) {
   ir::Target target;
@@ -149,9 +149,9 @@ std::vector<std::vector<ir::ShardingRef>> all_layouts(const ir::Mesh& mesh, cons
 }
 
 void expect_same(const Comparison& c) {
-  for (int64_t draw = 0; draw < samples(c.draws) && !testing::Test::HasFatalFailure(); ++draw) {
-    const ir::Mesh& mesh = meshes()[(static_cast<uint64_t>(draw) + c.seed) % meshes().size()];
-    ir::Rng rng(c.seed * 31 + static_cast<uint64_t>(draw));
+  for (uint64_t draw = 0; draw < samples(c.draws) && !testing::Test::HasFatalFailure(); ++draw) {
+    const ir::Mesh& mesh = meshes()[(draw + c.seed) % meshes().size()];
+    ir::Rng rng(c.seed * 31 + draw);
     expect_same(c, mesh, c.draw(mesh, rng));
   }
   constexpr size_t kMostLayouts = 40;
@@ -164,7 +164,7 @@ void expect_same(const Comparison& c) {
     }
 }
 
-Comparison of_case(const property::Case& c, bool awkward, int64_t draws) {
+Comparison of_case(const property::Case& c, bool awkward, uint64_t draws) {
   ir::Function f = property::single(c).function;
   ir::Module m = c.module;
   m.stage = ir::Stage::kFlat;

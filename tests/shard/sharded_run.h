@@ -18,7 +18,7 @@ const std::vector<ir::Mesh>& meshes();
 /// Whether tests have time for all that they can generate: --config=nightly.
 bool is_nightly();
 /// How many programs or layouts a generated test draws: so many, ten times as many with --config=nightly.
-int64_t samples(int64_t of_every_run);
+uint64_t samples(uint64_t of_every_run);
 
 struct ShardedRun {
   ir::Module sharded, local;
@@ -51,7 +51,7 @@ struct Comparison {
   std::vector<Literal> args, expected;
   std::optional<property::Tolerance> tolerance = std::nullopt;
   uint64_t seed = 0;
-  int64_t draws = 5;
+  uint64_t draws = 5;
   /// The function with layouts of a draw.
   std::function<ir::Function(const ir::Mesh&, ir::Rng&)> draw;
 };
@@ -59,7 +59,7 @@ struct Comparison {
 /// parameters, as long as they are few. Test failures where results are not as expected.
 void expect_same(const Comparison& c);
 /// Of the op of a case, against the reference, on awkward values too if asked.
-Comparison of_case(const property::Case& c, bool awkward, int64_t draws);
+Comparison of_case(const property::Case& c, bool awkward, uint64_t draws);
 /// Whether a case can be compared so: of static sizes and no narrow floats.
 bool is_comparable(const property::Case& c);
 
