@@ -206,8 +206,9 @@ TEST(DigitsOnRanks, TrainAlikeOnAnyMesh) {
         "--epochs 2 --save-state {0}/m.safetensors --entry eval --data {1} --map x=x_test --map y=y_test",
         dir, data));
     ASSERT_EQ(run.code, 0) << run.text;
-    if (std::string_view(mesh) == "dp=2,tp=2")
+    if (std::string_view(mesh) == "dp=2,tp=2") {
       EXPECT_HAS(run.text, "4 ranks of mesh pod (dp=2, tp=2) on this machine, 1 thread each\n");
+    }
     size_t at = run.text.rfind("eval: loss ");
     ASSERT_NE(at, std::string::npos) << run.text;
     losses.push_back(run.text.substr(at, 16));  // four digits

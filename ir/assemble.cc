@@ -63,6 +63,7 @@ class Assembler {
     for (size_t i : *order) functions[i] = std::make_shared<const Function>(NABLA_TRY(function(raw_.functions[i])));
     raw_.module.functions = std::move(functions);
     (void)NABLA_TRY(verify_structure(raw_.module, item));
+    for (size_t i : lent_) raw_.module.meshes[i].location = nullptr;
     return std::move(raw_.module);
   }
 
@@ -90,7 +91,9 @@ class Assembler {
     }
     for (size_t i = 0; i < raw_.module.meshes.size(); ++i) {
       LocationRef& own = raw_.module.meshes[i].location;
-      if (!own && places_ == Places::kOfFile) own = item(Item::kMesh, i);
+      if (own) continue;
+      own = item(Item::kMesh, i);
+      if (places_ == Places::kAsWritten) lent_.push_back(i);
     }
     for (size_t i = 0; i < raw_.module.state.size(); ++i) {
       LocationRef& own = raw_.module.state[i].location;
@@ -238,6 +241,7 @@ class Assembler {
   const OpTable& ops_;
   const Locate& locate_;
   Places places_;
+  std::vector<size_t> lent_;  // meshes that have a location until all is checked, for errors to show
   FunctionLookup lookup_;
   std::vector<bool> defined_;
 };

@@ -1,4 +1,5 @@
 // Whether meshes are meshes, and layouts fit their mesh and their values.
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -12,13 +13,21 @@ Diagnostic refuse(const std::string& what, const std::string& why) {
   return error(Code::kBadSharding, "{}: {}", what, why);
 }
 
+// "at input.nbl:3: mesh pod = {dp=2}"
+std::string place(const Location& l) {
+  std::string_view text = l.text;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  if (l.line == 0) return "in " + l.file;
+  return fmt::format("at {}:{}{}{}", l.file, l.line, text.empty() ? "" : ": ", text);
+}
+
 // What is wrong with axes has two places: that of the layout, and that of the mesh.
 Status beside_mesh(const Mesh& mesh, Status status) {
   if (status.ok() || !mesh.location) return status;
   std::string sizes;
   for (const MeshAxis& a : mesh.axes) sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", a.name, a.size);
   for (Diagnostic& d : status.errors())
-    d.notes.push_back(fmt::format("mesh {} is {{{}}}, declared at {}:{}", mesh.name, sizes, mesh.location->file, mesh.location->line));
+    d.notes.push_back(fmt::format("mesh {} is {{{}}}, declared {}", mesh.name, sizes, place(*mesh.location)));
   return status;
 }
 
@@ -111,8 +120,8 @@ Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
     (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, *axes, node.op->name)));
     int64_t count = shards(mesh, *axes);
     if (shards_attr && std::get<int64_t>(*shards_attr) != count)
-      return refuse(node.op->name, fmt::format("{} are {} ranks of mesh {}, not {}", str(*axes), count, mesh.name,
-                                               std::get<int64_t>(*shards_attr)));
+      return beside_mesh(mesh, refuse(node.op->name, fmt::format("{} are {} ranks of mesh {}, not {}", str(*axes), count,
+                                                                 mesh.name, std::get<int64_t>(*shards_attr))));
   }
   return Ok{};
 }

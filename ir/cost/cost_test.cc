@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/cost/exchange.h"
 #include "ir/kernel_ir/text.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
@@ -78,6 +79,27 @@ TEST(Time, OfAThreadGrowsWithWorkAndShrinksWithLanes) {
   EXPECT_DOUBLE_EQ(thread_ns(1000, 16, 4, 8), 2 * thread_ns(1000, 16, 4, 16));
   EXPECT_GT(thread_ns(1000, 60, 4, 8), thread_ns(1000, 1, 4, 8));
   EXPECT_DOUBLE_EQ(thread_ns_of_products(1e6, 8), 2 * thread_ns_of_products(1e6, 16));
+}
+
+TEST(Exchange, CountsMessagesAndBytes) {
+  Mesh mesh{"m", {{"far", 4}, {"near", 4}}, nullptr};
+  EXPECT_EQ(sent_bytes("all_gather", 4, 100), 300);
+  EXPECT_EQ(sent_bytes("reduce_scatter", 4, 100), 75);
+  EXPECT_EQ(sent_bytes("all_reduce", 4, 100), 150);
+  EXPECT_EQ(sent_bytes("all_to_all", 4, 100), 75);
+  EXPECT_EQ(sent_bytes("permute", 4, 100), 100);
+  Link link = link_along(mesh, {{"near"}});
+  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", mesh, {{"near"}}, 100), 4 * link.message_us + 150 / link.bytes_per_us);
+  EXPECT_EQ(exchange_us("all_reduce", mesh, {}, 100), 0);
+}
+
+// Ranks 0 to 7 share a machine: a part of `far` that reaches over eight of them is near.
+TEST(Exchange, SlowestAxisCounts) {
+  Mesh mesh{"m", {{"far", 4}, {"near", 4}}, nullptr};
+  double near = link_along(mesh, {{"near"}}).bytes_per_us, far = link_along(mesh, {{"far"}}).bytes_per_us;
+  EXPECT_GT(near, far);
+  EXPECT_EQ(link_along(mesh, {{"near"}, {"far"}}).bytes_per_us, far);
+  EXPECT_EQ(link_along(mesh, {{"far", 2, 2}}).bytes_per_us, near);
 }
 
 }  // namespace

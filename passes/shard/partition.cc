@@ -92,14 +92,14 @@ class FunctionPartition {
   Layout declared(ValueId id) const { return layout_of(f_.values[id].sharding, f_.type(id).rank()); }
   Val laid_out(ValueId id, const Layout& to) {
     Part& part = parts_[id];
-    std::vector<ReshardStep> steps = reshard_steps(mesh_, part.layout, to);
+    std::vector<ReshardStep> steps = reshard_steps(mesh_, f_.type(id), part.layout, to);
     // A sum is combined once for all who need it so.
     for (const ReshardStep& step : steps) {
-      if (step.kind != ReshardStep::kAllReduce) break;
+      Axes rest = part.layout.pending;
+      std::erase_if(rest, [&](const ir::AxisRef& a) { return std::find(step.axes.begin(), step.axes.end(), a) != step.axes.end(); });
+      if (step.kind != ReshardStep::kAllReduce || rest.size() + step.axes.size() != part.layout.pending.size()) break;
       part.value = all_reduce(mesh_, part.value, step.axes, Combiner::kSum);
-      std::erase_if(part.layout.pending, [&](const ir::AxisRef& a) {
-        return std::find(step.axes.begin(), step.axes.end(), a) != step.axes.end();
-      });
+      part.layout.pending = std::move(rest);
     }
     return reshard(mesh_, rank_, part, to);
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/cost/exchange.h"
+#include "passes/shard/reshard_path.h"
+
 namespace nabla::passes {
 
 using ir::Axes;
@@ -52,7 +55,7 @@ Val shard_of(Val v, int64_t dim, int64_t n, const Dim& which) {
   return ir::reshape(v, part);
 }
 
-/// Finds the steps from one layout to another.
+/// Steps in a fixed order.
 class Path {
  public:
   Path(const Mesh& mesh, Layout from, const Layout& to) : mesh_(mesh), now_(std::move(from)), to_(to) {}
@@ -119,56 +122,92 @@ class Path {
 
 }  // namespace
 
-std::vector<ReshardStep> reshard_steps(const Mesh& mesh, const Layout& from, const Layout& to) {
-  return Path(mesh, from, to).run();
+std::string_view name_of(ReshardStep::Kind kind) {
+  switch (kind) {
+    case ReshardStep::kReduceScatter:
+      return "reduce_scatter";
+    case ReshardStep::kAllReduce:
+      return "all_reduce";
+    case ReshardStep::kAllToAll:
+      return "all_to_all";
+    case ReshardStep::kAllGather:
+      return "all_gather";
+    case ReshardStep::kPermute:
+      return "permute";
+    case ReshardStep::kCut:
+      return "section";
+  }
+  return "";
 }
 
-double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to) {
-  auto bytes = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), sent = 0.0;
-  for (const ReshardStep& step : reshard_steps(mesh, from, to)) {
-    auto n = static_cast<double>(shards(mesh, step.axes)), share = (n - 1) / n;
-    switch (step.kind) {
-      case ReshardStep::kReduceScatter:
-        sent += share * bytes, bytes /= n;
-        break;
-      case ReshardStep::kAllReduce:
-        if (!mesh.temporal() || step.axes[0].name != mesh.temporal()->name) sent += 2 * share * bytes;
-        break;
-      case ReshardStep::kAllToAll:
-        sent += share * bytes;
-        break;
-      case ReshardStep::kAllGather:
-        bytes *= n, sent += share * bytes;
-        break;
-      case ReshardStep::kCut:
-        bytes /= n;
-        break;
-    }
+double growth(const Mesh& mesh, const ReshardStep& step) {
+  auto n = static_cast<double>(shards(mesh, step.axes));
+  bool smaller = step.kind == ReshardStep::kReduceScatter || step.kind == ReshardStep::kCut;
+  return smaller ? 1 / n : step.kind == ReshardStep::kAllGather ? n : 1;
+}
+
+std::vector<ReshardStep> plain_steps(const Mesh& mesh, const Layout& from, const Layout& to) { return Path(mesh, from, to).run(); }
+
+std::vector<ReshardStep> reshard_steps(const Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to) {
+  std::vector<ReshardStep> plain = plain_steps(mesh, from, to);
+  Layout begin = from;
+  auto first = plain.begin();
+  auto is_cut = [](const ReshardStep& s) { return s.kind == ReshardStep::kCut; };
+  if (const ir::MeshAxis* temporal = mesh.temporal()) {
+    auto along = [&](const ReshardStep& s) { return overlap(mesh, s.axes, {{temporal->name}}); };
+    first = std::find_if_not(first, plain.end(), [&](const auto& s) { return s.kind == ReshardStep::kAllReduce && along(s); });
+    if (std::any_of(first, plain.end(), along)) return plain;
+    std::erase_if(begin.pending, [&](const ir::AxisRef& a) { return a.name == temporal->name; });
+  }
+  // One step is the best there is, and cuts cost nothing.
+  if (plain.end() - first < 2 || std::all_of(first, plain.end(), is_cut)) return plain;
+  std::vector<ReshardStep> rest(first, plain.end());
+  auto quickest = quickest_steps(mesh, type, begin, to, steps_us(mesh, type, begin, rest));
+  if (!quickest) return plain;
+  plain.erase(first, plain.end());
+  plain.insert(plain.end(), quickest->begin(), quickest->end());
+  return plain;
+}
+
+double bytes_of_steps(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps) {
+  auto part = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), sent = 0.0;
+  for (const ReshardStep& step : steps) {
+    bool stays = step.kind == ReshardStep::kCut || (mesh.temporal() && step.axes[0].name == mesh.temporal()->name);
+    if (!stays) sent += ir::sent_bytes(name_of(step.kind), shards(mesh, step.axes), part);
+    part *= growth(mesh, step);
   }
   return sent;
 }
 
+double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to) {
+  return bytes_of_steps(mesh, type, from, reshard_steps(mesh, type, from, to));
+}
+
 Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to) {
   Val v = part.value;
-  for (const ReshardStep& step : reshard_steps(mesh, part.layout, to)) {
-    ir::Attrs joined = group(mesh, step.axes);
+  ir::Type whole = v.type();
+  for (size_t d = 0; d < whole.shape.size(); ++d) whole.shape[d] = whole.shape[d] * shards(mesh, part.layout.dims[d]);
+  for (const ReshardStep& step : reshard_steps(mesh, whole, part.layout, to)) {
+    std::string op(name_of(step.kind));
+    ir::Attrs attrs = group(mesh, step.axes);
     switch (step.kind) {
       case ReshardStep::kReduceScatter:
-        v = v.b->op("reduce_scatter", {v}, with(joined, "dim", step.dim));
+      case ReshardStep::kAllGather:
+        v = v.b->op(op, {v}, with(attrs, "dim", step.dim));
         break;
       case ReshardStep::kAllReduce:
         v = all_reduce(mesh, v, step.axes, kernel_ir::Combiner::kSum);
         break;
       case ReshardStep::kAllToAll:
-        v = v.b->op("all_to_all", {v}, with(with(joined, "split", step.to), "join", step.dim));
+        v = v.b->op(op, {v}, with(with(attrs, "split", step.to), "join", step.dim));
         break;
-      case ReshardStep::kAllGather:
-        v = v.b->op("all_gather", {v}, with(joined, "dim", step.dim));
+      case ReshardStep::kPermute:
+        attrs.set("pairs", step.pairs);
+        v = v.b->op(op, {v}, attrs);
         break;
-      case ReshardStep::kCut: {
+      case ReshardStep::kCut:
         v = shard_of(v, step.dim, shards(mesh, step.axes), rank.coordinate(step.axes));
         break;
-      }
     }
   }
   return v;

@@ -27,17 +27,28 @@ struct Part {
 
 /// One step from a layout to another.
 struct ReshardStep {
-  enum Kind : uint8_t { kReduceScatter, kAllReduce, kAllToAll, kAllGather, kCut };
+  enum Kind : uint8_t { kReduceScatter, kAllReduce, kAllToAll, kAllGather, kPermute, kCut };
   Kind kind;
   ir::Axes axes;
-  int dim = -1;  ///< that gains or loses the axes; loses, where `to` gains them
-  int to = -1;   ///< of kAllToAll
+  int dim = -1;         ///< that gains or loses the axes; loses, where `to` gains them
+  int to = -1;          ///< of kAllToAll
+  ir::Ints pairs = {};  ///< of kPermute
 };
-/// To a layout in which nothing is pending. Pending sums are reduced first, onto the shards that the new layout has along
+/// The op of a step; of kCut, `section`.
+std::string_view name_of(ReshardStep::Kind kind);
+/// How large a rank's part is after the step, by its size before.
+double growth(const ir::Mesh& mesh, const ReshardStep& step);
+
+/// To a layout in which nothing is pending, of a value of this whole type: the quickest that a search finds. Sums over a
+/// temporal axis are made first, and other layouts along it changed as by `plain_steps`.
+std::vector<ReshardStep> reshard_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
+/// In a fixed order, which always leads there. Pending sums are reduced first, onto the shards that the new layout has along
 /// the same axes where it is possible, those over a temporal axis first. Then a dimension that loses the axes which
 /// another gains is exchanged, others are gathered and cut.
-std::vector<ReshardStep> reshard_steps(const ir::Mesh& mesh, const Layout& from, const Layout& to);
-/// Bytes that a rank sends for them, of a value of this whole type.
+std::vector<ReshardStep> plain_steps(const ir::Mesh& mesh, const Layout& from, const Layout& to);
+/// Bytes that a rank sends for steps, of a value of this whole type in the first layout.
+double bytes_of_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps);
+/// The same of `reshard_steps`.
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
 /// The part that the rank has under another layout.
 ir::Val reshard(const ir::Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to);

@@ -66,6 +66,19 @@ struct Room {
 
 int64_t bytes_of(DType dtype, const std::vector<int64_t>& shape) { return count_of(shape) * nabla::bytes_of(dtype); }
 
+// "4 ranks of mesh pod (dp=2, tp=2)"
+std::string ranks_of(const format::Ranks& table) {
+  std::string meshes;
+  for (uint32_t m = 0; m < size_of(table.meshes()); ++m) {
+    const format::Mesh& mesh = *table.meshes()->Get(m);
+    std::string axes;
+    for (const format::MeshAxis* a : *mesh.axes())
+      axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
+    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
+  }
+  return fmt::format("{} ranks{}", table.count(), meshes);
+}
+
 Whole whole_of(const format::Ranks& table, const format::Whole& whole, const std::vector<uint32_t>& class_of) {
   Whole out;
   out.info.name = view(whole.name()), out.info.dtype = dtype_of(whole.dtype());
@@ -140,8 +153,8 @@ struct RankTeam::Impl {
 
 Status RankTeam::Impl::open(const format::Bundle& bundle) {
   if (table.count() > kMostRanks) {
-    Diagnostic d = error(Code::kTooLarge, "{} is for {} ranks, at most {} run on one machine", bundle.what(),
-                         table.count(), kMostRanks);
+    Diagnostic d = error(Code::kTooLarge, "{} is for {}, and at most {} ranks run on one machine", bundle.what(),
+                         ranks_of(table), kMostRanks);
     d.help = "run a class that needs no partners with --class, or compile for a smaller mesh";
     return d;
   }
@@ -339,16 +352,8 @@ std::vector<TensorInfo> RankTeam::leaves() const {
 Rank& RankTeam::first() { return *impl_->ranks[0]; }
 
 std::string RankTeam::str() const {
-  std::string meshes;
-  for (uint32_t m = 0; m < size_of(impl_->table.meshes()); ++m) {
-    const format::Mesh& mesh = *impl_->table.meshes()->Get(m);
-    std::string axes;
-    for (const format::MeshAxis* a : *mesh.axes())
-      axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
-    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
-  }
   int threads = impl_->ranks[0]->engine().threads();
-  return fmt::format("{} ranks{} on this machine, {} thread{} each", impl_->ranks.size(), meshes, threads,
+  return fmt::format("{} on this machine, {} thread{} each", ranks_of(impl_->table), threads,
                      threads == 1 ? "" : "s");
 }
 

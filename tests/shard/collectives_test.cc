@@ -44,7 +44,7 @@ TEST(Collectives, PassesKeepResults) {
        "merge-common-subexpressions", "bucket-collectives"}};
   const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr}, {"square", {{"a", 2}, {"b", 2}}, nullptr}};
   std::vector<int> changed(kPipelines.size());
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(40); ++seed) {
     bool loops = seed % 2 == 0;
     ir::Module m;
     if (loops) {

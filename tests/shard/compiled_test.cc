@@ -53,7 +53,7 @@ const ir::Mesh kMeshes[] = {
     {"pair", {{"a", 2}}, nullptr}, {"square", {{"a", 2}, {"b", 2}}, nullptr}, {"six", {{"a", 2}, {"b", 3}}, nullptr}};
 
 TEST(Compiled, RandomFunctionsAndTheirGradients) {
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(12); ++seed) {
     ir::Module m;
     transforms::add(m, transforms::random_function("f", seed, 4 + static_cast<int>(seed % 12)));
     transforms::add_wrapper(m, "g", "grad", "f", {{"wrt", ir::Ints{0, 1, 2}}});
@@ -70,7 +70,7 @@ TEST(Compiled, RandomFunctionsAndTheirGradients) {
 
 TEST(Compiled, LoopsAndBranches) {
   int contradictions = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(12); ++seed) {
     ir::Module m = transforms::flattened(transforms::random_program("f", seed, 5, true));
     m.meshes = {kMeshes[seed % 3]};
     ir::Rng rng(seed);
@@ -78,7 +78,7 @@ TEST(Compiled, LoopsAndBranches) {
     add_entry(m, "f");
     contradictions += !expect_same(m, {"f"}, seed, fmt::format("seed {} on {}", seed, m.meshes[0].name));
   }
-  EXPECT_LE(contradictions, 6);
+  EXPECT_LE(contradictions, samples(6));
 }
 
 ir::Module parsed(const std::string& text) { return ir::parse_module(text, "test.nbl", ops::all_ops()).value(); }

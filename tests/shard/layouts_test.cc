@@ -108,7 +108,7 @@ TEST(Layouts, TheLargerTensorWinsAConflict) {
   ASSERT_EQ(m.remarks.size(), 1u);
   EXPECT_EQ(m.remarks[0], "dot_general: the layout of %w wins over the layout of %x: 64 bytes of tensors are laid out anew, "
                           "not 2048");
-  EXPECT_EQ(collectives(m), "all_gather all_reduce");
+  EXPECT_EQ(collectives(m), "permute all_reduce");  // of %x, from {a} to {b}
 }
 
 TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {

@@ -45,7 +45,7 @@ void add_region(ir::Module& m) {
 
 TEST(ManualRandom, ABatchThatIsCutByHand) {
   const ir::Mesh meshes[] = {{"pair", {{"a", 2}}, nullptr}, {"square", {{"b", 2}, {"a", 2}}, nullptr}};
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(60); ++seed) {
     ir::Module m = transforms::random_program("f", seed, 4, false);
     m.meshes = {meshes[seed % 2]};
     add_sum(m, "part", 2, "a");

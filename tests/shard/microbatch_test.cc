@@ -108,7 +108,7 @@ TEST(Microbatches, LayoutsPutThemLast) {
 TEST(Microbatches, RandomFunctionsAreTheSame) {
   int run = 0;
   const ir::Mesh kMeshes[] = {{"one", {{"t", 2, true}}, nullptr}, {"two", {{"a", 2}, {"t", 2, true}}, nullptr}};
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(150); ++seed) {
     ir::Module m;
     transforms::add(m, transforms::random_function("f", seed, 3 + static_cast<int>(seed % 8)));
     m = transforms::flattened(m);

@@ -154,24 +154,10 @@ class PaddedOps : public testing::TestWithParam<std::string> {};
 TEST_P(PaddedOps, AreTheSame) {
   const ir::OpDef& op = ops::all_ops().get(GetParam());
   for (const property::Case& c : property::cases_of(op, 4, property::Precision::kAll)) {
-    std::vector<ir::Type> types = c.types();
-    types.insert(types.end(), c.results.begin(), c.results.end());
-    bool is_static = std::all_of(types.begin(), types.end(), [](const ir::Type& t) { return t.is_static(); });
-    if (!is_static || property::is_narrow(c) || (op.lacks_reference && !op.lacks_reference(c.attrs).empty())) continue;
-    std::vector<Literal> args = c.values(false);
-    std::vector<Literal> expected = property::run_reference(c.typed(), args, c.module);
-    for (size_t draw = 0; draw < 3; ++draw) {
-      const ir::Mesh& mesh = kMeshes[(draw + c.seed) % 5];
-      ir::Module m = c.module;
-      m.stage = ir::Stage::kFlat;
-      m.meshes = {mesh};
-      ir::Rng rng(c.seed * 37 + draw);
-      m.set(std::make_shared<const ir::Function>(laid_out(property::single(c).function, mesh, rng, true)));
-      Result<ShardedRun> got = run_sharded(m, "single", args);
-      ASSERT_TRUE(got.ok()) << c.str() << to_string(got.errors()) << print(m);
-      auto text = property::difference(expected, got->results);
-      ASSERT_FALSE(text) << c.str() << ": " << *text << "\n" << print(m) << print(got->sharded) << print(got->local);
-    }
+    if (!is_comparable(c) || (op.lacks_reference && !op.lacks_reference(c.attrs).empty())) continue;
+    Comparison comparison = of_case(c, false, 3);
+    comparison.draw = [&](const ir::Mesh& mesh, ir::Rng& rng) { return laid_out(property::single(c).function, mesh, rng, true); };
+    expect_same(comparison);
   }
 }
 
@@ -196,7 +182,7 @@ void expect_same(const ir::Module& flat, const std::string& function, const std:
 
 TEST(PaddedPrograms, RandomFunctionsAndTheirGradientsAreTheSame) {
   Count count;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(100); ++seed) {
     ir::Module m;
     transforms::add(m, transforms::random_function("f", seed, 4 + static_cast<int>(seed % 12)));
     transforms::add_wrapper(m, "g", "grad", "f", {{"wrt", ir::Ints{0, 1, 2}}});
@@ -215,7 +201,7 @@ TEST(PaddedPrograms, RandomFunctionsAndTheirGradientsAreTheSame) {
 
 TEST(PaddedPrograms, LoopsAndBranchesAreTheSame) {
   Count count;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(60); ++seed) {
     ir::Module m = transforms::flattened(transforms::random_program("f", seed, 5, true));
     const ir::Mesh& mesh = kMeshes[seed % 5];
     m.meshes = {mesh};
@@ -224,7 +210,7 @@ TEST(PaddedPrograms, LoopsAndBranchesAreTheSame) {
     expect_same(m, "f", transforms::random_args(*m.find("f"), seed), fmt::format("seed {} on {}", seed, mesh.name), count);
   }
   EXPECT_GE(count.padded, 30);
-  EXPECT_LE(count.refused, 20);
+  EXPECT_LE(count.refused, count.padded);
 }
 
 }  // namespace

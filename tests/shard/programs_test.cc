@@ -15,7 +15,7 @@ const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
                             {"square", {{"a", 2}, {"b", 2}}, nullptr},
                             {"six", {{"a", 2}, {"b", 3}}, nullptr}};
 
-int contradictions = 0;
+uint64_t contradictions = 0;
 
 // f64 throughout: only the order of sums differs.
 void expect_same(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args,
@@ -30,7 +30,7 @@ void expect_same(const ir::Module& flat, const std::string& function, const std:
 }
 
 TEST(Sharding, RandomFunctionsAndTheirGradientsAreTheSame) {
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(120); ++seed) {
     ir::Module m;
     transforms::add(m, transforms::random_function("f", seed, 4 + static_cast<int>(seed % 12)));
     transforms::add_wrapper(m, "g", "grad", "f", {{"wrt", ir::Ints{0, 1, 2}}});
@@ -47,7 +47,7 @@ TEST(Sharding, RandomFunctionsAndTheirGradientsAreTheSame) {
 }
 
 TEST(Sharding, LoopsAndBranchesAreTheSame) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= samples(60); ++seed) {
     ir::Module m = transforms::flattened(transforms::random_program("f", seed, 5, true));
     const ir::Mesh& mesh = kMeshes[seed % 2 == 0 ? 1 : 3];
     m.meshes = {mesh};
@@ -55,7 +55,7 @@ TEST(Sharding, LoopsAndBranchesAreTheSame) {
     m.set(std::make_shared<const ir::Function>(laid_out(*m.find("f"), mesh, rng)));
     expect_same(m, "f", transforms::random_args(*m.find("f"), seed), fmt::format("seed {} on {}", seed, mesh.name));
   }
-  EXPECT_LE(contradictions, 15);
+  EXPECT_LE(contradictions, samples(15));
 }
 
 }  // namespace

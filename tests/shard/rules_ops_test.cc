@@ -4,8 +4,6 @@
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 #include "passes/shard/rules/rules.h"
-#include "tests/property/cases.h"
-#include "tests/property/compare.h"
 #include "tests/property/driver.h"
 #include "tests/shard/rules_run.h"
 #include "tests/shard/sharded_run.h"
@@ -14,35 +12,14 @@
 namespace nabla::shard_tests {
 namespace {
 
-const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
-                            {"three", {{"a", 3}}, nullptr},
-                            {"four", {{"a", 4}}, nullptr},
-                            {"square", {{"a", 2}, {"b", 2}}, nullptr},
-                            {"eight", {{"a", 2}, {"b", 4}}, nullptr}};
-
 class RuledOps : public testing::TestWithParam<std::string> {};
 
 TEST_P(RuledOps, AreTheSame) {
   const ir::OpDef& op = ops::all_ops().get(GetParam());
   for (const property::Case& c : property::cases_of(op, 80, property::Precision::kF64Only)) {
-    std::vector<ir::Type> types = c.types();
-    types.insert(types.end(), c.results.begin(), c.results.end());
-    bool is_static = std::all_of(types.begin(), types.end(), [](const ir::Type& t) { return t.is_static(); });
-    if (!is_static || property::is_narrow(c)) continue;
-    std::vector<Literal> args = c.values(true);
-    std::vector<Literal> expected = property::run_reference(c.typed(), args, c.module);
-    for (size_t draw = 0; draw < 10; ++draw) {
-      const ir::Mesh& mesh = kMeshes[draw % 5];
-      ir::Module m = c.module;
-      m.stage = ir::Stage::kFlat;
-      m.meshes = {mesh};
-      ir::Rng rng(c.seed * 31 + draw);
-      m.set(std::make_shared<const ir::Function>(laid_out(property::single(c).function, mesh, rng)));
-      Result<ShardedRun> got = run_sharded(m, "single", args);
-      ASSERT_TRUE(got.ok()) << c.str() << to_string(got.errors()) << print(m);
-      auto text = property::difference(expected, got->results);
-      ASSERT_FALSE(text) << c.str() << ": " << *text << "\n" << print(got->sharded) << print(got->local);
-    }
+    if (!is_comparable(c)) continue;
+    expect_same(of_case(c, true, 10));
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -61,11 +38,8 @@ TEST_P(RuledOps, HaveTheSameGradients) {
   const ir::OpDef& op = ops::all_ops().get(GetParam());
   int compared = 0;
   for (const property::Case& c : property::cases_of(op, 25, property::Precision::kF64Only)) {
-    std::vector<ir::Type> types = c.types();
-    types.insert(types.end(), c.results.begin(), c.results.end());
-    bool is_static = std::all_of(types.begin(), types.end(), [](const ir::Type& t) { return t.is_static(); });
     std::vector<int64_t> wrt = differentiable(c);
-    if (!is_static || property::is_narrow(c) || wrt.empty()) continue;
+    if (!is_comparable(c) || wrt.empty()) continue;
     ir::Function f = property::single(c).function;
     f.name = "f";
     f.results.resize(1);
@@ -75,15 +49,14 @@ TEST_P(RuledOps, HaveTheSameGradients) {
     add_gradient(m, wrt);
     m = transforms::flattened(m);
     std::vector<Literal> args = c.values(false), expected = transforms::run(m, "g", args);
-    for (size_t draw = 0; draw < 5; ++draw, ++compared) {
-      m.meshes = {kMeshes[draw]};
-      ir::Rng rng(c.seed * 31 + draw);
-      lay_out_as(m, "g", laid_out(f, kMeshes[draw], rng));
-      Result<ShardedRun> got = run_sharded(m, "g", args);
-      ASSERT_TRUE(got.ok()) << c.str() << to_string(got.errors()) << print(m);
-      auto text = property::difference(expected, got->results, property::Tolerance{.relative = 1e-9, .least_scale = 1});
-      ASSERT_FALSE(text) << c.str() << ": " << *text << "\n" << print(got->sharded) << print(got->local);
-    }
+    expect_same({c.str(), m, "g", args, expected, property::Tolerance{.relative = 1e-9, .least_scale = 1}, c.seed, 5,
+                 [&](const ir::Mesh& mesh, ir::Rng& rng) {
+                   ir::Module laid = m;
+                   lay_out_as(laid, "g", laid_out(f, mesh, rng));
+                   return *laid.find("g");
+                 }});
+    if (HasFatalFailure()) return;
+    ++compared;
   }
   bool whole = op.name == "argmax" || op.name == "argmin" || op.name == "cumargmax" || op.name == "cumargmin";
   EXPECT_EQ(compared > 0, !whole && op.name != "attention_grad");

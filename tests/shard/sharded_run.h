@@ -1,13 +1,24 @@
 // A program on the ranks of a mesh, under the interpreter.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "tests/property/cases.h"
+#include "tests/property/compare.h"
 
 namespace nabla::shard_tests {
+
+/// Meshes of 2, 3, 4, 2x2 and 2x4 ranks, on which generated tests run.
+const std::vector<ir::Mesh>& meshes();
+/// Whether tests have time for all that they can generate: --config=nightly.
+bool is_nightly();
+/// How many programs or layouts a generated test draws: so many, ten times as many with --config=nightly.
+uint64_t samples(uint64_t of_every_run);
 
 struct ShardedRun {
   bool padded = false;  ///< pad-shards had something to do
@@ -31,5 +42,29 @@ std::vector<std::string> names_of_sharded_ops();
 ir::ShardingRef random_layout(const ir::Mesh& mesh, const ir::Type& type, ir::Rng& rng, bool allow_padding = false);
 /// The function with random layouts of its parameters, and of some other values as `shard` nodes would say it.
 ir::Function laid_out(const ir::Function& f, const ir::Mesh& mesh, ir::Rng& rng, bool allow_padding = false);
+
+
+/// All legal layouts of the parameters of a function, closed and of whole axes; nothing where there are more than `most`.
+std::vector<std::vector<ir::ShardingRef>> all_layouts(const ir::Mesh& mesh, const ir::Function& f, size_t most);
+
+/// An op's function on ranks.
+struct Comparison {
+  std::string what;  ///< in messages
+  ir::Module flat;
+  std::string function;
+  std::vector<Literal> args, expected;
+  std::optional<property::Tolerance> tolerance = std::nullopt;
+  uint64_t seed = 0;
+  uint64_t draws = 5;
+  /// The function with layouts of a draw.
+  std::function<ir::Function(const ir::Mesh&, ir::Rng&)> draw;
+};
+/// Runs it on the meshes in turn under layouts that are drawn, and with --config=nightly on each under all layouts of its
+/// parameters, as long as they are few. Test failures where results are not as expected.
+void expect_same(const Comparison& c);
+/// Of the op of a case, against the reference, on awkward values too if asked.
+Comparison of_case(const property::Case& c, bool awkward, uint64_t draws);
+/// Whether a case can be compared so: of static sizes and no narrow floats.
+bool is_comparable(const property::Case& c);
 
 }  // namespace nabla::shard_tests
