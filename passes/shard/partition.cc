@@ -49,10 +49,10 @@ class FunctionPartition {
  public:
   /// `most`: bytes of a value that may be gathered for an op that cannot be split. `bodies` are those of callees; the
   /// first result of a body with `consts` parameters before its carries is that of the first carry.
-  FunctionPartition(const Function& f, const ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
+  FunctionPartition(const Function& f, ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
                     PassContext& context, int64_t most, const PendingOfBodies& bodies, PendingCarries pending = {},
                     size_t consts = 0)
-      : f_(f), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
+      : f_(f), local_(local), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
         consts_(consts), b_(f.name, context.ops, &local), parts_(f.values.size()), summed_(f.values.size(), false) {}
 
   /// The axes of sums that were begun here, each list once.
@@ -206,7 +206,13 @@ class FunctionPartition {
                           say_what_is_gathered(n, factors, i, &to);
                           return laid_out(n.operands[i], to);
                         },
-                        [&](size_t i) { return parts_[n.operands[i]].value; }};
+                        [&](size_t i) { return parts_[n.operands[i]].value; },
+                        [&](Function f) {
+                          do f.name = fmt::format("{}.part{}", f_.name, ++defined_);
+                          while (local_.find(f.name));
+                          local_.set(std::make_shared<const Function>(f));
+                          return ir::FunctionRef{f.name};
+                        }};
     std::optional<Ruled> rule = by_rule(context);
     if (!rule || rule->bytes > sent(n, factors, axes) * (1 + 1e-9)) return false;
     std::vector<Val> results = rule->make();
@@ -451,6 +457,8 @@ class FunctionPartition {
   }
 
   const Function& f_;
+  ir::Module& local_;
+  int defined_ = 0;  // functions that rules have added to it
   const Mesh& mesh_;
   const RankSymbols& rank_;
   PassContext& context_;
@@ -566,11 +574,13 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
     ScopedActivity activity("partition on @" + f->name);
     size_t remarks = context.remarks.size();
+    std::vector<FunctionPtr> functions = out.functions;
     FunctionPartition plain(*f, out, mesh, rank, context, most, pending);
     FunctionPtr made = NABLA_TRY(plain.run());
     if (auto loop = bodies.find(f->name); loop != bodies.end() && !plain.begun().empty()) {
       auto with = [&](const PendingCarries& sums) {
         context.remarks.resize(remarks);
+        out.functions = functions;
         return FunctionPartition(*f, out, mesh, rank, context, most, pending, sums, static_cast<size_t>(loop->second.consts));
       };
       PendingCarries sums = NABLA_TRY(pending_carries(*f, loop->second, mesh, plain, with));
