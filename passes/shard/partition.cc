@@ -39,8 +39,7 @@ bool is_about_layouts(const Node& n) {
 }
 
 bool is_deterministic(const PassContext& context) {
-  auto option = context.options.find("deterministic");
-  return option != context.options.end() && option->second == "true";
+  return context.options.count("deterministic") > 0 && context.options.at("deterministic") == "true";
 }
 
 /// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
@@ -49,10 +48,10 @@ class FunctionPartition {
  public:
   /// `most`: bytes of a value that may be gathered for an op that cannot be split. `bodies` are those of callees; the
   /// first result of a body with `consts` parameters before its carries is that of the first carry.
-  FunctionPartition(const Function& f, const ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
+  FunctionPartition(const Function& f, ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
                     PassContext& context, int64_t most, const PendingOfBodies& bodies, PendingCarries pending = {},
                     size_t consts = 0)
-      : f_(f), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
+      : f_(f), local_(local), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
         consts_(consts), b_(f.name, context.ops, &local), parts_(f.values.size()), summed_(f.values.size(), false) {}
 
   /// The axes of sums that were begun here, each list once.
@@ -213,7 +212,13 @@ class FunctionPartition {
                           say_what_is_gathered(n, factors, i, &to);
                           return laid_out(n.operands[i], to);
                         },
-                        [&](size_t i) { return parts_[n.operands[i]].value; }};
+                        [&](size_t i) { return parts_[n.operands[i]].value; },
+                        [&](Function f) {
+                          do f.name = fmt::format("{}.part{}", f_.name, ++defined_);
+                          while (local_.find(f.name));
+                          local_.set(std::make_shared<const Function>(f));
+                          return ir::FunctionRef{f.name};
+                        }};
     std::optional<Ruled> rule = by_rule(context);
     if (!rule || rule->bytes > sent(n, factors, axes) * (1 + 1e-9)) return false;
     std::vector<Val> results = rule->make();
@@ -340,8 +345,7 @@ class FunctionPartition {
           bool is_sum = factors.factors[f].kind == Factors::Kind::kReduce;
           const Axes& axes = (*parts)[k];
           if (axes.empty() || !out[f].empty() || is_sum != sums || !can_split(factors.factors[f])) continue;
-          if (is_sum && has_fixed_order(n, factors.factors[f])) continue;
-          if (overlap(mesh_, used, axes)) continue;
+          if (overlap(mesh_, used, axes) || (is_sum && has_fixed_order(n, factors.factors[f]))) continue;
           out[f] = axes;
           used.insert(used.end(), axes.begin(), axes.end());
         }
@@ -362,8 +366,8 @@ class FunctionPartition {
   }
   // Of deterministic programs: what ranks may share of a sum has granules by now.
   bool has_fixed_order(const Node& n, const Factors::Factor& factor) const {
-    bool ordered = factor.combiner == Combiner::kSum || factor.combiner == Combiner::kProd;
-    return ordered && is_deterministic(context_) && is_float(f_.type(n.results[0]).dtype);
+    return (factor.combiner == Combiner::kSum || factor.combiner == Combiner::kProd) && is_deterministic(context_) &&
+           is_float(f_.type(n.results[0]).dtype);
   }
   // A minor factor of a dimension is split only where the major ones are split whole: else parts were no blocks.
   void drop_strided(const Factors& factors, std::vector<Axes>& axes) const {
@@ -464,6 +468,8 @@ class FunctionPartition {
   }
 
   const Function& f_;
+  ir::Module& local_;
+  int defined_ = 0;  // functions that rules have added to it
   const Mesh& mesh_;
   const RankSymbols& rank_;
   PassContext& context_;
@@ -571,11 +577,13 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
     ScopedActivity activity("partition on @" + f->name);
     size_t remarks = context.remarks.size();
+    std::vector<FunctionPtr> functions = out.functions;
     FunctionPartition plain(*f, out, mesh, rank, context, most, pending);
     FunctionPtr made = NABLA_TRY(plain.run());
     if (auto loop = bodies.find(f->name); loop != bodies.end() && !plain.begun().empty()) {
       auto with = [&](const PendingCarries& sums) {
         context.remarks.resize(remarks);
+        out.functions = functions;
         return FunctionPartition(*f, out, mesh, rank, context, most, pending, sums, static_cast<size_t>(loop->second.consts));
       };
       PendingCarries sums = NABLA_TRY(pending_carries(*f, loop->second, mesh, plain, with));

@@ -49,7 +49,7 @@ TEST_P(RuledOps, HaveTheSameGradients) {
     add_gradient(m, wrt);
     m = transforms::flattened(m);
     std::vector<Literal> args = c.values(false), expected = transforms::run(m, "g", args);
-    expect_same({c.str(), m, "g", args, expected, property::Tolerance{.relative = 1e-9, .least_scale = 1}, c.seed, 5,
+    expect_same({c.str(), m, "g", args, expected, property::Tolerance{.relative = 1e-9, .least_scale = 1}, c.seed, 5, false,
                  [&](const ir::Mesh& mesh, ir::Rng& rng) {
                    ir::Module laid = m;
                    lay_out_as(laid, "g", laid_out(f, mesh, rng));

@@ -332,6 +332,19 @@ TEST(Rules, RanksAttendToTheirOwnKeys) {
   }
 }
 
+// What comes after all queries of a rank is not computed: a branch for each block but its own.
+TEST(Rules, RingsSkipWhatACausalMaskHides) {
+  auto branches = [](const char* causal) {
+    Sent sent = expect_same({"a=4", "%q: f32[1,2,8@a,4], %k: f32[1,2,8@a,4], %v: f32[1,2,8@a,4]",
+                             fmt::format(" %y, %l = attention(%q, %k, %v) {{causal={}}}\n return %y\n", causal), {0, 1, 2}, true});
+    int count = 0;
+    for (size_t at = 0; (at = sent.text.find(" cond(", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(branches("false"), 0);
+  EXPECT_EQ(branches("true"), 3 + 3 + 3);  // @f, and forward and back in its gradient
+}
+
 // Where heads divide, positions and heads change places: fewer bytes than the ring.
 TEST(Rules, HeadsInsteadOfPositions) {
   Sent sent = expect_same({"a=4",

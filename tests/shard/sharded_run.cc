@@ -146,6 +146,7 @@ void expect_same(const Comparison& c, const ir::Mesh& mesh, ir::Function f) {
   m.meshes = {mesh};
   m.set(std::make_shared<const ir::Function>(std::move(f)));
   Result<ShardedRun> got = run_sharded(m, c.function, c.args);
+  if (!got.ok() && c.may_contradict && got.errors()[0].code == Code::kBadSharding) return;
   ASSERT_TRUE(got.ok()) << c.what << to_string(got.errors()) << print(m);
   auto text = property::difference(c.expected, got->results, c.tolerance);
   ASSERT_FALSE(text) << c.what << ": " << *text << "\n" << print(got->sharded) << print(got->local);
@@ -191,7 +192,7 @@ Comparison of_case(const property::Case& c, bool awkward, uint64_t draws) {
   m.set(std::make_shared<const ir::Function>(f));
   std::vector<Literal> args = c.values(awkward);
   return {c.str(), m, f.name, args, property::run_reference(c.typed(), args, c.module), std::nullopt, c.seed, draws,
-          [f](const ir::Mesh& mesh, ir::Rng& rng) { return laid_out(f, mesh, rng); }};
+          c.op->lower == ir::Lowering::kControl, [f](const ir::Mesh& mesh, ir::Rng& rng) { return laid_out(f, mesh, rng); }};
 }
 
 bool is_comparable(const property::Case& c) {

@@ -56,6 +56,7 @@ struct Comparison {
   std::optional<property::Tolerance> tolerance = std::nullopt;
   uint64_t seed = 0;
   uint64_t draws = 5;
+  bool may_contradict = false;  ///< layouts of loops' carries and results do, which is E0210
   /// The function with layouts of a draw.
   std::function<ir::Function(const ir::Mesh&, ir::Rng&)> draw;
 };

@@ -85,7 +85,7 @@ std::vector<Val> with_block(const RuleContext& c, const Keys& keys, std::vector<
   if (mask >= 0) operands[mask] = section(operands[mask], 3, block * keys.own, keys.own);
   ir::Shape offset = attrs.get_shape("offset");
   if (!offset.empty()) offset[3] = offset[3] + block * keys.own, attrs.set("offset", offset);
-  return c.b.add(c.n.op->name, operands, attrs);
+  return k.b->add(c.n.op->name, operands, attrs);
 }
 int mask_of(const RuleContext& c, size_t first_extra) {
   bool is_mask = c.op.operands.size() > first_extra && c.op.operands[first_extra].dtype == DType::kBool;
@@ -117,18 +117,54 @@ Attended combined(const Attended& x, const Attended& y) {
 
 Attended attended(const std::vector<Val>& results) { return {ir::convert(results[0], results[1].dtype()), results[1]}; }
 
+/// Whether a causal mask hides blocks as wholes: those of the ranks after a rank's own.
+bool hides_blocks(const RuleContext& c) {
+  const ir::Shape &q = c.op.operands[kQ].shape, &k = c.op.operands[kK].shape;
+  return c.n.attrs.get_bool("causal") && c.n.attrs.get_shape("offset").empty() && q[kPositions] == k[kPositions];
+}
+
+using Values = std::vector<Val>;
+/// `sums` with what a block adds, which is so far round the ring from the rank's own; only they where the block is
+/// hidden from the rank. Ranks exchange nothing in the branch.
+Values added_unless_hidden(const RuleContext& c, const Keys& keys, int64_t distance, Values operands, const Values& sums,
+                           const std::function<Values(const Values& operands, const Values& sums)>& add) {
+  if (!hides_blocks(c) || distance % keys.ranks == 0) return add(operands, sums);
+  auto function = [&](bool visible) {
+    ir::FunctionBuilder b("", c.b.ops(), c.b.module());
+    b.set_location(c.n.location);
+    auto params = [&](const Values& like) {
+      Values out;
+      for (const Val& v : like) out.push_back(b.param("", v.type()));
+      return out;
+    };
+    Values in = params(operands), so_far = params(sums);
+    return c.define(b.finish(visible ? add(in, so_far) : so_far));
+  };
+  Val rank = scalar(c.b, c.rank.coordinate(keys.axes));
+  Val visible = c.b.op("ge", {rank, c.b.like(rank, static_cast<double>(keys.ranks - distance))});
+  ir::FunctionRef added = function(true), skipped = function(false);
+  operands.insert(operands.begin(), visible);
+  operands.insert(operands.end(), sums.begin(), sums.end());
+  return c.b.add("cond", operands, {{"then", added}, {"else", skipped}});
+}
+
 std::vector<Val> forward_ring(const RuleContext& c, const Keys& keys, const std::vector<Val>& operands,
                               const ir::Attrs& attrs) {
-  Val k = operands[kK], v = operands[kV];
   Dim rank = c.rank.coordinate(keys.axes);
-  std::optional<Attended> all;
-  for (int64_t step = 0; step < keys.ranks; ++step) {
-    if (step > 0) k = passed_on(c, k, keys), v = passed_on(c, v, keys);
-    Attended one =
-        attended(with_block(c, keys, operands, k, v, attrs, Dim::mod(rank + step, keys.ranks), mask_of(c, 3)));
-    all = all ? combined(*all, one) : one;
+  auto block = [&](const Values& in, int64_t step) {
+    return attended(with_block(c, keys, in, in[kK], in[kV], attrs, Dim::mod(rank + step, keys.ranks), mask_of(c, 3)));
+  };
+  Values in = operands;
+  Attended all = block(in, 0);
+  for (int64_t step = 1; step < keys.ranks; ++step) {
+    for (size_t i : {kK, kV}) in[i] = passed_on(c, in[i], keys);
+    Values sums = added_unless_hidden(c, keys, step, in, {all.out, all.logsumexp}, [&](const Values& own, const Values& so_far) {
+      Attended both = combined({so_far[0], so_far[1]}, block(own, step));
+      return Values{both.out, both.logsumexp};
+    });
+    all = {sums[0], sums[1]};
   }
-  return {ir::convert(all->out, c.op.results[0].dtype), all->logsumexp};
+  return {ir::convert(all.out, c.op.results[0].dtype), all.logsumexp};
 }
 
 // Weights of ranks follow from the largest logsumexp, and the sum of what they weigh is left pending.
@@ -146,24 +182,24 @@ std::vector<Val> forward_apart(const RuleContext& c, const Keys& keys, const std
 // The gradients of a block are added up on their way from the rank after its own round the ring, and end with its own.
 std::vector<Val> backward_ring(const RuleContext& c, const Keys& keys, const std::vector<Val>& operands,
                                const ir::Attrs& attrs) {
-  Val k = operands[kK], v = operands[kV];
   DType wide = c.op.operands[3].dtype;
   Dim rank = c.rank.coordinate(keys.axes);
-  std::vector<Val> sums;
-  for (int64_t step = 0; step < keys.ranks; ++step) {
-    bool last = step + 1 == keys.ranks;
-    k = last ? operands[kK] : passed_on(c, k, keys), v = last ? operands[kV] : passed_on(c, v, keys);
-    std::vector<Val> one =
-        with_block(c, keys, operands, k, v, attrs, Dim::mod(rank + 1 + step, keys.ranks), mask_of(c, 6));
-    one[kQ] = ir::convert(one[kQ], wide);
-    for (size_t i = 0; step > 0 && i < 3; ++i) {
-      if (i == kQ)
-        one[i] = sums[i] + one[i];
-      else
-        one[i] =
-            ir::convert(ir::convert(passed_on(c, sums[i], keys), wide) + ir::convert(one[i], wide), one[i].dtype());
-    }
-    sums = one;
+  Values in = operands, sums;
+  for (size_t i = 0; hides_blocks(c) && i < 3; ++i)
+    sums.push_back(c.b.fill(i == kQ ? wide : operands[i].dtype(), operands[i].shape(), 0));
+  for (int64_t distance = 1; distance <= keys.ranks; ++distance) {
+    for (size_t i : {kK, kV}) in[i] = distance == keys.ranks ? operands[i] : passed_on(c, in[i], keys);
+    for (size_t i : {kK, kV})
+      if (distance > 1) sums[i] = passed_on(c, sums[i], keys);
+    sums = added_unless_hidden(c, keys, distance, in, sums, [&](const Values& own, const Values& so_far) {
+      Values out = with_block(c, keys, own, own[kK], own[kV], attrs, Dim::mod(rank + distance, keys.ranks), mask_of(c, 6));
+      for (size_t i : {kQ, kK, kV}) {
+        DType to = i == kQ ? wide : out[i].dtype();
+        if (!so_far.empty()) out[i] = ir::convert(so_far[i], wide) + ir::convert(out[i], wide);
+        out[i] = ir::convert(out[i], to);
+      }
+      return out;
+    });
   }
   sums[kQ] = ir::convert(sums[kQ], c.op.results[0].dtype);
   return sums;

@@ -32,6 +32,7 @@ struct RuleContext {
   std::function<Layout(size_t result)> wanted;                    ///< without pending
   std::function<ir::Val(size_t operand, const Layout& to)> part;  ///< an operand, brought to another layout
   std::function<ir::Val(size_t operand)> value;                   ///< as it is
+  std::function<ir::FunctionRef(ir::Function)> define;            ///< adds a function to the local module, under a new name
 };
 
 /// What a rule makes of a node: its results, and what it costs.
