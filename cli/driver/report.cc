@@ -168,8 +168,8 @@ class Reporter {
     if (times_) {
       add_time(times_->kernel(k.name), out);
     } else {
-      out["units"] = schedule_of(k).units.bounds().max;
-      out["threads"] = schedule_of(k).max_threads;
+      out["units"] = cpu_schedule_of(k).units.bounds().max;
+      out["threads"] = cpu_schedule_of(k).max_threads;
     }
     return out;
   }

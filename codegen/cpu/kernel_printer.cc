@@ -33,7 +33,7 @@ class KernelPrinter {
     }
     clear_accumulators(k_.body);
     if (k_.procedure) {
-      print_procedure(k_, "for (long u_ = begin; u_ < end; ++u_) {", out_);
+      print_procedure(k_, cpu_schedule_of(k_).unit, "for (long u_ = begin; u_ < end; ++u_) {", out_);
     } else if (is_contract()) {
       print_contract(k_, target_, out_, next_temp_);
     } else {
@@ -109,9 +109,9 @@ class KernelPrinter {
       Expr start = identity_of(store->combiner, target.dtype);
       ir::Dim size = ir::Type(target.dtype, target.shape).count();
       // With several units each clears what it owns: the slices of its own outermost iterations.
-      std::string range = schedule_of(k_).units.is(1) ? fmt::format("long i = 0; i < {}; ++i", size_text(size))
+      std::string range = cpu_schedule_of(k_).units.is(1) ? fmt::format("long i = 0; i < {}; ++i", size_text(size))
                                                   : fmt::format("long i = begin * {0}; i < end * {0}; ++i",
-                                                                size_text(ir::Dim::floordiv(size, schedule_of(k_).units)));
+                                                                size_text(ir::Dim::floordiv(size, cpu_schedule_of(k_).units)));
       out_.line(fmt::format("for ({}) {}[i] = nb_narrow({}{{}}, {});", range, cpp_name(target.name),
                             storage_type(target.dtype), number_text(target.dtype, start->number, start->integer)));
     }
@@ -119,14 +119,14 @@ class KernelPrinter {
 
   // ---- Loops over units
   void outer_for(const For& f) {
-    int lane = schedule_of(k_).vector_axis;
+    int lane = cpu_schedule_of(k_).vector_axis;
     bool lanes_here = std::find(f.axes.begin(), f.axes.end(), lane) != f.axes.end();
     std::vector<int> serial;
     ir::Dim total = 1;
     for (int a : f.axes)
       if (!lanes_here || a != lane) serial.push_back(a), total = total * size(a);
     if (total.is(0)) return;  // an empty tensor
-    const Schedule& s = schedule_of(k_);
+    const CpuSchedule& s = cpu_schedule_of(k_);
     if (serial.empty()) {  // one flat axis: units are ranges of lanes
       lane_loop(f, lane, fmt::format("begin * {}", s.unit),
                 fmt::format("(end * {0} < {1} ? end * {0} : {1})", s.unit, extent(lane)));

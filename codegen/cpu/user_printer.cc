@@ -38,8 +38,8 @@ void print_body(const Kernel& kernel, const std::string& callee, CppWriter& out)
   }
   out.line(fmt::format("const long nb_rows = {};", size_text(p.outer())));
   out.open("for (long nb_unit = begin; nb_unit < end; ++nb_unit) {");
-  out.line(fmt::format("const long nb_first = nb_unit * {};", schedule_of(kernel).unit));
-  out.line(fmt::format("const long nb_last = nb_minimum(nb_first + {}, nb_rows);", schedule_of(kernel).unit));
+  out.line(fmt::format("const long nb_first = nb_unit * {};", cpu_schedule_of(kernel).unit));
+  out.line(fmt::format("const long nb_last = nb_minimum(nb_first + {}, nb_rows);", cpu_schedule_of(kernel).unit));
   out.line(call);
   out.close();
 }

@@ -9,59 +9,22 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
-constexpr int64_t kMostBlocks = 1 << 20;  // blocks walk the work in strides of the grid
-
-int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
-
 class AttentionPrinter {
  public:
-  AttentionPrinter(const Kernel& k, const ir::Target& target) : k_(k), target_(target), p_(*k.procedure) {
-    narrow_ = bytes_of(k.buffers[0].dtype) == 2;
-    own_ = narrow_ ? 64 : 32;
-    d_ = n("features").value(), w_ = n("out").value();
-  }
+  explicit AttentionPrinter(const Kernel& k) : k_(k), p_(*k.procedure) {}
 
-  TemplateGrid forward() {
-    auto bytes = [&](int64_t c) {
-      return element() * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)) + kept(own_, c);
-    };
-    return grid("", "nb_attention", query_tiles(), bytes, {"out", "logsumexp"}, 3);
-  }
-  TemplateGrid queries() {
-    auto bytes = [&](int64_t c) {
-      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
-    };
-    return grid("_queries", "nb_attention_grad_queries", query_tiles(), bytes, {"dq"}, 6);
-  }
-  TemplateGrid keys() {
-    auto bytes = [&](int64_t c) {
-      return element() * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
-             kept(c, own_);
-    };
-    ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
-    return grid("_keys", "nb_attention_grad_keys", heads * ir::Dim::ceildiv(n("keys"), own_), bytes, {"dk", "dv"}, 6);
-  }
+  TemplateCall forward() { return call("", "nb_attention", 0, {"out", "logsumexp"}, 3); }
+  TemplateCall queries() { return call("_queries", "nb_attention_grad_queries", 0, {"dq"}, 6); }
+  TemplateCall keys() { return call("_keys", "nb_attention_grad_keys", 1, {"dk", "dv"}, 6); }
 
  private:
   const ir::Dim& n(const char* name) const { return p_.number(name); }
-  int64_t element() const { return bytes_of(k_.buffers[0].dtype); }
-  static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
-  /// Of a byte per weight of a tile: is it kept?
-  int64_t kept(int64_t rows, int64_t columns) const { return drops() ? rows * (columns + 4) : 0; }
   bool drops() const { return !n("streams").is(0); }
-  ir::Dim query_tiles() const { return p_.outer() * ir::Dim::ceildiv(p_.count(), own_); }
 
-  /// `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
-  /// largest that fits.
-  template <class Bytes>
-  TemplateGrid grid(std::string suffix, const std::string& function, const ir::Dim& blocks, Bytes bytes,
+  /// Of the schedule's grid at this place, whose blocks have tiles of so many queries and keys, or keys and queries.
+  TemplateCall call(std::string suffix, const std::string& function, size_t grid,
                     const std::vector<std::string>& results, size_t operands) {
-    int64_t c = narrow_ ? 64 : 32;
-    while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
-    TemplateGrid out{{}, std::move(suffix), {}};
-    out.launch.blocks = ir::Dim::max(ir::Dim::min(blocks, kMostBlocks), 1);
-    out.launch.threads = static_cast<int>(own_ * 2);
-    out.launch.shared_bytes = static_cast<int>(up(bytes(c), 16));
+    const TemplateMapping& m = template_mapping(k_, grid);
     std::string sizes;
     // In the order of nb_heads in attention.cuh.
     for (const char* name : {"outer", "count", "heads", "kv_heads", "keys", "mask_batch", "mask_heads", "streams"})
@@ -79,9 +42,10 @@ class AttentionPrinter {
     args += !n("mask_batch").is(0) ? ", " + cpp_name(k_.buffers[extra++].name) : ", (const bool*)0";
     args += drops() ? ", " + cpp_name(k_.buffers[extra++].name) : ", 0";
     NABLA_CHECK(extra == inputs, "attention takes {} operands, not {}", extra, inputs);
-    out.call = fmt::format("{}<{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, own_, c, d_, w_,
-                           n("causal").is(1), drops(), sizes, args);
-    return out;
+    std::string text =
+        fmt::format("{}<{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, m.tile_rows, m.tile_columns,
+                    n("features").value(), n("out").value(), n("causal").is(1), drops(), sizes, args);
+    return {std::move(text), std::move(suffix)};
   }
   std::string float_text(const char* name) const {
     return number_text(DType::kF32, std::bit_cast<float>(static_cast<uint32_t>(n(name).value())), 0);
@@ -92,16 +56,13 @@ class AttentionPrinter {
   }
 
   const Kernel& k_;
-  const ir::Target& target_;
   const Procedure& p_;
-  bool narrow_;
-  int64_t own_, d_, w_;
 };
 
 }  // namespace
 
-TemplateGrids attention_grids(const Kernel& kernel, const ir::Target& target) {
-  AttentionPrinter printer(kernel, target);
+TemplateCalls attention_calls(const Kernel& kernel) {
+  AttentionPrinter printer(kernel);
   if (kernel.procedure->def->algorithm == Algorithm::kAttention) return {printer.forward()};
   return {printer.queries(), printer.keys()};
 }

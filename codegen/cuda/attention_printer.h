@@ -1,4 +1,4 @@
-// Attention kernels: which tiles their templates (attention.cuh) work on, and the grids that call them.
+// Attention kernels: calls of their templates (attention.cuh).
 #pragma once
 
 #include "codegen/cuda/template_grid.h"
@@ -7,6 +7,6 @@ namespace nabla::codegen {
 
 /// The way forward is one grid; the way back one over queries and one over keys, as sums over either are the block's
 /// own.
-TemplateGrids attention_grids(const kernel_ir::Kernel& kernel, const ir::Target& target);
+TemplateCalls attention_calls(const kernel_ir::Kernel& kernel);
 
 }  // namespace nabla::codegen

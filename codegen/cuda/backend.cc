@@ -33,7 +33,7 @@ Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, co
       out.sources.push_back({file_name(), std::move(code.text), UserSource{user.name, user.cuda, cuda_prototype(*k)}});
       continue;
     }
-    CudaKernel code = NABLA_TRY(print_cuda(*k, kernel_symbol(*k), target));
+    CudaKernel code = print_cuda(*k, kernel_symbol(*k));
     // Sources without procedures stay short.
     if (printed >= kKernelsPerSource || (printed > 0 && code.procedures != procedures)) flush();
     procedures = code.procedures;

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/printer.h"
 #include "codegen/toolchain.h"
+#include "ir/target.h"
 
 namespace nabla::codegen {
 
@@ -18,7 +19,7 @@ struct CudaCode {
 };
 
 /// Prints every kernel once, about a dozen to a source: one compiler run costs what a kernel costs, and runs go side by
-/// side. E0403 names a kernel that has no CUDA code.
+/// side. E0504 at a function of the user that is `__global__`.
 Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target);
 
 }  // namespace nabla::codegen

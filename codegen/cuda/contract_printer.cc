@@ -1,9 +1,6 @@
 #include "codegen/cuda/contract_printer.h"
 
-#include <algorithm>
-
 #include "codegen/cuda/product.h"
-#include "ir/kernel_ir/contract.h"
 
 namespace nabla::codegen {
 
@@ -13,34 +10,14 @@ namespace {
 
 constexpr int kTileK = 16, kSide = 16;  // threads stand in a square of kSide
 
-const Let* product_of(const Kernel& k) {
-  for (const Stmt& s : k.body)
-    if (const Let* let = std::get_if<Let>(&s.node); let && let->contract) return let;
-  return nullptr;
-}
-
 /// Any dtype, by multiply-adds. Every thread keeps `reg` x `reg` elements, kSide apart, so that neighbouring threads
 /// store to neighbouring places.
 class PlainProduct : public ProductPrinter {
  public:
-  PlainProduct(const Product& p, CppWriter& out, int& next_temp) : ProductPrinter(p, out, next_temp) {
-    int64_t m = size(c_.m).bounds().max, n = size(c_.n).bounds().max;
-    reg_ = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
-    // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
-    while (!p.parts.empty() && reg_ > 2 && tiles(kSide * reg_) < 2 * p.target.cuda.multiprocessors) reg_ /= 2;
-    tile_ = kSide * reg_;
-  }
+  PlainProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
+      : ProductPrinter(p, cut, threads, out, next_temp), reg_(cut.tile_rows / kSide), tile_(cut.tile_rows) {}
 
  private:
-  double tiles(int side) const {
-    ir::Dim all = ir::Dim::ceildiv(size(c_.m), side) * ir::Dim::ceildiv(size(c_.n), side);
-    for (int b : c_.batch) all = all * size(b);
-    return static_cast<double>(all.bounds().max);
-  }
-  int threads() const override { return kSide * kSide; }
-  int tile_rows() const override { return tile_; }
-  int tile_columns() const override { return tile_; }
-
   void declare() override {
     out_.line(fmt::format("__shared__ {} a_tile_[{}][{}], b_tile_[{}][{}];", compute_type(c_.dtype), kTileK, tile_ + 1,
                           kTileK, tile_ + 1));
@@ -48,8 +25,8 @@ class PlainProduct : public ProductPrinter {
   }
   // Neighbouring threads read neighbouring places: those along k where that is the operand's fastest axis.
   void load_tile(const std::string& tile, const Expr& factor, const Expr& load, int other, const std::string& first) {
-    bool k_fast = walks(load, last_of(c_.k)) && !walks(load, last_of(other));
-    out_.open(fmt::format("for (int p_ = threadIdx.x; p_ < {}; p_ += {}) {{", kTileK * tile_, threads()));
+    bool k_fast = p_.walks(load, p_.last_of(c_.k)) && !p_.walks(load, p_.last_of(other));
+    out_.open(fmt::format("for (int p_ = threadIdx.x; p_ < {}; p_ += {}) {{", kTileK * tile_, threads_));
     std::string fast = k_fast ? fmt::format("p_ % {}", kTileK) : fmt::format("p_ / {}", tile_);
     std::string slow = k_fast ? fmt::format("p_ / {}", kTileK) : fmt::format("p_ % {}", tile_);
     out_.line(fmt::format("const int x_ = {}, y_ = {};", slow, fast));
@@ -94,41 +71,9 @@ class PlainProduct : public ProductPrinter {
 
 }  // namespace
 
-bool has_product(const Kernel& k) {
-  const Let* product = product_of(k);
-  if (!product || !find_contraction(k)) return false;
-  const std::vector<int>& tile = k.values[product->value].axes;
-  auto own_element = [&](const Expr& e) {
-    bool own = true;
-    visit(e, [&](const Expr& x) {
-      own &= x->kind != ExprKind::kValue || x->args.empty() || x->args == axes_as_indices(tile);
-    });
-    return own;
-  };
-  return std::all_of(k.body.begin(), k.body.end(), [&](const Stmt& s) {
-    if (const Let* let = std::get_if<Let>(&s.node)) {
-      const std::vector<int>& axes = k.values[let->value].axes;
-      if (let == product) return true;
-      return own_element(let->expr) && let->combiner == Combiner::kNone && (axes.empty() || axes == tile);
-    }
-    const Store* store = std::get_if<Store>(&s.node);
-    return store && store->axes == tile && !may_meet(*store) && !store->guard && own_element(store->expr);
-  });
-}
-
-void print_product(const Kernel& k, const ir::Target& target, CppWriter& out, int& next_temp, CudaGrid& grid) {
-  const Let& let = *product_of(k);
-  Contraction c = *find_contraction(k);
-  Expr first = let.expr->args[0];
-  while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
-  bool turned = first.id() != c.lhs.id();
-  Product p{k, let, c, let.expr->args[turned ? 1 : 0], let.expr->args[turned ? 0 : 1], target};
-  print_in_tiles(p, out, next_temp, grid);
-}
-
-void print_in_tiles(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid) {
-  if (fits_tensor_cores(p)) return print_on_tensor_cores(p, out, next_temp, grid);
-  PlainProduct(p, out, next_temp).run(grid);
+void print_product(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp) {
+  if (cut.tensor_cores) return print_on_tensor_cores(p, cut, threads, out, next_temp);
+  PlainProduct(p, cut, threads, out, next_temp).run();
 }
 
 }  // namespace nabla::codegen

@@ -1,17 +1,13 @@
 // Generated matrix products: tiles in shared memory, a register tile per thread, an epilogue per element.
 #pragma once
 
-#include "codegen/cuda/printer.h"
-#include "codegen/cuda/team_printer.h"
+#include "codegen/print/cpp_writer.h"
+#include "ir/kernel_ir/product.h"
 
 namespace nabla::codegen {
 
-/// True when the kernel is a contraction that print_product can print: what follows the product uses of it only the
-/// element at hand.
-bool has_product(const kernel_ir::Kernel& kernel);
-/// Prints the body of the grid; the parameters are declared. Requires has_product. Sets threads, blocks and shared
-/// bytes of `grid`.
-void print_product(const kernel_ir::Kernel& kernel, const ir::Target& target, CppWriter& out, int& next_temp,
-                   CudaGrid& grid);
+/// Prints the body of the grid, whose blocks have so many threads; the parameters are declared.
+void print_product(const kernel_ir::Product& product, const kernel_ir::ProductMapping& cut, int threads,
+                   CppWriter& out, int& next_temp);
 
 }  // namespace nabla::codegen

@@ -4,49 +4,11 @@
 
 #include "codegen/print/store_printer.h"
 
-
 namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
-std::optional<Affine> flat_offset(const std::vector<Expr>& at, const ir::Shape& shape) {
-  Expr flat = kernel_ir::index(0);
-  for (size_t d = 0; d < at.size(); ++d) flat = flat * kernel_ir::dim(shape[d]) + at[d];
-  std::optional<Affine> affine = as_affine(flat);
-  if (!affine || !affine->constant.is_static()) return std::nullopt;
-  for (const auto& [axis, c] : affine->coefficients)
-    if (!c.is_static()) return std::nullopt;
-  return affine;
-}
-bool packs_divide(const Affine& a, int lane, int64_t width) {
-  if (a.constant.value() % width != 0) return false;
-  return std::all_of(a.coefficients.begin(), a.coefficients.end(),
-                     [&](const auto& c) { return c.first == lane || c.second.value() % width == 0; });
-}
-
 namespace {
-
-bool walks(const Affine& a, int lane) { return a.of(lane).is(1); }
-
-/// Lets and stores of single elements, and nothing that depends on their order between elements.
-bool is_pointwise(const Kernel& k, const Body& body) {
-  std::vector<int> stored;
-  for (const Stmt& s : body) {
-    const Let* let = std::get_if<Let>(&s.node);
-    const Store* store = std::get_if<Store>(&s.node);
-    if (!let && !store) return false;
-    if (let && (let->combiner != Combiner::kNone || !k.values[let->value].axes.empty())) return false;
-    if (store && (store->guard || !store->axes.empty() || may_meet(*store))) return false;
-    bool rereads = false;
-    visit(let ? let->expr : store->expr, [&](const Expr& x) {
-      rereads |= x->kind == ExprKind::kLoad && std::find(stored.begin(), stored.end(), x->ref) != stored.end();
-    });
-    if (rereads) return false;
-    if (store && std::find(stored.begin(), stored.end(), store->buffer) != stored.end()) return false;
-    if (store) stored.push_back(store->buffer);
-  }
-  return !stored.empty();
-}
 
 class PackPrinter {
  public:
@@ -168,43 +130,6 @@ class PackPrinter {
 };
 
 }  // namespace
-
-Packs find_packs(const Kernel& k, const std::vector<int>& axes, const Body& body) {
-  Packs none;
-  if (axes.empty() || !is_pointwise(k, body)) return none;
-  int lane = axes.back();
-  std::vector<std::pair<int, Affine>> moving;
-  bool fits = k.axes[lane].extent.is_static();
-  auto access = [&](const std::vector<Expr>& at, int buffer, bool must) {
-    std::optional<Affine> flat = flat_offset(at, k.buffers[buffer].shape);
-    if (flat && walks(*flat, lane))
-      moving.emplace_back(buffer, *flat);
-    else
-      fits &= !must;
-  };
-  double points = 1;
-  for (int a : axes) points *= static_cast<double>(k.axes[a].extent.bounds().max);
-  for (const Stmt& s : body) {
-    const Let* let = std::get_if<Let>(&s.node);
-    const Store* store = std::get_if<Store>(&s.node);
-    if (store) access(store->indices, store->buffer, true);
-    visit(let ? let->expr : store->expr, [&](const Expr& x) {
-      if (x->kind == ExprKind::kLoad && !x->guard) access(x->args, x->ref, false);
-    });
-  }
-  if (!fits || moving.empty() || points >= 1 << 30) return none;
-  int widest = 1;
-  for (const auto& [buffer, flat] : moving) widest = std::max(widest, bytes_of(k.buffers[buffer].dtype));
-  Packs packs{16 / widest, {}};
-  bool whole = packs.width > 1 && k.axes[lane].extent.value() % packs.width == 0 &&
-               std::all_of(moving.begin(), moving.end(),
-                           [&](const auto& m) { return packs_divide(m.second, lane, packs.width); });
-  if (!whole) return none;
-  for (const auto& [buffer, flat] : moving)
-    if (std::find(packs.buffers.begin(), packs.buffers.end(), buffer) == packs.buffers.end())
-      packs.buffers.push_back(buffer);
-  return packs;
-}
 
 void print_packs(const Kernel& k, const Packs& packs, const std::vector<int>& axes, const Body& body, CppWriter& out,
                  int& next_temp) {

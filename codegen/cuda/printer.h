@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ir/kernel_ir/kernel.h"
-#include "ir/target.h"
 
 namespace nabla::codegen {
 
@@ -26,12 +25,8 @@ struct CudaKernel {
   bool procedures = false;  ///< the text calls templates of cuda_procedures()
 };
 
-/// The kernel as one grid per statement of its body. The iterations of a statement are shared out to teams: a thread,
-/// a warp or a block, which then shares out what the iteration does along its own axes. Iterations that meet at one
-/// place are walked in order by one team, so that results do not depend on the grid; integers, where order does not
-/// matter, are combined by atomics. A kernel that cannot be cut runs in one block. E0403 when one iteration keeps more
-/// than a block's shared memory.
-Result<CudaKernel> print_cuda(const kernel_ir::Kernel& kernel, const std::string& symbol, const ir::Target& target);
+/// The kernel as the grids of its CUDA schedule.
+CudaKernel print_cuda(const kernel_ir::Kernel& kernel, const std::string& symbol);
 
 /// What the text above is written in. It needs no header under NVRTC.
 const char* cuda_prelude();

@@ -2,17 +2,14 @@
 
 #include "codegen/print/store_printer.h"
 
-
 namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
-void ProductPrinter::run(CudaGrid& grid) {
+void ProductPrinter::run() {
   ir::Dim batch = 1;
   for (int b : c_.batch) batch = batch * size(b);
   ir::Dim rows = ir::Dim::ceildiv(size(c_.m), tile_rows()), columns = ir::Dim::ceildiv(size(c_.n), tile_columns());
-  grid.threads = threads(), grid.shared_bytes = shared_bytes(), grid.beside = beside();
-  grid.blocks = ir::Dim::max(ir::Dim::min(batch * rows * columns, 1 << 20), 1);
   declare();
   for (const Stmt& s : k_.body)
     if (const Let* let = std::get_if<Let>(&s.node); let && k_.values[let->value].axes.empty()) head(*let);
@@ -50,17 +47,6 @@ void ProductPrinter::positions(int axis) {
     out_.line(fmt::format("const long {} = {};", axis_name(part), at));
     inner = inner * size(part);
   }
-}
-
-int ProductPrinter::last_of(int axis) const {
-  auto parts = p_.parts.find(axis);
-  return parts == p_.parts.end() ? axis : parts->second.back();
-}
-
-bool ProductPrinter::walks(const Expr& load, int axis) {
-  ExprPrinter p = printer();
-  p.lane_axis = axis;
-  return p.lane_stride(load->args, k_.buffers[load->ref].shape) == 1;
 }
 
 void ProductPrinter::element(const std::string& m, const std::string& n, const std::string& value) {

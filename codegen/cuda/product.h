@@ -6,34 +6,23 @@
 
 #include "codegen/cuda/printer.h"
 #include "codegen/cuda/team_printer.h"
-#include "ir/kernel_ir/contract.h"
+#include "ir/kernel_ir/product.h"
 
 namespace nabla::codegen {
 
-/// C[batch, m, n] = sum(k) A B of one kernel.
-struct Product {
-  const kernel_ir::Kernel& kernel;
-  const kernel_ir::Let& let;
-  kernel_ir::Contraction c;
-  kernel_ir::Expr lhs, rhs;  ///< the factors, conversions included; lhs moves with m
-  const ir::Target& target;
-  std::map<int, std::vector<int>> parts = {};  ///< axes that m, n or k stands for, row-major; none: itself
-};
+using kernel_ir::Product;
 
 class ProductPrinter {
  public:
-  ProductPrinter(const Product& p, CppWriter& out, int& next_temp)
-      : k_(p.kernel), p_(p), c_(p.c), out_(out), next_temp_(next_temp) {}
+  ProductPrinter(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
+      : k_(p.kernel), p_(p), c_(p.c), cut_(cut), threads_(threads), out_(out), next_temp_(next_temp) {}
   virtual ~ProductPrinter() = default;
 
-  void run(CudaGrid& grid);
+  void run();
 
  protected:
-  virtual int threads() const = 0;
-  virtual int tile_rows() const = 0;
-  virtual int tile_columns() const = 0;
-  virtual int shared_bytes() const { return 0; }  ///< dynamic shared memory
-  virtual int beside() const { return 1; }        ///< blocks of a multiprocessor
+  int tile_rows() const { return cut_.tile_rows; }
+  int tile_columns() const { return cut_.tile_columns; }
   virtual void declare() = 0;                     ///< once per grid: shared memory, who this thread is
   virtual void multiply() = 0;                    ///< the sums of the tile at m0_, n0_
   virtual void finish() = 0;                      ///< element() at every place of this thread
@@ -44,16 +33,14 @@ class ProductPrinter {
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
   /// Declares the parts of an axis, which stands at its own name.
   void positions(int axis);
-  /// The axis along which neighbours of `axis` lie.
-  int last_of(int axis) const;
   /// Declares m and n, goes on with the next element where they are out of range, and prints what follows the product.
   void element(const std::string& m, const std::string& n, const std::string& value);
-  /// Does the load walk axis `axis` element by element?
-  bool walks(const kernel_ir::Expr& load, int axis);
 
   const kernel_ir::Kernel& k_;
   const Product& p_;
   const kernel_ir::Contraction& c_;
+  const kernel_ir::ProductMapping& cut_;
+  int threads_;  ///< of a block
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;
@@ -62,11 +49,8 @@ class ProductPrinter {
   void head(const kernel_ir::Let& let);
 };
 
-/// True when tensor cores can compute the product: f32 sums of bf16 or of f16, or of f32 where the target may round
-/// factors to tf32.
-bool fits_tensor_cores(const Product& p);
-void print_on_tensor_cores(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid);
-/// On tensor cores where they can compute the product, else by multiply-adds.
-void print_in_tiles(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid);
+/// Products of f32 sums whose factors are both bf16, f16, or f32 rounded to tf32.
+void print_on_tensor_cores(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out,
+                           int& next_temp);
 
 }  // namespace nabla::codegen

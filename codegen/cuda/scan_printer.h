@@ -5,8 +5,7 @@
 
 namespace nabla::codegen {
 
-/// Of cumsum, cumprod, cummax, cummin and the positions of the latter two: a thread per row where rows are short, a
-/// warp per 1 to 32 neighbouring rows where there are many of them, else a block.
-TemplateGrids scan_grids(const kernel_ir::Kernel& kernel, const ir::Target& target);
+/// Of cumsum, cumprod, cummax, cummin and the positions of the latter two.
+TemplateCalls scan_calls(const kernel_ir::Kernel& kernel);
 
 }  // namespace nabla::codegen

@@ -8,28 +8,23 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kWarps = kScatterThreads / 32;
 constexpr int kPerWarp = 256;          // updates that a warp looks at in one step
 constexpr int kAhead = 8;              // updates whose values are on their way together
-constexpr int64_t kLeastUpdates = 64;  // below which one thread per column is done before others have looked
 
 class ScatterPrinter {
  public:
-  ScatterPrinter(const Kernel& k, const Scatter& s, const ir::Target& target, CppWriter& out, int& next_temp)
-      : k_(k), s_(s), out_(out), next_temp_(next_temp) {
+  ScatterPrinter(const Kernel& k, const Scatter& s, const ScatterMapping& cut, CppWriter& out, int& next_temp)
+      : k_(k), s_(s), out_(out), next_temp_(next_temp), row_tiles_(cut.row_tiles), across_(cut.tile_columns) {
     for (const Stmt& stmt : k.body)
       if (const Let* let = std::get_if<Let>(&stmt.node)) places_[let->value] = {};
     columns_ = points(s.columns), updates_ = points(s.updates);
-    while (across_ < kThreads && across_ < columns_.bounds().max) across_ *= 2;
     column_tiles_ = ir::Dim::ceildiv(columns_, across_);
-    int64_t full = int64_t{target.cuda.multiprocessors} * (target.cuda.resident_threads / kThreads);
-    row_tiles_ = std::clamp<int64_t>(full / column_tiles_.bounds().max, 1, s.rows.bounds().max);
     tile_ = ir::Dim::ceildiv(s.rows, row_tiles_);
   }
 
-  void run(CudaGrid& grid) {
+  void run() {
     ir::Dim tiles = column_tiles_ * row_tiles_;
-    grid.threads = kThreads, grid.beside = 4, grid.blocks = ir::Dim::max(tiles, 1);
     out_.line(fmt::format("__shared__ unsigned short found_[{}][{}];", kWarps, kPerWarp));
     out_.line(fmt::format("__shared__ int count_[{}];", kWarps));
     out_.line("const int lane_ = threadIdx.x % 32, warp_ = threadIdx.x / 32;");
@@ -100,7 +95,7 @@ class ScatterPrinter {
     out_.line("if (lane_ == 0) count_[warp_] = own_;");
   }
 
-  // A thread combines its column of every `kThreads / across_`th row.
+  // A thread combines its column of every `kScatterThreads / across_`th row.
   void combine() {
     const Store& s = s_.store;
     const Buffer& b = k_.buffers[s.buffer];
@@ -119,7 +114,7 @@ class ScatterPrinter {
     out_.open("if (e_ + l_ < all_) {");
     out_.line(fmt::format("const {} at_ = base_ + w_ * {} + found_[w_][e_ + l_];", type(s_.updates), kPerWarp));
     positions(s_.updates, "at_");
-    int groups = kThreads / across_;
+    int groups = kScatterThreads / across_;
     std::string mine = groups > 1 ? printer().print(s_.row) : "";
     if (groups > 1) mine = fmt::format("({} - first_) % {} == threadIdx.x / {}", mine, groups, across_);
     if (s.guard && !of_updates(s.guard))  // else it was asked for the list
@@ -150,45 +145,14 @@ class ScatterPrinter {
   std::map<int, ValuePlace> places_;
   ir::Dim columns_, updates_, column_tiles_, tile_;
   int64_t row_tiles_;
-  int across_ = 1;  // threads along columns
+  int across_;  // threads along columns
 };
-
-bool reads(const Expr& e, int buffer) {
-  bool does = false;
-  if (e) visit(e, [&](const Expr& x) { does |= x->kind == ExprKind::kLoad && x->ref == buffer; });
-  return does;
-}
 
 }  // namespace
 
-std::optional<Scatter> find_scatter(const Kernel& k, const Store& store, const std::vector<int>& columns,
-                                    const std::vector<int>& updates, const ir::Target& target) {
-  Scatter s{store, updates, columns, kernel_ir::index(0), 1};
-  bool fits = !reads(store.expr, store.buffer) && !reads(store.guard, store.buffer), looked_up = false;
-  const ir::Shape& shape = k.buffers[store.buffer].shape;
-  for (size_t d = 0; d < store.indices.size(); ++d) {
-    const Expr& i = store.indices[d];
-    bool column = std::any_of(columns.begin(), columns.end(), [&](int a) { return i == axis(a); });
-    if (column) continue;
-    fits &= !reads(i, store.buffer);
-    for (int a : columns) fits &= !uses_axis(i, a);
-    looked_up |= !as_affine(i);
-    s.row = s.row * kernel_ir::dim(shape[d]) + i;
-    s.rows = s.rows * shape[d];
-  }
-  auto most = [&](const std::vector<int>& axes) {
-    double n = 1;
-    for (int a : axes) n *= static_cast<double>(k.axes[a].extent.bounds().max);
-    return n;
-  };
-  double full = double{1} * target.cuda.multiprocessors * target.cuda.resident_threads;
-  bool worth = most(updates) >= kLeastUpdates && most(columns) >= 1 && most(columns) < full && s.rows.bounds().max >= 2;
-  return fits && looked_up && worth ? std::optional(s) : std::nullopt;
-}
-
-void print_scatter(const Kernel& kernel, const Scatter& scatter, const ir::Target& target, CppWriter& out,
-                   int& next_temp, CudaGrid& grid) {
-  ScatterPrinter(kernel, scatter, target, out, next_temp).run(grid);
+void print_scatter(const Kernel& kernel, const Scatter& scatter, const ScatterMapping& cut, CppWriter& out,
+                   int& next_temp) {
+  ScatterPrinter(kernel, scatter, cut, out, next_temp).run();
 }
 
 }  // namespace nabla::codegen

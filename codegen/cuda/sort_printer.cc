@@ -15,35 +15,29 @@ std::vector<const Buffer*> with_role(const Kernel& k, BufferRole role) {
   return out;
 }
 
-TemplateGrid by_a_block(const Kernel& kernel, int64_t elements) {
+std::string by_a_block(const Kernel& kernel, int64_t elements) {
   const Procedure& p = *kernel.procedure;
-  TemplateGrid out;
-  ir::Dim rows = p.rows();
-  out.launch.threads = static_cast<int>(std::clamp<int64_t>(elements / 2, 32, 1024));
-  out.launch.shared_bytes = static_cast<int>(elements * kSortedBytes);
-  out.launch.blocks = ir::Dim::max(ir::Dim::min(rows, 1 << 20), 1);
-  std::string args = size_text(rows);
+  std::string args = size_text(p.rows());
   for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
   for (BufferRole role : {BufferRole::kOut, BufferRole::kIn})
     for (const Buffer* b : with_role(kernel, role)) args += ", " + cpp_name(b->name);
-  out.call = fmt::format("nb_block_{}((nb_sorted*)room_, {}, {});", p.def->name, elements, args);
-  return out;
+  return fmt::format("nb_block_{}((nb_sorted*)room_, {}, {});", p.def->name, elements, args);
 }
 
 /// Parts sorted by blocks, then merged: from one half of the scratch memory to the other, at last to the results.
 class MergeSort {
  public:
-  MergeSort(const Kernel& k, int64_t part)
-      : p_(*k.procedure), keys_(with_role(k, BufferRole::kIn)), results_(with_role(k, BufferRole::kOut)), part_(part) {
+  explicit MergeSort(const Kernel& k)
+      : p_(*k.procedure), keys_(with_role(k, BufferRole::kIn)), results_(with_role(k, BufferRole::kOut)) {
+    part_ = template_mapping(k, 0).tile_columns, tile_ = template_mapping(k, 1).tile_columns;  // sorted, then merged
     int key_bytes = 1;
     for (const Buffer* key : keys_) key_bytes = std::max(key_bytes, bytes_of(key->dtype));
-    bytes_ = merged_bytes(p_, key_bytes);
-    element_ = bytes_ == 8 ? "nb_merged<unsigned, unsigned>" : "nb_merged<unsigned long, unsigned long>";
+    element_ = merged_bytes(p_, key_bytes) == 8 ? "nb_merged<unsigned, unsigned>" : "nb_merged<unsigned long, unsigned long>";
     halves_[0] = fmt::format("({}*){}", element_, cpp_name(with_role(k, BufferRole::kWorkspace).at(0)->name));
     halves_[1] = fmt::format("{} + {}", halves_[0], size_text(rows_ * p_.count()));
   }
 
-  TemplateGrids run() {
+  TemplateCalls run() {
     for (size_t key = keys_.size(); key-- > 0;) {
       sort_parts(key);
       int64_t width = part_, most = p_.count().bounds().max;
@@ -61,55 +55,42 @@ class MergeSort {
     std::string call =
         fmt::format("nb_sort_parts<{}>((nb_sorted*)room_, {}, {}, {}, {}, {}, {}, {});", part_, size_text(rows_),
                     count(), inner(), descending, halves_[at_], from, cpp_name(keys_[key]->name));
-    grid(call, fmt::format("_parts{}", key), part_, std::clamp<int64_t>(part_ / 2, 32, 1024), part_ * kSortedBytes);
+    out_.push_back({std::move(call), fmt::format("_parts{}", key)});
   }
   void merge(size_t key, int64_t width) {
-    std::string call = fmt::format("nb_merge<{}>(({}*)room_, {}, {}, {}, {}, {});", tile(), element_, size_text(rows_),
+    std::string call = fmt::format("nb_merge<{}>(({}*)room_, {}, {}, {}, {}, {});", tile_, element_, size_text(rows_),
                                    count(), width, halves_[1 - at_], halves_[at_]);
     at_ = 1 - at_;
-    merging(call, fmt::format("_merge{}_{}", key, width));
+    out_.push_back({std::move(call), fmt::format("_merge{}_{}", key, width)});
   }
   void merge_last(int64_t width) {
     std::string results, numbers = inner();
     for (const Buffer* b : results_) results += cpp_name(b->name) + ", ";
     if (selects()) numbers += ", " + size_text(p_.number("k"));
-    std::string call = fmt::format("nb_merge_{}<{}>(({}*)room_, {}, {}, {}, {}, {}{}{});", p_.def->name, tile(),
+    std::string call = fmt::format("nb_merge_{}<{}>(({}*)room_, {}, {}, {}, {}, {}{}{});", p_.def->name, tile_,
                                    element_, size_text(rows_), count(), numbers, width, results, halves_[at_],
                                    selects() ? ", " + cpp_name(keys_[0]->name) : "");
-    merging(call, "");
+    out_.push_back({std::move(call), ""});
   }
-  void merging(const std::string& call, const std::string& suffix) {
-    grid(call, suffix, tile(), tile() / (bytes_ > 8 ? 4 : 8), tile() * bytes_ + 16);
-  }
-  void grid(const std::string& call, const std::string& suffix, int64_t elements, int64_t threads, int64_t shared) {
-    ir::Dim blocks = rows_ * ir::Dim::ceildiv(p_.count(), elements);
-    CudaGrid launch{"", ir::Dim::max(ir::Dim::min(blocks, 1 << 20), 1), static_cast<int>(threads),
-                    static_cast<int>(shared)};
-    out_.push_back({call, suffix, std::move(launch)});
-  }
-  int64_t tile() const { return std::min<int64_t>(part_, 2048); }
   bool selects() const { return p_.def->algorithm == Algorithm::kSelect; }
   std::string count() const { return size_text(p_.count()); }
   std::string inner() const { return size_text(p_.inner()); }
 
   const Procedure& p_;
   std::vector<const Buffer*> keys_, results_;
-  int64_t part_;
+  int64_t part_, tile_;
   ir::Dim rows_ = p_.rows();
-  int bytes_;
   int at_ = 0;  // the half that holds the elements
   std::string element_, halves_[2];
-  TemplateGrids out_;
+  TemplateCalls out_;
 };
 
 }  // namespace
 
-TemplateGrids block_sort_grids(const Kernel& kernel, const ir::Target& target) {
-  return {by_a_block(kernel, elements_sorted_by_a_block(*kernel.procedure, target.cuda.block_shared_bytes))};
+TemplateCalls block_sort_calls(const Kernel& kernel) {
+  return {{by_a_block(kernel, template_mapping(kernel, 0).tile_columns), ""}};
 }
 
-TemplateGrids merge_sort_grids(const Kernel& kernel, const ir::Target& target) {
-  return MergeSort(kernel, elements_sorted_in_parts(*kernel.procedure, target.cuda.block_shared_bytes)).run();
-}
+TemplateCalls merge_sort_calls(const Kernel& kernel) { return MergeSort(kernel).run(); }
 
 }  // namespace nabla::codegen

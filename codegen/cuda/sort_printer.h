@@ -5,10 +5,10 @@
 
 namespace nabla::codegen {
 
-/// One grid: a block holds what it must keep of a row.
-TemplateGrids block_sort_grids(const kernel_ir::Kernel& kernel, const ir::Target& target);
-/// Per key, the least significant first, a grid that sorts parts of rows, and one for each doubling of the parts'
+/// One call: a block holds what it must keep of a row.
+TemplateCalls block_sort_calls(const kernel_ir::Kernel& kernel);
+/// Per key, the least significant first, a call that sorts parts of rows, and one for each doubling of the parts'
 /// length.
-TemplateGrids merge_sort_grids(const kernel_ir::Kernel& kernel, const ir::Target& target);
+TemplateCalls merge_sort_calls(const kernel_ir::Kernel& kernel);
 
 }  // namespace nabla::codegen

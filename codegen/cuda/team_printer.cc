@@ -3,51 +3,14 @@
 #include <algorithm>
 
 #include "codegen/print/store_printer.h"
-
+#include "ir/kernel_ir/stores.h"
+#include "ir/kernel_ir/team_rows.h"
 
 namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
-bool is_plain_index(const Store& s, int axis_id) {
-  return std::any_of(s.indices.begin(), s.indices.end(),
-                     [&](const Expr& i) { return i->kind == ExprKind::kAxis && i->ref == axis_id; });
-}
-// A store whose place is looked up may meet a place again even without a combiner: the last one wins.
-bool may_meet(const Store& s) {
-  return s.combiner != Combiner::kNone ||
-         std::any_of(s.indices.begin(), s.indices.end(), [](const Expr& i) { return !as_affine(i); });
-}
-bool meets_along(const Kernel& k, const Store& s, int axis_id) {
-  if (may_meet(s)) return !is_plain_index(s, axis_id);
-  bool named = k.axes[axis_id].extent.is(1);
-  for (const Expr& i : s.indices)
-    visit(i, [&](const Expr& x) { named |= x->kind == ExprKind::kAxis && x->ref == axis_id; });
-  return !named;
-}
-bool has_atomic(const Kernel& k, const Store& s) {
-  DType d = k.buffers[s.buffer].dtype;
-  bool type = d == DType::kI32 || d == DType::kU32 || d == DType::kI64 || d == DType::kU64;
-  return type && s.combiner != Combiner::kNone && s.combiner != Combiner::kProd;
-}
-void collect_stores(const Body& b, std::vector<const Store*>& out) {
-  for (const Stmt& s : b) {
-    if (const Store* store = std::get_if<Store>(&s.node)) out.push_back(store);
-    if (const For* f = std::get_if<For>(&s.node)) collect_stores(f->body, out);
-    if (const Loop* l = std::get_if<Loop>(&s.node)) collect_stores(l->body, out);
-  }
-}
-
 namespace {
-
-// An inner loop whose iterations meet: the team walks them in order, together.
-bool walked_together(const Kernel& k, const For& f) {
-  std::vector<const Store*> stores;
-  collect_stores(f.body, stores);
-  return std::any_of(stores.begin(), stores.end(), [&](const Store* s) {
-    return std::any_of(f.axes.begin(), f.axes.end(), [&](int a) { return meets_along(k, *s, a); });
-  });
-}
 
 // Every expression of these statements.
 void collect_reads(const Body& b, std::vector<Expr>& out) {
@@ -66,40 +29,12 @@ void collect_reads(const Body& b, std::vector<Expr>& out) {
   }
 }
 
-// Values that are rows, of statements that a team runs together, with a second buffer for what loops carry.
-void collect_rows(const Kernel& k, const Body& b, std::vector<std::pair<int, int>>& out) {
-  for (const Stmt& s : b) {
-    if (const Let* let = std::get_if<Let>(&s.node); let && !k.values[let->value].axes.empty())
-      out.emplace_back(let->value, 1);
-    if (const Loop* l = std::get_if<Loop>(&s.node)) {
-      for (int state : l->state)
-        if (!k.values[state].axes.empty()) out.emplace_back(state, 2);
-      collect_rows(k, l->body, out);
-    }
-    if (const For* f = std::get_if<For>(&s.node); f && walked_together(k, *f)) collect_rows(k, f->body, out);
-  }
-}
-int64_t row_size(const Kernel& k, int value) {
-  int64_t n = bytes_of(k.values[value].dtype) < 4 ? 4 : bytes_of(k.values[value].dtype);
-  for (int a : k.values[value].axes) n *= k.axes[a].extent.bounds().max;
-  return (n + 15) / 16 * 16;
-}
 }  // namespace
 
-int64_t TeamPrinter::row_bytes(const Kernel& kernel, const Body& body) {
-  std::vector<std::pair<int, int>> rows;
-  collect_rows(kernel, body, rows);
-  int64_t total = 0;
-  for (auto [value, copies] : rows) total += copies * row_size(kernel, value);
-  return total;
-}
-
-int TeamPrinter::declare_rows(const Body& b) {
-  if (team_.alone()) return 0;
-  std::vector<std::pair<int, int>> rows;
-  collect_rows(k_, b, rows);
-  int total = static_cast<int>(row_bytes(k_, b)), at = 0;
-  if (rows.empty()) return 0;
+void TeamPrinter::declare_rows(const Body& b) {
+  std::vector<TeamRow> rows = team_rows(k_, b);
+  if (team_.alone() || rows.empty()) return;
+  int total = static_cast<int>(team_rows_bytes(k_, b)), at = 0;
   out_.line("NB_SHARED(unsigned char, shared_);");
   std::string base = "shared_";
   if (team_.per_block() > 1) {
@@ -111,10 +46,9 @@ int TeamPrinter::declare_rows(const Body& b) {
     for (int c = 0; c < copies; ++c) {
       out_.line(fmt::format("{0}* const {1}{2} = ({0}*)({3} + {4});", compute_type(v.dtype), cpp_name(v.name),
                             c ? "_next_" : "", base, at));
-      at += static_cast<int>(row_size(k_, value));
+      at += static_cast<int>(row_bytes(k_, value));
     }
   }
-  return total;
 }
 
 // ---- Loops

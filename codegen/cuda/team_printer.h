@@ -20,16 +20,6 @@ struct Team {
   bool alone() const { return size == 1; }
 };
 
-/// Whether two iterations may store to the same element: with a combiner, or at an index that is loaded.
-bool may_meet(const kernel_ir::Store& store);
-/// Whether different positions on `axis` always address different elements.
-bool is_plain_index(const kernel_ir::Store& store, int axis);
-/// Whether different positions on `axis` may address the same element; their stores are then executed in order.
-bool meets_along(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store, int axis);
-/// Whether one atomic instruction does the store: an integer combiner, whose order does not matter.
-bool has_atomic(const kernel_ir::Kernel& kernel, const kernel_ir::Store& store);
-void collect_stores(const kernel_ir::Body& body, std::vector<const kernel_ir::Store*>& out);
-
 /// Prints bodies into `out`. Every thread of the team computes scalars, all threads of the team compute a reduction
 /// together, rows are kept in shared memory, and the axes that a store adds are distributed over the threads. A barrier is
 /// printed wherever a thread reads what another thread wrote.
@@ -38,10 +28,8 @@ class TeamPrinter {
   TeamPrinter(const kernel_ir::Kernel& kernel, Team team, CppWriter& out, int& next_temp)
       : k_(kernel), team_(team), out_(out), next_temp_(next_temp) {}
 
-  /// Declares the rows of `body` in shared memory, if there are any. Returns the bytes that one team needs.
-  int declare_rows(const kernel_ir::Body& body);
-  /// Bytes of shared memory that declare_rows would need.
-  static int64_t row_bytes(const kernel_ir::Kernel& kernel, const kernel_ir::Body& body);
+  /// Declares the rows of `body` in shared memory, if there are any.
+  void declare_rows(const kernel_ir::Body& body);
 
   /// Distributes the iterations of `parallel` over all teams of the grid; each team runs those of `serial` in order.
   void share_out(const std::vector<int>& parallel, const std::vector<int>& serial, const kernel_ir::Body& body);

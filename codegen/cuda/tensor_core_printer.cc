@@ -1,7 +1,4 @@
 // Products on tensor cores: tiles copied ahead into shared memory, fragments in registers.
-#include <algorithm>
-
-#include "codegen/cuda/pack_printer.h"
 #include "codegen/cuda/product.h"
 
 namespace nabla::codegen {
@@ -10,67 +7,26 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
-constexpr int kTileBytes = 64, kStepBytes = 32;  // of k: in a tile, and in one mma
-constexpr int kSystemShared = 1 << 10;           // that every block takes beside its own
-
-// The dtype that both factors have in memory, where their conversions keep every bit.
-std::optional<DType> common_dtype(const Product& p) {
-  auto exact = [&](Expr e, const Expr& load) {
-    for (; e.id() != load.id(); e = e->args[0])
-      if (e->kind != ExprKind::kCall || e->fn->name != "convert" ||
-          (e->dtype != DType::kF32 && e->dtype != load->dtype))
-        return false;
-    return !load->guard || (load->fill->kind == ExprKind::kConst && load->fill->number == 0);
-  };
-  DType d = p.kernel.buffers[p.c.lhs->ref].dtype;
-  bool both = p.kernel.buffers[p.c.rhs->ref].dtype == d && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
-  bool known = d == DType::kBF16 || d == DType::kF16 || (d == DType::kF32 && p.target.tf32);
-  return both && known ? std::optional(d) : std::nullopt;
-}
+constexpr int kStepBytes = 32;  // of k, in one mma
 
 /// Warps stand in a rectangle; each keeps `rows_` x `columns_` fragments of 16 x 8 results. A step of mma takes 32
 /// bytes of k: 16 halves (m16n8k16) or 8 f32 (m16n8k8 of tf32), whose fragments are the same registers.
 class TensorCoreProduct : public ProductPrinter {
  public:
-  TensorCoreProduct(const Product& p, CppWriter& out, int& next_temp) : ProductPrinter(p, out, next_temp) {
-    bool large = size(c_.m).bounds().max > 64 && size(c_.n).bounds().max > 64;
-    rows_ = large ? 4 : 2, warps_across_ = large ? 4 : 2;
-    dtype_ = *common_dtype(p), type_ = storage_type(dtype_);
-    pack_ = 16 / bytes_of(dtype_), tile_k_ = kTileBytes / bytes_of(dtype_);
-    a_ = operand("a", c_.lhs, c_.m, tile_rows()), b_ = operand("b", c_.rhs, c_.n, tile_columns());
-    // Three tiles, of which two are on their way, where two blocks can have them.
-    stages_ = copies() ? 3 : 2;
-    if (2 * (shared_bytes() + kSystemShared) > p.target.cuda.shared_bytes) stages_ = 2;
+  TensorCoreProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
+      : ProductPrinter(p, cut, threads, out, next_temp),
+        rows_(cut.tile_rows / (kWarpsDown * kFragmentRows)),
+        warps_across_(cut.tile_columns / (kColumns * kFragmentColumns)),
+        stages_(cut.stages),
+        dtype_(*common_dtype(p)),
+        type_(storage_type(dtype_)),
+        a_(lhs_tile(p, cut.tile_rows)),
+        b_(rhs_tile(p, cut.tile_columns)) {
+    pack_ = 16 / bytes_of(dtype_), tile_k_ = kTensorTileBytes / bytes_of(dtype_);
   }
 
  private:
-  /// A factor and its tile: rows of k where the factor's neighbours in memory lie along k, else columns of it.
-  struct Operand {
-    std::string name;
-    Expr load;
-    int other;  // axis
-    int rows;   // of the tile, along `other`
-    bool k_fast, packs;
-    int pitch;  // elements; so that rows do not meet in one bank
-    int elements;
-  };
-  Operand operand(const char* name, const Expr& load, int other, int rows) {
-    Operand o{name, load, other, rows, walks(load, last_of(c_.k)) || !walks(load, last_of(other)), false, 0, 0};
-    int fast = last_of(o.k_fast ? c_.k : other);
-    std::optional<Affine> flat = flat_offset(load->args, k_.buffers[load->ref].shape);
-    o.packs = flat && flat->of(fast).is(1) && packs_divide(*flat, fast, pack_) && size(fast).is_static() &&
-              size(fast).value() % pack_ == 0 && !(load->guard && uses_axis(load->guard, fast));
-    o.pitch = o.k_fast ? tile_k_ + pack_ : rows + 8;
-    o.elements = (o.k_fast ? rows : tile_k_) * o.pitch;
-    return o;
-  }
-
-  int threads() const override { return 32 * kWarpsDown * warps_across_; }
-  int tile_rows() const override { return kWarpsDown * rows_ * 16; }
-  int tile_columns() const override { return warps_across_ * kColumns * 8; }
   int stage() const { return a_.elements + b_.elements; }
-  int shared_bytes() const override { return stages_ * stage() * bytes_of(dtype_); }
-  int beside() const override { return 2; }
   bool copies() const { return a_.packs || b_.packs; }
 
   void declare() override {
@@ -81,26 +37,26 @@ class TensorCoreProduct : public ProductPrinter {
   }
 
   // ---- Tiles: 16 bytes a copy where sizes and addresses allow it, else element by element
-  void fill(const Operand& o) {
+  void fill(const char* name, const FactorTile& o) {
     if (o.packs) {
       out_.open(fmt::format("if (nb_is_aligned({})) {{", cpp_name(k_.buffers[o.load->ref].name)));
-      fill_by(o, pack_);
+      fill_by(name, o, pack_);
       out_.reopen("} else {");
     }
-    fill_by(o, 1);
+    fill_by(name, o, 1);
     if (o.packs) out_.close();
   }
-  void fill_by(const Operand& o, int width) {
+  void fill_by(const std::string& name, const FactorTile& o, int width) {
     int along = (o.k_fast ? tile_k_ : o.rows) / width;  // packs along the fast axis
     if (width == 1) out_.line("#pragma unroll 2");      // more would take registers from the sums
-    out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", o.rows * tile_k_ / width / threads()));
-    out_.line(fmt::format("const int p_ = c_ * {} + int(threadIdx.x);", threads()));
+    out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", o.rows * tile_k_ / width / threads_));
+    out_.line(fmt::format("const int p_ = c_ * {} + int(threadIdx.x);", threads_));
     std::string near = fmt::format("p_ % {}{}", along, width > 1 ? fmt::format(" * {}", width) : "");
     std::string far = fmt::format("p_ / {}", along);
     out_.line(fmt::format("const int x_ = {}, y_ = {};", o.k_fast ? far : near, o.k_fast ? near : far));
-    out_.line(fmt::format("const long {} = {}0_ + x_, {} = k0_ + y_;", axis_name(o.other), o.name == "a" ? "m" : "n",
+    out_.line(fmt::format("const long {} = {}0_ + x_, {} = k0_ + y_;", axis_name(o.other), name == "a" ? "m" : "n",
                           axis_name(c_.k)));
-    out_.line(fmt::format("{}* const to_ = {}_fill_ + {} * {} + {};", type_, o.name, o.k_fast ? "x_" : "y_", o.pitch,
+    out_.line(fmt::format("{}* const to_ = {}_fill_ + {} * {} + {};", type_, name, o.k_fast ? "x_" : "y_", o.pitch,
                           o.k_fast ? "y_" : "x_"));
     positions(o.other), positions(c_.k);
     std::string inside =
@@ -132,8 +88,8 @@ class TensorCoreProduct : public ProductPrinter {
     out_.line(fmt::format("const long k0_ = long(t_) * {};", tile_k_));
     out_.line(fmt::format("{}* const a_fill_ = tiles_ + t_ % {} * {};", type_, stages_, stage()));
     out_.line(fmt::format("{}* const b_fill_ = a_fill_ + {};", type_, a_.elements));
-    fill(a_);
-    fill(b_);
+    fill("a", a_);
+    fill("b", b_);
     out_.close();
     if (copies()) out_.line("nb_cp_commit();");
     out_.line(fmt::format("if (t_ < {}) continue;", stages_ - 1));
@@ -208,22 +164,16 @@ class TensorCoreProduct : public ProductPrinter {
   }
 
   static constexpr int kWarpsDown = 2, kColumns = 4;
-  int rows_, warps_across_, pack_, tile_k_, stages_ = 2;
+  int rows_, warps_across_, stages_, pack_, tile_k_;
   DType dtype_;
   std::string type_;
-  Operand a_, b_;
+  FactorTile a_, b_;
 };
 
 }  // namespace
 
-bool fits_tensor_cores(const Product& p) {
-  auto most = [&](int axis) { return p.kernel.axes[axis].extent.bounds().max; };
-  bool worth = most(p.c.m) >= 16 && most(p.c.n) >= 8 && most(p.c.k) >= 16;
-  return worth && compute_type(p.c.dtype) == "float" && common_dtype(p);
-}
-
-void print_on_tensor_cores(const Product& p, CppWriter& out, int& next_temp, CudaGrid& grid) {
-  TensorCoreProduct(p, out, next_temp).run(grid);
+void print_on_tensor_cores(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp) {
+  TensorCoreProduct(p, cut, threads, out, next_temp).run();
 }
 
 }  // namespace nabla::codegen

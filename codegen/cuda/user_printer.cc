@@ -78,7 +78,8 @@ CudaKernel print_user_cuda(const Kernel& kernel, const std::string& symbol) {
   out.text += file.enclosed(cuda_prototype(kernel), {"template", "class", "void"});
   out.text += fmt::format("template <class... nb_A> __device__ void {}(nb_A... nb_a) {{ {}(nb_a...); }}\n}}\n", call,
                           file.function());
-  out.grids.push_back({symbol, kernel.procedure->cuda_blocks(), user.cuda_threads, user.cuda_shared_bytes});
+  const kernel_ir::Grid& grid = cuda_schedule_of(kernel).grids.at(0);
+  out.grids.push_back({symbol, grid.blocks, grid.threads, grid.shared_bytes});
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ir/kernel_ir/packs.h"
+
 namespace nabla::codegen {
 
 using kernel_ir::Expr;
@@ -211,25 +213,7 @@ std::string ExprPrinter::offset(const std::vector<Expr>& indices, const ir::Shap
 }
 
 std::optional<int64_t> ExprPrinter::lane_stride(const std::vector<Expr>& indices, const ir::Shape& shape) {
-  ir::Dim stride = 1, total = 0;
-  for (int d = static_cast<int>(indices.size()) - 1; d >= 0; --d) {
-    if (varies(indices[d])) {
-      std::optional<kernel_ir::Affine> affine = kernel_ir::as_affine(indices[d]);
-      if (affine) {
-        total = total + stride * affine->of(lane_axis);
-      } else {
-        // Terms without the lane axis may be anything: only the lane's own part must be linear.
-        const Expr& e = indices[d];
-        bool sum = e->kind == ExprKind::kCall && e->fn->name == "add" && varies(e->args[0]) != varies(e->args[1]);
-        const Expr& moving = sum && varies(e->args[1]) ? e->args[1] : e->args[0];
-        std::optional<kernel_ir::Affine> part = sum ? kernel_ir::as_affine(moving) : std::nullopt;
-        if (!part) return std::nullopt;
-        total = total + stride * part->of(lane_axis);
-      }
-    }
-    stride = stride * shape[d];
-  }
-  return total.is_static() ? std::optional(total.value()) : std::nullopt;
+  return kernel_ir::stride_along(indices, shape, lane_axis, [this](const Expr& e) { return varies(e); });
 }
 
 std::string ExprPrinter::print_load(const Expr& e) {

@@ -15,7 +15,8 @@ std::string kernel_symbol(const Kernel& kernel) {
   return symbol;
 }
 
-void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& out, const std::string& prefix) {
+void print_procedure(const Kernel& kernel, int64_t unit, const std::string& loop, CppWriter& out,
+                     const std::string& prefix) {
   const Procedure& p = *kernel.procedure;
   std::string scratch = "nullptr", args, results, operands;
   for (size_t i = 1; i < p.numbers.size(); ++i) args += ", " + size_text(p.numbers[i]);
@@ -25,7 +26,6 @@ void print_procedure(const Kernel& kernel, const std::string& loop, CppWriter& o
     if (b.role == BufferRole::kWorkspace)
       scratch = fmt::format("(char*){} + u_ * {}", cpp_name(b.name), size_text(b.shape[1]));
   }
-  int64_t unit = schedule_of(kernel).unit;
   out.line(fmt::format("const long rows_ = {};", size_text(p.rows())));
   out.open(loop);
   out.line(fmt::format("const long last_ = (u_ + 1) * {0} < rows_ ? (u_ + 1) * {0} : rows_;", unit));

@@ -10,9 +10,9 @@ namespace nabla::codegen {
 
 /// The symbol of a kernel: "nk_" and its name.
 std::string kernel_symbol(const kernel_ir::Kernel& kernel);
-/// Calls the template of the kernel's procedure for every unit `u_`; `loop` opens the loop over them. The template's name
+/// Calls the template of the kernel's procedure for every unit `u_` of `unit` rows; `loop` opens the loop over them. The template's name
 /// is `prefix` and the procedure's name.
-void print_procedure(const kernel_ir::Kernel& kernel, const std::string& loop, CppWriter& out,
+void print_procedure(const kernel_ir::Kernel& kernel, int64_t unit, const std::string& loop, CppWriter& out,
                      const std::string& prefix = "nb_");
 
 }  // namespace nabla::codegen

@@ -125,7 +125,6 @@ class Builder {
   void add_symbols(const Launch& launch, std::vector<ir::SymbolRef>& out) const {
     const kernel_ir::Kernel& kernel = *m_.kernels[launch.kernel];
     for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel)) add_symbols(ir::Dim::symbol(s), out);
-    add_symbols(schedule_of(kernel).units, out);
     for (const Operand& o : launch.operands) add_symbols(o, out);
   }
   void add_symbols(const Instructions& list, std::set<uint32_t>& seen, std::vector<ir::SymbolRef>& out) const {

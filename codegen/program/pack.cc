@@ -222,10 +222,12 @@ class Packer {
     const kernel_ir::Kernel& kernel = *in_.kernels[l.kernel];
     format::LaunchT out;
     out.kernel = l.kernel;
-    out.units = most(schedule_of(kernel).units), out.units_size = reference(schedule_of(kernel).units);
+    const auto* cpu = std::get_if<kernel_ir::CpuSchedule>(&*kernel.schedule);
+    const ir::Dim& units = cpu ? cpu->units : cuda_schedule_of(kernel).work;
+    out.units = most(units), out.units_size = reference(units);
     for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
       out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
-    out.max_threads = static_cast<uint16_t>(schedule_of(kernel).max_threads);
+    out.max_threads = static_cast<uint16_t>(cpu ? cpu->max_threads : 1);
     out.flops = static_cast<uint64_t>(most(l.flops)), out.flops_size = reference(l.flops);
     for (const Operand& o : l.operands) {
       out.args.push_back(address(o.address));

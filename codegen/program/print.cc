@@ -43,10 +43,7 @@ class Printer {
     for (const LocalProgram::Leaf& l : p_.state)
       out_ += fmt::format("  state \"{}\": {} at arena+{}\n", l.name, l.type.str(), l.offset);
     for (const kernel_ir::KernelPtr& k : p_.kernels) {
-      const ir::Dim& units = schedule_of(*k).units;
-      out_ += fmt::format("  kernel @{}: {} unit{}", k->name, units.str(), units.is(1) ? "" : "s");
-      if (schedule_of(*k).max_threads > 1) out_ += fmt::format(", at most {} threads", schedule_of(*k).max_threads);
-      out_ += "\n";
+      out_ += fmt::format("  kernel @{}: {}\n", k->name, std::visit([](const auto& s) { return text(s); }, *k->schedule));
     }
     for (size_t i = 0; i < p_.blocks.size(); ++i) {
       out_ += fmt::format("\nblock {}\n", i);
@@ -57,6 +54,13 @@ class Printer {
   }
 
  private:
+  static std::string text(const kernel_ir::CpuSchedule& s) {
+    std::string threads = s.max_threads > 1 ? fmt::format(", at most {} threads", s.max_threads) : "";
+    return fmt::format("{} unit{}{}", s.units.str(), s.units.is(1) ? "" : "s", threads);
+  }
+  static std::string text(const kernel_ir::CudaSchedule& s) {
+    return fmt::format("{} grid{}", s.grids.size(), s.grids.size() == 1 ? "" : "s");
+  }
   std::string tensors(const std::vector<Named>& list) const {
     std::vector<std::string> out;
     for (const Named& t : list) out.push_back(fmt::format("{}: {}", t.name, t.type.str()));

@@ -1,10 +1,9 @@
-// Whether a kernel stays within its tensors, as far as sizes and affine index maps decide it, and whether its schedule
-// covers its work. What cannot be decided (indices that are looked up, guards over data) passes.
+// Whether a kernel stays within its tensors, as far as sizes and affine index maps decide it. What cannot be decided
+// (indices that are looked up, guards over data) passes.
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "ir/kernel_ir/contract.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/kernel_ir/text.h"
 
@@ -253,62 +252,6 @@ class AccessChecker {
   Diagnostics failure_;
 };
 
-/// The same checks of a schedule that the scheduler's rules give: no iteration is left out, none runs twice at a time.
-class ScheduleChecker {
- public:
-  explicit ScheduleChecker(const Kernel& k) : k_(k), s_(schedule_of(k)) {}
-
-  Status run() const {
-    if (s_.unit < 1 || s_.max_threads < 1 || s_.units.bounds().min < 0)
-      return fail("unit {} units {} threads {}: each is at least 1", s_.unit, s_.units.str(), s_.max_threads);
-    if (s_.vector_axis >= static_cast<int>(k_.axes.size())) return fail("there is no vector axis {}", s_.vector_axis);
-    if (k_.procedure) return covers(k_.procedure->rows(), "rows");
-    if (std::optional<Contraction> c = find_contraction(k_)) return contraction(*c);
-    const For* loop = nullptr;
-    int loops = 0;
-    for (const Stmt& s : k_.body)
-      if (const For* f = std::get_if<For>(&s.node)) loop = f, ++loops;
-    if (loops != 1) {
-      if (ir::Dim::less_equal(s_.units, 1) == std::optional(false))
-        return fail("{} units of {} outermost loops, which run one after the other in one", s_.units.str(), loops);
-      return Ok{};
-    }
-    bool lane = s_.vector_axis >= 0;
-    if (lane && std::find(loop->axes.begin(), loop->axes.end(), s_.vector_axis) == loop->axes.end())
-      return fail("vector axis {} is none of the outermost loop's", k_.axes[s_.vector_axis].name);
-    ir::Dim iterations = 1;
-    for (int a : loop->axes)
-      if (a != s_.vector_axis || loop->axes.size() == 1) iterations = iterations * k_.axes[a].extent;
-    return covers(iterations, "iterations");
-  }
-
- private:
-  template <class... Args>
-  Diagnostic fail(fmt::format_string<Args...> f, Args&&... args) const {
-    return error(Code::kInvalidModule, "kernel @{}: schedule: {}", k_.name,
-                 fmt::format(f, std::forward<Args>(args)...));
-  }
-  bool too_few(const ir::Dim& work) const {
-    return ir::Dim::less_equal(work, s_.units * ir::Dim(s_.unit)) == std::optional(false);
-  }
-  Status covers(const ir::Dim& work, std::string_view what) const {
-    if (!too_few(work)) return Ok{};
-    return fail("{} units of {} leave out some of the {} {}", s_.units.str(), s_.unit, work.str(), what);
-  }
-  // By rows or by columns, as the target's tile decides.
-  Status contraction(const Contraction& c) const {
-    ir::Dim batch = 1;
-    for (int b : c.batch) batch = batch * k_.axes[b].extent;
-    const ir::Dim &m = k_.axes[c.m].extent, &n = k_.axes[c.n].extent;
-    if (!too_few(batch * m) || !too_few(batch * n)) return Ok{};
-    return fail("{} units of {} leave out some of the product's {} x {}", s_.units.str(), s_.unit, (batch * m).str(),
-                n.str());
-  }
-
-  const Kernel& k_;
-  const Schedule& s_;
-};
-
 }  // namespace
 
 Status check_accesses(const Kernel& kernel) {
@@ -316,7 +259,5 @@ Status check_accesses(const Kernel& kernel) {
   if (symbols_of(kernel).empty()) return Ok{};
   return AccessChecker(kernel, false).run();
 }
-
-Status check_schedule(const Kernel& kernel) { return ScheduleChecker(kernel).run(); }
 
 }  // namespace nabla::kernel_ir

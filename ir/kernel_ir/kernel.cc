@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/kernel_ir/procedure_template.h"
 #include "ir/kernel_ir/text.h"
 #include "ir/lexer.h"
 
@@ -38,7 +39,7 @@ class KernelPrinter {
       out_ += "\n";
     }
     if (k_.schedule)
-      schedule(*k_.schedule);
+      std::visit([&](const auto& s) { schedule(s); }, *k_.schedule);
     else
       out_ += "  schedule none\n";
     if (k_.procedure) procedure(*k_.procedure);
@@ -47,10 +48,43 @@ class KernelPrinter {
   }
 
  private:
-  void schedule(const Schedule& s) {
+  void schedule(const CpuSchedule& s) {
     out_ += fmt::format("  schedule unit {} units {} threads {}", s.unit, size(s.units), s.max_threads);
     if (s.vector_axis >= 0) out_ += " vector " + k_.axes[s.vector_axis].name;
     out_ += "\n";
+  }
+  void schedule(const CudaSchedule& s) {
+    out_ += "  schedule cuda";
+    if (s.procedure_template) out_ += fmt::format(" template {}", name_of(*s.procedure_template));
+    if (!s.work.is(1)) out_ += " work " + size(s.work);
+    out_ += "\n";
+    for (const Grid& g : s.grids) {
+      std::string mapping = std::visit([&](const auto& m) { return text(m); }, g.mapping);
+      out_ += fmt::format("    grid {} blocks {} threads {}", mapping, size(g.blocks), g.threads);
+      if (g.shared_bytes > 0) out_ += fmt::format(" shared {}", g.shared_bytes);
+      if (g.beside > 1) out_ += fmt::format(" beside {}", g.beside);
+      out_ += "\n";
+    }
+  }
+  std::string text(const ClearMapping& m) { return "clear " + k_.buffers[m.buffer].name; }
+  std::string text(const TeamMapping& m) {
+    return fmt::format("team {}{}{}{}", m.team, along("parallel", m.parallel), along("serial", m.serial),
+                       m.pack > 1 ? fmt::format(" pack {}", m.pack) : "");
+  }
+  std::string text(const ScatterMapping& m) {
+    return fmt::format("scatter{}{} tile_columns {} row_tiles {}", along("parallel", m.parallel),
+                       along("serial", m.serial), m.tile_columns, m.row_tiles);
+  }
+  std::string text(const ProductMapping& m) {
+    return fmt::format("product{} tile {}, {} stages {}", m.tensor_cores ? " tensor_cores" : "", m.tile_rows,
+                       m.tile_columns, m.stages);
+  }
+  std::string text(const BlockMapping&) { return "block"; }
+  std::string text(const TemplateMapping& m) {
+    return fmt::format("template team {} tile {}, {}", m.team, m.tile_rows, m.tile_columns);
+  }
+  std::string along(const char* how, const std::vector<int>& ids) {
+    return ids.empty() ? "" : fmt::format(" {} {}", how, axes(ids));
   }
   void procedure(const Procedure& p) {
     std::vector<std::string> names = p.names();
@@ -261,17 +295,39 @@ void map_expressions(Body& body, const std::function<Expr(const Expr&)>& f) {
 
 }  // namespace
 
-const Schedule& schedule_of(const Kernel& kernel) {
+const CpuSchedule& cpu_schedule_of(const Kernel& kernel) {
   NABLA_CHECK(kernel.schedule, "kernel @{} has no schedule", kernel.name);
-  return *kernel.schedule;
+  const CpuSchedule* s = std::get_if<CpuSchedule>(&*kernel.schedule);
+  NABLA_CHECK(s, "kernel @{} is scheduled for a GPU", kernel.name);
+  return *s;
 }
+const CudaSchedule& cuda_schedule_of(const Kernel& kernel) {
+  NABLA_CHECK(kernel.schedule, "kernel @{} has no schedule", kernel.name);
+  const CudaSchedule* s = std::get_if<CudaSchedule>(&*kernel.schedule);
+  NABLA_CHECK(s, "kernel @{} is scheduled for a CPU", kernel.name);
+  return *s;
+}
+
+namespace {
+
+void resolve_sizes(Schedule& schedule, const std::function<ir::Dim(const ir::Dim&)>& resolve) {
+  if (CpuSchedule* cpu = std::get_if<CpuSchedule>(&schedule)) {
+    cpu->units = resolve(cpu->units);
+    return;
+  }
+  CudaSchedule& cuda = std::get<CudaSchedule>(schedule);
+  cuda.work = resolve(cuda.work);
+  for (Grid& g : cuda.grids) g.blocks = resolve(g.blocks);
+}
+
+}  // namespace
 
 Kernel with_sizes(const Kernel& kernel, const std::function<ir::Dim(const ir::Dim&)>& resolve) {
   Kernel out = kernel;
   for (Buffer& b : out.buffers)
     for (ir::Dim& d : b.shape) d = resolve(d);
   for (Axis& a : out.axes) a.extent = resolve(a.extent);
-  if (out.schedule) out.schedule->units = resolve(out.schedule->units);
+  if (out.schedule) resolve_sizes(*out.schedule, resolve);
   if (out.procedure)
     for (ir::Dim& d : out.procedure->numbers) d = resolve(d);
   map_expressions(out.body, [&](const Expr& e) {

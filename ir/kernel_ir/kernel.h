@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/kernel_ir/fragment.h"
+#include "ir/kernel_ir/schedule.h"
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/literal.h"
 
@@ -77,16 +78,6 @@ struct Stmt {
   std::variant<Let, Store, For, Loop> node;
 };
 
-/// How a kernel runs on its target. Set by the pass schedule-kernels, obeyed by codegen.
-struct Schedule {
-  /// Iterations of the outermost `for` (its axes flattened) that form one unit of work; units are what threads
-  /// share out, and their borders do not depend on the number of threads.
-  int64_t unit = 1;
-  ir::Dim units = 1;
-  int max_threads = 1;   ///< at the sizes' upper bounds
-  int vector_axis = -1;  ///< the axis whose neighbours go to vector lanes; -1: each statement's innermost own axis
-};
-
 struct Kernel {
   std::string name;
   std::vector<Buffer> buffers;  ///< in the order of the launch arguments
@@ -97,8 +88,9 @@ struct Kernel {
   std::optional<Procedure> procedure;  ///< instead of a body: from the `in` buffers to the `out` buffers
 };
 using KernelPtr = std::shared_ptr<const Kernel>;
-/// Aborts when it has none.
-const Schedule& schedule_of(const Kernel& kernel);
+/// The schedule of a kernel for this kind of target. Aborts when it has none, or one for the other kind.
+const CpuSchedule& cpu_schedule_of(const Kernel& kernel);
+const CudaSchedule& cuda_schedule_of(const Kernel& kernel);
 
 /// Text that parse_kernel reads back to an equal kernel. Sizes that are known only at run time stand in dim(...), whose
 /// inside `read_size` understands; without it such sizes are refused.
@@ -111,8 +103,8 @@ Status verify(const Kernel& kernel);
 /// largest values, with the range and the extent; guards count. What the sizes do not decide passes. Requires a
 /// verified kernel.
 Status check_accesses(const Kernel& kernel);
-/// E0208 for a schedule that leaves out iterations or names an axis that it cannot have. Requires a verified kernel with
-/// a schedule.
+/// E0208 for a schedule that leaves out iterations or statements, or names an axis that it cannot have. Requires a
+/// verified kernel with a schedule.
 Status check_schedule(const Kernel& kernel);
 /// The symbols of all its sizes, each once: the order of the launch's extents.
 std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/procedure_template.h"
 #include "ir/lexer.h"
 
 namespace nabla::kernel_ir {
@@ -40,7 +41,7 @@ class Parser {
         axis_ids_[n] = static_cast<int>(k_.axes.size());
         k_.axes.push_back({n, size()});
       } while (accept(","));
-    k_.schedule.emplace();  // a text without one has a kernel of one unit
+    k_.schedule.emplace(CpuSchedule());  // a text without one has a kernel of one unit
     if (accept("schedule")) schedule();
     if (accept("procedure")) procedure();
     k_.body = body();
@@ -200,18 +201,85 @@ class Parser {
   }
   void schedule() {
     if (accept("none")) return k_.schedule.reset();
+    if (accept("cuda")) return void(k_.schedule = cuda_schedule());
+    CpuSchedule& s = std::get<CpuSchedule>(*k_.schedule);
     while (ok()) {
       if (accept("unit"))
-        k_.schedule->unit = integer();
+        s.unit = integer();
       else if (accept("units"))
-        k_.schedule->units = size();
+        s.units = size();
       else if (accept("threads"))
-        k_.schedule->max_threads = static_cast<int>(integer());
+        s.max_threads = static_cast<int>(integer());
       else if (accept("vector"))
-        k_.schedule->vector_axis = axis_id();
+        s.vector_axis = axis_id();
       else
         break;
     }
+  }
+  CudaSchedule cuda_schedule() {
+    CudaSchedule s;
+    if (accept("template")) {
+      std::string which = name();
+      while (accept("-")) which += "-" + name();
+      s.procedure_template = template_named(which);
+      if (ok() && !s.procedure_template) fail(fmt::format("no template is named `{}`", which));
+    }
+    if (accept("work")) s.work = size();
+    while (ok() && accept("grid")) {
+      Grid g;
+      mapping(g);
+      expect("blocks");
+      g.blocks = size();
+      expect("threads");
+      g.threads = small_integer();
+      if (accept("shared")) g.shared_bytes = small_integer();
+      if (accept("beside")) g.beside = small_integer();
+      s.grids.push_back(std::move(g));
+    }
+    return s;
+  }
+  void mapping(Grid& g) {
+    if (accept("clear")) {
+      g.mapping = ClearMapping{lookup(buffer_ids_, name(), "buffer")};
+    } else if (accept("team")) {
+      TeamMapping m{small_integer(), {}, {}, 1};
+      iterations(m.parallel, m.serial);
+      if (accept("pack")) m.pack = small_integer();
+      g.mapping = std::move(m);
+    } else if (accept("scatter")) {
+      ScatterMapping m;
+      iterations(m.parallel, m.serial);
+      expect("tile_columns");
+      m.tile_columns = small_integer();
+      expect("row_tiles");
+      m.row_tiles = integer();
+      g.mapping = std::move(m);
+    } else if (accept("product")) {
+      ProductMapping m;
+      m.tensor_cores = accept("tensor_cores");
+      expect("tile");
+      m.tile_rows = small_integer();
+      expect(",");
+      m.tile_columns = small_integer();
+      expect("stages");
+      m.stages = small_integer();
+      g.mapping = m;
+    } else if (accept("block")) {
+      g.mapping = BlockMapping();
+    } else {
+      expect("template"), expect("team");
+      TemplateMapping m;
+      m.team = small_integer();
+      expect("tile");
+      m.tile_rows = integer();
+      expect(",");
+      m.tile_columns = integer();
+      g.mapping = m;
+    }
+  }
+  void iterations(std::vector<int>& parallel, std::vector<int>& serial) {
+    if (accept("parallel")) parallel = axis_list();
+    if (accept("serial")) serial = axis_list();
   }
   void procedure() {
     std::string which = name();

@@ -9,6 +9,7 @@ namespace {
 
 using Facts = const TemplateFacts&;
 
+bool calls_user(const Procedure& p, Facts f) { return f.gpu && p.user; }
 bool attends(const Procedure& p, Facts f) {
   return f.gpu && (p.def->algorithm == Algorithm::kAttention || p.def->algorithm == Algorithm::kAttentionGrad);
 }
@@ -24,15 +25,15 @@ bool always(const Procedure&, Facts) { return true; }
 
 int64_t of_the_procedure(const Procedure& p) { return p.def->scratch(p.most()); }
 int64_t pairs(const Procedure& p, int key_bytes) { return merged_bytes(p, key_bytes); }
-double serial_work(const Procedure& p) { return p.def->work(p.most()); }
 
 constexpr ProcedureTemplate kTemplates[] = {
-    {TemplateKind::kAttention, "attention", attends, nullptr, nullptr, serial_work},
-    {TemplateKind::kSortInBlock, "sort-in-block", sorts_in_block, nullptr, nullptr, serial_work},
-    {TemplateKind::kMergeSort, "merge-sort", merges, nullptr, pairs, serial_work},
-    {TemplateKind::kTeamScan, "team-scan", scans, of_the_procedure, nullptr, serial_work},
-    {TemplateKind::kBlockPerRow, "block-per-row", has_parts, of_the_procedure, nullptr, serial_work},
-    {TemplateKind::kThreadPerRow, "thread-per-row", always, of_the_procedure, nullptr, serial_work},
+    {TemplateKind::kUser, "user", calls_user, nullptr, nullptr},
+    {TemplateKind::kAttention, "attention", attends, nullptr, nullptr},
+    {TemplateKind::kSortInBlock, "sort-in-block", sorts_in_block, nullptr, nullptr},
+    {TemplateKind::kMergeSort, "merge-sort", merges, nullptr, pairs},
+    {TemplateKind::kTeamScan, "team-scan", scans, of_the_procedure, nullptr},
+    {TemplateKind::kBlockPerRow, "block-per-row", has_parts, of_the_procedure, nullptr},
+    {TemplateKind::kThreadPerRow, "thread-per-row", always, of_the_procedure, nullptr},
 };
 
 }  // namespace
@@ -41,6 +42,15 @@ const ProcedureTemplate& template_of(const Procedure& p, const TemplateFacts& fa
   auto found = std::ranges::find_if(kTemplates, [&](const ProcedureTemplate& t) { return t.applies(p, facts); });
   NABLA_CHECK(found != std::end(kTemplates), "no template for {}", p.def->name);
   return *found;
+}
+
+std::string_view name_of(TemplateKind kind) {
+  return std::ranges::find(kTemplates, kind, &ProcedureTemplate::kind)->name;
+}
+
+std::optional<TemplateKind> template_named(std::string_view name) {
+  auto found = std::ranges::find(kTemplates, name, &ProcedureTemplate::name);
+  return found == std::end(kTemplates) ? std::nullopt : std::optional(found->kind);
 }
 
 }  // namespace nabla::kernel_ir

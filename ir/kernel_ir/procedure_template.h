@@ -1,5 +1,6 @@
 // How the rows of a procedure are shared out: the templates that targets have for it, one row each. The pass
-// schedule-kernels gives the kernel the workspace of the template that applies, and printers print that template.
+// schedule-kernels puts the template that applies into the kernel's schedule and gives the kernel its workspace; printers
+// print what the schedule says.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +9,9 @@
 
 #include "ir/dim.h"
 #include "ir/kernel_ir/procedure.h"
+#include "ir/kernel_ir/schedule.h"
 
 namespace nabla::kernel_ir {
-
-enum class TemplateKind : uint8_t {
-  kAttention,     ///< blocks of tiles of queries, and of keys
-  kSortInBlock,   ///< a block holds what it must keep of a row in shared memory
-  kMergeSort,     ///< blocks sort parts of rows, which are merged pair by pair
-  kTeamScan,      ///< a thread, a warp or a block scans neighbouring rows
-  kBlockPerRow,   ///< the threads of a block compute a row together
-  kThreadPerRow,  ///< a thread computes the rows of a unit one after the other; the only one of CPUs
-};
 
 /// What the choice depends on of the target.
 struct TemplateFacts {
@@ -35,11 +28,11 @@ struct ProcedureTemplate {
   /// Bytes per element of a row in each of two halves of scratch memory, from one of which rows are merged into the
   /// other; `key_bytes` as merged_bytes wants them. Null: none.
   int64_t (*bytes_in_halves)(const Procedure& procedure, int key_bytes) = nullptr;
-  /// How many operations a row takes, for the number of units and threads.
-  double (*work)(const Procedure& procedure) = nullptr;
 };
 
 /// The first row that applies.
 const ProcedureTemplate& template_of(const Procedure& procedure, const TemplateFacts& facts);
+std::string_view name_of(TemplateKind kind);
+std::optional<TemplateKind> template_named(std::string_view name);
 
 }  // namespace nabla::kernel_ir

@@ -440,6 +440,10 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
       Diagnostic d = error(Code::kWrongStage, "kernel @{} has no schedule", k->name);
       d.help = "run the pass `schedule-kernels` before plan-memory";
       return d;
+    } else if (std::holds_alternative<kernel_ir::CudaSchedule>(*k->schedule) != context.target.is_cuda()) {
+      Diagnostic d = error(Code::kWrongStage, "kernel @{} is not scheduled for {}", k->name, context.target.name);
+      d.help = "begin with a kernel without a schedule: `schedule none`";
+      return d;
     }
   auto plan = std::make_shared<ir::MemoryPlan>();
   for (const ir::StateLeaf& leaf : module.state) {

@@ -16,15 +16,16 @@ struct Scheduled {
 };
 using ScheduledKernels = std::map<std::string, Scheduled, std::less<>>;
 
-kernel_ir::Kernel scheduled(kernel_ir::Kernel k, const ir::Target& target) {
-  if (k.procedure) {
-    schedule_procedure(k, target);
-  } else {
+Result<kernel_ir::Kernel> scheduled(kernel_ir::Kernel k, const ir::Target& target) {
+  if (!k.procedure) {
     merge_axes(k);
     split_reductions(k, target);
     split_scatters(k, target);
-    schedule_kernel(k, target);
   }
+  if (target.is_cuda())
+    NABLA_TRY(schedule_cuda(k, target));
+  else
+    schedule_cpu(k, target);
   Status ok = kernel_ir::verify(k);
   NABLA_CHECK(ok.ok(), "{}{}", ok.ok() ? "" : to_string(ok.errors()), kernel_ir::print(k));
   return k;
@@ -103,7 +104,7 @@ Result<ir::Module> schedule_kernels(const ir::Module& module, PassContext& conte
       out.kernels.push_back(k);
       continue;
     }
-    kernel_ir::Kernel made = scheduled(*k, context.target);
+    kernel_ir::Kernel made = NABLA_TRY(scheduled(*k, context.target));
     Scheduled after;
     for (size_t i = k->buffers.size(); i < made.buffers.size(); ++i)
       after.workspaces.emplace_back(made.buffers[i].dtype, made.buffers[i].shape);

@@ -7,9 +7,9 @@
 namespace nabla::passes {
 
 /// kernels -> kernels. Every kernel without a schedule gets one from the facts of the target: units of work, a bound of
-/// threads, the axis of vector lanes. On GPUs long reductions and scatters into few rows are cut before that; what
-/// kernels need as workspaces for it becomes results of their launches, or scratch memory of the library calls whose
-/// fallbacks they are. Kernels that are equal afterwards are one.
+/// threads and the axis of vector lanes for a CPU, grids for a GPU. On GPUs long reductions and scatters into few rows are
+/// cut before that; what kernels need as workspaces for it becomes results of their launches, or scratch memory of the
+/// library calls whose fallbacks they are. Kernels that are equal afterwards are one. E0403 as of schedule_cuda.
 Result<ir::Module> schedule_kernels(const ir::Module& module, PassContext& context);
 
 // Its parts, in the order in which they run on a kernel.
@@ -28,10 +28,16 @@ void split_reductions(kernel_ir::Kernel& kernel, const ir::Target& target);
 /// kernels stay as they are. Requires a kernel without a schedule.
 void split_scatters(kernel_ir::Kernel& kernel, const ir::Target& target);
 
-/// Chooses vector axis, units and thread bound from the target's facts.
-void schedule_kernel(kernel_ir::Kernel& kernel, const ir::Target& target);
+/// For a CPU: the vector axis, units and a bound of threads, from the target's facts. A procedure's template is chosen,
+/// and the workspaces are added that it needs.
+void schedule_cpu(kernel_ir::Kernel& kernel, const ir::Target& target);
 
-/// The same for a procedure: who runs its rows. Adds the workspaces that it needs.
-void schedule_procedure(kernel_ir::Kernel& kernel, const ir::Target& target);
+/// For a GPU: the kernel as one grid per statement of its body, as a product, or as one block where it cannot be cut.
+/// The iterations of a statement are shared out to teams: a thread, a warp or a block, which then shares out what the
+/// iteration does along its own axes. Iterations that meet at one place are walked in order by one team, so that results
+/// do not depend on the grid; integers, where order does not matter, are combined by atomics. A procedure becomes the
+/// grids of its template, and the workspaces are added that it needs. E0403 when one iteration keeps more than a block's
+/// shared memory.
+Status schedule_cuda(kernel_ir::Kernel& kernel, const ir::Target& target);
 
 }  // namespace nabla::passes

@@ -121,7 +121,7 @@ TEST(UserKernels, RowsAreSharedOutToThreads) {
   ASSERT_EQ(lowered.planned.kernels.size(), 1u);
   EXPECT_EQ(lowered.planned.functions.size(), 1u) << "the reference is not part of the program";
   EXPECT_EQ(lowered.planned.kernels[0]->name, "swish");
-  EXPECT_GT(lowered.planned.kernels[0]->schedule->units.value(), 4);
+  EXPECT_GT(cpu_schedule_of(*lowered.planned.kernels[0]).units.value(), 4);
   check(program, {{drawn(f32, {100003}, 4)}});
 }
 

@@ -64,7 +64,7 @@ class CudaAttention : public testing::TestWithParam<Case> {
   void expect_right(bool grad) {
     auto kernel = parse_kernel(text_of(GetParam(), grad), "kernel");
     ASSERT_TRUE(kernel.ok()) << to_string(kernel.errors());
-    auto code = codegen::print_cuda(*kernel, "nk_" + kernel->name, ir::find_target(GetParam().target).value());
+    auto code = print_for_gpu(*kernel, "nk_" + kernel->name, ir::find_target(GetParam().target).value());
     ASSERT_TRUE(code.ok()) << to_string(code.errors());
     // Weights are rounded to the operands' dtype in front of their product.
     double tolerance = GetParam().dtype == "f32" ? 2e-5 : GetParam().dtype == "f16" ? 2e-3 : 1.5e-2;
@@ -112,7 +112,7 @@ TEST(CudaAttentionSizes, SymbolicSizesAreThoseOfTheRun) {
       "word_query=0)\n}\n",
       "kernel", size);
   ASSERT_TRUE(kernel.ok()) << to_string(kernel.errors());
-  auto code = codegen::print_cuda(*kernel, "nk_forward", ir::find_target("sm_80").value());
+  auto code = print_for_gpu(*kernel, "nk_forward", ir::find_target("sm_80").value());
   ASSERT_TRUE(code.ok()) << to_string(code.errors());
   for (int64_t n : {1, 31, 80}) {
     Kernel sized =

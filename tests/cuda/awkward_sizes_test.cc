@@ -68,7 +68,7 @@ void check(const Program& program, const std::function<std::vector<Sizes>(const 
   ASSERT_TRUE(flat.ok()) << to_string(flat.errors());
   auto lowered = driver::lower_module(program.module(), {.target = kTarget, .library = false});
   ASSERT_TRUE(lowered.ok()) << to_string(lowered.errors());
-  auto module = EmulatedModule::create(std::move(lowered->planned), target);
+  auto module = EmulatedModule::create(std::move(lowered->planned));
   ASSERT_TRUE(module.ok()) << to_string(module.errors());
   for (const ir::Entry& entry : flat->entries)
     for (const Sizes& at : sizes(entry.name)) {

@@ -11,7 +11,7 @@ namespace {
 void expect_by_a_block(const std::string& text, bool matrix) {
   SCOPED_TRACE(text);
   Kernel k = parse_kernel(text, "blocks").value();
-  codegen::CudaKernel code = codegen::print_cuda(k, "nk_blocks", ir::find_target("sm_90a").value()).value();
+  codegen::CudaKernel code = print_for_gpu(k, "nk_blocks", ir::find_target("sm_90a").value()).value();
   ASSERT_NE(code.text.find("nb_block_"), std::string::npos) << code.text;
   std::vector<Literal> buffers = draw_buffers(k);
   int64_t n = k.buffers[0].shape.back().value();
@@ -38,7 +38,7 @@ TEST(Blocks, CholeskyOfWhatIsNotDefiniteIsNaN) {
                  .value();
   std::vector<Literal> buffers = draw_buffers(k);
   buffers[0].set(0, 1), buffers[0].set(20 * 7 + 7, -100);
-  codegen::CudaKernel code = codegen::print_cuda(k, "nk_blocks", ir::find_target("sm_90a").value()).value();
+  codegen::CudaKernel code = print_for_gpu(k, "nk_blocks", ir::find_target("sm_90a").value()).value();
   emulator::expect_right(k, code, buffers);
 }
 

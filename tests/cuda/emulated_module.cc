@@ -34,12 +34,12 @@ std::vector<Way> every_way() {
           {{Order::kRandom, 3, /*late_copies=*/true}, true, 1}};
 }
 
-Result<EmulatedModule> EmulatedModule::create(ir::Module planned, const ir::Target& target) {
+Result<EmulatedModule> EmulatedModule::create(ir::Module planned) {
   EmulatedModule out;
   std::string text;
   bool procedures = false;
   for (size_t i = 0; i < planned.kernels.size(); ++i) {
-    codegen::CudaKernel code = NABLA_TRY(codegen::print_cuda(*planned.kernels[i], fmt::format("k{}", i), target));
+    codegen::CudaKernel code = codegen::print_cuda(*planned.kernels[i], fmt::format("k{}", i));
     procedures |= code.procedures;
     text += code.text + "\n";
     out.code_.push_back(std::move(code));

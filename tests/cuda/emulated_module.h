@@ -30,9 +30,9 @@ std::vector<Way> every_way();
 
 class EmulatedModule {
  public:
-  /// Prints every kernel of the module and compiles them as one source, for checked and plain runs. E0403 for a kernel
-  /// without CUDA code, E0501 and E0502 of the host compiler.
-  static Result<EmulatedModule> create(ir::Module planned, const ir::Target& target);
+  /// Prints every kernel of the module and compiles them as one source, for checked and plain runs. E0501 and
+  /// E0502 of the host compiler.
+  static Result<EmulatedModule> create(ir::Module planned);
 
   /// `report` gets the findings, each with its kernel. Beside the emulator's kinds there is "traffic": a kernel whose
   /// bytes are known (traffic_model.h) moves over 5 % more. Errors are those of run_planned.

@@ -45,7 +45,7 @@ TEST_P(EmulatedOps, AgreeWithTheReferenceInEveryOrder) {
   target.library = false;
   auto planned = conformance::planned_for(conformance::module_of(cases), target);
   ASSERT_TRUE(planned.ok()) << to_string(planned.errors());
-  auto module = emulator::EmulatedModule::create(std::move(*planned), target);
+  auto module = emulator::EmulatedModule::create(std::move(*planned));
   ASSERT_TRUE(module.ok()) << to_string(module.errors());
   for (size_t i = 0; i < cases.size(); ++i)
     for (bool awkward : {false, true}) {

@@ -6,13 +6,14 @@
 #include "codegen/cuda/printer.h"
 #include "ir/kernel_ir/kernel.h"
 #include "tests/cuda/compiling.h"
+#include "tests/kernel_ir/nine_kernels.h"
 
 namespace nabla::codegen {
 namespace {
 
 std::vector<CudaKernelFacts> facts_of(const std::string& kernel, const std::string& target) {
   kernel_ir::Kernel k = kernel_ir::parse_kernel(kernel, "kernel").value();
-  CudaKernel code = print_cuda(k, "nk_" + k.name, target_named(target)).value();
+  CudaKernel code = kernel_ir::print_for_gpu(k, "nk_" + k.name, target_named(target)).value();
   return compiled(cuda_prelude() + (code.procedures ? cuda_procedures() : "") + "\n" + code.text, target).kernels;
 }
 
@@ -130,7 +131,7 @@ TEST_P(GeneratedCode, ProductsOnTensorCoresCopyTheirTilesAhead) {
     for (const char* b : {"k, n", "n, k"}) {
       SCOPED_TRACE(std::string(dtype) + " " + b);
       kernel_ir::Kernel k = kernel_ir::parse_kernel(product_of(dtype, b), "kernel").value();
-      CudaKernel code = print_cuda(k, "nk_matmul", target).value();
+      CudaKernel code = kernel_ir::print_for_gpu(k, "nk_matmul", target).value();
       CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
       const InstructionCounts& n = facts.instructions;
       EXPECT_GE(n.hmma, 32);                 // 4 x 4 fragments, two steps of k
@@ -263,7 +264,7 @@ TEST_P(GeneratedCode, ConvolutionsOfF32KeepTheirTilesInRegisters) {
 }})",
                       channels, groups > 1 ? fmt::format("floordiv(f, {}) * {} + ", features, channels) : "");
       kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel").value();
-      CudaKernel code = print_cuda(k, "nk_conv", target).value();
+      CudaKernel code = kernel_ir::print_for_gpu(k, "nk_conv", target).value();
       CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
       expect_no_local_memory(facts);
       EXPECT_EQ(facts.instructions.hmma > 0, tf32);
@@ -290,7 +291,7 @@ TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
 }})",
         dtype);
     kernel_ir::Kernel k = kernel_ir::parse_kernel(text, "kernel", size).value();
-    CudaKernel code = print_cuda(k, "nk_layer", target).value();
+    CudaKernel code = kernel_ir::print_for_gpu(k, "nk_layer", target).value();
     CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
     EXPECT_GE(facts.instructions.hmma, 32) << dtype;
     expect_no_local_memory(facts);

@@ -15,7 +15,7 @@ inline ir::Target gpu() { return ir::find_target("sm_90a").value(); }
 
 /// Test failures, with the printed code, unless emulator::expect_right holds on drawn operands.
 inline void expect_kernel(const Kernel& k, const ir::Target& target = gpu(), const emulator::Expectation& e = {}) {
-  auto code = codegen::print_cuda(k, "nk_" + k.name, target);
+  auto code = print_for_gpu(k, "nk_" + k.name, target);
   ASSERT_TRUE(code.ok()) << to_string(code.errors());
   emulator::expect_right(k, *code, draw_buffers(k), e);
   if (testing::Test::HasFailure()) ADD_FAILURE() << code->text;

@@ -182,7 +182,7 @@ TEST(CudaKernels, SizesMayBeKnownAtTheRunOnly) {
 })",
                           "rows", size)
                  .value();
-  auto code = codegen::print_cuda(k, "nk_rows", gpu());
+  auto code = print_for_gpu(k, "nk_rows", gpu());
   ASSERT_TRUE(code.ok()) << to_string(code.errors());
   for (int64_t n : {1, 31, 45, 300}) {
     Kernel sized =
@@ -207,7 +207,7 @@ TEST(CudaKernels, MoveNoMoreThanTheirOperandsAndResults) {
 std::string failures_of(const std::string& kernel, const std::string& from, const std::string& to,
                         int64_t traffic = 0) {
   Kernel k = parse_kernel(kernel, "kernel").value();
-  codegen::CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, gpu()).value();
+  codegen::CudaKernel code = print_for_gpu(k, "nk_" + k.name, gpu()).value();
   size_t at = code.text.find(from);
   EXPECT_NE(at, std::string::npos) << code.text;
   if (at != std::string::npos) code.text.replace(at, from.size(), to);

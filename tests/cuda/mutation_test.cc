@@ -34,7 +34,7 @@ struct Mutant {
 CudaKernel printed(const Kernel& k, bool tf32 = false) {
   ir::Target target = ir::find_target("sm_90a").value();
   target.tf32 = tf32;
-  CudaKernel code = codegen::print_cuda(k, "nk_" + k.name, target).value();
+  CudaKernel code = print_for_gpu(k, "nk_" + k.name, target).value();
   for (codegen::CudaGrid& g : code.grids) g.blocks = 1;
   return code;
 }
@@ -290,7 +290,7 @@ TEST(MergeByABlock, EveryBarrierIsMissed) {
                  .value();
   ir::Target target = ir::find_target("sm_90a").value();
   target.cuda.block_shared_bytes = 8192;
-  CudaKernel healthy = codegen::print_cuda(k, "nk_sort", target).value();
+  CudaKernel healthy = print_for_gpu(k, "nk_sort", target).value();
   for (codegen::CudaGrid& g : healthy.grids) g.blocks = 1;
   expect_barriers_missed(k, healthy, "nb_merge_runs(", "void nb_merge(", 4);
 }

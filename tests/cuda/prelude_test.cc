@@ -27,7 +27,7 @@ TEST_P(Prelude, CompilesAloneAndWithNineKernels) {
   std::vector<CudaKernel> printed;
   for (const std::string& name : kernel_ir::nine_kernels()) {
     kernels.push_back(kernel_ir::read_kernel(name));
-    printed.push_back(print_cuda(kernels.back(), "nk_" + name, target_named(GetParam())).value());
+    printed.push_back(kernel_ir::print_for_gpu(kernels.back(), "nk_" + name, target_named(GetParam())).value());
     sources.push_back({name + ".cu", std::string(cuda_prelude()) + "\n" + printed.back().text});
   }
   Result<CudaBinary> binary = compile_cuda(sources, target_named(GetParam()), {2, ""});

@@ -17,7 +17,7 @@ TEST(CudaRounding, HappensOnce) {
   target.library = false;
   ir::Module planned =
       conformance::planned_for(conformance::conversions_module(conversions, false), target).value();
-  emulator::EmulatedModule module = emulator::EmulatedModule::create(std::move(planned), target).value();
+  emulator::EmulatedModule module = emulator::EmulatedModule::create(std::move(planned)).value();
   for (size_t i = 0; i < conversions.size(); ++i) {
     Literal x = conformance::values_near_ties(conversions[i]);
     Literal want = conformance::rounded_once(x, conversions[i].to);

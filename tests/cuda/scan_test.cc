@@ -30,7 +30,7 @@ void expect_scan(const std::string& name, const std::string& dtype, Rows r, cons
   std::string text = scan(name, dtype, r, reverse, exclusive);
   SCOPED_TRACE(text);
   Kernel k = parse_kernel(text, "scan").value();
-  codegen::CudaKernel code = codegen::print_cuda(k, "nk_scan", ir::find_target("sm_90a").value()).value();
+  codegen::CudaKernel code = print_for_gpu(k, "nk_scan", ir::find_target("sm_90a").value()).value();
   EXPECT_NE(code.text.find(fmt::format("nb_team_{}<{}", name, team)), std::string::npos) << code.text;
   std::vector<Literal> buffers = draw_buffers(k);
   std::mt19937 rng(5);

@@ -30,7 +30,7 @@ class Scatters : public testing::TestWithParam<Updates> {
         .value();
   }
   static void expect_rows(const Kernel& k) {
-    codegen::CudaKernel code = codegen::print_cuda(k, "nk_scatter", gpu()).value();
+    codegen::CudaKernel code = print_for_gpu(k, "nk_scatter", gpu()).value();
     ASSERT_NE(code.text.find("votes_"), std::string::npos) << code.text;
     std::vector<Literal> buffers = draw_buffers(k);
     std::mt19937 rng(5);

@@ -26,7 +26,7 @@ void draw_keys(Literal& x) {
 void expect_sorted(const std::string& text, const ir::Target& target, const char* by, int64_t most_traffic = 0) {
   SCOPED_TRACE(text);
   Kernel k = parse_kernel(text, "sort").value();
-  codegen::CudaKernel code = codegen::print_cuda(k, "nk_sort", target).value();
+  codegen::CudaKernel code = print_for_gpu(k, "nk_sort", target).value();
   ASSERT_NE(code.text.find(by), std::string::npos) << code.text;
   std::vector<Literal> buffers = draw_buffers(k);
   for (size_t b = 0; b < buffers.size(); ++b)

@@ -38,7 +38,7 @@ void expect_split(const std::string& text, const std::string& part) {
   interpret(split, got_at);
   expect_near(whole, want, {got.begin(), got.begin() + whole.buffers.size()});
 
-  auto code = codegen::print_cuda(split, "nk_split", gpu());
+  auto code = print_for_gpu(split, "nk_split", gpu());
   ASSERT_TRUE(code.ok()) << to_string(code.errors());
   EXPECT_EQ(code->grids.size(), 2u) << code->text;
   emulator::expect_right(split, *code, given);
@@ -110,7 +110,7 @@ TEST(SplitScatters, FewSegmentsOfManyUpdates) {
     ASSERT_TRUE(sound.ok()) << to_string(sound.errors()) << print(split);
     ASSERT_EQ(split.body.size(), whole.body.size() + 2) << print(split);
     std::vector<Literal> given = draw_buffers(split);
-    codegen::CudaKernel code = codegen::print_cuda(split, "nk_split", gpu()).value();
+    codegen::CudaKernel code = print_for_gpu(split, "nk_split", gpu()).value();
     EXPECT_EQ(code.grids.size(), 3u) << code.text;
     emulator::expect_right(split, code, given);
     if (std::string(dtype) == "bf16") continue;  // sums of slices are kept in f32, which is nearer to the truth

@@ -64,7 +64,7 @@ TEST(TensorCores, FactorsAreRoundedToTf32OnlyWhereTheTargetSaysSo) {
   for (int b : {0, 1})
     for (int64_t i = 0; i < buffers[b].size(); ++i) buffers[b].set(i, 1 + 0x1p-11);
   for (const ir::Target& target : {gpu(), tf32}) {
-    codegen::CudaKernel code = codegen::print_cuda(k, "nk_product", target).value();
+    codegen::CudaKernel code = print_for_gpu(k, "nk_product", target).value();
     auto object = emulator::Object::compile(codegen::cuda_prelude() + code.text, false).value();
     emulator::KernelRun run = emulator::run_kernel(k, code, *object, false, buffers, {}, {});
     double factor = target.tf32 ? 1 + 0x1p-10 : 1 + 0x1p-11;
@@ -85,7 +85,7 @@ TEST(TensorCores, BatchesOfHalves) {
 // halves, in f32 by multiply-adds, and in f32 rounded to tf32.
 void expect_windows(const std::string& text) {
   auto printed = [](const std::string& kernel, const ir::Target& target) {
-    return codegen::print_cuda(parse_kernel(kernel, "windows").value(), "nk_windows", target).value().text;
+    return print_for_gpu(parse_kernel(kernel, "windows").value(), "nk_windows", target).value().text;
   };
   EXPECT_NE(printed(text, gpu()).find("nb_mma_16816"), std::string::npos) << printed(text, gpu());
   expect_text(text);
@@ -190,7 +190,7 @@ TEST(Windows, FewColumnsAreNoProduct) {
   }
 })";
   Kernel k = parse_kernel(text, "windows").value();
-  EXPECT_EQ(codegen::print_cuda(k, "nk_windows", gpu()).value().text.find("a_tile_"), std::string::npos);
+  EXPECT_EQ(print_for_gpu(k, "nk_windows", gpu()).value().text.find("a_tile_"), std::string::npos);
   expect_text(text);
 }
 TEST(Windows, SeveralBatchesOfF64) {

@@ -114,6 +114,23 @@ TEST(Schedules, CoverTheirWork) {
             "kernel @k: schedule: vector axis r is none of the outermost loop's");
 }
 
+TEST(Schedules, OfGpusHaveAGridPerStatement) {
+  EXPECT_EQ(schedule_says("cuda grid team 1 parallel i, j pack 4 blocks 2 threads 256"), "");
+  EXPECT_EQ(schedule_says("cuda grid team 32 parallel j serial i blocks 2 threads 256 shared 16 beside 2"), "");
+  EXPECT_EQ(schedule_says("cuda grid block blocks 1 threads 256"), "");
+  EXPECT_EQ(schedule_says("cuda"), "kernel @k: schedule: no grid does the work");
+  EXPECT_EQ(schedule_says("cuda grid team 1 parallel i blocks 2 threads 256"),
+            "kernel @k: schedule: grid 0 leaves out axes of its statement, or walks others");
+  EXPECT_EQ(schedule_says("cuda grid team 32 parallel i, j blocks 2 threads 48"),
+            "kernel @k: schedule: teams of 32 in blocks of 48 threads");
+  EXPECT_EQ(schedule_says("cuda grid team 1 parallel i, j blocks 2 threads 2048"),
+            "kernel @k: schedule: a grid of 2 blocks of 2048 threads");
+  EXPECT_EQ(schedule_says("cuda grid product tile 16, 16 stages 1 blocks 1 threads 256"),
+            "kernel @k: schedule: there is no product");
+  EXPECT_EQ(schedule_says("cuda template team-scan grid template team 32 tile 1, 0 blocks 1 threads 256"),
+            "kernel @k: schedule: a template goes with a procedure");
+}
+
 // Values with the names of functions, combiners and numbers, as ops name them.
 TEST(KernelText, AValueMayHaveTheNameOfAFunctionOrANumber) {
   std::string text =

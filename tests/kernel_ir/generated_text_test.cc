@@ -46,7 +46,7 @@ TEST(GeneratedText, IsWhatTheFilesShow) {
   for (const std::string& name : nine_kernels()) {
     Kernel k = read_kernel(name);
     check(root() / "cpu" / (name + ".cc"), codegen::print_cpp(k, "nk_" + name, target));
-    check(root() / "cuda" / (name + ".cu"), codegen::print_cuda(k, "nk_" + name, gpu).value().text);
+    check(root() / "cuda" / (name + ".cu"), print_for_gpu(k, "nk_" + name, gpu).value().text);
   }
 }
 

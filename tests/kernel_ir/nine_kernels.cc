@@ -10,6 +10,8 @@
 #include <random>
 #include <sstream>
 
+#include "passes/lower/schedule_kernels.h"
+
 namespace nabla::kernel_ir {
 
 std::vector<std::string> nine_kernels() {
@@ -41,6 +43,20 @@ std::vector<Literal> draw_buffers(const Kernel& k) {
     out.push_back(std::move(t));
   }
   return out;
+}
+
+Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, const ir::Target& target) {
+  const int64_t unit = cpu_schedule_of(k).unit;
+  std::vector<Buffer> buffers = k.buffers;
+  NABLA_TRY(passes::schedule_cuda(k, target));
+  k.buffers = std::move(buffers);
+  CudaSchedule& s = std::get<CudaSchedule>(*k.schedule);
+  if (s.procedure_template == TemplateKind::kBlockPerRow || s.procedure_template == TemplateKind::kThreadPerRow)
+    std::get<TemplateMapping>(s.grids[0].mapping).tile_rows = unit;
+  Status sound = check_schedule(k);
+  EXPECT_TRUE(sound.ok()) << to_string(sound.errors()) << print(k);
+  if (symbols_of(k).empty()) EXPECT_EQ(print(parse_kernel(print(k), "scheduled").value()), print(k));
+  return codegen::print_cuda(k, symbol);
 }
 
 std::vector<Literal> interpreted(const Kernel& k) {

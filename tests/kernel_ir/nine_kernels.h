@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda/printer.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/target.h"
 
 namespace nabla::kernel_ir {
 
@@ -14,6 +16,9 @@ std::vector<std::string> nine_kernels();
 Kernel read_kernel(const std::string& name);
 /// A value per buffer; outputs hold NaN (or a number nobody computes), so that every element must be written.
 std::vector<Literal> draw_buffers(const Kernel& kernel);
+/// The kernel's CUDA text, cut as schedule-kernels cuts it for the target. A procedure keeps the workspaces and the rows
+/// of a unit that its text names. Errors as of passes::schedule_cuda.
+Result<codegen::CudaKernel> print_for_gpu(Kernel kernel, const std::string& symbol, const ir::Target& target);
 /// The buffers after interpret().
 std::vector<Literal> interpreted(const Kernel& kernel);
 /// Test failures where `got` differs by more than f32 sums of a few hundred terms may.

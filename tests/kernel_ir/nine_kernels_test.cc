@@ -21,7 +21,7 @@ void run_compiled(const Kernel& k, const ir::Target& target, std::vector<Literal
   ASSERT_NE(fn, nullptr);
   std::vector<void*> args;
   for (Literal& b : buffers) args.push_back(b.mutable_data());
-  for (int64_t u = 0; u < schedule_of(k).units.value(); ++u) fn(args.data(), nullptr, u, u + 1);  // units in any cut
+  for (int64_t u = 0; u < cpu_schedule_of(k).units.value(); ++u) fn(args.data(), nullptr, u, u + 1);  // units in any cut
 }
 
 class NineKernels : public testing::TestWithParam<std::string> {};

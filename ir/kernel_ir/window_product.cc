@@ -1,15 +1,12 @@
-#include "codegen/cuda/window_product.h"
+#include "ir/kernel_ir/window_product.h"
 
 #include <algorithm>
 #include <functional>
 #include <set>
 
-#include "codegen/cuda/team_printer.h"
+#include "ir/kernel_ir/stores.h"
 
-namespace nabla::codegen {
-
-using namespace kernel_ir;  // NOLINT: this file rewrites kernel_ir
-
+namespace nabla::kernel_ir {
 namespace {
 
 Expr load_of(Expr e) {
@@ -83,16 +80,9 @@ void split_divided_axes(Kernel& k, For& loop) {
   }
 }
 
-// Sums in registers, of tiles that are not mostly empty.
-bool pays(const WindowProduct& w) {
-  auto most = [&](int axis) { return w.kernel.axes[axis].extent.bounds().max; };
-  std::string type = compute_type(w.c.dtype);
-  return most(w.c.m) >= 16 && most(w.c.n) >= 8 && most(w.c.k) >= 16 && (type == "float" || type == "double");
-}
-
 }  // namespace
 
-std::unique_ptr<WindowProduct> find_window_product(const Kernel& kernel, const ir::Target& target) {
+std::unique_ptr<WindowProduct> find_window_product(const Kernel& kernel) {
   if (kernel.procedure || kernel.body.size() != 1 || !std::holds_alternative<For>(kernel.body[0].node)) return nullptr;
   auto out = std::make_unique<WindowProduct>();
   Kernel& k = out->kernel;
@@ -133,7 +123,7 @@ std::unique_ptr<WindowProduct> find_window_product(const Kernel& kernel, const i
     if (const Let* let = std::get_if<Let>(&s.node)) k.values[let->value].axes = {c.m, c.n};
   for (int axis : {c.m, c.n, c.k})
     if (k.axes[axis].extent.bounds().max >= 1 << 30) return nullptr;  // they are taken apart in 32 bits
-  return pays(*out) || fits_tensor_cores(out->product(target)) ? std::move(out) : nullptr;
+  return out;
 }
 
-}  // namespace nabla::codegen
+}  // namespace nabla::kernel_ir

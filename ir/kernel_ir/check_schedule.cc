@@ -1,0 +1,141 @@
+// Whether a kernel's schedule covers its work.
+#include <algorithm>
+
+#include "ir/kernel_ir/contract.h"
+#include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/stores.h"
+#include "ir/kernel_ir/window_product.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+class Checker {
+ protected:
+  explicit Checker(const Kernel& k) : k_(k) {}
+  template <class... Args>
+  Diagnostic fail(fmt::format_string<Args...> f, Args&&... args) const {
+    return error(Code::kInvalidModule, "kernel @{}: schedule: {}", k_.name,
+                 fmt::format(f, std::forward<Args>(args)...));
+  }
+  const Kernel& k_;
+};
+
+/// The same checks of a schedule that the scheduler's rules give: no iteration is left out, none runs twice at a time.
+class CpuChecker : Checker {
+ public:
+  CpuChecker(const Kernel& k, const CpuSchedule& s) : Checker(k), s_(s) {}
+
+  Status run() const {
+    if (s_.unit < 1 || s_.max_threads < 1 || s_.units.bounds().min < 0)
+      return fail("unit {} units {} threads {}: each is at least 1", s_.unit, s_.units.str(), s_.max_threads);
+    if (s_.vector_axis >= static_cast<int>(k_.axes.size())) return fail("there is no vector axis {}", s_.vector_axis);
+    if (k_.procedure) return covers(k_.procedure->rows(), "rows");
+    if (std::optional<Contraction> c = find_contraction(k_)) return contraction(*c);
+    const For* loop = nullptr;
+    int loops = 0;
+    for (const Stmt& s : k_.body)
+      if (const For* f = std::get_if<For>(&s.node)) loop = f, ++loops;
+    if (loops != 1) {
+      if (ir::Dim::less_equal(s_.units, 1) == std::optional(false))
+        return fail("{} units of {} outermost loops, which run one after the other in one", s_.units.str(), loops);
+      return Ok{};
+    }
+    bool lane = s_.vector_axis >= 0;
+    if (lane && std::find(loop->axes.begin(), loop->axes.end(), s_.vector_axis) == loop->axes.end())
+      return fail("vector axis {} is none of the outermost loop's", k_.axes[s_.vector_axis].name);
+    ir::Dim iterations = 1;
+    for (int a : loop->axes)
+      if (a != s_.vector_axis || loop->axes.size() == 1) iterations = iterations * k_.axes[a].extent;
+    return covers(iterations, "iterations");
+  }
+
+ private:
+  bool too_few(const ir::Dim& work) const {
+    return ir::Dim::less_equal(work, s_.units * ir::Dim(s_.unit)) == std::optional(false);
+  }
+  Status covers(const ir::Dim& work, std::string_view what) const {
+    if (!too_few(work)) return Ok{};
+    return fail("{} units of {} leave out some of the {} {}", s_.units.str(), s_.unit, work.str(), what);
+  }
+  // By rows or by columns, as the target's tile decides.
+  Status contraction(const Contraction& c) const {
+    ir::Dim batch = 1;
+    for (int b : c.batch) batch = batch * k_.axes[b].extent;
+    const ir::Dim &m = k_.axes[c.m].extent, &n = k_.axes[c.n].extent;
+    if (!too_few(batch * m) || !too_few(batch * n)) return Ok{};
+    return fail("{} units of {} leave out some of the product's {} x {}", s_.units.str(), s_.unit, (batch * m).str(),
+                n.str());
+  }
+
+  const CpuSchedule& s_;
+};
+
+/// Grids of the right kinds, a grid for each statement, which walks all of its axes.
+class CudaChecker : Checker {
+ public:
+  CudaChecker(const Kernel& k, const CudaSchedule& s) : Checker(k), s_(s) {}
+
+  Status run() const {
+    if (k_.procedure.has_value() != s_.procedure_template.has_value()) return fail("a template goes with a procedure");
+    for (const Grid& g : s_.grids)
+      if (g.threads < 1 || g.threads > kMostThreads || g.shared_bytes < 0 || g.beside < 1 || g.blocks.bounds().min < 1)
+        return fail("a grid of {} blocks of {} threads", g.blocks.str(), g.threads);
+    size_t cleared = 0;
+    while (cleared < s_.grids.size() && std::holds_alternative<ClearMapping>(s_.grids[cleared].mapping)) ++cleared;
+    if (cleared == s_.grids.size()) return k_.body.empty() && !k_.procedure ? Status(Ok{}) : fail("no grid does the work");
+    if (k_.procedure) return procedure();
+    const auto& first = s_.grids[cleared].mapping;
+    bool whole = std::holds_alternative<ProductMapping>(first) || std::holds_alternative<BlockMapping>(first);
+    if (whole && s_.grids.size() > cleared + 1) return fail("{} grids after one of the whole body", s_.grids.size() - cleared - 1);
+    if (const auto* p = std::get_if<ProductMapping>(&first); p && (p->tile_rows < 1 || p->tile_columns < 1 || p->stages < 1))
+      return fail("tiles of {} x {}", p->tile_rows, p->tile_columns);
+    if (std::holds_alternative<ProductMapping>(first) && !find_product(k_) && !find_window_product(k_))
+      return fail("there is no product");
+    return whole ? Status(Ok{}) : statements(cleared);
+  }
+
+ private:
+  static constexpr int kMostThreads = 1024;
+
+  Status procedure() const {
+    for (const Grid& g : s_.grids) {
+      const TemplateMapping* m = std::get_if<TemplateMapping>(&g.mapping);
+      if (!m || m->team < 1 || m->tile_rows < 1 || m->tile_columns < 0) return fail("a grid is none of a template");
+    }
+    return Ok{};
+  }
+  Status statements(size_t first) const {
+    for (const Stmt& s : k_.body)
+      if (std::holds_alternative<Loop>(s.node)) return fail("an ordered loop is no grid of its own");
+    std::vector<GridStatement> all = grid_statements(k_);
+    if (all.size() != s_.grids.size() - first)
+      return fail("{} grids of {} statements", s_.grids.size() - first, all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto& mapping = s_.grids[first + i].mapping;
+      const TeamMapping* team = std::get_if<TeamMapping>(&mapping);
+      const ScatterMapping* scatter = std::get_if<ScatterMapping>(&mapping);
+      if (!team && !scatter) return fail("grid {} is none of a statement", first + i);
+      if (team && (team->team < 1 || s_.grids[first + i].threads % team->team != 0 || team->pack < 1))
+        return fail("teams of {} in blocks of {} threads", team->team, s_.grids[first + i].threads);
+      if (scatter && (scatter->tile_columns < 1 || scatter->row_tiles < 1)) return fail("tiles of no columns or rows");
+      std::vector<int> walked = team ? team->parallel : scatter->parallel, want = all[i].axes;
+      const std::vector<int>& serial = team ? team->serial : scatter->serial;
+      walked.insert(walked.end(), serial.begin(), serial.end());
+      std::ranges::sort(walked), std::ranges::sort(want);
+      if (walked != want) return fail("grid {} leaves out axes of its statement, or walks others", first + i);
+    }
+    return Ok{};
+  }
+
+  const CudaSchedule& s_;
+};
+
+}  // namespace
+
+Status check_schedule(const Kernel& kernel) {
+  NABLA_CHECK(kernel.schedule, "kernel @{} has no schedule", kernel.name);
+  if (const CpuSchedule* cpu = std::get_if<CpuSchedule>(&*kernel.schedule)) return CpuChecker(kernel, *cpu).run();
+  return CudaChecker(kernel, cuda_schedule_of(kernel)).run();
+}
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,91 @@
+#include "ir/kernel_ir/product.h"
+
+#include <algorithm>
+
+#include "ir/kernel_ir/packs.h"
+#include "ir/kernel_ir/stores.h"
+
+namespace nabla::kernel_ir {
+namespace {
+
+const Let* contract_of(const Kernel& k) {
+  for (const Stmt& s : k.body)
+    if (const Let* let = std::get_if<Let>(&s.node); let && let->contract) return let;
+  return nullptr;
+}
+
+// Values, and stores over the same axes, that use of the product the element at hand.
+bool has_epilogue(const Kernel& k, const Let& product) {
+  const std::vector<int>& tile = k.values[product.value].axes;
+  auto own_element = [&](const Expr& e) {
+    bool own = true;
+    visit(e, [&](const Expr& x) {
+      own &= x->kind != ExprKind::kValue || x->args.empty() || x->args == axes_as_indices(tile);
+    });
+    return own;
+  };
+  return std::all_of(k.body.begin(), k.body.end(), [&](const Stmt& s) {
+    if (const Let* let = std::get_if<Let>(&s.node)) {
+      const std::vector<int>& axes = k.values[let->value].axes;
+      if (let == &product) return true;
+      return own_element(let->expr) && let->combiner == Combiner::kNone && (axes.empty() || axes == tile);
+    }
+    const Store* store = std::get_if<Store>(&s.node);
+    return store && store->axes == tile && !may_meet(*store) && !store->guard && own_element(store->expr);
+  });
+}
+
+FactorTile tile_of(const Product& p, const Expr& load, int other, int rows) {
+  const Kernel& k = p.kernel;
+  int bytes = bytes_of(k.buffers[load->ref].dtype), pack = 16 / bytes, tile_k = kTensorTileBytes / bytes;
+  bool k_fast = p.walks(load, p.last_of(p.c.k)) || !p.walks(load, p.last_of(other));
+  FactorTile t{load, other, rows, k_fast, false, 0, 0};
+  int fast = p.last_of(k_fast ? p.c.k : other);
+  const ir::Dim& size = k.axes[fast].extent;
+  std::optional<Affine> flat = flat_offset(load->args, k.buffers[load->ref].shape);
+  t.packs = flat && flat->of(fast).is(1) && packs_divide(*flat, fast, pack) && size.is_static() &&
+            size.value() % pack == 0 && !(load->guard && uses_axis(load->guard, fast));
+  t.pitch = k_fast ? tile_k + pack : rows + 8;
+  t.elements = (k_fast ? rows : tile_k) * t.pitch;
+  return t;
+}
+
+}  // namespace
+
+int Product::last_of(int axis) const {
+  auto found = parts.find(axis);
+  return found == parts.end() ? axis : found->second.back();
+}
+
+bool Product::walks(const Expr& load, int axis) const {
+  auto moves = [&](const Expr& e) { return uses_axis(e, axis); };
+  return stride_along(load->args, kernel.buffers[load->ref].shape, axis, moves) == 1;
+}
+
+std::optional<Product> find_product(const Kernel& k) {
+  const Let* let = contract_of(k);
+  std::optional<Contraction> c = let ? find_contraction(k) : std::nullopt;
+  if (!c || !has_epilogue(k, *let)) return std::nullopt;
+  Expr first = let->expr->args[0];
+  while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
+  bool turned = first.id() != c->lhs.id();
+  return Product{k, *let, *c, let->expr->args[turned ? 1 : 0], let->expr->args[turned ? 0 : 1]};
+}
+
+std::optional<DType> common_dtype(const Product& p) {
+  auto exact = [&](Expr e, const Expr& load) {
+    for (; e.id() != load.id(); e = e->args[0])
+      if (e->kind != ExprKind::kCall || e->fn->name != "convert" ||
+          (e->dtype != DType::kF32 && e->dtype != load->dtype))
+        return false;
+    return !load->guard || (load->fill->kind == ExprKind::kConst && load->fill->number == 0);
+  };
+  DType d = p.kernel.buffers[p.c.lhs->ref].dtype;
+  bool both = p.kernel.buffers[p.c.rhs->ref].dtype == d && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
+  return both ? std::optional(d) : std::nullopt;
+}
+
+FactorTile lhs_tile(const Product& p, int tile_rows) { return tile_of(p, p.c.lhs, p.c.m, tile_rows); }
+FactorTile rhs_tile(const Product& p, int tile_columns) { return tile_of(p, p.c.rhs, p.c.n, tile_columns); }
+
+}  // namespace nabla::kernel_ir

@@ -1,0 +1,86 @@
+// Which tiles the blocks of a matrix product compute.
+#include <algorithm>
+
+#include "ir/kernel_ir/window_product.h"
+#include "passes/lower/schedule_cuda.h"
+
+namespace nabla::passes {
+
+using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
+
+namespace {
+
+constexpr int kSide = 16;                // of the square of threads that multiply and add
+constexpr int kSystemShared = 1 << 10;   // that every block takes beside its own
+constexpr int kTensorBlocksBeside = 2;
+constexpr int kWarpsDown = 2, kFragmentsAcross = 4;  // of a block on tensor cores; fragments of a warp
+
+class ProductScheduler {
+ public:
+  ProductScheduler(const Product& p, const ir::Target& target) : p_(p), target_(target) {}
+
+  // f32 sums of bf16 or of f16, or of f32 where the target may round factors to tf32.
+  bool fits_tensor_cores() const {
+    bool worth = most(p_.c.m) >= 16 && most(p_.c.n) >= 8 && most(p_.c.k) >= 16;
+    std::optional<DType> d = common_dtype(p_);
+    bool known = d && (d == DType::kBF16 || d == DType::kF16 || (d == DType::kF32 && target_.tf32));
+    return worth && is_float(p_.c.dtype) && p_.c.dtype != DType::kF64 && known;
+  }
+  // Sums in registers, of tiles that are not mostly empty.
+  bool windows_pay() const {
+    return fits_tensor_cores() ||
+           (most(p_.c.m) >= 16 && most(p_.c.n) >= 8 && most(p_.c.k) >= 16 && is_float(p_.c.dtype));
+  }
+  Grid grid() const { return fits_tensor_cores() ? on_tensor_cores() : by_multiply_adds(); }
+
+ private:
+  const ir::Dim& size(int axis) const { return p_.kernel.axes[axis].extent; }
+  int64_t most(int axis) const { return size(axis).bounds().max; }
+  ir::Dim batch() const {
+    ir::Dim n = 1;
+    for (int b : p_.c.batch) n = n * size(b);
+    return n;
+  }
+  ir::Dim tiles(int rows, int columns) const {
+    return batch() * ir::Dim::ceildiv(size(p_.c.m), rows) * ir::Dim::ceildiv(size(p_.c.n), columns);
+  }
+  Grid of(const ProductMapping& m, int threads, int shared_bytes, int beside) const {
+    return {m, block_count(tiles(m.tile_rows, m.tile_columns)), threads, shared_bytes, beside};
+  }
+
+  Grid by_multiply_adds() const {
+    int64_t m = most(p_.c.m), n = most(p_.c.n);
+    int reg = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
+    auto all = [&](int side) { return static_cast<double>(tiles(side, side).bounds().max); };
+    // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
+    while (!p_.parts.empty() && reg > 2 && all(kSide * reg) < 2 * target_.cuda.multiprocessors) reg /= 2;
+    return of({false, kSide * reg, kSide * reg}, kSide * kSide, 0, 1);
+  }
+  Grid on_tensor_cores() const {
+    bool large = most(p_.c.m) > 64 && most(p_.c.n) > 64;
+    int down = large ? 4 : 2, warps_across = large ? 4 : 2;
+    ProductMapping m{true, kWarpsDown * down * kFragmentRows, warps_across * kFragmentsAcross * kFragmentColumns};
+    FactorTile a = lhs_tile(p_, m.tile_rows), b = rhs_tile(p_, m.tile_columns);
+    int stage = (a.elements + b.elements) * bytes_of(*common_dtype(p_));
+    // Three tiles, of which two are on their way, where two blocks can have them.
+    m.stages = a.packs || b.packs ? 3 : 2;
+    if (kTensorBlocksBeside * (m.stages * stage + kSystemShared) > target_.cuda.shared_bytes) m.stages = 2;
+    return of(m, 32 * kWarpsDown * warps_across, m.stages * stage, kTensorBlocksBeside);
+  }
+
+  const Product& p_;
+  const ir::Target& target_;
+};
+
+}  // namespace
+
+std::optional<Grid> product_grid(const Kernel& kernel, const ir::Target& target) {
+  if (std::optional<Product> product = find_product(kernel)) return ProductScheduler(*product, target).grid();
+  std::unique_ptr<WindowProduct> windows = find_window_product(kernel);
+  if (!windows) return std::nullopt;
+  Product product = windows->product();
+  ProductScheduler scheduler(product, target);
+  return scheduler.windows_pay() ? std::optional(scheduler.grid()) : std::nullopt;
+}
+
+}  // namespace nabla::passes

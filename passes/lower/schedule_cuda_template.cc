@@ -1,0 +1,187 @@
+// The grids of procedures' templates: which rows and which parts of them a team takes at a time.
+#include <algorithm>
+
+#include "passes/lower/row_units.h"
+#include "passes/lower/schedule_cuda.h"
+
+namespace nabla::passes {
+
+using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
+
+namespace {
+
+constexpr int64_t kGpuScratch = 64 << 20;  // of all units
+
+int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+
+using Grids = std::vector<Grid>;
+struct Input {
+  const Kernel& kernel;
+  const Procedure& procedure;
+  RowUnits rows;
+  const ir::Target& target;
+};
+
+Grids user_grids(const Input& in) {
+  const UserCode& user = *in.procedure.user;
+  ir::Dim blocks = user.cuda.text.empty() ? ir::Dim(1) : in.procedure.cuda_blocks();
+  return {{TemplateMapping{user.cuda_threads}, blocks, user.cuda_threads, user.cuda_shared_bytes}};
+}
+
+// ---- Attention: blocks with tiles of `own` queries, or keys, walk the other in tiles of c rows
+class AttentionScheduler {
+ public:
+  explicit AttentionScheduler(const Input& in) : p_(in.procedure), target_(in.target) {
+    element_ = bytes_of(in.kernel.buffers[0].dtype);
+    own_ = element_ == 2 ? 64 : 32;
+    d_ = n("features").value(), w_ = n("out").value();
+  }
+
+  Grid forward() const {
+    return grid(query_tiles(), [&](int64_t c) {
+      return element_ * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)) + kept(own_, c);
+    });
+  }
+  Grid queries() const {
+    return grid(query_tiles(), [&](int64_t c) {
+      return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
+    });
+  }
+  Grid keys() const {
+    ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
+    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), [&](int64_t c) {
+      return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
+             kept(c, own_);
+    });
+  }
+
+ private:
+  const ir::Dim& n(const char* name) const { return p_.number(name); }
+  static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
+  // Of a byte per weight of a tile: is it kept?
+  int64_t kept(int64_t rows, int64_t columns) const { return n("streams").is(0) ? 0 : rows * (columns + 4); }
+  ir::Dim query_tiles() const { return p_.outer() * ir::Dim::ceildiv(p_.count(), own_); }
+  // `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
+  // smallest.
+  template <class Bytes>
+  Grid grid(const ir::Dim& blocks, Bytes bytes) const {
+    int64_t c = own_;
+    while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
+    int threads = static_cast<int>(own_ * 2);
+    return {TemplateMapping{threads, own_, c}, block_count(blocks), threads, static_cast<int>(up(bytes(c), 16))};
+  }
+
+  const Procedure& p_;
+  const ir::Target& target_;
+  int64_t element_, own_, d_, w_;
+};
+
+Grids attention_grids(const Input& in) {
+  AttentionScheduler attention(in);
+  if (in.procedure.def->algorithm == Algorithm::kAttention) return {attention.forward()};
+  return {attention.queries(), attention.keys()};
+}
+
+// ---- Sorts
+Grids block_sort_grids(const Input& in) {
+  int64_t elements = elements_sorted_by_a_block(in.procedure, in.target.cuda.block_shared_bytes);
+  int threads = static_cast<int>(std::clamp<int64_t>(elements / 2, 32, 1024));
+  return {{TemplateMapping{threads, 1, elements}, block_count(in.procedure.rows()), threads,
+           static_cast<int>(elements * kSortedBytes)}};
+}
+
+// Per key, the least significant first, a grid that sorts parts of rows, and one for each doubling of the parts' length.
+Grids merge_sort_grids(const Input& in) {
+  const Procedure& p = in.procedure;
+  int64_t part = elements_sorted_in_parts(p, in.target.cuda.block_shared_bytes), tile = std::min<int64_t>(part, 2048);
+  int keys = 0, key_bytes = 1;
+  for (const Buffer& b : in.kernel.buffers)
+    if (b.role == BufferRole::kIn) ++keys, key_bytes = std::max(key_bytes, bytes_of(b.dtype));
+  int bytes = merged_bytes(p, key_bytes);
+  auto grid = [&](int64_t elements, int64_t threads, int64_t shared) {
+    ir::Dim blocks = p.rows() * ir::Dim::ceildiv(p.count(), elements);
+    return Grid{TemplateMapping{static_cast<int>(threads), 1, elements}, block_count(blocks), static_cast<int>(threads),
+                static_cast<int>(shared)};
+  };
+  Grids out;
+  for (int key = 0; key < keys; ++key) {
+    out.push_back(grid(part, std::clamp<int64_t>(part / 2, 32, 1024), part * kSortedBytes));
+    Grid merging = grid(tile, tile / (bytes > 8 ? 4 : 8), tile * bytes + 16);
+    int64_t width = part;
+    for (; 2 * width < p.count().bounds().max; width *= 2) out.push_back(merging);
+    out.push_back(merging);
+  }
+  return out;
+}
+
+// ---- Scans
+constexpr int64_t kShort = 16;        // One thread scans a row that is as short; neighbouring threads read the same lines.
+constexpr int64_t kManyWarps = 2048;  // So many warps, with a strip of rows each, keep a GPU busy.
+constexpr int64_t kSector = 32;       // The bytes that memory moves at least.
+
+// How many threads scan how many neighbouring rows (a strip) together; it follows from the upper bounds of sizes.
+TemplateMapping strips_of(const Procedure& p, int bytes, int state) {
+  int64_t outer = p.outer().bounds().max, count = p.count().bounds().max, inner = p.inner().bounds().max;
+  if (count <= kShort) return {};
+  TemplateMapping out{32, 1};
+  int64_t& columns = out.tile_rows;
+  while (columns < 32 && columns < inner) columns *= 2;
+  auto strips = [&] { return static_cast<double>(outer) * static_cast<double>((inner + columns - 1) / columns); };
+  while (columns > 1 && columns * bytes > kSector && strips() < kManyWarps) columns /= 2;
+  double elements = static_cast<double>(count) * static_cast<double>(columns);  // The elements of one strip.
+  if (strips() >= kManyWarps || elements <= 512) return out;
+  out.team = strips() < 128 && elements > 8192 && state <= 8 ? 1024 : 256;  // A thread of 1,024 has 64 registers.
+  return out;
+}
+
+Grids scan_grids(const Input& in) {
+  const Procedure& p = in.procedure;
+  DType dtype = std::ranges::find(in.kernel.buffers, BufferRole::kIn, &Buffer::role)->dtype;
+  bool places = p.def->algorithm == Algorithm::kScanPosition;
+  bool large = bytes_of(dtype) == 8 || p.count().bounds().max > INT32_MAX;
+  int state = places ? (large ? 16 : 8) : std::max(bytes_of(dtype), 4);
+  TemplateMapping m = strips_of(p, bytes_of(dtype), state);
+  int threads = std::max(m.team, kBlockThreads);
+  int shared = m.team > 32 ? static_cast<int>(2 * m.tile_rows * m.team / 32 * state) : 0;
+  ir::Dim teams = p.outer() * ir::Dim::ceildiv(p.inner(), m.tile_rows);
+  return {{m, blocks_for(teams, m.team, threads, in.target), threads, shared}};
+}
+
+// ---- Rows one after the other
+Grids block_per_row_grids(const Input& in) {
+  const Procedure& p = in.procedure;
+  int64_t parts = up(p.def->parallel_in_row(p.most()), 32);
+  int threads = static_cast<int>(std::clamp<int64_t>(parts, 32, kBlockThreads));
+  return {{TemplateMapping{threads, in.rows.unit}, block_count(in.rows.units), threads}};
+}
+Grids thread_per_row_grids(const Input& in) {
+  constexpr int kFew = 64;  // threads, which then stand in more blocks
+  return {{TemplateMapping{1, in.rows.unit}, blocks_for(in.rows.units, 1, kFew, in.target), kFew}};
+}
+
+struct TemplateGrids {
+  TemplateKind kind;
+  Grids (*grids)(const Input& in);
+};
+constexpr TemplateGrids kTemplateGrids[] = {
+    {TemplateKind::kUser, user_grids},           {TemplateKind::kAttention, attention_grids},
+    {TemplateKind::kSortInBlock, block_sort_grids}, {TemplateKind::kMergeSort, merge_sort_grids},
+    {TemplateKind::kTeamScan, scan_grids},       {TemplateKind::kBlockPerRow, block_per_row_grids},
+    {TemplateKind::kThreadPerRow, thread_per_row_grids}};
+
+}  // namespace
+
+CudaSchedule schedule_template(Kernel& k, const ir::Target& target) {
+  const Procedure& procedure = *k.procedure;
+  const ProcedureTemplate& how = template_of(procedure, {true, target.cuda.block_shared_bytes});
+  int64_t scratch = scratch_of_unit(procedure, how), most_units = kMostUnits;
+  if (scratch > 0) most_units = std::clamp<int64_t>(kGpuScratch / scratch, kMostScratchUnits, kMostUnits);
+  RowUnits rows = units_of_rows(procedure, most_units);
+  CudaSchedule out;
+  out.procedure_template = how.kind;
+  out.grids = std::ranges::find(kTemplateGrids, how.kind, &TemplateGrids::kind)->grids({k, procedure, rows, target});
+  add_workspaces(k, how, rows.units);
+  return out;
+}
+
+}  // namespace nabla::passes
