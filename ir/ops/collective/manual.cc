@@ -287,12 +287,49 @@ std::vector<MaybeVal> shard_map_vjp(VjpContext& ctx) {
   return out;
 }
 
+bool names_axis(const Axes& axes, const std::string& axis) {
+  return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
+}
+bool names_axis(const Sharding& s, const std::string& axis) { return names_axis(axes_of(s), axis); }
+
+// Does the function, or what it calls, communicate along the axis or ask for the rank's place there?
+bool function_uses(const ir::Functions& functions, const Function& f, const std::string& axis) {
+  for (const Node& n : f.nodes)
+    for (const auto& [name, attr] : n.attrs) {
+      if (const auto* axes = std::get_if<Axes>(&attr); axes && names_axis(*axes, axis)) return true;
+      if (const auto* one = std::get_if<FunctionRef>(&attr); one && function_uses(functions, functions.get(one->name), axis)) return true;
+      if (const auto* list = std::get_if<FunctionRefs>(&attr))
+        for (const FunctionRef& ref : *list)
+          if (function_uses(functions, functions.get(ref.name), axis)) return true;
+    }
+  return false;
+}
+
+// The axis is left to propagation where the region makes no use of it.
+bool leave_axis(const BatchContext& ctx, ManualRegion& r) {
+  auto cut = [&](const Sharding& s) { return names_axis(s, ctx.spmd_axis); };
+  if (r.axes.size() == 1 || std::any_of(r.in.begin(), r.in.end(), cut) || std::any_of(r.out.begin(), r.out.end(), cut) ||
+      function_uses(*ctx.functions, ctx.functions->get(r.body), ctx.spmd_axis))
+    return false;
+  auto at = std::find(r.axes.begin(), r.axes.end(), ir::AxisRef{ctx.spmd_axis});
+  r.sizes.erase(r.sizes.begin() + (at - r.axes.begin()));
+  r.axes.erase(at);
+  return true;
+}
+
+// The value, whose batch lies along the axis.
+Val batch_along(FunctionBuilder& b, Val v, const std::string& axis) {
+  Sharding s{std::vector<ir::DimSharding>(static_cast<size_t>(v.rank()), {{}, true}), {}};
+  s.dims[0] = {{{axis}}};
+  return b.op("shard", {v}, {{"sharding", s}});
+}
+
 // The batch is whole in the region, whatever lies along it outside: along axes that are not manual it may be sharded.
 std::vector<Val> shard_map_batch(BatchContext& ctx) {
   ManualRegion r = region_of(ctx.attrs());
-  if (std::find(r.axes.begin(), r.axes.end(), ir::AxisRef{ctx.spmd_axis}) != r.axes.end()) {
-    ctx.functions->refuse(
-        fmt::format("spmd_axis_name is {}, along which the region is written by hand", ctx.spmd_axis));
+  bool manual = names_axis(r.axes, ctx.spmd_axis);
+  if (manual && !leave_axis(ctx, r)) {
+    ctx.functions->refuse(fmt::format("spmd_axis_name is {}, along which the region cuts its arrays or communicates", ctx.spmd_axis));
     std::vector<Val> zeros;
     for (const Type& t : ctx.op.results) zeros.push_back(ctx.b.fill(t.dtype, prepend(ctx.size, t.shape), 0));
     return zeros;
@@ -305,7 +342,11 @@ std::vector<Val> shard_map_batch(BatchContext& ctx) {
     if (made.results[i]) add(r.out[i]);
   r.body = made.name;
   ctx.results_batched = made.results;
-  return region(ctx.b, r, ctx.operands);
+  if (!manual) return region(ctx.b, r, ctx.operands);
+  std::vector<Val> operands = ctx.operands;
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (ctx.batched[i]) operands[i] = batch_along(ctx.b, operands[i], ctx.spmd_axis);
+  return region(ctx.b, r, operands);
 }
 
 OpDef shard_map_op() {
