@@ -7,6 +7,7 @@
 #include "passes/lower/plan_memory.h"
 #include "passes/lower/prepare.h"
 #include "passes/lower/recompute.h"
+#include "passes/lower/schedule_collectives.h"
 #include "passes/lower/schedule_kernels.h"
 #include "passes/lower/specialise.h"
 #include "passes/pass.h"
@@ -304,6 +305,18 @@ std::vector<Pass> schedule_passes() {
        Stage::kKernels,
        {{"remat-bytes", "", "what state and temporaries of an entry may need"}},
        recompute},
+      {"schedule-collectives",
+       "starts collectives early, so that ranks compute while they communicate",
+       "A collective moves before nodes that do not make its operand, until what runs meanwhile takes as long as it does by the "
+       "cost model: a gather of a layer's weights starts while the layer before it computes. Its result lies in memory "
+       "from there on, so it stops where temporaries would need more than they did, and overlap-bytes. Runs after fuse and "
+       "recompute, when it is known what runs in which order, and before plan-memory, which is asked whether it "
+       "fits. The waits are placed when the program is made: each as late as the plan allows.",
+       Stage::kKernels,
+       Stage::kKernels,
+       {{"overlap", "true", "false: collectives stay where they are"},
+        {"overlap-bytes", "0", "bytes by which temporaries may grow for it"}},
+       schedule_collectives},
       {"plan-memory",
        "gives every value its place in one arena",
        "State leaves come first and are updated in place: the readers of an old value run before its writer, and an "

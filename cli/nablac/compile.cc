@@ -114,6 +114,7 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
   };
   add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
+  add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
   command.add_flag("--deterministic", args.options.deterministic,

@@ -143,6 +143,39 @@ TEST(Collectives, BucketsJoinWhatIsSmall) {
   EXPECT_EQ(count(few.planned, "all_reduce"), 1);
 }
 
+// Kernels between the start of gathers and their first readers.
+int64_t nodes_under_way(const ir::Module& m) {
+  int64_t out = 0;
+  for (const ir::FunctionPtr& f : m.functions)
+    for (size_t i = 0; i < f->nodes.size(); ++i) {
+      if (f->nodes[i].op->name != "all_gather") continue;
+      std::vector<ir::ValueId> is = {f->nodes[i].results[0]};  // the result, and views of it
+      for (size_t k = i + 1; k < f->nodes.size(); ++k) {
+        const ir::Node& n = f->nodes[k];
+        bool reads = std::any_of(n.operands.begin(), n.operands.end(),
+                                 [&](ir::ValueId id) { return std::find(is.begin(), is.end(), id) != is.end(); });
+        if (reads && n.op->lower != ir::Lowering::kView) break;
+        if (reads) is.push_back(n.results[0]);
+        out += n.op->lower == ir::Lowering::kCall;
+      }
+    }
+  return out;
+}
+
+// The weights of the next layers are gathered while a layer computes, as far as memory admits it.
+TEST(Collectives, GathersStartBeforeTheyAreMet) {
+  const int kLayers = 8;
+  std::map<std::string, std::map<std::string, std::string>> off = {{"bucket-collectives", {{"bucket-bytes", "0"}}}}, fits = off,
+                                                            more = off;
+  off["schedule-collectives"]["overlap"] = "false";
+  more["schedule-collectives"]["overlap-bytes"] = "64KiB";
+  Lowered late = lowered(zero3(kLayers), off), same = lowered(zero3(kLayers), fits), early = lowered(zero3(kLayers), more);
+  EXPECT_LE(same.arena, late.arena);
+  EXPECT_LE(early.arena, late.arena + 64 * 1024);
+  EXPECT_GE(nodes_under_way(same.planned), nodes_under_way(late.planned));
+  EXPECT_GE(nodes_under_way(early.planned), nodes_under_way(late.planned) + kLayers);
+}
+
 TEST(Collectives, BadOptionsAreNamed) {
   auto refusal = [&](const std::string& pass, const std::string& option, const std::string& value) {
     auto made = driver::lower_module(zero3(2),

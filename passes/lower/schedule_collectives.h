@@ -1,0 +1,14 @@
+// When communication starts.
+#pragma once
+
+#include "ir/module.h"
+#include "passes/pass.h"
+
+namespace nabla::passes {
+
+/// kernels -> kernels. A collective moves before nodes that it does not depend on, until what runs meanwhile takes as long
+/// as it (ir/cost), as long as temporaries need no more than `overlap-bytes` above what they needed. Nothing moves with
+/// `overlap` false. All ranks run one program, so that they still meet in one order.
+Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& context);
+
+}  // namespace nabla::passes
