@@ -15,7 +15,7 @@ using ir::Function;
 using ir::Node;
 using ir::ValueId;
 
-constexpr int kRounds = 4;                                // of plans that turn out too large
+constexpr int kRounds = 4;                                    // of plans that turn out too large
 constexpr double kCpuBytesPerUs = 1e4, kCpuFlopsPerUs = 5e4;  // of one rank, about
 
 bool communicates(const Node& n) { return n.op->lower == ir::Lowering::kCollective; }
@@ -78,8 +78,8 @@ class Order {
     if (is_free(n)) return 0;
     if (communicates(n)) {
       const ir::Attr* axes = n.attrs.find("axes");
-      return axes && m_.mesh() ? ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), static_cast<double>(bytes(n.operands[0])))
-                               : 0;
+      if (!axes || !m_.mesh()) return 0;
+      return ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), static_cast<double>(bytes(n.operands[0])));
     }
     ir::Work work{ir::operand_bytes(f_, n), ir::node_flops(f_, n), f_.type(n.results[0]).dtype};
     if (const ir::Attr* name = n.attrs.find("kernel"))
@@ -128,8 +128,8 @@ class Order {
   const Function& f_;
   const ir::Target& target_;
   std::vector<int> root_, producer_;
-  std::vector<double> us_;    // by node
-  std::vector<int64_t> live_;  // by node
+  std::vector<double> us_;                   // by node
+  std::vector<int64_t> live_;                // by node
   std::vector<std::vector<size_t>> before_;  // by node: what has moved there
 };
 
@@ -158,7 +158,7 @@ Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& c
       int64_t now = NABLA_TRY(temporaries(next, f->name));
       if (now <= before + more) {
         out = std::move(next);
-        context.remarks.push_back(fmt::format("@{}: {} collectives start before they are met, temporaries {} bytes instead of {}",
+        context.remarks.push_back(fmt::format("@{}: {} collectives start earlier, temporaries {} bytes instead of {}",
                                               f->name, moved, now, before));
         break;
       }

@@ -17,7 +17,7 @@ namespace {
 
 Result<std::unique_ptr<exec::Session>> compiled(const ir::Module& m, exec::SessionOptions options = {.threads = 1}) {
   driver::CompiledBundle bundle = NABLA_TRY(driver::compile(
-      m, {.target = "cpu", .library = false, .jobs = 2, .pass_options = {{"schedule-collectives", {{"overlap-bytes", "1MiB"}}}}}));
+      m, {.target = "cpu", .library = false, .pass_options = {{"schedule-collectives", {{"overlap-bytes", "1MiB"}}}}, .jobs = 2}));
   return exec::Session::create(
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle.bytes)), "test")),
       options);

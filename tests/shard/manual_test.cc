@@ -299,24 +299,27 @@ TEST(Manual, VmapNamesTheAxisOfItsBatch) {
 
 // A region of which the batch lies along one of its axes, where it makes no use of that axis.
 TEST(Manual, VmapOverARegionAlongAnAxisThatItDoesNotUse) {
-  auto make = [](const char* summed) {
+  auto make = [](bool both) {
     Program program;
     program.mesh("pod", {{"dp", 2}, {"tp", 2}});
     program.entry("f", {{"x", f32, {4, 8}}, {"w", f32, {8, 6}}}, [&](Tensor x, Tensor w) -> Outputs {
-      auto part = [&](Tensor v, Tensor m) { return psum(matmul(v, m), summed); };
+      auto part = [&](Tensor v, Tensor m) {
+        Tensor sum = psum(matmul(v, m), "tp");
+        return both ? pmean(sum, "dp") : sum;
+      };
       auto row = [&](Tensor v) { return tanh(shard_map(part, {P("tp"), P("tp", "")}, {P("")})(v, w)); };
       auto loss = [&](Tensor p) { return sum(vmap(row, {.spmd_axis_name = "dp"})(p)); };
       return {{"y", vmap(row, {.spmd_axis_name = "dp"})(x)}, {"g", grad(loss)(x)}};
     });
     return program.module();
   };
-  ir::Module m = make("tp");
+  ir::Module m = make(false);
   ManualRun got = run_manual(m, random_args(*m.find("f"), 9));
   // Each rank has two rows of the batch.
-  EXPECT_NE(print(got.local).find("tanh(%0) : f32[2,6]"), std::string::npos) << print(got.local);
+  EXPECT_NE(print(got.local).find("tanh(%1) : f32[2,6]"), std::string::npos) << print(got.local);
   ir::Target target;
   passes::PassContext context{ops::all_ops(), target};
-  Result<ir::Module> refused = passes::lower_transforms(make("dp"), context);
+  Result<ir::Module> refused = passes::lower_transforms(make(true), context);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.errors()[0].message.find("spmd_axis_name is dp, along which the region cuts its arrays or communicates"),
             std::string::npos)

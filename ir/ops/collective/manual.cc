@@ -293,12 +293,12 @@ bool names_axis(const Axes& axes, const std::string& axis) {
 bool names_axis(const Sharding& s, const std::string& axis) { return names_axis(axes_of(s), axis); }
 
 // Does the function, or what it calls, communicate along the axis or ask for the rank's place there?
-bool function_uses(const ir::Functions& functions, const Function& f, const std::string& axis) {
-  for (const Node& n : f.nodes)
+bool function_uses(const ir::Functions& functions, const ir::Function& f, const std::string& axis) {
+  for (const ir::Node& n : f.nodes)
     for (const auto& [name, attr] : n.attrs) {
       if (const auto* axes = std::get_if<Axes>(&attr); axes && names_axis(*axes, axis)) return true;
       if (const auto* one = std::get_if<FunctionRef>(&attr); one && function_uses(functions, functions.get(one->name), axis)) return true;
-      if (const auto* list = std::get_if<FunctionRefs>(&attr))
+      if (const auto* list = std::get_if<ir::FunctionRefs>(&attr))
         for (const FunctionRef& ref : *list)
           if (function_uses(functions, functions.get(ref.name), axis)) return true;
     }
