@@ -131,7 +131,7 @@ Result<Shape> ValueParser::shape(ShardingRef* sharding) {
     layout.replicated = NABLA_TRY(axes());
     laid_out = true;
   }
-  if (laid_out && lexer_.accept("allow_padding")) layout.allow_padding = true;
+  if (sharding && lexer_.accept("allow_padding")) layout.allow_padding = laid_out = true;
   if (laid_out) *sharding = std::make_shared<const Sharding>(std::move(layout));
   return out;
 }

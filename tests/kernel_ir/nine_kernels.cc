@@ -55,7 +55,9 @@ Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, c
     std::get<TemplateMapping>(s.grids[0].mapping).tile_rows = unit;
   Status sound = check_schedule(k);
   EXPECT_TRUE(sound.ok()) << to_string(sound.errors()) << print(k);
-  if (symbols_of(k).empty()) EXPECT_EQ(print(parse_kernel(print(k), "scheduled").value()), print(k));
+  if (symbols_of(k).empty()) {
+    EXPECT_EQ(print(parse_kernel(print(k), "scheduled").value()), print(k));
+  }
   return codegen::print_cuda(k, symbol);
 }
 
