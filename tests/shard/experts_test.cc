@@ -1,4 +1,4 @@
-// A layer of experts, each with a rank: that of tests/golden/passes/partition/mixture_of_experts.nbl, whose tokens go to
+// A layer of experts, each with a rank: that of tests/golden/program/mixture_of_experts.nbl, whose tokens go to
 // their two best experts and come back.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::string between(const std::string& text, const std::string& begin, const std
 
 // The program of the golden file with other words for its layouts.
 Scene layer(const std::string& mesh, const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::ifstream file("tests/golden/passes/partition/mixture_of_experts.nbl");
+  std::ifstream file("tests/golden/program/mixture_of_experts.nbl");
   std::stringstream stream;
   stream << file.rdbuf();
   std::string text = stream.str();
