@@ -141,23 +141,27 @@ Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& c
     return error(Code::kBadOption, "schedule-collectives: overlap is true or false, not `{}`", wanted->second);
   if (wanted != context.options.end() && wanted->second == "false") return module;
   int64_t more = NABLA_TRY(bytes_option(context, "overlap-bytes")).value_or(0);
-  auto temporaries = [&](const ir::Module& m, const std::string& name) -> Result<int64_t> {
+  using Plan = std::shared_ptr<const ir::MemoryPlan>;
+  auto planned = [&](const ir::Module& m) -> Result<Plan> {
     PassContext plain{context.ops, context.target};
-    return NABLA_TRY(plan_memory(m, plain)).plan->functions.at(name).temporary_bytes;
+    return Plan(NABLA_TRY(plan_memory(m, plain)).plan);
   };
+  Plan plan;  // of `out`
   ir::Module out = module;
   for (const ir::FunctionPtr& f : module.functions) {
     if (std::none_of(f->nodes.begin(), f->nodes.end(), communicates)) continue;
     Order order(module, *f, context.target);
-    int64_t before = NABLA_TRY(temporaries(out, f->name)), most = order.peak() + more;
+    if (!plan) plan = NABLA_TRY(planned(out));
+    int64_t before = plan->functions.at(f->name).temporary_bytes, most = order.peak() + more;
     for (int round = 0; round < kRounds; ++round) {
       int moved = order.move_up(most);
       if (moved == 0) break;
       ir::Module next = out;
       next.set(std::make_shared<const Function>(order.function()));
-      int64_t now = NABLA_TRY(temporaries(next, f->name));
+      Plan after = NABLA_TRY(planned(next));
+      int64_t now = after->functions.at(f->name).temporary_bytes;
       if (now <= before + more) {
-        out = std::move(next);
+        out = std::move(next), plan = std::move(after);
         context.remarks.push_back(fmt::format("@{}: {} collectives start earlier, temporaries {} bytes instead of {}",
                                               f->name, moved, now, before));
         break;

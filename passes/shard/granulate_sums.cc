@@ -34,11 +34,6 @@ Diagnostic refuse(const Node& n, const std::string& why) {
   return d;
 }
 
-bool has(const Factors::Tensor& dims, int factor) {
-  return std::any_of(dims.begin(), dims.end(),
-                     [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
-}
-
 // The first floating-point sum of the node along a dimension with axes.
 std::optional<Sum> shared_sum(const Function& f, const Node& n) {
   if (n.op->lower == ir::Lowering::kControl || !n.op->factors.exists()) return std::nullopt;
@@ -152,7 +147,7 @@ Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, cons
   for (size_t r = 0; r < made.size(); ++r) {
     const Factors::Tensor& dims = sum.factors.results[r];
     auto at = std::find_if(dims.begin(), dims.end(), [&](const auto& d) { return d == std::vector<int>{sum.factor}; });
-    if (at == dims.end() && has(dims, sum.factor))
+    if (at == dims.end() && has_factor(dims, sum.factor))
       return refuse(n, "its results have what it combines beside other things");
     out.push_back(at == dims.end() ? tree(made[r]) : parts_joined(made[r], at - dims.begin()));
   }

@@ -41,5 +41,9 @@ ir::Axes axes_of_dim(const ir::Mesh& mesh, const std::vector<int>& dim, const ir
                      const std::vector<ir::Axes>& of_factor);
 /// Whether partition can split the factor: what each part computes is joined, or combined.
 bool can_split(const ir::Factors::Factor& factor);
+/// Is the factor one of a dimension's?
+bool has_factor(const ir::Factors::Tensor& dims, int factor);
+/// Do these attributes give the types of the part's results from those of its operands?
+bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs);
 
 }  // namespace nabla::passes

@@ -5,8 +5,10 @@
 
 #include "ir/typed.h"
 #include "passes/rewrite.h"
+#include "passes/shard/layout.h"
 #include "passes/shard/open_composites.h"
 #include "passes/shard/padding.h"
+#include "passes/shard/parts.h"
 
 namespace nabla::passes {
 namespace {
@@ -107,7 +109,7 @@ class PaddedFunction {
                    std::any_of(n.results.begin(), n.results.end(), [&](ValueId id) { return dims_.is_padded(index_, id); });
     if (touched && n.op->lower == ir::Lowering::kControl) return control(n);
     if (touched && n.op->lower == ir::Lowering::kConstant && uniform_constant(n)) return Ok{};
-    if (touched && n.op->factors.exists() && n.op->lower != ir::Lowering::kControl && lengthened(n)) return Ok{};
+    if (touched && n.op->factors.exists() && lengthened(n)) return Ok{};
     return as_it_is(n);
   }
 
@@ -125,14 +127,8 @@ class PaddedFunction {
     std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "", name = ir::value_name(f_, id);
     context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name, at, name,
                                            f_.type(id).str()));
-    int64_t all = f_.type(id).bytes().bounds().max;
-    if (all <= most_) return Ok{};
-    Diagnostic d = error(Code::kOverBudget, "{} has no rule that masks padding: {} would be gathered, {} bytes on every rank, at most {} "
-                         "are allowed", n.op->name, name, all, most_);
-    d.location = n.location;
-    d.notes.push_back(ir::describe_value(f_, id));
-    d.help = fmt::format("lay {} out along other dimensions before it, or raise max-gather-bytes", name);
-    return d;
+    std::optional<Diagnostic> refusal = check_gathered(f_, n, id, "has no rule that masks padding", most_);
+    return refusal ? Status(*refusal) : Status(Ok{});
   }
   void finish(const Node& n, const std::vector<Val>& results) {
     for (size_t r = 0; r < results.size(); ++r) set(n.results[r], fitted(results[r], dims_.shape(index_, n.results[r])));
@@ -147,17 +143,10 @@ class PaddedFunction {
 
   bool uniform_constant(const Node& n) {
     const Literal& value = n.attrs.get_literal("value");
-    int64_t width = bytes_of(value.dtype());
-    const auto* bytes = static_cast<const char*>(value.data());
-    for (int64_t i = 1; i < value.size(); ++i)
-      if (!std::equal(bytes, bytes + width, bytes + i * width)) return false;
-    Shape shape = dims_.shape(index_, n.results[0]);
-    if (value.size() == 0 || !ir::Type(value.dtype(), shape).is_static()) return false;
-    Literal longer = Literal::uninitialized(value.dtype(), ir::Type(value.dtype(), shape).extents());
-    auto* to = static_cast<char*>(longer.mutable_data());
-    for (int64_t i = 0; i < longer.size(); ++i) std::copy_n(bytes, width, to + i * width);
-    set(n.results[0], b_.constant(longer));
-    return true;
+    ir::Type longer(value.dtype(), dims_.shape(index_, n.results[0]));
+    std::optional<Literal> made = longer.is_static() ? uniform(value, longer.extents()) : std::nullopt;
+    if (made) set(n.results[0], b_.constant(*made));
+    return made.has_value();
   }
 
   // The node with longer factors; false where it cannot have them.
@@ -175,13 +164,12 @@ class PaddedFunction {
     }
     if (!any) return false;
     ir::Attrs attrs = unplaced(n, longer.attrs());
-    if (!fits(n, longer, attrs)) return false;
+    if (!gives_types_of(longer, attrs)) return false;
     std::vector<Val> operands;
     for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(operand(n, i, factors, how, longer));
     clamp_indices(factors, how, longer, operands);
     std::vector<Val> results = b_.add(n.op->name, operands, attrs);
-    for (size_t r = 0; r < results.size(); ++r)
-      if (stays_zero(n, operands)) note_zeros(n, r, results[r], factors, longer, operands);
+    for (size_t r = 0; stays_zero(n, operands) && r < results.size(); ++r) note_zeros(r, results[r], factors, longer, operands);
     finish(n, results);
     return true;
   }
@@ -208,15 +196,6 @@ class PaddedFunction {
     for (const char* name : {"offset", "whole"})
       if (const ir::Attr* own = n.attrs.find(name)) attrs.set(name, *own);
     return attrs;
-  }
-  bool fits(const Node& n, const ir::Shard& longer, const ir::Attrs& attrs) const {
-    std::vector<ir::Type> operands;
-    for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(longer.operand(static_cast<int>(i)));
-    auto none = [](std::string_view) -> const Function* { return nullptr; };
-    Result<std::vector<ir::Type>> types = ir::infer_types(*n.op, operands, attrs, none);
-    for (size_t r = 0; types.ok() && r < n.results.size(); ++r)
-      if (!((*types)[r] == longer.result(static_cast<int>(r)))) return false;
-    return types.ok();
   }
   Val operand(const Node& n, size_t i, const Factors& factors, const std::vector<PaddedFactor>& how, const ir::Shard& longer) {
     Val v = fitted(values_[n.operands[i]], longer.operand(static_cast<int>(i)).shape);
@@ -310,7 +289,7 @@ class PaddedFunction {
       if (c.combiner == Combiner::kSum && c.kind == ir::Linearity::Kind::kJointly && c.operands.size() == operands.size()) return true;
     return false;
   }
-  void note_zeros(const Node& n, size_t r, Val made, const Factors& factors, const ir::Shard& longer, const std::vector<Val>& operands) {
+  void note_zeros(size_t r, Val made, const Factors& factors, const ir::Shard& longer, const std::vector<Val>& operands) {
     for (size_t d = 0; d < factors.results[r].size(); ++d) {
       const std::vector<int>& dim = factors.results[r][d];
       if (dim.empty() || longer.sizes[static_cast<size_t>(dim[0])] == factors.factors[static_cast<size_t>(dim[0])].size) continue;

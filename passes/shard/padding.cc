@@ -5,6 +5,7 @@
 
 #include "ir/typed.h"
 #include "passes/rewrite.h"
+#include "passes/shard/control_ties.h"
 #include "passes/shard/layout.h"
 
 namespace nabla::passes {
@@ -20,11 +21,8 @@ using How = PaddedFactor::How;
 
 namespace {
 
-bool has(const Factors::Tensor& dims, int factor) {
-  return std::any_of(dims.begin(), dims.end(), [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
-}
 bool any_has(const std::vector<Factors::Tensor>& tensors, int factor) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) { return has(t, factor); });
+  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) { return has_factor(t, factor); });
 }
 
 // Padding comes last in a dimension only where it is padding of the major factor.
@@ -42,14 +40,14 @@ bool draws_alike_when_longer(const ir::TypedOp& op, const Factors& factors, int 
   const ir::Attr* whole = op.attrs.find("whole");
   if (!whole) return true;
   bool placed = !std::get<ir::Shape>(*whole).empty();
-  return !placed && (op.op.name == "iota" || has({factors.results[0][0]}, factor));
+  return !placed && (op.op.name == "iota" || has_factor({factors.results[0][0]}, factor));
 }
 
 // Does zero (or the other combiner's identity) in an operand along the factor add nothing to the result?
 bool vanishes(const ir::TypedOp& op, const Factors& factors, int factor, Combiner combiner) {
   for (const Linearity::Claim& c : op.op.linearity.claims) {
     if (c.combiner != combiner) continue;
-    auto along = [&](int i) { return has(factors.operands[static_cast<size_t>(i)], factor); };
+    auto along = [&](int i) { return has_factor(factors.operands[static_cast<size_t>(i)], factor); };
     bool jointly = c.kind == Linearity::Kind::kJointly;
     if (jointly ? std::all_of(c.operands.begin(), c.operands.end(), along) : std::any_of(c.operands.begin(), c.operands.end(), along))
       return true;
@@ -59,7 +57,7 @@ bool vanishes(const ir::TypedOp& op, const Factors& factors, int factor, Combine
 
 // Rows that indices name, one component per index: the dimension of operand 0 that the component counts along.
 bool is_looked_up(const ir::TypedOp& op, const Factors& factors, int factor) {
-  if (op.op.name == "embedding") return has({factors.operands[0][0]}, factor);
+  if (op.op.name == "embedding") return has_factor({factors.operands[0][0]}, factor);
   bool gathers = op.op.name == "gather", scatters = op.op.name.starts_with("scatter_");
   if (!gathers && !scatters) return false;
   const ir::Ints& map = op.attrs.get_ints(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
@@ -124,7 +122,7 @@ PaddedDims::PaddedDims(const ir::Module& module) : m_(module) {
         if (at.first == function.name)
           seed(static_cast<int>(f), (of == &of_param_ ? function.params : function.results)[static_cast<size_t>(at.second)], *layout);
   }
-  if (!any_) return;
+  if (!any()) return;
   for (size_t v = 0; v < places_.size(); ++v) {
     int root = find(static_cast<int>(v));
     if (!uneven_.count(root)) continue;
@@ -138,7 +136,7 @@ void PaddedDims::number() {
   for (size_t f = 0; f < m_.functions.size(); ++f) {
     const Function& function = *m_.functions[f];
     index_[function.name] = static_cast<int>(f);
-    for (const std::string& name : referenced_functions(function)) ++called_[name];
+    for (const std::string& name : referenced_functions(function)) called_.insert(name);
     first_.emplace_back();
     for (size_t v = 0; v < function.values.size(); ++v) {
       first_.back().push_back(static_cast<int>(places_.size()));
@@ -202,25 +200,9 @@ void PaddedDims::tie(int f, const Node& n) {
 }
 
 void PaddedDims::tie_control(int f, const Node& n) {
-  ir::ControlFlow c = ir::control_of(*m_.functions[f], n);
-  bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
-  size_t index = branch ? 1 : 0, carries = static_cast<size_t>(c.consts + c.carries);
-  std::vector<std::string> functions = c.functions;
-  if (!c.unasked.empty()) functions.insert(functions.begin(), c.unasked);
-  bool asks = c.kind == ir::ControlFlow::Kind::kWhile || !c.unasked.empty();
-  for (const std::string& name : functions) {
-    if (!is_called(name)) continue;
-    int g = index_.at(name);
-    const Function& body = *m_.functions[g];
-    for (size_t i = 0; i < body.params.size(); ++i)
-      join_values(f, n.operands[i + index], g, body.params[i], !branch && i >= carries ? 1 : 0);
-    if (asks && &name == &functions.front()) continue;  // a condition, whose result is one predicate
-    for (size_t r = 0; r < body.results.size(); ++r) {
-      bool stacked = !branch && r >= static_cast<size_t>(c.carries);
-      join_values(f, n.results[r], g, body.results[r], stacked ? 1 : 0);
-      if (!branch && !stacked) join_values(g, body.results[r], g, body.params[static_cast<size_t>(c.consts) + r]);
-    }
-  }
+  for (const auto& [a, b] : control_ties(m_, *m_.functions[f], n))
+    if (is_called(b.function->name))
+      join_values(index_.at(a.function->name), a.value, index_.at(b.function->name), b.value, a.skip, b.skip);
 }
 
 void PaddedDims::seed(int f, ValueId v, const ir::Sharding& s) {
@@ -229,7 +211,7 @@ void PaddedDims::seed(int f, ValueId v, const ir::Sharding& s) {
   for (size_t d = 0; d < s.dims.size() && d < type.shape.size(); ++d) {
     if (s.dims[d].axes.empty()) continue;
     int root = find(variable(f, v, static_cast<int>(d)));
-    if (s.allow_padding && !divides(*m_.mesh(), s.dims[d].axes, type.shape[d])) any_ = true, uneven_.insert(root);
+    if (s.allow_padding && !divides(*m_.mesh(), s.dims[d].axes, type.shape[d])) uneven_.insert(root);
     // Layouts that divide the extent are to divide the longer one as well.
     int64_t& multiple = multiple_.try_emplace(root, 1).first->second;
     multiple = std::lcm(multiple, shards(*m_.mesh(), s.dims[d].axes));

@@ -32,7 +32,7 @@ class PaddedDims {
   explicit PaddedDims(const ir::Module& module);
 
   /// Is there anything to pad?
-  bool any() const { return any_; }
+  bool any() const { return !uneven_.empty(); }
   /// The dimension's extent with its padding; without any its extent.
   ir::Dim extent(int function, ir::ValueId value, int dim) const;
   ir::Shape shape(int function, ir::ValueId value) const;
@@ -61,8 +61,8 @@ class PaddedDims {
     int dim;
   };
   const ir::Module& m_;
-  bool any_ = false;
-  std::map<std::string, int> index_, called_;
+  std::map<std::string, int> index_;
+  std::set<std::string> called_;
   std::vector<std::vector<int>> first_;  // by function and value: of its dimension 0
   std::vector<Place> places_;            // by variable
   mutable std::vector<int> parent_;

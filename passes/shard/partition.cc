@@ -11,6 +11,7 @@
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/microbatch.h"
 #include "passes/shard/padding.h"
+#include "passes/shard/parts.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules/rules.h"
 
@@ -160,15 +161,9 @@ class FunctionPartition {
   Result<Ok> constant(const Node& n) {
     const Literal& value = n.attrs.get_literal("value");
     Layout layout = declared(n.results[0]);
-    bool uniform = value.size() > 0;
-    const char* bytes = static_cast<const char*>(value.data());
-    int64_t width = bytes_of(value.dtype());
-    for (int64_t i = 1; uniform && i < value.size(); ++i) uniform = std::equal(bytes, bytes + width, bytes + i * width);
-    if (uniform) {
-      Literal part = Literal::uninitialized(value.dtype(), local_type(mesh_, f_.type(n.results[0]), layout).extents());
-      auto* to = static_cast<char*>(part.mutable_data());
-      for (int64_t i = 0; i < part.size(); ++i) std::copy_n(bytes, width, to + i * width);
-      set(n.results[0], b_.constant(part), layout);
+    std::vector<int64_t> shape = local_type(mesh_, f_.type(n.results[0]), layout).extents();
+    if (std::optional<Literal> part = uniform(value, shape)) {
+      set(n.results[0], b_.constant(*part), layout);
       return Ok{};
     }
     set(n.results[0], b_.clone(n, {})[0], layout_of(nullptr, value.rank()));
@@ -194,13 +189,7 @@ class FunctionPartition {
     std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
     std::string name = ir::value_name(f_, id);
     context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at, why, name));
-    int64_t all = bytes(id);
-    if (all <= most_ || refusal_) return;
-    refusal_ = error(Code::kOverBudget, "{} {}: {} would be gathered, {} bytes on every rank, at most {} are allowed", n.op->name,
-                     why, name, all, most_);
-    refusal_->location = n.location;
-    refusal_->notes.push_back(ir::describe_value(f_, id));
-    refusal_->help = fmt::format("lay {} out along other dimensions before it, or raise max-gather-bytes", name);
+    if (!refusal_) refusal_ = check_gathered(f_, n, id, why, most_);
   }
 
   // ---- By a rule of the op, where that sends no more than what follows from its factors.
@@ -242,7 +231,7 @@ class FunctionPartition {
       shard.begins.push_back(rank_.coordinate(axes[f]) * shard.sizes[f]);
     }
     ir::Attrs attrs = shard.attrs();
-    if (!fits(n, shard, attrs)) return false;
+    if (!gives_types_of(shard, attrs)) return false;
     for (size_t i = 0; i < n.operands.size(); ++i) say_what_is_gathered(n, factors, i);
     std::vector<Val> operands;
     Axes pending;
@@ -292,7 +281,7 @@ class FunctionPartition {
     Layout out = layout(factors.results[r], factors, axes);
     for (size_t f = 0; f < axes.size(); ++f) {
       const Factors::Factor& factor = factors.factors[f];
-      if (axes[f].empty() || factor.kind != Factors::Kind::kReduce || has(factors.results[r], static_cast<int>(f))) continue;
+      if (axes[f].empty() || factor.kind != Factors::Kind::kReduce || has_factor(factors.results[r], static_cast<int>(f))) continue;
       if (factor.combiner == Combiner::kSum)
         pending.insert(pending.end(), axes[f].begin(), axes[f].end());
       else
@@ -300,10 +289,6 @@ class FunctionPartition {
     }
     out.pending = std::move(pending);
     set(n.results[r], v, std::move(out));
-  }
-  static bool has(const Factors::Tensor& dims, int factor) {
-    return std::any_of(dims.begin(), dims.end(),
-                       [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
   }
 
   // What the node computes with is brought to where it is wanted, or it computes with what there is and its results are
@@ -325,7 +310,7 @@ class FunctionPartition {
       Layout made = layout(factors.results[r], factors, axes);
       made.pending = pending;
       for (size_t f = 0; f < axes.size(); ++f)
-        if (factors.factors[f].kind == Factors::Kind::kReduce && !has(factors.results[r], static_cast<int>(f)))
+        if (factors.factors[f].kind == Factors::Kind::kReduce && !has_factor(factors.results[r], static_cast<int>(f)))
           made.pending.insert(made.pending.end(), axes[f].begin(), axes[f].end());
       out += reshard_bytes(mesh_, f_.type(n.results[r]), made, declared(n.results[r]));
     }
@@ -411,17 +396,6 @@ class FunctionPartition {
     for (ValueId id : n.operands)
       for (const Axes& a : parts_[id].layout.dims) out |= overlap(mesh_, a, pending);
     return out;
-  }
-
-  // Do the local attributes give the local types?
-  bool fits(const Node& n, const ir::Shard& shard, const ir::Attrs& attrs) const {
-    std::vector<ir::Type> operands;
-    for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(shard.operand(static_cast<int>(i)));
-    auto none = [](std::string_view) -> const Function* { return nullptr; };
-    Result<std::vector<ir::Type>> types = ir::infer_types(*n.op, operands, attrs, none);
-    for (size_t r = 0; types.ok() && r < n.results.size(); ++r)
-      if (!((*types)[r] == shard.result(static_cast<int>(r)))) return false;
-    return types.ok();
   }
 
   // ---- Control flow: operands as the functions' parameters are laid out, results as theirs.

@@ -1,5 +1,9 @@
 #include "passes/shard/parts.h"
 
+#include <algorithm>
+
+#include "ir/op_def.h"
+
 namespace nabla::passes {
 namespace {
 
@@ -26,6 +30,31 @@ ir::Val parts_joined(ir::Val v, int64_t dim) {
   shape[dim] = shape[dim] * shape[dim + 1];
   shape.erase(shape.begin() + dim + 1);
   return ir::reshape(v, shape);
+}
+
+std::optional<Diagnostic> check_gathered(const ir::Function& f, const ir::Node& n, ir::ValueId id, const std::string& why,
+                                         int64_t most) {
+  int64_t all = f.type(id).bytes().bounds().max;
+  if (all <= most) return std::nullopt;
+  std::string name = ir::value_name(f, id);
+  Diagnostic d = error(Code::kOverBudget, "{} {}: {} would be gathered, {} bytes on every rank, at most {} are allowed", n.op->name,
+                       why, name, all, most);
+  d.location = n.location;
+  d.notes.push_back(ir::describe_value(f, id));
+  d.help = fmt::format("lay {} out along other dimensions before it, or raise max-gather-bytes", name);
+  return d;
+}
+
+std::optional<Literal> uniform(const Literal& value, const std::vector<int64_t>& shape) {
+  const auto* bytes = static_cast<const char*>(value.data());
+  int64_t width = bytes_of(value.dtype());
+  if (value.size() == 0) return std::nullopt;
+  for (int64_t i = 1; i < value.size(); ++i)
+    if (!std::equal(bytes, bytes + width, bytes + i * width)) return std::nullopt;
+  Literal out = Literal::uninitialized(value.dtype(), shape);
+  auto* to = static_cast<char*>(out.mutable_data());
+  for (int64_t i = 0; i < out.size(); ++i) std::copy_n(bytes, width, to + i * width);
+  return out;
 }
 
 }  // namespace nabla::passes

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "passes/rewrite.h"
+#include "passes/shard/control_ties.h"
 
 namespace nabla::passes {
 
@@ -109,27 +110,8 @@ void Propagation::tie() {
 }
 
 void Propagation::tie_control(int f, const Node& n) {
-  const Function& outer = *m_.functions[f];
-  ir::ControlFlow c = ir::control_of(outer, n);
-  bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
-  size_t index = branch ? 1 : 0, carries = static_cast<size_t>(c.consts + c.carries);
-  std::vector<std::string> functions = c.functions;
-  if (!c.unasked.empty()) functions.insert(functions.begin(), c.unasked);
-  bool asks = c.kind == ir::ControlFlow::Kind::kWhile || !c.unasked.empty();
-  for (const std::string& name : functions) {
-    int g = index_.at(name);
-    const Function& body = *m_.functions[g];
-    for (size_t i = 0; i < body.params.size(); ++i) {
-      bool slice = !branch && i >= carries;
-      join(f, n.operands[i + index], g, body.params[i], slice ? 1 : 0);
-    }
-    if (asks && &name == &functions.front()) continue;  // a condition, whose result is one predicate
-    for (size_t r = 0; r < body.results.size(); ++r) {
-      bool stacked = !branch && r >= static_cast<size_t>(c.carries);
-      join(f, n.results[r], g, body.results[r], stacked ? 1 : 0);
-      if (!branch && !stacked) join(g, body.results[r], g, body.params[static_cast<size_t>(c.consts) + r]);
-    }
-  }
+  for (const auto& [a, b] : control_ties(m_, *m_.functions[f], n))
+    join(index_.at(a.function->name), a.value, index_.at(b.function->name), b.value, a.skip, b.skip);
 }
 
 // ---- What the user said.

@@ -96,31 +96,49 @@ func @step(%table: f32[12,24], %w: f32[24,12], %ids: i32[64@{dp, mb}], %next: i3
 }
 )";
 
-// State and losses of a few steps, as bits.
-std::vector<Literal> trained_rows(const std::string& mesh, int threads) {
-  auto bundle =
-      driver::compile(parsed(kTokens), {.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}, .jobs = 2});
-  if (!bundle.ok()) ADD_FAILURE() << mesh << to_string(bundle.errors());
-  if (!bundle.ok()) return {};
+// Opens a session of the program; null, and a failure of the test, where it is refused.
+std::unique_ptr<exec::Session> opened(const ir::Module& m, const std::string& what, const driver::CompileOptions& how, int threads) {
+  auto bundle = driver::compile(m, how);
+  if (!bundle.ok()) ADD_FAILURE() << what << to_string(bundle.errors());
+  if (!bundle.ok()) return nullptr;
   auto session = exec::Session::create(
       format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test").value(), {.threads = threads});
-  exec::Session& s = **session;
+  EXPECT_TRUE(session.ok());
+  return std::move(*session);
+}
+
+// The results of runs of an entry, then leaves, as bits.
+std::vector<Literal> after_runs(exec::Session& s, int entry, const std::vector<Literal>& inputs, int runs,
+                                const std::vector<ir::Type>& leaves) {
   std::vector<Literal> out;
-  const ir::Type leaves[] = {{DType::kF32, {12, 24}}, {DType::kF32, {24, 12}}};
-  for (int i : {0, 1}) EXPECT_TRUE(s.set_state(i, transforms::random_literal(leaves[i], static_cast<uint64_t>(i) + 1).data()).ok());
-  Literal ids(DType::kI32, {64}), next = ids;
-  for (int64_t i = 0; i < 64; ++i) ids.set_i(i, i * i % 13 - 1), next.set_i(i, i * 7 % 12);  // also out of range
-  for (int k = 0; k < 3; ++k) {
-    auto got = s.call(0, {ids, next});
+  for (int k = 0; k < runs; ++k) {
+    auto got = s.call(entry, inputs);
     EXPECT_TRUE(got.ok()) << (got.ok() ? "" : to_string(got.errors()));
-    if (got.ok()) out.push_back((*got)[0]);
+    if (got.ok()) out.insert(out.end(), got->begin(), got->end());
   }
-  for (int i : {0, 1}) {
-    Literal value(DType::kF32, leaves[i].extents());
-    EXPECT_TRUE(s.get_state(i, value.mutable_data()).ok());
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    Literal value(leaves[i].dtype, leaves[i].extents());
+    EXPECT_TRUE(s.get_state(static_cast<int>(i), value.mutable_data()).ok());
     out.push_back(std::move(value));
   }
   return out;
+}
+
+// State and losses of three steps from drawn leaves.
+std::vector<Literal> trained(const char* program, const std::vector<ir::Type>& leaves, const std::vector<Literal>& inputs,
+                             const std::string& mesh, int threads, bool deterministic) {
+  auto s = opened(parsed(program), mesh,
+                  {.target = "cpu", .library = false, .deterministic = deterministic, .mesh = {mesh}, .jobs = 2}, threads);
+  if (!s) return {};
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_TRUE(s->set_state(static_cast<int>(i), transforms::random_literal(leaves[i], i + 1).data()).ok());
+  return after_runs(*s, 0, inputs, 3, leaves);
+}
+
+std::vector<Literal> trained_rows(const std::string& mesh, int threads) {
+  Literal ids(DType::kI32, {64}), next = ids;
+  for (int64_t i = 0; i < 64; ++i) ids.set_i(i, i * i % 13 - 1), next.set_i(i, i * 7 % 12);  // also out of range
+  return trained(kTokens, {{DType::kF32, {12, 24}}, {DType::kF32, {24, 12}}}, {ids, next}, mesh, threads, true);
 }
 
 TEST(Deterministic, SoAreTheGradientsOfTables) {
@@ -131,47 +149,21 @@ TEST(Deterministic, SoAreTheGradientsOfTables) {
     EXPECT_EQ(trained_rows(mesh, 1), one) << mesh;
 }
 
-// State and losses of a few steps, as bits.
-std::vector<Literal> trained(const std::string& mesh, int threads, bool deterministic = true) {
-  auto bundle =
-      driver::compile(parsed(kTraining),
-                      {.target = "cpu", .library = false, .deterministic = deterministic, .mesh = {mesh}, .jobs = 2});
-  if (!bundle.ok()) ADD_FAILURE() << mesh << to_string(bundle.errors());
-  if (!bundle.ok()) return {};
-  auto session = exec::Session::create(
-      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test").value(),
-      {.threads = threads});
-  EXPECT_TRUE(session.ok());
-  exec::Session& s = **session;
-  std::vector<Literal> out;
-  const std::vector<ir::Type> leaves = {{DType::kF32, {24, 40}}, {DType::kF32, {40}}, {DType::kF32, {40, 10}}};
-  for (int i = 0; i < 3; ++i)
-    EXPECT_TRUE(
-        s.set_state(i, transforms::random_literal(leaves[static_cast<size_t>(i)], static_cast<uint64_t>(i) + 1).data())
-            .ok());
+std::vector<Literal> trained_layers(const std::string& mesh, int threads, bool deterministic = true) {
   Literal x = transforms::random_literal({DType::kF32, {64, 24}}, 9), ids(DType::kI32, {64});
   for (int64_t i = 0; i < 64; ++i) ids.set(i, static_cast<double>(i * 7 % 10));
-  for (int k = 0; k < 3; ++k) {
-    auto got = s.call(0, {x, ids});
-    EXPECT_TRUE(got.ok()) << (got.ok() ? "" : to_string(got.errors()));
-    if (got.ok()) out.push_back((*got)[0]);
-  }
-  for (int i = 0; i < 3; ++i) {
-    Literal value(DType::kF32, leaves[static_cast<size_t>(i)].extents());
-    EXPECT_TRUE(s.get_state(i, value.mutable_data()).ok());
-    out.push_back(std::move(value));
-  }
-  return out;
+  return trained(kTraining, {{DType::kF32, {24, 40}}, {DType::kF32, {40}}, {DType::kF32, {40, 10}}}, {x, ids}, mesh, threads,
+                 deterministic);
 }
 
 TEST(Deterministic, BitsDoNotDependOnTheMesh) {
-  std::vector<Literal> one = trained("dp=1,mb=1", 1);
+  std::vector<Literal> one = trained_layers("dp=1,mb=1", 1);
   ASSERT_EQ(one.size(), 6u);
-  EXPECT_EQ(trained("dp=1,mb=1", 3), one) << "threads";
+  EXPECT_EQ(trained_layers("dp=1,mb=1", 3), one) << "threads";
   for (const char* mesh : {"dp=2,mb=1", "dp=4,mb=1", "dp=8,mb=1", "dp=1,mb=4", "dp=2,mb=2"})
-    EXPECT_EQ(trained(mesh, 1), one) << mesh;
+    EXPECT_EQ(trained_layers(mesh, 1), one) << mesh;
   // It is the same training.
-  auto text = property::difference(trained("dp=1,mb=1", 1, false), one, property::Tolerance{1e-4});
+  auto text = property::difference(trained_layers("dp=1,mb=1", 1, false), one, property::Tolerance{1e-4});
   EXPECT_FALSE(text) << *text;
 }
 
@@ -184,26 +176,13 @@ std::vector<Literal> trained_text(int64_t ranks) {
   ir::Function f = *m.find(step.function);
   f.values[f.params.back()].sharding = std::make_shared<const ir::Sharding>(ir::Sharding{{{{{"dp"}}}, {{}, true}}, {}});
   m.set(std::make_shared<const ir::Function>(std::move(f)));
-  auto bundle = driver::compile(m, {.target = "cpu", .library = false, .deterministic = true, .jobs = 2});
-  if (!bundle.ok()) ADD_FAILURE() << ranks << to_string(bundle.errors());
-  if (!bundle.ok()) return {};
-  auto session = exec::Session::create(
-      format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test").value(), {.threads = 1});
-  exec::Session& s = **session;
-  EXPECT_TRUE(s.call(s.find_entry("init"), {Literal(DType::kU32, {2})}).ok());
+  auto s = opened(m, fmt::format("{} ranks", ranks), {.target = "cpu", .library = false, .deterministic = true, .jobs = 2}, 1);
+  if (!s) return {};
+  EXPECT_TRUE(s->call(s->find_entry("init"), {Literal(DType::kU32, {2})}).ok());
   Literal tokens(DType::kU8, {charlm::kBatch, charlm::kContext + 1});
   for (int64_t i = 0; i < tokens.size(); ++i) tokens.set_i(i, i * i % 97);
-  std::vector<Literal> out;
-  for (int k = 0; k < 2; ++k) {
-    auto got = s.call(s.find_entry("step"), {tokens});
-    EXPECT_TRUE(got.ok()) << (got.ok() ? "" : to_string(got.errors()));
-    if (got.ok()) out.insert(out.end(), got->begin(), got->end());
-  }
-  Literal table(DType::kF32, {charlm::kVocabulary, charlm::kWidth});
-  EXPECT_EQ(s.state_leaves()[0].type_str(), "f32[256,128]");
-  EXPECT_TRUE(s.get_state(0, table.mutable_data()).ok());
-  out.push_back(std::move(table));
-  return out;
+  EXPECT_EQ(s->state_leaves()[0].type_str(), "f32[256,128]");
+  return after_runs(*s, s->find_entry("step"), {tokens}, 2, {{DType::kF32, {charlm::kVocabulary, charlm::kWidth}}});
 }
 
 TEST(Deterministic, ALanguageModelTrainsToTheSameBits) {

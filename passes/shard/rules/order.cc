@@ -1,6 +1,7 @@
 // Extremes with their positions: every rank finds its own, and the best of them are chosen.
 #include <algorithm>
 
+#include "ir/cost/exchange.h"
 #include "passes/shard/rules/families.h"
 #include "passes/shard/rules/split.h"
 
@@ -24,7 +25,7 @@ std::optional<Ruled> position_of_extreme(const RuleContext& c) {
   const ir::Type& positions = c.f.type(c.n.results[0]);
   double bytes = bytes_of_part(c, positions, out);
   bytes += bytes / bytes_of(positions.dtype) * static_cast<double>(bytes_of(c.f.type(c.n.operands[0]).dtype));
-  Ruled ruled{{out}, bytes_brought(c, 0, in) + reduced_bytes(ranks, bytes) + bytes_returned(c, 0, out), nullptr};
+  Ruled ruled{{out}, bytes_brought(c, 0, in) + ir::sent_bytes("all_reduce", ranks, bytes) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, attrs = split.attrs(), &c] {
     Val x = c.part(0, in), at = c.b.op(c.n.op->name, {x}, attrs);
     Val top = c.b.op(max ? "reduce_max" : "reduce_min", {x}, {{"axes", ir::Ints{axis}}});
@@ -49,7 +50,7 @@ std::optional<Ruled> top_of_candidates(const RuleContext& c) {
   double bytes = 0;
   for (ir::ValueId id : c.n.results) bytes += bytes_of_part(c, c.f.type(id), out);
   bytes = bytes / static_cast<double>(k) * static_cast<double>(candidates);
-  Ruled ruled{{out, out}, bytes_brought(c, 0, in) + gathered_bytes(ranks, bytes), nullptr};
+  Ruled ruled{{out, out}, bytes_brought(c, 0, in) + ir::sent_bytes("all_gather", ranks, bytes), nullptr};
   for (size_t r : {0, 1}) ruled.bytes += bytes_returned(c, r, out);
   ruled.make = [=, &c] {
     ir::Attrs attrs = c.n.attrs;

@@ -1,5 +1,6 @@
 // Running sums, products and extremes along a dimension that is cut: each rank has those of its part, and what the
 // parts before it come to is combined with them. Only that is sent, a slice per rank.
+#include "ir/cost/exchange.h"
 #include "passes/shard/rules/families.h"
 #include "passes/shard/rules/split.h"
 
@@ -55,7 +56,7 @@ std::optional<Cut> cut_of(const RuleContext& c) {
   Layout layout = split.operand(0);
   double own = static_cast<double>(extent.bounds().max / shards(c.mesh, axes));
   double slice = bytes_of_part(c, c.op.operands[0], layout) / own;
-  return Cut{axis, axes, layout, gathered_bytes(shards(c.mesh, axes), slice)};
+  return Cut{axis, axes, layout, ir::sent_bytes("all_gather", shards(c.mesh, axes), slice)};
 }
 
 Val any_nan(Val v) {

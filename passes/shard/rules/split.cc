@@ -26,9 +26,7 @@ Layout Split::result(size_t r) const {
   const Factors::Tensor& tensor = c_.factors.results[r];
   Layout out = layout(tensor);
   for (size_t f = 0; f < axes_.size(); ++f) {
-    bool kept = std::any_of(tensor.begin(), tensor.end(), [&](const std::vector<int>& dim) {
-      return std::find(dim.begin(), dim.end(), static_cast<int>(f)) != dim.end();
-    });
+    bool kept = has_factor(tensor, static_cast<int>(f));
     if (c_.factors.factors[f].kind == Factors::Kind::kReduce && !kept)
       out.pending.insert(out.pending.end(), axes_[f].begin(), axes_[f].end());
   }
@@ -52,14 +50,7 @@ bool Split::fits() const {
     bool sum = factor.kind != Factors::Kind::kReduce || factor.combiner == kernel_ir::Combiner::kSum;
     if (!axes_[f].empty() && !sum) return false;
   }
-  ir::Shard part = shard();
-  std::vector<ir::Type> operands;
-  for (size_t i = 0; i < c_.n.operands.size(); ++i) operands.push_back(part.operand(static_cast<int>(i)));
-  auto none = [](std::string_view) -> const ir::Function* { return nullptr; };
-  Result<std::vector<ir::Type>> types = ir::infer_types(*c_.n.op, operands, part.attrs(), none);
-  for (size_t r = 0; types.ok() && r < c_.n.results.size(); ++r)
-    if (!((*types)[r] == part.result(static_cast<int>(r)))) return false;
-  return types.ok();
+  return gives_types_of(shard(), attrs());
 }
 
 Axes kept_pending(const RuleContext& c, const std::vector<size_t>& operands, const std::vector<Layout>& layouts) {
@@ -101,10 +92,6 @@ double bytes_returned(const RuleContext& c, size_t result, const Layout& made) {
 }
 double bytes_of_part(const RuleContext& c, const ir::Type& type, const Layout& layout) {
   return static_cast<double>(local_type(c.mesh, type, layout).bytes().bounds().max);
-}
-double gathered_bytes(int64_t ranks, double bytes) { return static_cast<double>(ranks - 1) * bytes; }
-double reduced_bytes(int64_t ranks, double bytes) {
-  return 2 * static_cast<double>(ranks - 1) / static_cast<double>(ranks) * bytes;
 }
 
 ir::Attrs group_attrs(const ir::Mesh& mesh, const Axes& axes) {

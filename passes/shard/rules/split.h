@@ -45,9 +45,6 @@ bool is_zero(const RuleContext& c, size_t operand);
 double bytes_brought(const RuleContext& c, size_t operand, const Layout& to);
 double bytes_returned(const RuleContext& c, size_t result, const Layout& made);
 double bytes_of_part(const RuleContext& c, const ir::Type& type, const Layout& layout);
-/// Of an all_gather and an all_reduce of so many bytes of one rank.
-double gathered_bytes(int64_t ranks, double bytes);
-double reduced_bytes(int64_t ranks, double bytes);
 
 /// The group of ranks along the axes, as attributes of a collective.
 ir::Attrs group_attrs(const ir::Mesh& mesh, const ir::Axes& axes);
