@@ -4,9 +4,9 @@
 #include <set>
 
 #include "codegen/program/agree.h"
+#include "codegen/program/pack_library.h"
 #include "codegen/program/size_table.h"
 #include "ir/library/implementation.h"
-#include "runtime/format/problems.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::program {
@@ -38,6 +38,17 @@ static_assert(agree<format::Relation, Relation>({{format::Relation::Equal, Relat
                                                  {format::Relation::Less, Relation::kLess},
                                                  {format::Relation::LessEqual, Relation::kLessEqual}}));
 static_assert(static_cast<int>(format::DType::MAX) + 1 == kDTypeCount);  // runtime/format/problems.cc compares them
+
+template <class Problem>
+struct TableOf;
+template <>
+struct TableOf<ir::GemmProblem> {
+  using type = format::GemmT;
+};
+template <>
+struct TableOf<ir::ConvolutionProblem> {
+  using type = format::ConvolutionT;
+};
 
 class Packer {
  public:
@@ -73,11 +84,46 @@ class Packer {
 
   format::ProgramT take() { return std::move(out_); }
 
+  // What library_table asks for.
+  uint32_t reference(const ir::Dim& size) { return sizes_.reference(size); }
+  std::unique_ptr<format::AddressT> address(const Address& a) {
+    auto out = std::make_unique<format::AddressT>();
+    out->base = static_cast<format::BaseKind>(a.base), out->index = static_cast<uint16_t>(a.index);
+    out->offset = static_cast<uint64_t>(a.offset), out->bytes = static_cast<uint64_t>(a.bytes);
+    bool symbolic = false, remainders = false;
+    for (const Address::Term& t : a.terms) {
+      out->terms.push_back(format::RegisterTerm(t.counter, most(t.stride)));
+      out->stride_sizes.push_back(reference(t.stride));
+      out->moduli.push_back(t.modulus);
+      symbolic |= !t.stride.is_static(), remainders |= t.modulus > 0;
+    }
+    if (!symbolic) out->stride_sizes.clear();
+    if (!remainders) out->moduli.clear();
+    return out;
+  }
+  format::Operand operand(const Operand& o) { return {packed(o.type.dtype), o.written, reference(o.type.bytes())}; }
+  format::LaunchT launch(const Launch& l, std::vector<format::Operand>& operands) {
+    const kernel_ir::Kernel& kernel = *in_.kernels[l.kernel];
+    format::LaunchT out;
+    out.kernel = l.kernel;
+    const auto* cpu = std::get_if<kernel_ir::CpuSchedule>(&*kernel.schedule);
+    const ir::Dim& units = cpu ? cpu->units : cuda_schedule_of(kernel).work;
+    out.units = most(units), out.units_size = reference(units);
+    for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
+      out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
+    out.max_threads = static_cast<uint16_t>(cpu ? cpu->max_threads : 1);
+    out.flops = static_cast<uint64_t>(most(l.flops)), out.flops_size = reference(l.flops);
+    for (const Operand& o : l.operands) {
+      out.args.push_back(address(o.address));
+      operands.push_back(operand(o));
+    }
+    return out;
+  }
+
  private:
   // ---- Tables
 
   static int64_t most(const ir::Dim& size) { return SizeTable::most(size); }
-  uint32_t reference(const ir::Dim& size) { return sizes_.reference(size); }
 
   std::unique_ptr<format::KernelT> kernel(const kernel_ir::Kernel& kernel, const codegen::TargetCode::Kernel& code) {
     auto out = std::make_unique<format::KernelT>();
@@ -187,23 +233,6 @@ class Packer {
 
   // ---- Instructions
 
-  std::unique_ptr<format::AddressT> address(const Address& a) {
-    auto out = std::make_unique<format::AddressT>();
-    out->base = static_cast<format::BaseKind>(a.base), out->index = static_cast<uint16_t>(a.index);
-    out->offset = static_cast<uint64_t>(a.offset), out->bytes = static_cast<uint64_t>(a.bytes);
-    bool symbolic = false, remainders = false;
-    for (const Address::Term& t : a.terms) {
-      out->terms.push_back(format::RegisterTerm(t.counter, most(t.stride)));
-      out->stride_sizes.push_back(reference(t.stride));
-      out->moduli.push_back(t.modulus);
-      symbolic |= !t.stride.is_static(), remainders |= t.modulus > 0;
-    }
-    if (!symbolic) out->stride_sizes.clear();
-    if (!remainders) out->moduli.clear();
-    return out;
-  }
-  format::Operand operand(const Operand& o) { return {packed(o.type.dtype), o.written, reference(o.type.bytes())}; }
-
   Result<std::vector<std::unique_ptr<format::InstructionT>>> instructions(const Instructions& list) {
     std::vector<std::unique_ptr<format::InstructionT>> out;
     for (const Instruction& i : list) {
@@ -218,24 +247,6 @@ class Packer {
     return out;
   }
 
-  format::LaunchT launch(const Launch& l, std::vector<format::Operand>& operands) {
-    const kernel_ir::Kernel& kernel = *in_.kernels[l.kernel];
-    format::LaunchT out;
-    out.kernel = l.kernel;
-    const auto* cpu = std::get_if<kernel_ir::CpuSchedule>(&*kernel.schedule);
-    const ir::Dim& units = cpu ? cpu->units : cuda_schedule_of(kernel).work;
-    out.units = most(units), out.units_size = reference(units);
-    for (const ir::SymbolRef& s : kernel_ir::symbols_of(kernel))
-      out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
-    out.max_threads = static_cast<uint16_t>(cpu ? cpu->max_threads : 1);
-    out.flops = static_cast<uint64_t>(most(l.flops)), out.flops_size = reference(l.flops);
-    for (const Operand& o : l.operands) {
-      out.args.push_back(address(o.address));
-      operands.push_back(operand(o));
-    }
-    return out;
-  }
-
   Status pack(const Launch& l, format::InstructionT& out) {
     out.action.Set(launch(l, out.operands));
     return Ok{};
@@ -243,60 +254,13 @@ class Packer {
 
   Status pack(const LibraryCall& call, format::InstructionT& out) {
     add_library(call.library);
-    auto emit = [&](const auto& problem) {
-      if (call.fallback) keys_.insert(problem.key());
-      out.action.Set(action(call, problem, out.operands));
+    if (call.fallback) keys_.insert(std::visit([](const auto& p) { return p.key(); }, call.problem));
+    auto set = [&](const auto& problem) {
+      using Table = typename TableOf<std::remove_cvref_t<decltype(problem)>>::type;
+      out.action.Set(library_table<Table>(call, problem, *this, out.operands));
     };
-    std::visit(emit, call.problem);
+    std::visit(set, call.problem);
     return Ok{};
-  }
-
-  // What a call of either kind has besides its problem and its roles.
-  template <class T>
-  void add_fallback(const LibraryCall& call, T& out) {
-    if (!call.fallback) return;
-    out.fallback = std::make_unique<format::LaunchT>(launch(*call.fallback, out.fallback_operands));
-  }
-  std::unique_ptr<format::AddressT> role(const LibraryCall& call, std::string_view name,
-                                         std::vector<format::Operand>& operands) {
-    const Operand* found = call.find(name);
-    if (!found) return nullptr;
-    operands.push_back(operand(*found));
-    return address(found->address);
-  }
-  std::unique_ptr<format::AddressT> workspace(const LibraryCall& call, std::vector<format::Operand>& operands) {
-    operands.emplace_back(format::DType::U8, true, 0);
-    return call.workspace ? address(*call.workspace) : nullptr;
-  }
-
-  format::GemmT action(const LibraryCall& call, const ir::GemmProblem& p, std::vector<format::Operand>& operands) {
-    format::GemmT g;
-    g.implementation = call.implementation;
-    format::set_problem(g, p.at_bounds());
-    bool symbolic = false;
-    p.for_each_size([&](const ir::Dim& size) { symbolic |= !size.is_static(); });
-    if (symbolic) p.for_each_size([&](const ir::Dim& size) { g.sizes.push_back(reference(size)); });
-    g.a = role(call, "a", operands), g.b = role(call, "b", operands), g.c = role(call, "c", operands);
-    if (!call.fallback) return g;
-    g.bias = role(call, "bias", operands);
-    if (!g.bias) operands.emplace_back(g.dtype, false, 0);
-    g.workspace = workspace(call, operands);
-    g.addend = role(call, "addend", operands);
-    add_fallback(call, g);
-    return g;
-  }
-
-  format::ConvolutionT action(const LibraryCall& call, const ir::ConvolutionProblem& p,
-                              std::vector<format::Operand>& operands) {
-    format::ConvolutionT c;
-    c.implementation = call.implementation;
-    format::set_problem(c, p.spec);
-    c.batch_size = reference(p.batch);
-    c.input = role(call, "input", operands), c.filter = role(call, "filter", operands);
-    c.output = role(call, "output", operands);
-    c.workspace = workspace(call, operands);
-    add_fallback(call, c);
-    return c;
   }
 
   Status pack(const Copy& c, format::InstructionT& out) {

@@ -106,10 +106,9 @@ class Printer {
   void print_action(const LibraryCall& a, const Instruction&) {
     Signature roles;
     for (const LibraryCall::Role& r : a.roles) roles.add(r.operand, r.name);
-    std::string key = std::visit([](const auto& p) { return p.key(); }, a.problem);
+    auto [key, epilogue] = std::visit([](const auto& p) { return std::pair(p.key(), p.epilogue()); }, a.problem);
     line(fmt::format("{} by {} {} {}", key, a.library, a.implementation, roles.str_all()));
-    if (const auto* p = std::get_if<ir::GemmProblem>(&a.problem); p && p->activation != Activation::kNone)
-      out_ += fmt::format(" {}", name_of(p->activation));
+    if (!epilogue.empty()) out_ += fmt::format(" epilogue {}", epilogue);
     if (a.workspace) out_ += fmt::format(" workspace {} bytes {}", a.workspace->bytes, print(*a.workspace));
     if (a.fallback) out_ += fmt::format("\n    fallback @{} {}", kernel(*a.fallback), signature(a.fallback->operands));
   }

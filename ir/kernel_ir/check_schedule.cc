@@ -1,8 +1,12 @@
 // Whether a kernel's schedule covers its work.
 #include <algorithm>
+#include <limits>
 
 #include "ir/kernel_ir/contract.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/packs.h"
+#include "ir/kernel_ir/procedure_template.h"
+#include "ir/kernel_ir/scatter.h"
 #include "ir/kernel_ir/stores.h"
 #include "ir/kernel_ir/window_product.h"
 
@@ -82,6 +86,9 @@ class CudaChecker : Checker {
         return fail("a grid of {} blocks of {} threads", g.blocks.str(), g.threads);
     size_t cleared = 0;
     while (cleared < s_.grids.size() && std::holds_alternative<ClearMapping>(s_.grids[cleared].mapping)) ++cleared;
+    for (size_t i = 0; i < cleared; ++i)
+      if (int buffer = std::get<ClearMapping>(s_.grids[i].mapping).buffer; !accumulates(buffer))
+        return fail("grid {} clears {}, into which nothing is combined", i, k_.buffers[buffer].name);
     if (cleared == s_.grids.size()) return k_.body.empty() && !k_.procedure ? Status(Ok{}) : fail("no grid does the work");
     if (k_.procedure) return procedure();
     const auto& first = s_.grids[cleared].mapping;
@@ -97,7 +104,17 @@ class CudaChecker : Checker {
  private:
   static constexpr int kMostThreads = 1024;
 
+  bool accumulates(int buffer) const {
+    std::vector<const Store*> stores;
+    collect_stores(k_.body, stores);
+    return std::ranges::any_of(
+        stores, [&](const Store* s) { return s->buffer == buffer && s->combiner != Combiner::kNone; });
+  }
+
   Status procedure() const {
+    const TemplateFacts roomy{.gpu = true, .shared_bytes = std::numeric_limits<int32_t>::max()};
+    if (!template_for(*s_.procedure_template).applies(*k_.procedure, roomy))
+      return fail("template {} does not compute {}", name_of(*s_.procedure_template), k_.procedure->def->name);
     for (const Grid& g : s_.grids) {
       const TemplateMapping* m = std::get_if<TemplateMapping>(&g.mapping);
       if (!m || m->team < 1 || m->tile_rows < 1 || m->tile_columns < 0) return fail("a grid is none of a template");
@@ -123,6 +140,11 @@ class CudaChecker : Checker {
       walked.insert(walked.end(), serial.begin(), serial.end());
       std::ranges::sort(walked), std::ranges::sort(want);
       if (walked != want) return fail("grid {} leaves out axes of its statement, or walks others", first + i);
+      if (team && team->pack > 1)
+        if (int width = find_packs(k_, team->parallel, all[i].body).width; width != team->pack)
+          return fail("grid {} moves packs of {} elements, the accesses admit packs of {}", first + i, team->pack, width);
+      if (scatter && !(all[i].lone() && find_scatter(k_, *all[i].lone(), scatter->parallel, scatter->serial)))
+        return fail("the statement of grid {} is no scatter along its axes", first + i);
     }
     return Ok{};
   }

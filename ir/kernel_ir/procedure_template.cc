@@ -44,9 +44,10 @@ const ProcedureTemplate& template_of(const Procedure& p, const TemplateFacts& fa
   return *found;
 }
 
-std::string_view name_of(TemplateKind kind) {
-  return std::ranges::find(kTemplates, kind, &ProcedureTemplate::kind)->name;
+const ProcedureTemplate& template_for(TemplateKind kind) {
+  return *std::ranges::find(kTemplates, kind, &ProcedureTemplate::kind);
 }
+std::string_view name_of(TemplateKind kind) { return template_for(kind).name; }
 
 std::optional<TemplateKind> template_named(std::string_view name) {
   auto found = std::ranges::find(kTemplates, name, &ProcedureTemplate::name);

@@ -32,6 +32,8 @@ struct ProcedureTemplate {
 
 /// The first row that applies.
 const ProcedureTemplate& template_of(const Procedure& procedure, const TemplateFacts& facts);
+/// Its row.
+const ProcedureTemplate& template_for(TemplateKind kind);
 std::string_view name_of(TemplateKind kind);
 std::optional<TemplateKind> template_named(std::string_view name);
 

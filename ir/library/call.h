@@ -54,6 +54,8 @@ concept LibraryKind = requires(P problem, const P& asked) {
   { asked.flops() } -> std::same_as<Dim>;             // multiplications and additions; saturates
   { asked.epilogue() } -> std::same_as<std::string>;  // what is done to the result before it is stored; empty: nothing
   problem.round_factors();                            // f32 factors may be rounded to tf32
+  asked.at_bounds();                                  // the problem of runtime/base, every size at its upper bound
+  asked.for_each_size([](const Dim&) {});             // the sizes that a run decides, in the order of the fields
 };
 template <LibraryKind... P>
 using ProblemOf = std::variant<P...>;

@@ -20,11 +20,17 @@ ConvolutionRoles convolution_roles(const Node& node);
 struct ConvolutionProblem {
   ConvolutionSpec spec;  ///< at the bounds of all sizes, without implementation and workspace
   Dim batch;             ///< the leading extent of input and output
+  const ConvolutionSpec& at_bounds() const { return spec; }
   std::string key() const { return spec.key(); }
   DType factors() const { return spec.dtype; }
   Dim flops() const;  ///< multiplications and additions; saturates
   void round_factors() { spec.tf32 = true; }
   std::string epilogue() const { return ""; }
+  /// f(size) for every size that may be symbolic.
+  template <class F>
+  void for_each_size(F f) const {
+    f(batch);
+  }
 };
 
 /// Its problem at the bounds of all sizes, without implementation and workspace.

@@ -38,10 +38,12 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
   std::vector<Operand> out;
   const auto* operands = instruction.operands();
   std::vector<const format::Address*> addresses = format::addresses_of(instruction);
-  if (const format::Gemm* gemm = instruction.action_as_Gemm(); gemm != nullptr && launched)
-    operands = gemm->fallback_operands(), addresses = format::arguments_of(*gemm->fallback());
-  if (const format::Convolution* c = instruction.action_as_Convolution(); c != nullptr && launched)
-    operands = c->fallback_operands(), addresses = format::arguments_of(*c->fallback());
+  auto launched_instead = [&](const auto* call) {
+    if (call == nullptr || !launched) return;
+    operands = call->fallback_operands(), addresses = format::arguments_of(*call->fallback());
+  };
+  launched_instead(instruction.action_as_Gemm());
+  launched_instead(instruction.action_as_Convolution());
   if (operands == nullptr) return out;
   for (uint32_t i = 0; i < addresses.size() && i < operands->size(); ++i) {
     const format::Operand& operand = *operands->Get(i);

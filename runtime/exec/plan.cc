@@ -18,8 +18,6 @@ std::string_view view(const flatbuffers::String* text) {
   return text == nullptr ? std::string_view() : std::string_view(text->c_str(), text->size());
 }
 
-// Of a library's call; those of the fallback stand after them.
-constexpr uint32_t kGemmSlots = 6, kConvolutionSlots = 4;
 constexpr int64_t kMostAlignment = 256;  // that anybody asks for
 
 /// Addresses and structure of the instructions of one list and of the blocks that they refer to.
@@ -61,22 +59,12 @@ class Planner {
         step.args = launch.args() == nullptr ? 0 : launch.args()->size();
         break;
       }
-      case format::Action::Gemm: {
-        const format::Gemm& gemm = *instruction.action_as_Gemm();
-        for (const format::Address* address :
-             {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.workspace(), gemm.addend()})
-          add_slot(address);
-        if (gemm.fallback() != nullptr)
-          for (const format::Address* address : format::arguments_of(*gemm.fallback())) add_slot(address);
+      case format::Action::Gemm:
+        add_call(*instruction.action_as_Gemm());
         break;
-      }
-      case format::Action::Convolution: {
-        const format::Convolution& c = *instruction.action_as_Convolution();
-        for (const format::Address* address : {c.input(), c.filter(), c.output(), c.workspace()}) add_slot(address);
-        if (c.fallback() != nullptr)
-          for (const format::Address* address : format::arguments_of(*c.fallback())) add_slot(address);
+      case format::Action::Convolution:
+        add_call(*instruction.action_as_Convolution());
         break;
-      }
       case format::Action::Copy: {
         const format::Copy& copy = *instruction.action_as_Copy();
         add_slot(copy.from());
@@ -134,6 +122,14 @@ class Planner {
     control.moving = std::move(plan.controls[index].moving);
     plan.controls[index] = std::move(control);
     return index;
+  }
+
+  // Operands by role, then those of the fallback.
+  template <class Call>
+  void add_call(const Call& call) {
+    for (const format::Address* address : format::addresses_of_call(call)) add_slot(address);
+    if (call.fallback() == nullptr) return;
+    for (const format::Address* address : format::arguments_of(*call.fallback())) add_slot(address);
   }
 
   void add_slot(const format::Address* address) {
@@ -298,7 +294,7 @@ class StepBinder {
     device::GemmSpec spec = spec_of(gemm, table_), wide = spec_of(gemm, bucket_);
     if (may_write_beyond(*gemm.c()) && extends(spec, wide)) spec = wide;
     step.library = NABLA_TRY(binder_.engine.gemm(spec, gemm.fallback() != nullptr));
-    if (step.library == nullptr) launch_instead(*gemm.fallback(), kGemmSlots, step);
+    if (step.library == nullptr) launch_instead(gemm, step);
     return Ok{};
   }
 
@@ -307,13 +303,16 @@ class StepBinder {
     const format::Address& out = spec.kind == ConvolutionKind::kForward ? *c.output() : *c.input();
     if (may_write_beyond(out) && extends(spec, wide)) spec = wide;
     step.library = NABLA_TRY(binder_.engine.convolution(spec, c.fallback() != nullptr));
-    if (step.library == nullptr) launch_instead(*c.fallback(), kConvolutionSlots, step);
+    if (step.library == nullptr) launch_instead(c, step);
     return Ok{};
   }
 
-  void launch_instead(const format::Launch& other, uint32_t slots, Step& step) {
+  // The slots of the fallback stand after those of the call.
+  template <class Call>
+  void launch_instead(const Call& call, Step& step) {
+    const format::Launch& other = *call.fallback();
     step.kernel = binder_.engine.kernel(other.kernel());
-    step.first_slot += slots;
+    step.first_slot += static_cast<uint32_t>(format::addresses_of_call(call).size());
     step.args = other.args() == nullptr ? 0 : other.args()->size();
     launch(other, step);
   }
@@ -365,9 +364,17 @@ class StepBinder {
       spec.for_each_size([&](int64_t& size) { size = size_at(gemm.sizes()->Get(i++), size, table); });
     if (!for_gpu()) return spec;
     spec.workspace_bytes = gemm.workspace() == nullptr ? 0 : static_cast<int64_t>(gemm.workspace()->bytes());
-    for (const format::Address* address : {gemm.a(), gemm.b(), gemm.c(), gemm.bias(), gemm.addend()})
-      if (address != nullptr) spec.alignment = std::min(spec.alignment, alignment_of(*address));
+    spec.alignment = alignment_of_call(gemm);
     return spec;
+  }
+
+  template <class Call>
+  int64_t alignment_of_call(const Call& call) const {
+    int64_t out = kMostAlignment;
+    format::for_each_address(roles_of(call), call, [&](std::string_view role, const format::Address* address) {
+      if (address != nullptr && role != "workspace") out = std::min(out, alignment_of(*address));
+    });
+    return out;
   }
 
   /// Of what lies there at every count of the loops around it; bases are aligned to more.
@@ -387,8 +394,7 @@ class StepBinder {
     spec.workspace_bytes = c.workspace() == nullptr ? 0 : c.workspace()->bytes();
     spec.implementation = view(c.implementation());
     if (!for_gpu()) return spec;
-    for (const format::Address* address : {c.input(), c.filter(), c.output()})
-      spec.alignment = std::min(spec.alignment, alignment_of(*address));
+    spec.alignment = alignment_of_call(c);
     return spec;
   }
 

@@ -1,8 +1,9 @@
-// Where the fields of a library's problem lie in the bundle: a list of places per kind, in the order of its fields,
-// from which reading and writing follow.
+// Where the fields of a library's problem and its operands lie in the bundle: two lists of places per kind, from which
+// reading and writing follow.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -39,6 +40,32 @@ struct Present {
   template <class Table, class T>
   static void set(Table&, const T&) {}
 };
+
+/// The address of an operand by its role. The order of the roles is that of Instruction.operands and of what a
+/// device::LibraryCall is given.
+template <auto Get, auto Set>
+struct RolePlace {
+  std::string_view role;  ///< "a", "bias", "filter"; "workspace" is that of ir::LibraryCall
+  template <class Table>
+  static auto get(const Table& table) {
+    return (table.*Get)();
+  }
+  template <class Table>
+  static auto& at(Table& table) {
+    return table.*Set;
+  }
+};
+
+/// f(role, address) for every operand of a call; null: the call has none.
+template <class Roles, class Table, class F>
+void for_each_address(const Roles& roles, const Table& table, F f) {
+  std::apply([&](const auto&... place) { (f(place.role, place.get(table)), ...); }, roles);
+}
+/// The same of the mutable form of a table.
+template <class Roles, class Table, class F>
+void for_each_role(const Roles& roles, Table& table, F f) {
+  std::apply([&](const auto&... place) { (f(place.role, place.at(table)), ...); }, roles);
+}
 
 inline std::vector<int64_t> value_of(const flatbuffers::Vector<int64_t>* list) {
   return list == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(list->begin(), list->end());

@@ -1,6 +1,6 @@
 #include "runtime/format/problems.h"
 
-#include "runtime/format/problem_places.h"
+#include <algorithm>
 
 namespace nabla::format {
 namespace {
@@ -56,6 +56,15 @@ ConvolutionSpec problem_of(const Convolution& convolution) {
 void set_problem(GemmT& gemm, const GemmProblemOf<int64_t>& problem) { write_problem(kGemmPlaces, problem, gemm); }
 void set_problem(ConvolutionT& convolution, const ConvolutionSpec& problem) {
   write_problem(kConvolutionPlaces, problem, convolution);
+}
+
+
+void set_sizes(GemmT& gemm, const std::vector<uint32_t>& references) {
+  bool symbolic = std::any_of(references.begin(), references.end(), [](uint32_t r) { return r != 0; });
+  gemm.sizes = symbolic ? references : std::vector<uint32_t>();
+}
+void set_sizes(ConvolutionT& convolution, const std::vector<uint32_t>& references) {
+  convolution.batch_size = references.at(0);
 }
 
 }  // namespace nabla::format

@@ -123,7 +123,7 @@ uint32_t handle_of(const Instruction& instruction);
 std::vector<uint32_t> blocks_of(const Instruction& instruction);
 /// The arguments of a launch, in their order.
 std::vector<const Address*> arguments_of(const Launch& launch);
-/// What a launch, gemm, convolution or copy touches, in the order of its fields; null: a workspace that is not there.
+/// What an instruction touches itself, in the order of its fields or of its roles; null: a role that a call does not have.
 std::vector<const Address*> addresses_of(const Instruction& instruction);
 /// The member with the constants of a program.
 std::string_view constants_member(const Program& program);

@@ -65,12 +65,9 @@ std::vector<const Address*> addresses_of(const Instruction& instruction) {
   if (const Launch* launch = instruction.action_as_Launch()) {
     out = arguments_of(*launch);
   } else if (const Gemm* gemm = instruction.action_as_Gemm()) {
-    out = {gemm->a(), gemm->b(), gemm->c()};
-    if (gemm->bias() != nullptr || gemm->workspace() != nullptr || gemm->addend() != nullptr)
-      out.insert(out.end(), {gemm->bias(), gemm->workspace()});
-    if (gemm->addend() != nullptr) out.push_back(gemm->addend());
+    out = addresses_of_call(*gemm);
   } else if (const Convolution* c = instruction.action_as_Convolution()) {
-    out = {c->input(), c->filter(), c->output(), c->workspace()};
+    out = addresses_of_call(*c);
   } else if (const Copy* copy = instruction.action_as_Copy()) {
     out = {copy->from(), copy->to()};
   } else if (const Collective* c = instruction.action_as_Collective()) {
@@ -87,7 +84,9 @@ Status ProgramCheck::check_operands(const flatbuffers::Vector<const Operand*>* o
                                     const std::vector<const Address*>& addresses) {
   uint32_t count = operands == nullptr ? 0 : operands->size();
   if (count == 0) return Ok{};
-  if (addresses.size() != count) return damaged("{} operands for {} addresses", count, addresses.size());
+  size_t present = addresses.size();
+  while (present > 0 && addresses[present - 1] == nullptr) --present;
+  if (count < present || count > addresses.size()) return damaged("{} operands for {} addresses", count, present);
   for (uint32_t i = 0; i < count; ++i) {
     const Operand& operand = *operands->Get(i);
     std::string role = fmt::format("operand {}", i);
@@ -95,7 +94,7 @@ Status ProgramCheck::check_operands(const flatbuffers::Vector<const Operand*>* o
     if (element == 0)
       return error(Code::kNewerVersion, "{}: {}{} has unknown element type {}", what_, where(), role,
                    static_cast<int>(operand.dtype()));
-    if (addresses[i] == nullptr) continue;  // a workspace that is not there
+    if (addresses[i] == nullptr) continue;  // a role that the call does not have
     (void)NABLA_TRY(check_address(addresses[i], role, operand.written(), 0));
     if (addresses[i]->bytes() % element != 0)
       return damaged("{} has {} bytes, which are no elements of {}", role, addresses[i]->bytes(), element);

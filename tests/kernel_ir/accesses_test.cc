@@ -127,6 +127,14 @@ TEST(Schedules, OfGpusHaveAGridPerStatement) {
             "kernel @k: schedule: a grid of 2 blocks of 2048 threads");
   EXPECT_EQ(schedule_says("cuda grid product tile 16, 16 stages 1 blocks 1 threads 256"),
             "kernel @k: schedule: there is no product");
+  EXPECT_EQ(schedule_says("cuda grid team 1 parallel i, j pack 8 blocks 2 threads 256"),
+            "kernel @k: schedule: grid 0 moves packs of 8 elements, the accesses admit packs of 4");
+  EXPECT_EQ(schedule_says("cuda grid team 1 parallel j, i pack 2 blocks 2 threads 256"),
+            "kernel @k: schedule: grid 0 moves packs of 2 elements, the accesses admit packs of 1");
+  EXPECT_EQ(schedule_says("cuda grid scatter parallel j serial i tile_columns 4 row_tiles 1 blocks 1 threads 256"),
+            "kernel @k: schedule: the statement of grid 0 is no scatter along its axes");
+  EXPECT_EQ(schedule_says("cuda grid clear y blocks 1 threads 256 grid block blocks 1 threads 256"),
+            "kernel @k: schedule: grid 0 clears y, into which nothing is combined");
   EXPECT_EQ(schedule_says("cuda template team-scan grid template team 32 tile 1, 0 blocks 1 threads 256"),
             "kernel @k: schedule: a template goes with a procedure");
 }

@@ -8,6 +8,7 @@
 
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/kernel_printer.h"
+#include "passes/lower/schedule_kernels.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -62,6 +63,18 @@ TEST_P(NineKernels, AgreesWhenResultsAreStoredPastTheCaches) {
 
 INSTANTIATE_TEST_SUITE_P(All, NineKernels, testing::ValuesIn(nine_kernels()),
                          [](const auto& info) { return info.param; });
+
+TEST(ScheduleForGpus, RefusesRowsThatNoBlockHolds) {
+  Kernel k = read_kernel("softmax");
+  k.axes[1].extent = 100000, k.buffers[0].shape[1] = 100000, k.buffers[1].shape[1] = 100000;
+  ir::Target target = ir::find_target("sm_90").value();
+  Status refused = passes::schedule_cuda(k, target);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.errors()[0].code, Code::kNoLowering);
+  EXPECT_EQ(refused.errors()[0].message,
+            "kernel softmax: one iteration keeps 400000 bytes of rows; a block of sm_90 has 232448 bytes of shared "
+            "memory");
+}
 
 // Rows of a middle dimension, in units that do not divide them, each with scratch memory of its own.
 TEST(Procedure, PrintsParsesBackAndAgreesWithTheInterpreter) {

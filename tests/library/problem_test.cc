@@ -1,12 +1,12 @@
-// What follows from the list of a problem's fields: its key and back, places in the bundle, checks and binding; of the
-// kinds that there are, and of one that only this file knows.
+// What follows from the lists of a problem's fields and roles: its key and back, the bundle's form of a call, checks and
+// binding; of the kinds that there are, and of one that only this file knows.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <random>
 
+#include "codegen/program/pack_library.h"
 #include "ir/library/call.h"
-#include "runtime/format/problem_places.h"
 #include "runtime/format/problems.h"
 
 namespace nabla {
@@ -164,6 +164,10 @@ struct IrSort : SortProblemOf<ir::Dim> {
     return with_sizes<Sort, SortProblemOf<ir::Dim>>(*this, [](const ir::Dim& d) { return d.bounds().max; });
   }
   std::string key() const { return problem_key(at_bounds()); }
+  template <class F>
+  void for_each_size(F f) const {
+    for_each_field_of<ir::Dim>(*this, f);
+  }
   DType factors() const { return dtype; }
   ir::Dim flops() const { return rows * columns; }
   std::string epilogue() const { return ""; }
@@ -176,9 +180,15 @@ struct SortT {
   uint8_t order = 0;
   int64_t rows = 0, columns = 0, ties = 0, stride = 0;
   std::vector<int64_t> keys;
+  std::string implementation;
+  std::vector<uint32_t> sizes;
+  using AddressPtr = std::unique_ptr<format::AddressT>;
+  AddressPtr from, weights, workspace, to, order_of_ties;
+  std::unique_ptr<format::LaunchT> fallback;
+  std::vector<format::Operand> fallback_operands;
 };
 struct SortTable {
-  SortT t;
+  const SortT& t;
   format::DType dtype() const { return t.dtype; }
   uint8_t order() const { return t.order; }
   int64_t rows() const { return t.rows; }
@@ -186,6 +196,11 @@ struct SortTable {
   int64_t ties() const { return t.ties; }
   int64_t stride() const { return t.stride; }
   std::vector<int64_t> keys() const { return t.keys; }
+  const format::AddressT* from() const { return t.from.get(); }
+  const format::AddressT* weights() const { return t.weights.get(); }
+  const format::AddressT* workspace() const { return t.workspace.get(); }
+  const format::AddressT* to() const { return t.to.get(); }
+  const format::AddressT* order_of_ties() const { return t.order_of_ties.get(); }
 };
 using format::Place;
 constexpr std::tuple kSortPlaces{
@@ -194,6 +209,17 @@ constexpr std::tuple kSortPlaces{
     Place<&SortTable::keys, &SortT::keys>{},       Place<&SortTable::ties, &SortT::ties>{},
     Place<&SortTable::stride, &SortT::stride>{},
 };
+using format::RolePlace;
+constexpr std::tuple kSortRoles{
+    RolePlace<&SortTable::from, &SortT::from>{"from"},
+    RolePlace<&SortTable::weights, &SortT::weights>{"weights"},
+    RolePlace<&SortTable::workspace, &SortT::workspace>{"workspace"},
+    RolePlace<&SortTable::to, &SortT::to>{"to"},
+    RolePlace<&SortTable::order_of_ties, &SortT::order_of_ties>{"order_of_ties"},
+};
+const auto& roles_of(const SortT&) { return kSortRoles; }
+void set_problem(SortT& table, const Sort& problem) { format::write_problem(kSortPlaces, problem, table); }
+void set_sizes(SortT& table, const std::vector<uint32_t>& references) { table.sizes = references; }
 
 IrSort symbolic_sort() {
   auto batch = std::make_shared<ir::Symbol>();
@@ -203,6 +229,28 @@ IrSort symbolic_sort() {
   out.order = Order::kDown, out.keys = {2, 0};
   return out;
 }
+
+/// What the program around a call does for it.
+struct ProgramWriter {
+  std::vector<std::string> sizes;
+  uint32_t reference(const ir::Dim& size) {
+    sizes.push_back(size.str());
+    return size.is_static() ? 0 : 1;
+  }
+  std::unique_ptr<format::AddressT> address(const program::Address& a) {
+    auto out = std::make_unique<format::AddressT>();
+    out->offset = static_cast<uint64_t>(a.offset);
+    return out;
+  }
+  format::Operand operand(const program::Operand& o) { return {format::DType::F32, o.written, 0}; }
+  format::LaunchT launch(const program::Launch& l, std::vector<format::Operand>& operands) {
+    format::LaunchT out;
+    out.kernel = l.kernel;
+    for (const program::Operand& o : l.operands) operands.push_back(operand(o));
+    return out;
+  }
+};
+program::Operand operand(int64_t offset, bool written) { return {{.offset = offset}, ir::Type(DType::kF32, {100}), written}; }
 
 TEST(ANewKind, HasAKeyThatTuningFilesMayName) {
   EXPECT_EQ(symbolic_sort().key(), "sort f32 64x100 down by 2,0");
@@ -217,16 +265,33 @@ TEST(ANewKind, HasAKeyThatTuningFilesMayName) {
 TEST(ANewKind, IsEmittedReadAndBound) {
   IrSort sort = symbolic_sort();
   sort.ties = 3;
-  SortTable table;
-  format::write_problem(kSortPlaces, sort.at_bounds(), table.t);
-  Sort bound = format::read_problem<Sort>(kSortPlaces, table);
+  program::LibraryCall call{.library = "sorter", .implementation = "radix"};
+  call.roles = {{"to", operand(512, true)}, {"from", operand(0, false)}};
+  call.workspace = operand(1024, true).address;
+  call.fallback = program::Launch{3, {operand(0, false), operand(512, true)}};
+  ProgramWriter writer;
+  std::vector<format::Operand> operands;
+  SortT table = program::library_table<SortT>(call, sort, writer, operands);
+  EXPECT_EQ(table.implementation, "radix");
+  EXPECT_EQ(table.fallback->kernel, 3u);
+  EXPECT_EQ(table.fallback_operands.size(), 2u);
+  Sort bound = format::read_problem<Sort>(kSortPlaces, SortTable{table});
   EXPECT_EQ(bound, sort.at_bounds());
-  // References to sizes are written and bound in one order.
-  std::vector<std::string> written;
-  for_each_field_of<ir::Dim>(static_cast<SortProblemOf<ir::Dim>&>(sort),
-                             [&](const ir::Dim& size) { written.push_back(size.str()); });
-  EXPECT_EQ(written, (std::vector<std::string>{"batch", "100", "100"}));
-  int64_t table_of_sizes[] = {7, 100, 100, 3}, i = 0;
+
+  // Operands stand in the order of the kind's roles, up to the last that the call has.
+  std::vector<std::string> roles;
+  format::for_each_address(kSortRoles, SortTable{table}, [&](std::string_view role, const format::AddressT* at) {
+    roles.push_back(fmt::format("{}={}", role, at == nullptr ? "none" : std::to_string(at->offset)));
+  });
+  EXPECT_EQ(roles, (std::vector<std::string>{"from=0", "weights=none", "workspace=1024", "to=512", "order_of_ties=none"}));
+  ASSERT_EQ(operands.size(), 4u);
+  EXPECT_EQ((std::array{operands[0].written(), operands[2].written(), operands[3].written()}),
+            (std::array{false, true, true}));
+
+  // References to sizes are written and bound in one order: ties, of type int64_t, are among them only when bound.
+  EXPECT_EQ(writer.sizes, (std::vector<std::string>{"batch", "100", "100"}));
+  EXPECT_EQ(table.sizes, (std::vector<uint32_t>{1, 0, 0}));
+  int64_t table_of_sizes[] = {7, 100, 3, 100}, i = 0;
   for_each_field_of<int64_t>(bound, [&](int64_t& size) { size = table_of_sizes[i++]; });
   EXPECT_EQ(bound.rows, 7);
 }
