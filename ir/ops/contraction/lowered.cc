@@ -3,6 +3,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/ops/common.h"
 #include "ir/ops/contraction/dot.h"
+#include "ir/ops/contraction/library_attrs.h"
 #include "runtime/base/gemm.h"
 
 namespace nabla::ops {
@@ -152,16 +153,12 @@ OpDef gemm_op() {
       .operands = {{"lhs", "left factor"},
                    {"rhs", "right factor"},
                    {"extras", "a bias that is added to every row, if there is one, then the addend", true, true}},
-      .attrs = {required("lhs_contract", AttrKind::kInts, "as in dot_general"),
-                required("rhs_contract", AttrKind::kInts, "as in dot_general"),
-                optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
-                optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
-                optional("addend", "whether the last operand is added, shaped like the result", false),
-                required("implementation", AttrKind::kString, "which of the library's ways: \"matmul\", \"cublaslt\""),
-                optional("fallback", "name in the module's kernels; empty: there is none", std::string()),
-                optional("order", "which operands that kernel takes, in its order", Ints{}),
-                optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
-                optional("scratch", "bytes of that kernel's own buffers, which lie in the workspace", Ints{})},
+      .attrs = with_call_attrs({
+          required("lhs_contract", AttrKind::kInts, "as in dot_general"),
+          required("rhs_contract", AttrKind::kInts, "as in dot_general"),
+          optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
+          optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
+          optional("addend", "whether the last operand is added, shaped like the result", false)}),
       .results = {{"out", "the product"}},
       .constraints = {{"C1", "the operands have one dtype, and it is not bool"},
                       {"C2", "as many dimensions of lhs as of rhs are contracted, and their sizes are equal"},

@@ -1,6 +1,7 @@
 // Convolution as a library computes it, which exists after lowering only.
 #include "ir/library/implementation.h"
 #include "ir/ops/all_ops.h"
+#include "ir/ops/contraction/library_attrs.h"
 #include "ir/ops/contraction/window_geometry.h"
 
 namespace nabla::ops {
@@ -157,19 +158,15 @@ std::vector<OpDef> lowered_convolution_ops() {
              "Of a GPU's program the kernel `fallback`, which `fuse` adds, computes the same without the library.",
       .operands = {{"a", "the input; of an input_grad the cotangent of the output"},
                    {"b", "the filter; of a filter_grad the cotangent of the output"}},
-      .attrs = {required("kind", AttrKind::kString, "\"forward\", \"input_grad\" or \"filter_grad\""),
-                optional("spatial", "of a gradient: the result's spatial sizes", Shape{}),
-                required("strides", AttrKind::kInts, "as in convolution"),
-                required("padding_low", AttrKind::kInts, "as in convolution"),
-                required("padding_high", AttrKind::kInts, "as in convolution"),
-                required("dilation", AttrKind::kInts, "as in convolution"),
-                optional("groups", "as in convolution", int64_t{1}),
-                optional("filter_outputs", "where the filter has its O: \"first\" or \"last\"", std::string("first")),
-                required("implementation", AttrKind::kString, "which of the library's ways: \"direct\", \"cudnn\""),
-                optional("fallback", "name in the module's kernels; empty: there is none", std::string()),
-                optional("order", "which operands that kernel takes, in its order", Ints{}),
-                optional("workspace", "bytes of scratch memory that the library may use", int64_t{0}),
-                optional("scratch", "bytes of that kernel's own buffers, which lie in the workspace", Ints{})},
+      .attrs = with_call_attrs({
+          required("kind", AttrKind::kString, "\"forward\", \"input_grad\" or \"filter_grad\""),
+          optional("spatial", "of a gradient: the result's spatial sizes", Shape{}),
+          required("strides", AttrKind::kInts, "as in convolution"),
+          required("padding_low", AttrKind::kInts, "as in convolution"),
+          required("padding_high", AttrKind::kInts, "as in convolution"),
+          required("dilation", AttrKind::kInts, "as in convolution"),
+          optional("groups", "as in convolution", int64_t{1}),
+          optional("filter_outputs", "where the filter has its O: \"first\" or \"last\"", std::string("first"))}),
       .results = {{"out", "the output, or the gradient of the input or of the filter"}},
       .constraints = {{"C1", "the operands have one dtype"},
                       {"C2", "kind is \"forward\", \"input_grad\" or \"filter_grad\""},

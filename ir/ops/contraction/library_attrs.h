@@ -1,0 +1,12 @@
+// The attributes that ops of libraries share.
+#pragma once
+
+#include "ir/ops/common.h"
+
+namespace nabla::ops {
+
+/// The attributes of an op of Lowering::kLibrary: those of its problem, then the implementation and the fallback, which
+/// ir/library/call.h reads and sets.
+std::vector<AttrDef> with_call_attrs(std::vector<AttrDef> of_problem);
+
+}  // namespace nabla::ops
