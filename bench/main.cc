@@ -16,7 +16,7 @@ std::string number(double v) { return v >= 10000 ? fmt::format("{:.0f}", v) : fm
 
 void print_row(const Bench& bench, const Measurement& m) {
   std::string peer = m.peer.empty() ? "" : fmt::format("{} {}", m.peer, number(m.peer_value));
-  fmt::print("{:26} {:>12} {:8} {:18} {:>7}  {}\n", bench.name, number(m.value), m.unit, peer,
+  fmt::print("{:29} {:>10} {:8} {:18} {:>7}  {}\n", bench.name, number(m.value), m.unit, peer,
              m.peer.empty() ? "" : fmt::format("{:.3f}", m.ratio), bench.what);
   std::fflush(stdout);
 }
@@ -76,7 +76,7 @@ int run(const std::vector<std::string>& args) {
     return 1;
   }
   paths.scratch = pattern;
-  if (!json) fmt::print("{:26} {:>12} {:8} {:18} {:>7}\n", "name", "value", "unit", "compared with", "ratio");
+  if (!json) fmt::print("{:29} {:>10} {:8} {:18} {:>7}\n", "name", "value", "unit", "compared with", "ratio");
   bool ok = true;
   for (const Bench& b : all)
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), b.name) != wanted.end())
