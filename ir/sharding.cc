@@ -123,7 +123,9 @@ Status check_axes(const Mesh& mesh, const Axes& axes, const std::string& what) {
     for (size_t j = 0; j < i; ++j) {
       if (axes[j].name != a.name) continue;
       Digits other = digits(mesh, axes[j]);
-      if (mine.before * mine.size > other.before && other.before * other.size > mine.before)
+      // Of an axis of size 1 no digits overlap, and any number of times it would divide an extent.
+      bool shared = mine.before * mine.size > other.before && other.before * other.size > mine.before;
+      if (shared || a == axes[j])
         return refuse(fmt::format("axis {} stands twice{}", a.name,
                                   a == axes[j] ? "" : fmt::format(": {} and {} overlap", axes[j].str(), a.str())));
     }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ir/kernel_ir/kernel.h"
+#include "ir/library/call.h"
 #include "ir/op_def.h"
 #include "ir/symbols.h"
 
@@ -95,8 +96,11 @@ class ModuleVerifier {
       auto it = by_name.find(name);
       return it == by_name.end() ? nullptr : it->second;
     };
+    std::map<std::string_view, const kernel_ir::Kernel*> kernels;
+    for (const auto& k : m_.kernels) kernels[k->name] = k.get();
     for (const FunctionPtr& f : m_.functions) {
       (void)NABLA_TRY(function(*f, lookup));
+      (void)NABLA_TRY(launches(*f, kernels));
       (void)NABLA_TRY(check_shardings(m_, *f));
     }
     return Ok{};
@@ -294,6 +298,53 @@ class ModuleVerifier {
       return status;
     }
     for (ValueId id : f.results) (void)NABLA_TRY(use(id, "return"));
+    return Ok{};
+  }
+
+  // Operands and results of a launch are its kernel's buffers; of a fallback the operands that it takes, and the result.
+  Status launches(const Function& f, const std::map<std::string_view, const kernel_ir::Kernel*>& kernels) const {
+    for (const Node& n : f.nodes) {
+      std::optional<std::string> name = kernel_of(n);
+      if (!name) continue;
+      Status sound = launch(f, n, *name, kernels);
+      if (sound.ok()) continue;
+      for (Diagnostic& d : sound.errors()) d.location = n.location;
+      return sound;
+    }
+    return Ok{};
+  }
+  // A kernel may see an array under another shape.
+  static bool lies_alike(const Type& value, const Type& buffer) {
+    return value.dtype == buffer.dtype && value.count().bounds().max == buffer.count().bounds().max;
+  }
+  Status launch(const Function& f, const Node& n, const std::string& name,
+                const std::map<std::string_view, const kernel_ir::Kernel*>& kernels) const {
+    auto kernel = kernels.find(name);
+    if (kernel == kernels.end()) {
+      Names known;
+      for (const auto& [other, k] : kernels) known.emplace_back(other);
+      return error(Code::kUnknownName, "{}: no kernel is named `{}`{}", n.op->name, name, did_you_mean(name, known));
+    }
+    std::vector<ValueId> args = n.operands;
+    std::optional<FallbackKernel> fallback = fallback_kernel(n);
+    if (fallback) {
+      args.clear();
+      for (int64_t i : fallback->order) {
+        if (i < 0 || i >= static_cast<int64_t>(n.operands.size()))
+          return error(Code::kBadAttribute, "{}: order names operand {} of {}", n.op->name, i, n.operands.size());
+        args.push_back(n.operands[static_cast<size_t>(i)]);
+      }
+    }
+    args.insert(args.end(), n.results.begin(), n.results.end());
+    const std::vector<kernel_ir::Buffer>& buffers = kernel->second->buffers;
+    size_t own = fallback ? fallback->scratch.size() : 0;
+    if (args.size() + own != buffers.size())
+      return error(Code::kOperandCount, "{}: kernel @{} has {} buffers, and {} values are given", n.op->name, name,
+                   buffers.size(), args.size() + own);
+    for (size_t i = 0; i < args.size(); ++i)
+      if (Type buffer(buffers[i].dtype, buffers[i].shape); !lies_alike(f.type(args[i]), buffer))
+        return error(Code::kTypeDisagrees, "{}: {} is {}, and buffer {} of kernel @{} is {}", n.op->name,
+                     value_name(f, args[i]), f.type(args[i]).str(), buffers[i].name, name, buffer.str());
     return Ok{};
   }
 

@@ -13,9 +13,33 @@
 namespace nabla::kernel_ir {
 namespace {
 
+bool too_small(const ir::Dim& size, const ir::Dim& wanted) {
+  return ir::Dim::less_equal(wanted, size) == std::optional(false);
+}
+
 class Checker {
  protected:
   explicit Checker(const Kernel& k) : k_(k) {}
+
+  // What schedule-kernels adds for a template (passes/lower/row_units.h): scratch memory of each unit, or both halves.
+  Status workspace(const ProcedureTemplate& how, const ir::Dim& units) const {
+    const Procedure& p = *k_.procedure;
+    const Buffer *found = nullptr, *key = nullptr;
+    for (const Buffer& b : k_.buffers) {
+      if (b.role == BufferRole::kWorkspace) found = &b;
+      if (b.role == BufferRole::kIn && (!key || bytes_of(b.dtype) > bytes_of(key->dtype))) key = &b;
+    }
+    ir::Dim rows = units, bytes = how.scratch_of_unit ? how.scratch_of_unit(p) : 0;
+    if (how.bytes_in_halves && key)
+      rows = p.rows() * 2, bytes = p.count() * how.bytes_in_halves(p, bytes_of(key->dtype));
+    if (bytes.is(0)) return Ok{};
+    if (!found) return fail("template {} needs a workspace", how.name);
+    if (found->dtype == DType::kU8 && found->shape.size() == 2 && !too_small(found->shape[0], rows) &&
+        !too_small(found->shape[1], bytes))
+      return Ok{};
+    return fail("template {} needs a workspace u8[{},{}], and {} is {}", how.name, rows.str(), bytes.str(), found->name,
+                ir::Type(found->dtype, found->shape).str());
+  }
   template <class... Args>
   Diagnostic fail(fmt::format_string<Args...> f, Args&&... args) const {
     return error(Code::kInvalidModule, "kernel @{}: schedule: {}", k_.name,
@@ -32,8 +56,13 @@ class CpuChecker : Checker {
   Status run() const {
     if (s_.unit < 1 || s_.max_threads < 1 || s_.units.bounds().min < 0)
       return fail("unit {} units {} threads {}: each is at least 1", s_.unit, s_.units.str(), s_.max_threads);
+    if (s_.unit > kMaxArrayBytes || s_.units.bounds().max > kMaxArrayBytes)
+      return fail("unit {} units {}: each is at most {}", s_.unit, s_.units.str(), kMaxArrayBytes);
     if (s_.vector_axis >= static_cast<int>(k_.axes.size())) return fail("there is no vector axis {}", s_.vector_axis);
-    if (k_.procedure) return covers(k_.procedure->rows(), "rows");
+    if (k_.procedure) {
+      (void)NABLA_TRY(covers(k_.procedure->rows(), "rows"));
+      return workspace(template_of(*k_.procedure, {}), s_.units);
+    }
     if (std::optional<Contraction> c = find_contraction(k_)) return contraction(*c);
     const For* loop = nullptr;
     int loops = 0;
@@ -54,19 +83,22 @@ class CpuChecker : Checker {
   }
 
  private:
-  bool too_few(const ir::Dim& work) const {
-    return ir::Dim::less_equal(work, s_.units * ir::Dim(s_.unit)) == std::optional(false);
-  }
+  bool too_few(const ir::Dim& work) const { return too_small(s_.units * ir::Dim(s_.unit), work); }
   Status covers(const ir::Dim& work, std::string_view what) const {
-    if (!too_few(work)) return Ok{};
-    return fail("{} units of {} leave out some of the {} {}", s_.units.str(), s_.unit, work.str(), what);
+    if (too_few(work))
+      return fail("{} units of {} leave out some of the {} {}", s_.units.str(), s_.unit, work.str(), what);
+    if (too_small(ir::Dim::max(work, 1), s_.units))
+      return fail("{} units of {} are more than the {} {}", s_.units.str(), s_.unit, work.str(), what);
+    return Ok{};
   }
   // By rows or by columns, as the target's tile decides.
   Status contraction(const Contraction& c) const {
     ir::Dim batch = 1;
     for (int b : c.batch) batch = batch * k_.axes[b].extent;
     const ir::Dim &m = k_.axes[c.m].extent, &n = k_.axes[c.n].extent;
-    if (!too_few(batch * m) || !too_few(batch * n)) return Ok{};
+    bool too_many = too_small(ir::Dim::max(batch * m * n, 1), s_.units);
+    if (!too_many && (!too_few(batch * m) || !too_few(batch * n))) return Ok{};
+    if (too_many) return fail("{} units are more than the product's {} x {}", s_.units.str(), (batch * m).str(), n.str());
     return fail("{} units of {} leave out some of the product's {} x {}", s_.units.str(), s_.unit, (batch * m).str(),
                 n.str());
   }
@@ -82,7 +114,8 @@ class CudaChecker : Checker {
   Status run() const {
     if (k_.procedure.has_value() != s_.procedure_template.has_value()) return fail("a template goes with a procedure");
     for (const Grid& g : s_.grids)
-      if (g.threads < 1 || g.threads > kMostThreads || g.shared_bytes < 0 || g.beside < 1 || g.blocks.bounds().min < 1)
+      if (g.threads < 1 || g.threads > kMostThreads || g.shared_bytes < 0 || g.beside < 1 || g.blocks.bounds().min < 1 ||
+          g.blocks.bounds().max > std::numeric_limits<int32_t>::max())
         return fail("a grid of {} blocks of {} threads", g.blocks.str(), g.threads);
     size_t cleared = 0;
     while (cleared < s_.grids.size() && std::holds_alternative<ClearMapping>(s_.grids[cleared].mapping)) ++cleared;
@@ -94,7 +127,8 @@ class CudaChecker : Checker {
     const auto& first = s_.grids[cleared].mapping;
     bool whole = std::holds_alternative<ProductMapping>(first) || std::holds_alternative<BlockMapping>(first);
     if (whole && s_.grids.size() > cleared + 1) return fail("{} grids after one of the whole body", s_.grids.size() - cleared - 1);
-    if (const auto* p = std::get_if<ProductMapping>(&first); p && (p->tile_rows < 1 || p->tile_columns < 1 || p->stages < 1))
+    const auto* p = std::get_if<ProductMapping>(&first);
+    if (p && (!is_tile(p->tile_rows) || !is_tile(p->tile_columns) || p->stages < 1 || p->stages > kMostStages))
       return fail("tiles of {} x {}", p->tile_rows, p->tile_columns);
     if (std::holds_alternative<ProductMapping>(first) && !find_product(k_) && !find_window_product(k_))
       return fail("there is no product");
@@ -102,7 +136,9 @@ class CudaChecker : Checker {
   }
 
  private:
-  static constexpr int kMostThreads = 1024;
+  static constexpr int kMostThreads = 1024, kMostStages = 16;
+  static constexpr int64_t kMostTile = int64_t{1} << 30;
+  static bool is_tile(int side) { return side > 0 && side <= 256 && side % 16 == 0; }  // 16 threads or a fragment
 
   bool accumulates(int buffer) const {
     std::vector<const Store*> stores;
@@ -112,14 +148,22 @@ class CudaChecker : Checker {
   }
 
   Status procedure() const {
-    const TemplateFacts roomy{.gpu = true, .shared_bytes = std::numeric_limits<int32_t>::max()};
-    if (!template_for(*s_.procedure_template).applies(*k_.procedure, roomy))
+    // Which template applies may depend on the shared memory of the target, which is not known here.
+    bool applies = false;
+    for (int64_t shared = 64; shared <= kMostTile; shared *= 2)
+      applies |= template_for(*s_.procedure_template).applies(*k_.procedure, {.gpu = true, .shared_bytes = shared});
+    if (!applies)
       return fail("template {} does not compute {}", name_of(*s_.procedure_template), k_.procedure->def->name);
     for (const Grid& g : s_.grids) {
       const TemplateMapping* m = std::get_if<TemplateMapping>(&g.mapping);
-      if (!m || m->team < 1 || m->tile_rows < 1 || m->tile_columns < 0) return fail("a grid is none of a template");
+      if (!m) return fail("a grid is none of a template");
+      if (m->team < 1 || m->team > g.threads || m->tile_rows < 1 || m->tile_columns < 0 || m->tile_rows > kMostTile ||
+          m->tile_columns > kMostTile)
+        return fail("a template's team of {} of {} threads with tiles of {} x {}", m->team, g.threads, m->tile_rows,
+                    m->tile_columns);
     }
-    return Ok{};
+    const auto& first = std::get<TemplateMapping>(s_.grids[0].mapping);
+    return workspace(template_for(*s_.procedure_template), ir::Dim::ceildiv(k_.procedure->rows(), first.tile_rows));
   }
   Status statements(size_t first) const {
     for (const Stmt& s : k_.body)

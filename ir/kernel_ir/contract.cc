@@ -38,7 +38,7 @@ std::optional<Contraction> find_contraction(const Kernel& kernel) {
 }
 
 ContractPlan plan_contraction(const ir::Dim& rows, const ir::Dim& columns, int lanes, int vector_registers) {
-  int64_t m = rows.bounds().max, n = columns.bounds().max;
+  int64_t m = std::max<int64_t>(rows.bounds().max, 1), n = std::max<int64_t>(columns.bounds().max, 1);
   ContractPlan plan;
   plan.tile_vectors = n > lanes ? 2 : 1;
   plan.by_columns = n >= 2 * m && m <= 256;

@@ -167,6 +167,8 @@ class Verifier {
  public:
   explicit Verifier(const Kernel& k) : k_(k) {}
   Status run() {
+    for (const Axis& a : k_.axes)
+      if (a.extent.bounds().min < 0) return fail("axis {} has the extent {}", a.name, a.extent.str());
     if (k_.procedure && !k_.body.empty()) return fail("statements beside a procedure");
     if (k_.procedure && k_.procedure->user) return user(*k_.procedure);
     return body(k_.body, {}, {});
@@ -231,12 +233,17 @@ class Verifier {
     if (e->dtype == want) return Ok{};
     return fail("{} is {}, its expression {}", what, name_of(want), name_of(e->dtype));
   }
+  Status combiner(Combiner how, DType type, const std::string& what) {
+    if ((how != Combiner::kAnd && how != Combiner::kOr) || !is_float(type)) return Ok{};
+    return fail("{} of {}, which is {}: bits are of integers and bools", name_of(how), what, name_of(type));
+  }
   Status body(const Body& b, Set axes, Set values) {
     for (const Stmt& s : b) {
       if (const Let* let = std::get_if<Let>(&s.node)) {
         const ValueInfo& v = k_.values[let->value];
         NABLA_TRY(expr(let->expr, with(with(axes, v.axes), let->reduce), values));
         NABLA_TRY(dtype(let->expr, v.dtype, "value " + v.name));
+        NABLA_TRY(combiner(let->combiner, v.dtype, v.name));
         values.insert(let->value);
       } else if (const Store* store = std::get_if<Store>(&s.node)) {
         const Buffer& target = k_.buffers[store->buffer];
@@ -247,6 +254,7 @@ class Verifier {
         for (const Expr& i : store->indices) NABLA_TRY(expr(i, inner, values));
         NABLA_TRY(expr(store->expr, inner, values));
         NABLA_TRY(dtype(store->expr, target.dtype, "buffer " + target.name));
+        NABLA_TRY(combiner(store->combiner, target.dtype, target.name));
         if (store->guard) NABLA_TRY(expr(store->guard, inner, values));
       } else if (const For* loop = std::get_if<For>(&s.node)) {
         NABLA_TRY(body(loop->body, with(axes, loop->axes), values));

@@ -62,7 +62,7 @@ void set_fallback_kernel(Attrs& attrs, const FallbackKernel& fallback) {
 }
 
 std::optional<std::string> kernel_of(const Node& n) {
-  if (n.op->lower == Lowering::kCall) return n.attrs.get_string("kernel");
+  if (n.op->name == "launch") return n.attrs.get_string("kernel");
   std::optional<FallbackKernel> fallback = fallback_kernel(n);
   return fallback ? std::optional(fallback->kernel) : std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/linearity.h"
 #include "ir/typed.h"
 #include "passes/rewrite.h"
 #include "passes/shard/layout.h"
@@ -286,7 +287,9 @@ class PaddedFunction {
   // Zeros in all operands are zeros in the result.
   static bool stays_zero(const Node& n, const std::vector<Val>& operands) {
     for (const ir::Linearity::Claim& c : n.op->linearity.claims)
-      if (c.combiner == Combiner::kSum && c.kind == ir::Linearity::Kind::kJointly && c.operands.size() == operands.size()) return true;
+      if (c.combiner == Combiner::kSum && c.kind == ir::Linearity::Kind::kJointly &&
+          ir::operands_of(*n.op, c, operands.size()).size() == operands.size())
+        return true;
     return false;
   }
   void note_zeros(size_t r, Val made, const Factors& factors, const ir::Shard& longer, const std::vector<Val>& operands) {

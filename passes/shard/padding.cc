@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/linearity.h"
 #include "ir/typed.h"
 #include "passes/rewrite.h"
 #include "passes/shard/control_ties.h"
@@ -48,9 +49,9 @@ bool vanishes(const ir::TypedOp& op, const Factors& factors, int factor, Combine
   for (const Linearity::Claim& c : op.op.linearity.claims) {
     if (c.combiner != combiner) continue;
     auto along = [&](int i) { return has_factor(factors.operands[static_cast<size_t>(i)], factor); };
+    std::vector<int> of = ir::operands_of(op.op, c, op.operands.size());
     bool jointly = c.kind == Linearity::Kind::kJointly;
-    if (jointly ? std::all_of(c.operands.begin(), c.operands.end(), along) : std::any_of(c.operands.begin(), c.operands.end(), along))
-      return true;
+    if (jointly ? std::all_of(of.begin(), of.end(), along) : std::any_of(of.begin(), of.end(), along)) return true;
   }
   return false;
 }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/linearity.h"
 #include "passes/rewrite.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
@@ -382,7 +383,8 @@ class FunctionPartition {
                             [&](size_t i) { return parts_[n.operands[i]].layout.pending == pending; });
     bool floats = is_float(f_.type(n.operands[*with.begin()]).dtype);
     for (const Linearity::Claim& c : n.op->linearity.claims) {
-      std::set<size_t> of(c.operands.begin(), c.operands.end());
+      std::vector<int> named = ir::operands_of(*n.op, c, n.operands.size());
+      std::set<size_t> of(named.begin(), named.end());
       if (c.combiner != Combiner::kSum || !same || (c.floats_only && !floats)) continue;
       bool each = c.kind == Linearity::Kind::kEach && with.size() == 1 && of.count(*with.begin());
       bool jointly = c.kind == Linearity::Kind::kJointly && with == of;

@@ -110,6 +110,10 @@ TEST(Schedules, CoverTheirWork) {
             "kernel @k: schedule: 3 units of 2 leave out some of the 8 iterations");
   EXPECT_EQ(schedule_says("unit 100 units 8 threads 0"),
             "kernel @k: schedule: unit 100 units 8 threads 0: each is at least 1");
+  EXPECT_EQ(schedule_says("unit 9223372036854775807 units 8 threads 2"),
+            "kernel @k: schedule: unit 9223372036854775807 units 8: each is at most 70368744177664");
+  EXPECT_EQ(schedule_says("unit 1 units 801 threads 2"),
+            "kernel @k: schedule: 801 units of 1 are more than the 800 iterations");
   EXPECT_EQ(schedule_says("unit 800 units 1 threads 1 vector r"),
             "kernel @k: schedule: vector axis r is none of the outermost loop's");
 }
@@ -125,6 +129,10 @@ TEST(Schedules, OfGpusHaveAGridPerStatement) {
             "kernel @k: schedule: teams of 32 in blocks of 48 threads");
   EXPECT_EQ(schedule_says("cuda grid team 1 parallel i, j blocks 2 threads 2048"),
             "kernel @k: schedule: a grid of 2 blocks of 2048 threads");
+  EXPECT_EQ(schedule_says("cuda grid team 1 parallel i, j blocks 4294967296 threads 256"),
+            "kernel @k: schedule: a grid of 4294967296 blocks of 256 threads");
+  EXPECT_EQ(schedule_says("cuda grid product tile 2, 64 stages 1 blocks 1 threads 256"),
+            "kernel @k: schedule: tiles of 2 x 64");
   EXPECT_EQ(schedule_says("cuda grid product tile 16, 16 stages 1 blocks 1 threads 256"),
             "kernel @k: schedule: there is no product");
   EXPECT_EQ(schedule_says("cuda grid team 1 parallel i, j pack 8 blocks 2 threads 256"),
@@ -137,6 +145,34 @@ TEST(Schedules, OfGpusHaveAGridPerStatement) {
             "kernel @k: schedule: grid 0 clears y, into which nothing is combined");
   EXPECT_EQ(schedule_says("cuda template team-scan grid template team 32 tile 1, 0 blocks 1 threads 256"),
             "kernel @k: schedule: a template goes with a procedure");
+}
+
+std::string row_procedure_says(const std::string& scratch, const std::string& schedule) {
+  Status status = check_schedule(read("kernel @k(in x: f32[16,300], out y: i32[16,300]" + scratch + ") {\n  schedule " +
+                                      schedule + "\n  procedure argsort(outer = 16, count = 300, inner = 1, descending = 0)\n}\n"));
+  return status.ok() ? "" : status.errors()[0].message;
+}
+
+TEST(Schedules, OfProceduresHaveTheirWorkspace) {
+  const std::string units = "unit 2 units 8 threads 2";
+  EXPECT_EQ(row_procedure_says(", workspace s: u8[8,9600]", units), "");
+  EXPECT_EQ(row_procedure_says("", units), "kernel @k: schedule: template thread-per-row needs a workspace");
+  for (const char* shape : {"8,96", "7,9600", "76800"})
+    EXPECT_EQ(row_procedure_says(fmt::format(", workspace s: u8[{}]", shape), units),
+              fmt::format("kernel @k: schedule: template thread-per-row needs a workspace u8[8,9600], and s is u8[{}]", shape));
+  EXPECT_EQ(row_procedure_says("", "cuda template team-scan grid template team 32 tile 1, 0 blocks 1 threads 256"),
+            "kernel @k: schedule: template team-scan does not compute argsort");
+  EXPECT_EQ(row_procedure_says("", "cuda template sort-in-block grid template team 512 tile 1, 512 blocks 16 threads 256"),
+            "kernel @k: schedule: a template's team of 512 of 256 threads with tiles of 1 x 512");
+}
+
+TEST(Kernels, CombineBitsOfIntegersOnly) {
+  auto status = parse_kernel(
+      "kernel @k(in x: f32[8,100], out y: f32[8]) {\n  axes i = 8, r = 100\n  schedule unit 8 units 1 threads 1\n"
+      "  for i {\n    let any: f32 = or(r) x[i, r]\n    store y[i] = any\n  }\n}\n",
+      "test");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.errors()[0].message, "kernel @k: or of any, which is f32: bits are of integers and bools");
 }
 
 // Values with the names of functions, combiners and numbers, as ops name them.

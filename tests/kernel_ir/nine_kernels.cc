@@ -49,12 +49,12 @@ Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, c
   const int64_t unit = cpu_schedule_of(k).unit;
   std::vector<Buffer> buffers = k.buffers;
   NABLA_TRY(passes::schedule_cuda(k, target));
+  Status sound = check_schedule(k);
+  EXPECT_TRUE(sound.ok()) << to_string(sound.errors()) << print(k);
   k.buffers = std::move(buffers);
   CudaSchedule& s = std::get<CudaSchedule>(*k.schedule);
   if (s.procedure_template == TemplateKind::kBlockPerRow || s.procedure_template == TemplateKind::kThreadPerRow)
     std::get<TemplateMapping>(s.grids[0].mapping).tile_rows = unit;
-  Status sound = check_schedule(k);
-  EXPECT_TRUE(sound.ok()) << to_string(sound.errors()) << print(k);
   if (symbols_of(k).empty()) {
     EXPECT_EQ(print(parse_kernel(print(k), "scheduled").value()), print(k));
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ir/kernel_ir/eval.h"
+#include "ir/linearity.h"
 #include "ir/ops/all_ops.h"
 #include "tests/property/compare.h"
 #include "tests/property/driver.h"
@@ -480,9 +481,7 @@ TEST_P(ShardRules, PendingValuesMayBeCombinedAfterwards) {
     for (const Case& c : cases_of(op(), 40, Precision::kAll)) {
       if (!applies(claim, c)) continue;
       ++checked;
-      std::vector<int> all = claim.operands;
-      int last = static_cast<int>(op().operands.size()) - 1;  // a variadic one stands for all that follow
-      for (int k = last + 1; contains(all, last) && k < static_cast<int>(c.operands.size()); ++k) all.push_back(k);
+      std::vector<int> all = ir::operands_of(op(), claim, c.operands.size());
       if (claim.kind == ir::Linearity::Kind::kJointly)
         check_claim(c, claim.combiner, all);
       else

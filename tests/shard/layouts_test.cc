@@ -93,6 +93,14 @@ TEST(Layouts, AReshapeCutsAnAxisIntoParts) {
   EXPECT_EQ(collectives(m), "");
 }
 
+// Any number of axes of one rank divides an extent: each stands once all the same.
+TEST(Layouts, AnAxisOfOneRankStandsOnce) {
+  Made m = make("a=2, b=1", "%x: f32[2@a,4@b]", " %y = reshape(%x) {shape=[8]}\n return %y\n");
+  EXPECT_EQ(layout(m, "y"), "{a, b}");
+  m = make("a=2, b=1", "%x: f32[2@a,4@b]", " %y = reshape(%x) {shape=[4, 2]}\n return %y\n");
+  EXPECT_EQ(layout(m, "x"), "{a} {b}");
+}
+
 TEST(Layouts, AnAxisGoesWhereItDivides) {
   Made m = make("a=4", "%x: f32[8@a,6]",
                 " %y = transpose(%x) {permutation=[1, 0]}\n"

@@ -172,6 +172,19 @@ TEST(Rules, JoinedPiecesGoToTheirRanks) {
 }
 
 // numpy's roll, by any number: neighbours send so many elements, and the last rank the first one.
+// A sum over ranks that is joined to a value which every rank has: only where all pieces are sums may it wait.
+TEST(Rules, JoinedPiecesAreSumsTogetherOrNotAtAll) {
+  auto ops = [](const char* first, const char* second) {
+    return expect_same({"a=4", "%x: f32[4,8@a], %y: f32[4,8@a], %z: f32[4]",
+                        fmt::format(" %s = reduce_sum(%x) {{axes=[1]}}\n %t = reduce_sum(%y) {{axes=[1]}}\n"
+                                    " %r = concatenate(%{}, %{}) {{axis=0}}\n return %r\n", first, second),
+                        {0, 1, 2}, true}).ops;
+  };
+  EXPECT_EQ(ops("s", "z"), "all_reduce");
+  EXPECT_EQ(ops("z", "s"), "all_reduce");
+  EXPECT_EQ(ops("s", "t"), "all_reduce");  // of both in one
+}
+
 TEST(Rules, RollsSendWhatChangesRanks) {
   for (int by : {1, 3, 4, 6, 13}) {
     Sent sent = expect_same({"a=4",

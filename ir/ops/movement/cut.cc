@@ -465,7 +465,7 @@ OpDef concatenate_op() {
       .name = "concatenate",
       .version = 1,
       .category = "movement",
-      .doc = "The operands one after the other along `axis`. Its linearity names operand 0 for all of them.",
+      .doc = "The operands one after the other along `axis`.",
       .operands = {{"pieces", "of one dtype; equal in every other dimension", true}},
       .attrs = {required("axis", AttrKind::kInt, "along which they are joined")},
       .results = {{"y", "the sizes along `axis` added up"}},
