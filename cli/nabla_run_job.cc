@@ -426,7 +426,9 @@ Status run_init(Session& session, const RunOptions& options, ProgressOf& progres
   Job job(session, options, plain, init, progress);
   ArrayFiles none;
   (void)NABLA_TRY(job.prepare(reporter, none));
-  return job.run(reporter);
+  (void)NABLA_TRY(job.run(reporter));
+  if (interrupted()) return error(Code::kInterrupted, "stopped by a signal while `init` ran");
+  return Ok{};
 }
 
 Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,

@@ -225,5 +225,15 @@ TEST(Dim, SplitsAtASymbolWhereItIsLinear) {
   EXPECT_EQ(text(m, "n"), "");
 }
 
+TEST(Dim, SizesAreChosenForSymbolsOfTheProgramOnly) {
+  std::vector<SymbolRef> symbols = {std::make_shared<const Symbol>(Symbol{"batch", 2, 8, 2}),
+                                    std::make_shared<const Symbol>(Symbol{"dp.index", 0, 3, 1, nullptr, "dp"})};
+  EXPECT_TRUE(check_size(symbols, "batch", 4).ok());
+  EXPECT_EQ(check_size(symbols, "batch", 3).errors()[0].message, "batch = 3 is not a multiple of 2 in [2, 8]");
+  const Diagnostic rank = check_size(symbols, "dp.index", 0).errors()[0];
+  EXPECT_EQ(rank.message, "the module has no symbolic size `dp.index`");
+  EXPECT_EQ(rank.help, "its sizes are batch; one that equals an expression of others is none");
+}
+
 }  // namespace
 }  // namespace nabla::ir

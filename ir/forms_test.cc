@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ir/constants.h"
+#include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
@@ -358,6 +359,20 @@ TEST(Forms, KeepFloatAttributesExactly) {
   }
 }
 
+// The kernel that an example of `launch` names, with its operands and results as buffers.
+void add_kernel_of_launch(Module& m, const Function& f) {
+  const Node& launch = f.nodes.front();
+  kernel_ir::Kernel k;
+  k.name = launch.attrs.get_string("kernel");
+  auto add = [&](ValueId id, kernel_ir::BufferRole role) {
+    const Type& type = f.type(id);
+    k.buffers.push_back({"b" + std::to_string(k.buffers.size()), type.dtype, type.shape, role});
+  };
+  for (ValueId id : launch.operands) add(id, kernel_ir::BufferRole::kIn);
+  for (ValueId id : launch.results) add(id, kernel_ir::BufferRole::kOut);
+  m.kernels.push_back(std::make_shared<const kernel_ir::Kernel>(std::move(k)));
+}
+
 TEST(Forms, KeepEveryExampleOfEveryRecord) {
   int count = 0;
   for (const OpDef& op : ops().all()) {
@@ -370,7 +385,9 @@ TEST(Forms, KeepEveryExampleOfEveryRecord) {
       for (size_t i = 0; i < e.operands.size(); ++i)
         operands.push_back(b.param("p" + std::to_string(i), e.operands[i].type));
       std::vector<Val> results = b.add(op.name, operands, e.attrs);
-      m.set(std::make_shared<const Function>(b.finish(results)));
+      auto f = std::make_shared<const Function>(b.finish(results));
+      if (op.name == "launch") add_kernel_of_launch(m, *f);
+      m.set(f);
       Status valid = verify(m);
       EXPECT_TRUE(valid.ok()) << to_string(valid.errors());
       if (m.stage == Stage::kFlat)

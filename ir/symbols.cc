@@ -21,6 +21,7 @@ Shape at_sizes(const Shape& shape, const std::map<std::string, int64_t>& sizes) 
 Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size) {
   std::vector<std::string> names;
   for (const SymbolRef& s : symbols) {
+    if (!s->axis.empty()) continue;  // a coordinate of the rank, which nobody chooses
     names.push_back(s->name);
     if (s->name != name) continue;
     if (size >= s->min && size <= s->max && size % s->multiple == 0) return Ok{};
