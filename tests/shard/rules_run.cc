@@ -90,9 +90,12 @@ void run_compiled(ir::Module flat, const std::string& name, const std::vector<Li
 
 }  // namespace
 
-double bytes_sent(const ir::Function& local) {
+double bytes_sent(const ir::Module& m, const std::string& function) {
   double out = 0;
+  const ir::Function& local = *m.find(function);
   for (const ir::Node& n : local.nodes) {
+    if (n.op->name == "scan")
+      out += static_cast<double>(n.attrs.get_shape("length")[0].value()) * bytes_sent(m, n.attrs.get_function("body"));
     if (n.op->lower != ir::Lowering::kCollective || n.operands.empty()) continue;
     auto ranks = static_cast<double>(n.attrs.get_int("shards"));
     auto bytes = static_cast<double>(local.type(n.operands[0]).bytes().bounds().max);
@@ -127,8 +130,8 @@ Sent expect_same(const Scene& s) {
     auto text = property::difference(expected, got->results, property::Tolerance{.relative = 2e-6, .least_scale = 1});
     EXPECT_FALSE(text) << "@" << name << ": " << *text << "\n" << print(got->sharded) << print(got->local);
     ir::Module local = simplified(got->local);
-    (name[0] == 'f' ? out.forward : out.gradient) = bytes_sent(*local.find(name));
-    out.text += print(*local.find(name));
+    (name[0] == 'f' ? out.forward : out.gradient) = bytes_sent(local, name);
+    for (const auto& f : local.functions) out.text += print(*f);
     if (name[0] == 'f') out.remarks = got->remarks;
     for (const ir::Node& n : local.find(name)->nodes)
       if (name[0] == 'f' && n.op->lower == ir::Lowering::kCollective)

@@ -13,7 +13,7 @@ struct Sent {
   double forward = 0;   ///< bytes that a rank sends, by @f
   double gradient = 0;  ///< and by its gradient
   std::string ops;      ///< the collectives of @f, in order
-  std::string text;     ///< the local program of @f and its gradient @g
+  std::string text;     ///< the local programs of @f and its gradient @g
   std::vector<std::string> remarks;
 };
 
@@ -23,8 +23,9 @@ void add_gradient(ir::Module& traced, const std::vector<int64_t>& wrt);
 /// Lays out the parameters of the function as those of `like`.
 void lay_out_as(ir::Module& m, const std::string& function, const ir::Function& like);
 
-/// Bytes that one rank sends in the collectives of a local function, which runs no others.
-double bytes_sent(const ir::Function& local);
+/// Bytes that one rank sends in the collectives of a local function and of the scans that it runs. Branches and other
+/// functions exchange nothing.
+double bytes_sent(const ir::Module& local, const std::string& function);
 
 /// Runs @f(params), whose result is one tensor, on every rank of the mesh, and compares with one rank; test failures
 /// where they differ. Floating results are differentiated too: the gradient @g of the sum of squares of the result with

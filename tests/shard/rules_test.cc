@@ -345,17 +345,36 @@ TEST(Rules, RanksAttendToTheirOwnKeys) {
   }
 }
 
+int count_of(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+Sent ring_of(int64_t ranks, const char* causal) {
+  std::string positions = fmt::format("f32[1,2,{}@a,4]", 2 * ranks);
+  return expect_same({fmt::format("a={}", ranks), fmt::format("%q: {0}, %k: {0}, %v: {0}", positions),
+                      fmt::format(" %y, %l = attention(%q, %k, %v) {{causal={}}}\n return %y\n", causal), {0, 1, 2}, true});
+}
+
 // What comes after all queries of a rank is not computed: a branch for each block but its own.
 TEST(Rules, RingsSkipWhatACausalMaskHides) {
-  auto branches = [](const char* causal) {
-    Sent sent = expect_same({"a=4", "%q: f32[1,2,8@a,4], %k: f32[1,2,8@a,4], %v: f32[1,2,8@a,4]",
-                             fmt::format(" %y, %l = attention(%q, %k, %v) {{causal={}}}\n return %y\n", causal), {0, 1, 2}, true});
-    int count = 0;
-    for (size_t at = 0; (at = sent.text.find(" cond(", at)) != std::string::npos; ++at) ++count;
-    return count;
-  };
-  EXPECT_EQ(branches("false"), 0);
-  EXPECT_EQ(branches("true"), 3 + 3 + 3);  // @f, and forward and back in its gradient
+  EXPECT_EQ(count_of(ring_of(4, "false").text, " cond("), 0);
+  EXPECT_EQ(count_of(ring_of(2, "true").text, " cond("), 1 + 1 + 1);  // @f, and forward and back in its gradient
+  EXPECT_EQ(count_of(ring_of(3, "true").text, " cond("), 2 + 2 + 2);
+}
+
+// The steps between the first and the last are a loop: the program of 8 ranks is as long as that of 5. Each block
+// travels as often as it must.
+TEST(Rules, RingsAreLoops) {
+  for (const char* causal : {"false", "true"}) {
+    Sent five = ring_of(5, causal), eight = ring_of(8, causal);
+    for (const char* op : {" attention(", " attention_grad(", " permute(", " cond(", " scan("})
+      EXPECT_EQ(count_of(five.text, op), count_of(eight.text, op)) << op << five.text << eight.text;
+    EXPECT_EQ(count_of(eight.text, " scan("), 3) << eight.text;
+    double part = 2 * 2 * 4 * kF32;
+    EXPECT_EQ(eight.forward, 7 * 2 * part) << eight.text;
+    EXPECT_LE(eight.gradient, 7 * 6 * part) << eight.text;
+  }
 }
 
 // Where heads divide, positions and heads change places: fewer bytes than the ring.

@@ -1,21 +1,18 @@
 // Attention whose keys and values ranks share. Where queries lie along the same axes, keys and values travel round the
-// ring of the ranks, and what each part of them gives is combined by its logsumexp (Liu et al., "Ring Attention with
-// Blockwise Transformers", 2023). Where they do not, each rank attends to the keys that it has, and ranks combine.
+// ring of the ranks. Where they do not, each rank attends to the keys that it has, and ranks combine.
 #include <algorithm>
-#include <limits>
 
 #include "ir/cost/exchange.h"
+#include "passes/shard/rules/attended.h"
 #include "passes/shard/rules/families.h"
-#include "passes/shard/rules/halo.h"
+#include "passes/shard/rules/ring.h"
 
 namespace nabla::passes {
 namespace {
 
 using ir::Axes;
 using ir::Dim;
-using ir::Ints;
 using ir::Val;
-using kernel_ir::Combiner;
 
 constexpr size_t kQ = 0, kK = 1, kV = 2, kPositions = 2;  // operands; the dimension of queries or keys
 
@@ -72,138 +69,8 @@ std::vector<Val> parts(const RuleContext& c, const std::vector<Layout>& layouts)
   return out;
 }
 
-/// To the next rank, round the ring: what is there belongs to the rank after.
-Val passed_on(const RuleContext& c, Val v, const Keys& keys) {
-  Ints pairs;
-  for (int64_t r = 0; r < keys.ranks; ++r) pairs.insert(pairs.end(), {r, (r + keys.ranks - 1) % keys.ranks});
-  return permuted(c, v, keys.axes, pairs);
-}
-
-/// The node with the keys of one block: those of the rank that has coordinate `block`.
-std::vector<Val> with_block(const RuleContext& c, const Keys& keys, std::vector<Val> operands, Val k, Val v,
-                            ir::Attrs attrs, const Dim& block, int mask) {
-  operands[kK] = k, operands[kV] = v;
-  if (mask >= 0) operands[mask] = section(operands[mask], 3, block * keys.own, keys.own);
-  ir::Shape offset = attrs.get_shape("offset");
-  if (!offset.empty()) offset[3] = offset[3] + block * keys.own, attrs.set("offset", offset);
-  return k.b->add(c.n.op->name, operands, attrs);
-}
-int mask_of(const RuleContext& c, size_t first_extra) {
-  bool is_mask = c.op.operands.size() > first_extra && c.op.operands[first_extra].dtype == DType::kBool;
-  return is_mask ? static_cast<int>(first_extra) : -1;
-}
-
-Val along_features(Val rows, const ir::Shape& shape) { return ir::broadcast_along(rows, shape, {3}); }
-Val apply(const char* op, Val a) { return a.b->op(op, {a}); }
-Val equals(Val v, double number) { return v.b->op("eq", {v, v.b->like(v, number)}); }
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-/// Of rows that see no key: 0 instead of -infinity.
-Val finite(Val v) { return ir::select(equals(v, -kInf), v.b->zeros_like(v), v); }
-
-/// A result of attention, wide, with its logsumexp.
-struct Attended {
-  Val out, logsumexp;
-};
-// Both over all keys of the two.
-Attended combined(const Attended& x, const Attended& y) {
-  ir::FunctionBuilder& b = *x.out.b;
-  Val top = finite(b.op("maximum", {x.logsumexp, y.logsumexp}));
-  Val wx = apply("exp", x.logsumexp - top), wy = apply("exp", y.logsumexp - top), sum = wx + wy;
-  Val empty = equals(sum, 0), divisor = ir::select(empty, b.like(sum, 1), sum);
-  const ir::Shape& shape = x.out.shape();
-  Val out = x.out * along_features(wx / divisor, shape) + y.out * along_features(wy / divisor, shape);
-  return {out, ir::select(empty, b.like(sum, -kInf), top + apply("log", divisor))};
-}
-
-Attended attended(const std::vector<Val>& results) { return {ir::convert(results[0], results[1].dtype()), results[1]}; }
-
-/// Whether a causal mask hides blocks as wholes: those of the ranks after a rank's own.
-bool hides_blocks(const RuleContext& c) {
-  const ir::Shape &q = c.op.operands[kQ].shape, &k = c.op.operands[kK].shape;
-  return c.n.attrs.get_bool("causal") && c.n.attrs.get_shape("offset").empty() && q[kPositions] == k[kPositions];
-}
-
-using Values = std::vector<Val>;
-/// `sums` with what a block adds, which is so far round the ring from the rank's own; only they where the block is
-/// hidden from the rank. Ranks exchange nothing in the branch.
-Values added_unless_hidden(const RuleContext& c, const Keys& keys, int64_t distance, Values operands, const Values& sums,
-                           const std::function<Values(const Values& operands, const Values& sums)>& add) {
-  if (!hides_blocks(c) || distance % keys.ranks == 0) return add(operands, sums);
-  auto function = [&](bool visible) {
-    ir::FunctionBuilder b("", c.b.ops(), c.b.module());
-    b.set_location(c.n.location);
-    auto params = [&](const Values& like) {
-      Values out;
-      for (const Val& v : like) out.push_back(b.param("", v.type()));
-      return out;
-    };
-    Values in = params(operands), so_far = params(sums);
-    return c.define(b.finish(visible ? add(in, so_far) : so_far));
-  };
-  Val rank = scalar(c.b, c.rank.coordinate(keys.axes));
-  Val visible = c.b.op("ge", {rank, c.b.like(rank, static_cast<double>(keys.ranks - distance))});
-  ir::FunctionRef added = function(true), skipped = function(false);
-  operands.insert(operands.begin(), visible);
-  operands.insert(operands.end(), sums.begin(), sums.end());
-  return c.b.add("cond", operands, {{"then", added}, {"else", skipped}});
-}
-
-std::vector<Val> forward_ring(const RuleContext& c, const Keys& keys, const std::vector<Val>& operands,
-                              const ir::Attrs& attrs) {
-  Dim rank = c.rank.coordinate(keys.axes);
-  auto block = [&](const Values& in, int64_t step) {
-    return attended(with_block(c, keys, in, in[kK], in[kV], attrs, Dim::mod(rank + step, keys.ranks), mask_of(c, 3)));
-  };
-  Values in = operands;
-  Attended all = block(in, 0);
-  for (int64_t step = 1; step < keys.ranks; ++step) {
-    for (size_t i : {kK, kV}) in[i] = passed_on(c, in[i], keys);
-    Values sums = added_unless_hidden(c, keys, step, in, {all.out, all.logsumexp}, [&](const Values& own, const Values& so_far) {
-      Attended both = combined({so_far[0], so_far[1]}, block(own, step));
-      return Values{both.out, both.logsumexp};
-    });
-    all = {sums[0], sums[1]};
-  }
-  return {ir::convert(all.out, c.op.results[0].dtype), all.logsumexp};
-}
-
-// Weights of ranks follow from the largest logsumexp, and the sum of what they weigh is left pending.
-std::vector<Val> forward_apart(const RuleContext& c, const Keys& keys, const std::vector<Val>& operands,
-                               const ir::Attrs& attrs) {
-  Attended own = attended(c.b.add(c.n.op->name, operands, attrs));
-  Val top = finite(all_reduce(c.mesh, own.logsumexp, keys.axes, Combiner::kMax));
-  Val weight = apply("exp", own.logsumexp - top), sum = all_reduce(c.mesh, weight, keys.axes, Combiner::kSum);
-  Val empty = equals(sum, 0), divisor = ir::select(empty, c.b.like(sum, 1), sum);
-  Val out = own.out * along_features(weight / divisor, own.out.shape());
-  Val logsumexp = ir::select(empty, c.b.like(sum, -kInf), top + apply("log", divisor));
-  return {ir::convert(out, c.op.results[0].dtype), logsumexp};
-}
-
-// The gradients of a block are added up on their way from the rank after its own round the ring, and end with its own.
-std::vector<Val> backward_ring(const RuleContext& c, const Keys& keys, const std::vector<Val>& operands,
-                               const ir::Attrs& attrs) {
-  DType wide = c.op.operands[3].dtype;
-  Dim rank = c.rank.coordinate(keys.axes);
-  Values in = operands, sums;
-  for (size_t i = 0; hides_blocks(c) && i < 3; ++i)
-    sums.push_back(c.b.fill(i == kQ ? wide : operands[i].dtype(), operands[i].shape(), 0));
-  for (int64_t distance = 1; distance <= keys.ranks; ++distance) {
-    for (size_t i : {kK, kV}) in[i] = distance == keys.ranks ? operands[i] : passed_on(c, in[i], keys);
-    for (size_t i : {kK, kV})
-      if (distance > 1) sums[i] = passed_on(c, sums[i], keys);
-    sums = added_unless_hidden(c, keys, distance, in, sums, [&](const Values& own, const Values& so_far) {
-      Values out = with_block(c, keys, own, own[kK], own[kV], attrs, Dim::mod(rank + distance, keys.ranks), mask_of(c, 6));
-      for (size_t i : {kQ, kK, kV}) {
-        DType to = i == kQ ? wide : out[i].dtype();
-        if (!so_far.empty()) out[i] = ir::convert(so_far[i], wide) + ir::convert(out[i], wide);
-        out[i] = ir::convert(out[i], to);
-      }
-      return out;
-    });
-  }
-  sums[kQ] = ir::convert(sums[kQ], c.op.results[0].dtype);
-  return sums;
+Ring ring_of(const RuleContext& c, const Keys& keys, const ir::Attrs& attrs, int first_extra) {
+  return {c, keys.axes, keys.ranks, keys.own, attrs, first_extra};
 }
 
 }  // namespace
@@ -224,7 +91,10 @@ std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
   Ruled ruled{{out, rows}, bytes, nullptr};
   ruled.make = [=, keys = *keys, attrs = split.attrs(), &c] {
     std::vector<Val> operands = parts(c, in);
-    return keys.ring ? forward_ring(c, keys, operands, attrs) : forward_apart(c, keys, operands, attrs);
+    if (keys.ring) return ring_forward(ring_of(c, keys, attrs, 3), operands);
+    Attended own = attended(c.b.add(c.n.op->name, operands, attrs));
+    Attended all = combined_over_ranks(c, own, keys.axes);
+    return std::vector<Val>{ir::convert(all.out, c.op.results[0].dtype), all.logsumexp};
   };
   return ruled;
 }
@@ -249,7 +119,7 @@ std::optional<Ruled> attention_back(const RuleContext& c) {
   Ruled ruled{out, bytes, nullptr};
   ruled.make = [=, keys = *keys, attrs = split.attrs(), &c] {
     std::vector<Val> operands = parts(c, in);
-    return keys.ring ? backward_ring(c, keys, operands, attrs) : c.b.add(c.n.op->name, operands, attrs);
+    return keys.ring ? ring_backward(ring_of(c, keys, attrs, 6), operands) : c.b.add(c.n.op->name, operands, attrs);
   };
   return ruled;
 }

@@ -85,7 +85,7 @@ int64_t elements_sent(int64_t ranks, int64_t extent, const Window& w) {
 Val permuted(const RuleContext& c, Val value, const Axes& axes, Ints pairs) {
   ir::Attrs attrs = group_attrs(c.mesh, axes);
   attrs.set("pairs", std::move(pairs));
-  return c.b.op("permute", {value}, attrs);
+  return value.b->op("permute", {value}, attrs);
 }
 
 Val placed(Val x, int64_t dim, const Dim& at, int64_t count) {
