@@ -35,12 +35,12 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                 .check_nan = options.check_nan,
                                 .target = options.target,
                                 .rank_class = options.rank_class,
-                                .comm_timeout_s = static_cast<double>(options.comm_timeout_s),
                                 .sync_debug = options.sync_debug,
                                 .stop = stop_flag(),
                                 // State is updated where it lies: a step whose state is to be saved comes to its end.
                                 .stop_all_loops = options.save_state.empty(),
                                 .pin_caller = true};
+  if (options.comm_timeout_s) settings.comm_timeout_s = static_cast<double>(*options.comm_timeout_s);
   if (own == nullptr) return exec::Session::open(options.bundle, settings);
   return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
 }
@@ -66,7 +66,10 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   auto session = NABLA_TRY(open_session(options, std::move(own), program));
   for (JobOptions& job : options.jobs) (void)NABLA_TRY(split_at_names(*session, job));
   (void)NABLA_TRY(check_line(options));
-  if (std::string team = session->team(); !team.empty()) std::fprintf(stderr, "%s\n", team.c_str());
+  std::string team = session->team();
+  if (team.empty() && options.comm_timeout_s)
+    return error(Code::kBadOption, "--comm-timeout: one rank runs, and waits for no other");
+  if (!team.empty()) std::fprintf(stderr, "%s\n", team.c_str());
   Reporter reporter(!options.loss_curve.empty());
   ProgressOf progress;
   if (!options.state.empty()) {
@@ -142,7 +145,8 @@ int nabla_run_main(int argc, const char* const* argv) {
   if (!line.ok()) return report(line.errors());
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);
-    return 0;
+    Status printed = format::flush_stdout();
+    return printed.ok() ? 0 : report(printed.errors());
   }
   try {
     Status status = run(line->options, std::move(own), argc > 0 ? argv[0] : "nabla-run");

@@ -286,7 +286,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.profile = all.profile;
   out.target = all.target.value_or("");
   out.rank_class = all.rank_class.value_or("");
-  out.comm_timeout_s = all.comm_timeout.value_or(300);
+  out.comm_timeout_s = all.comm_timeout;
   return line;
 }
 

@@ -37,7 +37,7 @@ struct RunOptions {
   bool weights_partial = false;
   std::optional<uint64_t> seed;  ///< otherwise as the saved state says, or 0
   int threads = 0;
-  int comm_timeout_s = 300;
+  std::optional<int> comm_timeout_s;
   bool json = false, check_nan = false, sync_debug = false, profile = false;
   std::vector<JobOptions> jobs;  ///< at least one
 };

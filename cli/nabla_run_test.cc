@@ -268,6 +268,7 @@ TEST_F(NablaRun, MistakesAreDiagnosticsWithCodesAndNames) {
   fails({"--entry", "init", "--metrics", "/dev/full"}, 0, "");
   fails({"--entry", "init", "--save-state", "/dev/full"}, 1, "error[E0803]");
   fails({"--entry", "init", "--loss-curve", "x.svg"}, 2, "--loss-curve: no entry");
+  fails({"--entry", "init", "--comm-timeout", "5"}, 2, "--comm-timeout: one rank runs, and waits for no other");
 }
 
 TEST_F(NablaRun, AMetricsFileOnAFullDiskIsAnError) {

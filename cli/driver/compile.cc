@@ -116,7 +116,11 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
     d.help = "declare one where the program is traced, and lay inputs and state out over its axes";
     return d;
   }
-  for (const auto& [name, sizes] : NABLA_TRY(parse_sizes(mesh))) {
+  Result<passes::SizeLists> lists = parse_sizes(mesh);
+  if (!lists.ok())
+    return error(Code::kBadOption, "--mesh takes one size for every axis, such as dp=4,tp=2, not `{}`",
+                 fmt::join(mesh, " "));
+  for (const auto& [name, sizes] : *lists) {
     std::vector<ir::MeshAxis>& axes = out.meshes[0].axes;
     auto axis = std::find_if(axes.begin(), axes.end(), [&](const ir::MeshAxis& a) { return a.name == name; });
     if (axis == axes.end())

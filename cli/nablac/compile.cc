@@ -29,6 +29,7 @@ struct CompileArgs {
   std::string input, output, emit = "bundle";
   driver::CompileOptions options;
   bool no_library = false, no_fuse = false, no_debug_prints = false, no_cache = false, timing = false;
+  std::vector<std::string> of_ranks;  ///< options that are given and say how ranks exchange values
 };
 
 // nabla-run lies beside nablac, or where $NABLA_RUN says.
@@ -66,6 +67,12 @@ void show_progress(const std::string& target, size_t done, size_t all) {
   std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kFreshLine, target.c_str(), done, all);
 }
 
+Status check_mesh(const CompileArgs& args, const ir::Module& module) {
+  if (module.mesh() || args.of_ranks.empty()) return Ok{};
+  return error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing",
+               args.of_ranks[0]);
+}
+
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
   args.options.fuse = !args.no_fuse;
@@ -82,6 +89,7 @@ Status run(CompileArgs& args) {
   NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.options.tuning_file}},
                                 {{"--output", args.output}}));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
+  NABLA_TRY(check_mesh(args, module));
   if (args.options.cache) note_useless_cache();
   if (isatty(STDERR_FILENO) != 0) args.options.progress = show_progress;
   Result<driver::CompiledBundle> compiled = driver::compile(module, args.options);
@@ -103,25 +111,28 @@ Status run(CompileArgs& args) {
   return Ok{};
 }
 
-// Options of the passes over collectives, which name their defaults.
+// Options of the passes over collectives, which name their defaults. They need a mesh.
 void add_collective_options(CLI::App& command, CompileArgs& args) {
   auto add = [&](const char* flag, const char* pass, const char* option) {
     const std::vector<passes::PassOption>& known = passes::find_pass(pass)->options;
     auto at = std::find_if(known.begin(), known.end(), [&](const auto& o) { return o.name == option; });
     return command.add_option_function<std::string>(
-        flag, [&args, pass, option](const std::string& value) { args.options.pass_options[pass][option] = value; },
+        flag,
+        [&args, flag, pass, option](const std::string& value) {
+          args.options.pass_options[pass][option] = value, args.of_ranks.emplace_back(flag);
+        },
         fmt::format("{} [{}]", at->doc, at->default_value));
   };
   add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
-  add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
+  CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
   command.add_flag("--deterministic", args.options.deterministic,
                    "the same bits on 1, 2, 4 or 8 ranks, any microbatches and threads: sums as eight parts and a tree, "
                    "without libraries and fused multiply-adds");
-  command.add_flag_callback(
-      "--no-overlap", [&args] { args.options.overlap = false; }, "wait for every collective where it starts");
+  auto no_overlap = [&args] { args.options.overlap = false, args.of_ranks.emplace_back("--no-overlap"); };
+  command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective where it starts")->excludes(overlap);
 }
 
 }  // namespace

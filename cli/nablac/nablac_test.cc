@@ -242,6 +242,26 @@ TEST_F(Nablac, BytesHaveUnits) {
   testing::internal::GetCapturedStderr();
 }
 
+TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
+  std::string one = write("one.nbl", std::string(kModule) + "entry f calls @f {\n  inputs x\n  outputs y\n}\n");
+  std::string many = write("many.nbl", kLaidOut);
+  auto refused = [&](const std::vector<std::string>& args) {
+    std::vector<std::string> line = {"compile"};
+    line.insert(line.end(), args.begin(), args.end());
+    Outcome o = nablac(line);
+    EXPECT_EQ(o.code, 2) << o.err;
+    return o.err.substr(0, o.err.find('\n'));
+  };
+  EXPECT_EQ(refused({one, "--bucket-bytes", "1MiB"}),
+            "error[E0901]: --bucket-bytes: the module has no mesh, so that one rank runs it, which exchanges nothing");
+  EXPECT_EQ(refused({one, "--no-overlap"}).substr(0, 42), "error[E0901]: --no-overlap: the module has");
+  EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
+  EXPECT_EQ(refused({many, "--mesh", "dp"}),
+            "error[E0901]: --mesh takes one size for every axis, such as dp=4,tp=2, not `dp`");
+  std::string both = refused({many, "--no-overlap", "--overlap-bytes", "1MiB"});
+  EXPECT_NE(both.find("excludes"), std::string::npos) << both;
+}
+
 TEST_F(Nablac, TellsItsVersions) {
   Outcome o = nablac({"--version"});
   EXPECT_EQ(o.code, 0);

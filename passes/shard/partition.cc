@@ -568,6 +568,9 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     }
     out.set(made);
   }
+  if (context.target.is_cuda() && mesh.ranks() > 1)
+    context.remarks.push_back(fmt::format("programs of {} ranks run on CPUs only; that for {} can be inspected", mesh.ranks(),
+                                          context.target.name));
   if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
   if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, out, context.ops));
   return out;

@@ -404,13 +404,23 @@ Result<ir::Module> simplify_loops(const ir::Module& module, PassContext& context
   return with_smaller_loops(module, context, {});
 }
 
+namespace {
+Diagnostic no_collective(const std::string& name, const ir::OpTable& ops) {
+  Diagnostic d = error(Code::kBadOption, "hoist-collectives: `{}` is no collective", name);
+  for (const ir::OpDef& op : ops.all())
+    if (op.lower == ir::Lowering::kCollective) d.help += (d.help.empty() ? "there are " : ", ") + op.name;
+  return d;
+}
+}  // namespace
+
 Result<ir::Module> hoist_collectives(const ir::Module& module, PassContext& context) {
   CollectivesThatLeave leaves;
-  std::istringstream names(context.options.at("ops"));
+  std::string list = context.options.at("ops");
+  std::replace(list.begin(), list.end(), ',', ';');
+  std::istringstream names(list);
   for (std::string name; std::getline(names, name, ';');) {
     const ir::OpDef* op = context.ops.find(name);
-    if (!op || op->lower != ir::Lowering::kCollective)
-      return error(Code::kBadOption, "hoist-collectives: `{}` is no collective", name);
+    if (!op || op->lower != ir::Lowering::kCollective) return no_collective(name, context.ops);
     leaves.insert(name);
   }
   bool any = std::any_of(module.functions.begin(), module.functions.end(), [&](const FunctionPtr& f) {

@@ -182,7 +182,7 @@ TEST(Collectives, BadOptionsAreNamed) {
                                      {.target = "cpu", .library = false, .pass_options = {{pass, {{option, value}}}}});
     return made.ok() ? "ok" : made.errors()[0].message;
   };
-  EXPECT_EQ(refusal("hoist-collectives", "ops", "tanh"), "hoist-collectives: `tanh` is no collective");
+  EXPECT_EQ(refusal("hoist-collectives", "ops", "all_reduce,tanh"), "hoist-collectives: `tanh` is no collective");
   EXPECT_EQ(refusal("regather", "reshard-after-forward", "maybe"),
             "regather: reshard-after-forward is true or false, not `maybe`");
   EXPECT_EQ(refusal("bucket-collectives", "bucket-bytes", "-1").substr(0, 34),
