@@ -117,9 +117,11 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
     return d;
   }
   Result<passes::SizeLists> lists = parse_sizes(mesh);
-  if (!lists.ok())
-    return error(Code::kBadOption, "--mesh takes one size for every axis, such as dp=4,tp=2, not `{}`",
-                 fmt::join(mesh, " "));
+  if (!lists.ok()) {
+    std::string given;
+    for (const std::string& text : mesh) given += (given.empty() ? "" : " ") + text;
+    return error(Code::kBadOption, "--mesh takes one size for every axis, such as dp=4,tp=2, not `{}`", given);
+  }
   for (const auto& [name, sizes] : *lists) {
     std::vector<ir::MeshAxis>& axes = out.meshes[0].axes;
     auto axis = std::find_if(axes.begin(), axes.end(), [&](const ir::MeshAxis& a) { return a.name == name; });
