@@ -82,7 +82,8 @@ class PaddedFunction {
     ValueId id = f_.results[r];
     const ir::Type& type = f_.type(id);
     ir::ShardingRef layout = dims_.layout(f_.name, true, r);
-    if (!layout || !dims_.is_padded(index_, id)) return fitted(values_[id], type.shape);
+    if (!dims_.is_padded(index_, id)) return fitted(values_[id], type.shape);
+    if (!layout) return fitted(on_every_rank(values_[id]), type.shape);
     Shape shards = shape_of_shards(type, *layout);
     Val v = values_[id];
     for (size_t d = 0; d < shards.size(); ++d)
@@ -92,6 +93,11 @@ class PaddedFunction {
     v = fitted(v, type.shape);
     b_.lay_out(v, layout);
     return v;
+  }
+  // What leaves whole is gathered as any layout is changed: no op lacks a rule.
+  Val on_every_rank(Val v) {
+    ir::Sharding whole{std::vector<ir::DimSharding>(static_cast<size_t>(v.rank())), {}};
+    return b_.op("shard", {v}, {{"sharding", whole}});
   }
   Shape shape_of_shards(const ir::Type& type, const ir::Sharding& s) const {
     Shape out = type.shape;

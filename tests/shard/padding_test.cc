@@ -107,6 +107,12 @@ TEST(Padding, AnOpWithoutAMaskTakesTheElementsAlone) {
   EXPECT_EQ(run.remarks[0], "argsort takes %y without its padding, as f32[5]: no rule masks it there");
 }
 
+TEST(Padding, WhatLeavesWholeIsGatheredWithoutRemarks) {
+  ShardedRun run = same("func @f(%x: f32[5@tp] allow_padding) -> (f32[5]) {\n  %y = exp(%x)\n  return %y\n}\n", {counting({5})});
+  EXPECT_TRUE(run.remarks.empty()) << run.remarks[0];
+  EXPECT_TRUE(says(local_text(run), "all_gather")) << local_text(run);
+}
+
 TEST(Padding, MoreThanMayBeGatheredIsRefused) {
   ir::Module m = parsed("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %s = argsort(%x) {axis=0}\n  return %s\n}\n");
   ir::Target target;
