@@ -23,8 +23,9 @@ std::span<const StageOfPipeline> stages_of_pipeline() {
 
 std::span<const PipelineStep> default_pipeline() {
   static const std::vector<PipelineStep> steps = {
+      {"apply-strategy", "first: gradients are calls still, which tell parameters and the optimizer's state from other leaves"},
       {"lower-transforms",
-       "first: rules see the program as the user wrote it, composites whole and types still bound "
+       "before simplification: rules see the program as the user wrote it, composites whole and types still bound "
        "to functions"},
       {"inline-calls", "derived functions are cut at calls; only their bodies side by side show what they share"},
       {"eliminate-dead-code",

@@ -17,6 +17,7 @@
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
 #include "passes/simplify/simplify.h"
+#include "passes/strategy/apply_strategy.h"
 #include "passes/transform/expand_composites.h"
 #include "passes/transform/inline_calls.h"
 #include "passes/transform/lower_transforms.h"
@@ -29,6 +30,21 @@ namespace {
 
 std::vector<Pass> transform_passes() {
   return {
+      {"apply-strategy",
+       "lays out batches, parameters and the optimizer's state as data parallelism and ZeRO do",
+       "Does nothing without data axes. Inputs of which the program says nothing are cut along them in their first dimension, "
+       "where the parts divide it. Leaves of the state with respect to which an entry differentiates are parameters, those whose "
+       "new values follow from gradients are the optimizer's: with zero=1 and 2 ranks along the zero axes share the "
+       "latter, with zero=3 both, each cut along its first dimension that no axis cuts and that they divide, else along one "
+       "that is cut already; what neither fits stays whole, which a remark says. What is not shared is kept the same on all "
+       "ranks along the data axes. Layouts that the program states stay. Runs first: later there are no gradients, "
+       "only what they became.",
+       Stage::kTraced,
+       Stage::kTraced,
+       {{"data-axes", "", "axes of the mesh along which the batch lies: dp, or dp,mb"},
+        {"zero", "0", "1 or 2: ranks share the optimizer's state; 3: and the parameters"},
+        {"zero-axes", "", "data axes whose ranks share it; empty: all of them"}},
+       apply_strategy},
       {"lower-transforms",
        "replaces grad, value_and_grad, jvp, pullbacks, vmap and autocast by derived functions",
        "Works bottom-up over the call graph, so that inner transforms are gone before outer ones look. Reverse mode "

@@ -25,7 +25,7 @@ struct CompileOptions {
   std::string tuning_file;              ///< empty: the built-in rule
   std::string max_bytes;                ///< empty: no limit on the arena
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory
-  std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes
+  std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes; a mesh, for `apply-strategy`
   std::string max_gather_bytes;         ///< of a value that ranks may gather for an op that cannot be split; empty: 16 MiB
   std::map<std::string, std::map<std::string, std::string>> pass_options;  ///< by pass: others than its defaults
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
@@ -63,9 +63,10 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
 /// A bundle of a set whose modules are of any stage before `kernels`: what `compile` makes for one rank is made for
 /// each class, in its folder. E0104 where what the set says of all ranks contradicts the classes' programs.
 Result<CompiledBundle> compile_set(const ir::ProgramSet& set, const CompileOptions& options);
-/// The module for other numbers of ranks along the axes of its mesh; as it is where the option is empty. E0901 without a
-/// mesh and for other texts than "dp=4,tp=2", E0210 for an unknown axis and where a layout does not fit any more.
-Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh);
+/// The module for other numbers of ranks along the axes of its mesh; as it is where the option is empty. A module without
+/// a mesh gets one of these axes, in this order, where `make` is set. E0901 without a mesh and for other texts than
+/// "dp=4,tp=2", E0210 for an unknown axis and where a layout does not fit any more.
+Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh, bool make = false);
 /// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes
 /// compute_80, which later GPUs can run. A module with a mesh of several ranks gives a bundle for them, of one class.
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);

@@ -68,7 +68,7 @@ void show_progress(const std::string& target, size_t done, size_t all) {
 }
 
 Status check_mesh(const CompileArgs& args, const ir::Module& module) {
-  if (module.mesh() || args.of_ranks.empty()) return Ok{};
+  if (module.mesh() || !args.options.mesh.empty() || args.of_ranks.empty()) return Ok{};
   return error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing",
                args.of_ranks[0]);
 }
@@ -123,6 +123,9 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
         },
         fmt::format("{} [{}]", at->doc, at->default_value));
   };
+  add("--data-axes", "apply-strategy", "data-axes");
+  add("--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
+  add("--zero-axes", "apply-strategy", "zero-axes");
   add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
   CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
@@ -165,7 +168,8 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->check(number_of_bytes());
   command
       ->add_option("--mesh", args->options.mesh,
-                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank")
+                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
+                   "--data-axes also a mesh for a module that has none")
       ->allow_extra_args(false);
   command
       ->add_option("--max-gather-bytes", args->options.max_gather_bytes,

@@ -257,7 +257,8 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refused({one, "--no-overlap"}).substr(0, 42), "error[E0901]: --no-overlap: the module has");
   EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
   EXPECT_EQ(refused({many, "--mesh", "dp"}),
-            "error[E0901]: --mesh takes one size for every axis, such as dp=4,tp=2, not `dp`");
+            "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `dp`");
+  EXPECT_EQ(refused({many, "--mesh", "dp=2,dp=4"}), "error[E0901]: --mesh: axis dp is given twice");
   std::string both = refused({many, "--no-overlap", "--overlap-bytes", "1MiB"});
   EXPECT_NE(both.find("excludes"), std::string::npos) << both;
 }

@@ -1,0 +1,167 @@
+#include "passes/strategy/apply_strategy.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "ir/verifier.h"
+#include "passes/shard/layout.h"
+#include "passes/strategy/state_roles.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Axes;
+using ir::Sharding;
+using Kind = LeafRole::Kind;
+
+struct Strategy {
+  Axes data, zero;
+  int level = 0;
+};
+
+// "dp,fsdp"; a mesh has these axes.
+Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, std::string list) {
+  Axes out;
+  std::replace(list.begin(), list.end(), ',', ';');
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ';');) {
+    if (mesh.size_of(name) == 0)
+      return error(Code::kBadSharding, "{}: mesh {} has no axis {}{}", option, mesh.name, name, did_you_mean(name, mesh.axis_names()));
+    if (std::find(out.begin(), out.end(), ir::AxisRef{name}) != out.end())
+      return error(Code::kBadOption, "{} names {} twice", option, name);
+    out.push_back({name});
+  }
+  return out;
+}
+
+Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
+  Strategy out;
+  out.data = NABLA_TRY(axes_option(mesh, "data-axes", context.options.at("data-axes")));
+  const std::string& level = context.options.at("zero");
+  if (level.size() != 1 || level[0] < '0' || level[0] > '3')
+    return error(Code::kBadOption, "zero is 0, 1, 2 or 3, not `{}`", level);
+  out.level = level[0] - '0';
+  auto is_temporal = [&](const ir::AxisRef& a) { return mesh.temporal() && a.name == mesh.temporal()->name; };
+  const std::string& shared = context.options.at("zero-axes");
+  if (!shared.empty() && out.level == 0) return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", shared);
+  out.zero = shared.empty() ? out.data : NABLA_TRY(axes_option(mesh, "zero-axes", shared));
+  for (const ir::AxisRef& a : out.zero)
+    if (std::find(out.data.begin(), out.data.end(), a) == out.data.end())
+      return error(Code::kBadOption, "zero-axes: {} is no data axis; those are {}", a.name, ir::str(out.data));
+  if (shared.empty()) std::erase_if(out.zero, is_temporal);
+  if (out.level > 0 && out.zero.empty())
+    return error(Code::kBadOption, "zero={} needs a data axis along which ranks lie, and {} is none", out.level, ir::str(out.data));
+  return out;
+}
+
+class StrategyPass {
+ public:
+  StrategyPass(const ir::Module& m, const Strategy& s, PassContext& context)
+      : out_(m), mesh_(*m.mesh()), s_(s), context_(context) {}
+
+  Result<ir::Module> run() {
+    std::vector<LeafRole> roles = NABLA_TRY(roles_of_state(out_));
+    auto count = [&](Kind kind) {
+      return std::count_if(roles.begin(), roles.end(), [&](const LeafRole& r) { return r.kind == kind; });
+    };
+    if (s_.level > 0 && count(Kind::kParameter) == 0) {
+      Diagnostic d = error(Code::kBadOption, "zero={}: no entry differentiates with respect to the state", s_.level);
+      d.help = "parameters are leaves of the state with respect to which grad or value_and_grad is taken";
+      return d;
+    }
+    const std::vector<ir::StateLeaf> said = out_.state;
+    for (size_t i = 0; i < roles.size(); ++i) {
+      if (roles[i].kind == Kind::kOther) continue;
+      ir::StateLeaf& leaf = out_.state[i];
+      ir::ShardingRef own = leaf.sharding;
+      if (!own && roles[i].parameter >= 0) own = said[static_cast<size_t>(roles[i].parameter)].sharding;
+      bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
+      leaf.sharding = std::make_shared<const Sharding>(shared ? zeroed(leaf, own) : apart(leaf, own));
+    }
+    for (const ir::Entry& e : out_.entries) lay_out_inputs(e);
+    if (s_.level > 0) say_what_is_shared(count(Kind::kParameter), count(Kind::kOptimizer));
+    return std::move(out_);
+  }
+
+ private:
+  static Sharding open_like(const ir::Type& type, const ir::ShardingRef& own) {
+    if (own) return *own;
+    return {std::vector<ir::DimSharding>(type.shape.size(), {{}, true}), {}};
+  }
+  bool uses(const Sharding& s, const Axes& axes) const { return overlap(mesh_, ir::axes_of(s), axes); }
+  bool fits(const Sharding& s, const ir::Type& type) const { return ir::check_sharding(mesh_, s, type, "").ok(); }
+
+  // The same on every rank along the data axes.
+  Sharding apart(const ir::StateLeaf& leaf, const ir::ShardingRef& own) const {
+    Sharding out = open_like(leaf.type, own);
+    for (const ir::AxisRef& a : s_.data) {
+      Sharding more = out;
+      more.replicated.push_back(a);
+      if (!uses(out, {a}) && !(mesh_.temporal() && a.name == mesh_.temporal()->name)) out = more;
+    }
+    return out;
+  }
+  Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own) {
+    Sharding plain = open_like(leaf.type, own);
+    if (uses(plain, s_.zero)) return plain;  // the program says how
+    for (bool taken : {false, true})
+      for (size_t d = 0; d < plain.dims.size(); ++d) {
+        if (plain.dims[d].axes.empty() == taken) continue;
+        Sharding out = plain;
+        out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
+        if (fits(out, leaf.type)) return out;
+      }
+    if (leaf.type.rank() > 0) whole_.push_back(fmt::format("{}: {}", leaf.name, leaf.type.str()));
+    return apart(leaf, own);
+  }
+  void say_what_is_shared(int64_t parameters, int64_t slots) {
+    std::string what = s_.level == 3 ? fmt::format("{} parameters and ", parameters) : "";
+    context_.remarks.push_back(fmt::format("zero={}: {}{} leaves of the optimizer's state lie along {}, {} ranks", s_.level, what, slots,
+                                           ir::str(s_.zero), shards(mesh_, s_.zero)));
+    for (const std::string& leaf : whole_)
+      context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} ranks divide none of its dimensions", s_.level, leaf,
+                                             shards(mesh_, s_.zero)));
+  }
+
+  void lay_out_inputs(const ir::Entry& e) {
+    ir::Function f = *out_.find(e.function);
+    bool changed = false;
+    for (size_t i = e.reads.size(); i < f.params.size(); ++i) {
+      ir::Value& v = f.values[f.params[i]];
+      bool key = v.type == ir::Type(DType::kU32, {2});
+      if (v.sharding || v.type.rank() == 0 || key) continue;
+      Sharding batch = open_like(v.type, nullptr);
+      batch.dims[0] = {s_.data};
+      if (fits(batch, v.type))
+        v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
+      else
+        context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}",
+                                               e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(s_.data),
+                                               shards(mesh_, s_.data), v.type.shape[0].str()));
+    }
+    if (changed) out_.set(std::make_shared<const ir::Function>(std::move(f)));
+  }
+
+  ir::Module out_;
+  const ir::Mesh mesh_;
+  const Strategy& s_;
+  PassContext& context_;
+  std::vector<std::string> whole_;  // leaves that no dimension of which can be cut
+};
+
+}  // namespace
+
+Result<ir::Module> apply_strategy(const ir::Module& module, PassContext& context) {
+  if (context.options.at("data-axes").empty()) {
+    if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
+    return error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", context.options.at("zero"));
+  }
+  if (module.stage != ir::Stage::kTraced)
+    return error(Code::kWrongStage, "data-axes={}: at stage {} gradients are no calls any more; layouts are said in the program",
+                 context.options.at("data-axes"), ir::name_of(module.stage));
+  if (!module.mesh()) return error(Code::kBadOption, "data-axes={}: the module has no mesh", context.options.at("data-axes"));
+  const Strategy strategy = NABLA_TRY(strategy_of(*module.mesh(), context));
+  return StrategyPass(module, strategy, context).run();
+}
+
+}  // namespace nabla::passes

@@ -1,0 +1,119 @@
+#include "passes/strategy/state_roles.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/rewrite.h"
+
+namespace nabla::passes {
+namespace {
+
+using ir::Function;
+using ir::Node;
+using ir::ValueId;
+
+/// What one function says: values with respect to which something is differentiated, and gradients.
+struct Gradients {
+  std::vector<bool> of, made;  // by value
+  bool any = false;
+};
+
+class RoleFinder {
+ public:
+  explicit RoleFinder(const ir::Module& m) : m_(m) {}
+
+  Result<std::vector<LeafRole>> run() {
+    for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(m_))) found_[f->name] = gradients_in(*f);
+    std::vector<LeafRole> out(m_.state.size());
+    for (const ir::Entry& e : m_.entries) {
+      const Function& f = *m_.find(e.function);
+      const Gradients& g = found_[f.name];
+      for (size_t i = 0; i < e.reads.size(); ++i)
+        if (g.of[f.params[i]]) out[static_cast<size_t>(e.reads[i])].kind = LeafRole::Kind::kParameter;
+    }
+    for (const ir::Entry& e : m_.entries) {
+      const Function& f = *m_.find(e.function);
+      for (size_t i = 0; i < e.writes.size(); ++i) {
+        LeafRole& role = out[static_cast<size_t>(e.writes[i])];
+        if (role.kind == LeafRole::Kind::kOther && found_[f.name].made[f.results[i]]) role.kind = LeafRole::Kind::kOptimizer;
+      }
+    }
+    for (size_t s = 0; s < out.size(); ++s)
+      if (out[s].kind == LeafRole::Kind::kOptimizer) out[s].parameter = parameter_of(s, out);
+    return out;
+  }
+
+ private:
+  Gradients gradients_in(const Function& f) const {
+    Gradients out{std::vector<bool>(f.values.size(), false), std::vector<bool>(f.values.size(), false)};
+    std::vector<int> makers = ir::producers(f);
+    std::vector<bool> used(f.values.size(), false);
+    for (const Node& n : f.nodes)
+      for (ValueId id : n.operands) used[id] = true;
+    for (ValueId id : f.results) used[id] = true;
+    for (const Node& n : f.nodes) {
+      for (auto [operand, gradient] : pairs_of(f, n, makers)) {
+        out.any = true;
+        if (!used[gradient]) continue;
+        out.of[operand] = true, out.made[gradient] = true;
+      }
+      for (const std::string& name : ir::functions_of(n.attrs)) within(n, name, out);
+      bool follows = std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return out.made[id]; });
+      for (ValueId id : n.results) out.made[id] = out.made[id] || follows;
+    }
+    for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n)
+      if (std::any_of(n->results.begin(), n->results.end(), [&](ValueId id) { return out.of[id]; }))
+        for (ValueId id : n->operands) out.of[id] = true;
+    return out;
+  }
+
+  /// What is differentiated with respect to, with its gradient.
+  static std::vector<std::pair<ValueId, ValueId>> pairs_of(const Function& f, const Node& n, const std::vector<int>& makers) {
+    std::vector<std::pair<ValueId, ValueId>> out;
+    if (n.op->name == "grad" || n.op->name == "value_and_grad") {
+      const ir::Ints& wrt = n.attrs.get_ints("wrt");
+      size_t first = n.results.size() - wrt.size();
+      for (size_t i = 0; i < wrt.size(); ++i) out.emplace_back(n.operands[static_cast<size_t>(wrt[i])], n.results[first + i]);
+    }
+    if (n.op->name == "vjp_backward" && makers[n.operands[0]] >= 0) {
+      const Node& forward = f.nodes[static_cast<size_t>(makers[n.operands[0]])];
+      for (size_t i = 0; forward.op->name == "vjp_forward" && i < n.results.size(); ++i)
+        out.emplace_back(forward.operands[i], n.results[i]);
+    }
+    return out;
+  }
+
+  // Of a function that a node runs: its parameters are the node's operands, but for the index of a branch.
+  void within(const Node& n, const std::string& name, Gradients& out) const {
+    auto known = found_.find(name);
+    if (known == found_.end() || !known->second.any) return;
+    const Function& f = *m_.find(name);
+    bool branch = n.op->name == "cond" || n.op->name == "switch";
+    out.any = true;
+    for (size_t i = 0; i < f.params.size() && i + branch < n.operands.size(); ++i)
+      if (known->second.of[f.params[i]]) out.of[n.operands[i + branch]] = true;
+    for (size_t i = 0; i < f.results.size() && i < n.results.size(); ++i)
+      if (known->second.made[f.results[i]]) out.made[n.results[i]] = true;
+  }
+
+  // The longest name that ends the leaf's.
+  int parameter_of(size_t leaf, const std::vector<LeafRole>& roles) const {
+    int out = -1;
+    for (size_t p = 0; p < roles.size(); ++p) {
+      if (roles[p].kind != LeafRole::Kind::kParameter || m_.state[p].type.shape != m_.state[leaf].type.shape) continue;
+      if (!m_.state[leaf].name.ends_with("." + m_.state[p].name)) continue;
+      if (out < 0 || m_.state[p].name.size() > m_.state[static_cast<size_t>(out)].name.size()) out = static_cast<int>(p);
+    }
+    return out;
+  }
+
+  const ir::Module& m_;
+  std::map<std::string, Gradients> found_;  // by function
+};
+
+}  // namespace
+
+Result<std::vector<LeafRole>> roles_of_state(const ir::Module& module) { return RoleFinder(module).run(); }
+
+}  // namespace nabla::passes

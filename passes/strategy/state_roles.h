@@ -1,0 +1,25 @@
+// What the leaves of a program's state are for: parameters, what an optimizer remembers of them, or something else.
+#pragma once
+
+#include <vector>
+
+#include "ir/module.h"
+
+namespace nabla::passes {
+
+struct LeafRole {
+  enum class Kind : uint8_t {
+    kOther,      ///< counters, statistics of batches, caches
+    kParameter,  ///< an entry differentiates with respect to it
+    kOptimizer,  ///< its new value follows from gradients
+  };
+  Kind kind = Kind::kOther;
+  /// Of an optimizer's leaf: the parameter whose name ends its own ("adamw.m.fc1.w"), with the same shape; else -1.
+  int parameter = -1;
+};
+
+/// One per leaf of the state, read off from the gradients that entries compute. Requires stage traced, where they are
+/// calls still. E0303 and E0107 as in `bottom_up`.
+Result<std::vector<LeafRole>> roles_of_state(const ir::Module& module);
+
+}  // namespace nabla::passes

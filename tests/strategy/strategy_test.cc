@@ -1,0 +1,364 @@
+// Data parallelism and ZeRO as options of a compile: layouts, bytes that ranks exchange and keep, and the same numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cli/driver/compile.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
+#include "ir/verifier.h"
+#include "passes/strategy/apply_strategy.h"
+#include "passes/strategy/state_roles.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/bundle_reader.h"
+#include "tests/property/compare.h"
+
+namespace nabla::strategy_tests {
+namespace {
+
+using passes::LeafRole;
+
+ir::Module parsed(const std::string& text) {
+  Result<ir::Module> m = ir::parse_module(text, "test.nbl", ops::all_ops());
+  EXPECT_TRUE(m.ok()) << to_string(m.errors()) << text;
+  return *m;
+}
+
+// Two layers with momentum, a leaf that no number of ranks divides, a running mean, a counter and a key.
+constexpr const char* kModel = R"(nabla 1 traced
+symbol batch in [1, 64]
+mesh pod = {dp=4, tp=2}
+state w0: f32[64,32]
+state w1: f32[32,16]
+state bias: f32[3]
+state momentum.w0: f32[64,32]
+state momentum.w1: f32[32,16]
+state momentum.bias: f32[3]
+state mean: f32[32]
+state count: i32[]
+entry step calls @step {
+  reads w0, w1, bias, momentum.w0, momentum.w1, momentum.bias, mean, count
+  writes w0, w1, bias, momentum.w0, momentum.w1, momentum.bias, mean, count
+  inputs x, key
+  outputs loss
+}
+entry predict calls @predict {
+  reads w0
+  inputs x
+  outputs y
+}
+func @loss(%w0: f32[64,32], %w1: f32[32,16], %bias: f32[3], %x: f32[16,64]) {
+  %p = dot_general(%x, %w0) {lhs_contract=[1], rhs_contract=[0]}
+  %h = tanh(%p)
+  %o = dot_general(%h, %w1) {lhs_contract=[1], rhs_contract=[0]}
+  %q = mul(%o, %o)
+  %l = reduce_sum(%q) {axes=[0, 1]}
+  %b = reduce_sum(%bias) {axes=[0]}
+  %sum = add(%l, %b)
+  %mean = reduce_mean(%h) {axes=[0]}
+  return %sum, %mean
+}
+func @step(%w0: f32[64,32], %w1: f32[32,16], %bias: f32[3], %m0: f32[64,32], %m1: f32[32,16], %mb: f32[3], %mean: f32[32], %count: i32[], %x: f32[16,64], %key: u32[2]) {
+  %l, %mu, %g0, %g1, %gb = value_and_grad(%w0, %w1, %bias, %x) {callee=@loss, wrt=[0, 1, 2]}
+  %n0 = add(%m0, %g0)
+  %n1 = add(%m1, %g1)
+  %nb = add(%mb, %gb)
+  %v0 = sub(%w0, %n0)
+  %v1 = sub(%w1, %n1)
+  %vb = sub(%bias, %nb)
+  %avg = add(%mean, %mu)
+  %one = constant() {value=i32[] {1}}
+  %next = add(%count, %one)
+  return %v0, %v1, %vb, %n0, %n1, %nb, %avg, %next, %l
+}
+func @predict(%w0: f32[64,32], %x: f32[batch,64]) {
+  %y = dot_general(%x, %w0) {lhs_contract=[1], rhs_contract=[0]}
+  return %y
+}
+)";
+
+TEST(StateRoles, FollowFromGradients) {
+  std::vector<LeafRole> roles = passes::roles_of_state(parsed(kModel)).value();
+  std::string kinds, owners;
+  for (const LeafRole& r : roles)
+    kinds += "opm"[static_cast<int>(r.kind)], owners += r.parameter < 0 ? '-' : static_cast<char>('0' + r.parameter);
+  EXPECT_EQ(kinds, "pppmmmoo");
+  EXPECT_EQ(owners, "---012--");
+}
+
+// Gradients that a loop adds up, and those of a pullback.
+TEST(StateRoles, LookIntoFunctionsAndPullbacks) {
+  ir::Module m = parsed(R"(nabla 1 traced
+state w: f32[4]
+state v: f32[4]
+state sum.w: f32[4]
+entry step calls @step {
+  reads w, v, sum.w
+  writes w, v, sum.w
+  inputs xs
+}
+func @loss(%w: f32[4], %x: f32[4]) {
+  %p = mul(%w, %x)
+  %l = reduce_sum(%p) {axes=[0]}
+  return %l
+}
+func @micro(%w: f32[4], %sum: f32[4], %x: f32[4]) {
+  %g = grad(%w, %x) {callee=@loss, wrt=[0]}
+  %next = add(%sum, %g)
+  return %next
+}
+func @step(%w: f32[4], %v: f32[4], %s: f32[4], %xs: f32[3,4]) {
+  %zero = sub(%w, %w)
+  %sum = scan(%w, %zero, %xs) {body=@micro, consts=1, carries=1, length=[3]}
+  %t = add(%s, %sum)
+  %new = sub(%w, %t)
+  %x = reduce_sum(%xs) {axes=[0]}
+  %l, %r = vjp_forward(%v, %x) {callee=@loss}
+  %gv, %gx = vjp_backward(%r, %l) {callee=@loss}
+  %nv = sub(%v, %gv)
+  return %new, %nv, %t
+}
+)");
+  std::vector<LeafRole> roles = passes::roles_of_state(m).value();
+  EXPECT_EQ(roles[0].kind, LeafRole::Kind::kParameter);
+  EXPECT_EQ(roles[1].kind, LeafRole::Kind::kParameter);
+  EXPECT_EQ(roles[2].kind, LeafRole::Kind::kOptimizer);
+  EXPECT_EQ(roles[2].parameter, 0);
+}
+
+struct Applied {
+  std::string layouts;  // of the state, then of the inputs
+  std::vector<std::string> remarks;
+};
+using Options = std::map<std::string, std::string>;
+Options options_of(Options given) {
+  Options out = {{"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}};
+  for (auto& [name, value] : given) out[name] = value;
+  return out;
+}
+Applied applied(const ir::Module& m, const Options& options) {
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target, options_of(options)};
+  Result<ir::Module> made = passes::apply_strategy(m, context);
+  EXPECT_TRUE(made.ok()) << to_string(made.errors());
+  if (!made.ok()) return {};
+  Status valid = ir::verify(*made);
+  EXPECT_TRUE(valid.ok()) << to_string(valid.errors());
+  Applied out{"", context.remarks};
+  auto say = [&](const std::string& name, const ir::ShardingRef& s) {
+    if (s) out.layouts += name + " " + s->str() + "\n";
+  };
+  for (const ir::StateLeaf& leaf : made->state) say(leaf.name, leaf.sharding);
+  for (const ir::Entry& e : made->entries)
+    for (size_t i = 0; i < e.inputs.size(); ++i) {
+      const ir::Function& f = *made->find(e.function);
+      say(e.name + "(" + e.inputs[i] + ")", f.values[f.params[e.reads.size() + i]].sharding);
+    }
+  return out;
+}
+
+TEST(Strategy, WithoutDataAxesNothingIsLaidOut) { EXPECT_EQ(applied(parsed(kModel), {}).layouts, ""); }
+
+TEST(Strategy, DataParallelKeepsTheStateWhole) {
+  Applied made = applied(parsed(kModel), {{"data-axes", "dp"}});
+  EXPECT_EQ(made.layouts,
+            "w0 <{?}, {?}> replicated {dp}\nw1 <{?}, {?}> replicated {dp}\nbias <{?}> replicated {dp}\n"
+            "momentum.w0 <{?}, {?}> replicated {dp}\nmomentum.w1 <{?}, {?}> replicated {dp}\n"
+            "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
+  ASSERT_EQ(made.remarks.size(), 1u);
+  EXPECT_EQ(made.remarks[0], "input x of entry predict, f32[batch,64], is not cut along {dp}: 4 parts do not divide batch");
+}
+
+TEST(Strategy, ZeroSharesTheOptimizersState) {
+  for (const char* level : {"1", "2"}) {
+    Applied made = applied(parsed(kModel), {{"data-axes", "dp"}, {"zero", level}});
+    EXPECT_EQ(made.layouts,
+              "w0 <{?}, {?}> replicated {dp}\nw1 <{?}, {?}> replicated {dp}\nbias <{?}> replicated {dp}\n"
+              "momentum.w0 <{dp, ?}, {?}>\nmomentum.w1 <{dp, ?}, {?}>\n"
+              "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
+    ASSERT_EQ(made.remarks.size(), 3u);
+    EXPECT_EQ(made.remarks[1], std::string("zero=") + level + ": 3 leaves of the optimizer's state lie along {dp}, 4 ranks");
+    EXPECT_EQ(made.remarks[2],
+              std::string("zero=") + level + ": momentum.bias: f32[3] stays whole, as 4 ranks divide none of its dimensions");
+  }
+}
+
+// Tensor parallelism that the program states: ZeRO takes the first dimension that is free, else shares it.
+TEST(Strategy, ZeroGoesBesideOtherAxes) {
+  std::string text = kModel;
+  text.replace(text.find("state w0: f32[64,32]"), 20, "state w0: f32[64@tp,32@{}]");
+  text.replace(text.find("state w1: f32[32,16]"), 20, "state w1: f32[32@tp,16] replicated {dp}");
+  Applied made = applied(parsed(text), {{"data-axes", "dp"}, {"zero", "3"}});
+  EXPECT_EQ(made.layouts.substr(0, made.layouts.find("bias")),
+            "w0 <tp, dp>\nw1 <tp, {?}> replicated {dp}\n");
+  EXPECT_NE(made.layouts.find("momentum.w0 <tp, dp>\n"), std::string::npos) << made.layouts;
+  text = kModel;
+  text.replace(text.find("state bias: f32[3]"), 18, "state bias: f32[3@tp]");
+  for (size_t at; (at = text.find("f32[3]")) != std::string::npos;) text.replace(at, 6, "f32[8]");
+  text.replace(text.find("f32[3@tp]"), 9, "f32[8@tp]");
+  made = applied(parsed(text), {{"data-axes", "dp"}, {"zero", "3"}});
+  EXPECT_NE(made.layouts.find("\nbias <{tp, dp}>\n"), std::string::npos) << made.layouts;
+}
+
+// Shards along one axis, copies along the other.
+TEST(Strategy, HybridShardsKeepCopies) {
+  std::string text = kModel;
+  text.replace(text.find("tp=2"), 4, "rep=2");
+  Applied made = applied(parsed(text), {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
+  EXPECT_EQ(made.layouts.substr(0, made.layouts.find('\n')), "w0 <{dp, ?}, {?}>");
+  EXPECT_NE(made.layouts.find("step(x) <{rep, dp}, {?}>"), std::string::npos) << made.layouts;
+}
+
+TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
+  auto refusal = [](const std::string& text, const Options& options) {
+    ir::Target target;
+    passes::PassContext context{ops::all_ops(), target, options_of(options)};
+    Result<ir::Module> made = passes::apply_strategy(parsed(text), context);
+    return made.ok() ? "ok" : made.errors()[0].message;
+  };
+  std::string stateless = "nabla 1 traced\nmesh pod = {dp=4, mb=2 temporal}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
+  EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "zero=3 needs data-axes: the axes of the mesh along which the batch lies");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod has no axis pd; did you mean `dp`?");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "dp,dp"}}), "data-axes names dp twice");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero", "4"}}), "zero is 0, 1, 2 or 3, not `4`");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero-axes", "dp"}}), "zero-axes=dp is given, and zero is 0");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero", "1"}, {"zero-axes", "tp"}}),
+            "zero-axes: tp is no data axis; those are {dp}");
+  EXPECT_EQ(refusal(stateless, {{"data-axes", "dp"}, {"zero", "1"}}), "zero=1: no entry differentiates with respect to the state");
+  EXPECT_EQ(refusal(stateless, {{"data-axes", "mb"}, {"zero", "1"}}),
+            "zero=1 needs a data axis along which ranks lie, and {mb} is none");
+  std::string flat = "nabla 1 flat\nmesh pod = {dp=4}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
+  EXPECT_EQ(refusal(flat, {{"data-axes", "dp"}}),
+            "data-axes=dp: at stage flat gradients are no calls any more; layouts are said in the program");
+  EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"data-axes", "dp"}}),
+            "data-axes=dp: the module has no mesh");
+}
+
+// ---- Bytes (reference: the formulas of data parallelism and ZeRO)
+
+constexpr int kLayers = 4;
+constexpr int64_t kWidth = 64, kElements = kLayers * kWidth * kWidth, kF32 = 4;
+
+// A chain of square layers with momentum, trained on a batch of 16.
+ir::Module chain(const std::string& mesh) {
+  std::string state, names, params, wrt, body = "  %h0 = add(%x, %x)\n", args, grads, news, results, slots;
+  for (int i = 0; i < kLayers; ++i) {
+    std::string type = fmt::format("f32[{0},{0}]", kWidth);
+    state += fmt::format("state w{0}: {1}\nstate m.w{0}: {1}\n", i, type);
+    names += fmt::format("{0}w{1}, m.w{1}", i ? ", " : "", i);
+    params += fmt::format("%w{0}: {1}, ", i, type), slots += fmt::format("%w{0}: {1}, %m{0}: {1}, ", i, type);
+    wrt += fmt::format("{}{}", i ? ", " : "", i), args += fmt::format("%w{}, ", i), grads += fmt::format(", %g{}", i);
+    body += fmt::format("  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n", i);
+    body += fmt::format("  %h{1} = tanh(%p{0})\n", i, i + 1);
+    news += fmt::format("  %n{0} = add(%m{0}, %g{0})\n  %v{0} = sub(%w{0}, %n{0})\n", i);
+    results += fmt::format("%v{0}, %n{0}, ", i);
+  }
+  std::string loss = fmt::format(
+      "func @loss({}%x: f32[16,{}]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return %l\n}}\n", params,
+      kWidth, body, kLayers, kLayers);
+  std::string step = fmt::format(
+      "func @step({}%x: f32[16,{}]) {{\n  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n{}  return {}%loss\n}}\n",
+      slots, kWidth, grads, args, wrt, news, results);
+  return parsed(fmt::format(
+      "nabla 1 traced\nmesh pod = {{{}}}\n{}entry step calls @step {{\n  reads {}\n  writes {}\n  inputs x\n  outputs loss\n}}\n",
+      mesh, state, names, names) + loss + step);
+}
+
+struct Exchanged {
+  std::map<std::string, int64_t> payload;  // bytes of whole buffers, by op and axes
+  int64_t state = 0;                       // bytes of a rank
+};
+Exchanged exchanged(const ir::Module& m, Options options) {
+  driver::CompileOptions lowering{.target = "cpu", .library = false};
+  lowering.pass_options["apply-strategy"] = std::move(options);
+  lowering.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
+  auto made = driver::lower_module(m, lowering);
+  EXPECT_TRUE(made.ok()) << to_string(made.errors());
+  Exchanged out;
+  if (!made.ok()) return out;
+  for (const ir::FunctionPtr& f : made->flat.functions)
+    for (const ir::Node& n : f->nodes) {
+      if (n.op->lower != ir::Lowering::kCollective) continue;
+      ir::ValueId whole = n.op->name == "all_gather" ? n.results[0] : n.operands[0];
+      out.payload[n.op->name + ir::str(n.attrs.get_axes("axes"))] += f->type(whole).bytes().value();
+    }
+  for (const ir::StateLeaf& leaf : made->flat.state) out.state += leaf.type.bytes().value();
+  return out;
+}
+using Payload = std::map<std::string, int64_t>;
+
+TEST(StrategyBytes, AreThoseOfTheFormulas) {
+  const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, n = 4;
+  ir::Module m = chain("dp=4");
+  Exchanged plain = exchanged(m, {{"data-axes", "dp"}});
+  EXPECT_EQ(plain.payload, (Payload{{"all_reduce{dp}", p + loss}}));
+  EXPECT_EQ(plain.state, 2 * p);
+  for (const char* level : {"1", "2"}) {
+    Exchanged zero = exchanged(m, {{"data-axes", "dp"}, {"zero", level}});
+    EXPECT_EQ(zero.payload, (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
+    EXPECT_EQ(zero.state, p + p / n);
+  }
+  // Every parameter is gathered on the way forward and again on the way back, but the last, which is there still, and the
+  // first, on which no gradient waits.
+  Exchanged three = exchanged(m, {{"data-axes", "dp"}, {"zero", "3"}});
+  EXPECT_EQ(three.payload, (Payload{{"all_gather{dp}", 2 * p - 2 * layer}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
+  EXPECT_EQ(three.state, 2 * p / n);
+}
+
+TEST(StrategyBytes, HybridReducesShardsOverCopies) {
+  const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, n = 2;
+  Exchanged hybrid = exchanged(chain("rep=2, dp=2"), {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
+  EXPECT_EQ(hybrid.payload, (Payload{{"all_gather{dp}", 2 * p - 2 * layer},
+                                     {"reduce_scatter{dp}", p},
+                                     {"all_reduce{rep}", p / n},
+                                     {"all_reduce{rep, dp}", loss}}));
+  EXPECT_EQ(hybrid.state, 2 * p / n);
+}
+
+// ---- The same numbers
+
+std::vector<Literal> trained(const ir::Module& m, Options options) {
+  std::vector<Literal> out;
+  driver::CompileOptions compile{.target = "cpu", .library = false, .jobs = 2};
+  if (!options.empty()) compile.pass_options["apply-strategy"] = std::move(options);
+  auto bundle = driver::compile(m, compile);
+  EXPECT_TRUE(bundle.ok()) << to_string(bundle.errors());
+  if (!bundle.ok()) return out;
+  auto opened = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test");
+  auto session = exec::Session::create(std::move(*opened), {.threads = 1});
+  EXPECT_TRUE(session.ok()) << to_string(session.errors());
+  if (!session.ok()) return out;
+  for (size_t i = 0; i < m.state.size(); ++i) {
+    Literal value(m.state[i].type.dtype, m.state[i].type.extents());
+    for (int64_t k = 0; k < value.size(); ++k) value.set(k, std::sin(static_cast<double>(k * 7 + static_cast<int64_t>(i))) / 8);
+    Status set = (*session)->set_state(static_cast<int>(i), value.data());
+    EXPECT_TRUE(set.ok()) << to_string(set.errors());
+  }
+  Literal x(DType::kF32, {16, kWidth});
+  for (int step = 0; step < 3; ++step) {
+    for (int64_t k = 0; k < x.size(); ++k) x.set(k, std::cos(static_cast<double>(k + step)));
+    auto loss = (*session)->call((*session)->find_entry("step"), {x});
+    EXPECT_TRUE(loss.ok()) << to_string(loss.errors());
+    if (!loss.ok()) return out;
+    out.push_back((*loss)[0]);
+  }
+  return out;
+}
+
+TEST(StrategyRuns, TrainAsOneRankDoes) {
+  ir::Module one = chain("dp=1");
+  one.meshes.clear();
+  std::vector<Literal> expected = trained(one, {});
+  ASSERT_EQ(expected.size(), 3u);
+  auto same = [&](const std::string& mesh, const Options& options) {
+    auto text = property::difference(expected, trained(chain(mesh), options), property::Tolerance{.relative = 1e-5, .least_scale = 1});
+    EXPECT_FALSE(text) << mesh << ": " << *text;
+  };
+  for (const char* level : {"0", "1", "2", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
+  same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
+  same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", "1"}});
+  same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", "3"}});
+}
+
+}  // namespace
+}  // namespace nabla::strategy_tests
