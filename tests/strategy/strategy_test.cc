@@ -58,7 +58,8 @@ func @loss(%w0: f32[64,32], %w1: f32[32,16], %bias: f32[3], %x: f32[16,64]) {
   %mean = reduce_mean(%h) {axes=[0]}
   return %sum, %mean
 }
-func @step(%w0: f32[64,32], %w1: f32[32,16], %bias: f32[3], %m0: f32[64,32], %m1: f32[32,16], %mb: f32[3], %mean: f32[32], %count: i32[], %x: f32[16,64], %key: u32[2]) {
+func @step(%w0: f32[64,32], %w1: f32[32,16], %bias: f32[3], %m0: f32[64,32], %m1: f32[32,16], %mb: f32[3],
+           %mean: f32[32], %count: i32[], %x: f32[16,64], %key: u32[2]) {
   %l, %mu, %g0, %g1, %gb = value_and_grad(%w0, %w1, %bias, %x) {callee=@loss, wrt=[0, 1, 2]}
   %n0 = add(%m0, %g0)
   %n1 = add(%m1, %g1)
