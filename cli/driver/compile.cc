@@ -155,11 +155,30 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
   return out;
 }
 
+namespace {
+// The temporal axis of the mesh, or a new one, along which the batch is cut as well.
+Status set_microbatches(ir::Module& module, CompileOptions& options) {
+  if (module.meshes.empty()) module.meshes.push_back({"ranks", {}, nullptr});
+  std::vector<ir::MeshAxis>& axes = module.meshes[0].axes;
+  auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });
+  if (axis != axes.end()) {
+    axis->size = options.microbatches;
+  } else {
+    axes.push_back({"mb", options.microbatches, true});
+    std::string& data = options.pass_options["apply-strategy"]["data-axes"];
+    data += data.empty() ? "mb" : ";mb";
+  }
+  return ir::verify(module);
+}
+}  // namespace
+
 Result<CompiledBundle> compile(const ir::Module& given, const CompileOptions& options) {
   auto strategy = options.pass_options.find("apply-strategy");
-  bool spreads = strategy != options.pass_options.end() && strategy->second.count("data-axes") > 0;
-  const ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
-  return bundle_of(NABLA_TRY(lower_all(module, options)), {&module}, options);
+  bool spreads = options.microbatches > 0 || (strategy != options.pass_options.end() && strategy->second.count("data-axes") > 0);
+  ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
+  CompileOptions spread = options;
+  if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, spread));
+  return bundle_of(NABLA_TRY(lower_all(module, spread)), {&module}, spread);
 }
 
 Result<CompiledBundle> compile_set(const ir::ProgramSet& set, const CompileOptions& options) {

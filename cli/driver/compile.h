@@ -26,6 +26,7 @@ struct CompileOptions {
   std::string max_bytes;                ///< empty: no limit on the arena
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory
   std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes; a mesh, for `apply-strategy`
+  int64_t microbatches = 0;             ///< of the batch: size of the mesh's temporal axis, which a mesh without one gets; 0: as it is
   std::string max_gather_bytes;         ///< of a value that ranks may gather for an op that cannot be split; empty: 16 MiB
   std::map<std::string, std::map<std::string, std::string>> pass_options;  ///< by pass: others than its defaults
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind

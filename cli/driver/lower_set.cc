@@ -14,6 +14,14 @@
 namespace nabla::driver {
 namespace {
 
+// ZeRO of the second and third stage keeps a share of the gradients.
+bool shares_gradients(const CompileOptions& options) {
+  auto strategy = options.pass_options.find("apply-strategy");
+  if (strategy == options.pass_options.end()) return false;
+  auto zero = strategy->second.find("zero");
+  return zero != strategy->second.end() && (zero->second == "2" || zero->second == "3");
+}
+
 // The default steps, split where a module becomes kernels: the report describes both sides.
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
                  std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
@@ -25,6 +33,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
       step.options.insert(more->second.begin(), more->second.end());
     if (options.deterministic && step.pass == "granulate-sums") step.options["granules"] = "8";
     if (options.deterministic && step.pass == "partition") step.options["deterministic"] = "true";
+    if (step.pass == "partition" && shares_gradients(options)) step.options.insert({"grad-sync", "each"});
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
     if ((step.pass == "partition" || step.pass == "pad-shards") && !options.max_gather_bytes.empty())

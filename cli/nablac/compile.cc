@@ -68,6 +68,9 @@ void show_progress(const std::string& target, size_t done, size_t all) {
 }
 
 Status check_mesh(const CompileArgs& args, const ir::Module& module) {
+  bool temporal = args.options.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
+  bool waits = std::find(args.of_ranks.begin(), args.of_ranks.end(), "--grad-sync") != args.of_ranks.end();
+  if (waits && !temporal) return error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)");
   if (module.mesh() || !args.options.mesh.empty() || args.of_ranks.empty()) return Ok{};
   return error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing",
                args.of_ranks[0]);
@@ -126,6 +129,10 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
   add("--data-axes", "apply-strategy", "data-axes");
   add("--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
   add("--zero-axes", "apply-strategy", "zero-axes");
+  command.add_option("--microbatches", args.options.microbatches,
+                     "parts of the batch that ranks compute one after the other, adding up their gradients")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  add("--grad-sync", "partition", "grad-sync")->check(CLI::IsMember({"last", "each"}));
   add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
   CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());

@@ -77,8 +77,9 @@ struct OneMicrobatch {
 
 class MicrobatchLoop {
  public:
-  MicrobatchLoop(const OneMicrobatch& one, ir::Module& module, const ir::OpTable& ops)
+  MicrobatchLoop(const OneMicrobatch& one, Exchange exchange, ir::Module& module, const ir::OpTable& ops)
       : one_(one),
+        each_(exchange == Exchange::kEach),
         f_(one.f),
         name_(one.axis.name),
         count_(one.axis.size),
@@ -93,13 +94,14 @@ class MicrobatchLoop {
 
   Result<ir::FunctionPtr> run() {
     (void)NABLA_TRY(order());
+    if (each_) gather_inside(), reduce_inside();
     for (size_t i = 0; i < f_.params.size(); ++i) parameter(i);
     for (const Node& n : f_.nodes)
       if (time_of(n) == kBefore) copy(n, outer_, outside_);
     body();
     scan();
     for (const Node& n : f_.nodes)
-      if (time_of(n) == kAfter && !joins(n, name_)) copy(n, outer_, outside_);
+      if (time_of(n) == kAfter && !joins(n, name_) && !is_reduced_inside(n)) copy(n, outer_, outside_);
     return finish();
   }
 
@@ -141,6 +143,52 @@ class MicrobatchLoop {
     if (operand != kAfter && known) return Ok{};
     return inseparable(n, one_.axis, operand == kAfter ? from_all(n) : "microbatches cannot exchange values");
   }
+  // What ranks gather for the microbatches alone is there for one of them at a time: the gathers, and what only moves or
+  // converts what they bring.
+  void gather_inside() {
+    std::vector<bool> gathered(f_.values.size(), false), outside(f_.values.size(), false);
+    for (const Node& n : f_.nodes) {
+      bool follows = std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return gathered[id]; });
+      bool moves = follows && (is_cheap(n) || n.op->name == "convert");
+      for (ValueId id : n.results) gathered[id] = time_of(n) == kBefore && (n.op->name == "all_gather" || moves);
+    }
+    for (ValueId id : f_.results) outside[id] = true;
+    for (auto n = f_.nodes.rbegin(); n != f_.nodes.rend(); ++n) {
+      bool sinks = !n->results.empty() && gathered[n->results[0]] && !outside[n->results[0]];
+      if (sinks) when_[n->results[0]] = kInside;
+      if (time_of(*n) != kInside)
+        for (ValueId id : n->operands) outside[id] = true;
+    }
+  }
+  // A sum over the microbatches that ranks then add up, and may share, is kept so.
+  void reduce_inside() {
+    std::map<ValueId, int> readers;
+    for (const Node& n : f_.nodes)
+      for (ValueId id : n.operands) ++readers[id];
+    for (ValueId id : f_.results) ++readers[id];
+    for (const Node& n : f_.nodes) {
+      if (!is_sum(n) || joins(n, name_) || makers_[n.operands[0]] < 0 || readers[n.operands[0]] != 1) continue;
+      const Node& sum = f_.nodes[static_cast<size_t>(makers_[n.operands[0]])];
+      if (is_sum(sum) && joins(sum, name_) && !waits(sum)) shares_[&sum] = &n;
+    }
+  }
+  static bool is_sum(const Node& n) {
+    return (n.op->name == "all_reduce" || n.op->name == "reduce_scatter") && n.attrs.get_string("combiner") == "sum";
+  }
+  bool is_reduced_inside(const Node& n) const {
+    return std::any_of(shares_.begin(), shares_.end(), [&](const auto& s) { return s.second == &n; });
+  }
+  // Whether ranks exchange the sum after the loop, single numbers always.
+  bool waits(const Node& sum) const { return !each_ || f_.type(sum.operands[0]).rank() == 0; }
+  // What one microbatch adds to a sum.
+  Val summand_of(const Node& sum) {
+    Val x = inside(sum.operands[0]);
+    if (waits(sum)) return x;
+    x = rest_of(body_, sum, x);
+    auto share = shares_.find(&sum);
+    return share == shares_.end() ? x : body_.clone(*share->second, {x})[0];
+  }
+
   // Which operand follows from all microbatches, for a message.
   std::string from_all(const Node& n) const {
     for (ValueId id : n.operands) {
@@ -237,7 +285,7 @@ class MicrobatchLoop {
     std::vector<Val> results;
     for (const Sum& s : sums_) {
       body_.set_location(s.node->location);
-      Val x = ir::convert(inside(s.node->operands[0]), s.carry.dtype());
+      Val x = ir::convert(summand_of(*s.node), s.carry.dtype());
       results.push_back(body_.op(std::string(scalar_of(combiner(*s.node))), {s.carry, x}));
     }
     for (const Node& n : f_.nodes)
@@ -297,7 +345,8 @@ class MicrobatchLoop {
   }
   // What a sum is accumulated in.
   ir::Type summand(const Node& n) const {
-    ir::Type out = f_.type(n.operands[0]);
+    auto share = shares_.find(&n);
+    ir::Type out = f_.type(share == shares_.end() ? n.operands[0] : share->second->results[0]);
     if (is_float(out.dtype) && bytes_of(out.dtype) < 4) out.dtype = DType::kF32;
     return out;
   }
@@ -319,24 +368,27 @@ class MicrobatchLoop {
     for (const Sum& s : sums_) {
       outer_.set_location(s.node->location);
       Val sum = ir::convert(results[next++], f_.type(s.node->operands[0]).dtype);
-      outside_[s.node->results[0]] = rest_of(*s.node, sum);
+      if (auto share = shares_.find(s.node); share != shares_.end())
+        outside_[share->second->results[0]] = sum;
+      else
+        outside_[s.node->results[0]] = waits(*s.node) ? rest_of(outer_, *s.node, sum) : sum;
     }
     for (const Node& n : f_.nodes)
       if (joins(n, name_) && n.op->name == "all_gather") {
         outer_.set_location(n.location);
         Val all = parts_joined(results[next++], static_cast<int>(n.attrs.get_int("dim")));
-        outside_[n.results[0]] = rest_of(n, all);
+        outside_[n.results[0]] = rest_of(outer_, n, all);
       }
     for (const auto& [r, dim] : one_.stacked) stacked_[r] = parts_joined(results[next++], dim);
   }
   // What the collective still does along the other axes.
-  Val rest_of(const Node& n, Val v) {
+  Val rest_of(ir::FunctionBuilder& b, const Node& n, Val v) const {
     ir::Axes axes = without(n.attrs.get_axes("axes"), name_);
     if (axes.empty()) return v;
     ir::Attrs attrs = n.attrs;
     attrs.set("axes", axes);
     attrs.set("shards", n.attrs.get_int("shards") / count_);
-    return outer_.op(n.op->name, {v}, attrs);
+    return b.op(n.op->name, {v}, attrs);
   }
 
   ir::FunctionPtr finish() {
@@ -361,6 +413,7 @@ class MicrobatchLoop {
   };
 
   const OneMicrobatch& one_;
+  bool each_;
   const Function& f_;
   const std::string& name_;
   int64_t count_;
@@ -372,6 +425,7 @@ class MicrobatchLoop {
   std::vector<Val> outside_, inside_;  // by value
   std::vector<ValueId> consts_;
   std::vector<Sum> sums_;
+  std::map<const Node*, const Node*> shares_;  // a sum over microbatches, and that over ranks, which the loop does
   std::vector<Slices> slices_;
   std::map<size_t, Val> stacked_;  // by result
   std::string body_name_;
@@ -387,7 +441,7 @@ Status check_separable(const Function& f, const ir::MeshAxis& axis) {
 
 }  // namespace
 
-Status add_microbatch_loops(const ir::Module& sharded, ir::Module& local, const ir::OpTable& ops) {
+Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops) {
   const ir::MeshAxis& axis = *sharded.mesh()->temporal();
   std::set<std::string> run;
   for (const ir::FunctionPtr& f : sharded.functions)
@@ -411,7 +465,7 @@ Status add_microbatch_loops(const ir::Module& sharded, ir::Module& local, const 
       return cut;
     };
     OneMicrobatch microbatch{*one, axis, along(f->params), along(f->results)};
-    local.set(NABLA_TRY(MicrobatchLoop(microbatch, local, ops).run()));
+    local.set(NABLA_TRY(MicrobatchLoop(microbatch, exchange, local, ops).run()));
   }
   std::erase_if(local.symbols, [&](const ir::SymbolRef& s) { return s->axis == axis.name; });
   local.meshes = without_temporal_axes(local).meshes;

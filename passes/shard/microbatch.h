@@ -5,6 +5,12 @@
 
 namespace nabla::passes {
 
+/// When ranks exchange the sums that microbatches add to, gradients above all.
+enum class Exchange : uint8_t {
+  kLast,  ///< once, after the last of them
+  kEach,  ///< in each: what is kept is a rank's share; parameters are gathered for each as well
+};
+
 /// What one microbatch computes, made a loop over all of them. `local` is the module after partition, for which the
 /// temporal axis of `sharded`'s mesh was one like others. Parameters and results of entries, and of functions that nobody
 /// runs, become those of all microbatches. What depends on the axis runs in one scan. Sums over the axis are its carries,
@@ -13,7 +19,7 @@ namespace nabla::passes {
 /// random numbers along the axis are made for all microbatches before it, so that a draw does not depend on their
 /// number. E0210 where a microbatch needs what follows from all of them (a mean over the batch that is subtracted
 /// again), and where a branch or a loop communicates over the axis: such ops are not separable. The mesh loses the axis.
-Status add_microbatch_loops(const ir::Module& sharded, ir::Module& local, const ir::OpTable& ops);
+Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops);
 
 /// The module whose mesh has no temporal axis, and whose layouts are those of the ranks alone. A mesh without any other
 /// axis goes.

@@ -526,6 +526,13 @@ FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const
   return copy.finish();
 }
 
+Result<Exchange> exchange_option(const PassContext& context) {
+  auto option = context.options.find("grad-sync");
+  if (option == context.options.end() || option->second == "last") return Exchange::kLast;
+  if (option->second == "each") return Exchange::kEach;
+  return error(Code::kBadOption, "partition: grad-sync is last or each, not `{}`", option->second);
+}
+
 }  // namespace
 
 Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
@@ -541,6 +548,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();
   int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
+  Exchange exchange = NABLA_TRY(exchange_option(context));
   RankSymbols rank(mesh);
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
   for (ir::StateLeaf& leaf : out.state) {
@@ -572,7 +580,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     context.remarks.push_back(fmt::format("programs of {} ranks run on CPUs only; that for {} can be inspected", mesh.ranks(),
                                           context.target.name));
   if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
-  if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, out, context.ops));
+  if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, exchange, out, context.ops));
   return out;
 }
 
