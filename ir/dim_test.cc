@@ -227,7 +227,7 @@ TEST(Dim, SplitsAtASymbolWhereItIsLinear) {
 
 TEST(Dim, SizesAreChosenForSymbolsOfTheProgramOnly) {
   std::vector<SymbolRef> symbols = {std::make_shared<const Symbol>(Symbol{"batch", 2, 8, 2}),
-                                    std::make_shared<const Symbol>(Symbol{"dp.index", 0, 3, 1, nullptr, "dp"})};
+                                    std::make_shared<const Symbol>(Symbol{.name = "dp.index", .max = 3, .axis = "dp"})};
   EXPECT_TRUE(check_size(symbols, "batch", 4).ok());
   EXPECT_EQ(check_size(symbols, "batch", 3).errors()[0].message, "batch = 3 is not a multiple of 2 in [2, 8]");
   const Diagnostic rank = check_size(symbols, "dp.index", 0).errors()[0];
