@@ -248,9 +248,12 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   auto refused = [&](const std::vector<std::string>& args) {
     std::vector<std::string> line = {"compile"};
     line.insert(line.end(), args.begin(), args.end());
+    testing::internal::CaptureStderr();
     Outcome o = nablac(line);
-    EXPECT_EQ(o.code, 2) << o.err;
-    return o.err.substr(0, o.err.find('\n'));
+    std::string err = testing::internal::GetCapturedStderr() + o.err;
+    EXPECT_EQ(o.code, 2) << err;
+    size_t at = err.find("error[");
+    return at == err.npos ? err : err.substr(at, err.find('\n', at) - at);
   };
   EXPECT_EQ(refused({one, "--bucket-bytes", "1MiB"}),
             "error[E0901]: --bucket-bytes: the module has no mesh, so that one rank runs it, which exchanges nothing");

@@ -104,9 +104,13 @@ void Propagation::tie() {
   for (const auto& all : of_leaf)
     for (size_t i = 1; i < all.size(); ++i) join(all[0].first, all[0].second, all[i].first, all[i].second);
   leaves_ = of_leaf;
-  for (const auto& all : leaves_)
-    for (int d = 0; !all.empty() && d < m_.functions[all[0].first]->type(all[0].second).rank(); ++d)
-      of_leaf_[variable(all[0].first, all[0].second, d)] = true;
+  for (size_t leaf = 0; leaf < leaves_.size(); ++leaf)
+    for (int d = 0; !leaves_[leaf].empty() && d < m_.state[leaf].type.rank(); ++d) {
+      int v = variable(leaves_[leaf][0].first, leaves_[leaf][0].second, d);
+      of_leaf_[v] = true;
+      const ir::ShardingRef& s = m_.state[leaf].sharding;
+      if (s && !s->replicated.empty()) kept_off_[v].insert(kept_off_[v].end(), s->replicated.begin(), s->replicated.end());
+    }
 }
 
 void Propagation::tie_control(int f, const Node& n) {

@@ -137,6 +137,7 @@ class Propagation {
   std::vector<ir::Axes> axes_;                    // of the roots
   std::vector<char> closed_;                      // of the roots
   std::vector<char> of_leaf_;                     // of the roots: a dimension of a state leaf
+  std::map<int, ir::Axes> kept_off_;              // of such: along which the leaf is the same on all ranks
   std::map<int, Said> said_by_;                   // of those that were annotated: by whom
   std::map<int, std::pair<int, Cause>> because_;  // of those that got axes: the place where, and the last cause
   std::map<int, std::map<std::string, std::pair<Cause, std::string>>> refused_;  // by axes: what did not come about

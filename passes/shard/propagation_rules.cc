@@ -246,6 +246,8 @@ const char* Propagation::misfit(int variable, const Axes& axes, bool allow_paddi
     if (at != axes.end() && (at + 1 != axes.end() || at->size != 0)) return "microbatches are cut last, and whole";
     if (at != axes.end() && of_leaf_[variable]) return "state is there for all microbatches";
   }
+  if (auto kept = kept_off_.find(variable); kept != kept_off_.end() && overlap(mesh_, axes, kept->second))
+    return "the state leaf is replicated along them";
   for (int member : members_[variable]) {
     const Place& p = places_[member];
     const ir::Value& value = m_.functions[p.function]->values[p.value];

@@ -1,6 +1,7 @@
 #include "passes/shard/reshard.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/cost/exchange.h"
 #include "passes/shard/reshard_path.h"
@@ -172,8 +173,11 @@ std::vector<ReshardStep> reshard_steps(const Mesh& mesh, const ir::Type& type, c
 double bytes_of_steps(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps) {
   auto part = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), sent = 0.0;
   for (const ReshardStep& step : steps) {
-    bool stays = step.kind == ReshardStep::kCut || (mesh.temporal() && step.axes[0].name == mesh.temporal()->name);
-    if (!stays) sent += ir::sent_bytes(name_of(step.kind), shards(mesh, step.axes), part);
+    bool over_time = mesh.temporal() && overlap(mesh, step.axes, {{mesh.temporal()->name}});
+    bool sums = step.kind == ReshardStep::kAllReduce || step.kind == ReshardStep::kReduceScatter;
+    // Microbatches add to sums, and see nothing else of each other.
+    if (over_time && !sums && step.kind != ReshardStep::kCut) return std::numeric_limits<double>::infinity();
+    if (!over_time && step.kind != ReshardStep::kCut) sent += ir::sent_bytes(name_of(step.kind), shards(mesh, step.axes), part);
     part *= growth(mesh, step);
   }
   return sent;

@@ -60,7 +60,8 @@ class StrategyPass {
       : out_(m), mesh_(*m.mesh()), s_(s), context_(context) {}
 
   Result<ir::Module> run() {
-    std::vector<LeafRole> roles = NABLA_TRY(roles_of_state(out_));
+    const StateRoles found = NABLA_TRY(roles_of_state(out_));
+    const std::vector<LeafRole>& roles = found.leaves;
     auto count = [&](Kind kind) {
       return std::count_if(roles.begin(), roles.end(), [&](const LeafRole& r) { return r.kind == kind; });
     };
@@ -78,7 +79,7 @@ class StrategyPass {
       bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
       leaf.sharding = std::make_shared<const Sharding>(shared ? zeroed(leaf, own) : apart(leaf, own));
     }
-    for (const ir::Entry& e : out_.entries) lay_out_inputs(e);
+    for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
     if (s_.level > 0) say_what_is_shared(count(Kind::kParameter), count(Kind::kOptimizer));
     return std::move(out_);
   }
@@ -108,6 +109,7 @@ class StrategyPass {
       for (size_t d = 0; d < plain.dims.size(); ++d) {
         if (plain.dims[d].axes.empty() == taken) continue;
         Sharding out = plain;
+        if (!taken) out.dims[d].priority = 1;  // the batch goes first: values in the middle lie as it does
         out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
         if (fits(out, leaf.type)) return out;
       }
@@ -123,21 +125,24 @@ class StrategyPass {
                                              shards(mesh_, s_.zero)));
   }
 
-  void lay_out_inputs(const ir::Entry& e) {
+  // Microbatches are there to add up gradients.
+  void lay_out_inputs(const ir::Entry& e, bool trains) {
     ir::Function f = *out_.find(e.function);
+    Axes axes = s_.data;
+    if (!trains) std::erase_if(axes, [&](const ir::AxisRef& a) { return mesh_.temporal() && a.name == mesh_.temporal()->name; });
     bool changed = false;
     for (size_t i = e.reads.size(); i < f.params.size(); ++i) {
       ir::Value& v = f.values[f.params[i]];
       bool key = v.type == ir::Type(DType::kU32, {2});
-      if (v.sharding || v.type.rank() == 0 || key) continue;
+      if (v.sharding || v.type.rank() == 0 || key || axes.empty()) continue;
       Sharding batch = open_like(v.type, nullptr);
-      batch.dims[0] = {s_.data};
+      batch.dims[0] = {axes};
       if (fits(batch, v.type))
         v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
       else
         context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}",
-                                               e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(s_.data),
-                                               shards(mesh_, s_.data), v.type.shape[0].str()));
+                                               e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes),
+                                               shards(mesh_, axes), v.type.shape[0].str()));
     }
     if (changed) out_.set(std::make_shared<const ir::Function>(std::move(f)));
   }

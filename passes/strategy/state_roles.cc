@@ -23,12 +23,14 @@ class RoleFinder {
  public:
   explicit RoleFinder(const ir::Module& m) : m_(m) {}
 
-  Result<std::vector<LeafRole>> run() {
+  Result<StateRoles> run() {
     for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(m_))) found_[f->name] = gradients_in(*f);
     std::vector<LeafRole> out(m_.state.size());
+    std::vector<bool> trains;
     for (const ir::Entry& e : m_.entries) {
       const Function& f = *m_.find(e.function);
       const Gradients& g = found_[f.name];
+      trains.push_back(g.any);
       for (size_t i = 0; i < e.reads.size(); ++i)
         if (g.of[f.params[i]]) out[static_cast<size_t>(e.reads[i])].kind = LeafRole::Kind::kParameter;
     }
@@ -41,7 +43,7 @@ class RoleFinder {
     }
     for (size_t s = 0; s < out.size(); ++s)
       if (out[s].kind == LeafRole::Kind::kOptimizer) out[s].parameter = parameter_of(s, out);
-    return out;
+    return StateRoles{std::move(out), std::move(trains)};
   }
 
  private:
@@ -114,6 +116,6 @@ class RoleFinder {
 
 }  // namespace
 
-Result<std::vector<LeafRole>> roles_of_state(const ir::Module& module) { return RoleFinder(module).run(); }
+Result<StateRoles> roles_of_state(const ir::Module& module) { return RoleFinder(module).run(); }
 
 }  // namespace nabla::passes

@@ -18,8 +18,13 @@ struct LeafRole {
   int parameter = -1;
 };
 
-/// One per leaf of the state, read off from the gradients that entries compute. Requires stage traced, where they are
-/// calls still. E0303 and E0107 as in `bottom_up`.
-Result<std::vector<LeafRole>> roles_of_state(const ir::Module& module);
+struct StateRoles {
+  std::vector<LeafRole> leaves;  ///< one per leaf of the state
+  std::vector<bool> trains;      ///< by entry: it computes gradients
+};
+
+/// Read off from the gradients that entries compute. Requires stage traced, where they are calls still. E0303 and E0107 as
+/// in `bottom_up`.
+Result<StateRoles> roles_of_state(const ir::Module& module);
 
 }  // namespace nabla::passes

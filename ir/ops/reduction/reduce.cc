@@ -407,6 +407,21 @@ std::vector<Val> batch_arg(BatchContext& ctx) {
   return batch_with(ctx, std::move(attrs));
 }
 
+// Positions along the axis count; where a part lies along other dimensions does not.
+Attrs localise_arg(const ir::Shard& shard) {
+  const TypedOp& op = shard.op;
+  auto axis = static_cast<size_t>(op.attrs.get_int("axis"));
+  const Shape &all = op.operands[0].shape, part = shard.operand(0).shape;
+  if (op.attrs.get_shape("offset").empty() && part[axis] == all[axis]) return op.attrs;
+  Place of_axis = place_in(op.attrs, all), place{Shape(part.size(), Dim(0)), part};
+  place.offset[axis] = of_axis.offset[axis] + shard.begins[shard.factors.operands[0][axis][0]];
+  place.whole[axis] = of_axis.whole[axis];
+  Attrs attrs = op.attrs;
+  attrs.set("offset", place.offset);
+  attrs.set("whole", place.whole);
+  return attrs;
+}
+
 OpDef make_arg(const char* name, bool max) {
   auto example = [](Shape shape, int64_t axis, DType dtype) {
     return Example{{operand(f32(std::move(shape)), distinct())}, {{"axis", axis}, {"dtype", dtype}}};
@@ -444,11 +459,7 @@ OpDef make_arg(const char* name, bool max) {
           [](const TypedOp& op) {
             return factors_over(op, {op.attrs.get_int("axis")}, Factors::Kind::kReplicate, Combiner::kNone);
           },
-      .localise =
-          [](const ir::Shard& shard) {
-            const TypedOp& op = shard.op;
-            return with_part(shard, op.attrs, place_in(op.attrs, op.operands[0].shape), shard.factors.operands[0]);
-          },
+      .localise = localise_arg,
       .access = [max](const TypedOp& op) { return access_arg(op, max); },
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
