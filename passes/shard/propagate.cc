@@ -3,6 +3,7 @@
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/merge_cuts.h"
 #include "passes/shard/open_composites.h"
+#include "passes/shard/own_results.h"
 #include "passes/shard/propagation.h"
 
 namespace nabla::passes {
@@ -15,7 +16,8 @@ struct Propagated {
 };
 
 Result<Propagated> propagated(const ir::Module& module, bool explains, PassContext& context) {
-  Propagated out{std::make_shared<const ir::Module>(NABLA_TRY(place_regions(module, context.ops))), nullptr, {}};
+  ir::Module placed = NABLA_TRY(place_regions(with_own_results(module, context.ops), context.ops));
+  Propagated out{std::make_shared<const ir::Module>(std::move(placed)), nullptr, {}};
   size_t remarks = context.remarks.size();
   while (true) {
     out.by = std::make_unique<Propagation>(*out.flat, explains, context);

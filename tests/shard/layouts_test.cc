@@ -57,6 +57,42 @@ TEST(Layouts, GoForwardAndBackward) {
   EXPECT_EQ(collectives(m), "all_reduce");
 }
 
+// One zero for a parameter and for what the optimizer remembers of it; a leaf that is handed on to another.
+TEST(Layouts, LeavesThatAreWrittenAlikeHaveTheirOwn) {
+  Result<ir::Module> m = ir::parse_module(R"(nabla 1 flat
+mesh m = {dp=4}
+state a: f32[8@dp]
+state b: f32[8@{}]
+state c: f32[8@dp]
+entry init calls @init {
+  writes a, b, c
+  inputs x
+}
+entry next calls @next {
+  reads b
+  writes c
+}
+func @init(%x: f32[8]) {
+  %y = exp(%x)
+  return %y, %y, %y
+}
+func @next(%b: f32[8]) {
+  return %b
+}
+)",
+                                          "test.nbl", ops::all_ops());
+  ASSERT_TRUE(m.ok()) << to_string(m.errors());
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target};
+  Result<ir::Module> sharded = passes::propagate(*m, context);
+  ASSERT_TRUE(sharded.ok()) << to_string(sharded.errors());
+  EXPECT_TRUE(context.remarks.empty()) << context.remarks[0];
+  ir::Module local = passes::partition(*sharded, context).value();
+  std::string types;
+  for (const ir::StateLeaf& leaf : local.state) types += leaf.type.str() + " ";
+  EXPECT_EQ(types, "f32[2] f32[8] f32[2] ");
+}
+
 TEST(Layouts, SumsStayPendingThroughLinearOps) {
   const char* both =
       " %a = reduce_sum(%x) {axes=[0]}\n %b = reduce_sum(%y) {axes=[0]}\n %s = add(%a, %b)\n %n = neg(%s)\n"
