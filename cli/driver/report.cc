@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/driver/report_exchange.h"
 #include "cli/driver/report_graph.h"
 #include "cli/driver/report_library.h"
 #include "cli/driver/report_time.h"
@@ -102,6 +103,7 @@ class Reporter {
     for (const auto& [op, count] : ops) out["ops"][op] = count;
     ir::Dim live = memory(p, out), moved = moved_by(p, planned_);
     out["bytes_moved"] = moved.bounds().max;
+    if (Json rows = exchanges_of(f, flat_); !rows.empty()) add_exchanges(std::move(rows), out);
     LeastTime time;
     if (times_) time = times_->function(p.name), out["least_us"] = time.us;
     if (!work.flops.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {
@@ -112,6 +114,17 @@ class Reporter {
       if (times_ && !time.postfix.empty()) out["formulas"]["least_us"] = {{"postfix", time.postfix}};
     }
     return out;
+  }
+
+  static void add_exchanges(Json rows, Json& out) {
+    int64_t sent = 0;
+    double us = 0;
+    for (const Json& r : rows) {
+      sent += r["sent_bytes"].get<int64_t>() * r["times"].get<int64_t>();
+      us += r["us"].get<double>() * r["times"].get<double>();
+    }
+    out["sent_bytes"] = sent, out["exchange_us"] = us;
+    out["collectives"] = std::move(rows);
   }
 
   // The bytes alive at the peak, which are `temporary_bytes` where sizes are static.

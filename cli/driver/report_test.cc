@@ -39,6 +39,44 @@ std::map<std::string, std::vector<std::string>> computed(const Json& f) {
   return out;
 }
 
+// Two microbatches on two ranks: what is gathered for each counts twice, what is summed once.
+TEST(Report, WhatRanksExchange) {
+  Json r = report_of(R"(mesh pod = {dp=2}
+entry main calls @main {
+  inputs x, w
+  outputs y
+}
+func @body(%c: f32[4,8], %x: f32[4,8]) {
+  %g = shard(%x) {sharding=<{}, {}>}
+  %e = exp(%g)
+  %y = add(%c, %e)
+  return %y
+}
+func @main(%xs: f32[3,4@dp,8], %w: f32[4@{},8@{}]) {
+  %sum = scan(%w, %xs) {body=@body, consts=0, carries=1, length=[3]}
+  %s = reduce_sum(%xs) {axes=[0, 1]}
+  %b = broadcast_in_dim(%s) {dims=[1], shape=[4, 8]}
+  %y = mul(%sum, %b)
+  return %y
+}
+)");
+  const Json& e = r["entries"][0];
+  int64_t sent = 0;
+  std::map<std::string, int64_t> payload;
+  for (const Json& c : e["collectives"]) {
+    payload[c["op"]] += c["payload_bytes"].get<int64_t>() * c["times"].get<int64_t>();
+    sent += c["sent_bytes"].get<int64_t>() * c["times"].get<int64_t>();
+    EXPECT_EQ(c["axes"], "{dp}"), EXPECT_EQ(c["ranks"], 2), EXPECT_EQ(c["dtype"], "f32");
+    EXPECT_GT(c["us"].get<double>(), 0);
+  }
+  EXPECT_EQ(payload, (std::map<std::string, int64_t>{{"all_gather", 3 * 4 * 8 * 4}, {"all_reduce", 8 * 4}})) << e["collectives"];
+  EXPECT_EQ(sent, 3 * 4 * 8 * 4 / 2 + 8 * 4);
+  EXPECT_EQ(e["sent_bytes"], sent);
+  std::string text = report_text(r.dump()).value();
+  EXPECT_NE(text.find("  exchanged  224 B sent by a rank in 4 collectives, "), std::string::npos) << text;
+  EXPECT_NE(text.find("all_gather x3"), std::string::npos) << text;
+}
+
 TEST(Report, AKernelNamesTheNodesInsideItAndNotWhatItReads) {
   Json r = report_of(R"(
 entry main calls @main {

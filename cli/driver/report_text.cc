@@ -95,6 +95,28 @@ std::string formulas_text(const Json& e, const std::vector<Sizes>& points) {
   return out;
 }
 
+// Equal ones once.
+std::string exchanges_text(const Json& e) {
+  if (!e.contains("collectives")) return "";
+  std::vector<std::pair<Json, int64_t>> rows;
+  int64_t count = 0;
+  for (Json r : e.at("collectives")) {
+    int64_t times = r.at("times").get<int64_t>();
+    r.erase("times"), count += times;
+    auto known = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == r; });
+    known == rows.end() ? void(rows.emplace_back(r, times)) : void(known->second += times);
+  }
+  std::string out = fmt::format("  exchanged  {} sent by a rank in {} collective{}, {} of the links\n", bytes_text(e.at("sent_bytes")), count,
+                                count == 1 ? "" : "s", time_text(e.at("exchange_us")));
+  for (const auto& [r, times] : rows)
+    out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(r.at("payload_bytes")),
+                       fmt::format("{}{}", r.at("op").get<std::string>(), times == 1 ? "" : fmt::format(" x{}", times)),
+                       fmt::format("{} along {} of {}", r.at("of").get<std::string>(), r.at("axes").get<std::string>(),
+                                   r.at("ranks").get<int64_t>()),
+                       r.at("source").get<std::string>());
+  return out;
+}
+
 std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
   std::string out = fmt::format("entry {}({}) -> {}\n", e.at("name").get<std::string>(), list_tensors(e.at("inputs")),
                                 list_tensors(e.at("outputs")));
@@ -107,6 +129,7 @@ std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
   for (const Json& b : e.at("top_buffers"))
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b.at("bytes")), b.at("type").get<std::string>(),
                        b.at("made_by").get<std::string>(), b.at("source").get<std::string>());
+  out += exchanges_text(e);
   out += formulas_text(e, points);
   std::string ops;
   const Json counts = e.value("ops", Json::object());

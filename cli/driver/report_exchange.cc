@@ -1,0 +1,72 @@
+#include "cli/driver/report_exchange.h"
+
+#include "cli/driver/report_graph.h"
+#include "ir/cost/exchange.h"
+#include "ir/op_def.h"
+#include "passes/rewrite.h"
+
+namespace nabla::driver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class ExchangeRows {
+ public:
+  explicit ExchangeRows(const ir::Module& m) : m_(m), mesh_(*m.mesh()) {}
+
+  void add(const ir::Function& f, int64_t times) {
+    std::vector<int> makers = ir::producers(f);
+    for (const ir::Node& n : f.nodes) {
+      if (n.op->lower == ir::Lowering::kCollective && !n.operands.empty()) rows_.push_back(row(f, n, makers, times));
+      if (n.op->lower != ir::Lowering::kControl) continue;
+      ir::ControlFlow c = passes::control_of(f, n);
+      bool loop = c.kind == ir::ControlFlow::Kind::kLoop;
+      for (const std::string& name : c.functions) add(*m_.find(name), loop ? times * c.trips.bounds().max : times);
+    }
+  }
+  Json rows() && { return std::move(rows_); }
+
+ private:
+  Json row(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers, int64_t times) const {
+    const ir::Axes& axes = n.attrs.get_axes("axes");
+    const std::string& op = n.op->name;
+    const ir::Type &part = f.type(n.operands[0]), &whole = op == "all_gather" ? f.type(n.results[0]) : part;
+    auto bytes = static_cast<double>(part.bytes().bounds().max);
+    return {{"op", op},
+            {"axes", ir::str(axes)},
+            {"ranks", ir::shards(mesh_, axes)},
+            {"dtype", std::string(name_of(part.dtype))},
+            {"elements", whole.count().bounds().max},
+            {"payload_bytes", whole.bytes().bounds().max},
+            {"sent_bytes", static_cast<int64_t>(ir::sent_bytes(op, ir::shards(mesh_, axes), bytes))},
+            {"us", ir::exchange_us(op, mesh_, axes, bytes)},
+            {"times", times},
+            {"of", made_from(f, n.operands[0], makers)},
+            {"source", place_of(n.location)}};
+  }
+  // What movements only bring into place is said by where it comes from.
+  static std::string made_from(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
+    while (makers[id] >= 0) {
+      const ir::Node& n = f.nodes[static_cast<size_t>(makers[id])];
+      if (n.op->name == "concatenate" && n.operands.size() > 1) return fmt::format("{} values", n.operands.size());
+      if (n.op->category != "movement" || n.operands.empty()) return n.op->name;
+      id = n.operands[0];
+    }
+    return ir::value_name(f, id);
+  }
+
+  const ir::Module& m_;
+  const ir::Mesh& mesh_;
+  Json rows_ = Json::array();
+};
+
+}  // namespace
+
+Json exchanges_of(const ir::Function& f, const ir::Module& local) {
+  if (!local.mesh()) return Json::array();
+  ExchangeRows rows(local);
+  rows.add(f, 1);
+  return std::move(rows).rows();
+}
+
+}  // namespace nabla::driver
