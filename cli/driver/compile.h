@@ -64,10 +64,6 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
 /// A bundle of a set whose modules are of any stage before `kernels`: what `compile` makes for one rank is made for
 /// each class, in its folder. E0104 where what the set says of all ranks contradicts the classes' programs.
 Result<CompiledBundle> compile_set(const ir::ProgramSet& set, const CompileOptions& options);
-/// The module for other numbers of ranks along the axes of its mesh; as it is where the option is empty. A module without
-/// a mesh gets one of these axes, in this order, where `make` is set. E0901 without a mesh and for other texts than
-/// "dp=4,tp=2", E0210 for an unknown axis and where a layout does not fit any more.
-Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh, bool make = false);
 /// For every target, and the bundle: kernels compiled, reports and the module itself inside. Beside GPU targets comes
 /// compute_80, which later GPUs can run. A module with a mesh of several ranks gives a bundle for them, of one class.
 Result<CompiledBundle> compile(const ir::Module& module, const CompileOptions& options);

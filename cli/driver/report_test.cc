@@ -66,7 +66,9 @@ func @main(%xs: f32[3,4@dp,8], %w: f32[4@{},8@{}]) {
   for (const Json& c : e["collectives"]) {
     payload[c["op"]] += c["payload_bytes"].get<int64_t>() * c["times"].get<int64_t>();
     sent += c["sent_bytes"].get<int64_t>() * c["times"].get<int64_t>();
-    EXPECT_EQ(c["axes"], "{dp}"), EXPECT_EQ(c["ranks"], 2), EXPECT_EQ(c["dtype"], "f32");
+    EXPECT_EQ(c["axes"], "{dp}");
+    EXPECT_EQ(c["ranks"], 2);
+    EXPECT_EQ(c["dtype"], "f32");
     EXPECT_GT(c["us"].get<double>(), 0);
   }
   EXPECT_EQ(payload, (std::map<std::string, int64_t>{{"all_gather", 3 * 4 * 8 * 4}, {"all_reduce", 8 * 4}})) << e["collectives"];

@@ -106,8 +106,8 @@ std::string exchanges_text(const Json& e) {
     auto known = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == r; });
     known == rows.end() ? void(rows.emplace_back(r, times)) : void(known->second += times);
   }
-  std::string out = fmt::format("  exchanged  {} sent by a rank in {} collective{}, {} of the links\n", bytes_text(e.at("sent_bytes")), count,
-                                count == 1 ? "" : "s", time_text(e.at("exchange_us")));
+  std::string out = fmt::format("  exchanged  {} sent by a rank in {} collective{}, {} of the links\n",
+                                bytes_text(e.at("sent_bytes")), count, count == 1 ? "" : "s", time_text(e.at("exchange_us")));
   for (const auto& [r, times] : rows)
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(r.at("payload_bytes")),
                        fmt::format("{}{}", r.at("op").get<std::string>(), times == 1 ? "" : fmt::format(" x{}", times)),

@@ -3,7 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "cli/driver/compile.h"
+#include "cli/driver/spread.h"
 #include "cli/nablac/commands.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"

@@ -1,0 +1,80 @@
+#include "cli/driver/spread.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "ir/verifier.h"
+
+namespace nabla::driver {
+namespace {
+
+// "dp=4,tp=2", in this order.
+Result<std::vector<ir::MeshAxis>> axes_of(const std::vector<std::string>& texts) {
+  std::vector<ir::MeshAxis> out;
+  for (const std::string& text : texts) {
+    std::istringstream pieces(text);
+    for (std::string piece; std::getline(pieces, piece, ',');) {
+      size_t equals = piece.find('=');
+      int64_t size = 0;
+      const char* end = piece.data() + piece.size();
+      auto [stop, problem] = std::from_chars(piece.data() + std::min(equals, piece.size() - 1) + 1, end, size);
+      if (equals == 0 || equals == piece.npos || problem != std::errc() || stop != end)
+        return error(Code::kBadOption, "--mesh takes a size for every axis, such as dp=4,tp=2, not `{}`", text);
+      out.push_back({piece.substr(0, equals), size});
+      for (size_t i = 0; i + 1 < out.size(); ++i)
+        if (out[i].name == out.back().name) return error(Code::kBadOption, "--mesh: axis {} is given twice", out[i].name);
+    }
+  }
+  return out;
+}
+
+// The temporal axis of the mesh, or a new one, along which the batch is cut as well.
+Status set_microbatches(ir::Module& module, CompileOptions& options) {
+  if (module.meshes.empty()) module.meshes.push_back({"ranks", {}, nullptr});
+  std::vector<ir::MeshAxis>& axes = module.meshes[0].axes;
+  auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });
+  if (axis != axes.end()) {
+    axis->size = options.microbatches;
+  } else {
+    axes.push_back({"mb", options.microbatches, true});
+    std::string& data = options.pass_options["apply-strategy"]["data-axes"];
+    data += data.empty() ? "mb" : ";mb";
+  }
+  return ir::verify(module);
+}
+
+}  // namespace
+
+Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh, bool make) {
+  ir::Module out = module;
+  if (mesh.empty()) return out;
+  if (!module.mesh() && !make) {
+    Diagnostic d = error(Code::kBadOption, "--mesh: the module has no mesh");
+    d.help = "declare one where the program is traced, and lay inputs and state out over its axes; or name the axes of the batch by "
+             "--data-axes";
+    return d;
+  }
+  std::vector<ir::MeshAxis> given = NABLA_TRY(axes_of(mesh));
+  if (!module.mesh()) out.meshes.push_back({"ranks", std::move(given), nullptr}), given.clear();
+  for (const ir::MeshAxis& a : given) {
+    std::vector<ir::MeshAxis>& axes = out.meshes[0].axes;
+    auto axis = std::find_if(axes.begin(), axes.end(), [&](const ir::MeshAxis& b) { return b.name == a.name; });
+    if (axis == axes.end())
+      return error(Code::kBadSharding, "--mesh: mesh {} has no axis {}{}", out.meshes[0].name, a.name,
+                   did_you_mean(a.name, out.meshes[0].axis_names()));
+    axis->size = a.size;
+  }
+  (void)NABLA_TRY(ir::verify(out));
+  return out;
+}
+
+Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& options) {
+  auto strategy = options.pass_options.find("apply-strategy");
+  bool spreads = strategy != options.pass_options.end() && strategy->second.count("data-axes") > 0;
+  ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
+  if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, options));
+  return module;
+}
+
+}  // namespace nabla::driver

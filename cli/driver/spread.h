@@ -1,0 +1,16 @@
+// The mesh that a compile's options ask for.
+#pragma once
+
+#include "cli/driver/compile.h"
+
+namespace nabla::driver {
+
+/// The module for other numbers of ranks along the axes of its mesh; as it is where the option is empty. A module without
+/// a mesh gets one of these axes, in this order, where `make` is set. E0901 without a mesh and for other texts than
+/// "dp=4,tp=2", E0210 for an unknown axis and where a layout does not fit any more.
+Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh, bool make = false);
+/// The module with the mesh and the microbatches of the options. A temporal axis that it did not have is one of the data axes
+/// of `apply-strategy` from then on, in the options.
+Result<ir::Module> spread_over_mesh(const ir::Module& module, CompileOptions& options);
+
+}  // namespace nabla::driver
