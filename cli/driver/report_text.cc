@@ -1,4 +1,6 @@
 // The report for people.
+#include "cli/driver/report_text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,9 +11,6 @@
 #include "cli/driver/report_json.h"
 
 namespace nabla::driver {
-namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string bytes_text(int64_t n) {
   if (n < 10'000) return fmt::format("{} B", n);
@@ -19,21 +18,24 @@ std::string bytes_text(int64_t n) {
   return n < 10'000'000'000 ? fmt::format("{:.1f} MB", n / 1e6) : fmt::format("{:.2f} GB", n / 1e9);
 }
 
-std::string flops_text(const Json& flops) {
-  double n = flops.get<double>();
-  if (n < 1e4) return fmt::format("{:.0f} FLOP", n);
-  return n < 1e6   ? fmt::format("{:.1f} kFLOP", n / 1e3)
-         : n < 1e9 ? fmt::format("{:.2f} MFLOP", n / 1e6)
-                   : fmt::format("{:.2f} GFLOP", n / 1e9);
-}
-
-// Three digits.
 std::string time_text(double us) {
   const char* unit = us < 0.9995 ? "ns" : us < 999.5 ? "us" : "ms";
   double n = us < 0.9995 ? us * 1e3 : us < 999.5 ? us : us / 1e3;
   return n < 9.995   ? fmt::format("{:.2f} {}", n, unit)
          : n < 99.95 ? fmt::format("{:.1f} {}", n, unit)
                      : fmt::format("{:.0f} {}", n, unit);
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string flops_text(const Json& flops) {
+  double n = flops.get<double>();
+  if (n < 1e4) return fmt::format("{:.0f} FLOP", n);
+  return n < 1e6   ? fmt::format("{:.1f} kFLOP", n / 1e3)
+         : n < 1e9 ? fmt::format("{:.2f} MFLOP", n / 1e6)
+                   : fmt::format("{:.2f} GFLOP", n / 1e9);
 }
 
 std::string list_tensors(const Json& tensors) {

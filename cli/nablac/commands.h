@@ -37,6 +37,7 @@ void add_doc(CLI::App& app, const Streams& streams, Action& action);
 void add_opt(CLI::App& app, const Streams& streams, Action& action);
 void add_inspect(CLI::App& app, const Streams& streams, Action& action);
 void add_why(CLI::App& app, const Streams& streams, Action& action);
+void add_plan(CLI::App& app, const Streams& streams, Action& action);
 
 // These write to the process's streams; the callback runs the command and sets the exit code.
 void add_compile(CLI::App& app, int& exit_code);

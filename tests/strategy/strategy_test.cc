@@ -12,6 +12,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "tests/property/compare.h"
+#include "tests/strategy/chain.h"
 
 namespace nabla::strategy_tests {
 namespace {
@@ -239,35 +240,6 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
 
 // ---- Bytes (reference: the formulas of data parallelism and ZeRO)
 
-constexpr int kLayers = 4;
-constexpr int64_t kBatch = 512, kWidth = 64, kElements = kLayers * kWidth * kWidth, kF32 = 4;
-
-// A chain of square layers with momentum, trained on a batch of which even a part is larger than a weight: of smaller
-// ones ranks would exchange activations.
-ir::Module chain(const std::string& mesh) {
-  std::string state, names, params, wrt, body = "  %h0 = add(%x, %x)\n", args, grads, news, results, slots;
-  for (int i = 0; i < kLayers; ++i) {
-    std::string type = fmt::format("f32[{0},{0}]", kWidth);
-    state += fmt::format("state w{0}: {1}\nstate m.w{0}: {1}\n", i, type);
-    names += fmt::format("{0}w{1}, m.w{1}", i ? ", " : "", i);
-    params += fmt::format("%w{0}: {1}, ", i, type), slots += fmt::format("%w{0}: {1}, %m{0}: {1}, ", i, type);
-    wrt += fmt::format("{}{}", i ? ", " : "", i), args += fmt::format("%w{}, ", i), grads += fmt::format(", %g{}", i);
-    body += fmt::format("  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n", i);
-    body += fmt::format("  %h{1} = tanh(%p{0})\n", i, i + 1);
-    news += fmt::format("  %n{0} = add(%m{0}, %g{0})\n  %v{0} = sub(%w{0}, %n{0})\n", i);
-    results += fmt::format("%v{0}, %n{0}, ", i);
-  }
-  std::string loss = fmt::format(
-      "func @loss({}%x: f32[{},{}]) {{\n{}  %q = mul(%h{}, %h{})\n  %l = reduce_sum(%q) {{axes=[0, 1]}}\n  return %l\n}}\n", params,
-      kBatch, kWidth, body, kLayers, kLayers);
-  std::string step = fmt::format(
-      "func @step({}%x: f32[{},{}]) {{\n  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n{}  return {}%loss\n}}\n",
-      slots, kBatch, kWidth, grads, args, wrt, news, results);
-  return parsed(fmt::format(
-      "nabla 1 traced\nmesh pod = {{{}}}\n{}entry step calls @step {{\n  reads {}\n  writes {}\n  inputs x\n  outputs loss\n}}\n",
-      mesh, state, names, names) + loss + step);
-}
-
 struct Exchanged {
   std::map<std::string, int64_t> payload;  // bytes of whole buffers, by op and axes
   int64_t state = 0;                       // bytes of a rank
@@ -384,6 +356,22 @@ TEST(StrategyRuns, TrainAsOneRankDoes) {
   for (const char* level : {"0", "1", "2", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
   same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
   for (const char* level : {"0", "1", "2", "3"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
+}
+
+// The global norm is that of one rank in every mix: each share of a gradient counts once.
+TEST(StrategyRuns, ClipByTheNormOfOneRank) {
+  ir::Module one = chain("dp=1", true);
+  one.meshes.clear();
+  std::vector<Literal> expected = trained(one, {}), unclipped = trained(chain("dp=1"), {});
+  EXPECT_TRUE(property::difference(expected, unclipped, property::Tolerance{.relative = 1e-3, .least_scale = 1}));
+  auto same = [&](const std::string& mesh, const Options& options) {
+    auto text = property::difference(expected, trained(chain(mesh, true), options),
+                                     property::Tolerance{.relative = 1e-5, .least_scale = 1});
+    EXPECT_FALSE(text) << mesh << ": " << *text;
+  };
+  for (const char* level : {"0", "1", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
+  same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
+  for (const char* level : {"1", "3"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ std::optional<Ruled> position_of_extreme(const RuleContext& c) {
     Val top = c.b.op(max ? "reduce_max" : "reduce_min", {x}, {{"axes", ir::Ints{axis}}});
     Val holds = c.b.op("eq", {top, all_reduce(c.mesh, top, axes, max ? Combiner::kMax : Combiner::kMin)});
     if (is_float(x.dtype())) holds = c.b.op("or", {holds, c.b.op("is_nan", {top})});
-    Val none = c.b.like(at, static_cast<double>(attrs.get_shape("whole")[axis].bounds().max));
+    const ir::Shape &placed = attrs.get_shape("whole"), &whole = placed.empty() ? c.op.operands[0].shape : placed;
+    Val none = c.b.like(at, static_cast<double>(whole[axis].bounds().max));
     return std::vector<Val>{all_reduce(c.mesh, ir::select(holds, at, none), axes, Combiner::kMin)};
   };
   return ruled;

@@ -1,0 +1,38 @@
+// What one model costs on meshes and under strategies, before any rank is there: a row each.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/driver/compile.h"
+
+namespace nabla::driver {
+
+struct PlanOptions {
+  int64_t ranks = 1;
+  std::string entry;      ///< empty: the first that computes gradients, or the first of all
+  std::string data_axis;  ///< empty: "dp" where the mesh has it, else its first axis; of a module without a mesh "dp"
+  CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
+};
+
+struct PlanRow {
+  std::string mesh;  ///< "dp=4,tp=1": what --mesh takes
+  int zero = 0;
+  int64_t state_bytes = 0, memory_bytes = 0;  ///< of a rank: its state; all that it needs
+  int64_t sent_bytes = 0;                     ///< by a rank, in a run of the entry
+  double exchange_us = 0, compute_us = 0;     ///< by the models of ir/cost
+  std::string refusal;                        ///< why there is no such program; empty: there is
+  double step_us() const { return exchange_us + compute_us; }
+};
+
+/// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3 where ranks lie along the
+/// data axis; the quickest first, those that are refused last. `progress` is told which row is made, of how many. E0901
+/// where the data axis is none of the mesh, E0701 for an unknown entry.
+Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
+                                     const std::function<void(size_t done, size_t all)>& progress = {});
+
+/// A table for people. Rows that need more than `max_bytes` (0: no limit) stand below the others, and say so.
+std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes);
+std::string plan_json(const std::vector<PlanRow>& rows);
+
+}  // namespace nabla::driver

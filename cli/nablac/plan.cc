@@ -1,0 +1,62 @@
+// nablac plan MODULE --ranks N: what the model costs on every mesh of so many ranks, before one of them is there.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <ostream>
+
+#include "cli/driver/plan.h"
+#include "cli/nablac/commands.h"
+#include "cli/validators.h"
+#include "ir/ops/all_ops.h"
+#include "ir/serialize.h"
+#include "runtime/base/text.h"
+
+namespace nabla::cli {
+namespace {
+
+struct PlanArgs {
+  std::string input, max_bytes;
+  bool json = false, progress = false;
+  driver::PlanOptions options;
+};
+
+Status run(const PlanArgs& args, const Streams& streams) {
+  ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
+  int64_t most = parse_bytes(args.max_bytes).value_or(0);
+  auto say = [](size_t done, size_t all) { std::fprintf(stderr, "\r\033[Kplanning: %zu of %zu", done, all); };
+  std::function<void(size_t, size_t)> progress;
+  if (args.progress) progress = say;
+  auto rows = driver::plan_of(module, args.options, progress);
+  if (args.progress) std::fputs("\r\033[K", stderr);
+  if (!rows.ok()) return std::move(rows.errors());
+  streams.out << (args.json ? driver::plan_json(*rows) + "\n" : driver::plan_text(*rows, most));
+  return Ok{};
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, const Streams& streams, Action& action) {
+  auto args = std::make_shared<PlanArgs>();
+  CLI::App* command = app.add_subcommand("plan", "Compares meshes and ZeRO stages for a model: memory, bytes sent, predicted step");
+  command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
+  command->add_option("--ranks", args->options.ranks, "how many there are to be")->required()->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  command->add_option("--entry", args->options.entry, "whose run is a step [the first that computes gradients]");
+  command->add_option("--data-axes", args->options.data_axis, "the axis of the mesh along which the batch lies [dp, or the first]");
+  command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
+  command->add_option("--microbatches", args->options.compile.microbatches, "parts of the batch that ranks compute one after the other")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command->add_option("--max-bytes", args->max_bytes, fmt::format("memory of a rank; what needs more stands below: {}", kByteUnits))
+      ->check(number_of_bytes());
+  command->add_flag("--json", args->json, "print the rows as JSON");
+  command->callback([=, &streams, &action] {
+    action = [=, &streams] {
+      args->progress = isatty(STDERR_FILENO) != 0;
+      Status status = run(*args, streams);
+      return status.ok() ? 0 : finish(std::move(status.errors()), streams);
+    };
+  });
+}
+
+}  // namespace nabla::cli

@@ -1,0 +1,17 @@
+// A training step that says nothing of ranks.
+#pragma once
+
+#include <string>
+
+#include "ir/module.h"
+
+namespace nabla::strategy_tests {
+
+inline constexpr int kLayers = 4;
+inline constexpr int64_t kBatch = 512, kWidth = 64, kElements = kLayers * kWidth * kWidth, kF32 = 4;
+
+/// A chain of square layers with momentum (leaves w0, m.w0, w1, ...), trained on a batch of which even a part is larger
+/// than a weight: of smaller ones ranks would exchange activations. `clips`: gradients are scaled to a global norm of 1.
+ir::Module chain(const std::string& mesh, bool clips = false);
+
+}  // namespace nabla::strategy_tests

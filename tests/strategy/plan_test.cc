@@ -1,0 +1,91 @@
+// nablac plan: what a model costs on meshes and under strategies.
+#include "cli/driver/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/strategy/chain.h"
+
+namespace nabla::strategy_tests {
+namespace {
+
+const driver::PlanRow& row(const std::vector<driver::PlanRow>& rows, const std::string& mesh, int zero) {
+  for (const driver::PlanRow& r : rows)
+    if (r.mesh == mesh && r.zero == zero) return r;
+  NABLA_CHECK(false, "no row {} zero={}", mesh, zero);
+  return rows[0];
+}
+
+TEST(Plan, HasARowForEveryMeshAndStage) {
+  driver::PlanOptions options{.ranks = 4};
+  auto rows = driver::plan_of(chain("dp=1, tp=1"), options);
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  EXPECT_EQ(rows->size(), 7u);  // 4 x 1 and 2 x 2 in three stages, 1 x 4 in one
+  for (size_t i = 0; i < rows->size(); ++i) {
+    EXPECT_EQ((*rows)[i].refusal, "");
+    if (i > 0) EXPECT_GE((*rows)[i].step_us(), (*rows)[i - 1].step_us());
+  }
+  const int64_t p = kElements * kF32;
+  const driver::PlanRow &plain = row(*rows, "dp=4,tp=1", 0), &one = row(*rows, "dp=4,tp=1", 1), &three = row(*rows, "dp=4,tp=1", 3);
+  EXPECT_EQ(plain.state_bytes, 2 * p);
+  EXPECT_EQ(one.state_bytes, p + p / 4);
+  EXPECT_EQ(three.state_bytes, 2 * p / 4);
+  EXPECT_LT(three.memory_bytes, plain.memory_bytes);
+  EXPECT_EQ(plain.sent_bytes, 2 * 3 * (p + kF32) / 4);
+  EXPECT_GT(three.sent_bytes, plain.sent_bytes);
+  // Nobody lays anything out along tp: its ranks compute the same.
+  EXPECT_EQ(row(*rows, "dp=1,tp=4", 0).sent_bytes, 0);
+  EXPECT_GT(row(*rows, "dp=1,tp=4", 0).compute_us, row(*rows, "dp=4,tp=1", 0).compute_us);
+}
+
+TEST(Plan, RowsThatCannotBeSayWhy) {
+  ir::Module m = chain("dp=1");
+  ir::Function f = *m.find("step");
+  f.values[f.params.back()].sharding =
+      std::make_shared<const ir::Sharding>(ir::Sharding{{{{{"dp"}}}, {{}}}, {}});
+  m.set(std::make_shared<const ir::Function>(f));
+  auto rows = driver::plan_of(m, {.ranks = 3});
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  ASSERT_EQ(rows->size(), 3u);
+  EXPECT_NE((*rows)[0].refusal.find("dimension 0 of f32[512,64] has 512 elements, which 3 shards along {dp} do not divide"),
+            std::string::npos)
+      << (*rows)[0].refusal;
+  EXPECT_NE(driver::plan_text(*rows, 0).find("dp=3  0     " + (*rows)[0].refusal), std::string::npos) << driver::plan_text(*rows, 0);
+  EXPECT_EQ(nlohmann::json::parse(driver::plan_json(*rows))[0]["refusal"], (*rows)[0].refusal);
+}
+
+TEST(Plan, WhatIsTooLargeStandsBelow) {
+  std::vector<driver::PlanRow> rows = {{"dp=4", 0, 3000, 4000, 100, 1, 2, ""}, {"dp=4", 3, 1000, 2000, 200, 2, 2, ""}};
+  EXPECT_EQ(driver::plan_text(rows, 3000),
+            "mesh  zero       state      memory        sent    exchange     compute        step\n"
+            "dp=4  3         1000 B      2000 B       200 B     2.00 us     2.00 us     4.00 us\n"
+            "dp=4  0         3000 B      4000 B       100 B     1.00 us     2.00 us     3.00 us  more than --max-bytes\n");
+}
+
+TEST(Plan, UnknownNamesAreRefused) {
+  auto refusal = [](driver::PlanOptions options) {
+    auto rows = driver::plan_of(chain("dp=1, tp=1"), options);
+    return rows.ok() ? "ok" : rows.errors()[0].message;
+  };
+  EXPECT_EQ(refusal({.ranks = 2, .entry = "stop"}), "the module has no entry `stop`; did you mean `step`?");
+  EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: the mesh has no axis `pd`; did you mean `dp`?");
+}
+
+// A module without a mesh is planned along dp, for a GPU by its data sheet.
+TEST(Plan, AModuleWithoutAMesh) {
+  ir::Module m = chain("dp=1");
+  m.meshes.clear();
+  driver::PlanOptions options{.ranks = 2};
+  options.compile.target = "sm_90a", options.compile.microbatches = 2;
+  auto rows = driver::plan_of(m, options);
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  ASSERT_EQ(rows->size(), 3u);
+  for (const driver::PlanRow& r : *rows) {
+    EXPECT_EQ(r.refusal, "");
+    EXPECT_GT(r.compute_us, 0);
+  }
+}
+
+}  // namespace
+}  // namespace nabla::strategy_tests
