@@ -8,10 +8,12 @@ namespace {
 
 // The gradients %g0, %g1, ..., by the least of 1 and one over the norm of all.
 std::string clipped() {
-  std::string out = fmt::format("  %n2.0 = constant() {{value=f32[] {{0}}}}\n");
-  for (int i = 0; i < kLayers; ++i)
-    out += fmt::format("  %q{0} = mul(%g{0}, %g{0})\n  %s{0} = reduce_sum(%q{0}) {{axes=[0, 1]}}\n  %n2.{1} = add(%n2.{0}, %s{0})\n", i, i + 1);
-  out += fmt::format("  %norm = sqrt(%n2.{})\n  %one = constant() {{value=f32[] {{1}}}}\n  %inverse = div(%one, %norm)\n", kLayers);
+  std::string out = "  %total0 = constant() {value=f32[] {0}}\n";
+  for (int i = 0; i < kLayers; ++i) {
+    out += fmt::format("  %q{0} = mul(%g{0}, %g{0})\n  %s{0} = reduce_sum(%q{0}) {{axes=[0, 1]}}\n", i);
+    out += fmt::format("  %total{1} = add(%total{0}, %s{0})\n", i, i + 1);
+  }
+  out += fmt::format("  %norm = sqrt(%total{})\n  %one = constant() {{value=f32[] {{1}}}}\n  %inverse = div(%one, %norm)\n", kLayers);
   out += "  %factor = minimum(%one, %inverse)\n";
   for (int i = 0; i < kLayers; ++i)
     out += fmt::format("  %f{0} = broadcast_in_dim(%factor) {{dims=[], shape=[{1}, {1}]}}\n  %c{0} = mul(%g{0}, %f{0})\n", i, kWidth);
@@ -34,7 +36,8 @@ ir::Module chain(const std::string& mesh, bool clips) {
     results += fmt::format("%v{0}, %n{0}, ", i);
   }
   std::string entry = fmt::format("entry step calls @step {{\n  reads {0}\n  writes {0}\n  inputs x\n  outputs loss\n}}\n", names);
-  std::string loss = fmt::format("func @loss({}%x: f32[{},{}]) {{\n{}  %q = mul(%h{}, %h{})\n", params, kBatch, kWidth, body, kLayers, kLayers);
+  std::string loss = fmt::format("func @loss({}%x: f32[{},{}]) {{\n{}", params, kBatch, kWidth, body);
+  loss += fmt::format("  %q = mul(%h{0}, %h{0})\n", kLayers);
   loss += "  %l = reduce_sum(%q) {axes=[0, 1]}\n  return %l\n}\n";
   std::string step = fmt::format("func @step({}%x: f32[{},{}]) {{\n", slots, kBatch, kWidth);
   step += fmt::format("  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n", grads, args, wrt);
