@@ -13,6 +13,7 @@
 #include <set>
 
 #include "cli/nablac/commands.h"
+#include "cli/nablac/spread_options.h"
 #include "cli/validators.h"
 #include "codegen/toolchain.h"
 #include "ir/ops/all_ops.h"
@@ -29,7 +30,7 @@ struct CompileArgs {
   std::string input, output, emit = "bundle";
   driver::CompileOptions options;
   bool no_library = false, no_fuse = false, no_debug_prints = false, no_cache = false, timing = false;
-  std::vector<std::string> of_ranks;  ///< options that are given and say how ranks exchange values
+  SpreadOptions spread{options};
 };
 
 // nabla-run lies beside nablac, or where $NABLA_RUN says.
@@ -67,15 +68,6 @@ void show_progress(const std::string& target, size_t done, size_t all) {
   std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kFreshLine, target.c_str(), done, all);
 }
 
-Status check_mesh(const CompileArgs& args, const ir::Module& module) {
-  bool temporal = args.options.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
-  bool waits = std::find(args.of_ranks.begin(), args.of_ranks.end(), "--grad-sync") != args.of_ranks.end();
-  if (waits && !temporal) return error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)");
-  if (module.mesh() || !args.options.mesh.empty() || args.of_ranks.empty()) return Ok{};
-  return error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing",
-               args.of_ranks[0]);
-}
-
 Status run(CompileArgs& args) {
   args.options.library = !args.no_library;
   args.options.fuse = !args.no_fuse;
@@ -92,7 +84,7 @@ Status run(CompileArgs& args) {
   NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.options.tuning_file}},
                                 {{"--output", args.output}}));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
-  NABLA_TRY(check_mesh(args, module));
+  NABLA_TRY(args.spread.check(module));
   if (args.options.cache) note_useless_cache();
   if (isatty(STDERR_FILENO) != 0) args.options.progress = show_progress;
   Result<driver::CompiledBundle> compiled = driver::compile(module, args.options);
@@ -114,25 +106,10 @@ Status run(CompileArgs& args) {
   return Ok{};
 }
 
-// Options of the passes over collectives, which name their defaults. They need a mesh.
+// Of the passes over collectives.
 void add_collective_options(CLI::App& command, CompileArgs& args) {
-  auto add = [&](const char* flag, const char* pass, const char* option) {
-    const std::vector<passes::PassOption>& known = passes::find_pass(pass)->options;
-    auto at = std::find_if(known.begin(), known.end(), [&](const auto& o) { return o.name == option; });
-    return command.add_option_function<std::string>(
-        flag,
-        [&args, flag, pass, option](const std::string& value) {
-          args.options.pass_options[pass][option] = value, args.of_ranks.emplace_back(flag);
-        },
-        fmt::format("{} [{}]", at->doc, at->default_value));
-  };
-  add("--data-axes", "apply-strategy", "data-axes");
-  add("--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
-  add("--zero-axes", "apply-strategy", "zero-axes");
-  command.add_option("--microbatches", args.options.microbatches,
-                     "parts of the batch that ranks compute one after the other, adding up their gradients")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  add("--grad-sync", "partition", "grad-sync")->check(CLI::IsMember({"last", "each"}));
+  SpreadOptions& spread = args.spread;
+  auto add = [&](const char* flag, const char* pass, const char* option) { return spread.add(command, flag, pass, option); };
   add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
   CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
@@ -141,7 +118,7 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
   command.add_flag("--deterministic", args.options.deterministic,
                    "the same bits on 1, 2, 4 or 8 ranks, any microbatches and threads: sums as eight parts and a tree, "
                    "without libraries and fused multiply-adds");
-  auto no_overlap = [&args] { args.options.overlap = false, args.of_ranks.emplace_back("--no-overlap"); };
+  auto no_overlap = [&args] { args.options.overlap = false, args.spread.note("--no-overlap"); };
   command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective where it starts")->excludes(overlap);
 }
 
@@ -173,11 +150,7 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->add_option("--remat-bytes", args->options.remat_bytes,
                    fmt::format("compute values again where the program would need more memory: {}", kByteUnits))
       ->check(number_of_bytes());
-  command
-      ->add_option("--mesh", args->options.mesh,
-                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
-                   "--data-axes also a mesh for a module that has none")
-      ->allow_extra_args(false);
+  args->spread.add_all(*command);
   command
       ->add_option("--max-gather-bytes", args->options.max_gather_bytes,
                    fmt::format("fail when ranks gather a larger value for an op that they cannot share [16MiB]: {}",

@@ -10,6 +10,7 @@
 #include "cli/driver/report.h"
 #include "cli/driver/report_ranks.h"
 #include "cli/nablac/commands.h"
+#include "cli/nablac/spread_options.h"
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
@@ -25,6 +26,7 @@ struct InspectArgs {
   std::vector<std::string> at;
   bool json = false, source = false;
   driver::CompileOptions options;
+  SpreadOptions spread{options};
 };
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
@@ -85,8 +87,11 @@ Status run(InspectArgs& args, const Streams& streams) {
       keep_reproducer(before, command, streams);
     };
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
+    NABLA_TRY(args.spread.check(module));
     report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {
+    if (args.spread.any())
+      return error(Code::kBadOption, "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);
     if (!args.options.specialise.empty())
       return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
@@ -129,6 +134,7 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
       ->allow_extra_args(false);
   command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
       ->allow_extra_args(false);
+  args->spread.add_all(*command);
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page for a browser: graph, memory, work, kernels")
       ->check(file_name());

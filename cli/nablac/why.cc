@@ -5,6 +5,7 @@
 
 #include "cli/driver/spread.h"
 #include "cli/nablac/commands.h"
+#include "cli/nablac/spread_options.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "passes/shard/propagate.h"
@@ -14,7 +15,9 @@ namespace {
 
 struct Options {
   std::string input, entry;
-  std::vector<std::string> values, mesh;
+  std::vector<std::string> values;
+  driver::CompileOptions compile;
+  SpreadOptions spread{compile};
 };
 
 // The first entry that has the value, or the one that is named.
@@ -35,8 +38,12 @@ Result<std::string> explained(const ir::Module& flat, const Options& options, co
 
 Status run(const Options& options, const Streams& streams) {
   ir::Module module = NABLA_TRY(ir::read_module(options.input, ops::all_ops(), ir::Places::kOfFile));
-  module = NABLA_TRY(driver::with_mesh(module, options.mesh));
+  NABLA_TRY(options.spread.check(module));
+  driver::CompileOptions spread = options.compile;
+  module = NABLA_TRY(driver::spread_over_mesh(module, spread));
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
+  if (auto strategy = spread.pass_options.find("apply-strategy"); strategy != spread.pass_options.end())
+    module = NABLA_TRY(passes::run_passes(module, {{strategy->first, strategy->second}}, ops::all_ops(), target)).module;
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
   passes::PassContext context{ops::all_ops(), target};
   for (const std::string& value : options.values) streams.out << NABLA_TRY(explained(flat, options, value, context));
@@ -52,7 +59,7 @@ void add_why(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("values", options->values, "as `nablac opt --pipeline-to flat` names them: %h, or h; inputs by their names")
       ->required();
   command->add_option("--entry", options->entry, "look in this entry; default: the first that has the value");
-  command->add_option("--mesh", options->mesh, "dp=4,tp=2: ranks along axes of the module's mesh")->allow_extra_args(false);
+  options->spread.add_layouts(*command);
   command->callback([=, &streams, &action] {
     action = [=, &streams] {
       Status status = run(*options, streams);

@@ -1,0 +1,35 @@
+// Options that say how a program is spread over ranks, which several commands share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/driver/compile.h"
+
+namespace nabla::cli {
+
+/// Options for modules that ranks share.
+class SpreadOptions {
+ public:
+  explicit SpreadOptions(driver::CompileOptions& options) : options_(options) {}
+  SpreadOptions(const SpreadOptions&) = delete;
+
+  /// An option of a pass, with the description and the default of the pass's own.
+  CLI::Option* add(CLI::App& command, const std::string& flag, const std::string& pass, const std::string& option);
+  /// --mesh, --data-axes, --zero, --zero-axes and --microbatches: how values are laid out.
+  void add_layouts(CLI::App& command);
+  /// These, and --grad-sync.
+  void add_all(CLI::App& command);
+  void note(const std::string& flag) { given_.push_back(flag); }
+  /// Is one of them given, --mesh included?
+  bool any() const { return !given_.empty() || !options_.mesh.empty() || options_.microbatches > 0; }
+  /// E0901 where options are given of which the module makes nothing: of ranks without a mesh, of microbatches without
+  /// any.
+  Status check(const ir::Module& module) const;
+
+ private:
+  driver::CompileOptions& options_;
+  std::vector<std::string> given_;  // but for --mesh and --microbatches
+};
+
+}  // namespace nabla::cli
