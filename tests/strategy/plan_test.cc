@@ -24,7 +24,7 @@ TEST(Plan, HasARowForEveryMeshAndStage) {
   EXPECT_EQ(rows->size(), 7u);  // 4 x 1 and 2 x 2 in three stages, 1 x 4 in one
   for (size_t i = 0; i < rows->size(); ++i) {
     EXPECT_EQ((*rows)[i].refusal, "");
-    if (i > 0) EXPECT_GE((*rows)[i].step_us(), (*rows)[i - 1].step_us());
+    EXPECT_GE((*rows)[i].step_us(), (*rows)[i == 0 ? 0 : i - 1].step_us());
   }
   const int64_t p = kElements * kF32;
   const driver::PlanRow &plain = row(*rows, "dp=4,tp=1", 0), &one = row(*rows, "dp=4,tp=1", 1), &three = row(*rows, "dp=4,tp=1", 3);

@@ -68,6 +68,8 @@ TEST(GoldenPasses, GiveTheModulesThatTheFilesShow) {
     auto out = passes::run_passes(*module, {*step}, ops::all_ops(), target, options);
     ASSERT_TRUE(out.ok()) << to_string(out.errors());
     std::string got = ir::print(out->module);
+    for (const passes::PassReport& r : out->reports)
+      for (const std::string& remark : r.remarks) got += r.pass + ": " + remark + "\n";
     if (update_goldens) {
       std::ofstream(path) << head << input << kSeparator << got;
       continue;
