@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "cli/driver/report.h"
+#include "cli/driver/report_exchange.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
 #include "ir/symbols.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
+#include "runtime/base/text.h"
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::driver {
@@ -118,6 +120,8 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
+  if (auto most = parse_bytes(options.max_comm_bytes))
+    for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(check_exchanges(c.module, *most));
   for (size_t c = 0; c < out.planned.classes.size(); ++c)
     out.reports.push_back(
         make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c]));

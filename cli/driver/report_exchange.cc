@@ -69,4 +69,25 @@ Json exchanges_of(const ir::Function& f, const ir::Module& local) {
   return std::move(rows).rows();
 }
 
+Status check_exchanges(const ir::Module& local, int64_t most) {
+  for (const ir::Entry& e : local.entries) {
+    const Json rows = exchanges_of(*local.find(e.function), local);
+    int64_t all = 0, largest = -1;
+    const Json* by = nullptr;
+    for (const Json& r : rows) {
+      int64_t sent = r["sent_bytes"].get<int64_t>() * r["times"].get<int64_t>();
+      all += sent;
+      if (sent > largest) largest = sent, by = &r;
+    }
+    if (all <= most) continue;
+    Diagnostic d = error(Code::kOverBudget, "in a run of entry {} a rank sends {} bytes, {} are allowed", e.name, all, most);
+    std::string source = (*by)["source"];
+    d.notes.push_back(fmt::format("{} of them in {} of {} along {}{}", largest, (*by)["op"].get<std::string>(), (*by)["of"].get<std::string>(),
+                                  (*by)["axes"].get<std::string>(), source.empty() ? "" : " at " + source));
+    d.help = "raise --max-comm-bytes, or lay the program out otherwise: nablac plan compares, nablac inspect lists what is sent";
+    return d;
+  }
+  return Ok{};
+}
+
 }  // namespace nabla::driver

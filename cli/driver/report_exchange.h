@@ -12,5 +12,7 @@ namespace nabla::driver {
 /// brings together, what others start from), `sent_bytes` by a rank, `us` (ir/cost/exchange.h) and `times` that it runs,
 /// of a while once; `of`, the op that made its operand, and `source`. Sizes are the largest. Empty without a mesh.
 nlohmann::ordered_json exchanges_of(const ir::Function& f, const ir::Module& local);
+/// E0402 for an entry in a run of which a rank sends more than `most` bytes, with the collective that sends the most.
+Status check_exchanges(const ir::Module& local, int64_t most);
 
 }  // namespace nabla::driver

@@ -79,6 +79,30 @@ func @main(%xs: f32[3,4@dp,8], %w: f32[4@{},8@{}]) {
   EXPECT_NE(text.find("all_gather x3"), std::string::npos) << text;
 }
 
+TEST(Report, MoreThanMayBeSentIsRefused) {
+  const char* text = R"(mesh pod = {dp=2}
+entry main calls @main {
+  inputs x, y
+  outputs s, t
+}
+func @main(%x: f32[4@dp,8], %y: f32[4@dp]) {
+  %s = reduce_sum(%x) {axes=[0]}
+  %t = reduce_sum(%y) {axes=[0]}
+  return %s, %t
+}
+)";
+  ir::Module m = ir::parse_module(std::string("nabla 1 traced\n") + text, "test.nbl", ops::all_ops()).value();
+  CompileOptions options{.max_comm_bytes = "36"};
+  options.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
+  EXPECT_TRUE(lower_module(m, options).ok());
+  options.max_comm_bytes = "35";
+  auto made = lower_module(m, options);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.errors()[0].code, Code::kOverBudget);
+  EXPECT_EQ(made.errors()[0].message, "in a run of entry main a rank sends 36 bytes, 35 are allowed");
+  EXPECT_EQ(made.errors()[0].notes[0], "32 of them in all_reduce of reduce_sum along {dp}");
+}
+
 TEST(Report, AKernelNamesTheNodesInsideItAndNotWhatItReads) {
   Json r = report_of(R"(
 entry main calls @main {

@@ -112,6 +112,12 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
   auto add = [&](const char* flag, const char* pass, const char* option) { return spread.add(command, flag, pass, option); };
   add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
   add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
+  command
+      .add_option_function<std::string>(
+          "--max-comm-bytes",
+          [&](const std::string& most) { args.options.max_comm_bytes = most, args.spread.note("--max-comm-bytes"); },
+          fmt::format("fail when a rank sends more in a run of an entry: {}", kByteUnits))
+      ->check(number_of_bytes());
   CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
