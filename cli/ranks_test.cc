@@ -230,6 +230,7 @@ TEST(DigitsOnRanks, AProgramOfOneRankIsSpread) {
   ASSERT_EQ(shell(fmt::format("examples/digits/mlp {}/plain.nir", dir)).code, 0);
   for (const char* spread : {"", "--mesh dp=4 --data-axes dp", "--mesh dp=2 --data-axes dp --zero 1",
                              "--mesh dp=2 --data-axes dp --zero 3 --microbatches 4", "--microbatches 8",
+                             "--mesh dp=2,tp=2 --data-axes dp --zero 1 --layout fc1.w=,tp --layout fc2.w=tp,",
                              "--mesh dp=4 --data-axes dp --zero 3"}) {
     Outcome compiled =
         shell(fmt::format("cli/nablac compile {0}/plain.nir --no-library {1} -o {0}/plain.nbundle", dir, spread));

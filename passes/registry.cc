@@ -32,7 +32,8 @@ std::vector<Pass> transform_passes() {
   return {
       {"apply-strategy",
        "lays out batches, parameters and the optimizer's state as data parallelism and ZeRO do",
-       "Does nothing without data axes. Inputs of which the program says nothing are cut along them in their first dimension, "
+       "Leaves of the state whose names match a rule of `layouts` lie as it says, the first that matches. Without data axes that "
+       "is all. Inputs of which the program says nothing are cut along them in their first dimension, "
        "where the parts divide it. Leaves of the state with respect to which an entry differentiates are parameters, those whose "
        "new values follow from gradients are the optimizer's: with zero=1 and 2 ranks along the zero axes share the "
        "latter, with zero=3 both, each cut along its first dimension that no axis cuts and that they divide, else along one "
@@ -41,7 +42,8 @@ std::vector<Pass> transform_passes() {
        "only what they became.",
        Stage::kTraced,
        Stage::kTraced,
-       {{"data-axes", "", "axes of the mesh along which the batch lies: dp, or dp,mb"},
+       {{"layouts", "", "of leaves by their names, PATTERN=WORDS;...: a regular expression, and a word per dimension, such as ,tp"},
+        {"data-axes", "", "axes of the mesh along which the batch lies: dp, or dp,mb"},
         {"zero", "0", "1 or 2: ranks share the optimizer's state; 3: and the parameters"},
         {"zero-axes", "", "data axes whose ranks share it; empty: all of them"}},
        apply_strategy},

@@ -81,9 +81,9 @@ Status check_exchanges(const ir::Module& local, int64_t most) {
     }
     if (all <= most) continue;
     Diagnostic d = error(Code::kOverBudget, "in a run of entry {} a rank sends {} bytes, {} are allowed", e.name, all, most);
-    std::string source = (*by)["source"];
-    d.notes.push_back(fmt::format("{} of them in {} of {} along {}{}", largest, (*by)["op"].get<std::string>(), (*by)["of"].get<std::string>(),
-                                  (*by)["axes"].get<std::string>(), source.empty() ? "" : " at " + source));
+    const std::string op = (*by)["op"], of = (*by)["of"], axes = (*by)["axes"], source = (*by)["source"];
+    d.notes.push_back(
+        fmt::format("{} of them in {} of {} along {}{}", largest, op, of, axes, source.empty() ? "" : " at " + source));
     d.help = "raise --max-comm-bytes, or lay the program out otherwise: nablac plan compares, nablac inspect lists what is sent";
     return d;
   }

@@ -71,7 +71,7 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
 
 Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& options) {
   auto strategy = options.pass_options.find("apply-strategy");
-  bool spreads = strategy != options.pass_options.end() && strategy->second.count("data-axes") > 0;
+  bool spreads = strategy != options.pass_options.end() && (strategy->second.count("data-axes") || strategy->second.count("layouts"));
   ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
   if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, options));
   return module;

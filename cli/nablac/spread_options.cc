@@ -23,6 +23,17 @@ void SpreadOptions::add_layouts(CLI::App& command) {
                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
                   "--data-axes also a mesh for a module that has none")
       ->allow_extra_args(false);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--layout",
+          [this](const std::vector<std::string>& rules) {
+            std::string& all = options_.pass_options["apply-strategy"]["layouts"];
+            for (const std::string& rule : rules) all += (all.empty() ? "" : ";") + rule;
+            note("--layout");
+          },
+          "PATTERN=WORDS: a regular expression of names of state leaves, and a word per dimension: ,tp or tp, or dp+tp; may be "
+          "repeated")
+      ->allow_extra_args(false);
   add(command, "--data-axes", "apply-strategy", "data-axes");
   add(command, "--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
   add(command, "--zero-axes", "apply-strategy", "zero-axes");

@@ -16,7 +16,7 @@ class SpreadOptions {
 
   /// An option of a pass, with the description and the default of the pass's own.
   CLI::Option* add(CLI::App& command, const std::string& flag, const std::string& pass, const std::string& option);
-  /// --mesh, --data-axes, --zero, --zero-axes and --microbatches: how values are laid out.
+  /// --mesh, --layout, --data-axes, --zero, --zero-axes and --microbatches: how values are laid out.
   void add_layouts(CLI::App& command);
   /// These, and --grad-sync.
   void add_all(CLI::App& command);

@@ -5,6 +5,7 @@
 
 #include "ir/verifier.h"
 #include "passes/shard/layout.h"
+#include "passes/strategy/layout_rules.h"
 #include "passes/strategy/state_roles.h"
 
 namespace nabla::passes {
@@ -156,7 +157,12 @@ class StrategyPass {
 
 }  // namespace
 
-Result<ir::Module> apply_strategy(const ir::Module& module, PassContext& context) {
+Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context) {
+  const std::vector<LayoutRule> rules = NABLA_TRY(parse_layout_rules(context.options.at("layouts")));
+  ir::Module module = given;
+  if (!rules.empty() && !module.mesh())
+    return error(Code::kBadOption, "layout `{}`: the module has no mesh", rules[0].text);
+  if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
   if (context.options.at("data-axes").empty()) {
     if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
     return error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", context.options.at("zero"));

@@ -136,7 +136,7 @@ struct Applied {
 };
 using Options = std::map<std::string, std::string>;
 Options options_of(Options given) {
-  Options out = {{"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}};
+  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}};
   for (auto& [name, value] : given) out[name] = value;
   return out;
 }
@@ -204,6 +204,14 @@ TEST(Strategy, ZeroGoesBesideOtherAxes) {
   EXPECT_NE(made.layouts.find("\nbias <{tp, dp}>\n"), std::string::npos) << made.layouts;
 }
 
+TEST(Strategy, RulesLayOutLeavesByTheirNames) {
+  Applied made = applied(parsed(kModel), {{"layouts", "w0=,tp;w[01]=tp,?"}});
+  EXPECT_EQ(made.layouts, "w0 <{}, tp>\nw1 <tp, {?}>\n");
+  made = applied(parsed(kModel), {{"layouts", "w0=,tp;w1=tp,"}, {"data-axes", "dp"}, {"zero", "1"}});
+  EXPECT_NE(made.layouts.find("w0 <{}, tp> replicated {dp}\nw1 <tp, {}> replicated {dp}\n"), std::string::npos) << made.layouts;
+  EXPECT_NE(made.layouts.find("momentum.w0 <{dp}p1, tp>\nmomentum.w1 <tp, {dp}p1>\n"), std::string::npos) << made.layouts;
+}
+
 // Shards along one axis, copies along the other.
 TEST(Strategy, HybridShardsKeepCopies) {
   std::string text = kModel;
@@ -221,6 +229,15 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
     return made.ok() ? "ok" : made.errors()[0].message;
   };
   std::string stateless = "nabla 1 traced\nmesh pod = {dp=4, mb=2 temporal}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w0"}}), "layout `w0`: it has no name before `=`");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w(=tp"}}), "layout `w(=tp`: w( is no regular expression");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "v0=,tp"}}),
+            "layout `v0=,tp`: no leaf of the state that an earlier rule leaves has such a name; did you mean `w0`?");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w0=tp"}}),
+            "layout `w0=tp` of state leaf w0: <tp> is the layout of 1 dimensions, f32[64,32] has 2");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "bias=tp"}}).substr(0, 37), "layout `bias=tp` of state leaf bias: ");
+  EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"layouts", "w=tp"}}),
+            "layout `w=tp`: the module has no mesh");
   EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "zero=3 needs data-axes: the axes of the mesh along which the batch lies");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod has no axis pd; did you mean `dp`?");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp,dp"}}), "data-axes names dp twice");
