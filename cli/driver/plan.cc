@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/driver/report_text.h"
 #include "ir/cost/time.h"
@@ -12,9 +13,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> axes_of(const ir::Module& m) {
+Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
   std::vector<std::string> out;
-  if (!m.mesh()) return {"dp"};
+  if (m.mesh() && !given.empty())
+    return error(Code::kBadOption, "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
+  std::istringstream names(given.empty() ? "dp" : given);
+  for (std::string name; !m.mesh() && std::getline(names, name, ',');) out.push_back(name);
+  if (!m.mesh()) return out;
   for (const ir::MeshAxis& a : m.mesh()->axes)
     if (!a.temporal) out.push_back(a.name);
   return out;
@@ -73,7 +78,7 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
 
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress) {
-  const std::vector<std::string> axes = axes_of(module);
+  const std::vector<std::string> axes = NABLA_TRY(axes_of(module, options.axes));
   std::string entry = NABLA_TRY(entry_of(module, options.entry)), data = options.data_axis;
   bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
   if (data.empty() && !axes.empty()) data = has_dp ? "dp" : axes[0];

@@ -11,7 +11,8 @@ namespace nabla::driver {
 struct PlanOptions {
   int64_t ranks = 1;
   std::string entry;      ///< empty: the first that computes gradients, or the first of all
-  std::string data_axis;  ///< empty: "dp" where the mesh has it, else its first axis; of a module without a mesh "dp"
+  std::string axes;       ///< "dp,tp": those of a module without a mesh; empty: dp
+  std::string data_axis;  ///< empty: "dp" where the mesh has it, else its first axis;
   CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
 };
 
@@ -27,7 +28,7 @@ struct PlanRow {
 
 /// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3 where ranks lie along the
 /// data axis; the quickest first, those that are refused last. `progress` is told which row is made, of how many. E0901
-/// where the data axis is none of the mesh, E0701 for an unknown entry.
+/// where the data axis is none of the mesh and for `axes` of a module with one, E0701 for an unknown entry.
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress = {});
 

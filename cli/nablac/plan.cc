@@ -8,6 +8,7 @@
 
 #include "cli/driver/plan.h"
 #include "cli/nablac/commands.h"
+#include "cli/nablac/spread_options.h"
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
@@ -20,6 +21,7 @@ struct PlanArgs {
   std::string input, max_bytes;
   bool json = false, progress = false;
   driver::PlanOptions options;
+  SpreadOptions spread{options.compile};
 };
 
 Status run(const PlanArgs& args, const Streams& streams) {
@@ -43,6 +45,8 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
   command->add_option("--ranks", args->options.ranks, "how many there are to be")->required()->check(CLI::Range(int64_t{1}, int64_t{4096}));
   command->add_option("--entry", args->options.entry, "whose run is a step [the first that computes gradients]");
+  command->add_option("--axes", args->options.axes, "dp,tp: axes for a module that has no mesh [dp]");
+  args->spread.add_rules(*command);
   command->add_option("--data-axes", args->options.data_axis, "the axis of the mesh along which the batch lies [dp, or the first]");
   command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
   command->add_option("--microbatches", args->options.compile.microbatches, "parts of the batch that ranks compute one after the other")

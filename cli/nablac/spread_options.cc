@@ -17,12 +17,7 @@ CLI::Option* SpreadOptions::add(CLI::App& command, const std::string& flag, cons
   return command.add_option_function<std::string>(flag, set, at->doc + standard);
 }
 
-void SpreadOptions::add_layouts(CLI::App& command) {
-  command
-      .add_option("--mesh", options_.mesh,
-                  "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
-                  "--data-axes also a mesh for a module that has none")
-      ->allow_extra_args(false);
+void SpreadOptions::add_rules(CLI::App& command) {
   command
       .add_option_function<std::vector<std::string>>(
           "--layout",
@@ -34,6 +29,15 @@ void SpreadOptions::add_layouts(CLI::App& command) {
           "PATTERN=WORDS: a regular expression of names of state leaves, and a word per dimension: ,tp or tp, or dp+tp; may be "
           "repeated")
       ->allow_extra_args(false);
+}
+
+void SpreadOptions::add_layouts(CLI::App& command) {
+  command
+      .add_option("--mesh", options_.mesh,
+                  "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
+                  "--data-axes also a mesh for a module that has none")
+      ->allow_extra_args(false);
+  add_rules(command);
   add(command, "--data-axes", "apply-strategy", "data-axes");
   add(command, "--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
   add(command, "--zero-axes", "apply-strategy", "zero-axes");

@@ -69,7 +69,22 @@ TEST(Plan, UnknownNamesAreRefused) {
     return rows.ok() ? "ok" : rows.errors()[0].message;
   };
   EXPECT_EQ(refusal({.ranks = 2, .entry = "stop"}), "the module has no entry `stop`; did you mean `step`?");
+  EXPECT_EQ(refusal({.ranks = 2, .axes = "dp,tp"}), "--axes names axes for a module without a mesh; this one has mesh pod");
   EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: the mesh has no axis `pd`; did you mean `dp`?");
+}
+
+// Rules lay weights out along an axis that the module has not heard of.
+TEST(Plan, TensorParallelByRules) {
+  ir::Module m = chain("dp=1");
+  m.meshes.clear();
+  driver::PlanOptions options{.ranks = 4, .axes = "dp,tp"};
+  options.compile.pass_options["apply-strategy"]["layouts"] = "w[02]=,tp;w[13]=tp,";
+  auto rows = driver::plan_of(m, options);
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  EXPECT_EQ(rows->size(), 7u);
+  const int64_t p = kElements * kF32;
+  EXPECT_EQ(row(*rows, "dp=1,tp=4", 0).state_bytes, 2 * p / 4);
+  EXPECT_EQ(row(*rows, "dp=2,tp=2", 1).state_bytes, p / 2 + p / 4);
 }
 
 // A module without a mesh is planned along dp, for a GPU by its data sheet.
