@@ -12,7 +12,7 @@ struct PlanOptions {
   int64_t ranks = 1;
   std::string entry;      ///< empty: the first that computes gradients, or the first of all
   std::string axes;       ///< "dp,tp": those of a module without a mesh; empty: dp
-  std::string data_axis;  ///< empty: "dp" where the mesh has it, else its first axis;
+  std::string data_axis;  ///< empty: "dp" where the mesh has it, else its first axis
   CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
 };
 
