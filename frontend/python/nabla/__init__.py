@@ -25,6 +25,7 @@ from .compiled import *  # noqa: E402,F401,F403
 from .compiled import _clear_caches  # noqa: F401
 from .devices import *  # noqa: E402,F401,F403
 from .export import *  # noqa: E402,F401,F403
+from .plan import *  # noqa: E402,F401,F403
 from .kernels import *  # noqa: E402,F401,F403
 from .ops import *  # noqa: E402,F401,F403
 from .transforms import *  # noqa: E402,F401,F403

@@ -12,6 +12,7 @@ from .autograd import *
 from .compiled import *
 from .devices import *
 from .export import *
+from .plan import *
 from .kernels import *
 from .ops.binary import *
 from .ops.communication import *

@@ -8,7 +8,7 @@
 
 import inspect
 
-from . import _nabla
+from . import _nabla, _spread
 from ._core import Tensor, asarray, default_float, dtype_of
 from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
@@ -323,21 +323,30 @@ class Bundle:
 
 
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
-                   buckets=(), specialize=()):
+                   buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0,
+                   grad_sync=None):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
     instead, as where the bundle cannot run here (E0605, E0606). library: False generates every kernel. max_bytes, such
     as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
     file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
+
+    Ranks: mesh, {"dp": 4, "tp": 2}, makes a program for eight, which a loaded bundle runs on threads, with whole arrays in
+    and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the optimizer's
+    state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with respect to
+    which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as {"fc1.w": (None, "tp")};
+    "?" leaves a dimension open. microbatches: parts of the batch that ranks compute one after the other. grad_sync:
+    "last" or "each" of them exchanges gradients, by default "each" with zero 2 and 3.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
     for name, sizes in (("buckets", buckets), ("specialize", specialize)):
         if isinstance(sizes, str):
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
+    spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
-                                      "" if tuning is None else str(tuning), list(buckets), list(specialize))
+                                      "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:
         return report
     try:

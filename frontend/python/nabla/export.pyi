@@ -46,13 +46,19 @@ class Bundle:
 def compile_bundle(
     program: ExportedProgram, path: StrPath, target: str = "cpu", library: bool = True, max_bytes: str | None = None,
     load: Literal[True] = True, tf32: bool = False, tuning: StrPath | None = None, buckets: Sequence[str] = (),
-    specialize: Sequence[str] = ()
+    specialize: Sequence[str] = (), mesh: Mapping[str, int] | None = None,
+    layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
+    zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
+    grad_sync: Literal["last", "each"] | None = None
 ) -> Bundle: ...
 @overload
 def compile_bundle(
     program: ExportedProgram, path: StrPath, target: str = "cpu", library: bool = True, max_bytes: str | None = None,
     *, load: Literal[False], tf32: bool = False, tuning: StrPath | None = None, buckets: Sequence[str] = (),
-    specialize: Sequence[str] = ()
+    specialize: Sequence[str] = (), mesh: Mapping[str, int] | None = None,
+    layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
+    zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
+    grad_sync: Literal["last", "each"] | None = None
 ) -> str: ...
 def load_bundle(path: StrPath, threads: int = 0, target: str = "", check_nan: bool = False,
                 rank_class: str = "") -> Bundle: ...

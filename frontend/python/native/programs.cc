@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "cli/driver/compile.h"
+#include "cli/driver/plan.h"
 #include "cli/driver/report.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
@@ -40,6 +41,18 @@ ir::Module module_for(const TracedFunction& f, const std::string& name, const st
 }
 
 using Strings = std::vector<std::string>;
+/// Options of `nablac compile` that say how a program is spread over ranks, by their names.
+using Spread = std::map<std::string, std::string>;
+
+void set_spread(driver::CompileOptions& options, const Spread& spread) {
+  for (const auto& [name, value] : spread)
+    if (name == "mesh")
+      options.mesh = {value};
+    else if (name == "microbatches")
+      options.microbatches = std::stoll(value);
+    else
+      options.pass_options[name == "grad-sync" ? "partition" : "apply-strategy"][name] = value;
+}
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
   driver::CompileOptions out;
@@ -128,15 +141,27 @@ void bind_program(py::module_& m) {
       .def("save", &Program::save)
       .def("compile", [](const Program& p, const std::string& path, const std::string& target, bool library,
                          const std::string& max_bytes, bool tf32, const std::string& tuning, const Strings& buckets,
-                         const Strings& specialise) {
+                         const Strings& specialise, const Spread& spread) {
         ir::Module module = p.module();
         return without_lock([&] {
           driver::CompileOptions options = options_of(target, library, max_bytes);
           options.tf32 = tf32, options.tuning_file = tuning;
           options.buckets = buckets, options.specialise = specialise;
+          set_spread(options, spread);
           driver::CompiledBundle compiled = compile_or_throw(module, options);
           if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
           return compiled.report;
+        });
+      })
+      .def("plan", [](const Program& p, int64_t ranks, const std::string& axes, const std::string& data_axis,
+                      const std::string& entry, const std::string& target, const Spread& spread, int64_t max_bytes) {
+        ir::Module module = p.module();
+        return without_lock([&] {
+          driver::PlanOptions options{.ranks = ranks, .entry = entry, .axes = axes, .data_axis = data_axis};
+          options.compile.target = target;
+          set_spread(options.compile, spread);
+          std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
+          return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, max_bytes));
         });
       });
 }

@@ -1,0 +1,52 @@
+"""How a program is spread over ranks: the options of `nablac compile` for that, from Python's."""
+
+
+def names(what, axes):
+    axes = [axes] if isinstance(axes, str) else list(axes)
+    for a in axes:
+        if not isinstance(a, str) or not a:
+            raise TypeError(f"{what} are names of axes of the mesh, got {a!r}")
+    return ",".join(axes)
+
+
+def _words(pattern, layout):
+    if isinstance(layout, str):
+        raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
+    words = []
+    for word in layout:
+        if word is None:
+            words.append("")
+        else:
+            words.append("+".join([word] if isinstance(word, str) else word))
+    return f"{pattern}={','.join(words)}"
+
+
+def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None):
+    """The options of `nablac compile` that these are, as texts; see compile_bundle."""
+    out = {}
+    if mesh is not None:
+        for axis, size in dict(mesh).items():
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise ValueError(f"mesh: axis {axis} has {size!r} ranks, expected a number from 1 on")
+        out["mesh"] = ",".join(f"{axis}={size}" for axis, size in dict(mesh).items())
+    if layouts:
+        out["layouts"] = ";".join(_words(pattern, layout) for pattern, layout in dict(layouts).items())
+    if data_axes:
+        out["data-axes"] = names("data_axes", data_axes)
+    if zero not in (0, 1, 2, 3):
+        raise ValueError(f"zero is 0, 1, 2 or 3, got {zero!r}")
+    if zero:
+        out["zero"] = str(int(zero))
+    if zero_axes:
+        out["zero-axes"] = names("zero_axes", zero_axes)
+    if microbatches < 0:
+        raise ValueError(f"microbatches is a number from 1 on, or 0 for none, got {microbatches}")
+    if microbatches:
+        out["microbatches"] = str(microbatches)
+    if grad_sync not in (None, "last", "each"):
+        raise ValueError(f"grad_sync is \"last\" or \"each\", got {grad_sync!r}")
+    if grad_sync is not None:
+        if not microbatches:
+            raise ValueError("grad_sync says when microbatches exchange their gradients, and there are none")
+        out["grad-sync"] = grad_sync
+    return out

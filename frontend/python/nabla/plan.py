@@ -1,0 +1,36 @@
+"""What a program costs on ranks, before they are there: `nb.plan(program, ranks=8)`."""
+
+import json
+
+from ._spread import names, options
+from .export import ExportedProgram
+
+
+class Plan:
+    """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, zero, and state_bytes, memory_bytes
+    (of a rank), sent_bytes (by a rank, in a step), exchange_us, compute_us, step_us, or refusal; the quickest first. It
+    prints as a table."""
+
+    def __init__(self, rows, text):
+        self.rows, self._text = rows, text
+
+    def __repr__(self):
+        return self._text
+
+
+def plan(program, ranks, axes=(), data_axis="", entry="", target="cpu", layouts=None, microbatches=0, max_bytes=0):
+    """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3, as `nablac plan` does; no kernel is compiled.
+
+    axes: names of the mesh's axes, by default only "dp". data_axis: that of the batch, by default "dp", or the first.
+    entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
+    layouts, microbatches: as in compile_bundle. max_bytes: rows that need more memory are printed last.
+    Raises Error (E0901, E0701).
+    """
+    if not isinstance(program, ExportedProgram):
+        raise TypeError(f"plan takes what nabla.export returned, got {type(program).__name__}")
+    spread = options(layouts=layouts, microbatches=microbatches)
+    rows, text = program._program.plan(int(ranks), names("axes", axes), data_axis, entry, target, spread, int(max_bytes))
+    return Plan(json.loads(rows), text.rstrip("\n"))
+
+
+__all__ = ["Plan", "plan"]

@@ -1,0 +1,15 @@
+"""Types of nabla.plan, which //tests/python:types_test holds to the module."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from .export import ExportedProgram
+
+class Plan:
+    rows: list[dict[str, Any]]
+    def __init__(self, rows: list[dict[str, Any]], text: str) -> None: ...
+
+def plan(
+    program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axis: str = "", entry: str = "",
+    target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
+    microbatches: int = 0, max_bytes: int = 0
+) -> Plan: ...

@@ -1,0 +1,86 @@
+"""Programs of several ranks: data parallelism, ZeRO and tensor parallelism as options of a compile, and plans of them."""
+
+import pytest
+
+import nabla as nb
+
+
+def program():
+    """Two layers with momentum, trained on a batch of 16."""
+    weights = {"w0": nb.spec((8, 32)), "w1": nb.spec((32, 4))}
+
+    def init(key):
+        k0, k1 = nb.random.split(key)
+        w = {"w0": nb.random.normal(k0, (8, 32)) * 0.3, "w1": nb.random.normal(k1, (32, 4)) * 0.3}
+        return {"w": w, "momentum": {"w": {k: nb.zeros_like(v) for k, v in w.items()}}}
+
+    def step(state, x, y):
+        def loss(w):
+            return nb.mean((nb.tanh(x @ w["w0"]) @ w["w1"] - y) ** 2)
+
+        value, g = nb.value_and_grad(loss)(state["w"])
+        m = {k: 0.9 * state["momentum"]["w"][k] + g[k] for k in g}
+        return {"w": {k: state["w"][k] - 0.1 * m[k] for k in g}, "momentum": {"w": m}}, {"loss": value}
+
+    return nb.export({"init": init, "step": step}, state={"w": weights, "momentum": {"w": weights}},
+                     args={"init": {"key": nb.spec((2,), "uint32")},
+                           "step": {"x": nb.spec((16, 8)), "y": nb.spec((16, 4))}})
+
+
+def trained(tmp_path, **options):
+    b = nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
+    b.run("init", key=nb.random.key(0))
+    x, y = nb.random.normal(nb.random.key(1), (16, 8)), nb.random.normal(nb.random.key(2), (16, 4))
+    losses = [b.run("step", x=x, y=y)["loss"].item() for _ in range(4)]
+    return losses, b.get_state("w.w1").tolist()
+
+
+@pytest.mark.parametrize("options", [
+    dict(mesh={"dp": 4}, data_axes="dp"),
+    dict(mesh={"dp": 4}, data_axes="dp", zero=1),
+    dict(mesh={"dp": 2}, data_axes=["dp"], zero=3, microbatches=4),
+    dict(mesh={"dp": 2}, data_axes=["dp"], zero=2, microbatches=2, grad_sync="last"),
+    dict(mesh={"rep": 2, "dp": 2}, data_axes=["rep", "dp"], zero=3, zero_axes="dp"),
+    dict(mesh={"dp": 2, "tp": 2}, data_axes="dp", zero=1, layouts={"w.w0": (None, "tp"), r"w\.w1": ("tp", "?")}),
+    dict(microbatches=4)])
+def test_ranks_train_as_one_does(tmp_path, options):
+    losses, weights = trained(tmp_path, **options)
+    expected, of_one = trained(tmp_path)
+    assert expected[-1] < expected[0]
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert nb.allclose(nb.asarray(weights), nb.asarray(of_one), rtol=1e-4, atol=1e-6).item()
+
+
+def test_plans_compare_meshes():
+    plan = nb.plan(program(), ranks=4)
+    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 3
+    state = {r["zero"]: r["state_bytes"] for r in plan.rows}
+    parameters = (8 * 32 + 32 * 4) * 4
+    assert state == {0: 2 * parameters, 1: parameters + parameters // 4, 3: 2 * parameters // 4}
+    assert [r["step_us"] for r in plan.rows] == sorted(r["step_us"] for r in plan.rows)
+    lines = repr(plan).split("\n")
+    assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"] and len(lines) == 4
+    both = nb.plan(program(), 4, axes=("dp", "tp"), layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)}, target="sm_90a")
+    assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4"}
+    assert next(r for r in both.rows if r["mesh"] == "dp=1,tp=4")["state_bytes"] == 2 * parameters // 4
+
+
+def test_wrong_use_is_named(tmp_path):
+    def refused(error, match, **options):
+        with pytest.raises(error, match=match):
+            nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
+
+    refused(nb.Error, "E0901.*zero=3 needs data-axes", zero=3, mesh={"dp": 2})
+    refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
+    refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
+    refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp", layouts={"w.w0": (None, "tp")})
+    refused(nb.Error, "no leaf of the state", mesh={"dp": 2}, data_axes="dp", layouts={"v": ("dp",)})
+    refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": "dp"})
+    refused(ValueError, "axis dp has 0 ranks", mesh={"dp": 0}, data_axes="dp")
+    refused(ValueError, "zero is 0, 1, 2 or 3, got 5", mesh={"dp": 2}, data_axes="dp", zero=5)
+    refused(ValueError, "there are none", grad_sync="each")
+    refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
+    with pytest.raises(TypeError, match="takes what nabla.export returned"):
+        nb.plan(None, 2)
+    with pytest.raises(nb.Error, match="has no entry `stop`; did you mean `step`"):
+        nb.plan(program(), 2, entry="stop")
