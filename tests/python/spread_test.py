@@ -1,4 +1,4 @@
-"""Programs of several ranks: data parallelism, ZeRO and tensor parallelism as options of a compile, and plans of them."""
+"""Programs of several ranks: data parallelism, ZeRO and tensor parallelism as options of a compile; plans."""
 
 import pytest
 
@@ -59,8 +59,10 @@ def test_plans_compare_meshes():
     assert state == {0: 2 * parameters, 1: parameters + parameters // 4, 3: 2 * parameters // 4}
     assert [r["step_us"] for r in plan.rows] == sorted(r["step_us"] for r in plan.rows)
     lines = repr(plan).split("\n")
-    assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"] and len(lines) == 4
-    both = nb.plan(program(), 4, axes=("dp", "tp"), layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)}, target="sm_90a")
+    assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"]
+    assert len(lines) == 4
+    both = nb.plan(program(), 4, axes=("dp", "tp"), target="sm_90a",
+                   layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)})
     assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4"}
     assert next(r for r in both.rows if r["mesh"] == "dp=1,tp=4")["state_bytes"] == 2 * parameters // 4
 
@@ -70,10 +72,11 @@ def test_wrong_use_is_named(tmp_path):
         with pytest.raises(error, match=match):
             nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
 
-    refused(nb.Error, "E0901.*zero=3 needs data-axes", zero=3, mesh={"dp": 2})
+    refused(nb.Error, "E0901.*zero=3 needs data-axes", zero=3)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
-    refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp", layouts={"w.w0": (None, "tp")})
+    refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
+            layouts={"w.w0": (None, "tp")})
     refused(nb.Error, "no leaf of the state", mesh={"dp": 2}, data_axes="dp", layouts={"v": ("dp",)})
     refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": "dp"})
     refused(ValueError, "axis dp has 0 ranks", mesh={"dp": 0}, data_axes="dp")

@@ -323,8 +323,8 @@ class Bundle:
 
 
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
-                   buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0,
-                   grad_sync=None):
+                   buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
+                   microbatches=0, grad_sync=None):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -332,12 +332,12 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
     file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
 
-    Ranks: mesh, {"dp": 4, "tp": 2}, makes a program for eight, which a loaded bundle runs on threads, with whole arrays in
-    and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the optimizer's
-    state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with respect to
-    which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as {"fc1.w": (None, "tp")};
-    "?" leaves a dimension open. microbatches: parts of the batch that ranks compute one after the other. grad_sync:
-    "last" or "each" of them exchanges gradients, by default "each" with zero 2 and 3.
+    Ranks: mesh, {"dp": 4, "tp": 2}, makes a program for eight, which a loaded bundle runs on threads, with whole
+    arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the
+    optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with
+    respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
+    {"fc1.w": (None, "tp")}; "?" leaves a dimension open. microbatches: parts of the batch that ranks compute one after
+    the other. grad_sync: "last" or "each" of them exchanges gradients, by default "each" with zero 2 and 3.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")

@@ -7,9 +7,9 @@ from .export import ExportedProgram
 
 
 class Plan:
-    """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, zero, and state_bytes, memory_bytes
-    (of a rank), sent_bytes (by a rank, in a step), exchange_us, compute_us, step_us, or refusal; the quickest first. It
-    prints as a table."""
+    """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, zero, and state_bytes,
+    memory_bytes (of a rank), sent_bytes (by a rank, in a step), exchange_us, compute_us, step_us, or refusal; the
+    quickest first. It prints as a table."""
 
     def __init__(self, rows, text):
         self.rows, self._text = rows, text
@@ -29,7 +29,8 @@ def plan(program, ranks, axes=(), data_axis="", entry="", target="cpu", layouts=
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"plan takes what nabla.export returned, got {type(program).__name__}")
     spread = options(layouts=layouts, microbatches=microbatches)
-    rows, text = program._program.plan(int(ranks), names("axes", axes), data_axis, entry, target, spread, int(max_bytes))
+    rows, text = program._program.plan(int(ranks), names("axes", axes), data_axis, entry, target, spread,
+                                       int(max_bytes))
     return Plan(json.loads(rows), text.rstrip("\n"))
 
 
