@@ -179,6 +179,34 @@ TEST_F(Page, ABundleOfTheDigitsIsShownWhole) {
   EXPECT_GE(found["workLines"].size(), 5u);
 }
 
+// What ranks exchange, of the entry that is chosen; a program of one rank has no such tab.
+TEST_F(Page, WhatRanksExchangeIsATable) {
+  must("examples/digits/mlp " + scratch("mlp.nir"));
+  string page = page_of(scratch("mlp.nir"), "--mesh dp=2 --data-axes dp --zero 1");
+  Json found = drive(page, R"js(
+    tabNamed("ranks");
+    findings.head = document.querySelector("#ranks p").textContent;
+    findings.ops = textOf("#ranks-table tbody tr td:first-child");
+    click(all("#ranks-table th button")[5]);
+    findings.payload = all("#ranks-table tbody tr").length;
+    const predict = all("#program .function").find((b) => b.dataset.function === "init");
+    click(predict);
+    findings.init = document.getElementById("ranks").textContent;
+    findings.functions = {};
+  )js");
+  Json report = Json::parse(must("cli/nablac inspect --json " + scratch("mlp.nir") + " --mesh dp=2 --data-axes dp --zero 1"));
+  std::set<string> ops, shown(found["ops"].begin(), found["ops"].end());
+  for (const Json& e : report["entries"])
+    if (e["name"] == "step")
+      for (const Json& c : e["collectives"]) ops.insert(c["op"]);
+  EXPECT_EQ(shown, ops);
+  EXPECT_NE(found["head"].get<string>().find("step: a rank sends "), string::npos) << found["head"];
+  EXPECT_GE(found["payload"], 3);
+  EXPECT_NE(found["init"].get<string>().find("Ranks exchange nothing here. They do in: step, eval"), string::npos) << found["init"];
+  Json one = drive(page_of(scratch("mlp.nir")), "findings.tab = document.getElementById('tab-ranks') !== null; findings.functions = {};");
+  EXPECT_FALSE(one["tab"]);
+}
+
 TEST_F(Page, AProfileStandsBesideThePredictions) {
   string bundle = scratch("profiled.nbundle"), trace = scratch("trace.json");
   must("examples/digits/mlp " + scratch("mlp.nir"));

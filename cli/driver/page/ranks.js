@@ -1,0 +1,51 @@
+// What ranks exchange in a run of an entry: a row per collective, equal ones once.
+
+const exchanging = entries.filter((e) => (e.collectives || []).length > 0);
+
+function exchangeRows(entry) {
+  const rows = new Map();
+  for (const c of entry.collectives) {
+    const key = [c.op, c.axes, c.of, c.source, c.dtype, c.elements].join("|");
+    if (!rows.has(key)) rows.set(key, {...c, times: 0, payload: 0, sent: 0, time: 0});
+    const row = rows.get(key);
+    row.times += c.times;
+    row.payload += c.times * c.payload_bytes;
+    row.sent += c.times * c.sent_bytes;
+    row.time += c.times * c.us;
+  }
+  return [...rows.values()];
+}
+
+const ranksView = {
+  state: {column: 6, down: true, draw: () => ranksView.draw()},
+  draw() {
+    const entry = view.root.entry && entries.find((e) => e.name === view.root.entry.name);
+    if (!entry || !(entry.collectives || []).length) {
+      const names = exchanging.map((e) => e.name).join(", ");
+      $("ranks").replaceChildren(h("p", {class: "quiet"}, `Ranks exchange nothing here. They do in: ${names}.`));
+      return;
+    }
+    const rows = exchangeRows(entry);
+    const columns = [
+      {title: "collective", value: (r) => r.op, cell: (r) => r.op, class: "mono"},
+      {title: "of", value: (r) => r.of, cell: (r) => r.of, class: "mono clip"},
+      {title: "along", value: (r) => r.axes, cell: (r) => `${r.axes} of ${r.ranks}`},
+      {title: "times", value: (r) => r.times, cell: (r) => r.times, number: true},
+      {title: "elements", value: (r) => r.elements, cell: (r) => `${r.elements} ${r.dtype}`, number: true},
+      {title: "payload", value: (r) => r.payload, cell: (r) => bytesText(r.payload), number: true, bar: true},
+      {title: "sent by a rank", value: (r) => r.sent, cell: (r) => bytesText(r.sent), number: true, bar: true},
+      {title: "time of links", value: (r) => r.time, cell: (r) => timeText(r.time), number: true, bar: true},
+      {title: "source", value: (r) => r.source, cell: (r) => r.source, class: "clip"},
+    ];
+    rows.forEach((r) => (r.attributes = {"data-row": r.op}));
+    const count = rows.reduce((sum, r) => sum + r.times, 0);
+    $("ranks").replaceChildren(
+        h("p", {class: "quiet"},
+          `${entry.name}: a rank sends ${bytesText(entry.sent_bytes)} in ${plural(count, "collective")}, ${
+              timeText(entry.exchange_us)} of the links.`),
+        sortable("ranks-table", columns, rows, this.state),
+        h("p", {class: "quiet"},
+          "Payload is the whole buffer: what all_gather brings together, what others start from. Loops count their " +
+              "trips. Times are messages and bytes over links, one after the other; computing may go on meanwhile."));
+  },
+};
