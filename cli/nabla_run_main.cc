@@ -93,15 +93,15 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   }
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
   Status ran = Ok{};
-  bool writes_state = false;  // the job that ran last
+  bool writes_state = false, any = false;  // the job that ran last; whether one did
   for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) {
-    ran = jobs[i](reporter);
+    ran = jobs[i](reporter), any = true;
     const std::string& entry = options.jobs[i].entry;
     writes_state = !session->entries()[entry.empty() ? 0 : session->find_entry(entry)].writes.empty();
   }
   bool cut = !ran.ok() && ran.errors().front().code == Code::kInterrupted;  // in the middle of a run
   // What was trained is kept also when its predictions could not be written, or were not computed.
-  bool usable = ran.ok() || ran.errors().front().code == Code::kWriteFailed || (cut && !writes_state);
+  bool usable = any && (ran.ok() || ran.errors().front().code == Code::kWriteFailed || (cut && !writes_state));
   if (usable && !options.save_state.empty())
     (void)NABLA_TRY(session->save_state(options.save_state, progress_metadata(progress)));
   if (!ran.ok() && !cut) return ran;

@@ -42,16 +42,21 @@ std::vector<std::vector<int64_t>> products(int64_t ranks, size_t factors) {
 Result<std::string> entry_of(const ir::Module& m, const std::string& wanted) {
   std::vector<std::string> names;
   for (const ir::Entry& e : m.entries) names.push_back(e.name);
+  if (names.empty()) return error(Code::kBadOption, "the module has no entry, and nothing to plan");
   if (!wanted.empty() && !m.find_entry(wanted))
-    return error(Code::kUnknownEntry, "the module has no entry `{}`{}", wanted, did_you_mean(wanted, names));
+    return error(Code::kBadOption, "--entry: the module has no entry `{}`{}", wanted, did_you_mean(wanted, names));
   if (!wanted.empty()) return wanted;
-  if (names.empty()) return error(Code::kUnknownEntry, "the module has no entry");
   if (m.stage == ir::Stage::kTraced) {
     passes::StateRoles roles = NABLA_TRY(passes::roles_of_state(m));
     for (size_t e = 0; e < names.size(); ++e)
       if (roles.trains[e]) return names[e];
   }
-  return names[0];
+  if (names.size() == 1) return names[0];
+  Diagnostic d = error(Code::kBadOption, "no entry computes gradients: --entry says whose run is a step");
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  d.help = "there are " + list;
+  return d;
 }
 
 // Of a CPU: one thread computes products and reads and writes what kernels move, and does not do both at once.
@@ -83,8 +88,12 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
   bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
   if (data.empty() && !axes.empty()) data = has_dp ? "dp" : axes[0];
   auto at = std::find(axes.begin(), axes.end(), data);
+  if (axes.empty()) return error(Code::kBadOption, "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
+  if (at == axes.end() && module.mesh() && module.mesh()->size_of(data) > 0)
+    return error(Code::kBadOption, "--data-axes: axis {} is temporal: no ranks lie along it", data);
   if (at == axes.end())
     return error(Code::kBadOption, "--data-axes: the mesh has no axis `{}`{}", data, did_you_mean(data, axes));
+  (void)NABLA_TRY(ir::find_target(options.compile.target));
   std::vector<PlanRow> out;
   for (const std::vector<int64_t>& sizes : products(options.ranks, axes.size())) {
     PlanRow row;
@@ -112,7 +121,7 @@ std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes) {
   for (const PlanRow& r : rows) width = std::max(width, r.mesh.size());
   std::string out = fmt::format("{:<{}}  zero  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}\n", "mesh", width, "state", "memory", "sent",
                                 "exchange", "compute", "step");
-  auto is_large = [&](const PlanRow& r) { return max_bytes > 0 && r.memory_bytes > max_bytes; };
+  auto is_large = [&](const PlanRow& r) { return r.memory_bytes > max_bytes; };
   for (bool large : {false, true})
     for (const PlanRow& r : rows) {
       if (r.refusal.empty() ? is_large(r) != large : !large) continue;

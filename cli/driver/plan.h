@@ -28,11 +28,12 @@ struct PlanRow {
 
 /// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3 where ranks lie along the
 /// data axis; the quickest first, those that are refused last. `progress` is told which row is made, of how many. E0901
-/// where the data axis is none of the mesh and for `axes` of a module with one, E0701 for an unknown entry.
+/// where the data axis is none of the mesh, for `axes` of a module with one, and for an unknown entry or none to choose.
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress = {});
 
-/// A table for people. Rows that need more than `max_bytes` (0: no limit) stand below the others, and say so.
+inline constexpr int64_t kNoLimit = INT64_MAX;
+/// A table for people. Rows that need more than `max_bytes` stand below the others, and say so.
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes);
 std::string plan_json(const std::vector<PlanRow>& rows);
 

@@ -29,6 +29,26 @@ Result<std::vector<ir::MeshAxis>> axes_of(const std::vector<std::string>& texts)
   return out;
 }
 
+bool names(const std::string& list, const std::string& axis) {
+  std::string text = ";" + list + ";";
+  std::replace(text.begin(), text.end(), ',', ';');
+  return text.find(";" + axis + ";") != text.npos;
+}
+// Is a value of the module laid out along the axis?
+bool is_used(const ir::Module& module, const std::string& axis) {
+  auto uses = [&](const ir::Sharding& s) {
+    ir::Axes axes = ir::axes_of(s);
+    return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
+  };
+  for (const ir::FunctionPtr& f : module.functions) {
+    for (const ir::Value& v : f->values)
+      if (v.sharding && uses(*v.sharding)) return true;
+    for (const ir::Node& n : f->nodes)
+      if (const ir::Attr* s = n.attrs.find("sharding"); s && uses(std::get<ir::Sharding>(*s))) return true;
+  }
+  return false;
+}
+
 // The temporal axis of the mesh, or a new one, along which the batch is cut as well.
 Status set_microbatches(ir::Module& module, CompileOptions& options) {
   if (module.meshes.empty()) module.meshes.push_back({"ranks", {}, nullptr});
@@ -36,10 +56,18 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
   auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });
   if (axis != axes.end()) {
     axis->size = options.microbatches;
+    if (!is_used(module, axis->name) && !names(options.pass_options["apply-strategy"]["data-axes"], axis->name)) {
+      Diagnostic d = error(Code::kBadOption, "--microbatches: nothing in the module is laid out along its temporal axis {}", axis->name);
+      d.help = fmt::format("name it among the axes of the batch: --data-axes {}", axis->name);
+      return d;
+    }
   } else {
+    auto taken = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.name == "mb"; });
+    if (taken != axes.end())
+      return error(Code::kBadOption, "--microbatches makes an axis mb, and mesh {} has one: give that another name", module.meshes[0].name);
     axes.push_back({"mb", options.microbatches, true});
     std::string& data = options.pass_options["apply-strategy"]["data-axes"];
-    data += data.empty() ? "mb" : ";mb";
+    if (!names(data, "mb")) data += data.empty() ? "mb" : ";mb";
   }
   return ir::verify(module);
 }

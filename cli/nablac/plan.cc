@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <ostream>
@@ -26,7 +27,7 @@ struct PlanArgs {
 
 Status run(const PlanArgs& args, const Streams& streams) {
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
-  int64_t most = parse_bytes(args.max_bytes).value_or(0);
+  int64_t most = parse_bytes(args.max_bytes).value_or(driver::kNoLimit);
   auto say = [](size_t done, size_t all) { std::fprintf(stderr, "\r\033[Kplanning: %zu of %zu", done, all); };
   std::function<void(size_t, size_t)> progress;
   if (args.progress) progress = say;
@@ -34,7 +35,9 @@ Status run(const PlanArgs& args, const Streams& streams) {
   if (args.progress) std::fputs("\r\033[K", stderr);
   if (!rows.ok()) return std::move(rows.errors());
   streams.out << (args.json ? driver::plan_json(*rows) + "\n" : driver::plan_text(*rows, most));
-  return Ok{};
+  bool any = std::any_of(rows->begin(), rows->end(), [](const driver::PlanRow& r) { return r.refusal.empty(); });
+  if (any) return Ok{};
+  return error(Code::kBadOption, "the program compiles on no mesh of {} ranks: each row says why", args.options.ranks);
 }
 
 }  // namespace

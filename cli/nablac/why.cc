@@ -32,6 +32,11 @@ Result<std::string> explained(const ir::Module& flat, const Options& options, co
     if (text.ok() || text.errors()[0].code != Code::kUnknownName) return text;
     if (problems.empty()) problems = text.errors();
   }
+  if (!problems.empty() && names.size() > 1 && options.entry.empty()) {
+    Diagnostic d = error(Code::kUnknownName, "no entry has a value `{}`", value);
+    d.help = "`nablac opt --pipeline-to flat` prints all values; inputs go by their names";
+    return d;
+  }
   if (!problems.empty()) return problems;
   return error(Code::kUnknownEntry, "the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
 }

@@ -93,11 +93,14 @@ bool is_math(std::string_view fn) {
   return kNames.contains(fn);
 }
 
-// Names that differ stay different, also those of parts and coordinates: "batch.local", "tp.index".
+// Names that differ stay different, also those of parts and coordinates ("batch.local", "tp.index") and those with signs.
 std::string symbol_variable(const ir::Symbol& symbol) {
-  if (symbol.name.find('.') == std::string::npos) return "s_" + symbol.name;
+  auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  auto plain = [&](char c) { return is_word(c) || c == '_'; };
+  if (std::all_of(symbol.name.begin(), symbol.name.end(), plain)) return "s_" + symbol.name;
   std::string out = "sd_";
-  for (char c : symbol.name) out += c == '.' ? "_d" : c == '_' ? "_u" : std::string(1, c);
+  for (char c : symbol.name)
+    out += is_word(c) ? std::string(1, c) : c == '.' ? "_d" : c == '_' ? "_u" : fmt::format("_x{:02x}", static_cast<unsigned char>(c));
   return out;
 }
 

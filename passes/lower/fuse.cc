@@ -16,12 +16,14 @@ namespace {
 
 using kernel_ir::ExprKind;
 
-// A product that the generated micro-kernel computes well: one axis each for rows, columns and depth, not too thin.
-bool is_plain_product(const Tensor& t) {
+// A product that the generated micro-kernel computes well: one axis each for rows, columns and depth, not too thin, unless
+// kernels must not depend on that.
+bool is_plain_product(const Tensor& t, bool deterministic) {
   const Formula& f = t.formula;
   if (f.combiner != kernel_ir::Combiner::kSum || f.rank < 2 || f.extents.size() != static_cast<size_t>(f.rank) + 1)
     return false;
   if (f.extents[f.rank].bounds().min < 1) return false;  // the micro-kernel's first step of the sum starts the tile
+  if (deterministic) return t.size() > 0;
   return most(f.extents[f.rank - 2]) >= 4 && most(f.extents[f.rank - 1]) >= 4 && t.size() > 0;
 }
 
@@ -51,7 +53,7 @@ class FunctionLowering {
     TensorGraph graph = NABLA_TRY(build_tensor_graph(f_, m_, is_opaque));
     for (Tensor& t : graph.tensors)
       if (t.kind == TensorKind::kDefinition && t.node >= 0 && f_.nodes[t.node].op->lower == ir::Lowering::kContraction)
-        t.contraction = is_plain_product(t);
+        t.contraction = is_plain_product(t, context_.target.deterministic);
     std::vector<ir::ValueId> needed = f_.results;
     for (int n : graph.opaque_nodes)
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());

@@ -50,7 +50,7 @@ class Fuser {
       : f_(f), limits_(limits) {
     std::vector<bool> stored(graph.tensors.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(graph, graph.of_value[id])] = true;
-    InlineResult r = inline_maps(std::move(graph), stored);
+    InlineResult r = inline_maps(std::move(graph), stored, limits.by_sizes);
     // A view that became a formula of its own may itself be needed.
     stored.assign(stored.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(r.graph, r.graph.of_value[id])] = true;
@@ -326,6 +326,8 @@ class Fuser {
       if (waits_for(m.tensor, g) || !runs_along(m, a, place)) return;
     int64_t outer = positions(a.outer);
     for (const auto& m : b.members)
+      if (!limits_.by_sizes && !has_no_rows(m.tensor, a)) return;
+    for (const auto& m : b.members)
       if (tensor(m.tensor).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(m.tensor).dtype) > limits_.row_bytes)
         return;
     for (const auto& m : b.members) {
@@ -347,8 +349,12 @@ class Fuser {
 
   static int64_t positions(const ir::Shape& axes) { return most(ir::Type(DType::kF32, axes).count()); }
 
+  // One element of the tensor for each of the group's iterations.
+  bool has_no_rows(int t, const FusionGroup& g) const { return tensor(t).formula.rank == static_cast<int>(g.outer.size()); }
+
   // The axes that stop being outer become rows inside the kernel: they must fit, and enough outer work must remain.
   bool worth_joining(int t, const FusionGroup& g, const std::vector<int>& along, const std::vector<size_t>& keep) const {
+    if (!limits_.by_sizes) return keep.size() == g.outer.size() && has_no_rows(t, g);
     ir::Shape kept;
     for (size_t o : keep) kept.push_back(g.outer[o]);
     int64_t outer = positions(kept), total = positions(g.outer);
@@ -436,6 +442,7 @@ FusionLimits fusion_limits(const ir::Target& target) {
   FusionLimits limits;
   if (!target.is_cuda()) {  // rows live on the stack of a CPU's thread, in cache
     limits.lanes = target.lanes(DType::kF32);
+    limits.by_sizes = !target.deterministic;
     return limits;
   }
   // Rows live in the shared memory of one block; two blocks fill a multiprocessor.

@@ -39,6 +39,7 @@ struct FusionLimits {
   int64_t parallel = 16;             ///< iterations that keep the machine busy, whatever each of them does
   int64_t iteration_points = 0;      ///< work of an iteration that its threads share; 0: it has one thread
   bool fuse = true;                  ///< false: every op that computes is a kernel of its own
+  bool by_sizes = true;              ///< false: what is fused does not depend on sizes (Target::deterministic)
 };
 FusionLimits fusion_limits(const ir::Target& target);
 

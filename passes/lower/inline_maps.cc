@@ -22,7 +22,8 @@ constexpr size_t kLargestFormula = 200;
 
 class Inliner {
  public:
-  Inliner(TensorGraph graph, const std::vector<bool>& stored) : g_(std::move(graph)), stored_(stored) {
+  Inliner(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes)
+      : g_(std::move(graph)), stored_(stored), by_sizes_(by_sizes) {
     inlined_.assign(g_.tensors.size(), false);
     scalar_.assign(g_.tensors.size(), false);
     readers_.resize(g_.tensors.size());
@@ -148,7 +149,7 @@ class Inliner {
     const Formula& user = g_.tensors[reader].formula;
     int64_t evaluations = std::max(user.points(), results_of(user));
     int64_t loads = sites(user, i);
-    return cheap || evaluations * loads <= t.size() + t.size() / 64;
+    return cheap || (by_sizes_ && evaluations * loads <= t.size() + t.size() / 64);
   }
   void take_in(int i) {
     inlined_[i] = true;
@@ -177,6 +178,7 @@ class Inliner {
 
   TensorGraph g_;
   const std::vector<bool>& stored_;
+  bool by_sizes_;
   std::vector<bool> inlined_, scalar_;
   std::vector<std::vector<int>> readers_;
   std::vector<size_t> taken_in_;  // by reader: nodes of what it takes in
@@ -184,8 +186,8 @@ class Inliner {
 
 }  // namespace
 
-InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored) {
-  return Inliner(std::move(graph), stored).run();
+InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes) {
+  return Inliner(std::move(graph), stored, by_sizes).run();
 }
 
 }  // namespace nabla::passes

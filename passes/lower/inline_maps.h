@@ -7,12 +7,12 @@ namespace nabla::passes {
 
 /// Rewrites the formulas so that cheap maps, and maps with a single user that reads each element once, are
 /// computed where they are read. `stored[t]`: t must be in memory anyway. Afterwards inlined[t] tells that nobody
-/// loads t any more.
+/// loads t any more. `by_sizes`: how often a map would be computed counts.
 struct InlineResult {
   TensorGraph graph;
   std::vector<bool> inlined;
   std::vector<bool> scalar;
 };
-InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored);
+InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes);
 
 }  // namespace nabla::passes

@@ -66,6 +66,16 @@ Status check_size(const Node& n, const Dim& size, const Axes& axes, const ir::Me
   return Ok{};
 }
 
+// The part of the node that has one granule of the sum.
+ir::Shard granule_of(const ir::TypedOp& whole, const Sum& sum, int64_t index) {
+  ir::Shard out{whole, sum.factors, {}, {}};
+  for (const Factors::Factor& factor : sum.factors.factors) out.begins.push_back(0), out.sizes.push_back(factor.size);
+  auto at = static_cast<size_t>(sum.factor);
+  out.sizes[at] = Dim::floordiv(out.sizes[at], kGranules);
+  out.begins[at] = out.sizes[at] * index;
+  return out;
+}
+
 Status check(const Function& f, const Node& n, const Sum& sum, const ir::Mesh& mesh) {
   (void)NABLA_TRY(check_size(n, sum.factors.factors[static_cast<size_t>(sum.factor)].size, sum.axes, mesh));
   if (!n.op->batch.exists() ||
@@ -76,6 +86,11 @@ Status check(const Function& f, const Node& n, const Sum& sum, const ir::Mesh& m
       if (dim.size() > 1 && std::find(dim.begin(), dim.end(), sum.factor) != dim.end())
         return refuse(n,
                       fmt::format("a dimension of {} is more than what it combines", ir::value_name(f, n.operands[i])));
+  // What is computed side by side has one set of attributes.
+  ir::TypedOp whole = typed(f, n);
+  ir::Shard first = granule_of(whole, sum, 0), second = granule_of(whole, sum, 1);
+  if (!(first.attrs() == second.attrs()))
+    return refuse(n, "parts of it differ by where they stand (a causal mask, dropout), and have no rule to be computed side by side");
   return Ok{};
 }
 
@@ -126,11 +141,7 @@ Val tree(Val v) {
 // The node with one of its sums in granules.
 Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Sum& sum) {
   ir::TypedOp whole = typed(f, n);
-  ir::Shard shard{whole, sum.factors, {}, {}};
-  for (const Factors::Factor& factor : sum.factors.factors)
-    shard.begins.push_back(0), shard.sizes.push_back(factor.size);
-  Dim& size = shard.sizes[static_cast<size_t>(sum.factor)];
-  size = Dim::floordiv(size, kGranules);
+  ir::Shard shard = granule_of(whole, sum, 0);
   ir::Attrs attrs = shard.attrs();
   ir::TypedOp granule{*n.op, {}, attrs, {}};
   ir::BatchContext context{copy.builder(), granule, {}, {}, kGranules};

@@ -156,7 +156,8 @@ class MicrobatchLoop {
     for (auto n = f_.nodes.rbegin(); n != f_.nodes.rend(); ++n) {
       bool sinks = !n->results.empty() && gathered[n->results[0]] && !outside[n->results[0]];
       if (sinks) when_[n->results[0]] = kInside;
-      if (time_of(*n) != kInside)
+      // A slice along the axis is cut from all microbatches' values, before the loop.
+      if (time_of(*n) != kInside || mentions(n->attrs, name_))
         for (ValueId id : n->operands) outside[id] = true;
     }
   }

@@ -78,14 +78,42 @@ class StrategyPass {
       ir::ShardingRef own = leaf.sharding;
       if (!own && roles[i].parameter >= 0) own = said[static_cast<size_t>(roles[i].parameter)].sharding;
       bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
+      size_t before = whole_.size();
       leaf.sharding = std::make_shared<const Sharding>(shared ? zeroed(leaf, own) : apart(leaf, own));
+      if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
-    if (s_.level > 0) say_what_is_shared(count(Kind::kParameter), count(Kind::kOptimizer));
+    if (is_temporal(s_.data)) (void)NABLA_TRY(check_microbatches(found.trains));
+    if (s_.level > 0) say_what_is_shared();
     return std::move(out_);
   }
 
  private:
+  bool is_temporal(const Axes& axes) const {
+    const ir::MeshAxis* temporal = mesh_.temporal();
+    return temporal && std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
+  }
+  // Microbatches that nothing is cut into were asked for in vain.
+  Status check_microbatches(const std::vector<bool>& trains) const {
+    const ir::MeshAxis& axis = *mesh_.temporal();
+    std::string inputs;
+    for (size_t e = 0; e < trains.size(); ++e) {
+      const ir::Entry& entry = out_.entries[e];
+      const ir::Function& f = *out_.find(entry.function);
+      for (size_t i = entry.reads.size(); trains[e] && i < f.params.size(); ++i) {
+        const ir::Value& v = f.values[f.params[i]];
+        if (v.sharding && is_temporal(ir::axes_of(*v.sharding))) return Ok{};
+        inputs += fmt::format("{}{} of entry {}, {}{}", inputs.empty() ? "" : "; ", entry.inputs[i - entry.reads.size()], entry.name,
+                              v.type.str(), v.sharding ? " laid out as " + v.sharding->str() : "");
+      }
+    }
+    if (std::find(trains.begin(), trains.end(), true) == trains.end())
+      return error(Code::kBadOption, "{} microbatches: no entry computes gradients that they could add up", axis.size);
+    Diagnostic d = error(Code::kBadOption, "{} microbatches: no input is cut along {}, in {} parts ({})", axis.size, ir::str(s_.data),
+                         shards(mesh_, s_.data), inputs.empty() ? "there are none" : inputs);
+    d.help = "the parts have to divide the first dimension of an input that the program does not lay out itself";
+    return d;
+  }
   static Sharding open_like(const ir::Type& type, const ir::ShardingRef& own) {
     if (own) return *own;
     return {std::vector<ir::DimSharding>(type.shape.size(), {{}, true}), {}};
@@ -117,9 +145,9 @@ class StrategyPass {
     if (leaf.type.rank() > 0) whole_.push_back(fmt::format("{}: {}", leaf.name, leaf.type.str()));
     return apart(leaf, own);
   }
-  void say_what_is_shared(int64_t parameters, int64_t slots) {
-    std::string what = s_.level == 3 ? fmt::format("{} parameters and ", parameters) : "";
-    context_.remarks.push_back(fmt::format("zero={}: {}{} leaves of the optimizer's state lie along {}, {} ranks", s_.level, what, slots,
+  void say_what_is_shared() {
+    std::string what = s_.level == 3 ? fmt::format("{} parameters and ", parameters_) : "";
+    context_.remarks.push_back(fmt::format("zero={}: {}{} leaves of the optimizer's state lie along {}, {} ranks", s_.level, what, slots_,
                                            ir::str(s_.zero), shards(mesh_, s_.zero)));
     for (const std::string& leaf : whole_)
       context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} ranks divide none of its dimensions", s_.level, leaf,
@@ -141,9 +169,10 @@ class StrategyPass {
       if (fits(batch, v.type))
         v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
       else
-        context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}",
+        context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}{}",
                                                e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes),
-                                               shards(mesh_, axes), v.type.shape[0].str()));
+                                               shards(mesh_, axes), v.type.shape[0].str(),
+                                               v.type.shape[0].is_static() ? "" : ", whose symbol has no such multiple"));
     }
     if (changed) out_.set(std::make_shared<const ir::Function>(std::move(f)));
   }
@@ -153,6 +182,7 @@ class StrategyPass {
   const Strategy& s_;
   PassContext& context_;
   std::vector<std::string> whole_;  // leaves that no dimension of which can be cut
+  int64_t parameters_ = 0, slots_ = 0;  // that are
 };
 
 }  // namespace

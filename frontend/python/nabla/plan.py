@@ -24,7 +24,7 @@ def plan(program, ranks, axes=(), data_axis="", entry="", target="cpu", layouts=
     axes: names of the mesh's axes, by default only "dp". data_axis: that of the batch, by default "dp", or the first.
     entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
     layouts, microbatches: as in compile_bundle. max_bytes: rows that need more memory are printed last.
-    Raises Error (E0901, E0701).
+    Raises Error (E0901).
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"plan takes what nabla.export returned, got {type(program).__name__}")

@@ -161,7 +161,7 @@ void bind_program(py::module_& m) {
           options.compile.target = target;
           set_spread(options.compile, spread);
           std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
-          return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, max_bytes));
+          return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, max_bytes > 0 ? max_bytes : driver::kNoLimit));
         });
       });
 }
