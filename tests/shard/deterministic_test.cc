@@ -191,6 +191,44 @@ TEST(Deterministic, ALanguageModelTrainsToTheSameBits) {
   for (int64_t ranks : {2, 8}) EXPECT_EQ(trained_text(ranks), one) << ranks << " ranks";
 }
 
+// So few rows on each of eight ranks that other kernels would suit them, and a product with a vector.
+constexpr const char* kThin = R"(nabla 1 traced
+mesh pod = {dp=1, mb=1 temporal}
+state w: f32[6,8]
+state v: f32[8]
+entry step calls @step {
+  reads w, v
+  writes w, v
+  inputs x
+  outputs loss
+}
+
+func @loss(%w: f32[6,8], %v: f32[8], %x: f32[16,6]) {
+  %p = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %h = tanh(%p)
+  %y = dot_general(%h, %v) {lhs_contract=[1], rhs_contract=[0]}
+  %e = mul(%y, %y)
+  %all = reduce_sum(%e) {axes=[0]}
+  return %all
+}
+func @step(%w: f32[6,8], %v: f32[8], %x: f32[16@{dp, mb},6]) {
+  %l, %g1, %g2 = value_and_grad(%w, %v, %x) {callee=@loss, wrt=[0, 1]}
+  %n1 = sub(%w, %g1)
+  %n2 = sub(%v, %g2)
+  return %n1, %n2, %l
+}
+)";
+
+TEST(Deterministic, ThinPartsHaveTheKernelsOfThickOnes) {
+  auto run = [](const std::string& mesh) {
+    return trained(kThin, {{DType::kF32, {6, 8}}, {DType::kF32, {8}}}, {transforms::random_literal({DType::kF32, {16, 6}}, 9)}, mesh, 1,
+                   true);
+  };
+  std::vector<Literal> one = run("dp=1,mb=1");
+  ASSERT_EQ(one.size(), 5u);
+  for (const char* mesh : {"dp=2,mb=1", "dp=4,mb=1", "dp=8,mb=1", "dp=1,mb=8", "dp=2,mb=4"}) EXPECT_EQ(run(mesh), one) << mesh;
+}
+
 std::string refusal(std::string text, const std::string& mesh) {
   auto bundle =
       driver::compile(parsed(text), {.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}});
@@ -209,6 +247,18 @@ TEST(Deterministic, WhatCannotBeIsRefused) {
   EXPECT_EQ(refusal(more, "dp=3"),
             "reduce_sum cannot be made deterministic: 3 ranks and microbatches lie along {dp}: they have to divide 8");
   EXPECT_EQ(refusal(more, "dp=4"), "ok");
+  // Each part of the queries has a mask of its own.
+  const std::string attention =
+      "nabla 1 flat\nmesh pod = {dp=1}\nentry f calls @f {\n inputs q, k, l, d, g\n outputs dk\n}\n"
+      "func @f(%q: f32[1,2,8@dp,4], %k: f32[1,2,8,4], %l: f32[1,2,8], %d: f32[1,2,8], %g: f32[1,2,8,4]) {\n"
+      " %dq, %dk, %dv = attention_grad(%q, %k, %k, %l, %d, %g) {causal=CAUSAL}\n return %dk\n}\n";
+  auto masked = [&](const char* causal) {
+    std::string text = attention;
+    return text.replace(text.find("CAUSAL"), 6, causal);
+  };
+  EXPECT_EQ(refusal(masked("true"), "dp=2").substr(0, 83),
+            "attention_grad cannot be made deterministic: parts of it differ by where they stand");
+  EXPECT_EQ(refusal(masked("false"), "dp=2"), "ok");
 }
 
 }  // namespace

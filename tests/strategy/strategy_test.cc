@@ -170,7 +170,9 @@ TEST(Strategy, DataParallelKeepsTheStateWhole) {
             "momentum.w0 <{?}, {?}> replicated {dp}\nmomentum.w1 <{?}, {?}> replicated {dp}\n"
             "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
   ASSERT_EQ(made.remarks.size(), 1u);
-  EXPECT_EQ(made.remarks[0], "input x of entry predict, f32[batch,64], is not cut along {dp}: 4 parts do not divide batch, whose symbol has no such multiple");
+  EXPECT_EQ(made.remarks[0],
+            "input x of entry predict, f32[batch,64], is not cut along {dp}: 4 parts do not divide batch, whose symbol has no such "
+            "multiple");
 }
 
 TEST(Strategy, ZeroSharesTheOptimizersState) {
@@ -248,6 +250,11 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal(stateless, {{"data-axes", "dp"}, {"zero", "1"}}), "zero=1: no entry differentiates with respect to the state");
   EXPECT_EQ(refusal(stateless, {{"data-axes", "mb"}, {"zero", "1"}}),
             "zero=1 needs a data axis along which ranks lie, and {mb} is none");
+  EXPECT_EQ(refusal(stateless, {{"data-axes", "dp,mb"}}), "2 microbatches: no entry computes gradients that they could add up");
+  std::string odd = kModel;
+  odd.replace(odd.find("tp=2"), 4, "mb=3 temporal");
+  EXPECT_EQ(refusal(odd, {{"data-axes", "dp,mb"}}),
+            "3 microbatches: no input is cut along {dp, mb}, in 12 parts (x of entry step, f32[16,64]; key of entry step, u32[2])");
   std::string flat = "nabla 1 flat\nmesh pod = {dp=4}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
   EXPECT_EQ(refusal(flat, {{"data-axes", "dp"}}),
             "data-axes=dp: at stage flat gradients are no calls any more; layouts are said in the program");
@@ -333,10 +340,11 @@ TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
 
 // ---- The same numbers
 
-std::vector<Literal> trained(const ir::Module& m, Options options) {
+std::vector<Literal> trained(const ir::Module& m, Options options, const std::string& grad_sync = "") {
   std::vector<Literal> out;
   driver::CompileOptions compile{.target = "cpu", .library = false, .jobs = 2};
   if (!options.empty()) compile.pass_options["apply-strategy"] = std::move(options);
+  if (!grad_sync.empty()) compile.pass_options["partition"]["grad-sync"] = grad_sync;
   auto bundle = driver::compile(m, compile);
   EXPECT_TRUE(bundle.ok()) << to_string(bundle.errors());
   if (!bundle.ok()) return out;
@@ -373,6 +381,24 @@ TEST(StrategyRuns, TrainAsOneRankDoes) {
   for (const char* level : {"0", "1", "2", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
   same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
   for (const char* level : {"0", "1", "2", "3"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
+}
+
+// The batch lies along other axes than those of the data: what microbatches are cut from is gathered before the loop.
+TEST(StrategyRuns, BatchesThatTheProgramLaysOut) {
+  ir::Module one = chain("dp=1");
+  one.meshes.clear();
+  std::vector<Literal> expected = trained(one, {});
+  for (const ir::Sharding& layout : {ir::Sharding{{{}, {{{"dp"}}}}, {}}, ir::Sharding{{{{{"tp"}, {"mb"}}}, {{{"dp"}}}}, {}},
+                                     ir::Sharding{{{{{"mb"}}}, {{}, true}}, {}}})
+    for (const char* level : {"0", "3"}) {
+      ir::Module m = chain("dp=2, tp=2, mb=2 temporal");
+      ir::Function f = *m.find("step");
+      f.values[f.params.back()].sharding = std::make_shared<const ir::Sharding>(layout);
+      m.set(std::make_shared<const ir::Function>(f));
+      Options options = {{"data-axes", "dp"}, {"zero", level}};
+      auto text = property::difference(expected, trained(m, options, "each"), property::Tolerance{.relative = 1e-5, .least_scale = 1});
+      EXPECT_FALSE(text) << layout.str() << " zero=" << level << ": " << *text;
+    }
 }
 
 // The global norm is that of one rank in every mix: each share of a gradient counts once.
