@@ -142,13 +142,6 @@ Status check_without_mesh(const Node& node) {
 
 }  // namespace
 
-namespace {
-bool is_word(const std::string& name) {
-  auto in_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
-  return std::all_of(name.begin(), name.end(), in_word);
-}
-}  // namespace
-
 Status check_mesh(const Mesh& mesh) {
   const std::string what = "mesh " + mesh.name;
   if (mesh.name.empty()) return error(Code::kBadSharding, "a mesh has no name");
@@ -157,7 +150,6 @@ Status check_mesh(const Mesh& mesh) {
   int64_t ranks = 1;
   for (const MeshAxis& a : mesh.axes) {
     if (a.name.empty()) return refuse(what, "an axis has no name");
-    if (!is_word(a.name)) return refuse(what, fmt::format("`{}` is no name of an axis, which has letters, digits and _", a.name));
     if (a.temporal && &a != mesh.temporal())
       return refuse(what, fmt::format("{} and {} are temporal: a mesh has one temporal axis", mesh.temporal()->name, a.name));
     if (!names.insert(a.name).second) return refuse(what, fmt::format("two axes are named {}", a.name));

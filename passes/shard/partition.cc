@@ -330,7 +330,7 @@ class FunctionPartition {
           int f = dims[d][k];
           bool is_sum = factors.factors[f].kind == Factors::Kind::kReduce;
           const Axes& axes = (*parts)[k];
-          if (axes.empty() || !out[f].empty() || is_sum != sums || !can_split(factors.factors[f])) continue;
+          if (axes.empty() || !out[f].empty() || is_sum != sums || !can_split(factors.factors[f]) || cuts_time(axes)) continue;
           if (overlap(mesh_, used, axes) || (is_sum && has_fixed_order(n, factors.factors[f]))) continue;
           out[f] = axes;
           used.insert(used.end(), axes.begin(), axes.end());
@@ -349,6 +349,11 @@ class FunctionPartition {
     if (!results_first) take_results();
     drop_strided(factors, out);
     return out;
+  }
+  // Microbatches are whole: no dimension goes along a part of their axis.
+  bool cuts_time(const Axes& axes) const {
+    const ir::MeshAxis* temporal = mesh_.temporal();
+    return temporal && std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name && a.size != 0; });
   }
   // Of deterministic programs: what ranks may share of a sum has granules by now.
   bool has_fixed_order(const Node& n, const Factors::Factor& factor) const {

@@ -146,9 +146,9 @@ class StrategyPass {
     return apart(leaf, own);
   }
   void say_what_is_shared() {
-    std::string what = s_.level == 3 ? fmt::format("{} parameters and ", parameters_) : "";
-    context_.remarks.push_back(fmt::format("zero={}: {}{} leaves of the optimizer's state lie along {}, {} ranks", s_.level, what, slots_,
-                                           ir::str(s_.zero), shards(mesh_, s_.zero)));
+    std::string what = s_.level == 3 ? fmt::format("{} parameter{} and ", parameters_, parameters_ == 1 ? "" : "s") : "";
+    context_.remarks.push_back(fmt::format("zero={}: along {}, {} ranks, lie {}{} lea{} of the optimizer's state", s_.level,
+                                           ir::str(s_.zero), shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
     for (const std::string& leaf : whole_)
       context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} ranks divide none of its dimensions", s_.level, leaf,
                                              shards(mesh_, s_.zero)));
@@ -166,6 +166,9 @@ class StrategyPass {
       if (v.sharding || v.type.rank() == 0 || key || axes.empty()) continue;
       Sharding batch = open_like(v.type, nullptr);
       batch.dims[0] = {axes};
+      // On one rank too only what several could share, so that deterministic sums are the same.
+      bool shared = shards(mesh_, axes) > 1 || v.type.shape[0].is_static() || ir::Dim::mod(v.type.shape[0], 8).is(0);
+      if (fits(batch, v.type) && !shared) continue;
       if (fits(batch, v.type))
         v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
       else

@@ -227,6 +227,15 @@ TEST(Deterministic, ThinPartsHaveTheKernelsOfThickOnes) {
   std::vector<Literal> one = run("dp=1,mb=1");
   ASSERT_EQ(one.size(), 5u);
   for (const char* mesh : {"dp=2,mb=1", "dp=4,mb=1", "dp=8,mb=1", "dp=1,mb=8", "dp=2,mb=4"}) EXPECT_EQ(run(mesh), one) << mesh;
+  // One rank, whose mesh has but microbatches.
+  std::string alone = kThin;
+  alone.replace(alone.find("dp=1, "), 6, "");
+  alone.replace(alone.find("{dp, mb}"), 8, "mb");
+  for (const char* mesh : {"mb=2", "mb=4", "mb=8"})
+    EXPECT_EQ(trained(alone.c_str(), {{DType::kF32, {6, 8}}, {DType::kF32, {8}}},
+                      {transforms::random_literal({DType::kF32, {16, 6}}, 9)}, mesh, 1, true),
+              one)
+        << mesh;
 }
 
 std::string refusal(std::string text, const std::string& mesh) {

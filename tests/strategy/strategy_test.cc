@@ -175,6 +175,14 @@ TEST(Strategy, DataParallelKeepsTheStateWhole) {
             "multiple");
 }
 
+TEST(Strategy, OneRankCutsNoSizeThatSeveralCouldNot) {
+  std::string text = kModel;
+  text.replace(text.find("dp=4"), 4, "dp=1");
+  Applied made = applied(parsed(text), {{"data-axes", "dp"}});
+  EXPECT_NE(made.layouts.find("step(x) <dp, {?}>"), std::string::npos) << made.layouts;
+  EXPECT_EQ(made.layouts.find("predict"), std::string::npos) << made.layouts;
+}
+
 TEST(Strategy, ZeroSharesTheOptimizersState) {
   for (const char* level : {"1", "2"}) {
     Applied made = applied(parsed(kModel), {{"data-axes", "dp"}, {"zero", level}});
@@ -183,7 +191,7 @@ TEST(Strategy, ZeroSharesTheOptimizersState) {
               "momentum.w0 <{dp, ?}p1, {?}>\nmomentum.w1 <{dp, ?}p1, {?}>\n"
               "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
     ASSERT_EQ(made.remarks.size(), 3u);
-    EXPECT_EQ(made.remarks[1], std::string("zero=") + level + ": 2 leaves of the optimizer's state lie along {dp}, 4 ranks");
+    EXPECT_EQ(made.remarks[1], std::string("zero=") + level + ": along {dp}, 4 ranks, lie 2 leaves of the optimizer's state");
     EXPECT_EQ(made.remarks[2],
               std::string("zero=") + level + ": momentum.bias: f32[3] stays whole, as 4 ranks divide none of its dimensions");
   }
