@@ -38,7 +38,7 @@ Result<std::string> explained(const ir::Module& flat, const Options& options, co
     return d;
   }
   if (!problems.empty()) return problems;
-  return error(Code::kUnknownEntry, "the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
+  return error(Code::kBadOption, "--entry: the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
 }
 
 Status run(const Options& options, const Streams& streams) {

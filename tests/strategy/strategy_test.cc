@@ -259,6 +259,8 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal(stateless, {{"data-axes", "mb"}, {"zero", "1"}}),
             "zero=1 needs a data axis along which ranks lie, and {mb} is none");
   EXPECT_EQ(refusal(stateless, {{"data-axes", "dp,mb"}}), "2 microbatches: no entry computes gradients that they could add up");
+  EXPECT_EQ(refusal(stateless, {{"data-axes", "dp,mb"}, {"zero", "1"}, {"zero-axes", "mb"}}),
+            "zero-axes: mb is temporal: no ranks lie along it that could share state");
   std::string odd = kModel;
   odd.replace(odd.find("tp=2"), 4, "mb=3 temporal");
   EXPECT_EQ(refusal(odd, {{"data-axes", "dp,mb"}}),
