@@ -33,6 +33,11 @@ ir::Type local_type(const Mesh& mesh, const ir::Type& type, const Layout& layout
   return out;
 }
 
+bool is_temporal(const Mesh& mesh, const Axes& axes) {
+  const ir::MeshAxis* temporal = mesh.temporal();
+  return temporal && std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
+}
+
 bool overlap(const Mesh& mesh, const Axes& a, const Axes& b) {
   Axes both = a;
   both.insert(both.end(), b.begin(), b.end());

@@ -26,6 +26,8 @@ ir::Type local_type(const ir::Mesh& mesh, const ir::Type& type, const Layout& la
 ir::Axes joined(const ir::Mesh& mesh, const ir::Axes& axes);
 /// Does one of the lists name a part of an axis that the other names too?
 bool overlap(const ir::Mesh& mesh, const ir::Axes& a, const ir::Axes& b);
+/// Is one of them the temporal axis, or a part of it?
+bool is_temporal(const ir::Mesh& mesh, const ir::Axes& axes);
 bool is_prefix(const ir::Axes& part, const ir::Axes& whole);
 /// Whether the shards along the axes divide the extent at every value of its symbols, as far as can be told.
 bool divides(const ir::Mesh& mesh, const ir::Axes& axes, const ir::Dim& extent);

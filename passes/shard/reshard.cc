@@ -106,7 +106,7 @@ class Path {
 
   void exchange(int from) {
     Axes axes = loss(from);
-    if (mesh_.temporal() && overlap(mesh_, axes, {{mesh_.temporal()->name}})) return;
+    if (is_temporal(mesh_, axes)) return;
     for (int to = 0; !axes.empty() && to < rank(); ++to) {
       if (to == from || !(gain(to) == axes)) continue;
       steps_.push_back({ReshardStep::kAllToAll, axes, from, to});
@@ -173,7 +173,7 @@ std::vector<ReshardStep> reshard_steps(const Mesh& mesh, const ir::Type& type, c
 double bytes_of_steps(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps) {
   auto part = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), sent = 0.0;
   for (const ReshardStep& step : steps) {
-    bool over_time = mesh.temporal() && overlap(mesh, step.axes, {{mesh.temporal()->name}});
+    bool over_time = is_temporal(mesh, step.axes);
     bool sums = step.kind == ReshardStep::kAllReduce || step.kind == ReshardStep::kReduceScatter;
     // Microbatches add to sums, and see nothing else of each other.
     if (over_time && !sums && step.kind != ReshardStep::kCut) return std::numeric_limits<double>::infinity();

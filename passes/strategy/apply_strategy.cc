@@ -42,16 +42,16 @@ Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   if (level.size() != 1 || level[0] < '0' || level[0] > '3')
     return error(Code::kBadOption, "zero is 0, 1, 2 or 3, not `{}`", level);
   out.level = level[0] - '0';
-  auto is_temporal = [&](const ir::AxisRef& a) { return mesh.temporal() && a.name == mesh.temporal()->name; };
+  auto over_time = [&](const ir::AxisRef& a) { return is_temporal(mesh, {a}); };
   const std::string& shared = context.options.at("zero-axes");
   if (!shared.empty() && out.level == 0) return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", shared);
   out.zero = shared.empty() ? out.data : NABLA_TRY(axes_option(mesh, "zero-axes", shared));
-  if (!shared.empty() && std::any_of(out.zero.begin(), out.zero.end(), is_temporal))
+  if (is_temporal(mesh, out.zero))
     return error(Code::kBadOption, "zero-axes: {} is temporal: no ranks lie along it that could share state", mesh.temporal()->name);
   for (const ir::AxisRef& a : out.zero)
     if (std::find(out.data.begin(), out.data.end(), a) == out.data.end())
       return error(Code::kBadOption, "zero-axes: {} is no data axis; those are {}", a.name, ir::str(out.data));
-  if (shared.empty()) std::erase_if(out.zero, is_temporal);
+  if (shared.empty()) std::erase_if(out.zero, over_time);
   if (out.level > 0 && out.zero.empty())
     return error(Code::kBadOption, "zero={} needs a data axis along which ranks lie, and {} is none", out.level, ir::str(out.data));
   return out;
@@ -85,16 +85,12 @@ class StrategyPass {
       if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
-    if (is_temporal(s_.data)) (void)NABLA_TRY(check_microbatches(found.trains));
+    if (is_temporal(mesh_, s_.data)) (void)NABLA_TRY(check_microbatches(found.trains));
     if (s_.level > 0) say_what_is_shared();
     return std::move(out_);
   }
 
  private:
-  bool is_temporal(const Axes& axes) const {
-    const ir::MeshAxis* temporal = mesh_.temporal();
-    return temporal && std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
-  }
   // Microbatches that nothing is cut into were asked for in vain.
   Status check_microbatches(const std::vector<bool>& trains) const {
     const ir::MeshAxis& axis = *mesh_.temporal();
@@ -104,7 +100,7 @@ class StrategyPass {
       const ir::Function& f = *out_.find(entry.function);
       for (size_t i = entry.reads.size(); trains[e] && i < f.params.size(); ++i) {
         const ir::Value& v = f.values[f.params[i]];
-        if (v.sharding && is_temporal(ir::axes_of(*v.sharding))) return Ok{};
+        if (v.sharding && is_temporal(mesh_, ir::axes_of(*v.sharding))) return Ok{};
         inputs += fmt::format("{}{} of entry {}, {}{}", inputs.empty() ? "" : "; ", entry.inputs[i - entry.reads.size()], entry.name,
                               v.type.str(), v.sharding ? " laid out as " + v.sharding->str() : "");
       }
@@ -129,7 +125,7 @@ class StrategyPass {
     for (const ir::AxisRef& a : s_.data) {
       Sharding more = out;
       more.replicated.push_back(a);
-      if (!uses(out, {a}) && !(mesh_.temporal() && a.name == mesh_.temporal()->name)) out = more;
+      if (!uses(out, {a}) && !is_temporal(mesh_, {a})) out = more;
     }
     return out;
   }
@@ -160,7 +156,7 @@ class StrategyPass {
   void lay_out_inputs(const ir::Entry& e, bool trains) {
     ir::Function f = *out_.find(e.function);
     Axes axes = s_.data;
-    if (!trains) std::erase_if(axes, [&](const ir::AxisRef& a) { return mesh_.temporal() && a.name == mesh_.temporal()->name; });
+    if (!trains) std::erase_if(axes, [&](const ir::AxisRef& a) { return is_temporal(mesh_, {a}); });
     bool changed = false;
     for (size_t i = e.reads.size(); i < f.params.size(); ++i) {
       ir::Value& v = f.values[f.params[i]];

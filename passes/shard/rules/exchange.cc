@@ -20,7 +20,7 @@ std::vector<Axes> idle_axes(const RuleContext& c) {
       const std::vector<int>& dim = c.factors.operands[i][d];
       const Axes& axes = c.layout(i).dims[d];
       // Microbatches come one after the other: they exchange nothing.
-      if (c.mesh.temporal() && overlap(c.mesh, axes, {{c.mesh.temporal()->name}})) continue;
+      if (is_temporal(c.mesh, axes)) continue;
       bool whole = std::any_of(dim.begin(), dim.end(), [&](int f) { return !can_split(c.factors.factors[f]); });
       if (whole && !axes.empty() && std::find(out.begin(), out.end(), axes) == out.end()) out.push_back(axes);
     }
