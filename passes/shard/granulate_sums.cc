@@ -211,6 +211,23 @@ Result<bool> granulate(ir::Module& m, PassContext& context) {
   return any;
 }
 
+// A flat module once more, for propagation: state and parameters of entries that are whole stay so.
+ir::Module with_whole_leaves(ir::Module m) {
+  m.stage = ir::Stage::kFlat;
+  auto whole = [](const ir::Type& type) {
+    return std::make_shared<const ir::Sharding>(ir::Sharding{std::vector<ir::DimSharding>(type.shape.size()), {}});
+  };
+  for (ir::StateLeaf& leaf : m.state)
+    if (!leaf.sharding) leaf.sharding = whole(leaf.type);
+  for (const ir::Entry& e : m.entries) {
+    Function f = *m.find(e.function);
+    for (ir::ValueId id : f.params)
+      if (!f.values[id].sharding) f.values[id].sharding = whole(f.values[id].type);
+    m.set(std::make_shared<const Function>(std::move(f)));
+  }
+  return m;
+}
+
 }  // namespace
 
 Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context) {
@@ -218,10 +235,7 @@ Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context
   if (granules == "0" || (granules == "8" && !module.mesh())) return module;
   if (granules != "8") return error(Code::kBadOption, "granulate-sums: granules are 0 or 8, not `{}`", granules);
   ir::Module out = module;
-  auto laid_out_anew = [&](ir::Module changed) {
-    changed.stage = ir::Stage::kFlat;
-    return propagate(changed, context);
-  };
+  auto laid_out_anew = [&](const ir::Module& changed) { return propagate(with_whole_leaves(changed), context); };
   // Composites of which no parts can be computed side by side are written out.
   auto closed = [&](size_t f, const Node& n) { return !n.op->batch.exists() && shared_sum(*out.functions[f], n).has_value(); };
   while (auto opened = with_open_composites(out, closed, context)) out = NABLA_TRY(laid_out_anew(*opened));

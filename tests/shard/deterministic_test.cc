@@ -238,6 +238,53 @@ TEST(Deterministic, ThinPartsHaveTheKernelsOfThickOnes) {
         << mesh;
 }
 
+// The same with momentum of w, and without a word of ranks.
+constexpr const char* kMomentum = R"(nabla 1 traced
+state w: f32[6,8]
+state v: f32[8]
+state m.w: f32[6,8]
+entry step calls @step {
+  reads w, v, m.w
+  writes w, v, m.w
+  inputs x
+  outputs loss
+}
+
+func @loss(%w: f32[6,8], %v: f32[8], %x: f32[16,6]) {
+  %p = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %h = tanh(%p)
+  %y = dot_general(%h, %v) {lhs_contract=[1], rhs_contract=[0]}
+  %e = mul(%y, %y)
+  %all = reduce_sum(%e) {axes=[0]}
+  return %all
+}
+func @step(%w: f32[6,8], %v: f32[8], %m: f32[6,8], %x: f32[16,6]) {
+  %l, %g1, %g2 = value_and_grad(%w, %v, %x) {callee=@loss, wrt=[0, 1]}
+  %m1 = add(%m, %g1)
+  %n1 = sub(%w, %m1)
+  %n2 = sub(%v, %g2)
+  return %n1, %n2, %m1, %l
+}
+)";
+
+// What a leaf is laid out along does not spread to others while sums are made anew.
+TEST(Deterministic, SoIsZero) {
+  const std::vector<ir::Type> leaves = {{DType::kF32, {6, 8}}, {DType::kF32, {8}}, {DType::kF32, {6, 8}}};
+  auto run = [&](const std::string& mesh, const char* zero) {
+    driver::CompileOptions how{.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}, .jobs = 2};
+    how.pass_options["apply-strategy"] = {{"data-axes", "dp"}, {"zero", zero}};
+    auto s = opened(parsed(kMomentum), mesh, how, 1);
+    if (!s) return std::vector<Literal>();
+    for (size_t i = 0; i < leaves.size(); ++i)
+      EXPECT_TRUE(s->set_state(static_cast<int>(i), transforms::random_literal(leaves[i], i + 1).data()).ok());
+    return after_runs(*s, 0, {transforms::random_literal({DType::kF32, {16, 6}}, 9)}, 3, leaves);
+  };
+  std::vector<Literal> one = run("dp=1", "0");
+  ASSERT_EQ(one.size(), 6u);
+  for (const char* mesh : {"dp=2", "dp=4", "dp=8"})
+    for (const char* zero : {"0", "1", "3"}) EXPECT_EQ(run(mesh, zero), one) << mesh << " zero=" << zero;
+}
+
 std::string refusal(std::string text, const std::string& mesh) {
   auto bundle =
       driver::compile(parsed(text), {.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}});
