@@ -35,6 +35,15 @@ Diagnostic refuse(const Node& n, const std::string& why) {
 }
 
 // The first floating-point sum of the node along a dimension with axes.
+// Do the results lie along one of the axes? Then ranks compute parts of these, and gather what they sum over.
+bool results_use(const Function& f, const Node& n, const Axes& axes) {
+  for (ir::ValueId id : n.results)
+    for (const Axes& of : layout_of(f.values[id].sharding, f.type(id).rank()).dims)
+      for (const ir::AxisRef& a : of)
+        if (std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& b) { return a.name == b.name; })) return true;
+  return false;
+}
+
 std::optional<Sum> shared_sum(const Function& f, const Node& n) {
   if (n.op->lower == ir::Lowering::kControl || !n.op->factors.exists()) return std::nullopt;
   bool floats =
@@ -44,7 +53,7 @@ std::optional<Sum> shared_sum(const Function& f, const Node& n) {
   for (size_t i = 0; i < n.operands.size(); ++i) {
     Layout layout = layout_of(f.values[n.operands[i]].sharding, f.type(n.operands[i]).rank());
     for (size_t d = 0; d < layout.dims.size(); ++d) {
-      if (layout.dims[d].empty()) continue;
+      if (layout.dims[d].empty() || results_use(f, n, layout.dims[d])) continue;
       for (int k : factors.operands[i][d]) {
         const Factors::Factor& factor = factors.factors[static_cast<size_t>(k)];
         bool sums = factor.kind == Factors::Kind::kReduce &&
