@@ -35,12 +35,20 @@ Diagnostic refuse(const Node& n, const std::string& why) {
 }
 
 // The first floating-point sum of the node along a dimension with axes.
-// Do the results lie along one of the axes? Then ranks compute parts of these, and gather what they sum over.
-bool results_use(const Function& f, const Node& n, const Axes& axes) {
-  for (ir::ValueId id : n.results)
-    for (const Axes& of : layout_of(f.values[id].sharding, f.type(id).rank()).dims)
-      for (const ir::AxisRef& a : of)
-        if (std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& b) { return a.name == b.name; })) return true;
+// Does another operand lie along one of the axes where the results go on, as the batch does beside a weight that ranks share?
+// Then these parts are computed, and what is summed over is gathered.
+bool is_gathered(const Function& f, const Node& n, const Factors& factors, int sum, const Axes& axes) {
+  auto named = [&](const ir::AxisRef& a) {
+    return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& b) { return a.name == b.name; });
+  };
+  for (size_t i = 0; i < n.operands.size(); ++i) {
+    Layout layout = layout_of(f.values[n.operands[i]].sharding, f.type(n.operands[i]).rank());
+    for (size_t d = 0; d < layout.dims.size(); ++d) {
+      const std::vector<int>& dim = factors.operands[i][d];
+      bool other = std::find(dim.begin(), dim.end(), sum) == dim.end();
+      if (other && std::any_of(layout.dims[d].begin(), layout.dims[d].end(), named)) return true;
+    }
+  }
   return false;
 }
 
@@ -53,12 +61,12 @@ std::optional<Sum> shared_sum(const Function& f, const Node& n) {
   for (size_t i = 0; i < n.operands.size(); ++i) {
     Layout layout = layout_of(f.values[n.operands[i]].sharding, f.type(n.operands[i]).rank());
     for (size_t d = 0; d < layout.dims.size(); ++d) {
-      if (layout.dims[d].empty() || results_use(f, n, layout.dims[d])) continue;
+      if (layout.dims[d].empty()) continue;
       for (int k : factors.operands[i][d]) {
         const Factors::Factor& factor = factors.factors[static_cast<size_t>(k)];
         bool sums = factor.kind == Factors::Kind::kReduce &&
                     (factor.combiner == kernel_ir::Combiner::kSum || factor.combiner == kernel_ir::Combiner::kProd);
-        if (sums) return Sum{factors, k, layout.dims[d]};
+        if (sums && !is_gathered(f, n, factors, k, layout.dims[d])) return Sum{factors, k, layout.dims[d]};
       }
     }
   }
