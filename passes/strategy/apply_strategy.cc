@@ -46,7 +46,7 @@ Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   const std::string& shared = context.options.at("zero-axes");
   if (!shared.empty() && out.level == 0) return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", shared);
   out.zero = shared.empty() ? out.data : NABLA_TRY(axes_option(mesh, "zero-axes", shared));
-  if (is_temporal(mesh, out.zero))
+  if (!shared.empty() && is_temporal(mesh, out.zero))
     return error(Code::kBadOption, "zero-axes: {} is temporal: no ranks lie along it that could share state", mesh.temporal()->name);
   for (const ir::AxisRef& a : out.zero)
     if (std::find(out.data.begin(), out.data.end(), a) == out.data.end())
