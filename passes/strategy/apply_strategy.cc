@@ -164,16 +164,16 @@ class StrategyPass {
       if (v.sharding || v.type.rank() == 0 || key || axes.empty()) continue;
       Sharding batch = open_like(v.type, nullptr);
       batch.dims[0] = {axes};
-      // On one rank too only what several could share, so that deterministic sums are the same.
-      bool shared = shards(mesh_, axes) > 1 || v.type.shape[0].is_static() || ir::Dim::mod(v.type.shape[0], 8).is(0);
-      if (fits(batch, v.type) && !shared) continue;
-      if (fits(batch, v.type))
-        v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
-      else
+      const ir::Dim& size = v.type.shape[0];
+      int64_t parts = shards(mesh_, axes);
+      // One rank cuts a symbolic size only where several could, so that deterministic sums are the same.
+      bool alone = parts == 1 && !size.is_static() && !ir::Dim::mod(size, 8).is(0);
+      if (!fits(batch, v.type))
         context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}{}",
-                                               e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes),
-                                               shards(mesh_, axes), v.type.shape[0].str(),
-                                               v.type.shape[0].is_static() ? "" : ", whose symbol has no such multiple"));
+                                               e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes), parts, size.str(),
+                                               size.is_static() ? "" : ", whose symbol has no such multiple"));
+      else if (!alone)
+        v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
     }
     if (changed) out_.set(std::make_shared<const ir::Function>(std::move(f)));
   }
