@@ -9,6 +9,7 @@
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/local_symbols.h"
+#include "passes/shard/loop_sums.h"
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/microbatch.h"
 #include "passes/shard/padding.h"
@@ -30,14 +31,18 @@ using ir::Val;
 using ir::ValueId;
 using kernel_ir::Combiner;
 
-/// Of the body of a loop: the carries that are sums over ranks, combined after the last trip. By parameter, the axes.
-using PendingCarries = std::map<size_t, Axes>;
-/// Of the functions that are such bodies.
-using PendingOfBodies = std::map<std::string, PendingCarries>;
+/// By function, of those that are bodies of loops.
+using SumsOfBodies = std::map<std::string, LoopSums>;
 
 // Identities: each result is the operand at its place.
 bool is_about_layouts(const Node& n) {
   return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
+}
+
+// What is left of the axes.
+Axes without(Axes axes, const Axes& taken) {
+  std::erase_if(axes, [&](const ir::AxisRef& a) { return std::find(taken.begin(), taken.end(), a) != taken.end(); });
+  return axes;
 }
 
 bool is_deterministic(const PassContext& context) {
@@ -51,7 +56,7 @@ class FunctionPartition {
   /// `most`: bytes of a value that may be gathered for an op that cannot be split. `bodies` are those of callees; the
   /// first result of a body with `consts` parameters before its carries is that of the first carry.
   FunctionPartition(const Function& f, ir::Module& local, const Mesh& mesh, const RankSymbols& rank,
-                    PassContext& context, int64_t most, const PendingOfBodies& bodies, PendingCarries pending = {},
+                    PassContext& context, int64_t most, const SumsOfBodies& bodies, LoopSums pending = {},
                     size_t consts = 0)
       : f_(f), local_(local), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
         consts_(consts), b_(f.name, context.ops, &local), parts_(f.values.size()), summed_(f.values.size(), false) {}
@@ -66,7 +71,7 @@ class FunctionPartition {
     for (size_t i = 0; i < f_.params.size(); ++i) {
       ValueId id = f_.params[i];
       Layout layout = declared(id);
-      if (auto pending = pending_.find(i); pending != pending_.end()) layout.pending = pending->second;
+      if (auto pending = pending_.carries.find(i); pending != pending_.carries.end()) layout.pending = pending->second;
       parts_[id] = {b_.param(f_.values[id].name, local_type(mesh_, f_.type(id), layout)), layout};
     }
     for (const Node& n : f_.nodes) {
@@ -79,10 +84,13 @@ class FunctionPartition {
     for (ValueId id : f_.results) natural_.push_back(parts_[id].layout.pending);
     for (size_t r = 0; r < f_.results.size(); ++r) {
       ValueId id = f_.results[r];
-      auto pending = pending_.find(consts_ + r);
-      bool stays = pending != pending_.end() && natural_[r] == pending->second;
-      results.push_back(stays ? reshard(mesh_, rank_, {parts_[id].value, {parts_[id].layout.dims, {}}}, declared(id))
-                              : laid_out(id, declared(id)));
+      // Of a sum that stays so here the rest is combined.
+      Axes stays;
+      if (auto carry = pending_.carries.find(consts_ + r); carry != pending_.carries.end() && natural_[r] == carry->second)
+        stays = carry->second;
+      if (auto slice = pending_.stacked.find(r); slice != pending_.stacked.end()) stays = slice->second;
+      Part part = {parts_[id].value, {parts_[id].layout.dims, without(natural_[r], stays)}};
+      results.push_back(stays.empty() ? laid_out(id, declared(id)) : reshard(mesh_, rank_, part, declared(id)));
     }
     Function out = b_.finish(results);
     out.location = f_.location;
@@ -409,7 +417,7 @@ class FunctionPartition {
   Result<Ok> control(const Node& n) {
     ir::ControlFlow c = ir::control_of(f_, n);
     bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
-    PendingCarries pending;
+    LoopSums pending;
     if (auto known = bodies_.find(c.functions.back()); known != bodies_.end()) pending = known->second;
     std::vector<Val> operands;
     for (size_t i = 0; i < n.operands.size(); ++i) {
@@ -417,20 +425,23 @@ class FunctionPartition {
       // Iterations follow each other on every rank: what is cut into slices is whole along them.
       if (!branch && i >= static_cast<size_t>(c.consts + c.carries)) to.dims[0].clear();
       bool index = branch && i == 0;
-      auto sum = pending.find(i);
-      operands.push_back(index                  ? whole(n.operands[i])
-                         : sum != pending.end() ? as_summand(n.operands[i], to, sum->second)
-                                                : laid_out(n.operands[i], to));
+      auto sum = pending.carries.find(i);
+      operands.push_back(index                          ? whole(n.operands[i])
+                         : sum != pending.carries.end() ? as_summand(n.operands[i], to, sum->second)
+                                                        : laid_out(n.operands[i], to));
     }
     Result<std::vector<Val>> results = b_.try_add(n.op->name, operands, n.attrs);
     if (!results.ok()) return std::move(results.errors());
     for (size_t r = 0; r < results->size(); ++r) {
       Layout layout = declared(n.results[r]);
       if (!branch && r >= static_cast<size_t>(c.carries)) layout.dims[0].clear();
-      if (auto sum = pending.find(static_cast<size_t>(c.consts) + r); sum != pending.end()) {
+      if (r < static_cast<size_t>(c.carries)) {
+        if (auto sum = pending.carries.find(static_cast<size_t>(c.consts) + r); sum != pending.carries.end())
+          layout.pending = sum->second;
+      } else if (auto sum = pending.stacked.find(r); sum != pending.stacked.end()) {
         layout.pending = sum->second;
-        begin_sum(n.results[r], layout.pending);
       }
+      begin_sum(n.results[r], layout.pending);
       set(n.results[r], (*results)[r], std::move(layout));
     }
     return Ok{};
@@ -455,8 +466,8 @@ class FunctionPartition {
   const RankSymbols& rank_;
   PassContext& context_;
   int64_t most_;
-  const PendingOfBodies& bodies_;
-  PendingCarries pending_;
+  const SumsOfBodies& bodies_;
+  LoopSums pending_;
   size_t consts_;
   std::optional<Diagnostic> refusal_;
   ir::FunctionBuilder b_;
@@ -467,47 +478,36 @@ class FunctionPartition {
   std::vector<Axes> natural_;  // by result: what is pending before it is brought to its layout
 };
 
-// The loop whose body the function is, if it is that of one loop alone.
-std::map<std::string, ir::ControlFlow> bodies_of(const ir::Module& m) {
-  std::map<std::string, int> uses;
-  std::map<std::string, ir::ControlFlow> out;
-  for (const FunctionPtr& f : m.functions)
-    for (const std::string& name : referenced_functions(*f)) ++uses[name];
-  for (const FunctionPtr& f : m.functions)
-    for (const Node& n : f->nodes) {
-      if (n.op->lower != ir::Lowering::kControl) continue;
-      ir::ControlFlow c = ir::control_of(*f, n);
-      if (c.kind != ir::ControlFlow::Kind::kLoop) continue;
-      std::string body = c.functions.back();
-      if (!out.emplace(body, std::move(c)).second) uses[body] = 2;
-    }
-  for (const ir::Entry& e : m.entries) uses[e.function] = 2;
-  std::erase_if(out, [&](const auto& entry) { return uses[entry.first] != 1; });
-  return out;
-}
-
-// Which carries of a body may stay sums over ranks until the loop has ended: those whose next value is such a sum when the
-// carry is, and to which the body adds what it sums itself (gradients of microbatches). `with` makes the body with some of
-// them.
+// What a body may leave to the end of its loop: carries whose next value is a sum when they are one, and to which the body
+// adds what it sums itself (gradients of microbatches); slices that are sums (gradients of the layers that a loop runs), but
+// for what scatters them onto shards. `with` makes the body with some of them.
 template <class With>
-Result<PendingCarries> pending_carries(const Function& f, const ir::ControlFlow& loop, const Mesh& mesh,
-                                       const FunctionPartition& plain, const With& with) {
+Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const Mesh& mesh, const FunctionPartition& plain,
+                           const With& with) {
   auto consts = static_cast<size_t>(loop.consts);
-  PendingCarries out;
+  LoopSums out;
   for (const std::string& text : plain.begun()) {
     const Axes& axes = plain.axes_of_sum(text);
     for (size_t i = consts; i < consts + static_cast<size_t>(loop.carries); ++i) {
       const ir::Value& v = f.values[f.params[i]];
       Layout layout = layout_of(v.sharding, v.type.rank());
       bool free = std::none_of(layout.dims.begin(), layout.dims.end(), [&](const Axes& a) { return overlap(mesh, a, axes); });
-      if (free && is_float(v.type.dtype)) out.try_emplace(i, axes);
+      if (free && is_float(v.type.dtype)) out.carries.try_emplace(i, axes);
     }
-    for (size_t before = 0; before != out.size() && !out.empty();) {
-      before = out.size();
+    for (size_t before = 0; before != out.carries.size() && !out.carries.empty();) {
+      before = out.carries.size();
       FunctionPartition trial = with(out);
       (void)NABLA_TRY(trial.run());
-      std::erase_if(out, [&](const auto& carry) { return trial.pending_result(carry.first - consts) != carry.second; });
+      std::erase_if(out.carries, [&](const auto& carry) { return trial.pending_result(carry.first - consts) != carry.second; });
     }
+  }
+  FunctionPartition last = with(out);
+  (void)NABLA_TRY(last.run());
+  for (size_t r = static_cast<size_t>(loop.carries); r < f.results.size(); ++r) {
+    const ir::Value& v = f.values[f.results[r]];
+    Axes stays = last.pending_result(r);
+    for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
+    if (!stays.empty()) out.stacked[r] = std::move(stays);
   }
   return out;
 }
@@ -561,7 +561,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
   }
   // Callees first: a node's types are those of its functions.
-  PendingOfBodies pending;
+  SumsOfBodies pending;
   std::map<std::string, ir::ControlFlow> bodies = bodies_of(sharded);
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
     ScopedActivity activity("partition on @" + f->name);
@@ -570,13 +570,13 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     FunctionPartition plain(*f, out, mesh, rank, context, most, pending);
     FunctionPtr made = NABLA_TRY(plain.run());
     if (auto loop = bodies.find(f->name); loop != bodies.end() && !plain.begun().empty()) {
-      auto with = [&](const PendingCarries& sums) {
+      auto with = [&](const LoopSums& sums) {
         context.remarks.resize(remarks);
         out.functions = functions;
         return FunctionPartition(*f, out, mesh, rank, context, most, pending, sums, static_cast<size_t>(loop->second.consts));
       };
-      PendingCarries sums = NABLA_TRY(pending_carries(*f, loop->second, mesh, plain, with));
-      if (!sums.empty()) made = NABLA_TRY(with(sums).run());
+      LoopSums sums = NABLA_TRY(loop_sums(*f, loop->second, mesh, plain, with));
+      made = NABLA_TRY(with(sums).run());
       if (!sums.empty()) pending[f->name] = std::move(sums);
     }
     out.set(made);

@@ -48,4 +48,21 @@ ir::Module chain(const std::string& mesh, bool clips) {
   return *m;
 }
 
+ir::Module stacked(const std::string& mesh) {
+  std::string all = fmt::format("f32[{0},{1},{1}]", kLayers, kWidth), batch = fmt::format("f32[{},{}]", kBatch, kWidth);
+  std::string text = fmt::format("nabla 1 traced\nmesh pod = {{{1}}}\nstate w: {0}\nstate m.w: {0}\n", all, mesh);
+  text += "entry step calls @step {\n  reads w, m.w\n  writes w, m.w\n  inputs x\n  outputs loss\n}\n";
+  text += fmt::format("func @layer(%h: {}, %w: f32[{1},{1}]) {{\n", batch, kWidth);
+  text += "  %p = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n  %n = tanh(%p)\n  return %n\n}\n";
+  text += fmt::format("func @loss(%w: {}, %x: {}) {{\n", all, batch);
+  text += fmt::format("  %h = scan(%x, %w) {{body=@layer, consts=0, carries=1, length=[{}]}}\n", kLayers);
+  text += "  %q = mul(%h, %h)\n  %l = reduce_sum(%q) {axes=[0, 1]}\n  return %l\n}\n";
+  text += fmt::format("func @step(%w: {0}, %m: {0}, %x: {1}) {{\n", all, batch);
+  text += "  %l, %g = value_and_grad(%w, %x) {callee=@loss, wrt=[0]}\n  %n = add(%m, %g)\n  %v = sub(%w, %n)\n";
+  text += "  return %v, %n, %l\n}\n";
+  Result<ir::Module> m = ir::parse_module(text, "stacked.nbl", ops::all_ops());
+  NABLA_CHECK(m.ok(), "{}", to_string(m.errors()));
+  return *m;
+}
+
 }  // namespace nabla::strategy_tests

@@ -13,5 +13,7 @@ inline constexpr int64_t kBatch = 512, kWidth = 64, kElements = kLayers * kWidth
 /// A chain of square layers with momentum (leaves w0, m.w0, w1, ...), trained on a batch of which even a part is larger
 /// than a weight: of smaller ones ranks would exchange activations. `clips`: gradients are scaled to a global norm of 1.
 ir::Module chain(const std::string& mesh, bool clips = false);
+/// The same layers as slices of one leaf (w, m.w), which a scan runs.
+ir::Module stacked(const std::string& mesh);
 
 }  // namespace nabla::strategy_tests

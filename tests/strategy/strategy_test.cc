@@ -348,6 +348,15 @@ TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
             (Payload{{"all_gather{dp}", m * (2 * p - 2 * layer)}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss}}));
 }
 
+// Gradients of layers that a loop runs are summed after it, all at once, and microbatches add them up.
+TEST(StrategyBytes, LayersOfALoopAreExchangedAfterIt) {
+  const int64_t p = kElements * kF32, loss = kF32;
+  EXPECT_EQ(exchanged(stacked("dp=4"), {{"data-axes", "dp"}}).payload, (Payload{{"all_reduce{dp}", p + loss}}));
+  const Payload shared = {{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}};
+  EXPECT_EQ(exchanged(stacked("dp=4"), {{"data-axes", "dp"}, {"zero", "1"}}).payload, shared);
+  EXPECT_EQ(exchanged(stacked("dp=2, mb=4 temporal"), {{"data-axes", "dp,mb"}, {"zero", "1"}}).payload, shared);
+}
+
 // ---- The same numbers
 
 std::vector<Literal> trained(const ir::Module& m, Options options, const std::string& grad_sync = "") {
@@ -391,6 +400,20 @@ TEST(StrategyRuns, TrainAsOneRankDoes) {
   for (const char* level : {"0", "1", "2", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
   same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
   for (const char* level : {"0", "1", "2", "3"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
+}
+
+TEST(StrategyRuns, LayersOfALoop) {
+  ir::Module one = stacked("dp=1");
+  one.meshes.clear();
+  std::vector<Literal> expected = trained(one, {});
+  auto same = [&](const std::string& mesh, const Options& options) {
+    auto text = property::difference(expected, trained(stacked(mesh), options), property::Tolerance{.relative = 1e-5, .least_scale = 1});
+    EXPECT_FALSE(text) << mesh << " zero=" << options.at("zero") << ": " << *text;
+  };
+  for (const char* level : {"0", "1", "3"}) {
+    same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
+    same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
+  }
 }
 
 // The batch lies along other axes than those of the data: what microbatches are cut from is gathered before the loop.
