@@ -52,7 +52,7 @@ ir::Module stacked(const std::string& mesh) {
   std::string all = fmt::format("f32[{0},{1},{1}]", kLayers, kWidth), batch = fmt::format("f32[{},{}]", kBatch, kWidth);
   std::string text = fmt::format("nabla 1 traced\nmesh pod = {{{1}}}\nstate w: {0}\nstate m.w: {0}\n", all, mesh);
   text += "entry step calls @step {\n  reads w, m.w\n  writes w, m.w\n  inputs x\n  outputs loss\n}\n";
-  text += fmt::format("func @layer(%h: {}, %w: f32[{1},{1}]) {{\n", batch, kWidth);
+  text += fmt::format("func @layer(%h: {0}, %w: f32[{1},{1}]) {{\n", batch, kWidth);
   text += "  %p = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n  %n = tanh(%p)\n  return %n\n}\n";
   text += fmt::format("func @loss(%w: {}, %x: {}) {{\n", all, batch);
   text += fmt::format("  %h = scan(%x, %w) {{body=@layer, consts=0, carries=1, length=[{}]}}\n", kLayers);
