@@ -85,29 +85,33 @@ class StrategyPass {
       if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
-    if (is_temporal(mesh_, s_.data)) (void)NABLA_TRY(check_microbatches(found.trains));
+    if (shards(mesh_, s_.data) > 1) (void)NABLA_TRY(check_cut(found.trains));
     if (s_.level > 0) say_what_is_shared();
     return std::move(out_);
   }
 
  private:
-  // Microbatches that nothing is cut into were asked for in vain.
-  Status check_microbatches(const std::vector<bool>& trains) const {
-    const ir::MeshAxis& axis = *mesh_.temporal();
+  // Ranks, or microbatches, that share nothing of the batch were asked for in vain. Of entries that train, if there are any.
+  Status check_cut(const std::vector<bool>& trains) const {
+    bool some = std::find(trains.begin(), trains.end(), true) != trains.end(), time = is_temporal(mesh_, s_.data);
+    if (time && !some)
+      return error(Code::kBadOption, "{} microbatches: no entry computes gradients that they could add up", mesh_.temporal()->size);
     std::string inputs;
     for (size_t e = 0; e < trains.size(); ++e) {
       const ir::Entry& entry = out_.entries[e];
       const ir::Function& f = *out_.find(entry.function);
-      for (size_t i = entry.reads.size(); trains[e] && i < f.params.size(); ++i) {
+      for (size_t i = entry.reads.size(); trains[e] == some && i < f.params.size(); ++i) {
         const ir::Value& v = f.values[f.params[i]];
-        if (v.sharding && is_temporal(mesh_, ir::axes_of(*v.sharding))) return Ok{};
-        inputs += fmt::format("{}{} of entry {}, {}{}", inputs.empty() ? "" : "; ", entry.inputs[i - entry.reads.size()], entry.name,
-                              v.type.str(), v.sharding ? " laid out as " + v.sharding->str() : "");
+        Axes axes = v.sharding ? ir::axes_of(*v.sharding) : Axes();
+        if (time ? is_temporal(mesh_, axes) : overlap(mesh_, axes, s_.data)) return Ok{};
+        if (v.type.rank() > 0)
+          inputs += fmt::format("{}{} of entry {}, {}{}", inputs.empty() ? "" : "; ", entry.inputs[i - entry.reads.size()], entry.name,
+                                v.type.str(), v.sharding ? " laid out as " + v.sharding->str() : "");
       }
     }
-    if (std::find(trains.begin(), trains.end(), true) == trains.end())
-      return error(Code::kBadOption, "{} microbatches: no entry computes gradients that they could add up", axis.size);
-    Diagnostic d = error(Code::kBadOption, "{} microbatches: no input is cut along {}, in {} parts ({})", axis.size, ir::str(s_.data),
+    if (inputs.empty() && !time) return Ok{};
+    std::string what = time ? fmt::format("{} microbatches", mesh_.temporal()->size) : "data-axes";
+    Diagnostic d = error(Code::kBadOption, "{}: no input is cut along {}, in {} parts ({})", what, ir::str(s_.data),
                          shards(mesh_, s_.data), inputs.empty() ? "there are none" : inputs);
     d.help = "the parts have to divide the first dimension of an input that the program does not lay out itself";
     return d;

@@ -265,6 +265,10 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   odd.replace(odd.find("tp=2"), 4, "mb=3 temporal");
   EXPECT_EQ(refusal(odd, {{"data-axes", "dp,mb"}}),
             "3 microbatches: no input is cut along {dp, mb}, in 12 parts (x of entry step, f32[16,64]; key of entry step, u32[2])");
+  odd = kModel;
+  odd.replace(odd.find("dp=4"), 4, "dp=3");
+  EXPECT_EQ(refusal(odd, {{"data-axes", "dp"}}),
+            "data-axes: no input is cut along {dp}, in 3 parts (x of entry step, f32[16,64]; key of entry step, u32[2])");
   std::string flat = "nabla 1 flat\nmesh pod = {dp=4}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
   EXPECT_EQ(refusal(flat, {{"data-axes", "dp"}}),
             "data-axes=dp: at stage flat gradients are no calls any more; layouts are said in the program");
