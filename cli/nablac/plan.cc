@@ -52,8 +52,7 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   args->spread.add_rules(*command);
   command->add_option("--data-axes", args->options.data_axis, "the axis of the mesh along which the batch lies [dp, or the first]");
   command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
-  command->add_option("--microbatches", args->options.compile.microbatches, "parts of the batch that ranks compute one after the other")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  args->spread.add_microbatches(*command);
   command->add_option("--max-bytes", args->max_bytes, fmt::format("memory of a rank; what needs more stands below: {}", kByteUnits))
       ->check(number_of_bytes());
   command->add_flag("--json", args->json, "print the rows as JSON");

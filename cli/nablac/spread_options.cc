@@ -41,6 +41,10 @@ void SpreadOptions::add_layouts(CLI::App& command) {
   add(command, "--data-axes", "apply-strategy", "data-axes");
   add(command, "--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
   add(command, "--zero-axes", "apply-strategy", "zero-axes");
+  add_microbatches(command);
+}
+
+void SpreadOptions::add_microbatches(CLI::App& command) {
   command
       .add_option("--microbatches", options_.microbatches,
                   "parts of the batch that ranks compute one after the other, adding up their gradients")

@@ -16,8 +16,9 @@ class SpreadOptions {
 
   /// An option of a pass, with the description and the default of the pass's own.
   CLI::Option* add(CLI::App& command, const std::string& flag, const std::string& pass, const std::string& option);
-  /// --layout.
+  /// --layout; --microbatches.
   void add_rules(CLI::App& command);
+  void add_microbatches(CLI::App& command);
   /// --mesh, --layout, --data-axes, --zero, --zero-axes and --microbatches: how values are laid out.
   void add_layouts(CLI::App& command);
   /// These, and --grad-sync.

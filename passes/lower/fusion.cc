@@ -325,11 +325,11 @@ class Fuser {
     for (const auto& m : b.members)
       if (waits_for(m.tensor, g) || !runs_along(m, a, place)) return;
     int64_t outer = positions(a.outer);
-    for (const auto& m : b.members)
+    for (const auto& m : b.members) {
       if (!limits_.by_sizes && !has_no_rows(m.tensor, a)) return;
-    for (const auto& m : b.members)
       if (tensor(m.tensor).size() / std::max<int64_t>(outer, 1) * bytes_of(tensor(m.tensor).dtype) > limits_.row_bytes)
         return;
+    }
     for (const auto& m : b.members) {
       FusionGroup::Member moved{m.tensor, {}};
       for (size_t o : place) moved.outer_axes.push_back(m.outer_axes[o]);

@@ -34,7 +34,6 @@ Diagnostic refuse(const Node& n, const std::string& why) {
   return d;
 }
 
-// The first floating-point sum of the node along a dimension with axes.
 // Does another operand lie along one of the axes where the results go on, as the batch does beside a weight that ranks share?
 // Then these parts are computed, and what is summed over is gathered.
 bool is_gathered(const Function& f, const Node& n, const Factors& factors, int sum, const Axes& axes) {
@@ -52,6 +51,7 @@ bool is_gathered(const Function& f, const Node& n, const Factors& factors, int s
   return false;
 }
 
+// The first floating-point sum of the node along a dimension with axes.
 std::optional<Sum> shared_sum(const Function& f, const Node& n) {
   if (n.op->lower == ir::Lowering::kControl || !n.op->factors.exists()) return std::nullopt;
   bool floats =
@@ -231,9 +231,7 @@ Result<bool> granulate(ir::Module& m, PassContext& context) {
 // A flat module once more, for propagation: state and parameters of entries that are whole stay so.
 ir::Module with_whole_leaves(ir::Module m) {
   m.stage = ir::Stage::kFlat;
-  auto whole = [](const ir::Type& type) {
-    return std::make_shared<const ir::Sharding>(ir::Sharding{std::vector<ir::DimSharding>(type.shape.size()), {}});
-  };
+  auto whole = [](const ir::Type& type) { return std::make_shared<const ir::Sharding>(whole_sharding(type.rank())); };
   for (ir::StateLeaf& leaf : m.state)
     if (!leaf.sharding) leaf.sharding = whole(leaf.type);
   for (const ir::Entry& e : m.entries) {

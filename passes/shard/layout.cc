@@ -33,6 +33,9 @@ ir::Type local_type(const Mesh& mesh, const ir::Type& type, const Layout& layout
   return out;
 }
 
+ir::Sharding whole_sharding(int rank) { return {std::vector<ir::DimSharding>(static_cast<size_t>(rank)), {}}; }
+ir::Sharding open_sharding(int rank) { return {std::vector<ir::DimSharding>(static_cast<size_t>(rank), {{}, true}), {}}; }
+
 bool is_temporal(const Mesh& mesh, const Axes& axes) {
   const ir::MeshAxis* temporal = mesh.temporal();
   return temporal && std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
@@ -42,6 +45,11 @@ bool overlap(const Mesh& mesh, const Axes& a, const Axes& b) {
   Axes both = a;
   both.insert(both.end(), b.begin(), b.end());
   return !check_axes(mesh, both, "").ok();
+}
+
+Axes without(Axes axes, const Axes& taken) {
+  std::erase_if(axes, [&](const ir::AxisRef& a) { return std::find(taken.begin(), taken.end(), a) != taken.end(); });
+  return axes;
 }
 
 bool is_prefix(const Axes& part, const Axes& whole) {

@@ -19,6 +19,9 @@ struct Layout {
 Layout layout_of(const ir::ShardingRef& sharding, int rank);
 /// Null where the layout is whole; uneven shards allow padding. Requires that nothing is pending.
 ir::ShardingRef sharding_of(const Layout& layout, const ir::Mesh& mesh, const ir::Type& type);
+/// Of so many dimensions, each of them whole on every rank; each left to propagation.
+ir::Sharding whole_sharding(int rank);
+ir::Sharding open_sharding(int rank);
 /// The type of a part, with its padding.
 ir::Type local_type(const ir::Mesh& mesh, const ir::Type& type, const Layout& layout);
 
@@ -28,6 +31,8 @@ ir::Axes joined(const ir::Mesh& mesh, const ir::Axes& axes);
 bool overlap(const ir::Mesh& mesh, const ir::Axes& a, const ir::Axes& b);
 /// Is one of them the temporal axis, or a part of it?
 bool is_temporal(const ir::Mesh& mesh, const ir::Axes& axes);
+/// What is left of the axes without those that are taken.
+ir::Axes without(ir::Axes axes, const ir::Axes& taken);
 bool is_prefix(const ir::Axes& part, const ir::Axes& whole);
 /// Whether the shards along the axes divide the extent at every value of its symbols, as far as can be told.
 bool divides(const ir::Mesh& mesh, const ir::Axes& axes, const ir::Dim& extent);

@@ -62,8 +62,7 @@ class Placing {
     for (size_t i = 0; i < made.size(); ++i) {
       Val v = b.op("shard_to_full", {made[i]}, border(r, r.out[i]));
       b.lay_out(v, laid_out(r, r.out[i]));
-      Sharding open{std::vector<ir::DimSharding>(static_cast<size_t>(v.rank()), {{}, true}), {}};
-      out.push_back(b.op("shard", {v}, {{"sharding", open}}));
+      out.push_back(b.op("shard", {v}, {{"sharding", open_sharding(v.rank())}}));
     }
     return out;
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "passes/rewrite.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 namespace {
@@ -25,10 +26,7 @@ ir::FunctionPtr with_own(const Function& f, const std::set<size_t>& results, con
   FunctionCopy copy(f, ops, &m);
   for (const ir::Node& n : f.nodes) copy.copy(n);
   std::vector<ir::Val> out = copy.at(f.results);
-  for (size_t r : results) {
-    ir::Sharding open{std::vector<ir::DimSharding>(static_cast<size_t>(out[r].rank()), {{}, true}), {}};
-    out[r] = copy.builder().op("shard", {out[r]}, {{"sharding", open}});
-  }
+  for (size_t r : results) out[r] = copy.builder().op("shard", {out[r]}, {{"sharding", open_sharding(out[r].rank())}});
   Function made = copy.builder().finish(out);
   made.location = f.location;
   return std::make_shared<const Function>(std::move(made));

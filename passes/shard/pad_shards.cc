@@ -95,10 +95,7 @@ class PaddedFunction {
     return v;
   }
   // What leaves whole is gathered as any layout is changed: no op lacks a rule.
-  Val on_every_rank(Val v) {
-    ir::Sharding whole{std::vector<ir::DimSharding>(static_cast<size_t>(v.rank())), {}};
-    return b_.op("shard", {v}, {{"sharding", whole}});
-  }
+  Val on_every_rank(Val v) { return b_.op("shard", {v}, {{"sharding", whole_sharding(v.rank())}}); }
   Shape shape_of_shards(const ir::Type& type, const ir::Sharding& s) const {
     Shape out = type.shape;
     for (size_t d = 0; d < out.size(); ++d)

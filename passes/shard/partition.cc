@@ -39,12 +39,6 @@ bool is_about_layouts(const Node& n) {
   return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
 }
 
-// What is left of the axes.
-Axes without(Axes axes, const Axes& taken) {
-  std::erase_if(axes, [&](const ir::AxisRef& a) { return std::find(taken.begin(), taken.end(), a) != taken.end(); });
-  return axes;
-}
-
 bool is_deterministic(const PassContext& context) {
   return context.options.count("deterministic") > 0 && context.options.at("deterministic") == "true";
 }
@@ -104,8 +98,7 @@ class FunctionPartition {
     std::vector<ReshardStep> steps = reshard_steps(mesh_, f_.type(id), part.layout, to);
     // A sum is combined once for all who need it so.
     for (const ReshardStep& step : steps) {
-      Axes rest = part.layout.pending;
-      std::erase_if(rest, [&](const ir::AxisRef& a) { return std::find(step.axes.begin(), step.axes.end(), a) != step.axes.end(); });
+      Axes rest = without(part.layout.pending, step.axes);
       if (step.kind != ReshardStep::kAllReduce || rest.size() + step.axes.size() != part.layout.pending.size()) break;
       part.value = all_reduce(mesh_, part.value, step.axes, Combiner::kSum);
       part.layout.pending = std::move(rest);
@@ -501,14 +494,18 @@ Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const
       std::erase_if(out.carries, [&](const auto& carry) { return trial.pending_result(carry.first - consts) != carry.second; });
     }
   }
+  auto take_slices = [&](const FunctionPartition& body) {
+    for (size_t r = static_cast<size_t>(loop.carries); r < f.results.size(); ++r) {
+      const ir::Value& v = f.values[f.results[r]];
+      Axes stays = body.pending_result(r);
+      for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
+      if (!stays.empty()) out.stacked[r] = std::move(stays);
+    }
+  };
+  if (out.carries.empty()) return take_slices(plain), out;
   FunctionPartition last = with(out);
   (void)NABLA_TRY(last.run());
-  for (size_t r = static_cast<size_t>(loop.carries); r < f.results.size(); ++r) {
-    const ir::Value& v = f.values[f.results[r]];
-    Axes stays = last.pending_result(r);
-    for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
-    if (!stays.empty()) out.stacked[r] = std::move(stays);
-  }
+  take_slices(last);
   return out;
 }
 

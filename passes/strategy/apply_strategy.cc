@@ -65,10 +65,8 @@ class StrategyPass {
   Result<ir::Module> run() {
     const StateRoles found = NABLA_TRY(roles_of_state(out_));
     const std::vector<LeafRole>& roles = found.leaves;
-    auto count = [&](Kind kind) {
-      return std::count_if(roles.begin(), roles.end(), [&](const LeafRole& r) { return r.kind == kind; });
-    };
-    if (s_.level > 0 && count(Kind::kParameter) == 0) {
+    auto is_parameter = [](const LeafRole& r) { return r.kind == Kind::kParameter; };
+    if (s_.level > 0 && std::none_of(roles.begin(), roles.end(), is_parameter)) {
       Diagnostic d = error(Code::kBadOption, "zero={}: no entry differentiates with respect to the state", s_.level);
       d.help = "parameters are leaves of the state with respect to which grad or value_and_grad is taken";
       return d;
@@ -117,8 +115,7 @@ class StrategyPass {
     return d;
   }
   static Sharding open_like(const ir::Type& type, const ir::ShardingRef& own) {
-    if (own) return *own;
-    return {std::vector<ir::DimSharding>(type.shape.size(), {{}, true}), {}};
+    return own ? *own : open_sharding(type.rank());
   }
   bool uses(const Sharding& s, const Axes& axes) const { return overlap(mesh_, ir::axes_of(s), axes); }
   bool fits(const Sharding& s, const ir::Type& type) const { return ir::check_sharding(mesh_, s, type, "").ok(); }

@@ -46,16 +46,14 @@ Factors placed_factors(const TypedOp& op, bool keyed) {
   return out;
 }
 
-Attrs with_part(const ir::Shard& shard, Attrs attrs, Place place, const Factors::Tensor& dims) {
-  for (size_t d = 0; d < place.offset.size(); ++d)
-    place.offset[d] = place.offset[d] + shard.begins[dims[d][0]];
+Attrs localise_place(const ir::Shard& shard) {
+  Place place = place_of(shard.op);
+  const Factors::Tensor& dims = shard.factors.results[0];
+  for (size_t d = 0; d < place.offset.size(); ++d) place.offset[d] = place.offset[d] + shard.begins[dims[d][0]];
+  Attrs attrs = localise_shape(shard);
   attrs.set("offset", place.offset);
   attrs.set("whole", place.whole);
   return attrs;
-}
-
-Attrs localise_place(const ir::Shard& shard) {
-  return with_part(shard, localise_shape(shard), place_of(shard.op), shard.factors.results[0]);
 }
 
 }  // namespace nabla::ops

@@ -26,8 +26,6 @@ Place place_in(const Attrs& attrs, const Shape& part);
 /// Every dimension of the result may be split; operands stay whole, but for the first dimension of the first one where
 /// `keyed` says that the rows of the result go with it.
 Factors placed_factors(const TypedOp& op, bool keyed = false);
-/// The node's attributes with the `offset` and `whole` of the part of a tensor; `place` is that of the node.
-Attrs with_part(const ir::Shard& shard, Attrs attrs, Place place, const Factors::Tensor& dims);
 /// Of ops with placed_factors and an attribute `shape`.
 Attrs localise_place(const ir::Shard& shard);
 
