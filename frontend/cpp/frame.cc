@@ -42,6 +42,12 @@ Error foreign_value(const Site& site, const std::string& owner, const std::strin
   return Error(std::move(d));
 }
 
+std::string text_of(const ir::Mesh& mesh) {
+  std::string axes;
+  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
+  return fmt::format("{} ({})", mesh.name, axes);
+}
+
 /// The places that were asked for, with the lines of their files, as long as no file changes: programs that are written
 /// while the process lives, in notebooks and by reloading, change under it.
 class Places {
@@ -100,6 +106,17 @@ void Context::take_symbols(const ir::Function& f) {
           module.symbols.push_back(s);
 }
 
+void Context::need_mesh(const ir::Mesh& mesh, const Site& site) {
+  if (module.meshes.empty()) module.meshes.push_back(mesh);
+  const ir::Mesh& known = module.meshes[0];
+  if (known.name == mesh.name && known.axes == mesh.axes) return;
+  Diagnostic d =
+      error(Code::kBadSharding, "a value of mesh {} is used beside values of mesh {}", text_of(mesh), text_of(known));
+  d.location = locate(site, "");
+  d.help = "ranks of one program are all of one mesh: lay the values out over the same one";
+  throw OtherMesh(std::move(d));
+}
+
 LocationRef locate(const Site& site, const std::string& function) {
   thread_local Places places;
   // Bodies are lambdas, whose own name says nothing.
@@ -148,7 +165,9 @@ ir::Val Frame::value_of(const Tensor& t, const Site& site) {
   if (!parent)
     throw foreign_value(site, t.frame()->name, name);
   ir::Val outer = parent->value_of(t, site);
-  ir::Val inner = builder.param(parent->builder.function().values[outer.id].name, outer.type());
+  const ir::Value& value = parent->builder.function().values[outer.id];
+  ir::Val inner = builder.param(value.name, outer.type());
+  builder.lay_out(inner, value.sharding);
   captures.push_back(parent->wrap(outer));
   capture_params.push_back(inner.id);
   captured_[{t.frame().get(), t.id()}] = inner.id;

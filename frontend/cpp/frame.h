@@ -15,6 +15,11 @@
 
 namespace nabla {
 
+/// E0210: a value of one mesh in a function of another.
+struct OtherMesh : Error {
+  using Error::Error;
+};
+
 /// The module that traced functions go into: one per Program, or per trace outside of one.
 struct Context {
   ir::Module module;
@@ -25,6 +30,8 @@ struct Context {
 
   /// Adds the symbols of a function that comes from another context.
   void take_symbols(const ir::Function& f);
+  /// The module's mesh is this one from now on. Throws OtherMesh where it has another.
+  void need_mesh(const ir::Mesh& mesh, const Site& site);
   /// `wanted`, or with a number after it.
   std::string unique_name(const std::string& wanted);
 };

@@ -93,8 +93,7 @@ void check_specs(const std::vector<P>& specs, size_t tensors, const char* what, 
 
 }  // namespace
 
-Region::Region(std::vector<P> in, std::vector<P> out, std::vector<std::string> axes, std::vector<Tensor> operands,
-               Site site)
+Region::Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Tensor> operands, Site site)
     : operands_(std::move(operands)), site_(site) {
   const ir::Mesh& mesh = mesh_of("shard_map", site);
   std::vector<std::string> taken = manual_axes();
@@ -117,20 +116,18 @@ Region::Region(std::vector<P> in, std::vector<P> out, std::vector<std::string> a
     in_.push_back(in[i].sharding);
     parts_.push_back(part_of(mesh, in_[i], operands_[i], i, site));
   }
-  for (const P& p : out) out_.push_back(p.sharding);
 }
 
 void Region::enter() const {
   for (const ir::AxisRef& a : axes_) Frame::current()->manual.push_back(a.name);
 }
 
-std::vector<Tensor> Region::call(const TracedFunction& f) const {
-  if (out_.size() != f.function->results.size())
-    throw error_at(site_, Code::kBadSharding, "shard_map: out_specs has {} layouts, its result has {} tensors",
-                   out_.size(), f.function->results.size());
+std::vector<Tensor> Region::call(const TracedFunction& f, const std::vector<P>& out) const {
+  check_specs(out, f.function->results.size(), "out_specs", "its result has", site_);
   AtSite at(site_);
   std::vector<Arg> operands;
-  ir::Shardings in = in_;
+  ir::Shardings in = in_, outer;
+  for (const P& p : out) outer.push_back(p.sharding);
   for (const Tensor& t : operands_) operands.emplace_back(t, site_);
   for (const Tensor& t : f.captures) {
     operands.emplace_back(t, site_);
@@ -138,7 +135,7 @@ std::vector<Tensor> Region::call(const TracedFunction& f) const {
   }
   return emit(
       "shard_map", operands,
-      {{"body", ir::FunctionRef{f.function->name}}, {"axes", axes_}, {"sizes", sizes_}, {"in", in}, {"out", out_}},
+      {{"body", ir::FunctionRef{f.function->name}}, {"axes", axes_}, {"sizes", sizes_}, {"in", in}, {"out", outer}},
       site_);
 }
 

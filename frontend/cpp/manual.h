@@ -25,16 +25,16 @@ struct AxisNames {
 /// The node of a region: layouts are one per tensor of the arguments and of the result.
 class Region {
  public:
-  Region(std::vector<P> in, std::vector<P> out, std::vector<std::string> axes, std::vector<Tensor> operands, Site site);
+  Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Tensor> operands, Site site);
   /// The type of a rank's part of an operand.
   ir::Type part(size_t operand) const { return parts_[operand]; }
   /// Makes the function being traced that of the region.
   void enter() const;
-  /// The region of f; what f closes over is whole on every rank.
-  std::vector<Tensor> call(const TracedFunction& f) const;
+  /// The region of f, whose results are laid out as `out` says; what f closes over is whole on every rank.
+  std::vector<Tensor> call(const TracedFunction& f, const std::vector<P>& out) const;
 
  private:
-  ir::Shardings in_, out_;
+  ir::Shardings in_;
   ir::Axes axes_;
   Ints sizes_;
   std::vector<Tensor> operands_;
@@ -52,7 +52,7 @@ class ShardMapped {
   template <class... A>
   auto operator()(const A&... args) const {
     F f = f_;
-    Region region(in_, out_, axes_, all_tensors(args...), site_);
+    Region region(in_, axes_, all_tensors(args...), site_);
     Tracing tracing(inner_name("region"), site_);
     region.enter();
     size_t next = 0;
@@ -64,7 +64,7 @@ class ShardMapped {
     std::tuple<A...> inside{inner(args)...};
     auto result = std::apply([&](const A&... a) { return f(a...); }, inside);
     TracedFunction traced = tracing.finish(tensors_of(result));
-    return with_tensors(std::move(result), region.call(traced));
+    return with_tensors(std::move(result), region.call(traced, out_));
   }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 using Renames = std::map<std::string, std::string>;
 
 // Takes a function of another module over, callees first. Returns its name here.
-std::string import_function(Context& to, const Context& from, const std::string& name) {
+std::string import_function(Context& to, const Context& from, const std::string& name, const Site& site) {
   ir::FunctionPtr source;
   for (const ir::FunctionPtr& f : from.module.functions)
     if (f->name == name) source = f;
@@ -25,9 +25,10 @@ std::string import_function(Context& to, const Context& from, const std::string&
   if (auto known = to.imported.find(source); known != to.imported.end()) return known->second;
   auto copy = std::make_shared<ir::Function>(*source);
   for (ir::Node& node : copy->nodes)
-    node.attrs = with_functions(node.attrs, [&](const std::string& f) { return import_function(to, from, f); });
+    node.attrs = with_functions(node.attrs, [&](const std::string& f) { return import_function(to, from, f, site); });
   copy->name = to.unique_name(name);
   to.take_symbols(*copy);
+  if (from.module.mesh() && lays_out(*copy)) to.need_mesh(*from.module.mesh(), site);
   to.imported[source] = copy->name;
   to.module.functions.push_back(copy);
   return copy->name;
@@ -37,7 +38,7 @@ std::string callee_name(const TracedFunction& f, const Site& site) {
   std::shared_ptr<Frame> frame = Frame::current();
   if (!frame) throw error_at(site, Code::kMisuse, "`{}` is called outside of a traced function", f.function->name);
   if (frame->context == f.context) return f.function->name;
-  return import_function(*frame->context, *f.context, f.function->name);
+  return import_function(*frame->context, *f.context, f.function->name, site);
 }
 
 std::vector<Tensor> emit_on(const char* op, const std::vector<Tensor>& operands, ir::Attrs attrs, const Site& site) {
@@ -120,9 +121,19 @@ std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residua
   return out;
 }
 
+bool lays_out(const ir::Function& f) {
+  auto names_axes = [](const auto& attr) {
+    return std::holds_alternative<ir::Sharding>(attr.second) || std::holds_alternative<ir::Shardings>(attr.second);
+  };
+  return std::any_of(f.values.begin(), f.values.end(), [](const ir::Value& v) { return v.sharding != nullptr; }) ||
+         std::any_of(f.nodes.begin(), f.nodes.end(), [&](const ir::Node& n) {
+           return std::any_of(n.attrs.begin(), n.attrs.end(), names_axes);
+         });
+}
+
 ir::Module module_of(const TracedFunction& f) {
   Context context;
-  import_function(context, *f.context, f.function->name);
+  import_function(context, *f.context, f.function->name, {});
   return std::move(context.module);
 }
 

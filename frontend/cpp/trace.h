@@ -88,8 +88,11 @@ std::vector<Tensor> emit_jvp(const TracedFunction& f, std::vector<Tensor> operan
 /// vjp_backward: the gradients of the first `operands` parameters.
 std::vector<Tensor> emit_pullback(const TracedFunction& f, const Tensor& residual,
                                   const std::vector<Tensor>& cotangents, size_t operands, const Site& site);
-/// The module of a function traced outside of a Program: the function and all that it calls.
+/// The module of a function traced outside of a Program: the function and all that it calls, and the mesh where they lay
+/// anything out.
 ir::Module module_of(const TracedFunction& f);
+/// Whether the function lays a value of its own out over a mesh.
+bool lays_out(const ir::Function& f);
 
 /// Copies of the leaves of a tree, in order.
 template <class T>

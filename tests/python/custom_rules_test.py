@@ -137,3 +137,79 @@ def test_rules_see_trees_and_other_rules():
                  lambda r, ct: ({"a": ct * nb.asarray(r["step"], "float32") + 0 * r["kept"], "b": inner(ct)},))
     g = nb.grad(lambda p: nb.sum(outer(p)))({"a": X, "b": X})
     same(g["a"], 7.0), same(g["b"], 3.0)
+
+
+# ---- Ops as classes
+
+
+class Cube(nb.UnaryOperation):
+    """x^3, with ten times its derivative, so that tests see whose it is."""
+
+    @property
+    def name(self):
+        return "cube10"
+
+    def kernel(self, args, kwargs):
+        return [args[0] * args[0] * args[0]]
+
+    def _derivative(self, primals, output):
+        return 30.0 * primals * primals
+
+
+class Scaled(nb.BinaryOperation):
+    def kernel(self, args, kwargs):
+        return args[0] * args[1] * kwargs.get("by", 1.0)
+
+    def vjp_rule(self, primals, cotangents, outputs, kwargs):
+        return [cotangents[0] * primals[1] * kwargs.get("by", 1.0), None]
+
+
+class Largest(nb.ReduceOperation):
+    def kernel(self, args, kwargs):
+        assert kwargs["axis"] == (1,) and kwargs["keepdims"] is False
+        return [nb.max(args[0], axis=kwargs["axis"])]
+
+
+class Shifted(nb.CollectiveOperation):
+    def kernel(self, args, kwargs):
+        return [nb.ops.communication.ppermute(args[0], [(0, 1), (1, 0)])]
+
+
+def test_op_class_has_its_derivative_in_both_modes():
+    cube, x = Cube(), nb.asarray([1.0, 2.0])
+    assert cube([x], {})[0].tolist() == [1, 8] and cube(x).tolist() == [1, 8]
+    for f in (nb.grad(lambda v: nb.sum(cube(v))), nb.jit(nb.grad(lambda v: nb.sum(cube(v))))):
+        assert f(x).tolist() == [30, 120]
+    assert nb.jvp(cube, (x,), (nb.ones(2),))[1].tolist() == [30, 120]
+    assert nb.jacfwd(cube)(x).tolist() == [[30, 0], [0, 120]] and nb.vmap(cube)(x).tolist() == [1, 8]
+    assert "cube10" in str(nb.trace(cube, x))
+
+
+def test_op_class_broadcasts_and_counts_dimensions():
+    out = Scaled()([nb.ones((2, 3)), nb.asarray([1.0, 2.0, 3.0])], {"by": 2.0})[0]
+    assert out.tolist() == [[2, 4, 6], [2, 4, 6]]
+    grads = nb.grad(lambda a, b: nb.sum(Scaled()(a, b)), argnums=(0, 1))(nb.ones(2), nb.asarray([3.0, 4.0]))
+    assert grads[0].tolist() == [3, 4] and grads[1].tolist() == [0, 0]
+    assert Largest()(nb.asarray([[1.0, 3.0], [2.0, 0.0]]), axis=-1).tolist() == [3, 2]
+    assert nb.grad(lambda x: nb.sum(Largest()(x, axis=-1)))(nb.asarray([[1.0, 3.0]])).tolist() == [[0, 1]]
+
+
+def test_op_class_of_ranks():
+    mesh = nb.DeviceMesh("pair", (2,), ("r",))
+    x = nb.shard(nb.asarray([1.0, 2.0, 3.0, 4.0]), mesh, nb.P("r"))
+    assert Shifted()(x).tolist() == [3, 4, 1, 2]
+    weights = nb.asarray([1.0, 2.0, 3.0, 4.0])
+    assert nb.grad(lambda v: nb.sum(Shifted()(v) * weights))(x).tolist() == [3, 4, 1, 2]
+
+
+def test_op_class_says_what_is_wrong_with_it():
+    with pytest.raises(TypeError, match="Bad.compute_physical_shape would not be called: shapes and dtypes follow"):
+        type("Bad", (nb.Operation,), {"compute_physical_shape": lambda *a: None})
+    with pytest.raises(NotImplementedError, match="Operation has no kernel"):
+        nb.Operation()(nb.ones(2))
+    with pytest.raises(TypeError, match="Scaled takes two tensors, got 1"):
+        Scaled()(nb.ones(2))
+    with pytest.raises(ValueError, match="Largest: there is no dimension 2"):
+        Largest()(nb.ones((2, 2)), axis=2)
+    with pytest.raises(ValueError, match="Shifted of .* laid out over no mesh"):
+        Shifted()(nb.ones(4))

@@ -22,8 +22,8 @@ def test_devices():
     x = nb.ones(2)
     assert nb.to_device(x, "cpu") is x and nb.cpu({"a": x})["a"] is x and nb.transfer_to(x, nb.CPU()) is x
     assert nb.grad(lambda v: nb.transfer_to(v, nb.CPU()).sum())(x).tolist() == [1, 1]
-    with pytest.raises(NotImplementedError, match="sharding"):
-        nb.transfer_to(x, sharding=object())
+    with pytest.raises(TypeError, match="a device and a sharding"):
+        nb.transfer_to(x, nb.CPU(), sharding=object())
     with pytest.raises(TypeError, match="no device"):
         nb.to_device(x, 3)
     with pytest.raises(ValueError):

@@ -21,7 +21,8 @@ MYPY = "/usr/bin/mypy"
 ANY = {
     "nabla.compiled.Compiled.__get__", "nabla.kernels.Kernel.__call__", "nabla.kernels.call_custom_kernel",
     "nabla.nn.containers.Sequential.__getitem__", "nabla.nn.containers._Container.__getattr__",
-    "nabla.nn.finetune.lora.tree_lora_delta", "nabla.nn.module.Module.forward", "nabla.nn.optim.stateful.Optimizer.lr",
+    "nabla.nn.finetune.lora.tree_lora_delta", "nabla.ops.base.Operation.__call__", "nabla.nn.module.Module.forward",
+    "nabla.nn.optim.stateful.Optimizer.lr",
     "nabla.nn.optim.stateful.Optimizer.__getattr__", "nabla.nn.optim.stateful.Optimizer.step",
     "nabla.recompiles.signature_of", "nabla.transforms.jacobians.hvp", "nabla.transforms.shapes.eval_shape",
     "nabla.tree.PyTreeDef.unflatten", "nabla.tree.transpose", "nabla.tree.tree_unflatten",

@@ -36,7 +36,7 @@ class Kernels:
 
     def add(self, name, types, op, attributes):
         """An entry of one op; False where the op does not take these types."""
-        inputs = [(f"x{i}", dtype, shape) for i, (dtype, shape) in enumerate(types)]
+        inputs = [(f"x{i}", dtype, shape, None) for i, (dtype, shape) in enumerate(types)]
         results = []
 
         def body(*values):

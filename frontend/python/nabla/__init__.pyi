@@ -14,6 +14,7 @@ from .devices import *
 from .export import *
 from .plan import *
 from .kernels import *
+from .ops.base import *
 from .ops.binary import *
 from .ops.communication import *
 from .ops.comparison import *
@@ -45,6 +46,7 @@ from .transforms.jacobians import *
 from .transforms.memory import *
 from .transforms.rules import *
 from .transforms.shapes import *
+from .transforms.sharding import *
 from .tree import PyTreeDef as PyTreeDef
 from .tree import is_tensor as is_tensor
 from .tree import register_pytree_node as register_pytree_node

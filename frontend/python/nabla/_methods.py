@@ -5,6 +5,7 @@ import operator
 
 from . import _nabla
 from ._core import DType, Tensor, asarray, astype, dtype_of
+from ._mesh import compute_local_shape, spec_of
 from ._printing import html_of, text_of
 from .ops import (
     binary, communication, comparison, control_flow, creation, gathering, indexing, reduction, sorting, unary, view)
@@ -315,12 +316,15 @@ _PROPERTIES = {
     "is_realized": (lambda x: x.has_array, "Whether its elements are computed."),
     "nbytes": (lambda x: _count(x) * x.dtype.itemsize, "Bytes of all elements."),
     "device": (_device, "Where it lives: CPU()."),
-    "is_sharded": (lambda x: False, "Whether it is spread over devices: never, before there is sharding."),
-    "num_shards": (lambda x: 1, "Over how many devices it is spread."),
-    "sharding": (lambda x: None, "How it is spread over devices: not at all."),
-    "local_shape": (lambda x: x.shape, "The shape of what lies on one device."),
+    "is_sharded": (lambda x: spec_of(x) is not None, "Whether it is laid out over a mesh."),
+    "num_shards": (lambda x: 1 if spec_of(x) is None else len(spec_of(x).mesh.devices), "How many ranks have a part."),
+    "sharding": (spec_of, "Its ShardingSpec; None: it is whole, on one device."),
+    "shards": (lambda x: _shards(x), "The parts of all ranks, by their numbers."),
+    "local_shape": (lambda x: _local_shape(x), "The shape of what rank 0 has."),
     "global_shape": (lambda x: x.shape, "The shape of all of it."),
-    "shard_shape": (lambda x: x.shape, "The shape of what lies on one device."),
+    "shard_shape": (lambda x: _ShardShape(_local_shape(x), x), "The shape of what rank 0 has; x.shard_shape(r) is that "
+                                                               "of rank r."),
+    "batch_dims": (lambda x: 0, "How many leading dimensions are a batch's: none, vmap keeps them out of sight."),
 }
 
 
@@ -340,9 +344,43 @@ def _new_full(x, shape, fill_value, dtype=None, device=None):
     return creation.full(shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
-def _unsharded(x):
-    """A tensor that is spread over devices as a whole one: here itself."""
-    return x
+def _local_shape(x, rank=0):
+    spec = spec_of(x)
+    return x.shape if spec is None else compute_local_shape(x.shape, spec, rank)
+
+
+class _ShardShape(tuple):
+    """The shape of rank 0's part; may be called with a rank."""
+
+    def __new__(cls, shape, x):
+        out = super().__new__(cls, shape)
+        out._x = x
+        return out
+
+    def __call__(self, rank=0):
+        return _local_shape(self._x, rank)
+
+
+def _shards(x):
+    spec, parts = spec_of(x), _nabla.shards(x)
+    if spec is None:
+        return parts
+    shapes = [compute_local_shape(x.shape, spec, r) for r in range(len(parts))]
+    return [p if p.shape == n else p[tuple(slice(0, k) for k in n)] for p, n in zip(parts, shapes)]
+
+
+def from_dlpack(x):
+    """A tensor in the memory of an array that speaks DLPack. An array of a dtype that its own library does not hand
+    over so, such as NumPy's bools, is copied."""
+    try:
+        return _nabla.from_dlpack(x)
+    except BufferError:
+        return asarray(x)
+
+
+def _shard(x, mesh, dim_specs, replicated_axes=None):
+    """This tensor, laid out over a mesh: see nabla.shard."""
+    return communication.shard(x, mesh, dim_specs, replicated_axes)
 
 
 def _attach_factories():
@@ -354,16 +392,14 @@ def _attach_factories():
     for name in ("zeros", "ones", "full", "empty", "arange", "eye", "linspace", "constant", "full_like", "zeros_like",
                  "ones_like", "hann_window", "uniform", "normal", "gaussian"):
         setattr(Tensor, name, staticmethod(getattr(creation, name)))
-    Tensor.from_dlpack = staticmethod(_nabla.from_dlpack)
-    Tensor.gather = _unsharded
-    for name in ("shard", "with_sharding", "with_sharding_constraint"):
-        setattr(Tensor, name, _method(communication._absent(f"Tensor.{name}"), name))
+    Tensor.from_dlpack = staticmethod(from_dlpack)
+    Tensor.gather = _method(communication.gather_all_axes, "gather")
+    Tensor.shard = Tensor.with_sharding = Tensor.with_sharding_constraint = _shard
 
 
 _attach_operators()
 _attach_values()
 _attach_methods()
 _attach_factories()
-from_dlpack = _nabla.from_dlpack
 
 __all__ = ["from_dlpack", "to_numpy_all"]

@@ -75,14 +75,17 @@ def type_text(dtype, shape):
     return f"{name}[{','.join(str(n) for n in shape)}]"
 
 
-def trace(fun, types, build, names=None):
-    """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`.
+def trace(fun, types, build, names=None, like=None):
+    """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`. `like`: a tensor per parameter,
+    whose layout over a mesh it has, too.
 
     Returns the function, and the tree that `fun` returned as `Result`.
     """
+    enter_mesh_of(like or [])
     t = _nabla.Trace(name_of(fun))
     try:
-        params = [t.param(names[i] if names else "", dtype, shape) for i, (dtype, shape) in enumerate(types)]
+        params = [t.param(names[i] if names else "", dtype, shape, like[i] if like else None)
+                  for i, (dtype, shape) in enumerate(types)]
         args, kwargs = build(params)
         result = Result(fun(*args, **kwargs), fun)
         return t.finish(result.tensors), result
@@ -117,8 +120,17 @@ class Result:
 
 def trace_like(fun, arguments, tensors=None):
     """`fun` traced on arguments like these."""
-    types = example_types(arguments.tensors if tensors is None else tensors)
-    return trace(fun, types, arguments.rebuild)
+    like = arguments.tensors if tensors is None else tensors
+    return trace(fun, example_types(like), arguments.rebuild, like=like)
+
+
+def enter_mesh_of(tensors):
+    """Makes ready for a function of these tensors: outside of traced functions, what waits on another mesh is
+    computed."""
+    for t in tensors:
+        placement = _nabla.placement(t)
+        if placement is not None:
+            return _nabla.enter_mesh(placement[0])
 
 
 __all__ = ["Arguments", "Error", "Result", "example_types", "is_array", "name_of", "trace", "trace_like", "type_text"]

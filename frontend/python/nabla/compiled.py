@@ -162,7 +162,9 @@ class Compiled:
     def inspect(self, *args, **kwargs):
         """What the function was compiled to for these arguments, as `nablac inspect` prints it. Without arguments: for
         those of the last call."""
-        return IR(_nabla.report_text(self._seen(args, kwargs).bundle.report))
+        bundle = self._seen(args, kwargs).bundle
+        text = _nabla.report_text(bundle.report)
+        return IR(f"{bundle.ranks}\nwhat one rank does:\n{text}" if bundle.ranks else text)
 
     def profile(self, *args, runs=10, **kwargs):
         """Runs the function on these arguments and tells where the time goes: see profiling.Profile. Donated arguments
@@ -177,7 +179,7 @@ class Compiled:
         fun, free, named, static = self._split(args, kwargs)
         arguments = Arguments(free, named)
         if _nabla.is_tracing():
-            f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
+            f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild, like=arguments.tensors)
             return result.rebuild(_nabla.call("call", f, arguments.tensors))
         executable = self._executable(fun, arguments, static)
         begin = time.perf_counter()
@@ -198,13 +200,14 @@ class Compiled:
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
         others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)
-        key = (arguments.treedef, types, others, tuple((i, type(v).__name__, v) for i, v in static), default_float(),
-               debug.enabled())
+        layouts = tuple(_layout_key(t) for t in arguments.tensors)
+        static = tuple((i, type(v).__name__, v) for i, v in static)
+        key = (arguments.treedef, types, layouts, others, static, default_float(), debug.enabled())
         try:
             hash(key)
         except TypeError:
             raise TypeError(f"{name_of(self._fun)}: a static argument or leaf cannot be hashed: "
-                            f"{[v for _, v in static] or others!r}") from None
+                            f"{[v for _, _, v in static] or others!r}") from None
         return key
 
     def _dynamic_types(self, arguments):
@@ -230,7 +233,7 @@ class Compiled:
     def _compile(self, fun, arguments, key, static):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
-        f, result = trace_function(fun, types, arguments.rebuild)
+        f, result = trace_function(fun, types, arguments.rebuild, like=arguments.tensors)
         captures = f.captures
         _nabla.realize(captures)
         names = arguments.names(self._fun)
@@ -252,7 +255,7 @@ class Compiled:
         return executable
 
     def _remember(self, executable, args, free, named, static, arguments):
-        if self._dynamic:
+        if self._dynamic or any(_nabla.placement(t) for t in arguments.tensors):
             return
         if self._known_float is not default_float():
             self._known.clear()
@@ -280,6 +283,12 @@ class Compiled:
         with self._lock:
             self._cache.clear()
             self._known.clear()
+
+
+def _layout_key(x):
+    """What a compiled function depends on of a tensor's layout; None: it has none."""
+    placement = _nabla.placement(x)
+    return placement and (placement[0].name, tuple(placement[0].axes), repr(placement[1]))
 
 
 def _dynamic_table(dynamic_dims):
@@ -365,7 +374,7 @@ def make_ir(fun, stage="traced"):
     @functools.wraps(fun)
     def made(*args, **kwargs):
         arguments = Arguments(args, kwargs)
-        f, _ = trace_function(fun, example_types(arguments.tensors), arguments.rebuild)
+        f, _ = trace_function(fun, example_types(arguments.tensors), arguments.rebuild, like=arguments.tensors)
         return IR(f.text() if stage == "traced" else _nabla.simplified_text(f))
 
     return made

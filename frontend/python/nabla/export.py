@@ -10,29 +10,38 @@ import inspect
 
 from . import _nabla, _spread
 from ._core import Tensor, asarray, default_float, dtype_of
+from ._mesh import spec_of
 from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
 
 
 class Spec:
-    """The type of an input or of a leaf of state: a shape, whose sizes may be symbols, and a dtype."""
+    """The type of an input or of a leaf of state: a shape, whose sizes may be symbols, a dtype, and how it is laid out
+    over a mesh (a ShardingSpec; None: the compiler decides)."""
 
-    __slots__ = ("shape", "dtype")
+    __slots__ = ("shape", "dtype", "sharding")
 
-    def __init__(self, shape=(), dtype=None):
+    def __init__(self, shape=(), dtype=None, sharding=None):
         self.shape = tuple(shape)
         self.dtype = default_float() if dtype is None else dtype_of(dtype)
+        if sharding is not None and len(sharding.dim_specs) != len(self.shape):
+            raise ValueError(f"spec: {sharding} is the layout of {len(sharding.dim_specs)} dimensions, and the shape "
+                             f"is {self.shape}")
+        self.sharding = sharding
 
     def __repr__(self):
-        return f"spec({self.shape}, {self.dtype.name})"
+        return f"spec({self.shape}, {self.dtype.name}" + (f", {self.sharding})" if self.sharding else ")")
+
+    def _layout(self):
+        return self.sharding and self.sharding._layout(self.shape)
 
 
-def spec(shape=(), dtype=None):
-    """A Spec; of a tensor or array: its type."""
+def spec(shape=(), dtype=None, sharding=None):
+    """A Spec; of a tensor or array: its type, and its layout where it has one."""
     if isinstance(shape, Tensor) or hasattr(shape, "__array__"):
         t = asarray(shape)
-        return Spec(t.shape, t.dtype)
-    return Spec(shape, dtype)
+        return Spec(t.shape, t.dtype, spec_of(t) if sharding is None else sharding)
+    return Spec(shape, dtype, sharding)
 
 
 def symbol(name, min, max, multiple=1):
@@ -121,8 +130,15 @@ def export(entries, state=None, args=None):
                                      f"{list(row[1:3])}: give one range")
     for row in declared.values():
         program.symbol(*row)
+    meshes = [s.sharding.mesh for s in specs + [s for i in inputs.values() for s in i.specs] if s.sharding]
+    for mesh in meshes[1:]:
+        if mesh != meshes[0]:
+            raise ValueError(f"export: layouts over mesh {meshes[0]} and over mesh {mesh}: ranks of one program are "
+                             "all of one mesh")
+    if meshes:
+        program.mesh(meshes[0]._native)
     names = _paths(state) if state is not None else []
-    leaves = [program.state(name, s.dtype, s.shape) for name, s in zip(names, specs)]
+    leaves = [program.state(name, s.dtype, s.shape, s._layout()) for name, s in zip(names, specs)]
     signatures = {"state": {name: type_text(s.dtype, s.shape) for name, s in zip(names, specs)}}
     for name, f in entries.items():
         outputs = _add_entry(program, name, f, inputs[name], leaves, form)
@@ -202,7 +218,7 @@ def _add_entry(program, name, f, inputs, leaves, form):
         return rows
 
     made = {}
-    program.entry(name, [(n, s.dtype, s.shape) for n, s in zip(inputs.names, inputs.specs)], body)
+    program.entry(name, [(n, s.dtype, s.shape, s._layout()) for n, s in zip(inputs.names, inputs.specs)], body)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
+from ._mesh import ShardingSpec
 from ._nabla import DType, Size, Tensor
 from .compiled import IR
 from .typing import ArrayLike, DTypeLike, StrPath
@@ -9,9 +10,14 @@ from .typing import ArrayLike, DTypeLike, StrPath
 class Spec:
     shape: tuple[Size, ...]
     dtype: DType
-    def __init__(self, shape: Sequence[Size] = (), dtype: DTypeLike | None = None) -> None: ...
+    sharding: ShardingSpec | None
+    def __init__(
+        self, shape: Sequence[Size] = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None
+    ) -> None: ...
 
-def spec(shape: Sequence[Size] | ArrayLike = (), dtype: DTypeLike | None = None) -> Spec: ...
+def spec(
+    shape: Sequence[Size] | ArrayLike = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None
+) -> Spec: ...
 def symbol(name: str, min: int, max: int, multiple: int = 1) -> Size: ...
 
 class ExportedProgram:

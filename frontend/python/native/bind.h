@@ -76,13 +76,22 @@ inline std::pair<Value, Value> given_back(const std::pair<nabla::Tensor, nabla::
   return {Value(ts.first), Value(ts.second)};
 }
 
-/// Calls `body` with the place in Python, while ops are recorded.
+/// Calls `body` with the place in Python, while ops are recorded. Where it uses tensors of another mesh than the eager
+/// function's, it is called again in another one.
 template <class F>
 auto recorded(F body) {
-  Recording recording;
-  Site site = python_site();
-  AtSite at(site);
-  return body(site);
+  auto once = [&] {
+    Recording recording;
+    Site site = python_site();
+    AtSite at(site);
+    return body(site);
+  };
+  try {
+    return once();
+  } catch (const OtherMesh&) {
+    if (!Eager::leave_mesh()) throw;
+  }
+  return once();
 }
 
 template <class R, class... A, size_t... I>
@@ -121,6 +130,7 @@ void bind_values(py::module_& m);
 void bind_ops(py::module_& m);
 void bind_traces(py::module_& m);
 void bind_programs(py::module_& m);
+void bind_sharding(py::module_& m);
 
 }  // namespace nabla::python
 

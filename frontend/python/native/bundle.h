@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frontend/cpp/tensor.h"
+#include "frontend/python/native/placement.h"
 #include "runtime/base/literal.h"
 #include "runtime/exec/session.h"
 
@@ -36,6 +37,8 @@ class Bundle {
   exec::Session& session() { return *session_; }
   /// What of_bytes was given; empty for a bundle of a file.
   const std::string& bytes() const { return bytes_; }
+  /// How the results of its one entry are laid out; empty: not at all.
+  std::vector<PlacementRef> placements;
   int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
 
   /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit; E0707 where a

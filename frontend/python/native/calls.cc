@@ -73,7 +73,7 @@ bool is_simple_array(PyObject* o) {
 }
 
 // The form of arguments: `x` was flattened into `treedef`; leaf number i is a tensor where `tensors` has it. False
-// where a leaf needs Python to become a tensor.
+// where a leaf needs Python to become a tensor, or is laid out over a mesh.
 bool read_arguments(Reader& reader, py::handle treedef, const py::object& x, const py::dict& tensors, Form& out) {
   if (is_leaf(treedef)) {
     py::int_ place(reader.next++);
@@ -86,7 +86,7 @@ bool read_arguments(Reader& reader, py::handle treedef, const py::object& x, con
     out.kind = Form::kTensor;
     out.dtype = v.dtype();
     out.shape = v.array("a call").shape();
-    return is_simple_array(x.ptr());
+    return is_simple_array(x.ptr()) && !v.placement();
   }
   if (treedef.attr("kind").is_none()) return true;
   out = reader.container(treedef);
@@ -139,7 +139,7 @@ bool match_tensor(const Form& form, PyObject* o, Match& out) {
     Value* v = value_of(o);
     if (v->is_traced() || v->dtype() != form.dtype || v->rank() != static_cast<int>(form.shape.size())) return false;
     const Literal& a = v->array("a call");  // computed now, with all others that wait
-    if (a.shape() != form.shape) return false;
+    if (a.shape() != form.shape || v->placement()) return false;
     out.arrays.push_back(a);
     if (form.donated) out.donated.push_back(v);
     return true;

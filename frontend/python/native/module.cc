@@ -160,6 +160,7 @@ PYBIND11_MODULE(_nabla, m) {
   bind_ops(m);
   bind_traces(m);
   bind_programs(m);
+  bind_sharding(m);
   bind_calls(m);
   bind_debugging(m);
   guard_new(m);

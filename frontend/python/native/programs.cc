@@ -4,9 +4,11 @@
 #include "cli/driver/compile.h"
 #include "cli/driver/plan.h"
 #include "cli/driver/report.h"
+#include "cli/driver/report_ranks.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
+#include "frontend/python/native/eager_part.h"
 #include "frontend/python/native/reproducer.h"
 #include "frontend/python/native/unlocked.h"
 #include "ir/op_def.h"
@@ -22,8 +24,12 @@ namespace {
 std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const Value*>& inputs) {
   std::vector<Literal> arrays;
   for (const Value* v : inputs) arrays.push_back(v->array("running a bundle"));
-  std::vector<Literal> out = without_lock([&] { return bundle.run(entry, arrays); });
-  return {std::make_move_iterator(out.begin()), std::make_move_iterator(out.end())};
+  std::vector<Literal> results = without_lock([&] { return bundle.run(entry, arrays); });
+  std::vector<Value> out;
+  out.reserve(results.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    out.emplace_back(std::move(results[i]), i < bundle.placements.size() ? bundle.placements[i] : nullptr);
+  return out;
 }
 
 // ---- Functions compiled in this process
@@ -76,7 +82,10 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
     driver::CompiledBundle compiled = compile_or_throw(m, options);
-    return Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
+    auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
+    for (ir::ShardingRef& layout : layouts_of_results(m))
+      out->placements.push_back(layout ? std::make_shared<const Placement>(Placement{*m.mesh(), std::move(layout)}) : nullptr);
+    return out;
   });
 }
 
@@ -91,22 +100,40 @@ std::pair<std::string, std::string> profile_of(Bundle& bundle) {
   return {exec::json(profile), exec::str(profile)};
 }
 
-std::string report_of(const Bundle& bundle) {
-  format::Bundle file = value_or_throw(format::Bundle::from_bytes(
+format::Bundle file_of(const Bundle& bundle) {
+  return value_or_throw(format::Bundle::from_bytes(
       format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bundle.bytes().data()), bundle.bytes().size()}),
       "the compiled function"));
-  return std::string(format::as_text(file.member("report.json")));
+}
+
+std::string report_of(const Bundle& bundle) {
+  format::Bundle file = file_of(bundle);
+  const format::BundleClass& of = *value_or_throw(file.need_class(""));
+  return std::string(format::as_text(file.member(of.folder + "report.json")));
+}
+
+// Who the ranks are and what they exchange; empty: there is one.
+std::string ranks_of(const Bundle& bundle) {
+  format::Bundle file = file_of(bundle);
+  return file.ranks() ? driver::ranks_text(file) : "";
 }
 
 // ---- Programs
 
-using NamedType = std::tuple<std::string, DType, Sizes>;
+using LayoutRef = std::shared_ptr<ir::Sharding>;  ///< null: nothing is said
+using NamedType = std::tuple<std::string, DType, Sizes, LayoutRef>;
+
+Spec spec_of(const std::string& name, DType dtype, const Sizes& shape, const LayoutRef& layout) {
+  Spec out(name, dtype, shape_of(shape));
+  out.sharding = layout;
+  return out;
+}
 
 // `body` takes a Value per input and returns pairs of a name and a value.
 void add_entry(Program& program, const std::string& name, const std::vector<NamedType>& inputs,
                const py::function& body) {
   std::vector<Spec> specs;
-  for (const auto& [input, dtype, shape] : inputs) specs.emplace_back(input, dtype, shape_of(shape));
+  for (const auto& [input, dtype, shape, layout] : inputs) specs.push_back(spec_of(input, dtype, shape, layout));
   auto traced = [&](const std::vector<nabla::Tensor>& args) -> Outputs {
     py::list values;
     for (const nabla::Tensor& t : args) values.append(Value(t));
@@ -134,8 +161,9 @@ void bind_program(py::module_& m) {
            [](Program& p, const Size& a, const Size& b) {
              p.require({a.dim, ir::SizeRelation::Kind::kLessEqual, b.dim}, python_site());
            })
-      .def("state", [](Program& p, const std::string& name, DType dtype,
-                       const Sizes& shape) { return p.state(name, dtype, shape_of(shape), python_site()); })
+      .def("mesh", [](Program& p, const ir::Mesh& mesh) { p.mesh(mesh.name, mesh.axes, python_site()); })
+      .def("state", [](Program& p, const std::string& name, DType dtype, const Sizes& shape,
+                       const LayoutRef& layout) { return p.state(spec_of(name, dtype, shape, layout), python_site()); })
       .def("entry", &add_entry)
       .def("text", [](const Program& p) { return ir::print(p.module()); })
       .def("save", &Program::save)
@@ -189,6 +217,7 @@ void bind_bundle(py::module_& m) {
       .def("profiled", &profiled_bundle)
       .def("profile", &profile_of)
       .def_property_readonly("report", &report_of)
+      .def_property_readonly("ranks", &ranks_of)
       .def("state_get",
            [](Bundle& b, int leaf) {
              const exec::TensorInfo& info = b.session().state_leaves().at(leaf);

@@ -21,9 +21,12 @@ class Trace {
  public:
   explicit Trace(const std::string& name) : recording_(std::in_place), tracing_(std::in_place, name, python_site()) {}
 
-  Value param(const std::string& name, DType dtype, const Sizes& shape) {
+  // `like`: a tensor whose layout the parameter has, too.
+  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like) {
     need_open();
-    return Value(tracing_->param(name, {dtype, shape_of(shape)}));
+    Value out(tracing_->param(name, {dtype, shape_of(shape)}));
+    if (PlacementRef placement = like ? like->placement() : nullptr) out.lay_out(placement);
+    return out;
   }
   TracedFunction finish(const std::vector<Operand>& results) {
     need_open();
@@ -260,7 +263,7 @@ void bind_traces(py::module_& m) {
       .def("text", [](const Function& f) { return ir::print(module_of(f)); });
   py::class_<Trace>(m, "Trace")
       .def(py::init<const std::string&>())
-      .def("param", &Trace::param)
+      .def("param", &Trace::param, py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("like") = nullptr)
       .def("finish", &Trace::finish)
       .def("cancel", &Trace::cancel);
   bind_derivatives(m);

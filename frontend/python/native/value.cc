@@ -1,105 +1,19 @@
 #include "frontend/python/native/value.h"
 
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
-#include "cli/driver/compile.h"
 #include "frontend/cpp/ops.h"
 #include "frontend/cpp/trace.h"
-#include "frontend/python/native/eager_kernels.h"
-#include "frontend/python/native/reproducer.h"
+#include "frontend/python/native/eager_part.h"
 #include "frontend/python/native/unlocked.h"
 #include "ir/op_def.h"
-#include "ir/target.h"
 
 namespace nabla::python {
 namespace {
-
-// Whether there is something that only the compiler's passes can take apart.
-bool needs_passes(const ir::Module& m) {
-  for (const ir::FunctionPtr& f : m.functions)
-    for (const ir::Node& n : f->nodes)
-      if (n.op->lower == ir::Lowering::kTransform) return true;
-  return false;
-}
-
-// The names of all functions that it names, and that these name.
-void add_callees(const ir::Module& m, const ir::Function& f, std::set<std::string>& names) {
-  for (const ir::Node& n : f.nodes)
-    for (const std::string& callee : functions_of(n.attrs))
-      if (names.insert(callee).second) add_callees(m, *m.find(callee), names);
-}
-
-// What the function's `ids` are computed from: its own nodes, down to the values that have bytes.
-struct Part {
-  ir::Function function;
-  std::vector<int> arguments;  ///< ids of the parameters
-};
-template <class Bound>
-Part part_of(const ir::Function& f, const std::vector<int>& ids, const Bound& bound) {
-  std::vector<bool> wanted(f.values.size(), false);
-  std::vector<const ir::Node*> nodes;
-  for (int id : ids) wanted[id] = true;
-  for (auto node = f.nodes.rbegin(); node != f.nodes.rend(); ++node) {
-    bool used = false;
-    for (ir::ValueId r : node->results) used |= wanted[r] && !bound.contains(r);
-    if (!used) continue;
-    nodes.push_back(&*node);
-    for (ir::ValueId o : node->operands) wanted[o] = true;
-  }
-  Part out;
-  std::vector<int> to(f.values.size(), -1);
-  auto add = [&](ir::ValueId id) {
-    to[id] = static_cast<int>(out.function.values.size());
-    out.function.values.push_back({f.values[id].type, ""});
-    return to[id];
-  };
-  for (size_t id = 0; id < wanted.size(); ++id)
-    if (wanted[id] && bound.contains(static_cast<int>(id)))
-      out.function.params.push_back(add(static_cast<int>(id))), out.arguments.push_back(static_cast<int>(id));
-  for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
-    ir::Node node = **n;
-    for (ir::ValueId& o : node.operands) o = to[o];
-    for (ir::ValueId& r : node.results) {
-      int known = to[r];  // a result that has bytes is computed beside the others; nobody uses it
-      int made = add(r);
-      if (known >= 0) to[r] = known;
-      r = made;
-    }
-    out.function.nodes.push_back(std::move(node));
-  }
-  for (int id : ids) out.function.results.push_back(to[id]);
-  out.function.name = kEagerName;
-  return out;
-}
-
-int64_t bytes_of_result(const ir::Function& f, const ir::Node& n) {
-  if (n.results.empty()) return 0;
-  const ir::Type& t = f.type(n.results[0]);
-  return t.is_static() && !t.is_residual() ? t.bytes().value() : 0;
-}
-
-Diagnostic no_memory(const ir::Function& f) {
-  const ir::Node* largest = nullptr;
-  for (const ir::Node& n : f.nodes)
-    if (bytes_of_result(f, n) > (largest ? bytes_of_result(f, *largest) : 0)) largest = &n;
-  Diagnostic d = error(Code::kOutOfMemory, "no memory for tensors computed here; the largest is {}, {} bytes",
-                       largest ? f.type(largest->results[0]).str() : "an argument",
-                       largest ? bytes_of_result(f, *largest) : 0);
-  if (largest) d.location = largest->location;
-  return d;
-}
-
-// A system may promise more memory than it has, and end the process that uses it: what cannot fit is not tried.
-void refuse_huge(const ir::Function& f) {
-  static const int64_t physical = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  for (const ir::Node& n : f.nodes)
-    if (physical > 0 && bytes_of_result(f, n) > physical) throw Error(no_memory(f));
-}
 
 // While one lives, its thread computes values of an eager function, in which other threads of Python run, too. Those
 // that want values of the same function wait; a callback of this thread does not. The interpreter's lock guards all.
@@ -136,6 +50,12 @@ class Computing {
   }
   const Eager* eager_;
 };
+
+// The layout of a value of the function; null: it has none.
+PlacementRef placement_in(const Frame& frame, int id) {
+  const ir::ShardingRef& sharding = frame.builder.function().values[id].sharding;
+  return sharding ? std::make_shared<const Placement>(Placement{*frame.context->module.mesh(), sharding}) : nullptr;
+}
 
 std::vector<std::shared_ptr<Eager>>& eager_stack() {
   thread_local std::vector<std::shared_ptr<Eager>> stack{std::make_shared<Eager>()};
@@ -220,6 +140,7 @@ void Eager::sweep() {
   std::vector<ir::Val> to(whole.values.size());
   auto take = [&](int id, ir::Val v) {
     to[id] = v;
+    frame_->builder.lay_out(v, whole.values[id].sharding);
     if (auto known = bytes.find(id); known != bytes.end()) give_bytes(v.id, known->second);
   };
   std::set<int> params(whole.params.begin(), whole.params.end());
@@ -276,8 +197,10 @@ const std::shared_ptr<Frame>& Eager::frame() {
   return frame_;
 }
 
-nabla::Tensor Eager::bind(const Literal& array) {
+nabla::Tensor Eager::bind(const Literal& array, const PlacementRef& placement, const Site& site) {
+  if (placement) frame()->context->need_mesh(placement->mesh, site);
   ir::Val v = frame()->builder.param("", {array.dtype(), ir::static_shape(array.shape())});
+  if (placement) frame_->builder.lay_out(v, placement->sharding);
   give_bytes(v.id, array);
   return frame_->wrap(v);
 }
@@ -287,40 +210,17 @@ void Eager::give_bytes(int id, Literal array) {
   bound_[id] = std::move(array);
 }
 
-std::vector<Literal> Eager::evaluate(const std::vector<int>& ids) const {
-  Part part = part_of(frame_->builder.function(), ids, bound_);
-  ir::Module module = frame_->context->module;
-  // Other functions may have symbols of their own: those that a compiler has traced.
-  std::set<std::string> callees;
-  add_callees(module, part.function, callees);
-  std::erase_if(module.functions, [&](const ir::FunctionPtr& f) { return !callees.contains(f->name); });
-  module.functions.push_back(std::make_shared<const ir::Function>(std::move(part.function)));
+void Eager::evaluate(const std::vector<int>& ids) {
+  Part part = part_of(frame_->builder.function(), ids, [&](int id) { return bound_.contains(id); });
   std::vector<Literal> arguments;
-  ir::Entry entry{kEagerName, kEagerName, {}, {}, {}, {}};
-  for (int id : part.arguments) {
-    arguments.push_back(bound_.at(id));
-    entry.inputs.push_back(fmt::format("a{}", entry.inputs.size()));
+  for (int id : part.arguments) arguments.push_back(bound_.at(id));
+  ir::Module module = module_of_part(frame_->context->module, std::move(part.function));
+  std::vector<ir::ShardingRef> layouts = layouts_of_results(module);
+  std::vector<Literal> results = evaluate_part(std::move(module), std::move(arguments));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    give_bytes(ids[i], std::move(results[i]));
+    if (layouts[i]) frame_->builder.lay_out({&frame_->builder, ids[i]}, layouts[i]);
   }
-  for (size_t i = 0; i < ids.size(); ++i) entry.outputs.push_back(fmt::format("r{}", i));
-  module.entries.push_back(std::move(entry));
-  if (needs_passes(module)) {
-    Result<ir::Target> target = ir::find_target("cpu");
-    const ir::Module traced = module;
-    Reproducer reproducer(traced, "nablac opt FILE");
-    module = reproducer.value_or_throw(driver::simplify_module(traced, target.value(), reproducer.manager()));
-  } else {
-    module.stage = ir::Stage::kFlat;
-  }
-  refuse_huge(*module.find(kEagerName));
-  Result<std::vector<Literal>> results = [&]() -> Result<std::vector<Literal>> {
-    try {
-      return python::evaluate(module, *module.find(kEagerName), std::move(arguments));
-    } catch (const std::bad_alloc&) {
-      return no_memory(*module.find(kEagerName));
-    }
-  }();
-  if (!results.ok()) throw Error(results.errors());
-  return std::move(*results);
 }
 
 // Callbacks and other threads run meanwhile: handles come and go, are written into and donated. Only those that are
@@ -339,21 +239,20 @@ void Eager::compute(const std::vector<Value*>& wanted) {
     return std::vector<int>(ids.begin(), ids.end());
   };
   std::vector<int> ids = ids_of(all);
-  std::vector<Literal> results;
   try {
-    if (!ids.empty()) results = evaluate(ids);
+    if (!ids.empty()) evaluate(ids);
   } catch (const Error&) {
     // What nobody asked for may be what fails.
     if (all.size() == wanted.size()) throw;
     all = {wanted.begin(), wanted.end()}, end = false;
     ids = ids_of(all);
-    results = evaluate(ids);
+    evaluate(ids);
   }
-  for (size_t i = 0; i < ids.size(); ++i) give_bytes(ids[i], std::move(results[i]));
   std::erase_if(all, [&](Value* v) { return !live_.contains(v) || !bound_.contains(v->traced_.id()); });
   for (Value* v : all) {
     if (pinned_) hold(v);
     v->array_ = bound_.at(v->traced_.id());
+    v->placement_ = placement_in(*frame_, v->traced_.id());
     v->bound_id_ = v->traced_.id(), v->bound_frame_ = frame_;
     v->traced_ = {};
     leave(v);
@@ -374,7 +273,7 @@ std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
   const ir::Function& whole = frame()->builder.function();
   std::set<int> params(whole.params.begin(), whole.params.end());
   int id = result.array_ ? result.bound_id_ : result.traced_.id();
-  Part part = part_of(whole, {id}, params);
+  Part part = part_of(whole, {id}, [&](int each) { return params.contains(each); });
   part.function.name = frame_->context->unique_name("backward");
   std::vector<nabla::Tensor> operands;
   for (int p : part.arguments) operands.push_back({frame_, p});
@@ -401,6 +300,20 @@ std::vector<std::optional<nabla::Tensor>> Eager::gradients(const Value& result,
   std::vector<std::optional<nabla::Tensor>> by_leaf;
   for (int p : place) by_leaf.push_back(p < 0 ? std::nullopt : std::optional(out[p]));
   return by_leaf;
+}
+
+bool Eager::leave_mesh() {
+  if (Frame::current()) return false;
+  auto next = std::make_shared<Eager>();
+  next->tracks_gradients_ = of_thread().tracks_gradients_;
+  eager_stack().back() = std::move(next);
+  return true;
+}
+
+void Eager::enter_mesh(const ir::Mesh& mesh) {
+  const std::shared_ptr<Frame>& frame = of_thread().frame_;
+  const ir::Mesh* now = frame ? frame->context->module.mesh() : nullptr;
+  if (now && (now->name != mesh.name || now->axes != mesh.axes)) (void)leave_mesh();
 }
 
 void Eager::forget_gradients() {
@@ -433,7 +346,11 @@ Value::Value(nabla::Tensor traced) : traced_(std::move(traced)), made_in_(Frame:
 }
 
 Value::Value(const Value& other)
-    : array_(other.array_), traced_(other.traced_), eager_(other.eager_), made_in_(Frame::current()) {
+    : array_(other.array_),
+      placement_(other.placement_),
+      traced_(other.traced_),
+      eager_(other.eager_),
+      made_in_(Frame::current()) {
   if (eager_ && !array_) eager_->enter(this);
 }
 
@@ -504,7 +421,7 @@ void Value::rebind(const Value& other) {
                    "a write into {}, which requires a gradient: write into a copy, y = x * 1", type().str());
   if (eager_ && !array_) eager_->leave(this);
   forget_origin();
-  array_ = other.array_, traced_ = other.traced_, eager_ = other.eager_;
+  array_ = other.array_, traced_ = other.traced_, eager_ = other.eager_, placement_ = other.placement_;
   bound_frame_ = other.bound_frame_, bound_id_ = other.bound_id_, computed_by_ = other.computed_by_;
   std::shared_ptr<Eager> eager = computed_by_.lock();
   if (!eager) eager = Eager::of_thread().shared_from_this();  // `other` may be a leaf
@@ -537,20 +454,47 @@ nabla::Tensor Value::operand() const {
   while (outermost && outermost->parent) outermost = outermost->parent;
   if (outermost && outermost != own.frame()) {  // a program's entry: what it closes over is part of the program
     Site site = python_site();
-    return nabla::constant(array("a program's constant"), site);
+    nabla::Tensor whole = nabla::constant(array("a program's constant"), site);
+    if (!placement_) return whole;
+    Frame::current()->context->need_mesh(placement_->mesh, site);
+    P layout;
+    layout.sharding = *placement_->sharding;
+    return nabla::shard(whole, layout, site);
   }
   if (eager_ && !array_ && own.owns(traced_)) return traced_;
   // An array, or a value of another thread, which is computed there and bound here.
   const Literal& bytes = array("an op");
   // Nothing is said of where it came from by what happens without gradients.
-  if (!own.tracks_gradients()) return own.bind(bytes);
+  Site site = placement_ ? python_site() : Site();
+  if (!own.tracks_gradients()) return own.bind(bytes, placement_, site);
   if (bound_frame_.lock() != own.frame()) {
     forget_origin();
-    bound_id_ = own.bind(bytes).id();
+    bound_id_ = own.bind(bytes, placement_, site).id();
     bound_frame_ = own.frame();
     if (requires_grad_) own.pin();
   }
   return own.frame()->wrap({&own.frame()->builder, bound_id_});
+}
+
+PlacementRef Value::placement() const {
+  if (placement_ || array_ || donated_) return placement_;
+  const std::shared_ptr<Frame>& frame = traced_.frame();
+  if (!frame->context->module.mesh()) return nullptr;
+  const ir::Function& f = frame->builder.function();
+  if (!f.values[traced_.id()].sharding) {
+    auto is_parameter = [&](int id) { return std::find(f.params.begin(), f.params.end(), id) != f.params.end(); };
+    Part part = part_of(f, {traced_.id()}, [&](int id) { return is_parameter(id) || f.values[id].sharding; });
+    ir::ShardingRef layout = layouts_of_results(module_of_part(frame->context->module, std::move(part.function)))[0];
+    if (!layout) return nullptr;
+    frame->builder.lay_out({&frame->builder, traced_.id()}, std::move(layout));
+  }
+  return placement_ = placement_in(*frame, traced_.id());
+}
+
+void Value::lay_out(const PlacementRef& placement) {
+  const std::shared_ptr<Frame>& frame = traced_.frame();
+  frame->context->need_mesh(placement->mesh, python_site());
+  frame->builder.lay_out({&frame->builder, traced_.id()}, placement->sharding);
 }
 
 bool is_tracing() {

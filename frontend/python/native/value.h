@@ -13,6 +13,7 @@
 
 #include "frontend/cpp/frame.h"
 #include "frontend/cpp/tensor.h"
+#include "frontend/python/native/placement.h"
 #include "runtime/base/literal.h"
 
 namespace nabla::python {
@@ -34,8 +35,8 @@ class Eager : public std::enable_shared_from_this<Eager> {
   const std::shared_ptr<Frame>& frame();
   bool owns(const nabla::Tensor& t) const { return t.frame() == frame_; }
   bool is(const std::shared_ptr<Frame>& frame) const { return frame == frame_; }
-  /// A parameter that stands for the array.
-  nabla::Tensor bind(const Literal& array);
+  /// A parameter that stands for the array. Throws OtherMesh.
+  nabla::Tensor bind(const Literal& array, const PlacementRef& placement, const Site& site);
   void pin() { pinned_ = tracks_gradients_; }
   bool tracks_gradients() const { return tracks_gradients_; }
   void enter(Value* v) { live_.insert(v); }
@@ -55,9 +56,14 @@ class Eager : public std::enable_shared_from_this<Eager> {
   void tidy();
   /// Ends the function, although arrays in it require gradients; values without bytes are computed.
   void forget_gradients();
+  /// The thread gets another eager function, in which tensors of another mesh can be used; values that wait stay with
+  /// this one. False while a function is traced.
+  static bool leave_mesh();
+  /// leave_mesh where the mesh of the thread's eager function is another than this one.
+  static void enter_mesh(const ir::Mesh& mesh);
 
  private:
-  std::vector<Literal> evaluate(const std::vector<int>& ids) const;
+  void evaluate(const std::vector<int>& ids);
   void give_bytes(int id, Literal array);
   bool is_quiet() const;  ///< there is a frame, and no op is being recorded, no value computed
   void sweep();
@@ -91,7 +97,8 @@ class Recording {
 
 class Value {
  public:
-  explicit Value(Literal array) : array_(std::move(array)), made_in_(Frame::current()) {}
+  explicit Value(Literal array, PlacementRef placement = nullptr)
+      : array_(std::move(array)), placement_(std::move(placement)), made_in_(Frame::current()) {}
   /// A value of the innermost function, to which Recording sent an op.
   explicit Value(nabla::Tensor traced);
   Value(const Value& other);
@@ -106,6 +113,11 @@ class Value {
   bool has_array() const { return array_.has_value(); }
   /// The bytes, computed now where they are not there yet. Throws Error (E0707) for a traced value: `what` was asked.
   const Literal& array(const char* what) const;
+  /// How it is laid out; null: it is whole, on one device. For a value without bytes by propagation, and it stays so laid
+  /// out from then on.
+  PlacementRef placement() const;
+  /// Lays out a parameter of the function that is traced now.
+  void lay_out(const PlacementRef& placement);
   /// Whether backward() gives it a gradient. E0209 for a traced value.
   bool requires_grad() const { return requires_grad_ || is_parameter_; }
   void set_requires_grad(bool wanted);
@@ -135,6 +147,7 @@ class Value {
   friend class Eager;
   friend void realize(const std::vector<Value*>& values);
   mutable std::optional<Literal> array_;
+  mutable PlacementRef placement_;  ///< of an array, or of a value that was asked for it
   mutable nabla::Tensor traced_;
   mutable std::shared_ptr<Eager> eager_;  ///< not null: traced_ is a value of its function
   // An array is a parameter of the eager function that used it last.

@@ -274,7 +274,11 @@ void bind_values(py::module_& m) {
              int64_t next = 0;
              return nested_list(v.array("tolist()"), 0, next);
            })
-      .def("realize", [](Value& v) { v.array("realize()"); })
+      .def("realize",
+           [](const py::object& v) {
+             v.cast<Value&>().array("realize()");
+             return v;
+           })
       .def_property("requires_grad", &Value::requires_grad, &Value::set_requires_grad,
                     "Whether backward() gives this tensor a gradient.")
       .def("_set_parameter", &Value::set_parameter)

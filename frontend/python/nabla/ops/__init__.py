@@ -1,8 +1,9 @@
 """All functions of tensors, by kind. Everything here is also in `nabla` itself."""
 
 from . import (  # noqa: F401
-    binary, communication, comparison, control_flow, convolution, creation, functional, gathering, indexing,
+    base, binary, communication, comparison, control_flow, convolution, creation, functional, gathering, indexing,
     multi_output, nans, numbers, places, polynomial, pooling, reduction, sets, signal, sorting, statistics, unary, view)
+from .base import *  # noqa: F401,F403
 from .binary import *  # noqa: F401,F403
 from .communication import *  # noqa: F401,F403
 from .comparison import *  # noqa: F401,F403
@@ -26,6 +27,6 @@ from .unary import *  # noqa: F401,F403
 from .view import *  # noqa: F401,F403
 
 __all__ = sorted({name for module in (
-    binary, communication, comparison, control_flow, convolution, creation, functional, gathering, multi_output, nans,
-    numbers, places, polynomial, pooling, reduction, sets, signal, sorting, statistics, unary, view)
+    base, binary, communication, comparison, control_flow, convolution, creation, functional, gathering, multi_output,
+    nans, numbers, places, polynomial, pooling, reduction, sets, signal, sorting, statistics, unary, view)
     for name in module.__all__})

@@ -1,5 +1,6 @@
 """Types of nabla.ops, which //tests/python:types_test holds to the module."""
 
+from . import base as base
 from . import binary as binary
 from . import communication as communication
 from . import comparison as comparison
@@ -22,6 +23,7 @@ from . import sorting as sorting
 from . import statistics as statistics
 from . import unary as unary
 from . import view as view
+from .base import *
 from .binary import *
 from .communication import *
 from .comparison import *

@@ -1,34 +1,310 @@
-"""Sharding and collectives: their names, each of which says that it comes with sharding."""
+"""Layouts over meshes of ranks, and what ranks exchange.
+
+Tensors are whole: a layout says which part each rank has, and changes no element. Inside of a `shard_map` whose body is
+written for one rank, a collective works on that rank's values; elsewhere it works on the parts of a tensor that is laid
+out over a mesh, each of which is one rank's.
+"""
+
+import contextlib
+import contextvars
+
+from .. import _nabla
+from .._core import asarray
+from .._mesh import (
+    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, needs_reshard, spec_for,
+    spec_of)
+from ..tree import tree_map
+
+_region = contextvars.ContextVar("nabla_region", default=None)  # (mesh, axes) of the body that is traced
 
 
-def _absent(name):
-    def function(*args, **kwargs):
-        raise NotImplementedError(f"{name}: it comes with sharding, which this version of nabla does not have: every "
-                                  "tensor is whole, on one device")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Comes with sharding: raises NotImplementedError."
-    return function
-
+@contextlib.contextmanager
+def _inside(mesh, axes):
+    token = _region.set((mesh, axes))
+    try:
+        yield
+    finally:
+        _region.reset(token)
 
 
+def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
+    """x, or every tensor of a tree, laid out over a mesh: `dim_specs` has a DimSpec, the name of an axis, several of
+    them or None for each dimension; a PartitionSpec may be shorter.
 
-class _Absent(type):
-    """Classes that are named in annotations, and cannot be made."""
+    Its derivative is laid out so too. Axes need not divide a size: the last parts are shorter then, and padded where
+    the program is compiled for ranks. Raises ValueError for layouts that do not fit the mesh or the number of
+    dimensions, Error (E0210) for tensors of another mesh in one computation.
+    """
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"shard: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+    if partial_sum_axes:
+        ShardingSpec(mesh, (), (), partial_sum_axes)
 
-    def __call__(cls, *args, **kwargs):
-        return _absent(cls.__name__)()
+    def one(t):
+        t = asarray(t)
+        return _laid_out(t, spec_for(mesh, dim_specs, t.ndim, replicated_axes))
+
+    return tree_map(one, x)
 
 
-_CLASSES = ["DeviceMesh", "DimSpec", "PartitionSpec", "ShardingSpec"]
-_NAMES = ["all_gather", "all_reduce", "all_to_all", "axis_index", "distributed_broadcast", "gather_all_axes", "pmean",
-          "ppermute", "psum", "reduce_scatter", "reshard", "shard", "shard_map", "compute_local_shape",
-          "get_num_shards"]
-for _name in _NAMES:
-    globals()[_name] = _absent(_name)
-for _name in _CLASSES:
-    globals()[_name] = _Absent(_name, (), {"__doc__": "Comes with sharding: making one raises NotImplementedError."})
-broadcast = globals()["distributed_broadcast"]
-P = globals()["PartitionSpec"]
+def _laid_out(x, spec):
+    _nabla.enter_mesh(spec.mesh._native)
+    return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape), f"shard: {x.type_str()}")
 
-__all__ = [*_NAMES, *_CLASSES, "P"]
+
+def with_sharding_constraint(x, sharding):
+    """x, laid out as a ShardingSpec says: see shard."""
+    return shard(x, sharding.mesh, sharding)
+
+
+def reshard(x, mesh, dim_specs, replicated_axes=None):
+    """As shard, which lays out anew whatever x's layout is."""
+    return shard(x, mesh, dim_specs, replicated_axes)
+
+
+def _need_spec(x, what):
+    spec = spec_of(x)
+    if spec is None:
+        raise ValueError(f"{what} of {x.type_str()}, which is laid out over no mesh: nabla.shard lays it out")
+    return spec
+
+
+def _on_parts(what, x, spec, out, body):
+    """`body` on every rank's part of x, which is laid out as `spec`; the results' parts make a tensor laid out as
+    `out`."""
+    for n, d in zip(x.shape, spec.dim_specs):
+        parts = d.get_total_shards(spec.mesh)
+        if isinstance(n, int) and n % parts:
+            raise ValueError(f"{what}: {x.type_str()} is laid out as {spec}, whose {parts} parts of a dimension of {n} "
+                             "elements are not of one size")
+    with _inside(spec.mesh, spec.mesh.axis_names):
+        region = _nabla.Region(spec.mesh._native, [spec._layout()], list(spec.mesh.axis_names), [x])
+        return _traced(what, region, 1, lambda part: [body(part)], lambda results: [out._layout()])[0]
+
+
+def _traced(name, region, operands, body, layouts):
+    """The results of a region: `body` maps its parts to results, `layouts` these to how they are laid out."""
+    t = _nabla.Trace(name)
+    try:
+        region.enter()
+        results = body(*[t.param("", *region.part(i), None) for i in range(operands)])
+        return region.call(t.finish(results), layouts(results))
+    finally:
+        t.cancel()
+
+
+def _cleared(spec, dims):
+    return ShardingSpec(spec.mesh, [DimSpec() if i in dims else DimSpec(d.axes) for i, d in enumerate(spec.dim_specs)])
+
+
+def _dim(axis, ndim, what):
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"{what}: there is no dimension {axis} in a tensor of {ndim}")
+    return axis % ndim
+
+
+def all_gather(sharded_tensor, axis=None, axis_name=None):
+    """The tensor with dimension `axis` whole on every rank; None: all dimensions. Inside of a region the ranks' values
+    joined along dimension `axis` (0), over the region's axes or `axis_name`."""
+    x = asarray(sharded_tensor)
+    if _region.get():
+        return _nabla.all_gather(x, _axes_here(axis_name), 0 if axis is None else axis)
+    spec = spec_of(x)
+    if spec is None:
+        return x
+    return _laid_out(x, _cleared(spec, range(x.ndim) if axis is None else [_dim(axis, x.ndim, "all_gather")]))
+
+
+def gather_all_axes(sharded_tensor):
+    """The tensor, whole on every rank."""
+    return all_gather(sharded_tensor)
+
+
+def _axes_here(axis_name):
+    axes = _region.get()[1] if axis_name is None else axis_name
+    return [axes] if isinstance(axes, str) else list(axes)
+
+
+_REDUCERS = {"sum": _nabla.psum, "max": _nabla.pmax, "min": _nabla.pmin, "mean": _nabla.pmean}
+
+
+def _reduced(what, x, reduce_op, axes):
+    x = asarray(x)
+    if reduce_op not in _REDUCERS:
+        raise ValueError(f"{what}: reduce_op is one of {', '.join(_REDUCERS)}, got {reduce_op!r}")
+    if _region.get():
+        return _REDUCERS[reduce_op](x, _axes_here(axes))
+    spec = _need_spec(x, what)
+    if axes is None:
+        axes = [a for d in spec.dim_specs for a in d.axes]
+    axes = [axes] if isinstance(axes, str) else list(axes)
+    for a in axes:
+        spec.mesh.get_axis_size(a)
+    if not axes:
+        return x
+    out = ShardingSpec(spec.mesh, [DimSpec([a for a in d.axes if a not in axes]) for d in spec.dim_specs])
+    return _on_parts(what, x, spec, out, lambda part: _REDUCERS[reduce_op](part, axes))
+
+
+def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
+    """The ranks' parts combined element by element ("sum", "max", "min", "mean"), the same on all ranks along
+    `reduce_axes`; None: along the axes that cut the tensor. A dimension that they cut becomes as short as a part; a
+    tensor that they do not cut is combined with itself.
+
+    In a compiled program nobody calls this to complete a sum: what is summed over a dimension that ranks share is
+    complete. Raises ValueError for a tensor that is laid out over no mesh.
+    """
+    return _reduced("all_reduce", sharded_tensor, reduce_op, reduce_axes)
+
+
+def psum(x, axis_name=None):
+    """The sum of the ranks' values over the axes: see all_reduce."""
+    return _reduced("psum", x, "sum", axis_name)
+
+
+def pmean(sharded_tensor, axis_name=None):
+    """The mean of the ranks' values over the axes: see all_reduce."""
+    return _reduced("pmean", sharded_tensor, "mean", axis_name)
+
+
+def pmax(x, axis_name=None):
+    """The largest of the ranks' values over the axes: see all_reduce."""
+    return _reduced("pmax", x, "max", axis_name)
+
+
+def pmin(x, axis_name=None):
+    """The smallest of the ranks' values over the axes: see all_reduce."""
+    return _reduced("pmin", x, "min", axis_name)
+
+
+def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
+    """The sum of the ranks' parts, of which each rank keeps its part along dimension `axis`.
+
+    Over the axes that cut this dimension, all of the mesh where none does, or `axis_name`. Raises ValueError for
+    another reduce_op, and for a tensor that is laid out over no mesh.
+    """
+    x = asarray(sharded_tensor)
+    if reduce_op != "sum":
+        raise ValueError(f"reduce_scatter: reduce_op is \"sum\", got {reduce_op!r}")
+    if _region.get():
+        return _nabla.psum_scatter(x, _axes_here(axis_name), axis)
+    spec = _need_spec(x, "reduce_scatter")
+    dim = _dim(axis, x.ndim, "reduce_scatter")
+    if axis_name is not None:
+        axes = [axis_name] if isinstance(axis_name, str) else list(axis_name)
+    else:
+        axes = spec.dim_specs[dim].axes or list(spec.mesh.axis_names)
+    dims = [[a for a in d.axes if a not in axes] for d in spec.dim_specs]
+    dims[dim] += axes
+    return _on_parts("reduce_scatter", x, spec, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]),
+                     lambda part: _nabla.psum_scatter(part, axes, dim))
+
+
+def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=None):
+    """Part k of every rank's value along `split_axis` goes to the k-th rank; what comes is joined along `concat_axis`.
+
+    Over the axes that cut `concat_axis`: the same tensor, cut along `split_axis` instead. Raises ValueError where no
+    axis cuts it, and for tiled=False.
+    """
+    x = asarray(sharded_tensor)
+    if not tiled:
+        raise ValueError("all_to_all: tiled=False makes a new dimension of the ranks: reshape before and after instead")
+    if _region.get():
+        return _nabla.all_to_all(x, _axes_here(axis_name), split_axis, concat_axis)
+    spec = _need_spec(x, "all_to_all")
+    split, join = _dim(split_axis, x.ndim, "all_to_all"), _dim(concat_axis, x.ndim, "all_to_all")
+    axes = spec.dim_specs[join].axes
+    if not axes:
+        raise ValueError(f"all_to_all: no axis cuts dimension {join} of {x.type_str()}, which is laid out as {spec}")
+    dims = [list(d.axes) for d in spec.dim_specs]
+    dims[join] = []
+    dims[split] += axes
+    return _laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
+
+
+def ppermute(sharded_tensor, permutation, axis_name=None):
+    """Every rank's part goes to another rank: `permutation` lists pairs (from, to) of ranks of the mesh, by number.
+    Ranks that nobody sends to get zeros. The layout stays. Inside of a region, and with `axis_name`: places along the
+    axes.
+
+    Raises ValueError for numbers that are no ranks, a rank that sends or gets twice, and pairs by which ranks that
+    should have the same part would get different ones.
+    """
+    x = asarray(sharded_tensor)
+    pairs = [(int(a), int(b)) for a, b in permutation]
+    if _region.get():
+        return _nabla.ppermute(x, _axes_here(axis_name), pairs)
+    spec = _need_spec(x, "ppermute")
+    if axis_name is None:
+        axes, pairs = _moves(x, spec, pairs)
+    else:
+        axes = [axis_name] if isinstance(axis_name, str) else list(axis_name)
+    if not axes:
+        return x
+    return _on_parts("ppermute", x, spec, spec, lambda part: _nabla.ppermute(part, axes, pairs))
+
+
+def _moves(x, spec, pairs):
+    """Pairs of ranks of the mesh as places along the axes that cut x."""
+    mesh = spec.mesh
+    for k, word in ((0, "sends"), (1, "gets")):
+        ranks = [p[k] for p in pairs]
+        for r in ranks:
+            if r not in mesh.devices:
+                raise ValueError(f"ppermute: {r} is no rank of mesh {mesh}, which has 0 to {len(mesh.devices) - 1}")
+            if ranks.count(r) > 1:
+                raise ValueError(f"ppermute: rank {r} {word} twice, in {pairs}")
+    cut = {a for d in spec.dim_specs for a in d.axes}
+    axes = [a for a in mesh.axis_names if a in cut]
+    if len(axes) != len(cut):
+        axes = list(mesh.axis_names)  # x is cut along parts of axes
+
+    def place(rank):
+        out = 0
+        for a in axes:
+            out = out * mesh.get_axis_size(a) + mesh.get_coordinate(rank, a)
+        return out
+
+    def others(rank):
+        return tuple(mesh.get_coordinate(rank, a) for a in mesh.axis_names if a not in axes)
+
+    by_copy = {}
+    for a, b in pairs:
+        by_copy.setdefault(others(b), set()).add((place(a), place(b)))
+        if others(a) != others(b):
+            by_copy[others(b)].add((a, b, "across"))
+    copies = {others(r) for r in mesh.devices}
+    moves = by_copy.get(next(iter(copies)), set())
+    if any(by_copy.get(c, set()) != moves for c in copies) or any(len(m) == 3 for m in moves):
+        same = [a for a in mesh.axis_names if a not in axes]
+        raise ValueError(f"ppermute: {x.type_str()} is laid out as {spec}, the same on all ranks along "
+                         f"{', '.join(same)}, which {pairs} would end: list the pairs of every rank along these axes, "
+                         "within each of their coordinates")
+    return axes, sorted(moves)
+
+
+def axis_index(mesh, axis_name=None):
+    """Every rank's place along an axis, an int32 tensor of one element per place that is cut along the axis. Inside of
+    a region: axis_index(axis_name), the rank's own, a scalar."""
+    if _region.get():
+        return _nabla.axis_index(_axes_here(mesh if axis_name is None else axis_name))
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"axis_index({mesh!r}): outside of a region it takes a mesh and the name of an axis")
+    size = mesh.get_axis_size(axis_name)
+    return _laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
+
+
+def distributed_broadcast(x, mesh=None):
+    """x, whole on every rank of a mesh; None: of its own."""
+    x = asarray(x)
+    mesh = _need_spec(x, "distributed_broadcast").mesh if mesh is None else mesh
+    return _laid_out(x, ShardingSpec(mesh, [DimSpec()] * x.ndim))
+
+
+broadcast = distributed_broadcast
+
+
+__all__ = ["DeviceMesh", "DimSpec", "P", "PartitionSpec", "ShardingSpec", "all_gather", "all_reduce", "all_to_all",
+           "axis_index", "broadcast", "compute_local_shape", "distributed_broadcast", "gather_all_axes",
+           "get_num_shards", "needs_reshard", "pmax", "pmean", "pmin", "ppermute", "psum", "reduce_scatter", "reshard",
+           "shard", "with_sharding_constraint"]

@@ -3,7 +3,7 @@
 Outside of a compiled function they work at once, on the values at hand; inside of one they become part of it.
 """
 
-from . import batching, control, derivatives, jacobians, memory, rules, shapes
+from . import batching, control, derivatives, jacobians, memory, rules, shapes, sharding
 from .batching import *  # noqa: F401,F403
 from .control import *  # noqa: F401,F403
 from .derivatives import *  # noqa: F401,F403
@@ -11,6 +11,7 @@ from .jacobians import *  # noqa: F401,F403
 from .memory import *  # noqa: F401,F403
 from .rules import *  # noqa: F401,F403
 from .shapes import *  # noqa: F401,F403
+from .sharding import *  # noqa: F401,F403
 
-__all__ = sorted({name for m in (batching, control, derivatives, jacobians, memory, rules, shapes)
+__all__ = sorted({name for m in (batching, control, derivatives, jacobians, memory, rules, shapes, sharding)
                   for name in m.__all__})

@@ -3,7 +3,9 @@
 import functools
 
 from .. import _nabla
+from .._mesh import DimSpec
 from .._trace import Arguments, trace
+from ..ops.communication import shard
 from ..tree import broadcast_prefix
 
 
@@ -15,14 +17,15 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
     """`fun` on every example of a batch at once.
 
     `in_axes` and `out_axes`: an int, None (not mapped), or a prefix of the tree of arguments or results with such at
-    its leaves. `axis_size` is needed where nothing is mapped. `spmd_axis_name` and `mesh` come with sharding: anything
-    but None raises Error (E0210). Without `fun` a decorator: `@nb.vmap(in_axes=1)`.
+    its leaves. `axis_size` is needed where nothing is mapped. `spmd_axis_name`: the axis of a mesh that the batch lies
+    along, in every `shard` of `fun`; with `mesh` in what is mapped of arguments and results, too. Without `fun` a
+    decorator: `@nb.vmap(in_axes=1)`.
     """
     if fun is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size,
                                  spmd_axis_name=spmd_axis_name, mesh=mesh)
-    if mesh is not None:
-        raise NotImplementedError("vmap: meshes come with sharding, which is not there yet: leave mesh out")
+    if mesh is not None and spmd_axis_name is None:
+        raise ValueError(f"vmap: mesh {mesh} without spmd_axis_name, the axis that the batch lies along")
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
@@ -30,15 +33,28 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
         axes = _axes_of(in_axes, args, kwargs)
         axes = [axes[place] for place in arguments.places]
         spmd = spmd_axis_name or ""
+        if mesh is not None:
+            arguments.tensors = [_along(x, axis, mesh, spmd) for x, axis in zip(arguments.tensors, axes)]
         types = _nabla.vmap_examples(axes, axis_size, spmd, arguments.tensors)
         f, result = trace(fun, types, arguments.rebuild)
         full = result.rebuild(result.tensors)
         prefix = broadcast_prefix(out_axes, full, _is_axis)
         prefix = [prefix[place] for place in result.places]
         out = _nabla.vmap_call(f, axes, prefix, axis_size, spmd, arguments.tensors)
+        if mesh is not None:
+            out = [_along(x, axis, mesh, spmd) for x, axis in zip(out, prefix)]
         return result.rebuild(out)
 
     return mapped
+
+
+def _along(x, axis, mesh, spmd_axis_name):
+    """x with its mapped dimension cut along the axis of the mesh; the others as propagation finds."""
+    if axis is None:
+        return x
+    dims = [DimSpec(is_open=True) for _ in range(x.ndim)]
+    dims[axis] = DimSpec([spmd_axis_name])
+    return shard(x, mesh, dims)
 
 
 def _axes_of(in_axes, args, kwargs):

@@ -1,0 +1,115 @@
+"""Functions spread over the ranks of a mesh."""
+
+import functools
+
+from .. import _nabla
+from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, spec_for
+from .._trace import Arguments, Result, name_of
+from ..ops.communication import _inside, _traced, shard
+from ..tree import broadcast_prefix, tree_flatten
+
+
+def _is_spec(x):
+    return x is None or isinstance(x, (PartitionSpec, ShardingSpec))
+
+
+def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding=False, debug=False, axis_names=None):
+    """`func` on a mesh, in one of two ways.
+
+    in_specs a dict {argument: layout}: `func` is written for whole tensors; arguments are laid out so, and results by
+    `out_specs`, a dict {result: layout}. What lies between follows by propagation. None leaves a tensor as it is.
+
+    in_specs a PartitionSpec, or a tuple with one per argument (a prefix of its tree): `func` is written for one rank.
+    It gets the rank's parts, and its results are the parts of the results by `out_specs`. A mesh axis that a layout
+    does not name means: the same on all ranks along it. What ranks exchange is what `func` calls: psum, ppermute, ... .
+    `axis_names` are the axes for whose ranks it is written, by default all; along the others its values are sharded as
+    any.
+
+    Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and for a result that may
+    differ along an axis which its layout does not name. `auto_sharding` belongs to programs for nablac, whose option
+    --auto-shard it is, and `debug` to `nabla.trace`: both raise ValueError.
+    """
+    if func is None:
+        return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs,
+                                 auto_sharding=auto_sharding, debug=debug, axis_names=axis_names)
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"shard_map: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+    if auto_sharding:
+        raise ValueError("shard_map: layouts are chosen when a program is compiled, not when it runs: leave "
+                         "auto_sharding out, and compile with nablac's --auto-shard")
+    if debug:
+        raise ValueError("shard_map: leave debug out; nabla.trace shows where tensors are laid out")
+    if isinstance(in_specs, dict):
+        if axis_names is not None:
+            raise ValueError("shard_map: axis_names belong to a function that is written for one rank, whose in_specs "
+                             "are a tuple")
+        return _whole(func, mesh, in_specs, out_specs or {})
+    return _of_one_rank(func, mesh, in_specs, out_specs, axis_names)
+
+
+def _whole(func, mesh, in_specs, out_specs):
+    def laid_out(x, spec):
+        return x if spec is None else shard(x, mesh, spec)
+
+    @functools.wraps(func)
+    def mapped(*args, **kwargs):
+        for i in in_specs:
+            if not isinstance(i, int) or not 0 <= i < len(args):
+                raise ValueError(f"shard_map: in_specs lays out argument {i!r}, and {name_of(func)} is called with "
+                                 f"{len(args)}")
+        out = func(*[laid_out(a, in_specs.get(i)) for i, a in enumerate(args)], **kwargs)
+        if not out_specs:
+            return out
+        leaves, treedef = tree_flatten(out)
+        for i in out_specs:
+            if not isinstance(i, int) or not 0 <= i < len(leaves):
+                raise ValueError(f"shard_map: out_specs lays out result {i!r}, and {name_of(func)} has {len(leaves)}")
+        return treedef.unflatten([laid_out(x, out_specs.get(i)) for i, x in enumerate(leaves)])
+
+    return mapped
+
+
+def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
+    axes = list(mesh.axis_names) if axis_names is None else [axis_names] if isinstance(axis_names, str) else list(
+        axis_names)
+    for a in axes:
+        mesh.get_axis_size(a)
+
+    def layouts(specs, tree, places, tensors, what):
+        specs = broadcast_prefix(specs, tree, _is_spec)
+        out = []
+        for place, t in zip(places, tensors):
+            spec = P() if specs[place] is None else specs[place]
+            out.append(spec_for(mesh, spec, t.ndim, what=f"shard_map: {what} of {t.type_str()}")._layout())
+        return out
+
+    @functools.wraps(func)
+    def mapped(*args):
+        arguments = Arguments(args)
+        prefix = in_specs if _is_spec(in_specs) else tuple(in_specs)
+        if not _is_spec(prefix) and len(prefix) != len(args):
+            raise ValueError(f"shard_map: in_specs has {len(prefix)} elements, and {name_of(func)} is called with "
+                             f"{len(args)} arguments")
+        _nabla.enter_mesh(mesh._native)
+        ins = layouts(prefix, tuple(args), arguments.places, arguments.tensors, "in_specs")
+        region = _nabla.Region(mesh._native, ins, axes, arguments.tensors)
+        made = []
+
+        def body(*parts):
+            inside, _ = arguments.rebuild(parts)
+            with _inside(mesh, axes):
+                made.append(Result(func(*inside), func))
+            return made[0].tensors
+
+        def outs(_):
+            result = made[0]
+            prefix = tuple(out_specs) if isinstance(out_specs, list) else out_specs
+            return layouts(prefix, result.rebuild(result.tensors), result.places, result.tensors, "out_specs")
+
+        out = _traced(name_of(func), region, len(arguments.tensors), body, outs)
+        return made[0].rebuild(out)
+
+    return mapped
+
+
+__all__ = ["shard_map"]

@@ -1,0 +1,174 @@
+// Meshes, layouts, regions that are written for one rank, and their collectives.
+#include <memory>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "frontend/cpp/manual.h"
+#include "frontend/python/native/bind.h"
+#include "frontend/python/native/bundle.h"
+#include "ir/reference/ranks.h"
+#include "ir/verifier.h"
+
+namespace nabla::python {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// "tp", or a part of an axis: "tp:(2)4".
+ir::AxisRef axis_of(const std::string& text) {
+  static const std::regex part("([^:]+):\\((\\d+)\\)(\\d+)");
+  std::smatch found;
+  if (!std::regex_match(text, found, part)) return {text};
+  return {found[1], std::stoll(found[2]), std::stoll(found[3])};
+}
+ir::Axes axes_of(const Names& names) {
+  ir::Axes out;
+  for (const std::string& name : names) out.push_back(axis_of(name));
+  return out;
+}
+Names names_of(const ir::Axes& axes) {
+  Names out;
+  for (const ir::AxisRef& a : axes) out.push_back(a.str());
+  return out;
+}
+
+[[noreturn]] void fail_at(Diagnostic d, const Site& site) {
+  d.location = locate(site, "");
+  throw Error(std::move(d));
+}
+
+std::shared_ptr<ir::Mesh> mesh_of(const std::string& name, const std::vector<std::pair<std::string, int64_t>>& axes) {
+  auto out = std::make_shared<ir::Mesh>(ir::Mesh{name, {}, locate(python_site(), "")});
+  for (const auto& [axis, size] : axes) out->axes.push_back({axis, size});
+  if (Status fits = ir::check_mesh(*out); !fits.ok()) fail_at(fits.errors()[0], python_site());
+  return out;
+}
+
+using DimTuple = std::tuple<Names, bool, int>;  // axes, open, priority
+
+std::shared_ptr<ir::Sharding> layout_of(const std::vector<DimTuple>& dims, const Names& replicated, bool allow_padding) {
+  auto out = std::make_shared<ir::Sharding>();
+  for (const auto& [axes, open, priority] : dims) out->dims.push_back({axes_of(axes), open, priority});
+  out->replicated = axes_of(replicated), out->allow_padding = allow_padding;
+  return out;
+}
+std::vector<DimTuple> dims_of(const ir::Sharding& s) {
+  std::vector<DimTuple> out;
+  for (const ir::DimSharding& d : s.dims) out.emplace_back(names_of(d.axes), d.open, d.priority);
+  return out;
+}
+
+P spec_of(const ir::Sharding& s) {
+  P out;
+  out.sharding = s;
+  return out;
+}
+
+std::vector<P> specs_of(const std::vector<ir::Sharding>& layouts) {
+  std::vector<P> out;
+  for (const ir::Sharding& s : layouts) out.push_back(spec_of(s));
+  return out;
+}
+
+// `what` names the tensor in errors.
+Value shard(const Operand& x, const ir::Mesh& mesh, const ir::Sharding& layout, const std::string& what) {
+  return recorded([&](const Site& site) {
+    nabla::Tensor t = tensor_of(x, site);
+    Frame::current()->context->need_mesh(mesh, site);
+    if (Status fits = ir::check_sharding(mesh, layout, t.type(), what); !fits.ok()) fail_at(fits.errors()[0], site);
+    return given_back(nabla::shard(t, spec_of(layout), site));
+  });
+}
+
+py::object placement_of(const Value& v) {
+  PlacementRef p = v.placement();
+  if (!p) return py::none();
+  return py::make_tuple(std::make_shared<ir::Mesh>(p->mesh), std::make_shared<ir::Sharding>(*p->sharding));
+}
+
+// The parts of all ranks, by their numbers.
+std::vector<Value> shards_of(const Value& v) {
+  PlacementRef p = v.placement();
+  if (!p) return {v.copied()};
+  std::vector<Value> out;
+  for (Literal& part : ir::cut(p->mesh, *p->sharding, v.array("shards"))) out.emplace_back(std::move(part));
+  return out;
+}
+
+std::unique_ptr<Region> region_of(const ir::Mesh& mesh, const std::vector<ir::Sharding>& in,
+                                  const Names& axes, const std::vector<Operand>& operands) {
+  return recorded([&](const Site& site) {
+    std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
+    Frame::current()->context->need_mesh(mesh, site);
+    return std::make_unique<Region>(specs_of(in), axes, std::move(tensors), site);
+  });
+}
+
+template <class F>
+void define_reduction(py::module_& m, const char* name, F f) {
+  m.def(name, [f](const Operand& x, const Names& axes) {
+    return recorded([&](const Site& site) { return given_back(f(arg_of(x, site), AxisNames(axes))); });
+  });
+}
+
+void bind_collectives(py::module_& m) {
+  define_reduction(m, "psum", &nabla::psum);
+  define_reduction(m, "pmean", &nabla::pmean);
+  define_reduction(m, "pmax", &nabla::pmax);
+  define_reduction(m, "pmin", &nabla::pmin);
+  m.def("all_gather", [](const Operand& x, const Names& axes, int64_t dim) {
+    return recorded([&](const Site& site) { return given_back(nabla::all_gather(arg_of(x, site), axes, dim)); });
+  });
+  m.def("psum_scatter", [](const Operand& x, const Names& axes, int64_t dim) {
+    return recorded([&](const Site& site) { return given_back(nabla::psum_scatter(arg_of(x, site), axes, dim)); });
+  });
+  m.def("all_to_all", [](const Operand& x, const Names& axes, int64_t split, int64_t join) {
+    return recorded([&](const Site& site) { return given_back(nabla::all_to_all(arg_of(x, site), axes, split, join)); });
+  });
+  m.def("ppermute", [](const Operand& x, const Names& axes, const std::vector<std::pair<int64_t, int64_t>>& pairs) {
+    return recorded([&](const Site& site) { return given_back(nabla::ppermute(arg_of(x, site), axes, pairs)); });
+  });
+  m.def("axis_index", [](const Names& axes) {
+    return recorded([&](const Site& site) { return given_back(nabla::axis_index(axes, site)); });
+  });
+  m.def("axis_size", [](const Names& axes) {
+    return recorded([&](const Site& site) { return nabla::axis_size(axes, site); });
+  });
+}
+
+}  // namespace
+
+void bind_sharding(py::module_& m) {
+  py::class_<ir::Mesh, std::shared_ptr<ir::Mesh>>(m, "Mesh")
+      .def(py::init(&mesh_of))
+      .def_property_readonly("name", [](const ir::Mesh& mesh) { return mesh.name; })
+      .def_property_readonly("axes", [](const ir::Mesh& mesh) {
+        std::vector<std::pair<std::string, int64_t>> out;
+        for (const ir::MeshAxis& a : mesh.axes) out.emplace_back(a.name, a.size);
+        return out;
+      });
+  py::class_<ir::Sharding, std::shared_ptr<ir::Sharding>>(m, "Layout")
+      .def(py::init(&layout_of))
+      .def_property_readonly("dims", &dims_of)
+      .def_property_readonly("replicated", [](const ir::Sharding& s) { return names_of(s.replicated); })
+      .def_readonly("allow_padding", &ir::Sharding::allow_padding)
+      .def("__repr__", &ir::Sharding::str);
+  py::class_<Region>(m, "Region")
+      .def(py::init(&region_of))
+      .def("part",
+           [](const Region& r, size_t i) { return std::make_pair(r.part(i).dtype, shape_tuple(r.part(i).shape)); })
+      .def("enter", &Region::enter)
+      .def("call", [](const Region& r, const TracedFunction& f, const std::vector<ir::Sharding>& out) {
+        return recorded([&](const Site&) { return given_back(r.call(f, specs_of(out))); });
+      });
+  m.def("shard", &shard);
+  m.def("placement", &placement_of);
+  m.def("shards", &shards_of);
+  // Outside of traced functions: what comes now may use tensors of this mesh.
+  m.def("enter_mesh", &Eager::enter_mesh);
+  bind_collectives(m);
+}
+
+}  // namespace nabla::python

@@ -1,0 +1,329 @@
+"""Tensors that are laid out over a mesh: what they say of themselves, what follows from them, and what is refused."""
+
+import itertools
+import pathlib
+import sys
+
+import nabla as nb
+import numpy as np
+import pytest
+from nabla import ops
+from nabla.core.sharding import DeviceMesh, DimSpec, P, ShardingSpec, compute_local_shape, get_num_shards
+from nabla.ops import communication as comm
+
+HERE = pathlib.Path(__file__)
+MESH = DeviceMesh("pod", (2, 4), ("dp", "tp"))
+X = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def axes_of(x):
+    return [d.axes for d in x.sharding.dim_specs]
+
+
+def ring(n):
+    return [(i, (i + 1) % n) for i in range(n)]
+
+
+# ---- Meshes and specs
+
+
+def test_mesh_numbers_ranks_row_major():
+    assert MESH.shape == (2, 4) and MESH.axis_names == ("dp", "tp") and MESH.devices == list(range(8))
+    assert MESH.get_axis_size("tp") == 4 and MESH.get_axis_size("tp:(2)2") == 2
+    assert [MESH.get_coordinate(r, "dp") for r in range(8)] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [MESH.get_coordinate(r, "tp") for r in range(8)] == [0, 1, 2, 3] * 2
+    assert [MESH.get_coordinate(r, "tp:(1)2") for r in range(4)] == [0, 0, 1, 1]
+    assert [MESH.get_coordinate(r, "tp:(2)2") for r in range(4)] == [0, 1, 0, 1]
+    assert MESH.get_devices_on_axis_slice("tp", 1) == [1, 5] and MESH.get_axis_indices(6) == {"dp": 1, "tp": 2}
+    assert repr(MESH) == '@pod = <["dp"=2, "tp"=4]>' and MESH == DeviceMesh("pod", [2, 4], ["dp", "tp"])
+
+
+@pytest.mark.parametrize("make, text", [
+    (lambda: DeviceMesh("m", (2,), ("a", "b")), r"1 sizes, \(2,\), for 2 axes"),
+    (lambda: DeviceMesh("m", (2, 2), ("a", "a")), "axis a"),
+    (lambda: DeviceMesh("m", (0,), ("a",)), "0"),
+    (lambda: DeviceMesh("m", (2,), ("a",), devices=[1, 0]), "row-major order"),
+    (lambda: DeviceMesh("m", (2,), ("a",), bandwidth=2.0), "leave device_refs and bandwidth out"),
+    (lambda: MESH.get_axis_size("pp"), "mesh pod has no axis 'pp': it has dp, tp"),
+    (lambda: MESH.get_coordinate(8, "dp"), "ranks 0 to 7, got 8"),
+    (lambda: MESH.get_axis_size("tp:(3)2"), "no part of axis tp"),
+    (lambda: DimSpec("dp"), "takes a list of axes"),
+    (lambda: DimSpec(["dp"], partial=True), "partial is no layout"),
+    (lambda: DimSpec([], priority=1), "has priority 0"),
+    (lambda: ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec(["dp"])]), "axis dp stands twice"),
+    (lambda: ShardingSpec(MESH, [], partial_sum_axes={"dp"}), "no layout of a tensor"),
+])
+def test_what_is_no_mesh_and_no_spec(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_specs_print_and_count():
+    spec = ShardingSpec(MESH, [DimSpec.from_raw("dp"), DimSpec.from_raw(("tp",)), None], {})
+    assert repr(spec) == "sharding<@pod, [{dp}, {tp}, {}]>" and spec.total_shards == get_num_shards(spec) == 8
+    assert spec.get_implicitly_replicated_axes() == set() and not spec.is_fully_replicated()
+    assert repr(DimSpec(["dp"], is_open=True, priority=2)) == "{dp, ?}p2"
+    assert P("dp", None) == ("dp", None) and repr(P("dp")) == "P('dp')"
+    assert DimSpec.from_raw(DimSpec(["dp"])).get_total_shards(MESH) == 2
+
+
+def test_local_shapes_of_uneven_parts():
+    spec = ShardingSpec(MESH, [DimSpec(["tp"]), DimSpec(["dp"])])
+    assert [compute_local_shape((10, 3), spec, r) for r in range(4)] == [(3, 2), (3, 2), (3, 2), (1, 2)]
+    assert compute_local_shape((10, 3), spec, 4) == (3, 1) and compute_local_shape((2, 1), spec, 3) == (0, 1)
+
+
+# ---- Layouts of tensors
+
+
+def test_tensor_tells_its_layout():
+    x = ops.shard(nb.asarray(X), MESH, [DimSpec.from_raw("dp"), None])
+    assert x.is_sharded and axes_of(x) == [["dp"], []] and x.num_shards == 8
+    assert x.shape == x.global_shape == (8, 8) and x.local_shape == (4, 8) and x.shard_shape(5) == (4, 8)
+    assert x.realize() is x and axes_of(x) == [["dp"], []]
+    assert np.array_equal(x.numpy(), X) and x.batch_dims == 0
+    assert [s.numpy()[0, 0] for s in x.shards] == [0] * 4 + [32] * 4 and not x.shards[0].is_sharded
+    whole = x.gather()
+    assert axes_of(whole) == [[], []] and whole.is_sharded and np.array_equal(whole.numpy(), X)
+    plain = nb.asarray(X)
+    assert not plain.is_sharded and plain.sharding is None and plain.num_shards == 1 and plain.local_shape == (8, 8)
+
+
+def test_layouts_go_forward_through_ops_and_stay():
+    x, w = ops.shard(nb.asarray(X), MESH, P("dp")), ops.shard(nb.asarray(X), MESH, P(None, "tp"))
+    y = nb.relu(x @ w) + 1
+    assert axes_of(y) == [["dp"], ["tp"]] and y.local_shape == (4, 2)
+    assert np.allclose(y.numpy(), X @ X + 1) and axes_of(y) == [["dp"], ["tp"]]
+    assert axes_of(nb.sum(y, axis=0)) == [["tp"]] and axes_of(y.T) == [["tp"], ["dp"]]
+    assert (nb.asarray(X) * 2).sharding is None
+    assert axes_of(ops.shard(y, MESH, P("tp", "dp"))) == [["tp"], ["dp"]]
+
+
+def test_uneven_sizes_are_whole_numbers_of_elements():
+    x = ops.shard(nb.asarray(X[:7]), MESH, P("tp"))
+    assert [s.shape for s in x.shards][:4] == [(2, 8), (2, 8), (2, 8), (1, 8)]
+    assert np.array_equal(np.concatenate([s.numpy() for s in x.shards[:4]]), X[:7])
+    f = nb.jit(lambda x: nb.sum(nb.exp(x * 0.01), axis=0))
+    assert np.allclose(f(x).numpy(), np.exp(X[:7] * 0.01).sum(0), rtol=1e-5)
+
+
+def test_methods_constraints_and_transfer():
+    x = nb.asarray(X)
+    spec = ShardingSpec(MESH, [DimSpec(["tp"]), DimSpec()])
+    for y in (x.shard(MESH, ["tp", None]), x.with_sharding(MESH, P("tp")), x.with_sharding_constraint(MESH, P("tp")),
+              nb.transfer_to(x, sharding=spec), comm.with_sharding_constraint(x, spec),
+              comm.reshard(x.shard(MESH, P("dp")), MESH, P("tp"))):
+        assert axes_of(y) == [["tp"], []] and np.array_equal(y.numpy(), X)
+    tree = ops.shard({"a": x, "b": [x]}, MESH, P("dp"))
+    assert axes_of(tree["b"][0]) == [["dp"], []]
+
+
+def test_meshes_one_after_the_other_but_not_together():
+    other = DeviceMesh("ring", (4,), ("s",))
+    a = ops.shard(nb.asarray(X), MESH, P("dp")) * 2
+    b = ops.shard(nb.asarray(X), other, P("s")) * 3
+    assert axes_of(a) == [["dp"], []] and axes_of(b) == [["s"], []]
+    assert np.array_equal((b + 1).numpy(), X * 3 + 1) and np.array_equal((a + 1).numpy(), X * 2 + 1)
+    with pytest.raises(nb.Error, match=r"mesh ring \(s=4\) is used beside values of mesh pod \(dp=2, tp=4\)") as e:
+        (a + b).numpy()
+    assert e.value.code == "E0210" and "sharding_test.py" in str(e.value)
+
+
+@pytest.mark.parametrize("use, error, text", [
+    (lambda x: x.shard(MESH, ["dp"]), ValueError, r"1 layouts of dimensions, \['dp'\], for a tensor of 2"),
+    (lambda x: x.shard(MESH, P("pp")), ValueError, "no axis 'pp'"),
+    (lambda x: x.shard(MESH, P("dp", "dp")), ValueError, "axis dp stands twice"),
+    (lambda x: ops.shard(x, "pod", P("dp")), TypeError, "the mesh is a DeviceMesh, got str"),
+    (lambda x: ops.shard(x, DeviceMesh("o", (2,), ("a",)), ShardingSpec(MESH, [DimSpec(), DimSpec()])), ValueError,
+     "layout is one over mesh @pod"),
+    (lambda x: comm.all_reduce(x), ValueError, "which is laid out over no mesh"),
+    (lambda x: comm.all_reduce(x.shard(MESH, P("dp")), "average"), ValueError, "reduce_op is one of sum, max"),
+    (lambda x: comm.all_gather(x.shard(MESH, P("dp")), 2), ValueError, "no dimension 2"),
+    (lambda x: comm.all_to_all(x.shard(MESH, P("dp")), 0, 1), ValueError, "no axis cuts dimension 1"),
+    (lambda x: comm.ppermute(x.shard(MESH, P("tp")), [(0, 1), (2, 1)]), ValueError, "rank 1 gets twice"),
+    (lambda x: comm.ppermute(x.shard(MESH, P("tp")), [(0, 9)]), ValueError, "9 is no rank of mesh"),
+    (lambda x: comm.ppermute(x.shard(MESH, P("tp")), ring(4)), ValueError, "the same on all ranks along dp"),
+    (lambda x: comm.axis_index("tp"), TypeError, "outside of a region"),
+    (lambda x: nb.transfer_to(x), TypeError, "neither a device nor a sharding"),
+    (lambda x: nb.vmap(lambda v: v, mesh=MESH)(x), ValueError, "without spmd_axis_name"),
+])
+def test_what_does_not_fit_is_said(use, error, text):
+    with pytest.raises(error, match=text):
+        use(nb.asarray(X))
+
+
+# ---- Collectives on the parts of tensors
+
+
+def test_collectives_on_parts():
+    x = ops.shard(nb.asarray(X), MESH, P("dp", "tp"))
+    assert axes_of(comm.all_gather(x, 0)) == [[], ["tp"]] and axes_of(comm.gather_all_axes(x)) == [[], []]
+    blocks = X.reshape(2, 4, 4, 2)
+    assert np.array_equal(comm.all_reduce(x).numpy(), blocks.sum((0, 2)))
+    assert np.array_equal(comm.all_reduce(x, "max", "dp").numpy(), X.reshape(2, 4, 8).max(0))
+    assert np.array_equal(comm.pmean(x, "tp").numpy(), X.reshape(8, 4, 2).mean(1))
+    assert axes_of(comm.psum(x, "dp")) == [[], ["tp"]]
+    moved = comm.all_to_all(ops.shard(nb.asarray(X), MESH, P("tp")), split_axis=1, concat_axis=0)
+    assert axes_of(moved) == [[], ["tp"]] and np.array_equal(moved.numpy(), X)
+    whole = ops.shard(nb.asarray(X), MESH, P())
+    scattered = comm.reduce_scatter(whole, 0)
+    assert axes_of(scattered) == [["dp", "tp"], []] and np.array_equal(scattered.numpy(), X * 8)
+    index = comm.axis_index(MESH, "tp")
+    assert index.numpy().tolist() == [0, 1, 2, 3] and axes_of(index) == [["tp"]]
+    assert axes_of(comm.distributed_broadcast(x)) == [[], []]
+
+
+def test_ppermute_by_numbers_of_ranks():
+    line = DeviceMesh("line", (4,), ("s",))
+    x = ops.shard(nb.asarray(X), line, P("s"))
+    assert np.array_equal(comm.ppermute(x, ring(4)).numpy(), np.roll(X, 2, axis=0))
+    lost = comm.ppermute(x, [(0, 1), (1, 2)]).numpy()
+    assert np.array_equal(lost[2:6], X[:4]) and not lost[:2].any() and not lost[6:].any()
+    # Along tp in both halves of dp, which x is the same along.
+    pairs = [(4 * d + i, 4 * d + (i + 1) % 4) for d in range(2) for i in range(4)]
+    assert np.array_equal(comm.ppermute(ops.shard(nb.asarray(X), MESH, P("tp")), pairs).numpy(), np.roll(X, 2, axis=0))
+    g = nb.grad(lambda x: nb.sum(comm.ppermute(x, ring(4)) * nb.asarray(X)))(x)
+    assert np.array_equal(g.numpy(), np.roll(X, -2, axis=0)) and axes_of(g) == [["s"], []]
+
+
+# ---- Functions of one rank
+
+
+def test_shard_map_of_one_rank():
+    def body(a, b):
+        assert a.shape == (4, 2) and comm.axis_index("tp").shape == ()
+        return comm.psum(a @ b, "tp"), comm.axis_index("tp") * 10 + comm.axis_index("dp")[None] * 0
+
+    f = nb.shard_map(lambda a, b: comm.psum(a @ b, "tp"), MESH, in_specs=(P("dp", "tp"), P("tp")), out_specs=P("dp"))
+    y = f(nb.asarray(X), nb.asarray(X))
+    assert np.array_equal(y.numpy(), X @ X) and axes_of(y) == [["dp"], []]
+    assert np.array_equal(nb.jit(f)(nb.asarray(X), nb.asarray(X)).numpy(), X @ X)
+    g = nb.grad(lambda a: nb.sum(f(a, nb.asarray(X)) * 0.5))(nb.asarray(X))
+    assert np.allclose(g.numpy(), np.full((8, 8), 0.5) @ X.T)
+    h = nb.shard_map(lambda x: comm.ppermute(x, ring(4), "tp"), MESH, P("tp"), P("tp"))
+    assert np.array_equal(h(nb.asarray(X)).numpy(), np.roll(X, 2, axis=0))
+    part = nb.shard_map(lambda x: comm.pmax(x, "tp"), MESH, (P("tp"),), P(), axis_names="tp")
+    assert np.array_equal(part(nb.asarray(X)).numpy(), X.reshape(4, 2, 8).max(0))
+
+
+def test_shard_map_of_whole_tensors():
+    row, out = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()]), ShardingSpec(MESH, [DimSpec(), DimSpec(["tp"])])
+    f = nb.shard_map(lambda a, b: a + b, MESH, in_specs={0: row, 1: None}, out_specs={0: out})
+    y = f(nb.asarray(X), nb.asarray(X))
+    assert axes_of(y) == [[], ["tp"]] and np.array_equal(y.numpy(), 2 * X)
+    assert "shard" in str(nb.trace(f, nb.asarray(X), nb.asarray(X)))
+
+
+@pytest.mark.parametrize("make, error, text", [
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"), P()), P())(x), ValueError, "in_specs has 2 elements"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, {3: P("dp")})(x), ValueError, "in_specs lays out argument 3"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P("pp"))(x), ValueError, "no axis 'pp'"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P())(x).numpy(), nb.Error, "may differ"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("tp"),), P("tp"))(x[:7]), nb.Error, "7 elements"),
+    (lambda x: nb.shard_map(lambda a: a @ x, MESH, (P(None, "tp"),), P())(x), nb.Error, r"f32\[8,2\]"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P("dp"), auto_sharding=True), ValueError, "auto_sharding"),
+    (lambda x: nb.shard_map(lambda a: a, None, (P("dp"),), P("dp")), TypeError, "the mesh is a DeviceMesh"),
+])
+def test_shard_map_says_what_does_not_fit(make, error, text):
+    with pytest.raises(error, match=text):
+        make(nb.asarray(X))
+
+
+# ---- Transforms, compiled functions and programs
+
+
+def mlp(params, x):
+    return nb.sum(nb.tanh(nb.relu(x @ params["a"]) @ params["b"]) ** 2)
+
+
+@pytest.mark.parametrize("spec_x, spec_a, spec_b", itertools.islice(itertools.product(
+    [P("dp"), P(None, "tp"), P(("dp", "tp"))], [P(None, "tp"), P("dp"), P()], [P("tp"), P(None, "dp")]), 0, None, 2))
+def test_gradients_of_every_layout_are_those_of_one_rank(spec_x, spec_a, spec_b):
+    rng = np.random.RandomState(0)
+    x, a, b = [rng.randn(8, 8).astype(np.float32) * 0.3 for _ in range(3)]
+    want = nb.value_and_grad(mlp)({"a": nb.asarray(a), "b": nb.asarray(b)}, nb.asarray(x))
+    params = {"a": ops.shard(nb.asarray(a), MESH, spec_a), "b": ops.shard(nb.asarray(b), MESH, spec_b)}
+    xs = ops.shard(nb.asarray(x), MESH, spec_x)
+    for f in (nb.value_and_grad(mlp), nb.jit(nb.value_and_grad(mlp))):
+        loss, grads = f(params, xs)
+        assert np.allclose(loss.item(), want[0].item(), rtol=1e-5)
+        for k in ("a", "b"):
+            assert np.allclose(grads[k].numpy(), want[1][k].numpy(), rtol=1e-4, atol=1e-6)
+            assert grads[k].is_sharded
+
+
+def test_jit_compiles_for_the_ranks_of_the_layouts():
+    f = nb.jit(lambda x, w: nb.relu(x @ w))
+    x, w = ops.shard(nb.asarray(X), MESH, P("dp")), ops.shard(nb.asarray(X), MESH, P(None, "tp"))
+    y = f(x, w)
+    assert np.array_equal(y.numpy(), X @ X) and axes_of(y) == [["dp"], ["tp"]]
+    assert np.array_equal(f(x, w).numpy(), X @ X) and f.stats.misses == 1
+    plain = f(nb.asarray(X), nb.asarray(X))
+    assert plain.sharding is None and f.stats.misses == 2 and np.array_equal(plain.numpy(), X @ X)
+    assert f(x, w).sharding is not None and f.stats.misses == 2
+    assert "8 ranks" in str(f.inspect(x, w)) or "pod" in str(f.inspect(x, w))
+
+
+def test_vmap_lays_the_batch_along_an_axis():
+    f = nb.vmap(lambda x, w: nb.relu(x @ w), in_axes=(0, None), spmd_axis_name="dp", mesh=MESH)
+    y = f(nb.asarray(X.reshape(2, 4, 8)), nb.asarray(X))
+    assert axes_of(y) == [["dp"], [], []] and np.array_equal(y.numpy(), X.reshape(2, 4, 8) @ X)
+
+
+def test_traces_print_layouts():
+    x = ops.shard(nb.asarray(X), MESH, P("dp"))
+    text = str(nb.trace(lambda x: nb.sum(x * 2), x))
+    assert "mesh" in text and "f32[8@dp,8@{}]" in text
+
+
+def test_exported_programs_take_layouts(tmp_path):
+    spec = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
+    program = nb.export({"f": lambda x: {"y": x @ x.T}}, args={"f": {"x": nb.spec((8, 8), sharding=spec)}})
+    assert "f32[8@dp,8@{}]" in program.text and "pod" in program.text
+    bundle = nb.compile_bundle(program, tmp_path / "f.nbundle")
+    assert np.array_equal(bundle.run("f", x=X)["y"].numpy(), X @ X.T)
+    inside = nb.export({"f": lambda x: {"y": ops.shard(x * 2, MESH, P("tp"))}}, args={"f": {"x": nb.spec((8, 8))}})
+    assert "tp" in inside.text
+    with pytest.raises(ValueError, match="layout of 2 dimensions, and the shape is"):
+        nb.spec((8,), sharding=spec)
+    other = ShardingSpec(DeviceMesh("o", (2,), ("a",)), [DimSpec(["a"])])
+    with pytest.raises(ValueError, match="layouts over mesh @pod .* and over mesh @o"):
+        nb.export({"f": lambda x, y: x}, args={"f": {"x": nb.spec((8, 8), sharding=spec),
+                                                     "y": nb.spec((8,), sharding=other)}})
+
+
+# ---- The examples
+
+
+@pytest.fixture(scope="module")
+def pipelines():
+    folder = str(HERE.parents[2] / "examples" / "python")
+    sys.path.insert(0, folder)
+    try:
+        import pipelines
+        yield pipelines
+    finally:
+        sys.path.remove(folder)
+
+
+def test_pipeline_on_four_ranks(pipelines):
+    loss, dx, dw, db = pipelines.gradients()
+    assert np.isclose(loss, 5540.294742, rtol=1e-6)
+    assert np.allclose([dw.min(), dw.max()], [-294.823130, 1527.593199], atol=5e-4)
+    assert np.allclose([db.min(), db.max()], [-234.962307, 483.780655], atol=5e-4)
+    assert np.allclose([dx.min(), dx.max()], [-250.601727, 471.896211], atol=5e-4)
+    assert np.isclose(np.linalg.norm(dw), 5672.052560, rtol=1e-6)
+
+
+def test_pipeline_on_two_by_four_ranks(pipelines):
+    loss, dw, db = pipelines.two_dimensional()
+    assert np.isclose(loss, 3828.784839, rtol=1e-6) and axes_of(dw) == [["pp"], [], []]
+    dw, db = dw.numpy(), db.numpy()
+    assert np.allclose([dw.min(), dw.max()], [-547.050172, 1309.500469], atol=5e-4)
+    assert np.allclose([db.min(), db.max()], [-152.071311, 503.980322], atol=5e-4)
+    assert np.isclose(np.linalg.norm(dw), 4618.127688, rtol=1e-6)
+
+
+def test_pipeline_inference(pipelines):
+    outputs, alone = pipelines.inference()
+    assert np.isclose(outputs.max(), 417.755455, rtol=1e-6) and abs(outputs - alone).max() < 1e-4
