@@ -59,6 +59,8 @@ std::vector<Bench> python_benches() {
       {"debug_print_off_us",
        "a compiled training step with debug prints in its ten layers that are switched off, beside the same without",
        [](const Paths& p) { return against_peer(p, "debug_print_off_us", "us"); }},
+      {"eager_sharded_step_us", "a training step without a compile, laid out over 2 x 2 ranks, beside one rank's",
+       [](const Paths& p) { return against_peer(p, "eager_sharded_step_us", "us"); }},
       {"py_import_ms", "import nabla, without NumPy",
        [](const Paths& p) { return within(p, "py_import_ms", "ms", 100); }},
       {"py_first_op_ms", "the first op of a process, answered",

@@ -112,8 +112,9 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
     std::string title = fmt::format("Training: {}", reporter.curve().metric);
     (void)NABLA_TRY(format::write_file(options.loss_curve, curve_svg(reporter.curve(), title)));
   }
-  if (options.profile && options.json) say("{{\"profile\": {}}}\n", exec::json(session->profile()));
-  if (options.profile && !options.json) say("{}", exec::str(session->profile()));
+  if (options.profile && options.json)
+    say("{{\"profile\": {}, \"exchanges\": {}}}\n", exec::json(session->profile()), exec::json(session->exchanges()));
+  if (options.profile && !options.json) say("{}{}", exec::str(session->profile()), exec::str(session->exchanges()));
   (void)NABLA_TRY(session->finish());
   if (!interrupted()) return Ok{};
   Diagnostic d =

@@ -256,9 +256,37 @@ def debug_print_off_us():
     print("peer", best["without"] * 1e6, "without")
 
 
+def eager_sharded_step_us():
+    """A training step of two layers without a compile, laid out over 2 x 2 ranks, and without layouts."""
+    import nabla as nb
+    draw = random.Random(0)
+
+    def array(*shape):
+        return nb.asarray([draw.gauss(0, 0.05) for _ in range(math.prod(shape))]).reshape(shape)
+
+    def loss(params, x, y):
+        return nb.mean((nb.relu(x @ params["a"] + params["b"]) @ params["c"] - y) ** 2)
+
+    def step_of(params, x, y):
+        def run():
+            value, grads = nb.value_and_grad(loss)(params, x, y)
+            nb.realize_all(value, *nb.tree_leaves(nb.tree_map(lambda p, g: p - 0.01 * g, params, grads)))
+
+        return run
+
+    params = {"a": array(256, 512), "b": array(512), "c": array(512, 16)}
+    x, y = array(64, 256), array(64, 16)
+    mesh, whole = nb.DeviceMesh("ranks", (2, 2), ("dp", "tp")), step_of(params, x, y)
+    layouts = {"a": nb.P(None, "tp"), "b": nb.P("tp"), "c": nb.P("tp")}
+    params = {k: nb.shard(v, mesh, layouts[k]) for k, v in params.items()}
+    sharded = step_of(params, nb.shard(x, mesh, nb.P("dp")), nb.shard(y, mesh, nb.P("dp")))
+    print("value", best(sharded) * 1e6)
+    print("peer", best(whole) * 1e6, "the same step on one rank")
+
+
 BENCHES = {"py_mlp_step_vs_jax": mlp_step_vs_jax, "py_call_us": call_us, "py_compile_2layer_s": compile_2layer_s,
-           "chain_2000_compile_s": chain_2000_compile_s, "debug_print_off_us": debug_print_off_us,
-           "py_import_ms": import_ms, "py_first_op_ms": first_op_ms}
+           "eager_sharded_step_us": eager_sharded_step_us, "chain_2000_compile_s": chain_2000_compile_s,
+           "debug_print_off_us": debug_print_off_us, "py_import_ms": import_ms, "py_first_op_ms": first_op_ms}
 
 if __name__ == "__main__":
     name = sys.argv[1] if len(sys.argv) == 2 else ""

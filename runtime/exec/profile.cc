@@ -208,4 +208,20 @@ std::string json(const Profile& profile) {
   return "[" + out + "]";
 }
 
+std::string str(const std::vector<ExchangeCount>& exchanges) {
+  std::string out;
+  for (const ExchangeCount& e : exchanges)
+    out += fmt::format("{}{} {} of {} over {}, {} ranks: {} bytes\n", out.empty() ? "rank 0 exchanged in all runs:\n" : "", e.calls,
+                       e.op, name_of(e.dtype), printable(e.group), e.ranks, e.payload_bytes);
+  return out;
+}
+
+std::string json(const std::vector<ExchangeCount>& exchanges) {
+  std::string out;
+  for (const ExchangeCount& e : exchanges)
+    out += fmt::format("{}{{\"op\": \"{}\", \"group\": {}, \"ranks\": {}, \"dtype\": \"{}\", \"calls\": {}, \"payload_bytes\": {}}}",
+                       out.empty() ? "" : ", ", e.op, json_quoted(e.group), e.ranks, name_of(e.dtype), e.calls, e.payload_bytes);
+  return "[" + out + "]";
+}
+
 }  // namespace nabla::exec

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/device/limits.h"
+#include "runtime/exec/session.h"
 #include "runtime/exec/trace.h"
 
 namespace nabla::exec {
@@ -45,5 +46,10 @@ Profile profile_of(const TraceRecorder& trace, const device::Limits& limits);
 std::string str(const Profile& profile, size_t most = 40);
 /// A JSON array with the fields of EntryProfile, and those of the rows.
 std::string json(const Profile& profile);
+
+/// A line per kind of exchange.
+std::string str(const std::vector<ExchangeCount>& exchanges);
+/// A JSON array with the fields of ExchangeCount.
+std::string json(const std::vector<ExchangeCount>& exchanges);
 
 }  // namespace nabla::exec

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/comm/local.h"
+#include "runtime/comm/traffic.h"
 #include "runtime/device/cpu.h"
 #include "runtime/exec/choose_program.h"
 #include "runtime/exec/parts.h"
@@ -137,6 +138,7 @@ struct RankTeam::Impl {
   SessionOptions options;
   std::vector<uint32_t> class_of;  // by rank
   std::unique_ptr<comm::LocalRanks> world;
+  std::unique_ptr<comm::CountingCommunicator> counted;  // the first rank's end
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<Entry> entries;
   std::vector<Whole> leaves;
@@ -177,8 +179,14 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
     local.in_flight.push_back(comm::in_flight(*chosen.back().program));
   }
   world = std::make_unique<comm::LocalRanks>(table, local);
+  std::vector<uint64_t> members;
+  const auto* groups = table.classes()->Get(class_of[0])->groups();
+  for (uint32_t g = 0; g < size_of(groups); ++g)
+    members.push_back(format::count_of(digits_of(table.groups()->Get(groups->Get(g))->digits())));
+  counted = std::make_unique<comm::CountingCommunicator>(world->rank(0), std::move(members));
   for (uint32_t r = 0; r < table.count(); ++r) {
-    RankPlace place{&world->rank(r), {}, r == 0};
+    comm::Communicator& end = r == 0 ? static_cast<comm::Communicator&>(*counted) : world->rank(r);
+    RankPlace place{&end, {}, r == 0};
     for (uint32_t g = 0; g < size_of(table.classes()->Get(class_of[r])->groups()); ++g)
       place.places.push_back(world->place(r, g));
     ranks.push_back(NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place))));
@@ -349,6 +357,17 @@ std::vector<TensorInfo> RankTeam::leaves() const {
   for (const Whole& w : impl_->leaves) out.push_back(w.info);
   return out;
 }
+std::vector<ExchangeCount> RankTeam::exchanges() const {
+  const auto* groups = impl_->table.classes()->Get(impl_->class_of[0])->groups();
+  std::vector<ExchangeCount> out;
+  for (const comm::Traffic& t : impl_->counted->counted()) {
+    const format::Group& group = *impl_->table.groups()->Get(groups->Get(t.group));
+    auto ranks = static_cast<int64_t>(impl_->counted->members(t.group));
+    out.push_back({comm::op_name(t.kind), std::string(view(group.name())), ranks, dtype_of(t.dtype), t.calls, t.payload_bytes});
+  }
+  return out;
+}
+
 Rank& RankTeam::first() { return *impl_->ranks[0]; }
 
 std::string RankTeam::str() const {

@@ -25,6 +25,8 @@ class RankTeam {
   std::vector<EntryInfo> entries() const;
   std::vector<TensorInfo> leaves() const;
   Rank& first();
+  /// What the first rank has exchanged since the team was made.
+  std::vector<ExchangeCount> exchanges() const;
   /// "4 ranks of mesh pod (dp=2, tp=2), 1 thread each"
   std::string str() const;
 

@@ -71,6 +71,10 @@ Session::~Session() {
   if (Status status = finish(); !status.ok()) std::fputs(to_string(status.errors()).c_str(), stderr);
 }
 
+std::vector<ExchangeCount> Session::exchanges() const {
+  return impl_->team ? impl_->team->exchanges() : std::vector<ExchangeCount>();
+}
+
 Profile Session::profile() {
   Rank& rank = impl_->first();
   NABLA_CHECK(rank.trace() != nullptr && impl_->profiled, "a session without a profile");

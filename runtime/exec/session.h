@@ -62,6 +62,16 @@ struct SessionOptions {
 
 struct Profile;
 
+/// Collectives of one kind and dtype over one group that a rank has started.
+struct ExchangeCount {
+  std::string op;     ///< as the IR names it: "all_reduce"
+  std::string group;  ///< "dp"
+  int64_t ranks = 0;  ///< of the group
+  DType dtype = DType::kF32;
+  uint64_t calls = 0;
+  uint64_t payload_bytes = 0;  ///< of the whole buffers: what all_gather brings together, what the others start from
+};
+
 struct WeightOptions {
   std::string path;
   std::vector<std::string> maps;  ///< rows of the mapping: "PATTERN=TARGET"
@@ -128,6 +138,9 @@ class Session {
   /// E0705 when a leaf has no value.
   Status save_state(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
 
+  /// What rank 0 has exchanged since the session was made; empty where one rank runs alone. `nablac inspect` states the same
+  /// before a run.
+  std::vector<ExchangeCount> exchanges() const;
   /// With the option `profile`, before `finish`: where the time of the runs so far went (runtime/exec/profile.h).
   /// Measures the limits of this machine when it is called first.
   Profile profile();

@@ -1,0 +1,50 @@
+// What a rank exchanges, counted: figures that a report states before the run.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "runtime/comm/comm.h"
+
+namespace nabla::comm {
+
+/// As the IR names it: "all_reduce".
+const char* op_name(format::CollectiveKind kind);
+
+/// Collectives of one kind, group and dtype that a rank has started.
+struct Traffic {
+  format::CollectiveKind kind = format::CollectiveKind::AllReduce;
+  uint32_t group = 0;
+  format::DType dtype = format::DType::F32;
+  uint64_t calls = 0;
+  /// Of the whole buffers: what all_gather brings together, what the others start from. How many of them a rank sends
+  /// depends on the algorithm.
+  uint64_t payload_bytes = 0;
+};
+
+/// A rank's end that counts what goes through it.
+class CountingCommunicator final : public Communicator {
+ public:
+  /// `to` outlives it; `members` are the sizes of the groups of its class.
+  CountingCommunicator(Communicator& to, std::vector<uint64_t> members) : to_(to), members_(std::move(members)) {}
+
+  Status start(uint32_t ticket, const CollectiveCall& call) override;
+  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
+    return to_.send(ticket, channel, from, bytes);
+  }
+  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
+    return to_.recv(ticket, channel, to, bytes);
+  }
+  Status wait(uint32_t ticket) override { return to_.wait(ticket); }
+
+  /// In the order in which each was first started.
+  const std::vector<Traffic>& counted() const { return counted_; }
+  uint64_t members(uint32_t group) const { return members_[group]; }
+
+ private:
+  Communicator& to_;
+  std::vector<uint64_t> members_;
+  std::vector<Traffic> counted_;
+};
+
+}  // namespace nabla::comm
