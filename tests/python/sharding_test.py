@@ -1,5 +1,6 @@
 """Tensors that are laid out over a mesh: what they say of themselves, what follows from them, and what is refused."""
 
+import importlib
 import itertools
 import pathlib
 import sys
@@ -295,15 +296,37 @@ def test_exported_programs_take_layouts(tmp_path):
 # ---- The examples
 
 
-@pytest.fixture(scope="module")
-def pipelines():
+def example(name):
     folder = str(HERE.parents[2] / "examples" / "python")
     sys.path.insert(0, folder)
     try:
-        import pipelines
-        yield pipelines
+        return importlib.import_module(name)
     finally:
         sys.path.remove(folder)
+
+
+@pytest.fixture(scope="module")
+def pipelines():
+    return example("pipelines")
+
+
+@pytest.mark.parametrize("name, loss, counts", [
+    ("MLP, tp=4", 0.062219, {"all_reduce": 1}),
+    ("MLP, dp=2, tp=2", 0.062219, {"all_reduce": 3}),
+    # Two sums forward; backward one, since nobody asks for the gradient of x.
+    ("block, tp=4", 3.369901, {"all_reduce": 3}),
+    ("block, sequence parallel, tp=4", 3.369901, None),
+    ("experts, ep=4", 0.00665936, {"all_reduce": 2}),
+])
+def test_parts_of_a_transformer_over_ranks(name, loss, counts):
+    on_ranks, alone, exchanged = example("parallel").run(name)
+    assert np.isclose(on_ranks, alone, rtol=1e-5) and np.isclose(alone, loss, rtol=1e-5)
+    if counts is None:
+        # Shares of the texts travel, not whole activations.
+        assert exchanged["all_gather"][0] >= 4 and exchanged["reduce_scatter"][0] >= 4
+        assert exchanged["all_reduce"][1] < 100
+    else:
+        assert {op: n for op, (n, _) in exchanged.items()} == counts
 
 
 def test_pipeline_on_four_ranks(pipelines):
