@@ -265,6 +265,17 @@ def test_jit_compiles_for_the_ranks_of_the_layouts():
     assert "8 ranks" in str(f.inspect(x, w)) or "pod" in str(f.inspect(x, w))
 
 
+def test_sizes_of_run_time_are_multiples_of_their_parts():
+    f = nb.jit(lambda x, w: nb.relu(x @ w), dynamic_dims={0: {0: "batch"}})
+    w = nb.ones((8, 4))
+    for rows in (4, 8, 2):
+        y = f(ops.shard(nb.ones((rows, 8)), MESH, P("dp")), w)
+        assert y.shape == (rows, 4) and axes_of(y) == [["dp"], []] and y.numpy()[0, 0] == 8
+    assert f.stats.misses == 1
+    with pytest.raises(ValueError, match="batch is 3, and 2 parts of a layout do not divide it"):
+        f(ops.shard(nb.ones((3, 8)), MESH, P("dp")), w)
+
+
 def test_vmap_lays_the_batch_along_an_axis():
     f = nb.vmap(lambda x, w: nb.relu(x @ w), in_axes=(0, None), spmd_axis_name="dp", mesh=MESH)
     y = f(nb.asarray(X.reshape(2, 4, 8)), nb.asarray(X))

@@ -4,12 +4,14 @@ import collections
 import contextlib
 import functools
 import inspect
+import math
 import threading
 import time
 import weakref
 
 from . import _nabla, debug, profiling, recompiles
 from ._core import Tensor, default_float
+from ._mesh import spec_of
 from ._trace import Arguments, example_types, name_of
 from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
@@ -218,15 +220,25 @@ class Compiled:
             for i in range(form.num_leaves):
                 owner[first + i] = n
             first += form.num_leaves
-        out = []
-        for place, (dtype, shape) in zip(arguments.places, types):
-            rows = self._dynamic.get(owner.get(place), {})
-            shape = list(shape)
+        rows_of = [self._dynamic.get(owner.get(place), {}) for place in arguments.places]
+        multiples = {}  # by name: parts of layouts divide the size
+        for place, (_, shape), rows, x in zip(arguments.places, types, rows_of, arguments.tensors):
+            spec = spec_of(x) if rows else None
             for dim, d in rows.items():
                 if not -len(shape) <= dim < len(shape):
                     raise ValueError(f"dynamic_dims: argument {owner[place]} has a tensor of shape {tuple(shape)}, "
                                      f"which has no dimension {dim}")
-                shape[dim] = _nabla.symbol(d.name, d.min, d.bound(shape[dim]), d.multiple)
+                parts = spec.dim_specs[dim].get_total_shards(spec.mesh) if spec else 1
+                multiples[d.name] = math.lcm(multiples.get(d.name, 1), d.multiple, parts)
+        out = []
+        for (dtype, shape), rows in zip(types, rows_of):
+            shape = list(shape)
+            for dim, d in rows.items():
+                least = multiples[d.name]
+                if least != d.multiple and shape[dim] % least:
+                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, and {least} parts of a layout do not "
+                                     "divide it")
+                shape[dim] = _nabla.symbol(d.name, d.min, d.bound(shape[dim]), least)
             out.append((dtype, tuple(shape)))
         return out
 
