@@ -282,6 +282,30 @@ def test_vmap_lays_the_batch_along_an_axis():
     assert axes_of(y) == [["dp"], [], []] and np.array_equal(y.numpy(), X.reshape(2, 4, 8) @ X)
 
 
+def test_dimensions_lie_by_their_names():
+    rules = [("batch", ("dp", "fsdp")), ("mlp", "tp"), ("heads", "tp"), ("embed", None)]
+    with nb.logical_axis_rules(rules):
+        assert nb.logical_to_mesh_axes(("batch", "mlp", "heads", None)) == P(("dp", "fsdp"), "tp", None, None)
+        assert nb.logical_to_mesh_axes(("other", "heads")) == P(None, "tp")
+        with nb.logical_axis_rules([("mlp", "dp")]):
+            assert nb.logical_to_mesh_axes(("mlp", "heads")) == P("dp", "tp")
+        x = nb.with_logical_constraint(X, ("batch", "mlp"), MESH)
+        assert axes_of(x) == [["dp"], ["tp"]]
+        with pytest.warns(UserWarning, match=r"dimension mlp of f32\[8,6\] has 6 elements, which pod's ranks along tp do "
+                                             "not divide: it lies along no axis"):
+            assert axes_of(nb.with_logical_constraint(X[:, :6], ("batch", "mlp"), MESH)) == [["dp"], []]
+        padded = nb.with_logical_constraint(X[:, :6], ("batch", "mlp"), MESH, on_indivisible="pad")
+        assert axes_of(padded) == [["dp"], ["tp"]] and padded.local_shape == (4, 2)
+        with pytest.raises(ValueError, match="dimension mlp of .* do not divide"):
+            nb.with_logical_constraint(X[:, :6], ("batch", "mlp"), MESH, on_indivisible="error")
+        with pytest.raises(ValueError, match="1 names"):
+            nb.with_logical_constraint(X, ("batch",), MESH)
+    assert nb.logical_to_mesh_axes(("batch",)) == P(None)
+    with pytest.raises(TypeError, match="is no pair"):
+        with nb.logical_axis_rules([("batch", 3)]):
+            pass
+
+
 def test_traces_print_layouts():
     x = ops.shard(nb.asarray(X), MESH, P("dp"))
     text = str(nb.trace(lambda x: nb.sum(x * 2), x))

@@ -43,6 +43,7 @@ from .transforms.batching import *
 from .transforms.control import *
 from .transforms.derivatives import *
 from .transforms.jacobians import *
+from .transforms.logical import *
 from .transforms.memory import *
 from .transforms.rules import *
 from .transforms.shapes import *
