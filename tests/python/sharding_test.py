@@ -291,8 +291,8 @@ def test_dimensions_lie_by_their_names():
             assert nb.logical_to_mesh_axes(("mlp", "heads")) == P("dp", "tp")
         x = nb.with_logical_constraint(X, ("batch", "mlp"), MESH)
         assert axes_of(x) == [["dp"], ["tp"]]
-        with pytest.warns(UserWarning, match=r"dimension mlp of f32\[8,6\] has 6 elements, which pod's ranks along tp do "
-                                             "not divide: it lies along no axis"):
+        with pytest.warns(UserWarning, match=r"dimension mlp of f32\[8,6\] has 6 elements, which pod's ranks along tp "
+                                             "do not divide: it lies along no axis"):
             assert axes_of(nb.with_logical_constraint(X[:, :6], ("batch", "mlp"), MESH)) == [["dp"], []]
         padded = nb.with_logical_constraint(X[:, :6], ("batch", "mlp"), MESH, on_indivisible="pad")
         assert axes_of(padded) == [["dp"], ["tp"]] and padded.local_shape == (4, 2)
