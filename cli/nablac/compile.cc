@@ -19,6 +19,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "passes/pass.h"
+#include "runtime/exec/rank_team.h"
 #include "runtime/format/executable.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
@@ -95,6 +96,9 @@ Status run(CompileArgs& args) {
   for (const auto& p : bundle.passes)
     for (const std::string& remark : p.remarks)
       if (said.insert(remark).second) std::cerr << "note: " << remark << "\n";
+  if (bundle.ranks > exec::RankTeam::kMostRanks)
+    std::cerr << fmt::format("note: the bundle is for {} ranks; nabla-run runs all of them on one machine, and at most {}\n", bundle.ranks,
+                             exec::RankTeam::kMostRanks);
   double passes = 0;
   for (const auto& p : bundle.passes) {
     passes += p.seconds;

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/module.h"
 #include "runtime/base/version.h"
 
@@ -64,7 +65,9 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     if (named && std::find(known.begin(), known.end(), args[0]) == known.end())
       return finish(error(Code::kBadOption, "unknown subcommand `{}`{}", args[0], did_you_mean(args[0], known)),
                     streams);
-    return finish(error(Code::kBadOption, "nablac: {}", e.what()), streams);
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    if (chosen.empty()) return finish(error(Code::kBadOption, "nablac: {}", e.what()), streams);
+    return finish(error(Code::kBadOption, "nablac: {}", problem_of(e, *chosen[0], args)), streams);
   }
   return action ? action() : exit_code;
 }

@@ -71,10 +71,23 @@ void remove_abandoned(const std::string& place) {
   }
 }
 
-/// `like`: the file that is replaced, or null.
+// The name is given to a file that had none.
+bool link_as(int fd, const std::string& name) {
+  std::string open_file = fmt::format("/proc/self/fd/{}", fd);
+  ::unlink(name.c_str());
+  return ::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+/// `like`: the file that is replaced, or null. Where the file system can, the file has no name before it is whole, so that nothing
+/// is left of a process that is killed meanwhile.
 bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces, bool executable,
                      const struct stat* like) {
-  Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0777 : 0666)};
+  const mode_t rights = executable ? 0777 : 0666;
+  size_t slash = temporary.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : temporary.substr(0, slash + 1);
+  Descriptor file{::access("/proc/self/fd", X_OK) == 0 ? ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, rights) : -1};
+  const bool nameless = file.fd >= 0;
+  if (!nameless) file.fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, rights);
   if (file.fd < 0) return false;
   (void)::flock(file.fd, LOCK_EX | LOCK_NB);
   if (like != nullptr) {
@@ -87,6 +100,7 @@ bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces
   for (Bytes piece : pieces)
     if (!write_all(file.fd, piece)) return false;
   if (::fsync(file.fd) != 0) return false;
+  if (nameless && !link_as(file.fd, temporary)) return false;
   return ::close(file.release()) == 0;
 }
 
