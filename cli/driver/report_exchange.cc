@@ -1,5 +1,7 @@
 #include "cli/driver/report_exchange.h"
 
+#include <algorithm>
+
 #include "cli/driver/report_graph.h"
 #include "ir/cost/exchange.h"
 #include "ir/op_def.h"
@@ -42,7 +44,29 @@ class ExchangeRows {
             {"us", ir::exchange_us(op, mesh_, axes, bytes)},
             {"times", times},
             {"of", made_from(f, n.operands[0], makers)},
+            {"reason", reason(f, n, makers)},
             {"source", place_of(n.location)}};
+  }
+  // What made the operand, who reads the result, and why these do not fit.
+  static std::string reason(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers) {
+    const std::string of = made_from(f, n.operands[0], makers), reader = read_by(f, n.results[0]);
+    if (n.op->name == "all_gather") return fmt::format("{} needs all of {}", reader, of);
+    if (n.op->name == "reduce_scatter") return fmt::format("each rank has a share of the sum {}, {} needs a part of it", of, reader);
+    if (n.op->name == "all_reduce") return fmt::format("each rank has a share of {}, {} needs them combined", of, reader);
+    if (n.op->name == "all_to_all") return fmt::format("{} needs {} cut along another dimension", reader, of);
+    return fmt::format("{} needs elements of {} that another rank has", reader, of);
+  }
+  // The first op that does more than bring it into place; an output or a leaf where none does.
+  static std::string read_by(const ir::Function& f, ir::ValueId id) {
+    std::vector<bool> same(f.values.size(), false);
+    same[id] = true;
+    for (const ir::Node& n : f.nodes) {
+      if (std::none_of(n.operands.begin(), n.operands.end(), [&](ir::ValueId v) { return same[v]; })) continue;
+      if (n.op->category != "movement") return n.op->name;
+      for (ir::ValueId v : n.results) same[v] = true;
+    }
+    bool is_result = std::any_of(f.results.begin(), f.results.end(), [&](ir::ValueId v) { return same[v]; });
+    return is_result ? "a result" : "nothing";
   }
   // What movements only bring into place is said by where it comes from.
   static std::string made_from(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {

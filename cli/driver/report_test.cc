@@ -397,9 +397,9 @@ TEST(Report, AnotherVersionIsRefused) {
   EXPECT_EQ(code("{}").code, Code::kCorrupt);
   EXPECT_EQ(code("[").code, Code::kCorrupt);
   EXPECT_EQ(code(R"({"report_version": "3"})").code, Code::kCorrupt);
-  Diagnostic older = code(R"({"report_version": 3})"), newer = code(R"({"report_version": 5})");
+  Diagnostic older = code(R"({"report_version": 4})"), newer = code(R"({"report_version": 6})");
   EXPECT_EQ(older.code, Code::kForeignFile);
-  EXPECT_EQ(older.message, "report.json is of version 3; this nablac reads version 4");
+  EXPECT_EQ(older.message, "report.json is of version 4; this nablac reads version 5");
   EXPECT_EQ(older.help, "compile the model again");
   EXPECT_EQ(newer.code, Code::kNewerVersion);
 }
