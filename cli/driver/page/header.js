@@ -171,6 +171,9 @@ function drawOverview() {
             "bytes moved", bytesText(entryNumber(e, "bytes_moved")), plural(e.instructions, "instruction"),
             "bytes_moved"),
         gpu ? fact("least time", timeText(entryNumber(e, "least_us")), `on ${report.machine.gpus}`, "least_us") : null,
+        fact(
+            "predicted time", timeText(e.timeline ? e.timeline.us : e.compute_us),
+            e.timeline ? `${timeText(e.timeline.exchange_us)} of exchanges` : gpu ? "of its kernels" : "of one thread", "predicted_us"),
         fact("peak memory", bytesText(e.peak_bytes), `${bytesText(e.temporary_bytes)} of it temporary`, "peak_bytes"));
   }
   facts.push(
