@@ -16,32 +16,37 @@ using Kind = passes::LeafRole::Kind;
 
 int64_t largest(const ir::Type& type) { return type.bytes().bounds().max; }
 
-/// The values of a function before fusion that are gradients of parameters.
+/// The nodes of a function before fusion that make gradients of parameters: what the new value of one follows from, before the
+/// state meets it.
 class GradientFinder {
  public:
-  explicit GradientFinder(const ir::Function& f) : f_(f), makers_(ir::producers(f)), seen_(f.values.size(), false) {}
-
-  /// Goes back from a parameter's new value.
-  void add(ValueId written) {
-    std::vector<ValueId> open = {written};
-    while (!open.empty()) {
-      ValueId id = open.back();
-      open.pop_back();
-      if (seen_[id] || makers_[id] < 0 || f_.type(id).rank() == 0) continue;
-      seen_[id] = true;
-      const ir::Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
-      bool moved = n.op->category == "movement" || n.op->lower == ir::Lowering::kCollective;
-      bool updates = n.op->category == "elementwise" || n.op->name.ends_with("_update");
-      if (moved || updates) open.insert(open.end(), n.operands.begin(), n.operands.end());
-      if (updates || n.op->category == "creation" || n.op->lower == ir::Lowering::kConstant) continue;
-      found_.insert(makers_[id]);
-      if (n.op->lower == ir::Lowering::kControl) add_carry(n, id);
-    }
+  GradientFinder(const ir::Function& f, size_t reads) : f_(f), makers_(ir::producers(f)), known_(f.values.size()) {
+    for (size_t i = 0; i < reads; ++i) known_[f.params[i]] = Follows::kState;
   }
-  /// Nodes that make one.
+  void add(ValueId written) { (void)from(written); }
   const std::set<int>& nodes() const { return found_; }
 
  private:
+  enum class Follows : uint8_t { kNothing, kGradients, kState };
+
+  Follows from(ValueId id) {
+    if (known_[id]) return *known_[id];
+    known_[id] = Follows::kNothing;
+    if (makers_[id] < 0 || f_.type(id).rank() == 0) return Follows::kNothing;
+    const ir::Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
+    Follows out = Follows::kNothing;
+    bool is_collective = n.op->lower == ir::Lowering::kCollective;
+    if (is_collective || n.op->category == "movement" || n.op->category == "elementwise" || n.op->name.ends_with("_update")) {
+      for (ValueId operand : n.operands) out = std::max(out, from(operand));
+    } else if (n.op->category != "creation" && n.op->lower != ir::Lowering::kConstant) {
+      out = Follows::kGradients;
+      if (n.op->lower == ir::Lowering::kControl) add_carry(n, id);
+    }
+    if (out == Follows::kGradients) found_.insert(makers_[id]);
+    known_[id] = out;
+    return out;
+  }
+
   // What a loop adds up begins as an operand of it.
   void add_carry(const ir::Node& n, ValueId id) {
     ir::ControlFlow c = ir::control_of(f_, n);
@@ -53,12 +58,12 @@ class GradientFinder {
 
   const ir::Function& f_;
   std::vector<int> makers_;
-  std::vector<bool> seen_;
+  std::vector<std::optional<Follows>> known_;  // by value
   std::set<int> found_;
 };
 
 std::set<int> gradients_of(const ir::Function& f, const ir::Entry& entry, const passes::StateRoles& roles) {
-  GradientFinder finder(f);
+  GradientFinder finder(f, entry.reads.size());
   for (size_t w = 0; w < entry.writes.size(); ++w)
     if (roles.leaves[static_cast<size_t>(entry.writes[w])].kind == Kind::kParameter) finder.add(f.results[w]);
   return finder.nodes();
@@ -91,14 +96,16 @@ Json memory_by_class(const ir::Module& flat, const ir::Module& planned, const ir
   std::set<int> gradients;
   if (roles) gradients = gradients_of(f, entry, *roles);
   std::vector<int> makers = ir::producers(p);
+  // The last node of its size that its maker computes is taken to be the value.
   auto is_gradient = [&](ValueId id) {
     if (makers[id] < 0) return false;
     const std::vector<int>& computes = p.nodes[static_cast<size_t>(makers[id])].computes;
-    return std::any_of(computes.begin(), computes.end(), [&](int i) {
-      if (gradients.count(i) == 0) return false;
+    const std::string count = p.type(id).count().str();
+    auto node = std::find_if(computes.rbegin(), computes.rend(), [&](int i) {
       const std::vector<ValueId>& made = f.nodes[static_cast<size_t>(i)].results;
-      return std::any_of(made.begin(), made.end(), [&](ValueId v) { return f.type(v).count().str() == p.type(id).count().str(); });
+      return std::any_of(made.begin(), made.end(), [&](ValueId v) { return f.type(v).count().str() == count; });
     });
+    return node != computes.rend() && gradients.count(*node) > 0;
   };
   int64_t of_gradients = 0, others = 0;
   for (const auto& live : plan.at_peak) (is_gradient(live.value) ? of_gradients : others) += live.bytes;

@@ -163,8 +163,9 @@ function classBar(e, width) {
       (c) => h("span", null, h("span", {class: "swatch", style: `--hue:${c.hue}`}), `${c.name} `, h("strong", null, bytesText(c.bytes))));
   return [
     h("h2", null, `What ${e.name} needs: ${bytesText(total)}`), bar, h("p", {class: "legend"}, legend),
-    h("p", {class: "quiet small"}, "At the peak, at the largest sizes; inputs and outputs are the caller's memory. Gradients are what is " +
-      "made of a parameter's size on the way to its new value.")
+    h("p", {class: "quiet small"},
+      "At the peak, at the largest sizes; inputs and outputs are the caller's memory. Gradients are what the new value of a " +
+          "parameter follows from, before the state meets it.")
   ];
 }
 
