@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <set>
 
 #include "cli/nablac/commands.h"
 #include "cli/nablac/spread_options.h"
@@ -92,10 +91,7 @@ Status run(CompileArgs& args) {
   if (args.options.progress) std::fputs(kFreshLine, stderr);
   driver::CompiledBundle bundle = NABLA_TRY(std::move(compiled));
   NABLA_TRY(write_output(args, bundle));
-  std::set<std::string> said;  // by the first target
-  for (const auto& p : bundle.passes)
-    for (const std::string& remark : p.remarks)
-      if (said.insert(remark).second) std::cerr << "note: " << remark << "\n";
+  print_notes(bundle.passes, std::cerr);
   if (bundle.ranks > exec::RankTeam::kMostRanks)
     std::cerr << fmt::format("note: the bundle is for {} ranks; nabla-run runs all of them on one machine, and at most {}\n", bundle.ranks,
                              exec::RankTeam::kMostRanks);

@@ -121,6 +121,27 @@ func @f(%w: f32[16,32], %x: f32[8,16]) {
   EXPECT_NE(program.out.find("    said by %x is parameter"), std::string::npos) << program.out << program.err;
 }
 
+TEST_F(Nablac, InspectAndWhyPrintTheNotesOfThePasses) {
+  std::string file = write("m.nbl", R"(nabla 1 traced
+entry f calls @f {
+  inputs x, odd
+  outputs y, z
+}
+func @f(%x: f32[8,16], %odd: f32[7]) {
+  %y = neg(%x)
+  %z = neg(%odd)
+  return %y, %z
+}
+)");
+  const std::string note = "note: input odd of entry f, f32[7], is not cut along {dp}: 2 parts do not divide 7\n";
+  Outcome inspect = nablac({"inspect", file, "--mesh", "dp=2", "--data-axes", "dp"});
+  EXPECT_EQ(inspect.code, 0);
+  EXPECT_NE(inspect.err.find(note), std::string::npos) << inspect.err;
+  EXPECT_NE(inspect.out.find("mesh ranks: dp=2, 2 ranks; "), std::string::npos) << inspect.out;
+  Outcome why = nablac({"why", file, "y", "--mesh", "dp=2", "--data-axes", "dp"});
+  EXPECT_EQ(why.err, note);
+}
+
 TEST_F(Nablac, MisspeltOptionsAreNamedWithTheNearest) {
   std::string file = write("m.nbl", kLaidOut);
   EXPECT_EQ(nablac({"inspect", file, "--zeor", "3"}).err.substr(0, 74),

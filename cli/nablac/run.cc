@@ -4,10 +4,12 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "ir/module.h"
+#include "passes/pass_manager.h"
 #include "runtime/base/version.h"
 
 namespace nabla::cli {
@@ -28,6 +30,13 @@ std::string summary_of(const ir::Module& module) {
   if (!module.entries.empty())
     out += fmt::format(", {} entr{}", module.entries.size(), module.entries.size() == 1 ? "y" : "ies");
   return out + fmt::format(", stage {}", name_of(module.stage));
+}
+
+void print_notes(const std::vector<passes::PassReport>& passes, std::ostream& err) {
+  std::set<std::string> said;  // of several targets by the first
+  for (const passes::PassReport& p : passes)
+    for (const std::string& remark : p.remarks)
+      if (said.insert(remark).second) err << "note: " << printable(remark, "\n") << "\n";
 }
 
 int run_nablac(const std::vector<std::string>& args, const Streams& streams) {

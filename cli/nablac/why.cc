@@ -45,13 +45,13 @@ void note_changes(const ir::Module& before, const ir::Module& after, const std::
 
 // The module with its strategy, whose options are applied one more at a time, so that each shows what it says.
 Result<ir::Module> with_strategy(const ir::Module& module, const std::map<std::string, std::string>& options, const ir::Target& target,
-                                 SaidByOption& said) {
+                                 SaidByOption& said, std::vector<passes::PassReport>& reports) {
   std::map<std::string, std::string> given;
   ir::Module out = module;
   auto apply = [&](const std::string& option) -> Status {
-    ir::Module next = NABLA_TRY(passes::run_passes(module, {{"apply-strategy", given}}, ops::all_ops(), target)).module;
-    note_changes(out, next, option, said);
-    out = std::move(next);
+    auto next = NABLA_TRY(passes::run_passes(module, {{"apply-strategy", given}}, ops::all_ops(), target));
+    note_changes(out, next.module, option, said);
+    out = std::move(next.module), reports = std::move(next.reports);
     return Ok{};
   };
   for (const char* option : {"layouts", "data-axes"}) {
@@ -109,8 +109,10 @@ Status run(const Options& options, const Streams& streams) {
   module = NABLA_TRY(driver::spread_over_mesh(module, spread));
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
   SaidByOption said;
+  std::vector<passes::PassReport> reports;  // of the strategy as a whole
   if (auto strategy = spread.pass_options.find("apply-strategy"); strategy != spread.pass_options.end())
-    module = NABLA_TRY(with_strategy(module, strategy->second, target, said));
+    module = NABLA_TRY(with_strategy(module, strategy->second, target, said, reports));
+  print_notes(reports, streams.err);
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
   passes::PassContext context{ops::all_ops(), target};
   for (const std::string& value : options.values)
