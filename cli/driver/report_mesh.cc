@@ -28,15 +28,19 @@ void add_wholes(const ir::ProgramSet& set, size_t of_class, const char* kind, co
   for (const ir::WholeTensor& t : wholes)
     for (const ir::ClassPlacement& p : t.placements) {
       if (p.of_class != static_cast<int>(of_class)) continue;
-      int64_t parts = 1;
+      int64_t parts = 1, elements = 1, with_padding = 1;
       Json cuts = Json::array();
-      for (const ir::RankCut& c : p.cuts) {
-        Json digits = Json::array();
-        for (const ir::RankDigit& d : c.digits) digits.push_back({d.stride, d.count, axis_of(set.meshes, d)}), parts *= d.count;
-        cuts.push_back({c.begin, std::move(digits)});
+      for (size_t d = 0; d < t.shape.size(); ++d) {
+        int64_t along = 1;
+        if (d < p.cuts.size()) {
+          Json digits = Json::array();
+          for (const ir::RankDigit& r : p.cuts[d].digits) digits.push_back({r.stride, r.count, axis_of(set.meshes, r)}), along *= r.count;
+          cuts.push_back({p.cuts[d].begin, std::move(digits)});
+        }
+        parts *= along, elements *= t.shape[d], with_padding *= (t.shape[d] + along - 1) / along * along;
       }
       out.push_back({{"kind", kind}, {"entry", t.entry}, {"name", t.name}, {"type", type_text(t)}, {"shape", t.shape}, {"cuts", cuts},
-                     {"copies", set.ranks / parts}});
+                     {"copies", set.ranks / parts}, {"padding", with_padding - elements}});
     }
 }
 

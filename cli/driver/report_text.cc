@@ -160,6 +160,7 @@ std::string layout_text(const Json& whole) {
     for (const Json& digit : dim.at(1)) word += (word.empty() ? "" : "+") + digit.at(2).get<std::string>();
     out += (&dim == &whole.at("cuts").front() ? "" : ",") + word, cut |= !word.empty();
   }
+  if (int64_t padding = whole.at("padding").get<int64_t>(); padding > 0) out += fmt::format(" with {} elements of padding", padding);
   return cut ? "cut as " + out : "whole on every rank";
 }
 

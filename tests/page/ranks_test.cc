@@ -81,7 +81,8 @@ TEST_F(Ranks, RanksTheirPartsAndTheirTimeAreDrawn) {
     EXPECT_EQ(ranks[r][2], ranks[r / 3 * 3][2]) << ranks;
   }
   EXPECT_EQ(found["tensors"]["fc1.w"]["parts"], Json::array({"0 3", "1 4", "2 5"}));
-  EXPECT_EQ(found["tensors"]["fc1.w"]["words"], "dimension 1 (128) in 3 along tp. 2 ranks have the same part.");
+  EXPECT_EQ(found["tensors"]["fc1.w"]["words"],
+            "dimension 1 (128) in 3 along tp. 64 elements of padding make the parts even. 2 ranks have the same part.");
   EXPECT_EQ(found["tensors"]["fc2.w"]["parts"], Json::array({"0 1 2 3 4 5"}));
   EXPECT_EQ(found["tensors"]["adamw.m.fc1.w"]["parts"], Json::array({"0", "1", "2", "3", "4", "5"}));
   EXPECT_EQ(found["tensors"]["x"]["parts"], Json::array({"0 1 2", "3 4 5"}));

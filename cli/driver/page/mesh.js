@@ -143,6 +143,7 @@ const meshView = {
           placementPicture(whole, Math.min(320, width - 2), 150, true),
           h("p", {class: "quiet small"},
             `${dims.length ? dims.join("; ") : "Whole on every rank"}. ${
+                whole.padding ? `${plural(whole.padding, "element")} of padding make the parts even. ` : ""}${
                 whole.copies > 1 ? `${plural(whole.copies, "rank")} have the same part.` : "Every rank has a part of its own."}`)));
   },
 };
