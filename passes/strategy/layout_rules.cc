@@ -27,6 +27,14 @@ Diagnostic no_rule(const std::string& text, const std::string& why) {
   return d;
 }
 
+// Where padding helps, how a rule says so.
+Diagnostics in_words_of_rules(Diagnostics problems, const std::string& rule) {
+  constexpr std::string_view kBeside = "say allow_padding beside the layout";
+  for (Diagnostic& d : problems)
+    if (d.help.starts_with(kBeside)) d.help.replace(0, kBeside.size(), fmt::format("say `{}{}`", rule, kPadding));
+  return problems;
+}
+
 ir::DimSharding dim_of(const std::string& word) {
   if (word == "?") return {{}, true};
   ir::DimSharding out;
@@ -68,7 +76,8 @@ Status apply_layout_rules(ir::Module& module, const std::vector<LayoutRule>& rul
       used[r] = true;
       if (leaf.sharding) break;  // the program says how
       std::string what = fmt::format("layout `{}` of state leaf {}", rules[r].text, leaf.name);
-      (void)NABLA_TRY(ir::check_sharding(*module.mesh(), rules[r].layout, leaf.type, what));
+      Status fits = ir::check_sharding(*module.mesh(), rules[r].layout, leaf.type, what);
+      if (!fits.ok()) return in_words_of_rules(std::move(fits.errors()), rules[r].text);
       leaf.sharding = std::make_shared<const ir::Sharding>(rules[r].layout);
       break;
     }

@@ -233,6 +233,16 @@ TEST(Strategy, HybridShardsKeepCopies) {
   EXPECT_NE(made.layouts.find("step(x) <{rep, dp}, {?}>"), std::string::npos) << made.layouts;
 }
 
+TEST(Strategy, ALayoutThatDoesNotDivideNamesTheRuleThatPads) {
+  std::string text = kModel;
+  text.replace(text.find("tp=2"), 4, "tp=5");
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target, options_of({{"layouts", "w0=,tp"}})};
+  Result<ir::Module> made = passes::apply_strategy(parsed(text), context);
+  ASSERT_FALSE(made.ok());
+  EXPECT_TRUE(made.errors()[0].help.starts_with("say `w0=,tp allow_padding`: shards have ")) << made.errors()[0].help;
+}
+
 TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   auto refusal = [](const std::string& text, const Options& options) {
     ir::Target target;
