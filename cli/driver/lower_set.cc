@@ -133,7 +133,8 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
     for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(check_exchanges(c.module, *most));
   for (size_t c = 0; c < out.planned.classes.size(); ++c)
     out.reports.push_back(make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c],
-                                      {&out.local, c, c < roles.size() ? roles[c] : std::nullopt, options.overlap}));
+                                      {&out.local, c, c < roles.size() ? roles[c] : std::nullopt, options.overlap,
+                                       passes::remarks_of(out.passes)}));
   return Ok{};
 }
 

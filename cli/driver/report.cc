@@ -37,6 +37,7 @@ class Reporter {
     out["report_version"] = kReportVersion;
     out["target"] = target_.name;
     out["machine"] = machine();
+    if (!context_.notes.empty()) out["notes"] = context_.notes;
     int64_t state_elements = 0;
     for (size_t i = 0; i < flat_.state.size(); ++i) {
       const ir::StateLeaf& l = flat_.state[i];

@@ -29,6 +29,7 @@ struct ReportContext {
   size_t of_class = 0;
   std::optional<passes::StateRoles> roles = {};  ///< of its leaves, where they are known
   bool overlap = true;                           ///< ranks compute while they exchange
+  std::vector<std::string> notes = {};           ///< what passes had to say of the program
 };
 
 /// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,

@@ -286,6 +286,9 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
                     r.at("target").get<std::string>(), r.at("state_elements").get<int64_t>(), bytes_text(r.at("state_bytes")),
                     bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
     out += mesh_text(r);
+    const Json notes = r.value("notes", Json::array());
+    for (const Json& note : notes) out += "note: " + note.get<std::string>() + "\n";
+    if (!notes.empty()) out += "\n";
     for (const Json& s : symbols) out += symbol_text(s);
     if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
     for (const Json& l : r.value("state", Json::array()))

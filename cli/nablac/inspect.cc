@@ -88,9 +88,7 @@ Status run(InspectArgs& args, const Streams& streams) {
     };
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
     NABLA_TRY(args.spread.check(module));
-    driver::CompiledModule lowered = NABLA_TRY(driver::lower_module(module, args.options));
-    print_notes(lowered.passes, streams.err);
-    report = std::move(lowered.report);
+    report = NABLA_TRY(driver::lower_module(module, args.options)).report;
   } else {
     if (args.spread.any())
       return error(Code::kBadOption, "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);

@@ -136,7 +136,7 @@ func @f(%x: f32[8,16], %odd: f32[7]) {
   const std::string note = "note: input odd of entry f, f32[7], is not cut along {dp}: 2 parts do not divide 7\n";
   Outcome inspect = nablac({"inspect", file, "--mesh", "dp=2", "--data-axes", "dp"});
   EXPECT_EQ(inspect.code, 0);
-  EXPECT_NE(inspect.err.find(note), std::string::npos) << inspect.err;
+  EXPECT_NE(inspect.out.find("\n" + note), std::string::npos) << inspect.out;
   EXPECT_NE(inspect.out.find("mesh ranks: dp=2, 2 ranks; "), std::string::npos) << inspect.out;
   Outcome why = nablac({"why", file, "y", "--mesh", "dp=2", "--data-axes", "dp"});
   EXPECT_EQ(why.err, note);

@@ -4,7 +4,6 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iostream>
-#include <set>
 
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
@@ -33,10 +32,7 @@ std::string summary_of(const ir::Module& module) {
 }
 
 void print_notes(const std::vector<passes::PassReport>& passes, std::ostream& err) {
-  std::set<std::string> said;  // of several targets by the first
-  for (const passes::PassReport& p : passes)
-    for (const std::string& remark : p.remarks)
-      if (said.insert(remark).second) err << "note: " << printable(remark, "\n") << "\n";
+  for (const std::string& remark : passes::remarks_of(passes)) err << "note: " << printable(remark, "\n") << "\n";
 }
 
 int run_nablac(const std::vector<std::string>& args, const Streams& streams) {

@@ -115,8 +115,7 @@ class Page : public testing::Test {
     std::ofstream(scratch(name)) << text;
     return scratch(name);
   }
-  // Without the notes, which go to standard error.
-  Json report_of(const string& file) { return Json::parse(must("(cli/nablac inspect --json " + file + " 2> /dev/null)")); }
+  Json report_of(const string& file) { return Json::parse(must("cli/nablac inspect --json " + file)); }
   string page_of(const string& file, const string& options = "") {
     string page = scratch("page.html");
     must("cli/nablac inspect " + file + " --html " + page + " " + options);

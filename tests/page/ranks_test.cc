@@ -66,6 +66,8 @@ TEST_F(Ranks, RanksTheirPartsAndTheirTimeAreDrawn) {
     findings.title = document.querySelector("#ranks h2").textContent;
     findings.inner = innerWidth;
     findings.ranksWidth = document.documentElement.scrollWidth;
+    tabNamed("overview");
+    findings.notes = textOf("#notes li");
     tabNamed("memory");
     findings.classes = all("#class-bar rect").map((r) => r.dataset.class);
     findings.functions = {};
@@ -95,6 +97,8 @@ TEST_F(Ranks, RanksTheirPartsAndTheirTimeAreDrawn) {
     EXPECT_EQ(found["classes"].size(), classes) << found["classes"];
   }
   EXPECT_TRUE(found["inside"]);
+  EXPECT_EQ(found["notes"], report["notes"]);
+  EXPECT_FALSE(found["notes"].empty());
   EXPECT_EQ(found["title"].get<string>().find("A run of step, predicted: "), 0u) << found["title"];
   Json phone = drive(page, scenario, "500,844");
   EXPECT_LE(phone["ranksWidth"], phone["inner"]) << "the page is wider than the screen";

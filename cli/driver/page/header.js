@@ -159,6 +159,12 @@ function formulaTable() {
   ];
 }
 
+// What the compiler's passes had to say of the program.
+function notesList() {
+  const notes = report.notes || [];
+  return notes.length ? [h("h2", null, "Notes of the compiler"), h("ul", {id: "notes"}, notes.map((note) => h("li", null, note)))] : [];
+}
+
 function drawOverview() {
   const e = view.root && view.root.entry;
   const sizesNote = symbols.length ? "at " + symbols.map((s) => `${s.name}=${chosen[s.name]}`).join(", ") : null;
@@ -183,7 +189,7 @@ function drawOverview() {
        "temporaries", "peak"].filter(Boolean);
   $("overview")
       .replaceChildren(
-          h("div", {class: "facts"}, facts), h("h2", null, "Entries"),
+          h("div", {class: "facts"}, facts), ...notesList(), h("h2", null, "Entries"),
           h("div", {class: "scroll"},
             h("table", {id: "entries"},
               h("thead", null,
