@@ -12,6 +12,7 @@
 #include "cli/driver/report_mesh.h"
 #include "cli/driver/report_time.h"
 #include "cli/driver/report_timeline.h"
+#include "ir/cost/time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
 #include "ir/symbols.h"
@@ -87,11 +88,14 @@ class Reporter {
               {"resident_warps", gpu.resident_threads / 32},
               {"copy_gbs", gpu.copy_gbs},
               {"f32_tflops", gpu.f32_tflops},
-              {"tensor_tflops", gpu.tensor_tflops}};
+              {"tensor_tflops", gpu.tensor_tflops},
+              {"ridge", ir::product_rate(DType::kF32, target_).flops_per_us / ir::bytes_per_us(target_)}};
+    const int lanes = target_.lanes(DType::kF32);
     return {{"vector_bytes", target_.vector_bytes},
             {"l1_bytes", target_.l1_bytes},
             {"l2_bytes", target_.l2_bytes},
-            {"threads", target_.threads}};
+            {"threads", target_.threads},
+            {"ridge", ir::thread_us(1, 0, lanes) / ir::thread_us(0, 1, lanes)}};
   }
 
   static Json tensors(const std::vector<std::string>& names, const std::vector<ir::Type>& types, size_t skip) {

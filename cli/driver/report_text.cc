@@ -139,16 +139,16 @@ std::string memory_text(const Json& memory) {
   return fmt::format("  of it      {}: {} with the caller's\n", out.empty() ? "nothing" : out, bytes_text(all));
 }
 
-// Computing, exchanges, and both at once; how many operations there are for a byte.
-std::string roofline_text(const Json& e) {
-  const double moved = e.at("bytes_moved").get<double>();
-  std::string out = fmt::format("  roofline   {:.3g} FLOP for a byte moved, {} of computing predicted",
-                                moved > 0 ? e.at("flops").get<double>() / moved : 0.0, time_text(e.at("compute_us")));
-  if (e.contains("timeline")) {
-    const Json& t = e.at("timeline");
-    out += fmt::format(", {} of exchanges, {} for all", time_text(t.at("exchange_us")), time_text(t.at("us")));
-  }
-  return out + "\n";
+// How many operations there are for a byte, and what follows; what a run is predicted to take.
+std::string roofline_text(const Json& e, const Json& machine) {
+  const double moved = e.at("bytes_moved").get<double>(), ridge = machine.at("ridge").get<double>();
+  const double intensity = moved > 0 ? e.at("flops").get<double>() / moved : 0;
+  std::string out = fmt::format("  roofline   {:.3g} FLOP for a byte moved, {} the ridge of {:.3g}: {} decide\n", intensity,
+                                intensity < ridge ? "under" : "over", ridge, intensity < ridge ? "bytes" : "products");
+  out += fmt::format("  predicted  {} of computing", time_text(e.at("compute_us")));
+  if (!e.contains("timeline")) return out + "\n";
+  const Json& t = e.at("timeline");
+  return out + fmt::format(", {} of exchanges, {} for all\n", time_text(t.at("exchange_us")), time_text(t.at("us")));
 }
 
 // "dp,tp" for a matrix that is cut along both dimensions, as --layout takes it; "whole".
@@ -200,7 +200,7 @@ std::string entry_text(const Json& report, const Json& e, const std::vector<Size
   out += fmt::format("  work       {}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
                      flops_text(e.at("flops")), e.at("instructions").get<int64_t>(), bytes_text(e.at("bytes_moved")));
   if (e.contains("least_us")) out += fmt::format("  time       at least {}\n", time_text(e.at("least_us")));
-  out += roofline_text(e);
+  out += roofline_text(e, report.at("machine"));
   out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e.at("peak_bytes")),
                      bytes_text(e.at("temporary_bytes")));
   out += memory_text(e.at("memory"));

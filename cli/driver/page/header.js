@@ -171,12 +171,17 @@ function drawOverview() {
   const facts = [fact(
       "parameters and other state", `${report.state_elements.toLocaleString("en")}`, bytesText(report.state_bytes))];
   if (e) {
+    const flops = entryNumber(e, "flops"), moved = entryNumber(e, "bytes_moved");
     facts.push(
         fact(`work of ${e.name}`, entryFlops(e), sizesNote, "flops"),
         fact(
-            "bytes moved", bytesText(entryNumber(e, "bytes_moved")), plural(e.instructions, "instruction"),
+            "bytes moved", bytesText(moved), plural(e.instructions, "instruction"),
             "bytes_moved"),
         gpu ? fact("least time", timeText(entryNumber(e, "least_us")), `on ${report.machine.gpus}`, "least_us") : null,
+        fact(
+            "FLOP for a byte", intensityText(flops, moved),
+            `${flops < report.machine.ridge * moved ? "bytes decide: under" : "products decide: over"} the ridge of ${
+                fixed(report.machine.ridge, 1)}`),
         fact(
             "predicted time", timeText(e.timeline ? e.timeline.us : e.compute_us),
             e.timeline ? `${timeText(e.timeline.exchange_us)} of exchanges` : gpu ? "of its kernels" : "of one thread", "predicted_us"),
