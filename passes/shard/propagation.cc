@@ -176,9 +176,8 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
       // What came before by a stronger priority stays.
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
       context_.remarks.push_back(
-          fmt::format("dimension {} of {} is not laid out along {}, as its layout of priority {} asks: {}", d, said.who, ir::str(wish.axes),
-                      wish.priority,
-                      unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " by a layout that goes first (a lower number)"));
+          fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d, said.who,
+                      ir::str(wish.axes), wish.priority, unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already"));
       continue;
     }
     if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;

@@ -59,7 +59,7 @@ function meshPicture(whole, width) {
   if (ranks > maxDrawnRanks) return h("p", {class: "quiet"}, `${ranks} ranks are too many for a picture.`);
   const [across, columns] = axes.at(-1), [down, rows] = axes.length > 1 ? axes.at(-2) : ["", 1], blocks = ranks / rows / columns;
   const left = down ? 46 : 4, top = 34, gap = 22;
-  const cell = Math.max(14, Math.min(52, (width - left) / columns)), tall = Math.min(cell, 30);
+  const cell = Math.max(14, Math.min(52, (width - left) / columns)), tall = Math.min(cell, 30, Math.max(13, 480 / rows));
   const blockWidth = left + columns * cell, blockHeight = top + rows * tall;
   const beside = Math.max(1, Math.min(blocks, Math.floor((width + gap) / (blockWidth + gap))));
   const blockName = (b) => axes.slice(0, -2)
