@@ -20,31 +20,40 @@ int64_t largest(const ir::Type& type) { return type.bytes().bounds().max; }
 /// state meets it.
 class GradientFinder {
  public:
-  GradientFinder(const ir::Function& f, size_t reads) : f_(f), makers_(ir::producers(f)), known_(f.values.size()) {
-    for (size_t i = 0; i < reads; ++i) known_[f.params[i]] = Follows::kState;
+  GradientFinder(const ir::Function& f, size_t reads)
+      : f_(f), makers_(ir::producers(f)), follows_(f.values.size(), Follows::kNothing), seen_(f.values.size(), false) {
+    for (size_t i = 0; i < reads; ++i) follows_[f.params[i]] = Follows::kState;
+    for (const ir::Node& n : f.nodes) {
+      Follows out = Follows::kNothing;
+      if (hands_on(n))
+        for (ValueId id : n.operands) out = std::max(out, follows_[id]);
+      else if (n.op->category != "creation" && n.op->lower != ir::Lowering::kConstant)
+        out = Follows::kGradients;
+      for (ValueId id : n.results) follows_[id] = f.type(id).rank() == 0 ? Follows::kNothing : out;
+    }
   }
-  void add(ValueId written) { (void)from(written); }
+
+  /// Goes back from the new value of a parameter.
+  void add(ValueId written) {
+    for (std::vector<ValueId> open = {written}; !open.empty();) {
+      ValueId id = open.back();
+      open.pop_back();
+      if (seen_[id] || makers_[id] < 0 || follows_[id] == Follows::kNothing) continue;
+      seen_[id] = true;
+      const ir::Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
+      if (follows_[id] == Follows::kGradients) found_.insert(makers_[id]);
+      if (hands_on(n)) open.insert(open.end(), n.operands.begin(), n.operands.end());
+      if (n.op->lower == ir::Lowering::kControl) add_carry(n, id);
+    }
+  }
   const std::set<int>& nodes() const { return found_; }
 
  private:
-  enum class Follows : uint8_t { kNothing, kGradients, kState };
+  enum class Follows : uint8_t { kNothing, kGradients, kState };  // a value, from what
 
-  Follows from(ValueId id) {
-    if (known_[id]) return *known_[id];
-    known_[id] = Follows::kNothing;
-    if (makers_[id] < 0 || f_.type(id).rank() == 0) return Follows::kNothing;
-    const ir::Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
-    Follows out = Follows::kNothing;
-    bool is_collective = n.op->lower == ir::Lowering::kCollective;
-    if (is_collective || n.op->category == "movement" || n.op->category == "elementwise" || n.op->name.ends_with("_update")) {
-      for (ValueId operand : n.operands) out = std::max(out, from(operand));
-    } else if (n.op->category != "creation" && n.op->lower != ir::Lowering::kConstant) {
-      out = Follows::kGradients;
-      if (n.op->lower == ir::Lowering::kControl) add_carry(n, id);
-    }
-    if (out == Follows::kGradients) found_.insert(makers_[id]);
-    known_[id] = out;
-    return out;
+  static bool hands_on(const ir::Node& n) {
+    return n.op->lower == ir::Lowering::kCollective || n.op->category == "movement" || n.op->category == "elementwise" ||
+           n.op->name.ends_with("_update");
   }
 
   // What a loop adds up begins as an operand of it.
@@ -58,7 +67,8 @@ class GradientFinder {
 
   const ir::Function& f_;
   std::vector<int> makers_;
-  std::vector<std::optional<Follows>> known_;  // by value
+  std::vector<Follows> follows_;
+  std::vector<bool> seen_;
   std::set<int> found_;
 };
 
