@@ -252,8 +252,9 @@ Status Job::run_once(int64_t step) {
   return session_.run(index_, input_data_, output_data_);
 }
 
-// Where a signal ends it in the middle, the steps `before` it are reported.
+// Where a signal ends it in the middle, the steps `before` it are reported. Where these cannot be written, it does not begin.
 Status Job::next_step(int64_t step, int64_t before, Reporter& reporter) {
+  (void)NABLA_TRY(reporter.written());
   Status ran = run_once(step);
   if (!ran.ok() && ran.errors().front().code == Code::kInterrupted && before > 0) reporter.end();
   return ran;

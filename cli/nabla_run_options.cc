@@ -187,19 +187,18 @@ Status merge_globals(Part& all, const Part& part) {
 }
 
 /// Parses one part; a help text ends up in `text`.
-Result<Part> parse_part(std::vector<std::string> args, bool carries_bundle, std::string& text) {
+Result<Part> parse_part(const std::vector<std::string>& args, bool carries_bundle, std::string& text) {
   CLI::App app("Runs a program that nablac compiled.", "nabla-run");
   Part part;
   declare(app, part, carries_bundle);
-  std::reverse(args.begin(), args.end());  // the parser takes them from the back
   try {
-    app.parse(std::move(args));
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the parser takes them from the back
   } catch (const CLI::CallForHelp&) {
     text = app.help();
   } catch (const CLI::CallForVersion& e) {
     text = e.what();
   } catch (const CLI::ParseError& e) {
-    return error(Code::kBadOption, "{}", e.what());
+    return error(Code::kBadOption, "{}", problem_of(e, app, args));
   }
   part.job.inputs = NABLA_TRY(assignments(part.inputs, "--input"));
   part.job.outputs = NABLA_TRY(assignments(part.outputs, "--output"));

@@ -14,7 +14,7 @@ namespace nabla::cli {
 namespace {
 
 constexpr int kBarWidth = 24;
-constexpr int64_t kDrawEveryNs = 100'000'000;
+constexpr int64_t kDrawEveryNs = 100'000'000, kFlushEveryNs = 1'000'000'000;
 constexpr int64_t kPlainLines = 10;
 
 std::string json_string(const std::string& text) {
@@ -96,7 +96,15 @@ void Reporter::write_metrics(int64_t step, int64_t epoch, const std::vector<Metr
     line += std::isfinite(m.value) ? fmt::format(", {}: {:.9g}", json_string(m.name), m.value)
                                    : fmt::format(", {}: null", json_string(m.name));
   line += "}\n";
-  if (std::fputs(line.c_str(), metrics_file_) < 0) metrics_problem_ = errno;
+  bool failed = std::fputs(line.c_str(), metrics_file_) < 0;
+  int64_t now = exec::now_ns();
+  if (!failed && now - last_flush_ns_ > kFlushEveryNs) last_flush_ns_ = now, failed = std::fflush(metrics_file_) != 0;
+  if (failed && metrics_problem_ == 0) metrics_problem_ = errno;
+}
+
+Status Reporter::written() const {
+  if (metrics_problem_ == 0) return Ok{};
+  return format::write_failure(metrics_path_, metrics_problem_);
 }
 
 void Reporter::step(int64_t step, int64_t epoch, const std::vector<Metric>& metrics) {

@@ -41,6 +41,8 @@ class Reporter {
   /// Prints a line between the others.
   void note(const std::string& text);
 
+  /// E0803 when the metrics file could not be written so far. Lines reach it within a second of the run that gave them.
+  Status written() const;
   /// E0803 when the metrics file could not be written completely.
   Status close();
   const Curve& curve() const { return curve_; }
@@ -60,7 +62,7 @@ class Reporter {
   bool training_ = false;
   int64_t total_ = 0, per_epoch_ = 0, samples_per_run_ = 0, before_ = 0, done_ = 0;
   int64_t line_every_ = 1;
-  int64_t start_ns_ = 0, last_draw_ns_ = 0;
+  int64_t start_ns_ = 0, last_draw_ns_ = 0, last_flush_ns_ = 0;
   bool bar_shown_ = false;
   int64_t trained_steps_ = 0, trained_epochs_ = 0;  ///< of all training jobs so far
   std::vector<Metric> last_;

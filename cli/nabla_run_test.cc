@@ -275,6 +275,12 @@ TEST_F(NablaRun, AMetricsFileOnAFullDiskIsAnError) {
   Outcome o = run({bundle_, "--entry", "step", "--data", data_, "--metrics", "/dev/full"});
   EXPECT_EQ(o.code, 1);
   EXPECT_HAS(o.err, "error[E0803]: cannot write `/dev/full`: No space left on device\n   = help: free space there");
+  // At the first step, not after the last; what was trained is kept.
+  std::string state = temporary("full.safetensors");
+  o = run({bundle_, "--entry", "step", "--data", data_, "--epochs", "1000000000", "--metrics", "/dev/full", "--save-state", state});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_HAS(o.err, "error[E0803]: cannot write `/dev/full`: No space left on device");
+  EXPECT_TRUE(std::filesystem::exists(state));
 }
 
 TEST_F(NablaRun, NamesDoNotReachTheTerminalRaw) {

@@ -212,6 +212,14 @@ Result<std::vector<PassReport>> run_all(const std::vector<Subject>& subjects, co
 
 }  // namespace
 
+std::vector<std::string> remarks_of(const std::vector<PassReport>& reports) {
+  std::vector<std::string> out;
+  for (const PassReport& report : reports)
+    for (const std::string& remark : report.remarks)
+      if (std::find(out.begin(), out.end(), remark) == out.end()) out.push_back(remark);
+  return out;
+}
+
 Result<ManagerResult> run_passes(const Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,
                                  const ir::Target& target, const ManagerOptions& options) {
   ManagerResult result{module, {}};

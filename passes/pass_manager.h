@@ -51,6 +51,9 @@ struct PassReport {
   std::vector<std::string> remarks;
 };
 
+/// All remarks in their order, each once.
+std::vector<std::string> remarks_of(const std::vector<PassReport>& reports);
+
 struct ManagerResult {
   ir::Module module;
   std::vector<PassReport> reports;  ///< one per pass that ran

@@ -78,7 +78,7 @@ Result<CompiledBundle> bundle_of(std::vector<LoweredSet> sets, const std::vector
     classes.push_back(NABLA_TRY(compile_class(sets, c, folder, options, members)));
     if (!set.meshes.empty()) ir::set_groups(set, c, classes.back()[0].options.groups);
   }
-  out.report = sets[0].reports[0];
+  out.report = sets[0].reports[0], out.ranks = set.ranks;
   EmittedProgram program = NABLA_TRY(emit_set(set, std::move(classes), members));
   out.bytes = std::move(program.bytes);
   out.kernels = program.kernels, out.code_bytes = program.code_bytes;

@@ -52,6 +52,7 @@ struct CompiledBundle {
   std::string bytes;
   std::string report;  ///< of the first target
   size_t kernels = 0, code_bytes = 0;
+  int64_t ranks = 1;
   std::vector<passes::PassReport> passes;
   double codegen_seconds = 0;  ///< printing kernels and the host compiler
 };

@@ -10,6 +10,7 @@
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
+#include "passes/strategy/state_roles.h"
 #include "runtime/base/text.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -109,8 +110,16 @@ Result<ir::ProgramSet> set_for(const ir::Module& module, Steps& graph, const pas
   return ir::set_of(passes::without_temporal_axes(*out.sharded), std::move(local.module));
 }
 
+// Of the state, where its gradients are calls still.
+std::optional<passes::StateRoles> roles_in(const ir::Module& m) {
+  if (m.stage != ir::Stage::kTraced) return std::nullopt;
+  Result<passes::StateRoles> roles = passes::roles_of_state(m);
+  return roles.ok() ? std::optional(std::move(*roles)) : std::nullopt;
+}
+using Roles = std::vector<std::optional<passes::StateRoles>>;  // by class
+
 // From a set, and what is left of the passes before fusion, to the planned one.
-Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, const CompileOptions& options,
+Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, const CompileOptions& options, const Roles& roles,
                const passes::ManagerOptions& manager, LoweredSet& out) {
   auto local = NABLA_TRY(passes::run_passes(set, graph, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(local.reports));
@@ -123,8 +132,9 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   if (auto most = parse_bytes(options.max_comm_bytes))
     for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(check_exchanges(c.module, *most));
   for (size_t c = 0; c < out.planned.classes.size(); ++c)
-    out.reports.push_back(
-        make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c]));
+    out.reports.push_back(make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c],
+                                      {&out.local, c, c < roles.size() ? roles[c] : std::nullopt, options.overlap,
+                                       passes::remarks_of(out.passes)}));
   return Ok{};
 }
 
@@ -177,7 +187,7 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module,
   split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
               lowering);
   ir::ProgramSet set = NABLA_TRY(set_for(module, graph, manager, out));
-  (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, manager, out));
+  (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, {roles_in(module)}, manager, out));
   return out;
 }
 
@@ -186,7 +196,9 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set
   const passes::ManagerOptions manager = verifying(options);
   ir::ProgramSet local = set;
   Steps graph, lowering;
+  Roles roles;
   for (ir::RankClass& c : local.classes) {
+    roles.push_back(roles_in(c.module));
     graph.clear(), lowering.clear();
     split_steps(passes::default_steps(c.module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
                 lowering);
@@ -195,7 +207,7 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set
     append(out.passes, std::move(run.reports));
     c.module = std::move(run.module);
   }
-  (void)NABLA_TRY(lay_out(std::move(local), graph, lowering, options, manager, out));
+  (void)NABLA_TRY(lay_out(std::move(local), graph, lowering, options, roles, manager, out));
   return out;
 }
 

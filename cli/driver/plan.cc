@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "cli/driver/report_text.h"
-#include "ir/cost/time.h"
 #include "passes/strategy/state_roles.h"
 
 namespace nabla::driver {
@@ -13,15 +12,33 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
+std::vector<std::string> words(const std::string& list) {
   std::vector<std::string> out;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) out.push_back(name);
+  return out;
+}
+
+Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
   if (m.mesh() && !given.empty())
     return error(Code::kBadOption, "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
-  std::istringstream names(given.empty() ? "dp" : given);
-  for (std::string name; !m.mesh() && std::getline(names, name, ',');) out.push_back(name);
-  if (!m.mesh()) return out;
+  if (!m.mesh()) return words(given.empty() ? "dp" : given);
+  std::vector<std::string> out;
   for (const ir::MeshAxis& a : m.mesh()->axes)
     if (!a.temporal) out.push_back(a.name);
+  return out;
+}
+
+// Which of the axes those of the batch are.
+Result<std::vector<size_t>> data_axes_of(const ir::Module& m, const std::vector<std::string>& axes, const std::string& data) {
+  std::vector<size_t> out;
+  for (const std::string& name : words(data)) {
+    auto at = std::find(axes.begin(), axes.end(), name);
+    if (at == axes.end() && m.mesh() && m.mesh()->size_of(name) > 0)
+      return error(Code::kBadOption, "--data-axes: axis {} is temporal: no ranks lie along it", name);
+    if (at == axes.end()) return error(Code::kBadOption, "--data-axes: the mesh has no axis `{}`{}", name, did_you_mean(name, axes));
+    out.push_back(static_cast<size_t>(at - axes.begin()));
+  }
   return out;
 }
 
@@ -59,12 +76,10 @@ Result<std::string> entry_of(const ir::Module& m, const std::string& wanted) {
   return d;
 }
 
-// Of a CPU: one thread computes products and reads and writes what kernels move, and does not do both at once.
-double compute_us(const Json& entry, const ir::Target& target) {
-  if (entry.contains("least_us")) return entry["least_us"].get<double>();
-  constexpr double kBytesPerUs = 1e4;
-  double products = ir::thread_ns_of_products(entry["flops"].get<double>(), target.lanes(DType::kF32)) / 1e3;
-  return std::max(products, entry["bytes_moved"].get<double>() / kBytesPerUs);
+std::string mesh_text(const std::vector<std::string>& axes, const std::vector<int64_t>& sizes) {
+  std::string out;
+  for (size_t i = 0; i < axes.size(); ++i) out += fmt::format("{}{}={}", i ? "," : "", axes[i], sizes[i]);
+  return out;
 }
 
 Status fill(const ir::Module& module, const CompileOptions& options, const std::string& entry, PlanRow& row) {
@@ -74,7 +89,7 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
   for (const Json& e : report["entries"]) {
     if (e["name"] != entry) continue;
     row.sent_bytes = e.value("sent_bytes", int64_t{0}), row.exchange_us = e.value("exchange_us", 0.0);
-    row.compute_us = compute_us(e, made.target);
+    row.compute_us = e["compute_us"].get<double>(), row.flops = e["flops"].get<double>();
   }
   return Ok{};
 }
@@ -84,69 +99,98 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress) {
   const std::vector<std::string> axes = NABLA_TRY(axes_of(module, options.axes));
-  std::string entry = NABLA_TRY(entry_of(module, options.entry)), data = options.data_axis;
-  bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
-  if (data.empty() && !axes.empty()) data = has_dp ? "dp" : axes[0];
-  auto at = std::find(axes.begin(), axes.end(), data);
+  const std::string entry = NABLA_TRY(entry_of(module, options.entry));
   if (axes.empty()) return error(Code::kBadOption, "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
-  if (at == axes.end() && module.mesh() && module.mesh()->size_of(data) > 0)
-    return error(Code::kBadOption, "--data-axes: axis {} is temporal: no ranks lie along it", data);
-  if (at == axes.end())
-    return error(Code::kBadOption, "--data-axes: the mesh has no axis `{}`{}", data, did_you_mean(data, axes));
+  bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
+  const std::string data = !options.data_axis.empty() ? options.data_axis : has_dp ? "dp" : axes[0];
+  const std::vector<size_t> at = NABLA_TRY(data_axes_of(module, axes, data));
   (void)NABLA_TRY(ir::find_target(options.compile.target));
   std::vector<PlanRow> out;
   for (const std::vector<int64_t>& sizes : products(options.ranks, axes.size())) {
     PlanRow row;
-    for (size_t i = 0; i < axes.size(); ++i) row.mesh += fmt::format("{}{}={}", i ? "," : "", axes[i], sizes[i]);
+    row.mesh = mesh_text(axes, sizes), row.ranks = options.ranks;
+    bool shares_batch = std::any_of(at.begin(), at.end(), [&](size_t i) { return sizes[i] > 1; });
     for (int zero : {0, 1, 3})
-      if (zero == 0 || sizes[static_cast<size_t>(at - axes.begin())] > 1) row.zero = zero, out.push_back(row);
+      if (zero == 0 || shares_batch) row.zero = zero, out.push_back(row);
   }
+  if (options.ranks > 1) out.push_back({mesh_text(axes, std::vector<int64_t>(axes.size(), 1))});
   for (size_t i = 0; i < out.size(); ++i) {
     if (progress) progress(i, out.size());
     CompileOptions compile = options.compile;
-    compile.mesh = {out[i].mesh};
-    compile.pass_options["apply-strategy"]["data-axes"] = data;
-    compile.pass_options["apply-strategy"]["zero"] = std::to_string(out[i].zero);
+    auto& strategy = compile.pass_options["apply-strategy"];
+    if (out[i].ranks > 1 || options.ranks == 1)
+      compile.mesh = {out[i].mesh}, strategy["data-axes"] = data, strategy["zero"] = std::to_string(out[i].zero);
+    else if (strategy.clear(); module.mesh())  // alone: nothing is laid out
+      compile.mesh = {out[i].mesh};
     Status made = fill(module, compile, entry, out[i]);
     if (!made.ok()) out[i].refusal = made.errors()[0].message;
   }
-  std::stable_sort(out.begin(), out.end(), [](const PlanRow& a, const PlanRow& b) {
+  if (const PlanRow& alone = out.back(); options.ranks > 1 && alone.flops > 0)
+    for (PlanRow& row : out) row.work = row.flops * static_cast<double>(row.ranks) / alone.flops;
+  std::stable_sort(out.begin(), out.end() - (options.ranks > 1), [](const PlanRow& a, const PlanRow& b) {
     return std::make_pair(!a.refusal.empty(), a.step_us()) < std::make_pair(!b.refusal.empty(), b.step_us());
   });
   return out;
 }
+
+namespace {
+
+// What a row has to say beside its numbers.
+std::string remarks_of(const PlanRow& r, bool is_alone, bool is_large) {
+  std::string out = is_alone ? "  one rank" : "";
+  // Ranks repeat a little of what each needs; half again as much work is a share that was not shared.
+  if (r.ranks > 1 && r.work >= static_cast<double>(r.ranks) * 0.99)
+    out += r.sent_bytes == 0 ? "  nothing is shared: every rank does all the work" : "  every rank does all the work";
+  else if (r.ranks > 1 && r.work >= 1.5)
+    out += fmt::format("  the work is done {:.2g} times", r.work);
+  return out + (is_large ? "  more than --max-bytes" : "");
+}
+
+// Each once, in the order of the rows, with the meshes and stages for which it holds.
+std::string refusals_text(const std::vector<PlanRow>& rows) {
+  std::vector<std::pair<std::string, std::string>> of;
+  for (const PlanRow& r : rows) {
+    if (r.refusal.empty()) continue;
+    auto known = std::find_if(of.begin(), of.end(), [&](const auto& o) { return o.first == r.refusal; });
+    if (known == of.end()) known = of.insert(of.end(), {r.refusal, ""});
+    known->second += fmt::format("{}{} zero {}", known->second.empty() ? "" : "; ", r.mesh, r.zero);
+  }
+  std::string out;
+  for (const auto& [refusal, which] : of) out += fmt::format("no program for {}:\n  {}\n", which, refusal);
+  return out;
+}
+
+}  // namespace
 
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes) {
   size_t width = 4;
   for (const PlanRow& r : rows) width = std::max(width, r.mesh.size());
   std::string out = fmt::format("{:<{}}  zero  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}\n", "mesh", width, "state", "memory", "sent",
                                 "exchange", "compute", "step");
+  bool compared = !rows.empty() && rows[0].ranks > 1;
+  auto line = [&](const PlanRow& r, bool large) {
+    out += fmt::format("{:<{}}  {:<4}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}{}\n", r.mesh, width, r.zero,
+                       bytes_text(r.state_bytes), bytes_text(r.memory_bytes), bytes_text(r.sent_bytes), time_text(r.exchange_us),
+                       time_text(r.compute_us), time_text(r.step_us()), remarks_of(r, compared && r.ranks == 1, large));
+  };
   auto is_large = [&](const PlanRow& r) { return r.memory_bytes > max_bytes; };
   for (bool large : {false, true})
-    for (const PlanRow& r : rows) {
-      if (r.refusal.empty() ? is_large(r) != large : !large) continue;
-      out += fmt::format("{:<{}}  {:<4}  ", r.mesh, width, r.zero);
-      if (!r.refusal.empty()) {
-        out += r.refusal + "\n";
-        continue;
-      }
-      out += fmt::format("{:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}{}\n", bytes_text(r.state_bytes), bytes_text(r.memory_bytes),
-                         bytes_text(r.sent_bytes), time_text(r.exchange_us), time_text(r.compute_us), time_text(r.step_us()),
-                         large ? "  more than --max-bytes" : "");
-    }
-  return out;
+    for (const PlanRow& r : rows)
+      if (r.refusal.empty() && is_large(r) == large) line(r, large);
+  return out + refusals_text(rows);
 }
 
 std::string plan_json(const std::vector<PlanRow>& rows) {
   Json out = Json::array();
   for (const PlanRow& r : rows) {
-    Json row = {{"mesh", r.mesh}, {"zero", r.zero}};
+    Json row = {{"mesh", r.mesh}, {"ranks", r.ranks}, {"zero", r.zero}};
     if (!r.refusal.empty())
       row["refusal"] = r.refusal;
     else
       row.update({{"state_bytes", r.state_bytes},
                   {"memory_bytes", r.memory_bytes},
                   {"sent_bytes", r.sent_bytes},
+                  {"work", r.work},
                   {"exchange_us", r.exchange_us},
                   {"compute_us", r.compute_us},
                   {"step_us", r.step_us()}});

@@ -12,7 +12,7 @@ struct PlanOptions {
   int64_t ranks = 1;
   std::string entry;      ///< empty: the first that computes gradients, or the first of all
   std::string axes;       ///< "dp,tp": those of a module without a mesh; empty: dp
-  std::string data_axis;  ///< empty: "dp" where the mesh has it, else its first axis
+  std::string data_axis;  ///< or several, "rep,dp"; empty: "dp" where the mesh has it, else its first axis
   CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
 };
 
@@ -23,17 +23,22 @@ struct PlanRow {
   int64_t sent_bytes = 0;                     ///< by a rank, in a run of the entry
   double exchange_us = 0, compute_us = 0;     ///< by the models of ir/cost
   std::string refusal;                        ///< why there is no such program; empty: there is
+  int64_t ranks = 1;
+  double flops = 0;                           ///< of a rank, in a run of the entry
+  double work = 1;                            ///< what all ranks compute, in units of what one rank alone would
   double step_us() const { return exchange_us + compute_us; }
 };
 
 /// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3 where ranks lie along the
-/// data axis; the quickest first, those that are refused last. `progress` is told which row is made, of how many. E0901
-/// where the data axis is none of the mesh, for `axes` of a module with one, and for an unknown entry or none to choose.
+/// data axis; the quickest first, those that are refused last. After them comes one rank alone, to which they compare, unless
+/// that is what is asked for. `progress` is told which row is made, of how many. E0901 where the data axis is none of the mesh,
+/// for `axes` of a module with one, and for an unknown entry or none to choose.
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress = {});
 
 inline constexpr int64_t kNoLimit = INT64_MAX;
-/// A table for people. Rows that need more than `max_bytes` stand below the others, and say so.
+/// A table for people. Rows that need more than `max_bytes` stand below the others, and say so; a refusal is printed once, with the
+/// rows for which it holds.
 std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes);
 std::string plan_json(const std::vector<PlanRow>& rows);
 

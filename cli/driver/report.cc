@@ -8,7 +8,11 @@
 #include "cli/driver/report_exchange.h"
 #include "cli/driver/report_graph.h"
 #include "cli/driver/report_library.h"
+#include "cli/driver/report_memory.h"
+#include "cli/driver/report_mesh.h"
 #include "cli/driver/report_time.h"
+#include "cli/driver/report_timeline.h"
+#include "ir/cost/time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
 #include "ir/symbols.h"
@@ -21,9 +25,12 @@ using Json = nlohmann::ordered_json;
 
 class Reporter {
  public:
-  Reporter(const ir::Module& flat, const ir::Module& planned, const ir::Target& target, const SizeLists& buckets)
-      : flat_(flat), planned_(planned), target_(target), buckets_(buckets) {
+  Reporter(const ir::Module& flat, const ir::Module& planned, const ir::Target& target, const SizeLists& buckets,
+           const ReportContext& context)
+      : flat_(flat), planned_(planned), target_(target), buckets_(buckets), context_(context) {
     if (target.is_cuda()) times_.emplace(flat, planned, target);
+    node_time_ = target.is_cuda() ? NodeTime([this](const ir::Function& f, const ir::Node& n) { return gpu_us(f, n); })
+                                  : cpu_times(planned, target);
   }
 
   Json run() {
@@ -31,6 +38,7 @@ class Reporter {
     out["report_version"] = kReportVersion;
     out["target"] = target_.name;
     out["machine"] = machine();
+    if (!context_.notes.empty()) out["notes"] = context_.notes;
     int64_t state_elements = 0;
     for (size_t i = 0; i < flat_.state.size(); ++i) {
       const ir::StateLeaf& l = flat_.state[i];
@@ -39,12 +47,14 @@ class Reporter {
                               {"bytes", l.type.bytes().value()},
                               {"offset", planned_.plan->state_offsets[i]},
                               {"source", place_of(l.location)}});
+      if (context_.roles) out["state"].back()["role"] = kRoles[static_cast<int>(context_.roles->leaves[i].kind)];
       state_elements += l.type.count().value();
     }
     out["state_elements"] = state_elements;
     out["state_bytes"] = planned_.plan->state_bytes;
     out["arena_bytes"] = planned_.plan->arena_bytes;
     out["constants_bytes"] = planned_.plan->constants_bytes;
+    if (context_.set) add_mesh(*context_.set, context_.of_class, out);
     for (const ir::SymbolRef& s : ir::without_coordinates(flat_.symbols)) {
       out["symbols"].push_back({{"name", s->name}, {"min", s->min}, {"max", s->max}, {"multiple", s->multiple}});
       if (auto bounds = buckets_.find(s->name); bounds != buckets_.end())
@@ -63,6 +73,13 @@ class Reporter {
   }
 
  private:
+  static constexpr const char* kRoles[] = {"other", "parameter", "optimizer"};  // by LeafRole::Kind
+
+  double gpu_us(const ir::Function& f, const ir::Node& n) const {
+    if (n.op->lower == ir::Lowering::kLibrary) return times_->call(n, f).us;
+    return n.op->lower == ir::Lowering::kCall ? times_->kernel(n.attrs.get_string("kernel")).us : 0;
+  }
+
   Json machine() const {
     const ir::CudaFacts& gpu = target_.cuda;
     if (target_.is_cuda())
@@ -71,11 +88,14 @@ class Reporter {
               {"resident_warps", gpu.resident_threads / 32},
               {"copy_gbs", gpu.copy_gbs},
               {"f32_tflops", gpu.f32_tflops},
-              {"tensor_tflops", gpu.tensor_tflops}};
+              {"tensor_tflops", gpu.tensor_tflops},
+              {"ridge", ir::product_rate(DType::kF32, target_).flops_per_us / ir::bytes_per_us(target_)}};
+    const int lanes = target_.lanes(DType::kF32);
     return {{"vector_bytes", target_.vector_bytes},
             {"l1_bytes", target_.l1_bytes},
             {"l2_bytes", target_.l2_bytes},
-            {"threads", target_.threads}};
+            {"threads", target_.threads},
+            {"ridge", ir::thread_us(1, 0, lanes) / ir::thread_us(0, 1, lanes)}};
   }
 
   static Json tensors(const std::vector<std::string>& names, const std::vector<ir::Type>& types, size_t skip) {
@@ -102,7 +122,11 @@ class Reporter {
     if (work.at_least) out["at_least"] = true;
     for (const auto& [op, count] : ops) out["ops"][op] = count;
     ir::Dim live = memory(p, out), moved = moved_by(p, planned_);
+    out["memory"] = memory_by_class(flat_, planned_, e, context_.roles);
     out["bytes_moved"] = moved.bounds().max;
+    Json timeline = timeline_of(p, planned_, node_time_, context_.overlap);
+    out["compute_us"] = timeline["compute_us"];
+    if (context_.set && context_.set->ranks > 1) out["timeline"] = std::move(timeline);
     if (Json rows = exchanges_of(f, flat_); !rows.empty()) add_exchanges(std::move(rows), out);
     LeastTime time;
     if (times_) time = times_->function(p.name), out["least_us"] = time.us;
@@ -190,7 +214,9 @@ class Reporter {
   const ir::Module &flat_, &planned_;
   const ir::Target& target_;
   const SizeLists& buckets_;
+  const ReportContext& context_;
   std::optional<LeastTimes> times_;  // of GPUs
+  NodeTime node_time_;
   std::map<std::string, int64_t> launches_;
   std::map<std::string, ir::Dim> live_;  // of functions
 };
@@ -198,8 +224,8 @@ class Reporter {
 }  // namespace
 
 std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
-                        const SizeLists& buckets) {
-  return Reporter(flat, planned, target, buckets).run().dump(-1, ' ', false, Json::error_handler_t::replace);
+                        const SizeLists& buckets, const ReportContext& context) {
+  return Reporter(flat, planned, target, buckets, context).run().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace nabla::driver

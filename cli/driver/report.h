@@ -3,29 +3,42 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "codegen/compile_kernels.h"
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "ir/program_set.h"
 #include "ir/target.h"
 #include "passes/lower/specialise.h"
+#include "passes/strategy/state_roles.h"
 
 namespace nabla::driver {
 
 /// Of report.json. A reader refuses any other.
-inline constexpr int kReportVersion = 4;
+inline constexpr int kReportVersion = 5;
 
 using passes::parse_sizes;
 using passes::SizeLists;
 
+/// Of the program set whose class a report is of.
+struct ReportContext {
+  const ir::ProgramSet* set = nullptr;  ///< null: one rank
+  size_t of_class = 0;
+  std::optional<passes::StateRoles> roles = {};  ///< of its leaves, where they are known
+  bool overlap = true;                           ///< ranks compute while they exchange
+  std::vector<std::string> notes = {};           ///< what passes had to say of the program
+};
+
 /// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,
 /// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels; and
 /// the graph with the instructions and buffers that it became. For GPUs also the least time that all of it can take,
-/// by its bytes and its products, and `buckets`: up to which sizes launches are shared.
+/// by its bytes and its products, and `buckets`: up to which sizes launches are shared. For several ranks where the parts
+/// lie, and when a rank computes and exchanges.
 std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
-                        const SizeLists& buckets = {});
+                        const SizeLists& buckets = {}, const ReportContext& context = {});
 
 /// The report of a GPU program with what the compiler made of its kernels: grids, registers, shared memory, resident
 /// warps.

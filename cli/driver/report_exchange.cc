@@ -1,5 +1,7 @@
 #include "cli/driver/report_exchange.h"
 
+#include <algorithm>
+
 #include "cli/driver/report_graph.h"
 #include "ir/cost/exchange.h"
 #include "ir/op_def.h"
@@ -15,18 +17,25 @@ class ExchangeRows {
   explicit ExchangeRows(const ir::Module& m) : m_(m), mesh_(*m.mesh()) {}
 
   void add(const ir::Function& f, int64_t times) {
+    entry_ = nullptr;
+    for (const ir::Entry& e : m_.entries)
+      if (e.function == f.name) entry_ = &e;
+    add_rows(f, times);
+  }
+  Json rows() && { return std::move(rows_); }
+
+ private:
+  void add_rows(const ir::Function& f, int64_t times) {
     std::vector<int> makers = ir::producers(f);
     for (const ir::Node& n : f.nodes) {
       if (n.op->lower == ir::Lowering::kCollective && !n.operands.empty()) rows_.push_back(row(f, n, makers, times));
       if (n.op->lower != ir::Lowering::kControl) continue;
       ir::ControlFlow c = passes::control_of(f, n);
       bool loop = c.kind == ir::ControlFlow::Kind::kLoop;
-      for (const std::string& name : c.functions) add(*m_.find(name), loop ? times * c.trips.bounds().max : times);
+      for (const std::string& name : c.functions) add_rows(*m_.find(name), loop ? times * c.trips.bounds().max : times);
     }
   }
-  Json rows() && { return std::move(rows_); }
 
- private:
   Json row(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers, int64_t times) const {
     const ir::Axes& axes = n.attrs.get_axes("axes");
     const std::string& op = n.op->name;
@@ -42,7 +51,33 @@ class ExchangeRows {
             {"us", ir::exchange_us(op, mesh_, axes, bytes)},
             {"times", times},
             {"of", made_from(f, n.operands[0], makers)},
+            {"reason", reason(f, n, makers)},
             {"source", place_of(n.location)}};
+  }
+  // What made the operand, who reads the result, and why these do not fit.
+  std::string reason(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers) const {
+    const std::string of = made_from(f, n.operands[0], makers), reader = read_by(f, n.results[0]);
+    if (n.op->name == "all_gather") return fmt::format("{} needs all of {}", reader, of);
+    if (n.op->name == "reduce_scatter") return fmt::format("each rank has a share of {}, {} needs a part of the sum", of, reader);
+    if (n.op->name == "all_reduce") return fmt::format("each rank has a share of {}, {} needs them combined", of, reader);
+    if (n.op->name == "all_to_all") return fmt::format("{} needs {} cut along another dimension", reader, of);
+    return fmt::format("{} needs elements of {} that another rank has", reader, of);
+  }
+  // The first op that does more than bring it into place; what the entry gives, where none does.
+  std::string read_by(const ir::Function& f, ir::ValueId id) const {
+    std::vector<bool> same(f.values.size(), false);
+    same[id] = true;
+    for (const ir::Node& n : f.nodes) {
+      if (std::none_of(n.operands.begin(), n.operands.end(), [&](ir::ValueId v) { return same[v]; })) continue;
+      if (n.op->category != "movement") return n.op->name;
+      for (ir::ValueId v : n.results) same[v] = true;
+    }
+    auto result = std::find_if(f.results.begin(), f.results.end(), [&](ir::ValueId v) { return same[v]; });
+    auto place = static_cast<size_t>(result - f.results.begin());
+    if (result == f.results.end() || !entry_ || entry_->function != f.name) return "what follows";
+    size_t writes = entry_->writes.size();
+    if (place < writes) return "the new " + m_.state[static_cast<size_t>(entry_->writes[place])].name;
+    return "output " + entry_->outputs[place - writes];
   }
   // What movements only bring into place is said by where it comes from.
   static std::string made_from(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
@@ -57,6 +92,7 @@ class ExchangeRows {
 
   const ir::Module& m_;
   const ir::Mesh& mesh_;
+  const ir::Entry* entry_ = nullptr;  // whose run starts all this
   Json rows_ = Json::array();
 };
 

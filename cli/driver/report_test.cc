@@ -79,6 +79,86 @@ func @main(%xs: f32[3,4@dp,8], %w: f32[4@{},8@{}]) {
   EXPECT_NE(text.find("all_gather x3"), std::string::npos) << text;
 }
 
+// Two weights with momentum, and a batch along dp.
+constexpr const char* kTraining = R"(mesh pod = {dp=2}
+state w: f32[16,32]
+state momentum.w: f32[16,32]
+state steps: i32[]
+entry step calls @step {
+  reads w, momentum.w, steps
+  writes w, momentum.w, steps
+  inputs x
+  outputs loss
+}
+func @loss(%w: f32[16,32], %x: f32[8,16]) {
+  %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %r = mul(%h, %h)
+  %s = reduce_sum(%r) {axes=[0, 1]}
+  return %s
+}
+func @step(%w: f32[16,32], %m: f32[16,32], %steps: i32[], %x: f32[8@dp,16]) {
+  %loss, %g = value_and_grad(%w, %x) {callee=@loss, wrt=[0]}
+  %n = add(%m, %g)
+  %v = sub(%w, %n)
+  %one = constant() {value=i32[] {1}}
+  %next = add(%steps, %one)
+  return %v, %n, %next, %loss
+}
+)";
+
+// Every byte of an entry is in one class; state by its roles, the gradient by where it goes.
+TEST(Report, MemoryByClassAddsUp) {
+  Json r = report_of(kTraining, {.library = false});
+  const Json &e = r["entries"][0], &memory = e["memory"];
+  EXPECT_EQ(memory["parameters"], 16 * 32 * 4);
+  EXPECT_EQ(memory["optimizer"], 16 * 32 * 4);
+  EXPECT_EQ(memory["other_state"], 4);
+  EXPECT_EQ(memory["inputs"], 4 * 16 * 4);
+  EXPECT_EQ(memory["outputs"], 4);
+  EXPECT_GE(memory["gradients"], 16 * 32 * 4) << memory << e["top_buffers"];
+  EXPECT_GE(memory["gaps"], 0);
+  int64_t all = 0;
+  for (const auto& [key, bytes] : memory.items())
+    if (key != "inputs" && key != "outputs") all += bytes.get<int64_t>();
+  EXPECT_EQ(all, e["peak_bytes"]);
+  EXPECT_EQ(r["state"][0]["role"], "parameter");
+  EXPECT_EQ(r["state"][1]["role"], "optimizer");
+  EXPECT_EQ(r["state"][2]["role"], "other");
+  std::string text = report_text(r.dump()).value();
+  EXPECT_NE(text.find("  of it      parameters 2048 B, optimizer's state 2048 B, other state 4 B, gradients "), std::string::npos) << text;
+}
+
+TEST(Report, WhereThePartsLieAndWhenARankComputes) {
+  Json r = report_of(kTraining, {.library = false, .overlap = false});
+  EXPECT_EQ(r["mesh"], Json::parse(R"({"name": "pod", "ranks": 2, "axes": [["dp", 2]]})"));
+  for (const Json& w : r["wholes"]) {
+    if (w["name"] != "x") continue;
+    EXPECT_EQ(w["cuts"], Json::parse(R"([[0, [[1, 2, "dp"]]], [0, []]])"));
+    EXPECT_EQ(w["type"], "f32[8,16]");
+    EXPECT_EQ(w["copies"], 1);
+  }
+  const Json &e = r["entries"][0], &line = e["timeline"];
+  double compute = 0, exchange = 0, end = 0;
+  for (const char* which : {"compute", "exchange"})
+    for (const Json& piece : line[which]) {
+      (which[0] == 'c' ? compute : exchange) += piece[1].get<double>();
+      EXPECT_LE(piece[0].get<double>() + piece[1].get<double>(), line["us"].get<double>() + 0.01);
+      end = std::max(end, piece[0].get<double>() + piece[1].get<double>());
+    }
+  EXPECT_NEAR(end, line["us"], 0.01);
+  EXPECT_NEAR(compute, e["compute_us"], 0.1);
+  EXPECT_NEAR(exchange, e["exchange_us"], 0.1);
+  EXPECT_NEAR(compute + exchange, line["us"], 0.1) << "nothing goes on beside an exchange that is awaited at once";
+  EXPECT_EQ(line["exchange"].size(), e["collectives"].size());
+  for (const Json& c : e["collectives"])
+    EXPECT_NE(c["reason"].get<std::string>().find("each rank has a share of "), std::string::npos) << c;
+  std::string text = report_text(r.dump()).value();
+  EXPECT_NE(text.find("mesh pod: dp=2, 2 ranks; numbers are those of one\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  input      x: f32[8,16], cut as dp,\n"), std::string::npos) << text;
+  EXPECT_FALSE(report_of("entry main calls @f {\n  inputs x\n  outputs y\n}\nfunc @f(%x: f32[4]) {\n  %y = exp(%x)\n  return %y\n}\n")
+                   .contains("mesh"));
+}
+
 TEST(Report, MoreThanMayBeSentIsRefused) {
   const char* text = R"(mesh pod = {dp=2}
 entry main calls @main {
@@ -397,9 +477,9 @@ TEST(Report, AnotherVersionIsRefused) {
   EXPECT_EQ(code("{}").code, Code::kCorrupt);
   EXPECT_EQ(code("[").code, Code::kCorrupt);
   EXPECT_EQ(code(R"({"report_version": "3"})").code, Code::kCorrupt);
-  Diagnostic older = code(R"({"report_version": 3})"), newer = code(R"({"report_version": 5})");
+  Diagnostic older = code(R"({"report_version": 4})"), newer = code(R"({"report_version": 6})");
   EXPECT_EQ(older.code, Code::kForeignFile);
-  EXPECT_EQ(older.message, "report.json is of version 3; this nablac reads version 4");
+  EXPECT_EQ(older.message, "report.json is of version 4; this nablac reads version 5");
   EXPECT_EQ(older.help, "compile the model again");
   EXPECT_EQ(newer.code, Code::kNewerVersion);
 }

@@ -110,24 +110,100 @@ std::string exchanges_text(const Json& e) {
   }
   std::string out = fmt::format("  exchanged  {} sent by a rank in {} collective{}, {} of the links\n",
                                 bytes_text(e.at("sent_bytes")), count, count == 1 ? "" : "s", time_text(e.at("exchange_us")));
-  for (const auto& [r, times] : rows)
+  for (const auto& [r, times] : rows) {
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(r.at("payload_bytes")),
                        fmt::format("{}{}", r.at("op").get<std::string>(), times == 1 ? "" : fmt::format(" x{}", times)),
                        fmt::format("{} along {} of {}", r.at("of").get<std::string>(), r.at("axes").get<std::string>(),
                                    r.at("ranks").get<int64_t>()),
                        r.at("source").get<std::string>());
+    out += fmt::format("                {}; {} {}, {} sent in {}\n", r.at("reason").get<std::string>(), r.at("elements").get<int64_t>(),
+                       r.at("dtype").get<std::string>(), bytes_text(r.at("sent_bytes")), time_text(r.at("us")));
+  }
   return out;
 }
 
-std::string entry_text(const Json& e, const std::vector<Sizes>& points) {
+// What of an entry's memory is for what: bytes that add up.
+std::string memory_text(const Json& memory) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {
+      {"parameters", "parameters"}, {"optimizer", "optimizer's state"}, {"other_state", "other state"}, {"state", "state"},
+      {"gradients", "gradients"},   {"temporaries", "temporaries"},     {"gaps", "gaps"},               {"inputs", "inputs"},
+      {"outputs", "outputs"}};
+  std::string out;
+  int64_t all = 0;
+  for (const auto& [key, name] : kNames) {
+    if (!memory.contains(key)) continue;
+    int64_t bytes = memory.at(key).get<int64_t>();
+    all += bytes;
+    if (bytes != 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, bytes_text(bytes));
+  }
+  return fmt::format("  of it      {}: {} with the caller's\n", out.empty() ? "nothing" : out, bytes_text(all));
+}
+
+// How many operations there are for a byte, and what follows; what a run is predicted to take.
+std::string roofline_text(const Json& e, const Json& machine) {
+  const double moved = e.at("bytes_moved").get<double>(), ridge = machine.at("ridge").get<double>();
+  const double intensity = moved > 0 ? e.at("flops").get<double>() / moved : 0;
+  std::string out = fmt::format("  roofline   {:.3g} FLOP for a byte moved, {} the ridge of {:.3g}: {} decide\n", intensity,
+                                intensity < ridge ? "under" : "over", ridge, intensity < ridge ? "bytes" : "products");
+  out += fmt::format("  predicted  {} of computing", time_text(e.at("compute_us")));
+  if (!e.contains("timeline")) return out + "\n";
+  const Json& t = e.at("timeline");
+  return out + fmt::format(", {} of exchanges, {} for all\n", time_text(t.at("exchange_us")), time_text(t.at("us")));
+}
+
+// "dp,tp" for a matrix that is cut along both dimensions, as --layout takes it; "whole".
+std::string layout_text(const Json& whole) {
+  std::string out;
+  bool cut = false;
+  for (const Json& dim : whole.at("cuts")) {
+    std::string word;
+    for (const Json& digit : dim.at(1)) word += (word.empty() ? "" : "+") + digit.at(2).get<std::string>();
+    out += (&dim == &whole.at("cuts").front() ? "" : ",") + word, cut |= !word.empty();
+  }
+  if (int64_t padding = whole.at("padding").get<int64_t>(); padding > 0) out += fmt::format(" with {} elements of padding", padding);
+  return cut ? "cut as " + out : "whole on every rank";
+}
+
+// How inputs and outputs of an entry lie over the ranks.
+std::string wholes_text(const Json& report, const std::string& entry) {
+  std::string out;
+  for (const Json& w : report.value("wholes", Json::array()))
+    if (w.at("kind") != "state" && w.at("entry") == entry)
+      out += fmt::format("  {:<10} {}: {}, {}\n", w.at("kind").get<std::string>(), w.at("name").get<std::string>(),
+                         w.at("type").get<std::string>(), layout_text(w));
+  return out;
+}
+
+// Which part of a leaf a rank has.
+std::string part_text(const Json& report, const std::string& leaf) {
+  for (const Json& w : report.value("wholes", Json::array()))
+    if (w.at("kind") == "state" && w.at("name") == leaf)
+      return fmt::format("  of {:<18} {:<22}", w.at("type").get<std::string>(), layout_text(w));
+  return "";
+}
+
+std::string mesh_text(const Json& report) {
+  if (!report.contains("mesh")) return "";
+  const Json& mesh = report.at("mesh");
+  std::string axes;
+  for (const Json& a : mesh.at("axes"))
+    axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.at(0).get<std::string>(), a.at(1).get<int64_t>());
+  return fmt::format("mesh {}: {}, {} ranks; numbers are those of one\n\n", mesh.at("name").get<std::string>(), axes,
+                     mesh.at("ranks").get<int64_t>());
+}
+
+std::string entry_text(const Json& report, const Json& e, const std::vector<Sizes>& points) {
   std::string out = fmt::format("entry {}({}) -> {}\n", e.at("name").get<std::string>(), list_tensors(e.at("inputs")),
                                 list_tensors(e.at("outputs")));
+  out += wholes_text(report, e.at("name").get<std::string>());
   out += fmt::format("  state      reads {} leaves, writes {}\n", e.at("reads").size(), e.at("writes").size());
   out += fmt::format("  work       {}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
                      flops_text(e.at("flops")), e.at("instructions").get<int64_t>(), bytes_text(e.at("bytes_moved")));
   if (e.contains("least_us")) out += fmt::format("  time       at least {}\n", time_text(e.at("least_us")));
+  out += roofline_text(e, report.at("machine"));
   out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e.at("peak_bytes")),
                      bytes_text(e.at("temporary_bytes")));
+  out += memory_text(e.at("memory"));
   for (const Json& b : e.at("top_buffers"))
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b.at("bytes")), b.at("type").get<std::string>(),
                        b.at("made_by").get<std::string>(), b.at("source").get<std::string>());
@@ -209,12 +285,16 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
         fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
                     r.at("target").get<std::string>(), r.at("state_elements").get<int64_t>(), bytes_text(r.at("state_bytes")),
                     bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
+    out += mesh_text(r);
+    const Json notes = r.value("notes", Json::array());
+    for (const Json& note : notes) out += "note: " + note.get<std::string>() + "\n";
+    if (!notes.empty()) out += "\n";
     for (const Json& s : symbols) out += symbol_text(s);
     if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
     for (const Json& l : r.value("state", Json::array()))
-      out += fmt::format("state {:<24} {:<20} {:>10}  {}\n", l.at("name").get<std::string>(), l.at("type").get<std::string>(),
-                         bytes_text(l.at("bytes")), l.at("source").get<std::string>());
-    for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(e, points);
+      out += fmt::format("state {:<24} {:<20} {:>10}{}  {}\n", l.at("name").get<std::string>(), l.at("type").get<std::string>(),
+                         bytes_text(l.at("bytes")), part_text(r, l.at("name").get<std::string>()), l.at("source").get<std::string>());
+    for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(r, e, points);
     std::string run, fallbacks;
     size_t running = 0;
     for (const Json& k : r.value("kernels", Json::array())) {

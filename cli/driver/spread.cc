@@ -13,6 +13,9 @@ namespace {
 Result<std::vector<ir::MeshAxis>> axes_of(const std::vector<std::string>& texts) {
   std::vector<ir::MeshAxis> out;
   for (const std::string& text : texts) {
+    if (text.empty() || text.ends_with(','))
+      return error(Code::kBadOption, "--mesh takes a size for every axis, such as dp=4,tp=2; `{}` {}", text,
+                   text.empty() ? "has none" : "ends with a comma");
     std::istringstream pieces(text);
     for (std::string piece; std::getline(pieces, piece, ',');) {
       size_t equals = piece.find('=');

@@ -15,6 +15,9 @@ namespace nabla::ir {
 class OpTable;
 struct Module;
 }  // namespace nabla::ir
+namespace nabla::passes {
+struct PassReport;
+}
 
 namespace nabla::cli {
 
@@ -52,6 +55,9 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams);
 
 /// Writes the module before a failing pass to $TMPDIR, or /tmp, with `command` in its first line, and says where.
 void keep_reproducer(const ir::Module& before, const std::string& command, const Streams& streams);
+
+/// Prints what passes have to say of the program, each note once.
+void print_notes(const std::vector<passes::PassReport>& passes, std::ostream& err);
 
 /// "2 functions, 14 nodes, stage flat".
 std::string summary_of(const ir::Module& module);

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <set>
 
 #include "cli/nablac/commands.h"
 #include "cli/nablac/spread_options.h"
@@ -19,6 +18,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "passes/pass.h"
+#include "runtime/exec/rank_team.h"
 #include "runtime/format/executable.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
@@ -91,10 +91,10 @@ Status run(CompileArgs& args) {
   if (args.options.progress) std::fputs(kFreshLine, stderr);
   driver::CompiledBundle bundle = NABLA_TRY(std::move(compiled));
   NABLA_TRY(write_output(args, bundle));
-  std::set<std::string> said;  // by the first target
-  for (const auto& p : bundle.passes)
-    for (const std::string& remark : p.remarks)
-      if (said.insert(remark).second) std::cerr << "note: " << remark << "\n";
+  print_notes(bundle.passes, std::cerr);
+  if (bundle.ranks > exec::RankTeam::kMostRanks)
+    std::cerr << fmt::format("note: the bundle is for {} ranks; nabla-run runs all of them on one machine, and at most {}\n", bundle.ranks,
+                             exec::RankTeam::kMostRanks);
   double passes = 0;
   for (const auto& p : bundle.passes) {
     passes += p.seconds;

@@ -99,6 +99,56 @@ TEST_F(Nablac, WhySaysWhereALayoutComesFrom) {
   EXPECT_NE(closed.out.find("it is closed"), std::string::npos) << closed.out;
 }
 
+// What options say, and not the program.
+TEST_F(Nablac, WhyNamesTheOptionThatSaidIt) {
+  std::string file = write("m.nbl", R"(nabla 1 traced
+state w: f32[16,32]
+entry f calls @f {
+  reads w
+  inputs x
+  outputs y
+}
+func @f(%w: f32[16,32], %x: f32[8,16]) {
+  %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  return %y
+}
+)");
+  Outcome why = nablac({"why", file, "y", "--mesh", "dp=2,tp=2", "--data-axes", "dp", "--layout", "w=,tp"});
+  EXPECT_NE(why.out.find("    said by --data-axes, of %x is parameter \"x\" of @f\n"), std::string::npos) << why.out << why.err;
+  EXPECT_NE(why.out.find("    said by --layout, of state leaf w\n"), std::string::npos) << why.out << why.err;
+  std::string laid_out = write("n.nbl", kLaidOut);
+  Outcome program = nablac({"why", laid_out, "h", "--mesh", "dp=4,tp=2"});
+  EXPECT_NE(program.out.find("    said by %x is parameter"), std::string::npos) << program.out << program.err;
+}
+
+TEST_F(Nablac, InspectAndWhyPrintTheNotesOfThePasses) {
+  std::string file = write("m.nbl", R"(nabla 1 traced
+entry f calls @f {
+  inputs x, odd
+  outputs y, z
+}
+func @f(%x: f32[8,16], %odd: f32[7]) {
+  %y = neg(%x)
+  %z = neg(%odd)
+  return %y, %z
+}
+)");
+  const std::string note = "note: input odd of entry f, f32[7], is not cut along {dp}: 2 parts do not divide 7\n";
+  Outcome inspect = nablac({"inspect", file, "--mesh", "dp=2", "--data-axes", "dp"});
+  EXPECT_EQ(inspect.code, 0);
+  EXPECT_NE(inspect.out.find("\n" + note), std::string::npos) << inspect.out;
+  EXPECT_NE(inspect.out.find("mesh ranks: dp=2, 2 ranks; "), std::string::npos) << inspect.out;
+  Outcome why = nablac({"why", file, "y", "--mesh", "dp=2", "--data-axes", "dp"});
+  EXPECT_EQ(why.err, note);
+}
+
+TEST_F(Nablac, MisspeltOptionsAreNamedWithTheNearest) {
+  std::string file = write("m.nbl", kLaidOut);
+  EXPECT_EQ(nablac({"inspect", file, "--zeor", "3"}).err.substr(0, 74),
+            "error[E0901]: nablac: there is no option `--zeor`; did you mean `--zero`?\n");
+  EXPECT_EQ(nablac({"inspect", file, "--qqqqqqq=3"}).err.substr(0, 51), "error[E0901]: nablac: there is no option `--qqqqqqq");
+}
+
 TEST_F(Nablac, WhyOfUnknownNames) {
   std::string file = write("m.nbl", kLaidOut);
   EXPECT_NE(nablac({"why", file, "q"}).err.find("error[E0107]: @step has no value q"), std::string::npos);
@@ -261,9 +311,28 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
   EXPECT_EQ(refused({many, "--mesh", "dp"}),
             "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `dp`");
+  EXPECT_EQ(refused({many, "--mesh", "dp=2,"}),
+            "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2; `dp=2,` ends with a comma");
   EXPECT_EQ(refused({many, "--mesh", "dp=2,dp=4"}), "error[E0901]: --mesh: axis dp is given twice");
   std::string both = refused({many, "--no-overlap", "--overlap-bytes", "1MiB"});
   EXPECT_NE(both.find("excludes"), std::string::npos) << both;
+}
+
+TEST_F(Nablac, MoreRanksThanRunHereAreANote) {
+  std::string file = write("m.nbl", kLaidOut);
+  testing::internal::CaptureStderr();
+  Outcome o = nablac({"compile", file, "--mesh", "dp=1,tp=2", "--no-cache", "-o", path("two.nbundle")});
+  std::string two = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(o.code, 0) << two;
+  EXPECT_EQ(two.find("at most 256"), std::string::npos) << two;
+  std::string text = kLaidOut;
+  for (size_t at; (at = text.find("[8@dp")) != text.npos;) text.replace(at, 2, "[512");
+  testing::internal::CaptureStderr();
+  o = nablac({"compile", write("many.nbl", text), "--mesh", "dp=512,tp=1", "--no-cache", "-o", path("many.nbundle")});
+  std::string many = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(o.code, 0) << many;
+  EXPECT_NE(many.find("note: the bundle is for 512 ranks; nabla-run runs all of them on one machine, and at most 256\n"), std::string::npos)
+      << many;
 }
 
 TEST_F(Nablac, TellsItsVersions) {

@@ -35,9 +35,11 @@ Status run(const PlanArgs& args, const Streams& streams) {
   if (args.progress) std::fputs("\r\033[K", stderr);
   if (!rows.ok()) return std::move(rows.errors());
   streams.out << (args.json ? driver::plan_json(*rows) + "\n" : driver::plan_text(*rows, most));
-  bool any = std::any_of(rows->begin(), rows->end(), [](const driver::PlanRow& r) { return r.refusal.empty(); });
+  bool any = std::any_of(rows->begin(), rows->end(), [&](const driver::PlanRow& r) {
+    return r.refusal.empty() && r.ranks == args.options.ranks;
+  });
   if (any) return Ok{};
-  return error(Code::kBadOption, "the program compiles on no mesh of {} ranks: each row says why", args.options.ranks);
+  return error(Code::kBadOption, "the program compiles on no mesh of {} ranks: the lines above say why", args.options.ranks);
 }
 
 }  // namespace
@@ -50,7 +52,8 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--entry", args->options.entry, "whose run is a step [the first that computes gradients]");
   command->add_option("--axes", args->options.axes, "dp,tp: axes for a module that has no mesh [dp]");
   args->spread.add_rules(*command);
-  command->add_option("--data-axes", args->options.data_axis, "the axis of the mesh along which the batch lies [dp, or the first]");
+  command->add_option("--data-axes", args->options.data_axis,
+                      "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]");
   command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
   args->spread.add_microbatches(*command);
   command->add_option("--max-bytes", args->max_bytes, fmt::format("memory of a rank; what needs more stands below: {}", kByteUnits))

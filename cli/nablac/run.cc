@@ -6,7 +6,9 @@
 #include <iostream>
 
 #include "cli/nablac/commands.h"
+#include "cli/validators.h"
 #include "ir/module.h"
+#include "passes/pass_manager.h"
 #include "runtime/base/version.h"
 
 namespace nabla::cli {
@@ -27,6 +29,10 @@ std::string summary_of(const ir::Module& module) {
   if (!module.entries.empty())
     out += fmt::format(", {} entr{}", module.entries.size(), module.entries.size() == 1 ? "y" : "ies");
   return out + fmt::format(", stage {}", name_of(module.stage));
+}
+
+void print_notes(const std::vector<passes::PassReport>& passes, std::ostream& err) {
+  for (const std::string& remark : passes::remarks_of(passes)) err << "note: " << printable(remark, "\n") << "\n";
 }
 
 int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
@@ -64,7 +70,9 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     if (named && std::find(known.begin(), known.end(), args[0]) == known.end())
       return finish(error(Code::kBadOption, "unknown subcommand `{}`{}", args[0], did_you_mean(args[0], known)),
                     streams);
-    return finish(error(Code::kBadOption, "nablac: {}", e.what()), streams);
+    const std::vector<CLI::App*> chosen = app.get_subcommands();
+    if (chosen.empty()) return finish(error(Code::kBadOption, "nablac: {}", e.what()), streams);
+    return finish(error(Code::kBadOption, "nablac: {}", problem_of(e, *chosen[0], args)), streams);
   }
   return action ? action() : exit_code;
 }

@@ -26,8 +26,8 @@ void SpreadOptions::add_rules(CLI::App& command) {
             for (const std::string& rule : rules) all += (all.empty() ? "" : ";") + rule;
             note("--layout");
           },
-          "PATTERN=WORDS: a regular expression of names of state leaves, and a word per dimension: ,tp or tp, or dp+tp; may be "
-          "repeated")
+          "PATTERN=WORDS: a regular expression of names of state leaves, and a word per dimension: ,tp or tp, or dp+tp; "
+          "`,tp allow_padding` where axes need not divide; may be repeated")
       ->allow_extra_args(false);
 }
 

@@ -2,6 +2,8 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <map>
+#include <sstream>
 
 #include "cli/driver/spread.h"
 #include "cli/nablac/commands.h"
@@ -19,6 +21,65 @@ struct Options {
   driver::CompileOptions compile;
   SpreadOptions spread{compile};
 };
+
+// By what `nablac why` calls who said a layout, and the dimension: the option that said it, where the module did not.
+using SaidByOption = std::map<std::pair<std::string, int>, std::string>;
+
+// Where dimensions are laid out otherwise than before, the option said it.
+void note_changes(const ir::Module& before, const ir::Module& after, const std::string& option, SaidByOption& said) {
+  auto note = [&](const ir::ShardingRef& was, const ir::ShardingRef& is, const std::string& who) {
+    for (int d = 0; is && d < static_cast<int>(is->dims.size()); ++d) {
+      const ir::Axes before_it = was ? was->dims[static_cast<size_t>(d)].axes : ir::Axes(), &axes = is->dims[static_cast<size_t>(d)].axes;
+      if (before_it == axes) continue;
+      std::string& by = said[{who, d}];
+      by += by.empty() && before_it.empty() ? option : by.empty() ? "the program and " + option : " and " + option;
+    }
+  };
+  for (size_t i = 0; i < after.state.size(); ++i)
+    note(before.state[i].sharding, after.state[i].sharding, "state leaf " + after.state[i].name);
+  for (const ir::Entry& e : after.entries) {
+    const ir::Function &f = *after.find(e.function), &g = *before.find(e.function);
+    for (ir::ValueId p : f.params) note(g.values[p].sharding, f.values[p].sharding, ir::describe_value(f, p));
+  }
+}
+
+// The module with its strategy, whose options are applied one more at a time, so that each shows what it says.
+Result<ir::Module> with_strategy(const ir::Module& module, const std::map<std::string, std::string>& options, const ir::Target& target,
+                                 SaidByOption& said, std::vector<passes::PassReport>& reports) {
+  std::map<std::string, std::string> given;
+  ir::Module out = module;
+  auto apply = [&](const std::string& option) -> Status {
+    auto next = NABLA_TRY(passes::run_passes(module, {{"apply-strategy", given}}, ops::all_ops(), target));
+    note_changes(out, next.module, option, said);
+    out = std::move(next.module), reports = std::move(next.reports);
+    return Ok{};
+  };
+  for (const char* option : {"layouts", "data-axes"}) {
+    auto value = options.find(option);
+    if (value == options.end()) continue;
+    given.insert(*value);
+    NABLA_TRY(apply(value->first == "layouts" ? "--layout" : value->second == "mb" ? "--microbatches" : "--data-axes"));
+  }
+  if (given == options) return out;
+  given = options;
+  NABLA_TRY(apply("--zero"));
+  return out;
+}
+
+// The explanation, with the option in place of the program where that said it.
+std::string with_options(const std::string& text, const SaidByOption& said) {
+  constexpr std::string_view kSaid = "    said by ", kDimension = "dimension ", kFrom = " from dimension ";
+  std::string out, line;
+  int dim = 0;  // of what was said: that of the heading, or where the last op on the way has it from
+  for (std::istringstream lines(text); std::getline(lines, line); out += line + "\n") {
+    if (line.starts_with("  " + std::string(kDimension))) dim = std::atoi(line.c_str() + 2 + kDimension.size());
+    if (size_t from = line.find(kFrom); from != line.npos) dim = std::atoi(line.c_str() + from + kFrom.size());
+    if (!line.starts_with(kSaid)) continue;
+    std::string who = line.substr(kSaid.size());
+    if (auto option = said.find({who, dim}); option != said.end()) line = fmt::format("{}{}, of {}", kSaid, option->second, who);
+  }
+  return out;
+}
 
 // The first entry that has the value, or the one that is named.
 Result<std::string> explained(const ir::Module& flat, const Options& options, const std::string& value,
@@ -47,11 +108,15 @@ Status run(const Options& options, const Streams& streams) {
   driver::CompileOptions spread = options.compile;
   module = NABLA_TRY(driver::spread_over_mesh(module, spread));
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
+  SaidByOption said;
+  std::vector<passes::PassReport> reports;  // of the strategy as a whole
   if (auto strategy = spread.pass_options.find("apply-strategy"); strategy != spread.pass_options.end())
-    module = NABLA_TRY(passes::run_passes(module, {{strategy->first, strategy->second}}, ops::all_ops(), target)).module;
+    module = NABLA_TRY(with_strategy(module, strategy->second, target, said, reports));
+  print_notes(reports, streams.err);
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
   passes::PassContext context{ops::all_ops(), target};
-  for (const std::string& value : options.values) streams.out << NABLA_TRY(explained(flat, options, value, context));
+  for (const std::string& value : options.values)
+    streams.out << with_options(NABLA_TRY(explained(flat, options, value, context)), said);
   return Ok{};
 }
 

@@ -8,6 +8,7 @@ namespace {
 constexpr double kFlopsPerUs = 1e6;         // of a TFLOP a second
 constexpr double kBytesPerUs = 1e3;         // of a GB a second
 constexpr double kInstructionsPerNs = 2.5;  // of vectors, that a core finishes in generated code
+constexpr double kThreadBytesPerUs = 1e4;    // that a thread of a CPU reads and writes
 constexpr double kFlopsOfProducts = 4;      // of a lane and an instruction: two multiply-adds start in a cycle
 
 }  // namespace
@@ -34,6 +35,10 @@ double thread_ns(double elements, int64_t arithmetic, int accesses, int lanes) {
 
 double thread_ns_of_products(double flops, int lanes) {
   return flops / (kFlopsOfProducts * lanes * kInstructionsPerNs);
+}
+
+double thread_us(double bytes, double products, int lanes) {
+  return std::max(bytes / kThreadBytesPerUs, thread_ns_of_products(products, lanes) / 1e3);
 }
 
 }  // namespace nabla::ir

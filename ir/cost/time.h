@@ -26,5 +26,7 @@ double least_us(const Work& work, const Target& target);
 double thread_ns(double elements, int64_t arithmetic, int accesses, int lanes);
 /// The same for products in registers.
 double thread_ns_of_products(double flops, int lanes);
+/// Microseconds that it is expected to need for so many bytes of arrays and products, whichever takes longer.
+double thread_us(double bytes, double products, int lanes);
 
 }  // namespace nabla::ir

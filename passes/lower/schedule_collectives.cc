@@ -162,8 +162,9 @@ Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& c
       int64_t now = after->functions.at(f->name).temporary_bytes;
       if (now <= before + more) {
         out = std::move(next), plan = std::move(after);
-        context.remarks.push_back(fmt::format("@{}: {} collectives start earlier, temporaries {} bytes instead of {}",
-                                              f->name, moved, now, before));
+        std::string cost = now == before ? "" : fmt::format(", temporaries {} bytes instead of {}", now, before);
+        context.remarks.push_back(
+            fmt::format("@{}: {} collective{} earlier{}", f->name, moved, moved == 1 ? " starts" : "s start", cost));
         break;
       }
       most -= now - before - more;

@@ -176,8 +176,8 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
       // What came before by a stronger priority stays.
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
       context_.remarks.push_back(
-          fmt::format("the layout {} of dimension {} of {} is not followed: {}", wish.str(), d, said.who,
-                      unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " by a stronger priority"));
+          fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d, said.who,
+                      ir::str(wish.axes), wish.priority, unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already"));
       continue;
     }
     if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;

@@ -16,7 +16,8 @@ struct LayoutRule {
 };
 
 /// "PATTERN=WORDS;PATTERN=WORDS": a regular expression (ECMAScript), and a word per dimension, with commas between them:
-/// axes joined by `+`, nothing for a dimension that is whole, `?` for one that is open. E0901 for other text.
+/// axes joined by `+`, nothing for a dimension that is whole, `?` for one that is open; " allow_padding" at the end lets axes cut
+/// unevenly. E0901 for other text.
 Result<std::vector<LayoutRule>> parse_layout_rules(const std::string& text);
 
 /// The leaves of which the module says nothing get the layout of the first rule whose pattern matches their whole name. E0210

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -237,6 +238,23 @@ TEST(Files, WhatKilledWritersLeftIsRemoved) {
   ASSERT_TRUE(write_file(folder / "x.bin", "whole").ok());
   EXPECT_FALSE(std::filesystem::exists(gone));
   for (const auto& kept : {others, living, names, plain}) EXPECT_TRUE(std::filesystem::exists(kept)) << kept;
+}
+
+TEST(Files, AKilledWriterLeavesNothing) {
+  std::filesystem::path folder = temporary("killed");
+  std::filesystem::create_directory(folder);
+  int nameless = ::open(folder.c_str(), O_TMPFILE | O_WRONLY, 0666);
+  if (nameless < 0) GTEST_SKIP() << "the file system has no files without names";
+  ::close(nameless);
+  const std::string large(size_t{256} << 20, 'x');
+  pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) (void)write_file(folder / "x.bin", large);
+  }
+  ::usleep(20000);
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  for (const auto& left : std::filesystem::directory_iterator(folder)) EXPECT_EQ(left.path().filename(), "x.bin");
 }
 
 TEST(Npy, BoolsAreZerosAndOnes) {

@@ -71,23 +71,47 @@ void remove_abandoned(const std::string& place) {
   }
 }
 
-/// `like`: the file that is replaced, or null.
-bool write_temporary(const std::string& temporary, std::span<const Bytes> pieces, bool executable,
-                     const struct stat* like) {
-  Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0777 : 0666)};
+// The name is given to a file that had none.
+bool link_as(int fd, const std::string& name) {
+  std::string open_file = fmt::format("/proc/self/fd/{}", fd);
+  ::unlink(name.c_str());
+  return ::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+/// What is written, and how. `like`: the file that is replaced, or null.
+struct Contents {
+  std::span<const Bytes> pieces;
+  bool executable;
+  const struct stat* like;
+
+  mode_t rights() const { return executable ? 0777 : 0666; }
+  bool fill(int fd) const {
+    if (like != nullptr) {
+      mode_t mode = like->st_mode & 0777;
+      if (executable) mode |= (mode & 0444) >> 2;
+      if (like->st_uid != ::geteuid() || like->st_gid != ::getegid())
+        if (::fchown(fd, like->st_uid, like->st_gid) != 0) errno = 0;  // only root may; the contents matter more
+      if (::fchmod(fd, mode) != 0) return false;
+    }
+    for (Bytes piece : pieces)
+      if (!write_all(fd, piece)) return false;
+    return ::fsync(fd) == 0;
+  }
+};
+
+/// Where the file system can, the file has no name before it is whole, so that nothing is left of a process that is killed
+/// meanwhile.
+bool write_temporary(const std::string& temporary, const Contents& contents) {
+  size_t slash = temporary.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : temporary.substr(0, slash + 1);
+  if (Descriptor file{::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, contents.rights())}; file.fd >= 0) {
+    if (!contents.fill(file.fd)) return false;
+    if (link_as(file.fd, temporary)) return ::close(file.release()) == 0;
+  }
+  Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, contents.rights())};
   if (file.fd < 0) return false;
   (void)::flock(file.fd, LOCK_EX | LOCK_NB);
-  if (like != nullptr) {
-    mode_t mode = like->st_mode & 0777;
-    if (executable) mode |= (mode & 0444) >> 2;
-    if (like->st_uid != ::geteuid() || like->st_gid != ::getegid())
-      if (::fchown(file.fd, like->st_uid, like->st_gid) != 0) errno = 0;  // only root may; the contents matter more
-    if (::fchmod(file.fd, mode) != 0) return false;
-  }
-  for (Bytes piece : pieces)
-    if (!write_all(file.fd, piece)) return false;
-  if (::fsync(file.fd) != 0) return false;
-  return ::close(file.release()) == 0;
+  return contents.fill(file.fd) && ::close(file.release()) == 0;
 }
 
 }  // namespace
@@ -152,7 +176,7 @@ Status write_file(const std::string& path, std::span<const Bytes> pieces, bool e
   if (exists && ::access(path.c_str(), W_OK) != 0) return write_error(path);
   std::string place = follow_links(path), temporary = fmt::format("{}.{}.tmp", place, ::getpid());
   remove_abandoned(place);
-  if (!write_temporary(temporary, pieces, executable, exists ? &info : nullptr) ||
+  if (!write_temporary(temporary, {pieces, executable, exists ? &info : nullptr}) ||
       ::rename(temporary.c_str(), place.c_str()) != 0) {
     Diagnostic failure = write_error(path);
     ::unlink(temporary.c_str());

@@ -41,11 +41,12 @@ Diagnostic write_failure(const std::string& path, int problem);
 /// What `path` means once symbolic links are followed; a link to nothing means the file that it would make.
 std::string follow_links(const std::string& path);
 
-/// Writes `pieces` one after the other to a temporary name beside `path`, syncs, and renames it to `path`. Symbolic
+/// Writes `pieces` one after the other to a file beside `path`, syncs, and renames it to `path`. Symbolic
 /// links are followed; a file that was there keeps its mode (an executable gets the right to run beside every right to
 /// read) and where possible its owner, and one that the process may not write is refused. A path that exists and is no
-/// regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left. What a killed process left
-/// of a write of the same file, `path`.PID.tmp, is removed.
+/// regular file (a pipe, a device) is written directly. E0803 on failure; nothing is left. Nor of a process that is killed
+/// meanwhile, where the file system has files without names; where it has none, `path`.PID.tmp of a dead process goes with the next
+/// write of the same file.
 Status write_file(const std::string& path, std::span<const Bytes> pieces, bool executable = false);
 Status write_file(const std::string& path, std::string_view text);
 

@@ -53,18 +53,39 @@ def test_ranks_train_as_one_does(tmp_path, options):
 
 def test_plans_compare_meshes():
     plan = nb.plan(program(), ranks=4)
-    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 3
-    state = {r["zero"]: r["state_bytes"] for r in plan.rows}
+    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 4
+    *rows, alone = plan.rows
+    state = {r["zero"]: r["state_bytes"] for r in rows}
     parameters = (8 * 32 + 32 * 4) * 4
     assert state == {0: 2 * parameters, 1: parameters + parameters // 4, 3: 2 * parameters // 4}
-    assert [r["step_us"] for r in plan.rows] == sorted(r["step_us"] for r in plan.rows)
+    assert [r["step_us"] for r in rows] == sorted(r["step_us"] for r in rows)
+    assert (alone["mesh"], alone["ranks"], alone["state_bytes"]) == ("dp=1", 1, 2 * parameters)
     lines = repr(plan).split("\n")
     assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"]
-    assert len(lines) == 4
+    assert len(lines) == 5
     both = nb.plan(program(), 4, axes=("dp", "tp"), target="sm_90a",
                    layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)})
-    assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4"}
+    assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4", "dp=1,tp=1"}
     assert next(r for r in both.rows if r["mesh"] == "dp=1,tp=4")["state_bytes"] == 2 * parameters // 4
+
+
+def test_batches_of_plans_may_lie_along_several_axes():
+    rows = nb.plan(program(), 4, axes=("rep", "dp"), data_axes=("rep", "dp")).rows
+    assert {(r["mesh"], r["zero"]) for r in rows if r["ranks"] == 4} == {
+        (mesh, zero) for mesh in ("rep=4,dp=1", "rep=2,dp=2", "rep=1,dp=4") for zero in (0, 1, 3)}
+
+
+def test_bundles_say_how_many_ranks_they_are_for(tmp_path):
+    several = nb.compile_bundle(program(), tmp_path / "p.nbundle", mesh={"dp": 2, "tp": 2}, data_axes="dp")
+    assert repr(several).split("\n")[0].endswith(", 4 ranks of mesh ranks (dp=2, tp=2)")
+    one = nb.compile_bundle(program(), tmp_path / "p.nbundle")
+    assert " ranks of mesh" not in repr(one)
+
+
+def test_weights_may_be_cut_unevenly(tmp_path):
+    losses, weights = trained(tmp_path, mesh={"dp": 1, "tp": 3}, data_axes="dp",
+                              layouts={"w.w0": (None, "tp allow_padding")})
+    assert losses == pytest.approx(trained(tmp_path)[0], rel=1e-5)
 
 
 def test_wrong_use_is_named(tmp_path):
@@ -79,11 +100,18 @@ def test_wrong_use_is_named(tmp_path):
             layouts={"w.w0": (None, "tp")})
     refused(nb.Error, "no leaf of the state", mesh={"dp": 2}, data_axes="dp", layouts={"v": ("dp",)})
     refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": "dp"})
+    refused(TypeError, r'mesh is a dict of ranks by axis, such as {"dp": 4}, got .dp=4.', mesh="dp=4", data_axes="dp")
+    refused(TypeError, "layouts is a dict of words", mesh={"dp": 2}, data_axes="dp", layouts="w.w0=dp")
     refused(ValueError, "axis dp has 0 ranks", mesh={"dp": 0}, data_axes="dp")
     refused(ValueError, "zero is 0, 1, 2 or 3, got 5", mesh={"dp": 2}, data_axes="dp", zero=5)
     refused(ValueError, "there are none", grad_sync="each")
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):
         nb.plan(None, 2)
+    for ranks in (0, "4", 1 << 20):
+        with pytest.raises(ValueError, match=f"plan: ranks is a number from 1 to 4096, got {ranks!r}"):
+            nb.plan(program(), ranks)
+    with pytest.raises(nb.Error, match="no axis `pd`; did you mean `dp`"):
+        nb.plan(program(), 2, data_axes="pd")
     with pytest.raises(nb.Error, match="has no entry `stop`; did you mean `step`"):
         nb.plan(program(), 2, entry="stop")

@@ -21,8 +21,8 @@ TEST(Plan, HasARowForEveryMeshAndStage) {
   driver::PlanOptions options{.ranks = 4};
   auto rows = driver::plan_of(chain("dp=1, tp=1"), options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  EXPECT_EQ(rows->size(), 7u);  // 4 x 1 and 2 x 2 in three stages, 1 x 4 in one
-  for (size_t i = 0; i < rows->size(); ++i) {
+  EXPECT_EQ(rows->size(), 8u);  // 4 x 1 and 2 x 2 in three stages, 1 x 4 in one, and one rank alone
+  for (size_t i = 0; i < 7; ++i) {
     EXPECT_EQ((*rows)[i].refusal, "");
     EXPECT_GE((*rows)[i].step_us(), (*rows)[i == 0 ? 0 : i - 1].step_us());
   }
@@ -37,6 +37,24 @@ TEST(Plan, HasARowForEveryMeshAndStage) {
   // Nobody lays anything out along tp: its ranks compute the same.
   EXPECT_EQ(row(*rows, "dp=1,tp=4", 0).sent_bytes, 0);
   EXPECT_GT(row(*rows, "dp=1,tp=4", 0).compute_us, row(*rows, "dp=4,tp=1", 0).compute_us);
+  std::string text = driver::plan_text(*rows, driver::kNoLimit);
+  auto line = [&](const std::string& begin) {
+    size_t at = text.find("\n" + begin);
+    return at == text.npos ? begin + " is not there" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  EXPECT_TRUE(line("dp=1,tp=4  0").ends_with("  nothing is shared: every rank does all the work")) << text;
+  EXPECT_TRUE(line("dp=2,tp=2  0").ends_with("  the work is done 2 times")) << text;
+  EXPECT_TRUE(line("dp=4,tp=1  0").ends_with(" us")) << text;
+  // One rank alone comes last, to compare with.
+  const driver::PlanRow& alone = rows->back();
+  EXPECT_EQ(alone.mesh, "dp=1,tp=1");
+  EXPECT_EQ(alone.ranks, 1);
+  EXPECT_EQ(alone.state_bytes, 2 * p);
+  EXPECT_EQ(alone.sent_bytes, 0);
+  EXPECT_TRUE(line("dp=1,tp=1  0").ends_with("  one rank")) << text;
+  auto one_rank = driver::plan_of(chain("dp=1, tp=1"), {.ranks = 1});
+  ASSERT_TRUE(one_rank.ok());
+  EXPECT_EQ(one_rank->size(), 1u);
 }
 
 TEST(Plan, RowsThatCannotBeSayWhy) {
@@ -47,12 +65,14 @@ TEST(Plan, RowsThatCannotBeSayWhy) {
   m.set(std::make_shared<const ir::Function>(f));
   auto rows = driver::plan_of(m, {.ranks = 3});
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  ASSERT_EQ(rows->size(), 3u);
+  ASSERT_EQ(rows->size(), 4u);
   EXPECT_NE((*rows)[0].refusal.find("dimension 0 of f32[512,64] has 512 elements, which 3 shards along {dp} do not divide"),
             std::string::npos)
       << (*rows)[0].refusal;
   std::string text = driver::plan_text(*rows, driver::kNoLimit);
-  EXPECT_NE(text.find("dp=3  0     " + (*rows)[0].refusal), std::string::npos) << text;
+  EXPECT_NE(text.find("no program for dp=3 zero 0; dp=3 zero 1; dp=3 zero 3:\n  " + (*rows)[0].refusal + "\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find((*rows)[0].refusal), text.rfind((*rows)[0].refusal)) << "one error is printed once:\n" << text;
+  EXPECT_EQ(rows->back().refusal, "") << "one rank has a program";
   EXPECT_EQ(nlohmann::json::parse(driver::plan_json(*rows))[0]["refusal"], (*rows)[0].refusal);
 }
 
@@ -82,7 +102,7 @@ TEST(Plan, TensorParallelByRules) {
   options.compile.pass_options["apply-strategy"]["layouts"] = "w[02]=,tp;w[13]=tp,";
   auto rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  EXPECT_EQ(rows->size(), 7u);
+  EXPECT_EQ(rows->size(), 8u);
   const int64_t p = kElements * kF32;
   EXPECT_EQ(row(*rows, "dp=1,tp=4", 0).state_bytes, 2 * p / 4);
   EXPECT_EQ(row(*rows, "dp=2,tp=2", 1).state_bytes, p / 2 + p / 4);
@@ -96,7 +116,7 @@ TEST(Plan, AModuleWithoutAMesh) {
   options.compile.target = "sm_90a", options.compile.microbatches = 2;
   auto rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  ASSERT_EQ(rows->size(), 3u);
+  ASSERT_EQ(rows->size(), 4u);
   for (const driver::PlanRow& r : *rows) {
     EXPECT_EQ(r.refusal, "");
     EXPECT_GT(r.compute_us, 0);

@@ -217,6 +217,8 @@ TEST(Strategy, ZeroGoesBesideOtherAxes) {
 TEST(Strategy, RulesLayOutLeavesByTheirNames) {
   Applied made = applied(parsed(kModel), {{"layouts", "w0=,tp;w[01]=tp,?"}});
   EXPECT_EQ(made.layouts, "w0 <{}, tp>\nw1 <tp, {?}>\n");
+  made = applied(parsed(kModel), {{"layouts", "w0=,tp allow_padding"}});
+  EXPECT_EQ(made.layouts, "w0 <{}, tp> allow_padding\n");
   made = applied(parsed(kModel), {{"layouts", "w0=,tp;w1=tp,"}, {"data-axes", "dp"}, {"zero", "1"}});
   EXPECT_NE(made.layouts.find("w0 <{}, tp> replicated {dp}\nw1 <tp, {}> replicated {dp}\n"), std::string::npos) << made.layouts;
   EXPECT_NE(made.layouts.find("momentum.w0 <{dp}p1, tp>\nmomentum.w1 <tp, {dp}p1>\n"), std::string::npos) << made.layouts;
@@ -231,6 +233,16 @@ TEST(Strategy, HybridShardsKeepCopies) {
   EXPECT_NE(made.layouts.find("step(x) <{rep, dp}, {?}>"), std::string::npos) << made.layouts;
 }
 
+TEST(Strategy, ALayoutThatDoesNotDivideNamesTheRuleThatPads) {
+  std::string text = kModel;
+  text.replace(text.find("tp=2"), 4, "tp=5");
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target, options_of({{"layouts", "w0=,tp"}})};
+  Result<ir::Module> made = passes::apply_strategy(parsed(text), context);
+  ASSERT_FALSE(made.ok());
+  EXPECT_TRUE(made.errors()[0].help.starts_with("say `w0=,tp allow_padding`: shards have ")) << made.errors()[0].help;
+}
+
 TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   auto refusal = [](const std::string& text, const Options& options) {
     ir::Target target;
@@ -239,7 +251,10 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
     return made.ok() ? "ok" : made.errors()[0].message;
   };
   std::string stateless = "nabla 1 traced\nmesh pod = {dp=4, mb=2 temporal}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
-  EXPECT_EQ(refusal(kModel, {{"layouts", "w0"}}), "layout `w0`: it has no name before `=`");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w0"}}), "layout `w0`: it has no `=`, and no word for a dimension after it");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "=,tp"}}), "layout `=,tp`: it has no name before `=`");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w0=,tp padded"}}),
+            "layout `w0=,tp padded`: `,tp padded` has a space: words stand between commas");
   EXPECT_EQ(refusal(kModel, {{"layouts", "w(=tp"}}), "layout `w(=tp`: w( is no regular expression");
   EXPECT_EQ(refusal(kModel, {{"layouts", "v0=,tp"}}),
             "layout `v0=,tp`: no leaf of the state that an earlier rule leaves has such a name; did you mean `w0`?");

@@ -159,18 +159,32 @@ function formulaTable() {
   ];
 }
 
+// What the compiler's passes had to say of the program.
+function notesList() {
+  const notes = report.notes || [];
+  return notes.length ? [h("h2", null, "Notes of the compiler"), h("ul", {id: "notes"}, notes.map((note) => h("li", null, note)))] : [];
+}
+
 function drawOverview() {
   const e = view.root && view.root.entry;
   const sizesNote = symbols.length ? "at " + symbols.map((s) => `${s.name}=${chosen[s.name]}`).join(", ") : null;
   const facts = [fact(
       "parameters and other state", `${report.state_elements.toLocaleString("en")}`, bytesText(report.state_bytes))];
   if (e) {
+    const flops = entryNumber(e, "flops"), moved = entryNumber(e, "bytes_moved");
     facts.push(
         fact(`work of ${e.name}`, entryFlops(e), sizesNote, "flops"),
         fact(
-            "bytes moved", bytesText(entryNumber(e, "bytes_moved")), plural(e.instructions, "instruction"),
+            "bytes moved", bytesText(moved), plural(e.instructions, "instruction"),
             "bytes_moved"),
         gpu ? fact("least time", timeText(entryNumber(e, "least_us")), `on ${report.machine.gpus}`, "least_us") : null,
+        fact(
+            "FLOP for a byte", intensityText(flops, moved),
+            `${flops < report.machine.ridge * moved ? "bytes decide: under" : "products decide: over"} the ridge of ${
+                fixed(report.machine.ridge, 1)}`),
+        fact(
+            "predicted time", timeText(e.timeline ? e.timeline.us : e.compute_us),
+            e.timeline ? `${timeText(e.timeline.exchange_us)} of exchanges` : gpu ? "of its kernels" : "of one thread", "predicted_us"),
         fact("peak memory", bytesText(e.peak_bytes), `${bytesText(e.temporary_bytes)} of it temporary`, "peak_bytes"));
   }
   facts.push(
@@ -180,7 +194,7 @@ function drawOverview() {
        "temporaries", "peak"].filter(Boolean);
   $("overview")
       .replaceChildren(
-          h("div", {class: "facts"}, facts), h("h2", null, "Entries"),
+          h("div", {class: "facts"}, facts), ...notesList(), h("h2", null, "Entries"),
           h("div", {class: "scroll"},
             h("table", {id: "entries"},
               h("thead", null,

@@ -130,6 +130,45 @@ function stateBar(width) {
                       })));
 }
 
+// What an entry's memory is for, in the order in which it is drawn; a report has those that are known.
+const memoryClasses = [
+  ["parameters", "parameters"], ["optimizer", "optimizer's state"], ["other_state", "other state"], ["state", "state"],
+  ["gradients", "gradients"], ["temporaries", "other temporaries"], ["gaps", "gaps"], ["inputs", "inputs"], ["outputs", "outputs"]
+];
+function classesOf(e) {
+  return memoryClasses.map(([key, name], i) => ({key, name, hue: i * 67 + 210, bytes: (e.memory || {})[key] || 0}))
+      .filter((c) => c.bytes > 0);
+}
+function classBar(e, width) {
+  const classes = classesOf(e), total = Math.max(1, classes.reduce((sum, c) => sum + c.bytes, 0)), height = 22;
+  let before = 0;
+  const bar = svg(
+      "svg", {id: "class-bar", width, height, role: "img", "aria-label": classes.map((c) => `${c.name} ${bytesText(c.bytes)}`).join(", ")},
+      classes.map((c) => {
+        const x = before / total * width;
+        before += c.bytes;
+        return svg("rect", {
+          class: "leaf",
+          "data-class": c.key,
+          x: x.toFixed(2),
+          width: Math.max(0.5, c.bytes / total * width - 0.5).toFixed(2),
+          y: 0,
+          height,
+          style: `--hue:${c.hue}`,
+          onmousemove: (event) => tip.show(event, [c.name, `${c.bytes.toLocaleString("en")} bytes`]),
+          onmouseleave: () => tip.hide()
+        });
+      }));
+  const legend = classes.map(
+      (c) => h("span", null, h("span", {class: "swatch", style: `--hue:${c.hue}`}), `${c.name} `, h("strong", null, bytesText(c.bytes))));
+  return [
+    h("h2", null, `What ${e.name} needs: ${bytesText(total)}`), bar, h("p", {class: "legend"}, legend),
+    h("p", {class: "quiet small"},
+      "At the peak, at the largest sizes; inputs and outputs are the caller's memory. Gradients are what the new value of a " +
+          "parameter follows from, before the state meets it.")
+  ];
+}
+
 function atPeakTable(f) {
   const {peak} = liveBytes(f);
   const alive = f.buffers.map((b, k) => [b, k])
@@ -169,6 +208,7 @@ const memory = {
           fact("buffers", String(f.buffers.length), plural(f.instructions.length, "instruction")),
           fact("state", bytesText(report.state_bytes), "kept between calls"),
           fact("constants", bytesText(report.constants_bytes), "in the bundle")),
+        ...(f.entry ? classBar(f.entry, width) : []),
         f.buffers.length ?
             [h("h2", null, `Bytes alive in ${functionTitle(f)}`), memoryChart(f, width)].reduce(
                 (box, e) => (box.append(e), box), h("div", {class: "chart"})) :

@@ -6,7 +6,7 @@ const tabs = {
   memory: ["Memory", () => memory.draw()],
   work: ["Work", () => work.draw()],
   kernels: ["Kernels", () => kernelView.draw()],
-  ...(exchanging.length ? {ranks: ["Ranks", () => ranksView.draw()]} : {}),
+  ...(report.mesh || exchanging.length ? {ranks: ["Ranks", () => ranksView.draw()]} : {}),
   ...(profiles.length ? {profile: ["Profile", () => profileView.draw()]} : {}),
 };
 

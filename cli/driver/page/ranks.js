@@ -1,4 +1,5 @@
-// What ranks exchange in a run of an entry: a row per collective, equal ones once.
+// What ranks do in a run of an entry: the mesh and its tensors, when it computes and exchanges, and a row per collective, equal ones
+// once.
 
 const exchanging = entries.filter((e) => (e.collectives || []).length > 0);
 
@@ -18,12 +19,10 @@ function exchangeRows(entry) {
 
 const ranksView = {
   state: {column: 6, down: true, draw: () => ranksView.draw()},
-  draw() {
-    const entry = view.root.entry && entries.find((e) => e.name === view.root.entry.name);
-    if (!entry || !(entry.collectives || []).length) {
+  exchanges(entry) {
+    if (!(entry.collectives || []).length) {
       const names = exchanging.map((e) => e.name).join(", ");
-      $("ranks").replaceChildren(h("p", {class: "quiet"}, `Ranks exchange nothing here. They do in: ${names}.`));
-      return;
+      return [h("p", {class: "quiet"}, `Ranks exchange nothing here.${names ? ` They do in: ${names}.` : ""}`)];
     }
     const rows = exchangeRows(entry);
     const columns = [
@@ -35,17 +34,27 @@ const ranksView = {
       {title: "payload", value: (r) => r.payload, cell: (r) => bytesText(r.payload), number: true, bar: true},
       {title: "sent by a rank", value: (r) => r.sent, cell: (r) => bytesText(r.sent), number: true, bar: true},
       {title: "time of links", value: (r) => r.time, cell: (r) => timeText(r.time), number: true, bar: true},
+      {title: "reason", value: (r) => r.reason, cell: (r) => r.reason, class: "small"},
       {title: "source", value: (r) => r.source, cell: (r) => r.source, class: "clip"},
     ];
     rows.forEach((r) => (r.attributes = {"data-row": r.op}));
     const count = rows.reduce((sum, r) => sum + r.times, 0);
+    return [
+      h("p", {class: "quiet"},
+        `${entry.name}: a rank sends ${bytesText(entry.sent_bytes)} in ${plural(count, "collective")}, ${
+            timeText(entry.exchange_us)} of the links.`),
+      sortable("ranks-table", columns, rows, this.state),
+      h("p", {class: "quiet"},
+        "Payload is the whole buffer: what all_gather brings together, what others start from. Loops count their " +
+            "trips. Times are messages and bytes over links, one after the other; computing may go on meanwhile.")
+    ];
+  },
+  draw() {
+    const entry = view.root.entry && entries.find((e) => e.name === view.root.entry.name);
+    const width = Math.max(280, $("ranks").clientWidth);
     $("ranks").replaceChildren(
-        h("p", {class: "quiet"},
-          `${entry.name}: a rank sends ${bytesText(entry.sent_bytes)} in ${plural(count, "collective")}, ${
-              timeText(entry.exchange_us)} of the links.`),
-        sortable("ranks-table", columns, rows, this.state),
-        h("p", {class: "quiet"},
-          "Payload is the whole buffer: what all_gather brings together, what others start from. Loops count their " +
-              "trips. Times are messages and bytes over links, one after the other; computing may go on meanwhile."));
+        ...(entry && entry.timeline ? timelineView(entry, width) : []),
+        ...(wholes.length ? [meshView.pictures(width), meshView.table(entry ? entry.name : "")] : []),
+        ...(entry ? [h("h2", null, "Exchanges"), ...this.exchanges(entry)] : []));
   },
 };

@@ -25,11 +25,16 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
+        if not hasattr(mesh, "items"):
+            raise TypeError(f"mesh is a dict of ranks by axis, such as {{\"dp\": 4}}, got {mesh!r}")
         for axis, size in dict(mesh).items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"mesh: axis {axis} has {size!r} ranks, expected a number from 1 on")
         out["mesh"] = ",".join(f"{axis}={size}" for axis, size in dict(mesh).items())
     if layouts:
+        if not hasattr(layouts, "items"):
+            raise TypeError("layouts is a dict of words by pattern, such as {\"fc1.w\": (None, \"tp\")}, "
+                            f"got {layouts!r}")
         out["layouts"] = ";".join(_words(pattern, layout) for pattern, layout in dict(layouts).items())
     if data_axes:
         out["data-axes"] = names("data_axes", data_axes)

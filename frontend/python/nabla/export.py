@@ -7,6 +7,8 @@
 """
 
 import inspect
+import json
+import zipfile
 
 from . import _nabla, _spread
 from ._core import Tensor, asarray, default_float, dtype_of
@@ -252,14 +254,14 @@ def _named_outputs(entry, outputs):
 class Bundle:
     """A compiled program, ready to run: its entries, and the state that they share. One thread at a time runs it."""
 
-    def __init__(self, native, path):
-        self._native, self.path = native, path
+    def __init__(self, native, path, ranks=""):
+        self._native, self.path, self._ranks = native, path, ranks
         self._entries = {n: native.entry(n) for n in native.entry_names()}
         self._leaves = {row[0]: i for i, row in enumerate(native.state())}
 
     def __repr__(self):
         rows = {n: (e["inputs"], e["outputs"]) for n, e in self.entries.items()}
-        return _described(f"Bundle {self.path} for {self.target}", {**rows, "state": self.state})
+        return _described(f"Bundle {self.path} for {self.target}{self._ranks}", {**rows, "state": self.state})
 
     @property
     def entries(self):
@@ -352,8 +354,9 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the
     optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with
     respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
-    {"fc1.w": (None, "tp")}; "?" leaves a dimension open. microbatches: parts of the batch that ranks compute one after
-    the other. grad_sync: "last" or "each" of them exchanges gradients, by default "each" with zero 2 and 3.
+    {"fc1.w": (None, "tp")}; "?" leaves a dimension open, " allow_padding" after the last word lets axes cut unevenly.
+    microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
+    exchanges gradients, by default "each" with zero 2 and 3.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
@@ -373,6 +376,17 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
         raise
 
 
+def _ranks_of(path):
+    """", 4 ranks of mesh pod (dp=2, tp=2)" of a bundle for several ranks; of any other nothing."""
+    with zipfile.ZipFile(path) as bundle:
+        ranks = json.loads(bundle.read("manifest.json")).get("ranks", {"count": 1, "meshes": []})
+    meshes = []
+    for m in ranks["meshes"]:
+        axes = ", ".join(f"{axis}={size}" for axis, size in m["axes"].items())
+        meshes.append(f"{m['name']} ({axes})")
+    return f", {ranks['count']} ranks of mesh {', '.join(meshes)}" if ranks["count"] > 1 else ""
+
+
 def load_bundle(path, threads=0, target="", check_nan=False, rank_class=""):
     """Opens a bundle that nablac or compile_bundle wrote. Nothing is compiled.
 
@@ -381,7 +395,8 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class=""):
     of this class alone; by default all of them run, a thread each, on whole arrays.
     Raises Error (E0801, E0105, E06xx).
     """
-    return Bundle(_nabla.Bundle.open(str(path), threads, target, check_nan, rank_class), str(path))
+    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class)
+    return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]

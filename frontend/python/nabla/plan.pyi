@@ -9,7 +9,7 @@ class Plan:
     def __init__(self, rows: list[dict[str, Any]], text: str) -> None: ...
 
 def plan(
-    program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axis: str = "", entry: str = "",
-    target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
+    program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axes: str | Sequence[str] = (),
+    entry: str = "", target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
     microbatches: int = 0, max_bytes: int = 0
 ) -> Plan: ...

@@ -1,0 +1,132 @@
+#include "cli/driver/report_memory.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/op_def.h"
+#include "ir/plan.h"
+#include "passes/rewrite.h"
+
+namespace nabla::driver {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ir::ValueId;
+using Kind = passes::LeafRole::Kind;
+
+int64_t largest(const ir::Type& type) { return type.bytes().bounds().max; }
+
+/// The nodes of a function before fusion that make gradients of parameters: what the new value of one follows from, before the
+/// state meets it.
+class GradientFinder {
+ public:
+  GradientFinder(const ir::Function& f, size_t reads)
+      : f_(f), makers_(ir::producers(f)), follows_(f.values.size(), Follows::kNothing), seen_(f.values.size(), false) {
+    for (size_t i = 0; i < reads; ++i) follows_[f.params[i]] = Follows::kState;
+    for (const ir::Node& n : f.nodes) {
+      Follows out = Follows::kNothing;
+      if (hands_on(n))
+        for (ValueId id : n.operands) out = std::max(out, follows_[id]);
+      else if (n.op->category != "creation" && n.op->lower != ir::Lowering::kConstant)
+        out = Follows::kGradients;
+      for (ValueId id : n.results) follows_[id] = f.type(id).rank() == 0 ? Follows::kNothing : out;
+    }
+  }
+
+  /// Goes back from the new value of a parameter.
+  void add(ValueId written) {
+    for (std::vector<ValueId> open = {written}; !open.empty();) {
+      ValueId id = open.back();
+      open.pop_back();
+      if (seen_[id] || makers_[id] < 0 || follows_[id] == Follows::kNothing) continue;
+      seen_[id] = true;
+      const ir::Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
+      if (follows_[id] == Follows::kGradients) found_.insert(makers_[id]);
+      if (hands_on(n)) open.insert(open.end(), n.operands.begin(), n.operands.end());
+      if (n.op->lower == ir::Lowering::kControl) add_carry(n, id);
+    }
+  }
+  const std::set<int>& nodes() const { return found_; }
+
+ private:
+  enum class Follows : uint8_t { kNothing, kGradients, kState };  // a value, from what
+
+  static bool hands_on(const ir::Node& n) {
+    return n.op->lower == ir::Lowering::kCollective || n.op->category == "movement" || n.op->category == "elementwise" ||
+           n.op->name.ends_with("_update");
+  }
+
+  // What a loop adds up begins as an operand of it.
+  void add_carry(const ir::Node& n, ValueId id) {
+    ir::ControlFlow c = ir::control_of(f_, n);
+    auto result = static_cast<size_t>(std::find(n.results.begin(), n.results.end(), id) - n.results.begin());
+    if (c.kind != ir::ControlFlow::Kind::kLoop || result >= static_cast<size_t>(c.carries)) return;
+    ValueId first = n.operands[static_cast<size_t>(c.consts) + result];
+    if (makers_[first] >= 0) found_.insert(makers_[first]);
+  }
+
+  const ir::Function& f_;
+  std::vector<int> makers_;
+  std::vector<Follows> follows_;
+  std::vector<bool> seen_;
+  std::set<int> found_;
+};
+
+std::set<int> gradients_of(const ir::Function& f, const ir::Entry& entry, const passes::StateRoles& roles) {
+  GradientFinder finder(f, entry.reads.size());
+  for (size_t w = 0; w < entry.writes.size(); ++w)
+    if (roles.leaves[static_cast<size_t>(entry.writes[w])].kind == Kind::kParameter) finder.add(f.results[w]);
+  return finder.nodes();
+}
+
+void add_state(const ir::Module& flat, const ir::MemoryPlan& plan, const std::optional<passes::StateRoles>& roles, Json& out) {
+  int64_t bytes[3] = {0, 0, 0}, all = 0;  // by Kind
+  for (size_t i = 0; i < flat.state.size(); ++i) {
+    int64_t leaf = largest(flat.state[i].type);
+    all += leaf;
+    if (roles) bytes[static_cast<int>(roles->leaves[i].kind)] += leaf;
+  }
+  if (roles)
+    out = {{"parameters", bytes[static_cast<int>(Kind::kParameter)]},
+           {"optimizer", bytes[static_cast<int>(Kind::kOptimizer)]},
+           {"other_state", bytes[static_cast<int>(Kind::kOther)]}};
+  else
+    out = {{"state", all}};
+  out["gaps"] = plan.state_bytes - all;
+}
+
+}  // namespace
+
+Json memory_by_class(const ir::Module& flat, const ir::Module& planned, const ir::Entry& entry,
+                     const std::optional<passes::StateRoles>& roles) {
+  const ir::Function &f = *flat.find(entry.function), &p = *planned.find(entry.function);
+  const ir::FunctionPlan& plan = planned.plan->functions.at(p.name);
+  Json out;
+  add_state(flat, *planned.plan, roles, out);
+  std::set<int> gradients;
+  if (roles) gradients = gradients_of(f, entry, *roles);
+  std::vector<int> makers = ir::producers(p);
+  // The last node of its size that its maker computes is taken to be the value.
+  auto is_gradient = [&](ValueId id) {
+    if (makers[id] < 0) return false;
+    const std::vector<int>& computes = p.nodes[static_cast<size_t>(makers[id])].computes;
+    const std::string count = p.type(id).count().str();
+    auto node = std::find_if(computes.rbegin(), computes.rend(), [&](int i) {
+      const std::vector<ValueId>& made = f.nodes[static_cast<size_t>(i)].results;
+      return std::any_of(made.begin(), made.end(), [&](ValueId v) { return f.type(v).count().str() == count; });
+    });
+    return node != computes.rend() && gradients.count(*node) > 0;
+  };
+  int64_t of_gradients = 0, others = 0;
+  for (const auto& live : plan.at_peak) (is_gradient(live.value) ? of_gradients : others) += live.bytes;
+  if (auto scratch = plan.workspaces.find(plan.peak_node); scratch != plan.workspaces.end()) others += scratch->second.bytes;
+  out["gradients"] = of_gradients, out["temporaries"] = others;
+  out["gaps"] = out["gaps"].get<int64_t>() + plan.temporary_bytes - of_gradients - others;
+  int64_t inputs = 0, outputs = 0;
+  for (size_t i = entry.reads.size(); i < f.params.size(); ++i) inputs += largest(f.type(f.params[i]));
+  for (size_t i = entry.writes.size(); i < f.results.size(); ++i) outputs += largest(f.type(f.results[i]));
+  out["inputs"] = inputs, out["outputs"] = outputs;
+  return out;
+}
+
+}  // namespace nabla::driver
