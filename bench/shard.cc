@@ -1,12 +1,15 @@
 // Propagation and partition of deep programs, and training on ranks.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "bench/bench.h"
 #include "bench/deep_module.h"
 #include "cli/driver/compile.h"
+#include "cli/driver/plan.h"
 #include "examples/charlm/charlm.h"
 #include "ir/ops/all_ops.h"
 #include "passes/pass_manager.h"
+#include "runtime/format/bundle_reader.h"
 
 namespace nabla::bench {
 namespace {
@@ -89,6 +92,49 @@ Result<Measurement> deterministic_price() {
   return Measurement{best, ""};
 }
 
+// What `nablac plan` says of 16 meshes and strategies of the language model, on 32 ranks.
+Result<Measurement> plan_16() {
+  ir::Module m = charlm::make_program({}).module();
+  double best = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    double begin = now();
+    std::vector<driver::PlanRow> rows = NABLA_TRY(driver::plan_of(m, {.ranks = 32, .axes = "dp,tp"}));
+    best = std::min(best, now() - begin);
+    NABLA_CHECK(rows.size() >= 16, "a plan of {} rows", rows.size());
+  }
+  return against_budget(best, "s", 20);
+}
+
+// The predicted time of a step of the language model over the measured one, in the strategy where they differ most: greater than
+// 1 where it is slower than predicted. Of each a line goes to stderr.
+Result<Measurement> predicted() {
+  struct Strategy {
+    std::string mesh, zero, layouts;
+  };
+  const std::string kTensor = ".*(qkv|up)=,tp;.*(out|down)=tp,";
+  double worst = 1;
+  for (const Strategy& s : {Strategy{"dp=2", "0", ""}, {"dp=2", "3", ""}, {"tp=2", "0", kTensor}, {"dp=2,tp=2", "0", kTensor}}) {
+    driver::CompileOptions options;
+    options.target = "cpu:native", options.mesh = {s.mesh};
+    auto& strategy = options.pass_options["apply-strategy"];
+    strategy = {{"zero", s.zero}, {"layouts", s.layouts}};
+    if (s.mesh[0] == 'd') strategy["data-axes"] = "dp";
+    driver::CompiledBundle made = NABLA_TRY(driver::compile(charlm::make_program({}).module(), options));
+    auto bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(made.bytes)), "bench"));
+    auto session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = 1}));
+    uint32_t seed[2] = {0, 0};
+    const void* inputs[] = {seed};
+    NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
+    double measured = NABLA_TRY(seconds_per_run(*session, "step")) * 1e6, expected = 0;
+    for (const auto& e : nlohmann::json::parse(made.report)["entries"])
+      if (e["name"] == "step") expected = e["timeline"]["us"].get<double>();
+    fmt::print(stderr, "{} zero={}: {:.0f} us, predicted {:.0f} us\n", s.mesh, s.zero, measured, expected);
+    double ratio = measured / expected;
+    if (std::max(ratio, 1 / ratio) > std::max(worst, 1 / worst)) worst = ratio;
+  }
+  return Measurement{worst, ""};
+}
+
 // A bundle for 1024 ranks beside one for 8, data and tensor parallel: all ranks run one program, whatever their number.
 struct Compiled {
   double seconds, bytes;
@@ -123,6 +169,11 @@ std::vector<Bench> shard_benches() {
        [](const Paths&) { return two_ranks(); }},
       {"charlm_deterministic_vs_plain", "a step on these 2 ranks with --deterministic over one without",
        [](const Paths&) { return deterministic_price(); }},
+      {"plan_16_meshes_s", "16 meshes and strategies of the language model compared by nablac plan",
+       [](const Paths&) { return plan_16(); }},
+      {"predicted_over_measured",
+       "a measured step of the language model over the predicted one, the worst of four strategies on 2 and 4 ranks of a thread",
+       [](const Paths&) { return predicted(); }},
       {"ranks_1024_vs_8_time", "compiling two blocks for 1024 ranks over compiling them for 8, nothing cached",
        [](const Paths&) { return ranks_1024(&Compiled::seconds, 2); }},
       {"ranks_1024_vs_8_bytes", "size of these bundles",
