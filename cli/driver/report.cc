@@ -31,6 +31,7 @@ class Reporter {
     if (target.is_cuda()) times_.emplace(flat, planned, target);
     node_time_ = target.is_cuda() ? NodeTime([this](const ir::Function& f, const ir::Node& n) { return gpu_us(f, n); })
                                   : cpu_times(planned, target);
+    if (context.set && context.set->ranks > 1) padding_.emplace(*context.set, context.of_class);
   }
 
   Json run() {
@@ -127,7 +128,7 @@ class Reporter {
     Json timeline = timeline_of(p, planned_, node_time_, context_.overlap);
     out["compute_us"] = timeline["compute_us"];
     if (context_.set && context_.set->ranks > 1) out["timeline"] = std::move(timeline);
-    if (Json rows = exchanges_of(f, flat_); !rows.empty()) add_exchanges(std::move(rows), out);
+    if (Json rows = exchanges_of(f, flat_, padding_ ? &*padding_ : nullptr); !rows.empty()) add_exchanges(std::move(rows), out);
     LeastTime time;
     if (times_) time = times_->function(p.name), out["least_us"] = time.us;
     if (!work.flops.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {
@@ -217,6 +218,7 @@ class Reporter {
   const ReportContext& context_;
   std::optional<LeastTimes> times_;  // of GPUs
   NodeTime node_time_;
+  std::optional<Padding> padding_;  // of several ranks
   std::map<std::string, int64_t> launches_;
   std::map<std::string, ir::Dim> live_;  // of functions
 };

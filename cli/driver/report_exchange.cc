@@ -1,6 +1,7 @@
 #include "cli/driver/report_exchange.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/driver/report_graph.h"
 #include "ir/cost/exchange.h"
@@ -14,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 class ExchangeRows {
  public:
-  explicit ExchangeRows(const ir::Module& m) : m_(m), mesh_(*m.mesh()) {}
+  ExchangeRows(const ir::Module& m, const Padding* padding) : m_(m), mesh_(*m.mesh()), padding_(padding) {}
 
   void add(const ir::Function& f, int64_t times) {
     entry_ = nullptr;
@@ -41,12 +42,15 @@ class ExchangeRows {
     const std::string& op = n.op->name;
     const ir::Type &part = f.type(n.operands[0]), &whole = op == "all_gather" ? f.type(n.results[0]) : part;
     auto bytes = static_cast<double>(part.bytes().bounds().max);
+    const auto elements = static_cast<double>(std::max<int64_t>(part.count().bounds().max, 1));
+    const double share = padding_ ? padding_->elements(f, n.operands[0]) / elements : 0;
     return {{"op", op},
             {"axes", ir::str(axes)},
             {"ranks", ir::shards(mesh_, axes)},
             {"dtype", std::string(name_of(part.dtype))},
             {"elements", whole.count().bounds().max},
             {"payload_bytes", whole.bytes().bounds().max},
+            {"padding_bytes", std::llround(share * static_cast<double>(whole.bytes().bounds().max))},
             {"sent_bytes", static_cast<int64_t>(ir::sent_bytes(op, ir::shards(mesh_, axes), bytes))},
             {"us", ir::exchange_us(op, mesh_, axes, bytes)},
             {"times", times},
@@ -92,15 +96,16 @@ class ExchangeRows {
 
   const ir::Module& m_;
   const ir::Mesh& mesh_;
+  const Padding* padding_;
   const ir::Entry* entry_ = nullptr;  // whose run starts all this
   Json rows_ = Json::array();
 };
 
 }  // namespace
 
-Json exchanges_of(const ir::Function& f, const ir::Module& local) {
+Json exchanges_of(const ir::Function& f, const ir::Module& local, const Padding* padding) {
   if (!local.mesh()) return Json::array();
-  ExchangeRows rows(local);
+  ExchangeRows rows(local, padding);
   rows.add(f, 1);
   return std::move(rows).rows();
 }

@@ -79,7 +79,33 @@ func @main(%xs: f32[3,4@dp,8], %w: f32[4@{},8@{}]) {
   EXPECT_NE(text.find("all_gather x3"), std::string::npos) << text;
 }
 
-// Two weights with momentum, and a batch along dp.
+// Ten columns on four ranks are three each: of what is gathered two twelfths are padding, through ops that hand them on.
+TEST(Report, PaddingOfUnevenPartsIsCounted) {
+  const std::string program = R"(mesh pod = {tp=4}
+state w: f32[16,10@tp] allow_padding
+entry main calls @main {
+  reads w
+  inputs x
+  outputs h, s
+}
+func @main(%w: f32[16,10], %x: f32[8,16]) {
+  %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %e = exp(%h)
+  %t = transpose(%e) {permutation=[1, 0]}
+  %s = reduce_sum(%t) {axes=[0]}
+  return %t, %s
+}
+)";
+  Json r = report_of(program);
+  std::map<std::string, std::pair<int64_t, int64_t>> seen;
+  for (const Json& c : r["entries"][0]["collectives"]) seen[c["op"]] = {c["payload_bytes"], c["padding_bytes"]};
+  EXPECT_EQ(seen["all_gather"], (std::pair<int64_t, int64_t>(8 * 12 * 4, 8 * 2 * 4))) << r["entries"][0]["collectives"];
+  EXPECT_EQ(seen["all_reduce"], (std::pair<int64_t, int64_t>(8 * 4, 0))) << r["entries"][0]["collectives"];
+  std::string text = report_text(r.dump()).value();
+  EXPECT_NE(text.find("; 96 f32 with 64 B of padding, "), std::string::npos) << text;
+}
+
+// A weight with momentum, and a batch along dp.
 constexpr const char* kTraining = R"(mesh pod = {dp=2}
 state w: f32[16,32]
 state momentum.w: f32[16,32]

@@ -116,8 +116,10 @@ std::string exchanges_text(const Json& e) {
                        fmt::format("{} along {} of {}", r.at("of").get<std::string>(), r.at("axes").get<std::string>(),
                                    r.at("ranks").get<int64_t>()),
                        r.at("source").get<std::string>());
-    out += fmt::format("                {}; {} {}, {} sent in {}\n", r.at("reason").get<std::string>(), r.at("elements").get<int64_t>(),
-                       r.at("dtype").get<std::string>(), bytes_text(r.at("sent_bytes")), time_text(r.at("us")));
+    const int64_t padding = r.at("padding_bytes").get<int64_t>();
+    out += fmt::format("                {}; {} {}{}, {} sent in {}\n", r.at("reason").get<std::string>(), r.at("elements").get<int64_t>(),
+                       r.at("dtype").get<std::string>(), padding ? fmt::format(" with {} of padding", bytes_text(padding)) : "",
+                       bytes_text(r.at("sent_bytes")), time_text(r.at("us")));
   }
   return out;
 }

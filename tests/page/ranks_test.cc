@@ -15,7 +15,7 @@ TEST_F(Ranks, WhatRanksExchangeIsATable) {
     findings.head = textOf("#ranks p").join(" ");
     findings.ops = textOf("#ranks-table tbody tr td:first-child");
     click(all("#ranks-table th button")[5]);
-    findings.reasons = textOf("#ranks-table tbody tr td:nth-child(9)");
+    findings.reasons = textOf("#ranks-table tbody tr td:nth-child(10)");
     findings.payload = all("#ranks-table tbody tr").length;
     const predict = all("#program .function").find((b) => b.dataset.function === "init");
     click(predict);

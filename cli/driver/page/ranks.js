@@ -7,10 +7,11 @@ function exchangeRows(entry) {
   const rows = new Map();
   for (const c of entry.collectives) {
     const key = [c.op, c.axes, c.of, c.source, c.dtype, c.elements].join("|");
-    if (!rows.has(key)) rows.set(key, {...c, times: 0, payload: 0, sent: 0, time: 0});
+    if (!rows.has(key)) rows.set(key, {...c, times: 0, payload: 0, padding: 0, sent: 0, time: 0});
     const row = rows.get(key);
     row.times += c.times;
     row.payload += c.times * c.payload_bytes;
+    row.padding += c.times * c.padding_bytes;
     row.sent += c.times * c.sent_bytes;
     row.time += c.times * c.us;
   }
@@ -18,7 +19,7 @@ function exchangeRows(entry) {
 }
 
 const ranksView = {
-  state: {column: 6, down: true, draw: () => ranksView.draw()},
+  state: {column: 7, down: true, draw: () => ranksView.draw()},
   exchanges(entry) {
     if (!(entry.collectives || []).length) {
       const names = exchanging.map((e) => e.name).join(", ");
@@ -32,6 +33,7 @@ const ranksView = {
       {title: "times", value: (r) => r.times, cell: (r) => r.times, number: true},
       {title: "elements", value: (r) => r.elements, cell: (r) => `${r.elements} ${r.dtype}`, number: true},
       {title: "payload", value: (r) => r.payload, cell: (r) => bytesText(r.payload), number: true, bar: true},
+      {title: "padding", value: (r) => r.padding, cell: (r) => (r.padding ? bytesText(r.padding) : "–"), number: true},
       {title: "sent by a rank", value: (r) => r.sent, cell: (r) => bytesText(r.sent), number: true, bar: true},
       {title: "time of links", value: (r) => r.time, cell: (r) => timeText(r.time), number: true, bar: true},
       {title: "reason", value: (r) => r.reason, cell: (r) => r.reason, class: "small"},
@@ -45,7 +47,8 @@ const ranksView = {
             timeText(entry.exchange_us)} of the links.`),
       sortable("ranks-table", columns, rows, this.state),
       h("p", {class: "quiet"},
-        "Payload is the whole buffer: what all_gather brings together, what others start from. Loops count their " +
+        "Payload is the whole buffer: what all_gather brings together, what others start from; its padding is that of " +
+            "unevenly cut tensors, the mean over the ranks. Loops count their " +
             "trips. Times are messages and bytes over links, one after the other; computing may go on meanwhile.")
     ];
   },
