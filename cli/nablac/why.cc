@@ -50,6 +50,8 @@ Status run(const Options& options, const Streams& streams) {
   if (auto strategy = spread.pass_options.find("apply-strategy"); strategy != spread.pass_options.end())
     module = NABLA_TRY(passes::run_passes(module, {{strategy->first, strategy->second}}, ops::all_ops(), target)).module;
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
+  if (auto search = spread.pass_options.find("auto-shard"); search != spread.pass_options.end())
+    flat = NABLA_TRY(passes::run_passes(flat, {{search->first, search->second}}, ops::all_ops(), target)).module;
   passes::PassContext context{ops::all_ops(), target};
   for (const std::string& value : options.values) streams.out << NABLA_TRY(explained(flat, options, value, context));
   return Ok{};

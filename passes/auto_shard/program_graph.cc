@@ -32,6 +32,7 @@ struct Values {
   std::vector<Spot> settled;  // by value: of a sum in a group, when it is none any more; -1: not asked for yet
   std::vector<char> free;     // by value: made of nothing, as its reader wants it
   std::vector<int> group;     // by value: of sums that are joined; -1: none
+  std::vector<const Node*> maker;  // by value; null: it is a parameter
 };
 
 class Builder {
@@ -93,9 +94,18 @@ class Builder {
         v.said[id] = store(f.values[id].type, f.values[id].sharding);
         link(f, nullptr, v.spot[id], v.said[id]);
       }
+    v.maker.resize(f.values.size(), nullptr);
     for (const Node& n : f.nodes)
-      for (ValueId id : n.results) v.free[static_cast<size_t>(id)] = n.operands.empty() && !n.op->traits.side_effect;
+      for (ValueId id : n.results) v.free[static_cast<size_t>(id)] = is_free(f, n, v.free), v.maker[static_cast<size_t>(id)] = &n;
     v.group = groups_of_sums(f);
+  }
+  // Made of nothing but scalars: every reader has it as it wants it, and none of them follows another one.
+  static bool is_free(const Function& f, const Node& n, const std::vector<char>& free) {
+    if (n.op->traits.side_effect || n.op->lower == ir::Lowering::kControl || n.op->manual) return false;
+    if (n.operands.empty()) return true;
+    bool scalars = std::all_of(n.operands.begin(), n.operands.end(),
+                               [&](ValueId id) { return f.type(id).rank() == 0 || free[static_cast<size_t>(id)]; });
+    return scalars && n.op->factors.exists() && !is_shard(n) && follows(n, n.op->factors(ir::typed(f, n)));
   }
   Spot store(const ir::Type& type, ir::ShardingRef said) {
     Spot spot = out_.ties.add(type);
@@ -115,7 +125,7 @@ class Builder {
     if (v.group[at] < 0) return v.spot[at];
     if (v.settled[at] < 0) {
       v.settled[at] = out_.ties.add(f.type(id));
-      link(f, nullptr, v.spot[at], v.settled[at]);
+      link(f, v.maker[at], v.spot[at], v.settled[at]);
     }
     return v.settled[at];
   }
@@ -191,7 +201,7 @@ class Builder {
       return link(f, &n, use(f, n.operands[0]), v.said[result] >= 0 ? v.said[result] : v.spot[result]);
     }
     if (n.op->name == "shard_as") return alike(f, n);
-    if (n.operands.empty() && !n.op->traits.side_effect) return;
+    if (!n.results.empty() && v.free[static_cast<size_t>(n.results[0])]) return;
     ir::TypedOp op = ir::typed(f, n);
     bool known = n.op->factors.exists() && !n.op->traits.side_effect;
     Factors factors = known ? n.op->factors(op) : Factors();

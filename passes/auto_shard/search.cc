@@ -240,6 +240,7 @@ class Search {
       auto part = static_cast<double>(local_type(mesh_, *why.type, way.from).bytes().bounds().max);
       for (const ReshardStep& step : way.steps) {
         if (step.kind != ReshardStep::kCut) {
+          if (getenv("DBG")) fprintf(stderr, "%s %s line %d type %s back %d part %g times %g results %s\n", std::string(name_of(step.kind)).c_str(), why.node ? why.node->op->name.c_str() : "-", why.node && why.node->location ? (int)why.node->location->line : 0, why.type->str().c_str(), why.backward, part, edge.times, why.node ? (ir::value_name(*why.function, why.node->results[0]) + " " + (why.node->operands.size() ? ir::value_name(*why.function, why.node->operands[0]) : std::string())+ " " + (why.node->operands.size() > 1 ? ir::value_name(*why.function, why.node->operands[1]) : std::string())).c_str() : "");
           out.exchanges.push_back({why.function, why.node, step.kind, step.axes, part, edge.times});
           out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part);
         }

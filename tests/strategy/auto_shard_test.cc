@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "cli/driver/compile.h"
 #include "cli/driver/spread.h"
@@ -31,15 +32,29 @@ Result<Made> searched(ir::Module m, const std::string& mesh, Options options = {
   return Made{made.module, made.reports[0].texts["plan"], made.reports[0].remarks[0]};
 }
 
-TEST(AutoShard, Prints) {
-  for (int layers : {1, 12})
-  for (const char* mesh : {"tp=4", "dp=2,tp=4"}) {
-    auto begin = std::chrono::steady_clock::now();
-    auto made = searched(transformer({.layers = layers, .batch = 4, .length = 256, .width = 1024, .heads = 16}), mesh);
+TEST(AutoShard, Realises) {
+  struct Case { const char* name; ir::Module m; const char* mesh; };
+  std::vector<Case> cases;
+  cases.push_back({"1 tp4", transformer({.layers = 1, .batch = 4, .length = 256, .width = 1024, .heads = 16}), "tp=4"});
+  cases.push_back({"2 tp4", transformer({.layers = 2, .batch = 4, .length = 256, .width = 1024, .heads = 16}), "tp=4"});
+  cases.push_back({"2 dp2tp4", transformer({.layers = 2, .batch = 4, .length = 256, .width = 1024, .heads = 16}), "dp=2,tp=4"});
+  cases.push_back({"2 dp2tp2 big", transformer({.layers = 2, .batch = 8, .length = 384, .width = 1024, .heads = 16}), "dp=2,tp=2"});
+  cases.push_back({"2 dp4 huge", transformer({.layers = 2, .batch = 32, .length = 512, .width = 1024, .heads = 16}), "dp=4"});
+  cases.push_back({"moe", mixture_of_experts(8), "ep=4"});
+  cases.push_back({"small", transformer({.layers = 2, .momentum = true}), "dp=2,tp=2"});
+  for (Case& c : cases) {
+    auto made = searched(c.m, c.mesh);
     ASSERT_TRUE(made.ok()) << to_string(made.errors());
-    std::printf("%s\n%s\n", made->remark.c_str(), made->plan.c_str());
-    std::printf("%g s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    fflush(stdout);
+    driver::CompileOptions o{.target = "cpu", .library = false};
+    o.mesh = {c.mesh};
+    o.pass_options["auto-shard"]["search"] = "true";
+    auto lowered = driver::lower_module(c.m, o);
+    ASSERT_TRUE(lowered.ok()) << to_string(lowered.errors());
+    auto report = nlohmann::json::parse(lowered->report);
+    std::printf("==== %s: exchange %g us, sent %g, state %g\n%s\n", c.name, report["entries"][0].value("exchange_us", 0.0), report["entries"][0].value("sent_bytes", 0.0), report.value("state_bytes", 0.0), made->plan.c_str());
+    std::map<std::string,int> count;
+    for (auto& f : lowered->flat.functions) for (auto& n : f->nodes) if (n.op->lower == ir::Lowering::kCollective) ++count[n.op->name + ir::str(n.attrs.get_axes("axes")) + " " + f->type(n.operands[0]).str()];
+    for (auto& [k, v] : count) std::printf("   %s x%d\n", k.c_str(), v);
   }
 }
 
