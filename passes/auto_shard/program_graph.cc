@@ -25,15 +25,7 @@ bool follows(const Node& n, const Factors& factors) {
                                        [](const auto& f) { return f.kind == Factors::Kind::kPass; });
 }
 
-/// What one function's values are for the search.
-struct Values {
-  std::vector<Spot> spot;     // by value
-  std::vector<Spot> said;     // by value: where its layout is a choice of its own; -1: it is not
-  std::vector<Spot> settled;  // by value: of a sum in a group, when it is none any more; -1: not asked for yet
-  std::vector<char> free;     // by value: made of nothing, as its reader wants it
-  std::vector<int> group;     // by value: of sums that are joined; -1: none
-  std::vector<const Node*> maker;  // by value; null: it is a parameter
-};
+using Values = SpotsOfValues;
 
 class Builder {
  public:
@@ -73,7 +65,7 @@ class Builder {
 
   // ---- Tensors of values.
   void number(const Function& f) {
-    Values& v = values_[&f];
+    Values& v = out_.values[&f];
     v.said.resize(f.values.size(), -1), v.settled.resize(f.values.size(), -1), v.free.resize(f.values.size(), false);
     for (const ir::Value& value : f.values) v.spot.push_back(out_.ties.add(value.type));
     for (size_t e = 0; e < m_.entries.size(); ++e) {
@@ -118,7 +110,7 @@ class Builder {
 
   // The tensor that a reader of the value sees. What lies by a choice of its own is not tied to its readers.
   Spot use(const Function& f, ValueId id) {
-    Values& v = values_.at(&f);
+    Values& v = out_.values.at(&f);
     auto at = static_cast<size_t>(id);
     if (v.said[at] >= 0) return v.said[at];
     if (v.free[at]) return out_.ties.add(f.type(id));
@@ -131,9 +123,10 @@ class Builder {
   }
   Spot tied_use(const Function& f, const Node& n, ValueId id, bool in_group = false) {
     Spot spot = use(f, id);
-    if (!in_group && values_.at(&f).said[static_cast<size_t>(id)] < 0) return spot;
+    if (!in_group && out_.values.at(&f).said[static_cast<size_t>(id)] < 0) return spot;
     Spot own = out_.ties.add(f.type(id));
     link(f, &n, spot, own);
+    if (n.op->lower == ir::Lowering::kControl) out_.handed_on.push_back({&f, &n, id, own});
     return own;
   }
 
@@ -191,7 +184,7 @@ class Builder {
 
   // ---- Nodes.
   void visit(const Function& f, const Node& n) {
-    Values& v = values_.at(&f);
+    Values& v = out_.values.at(&f);
     if (n.op->lower == ir::Lowering::kControl) return tie_control(f, n);
     if (n.op->manual) return border(f, n);
     if (n.op->name == "shard" || n.op->name == "propagation_barrier") {
@@ -213,7 +206,7 @@ class Builder {
   }
 
   void tie(const Function& f, const Node& n, const Factors& factors) {
-    const Values& v = values_.at(&f);
+    const Values& v = out_.values.at(&f);
     int group = v.group[static_cast<size_t>(n.results[0])];
     std::vector<std::vector<std::pair<Spot, int>>> places(factors.factors.size());
     std::vector<char> strided(factors.factors.size(), false);  // lies within another factor in some tensor
@@ -242,7 +235,7 @@ class Builder {
   }
 
   void alike(const Function& f, const Node& n) {
-    const Values& v = values_.at(&f);
+    const Values& v = out_.values.at(&f);
     for (size_t i = 0; i < n.operands.size(); ++i)
       for (int d = 0; d < f.type(n.operands[i]).rank(); ++d)
         out_.ties.tie({{v.spot[static_cast<size_t>(n.results[0])], d}, {v.spot[static_cast<size_t>(n.results[i])], d}});
@@ -254,20 +247,20 @@ class Builder {
     ir::ManualRegion region = n.op->manual(n.attrs);
     for (size_t i = 0; i < n.operands.size(); ++i)
       link(f, &n, use(f, n.operands[i]), store(f.type(n.operands[i]), std::make_shared<const ir::Sharding>(region.in[i])));
-    Values& v = values_.at(&f);
+    Values& v = out_.values.at(&f);
     for (size_t r = 0; r < n.results.size(); ++r)
       v.said[static_cast<size_t>(n.results[r])] = store(f.type(n.results[r]), std::make_shared<const ir::Sharding>(region.out[r]));
   }
 
   void tie_control(const Function& f, const Node& n) {
     auto side = [&](const TiedValue& t) {
-      const Values& v = values_.at(t.function);
+      const Values& v = out_.values.at(t.function);
       bool made = t.function == &f ? std::find(n.results.begin(), n.results.end(), t.value) != n.results.end()
                                    : std::find(t.function->params.begin(), t.function->params.end(), t.value) != t.function->params.end();
       return made ? v.spot[static_cast<size_t>(t.value)] : tied_use(*t.function, n, t.value);
     };
     for (const auto& [a, b] : control_ties(m_, f, n)) {
-      if (!values_.count(b.function) || !values_.count(a.function)) continue;
+      if (!out_.values.count(b.function) || !out_.values.count(a.function)) continue;
       Spot x = side(a), y = side(b);
       if (a.skip > 0) out_.ties.block(x, 0);
       if (b.skip > 0) out_.ties.block(y, 0);
@@ -278,7 +271,6 @@ class Builder {
   const ir::Module& m_;
   ProgramGraph out_;
   std::map<std::string, double> times_;  // that a function runs, by name
-  std::map<const Function*, Values> values_;
 };
 
 }  // namespace

@@ -36,11 +36,31 @@ struct SplitNode {
   double times;
 };
 
+/// What one function's values are for the search.
+struct SpotsOfValues {
+  std::vector<Spot> spot;     ///< by value
+  std::vector<Spot> said;     ///< by value: where its layout is a choice of its own; -1: it is not
+  std::vector<Spot> settled;  ///< by value: of a sum in a group, when it is none any more; -1: nobody asks
+  std::vector<char> free;     ///< by value: made of nothing but scalars, as its reader wants it
+  std::vector<int> group;     ///< by value: of sums that are joined; -1: none
+  std::vector<const ir::Node*> maker;  ///< by value; null: it is a parameter
+};
+
+/// An operand of control flow whose layout is a choice of its own, and the tensor that the functions are tied to.
+struct HandedOn {
+  const ir::Function* function;
+  const ir::Node* node;
+  ir::ValueId value;
+  Spot spot;
+};
+
 struct ProgramGraph {
   Ties ties;
   std::vector<StoredSpot> stored;  ///< first the leaves in their order, then others
   std::vector<SpotLink> links;
   std::vector<SplitNode> nodes;
+  std::vector<HandedOn> handed_on;
+  std::map<const ir::Function*, SpotsOfValues> values;  ///< of functions that entries reach
   std::set<Spot> sums;  ///< what lies in their clusters may stay a sum over ranks
 };
 

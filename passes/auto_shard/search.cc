@@ -240,7 +240,6 @@ class Search {
       auto part = static_cast<double>(local_type(mesh_, *why.type, way.from).bytes().bounds().max);
       for (const ReshardStep& step : way.steps) {
         if (step.kind != ReshardStep::kCut) {
-          if (getenv("DBG")) fprintf(stderr, "%s %s line %d type %s back %d part %g times %g results %s\n", std::string(name_of(step.kind)).c_str(), why.node ? why.node->op->name.c_str() : "-", why.node && why.node->location ? (int)why.node->location->line : 0, why.type->str().c_str(), why.backward, part, edge.times, why.node ? (ir::value_name(*why.function, why.node->results[0]) + " " + (why.node->operands.size() ? ir::value_name(*why.function, why.node->operands[0]) : std::string())+ " " + (why.node->operands.size() > 1 ? ir::value_name(*why.function, why.node->operands[1]) : std::string())).c_str() : "");
           out.exchanges.push_back({why.function, why.node, step.kind, step.axes, part, edge.times});
           out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part);
         }
@@ -249,6 +248,10 @@ class Search {
     }
     for (int node : products_) out.product_us += choices_.nodes[at(node)].us[state(node)];
     for (size_t i = 0; i < stored_.size(); ++i) out.stored.push_back(found(i, chosen, edges[at(stored_[i].node)]));
+    for (Spot spot = 0; spot < g_.ties.count(); ++spot) {
+      Seen s = seen(spot);
+      out.spots.push_back(ways_.layouts(s.list)[state(s.node)]);
+    }
     out.state_bytes = chosen.bytes;
     out.search = std::move(chosen);
     return out;

@@ -34,6 +34,7 @@ struct FoundLayout {
 
 struct FoundLayouts {
   std::vector<FoundLayout> stored;  ///< leaves, inputs and other values that the program lays out, as ProgramGraph::stored
+  std::vector<Layout> spots;        ///< of all tensors, by number
   std::vector<ExchangeOfNode> exchanges;
   double exchange_us = 0, product_us = 0;  ///< of a run of every entry
   double state_bytes = 0;
