@@ -28,22 +28,23 @@ class Annotation {
       : m_(m), out_(m), graph_(graph), found_(found), ops_(ops) {}
 
   ir::Module run() {
+    bool all = m_.mesh()->temporal() == nullptr;
     for (const auto& [function, values] : graph_.values) {
       Function f = *function;
-      for (size_t v = 0; v < f.values.size(); ++v)
+      for (size_t v = 0; all && v < f.values.size(); ++v)
         if (values.said[v] < 0 && f.values[v].type.rank() > 0) f.values[v].sharding = layout_of_value(values, v);
       functions_.emplace(function, std::move(f));
     }
     for (const FoundLayout& f : found_.stored) lay_out(f);
-    for (const auto& [function, made] : functions_) out_.set(with_shard_nodes(*function, made));
+    for (const auto& [function, made] : functions_)
+      out_.set(all ? with_shard_nodes(*function, made) : std::make_shared<const Function>(made));
     return std::move(out_);
   }
 
  private:
-  ir::ShardingRef said(const Layout& layout) const {
+  static ir::ShardingRef said(const Layout& layout) {
     ir::Sharding out;
-    bool open = m_.mesh()->temporal() != nullptr;
-    for (const ir::Axes& axes : layout.dims) out.dims.push_back({axes, open});
+    for (const ir::Axes& axes : layout.dims) out.dims.push_back({axes});
     return std::make_shared<const ir::Sharding>(std::move(out));
   }
   ir::ShardingRef layout_of_value(const SpotsOfValues& values, size_t v) const {
@@ -79,14 +80,13 @@ class Annotation {
         copy.copy(made.nodes[i]);
         continue;
       }
-      std::map<ValueId, ir::Val> before;
-      copy.builder().set_location(made.nodes[i].location);
-      for (const auto& [value, spot] : changed->second) {
-        before.emplace(value, copy.at(value));
-        if (made.type(value).rank() > 0) copy.set(value, shard(copy, copy.at(value), found_.spots[static_cast<size_t>(spot)]));
-      }
-      copy.copy(made.nodes[i]);
-      for (const auto& [value, v] : before) copy.set(value, v);
+      const ir::Node& n = made.nodes[i];
+      copy.builder().set_location(n.location);
+      std::vector<ir::Val> operands = copy.at(n.operands);
+      for (size_t k = 0; k < operands.size(); ++k)
+        if (auto spot = changed->second.find(n.operands[k]); spot != changed->second.end() && operands[k].rank() > 0)
+          operands[k] = shard(copy, operands[k], found_.spots[static_cast<size_t>(spot->second)]);
+      copy.set(n.results, copy.builder().clone(n, operands));
     }
     std::vector<ir::Val> results = copy.at(made.results);
     const SpotsOfValues& values = graph_.values.at(&from);
