@@ -96,13 +96,16 @@ class Annotation {
       const FoundLayout& leaf = found_.stored[static_cast<size_t>(entry->writes[w])];
       Spot spot = values.said[v] >= 0 ? values.said[v] : values.spot[v];
       if (leaf.layout.dims.empty() || spot == leaf.stored->spot) continue;
-      if (values.free[v] || !(found_.spots[static_cast<size_t>(spot)].dims == leaf.layout.dims)) results[w] = shard(copy, results[w], leaf.layout);
+      bool same = !values.free[v] && found_.spots[static_cast<size_t>(spot)].dims == leaf.layout.dims;
+      if (!same) results[w] = shard(copy, results[w], leaf.layout);
     }
     Function out = copy.builder().finish(results);
     out.location = made.location;
     return std::make_shared<const Function>(std::move(out));
   }
-  ir::Val shard(FunctionCopy& copy, ir::Val v, const Layout& layout) const { return copy.builder().op("shard", {v}, {{"sharding", *said(layout)}}); }
+  static ir::Val shard(FunctionCopy& copy, ir::Val v, const Layout& layout) {
+    return copy.builder().op("shard", {v}, {{"sharding", *said(layout)}});
+  }
 
   const ir::Module& m_;
   ir::Module out_;

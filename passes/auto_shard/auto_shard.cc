@@ -24,8 +24,8 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   ir::Module out = annotated(module, graph, found, context.ops);
   context.texts["plan"] = plan_text(out, found);
   context.remarks.push_back(
-      fmt::format("auto-shard: exchanges {:.3g} us, products {:.3g} us in a run of every entry, {:.0f} bytes of state on a rank; {} choices "
-                  "in {} classes, {} of them solved with {} columns",
+      fmt::format("auto-shard: exchanges {:.3g} us, products {:.3g} us in a run of every entry, {:.0f} bytes of state on a rank; "
+                  "{} choices in {} classes, {} of them solved with {} columns",
                   found.exchange_us, found.product_us, found.state_bytes, found.search.states.size(), found.search.classes,
                   found.search.left, found.search.columns));
   return out;

@@ -42,7 +42,9 @@ Choices drawn(std::mt19937& rng) {
   }
   for (size_t e = 0; e < nodes * 2; ++e) {
     auto a = static_cast<int>(rng() % nodes), b = static_cast<int>(rng() % nodes);
-    if (a != b) out.edges.push_back({a, b, table(out.nodes[static_cast<size_t>(a)].us.size(), out.nodes[static_cast<size_t>(b)].us.size(), rng), 1.0 + static_cast<double>(rng() % 3)});
+    if (a == b) continue;
+    size_t rows = out.nodes[static_cast<size_t>(a)].us.size(), columns = out.nodes[static_cast<size_t>(b)].us.size();
+    out.edges.push_back({a, b, table(rows, columns, rng), 1.0 + static_cast<double>(rng() % 3)});
   }
   return out;
 }

@@ -36,7 +36,7 @@ Axes axes_at(const std::vector<ir::AxisRef>& axes, const Assignment& assignment,
   return out;
 }
 
-std::vector<Assignment> assignments(const std::vector<ir::AxisRef>& axes, int places, const std::function<bool(int, const Axes&)>& fits) {
+std::vector<Assignment> assignments(const std::vector<ir::AxisRef>& axes, int places, const Fits& fits) {
   std::vector<Assignment> out{{}};
   for (size_t a = 0; a < axes.size(); ++a) {
     std::vector<Assignment> longer;

@@ -1,6 +1,7 @@
 // The layouts that tensors may have, and what it takes to get from one to another.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,9 +19,10 @@ std::vector<ir::AxisRef> axes_of_ranks(const ir::Mesh& mesh);
 
 /// Where each of these axes goes in a state: to one of several places, or nowhere (-1).
 using Assignment = std::vector<int>;
-/// All of them, for so many axes and places; the first one goes nowhere with all. `fits(place, axes)` says whether a place may
-/// have these axes, in this order.
-std::vector<Assignment> assignments(const std::vector<ir::AxisRef>& axes, int places, const std::function<bool(int, const ir::Axes&)>& fits);
+/// Whether a place may have these axes, in this order.
+using Fits = std::function<bool(int place, const ir::Axes& axes)>;
+/// All of them, for so many axes and places; the first one goes nowhere with all.
+std::vector<Assignment> assignments(const std::vector<ir::AxisRef>& axes, int places, const Fits& fits);
 ir::Axes axes_at(const std::vector<ir::AxisRef>& axes, const Assignment& assignment, int place);
 
 /// Layouts of a tensor of its own: as the program says, and where that is open, along every axis that is left.

@@ -169,7 +169,8 @@ class Builder {
     return false;
   }
   // The operands that may be sums if the result may: those of a claim that are, and that nobody else reads.
-  static std::vector<ValueId> joined_operands(const Function& f, const Node& n, const std::vector<char>& sum, const std::vector<int>& uses) {
+  static std::vector<ValueId> joined_operands(const Function& f, const Node& n, const std::vector<char>& sum,
+                                              const std::vector<int>& uses) {
     for (const ir::Linearity::Claim& c : n.op->linearity.claims) {
       if (c.combiner != kernel_ir::Combiner::kSum || !is_float(f.type(n.results[0]).dtype)) continue;
       std::vector<ValueId> named, sums;

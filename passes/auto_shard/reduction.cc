@@ -111,7 +111,8 @@ bool Reduction::fold(int node) {
   Folded gone{node, {}, {}};
   std::vector<CostTable> tables;
   std::vector<Node*> others;
-  for (const auto& [other, table] : n.edges) gone.neighbours.push_back(other), tables.push_back(table), others.push_back(&nodes_[at(other)]);
+  for (const auto& [other, table] : n.edges)
+    gone.neighbours.push_back(other), tables.push_back(table), others.push_back(&nodes_[at(other)]);
   size_t rows = others.empty() ? 1 : others[0]->us.size(), columns = others.size() < 2 ? 1 : others[1]->us.size();
   CostTable made{rows, columns, std::vector<double>(rows * columns, kNever)};
   gone.best.resize(rows * columns, n.alive[0]);

@@ -30,8 +30,7 @@ struct Seen {
 /// An edge of the graph of choices, and what stands behind it.
 struct Reason {
   const ir::Type* type;
-  int from, to;  // lists of layouts; states of the edge's first and second node, or the other way around
-  bool backward = false;
+  int from, to;  // lists of layouts: in the states of the edge's first node, and of its second
   const ir::Function* function;
   const ir::Node* node;
 };
@@ -45,15 +44,15 @@ class Search {
 
   Result<FoundLayouts> run() {
     if (axes_.size() > kMostAxes)
-      return error(Code::kBadOption, "auto-shard: layouts are searched along {} axes at most; mesh {} has {} of more than one rank", kMostAxes,
-                   mesh_.name, axes_.size());
+      return error(Code::kBadOption, "auto-shard: layouts are searched along {} axes at most; mesh {} has {} of more than one rank",
+                   kMostAxes, mesh_.name, axes_.size());
     add_stored();
     add_clusters();
     for (const SpotLink& l : g_.links) {
       Seen from = seen(l.from), to = seen(l.to);
       int list = to.list;
       if (is_sum(l.to)) list = ways_.list(without_pending(ways_.layouts(list)));
-      add_edge(from.node, to.node, l.times, {&g_.ties.type(l.to), from.list, list, false, l.function, l.node});
+      add_edge(from.node, to.node, l.times, {&g_.ties.type(l.to), from.list, list, l.function, l.node});
     }
     for (const SplitNode& n : g_.nodes) add_node(n);
     std::optional<Chosen> found = NABLA_TRY(cheapest(choices_));
@@ -116,7 +115,8 @@ class Search {
       for (const auto& [root, all] : extents)
         if (std::any_of(axes_.begin(), axes_.end(), [&](const ir::AxisRef& a) { return fits(root, {a}); })) c.classes.push_back(root);
       int dims = static_cast<int>(c.classes.size());
-      c.states = assignments(axes_, dims + c.is_sum, [&](int place, const Axes& axes) { return place == dims || fits(c.classes[at(place)], axes); });
+      auto fits_place = [&](int place, const Axes& axes) { return place == dims || fits(c.classes[at(place)], axes); };
+      c.states = assignments(axes_, dims + c.is_sum, fits_place);
       c.node = add_choice(std::vector<double>(c.states.size(), 0));
     }
   }
@@ -195,18 +195,21 @@ class Search {
     int node = add_choice(std::move(us));
     if (alone > 0) products_.push_back(node);
     for (size_t i = 0; i < n.operands.size(); ++i) {
-      if (g_.ties.type(n.operands[i]).rank() == 0) continue;
+      const ir::Type& type = g_.ties.type(n.operands[i]);
+      if (type.rank() == 0) continue;
       std::vector<Layout> wanted;
-      for (const Assignment& a : states) wanted.push_back(known ? laid_out(n.factors.operands[i], a) : layout_of(nullptr, g_.ties.type(n.operands[i]).rank()));
+      for (const Assignment& a : states) wanted.push_back(known ? laid_out(n.factors.operands[i], a) : layout_of(nullptr, type.rank()));
       Seen from = seen(n.operands[i]);
-      add_edge(from.node, node, n.times, {&g_.ties.type(n.operands[i]), from.list, ways_.list(std::move(wanted)), false, n.function, n.node});
+      add_edge(from.node, node, n.times, {&type, from.list, ways_.list(std::move(wanted)), n.function, n.node});
     }
     for (size_t r = 0; r < n.results.size(); ++r) {
       Seen to = seen(n.results[r]);
-      add_edge(node, to.node, n.times, {&g_.ties.type(n.results[r]), ways_.list(std::move(made[r])), to.list, true, n.function, n.node});
+      add_edge(node, to.node, n.times, {&g_.ties.type(n.results[r]), ways_.list(std::move(made[r])), to.list, n.function, n.node});
     }
   }
-  double part_bytes(Spot spot, const Layout& l) const { return static_cast<double>(local_type(mesh_, g_.ties.type(spot), l).bytes().bounds().max); }
+  double part_bytes(Spot spot, const Layout& l) const {
+    return static_cast<double>(local_type(mesh_, g_.ties.type(spot), l).bytes().bounds().max);
+  }
 
   // ---- What was found.
   Diagnostic too_large() const {
@@ -219,8 +222,8 @@ class Search {
     }
     std::stable_sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     Diagnostic d = error(Code::kOverBudget,
-                         "auto-shard: the state takes {:.0f} bytes on a rank at least, of {:.0f} in all, and at most {:.0f} are allowed", least,
-                         all, choices_.most_bytes);
+                         "auto-shard: the state takes {:.0f} bytes on a rank at least, of {:.0f} in all, and at most {:.0f} are allowed",
+                         least, all, choices_.most_bytes);
     for (size_t i = 0; i < std::min<size_t>(3, largest.size()); ++i)
       d.notes.push_back(fmt::format("{} takes {:.0f} bytes on a rank at least", largest[i].second, largest[i].first));
     d.help = "take more ranks, or leave more of the layouts to the search";
@@ -299,7 +302,8 @@ class Search {
 
 }  // namespace
 
-Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, double most_state_bytes, const ir::Target& target) {
+Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, double most_state_bytes,
+                                    const ir::Target& target) {
   return Search(module, graph, most_state_bytes, target).run();
 }
 

@@ -47,6 +47,7 @@ inline constexpr size_t kMostAxes = 3;
 /// Of a flat module with a mesh. Leaves have at most `most_state_bytes` on a rank. A node's parts follow from how the axes split
 /// its factors, each axis one at most; what is laid out otherwise is brought there, in the time of ir/cost; products take the
 /// time of the target, all else none. E0402 where no layouts keep the limit, E0901 for meshes of more axes, E0602 as `solve`.
-Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, double most_state_bytes, const ir::Target& target);
+Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, double most_state_bytes,
+                                    const ir::Target& target);
 
 }  // namespace nabla::passes

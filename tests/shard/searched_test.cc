@@ -13,7 +13,9 @@
 namespace nabla::shard_tests {
 namespace {
 
-const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr}, {"square", {{"a", 2}, {"b", 2}}, nullptr}, {"six", {{"a", 2}, {"b", 3}}, nullptr}};
+const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
+                            {"square", {{"a", 2}, {"b", 2}}, nullptr},
+                            {"six", {{"a", 2}, {"b", 3}}, nullptr}};
 
 Result<ir::Module> searched(const ir::Module& m, const std::string& most) {
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));

@@ -123,8 +123,9 @@ TEST(AutoShard, GivesExpertsToRanks) {
 TEST(AutoShard, KeepsWhatIsSaid) {
   ir::Module m = driver::with_mesh(transformer(kWide), {"dp=2,tp=2"}, true).value();
   for (ir::StateLeaf& leaf : m.state) {
-    if (leaf.name == "block0.up") leaf.sharding = std::make_shared<const ir::Sharding>(ir::Sharding{{{{{"tp"}}}, {}}, {}});
-    if (leaf.name == "block0.down") leaf.sharding = std::make_shared<const ir::Sharding>(ir::Sharding{{{{}, true}, {{{"tp"}}, true}}, {{"dp"}}});
+    ir::Sharding rows{{{{{"tp"}}}, {}}, {}}, columns{{{{}, true}, {{{"tp"}}, true}}, {{"dp"}}};
+    if (leaf.name == "block0.up") leaf.sharding = std::make_shared<const ir::Sharding>(rows);
+    if (leaf.name == "block0.down") leaf.sharding = std::make_shared<const ir::Sharding>(columns);
   }
   Made made = searched(m, "dp=2,tp=2").value();
   EXPECT_EQ(made.module.state[static_cast<size_t>(m.find_state("block0.up"))].sharding->str(), "<tp, {}>");
