@@ -50,6 +50,20 @@ Result<std::vector<double>> shard_seconds(const std::vector<int>& depths, const 
 
 Result<Measurement> shard_48() { return against_budget(NABLA_TRY(shard_seconds({48}, kPod))[0], "s", 1); }
 
+// The search alone, of a program of which nothing is said.
+Result<Measurement> auto_shard_12() {
+  ir::Target target = NABLA_TRY(ir::find_target("cpu"));
+  ir::Module m = NABLA_TRY(driver::simplify_module(deep_module(12), target, {}, ir::Stage::kFlat));
+  m.meshes = {kPod};
+  double best = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    double begin = now();
+    NABLA_TRY(passes::run_passes(m, {{"auto-shard", {{"search", "true"}}}}, ops::all_ops(), target));
+    best = std::min(best, now() - begin);
+  }
+  return against_budget(best, "s", 10);
+}
+
 Result<Measurement> shard_96() { return against_budget(NABLA_TRY(shard_seconds({96}, kCluster))[0], "s", 5); }
 
 // The language model, its batches cut along `ranks` ranks of a thread each; one rank has two threads.
@@ -163,6 +177,8 @@ std::vector<Bench> shard_benches() {
   return {
       {"shard_48_layers_s", "propagation and partition of 48 blocks and their gradient over 8 ranks",
        [](const Paths&) { return shard_48(); }},
+      {"auto_shard_12_layers_s", "the search for layouts of 12 blocks and their gradient over 8 ranks of two axes",
+       [](const Paths&) { return auto_shard_12(); }},
       {"shard_96_layers_4096_ranks_s", "the same of 96 blocks over 4096 ranks of four axes",
        [](const Paths&) { return shard_96(); }},
       {"charlm_local_2ranks_vs_1", "a step of the language model on 2 ranks of one thread over that on 1 rank of two",

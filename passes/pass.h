@@ -21,6 +21,8 @@ struct PassContext {
   std::map<std::string, std::string> options = {};  ///< of this pass; the manager rejects undeclared ones
   /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
   std::vector<std::string> remarks = {};
+  /// Texts that a user may ask for as files, by name ("plan").
+  std::map<std::string, std::string> texts = {};
 };
 
 /// An option that is a number of bytes ("16MiB"), where it is given and not empty. E0901 for what is no such number.

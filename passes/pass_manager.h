@@ -49,6 +49,7 @@ struct PassReport {
   double seconds;  ///< of the pass itself, without verification
   bool changed;
   std::vector<std::string> remarks;
+  std::map<std::string, std::string> texts = {};  ///< by name: what PassContext::texts became
 };
 
 /// All remarks in their order, each once.

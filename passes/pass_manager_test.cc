@@ -212,7 +212,7 @@ TEST(Pipeline, EveryStageIsDescribed) {
 
 TEST(Pipeline, EndsAtTheStageThatIsAskedFor) {
   std::vector<Step> flat = default_steps(ir::Stage::kTraced, ir::Stage::kFlat);
-  EXPECT_EQ(flat.back().pass, "pad-shards");
+  EXPECT_EQ(flat.back().pass, "auto-shard");
   std::vector<Step> local = default_steps(ir::Stage::kTraced, ir::Stage::kLocal);
   ASSERT_GT(local.size(), flat.size());
   EXPECT_EQ(local[flat.size()].pass, "propagate");

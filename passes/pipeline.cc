@@ -41,6 +41,7 @@ std::span<const PipelineStep> default_pipeline() {
        "forward and backward compute the same values, composites among them, which are written out once then"},
       {"eliminate-dead-code", "nothing is sharded or written out that nobody uses"},
       {"pad-shards", "of the same program; what is masked is known before anything is laid out by it"},
+      {"auto-shard", "right before propagate, which completes what it lays out: the whole graph with its gradients is there"},
       {"propagate", "on as few nodes as there can be, with composites whole and derivatives in place"},
       {"granulate-sums", "when it is known which sums ranks share, and while they are whole"},
       {"partition", "after propagate; what follows is one rank's"},

@@ -1,6 +1,7 @@
 // Every pass there is, a row each: name, one line, documentation, stages, options, function.
 #include <algorithm>
 
+#include "passes/auto_shard/auto_shard.h"
 #include "passes/collective/collectives.h"
 #include "passes/lower/choose_libraries.h"
 #include "passes/lower/fuse.h"
@@ -72,6 +73,23 @@ std::vector<Pass> transform_passes() {
   };
 }
 
+Pass auto_shard_pass() {
+  return {"auto-shard",
+          "chooses layouts of state and inputs by the time that ranks would take",
+          "Does nothing unless `search` is true. Every op may be split along each axis of the mesh by one of its factors; "
+          "elementwise ops and movements lie as what they read; what is laid out otherwise is brought there. An integer program "
+          "picks what takes the least time by the models of ir/cost, equal layers alike, with `max-bytes` of state on a rank at "
+          "most. What the program or other options state stays. The leaves of the state, the inputs and all values get what was "
+          "found, but for microbatches, where propagate completes it. Runs right before propagate: "
+          "gradients are there, and composites are whole.",
+          Stage::kFlat,
+          Stage::kFlat,
+          {{"search", "false", "true: choose what nothing is said of"},
+           {"max-bytes", "", "of the state on a rank; empty: no limit"},
+           {"target", "", "for whose products times are predicted; empty: the target that is compiled for"}},
+          auto_shard};
+}
+
 std::vector<Pass> shard_passes() {
   return {
       {"pad-shards",
@@ -86,6 +104,7 @@ std::vector<Pass> shard_passes() {
        Stage::kFlat,
        {{"max-gather-bytes", "16MiB", "of one value that an op may get without its padding"}},
        pad_shards},
+      auto_shard_pass(),
       {"propagate",
        "says how every value is laid out over the mesh",
        "Starts from the layouts of parameters and state leaves and from `shard` nodes, and follows the factors of the ops, "

@@ -38,7 +38,8 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
     if (options.deterministic && step.pass == "partition") step.options["deterministic"] = "true";
     if (step.pass == "partition" && shares_gradients(options)) step.options.insert({"grad-sync", "each"});
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
-    if (step.pass == "plan-memory" && !options.max_bytes.empty()) step.options["max-bytes"] = options.max_bytes;
+    if ((step.pass == "plan-memory" || step.pass == "auto-shard") && !options.max_bytes.empty())
+      step.options["max-bytes"] = options.max_bytes;
     if ((step.pass == "partition" || step.pass == "pad-shards") && !options.max_gather_bytes.empty())
       step.options["max-gather-bytes"] = options.max_gather_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;

@@ -103,6 +103,11 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
 Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& options) {
   auto strategy = options.pass_options.find("apply-strategy");
   bool spreads = strategy != options.pass_options.end() && (strategy->second.count("data-axes") || strategy->second.count("layouts"));
+  // All targets lie over the ranks as the first one does.
+  if (auto search = options.pass_options.find("auto-shard"); search != options.pass_options.end() && search->second.count("search")) {
+    spreads = true;
+    search->second.insert({"target", options.target.substr(0, options.target.find(','))});
+  }
   ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
   if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, options));
   return module;

@@ -82,7 +82,7 @@ Status run(CompileArgs& args) {
     args.output = path.string() + (args.emit == "exe" ? "" : ".nbundle");
   }
   NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.options.tuning_file}},
-                                {{"--output", args.output}}));
+                                {{"--output", args.output}, {"--auto-shard-plan", args.spread.plan_file()}}));
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   NABLA_TRY(args.spread.check(module));
   if (args.options.cache) note_useless_cache();
@@ -91,6 +91,7 @@ Status run(CompileArgs& args) {
   if (args.options.progress) std::fputs(kFreshLine, stderr);
   driver::CompiledBundle bundle = NABLA_TRY(std::move(compiled));
   NABLA_TRY(write_output(args, bundle));
+  NABLA_TRY(args.spread.write_plan(bundle.passes));
   print_notes(bundle.passes, std::cerr);
   if (bundle.ranks > exec::RankTeam::kMostRanks)
     std::cerr << fmt::format("note: the bundle is for {} ranks; nabla-run runs all of them on one machine, and at most {}\n", bundle.ranks,

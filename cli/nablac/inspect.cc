@@ -71,7 +71,7 @@ Status run(InspectArgs& args, const Streams& streams) {
     return error(Code::kBadOption, "--profile is for --html; `nabla-run --profile` prints the table itself");
   std::vector<format::NamedFile> inputs{{"the module or bundle", args.input}};
   if (!args.profile.empty()) inputs.push_back({"--profile", args.profile});
-  NABLA_TRY(format::check_files(inputs, {{"--html", args.html}}));
+  NABLA_TRY(format::check_files(inputs, {{"--html", args.html}, {"--auto-shard-plan", args.spread.plan_file()}}));
   if (args.target.find(',') != std::string::npos)
     return error(Code::kBadOption, "nablac inspect shows one target's program; --target names several: {}",
                  args.target);
@@ -88,7 +88,9 @@ Status run(InspectArgs& args, const Streams& streams) {
     };
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
     NABLA_TRY(args.spread.check(module));
-    report = NABLA_TRY(driver::lower_module(module, args.options)).report;
+    driver::CompiledModule lowered = NABLA_TRY(driver::lower_module(module, args.options));
+    NABLA_TRY(args.spread.write_plan(lowered.passes));
+    report = std::move(lowered.report);
   } else {
     if (args.spread.any())
       return error(Code::kBadOption, "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);

@@ -335,6 +335,45 @@ TEST_F(Nablac, MoreRanksThanRunHereAreANote) {
       << many;
 }
 
+// Two layers, and fewer texts than ranks.
+constexpr const char* kLayers = R"(nabla 1 traced
+state up: f32[1024,4096]
+state down: f32[4096,1024]
+entry step calls @step {
+  reads up, down
+  inputs x
+  outputs y
+}
+func @step(%up: f32[1024,4096], %down: f32[4096,1024], %x: f32[3,1024]) {
+  %h = dot_general(%x, %up) {lhs_contract=[1], rhs_contract=[0]}
+  %r = tanh(%h)
+  %y = dot_general(%r, %down) {lhs_contract=[1], rhs_contract=[0]}
+  return %y
+}
+)";
+
+TEST_F(Nablac, PlansOfLayoutsAreWrittenAndRead) {
+  std::string file = write("m.nbl", kLayers), plan = path("m.plan"), again = path("again.plan");
+  Outcome made = nablac({"inspect", file, "--mesh", "tp=4", "--auto-shard-plan", plan});
+  ASSERT_EQ(made.code, 0) << made.err;
+  std::string text = read(plan);
+  EXPECT_NE(text.find("# mesh ranks = {tp=4}, 4 ranks\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\ndown=tp,  # 4194304 bytes on a rank; "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nup=,tp  # 4194304 bytes on a rank; "), std::string::npos) << text;
+  EXPECT_NE(text.find("\ninput step\\.x=,  # an input; "), std::string::npos) << text;
+  // What it says is settled then: nothing is chosen for leaves and inputs any more.
+  ASSERT_EQ(nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + plan, "--auto-shard-plan", again}).code, 0);
+  EXPECT_NE(read(again).find("# up stays as it is said: <{}, tp>\n"), std::string::npos) << read(again);
+  EXPECT_EQ(nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + plan}).code, 0);
+  EXPECT_NE(nablac({"why", file, "up", "--mesh", "tp=4", "--auto-shard"}).out.find("dimension 1 (4096): along {tp}"), std::string::npos);
+  Outcome unread = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + path("none.plan")});
+  EXPECT_NE(unread.code, 0);
+  EXPECT_NE(unread.err.find("none.plan cannot be read"), std::string::npos) << unread.err;
+  Outcome meshless = nablac({"inspect", file, "--auto-shard"});
+  EXPECT_EQ(meshless.code, 2);
+  EXPECT_NE(meshless.err.find("--auto-shard: the module has no mesh"), std::string::npos) << meshless.err;
+}
+
 TEST_F(Nablac, TellsItsVersions) {
   Outcome o = nablac({"--version"});
   EXPECT_EQ(o.code, 0);

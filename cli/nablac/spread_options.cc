@@ -1,8 +1,11 @@
 #include "cli/nablac/spread_options.h"
 
 #include <algorithm>
+#include <fstream>
 
+#include "cli/validators.h"
 #include "passes/pass.h"
+#include "runtime/format/file.h"
 
 namespace nabla::cli {
 
@@ -17,17 +20,38 @@ CLI::Option* SpreadOptions::add(CLI::App& command, const std::string& flag, cons
   return command.add_option_function<std::string>(flag, set, at->doc + standard);
 }
 
+namespace {
+
+// The rules of @FILE: a line each, and what follows a # that begins a line or has a space before it is a comment.
+std::vector<std::string> rules_of(const std::string& given) {
+  if (!given.starts_with("@")) return {given};
+  std::ifstream file(given.substr(1));
+  if (!file) throw CLI::ValidationError("--layout", fmt::format("{} cannot be read", given.substr(1)));
+  std::vector<std::string> out;
+  for (std::string line; std::getline(file, line);) {
+    size_t comment = line.starts_with("#") ? 0 : line.find(" #");
+    line = line.substr(0, comment);
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty()) out.push_back(line);
+  }
+  return out;
+}
+
+}  // namespace
+
 void SpreadOptions::add_rules(CLI::App& command) {
   command
       .add_option_function<std::vector<std::string>>(
           "--layout",
           [this](const std::vector<std::string>& rules) {
             std::string& all = options_.pass_options["apply-strategy"]["layouts"];
-            for (const std::string& rule : rules) all += (all.empty() ? "" : ";") + rule;
+            for (const std::string& rule : rules)
+              for (const std::string& one : rules_of(rule)) all += (all.empty() ? "" : ";") + one;
             note("--layout");
           },
           "PATTERN=WORDS: a regular expression of names of state leaves, and a word per dimension: ,tp or tp, or dp+tp; "
-          "`,tp allow_padding` where axes need not divide; may be repeated")
+          "`,tp allow_padding` where axes need not divide; `input ` before it: of inputs, by ENTRY.NAME; @FILE: a file of such "
+          "lines, as --auto-shard-plan writes it; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -42,6 +66,10 @@ void SpreadOptions::add_layouts(CLI::App& command) {
   add(command, "--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
   add(command, "--zero-axes", "apply-strategy", "zero-axes");
   add_microbatches(command);
+  command.add_flag_callback(
+      "--auto-shard", [this] { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard"); },
+      "choose what neither the program nor other options lay out, by the time that ranks would take; needs a mesh. With --max-bytes "
+      "the state of a rank is no larger");
 }
 
 void SpreadOptions::add_microbatches(CLI::App& command) {
@@ -53,10 +81,28 @@ void SpreadOptions::add_microbatches(CLI::App& command) {
 
 void SpreadOptions::add_all(CLI::App& command) {
   add_layouts(command);
+  command
+      .add_option("--auto-shard-plan", plan_file_,
+                  "--auto-shard, and write what was chosen to this file, and why: a line per leaf and input, which --layout @FILE takes")
+      ->check(file_name())
+      ->each([this](const std::string&) { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard-plan"); });
   add(command, "--grad-sync", "partition", "grad-sync")->check(CLI::IsMember({"last", "each"}));
 }
 
+Status SpreadOptions::write_plan(const std::vector<passes::PassReport>& reports) const {
+  if (plan_file_.empty()) return Ok{};
+  for (const passes::PassReport& r : reports)
+    if (auto plan = r.texts.find("plan"); plan != r.texts.end()) return format::write_file(plan_file_, plan->second);
+  return Ok{};
+}
+
 Status SpreadOptions::check(const ir::Module& module) const {
+  auto search = options_.pass_options.find("auto-shard");
+  if (search != options_.pass_options.end() && search->second.count("search") && !module.mesh() && options_.mesh.empty()) {
+    Diagnostic d = error(Code::kBadOption, "--auto-shard: the module has no mesh over which it could be laid out");
+    d.help = "say how many ranks there are: --mesh dp=2,tp=4";
+    return d;
+  }
   bool temporal = options_.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
   bool waits = std::find(given_.begin(), given_.end(), "--grad-sync") != given_.end();
   if (waits && !temporal) return error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)");

@@ -19,10 +19,13 @@ class SpreadOptions {
   /// --layout; --microbatches.
   void add_rules(CLI::App& command);
   void add_microbatches(CLI::App& command);
-  /// --mesh, --layout, --data-axes, --zero, --zero-axes and --microbatches: how values are laid out.
+  /// --mesh, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: how values are laid out.
   void add_layouts(CLI::App& command);
-  /// These, and --grad-sync.
+  /// These, --auto-shard-plan and --grad-sync.
   void add_all(CLI::App& command);
+  /// Writes what --auto-shard-plan asks for.
+  Status write_plan(const std::vector<passes::PassReport>& reports) const;
+  const std::string& plan_file() const { return plan_file_; }
   void note(const std::string& flag) { given_.push_back(flag); }
   /// Is one of them given, --mesh included?
   bool any() const { return !given_.empty() || !options_.mesh.empty() || options_.microbatches > 0; }
@@ -32,6 +35,7 @@ class SpreadOptions {
 
  private:
   driver::CompileOptions& options_;
+  std::string plan_file_;
   std::vector<std::string> given_;  // but for --mesh and --microbatches
 };
 

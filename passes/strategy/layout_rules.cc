@@ -1,6 +1,6 @@
 #include "passes/strategy/layout_rules.h"
 
-#include <sstream>
+#include <algorithm>
 
 #include "ir/verifier.h"
 
@@ -35,9 +35,41 @@ Diagnostics in_words_of_rules(Diagnostics problems, const std::string& rule) {
   return problems;
 }
 
-ir::DimSharding dim_of(const std::string& word) {
+constexpr std::string_view kInput = "input ";
+
+std::string pattern_of(const LayoutRule& rule) {
+  std::string out = rule.text.substr(0, rule.text.rfind('='));
+  return rule.of_inputs ? out.substr(kInput.size()) : out;
+}
+
+/// What a rule may lay out.
+struct Named {
+  std::string what, name;  // "state leaf", "w"; "input", "step.x"
+  const ir::Type* type;
+  ir::ShardingRef* layout;
+};
+
+// The layout of the first rule that matches.
+Status lay_out(const ir::Mesh& mesh, const std::vector<LayoutRule>& rules, const Named& named, std::vector<bool>& used) {
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (rules[r].of_inputs != (named.what == "input") || !std::regex_match(named.name, rules[r].pattern)) continue;
+    used[r] = true;
+    if (*named.layout) break;  // the program says how
+    std::string what = fmt::format("layout `{}` of {} {}", rules[r].text, named.what, named.name);
+    Status fits = ir::check_sharding(mesh, rules[r].layout, *named.type, what);
+    if (!fits.ok()) return in_words_of_rules(std::move(fits.errors()), rules[r].text);
+    *named.layout = std::make_shared<const ir::Sharding>(rules[r].layout);
+    break;
+  }
+  return Ok{};
+}
+
+ir::DimSharding dim_of(std::string word) {
   if (word == "?") return {{}, true};
   ir::DimSharding out;
+  size_t mark = word.rfind(" p");
+  if (mark != word.npos && mark + 3 == word.size() && word.back() >= '0' && word.back() <= '9')
+    out.priority = word.back() - '0', word.resize(mark);
   if (word.empty()) return out;
   for (std::string& axis : split(word, '+')) out.axes.push_back({std::move(axis)});
   return out;
@@ -52,17 +84,20 @@ Result<std::vector<LayoutRule>> parse_layout_rules(const std::string& text) {
     size_t equals = rule.rfind('=');
     if (equals == rule.npos) return no_rule(rule, "it has no `=`, and no word for a dimension after it");
     if (equals == 0) return no_rule(rule, "it has no name before `=`");
-    LayoutRule made{rule, {}, {}};
-    std::string words = rule.substr(equals + 1);
+    LayoutRule made{rule, {}, {}, rule.starts_with(kInput)};
+    std::string pattern = pattern_of(made), words = rule.substr(equals + 1);
     made.layout.allow_padding = words.ends_with(kPadding);
     if (made.layout.allow_padding) words.resize(words.size() - kPadding.size());
-    if (words.find(' ') != words.npos) return no_rule(rule, fmt::format("`{}` has a space: words stand between commas", words));
     try {
-      made.pattern = std::regex(rule.substr(0, equals));
+      made.pattern = std::regex(pattern);
     } catch (const std::regex_error& e) {
-      return no_rule(rule, fmt::format("{} is no regular expression", rule.substr(0, equals)));
+      return no_rule(rule, fmt::format("{} is no regular expression", pattern));
     }
-    for (const std::string& word : split(words, ',')) made.layout.dims.push_back(dim_of(word));
+    for (const std::string& word : split(words, ',')) {
+      made.layout.dims.push_back(dim_of(word));
+      for (const ir::AxisRef& a : made.layout.dims.back().axes)
+        if (a.name.find(' ') != a.name.npos) return no_rule(rule, fmt::format("`{}` has a space: words stand between commas", words));
+    }
     out.push_back(std::move(made));
   }
   return out;
@@ -70,24 +105,29 @@ Result<std::vector<LayoutRule>> parse_layout_rules(const std::string& text) {
 
 Status apply_layout_rules(ir::Module& module, const std::vector<LayoutRule>& rules) {
   std::vector<bool> used(rules.size(), false);
-  for (ir::StateLeaf& leaf : module.state)
-    for (size_t r = 0; r < rules.size(); ++r) {
-      if (!std::regex_match(leaf.name, rules[r].pattern)) continue;
-      used[r] = true;
-      if (leaf.sharding) break;  // the program says how
-      std::string what = fmt::format("layout `{}` of state leaf {}", rules[r].text, leaf.name);
-      Status fits = ir::check_sharding(*module.mesh(), rules[r].layout, leaf.type, what);
-      if (!fits.ok()) return in_words_of_rules(std::move(fits.errors()), rules[r].text);
-      leaf.sharding = std::make_shared<const ir::Sharding>(rules[r].layout);
-      break;
+  std::vector<std::string> leaves, inputs;
+  for (ir::StateLeaf& leaf : module.state) {
+    leaves.push_back(leaf.name);
+    (void)NABLA_TRY(lay_out(*module.mesh(), rules, {"state leaf", leaf.name, &leaf.type, &leaf.sharding}, used));
+  }
+  bool of_inputs = std::any_of(rules.begin(), rules.end(), [](const LayoutRule& r) { return r.of_inputs; });
+  for (size_t e = 0; of_inputs && e < module.entries.size(); ++e) {
+    const ir::Entry& entry = module.entries[e];
+    ir::Function f = *module.find(entry.function);
+    for (size_t i = 0; i < entry.inputs.size(); ++i) {
+      ir::Value& v = f.values[f.params[entry.reads.size() + i]];
+      inputs.push_back(entry.name + "." + entry.inputs[i]);
+      (void)NABLA_TRY(lay_out(*module.mesh(), rules, {"input", inputs.back(), &v.type, &v.sharding}, used));
     }
+    module.set(std::make_shared<const ir::Function>(std::move(f)));
+  }
   for (size_t r = 0; r < rules.size(); ++r) {
     if (used[r]) continue;
-    std::vector<std::string> names;
-    for (const ir::StateLeaf& leaf : module.state) names.push_back(leaf.name);
-    std::string pattern = rules[r].text.substr(0, rules[r].text.rfind('='));
+    if (rules[r].of_inputs)
+      return error(Code::kBadOption, "layout `{}`: no input that an earlier rule leaves has such a name{}", rules[r].text,
+                   did_you_mean(pattern_of(rules[r]), inputs));
     return error(Code::kBadOption, "layout `{}`: no leaf of the state that an earlier rule leaves has such a name{}", rules[r].text,
-                 did_you_mean(pattern, names));
+                 did_you_mean(pattern_of(rules[r]), leaves));
   }
   return Ok{};
 }

@@ -1,4 +1,4 @@
-// Layouts of state by the names of its leaves.
+// Layouts of state and inputs by their names.
 #pragma once
 
 #include <regex>
@@ -13,15 +13,16 @@ struct LayoutRule {
   std::string text;  ///< "attn.*\\.w=,tp"
   std::regex pattern;
   ir::Sharding layout;
+  bool of_inputs = false;  ///< "input step.x=dp,": of inputs by ENTRY.INPUT; else of leaves
 };
 
 /// "PATTERN=WORDS;PATTERN=WORDS": a regular expression (ECMAScript), and a word per dimension, with commas between them:
-/// axes joined by `+`, nothing for a dimension that is whole, `?` for one that is open; " allow_padding" at the end lets axes cut
-/// unevenly. E0901 for other text.
+/// axes joined by `+`, nothing for a dimension that is whole, `?` for one that is open; after ` p` a priority; " allow_padding" at the
+/// end lets axes cut unevenly. `input ` before the pattern: a rule of inputs. E0901 for other text.
 Result<std::vector<LayoutRule>> parse_layout_rules(const std::string& text);
 
-/// The leaves of which the module says nothing get the layout of the first rule whose pattern matches their whole name. E0210
-/// where that does not fit a leaf, E0901 for a rule that no leaf's name matches.
+/// The leaves and inputs of which the module says nothing get the layout of the first rule whose pattern matches their whole
+/// name. E0210 where that does not fit them, E0901 for a rule that no name matches.
 Status apply_layout_rules(ir::Module& module, const std::vector<LayoutRule>& rules);
 
 }  // namespace nabla::passes

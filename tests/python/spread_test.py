@@ -42,6 +42,8 @@ def trained(tmp_path, **options):
     dict(mesh={"dp": 2}, data_axes=["dp"], zero=2, microbatches=2, grad_sync="last"),
     dict(mesh={"rep": 2, "dp": 2}, data_axes=["rep", "dp"], zero=3, zero_axes="dp"),
     dict(mesh={"dp": 2, "tp": 2}, data_axes="dp", zero=1, layouts={"w.w0": (None, "tp"), r"w\.w1": ("tp", "?")}),
+    dict(mesh={"dp": 2, "tp": 2}, auto_shard=True),
+    dict(mesh={"dp": 2, "tp": 2}, data_axes="dp", layouts={"w.w0": (None, "tp")}, auto_shard=True),
     dict(microbatches=4)])
 def test_ranks_train_as_one_does(tmp_path, options):
     losses, weights = trained(tmp_path, **options)
@@ -96,6 +98,8 @@ def test_wrong_use_is_named(tmp_path):
     refused(nb.Error, "E0901.*zero=3 needs data-axes", zero=3)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
+    refused(nb.Error, "E0901.*auto-shard: the module has no mesh", auto_shard=True)
+    refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")
     refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
             layouts={"w.w0": (None, "tp")})
     refused(nb.Error, "no leaf of the state", mesh={"dp": 2}, data_axes="dp", layouts={"v": ("dp",)})

@@ -21,7 +21,8 @@ def _words(pattern, layout):
     return f"{pattern}={','.join(words)}"
 
 
-def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None):
+def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
+            auto_shard=False):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -54,4 +55,6 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         if not microbatches:
             raise ValueError("grad_sync says when microbatches exchange their gradients, and there are none")
         out["grad-sync"] = grad_sync
+    if auto_shard:
+        out["auto-shard"] = "true"
     return out

@@ -342,7 +342,7 @@ class Bundle:
 
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
-                   microbatches=0, grad_sync=None):
+                   microbatches=0, grad_sync=None, auto_shard=False):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -356,14 +356,16 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open, " allow_padding" after the last word lets axes cut unevenly.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
-    exchanges gradients, by default "each" with zero 2 and 3.
+    exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
+    ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022); the state of a rank keeps within
+    max_bytes. E0602 where the solver CBC is needed and missing.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
     for name, sizes in (("buckets", buckets), ("specialize", specialize)):
         if isinstance(sizes, str):
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
-    spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync)
+    spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
                                       "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:

@@ -56,6 +56,8 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.mesh = {value};
     else if (name == "microbatches")
       options.microbatches = std::stoll(value);
+    else if (name == "auto-shard")
+      options.pass_options[name]["search"] = value;
     else
       options.pass_options[name == "grad-sync" ? "partition" : "apply-strategy"][name] = value;
 }
