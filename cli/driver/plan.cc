@@ -22,6 +22,7 @@ std::vector<std::string> words(const std::string& list) {
 Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
   if (m.mesh() && !given.empty())
     return error(Code::kBadOption, "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
+  if (given.ends_with(',')) return error(Code::kBadOption, "--axes: axes stand between commas; `{}` ends with one", given);
   if (!m.mesh()) return words(given.empty() ? "dp" : given);
   std::vector<std::string> out;
   for (const ir::MeshAxis& a : m.mesh()->axes)

@@ -92,6 +92,11 @@ TEST(Plan, UnknownNamesAreRefused) {
   EXPECT_EQ(refusal({.ranks = 2, .entry = "stop"}), "--entry: the module has no entry `stop`; did you mean `step`?");
   EXPECT_EQ(refusal({.ranks = 2, .axes = "dp,tp"}), "--axes names axes for a module without a mesh; this one has mesh pod");
   EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: the mesh has no axis `pd`; did you mean `dp`?");
+  ir::Module plain = chain("dp=1");
+  plain.meshes.clear();
+  auto rows = driver::plan_of(plain, {.ranks = 2, .axes = "dp,"});
+  ASSERT_FALSE(rows.ok());
+  EXPECT_EQ(rows.errors()[0].message, "--axes: axes stand between commas; `dp,` ends with one");
 }
 
 // Rules lay weights out along an axis that the module has not heard of.
