@@ -306,6 +306,22 @@ def test_dimensions_lie_by_their_names():
             pass
 
 
+def test_the_compiler_finds_layouts_by_itself():
+    line = DeviceMesh("line", (4,), ("tp",))
+    rng = np.random.RandomState(0)
+    x, up, down = [nb.asarray(rng.randn(*s).astype(np.float32) * 0.1) for s in ((3, 64), (64, 512), (512, 64))]
+    f = nb.jit(lambda x, up, down: nb.relu(x @ up) @ down, auto_shard=line)
+    want = nb.relu(x @ up) @ down
+    assert np.allclose(f(x, up, down).numpy(), want.numpy(), atol=1e-5)
+    text = f.inspect()
+    assert "4 ranks" in text and "f32[64,128]" in text and "f32[128,64]" in text  # columns, then rows: Megatron's
+    spec = ShardingSpec(line, [DimSpec(), DimSpec(["tp"])])
+    g = nb.shard_map(lambda x, up, down: nb.relu(x @ up) @ down, line, in_specs={1: spec}, auto_sharding=True)
+    assert np.allclose(g(x, up, down).numpy(), want.numpy(), atol=1e-5)
+    with pytest.raises(TypeError, match="auto_shard is a DeviceMesh"):
+        nb.jit(lambda x: x, auto_shard=True)
+
+
 def test_traces_print_layouts():
     x = ops.shard(nb.asarray(X), MESH, P("dp"))
     text = str(nb.trace(lambda x: nb.sum(x * 2), x))

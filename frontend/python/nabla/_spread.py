@@ -22,7 +22,7 @@ def _words(pattern, layout):
 
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
-            auto_shard=False):
+            auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -57,4 +57,10 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["grad-sync"] = grad_sync
     if auto_shard:
         out["auto-shard"] = "true"
+    if not reshard_after_forward:
+        out["reshard-after-forward"] = "false"
+    if max_comm_bytes is not None:
+        out["max-comm-bytes"] = str(max_comm_bytes)
+    if deterministic:
+        out["deterministic"] = "true"
     return out

@@ -11,7 +11,7 @@ import weakref
 
 from . import _nabla, debug, profiling, recompiles
 from ._core import Tensor, default_float
-from ._mesh import spec_of
+from ._mesh import DeviceMesh, spec_of
 from ._trace import Arguments, example_types, name_of
 from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
@@ -46,8 +46,9 @@ class Dynamic:
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result")
 
-    def __init__(self, function, captures, result, target, threads, names, check_nan):
-        self.bundle = _nabla.compile_function(function, target, threads, names, check_nan)
+    def __init__(self, function, captures, result, target, threads, names, check_nan, auto_shard):
+        self.bundle = _nabla.compile_function(function, target, threads, names, check_nan,
+                                              None if auto_shard is None else auto_shard._native)
         self.entry = self.bundle.entry("main")
         self.captures = captures
         self.result = result
@@ -65,7 +66,7 @@ class Compiled:
     """
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
-                 max_cache_size=64, target="", threads=0, check_nan=False):
+                 max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None):
         functools.update_wrapper(self, fun, updated=())
         self._fun = fun
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -76,6 +77,9 @@ class Compiled:
             raise ValueError(f"argument {min(both)} is both static and donated")
         self._dynamic = _dynamic_table(dynamic_dims)
         self._target, self._threads, self._check_nan = target or "cpu:native", threads, check_nan
+        if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
+            raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
+        self._auto_shard = auto_shard
         self._max = max_cache_size
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
@@ -245,11 +249,14 @@ class Compiled:
     def _compile(self, fun, arguments, key, static):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
+        if self._auto_shard is not None:
+            _nabla.enter_mesh(self._auto_shard._native)
         f, result = trace_function(fun, types, arguments.rebuild, like=arguments.tensors)
         captures = f.captures
         _nabla.realize(captures)
         names = arguments.names(self._fun)
-        executable = _Executable(f, captures, result, self._target, self._threads, names, self._check_nan)
+        executable = _Executable(f, captures, result, self._target, self._threads, names, self._check_nan,
+                                 self._auto_shard)
         signature = recompiles.signature_of(arguments, names, types, static, default_float())
         with self._lock:
             self._misses += 1
@@ -331,24 +338,26 @@ def disable_jit():
 
 
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
-        target="", threads=0, check_nan=False):
+        target="", threads=0, check_nan=False, auto_shard=None):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
     dynamic_dims: {argument: {dimension: name, (name, min, max) or Dynamic(...)}}: sizes that may change without
     compiling again. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
     check_nan: the first op that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands;
-    slow, since every op has a kernel of its own and all results are read.
+    slow, since every op has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share
+    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments stay.
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, dynamic_dims=dynamic_dims,
-                                 max_cache_size=max_cache_size, target=target, threads=threads, check_nan=check_nan)
+                                 max_cache_size=max_cache_size, target=target, threads=threads, check_nan=check_nan,
+                                 auto_shard=auto_shard)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {type(fun).__name__}")
     return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads,
-                    check_nan)
+                    check_nan, auto_shard)
 
 
 def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):

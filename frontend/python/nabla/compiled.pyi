@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
+from ._mesh import DeviceMesh
 from .profiling import Memory, Profile
 
 _P = ParamSpec("_P")
@@ -32,7 +33,7 @@ class Compiled(Generic[_P, _R]):
         self, fun: Callable[_P, _R], static_argnums: int | Sequence[int] = (),
         static_argnames: str | Sequence[str] = (), donate_argnums: int | Sequence[int] = (),
         dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64, target: str = "", threads: int = 0,
-        check_nan: bool = False
+        check_nan: bool = False, auto_shard: DeviceMesh | None = None
     ) -> None: ...
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Callable[..., _R]: ...
@@ -48,13 +49,13 @@ def disable_jit() -> AbstractContextManager[None]: ...
 def jit(
     fun: Callable[_P, _R], static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
-    target: str = "", threads: int = 0, check_nan: bool = False
+    target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None
 ) -> Compiled[_P, _R]: ...
 @overload
 def jit(
     fun: None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
-    target: str = "", threads: int = 0, check_nan: bool = False
+    target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None
 ) -> Callable[[Callable[_P, _R]], Compiled[_P, _R]]: ...
 @overload
 def compile(

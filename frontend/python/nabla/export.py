@@ -342,7 +342,8 @@ class Bundle:
 
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
-                   microbatches=0, grad_sync=None, auto_shard=False):
+                   microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
+                   deterministic=False):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -358,14 +359,17 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
     exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
     ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022); the state of a rank keeps within
-    max_bytes. E0602 where the solver CBC is needed and missing.
+    max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps parameters of zero=3
+    that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank sends more in a run of an
+    entry. deterministic: the same bits on any mesh, with any microbatches and threads.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
     for name, sizes in (("buckets", buckets), ("specialize", specialize)):
         if isinstance(sizes, str):
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
-    spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard)
+    spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
+                             reshard_after_forward, max_comm_bytes, deterministic)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
                                       "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:

@@ -55,7 +55,8 @@ def compile_bundle(
     specialize: Sequence[str] = (), mesh: Mapping[str, int] | None = None,
     layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
     zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
-    grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False
+    grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
+    max_comm_bytes: str | int | None = None, deterministic: bool = False
 ) -> Bundle: ...
 @overload
 def compile_bundle(
@@ -64,7 +65,8 @@ def compile_bundle(
     specialize: Sequence[str] = (), mesh: Mapping[str, int] | None = None,
     layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
     zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
-    grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False
+    grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
+    max_comm_bytes: str | int | None = None, deterministic: bool = False
 ) -> str: ...
 def load_bundle(path: StrPath, threads: int = 0, target: str = "", check_nan: bool = False,
                 rank_class: str = "") -> Bundle: ...

@@ -51,15 +51,20 @@ using Strings = std::vector<std::string>;
 using Spread = std::map<std::string, std::string>;
 
 void set_spread(driver::CompileOptions& options, const Spread& spread) {
+  static const std::map<std::string, const char*> passes = {{"grad-sync", "partition"}, {"reshard-after-forward", "regather"}};
   for (const auto& [name, value] : spread)
     if (name == "mesh")
       options.mesh = {value};
     else if (name == "microbatches")
       options.microbatches = std::stoll(value);
+    else if (name == "max-comm-bytes")
+      options.max_comm_bytes = value;
+    else if (name == "deterministic")
+      options.deterministic = true;
     else if (name == "auto-shard")
       options.pass_options[name]["search"] = value;
     else
-      options.pass_options[name == "grad-sync" ? "partition" : "apply-strategy"][name] = value;
+      options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
 }
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
@@ -76,13 +81,16 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
   return reproducer.value_or_throw(driver::compile(module, options));
 }
 
-// With check_nan every op has a kernel, so that the one that made a NaN is named.
+// With check_nan every op has a kernel, so that the one that made a NaN is named. With a mesh `auto_shard` its ranks share
+// the work as the compiler finds best.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
-                                         const std::vector<std::string>& names, bool check_nan) {
+                                         const std::vector<std::string>& names, bool check_nan, const ir::Mesh* auto_shard) {
   ir::Module m = module_for(f, "main", names);
+  if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
   return without_lock([&] {
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
+    if (auto_shard) options.pass_options["auto-shard"]["search"] = "true";
     driver::CompiledBundle compiled = compile_or_throw(m, options);
     auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
     for (ir::ShardingRef& layout : layouts_of_results(m))
@@ -252,7 +260,7 @@ void bind_programs(py::module_& m) {
   bind_bundle(m);
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
-        py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false);
+        py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr);
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f) {
     ir::Module module = module_for(f, f.function->name, {});

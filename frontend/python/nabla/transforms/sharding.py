@@ -5,6 +5,7 @@ import functools
 from .. import _nabla
 from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, spec_for
 from .._trace import Arguments, Result, name_of
+from ..compiled import jit
 from ..ops.communication import _inside, _traced, shard
 from ..tree import broadcast_prefix, tree_flatten
 
@@ -26,24 +27,26 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     any.
 
     Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and for a result that may
-    differ along an axis which its layout does not name. `auto_sharding` belongs to programs for nablac, whose option
-    --auto-shard it is, and `debug` to `nabla.trace`: both raise ValueError.
+    differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict, the compiler chooses
+    what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug` raises ValueError:
+    nabla.trace shows layouts.
     """
     if func is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs,
                                  auto_sharding=auto_sharding, debug=debug, axis_names=axis_names)
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"shard_map: the mesh is a DeviceMesh, got {type(mesh).__name__}")
-    if auto_sharding:
-        raise ValueError("shard_map: layouts are chosen when a program is compiled, not when it runs: leave "
-                         "auto_sharding out, and compile with nablac's --auto-shard")
+    if auto_sharding and not isinstance(in_specs, dict):
+        raise ValueError("shard_map: auto_sharding is for functions of whole tensors, whose in_specs are a dict "
+                         "{argument: layout}: one that is written for one rank says itself what each has")
     if debug:
         raise ValueError("shard_map: leave debug out; nabla.trace shows where tensors are laid out")
     if isinstance(in_specs, dict):
         if axis_names is not None:
             raise ValueError("shard_map: axis_names belong to a function that is written for one rank, whose in_specs "
                              "are a tuple")
-        return _whole(func, mesh, in_specs, out_specs or {})
+        whole = _whole(func, mesh, in_specs, out_specs or {})
+        return jit(whole, auto_shard=mesh) if auto_sharding else whole
     return _of_one_rank(func, mesh, in_specs, out_specs, axis_names)
 
 
