@@ -40,7 +40,8 @@ def spread(r, x, y):
 
 
 def mapped(r, x, y):
-    return nb.vmap(lambda a, b: nb.softmax(a * 2) + nb.max(b), in_axes=(r.randrange(2), 0), out_axes=r.randrange(2))(x, y)
+    axes = r.randrange(2), r.randrange(2)
+    return nb.vmap(lambda a, b: nb.softmax(a * 2) + nb.max(b), in_axes=(axes[0], 0), out_axes=axes[1])(x, y)
 
 
 def halves(r, x, y):
