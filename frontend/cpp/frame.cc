@@ -167,7 +167,7 @@ ir::Val Frame::value_of(const Tensor& t, const Site& site) {
   ir::Val outer = parent->value_of(t, site);
   const ir::Value& value = parent->builder.function().values[outer.id];
   ir::Val inner = builder.param(value.name, outer.type());
-  builder.lay_out(inner, value.sharding);
+  if (manual.empty()) builder.lay_out(inner, value.sharding);  // what a region takes from outside is whole on every rank
   captures.push_back(parent->wrap(outer));
   capture_params.push_back(inner.id);
   captured_[{t.frame().get(), t.id()}] = inner.id;

@@ -81,6 +81,7 @@ class Order {
       if (!axes || !m_.mesh()) return 0;
       return ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), static_cast<double>(bytes(n.operands[0])));
     }
+    if (n.results.empty()) return 0;
     ir::Work work{ir::operand_bytes(f_, n), ir::node_flops(f_, n), f_.type(n.results[0]).dtype};
     if (const ir::Attr* name = n.attrs.find("kernel"))
       for (const kernel_ir::KernelPtr& k : m_.kernels)

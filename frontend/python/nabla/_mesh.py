@@ -1,11 +1,23 @@
 """Meshes of ranks, and how tensors are laid out over them."""
 
+import contextvars
 import math
 import re
 
 from . import _nabla
 
 _PART = re.compile(r"([^:]+):\((\d+)\)(\d+)$")
+# Pairs of a dimension's name and axes: nabla.logical_axis_rules.
+logical_rules = contextvars.ContextVar("nabla_logical_axis_rules", default=())
+
+
+def names_of(axes, what):
+    """The names of one axis or several, as a list. Raises TypeError for anything else."""
+    out = [axes] if isinstance(axes, str) else list(axes) if isinstance(axes, (list, tuple, set, frozenset)) else [axes]
+    for a in out:
+        if not isinstance(a, str) or not a:
+            raise TypeError(f"{what}: an axis of a mesh is named by a text, got {a!r}")
+    return out
 
 
 class DeviceMesh:
@@ -18,7 +30,18 @@ class DeviceMesh:
     """
 
     def __init__(self, name, shape, axis_names, devices=None, device_refs=None, bandwidth=1.0):
-        self.shape, self.axis_names = tuple(shape), tuple(axis_names)
+        listed = isinstance(shape, (list, tuple)) and isinstance(axis_names, (list, tuple))
+        if not isinstance(name, str) or not listed:
+            raise TypeError("DeviceMesh takes a name, a tuple of sizes and a tuple of names of axes, such as "
+                            f"(\"pod\", (2, 4), (\"dp\", \"tp\")), got {(name, shape, axis_names)!r}")
+        self.shape, self.axis_names = tuple(shape), tuple(names_of(axis_names, f"DeviceMesh {name}"))
+        for n in self.shape:
+            if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+                raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {n!r} in "
+                                 f"{self.shape}")
+        for text in (name, *self.axis_names):
+            if not re.fullmatch(r"\w+", text):
+                raise ValueError(f"DeviceMesh {name}: {text!r} is no name: letters, digits and _ make one")
         if len(self.shape) != len(self.axis_names):
             raise ValueError(f"DeviceMesh {name}: {len(self.shape)} sizes, {self.shape}, for {len(self.axis_names)} "
                              f"axes, {self.axis_names}")
@@ -38,13 +61,14 @@ class DeviceMesh:
     num_devices = property(lambda self: len(self.devices), doc="How many ranks there are.")
 
     def _axis(self, axis_name):
+        names_of(axis_name, f"mesh {self.name}")
         part = _PART.match(axis_name)
         name = part[1] if part else axis_name
         if name not in self.axis_names:
             raise ValueError(f"mesh {self.name} has no axis {name!r}: it has {', '.join(self.axis_names)}")
         size = self.shape[self.axis_names.index(name)]
         before, own = (int(part[2]), int(part[3])) if part else (1, size)
-        if size % (before * own):
+        if before * own == 0 or size % (before * own):
             raise ValueError(f"{axis_name} is no part of axis {name}, which has {size} ranks")
         return name, size // (before * own), own
 
@@ -62,11 +86,20 @@ class DeviceMesh:
 
     def get_devices_on_axis_slice(self, axis_name, coordinate):
         """The ranks that have this coordinate along the axis."""
+        if not 0 <= coordinate < self.get_axis_size(axis_name):
+            raise ValueError(f"mesh {self.name} has places 0 to {self.get_axis_size(axis_name) - 1} along {axis_name}, "
+                             f"got {coordinate}")
         return [d for d in self.devices if self.get_coordinate(d, axis_name) == coordinate]
 
     def get_axis_indices(self, device_id):
         """{axis: coordinate} of a rank."""
         return {name: self.get_coordinate(device_id, name) for name in self.axis_names}
+
+    def __reduce__(self):
+        return DeviceMesh, (self.name, self.shape, self.axis_names)
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __eq__(self, other):
         return isinstance(other, DeviceMesh) and (self.name, self.shape, self.axis_names) == (
@@ -89,9 +122,11 @@ class DimSpec:
     """
 
     def __init__(self, axes=(), is_open=False, priority=0, partial=False):
-        self.axes, self.is_open, self.priority, self.partial = list(axes), bool(is_open), int(priority), False
         if isinstance(axes, str):
             raise ValueError(f"DimSpec takes a list of axes, got {axes!r}: DimSpec.from_raw takes one")
+        if not isinstance(priority, int):
+            raise TypeError(f"DimSpec: a priority is an integer from 0 on, got {priority!r}")
+        self.axes, self.is_open, self.priority, self.partial = names_of(axes, "DimSpec"), bool(is_open), priority, False
         if partial:
             raise ValueError("DimSpec: partial is no layout of a tensor, whose elements are those of the whole")
         if self.priority < 0:
@@ -137,6 +172,12 @@ class PartitionSpec(tuple):
     def __new__(cls, *dims):
         return super().__new__(cls, dims)
 
+    def __getnewargs__(self):
+        return tuple(self)
+
+    def __add__(self, other):
+        return PartitionSpec(*self, *other)
+
     def __repr__(self):
         return f"P({', '.join(map(repr, self))})"
 
@@ -154,11 +195,12 @@ class ShardingSpec:
     def __init__(self, mesh, dim_specs=(), replicated_axes=(), partial_sum_axes=()):
         if not isinstance(mesh, DeviceMesh):
             raise TypeError(f"ShardingSpec: the mesh is a DeviceMesh, got {type(mesh).__name__}")
-        self.mesh, self.dim_specs = mesh, [DimSpec.from_raw(d) for d in dim_specs]
-        self.replicated_axes, self.partial_sum_axes = set(replicated_axes), set()
+        self.mesh, self.dim_specs = mesh, [DimSpec.from_raw(d) for d in _listed(dim_specs)]
+        self.replicated_axes, self.partial_sum_axes = set(names_of(replicated_axes or (), "replicated_axes")), set()
         if partial_sum_axes:
-            raise ValueError(f"ShardingSpec: sums over {sorted(partial_sum_axes)} that are still to be taken are no "
-                             "layout of a tensor, whose elements are those of the whole")
+            sums = names_of(partial_sum_axes, "partial_sum_axes")
+            raise ValueError(f"ShardingSpec: sums over {sums} that are still to be taken are no layout of a tensor, whose "
+                             "elements are those of the whole")
         used = [a for d in self.dim_specs for a in d.axes] + sorted(self.replicated_axes)
         for a in used:
             mesh.get_axis_size(a)
@@ -197,9 +239,10 @@ class ShardingSpec:
         """A copy."""
         return ShardingSpec(self.mesh, [d.clone() for d in self.dim_specs], self.replicated_axes)
 
-    def _layout(self, shape=None):
-        """For the compiler; of a tensor of this shape, which parts may be padded to fit."""
-        padded = shape is not None and any(isinstance(n, int) and n % d.get_total_shards(self.mesh)
+    def _layout(self, shape=None, pads=False):
+        """For the compiler; of a tensor of this shape, which parts may be padded to fit. pads: also where they fit
+        now."""
+        padded = shape is not None and any(isinstance(n, int) and (n % d.get_total_shards(self.mesh) or pads and d.axes)
                                            for n, d in zip(shape, self.dim_specs))
         return _nabla.Layout([(d.axes, d.is_open, d.priority) for d in self.dim_specs], sorted(self.replicated_axes),
                              padded)
@@ -208,12 +251,20 @@ class ShardingSpec:
         return isinstance(other, ShardingSpec) and (self.mesh, self.dim_specs, self.replicated_axes) == (
             other.mesh, other.dim_specs, other.replicated_axes)
 
-    __hash__ = None
+    def __hash__(self):
+        return hash((self.mesh, repr(self)))
 
     def __repr__(self):
         dims = ", ".join(map(repr, self.dim_specs))
         replicated = f", replicated={{{', '.join(sorted(self.replicated_axes))}}}" if self.replicated_axes else ""
         return f"sharding<@{self.mesh.name}, [{dims}]{replicated}>"
+
+
+def _listed(dim_specs):
+    if isinstance(dim_specs, (list, tuple)):
+        return list(dim_specs)
+    raise TypeError("a layout has a word per dimension, such as [\"dp\", None] or P(\"dp\"), "
+                    f"got {dim_specs!r}")
 
 
 def spec_of(x):
@@ -233,13 +284,22 @@ def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
     if isinstance(dim_specs, ShardingSpec):
         if dim_specs.mesh != mesh:
             raise ValueError(f"{what}: the layout is one over mesh {dim_specs.mesh}, got mesh {mesh}")
-        return dim_specs
-    dims = list(dim_specs)
+        if replicated_axes:
+            raise ValueError(f"{what}: replicated_axes beside a ShardingSpec, which says them itself")
+        dims, replicated_axes = list(dim_specs.dim_specs), dim_specs.replicated_axes
+    else:
+        dims = _listed(dim_specs)
     if isinstance(dim_specs, PartitionSpec):
         dims += [None] * (rank - len(dims))
     if len(dims) != rank:
         raise ValueError(f"{what}: {len(dims)} layouts of dimensions, {dims}, for a tensor of {rank}")
     return ShardingSpec(mesh, dims, replicated_axes or ())
+
+
+def _need_spec(sharding, what):
+    if not isinstance(sharding, ShardingSpec):
+        raise TypeError(f"{what} takes a ShardingSpec, got {sharding!r}")
+    return sharding
 
 
 def _bounds(n, spec, mesh, device_id):
@@ -252,6 +312,8 @@ def _bounds(n, spec, mesh, device_id):
 
 def compute_local_shape(global_shape, sharding, device_id):
     """The shape of what a rank has of a tensor: of n elements along s parts ceil(n / s), fewer at the end."""
+    if len(global_shape) != len(_need_spec(sharding, "compute_local_shape").dim_specs):
+        raise ValueError(f"compute_local_shape: {sharding} is no layout of the shape {tuple(global_shape)}")
     bounds = [_bounds(n, d, sharding.mesh, device_id) for n, d in zip(global_shape, sharding.dim_specs)]
     return tuple(stop - start for start, stop in bounds)
 
@@ -263,13 +325,15 @@ def local_slices(global_shape, sharding, device_id):
 
 def get_num_shards(sharding):
     """Into how many different parts a layout cuts a tensor."""
-    return sharding.total_shards
+    return _need_spec(sharding, "get_num_shards").total_shards
 
 
 def needs_reshard(from_spec, to_spec):
     """Whether two layouts differ, so that a tensor of the one must be laid out anew to have the other."""
     if from_spec is None or to_spec is None:
         return from_spec is not to_spec
+    for spec in (from_spec, to_spec):
+        _need_spec(spec, "needs_reshard")
     return from_spec.mesh != to_spec.mesh or [d.axes for d in from_spec.dim_specs] != [
         d.axes for d in to_spec.dim_specs]
 

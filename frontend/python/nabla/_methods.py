@@ -139,7 +139,8 @@ def _format(x, spec):
 def _setitem(x, index, values):
     """x itself has `values` at the index from now on. While a function is traced, tensors that come from outside of it
     cannot be written: Error."""
-    x._rebind(indexing.Place(x, index).set(values))
+    spec, new = spec_of(x), indexing.Place(x, index).set(values)
+    x._rebind(new if spec is None or spec == spec_of(new) else communication.shard(new, spec.mesh, spec))
 
 
 def _deep_copied(x, memo):
@@ -226,14 +227,15 @@ def _attach_values():
     Tensor.to_numpy_all = staticmethod(to_numpy_all)
     Tensor.__getitem__, Tensor.__setitem__ = indexing.getitem, _setitem
     Tensor.at = property(indexing.At, doc="x.at[index].set(v), .add, .multiply, .min, .max, .get: new tensors.")
-    Tensor.__reduce__ = lambda x: (_restored, (x.tolist(), str(x.dtype).rpartition(".")[2], x.shape))
+    Tensor.__reduce__ = lambda x: (_restored, (x.tolist(), str(x.dtype).rpartition(".")[2], x.shape, spec_of(x)))
     Tensor.__copy__ = lambda x: _deep_copied(x, {})
     Tensor.__deepcopy__ = _deep_copied
 
 
-def _restored(values, dtype, shape):
+def _restored(values, dtype, shape, spec=None):
     flat = _nabla.from_numbers(values, dtype_of(dtype))
-    return _emit("reshape", [flat], {"shape": list(shape)})[0]
+    out = _emit("reshape", [flat], {"shape": list(shape)})[0]
+    return out if spec is None else communication.shard(out, spec.mesh, spec)
 
 
 # ---- Methods

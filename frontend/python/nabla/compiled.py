@@ -11,7 +11,7 @@ import weakref
 
 from . import _nabla, debug, profiling, recompiles
 from ._core import Tensor, default_float
-from ._mesh import DeviceMesh, spec_of
+from ._mesh import DeviceMesh, logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of
 from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
@@ -208,7 +208,7 @@ class Compiled:
         others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)
         layouts = tuple(_layout_key(t) for t in arguments.tensors)
         static = tuple((i, type(v).__name__, v) for i, v in static)
-        key = (arguments.treedef, types, layouts, others, static, default_float(), debug.enabled())
+        key = (arguments.treedef, types, layouts, others, static, default_float(), debug.enabled(), logical_rules.get())
         try:
             hash(key)
         except TypeError:
@@ -274,7 +274,7 @@ class Compiled:
         return executable
 
     def _remember(self, executable, args, free, named, static, arguments):
-        if self._dynamic or any(_nabla.placement(t) for t in arguments.tensors):
+        if self._dynamic or executable.bundle.lays_out or any(_nabla.placement(t) for t in arguments.tensors):
             return
         if self._known_float is not default_float():
             self._known.clear()

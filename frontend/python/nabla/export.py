@@ -12,7 +12,7 @@ import zipfile
 
 from . import _nabla, _spread
 from ._core import Tensor, asarray, default_float, dtype_of
-from ._mesh import spec_of
+from ._mesh import ShardingSpec, spec_of
 from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
 
@@ -26,6 +26,8 @@ class Spec:
     def __init__(self, shape=(), dtype=None, sharding=None):
         self.shape = tuple(shape)
         self.dtype = default_float() if dtype is None else dtype_of(dtype)
+        if sharding is not None and not isinstance(sharding, ShardingSpec):
+            raise TypeError(f"spec: sharding is a ShardingSpec, got {sharding!r}")
         if sharding is not None and len(sharding.dim_specs) != len(self.shape):
             raise ValueError(f"spec: {sharding} is the layout of {len(sharding.dim_specs)} dimensions, and the shape "
                              f"is {self.shape}")
@@ -35,7 +37,7 @@ class Spec:
         return f"spec({self.shape}, {self.dtype.name}" + (f", {self.sharding})" if self.sharding else ")")
 
     def _layout(self):
-        return self.sharding and self.sharding._layout(self.shape)
+        return self.sharding and self.sharding._layout(self.shape, pads=True)
 
 
 def spec(shape=(), dtype=None, sharding=None):

@@ -90,6 +90,8 @@ auto recorded(F body) {
     return once();
   } catch (const OtherMesh&) {
     if (!Eager::leave_mesh()) throw;
+  } catch (const OtherEager& other) {
+    Eager::resume(other.eager);
   }
   return once();
 }

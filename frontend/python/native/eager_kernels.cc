@@ -205,7 +205,10 @@ Result<std::vector<Literal>> by_reference(const ir::Module& module, const ir::Fu
   ir::Module alone = module;
   alone.functions.push_back(std::move(one));
   ir::set_interpreter_poll(let_others_run);
-  return ir::interpret(alone, "eager.node", std::move(operands));
+  auto run = [&] { return ir::interpret(alone, "eager.node", std::move(operands)); };
+  // Ranks of a region are threads, which may print or call back.
+  bool on_ranks = module.mesh() && !ir::functions_of(node.attrs).empty();
+  return on_ranks ? without_lock(run) : run();
 }
 
 Result<std::vector<Literal>> run_node(const ir::Module& module, const ir::Function& f, const ir::Node& node,

@@ -183,6 +183,10 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
     if (maker < 0 || traced.nodes[maker].op->name != "shard") continue;
     const ir::Sharding& said = traced.nodes[maker].attrs.get_sharding("sharding");
     if (said.allow_padding) out[i] = closed(v.type, &said);
+    if (said.replicated.empty()) continue;
+    ir::Sharding kept = *out[i];
+    kept.replicated = said.replicated;
+    out[i] = std::make_shared<const ir::Sharding>(std::move(kept));
   }
   return out;
 }

@@ -1,4 +1,5 @@
 // Compiled functions, programs for nablac, and bundles that run.
+#include <algorithm>
 #include <fstream>
 
 #include "cli/driver/compile.h"
@@ -228,6 +229,9 @@ void bind_bundle(py::module_& m) {
       .def("profile", &profile_of)
       .def_property_readonly("report", &report_of)
       .def_property_readonly("ranks", &ranks_of)
+      .def_property_readonly("lays_out", [](const Bundle& b) {
+        return std::any_of(b.placements.begin(), b.placements.end(), [](const PlacementRef& p) { return p != nullptr; });
+      })
       .def("state_get",
            [](Bundle& b, int leaf) {
              const exec::TensorInfo& info = b.session().state_leaves().at(leaf);

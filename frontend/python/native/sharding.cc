@@ -166,6 +166,7 @@ void bind_sharding(py::module_& m) {
   m.def("shard", &shard);
   m.def("placement", &placement_of);
   m.def("shards", &shards_of);
+  m.def("unplaced", [](const Value& v) { return v.unplaced(); });
   // Outside of traced functions: what comes now may use tensors of this mesh.
   m.def("enter_mesh", &Eager::enter_mesh);
   bind_collectives(m);

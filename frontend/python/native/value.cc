@@ -310,6 +310,10 @@ bool Eager::leave_mesh() {
   return true;
 }
 
+void Eager::resume(const std::shared_ptr<Eager>& eager) {
+  if (eager && !Frame::current() && eager->is_of_this_thread()) eager_stack().back() = eager;
+}
+
 void Eager::enter_mesh(const ir::Mesh& mesh) {
   const std::shared_ptr<Frame>& frame = of_thread().frame_;
   const ir::Mesh* now = frame ? frame->context->module.mesh() : nullptr;
@@ -320,6 +324,15 @@ void Eager::forget_gradients() {
   pinned_ = false;
   if (frame_) compute({});
 }
+
+OtherEager::OtherEager(std::shared_ptr<Eager> owner, const Site& site)
+    : Error([&] {
+        Diagnostic d = error(Code::kBadSharding, "a pullback is called whose function was differentiated over another mesh");
+        d.location = locate(site, "");
+        d.help = "ranks of one computation are all of one mesh: give it cotangents of that one";
+        return d;
+      }()),
+      eager(std::move(owner)) {}
 
 Recording::Recording() : pushed_(!Frame::current()) {
   if (!pushed_) return;
@@ -461,7 +474,12 @@ nabla::Tensor Value::operand() const {
     layout.sharding = *placement_->sharding;
     return nabla::shard(whole, layout, site);
   }
-  if (eager_ && !array_ && own.owns(traced_)) return traced_;
+  if (eager_ && !array_ && own.owns(traced_)) {
+    if (is_tracing()) (void)placement();  // the function that is traced finds it there
+    return traced_;
+  }
+  if (eager_ && !array_ && traced_.type().is_residual() && eager_->is_of_this_thread() && !is_tracing())
+    throw OtherEager(eager_, python_site());
   // An array, or a value of another thread, which is computed there and bound here.
   const Literal& bytes = array("an op");
   // Nothing is said of where it came from by what happens without gradients.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "frontend/cpp/frame.h"
@@ -59,6 +60,9 @@ class Eager : public std::enable_shared_from_this<Eager> {
   /// The thread gets another eager function, in which tensors of another mesh can be used; values that wait stay with
   /// this one. False while a function is traced.
   static bool leave_mesh();
+  /// Makes it the thread's again, where it was before leave_mesh; not while a function is traced.
+  static void resume(const std::shared_ptr<Eager>& eager);
+  bool is_of_this_thread() const { return thread_ == std::this_thread::get_id(); }
   /// leave_mesh where the mesh of the thread's eager function is another than this one.
   static void enter_mesh(const ir::Mesh& mesh);
 
@@ -77,11 +81,18 @@ class Eager : public std::enable_shared_from_this<Eager> {
   bool pinned_ = false;           ///< an array requires gradients: what was computed from it stays
   std::set<const Value*> held_;   ///< Python's values that were computed in frame_, while pinned
   bool tracks_gradients_ = true;
+  std::thread::id thread_ = std::this_thread::get_id();
   int64_t bound_bytes_ = 0;  ///< that bound_ was given since the last sweep, with what it had then
   struct {
     size_t nodes = 0, functions = 0;
     int64_t bytes = 0;
   } kept_;  ///< when they were last looked through
+};
+
+/// Thrown where a pullback is of an eager function that the thread has left for another mesh's: E0210.
+struct OtherEager : Error {
+  OtherEager(std::shared_ptr<Eager> owner, const Site& site);
+  std::shared_ptr<Eager> eager;
 };
 
 /// While one lives, ops go to the innermost trace, or to the thread's eager function.
@@ -133,6 +144,10 @@ class Value {
   void rebind(const Value& other);
   /// The same elements under a handle of their own, that no gradient reaches, in memory of their own.
   Value copied() const;
+  /// The eager function that it is computed in, or was; null: none.
+  std::shared_ptr<Eager> eager() const { return eager_ ? eager_ : computed_by_.lock(); }
+  /// The same elements, computed now, laid out over no mesh.
+  Value unplaced() const { return Value(array("another mesh")); }
   /// Whether both are one value of a function, or one array.
   bool same(const Value& other) const {
     if (array_ && other.array_) return array_->data() == other.array_->data();

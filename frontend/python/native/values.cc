@@ -314,6 +314,7 @@ void bind_values(py::module_& m) {
   });
   m.def("backward_gradients",
         [](const Value& result, const std::optional<Operand>& cotangent, const std::vector<const Value*>& leaves) {
+          Eager::resume(result.eager());
           return recorded([&](const Site& site) {
             Eager& eager = Eager::of_thread();
             std::optional<nabla::Tensor> ct;

@@ -1,6 +1,6 @@
 """Ops as classes: a kernel that is written in ops of nabla, with derivatives of its own where it has any."""
 
-from .._core import asarray
+from .._core import Tensor, asarray
 
 # What classes of the Python library nabla-ml may define too, and what says it here.
 _FOLLOWS = {
@@ -78,7 +78,10 @@ class Operation:
 
         def plain(*xs):
             out = self.kernel(list(xs), kwargs)
-            return tuple(out) if isinstance(out, (list, tuple)) else (out,)
+            out = tuple(out) if isinstance(out, (list, tuple)) else (out,)
+            if not out or not all(isinstance(t, Tensor) for t in out):
+                raise TypeError(f"{self.name}: its kernel gives {out!r}, expected tensors")
+            return out
 
         def tangents(primals, ts):
             out = plain(*primals)
@@ -186,11 +189,14 @@ class CollectiveOperation(Operation):
 
         def body(part):
             out = super(CollectiveOperation, self)._applied([part], kwargs)
-            if len(out) != 1:
+            if len(out) != 1 or not isinstance(out[0], Tensor):
                 raise TypeError(f"{self.name}: its kernel gives {len(out)} tensors, expected one")
             return out[0]
 
-        return [communication._on_parts(self.name, x, spec, self.output_spec(spec, kwargs), body)]
+        out = self.output_spec(spec, kwargs)
+        if not isinstance(out, communication.ShardingSpec):
+            raise TypeError(f"{self.name}.output_spec gives {out!r}, expected a ShardingSpec")
+        return [communication._on_parts(self.name, x, spec, out, body)]
 
 
 def ensure_tensor(x):

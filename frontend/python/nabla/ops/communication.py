@@ -7,12 +7,14 @@ out over a mesh, each of which is one rank's.
 
 import contextlib
 import contextvars
+import math
+import operator
 
 from .. import _nabla
 from .._core import asarray
 from .._mesh import (
-    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, needs_reshard, spec_for,
-    spec_of)
+    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, names_of, needs_reshard,
+    spec_for, spec_of)
 from ..tree import tree_map
 
 _region = contextvars.ContextVar("nabla_region", default=None)  # (mesh, axes) of the body that is traced
@@ -33,7 +35,8 @@ def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
 
     Its derivative is laid out so too. Axes need not divide a size: the last parts are shorter then, and padded where
     the program is compiled for ranks. Raises ValueError for layouts that do not fit the mesh or the number of
-    dimensions, Error (E0210) for tensors of another mesh in one computation.
+    dimensions, Error (E0210) for tensors of another mesh in one computation. A tensor of another mesh is computed and
+    laid out over this one, outside of traced functions; no gradient goes that way.
     """
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"shard: the mesh is a DeviceMesh, got {type(mesh).__name__}")
@@ -48,12 +51,18 @@ def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
 
 
 def _laid_out(x, spec):
+    now = spec_of(x)
+    if now is not None and now.mesh != spec.mesh and not x.is_traced:
+        x = _nabla.unplaced(x)
     _nabla.enter_mesh(spec.mesh._native)
     return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape), f"shard: {x.type_str()}")
 
 
 def with_sharding_constraint(x, sharding):
     """x, laid out as a ShardingSpec says: see shard."""
+    if not isinstance(sharding, ShardingSpec):
+        raise TypeError(f"with_sharding_constraint takes a ShardingSpec, which names its mesh, got {sharding!r}: "
+                        "nabla.shard takes a mesh and a PartitionSpec")
     return shard(x, sharding.mesh, sharding)
 
 
@@ -72,6 +81,10 @@ def _need_spec(x, what):
 def _on_parts(what, x, spec, out, body):
     """`body` on every rank's part of x, which is laid out as `spec`; the results' parts make a tensor laid out as
     `out`."""
+    for a in [a for s in (spec, out) for d in s.dim_specs for a in d.axes]:
+        if a not in spec.mesh.axis_names:
+            raise ValueError(f"{what}: {x.type_str()} is laid out as {spec}, along a part of an axis, {a}: parts of "
+                             "axes have no collectives of their own; lay it out along whole axes first, with nabla.shard")
     for n, d in zip(x.shape, spec.dim_specs):
         parts = d.get_total_shards(spec.mesh)
         if isinstance(n, int) and n % parts:
@@ -93,26 +106,40 @@ def _traced(name, region, operands, body, layouts):
         t.cancel()
 
 
-def _cleared(spec, dims):
-    return ShardingSpec(spec.mesh, [DimSpec() if i in dims else DimSpec(d.axes) for i, d in enumerate(spec.dim_specs)])
+def _axes_of(spec, axes, what):
+    axes = names_of(axes, what)
+    for a in axes:
+        spec.mesh.get_axis_size(a)
+    return axes
+
+
+def _cleared(spec, dims, axes=None):
+    """The layout without the axes, or without any, in these dimensions."""
+    def kept(i, a):
+        return i not in dims or (axes is not None and a not in axes)
+
+    return ShardingSpec(spec.mesh, [DimSpec([a for a in d.axes if kept(i, a)]) for i, d in enumerate(spec.dim_specs)])
 
 
 def _dim(axis, ndim, what):
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise TypeError(f"{what}: a dimension is an integer, got {axis!r}")
     if not -ndim <= axis < ndim:
         raise ValueError(f"{what}: there is no dimension {axis} in a tensor of {ndim}")
     return axis % ndim
 
 
 def all_gather(sharded_tensor, axis=None, axis_name=None):
-    """The tensor with dimension `axis` whole on every rank; None: all dimensions. Inside of a region the ranks' values
-    joined along dimension `axis` (0), over the region's axes or `axis_name`."""
+    """The tensor with dimension `axis` whole on every rank; None: all dimensions. `axis_name`: along these axes alone.
+    Inside of a region the ranks' values joined along dimension `axis` (0), over the region's axes or `axis_name`."""
     x = asarray(sharded_tensor)
     if _region.get():
         return _nabla.all_gather(x, _axes_here(axis_name), 0 if axis is None else axis)
     spec = spec_of(x)
     if spec is None:
         return x
-    return _laid_out(x, _cleared(spec, range(x.ndim) if axis is None else [_dim(axis, x.ndim, "all_gather")]))
+    dims = range(x.ndim) if axis is None else [_dim(axis, x.ndim, "all_gather")]
+    return _laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
 
 
 def gather_all_axes(sharded_tensor):
@@ -121,8 +148,7 @@ def gather_all_axes(sharded_tensor):
 
 
 def _axes_here(axis_name):
-    axes = _region.get()[1] if axis_name is None else axis_name
-    return [axes] if isinstance(axes, str) else list(axes)
+    return list(_region.get()[1]) if axis_name is None else names_of(axis_name, "axis_name")
 
 
 _REDUCERS = {"sum": _nabla.psum, "max": _nabla.pmax, "min": _nabla.pmin, "mean": _nabla.pmean}
@@ -137,9 +163,7 @@ def _reduced(what, x, reduce_op, axes):
     spec = _need_spec(x, what)
     if axes is None:
         axes = [a for d in spec.dim_specs for a in d.axes]
-    axes = [axes] if isinstance(axes, str) else list(axes)
-    for a in axes:
-        spec.mesh.get_axis_size(a)
+    axes = _axes_of(spec, axes, what)
     if not axes:
         return x
     out = ShardingSpec(spec.mesh, [DimSpec([a for a in d.axes if a not in axes]) for d in spec.dim_specs])
@@ -191,7 +215,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     spec = _need_spec(x, "reduce_scatter")
     dim = _dim(axis, x.ndim, "reduce_scatter")
     if axis_name is not None:
-        axes = [axis_name] if isinstance(axis_name, str) else list(axis_name)
+        axes = _axes_of(spec, axis_name, "reduce_scatter")
     else:
         axes = spec.dim_specs[dim].axes or list(spec.mesh.axis_names)
     dims = [[a for a in d.axes if a not in axes] for d in spec.dim_specs]
@@ -203,8 +227,8 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
 def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=None):
     """Part k of every rank's value along `split_axis` goes to the k-th rank; what comes is joined along `concat_axis`.
 
-    Over the axes that cut `concat_axis`: the same tensor, cut along `split_axis` instead. Raises ValueError where no
-    axis cuts it, and for tiled=False.
+    Over the axes that cut `concat_axis`, or `axis_name`, the last of them: the same tensor, cut along `split_axis`
+    instead. Raises ValueError where no such axis cuts it, and for tiled=False.
     """
     x = asarray(sharded_tensor)
     if not tiled:
@@ -213,11 +237,12 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
         return _nabla.all_to_all(x, _axes_here(axis_name), split_axis, concat_axis)
     spec = _need_spec(x, "all_to_all")
     split, join = _dim(split_axis, x.ndim, "all_to_all"), _dim(concat_axis, x.ndim, "all_to_all")
-    axes = spec.dim_specs[join].axes
-    if not axes:
-        raise ValueError(f"all_to_all: no axis cuts dimension {join} of {x.type_str()}, which is laid out as {spec}")
     dims = [list(d.axes) for d in spec.dim_specs]
-    dims[join] = []
+    axes = dims[join] if axis_name is None else _axes_of(spec, axis_name, "all_to_all")
+    if not axes or dims[join][-len(axes):] != axes:
+        what = f"{', '.join(axes)} are not the last axes that cut" if axes else "no axis cuts"
+        raise ValueError(f"all_to_all: {what} dimension {join} of {x.type_str()}, which is laid out as {spec}")
+    dims[join] = dims[join][:-len(axes)]
     dims[split] += axes
     return _laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
 
@@ -231,17 +256,31 @@ def ppermute(sharded_tensor, permutation, axis_name=None):
     should have the same part would get different ones.
     """
     x = asarray(sharded_tensor)
-    pairs = [(int(a), int(b)) for a, b in permutation]
+    pairs = _pairs_of(permutation)
     if _region.get():
         return _nabla.ppermute(x, _axes_here(axis_name), pairs)
     spec = _need_spec(x, "ppermute")
     if axis_name is None:
         axes, pairs = _moves(x, spec, pairs)
     else:
-        axes = [axis_name] if isinstance(axis_name, str) else list(axis_name)
+        axes = _axes_of(spec, axis_name, "ppermute")
+        places = math.prod(spec.mesh.get_axis_size(a) for a in axes)
+        for r in [r for p in pairs for r in p]:
+            if not 0 <= r < places:
+                raise ValueError(f"ppermute: {r} is no place along {', '.join(axes)}, where there are 0 to "
+                                 f"{places - 1}")
     if not axes:
         return x
     return _on_parts("ppermute", x, spec, spec, lambda part: _nabla.ppermute(part, axes, pairs))
+
+
+def _pairs_of(permutation):
+    def is_pair(p):
+        return isinstance(p, (list, tuple)) and len(p) == 2 and all(hasattr(r, "__index__") for r in p)
+
+    if isinstance(permutation, (list, tuple)) and all(map(is_pair, permutation)):
+        return [(operator.index(a), operator.index(b)) for a, b in permutation]
+    raise TypeError(f"ppermute: a permutation is a list of pairs (from, to) of ranks, got {permutation!r}")
 
 
 def _moves(x, spec, pairs):
@@ -290,6 +329,8 @@ def axis_index(mesh, axis_name=None):
         return _nabla.axis_index(_axes_here(mesh if axis_name is None else axis_name))
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"axis_index({mesh!r}): outside of a region it takes a mesh and the name of an axis")
+    if not isinstance(axis_name, str):
+        raise TypeError(f"axis_index: outside of a region it takes a mesh and the name of one axis, got {axis_name!r}")
     size = mesh.get_axis_size(axis_name)
     return _laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
 

@@ -24,6 +24,8 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
     if fun is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size,
                                  spmd_axis_name=spmd_axis_name, mesh=mesh)
+    if spmd_axis_name is not None and not isinstance(spmd_axis_name, str):
+        raise TypeError(f"vmap: spmd_axis_name is the name of one axis, got {spmd_axis_name!r}")
     if mesh is not None and spmd_axis_name is None:
         raise ValueError(f"vmap: mesh {mesh} without spmd_axis_name, the axis that the batch lies along")
 

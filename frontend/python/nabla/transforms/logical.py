@@ -1,33 +1,44 @@
 """Names of dimensions, and rules that say along which axes of a mesh they lie."""
 
 import contextlib
-import contextvars
 import warnings
 
 from .._core import asarray
 from .._mesh import PartitionSpec, ShardingSpec
+from .._mesh import logical_rules as _rules
+from ..compiled import _forget_known_calls
 from ..ops.communication import shard
-
-_rules = contextvars.ContextVar("nabla_logical_axis_rules", default=())
-
 
 @contextlib.contextmanager
 def logical_axis_rules(rules):
     """Within the context, dimensions of these names lie along these axes: pairs of a name and an axis of a mesh,
-    several of them, or None. Contexts nest: the inner rules are looked at first.
+    several of them, or None. Contexts nest: the inner rules are looked at first. Compiled
+    functions are compiled for the rules that they are called under.
 
         with nb.logical_axis_rules([("batch", ("dp", "fsdp")), ("mlp", "tp"), ("embed", None)]):
             spec = nb.logical_to_mesh_axes(("embed", "mlp"))     # P(None, "tp")
     """
     token = _rules.set(_checked(rules) + _rules.get())
+    _forget_known_calls()
     try:
         yield
     finally:
         _rules.reset(token)
+        _forget_known_calls()
+
+
+def _listed(x):
+    if isinstance(x, str) or not hasattr(x, "__iter__"):
+        raise TypeError(f"logical axis rules and names of dimensions come in a list, got {x!r}")
+    return x
 
 
 def _checked(rules):
-    out = tuple((name, (axes,) if isinstance(axes, str) else axes) for name, axes in rules)
+    rules = rules.items() if hasattr(rules, "items") else rules
+    if not all(isinstance(rule, (tuple, list)) and len(rule) == 2 for rule in _listed(rules)):
+        raise TypeError(f"logical axis rules are pairs of a dimension's name and axes, got {rules!r}")
+    out = tuple((name, (axes,) if isinstance(axes, str) else tuple(axes) if isinstance(axes, list) else axes)
+                for name, axes in rules)
     for name, axes in out:
         listed = axes is None or isinstance(axes, (tuple, list)) and all(isinstance(a, str) for a in axes)
         if not isinstance(name, str) or not listed:
@@ -44,7 +55,7 @@ def logical_to_mesh_axes(names, rules=None, mesh=None):
     """
     rules = _rules.get() if rules is None else _checked(rules)
     used, out = set(), []
-    for name in names:
+    for name in _listed(names):
         axes = next((axes for n, axes in rules if n == name), None) if name is not None else None
         axes = [a for a in axes or () if a not in used and (mesh is None or a in mesh.axis_names)]
         used.update(axes)

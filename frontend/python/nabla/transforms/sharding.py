@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, spec_for
+from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, spec_for
 from .._trace import Arguments, Result, name_of
 from ..compiled import jit
 from ..ops.communication import _inside, _traced, shard
@@ -23,17 +23,20 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     in_specs a PartitionSpec, or a tuple with one per argument (a prefix of its tree): `func` is written for one rank.
     It gets the rank's parts, and its results are the parts of the results by `out_specs`. A mesh axis that a layout
     does not name means: the same on all ranks along it. What ranks exchange is what `func` calls: psum, ppermute, ... .
+    `func` takes positional arguments alone, and its tensors are whole where it closes over them.
     `axis_names` are the axes for whose ranks it is written, by default all; along the others its values are sharded as
     any.
 
-    Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and for a result that may
-    differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict, the compiler chooses
-    what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug` raises ValueError:
-    nabla.trace shows layouts.
+    Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and, when it is computed,
+    for a result that may differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict, the
+    compiler chooses what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug` raises
+    ValueError: nabla.trace shows layouts.
     """
     if func is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs,
                                  auto_sharding=auto_sharding, debug=debug, axis_names=axis_names)
+    if not callable(func):
+        raise TypeError(f"shard_map takes a function, got {func!r}")
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"shard_map: the mesh is a DeviceMesh, got {type(mesh).__name__}")
     if auto_sharding and not isinstance(in_specs, dict):
@@ -73,13 +76,20 @@ def _whole(func, mesh, in_specs, out_specs):
 
 
 def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
-    axes = list(mesh.axis_names) if axis_names is None else [axis_names] if isinstance(axis_names, str) else list(
-        axis_names)
+    if in_specs is None or out_specs is None:
+        raise ValueError("shard_map: a function of one rank needs in_specs and out_specs; P() is whole on every rank")
+    axes = list(mesh.axis_names) if axis_names is None else names_of(axis_names, "shard_map: axis_names")
     for a in axes:
         mesh.get_axis_size(a)
 
     def layouts(specs, tree, places, tensors, what):
-        specs = broadcast_prefix(specs, tree, _is_spec)
+        try:
+            specs = broadcast_prefix(specs, tree, _is_spec)
+        except ValueError as e:
+            raise ValueError(f"shard_map: {what} of {name_of(func)}: {e}") from None
+        for spec in specs:
+            if not _is_spec(spec):
+                raise TypeError(f"shard_map: {what} has {spec!r}, expected a PartitionSpec such as P(\"dp\")")
         out = []
         for place, t in zip(places, tensors):
             spec = P() if specs[place] is None else specs[place]

@@ -1,0 +1,162 @@
+"""What keeps layouts over a mesh: copies, pickles, writes, captured tensors, pending gradients beside another mesh,
+calls that are known, modules; and what is said of arguments that make no sense."""
+
+import copy
+import pickle
+
+import nabla as nb
+import numpy as np
+import pytest
+from nabla.core.sharding import DeviceMesh, DimSpec, P, ShardingSpec, compute_local_shape, needs_reshard
+from nabla.ops import communication as comm
+
+MESH, RING = DeviceMesh("pod", (2, 4), ("dp", "tp")), DeviceMesh("ring", (4,), ("stage",))
+A = np.random.RandomState(0).randn(8, 8).astype(np.float32)
+B = np.random.RandomState(1).randn(8, 8).astype(np.float32)
+
+
+def axes_of(x):
+    return [d.axes for d in x.sharding.dim_specs]
+
+
+def shown(x):
+    nb.debug.print("saw {}", x)
+    return x
+
+
+def test_prints_of_what_ranks_share(capfd):
+    x = nb.shard(np.arange(8.0), MESH, P("tp"))
+    assert nb.jit(lambda v: shown(v) * 2)(x).tolist() == [2 * i for i in range(8)]
+    assert capfd.readouterr().err.count("saw") + capfd.readouterr().out.count("saw") <= 1
+    y = nb.shard_map(lambda v: shown(v) * 2, MESH, (P("tp"),), P("tp"))(np.arange(8.0))
+    assert y.tolist() == [2 * i for i in range(8)]
+
+
+def test_a_known_call_keeps_its_layout():
+    f = nb.jit(lambda x: nb.shard(x, MESH, P("dp")))
+    assert [axes_of(f(A)) for _ in range(3)] == [[["dp"], []]] * 3
+    with nb.logical_axis_rules([("rows", "dp")]):
+        g = nb.jit(lambda x: nb.with_logical_constraint(x, ("rows", None), MESH))
+        assert [axes_of(g(A)) for _ in range(2)] == [[["dp"], []]] * 2
+    with nb.logical_axis_rules([("rows", "tp")]):
+        assert axes_of(g(A)) == [["tp"], []]
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_captured_tensors(computed):
+    b = nb.shard(B, MESH, P(None, "tp"))
+    if computed:
+        b.realize()
+    product = nb.jit(lambda x: x @ b)
+    assert axes_of(product(A)) == [[], ["tp"]] and np.allclose(product(A).numpy(), A @ B, atol=1e-5)
+    f = nb.shard_map(lambda x: comm.psum(x, "tp").sum() + b, MESH, (P(None, "tp"),), P())
+    assert np.allclose(f(A).numpy(), A.sum() + B, atol=1e-3)
+    g = nb.jit(lambda x, w: nb.shard_map(lambda q: comm.psum(q, "tp") + w[:, :2], MESH, (P(None, "tp"),), P())(x))
+    assert np.allclose(g(A, b).numpy(), A.reshape(8, 4, 2).sum(1) + B[:, :2], atol=1e-5)
+
+
+def test_pending_gradients_beside_another_mesh():
+    a = nb.shard(A, MESH, P("dp", "tp"))
+    out, pull = nb.vjp(lambda q: nb.tanh(q), a)
+    _ = nb.shard(A, RING, P("stage")) * 1
+    assert np.allclose(pull(nb.asarray(B))[0].numpy(), B * (1 - np.tanh(A) ** 2), atol=1e-5)
+    with pytest.raises(nb.Error) as e:
+        pull(nb.shard(B, RING, P("stage")))
+    assert e.value.code == "E0210"
+    w = nb.asarray(A)
+    w.requires_grad = True
+    loss = nb.sum(nb.shard(w, MESH, P("dp")) ** 2)
+    _ = nb.shard(A, RING, P("stage")).realize()
+    loss.backward()
+    assert np.allclose(w.grad.numpy(), 2 * A)
+
+
+def test_copies_and_pickles_keep_layouts():
+    for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
+        assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec
+    assert P("a") + P("b") == P("a", "b") and isinstance(P("a") + P("b"), P)
+    x = nb.shard(A, MESH, P("dp", "tp"))
+    for y in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert y.sharding == x.sharding and np.array_equal(y.numpy(), A)
+    assert copy.deepcopy(x.sharding) == pickle.loads(pickle.dumps(x.sharding)) == x.sharding
+    f = nb.jit(lambda v, spec: nb.shard(v, spec.mesh, spec), static_argnums=1)
+    assert axes_of(f(A, x.sharding)) == [["dp"], ["tp"]]
+
+
+def test_writes_keep_the_layout():
+    for value in (B, nb.shard(B, MESH, P("tp", "dp"))):
+        x = nb.shard(A, MESH, P("dp", "tp"))
+        x[...] = value
+        assert axes_of(x) == [["dp"], ["tp"]] and np.array_equal(x.numpy(), B)
+    m = nb.nn.Linear(8, 4)
+    state = {k: v.numpy() for k, v in m.state_dict().items()}
+    m.weight = nb.shard(m.weight, MESH, P("tp"))
+    m.load_state_dict(state)
+    assert axes_of(m.weight) == [["tp"], []] and np.array_equal(m.weight.numpy(), state["weight"])
+
+
+def test_a_tensor_moves_to_another_mesh():
+    x = nb.shard(A, MESH, P("dp", "tp")) * 2
+    y = comm.reshard(x, RING, P("stage"))
+    assert axes_of(y) == [["stage"], []] and np.array_equal(y.numpy(), 2 * A)
+
+
+def test_axes_of_collectives():
+    x = nb.shard(A, MESH, P(("dp", "tp")))
+    assert axes_of(comm.all_gather(x, 0, axis_name="tp")) == [["dp"], []]
+    moved = comm.all_to_all(x, 1, 0, axis_name="tp")
+    assert axes_of(moved) == [["dp"], ["tp"]] and np.array_equal(moved.numpy(), A)
+    with pytest.raises(ValueError, match="dp are not the last axes that cut dimension 0"):
+        comm.all_to_all(x, 1, 0, axis_name="dp")
+    y = nb.shard(np.arange(16), RING, P("stage")).reshape(2, 8)
+    with pytest.raises(ValueError, match=r"psum: i64\[2,8\] is laid out as .*, along a part of an axis, stage:\(1\)2"):
+        comm.psum(y)
+    kept = nb.shard(A, MESH, P("tp"), replicated_axes={"dp"})
+    assert kept.sharding.replicated_axes == {"dp"}
+
+
+SPEC = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
+
+
+@pytest.mark.parametrize("use, error, text", [
+    (lambda x: MESH.get_axis_size("tp:(0)2"), ValueError, "no part of axis tp"),
+    (lambda x: MESH.get_devices_on_axis_slice("tp", 9), ValueError, "places 0 to 3 along tp, got 9"),
+    (lambda x: DeviceMesh(None, (2,), ("a",)), TypeError, "takes a name, a tuple of sizes"),
+    (lambda x: DeviceMesh("m", 2, ("a",)), TypeError, "takes a name, a tuple of sizes"),
+    (lambda x: DeviceMesh("m", (2.0,), ("a",)), ValueError, "number from 1 on, got 2.0"),
+    (lambda x: DeviceMesh("m", (2,), (3,)), TypeError, "named by a text, got 3"),
+    (lambda x: DeviceMesh("m", (2,), ("a:(1)2",)), ValueError, "is no name"),
+    (lambda x: DimSpec([1]), TypeError, "named by a text, got 1"),
+    (lambda x: DimSpec(["a"], priority="x"), TypeError, "an integer from 0 on, got 'x'"),
+    (lambda x: nb.shard(x, MESH, None), TypeError, "a word per dimension, .* got None"),
+    (lambda x: nb.shard(x, MESH, "tp"), TypeError, "a word per dimension, .* got 'tp'"),
+    (lambda x: nb.shard(x, MESH, [3, None]), TypeError, "named by a text, got 3"),
+    (lambda x: nb.shard(x, MESH, SPEC, replicated_axes={"tp"}), ValueError, "beside a ShardingSpec"),
+    (lambda x: comm.with_sharding_constraint(x, P("tp")), TypeError, "takes a ShardingSpec, which names its mesh"),
+    (lambda x: nb.spec((8,), sharding=P("tp")), TypeError, "sharding is a ShardingSpec, got P"),
+    (lambda x: needs_reshard(P("a"), P("b")), TypeError, "needs_reshard takes a ShardingSpec"),
+    (lambda x: compute_local_shape((8, 3, 2), SPEC, 0), ValueError, "is no layout of the shape"),
+    (lambda x: comm.psum(nb.shard(x, MESH, P("dp")), 3), TypeError, "named by a text, got 3"),
+    (lambda x: comm.all_gather(nb.shard(x, MESH, P("dp")), "tp"), TypeError, "a dimension is an integer, got 'tp'"),
+    (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), [(1, 2, 3)]), TypeError, "a list of pairs"),
+    (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), None), TypeError, "a list of pairs"),
+    (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), [(0, 7)], "dp"), ValueError, "7 is no place along dp"),
+    (lambda x: comm.axis_index(MESH, ["dp"]), TypeError, "the name of one axis, got"),
+    (lambda x: nb.vmap(lambda v: v, spmd_axis_name=("dp",), mesh=MESH)(x), TypeError, "the name of one axis"),
+    (lambda x: nb.shard_map(3, MESH, P(), P()), TypeError, "takes a function, got 3"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, P()), ValueError, "needs in_specs and out_specs"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, ("dp",), P())(x), TypeError, "in_specs has 'dp', expected a Partition"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, P(), (P(), P()))(x), ValueError, "shard_map: out_specs of fn"),
+    (lambda x: nb.logical_to_mesh_axes(None), TypeError, "come in a list, got None"),
+    (lambda x: nb.logical_to_mesh_axes(("a",), [("b",)]), TypeError, "are pairs of a dimension's name and axes"),
+])
+def test_what_makes_no_sense_is_said(use, error, text):
+    with pytest.raises(error, match=text):
+        use(nb.asarray(A))
+
+
+def test_exported_layouts_are_padded_on_other_meshes(tmp_path):
+    spec = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
+    program = nb.export({"f": lambda x: nb.sum(x * x)}, args={"f": {"x": nb.spec((8, 8), sharding=spec)}})
+    bundle = nb.compile_bundle(program, tmp_path / "f.nbundle", mesh={"dp": 3, "tp": 1})
+    assert np.isclose(bundle.run("f", x=A)["out"].item(), (A * A).sum(), rtol=1e-5)
