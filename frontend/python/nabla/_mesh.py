@@ -199,8 +199,8 @@ class ShardingSpec:
         self.replicated_axes, self.partial_sum_axes = set(names_of(replicated_axes or (), "replicated_axes")), set()
         if partial_sum_axes:
             sums = names_of(partial_sum_axes, "partial_sum_axes")
-            raise ValueError(f"ShardingSpec: sums over {sums} that are still to be taken are no layout of a tensor, whose "
-                             "elements are those of the whole")
+            raise ValueError(f"ShardingSpec: sums over {sums} that are still to be taken are no layout of a tensor, "
+                             "whose elements are those of the whole")
         used = [a for d in self.dim_specs for a in d.axes] + sorted(self.replicated_axes)
         for a in used:
             mesh.get_axis_size(a)

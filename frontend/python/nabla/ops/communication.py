@@ -84,7 +84,7 @@ def _on_parts(what, x, spec, out, body):
     for a in [a for s in (spec, out) for d in s.dim_specs for a in d.axes]:
         if a not in spec.mesh.axis_names:
             raise ValueError(f"{what}: {x.type_str()} is laid out as {spec}, along a part of an axis, {a}: parts of "
-                             "axes have no collectives of their own; lay it out along whole axes first, with nabla.shard")
+                             "axes have no collectives of their own; lay it out along whole axes first")
     for n, d in zip(x.shape, spec.dim_specs):
         parts = d.get_total_shards(spec.mesh)
         if isinstance(n, int) and n % parts:

@@ -28,8 +28,8 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     any.
 
     Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and, when it is computed,
-    for a result that may differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict, the
-    compiler chooses what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug` raises
+    for a result that may differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict,
+    the compiler chooses what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug` raises
     ValueError: nabla.trace shows layouts.
     """
     if func is None:
