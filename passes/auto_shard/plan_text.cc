@@ -88,7 +88,7 @@ std::string plan_text(const ir::Module& laid_out, const FoundLayouts& found) {
       layout = function.values[static_cast<size_t>(function.params[e.reads.size() + f.stored->input])].sharding;
     }
     ir::Sharding words = layout ? *layout : whole_sharding(static_cast<int>(f.layout.dims.size()));
-    std::string line = f.is_free || !layout ? fmt::format("{}={}  # {}\n", name, words_of(words), reason_of(f))
+    std::string line = f.is_free || !f.stored->said ? fmt::format("{}={}  # {}\n", name, words_of(words), reason_of(f))
                                             : fmt::format("# {} stays as it is said: {}\n", name, words.str());
     if (!has_words(words)) line = "# " + line;
     (is_leaf ? leaves : inputs).push_back(std::move(line));

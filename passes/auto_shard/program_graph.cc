@@ -8,6 +8,7 @@
 #include "passes/rewrite.h"
 #include "passes/shard/control_ties.h"
 #include "passes/shard/layout.h"
+#include "passes/shard/rules/rules.h"
 
 namespace nabla::passes {
 namespace {
@@ -22,7 +23,7 @@ constexpr double kTripsOfWhile = 8;  // nobody knows them
 bool is_shard(const Node& n) { return n.op->name == "shard"; }
 bool follows(const Node& n, const Factors& factors) {
   return !is_product(n) && std::all_of(factors.factors.begin(), factors.factors.end(),
-                                       [](const auto& f) { return f.kind == Factors::Kind::kPass; });
+                                       [](const Factors::Factor& f) { return f.kind == Factors::Kind::kPass; });
 }
 
 using Values = SpotsOfValues;
@@ -200,6 +201,7 @@ class Builder {
     bool known = n.op->factors.exists() && !n.op->traits.side_effect;
     Factors factors = known ? n.op->factors(op) : Factors();
     if (known && follows(n, factors)) return tie(f, n, factors);
+    if (auto by_rows = factors_by_rows(f, n)) factors = std::move(*by_rows);
     SplitNode node{&f, &n, std::move(factors), {}, {}, times_[f.name]};
     for (ValueId id : n.operands) node.operands.push_back(use(f, id));
     for (ValueId id : n.results) node.results.push_back(v.spot[static_cast<size_t>(id)]);

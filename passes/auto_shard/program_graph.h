@@ -55,7 +55,7 @@ struct HandedOn {
 };
 
 struct ProgramGraph {
-  Ties ties;
+  SpotTies ties;
   std::vector<StoredSpot> stored;  ///< first the leaves in their order, then others
   std::vector<SpotLink> links;
   std::vector<SplitNode> nodes;

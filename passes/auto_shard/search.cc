@@ -296,7 +296,7 @@ class Search {
   std::vector<Reason> reasons_;  // per edge
   std::vector<Seen> stored_;     // as ProgramGraph::stored
   std::map<Spot, Seen> of_stored_, seen_;
-  std::map<int, Choice> clusters_;  // by Ties::cluster
+  std::map<int, Choice> clusters_;  // by SpotTies::cluster
   std::vector<int> products_;       // choices of nodes
 };
 

@@ -4,7 +4,7 @@
 
 namespace nabla::passes {
 
-Spot Ties::add(const ir::Type& type) {
+Spot SpotTies::add(const ir::Type& type) {
   Spot spot = count();
   types_.push_back(&type);
   clusters_.push_back(spot);
@@ -17,11 +17,11 @@ Spot Ties::add(const ir::Type& type) {
   return spot;
 }
 
-void Ties::tie(const std::vector<std::pair<Spot, int>>& places) {
+void SpotTies::tie(const std::vector<std::pair<Spot, int>>& places) {
   for (size_t i = 1; i < places.size(); ++i) tie(places[0], places[i]);
 }
 
-void Ties::tie(std::pair<Spot, int> a, std::pair<Spot, int> b) {
+void SpotTies::tie(std::pair<Spot, int> a, std::pair<Spot, int> b) {
   int x = root_of_dim(a.first, a.second), y = root_of_dim(b.first, b.second);
   clusters_[at(cluster(a.first))] = cluster(b.first);
   if (x == y) return;

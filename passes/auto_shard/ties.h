@@ -12,7 +12,7 @@ namespace nabla::passes {
 /// A tensor, by number; one value of a program may be several.
 using Spot = int;
 
-class Ties {
+class SpotTies {
  public:
   /// The type has to outlive this.
   Spot add(const ir::Type& type);

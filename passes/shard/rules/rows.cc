@@ -21,12 +21,12 @@ struct Rows {
 };
 
 // Of embedding, and of gather and scatter_add where they are about rows.
-std::optional<Rows> rows_of(const RuleContext& c) {
-  size_t ids = static_cast<size_t>(c.f.type(c.n.operands[1]).rank());
-  size_t width = static_cast<size_t>(c.f.type(c.n.operands[0]).rank()) - 1;
-  if (c.n.op->name == "embedding") return Rows{true, ids, width};
-  bool gather = c.n.op->name == "gather";
-  const ir::Attrs& a = c.n.attrs;
+std::optional<Rows> rows_of(const ir::Function& f, const ir::Node& n) {
+  size_t ids = static_cast<size_t>(f.type(n.operands[1]).rank());
+  size_t width = static_cast<size_t>(f.type(n.operands[0]).rank()) - 1;
+  if (n.op->name == "embedding") return Rows{true, ids, width};
+  bool gather = n.op->name == "gather";
+  const ir::Attrs& a = n.attrs;
   Ints window = count_from(static_cast<int64_t>(ids), static_cast<int64_t>(width)), first = {0};
   bool fits = a.get_int("index_vector_dim") == static_cast<int64_t>(ids) &&
               a.get_ints("operand_batching_dims").empty() &&
@@ -39,7 +39,7 @@ std::optional<Rows> rows_of(const RuleContext& c) {
     sizes[0] = 1;
     fits = fits && a.get_ints("slice_sizes") == sizes;
   } else {
-    const Shape &table = c.f.type(c.n.operands[0]).shape, &updates = c.f.type(c.n.operands[2]).shape;
+    const Shape &table = f.type(n.operands[0]).shape, &updates = f.type(n.operands[2]).shape;
     for (size_t d = 0; fits && d < width; ++d) fits = updates[ids + d] == table[d + 1];
   }
   if (!fits) return std::nullopt;
@@ -73,7 +73,7 @@ Layout joined(const std::vector<Axes>& ids, const std::vector<Axes>& width) {
 }  // namespace
 
 std::optional<Ruled> look_up_rows(const RuleContext& c) {
-  std::optional<Rows> rows = rows_of(c);
+  std::optional<Rows> rows = rows_of(c.f, c.n);
   const Layout& table = c.layout(0);
   bool sums = c.f.type(c.n.operands[0]).dtype != DType::kBool;
   if (!rows || !sums || table.dims[0].empty() || !table.pending.empty()) return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<Ruled> look_up_rows(const RuleContext& c) {
 }
 
 std::optional<Ruled> add_into_rows(const RuleContext& c) {
-  std::optional<Rows> rows = rows_of(c);
+  std::optional<Rows> rows = rows_of(c.f, c.n);
   if (!rows || !c.layout(1).pending.empty() || !c.layout(2).pending.empty()) return std::nullopt;
   Layout wanted = c.wanted(0), to = wanted;
   std::vector<Axes> batch(c.layout(2).dims.begin(),
@@ -135,6 +135,28 @@ std::optional<Ruled> add_into_rows(const RuleContext& c) {
     }
     return std::vector<Val>{c.b.op("scatter_add", {into, ids, c.part(2, updates)}, attrs)};
   };
+  return out;
+}
+
+std::optional<ir::Factors> factors_by_rows(const ir::Function& f, const ir::Node& n) {
+  using Kind = ir::Factors::Kind;
+  bool adds = n.op->name == "scatter_add";
+  if (!adds && n.op->name != "embedding" && n.op->name != "gather") return std::nullopt;
+  const ir::Type& table = f.type(n.operands[0]);
+  std::optional<Rows> rows = table.rank() > 0 ? rows_of(f, n) : std::nullopt;
+  if (!rows || !is_float(table.dtype)) return std::nullopt;
+  ir::Factors out;
+  auto add = [&](const Dim& size, bool summed) {
+    return out.add(fmt::format("f{}", out.factors.size()), size, summed ? Kind::kReduce : Kind::kPass,
+                   summed ? kernel_ir::Combiner::kSum : kernel_ir::Combiner::kNone);
+  };
+  ir::Factors::Tensor whole{{add(table.shape[0], !adds)}}, ids, moved;
+  for (const Dim& d : f.type(n.operands[1]).shape) ids.push_back({add(d, adds)});
+  moved = ids;
+  for (size_t d = 1; d < table.shape.size(); ++d) whole.push_back({add(table.shape[d], false)}), moved.push_back(whole.back());
+  out.operands = {whole, ids};
+  if (adds) out.operands.push_back(moved);
+  out.results = {adds ? whole : moved};
   return out;
 }
 

@@ -17,6 +17,10 @@ namespace nabla::passes {
 /// The value on the ranks that come first along the axes, zeros on the others: a sum over them has it once.
 ir::Val on_first_of(ir::Val value, const RankSymbols& rank, const ir::Axes& axes);
 
+/// How ranks share a node that looks rows of a table up, or adds into them, as factors: rows that are looked up are summed
+/// over the ranks that have the table's parts, and what is added over those that have the updates'. Nothing of other nodes.
+std::optional<ir::Factors> factors_by_rows(const ir::Function& f, const ir::Node& n);
+
 /// A node under partition.
 struct RuleContext {
   const ir::Function& f;  ///< with whole types
