@@ -273,6 +273,12 @@ TEST(AutoShardRuns, Transformers) {
   expect_same(transformer({.layers = 2, .momentum = true}), {with_search("tp=4"), with_search("dp=2,tp=2"), zero});
 }
 TEST(AutoShardRuns, Experts) { expect_same(mixture_of_experts(8), {with_search("ep=4"), with_search("dp=2,ep=2")}); }
+// A table of which each rank keeps a part, its gradient, and what an optimizer remembers of it.
+TEST(AutoShardRuns, Tables) {
+  driver::CompileOptions options = with_search("dp=2,tp=2");
+  options.pass_options["auto-shard"]["max-bytes"] = fmt::format("{}", 2 * (32 * 64 + 64 * 64) * 4 / 4);
+  expect_same(looked_up(), {with_search("tp=4"), options});
+}
 TEST(AutoShardRuns, Chains) { expect_same(chain("dp=2, tp=2", true), {with_search("")}); }
 
 // Layers that a loop runs, and microbatches.

@@ -71,4 +71,11 @@ ir::Module mixture_of_experts(int64_t experts) {
   });
 }
 
+ir::Module looked_up() {
+  return training({{"table", {32, 64}}, {"w", {64, 64}}}, {16, 32}, true, [&](const std::vector<Tensor>& p, Tensor x) {
+    Tensor y = tanh(matmul(embedding(p[0], convert(floor(15.5 * (x + 1)), i32)), p[1]));
+    return mean(y * y);
+  });
+}
+
 }  // namespace nabla::strategy_tests

@@ -18,4 +18,8 @@ ir::Module transformer(const TransformerSizes& sizes);
 /// experts]) has sent to them, by a product with a mask of slots, and a step of gradient descent.
 ir::Module mixture_of_experts(int64_t experts);
 
+/// Rows of a table (leaf table [32, 64]) that input x f32[16,32] of numbers in [-1, 1] names, times a weight (leaf w), and a step of
+/// gradient descent.
+ir::Module looked_up();
+
 }  // namespace nabla::strategy_tests
