@@ -140,8 +140,9 @@ Result<Measurement> predicted() {
     const void* inputs[] = {seed};
     NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
     double measured = NABLA_TRY(seconds_per_run(*session, "step")) * 1e6, expected = 0;
-    for (const auto& e : nlohmann::json::parse(made.report)["entries"])
-      if (e["name"] == "step") expected = e["timeline"]["us"].get<double>();
+    const auto report = nlohmann::json::parse(NABLA_TRY(driver::lower_module(charlm::make_program({}).module(), options)).report);
+    for (const auto& e : report.at("entries"))
+      if (e.at("name") == "step") expected = e.at("timeline").at("us").get<double>();
     fmt::print(stderr, "{} zero={}: {:.0f} us, predicted {:.0f} us\n", s.mesh, s.zero, measured, expected);
     double ratio = measured / expected;
     if (std::max(ratio, 1 / ratio) > std::max(worst, 1 / worst)) worst = ratio;
