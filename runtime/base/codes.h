@@ -55,6 +55,15 @@ namespace nabla {
     "run all ranks of the bundle on this machine's CPUs: nabla-run without --class, a program for `cpu`")             \
   X(kRanksDiverge, 609, "ranks that wait for each other do not meet",                                                 \
     "no rank may leave out a collective: branches and loops around one must go the same way on all ranks")            \
+  X(kPeerLost, 610, "another rank is gone or has failed",                                                             \
+    "see the first cause, which the message names; with --checkpoint-dir, run again with --resume latest")            \
+  X(kTooLate, 611, "a rank did not come in time",                                                                     \
+    "see what it did in the report of --postmortem; --comm-timeout sets how long the others wait")                    \
+  X(kCoordinatorLost, 612, "the coordinator of the ranks cannot be reached",                                          \
+    "see the output of the process that started the ranks, and the network between the machines")                     \
+  X(kPayloadCorrupt, 613, "a message came damaged", "check the network and the memory of both machines")              \
+  X(kRanksDisagree, 614, "the ranks do not fit together", "start every rank once, all with the same bundle")          \
+  X(kTransportFailed, 615, "the engine of communication failed", "see what it says; its own settings may help")       \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
   X(kInputShape, 703, "an input has another shape", "make it of the shape that the message names")                    \

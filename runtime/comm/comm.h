@@ -1,5 +1,5 @@
 // How the ranks of a program exchange values: one interface, which engines implement. `local` (local.h): ranks are
-// threads of one process.
+// threads of one process. `mpi` (peers.h): they are processes.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ struct CollectiveCall {
   uint64_t bytes = 0;                ///< of `from`
   uint32_t root = 0;                 ///< of Broadcast
   const int32_t* targets = nullptr;  ///< of Permute: by member, to which it sends; -1: to none
+  const format::Instruction* at = nullptr;  ///< for messages; may be null
 };
 
 /// One rank's end, used by its thread alone. What a ticket started is left alone until `wait` of the same ticket, which
 /// every one gets. All members of a group start its collectives in the same order. Every function returns E0609 when a
-/// partner does something else, has ended, or has not come when the deadline is over, and when another rank has failed
-/// its error; then the run is over.
+/// partner does something else or has ended, E0611 when it has not come when the deadline is over, and when another rank
+/// has failed its error; then the run is over.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "runtime/comm/combine.h"
+#include "runtime/comm/neighbours.h"
 #include "runtime/format/program_check.h"
-#include "runtime/format/rank_digits.h"
 
 namespace nabla::comm {
 namespace {
@@ -140,6 +140,7 @@ struct LocalRanks::World {
   std::vector<std::unique_ptr<Group>> groups;
   std::vector<std::unique_ptr<Mail>> mails;
   std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<uint32_t> here;                  // all of them
   std::unique_ptr<std::atomic<bool>[]> ended;  // by rank
   std::atomic<bool> failed{false};
   mutable std::mutex failing;
@@ -182,7 +183,7 @@ struct LocalRanks::World {
       if (counter.reached(target)) break;
       Diagnostic d = gone != partners.end()
                          ? error(Code::kRanksDiverge, "{}, and rank {} has ended", what(), *gone)
-                         : error(Code::kRanksDiverge, "{}, and they have not come in {} s", what(), options.deadline_s);
+                         : error(Code::kTooLate, "{}, and they have not come in {} s", what(), options.deadline_s);
       lock.unlock();
       fail(d);
       return first_failure();
@@ -325,45 +326,32 @@ LocalRanks::LocalRanks(const format::Ranks& ranks, const LocalOptions& options)
     : world_(new World{.table = ranks, .options = options}) {
   World& w = *world_;
   w.ended.reset(new std::atomic<bool>[ranks.count()]());
-  std::vector<uint32_t> class_of = format::classes_of(ranks);
   uint32_t slots = 1;
   for (uint32_t n : options.in_flight) slots = std::max(slots, n);
   for (uint32_t r = 0; r < ranks.count(); ++r) w.ranks.push_back(std::make_unique<Rank>(w, r));
   // A group of the table divides all ranks; those of a class that does not name it are no members of theirs.
-  std::map<std::pair<uint32_t, uint32_t>, Group*>
-      group_of;  // by group of the table, and the rank with zeros in its digits
+  std::map<std::pair<uint32_t, uint32_t>, Group*> group_of;  // by group of the table, and its first rank
+  std::map<std::pair<uint32_t, uint32_t>, Mail*> mail_of;    // by receiver, and its channel
   for (uint32_t r = 0; r < ranks.count(); ++r) {
-    const format::Class& of = *ranks.classes()->Get(class_of[r]);
-    for (uint32_t g = 0; g < format::size_of(of.groups()); ++g) {
-      uint32_t index = of.groups()->Get(g);
-      const format::Group& table = *ranks.groups()->Get(index);
-      std::vector<format::Digit> digits = format::digits_of(table.digits());
-      uint32_t base = format::base_of(digits, r);
-      Group*& group = group_of[{index, base}];
+    w.here.push_back(r);
+    Neighbours neighbours = neighbours_of(ranks, r);
+    for (Neighbours::Group& of : neighbours.groups) {
+      Group*& group = group_of[{of.index, of.members[0]}];
       if (!group) {
         w.groups.push_back(std::make_unique<Group>());
         group = w.groups.back().get();
-        group->name = format::view(table.name());
-        for (uint64_t k = 0; k < format::count_of(digits); ++k)
-          group->members.push_back(format::rank_at(digits, base, k));
+        group->name = of.name, group->members = std::move(of.members);
         group->slots = std::vector<Slot>(slots);
         for (Slot& s : group->slots) s.calls.resize(group->members.size());
       }
-      auto me = std::find(group->members.begin(), group->members.end(), r) - group->members.begin();
-      w.ranks[r]->groups.push_back({group, static_cast<size_t>(me)});
+      w.ranks[r]->groups.push_back({group, of.me});
     }
-  }
-  std::map<std::pair<uint32_t, uint32_t>, Mail*> mail_of;  // by receiver, and its channel
-  for (uint32_t r = 0; r < ranks.count(); ++r) {
-    const format::Class& of = *ranks.classes()->Get(class_of[r]);
-    for (uint32_t c = 0; c < format::size_of(of.channels()); ++c) {
-      const format::Channel& channel = *of.channels()->Get(c);
-      auto peer = static_cast<uint32_t>(static_cast<int64_t>(r) + channel.offset());
-      Mail*& mail = channel.sends() ? mail_of[{peer, channel.peer()}] : mail_of[{r, c}];
+    for (const Neighbours::Channel& of : neighbours.channels) {
+      Mail*& mail = mail_of[{of.sends ? of.peer : r, of.number}];
       if (!mail) {
         w.mails.push_back(std::make_unique<Mail>());
         mail = w.mails.back().get();
-        mail->from = channel.sends() ? r : peer, mail->to = channel.sends() ? peer : r;
+        mail->from = of.sends ? r : of.peer, mail->to = of.sends ? of.peer : r;
         mail->letters.resize(slots);
       }
       w.ranks[r]->channels.push_back({mail});
@@ -373,10 +361,8 @@ LocalRanks::LocalRanks(const format::Ranks& ranks, const LocalOptions& options)
 
 LocalRanks::~LocalRanks() = default;
 
+const std::vector<uint32_t>& LocalRanks::here() const { return world_->here; }
 Communicator& LocalRanks::rank(uint32_t rank) { return *world_->ranks[rank]; }
-uint32_t LocalRanks::place(uint32_t rank, uint32_t group) const {
-  return static_cast<uint32_t>(world_->ranks[rank]->groups[group].me);
-}
 
 void LocalRanks::begin() {
   World& w = *world_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/comm.h"
+#include "runtime/comm/world.h"
 #include "runtime/format/ranks_generated.h"
 
 namespace nabla::comm {
@@ -22,24 +22,23 @@ struct LocalOptions {
 uint32_t in_flight(const format::Program& program);
 
 /// All ranks of a table, whose combinations do not depend on their timing: they are made in the order of the members.
-class LocalRanks {
+class LocalRanks final : public World {
  public:
   /// `ranks` has passed the checks of the bundle reader, and outlives the object.
   LocalRanks(const format::Ranks& ranks, const LocalOptions& options);
-  ~LocalRanks();
+  ~LocalRanks() override;
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
-  Communicator& rank(uint32_t rank);
-  /// Which member of group `group` of its class a rank is.
-  uint32_t place(uint32_t rank, uint32_t group) const;
+  const std::vector<uint32_t>& here() const override;
+  Communicator& rank(uint32_t rank) override;
 
-  /// Before a run of all ranks, while none of them runs: forgets the failure of the last one.
-  void begin();
-  /// A rank's run is over, well or not. The first error is what all others that wait for it get.
-  void end(uint32_t rank, const Status& status);
-  /// The first error of this run.
-  std::optional<Diagnostic> failure() const;
+  /// Forgets the failure of the last run.
+  void begin() override;
+  /// The first error is what all others that wait for the rank get.
+  void end(uint32_t rank, const Status& status) override;
+  std::optional<Diagnostic> failure() const override;
+  Status pass(uint32_t, uint32_t, void*, uint64_t) override { return Ok{}; }  // all are here
 
  private:
   class Rank;

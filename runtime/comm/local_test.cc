@@ -1,4 +1,4 @@
-// What every engine of communication does, on ranks that are threads.
+// Ranks that are threads: what the suite of all engines (conformance.h) does not ask.
 #include "runtime/comm/local.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-#include "runtime/base/dtype.h"
+#include "runtime/comm/conformance.h"
 
 namespace nabla::comm {
 namespace {
@@ -17,32 +17,15 @@ namespace {
 using format::CollectiveKind;
 using format::Reduction;
 
-// `count` ranks of one class, with a group of all and one of every digit; a channel from each rank to the next.
+// The ranks of test_table.
 class Ranks {
  public:
   explicit Ranks(std::vector<uint32_t> axes, LocalOptions options = {}) {
-    format::RanksT table;
-    table.count = 1;
-    for (uint32_t a : axes) table.count *= a;
-    table.classes.push_back(std::make_unique<format::ClassT>());
-    table.classes[0]->name = "main", table.classes[0]->digits = {format::Digit(1, table.count)};
-    auto add = [&](std::string name, std::vector<format::Digit> digits) {
-      table.classes[0]->groups.push_back(static_cast<uint32_t>(table.groups.size()));
-      table.groups.push_back(std::make_unique<format::GroupT>());
-      table.groups.back()->name = std::move(name), table.groups.back()->digits = std::move(digits);
-    };
-    add("all", {format::Digit(1, table.count)});
-    uint32_t stride = table.count;
-    for (uint32_t a : axes) {
-      stride /= a;
-      add(fmt::format("axis of {}", a), {format::Digit(stride, a)});
-    }
-    flatbuffers::FlatBufferBuilder builder;
-    builder.Finish(format::Ranks::Pack(builder, &table));
-    bytes_.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+    bytes_ = test_table(axes);
+    const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes_.data());
     if (options.in_flight.empty()) options.in_flight = {4};
-    ranks = std::make_unique<LocalRanks>(*flatbuffers::GetRoot<format::Ranks>(bytes_.data()), options);
-    count = table.count;
+    ranks = std::make_unique<LocalRanks>(table, options);
+    count = table.count();
   }
 
   // Runs `f` on every rank; the first error.
@@ -64,114 +47,6 @@ class Ranks {
 Status exchange(Communicator& peers, const CollectiveCall& call) {
   (void)NABLA_TRY(peers.start(7, call));
   return peers.wait(7);
-}
-
-// The collective by its definition, on values that are the same in all element types: small integers.
-std::vector<int64_t> expected(const CollectiveCall& c, const std::vector<std::vector<int64_t>>& parts, size_t me) {
-  size_t n = parts.size(), size = parts[0].size(), part = size / n;
-  std::vector<int64_t> out;
-  auto folded = [&](size_t i) {
-    int64_t v = parts[0][i];
-    for (size_t m = 1; m < n; ++m) {
-      int64_t w = parts[m][i];
-      v = c.reduction == Reduction::Sum    ? v + w
-          : c.reduction == Reduction::Prod ? v * w
-          : c.reduction == Reduction::Max  ? std::max(v, w)
-          : c.reduction == Reduction::Min  ? std::min(v, w)
-          : c.reduction == Reduction::And  ? (v & w)
-                                           : (v | w);
-    }
-    return v;
-  };
-  switch (c.kind) {
-    case CollectiveKind::AllReduce:
-      for (size_t i = 0; i < size; ++i) out.push_back(folded(i));
-      break;
-    case CollectiveKind::ReduceScatter:
-      for (size_t i = 0; i < part; ++i) out.push_back(folded(me * part + i));
-      break;
-    case CollectiveKind::AllGather:
-      for (const auto& p : parts) out.insert(out.end(), p.begin(), p.end());
-      break;
-    case CollectiveKind::AllToAll:
-      for (const auto& p : parts)
-        out.insert(out.end(), p.begin() + static_cast<long>(me * part), p.begin() + static_cast<long>((me + 1) * part));
-      break;
-    case CollectiveKind::Permute:
-      out.assign(size, 0);
-      for (size_t m = 0; m < n; ++m)
-        if (c.targets[m] == static_cast<int32_t>(me)) out = parts[m];
-      break;
-    case CollectiveKind::Broadcast:
-      out = parts[c.root];
-  }
-  return out;
-}
-
-TEST(LocalRanks, EveryCollectiveOfEveryType) {
-  Ranks team({2, 3});
-  int32_t targets[] = {2, -1, 0};
-  for (int d = 0; d < kDTypeCount; ++d) {
-    auto dtype = static_cast<DType>(d);
-    for (int k = 0; k <= static_cast<int>(CollectiveKind::MAX); ++k)
-      for (int r = 0; r <= static_cast<int>(Reduction::MAX); ++r) {
-        CollectiveCall call{.kind = static_cast<CollectiveKind>(k),
-                            .reduction = static_cast<Reduction>(r),
-                            .dtype = static_cast<format::DType>(d),
-                            .group = 2,
-                            .root = 1,
-                            .targets = targets};
-        bool reduces = call.kind == CollectiveKind::AllReduce || call.kind == CollectiveKind::ReduceScatter;
-        bool logical = call.reduction >= Reduction::And;
-        if (reduces == (call.reduction == Reduction::None) || (logical && is_float(dtype)) ||
-            (!logical && dtype == DType::kBool && reduces))
-          continue;
-        constexpr size_t kSize = 12;
-        std::vector<std::vector<int64_t>> values(6), results(6);
-        for (size_t m = 0; m < 6; ++m)
-          for (size_t i = 0; i < kSize; ++i)
-            values[m].push_back(dtype == DType::kBool ? (m + i) % 2 : (m * 5 + i * 3) % 4);
-        auto failed = team.run([&](uint32_t me, Communicator& peers) {
-          std::vector<char> from(kSize * 8), to(kSize * 8 * 3);
-          for (size_t i = 0; i < kSize; ++i) set_int(dtype, from.data(), static_cast<int64_t>(i), values[me][i]);
-          CollectiveCall mine = call;
-          mine.from = from.data(), mine.to = to.data(), mine.bytes = kSize * static_cast<uint64_t>(bytes_of(dtype));
-          Status done = exchange(peers, mine);
-          std::vector<std::vector<int64_t>> group;
-          for (uint32_t m = 0; m < 3; ++m) group.push_back(values[me / 3 * 3 + m]);
-          size_t count = expected(call, group, me % 3).size();
-          for (size_t i = 0; i < count; ++i) results[me].push_back(get_int(dtype, to.data(), static_cast<int64_t>(i)));
-          return done;
-        });
-        ASSERT_FALSE(failed) << failed->message;
-        for (size_t me = 0; me < 6; ++me) {
-          std::vector<std::vector<int64_t>> group(values.begin() + static_cast<long>(me / 3 * 3),
-                                                  values.begin() + static_cast<long>(me / 3 * 3 + 3));
-          EXPECT_EQ(results[me], expected(call, group, me % 3))
-              << name_of(dtype) << " " << format::EnumNameCollectiveKind(call.kind) << " "
-              << format::EnumNameReduction(call.reduction) << " rank " << me;
-        }
-      }
-  }
-}
-
-TEST(LocalRanks, SumsAreInTheOrderOfTheMembersAndMayBeInPlace) {
-  Ranks team({4});
-  for (int size : {1, 3, 5000}) {
-    std::vector<std::vector<float>> values(4, std::vector<float>(static_cast<size_t>(size)));
-    for (size_t m = 0; m < 4; ++m)
-      for (size_t i = 0; i < values[m].size(); ++i)
-        values[m][i] = std::ldexp(1.0f + static_cast<float>(i % 7), static_cast<int>(m) * 9 - 12);
-    std::vector<float> sum = values[0];
-    for (size_t m = 1; m < 4; ++m)
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[m][i];
-    auto failed = team.run([&](uint32_t me, Communicator& peers) {
-      float* own = values[me].data();
-      return exchange(peers, {.reduction = Reduction::Sum, .from = own, .to = own, .bytes = values[me].size() * 4});
-    });
-    ASSERT_FALSE(failed);
-    for (const auto& v : values) EXPECT_EQ(v, sum);
-  }
 }
 
 TEST(LocalRanks, NanOfOneRankIsThatOfAll) {

@@ -1,0 +1,275 @@
+#include "runtime/comm/conformance.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/base/dtype.h"
+#include "runtime/format/ranks_generated.h"
+
+namespace nabla::comm {
+namespace {
+
+using format::CollectiveKind;
+using format::Reduction;
+
+/// The ranks of the groups of `rank`, as test_table makes them.
+struct Mesh {
+  std::vector<uint32_t> axes;
+  uint32_t rank;
+
+  uint32_t count() const {
+    uint32_t n = 1;
+    for (uint32_t a : axes) n *= a;
+    return n;
+  }
+  std::vector<uint32_t> members(uint32_t group) const {
+    std::vector<uint32_t> out;
+    if (group == 0) {
+      for (uint32_t r = 0; r < count(); ++r) out.push_back(r);
+      return out;
+    }
+    uint32_t stride = 1, size = axes[group - 1];
+    for (size_t d = group; d < axes.size(); ++d) stride *= axes[d];
+    uint32_t base = rank - rank / stride % size * stride;
+    for (uint32_t k = 0; k < size; ++k) out.push_back(base + k * stride);
+    return out;
+  }
+};
+
+// What a rank brings: values that every rank can make for every other.
+int64_t value_of(uint32_t rank, int64_t i, DType dtype) {
+  int64_t v = (rank * 5 + i * 3 + i / 7) % 3;
+  return dtype == DType::kBool ? v % 2 : v;
+}
+
+int64_t fold(Reduction r, int64_t v, int64_t w) {
+  switch (r) {
+    case Reduction::Sum: return v + w;
+    case Reduction::Prod: return v * w;
+    case Reduction::Max: return std::max(v, w);
+    case Reduction::Min: return std::min(v, w);
+    case Reduction::And: return v & w;
+    default: return v | w;
+  }
+}
+
+class Suite {
+ public:
+  Suite(uint32_t rank, const std::vector<uint32_t>& axes, Communicator& peers) : mesh_{axes, rank}, peers_(peers) {}
+
+  Status one(const CollectiveCall& of, int64_t count) {
+    Pending p = NABLA_TRY(start(0, of, count));
+    (void)NABLA_TRY(peers_.wait(0));
+    return check(p);
+  }
+
+  /// One along every group, awaited in another order than they were started in, by rank.
+  Status several(int64_t count) {
+    std::vector<Pending> pending;
+    auto groups = static_cast<uint32_t>(mesh_.axes.size() + 1);
+    for (uint32_t g = 0; g < groups; ++g) {
+      CollectiveCall call{.reduction = Reduction::Sum, .dtype = format::DType::F32, .group = g};
+      pending.push_back(NABLA_TRY(start(g, call, count)));
+    }
+    for (uint32_t i = 0; i < groups; ++i) {
+      uint32_t g = mesh_.rank % 2 == 0 ? i : groups - 1 - i;
+      (void)NABLA_TRY(peers_.wait(g));
+    }
+    for (const Pending& p : pending) (void)NABLA_TRY(check(p));
+    return Ok{};
+  }
+
+  /// Floats that do not add up to the same in any other order, in place: the sum is that in the order of the members.
+  Status in_order(int64_t count) {
+    auto of = [](uint32_t rank, int64_t i) {
+      return std::ldexp(1.0F + static_cast<float>(i % 7), static_cast<int>(rank % 5) * 9 - 12);
+    };
+    std::vector<float> own;
+    for (int64_t i = 0; i < count; ++i) own.push_back(of(mesh_.rank, i));
+    CollectiveCall call{.reduction = Reduction::Sum, .dtype = format::DType::F32};
+    call.from = call.to = own.data(), call.bytes = own.size() * sizeof(float);
+    (void)NABLA_TRY(peers_.start(0, call));
+    (void)NABLA_TRY(peers_.wait(0));
+    for (int64_t i = 0; i < count; ++i) {
+      float sum = of(0, i);
+      for (uint32_t r = 1; r < mesh_.count(); ++r) sum += of(r, i);
+      if (own[static_cast<size_t>(i)] != sum)
+        return error(Code::kRanksDiverge, "element {} of {} is {}, in order it is {}", i, count, own[static_cast<size_t>(i)], sum);
+    }
+    return Ok{};
+  }
+
+  /// Messages along the row, more than one at once.
+  Status row(int64_t bytes) {
+    bool last = mesh_.rank + 1 == mesh_.count(), first = mesh_.rank == 0;
+    std::vector<char> out[2], in[2];
+    for (int k = 0; k < 2; ++k) {
+      out[k].assign(static_cast<size_t>(bytes), static_cast<char>(mesh_.rank * 2 + static_cast<uint32_t>(k)));
+      in[k].resize(static_cast<size_t>(bytes));
+      auto ticket = static_cast<uint32_t>(k);
+      if (!last) (void)NABLA_TRY(peers_.send(ticket, 0, out[k].data(), static_cast<uint64_t>(bytes)));
+      if (!first) (void)NABLA_TRY(peers_.recv(2 + ticket, 1, in[k].data(), static_cast<uint64_t>(bytes)));
+    }
+    for (uint32_t k = 0; k < 2; ++k) {
+      if (!last) (void)NABLA_TRY(peers_.wait(k));
+      if (first) continue;
+      (void)NABLA_TRY(peers_.wait(2 + k));
+      auto want = static_cast<char>((mesh_.rank - 1) * 2 + k);
+      for (char c : in[k])
+        if (c != want) return error(Code::kRanksDiverge, "message {} of {} bytes is another", k, bytes);
+    }
+    return Ok{};
+  }
+
+  bool ends(uint32_t group) const { return mesh_.members(group).size() > 1; }
+
+ private:
+  struct Pending {
+    CollectiveCall call;
+    int64_t count = 0;
+    std::vector<uint32_t> members;
+    std::vector<char> from, to;
+    std::vector<int32_t> targets;
+  };
+
+  Result<Pending> start(uint32_t ticket, const CollectiveCall& of, int64_t count) {
+    Pending p;
+    p.members = mesh_.members(of.group);
+    auto n = static_cast<int64_t>(p.members.size());
+    auto dtype = static_cast<DType>(of.dtype);
+    bool parts = of.kind == CollectiveKind::ReduceScatter || of.kind == CollectiveKind::AllToAll;
+    p.count = parts ? count / n * n : count;
+    p.call = of;
+    p.call.root = static_cast<uint32_t>(n - 1);
+    for (int64_t m = 0; m < n; ++m) p.targets.push_back(m == 1 ? -1 : static_cast<int32_t>((m + 2) % n));
+    if (n == 2) p.targets = {1, -1};
+    if (n > 3) p.targets = permutation(n);
+    auto bytes = static_cast<size_t>(bytes_of(dtype));
+    p.from.resize(static_cast<size_t>(p.count) * bytes), p.to.assign(p.from.size() * static_cast<size_t>(n) + 1, 77);
+    for (int64_t i = 0; i < p.count; ++i) set_int(dtype, p.from.data(), i, value_of(mesh_.rank, i, dtype));
+    p.call.from = p.from.data(), p.call.to = p.to.data(), p.call.bytes = p.from.size();
+    p.call.targets = p.targets.data();
+    (void)NABLA_TRY(peers_.start(ticket, p.call));
+    return p;
+  }
+
+  // To the third next, and from one of them to none.
+  static std::vector<int32_t> permutation(int64_t n) {
+    std::vector<int32_t> out;
+    for (int64_t m = 0; m < n; ++m) out.push_back(m == 1 ? -1 : static_cast<int32_t>((m + 3) % n));
+    return out;
+  }
+
+  Status check(const Pending& p) const {
+    auto n = static_cast<int64_t>(p.members.size());
+    auto dtype = static_cast<DType>(p.call.dtype);
+    int64_t me = 0;
+    while (p.members[static_cast<size_t>(me)] != mesh_.rank) ++me;
+    auto of = [&](int64_t m, int64_t i) { return value_of(p.members[static_cast<size_t>(m)], i, dtype); };
+    auto folded = [&](int64_t i) {
+      int64_t v = of(0, i);
+      for (int64_t m = 1; m < n; ++m) v = fold(p.call.reduction, v, of(m, i));
+      return v;
+    };
+    int64_t part = p.count / n, size = p.count, source = -1;
+    if (p.call.kind == CollectiveKind::ReduceScatter) size = part;
+    if (p.call.kind == CollectiveKind::AllGather) size = p.count * n;
+    for (int64_t m = 0; m < n; ++m)
+      if (p.targets[static_cast<size_t>(m)] == me) source = m;
+    for (int64_t i = 0; i < size; ++i) {
+      int64_t want = 0;
+      switch (p.call.kind) {
+        case CollectiveKind::AllReduce: want = folded(i); break;
+        case CollectiveKind::ReduceScatter: want = folded(me * part + i); break;
+        case CollectiveKind::AllGather: want = of(i / p.count, i % p.count); break;
+        case CollectiveKind::AllToAll: want = of(i / part, me * part + i % part); break;
+        case CollectiveKind::Permute: want = source < 0 ? 0 : of(source, i); break;
+        case CollectiveKind::Broadcast: want = of(n - 1, i); break;
+      }
+      int64_t got = get_int(dtype, p.to.data(), i), stored = 0;
+      set_int(dtype, &stored, 0, want);  // small types round, or wrap
+      if (got != get_int(dtype, &stored, 0))
+        return error(Code::kRanksDiverge, "element {} is {}, not {}", i, got, want);
+    }
+    if (p.to[static_cast<size_t>(size) * static_cast<size_t>(bytes_of(dtype))] != 77)
+      return error(Code::kRanksDiverge, "it writes beyond its {} elements", size);
+    return Ok{};
+  }
+
+  Mesh mesh_;
+  Communicator& peers_;
+};
+
+bool sensible(CollectiveKind kind, Reduction reduction, DType dtype) {
+  bool reduces = kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter;
+  if (!reduces) return reduction == Reduction::None;
+  if (reduction == Reduction::None) return false;
+  bool logical = reduction >= Reduction::And;
+  return logical ? !is_float(dtype) : dtype != DType::kBool;
+}
+
+}  // namespace
+
+std::vector<uint8_t> test_table(const std::vector<uint32_t>& axes) {
+  format::RanksT table;
+  table.count = 1;
+  for (uint32_t a : axes) table.count *= a;
+  auto digit = [](uint32_t stride, uint32_t count) {
+    return count == 1 ? std::vector<format::Digit>{} : std::vector<format::Digit>{format::Digit(stride, count)};
+  };
+  auto one = std::make_unique<format::ClassT>();
+  one->name = "main", one->digits = digit(1, table.count);
+  auto add = [&](std::string name, std::vector<format::Digit> digits) {
+    one->groups.push_back(static_cast<uint32_t>(table.groups.size()));
+    table.groups.push_back(std::make_unique<format::GroupT>());
+    table.groups.back()->name = std::move(name), table.groups.back()->digits = std::move(digits);
+  };
+  add("all", digit(1, table.count));
+  uint32_t stride = table.count;
+  for (uint32_t a : axes) {
+    stride /= a;
+    add(fmt::format("axis of {}", a), digit(stride, a));
+  }
+  for (bool sends : {true, false}) {
+    auto channel = std::make_unique<format::ChannelT>();
+    channel->offset = sends ? 1 : -1, channel->sends = sends, channel->peer = sends ? 1 : 0;
+    one->channels.push_back(std::move(channel));
+  }
+  table.classes.push_back(std::move(one));
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(format::Ranks::Pack(builder, &table));
+  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+}
+
+std::string check_engine(uint32_t rank, const std::vector<uint32_t>& axes, Communicator& peers, bool quick) {
+  Suite suite(rank, axes, peers);
+  auto groups = static_cast<uint32_t>(axes.size() + 1);
+  auto wrong = [&](const std::string& what, const Status& status) {
+    return fmt::format("rank {}: {}: {}", rank, what, status.errors()[0].message);
+  };
+  for (uint32_t g = 0; g < groups; ++g)
+    for (int d = 0; d < kDTypeCount; ++d)
+      for (int k = 0; k <= static_cast<int>(CollectiveKind::MAX); ++k)
+        for (int r = 0; r <= static_cast<int>(Reduction::MAX); ++r) {
+          auto kind = static_cast<CollectiveKind>(k);
+          auto reduction = static_cast<Reduction>(r);
+          auto dtype = static_cast<DType>(d);
+          if (!sensible(kind, reduction, dtype)) continue;
+          bool large = !quick && dtype == DType::kF32 && (reduction == Reduction::None || reduction == Reduction::Sum);
+          for (int64_t count : std::vector<int64_t>{0, 1, 37, large ? 700057 : 5003}) {
+            CollectiveCall call{.kind = kind, .reduction = reduction, .dtype = static_cast<format::DType>(d), .group = g};
+            if (Status done = suite.one(call, count); !done.ok())
+              return wrong(fmt::format("{} {} of {} {} along group {}", format::EnumNameCollectiveKind(kind),
+                                       format::EnumNameReduction(reduction), count, name_of(dtype), g),
+                           done);
+          }
+        }
+  for (int64_t count : std::vector<int64_t>{1, 5003, quick ? 7 : 700057}) {
+    if (Status done = suite.several(count); !done.ok()) return wrong("several at once", done);
+    if (Status done = suite.in_order(count); !done.ok()) return wrong("in order", done);
+    if (Status done = suite.row(count); !done.ok()) return wrong("a row of messages", done);
+  }
+  return "";
+}
+
+}  // namespace nabla::comm

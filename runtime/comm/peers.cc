@@ -1,0 +1,440 @@
+#include "runtime/comm/peers.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/comm/combine.h"
+#include "runtime/comm/neighbours.h"
+#include "runtime/comm/traffic.h"
+#include "runtime/format/program_check.h"
+
+namespace nabla::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using format::CollectiveKind;
+using Request = Transport::Request;
+
+constexpr uint64_t kWhole = 16 << 10;   // up to so many bytes every member combines all by itself: one message less in a row
+constexpr uint64_t kPiece = 256 << 10;  // of what a member combines: while one is combined, the next is under way
+constexpr uint32_t kWindow = 4;         // pieces that are under way
+constexpr int kLooks = 2000;            // before a waiting rank leaves its CPU to others
+constexpr double kSlowest = 1 << 20;    // bytes per second that deadlines allow for
+
+void copy(void* to, const void* from, uint64_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+/// Elements [begin, end).
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  Range part(uint64_t k, uint64_t of) const {
+    auto at = [&](uint64_t i) { return begin + static_cast<int64_t>(static_cast<uint64_t>(size()) * i / of); };
+    return {at(k), at(k + 1)};
+  }
+};
+
+/// A request under way, and what it is for.
+struct Open {
+  enum Role : uint8_t { kPlain, kPart, kPartSent };
+  Request request = 0;
+  uint32_t peer = 0;  ///< a rank
+  Role role = kPlain;
+  bool comes = false;
+  uint32_t piece = 0;
+};
+
+/// What was started. Objects are used again, so that a step allocates nothing when its programs have run once.
+struct Exchange {
+  bool busy = false, awaited = false;  ///< awaited: nobody asks for it any more
+  uint32_t ticket = 0;
+  CollectiveCall call;
+  const Neighbours::Group* group = nullptr;  ///< of a collective
+  uint32_t channel = 0;                      ///< of a message
+  uint32_t tag = 0;
+  std::vector<Open> open;
+  std::vector<char> room;  ///< messages that came and are to be combined; a message that is sent
+  // ---- Of a reduction
+  bool whole = false;  ///< every member combines all
+  uint32_t pieces = 0, posted = 0;
+  /// Of the pieces in the window: messages without which it is not combined, and one more until it is.
+  uint32_t missing[kWindow] = {};
+
+  bool reduces() const {
+    return group != nullptr && (call.kind == CollectiveKind::AllReduce || call.kind == CollectiveKind::ReduceScatter);
+  }
+  uint64_t members() const { return group->members.size(); }
+  int64_t element() const { return static_cast<int64_t>(format::element_bytes(call.dtype)); }
+  /// What a member combines.
+  Range share(uint64_t member) const {
+    Range all{0, static_cast<int64_t>(call.bytes) / element()};
+    return whole ? all : all.part(member, members());
+  }
+  Range piece(uint64_t member, uint32_t p) const { return share(member).part(p, pieces); }
+};
+
+}  // namespace
+
+class Peers::Rank final : public Communicator {
+ public:
+  Rank(Neighbours neighbours, std::unique_ptr<Transport> transport, const PeerOptions& options)
+      : neighbours_(std::move(neighbours)), transport_(std::move(transport)), options_(options), me_(transport_->rank()) {
+    next_.assign(neighbours_.groups.size(), 0);
+  }
+
+  uint32_t number() const { return me_; }
+  std::optional<Diagnostic> failure() const { return failure_; }
+
+  Status start(uint32_t ticket, const CollectiveCall& call) override {
+    Exchange& e = fresh(ticket);
+    e.call = call, e.group = &neighbours_.groups[call.group];
+    uint64_t number = next_[call.group]++;
+    e.tag = tag_of(static_cast<uint32_t>(call.kind), e.group->index, static_cast<uint32_t>(number));
+    return kept(e.reduces() ? begin_reduction(e) : begin_copies(e));
+  }
+
+  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
+    (void)NABLA_TRY(room_in(channel));
+    const Neighbours::Channel& c = neighbours_.channels[channel];
+    Exchange& e = fresh(ticket);
+    e.channel = channel, e.call.bytes = bytes, e.tag = message_tag(c.number);
+    if (e.room.size() < bytes) e.room.resize(bytes);
+    copy(e.room.data(), from, bytes);
+    return kept(send_to(e, c.peer, e.tag, e.room.data(), bytes));
+  }
+  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
+    const Neighbours::Channel& c = neighbours_.channels[channel];
+    Exchange& e = fresh(ticket);
+    e.channel = channel, e.call.bytes = bytes, e.tag = message_tag(c.number);
+    return kept(recv_from(e, c.peer, e.tag, to, bytes));
+  }
+
+  Status wait(uint32_t ticket) override {
+    auto found = std::find_if(exchanges_.begin(), exchanges_.end(),
+                              [&](const auto& e) { return e->busy && !e->awaited && e->ticket == ticket; });
+    NABLA_CHECK(found != exchanges_.end(), "rank {} waits for {}, which it has not started", me_, ticket);
+    Exchange& e = **found;
+    e.awaited = true;
+    bool sends = e.group == nullptr && neighbours_.channels[e.channel].sends;
+    if (sends) return failure_ ? Status(*failure_) : Ok{};  // it lies in the exchange's own room
+    (void)NABLA_TRY(await(e));
+    e.busy = false;
+    return Ok{};
+  }
+
+  Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) {
+    if (from == to || (me_ != from && me_ != to)) return Ok{};
+    Exchange& e = fresh(UINT32_MAX);
+    e.awaited = true, e.call.bytes = bytes, e.tag = kPassTag;
+    (void)NABLA_TRY(kept(me_ == from ? send_to(e, to, e.tag, data, bytes) : recv_from(e, from, e.tag, data, bytes)));
+    (void)NABLA_TRY(await(e));
+    e.busy = false;
+    return Ok{};
+  }
+
+  /// Nothing is under way when it returns.
+  void end(const Status& status) {
+    if (!status.ok() && !failure_) failure_ = status.errors()[0];
+    for (auto& e : exchanges_)
+      if (e->busy && !failure_) (void)await(*e);
+  }
+
+ private:
+  // Collectives of one group have its kind and number; those of another kind never meet. Of a reduction's pieces, eight
+  // numbers and the way back: no more of them are under way.
+  static uint32_t tag_of(uint32_t kind, uint32_t group, uint32_t number) {
+    return kind << 26 | (group & 0x3FFF) << 12 | (number & 0xFF);
+  }
+  static uint32_t part_tag(const Exchange& e, uint32_t piece) { return e.tag | (piece & 7) << 8; }
+  static uint32_t result_tag(const Exchange& e, uint32_t piece) { return part_tag(e, piece) | 1u << 11; }
+  static uint32_t message_tag(uint32_t channel) { return 7u << 26 | (channel & 0x3FFFFFF); }
+  static constexpr uint32_t kPassTag = 6u << 26;
+
+  Exchange& fresh(uint32_t ticket) {
+    auto found = std::find_if(exchanges_.begin(), exchanges_.end(), [](const auto& e) { return !e->busy; });
+    if (found == exchanges_.end()) found = exchanges_.insert(found, std::make_unique<Exchange>());
+    Exchange& e = **found;
+    e.busy = true, e.awaited = false, e.ticket = ticket, e.call = {}, e.group = nullptr, e.pieces = e.posted = 0;
+    e.open.clear();
+    return e;
+  }
+
+  // The first failure is that of all that follows.
+  Status kept(Status status) {
+    if (failure_) return *failure_;
+    if (!status.ok()) failure_ = status.errors()[0];
+    return status;
+  }
+
+  Status send_to(Exchange& e, uint32_t peer, uint32_t tag, const void* from, uint64_t bytes, Open as = {}) {
+    return each_part(bytes, [&](uint64_t at, uint64_t size) -> Status {
+      as.request = NABLA_TRY(transport_->send(peer, tag, static_cast<const char*>(from) + at, size));
+      as.peer = peer, as.comes = false;
+      e.open.push_back(as);
+      return Ok{};
+    });
+  }
+  Status recv_from(Exchange& e, uint32_t peer, uint32_t tag, void* to, uint64_t bytes, Open as = {}) {
+    return each_part(bytes, [&](uint64_t at, uint64_t size) -> Status {
+      as.request = NABLA_TRY(transport_->recv(peer, tag, static_cast<char*>(to) + at, size));
+      as.peer = peer, as.comes = true;
+      e.open.push_back(as);
+      return Ok{};
+    });
+  }
+  // Of what is larger than a message can be. Nothing is no message.
+  template <class F>
+  static Status each_part(uint64_t bytes, const F& f) {
+    for (uint64_t at = 0; at < bytes; at += Transport::kMostBytes)
+      (void)NABLA_TRY(f(at, std::min(bytes - at, Transport::kMostBytes)));
+    return Ok{};
+  }
+
+  Status begin_copies(Exchange& e) {
+    const CollectiveCall& c = e.call;
+    const std::vector<uint32_t>& members = e.group->members;
+    uint32_t me = e.group->me;
+    uint64_t part = c.bytes / members.size();
+    auto* from = static_cast<const char*>(c.from);
+    auto* to = static_cast<char*>(c.to);
+    switch (c.kind) {
+      case CollectiveKind::AllGather:
+        for (uint32_t m = 0; m < members.size(); ++m)
+          if (m != me) (void)NABLA_TRY(recv_from(e, members[m], e.tag, to + m * c.bytes, c.bytes));
+        for (uint32_t m = 0; m < members.size(); ++m)
+          if (m != me) (void)NABLA_TRY(send_to(e, members[m], e.tag, from, c.bytes));
+        copy(to + me * c.bytes, from, c.bytes);
+        return Ok{};
+      case CollectiveKind::AllToAll:
+        for (uint32_t m = 0; m < members.size(); ++m)
+          if (m != me) (void)NABLA_TRY(recv_from(e, members[m], e.tag, to + m * part, part));
+        for (uint32_t m = 0; m < members.size(); ++m)
+          if (m != me) (void)NABLA_TRY(send_to(e, members[m], e.tag, from + m * part, part));
+        copy(to + me * part, from + me * part, part);
+        return Ok{};
+      case CollectiveKind::Permute: {
+        bool found = false;
+        for (uint32_t m = 0; m < members.size(); ++m) {
+          if (c.targets[m] != static_cast<int32_t>(me)) continue;
+          found = true;
+          if (m == me)
+            copy(to, from, c.bytes);
+          else
+            (void)NABLA_TRY(recv_from(e, members[m], e.tag, to, c.bytes));
+        }
+        int32_t target = c.targets[me];
+        if (target >= 0 && static_cast<uint32_t>(target) != me)
+          (void)NABLA_TRY(send_to(e, members[static_cast<size_t>(target)], e.tag, from, c.bytes));
+        if (!found && c.bytes > 0) std::memset(to, 0, c.bytes);
+        return Ok{};
+      }
+      case CollectiveKind::Broadcast:
+        if (me != c.root) return recv_from(e, members[c.root], e.tag, to, c.bytes);
+        for (uint32_t m = 0; m < members.size(); ++m)
+          if (m != me) (void)NABLA_TRY(send_to(e, members[m], e.tag, from, c.bytes));
+        copy(to, from, c.bytes);
+        return Ok{};
+      default:
+        NABLA_CHECK(false, "a reduction is no copy");
+        return Ok{};
+    }
+  }
+
+  Status begin_reduction(Exchange& e) {
+    uint64_t n = e.members();
+    e.whole = e.call.kind == CollectiveKind::AllReduce && e.call.bytes * (n - 1) <= kWhole;
+    uint64_t largest = static_cast<uint64_t>(e.share(n - 1).size() * e.element());
+    e.pieces = static_cast<uint32_t>(std::max<uint64_t>(1, (largest + kPiece - 1) / kPiece));
+    uint64_t room = piece_room(e) * n * std::min(e.pieces, kWindow);
+    if (e.room.size() < room) e.room.resize(room);
+    std::fill(std::begin(e.missing), std::end(e.missing), 0);
+    return post_pieces(e);
+  }
+
+  // As many as the window has room for, in their order.
+  Status post_pieces(Exchange& e) {
+    while (e.posted < e.pieces && e.missing[e.posted % kWindow] == 0) {
+      uint32_t p = e.posted++;
+      (void)NABLA_TRY(post(e, p));
+      if (--e.missing[p % kWindow] == 0) (void)NABLA_TRY(combined(e, p));  // a group of one, or nothing to combine here
+    }
+    return Ok{};
+  }
+
+  // Of the largest piece: shares differ by an element, and so do pieces.
+  static uint64_t piece_room(const Exchange& e) {
+    int64_t most = e.share(e.members() - 1).size() / e.pieces + 2;
+    return static_cast<uint64_t>(most * e.element());
+  }
+  static char* place(Exchange& e, uint32_t piece, uint64_t member) {
+    return e.room.data() + ((piece % kWindow) * e.members() + member) * piece_room(e);
+  }
+  static const char* own(const Exchange& e, Range r) { return static_cast<const char*>(e.call.from) + r.begin * e.element(); }
+  static uint64_t bytes_of(const Exchange& e, Range r) { return static_cast<uint64_t>(r.size() * e.element()); }
+
+  // Asks for a piece of what this member combines, and sends those of the others.
+  Status post(Exchange& e, uint32_t p) {
+    uint32_t me = e.group->me, &missing = e.missing[p % kWindow];
+    const std::vector<uint32_t>& members = e.group->members;
+    missing = 1;
+    Range mine = e.piece(me, p);
+    for (uint32_t m = 0; m < members.size(); ++m) {
+      if (m == me || mine.size() == 0) continue;
+      ++missing;
+      (void)NABLA_TRY(recv_from(e, members[m], part_tag(e, p), place(e, p, m), bytes_of(e, mine),
+                                {.role = Open::kPart, .piece = p}));
+    }
+    for (uint32_t m = 0; m < members.size(); ++m) {
+      Range theirs = e.piece(m, p);
+      if (m == me || theirs.size() == 0) continue;
+      // In place, what was sent must have left before the result is written over it.
+      if (e.whole && e.call.from == e.call.to) ++missing;
+      (void)NABLA_TRY(send_to(e, members[m], part_tag(e, p), own(e, theirs), bytes_of(e, theirs),
+                              {.role = Open::kPartSent, .piece = p}));
+    }
+    return Ok{};
+  }
+
+  // All of piece `p` has come.
+  Status combined(Exchange& e, uint32_t p) {
+    const std::vector<uint32_t>& members = e.group->members;
+    uint32_t me = e.group->me;
+    Range mine = e.piece(me, p);
+    bool all = e.call.kind == CollectiveKind::AllReduce;
+    char* to = static_cast<char*>(e.call.to) + (all ? mine.begin : mine.begin - e.share(me).begin) * e.element();
+    if (mine.size() > 0) {
+      parts_.clear();
+      for (uint32_t m = 0; m < members.size(); ++m) parts_.push_back(m == me ? own(e, mine) : place(e, p, m));
+      void* out[] = {to};
+      combine(e.call.reduction, e.call.dtype, parts_, out, 0, mine.size());
+    }
+    if (all && !e.whole)
+      for (uint32_t m = 0; m < members.size(); ++m)
+        if (m != me) (void)NABLA_TRY(send_to(e, members[m], result_tag(e, p), to, bytes_of(e, mine)));
+    return Ok{};
+  }
+
+  Status done(Exchange& e, const Open& o) {
+    if (o.role == Open::kPlain) return Ok{};
+    bool all = e.call.kind == CollectiveKind::AllReduce;
+    // The member's result comes to where the part that went to it has left.
+    if (o.role == Open::kPartSent && all && !e.whole) {
+      auto at = std::find(e.group->members.begin(), e.group->members.end(), o.peer);
+      Range theirs = e.piece(static_cast<uint64_t>(at - e.group->members.begin()), o.piece);
+      char* to = static_cast<char*>(e.call.to) + theirs.begin * e.element();
+      return recv_from(e, o.peer, result_tag(e, o.piece), to, bytes_of(e, theirs));
+    }
+    bool counts = o.role == Open::kPart || (e.whole && e.call.from == e.call.to);
+    if (!counts || --e.missing[o.piece % kWindow] > 0) return Ok{};
+    (void)NABLA_TRY(combined(e, o.piece));
+    return post_pieces(e);
+  }
+
+  // Takes every exchange as far as it goes now.
+  Status progress() {
+    for (size_t x = 0; x < exchanges_.size(); ++x) {
+      Exchange& e = *exchanges_[x];
+      if (!e.busy) continue;
+      for (size_t i = 0; i < e.open.size();) {
+        Open o = e.open[i];
+        Result<bool> over = transport_->test(o.request);
+        if (!over.ok()) return explained(e, over.errors()[0]);
+        if (!*over) {
+          ++i;
+          continue;
+        }
+        e.open.erase(e.open.begin() + static_cast<std::ptrdiff_t>(i));
+        (void)NABLA_TRY(done(e, o));
+      }
+      if (e.awaited && settled(e) && &e != awaiting_) e.busy = false;
+    }
+    return Ok{};
+  }
+  static bool settled(const Exchange& e) { return e.open.empty() && e.posted == e.pieces; }
+
+  // Until it is settled.
+  Status await(Exchange& e) {
+    awaiting_ = &e;
+    double allowed = options_.deadline_s + static_cast<double>(e.call.bytes) / kSlowest;
+    std::optional<Clock::time_point> deadline;  // a clock costs more than most waits
+    for (int64_t look = 1;; ++look) {
+      if (failure_) return *failure_;
+      (void)NABLA_TRY(kept(progress()));
+      if (settled(e)) return Ok{};
+      if (options_.yield) sched_yield();
+      if (look % (options_.yield ? 64 : kLooks) != 0) continue;
+      if (options_.verdict)
+        if (std::optional<Diagnostic> why = options_.verdict()) return kept(*why);
+      if (!deadline)
+        deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(allowed));
+      else if (Clock::now() > *deadline)
+        return kept(error(Code::kTooLate, "{}, and nothing came in {:.1f} s", what(e), allowed));
+    }
+  }
+
+  // "rank 1 waits in all_reduce of 4 bytes of group dp for ranks 0 and 2"
+  std::string what(const Exchange& e) const {
+    std::string ranks;
+    std::vector<uint32_t> named;
+    for (const Open& o : e.open) {
+      if (!o.comes || std::count(named.begin(), named.end(), o.peer) > 0) continue;
+      named.push_back(o.peer);
+      ranks += fmt::format("{}{}", ranks.empty() ? (named.empty() ? "" : " for rank ") : ", ", o.peer);
+    }
+    if (e.group == nullptr) return fmt::format("rank {} waits with a message of {} bytes{}", me_, e.call.bytes, ranks);
+    return fmt::format("rank {} waits in {} of {} bytes of group {}{}", me_, op_name(e.call.kind), e.call.bytes,
+                       e.group->name, ranks);
+  }
+  Diagnostic explained(const Exchange& e, Diagnostic d) const {
+    d.notes.push_back(what(e));
+    return d;
+  }
+
+  // A sender is ahead of the receiver by so many messages at most.
+  Status room_in(uint32_t channel) {
+    for (;;) {
+      uint32_t count = 0;
+      Exchange* oldest = nullptr;
+      for (auto& e : exchanges_)
+        if (e->busy && e->group == nullptr && e->channel == channel && !settled(*e) && ++count == 1) oldest = e.get();
+      if (count < std::max(1u, options_.in_flight)) return Ok{};
+      (void)NABLA_TRY(await(*oldest));
+    }
+  }
+
+  Neighbours neighbours_;
+  std::unique_ptr<Transport> transport_;
+  PeerOptions options_;
+  uint32_t me_;
+  std::vector<uint64_t> next_;  // by group: collectives that this rank has started
+  std::vector<std::unique_ptr<Exchange>> exchanges_;
+  std::vector<const void*> parts_;
+  const Exchange* awaiting_ = nullptr;  // progress leaves it to who waits for it
+  std::optional<Diagnostic> failure_;
+};
+
+Peers::Peers(std::unique_ptr<Rank> rank) : here_{rank->number()}, rank_(std::move(rank)) {}
+Peers::~Peers() = default;
+
+Result<std::unique_ptr<Peers>> Peers::create(const format::Ranks& ranks, std::unique_ptr<Transport> transport,
+                                             const PeerOptions& options) {
+  if (transport->ranks() != ranks.count())
+    return error(Code::kRanksDisagree, "the bundle is for {} ranks, and {} has started {}", ranks.count(), transport->name(),
+                 transport->ranks());
+  Neighbours neighbours = neighbours_of(ranks, transport->rank());
+  return std::unique_ptr<Peers>(new Peers(std::make_unique<Rank>(std::move(neighbours), std::move(transport), options)));
+}
+
+Communicator& Peers::rank(uint32_t rank) {
+  NABLA_CHECK(rank == here_[0], "rank {} runs elsewhere", rank);
+  return *rank_;
+}
+void Peers::end(uint32_t, const Status& status) { rank_->end(status); }
+std::optional<Diagnostic> Peers::failure() const { return rank_->failure(); }
+Status Peers::pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) { return rank_->pass(from, to, data, bytes); }
+
+}  // namespace nabla::comm

@@ -1,0 +1,47 @@
+// One rank in this process, the others elsewhere: collectives made of messages.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/comm/transport.h"
+#include "runtime/comm/world.h"
+#include "runtime/format/ranks_generated.h"
+
+namespace nabla::comm {
+
+struct PeerOptions {
+  double deadline_s = 300;      ///< how long a rank waits for its partners, a second more for every MiB
+  bool yield = true;            ///< other ranks want this CPU: leave it to them while waiting
+  uint32_t in_flight = 1;       ///< of the rank's program: comm::in_flight
+  /// What ends the waiting: another rank's failure, as whoever watches them all tells it. Called often. May be null.
+  std::function<std::optional<Diagnostic>()> verdict;
+};
+
+/// Combines values in the order of the members, as LocalRanks does: the same bits on every engine. A reduction sends each
+/// part to the member that owns it, which combines: what all ranks send together is that of a ring.
+class Peers final : public World {
+ public:
+  /// E0614 where the transport has other ranks than the table. The table outlives the object.
+  static Result<std::unique_ptr<Peers>> create(const format::Ranks& ranks, std::unique_ptr<Transport> transport,
+                                               const PeerOptions& options);
+  ~Peers() override;
+
+  const std::vector<uint32_t>& here() const override { return here_; }
+  Communicator& rank(uint32_t rank) override;
+  void begin() override {}
+  /// After an error nothing more can be exchanged.
+  void end(uint32_t rank, const Status& status) override;
+  std::optional<Diagnostic> failure() const override;
+  Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) override;
+
+ private:
+  class Rank;
+  explicit Peers(std::unique_ptr<Rank> rank);
+  std::vector<uint32_t> here_;
+  std::unique_ptr<Rank> rank_;
+};
+
+}  // namespace nabla::comm

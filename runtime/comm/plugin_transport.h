@@ -1,0 +1,15 @@
+// Transports that are shared objects beside the executable.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/comm/transport.h"
+
+namespace nabla::comm {
+
+/// Opens `libnabla_NAME.so`: in the folder $NABLA_PLUGINS, beside the executable, or where the system finds libraries.
+/// E0602 names the places, and what the dynamic linker said; E0610 when the transport does not start.
+Result<std::unique_ptr<Transport>> open_transport(const std::string& name);
+
+}  // namespace nabla::comm
