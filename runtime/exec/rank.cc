@@ -46,6 +46,20 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
 
 }  // namespace
 
+std::vector<EntryInfo> entries_of(const format::Program& program) {
+  std::vector<EntryInfo> out;
+  if (program.entries() != nullptr)
+    for (const format::Entry* entry : *program.entries()) out.push_back(info_of(*entry, program));
+  return out;
+}
+
+std::vector<TensorInfo> leaves_of(const format::Program& program) {
+  std::vector<TensorInfo> out;
+  if (program.state() != nullptr)
+    for (const format::StateLeaf* leaf : *program.state()) out.push_back(info_of(*leaf->tensor()));
+  return out;
+}
+
 Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const Chosen& chosen,
                                            const SessionOptions& options, RankPlace place) {
   if (options.sync_debug && !chosen.gpu)
@@ -60,8 +74,7 @@ Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const C
 }
 
 Status Rank::prepare(const format::Bundle& bundle) {
-  if (program_.state() != nullptr)
-    for (const format::StateLeaf* leaf : *program_.state()) leaves_.push_back(info_of(*leaf->tensor()));
+  leaves_ = leaves_of(program_), entries_ = entries_of(program_);
   if (place_.first && (!options_.trace.empty() || options_.profile)) trace_ = std::make_unique<TraceRecorder>();
   if (options_.check_nan) {
     (void)NABLA_TRY(check_operands_known(program_, bundle.what()));
@@ -69,11 +82,10 @@ Status Rank::prepare(const format::Bundle& bundle) {
   }
   if (program_.entries() == nullptr) return Ok{};
   for (const format::Entry* entry : *program_.entries()) {
-    entries_.push_back(info_of(*entry, program_));
     plans_.push_back(plan_entry(program_, *entry, binder()));
     // At the bounds: what the machine lacks shows now, and library calls reserve their largest scratch. At other
     // bounds of buckets too, as only calls that are known now are measured.
-    EntrySizes known = sizes(static_cast<int>(entries_.size()) - 1);
+    EntrySizes known = sizes(static_cast<int>(plans_.size()) - 1);
     std::vector<std::vector<int64_t>> bounds = {known.largest()};
     if (engine_->shares_launches()) bounds = known.declared_buckets();
     for (const std::vector<int64_t>& values : bounds)

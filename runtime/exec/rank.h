@@ -23,6 +23,10 @@ struct RankPlace {
   bool first = true;                    ///< debug prints, traces and profiles are those of the first rank
 };
 
+/// What a program says of its entries and of its state, which a rank of it has, here or elsewhere.
+std::vector<EntryInfo> entries_of(const format::Program& program);
+std::vector<TensorInfo> leaves_of(const format::Program& program);
+
 /// Used by one thread at a time. Entries, inputs, outputs and leaves are those of its program: parts, where several
 /// ranks share a whole.
 class Rank {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/comm/local.h"
+#include "runtime/comm/neighbours.h"
 #include "runtime/comm/traffic.h"
 #include "runtime/device/cpu.h"
 #include "runtime/exec/choose_program.h"
@@ -128,18 +129,24 @@ struct RankTeam::Impl {
   }
 
   Status open(const format::Bundle& bundle);
+  Result<Chosen> choose(const format::Bundle& bundle, const format::BundleClass& of) const;
+  Status make_world(const std::vector<Chosen>& chosen);
   void add_entries();
   void find_wholes();
   void serve(uint32_t rank);
   void work(uint32_t rank);
   Status run_part(uint32_t rank);
+  const std::vector<uint32_t>& here() const { return world->here(); }
+  bool all_here() const { return here().size() == table.count(); }
 
   const format::Ranks& table;
   SessionOptions options;
-  std::vector<uint32_t> class_of;  // by rank
-  std::unique_ptr<comm::LocalRanks> world;
-  std::unique_ptr<comm::CountingCommunicator> counted;  // the first rank's end
-  std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<uint32_t> class_of;                      // by rank
+  std::vector<std::vector<EntryInfo>> class_entries;   // by class
+  std::vector<std::vector<TensorInfo>> class_leaves;
+  std::unique_ptr<comm::World> world;
+  std::unique_ptr<comm::CountingCommunicator> counted;  // the end of the first rank here
+  std::vector<std::unique_ptr<Rank>> ranks;             // null: it runs elsewhere
   std::vector<Entry> entries;
   std::vector<Whole> leaves;
   // ---- The run that is under way
@@ -150,54 +157,70 @@ struct RankTeam::Impl {
   std::vector<std::map<std::pair<bool, size_t>, Room>> rooms;   // by rank: of input or output i
   std::atomic<uint32_t> job{0}, left{0};
   std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;  // of the ranks from 1 on; the caller's is that of rank 0
+  std::vector<std::thread> threads;  // of the ranks here but the first, whose thread is the caller's
 };
 
+Result<Chosen> RankTeam::Impl::choose(const format::Bundle& bundle, const format::BundleClass& of) const {
+  Chosen chosen = NABLA_TRY(choose_program(bundle, of, options.target));
+  if (chosen.gpu) {
+    Diagnostic d = error(Code::kNeedsPeers,
+                         "{}: the program for {} is one of {} ranks, and ranks on GPUs do not communicate yet",
+                         bundle.what(), view(chosen.program->target()), table.count());
+    d.help = "compile it for CPUs too, and name them: --target cpu";
+    return d;
+  }
+  if (!chosen.skipped.empty()) std::fprintf(stderr, "%s\n", chosen.skipped.c_str());
+  return chosen;
+}
+
+Status RankTeam::Impl::make_world(const std::vector<Chosen>& chosen) {
+  std::vector<uint32_t> in_flight;
+  for (const Chosen& c : chosen) in_flight.push_back(comm::in_flight(*c.program));
+  if (options.world) {
+    world = NABLA_TRY(options.world(table, *std::max_element(in_flight.begin(), in_flight.end())));
+    return Ok{};
+  }
+  auto cpus = static_cast<int>(device::allowed_cpus().size()), count = static_cast<int>(table.count());
+  if (options.threads == 0) options.threads = std::max(1, cpus / count);
+  world = std::make_unique<comm::LocalRanks>(
+      table, comm::LocalOptions{.deadline_s = options.comm_timeout_s,
+                                .spin = options.threads * count <= cpus,
+                                .in_flight = std::move(in_flight)});
+  return Ok{};
+}
+
 Status RankTeam::Impl::open(const format::Bundle& bundle) {
-  if (table.count() > kMostRanks) {
+  if (!options.world && table.count() > kMostRanks) {
     Diagnostic d = error(Code::kTooLarge, "{} is for {}, and at most {} ranks run on one machine", bundle.what(),
                          ranks_of(table), kMostRanks);
     d.help = "run a class that needs no partners with --class, or compile for a smaller mesh";
     return d;
   }
-  auto cpus = static_cast<int>(device::allowed_cpus().size()), count = static_cast<int>(table.count());
-  if (options.threads == 0) options.threads = std::max(1, cpus / count);
   options.pin_caller = false;
   std::vector<Chosen> chosen;
-  comm::LocalOptions local{
-      .deadline_s = options.comm_timeout_s, .spin = options.threads * count <= cpus, .in_flight = {}};
   for (const format::BundleClass& of : bundle.classes()) {
-    chosen.push_back(NABLA_TRY(choose_program(bundle, of, options.target)));
-    if (chosen.back().gpu) {
-      Diagnostic d = error(Code::kNeedsPeers,
-                           "{}: the program for {} is one of {} ranks, and ranks on GPUs do not communicate yet",
-                           bundle.what(), view(chosen.back().program->target()), table.count());
-      d.help = "compile it for CPUs too, and name them: --target cpu";
-      return d;
-    }
-    if (!chosen.back().skipped.empty()) std::fprintf(stderr, "%s\n", chosen.back().skipped.c_str());
-    local.in_flight.push_back(comm::in_flight(*chosen.back().program));
+    chosen.push_back(NABLA_TRY(choose(bundle, of)));
+    class_entries.push_back(entries_of(*chosen.back().program));
+    class_leaves.push_back(leaves_of(*chosen.back().program));
   }
-  world = std::make_unique<comm::LocalRanks>(table, local);
+  (void)NABLA_TRY(make_world(chosen));
+  uint32_t first = here()[0];
   std::vector<uint64_t> members;
-  const auto* groups = table.classes()->Get(class_of[0])->groups();
-  for (uint32_t g = 0; g < size_of(groups); ++g)
-    members.push_back(format::count_of(digits_of(table.groups()->Get(groups->Get(g))->digits())));
-  counted = std::make_unique<comm::CountingCommunicator>(world->rank(0), std::move(members));
-  for (uint32_t r = 0; r < table.count(); ++r) {
-    comm::Communicator& end = r == 0 ? static_cast<comm::Communicator&>(*counted) : world->rank(r);
-    RankPlace place{&end, {}, r == 0};
-    for (uint32_t g = 0; g < size_of(table.classes()->Get(class_of[r])->groups()); ++g)
-      place.places.push_back(world->place(r, g));
-    ranks.push_back(NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place))));
+  for (const comm::Neighbours::Group& g : comm::neighbours_of(table, first).groups) members.push_back(g.members.size());
+  counted = std::make_unique<comm::CountingCommunicator>(world->rank(first), std::move(members));
+  ranks.resize(table.count());
+  for (uint32_t r : here()) {
+    RankPlace place{r == first ? counted.get() : &world->rank(r), {}, r == first};
+    for (const comm::Neighbours::Group& g : comm::neighbours_of(table, r).groups) place.places.push_back(g.me);
+    ranks[r] = NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place)));
   }
   add_entries();
   find_wholes();
   rooms.resize(ranks.size());
   try {
-    for (uint32_t r = 1; r < ranks.size(); ++r) threads.emplace_back([this, r] { serve(r); });
+    for (size_t i = 1; i < here().size(); ++i) threads.emplace_back([this, r = here()[i]] { serve(r); });
   } catch (const std::system_error&) {
-    return error(Code::kOutOfMemory, "the system gives {} of {} threads", threads.size() + 1, ranks.size());
+    return error(Code::kOutOfMemory, "the system gives {} of {} threads", threads.size() + 1, here().size());
   }
   return Ok{};
 }
@@ -205,8 +228,8 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
 // In the order of their first appearance: entries of one name run together.
 void RankTeam::Impl::add_entries() {
   for (uint32_t r = 0; r < ranks.size(); ++r)
-    for (size_t i = 0; i < ranks[r]->entries().size(); ++i) {
-      const EntryInfo& part = ranks[r]->entries()[i];
+    for (size_t i = 0; i < class_entries[class_of[r]].size(); ++i) {
+      const EntryInfo& part = class_entries[class_of[r]][i];
       auto known =
           std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == part.name; });
       if (known == entries.end()) {
@@ -247,7 +270,7 @@ void RankTeam::Impl::find_wholes() {
       bool reads = false, writes = false;
       for (uint32_t r = 0; r < ranks.size(); ++r) {
         if (e.of_rank[r] < 0 || leaves[l].parts[r].index < 0) continue;
-        const EntryInfo& part = ranks[r]->entries()[e.of_rank[r]];
+        const EntryInfo& part = class_entries[class_of[r]][static_cast<size_t>(e.of_rank[r])];
         auto names = [&](const std::vector<int>& list) {
           return std::count(list.begin(), list.end(), leaves[l].parts[r].index) > 0;
         };
@@ -324,12 +347,13 @@ Status RankTeam::Impl::run_part(uint32_t rank) {
     DType dtype = e.outputs[i].info.dtype;
     Box box = part.box(shape);
     std::optional<int64_t> at = contiguous_at(box, e.output_shapes[i]);
-    if (part.owner && at) {
+    bool wanted = part.owner || (!all_here() && rank == here()[0]);  // each process has what its ranks have
+    if (wanted && at) {
       out[part.index] = static_cast<char*>(outputs[i]) + *at * nabla::bytes_of(dtype);
       continue;
     }
     out[part.index] = rooms[rank][{false, i}].of(static_cast<size_t>(bytes_of(dtype, shape)));
-    if (part.owner) back.push_back({std::move(box), i, out[part.index]});
+    if (wanted) back.push_back({std::move(box), i, out[part.index]});
   }
   (void)NABLA_TRY(ranks[rank]->run(mine, in, out));
   for (const Back& b : back)
@@ -358,7 +382,7 @@ std::vector<TensorInfo> RankTeam::leaves() const {
   return out;
 }
 std::vector<ExchangeCount> RankTeam::exchanges() const {
-  const auto* groups = impl_->table.classes()->Get(impl_->class_of[0])->groups();
+  const auto* groups = impl_->table.classes()->Get(impl_->class_of[impl_->here()[0]])->groups();
   std::vector<ExchangeCount> out;
   for (const comm::Traffic& t : impl_->counted->counted()) {
     const format::Group& group = *impl_->table.groups()->Get(groups->Get(t.group));
@@ -368,12 +392,14 @@ std::vector<ExchangeCount> RankTeam::exchanges() const {
   return out;
 }
 
-Rank& RankTeam::first() { return *impl_->ranks[0]; }
+Rank& RankTeam::first() { return *impl_->ranks[impl_->here()[0]]; }
+const std::vector<uint32_t>& RankTeam::here() const { return impl_->here(); }
+uint32_t RankTeam::count() const { return impl_->table.count(); }
 
 std::string RankTeam::str() const {
-  int threads = impl_->ranks[0]->engine().threads();
-  return fmt::format("{} on this machine, {} thread{} each", ranks_of(impl_->table), threads,
-                     threads == 1 ? "" : "s");
+  int threads = impl_->ranks[impl_->here()[0]]->engine().threads();
+  return fmt::format("{} {}, {} thread{} each", ranks_of(impl_->table),
+                     impl_->all_here() ? "on this machine" : "in several processes", threads, threads == 1 ? "" : "s");
 }
 
 Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
@@ -395,7 +421,7 @@ Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
                      info.name, got, count);
       t.input_shapes[entry][i][d] = got;
     }
-  for (uint32_t r = 0; r < t.ranks.size(); ++r) {
+  for (uint32_t r : t.here()) {
     if (e.of_rank[r] < 0) continue;
     const EntryInfo& info = t.ranks[r]->entries()[e.of_rank[r]];
     std::vector<std::vector<int64_t>> own(info.inputs.size());
@@ -437,7 +463,7 @@ Status RankTeam::run(int entry, std::span<const void* const> inputs, std::span<v
   t.left = static_cast<uint32_t>(t.threads.size());
   t.job.fetch_add(1);
   t.job.notify_all();
-  t.work(0);
+  t.work(t.here()[0]);
   for (uint32_t n = t.left.load(); n != 0; n = t.left.load()) t.left.wait(n);
   if (std::optional<Diagnostic> failed = t.world->failure()) return *failed;
   return Ok{};
@@ -445,28 +471,61 @@ Status RankTeam::run(int entry, std::span<const void* const> inputs, std::span<v
 
 bool RankTeam::loops(int entry) const {
   const Entry& e = impl_->entries[entry];
-  for (uint32_t r = 0; r < impl_->ranks.size(); ++r)
+  for (uint32_t r : impl_->here())
     if (e.of_rank[r] >= 0 && impl_->ranks[r]->loops(e.of_rank[r])) return true;
   return false;
 }
 
+// Of a rank elsewhere too: sizes that the caller decides are those of the whole.
+std::vector<int64_t> part_shape(const TensorInfo& part, const Part& of, const std::vector<int64_t>& whole) {
+  std::vector<int64_t> out = part.shape;
+  for (size_t d = 0; d < out.size(); ++d)
+    if (!part.is_static() && !part.sizes[d].empty()) out[d] = whole[d] / of.dims[d].count;
+  return out;
+}
+
+Status RankTeam::collect(int entry, std::span<void* const> outputs) {
+  Impl& t = *impl_;
+  Entry& e = t.entries[entry];
+  bool root = t.ranks[0] != nullptr;
+  for (size_t i = 0; !t.all_here() && i < e.outputs.size(); ++i) {
+    const std::vector<int64_t>& whole = e.output_shapes[i];
+    int64_t element = nabla::bytes_of(e.outputs[i].info.dtype);
+    for (uint32_t r = 0; outputs[i] != nullptr && r < t.ranks.size(); ++r) {
+      const Part& part = e.outputs[i].parts[r];
+      if (part.index < 0 || !part.owner || root == (t.ranks[r] != nullptr)) continue;
+      const EntryInfo& info = t.class_entries[t.class_of[r]][static_cast<size_t>(e.of_rank[r])];
+      Box box = part.box(part_shape(info.outputs[static_cast<size_t>(part.index)], part, whole));
+      auto bytes = static_cast<size_t>(count_of(box.size) * element);
+      char* room = t.rooms[root ? 0 : r][{false, i}].of(bytes);
+      if (!root) copy_out(box, whole, element, outputs[i], room);
+      (void)NABLA_TRY(t.world->pass(r, 0, room, bytes));
+      if (root) copy_back(box, whole, element, room, outputs[i]);
+    }
+  }
+  return Ok{};
+}
+
 Status RankTeam::get_leaf(int leaf, void* to) const {
-  const Whole& w = impl_->leaves[leaf];
-  for (uint32_t r = 0; r < impl_->ranks.size(); ++r) {
+  Impl& t = *impl_;
+  const Whole& w = t.leaves[leaf];
+  bool root = t.ranks[0] != nullptr;
+  for (uint32_t r = 0; r < t.ranks.size(); ++r) {
     const Part& part = w.parts[r];
-    if (part.index < 0 || !part.owner) continue;
-    Rank& rank = *impl_->ranks[r];
-    Literal own(w.info.dtype, rank.leaves()[part.index].shape);
-    (void)NABLA_TRY(
-        rank.engine().download(own.mutable_data(), rank.leaf_data(part.index), static_cast<size_t>(own.size_bytes())));
-    copy_back(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), own.data(), to);
+    bool mine = t.ranks[r] != nullptr;
+    if (part.index < 0 || !part.owner || (!root && !mine)) continue;
+    Literal own(w.info.dtype, t.class_leaves[t.class_of[r]][static_cast<size_t>(part.index)].shape);
+    auto bytes = static_cast<size_t>(own.size_bytes());
+    if (mine) (void)NABLA_TRY(t.ranks[r]->engine().download(own.mutable_data(), t.ranks[r]->leaf_data(part.index), bytes));
+    if (!root || !mine) (void)NABLA_TRY(t.world->pass(r, 0, own.mutable_data(), bytes));
+    if (root) copy_back(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), own.data(), to);
   }
   return Ok{};
 }
 
 Status RankTeam::set_leaf(int leaf, const void* from) {
   const Whole& w = impl_->leaves[leaf];
-  for (uint32_t r = 0; r < impl_->ranks.size(); ++r) {
+  for (uint32_t r : impl_->here()) {
     const Part& part = w.parts[r];
     if (part.index < 0) continue;
     Rank& rank = *impl_->ranks[r];

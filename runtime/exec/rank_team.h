@@ -1,4 +1,4 @@
-// All ranks of a bundle on the threads of this process, seen from outside as one program on whole arrays.
+// Ranks of a bundle on the threads of this process, all or some, seen from outside as one program on whole arrays.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,20 @@ class RankTeam {
  public:
   static constexpr uint32_t kMostRanks = 256;  ///< a thread each
 
-  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks than kMostRanks, E0608 for
-  /// programs of GPUs, and errors of Rank::create.
+  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks here than kMostRanks, E0608 for
+  /// programs of GPUs, and errors of Rank::create and of SessionOptions::world.
   static Result<std::unique_ptr<RankTeam>> create(const format::Bundle& bundle, const SessionOptions& options);
   ~RankTeam();
 
   /// Of wholes. Their symbols are those of parts.
   std::vector<EntryInfo> entries() const;
   std::vector<TensorInfo> leaves() const;
+  /// Of the ranks here.
   Rank& first();
-  /// What the first rank has exchanged since the team was made.
+  /// The ranks that run in this process, and how many there are.
+  const std::vector<uint32_t>& here() const;
+  uint32_t count() const;
+  /// What the first rank here has exchanged since the team was made.
   std::vector<ExchangeCount> exchanges() const;
   /// "4 ranks of mesh pod (dp=2, tp=2), 1 thread each"
   std::string str() const;
@@ -34,6 +38,7 @@ class RankTeam {
   Status set_shapes(int entry, std::span<const int64_t* const> shapes);
   const std::vector<int64_t>& output_shape(int entry, int output) const;
   Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
+  Status collect(int entry, std::span<void* const> outputs);
   bool loops(int entry) const;
   Status get_leaf(int leaf, void* to) const;
   Status set_leaf(int leaf, const void* from);

@@ -115,6 +115,8 @@ std::string_view Session::target() const { return format::view(impl_->first().pr
 uint64_t Session::arena_bytes() const { return impl_->first().program().arena_bytes(); }
 uint64_t Session::state_bytes() const { return impl_->first().program().state_bytes(); }
 int Session::threads() const { return impl_->first().engine().threads(); }
+bool Session::alone() const { return !impl_->team || impl_->team->here().size() == impl_->team->count(); }
+bool Session::first() const { return !impl_->team || impl_->team->here()[0] == 0; }
 std::string Session::team() const { return impl_->team ? impl_->team->str() : ""; }
 
 Diagnostic Session::state_missing(int entry) const {
@@ -145,6 +147,10 @@ Status Session::run(int entry, std::span<const void* const> inputs, std::span<vo
   return Ok{};
 }
 
+Status Session::collect(int entry, std::span<void* const> outputs) {
+  return impl_->team ? impl_->team->collect(entry, outputs) : Ok{};
+}
+
 Result<std::vector<Literal>> Session::call(int entry, const std::vector<Literal>& inputs) {
   const EntryInfo& e = entries_[entry];
   if (inputs.size() != e.inputs.size())
@@ -169,6 +175,7 @@ Result<std::vector<Literal>> Session::call(int entry, const std::vector<Literal>
     results.emplace_back(e.outputs[i].dtype, output_shape(entry, static_cast<int>(i)));
   for (Literal& result : results) out.push_back(result.mutable_data());
   (void)NABLA_TRY(run(entry, in, out));
+  (void)NABLA_TRY(collect(entry, out));
   return results;
 }
 

@@ -15,6 +15,10 @@
 #include "runtime/base/literal.h"
 #include "runtime/format/bundle_reader.h"
 
+namespace nabla::comm {
+class World;
+}
+
 namespace nabla::exec {
 
 struct TensorInfo {
@@ -51,7 +55,10 @@ struct SessionOptions {
   /// Of a bundle for several ranks: run one rank of this class, which needs no partners. Empty: run all ranks, a thread
   /// each, on whole arrays.
   std::string rank_class;
-  double comm_timeout_s = 300;  ///< how long a rank waits for others (E0609)
+  double comm_timeout_s = 300;  ///< how long a rank of this process waits for others (E0611)
+  /// Of a bundle for several ranks: makes the way from a rank of this process to those elsewhere, for its table and the
+  /// most exchanges that a program has under way. Null: all ranks run here.
+  std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> world = nullptr;
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;
@@ -116,17 +123,26 @@ class Session {
   /// At the sizes that were set last.
   const std::vector<int64_t>& output_shape(int entry, int output) const;
 
+  /// Where ranks run in other processes, every process calls run, collect and the functions of state in the same order.
+  /// Arrays are whole everywhere: of inputs a process reads the parts of its ranks, of outputs it writes them.
+  bool alone() const;
+  /// Does rank 0, which speaks for all, run in this process?
+  bool first() const;
+
   /// Runs an entry on raw arrays in the order of its inputs and outputs, of exactly their dtypes and shapes.
   /// Allocates nothing. E0705 when the entry reads state without a value, E0708 with check_nan, E0609 when ranks do not meet.
   Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
-  /// The same with checks (E0702, E0703, E0704), and outputs made here.
+  /// After a run: brings the outputs that other processes wrote to that of rank 0. Null: an output is not asked for.
+  Status collect(int entry, std::span<void* const> outputs);
+  /// The same with checks (E0702, E0703, E0704), and outputs made here, which are collected.
   Result<std::vector<Literal>> call(int entry, const std::vector<Literal>& inputs);
 
   /// Has the entry loops, which `stop` may end?
   bool loops(int entry) const;
   /// True when a leaf was written by an entry, set or loaded.
   bool has_value(int leaf) const { return has_value_[leaf]; }
-  /// Copies all of a leaf out or in. get_state: E0705 without a value. E0607 when the GPU fails.
+  /// Copies all of a leaf out or in; out to the process of rank 0 alone, elsewhere `to` may be null. get_state: E0705
+  /// without a value. E0607 when the GPU fails.
   Status get_state(int leaf, void* to) const;
   Status set_state(int leaf, const void* from);
   /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
@@ -135,7 +151,7 @@ class Session {
   /// Loads tensors of a .safetensors or .npz file into leaves (runtime/format/weights.h). All or nothing: E0706 where
   /// anything does not fit. Returns lines that say what was loaded, converted, kept and not used.
   Result<std::string> load_weights(const WeightOptions& options);
-  /// E0705 when a leaf has no value.
+  /// E0705 when a leaf has no value. The process of rank 0 writes the file.
   Status save_state(const std::string& path, const std::map<std::string, std::string>& metadata = {}) const;
 
   /// What rank 0 has exchanged since the session was made; empty where one rank runs alone. `nablac inspect` states the same

@@ -47,10 +47,14 @@ Diagnostic saved_by_another(Diagnostic d) {
 Status Session::load_state(const std::string& path, format::Metadata* metadata) {
   if (leaves_.empty()) return no_state(path, "--state");
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(format::FileBytes::map(path));
-  format::NamedArrays arrays = NABLA_TRY(format::parse_safetensors(file->bytes(), path));
+  // What a rank does not need is not read.
+  std::vector<format::ArrayView> arrays = NABLA_TRY(format::view_safetensors(file->bytes(), path));
   if (metadata != nullptr) *metadata = NABLA_TRY(format::safetensors_metadata(file->bytes(), path));
-  std::map<std::string, const Literal*> by_name;
-  for (const auto& [name, array] : arrays) by_name[name] = &array;
+  std::map<std::string, const format::ArrayView*> by_name;
+  for (const format::ArrayView& array : arrays) {
+    if (array.problem) return *array.problem;
+    by_name[array.name] = &array;
+  }
   std::vector<std::string> known;
   for (const TensorInfo& leaf : leaves_) {
     known.push_back(leaf.name);
@@ -58,17 +62,17 @@ Status Session::load_state(const std::string& path, format::Metadata* metadata) 
     if (found == by_name.end())
       return saved_by_another(
           error(Code::kStateMismatch, "{}: state `{}` ({}) is not in the file", path, leaf.name, leaf.type_str()));
-    TensorInfo got{leaf.name, found->second->dtype(), found->second->shape(), {}};
+    TensorInfo got{leaf.name, found->second->dtype, found->second->shape, {}};
     if (got.dtype != leaf.dtype || got.shape != leaf.shape)
       return saved_by_another(error(Code::kStateMismatch, "{}: state `{}` is {}; the file has {}", path, leaf.name,
                                     leaf.type_str(), got.type_str()));
   }
-  for (const auto& [name, array] : arrays)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return saved_by_another(
-          error(Code::kStateMismatch, "{}: the program has no state `{}`{}", path, name, did_you_mean(name, known)));
+  for (const format::ArrayView& array : arrays)
+    if (std::find(known.begin(), known.end(), array.name) == known.end())
+      return saved_by_another(error(Code::kStateMismatch, "{}: the program has no state `{}`{}", path, array.name,
+                                    did_you_mean(array.name, known)));
   for (size_t i = 0; i < leaves_.size(); ++i)
-    (void)NABLA_TRY(set_state(static_cast<int>(i), by_name[leaves_[i].name]->data()));
+    (void)NABLA_TRY(set_state(static_cast<int>(i), by_name[leaves_[i].name]->data));
   return Ok{};
 }
 
@@ -104,11 +108,15 @@ Result<std::string> Session::load_weights(const WeightOptions& options) {
 Status Session::save_state(const std::string& path, const format::Metadata& metadata) const {
   format::NamedArrays arrays;
   for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!first()) {
+      (void)NABLA_TRY(get_state(static_cast<int>(i), nullptr));
+      continue;
+    }
     Literal value(leaves_[i].dtype, leaves_[i].shape);
     (void)NABLA_TRY(get_state(static_cast<int>(i), value.mutable_data()));
     arrays.emplace_back(leaves_[i].name, std::move(value));
   }
-  return format::write_safetensors(path, arrays, metadata);
+  return first() ? format::write_safetensors(path, arrays, metadata) : Ok{};
 }
 
 }  // namespace nabla::exec
