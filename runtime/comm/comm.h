@@ -31,8 +31,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual Status start(uint32_t ticket, const CollectiveCall& call) = 0;
-  virtual Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) = 0;
-  virtual Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) = 0;
+  virtual Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) = 0;
+  virtual Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction* at) = 0;
   virtual Status wait(uint32_t ticket) = 0;
 };
 

@@ -107,8 +107,8 @@ class Suite {
       out[k].assign(static_cast<size_t>(bytes), static_cast<char>(mesh_.rank * 2 + static_cast<uint32_t>(k)));
       in[k].resize(static_cast<size_t>(bytes));
       auto ticket = static_cast<uint32_t>(k);
-      if (!last) (void)NABLA_TRY(peers_.send(ticket, 0, out[k].data(), static_cast<uint64_t>(bytes)));
-      if (!first) (void)NABLA_TRY(peers_.recv(2 + ticket, 1, in[k].data(), static_cast<uint64_t>(bytes)));
+      if (!last) (void)NABLA_TRY(peers_.send(ticket, 0, out[k].data(), static_cast<uint64_t>(bytes), nullptr));
+      if (!first) (void)NABLA_TRY(peers_.recv(2 + ticket, 1, in[k].data(), static_cast<uint64_t>(bytes), nullptr));
     }
     for (uint32_t k = 0; k < 2; ++k) {
       if (!last) (void)NABLA_TRY(peers_.wait(k));

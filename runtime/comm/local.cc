@@ -222,7 +222,7 @@ class LocalRanks::Rank final : public Communicator {
     pending_.push_back({ticket, Pending::kCollective, call.group, m.next++, nullptr, 0});
     return Ok{};
   }
-  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
+  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction*) override {
     Channel& c = channels[channel];
     Mail& m = *c.mail;
     uint64_t number = c.next++, room = m.letters.size();
@@ -236,7 +236,7 @@ class LocalRanks::Rank final : public Communicator {
     pending_.push_back({ticket, Pending::kSend, channel, number, nullptr, bytes});
     return Ok{};
   }
-  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
+  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction*) override {
     pending_.push_back({ticket, Pending::kRecv, channel, channels[channel].next++, to, bytes});
     return Ok{};
   }

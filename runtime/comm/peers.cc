@@ -97,7 +97,7 @@ class Peers::Rank final : public Communicator {
     return kept(e.reduces() ? begin_reduction(e) : begin_copies(e));
   }
 
-  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
+  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction*) override {
     (void)NABLA_TRY(room_in(channel));
     const Neighbours::Channel& c = neighbours_.channels[channel];
     Exchange& e = fresh(ticket);
@@ -106,7 +106,7 @@ class Peers::Rank final : public Communicator {
     copy(e.room.data(), from, bytes);
     return kept(send_to(e, c.peer, e.tag, e.room.data(), bytes));
   }
-  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
+  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction*) override {
     const Neighbours::Channel& c = neighbours_.channels[channel];
     Exchange& e = fresh(ticket);
     e.channel = channel, e.call.bytes = bytes, e.tag = message_tag(c.number);

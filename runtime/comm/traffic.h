@@ -29,11 +29,11 @@ class CountingCommunicator final : public Communicator {
   CountingCommunicator(Communicator& to, std::vector<uint64_t> members) : to_(to), members_(std::move(members)) {}
 
   Status start(uint32_t ticket, const CollectiveCall& call) override;
-  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes) override {
-    return to_.send(ticket, channel, from, bytes);
+  Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) override {
+    return to_.send(ticket, channel, from, bytes, at);
   }
-  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes) override {
-    return to_.recv(ticket, channel, to, bytes);
+  Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction* at) override {
+    return to_.recv(ticket, channel, to, bytes, at);
   }
   Status wait(uint32_t ticket) override { return to_.wait(ticket); }
 

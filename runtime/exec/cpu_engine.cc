@@ -87,9 +87,9 @@ struct CpuMachine {
   Status start(const Control& c, void* const* slots) {
     auto bytes = static_cast<uint64_t>(c.bytes);
     if (const format::Send* send = c.exchange->action_as_Send())
-      return request.peers->send(c.ticket, send->channel(), slots[0], bytes);
+      return request.peers->send(c.ticket, send->channel(), slots[0], bytes, c.exchange);
     if (const format::Recv* recv = c.exchange->action_as_Recv())
-      return request.peers->recv(c.ticket, recv->channel(), slots[0], bytes);
+      return request.peers->recv(c.ticket, recv->channel(), slots[0], bytes, c.exchange);
     const format::Collective& call = *c.exchange->action_as_Collective();
     return request.peers->start(c.ticket, {.kind = call.kind(),
                                            .reduction = call.reduction(),
@@ -99,7 +99,8 @@ struct CpuMachine {
                                            .to = slots[1],
                                            .bytes = bytes,
                                            .root = call.root(),
-                                           .targets = call.targets() == nullptr ? nullptr : call.targets()->data()});
+                                           .targets = call.targets() == nullptr ? nullptr : call.targets()->data(),
+                                           .at = c.exchange});
   }
   bool read(const void* at, int bytes, int64_t& value) {
     value = bytes == 1 ? *static_cast<const uint8_t*>(at) : *static_cast<const int32_t*>(at);

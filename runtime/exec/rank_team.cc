@@ -11,6 +11,7 @@
 
 #include "runtime/comm/local.h"
 #include "runtime/comm/neighbours.h"
+#include "runtime/comm/recorder.h"
 #include "runtime/comm/traffic.h"
 #include "runtime/device/cpu.h"
 #include "runtime/exec/choose_program.h"
@@ -146,6 +147,8 @@ struct RankTeam::Impl {
   std::vector<std::vector<TensorInfo>> class_leaves;
   std::unique_ptr<comm::World> world;
   std::unique_ptr<comm::CountingCommunicator> counted;  // the end of the first rank here
+  std::vector<std::unique_ptr<comm::RecordingCommunicator>> recorded;
+  std::vector<comm::Board*> boards;
   std::vector<std::unique_ptr<Rank>> ranks;             // null: it runs elsewhere
   std::vector<Entry> entries;
   std::vector<Whole> leaves;
@@ -211,7 +214,17 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   ranks.resize(table.count());
   for (uint32_t r : here()) {
     RankPlace place{r == first ? counted.get() : &world->rank(r), {}, r == first};
-    for (const comm::Neighbours::Group& g : comm::neighbours_of(table, r).groups) place.places.push_back(g.me);
+    std::vector<std::string> groups;
+    for (const comm::Neighbours::Group& g : comm::neighbours_of(table, r).groups) {
+      place.places.push_back(g.me);
+      groups.push_back(g.name);
+    }
+    if (comm::Board* board = options.board ? options.board(r) : nullptr) {
+      recorded.push_back(std::make_unique<comm::RecordingCommunicator>(*place.peers, *board, *chosen[class_of[r]].program,
+                                                                       std::move(groups)));
+      place.peers = recorded.back().get();
+      boards.push_back(board);
+    }
     ranks[r] = NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place)));
   }
   add_entries();
@@ -460,6 +473,7 @@ Status RankTeam::run(int entry, std::span<const void* const> inputs, std::span<v
   Impl& t = *impl_;
   t.entry = entry, t.inputs = inputs, t.outputs = outputs;
   t.world->begin();
+  for (comm::Board* b : t.boards) b->run.fetch_add(1);
   t.left = static_cast<uint32_t>(t.threads.size());
   t.job.fetch_add(1);
   t.job.notify_all();

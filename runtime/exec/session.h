@@ -17,6 +17,7 @@
 
 namespace nabla::comm {
 class World;
+struct Board;
 }
 
 namespace nabla::exec {
@@ -62,6 +63,8 @@ struct SessionOptions {
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;
+  /// Of several ranks: where a rank of this process writes what it exchanges; null: nowhere.
+  std::function<comm::Board*(uint32_t rank)> board = nullptr;
   /// So does everything else, between two instructions; runs of entries that write no state always stop there.
   bool stop_all_loops = false;
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this

@@ -1,0 +1,261 @@
+// What the coordinator makes of ranks that come, run, stop, hang, lie and go.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "runtime/control/coordinator.h"
+#include "runtime/control/member.h"
+#include "runtime/control/wire.h"
+
+namespace nabla::control {
+namespace {
+
+/// A coordinator with short times, and its ranks.
+class Job {
+ public:
+  explicit Job(uint32_t ranks, double join_s = 5) {
+    CoordinatorOptions o{.token = "secret", .ranks = ranks, .join_s = join_s};
+    o.heartbeat_s = 0.05, o.lost_s = 0.5, o.progress_s = 0.6, o.grace_s = 1;
+    o.warn = [this](const std::string& line) {
+      std::lock_guard lock(mutex_);
+      lines_.push_back(line);
+    };
+    auto made = Coordinator::start(o);
+    NABLA_CHECK(made.ok(), "{}", made.errors()[0].message);
+    coordinator = std::move(*made);
+    boards = std::vector<comm::Board>(ranks);
+  }
+
+  MemberOptions of(uint32_t rank) const {
+    MemberOptions o{.address = coordinator->address(), .token = "secret", .rank = rank, .ranks = static_cast<uint32_t>(boards.size())};
+    o.bundle = "aa11", o.mesh = "dp=2", o.join_s = 5, o.heartbeat_s = 0.05, o.lost_s = 0.5, o.grace_s = 1;
+    return o;
+  }
+  Result<std::unique_ptr<Member>> join(const MemberOptions& o) { return Member::join(o, boards[o.rank]); }
+  Socket connect() const {
+    auto made = connect_to(coordinator->address(), 1);
+    NABLA_CHECK(made.ok(), "{}", made.errors()[0].message);
+    return std::move(*made);
+  }
+  // All ranks, which wait for each other.
+  std::vector<std::unique_ptr<Member>> join_all() {
+    std::vector<std::unique_ptr<Member>> out(boards.size());
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < boards.size(); ++r)
+      threads.emplace_back([&, r] {
+        auto m = join(of(r));
+        EXPECT_TRUE(m.ok()) << m.errors()[0].message;
+        if (m.ok()) out[r] = std::move(*m);
+      });
+    for (auto& t : threads) t.join();
+    return out;
+  }
+  std::vector<std::string> lines() {
+    std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+  std::unique_ptr<Coordinator> coordinator;
+  std::vector<comm::Board> boards;
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+std::string after_a_while(const Member& m) {
+  for (int i = 0; i < 400; ++i) {
+    if (auto v = m.verdict()) return v->message;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return "";
+}
+
+void exchange_at(comm::Board& board, uint64_t run, uint64_t sequence, bool waits) {
+  board.run = run;
+  std::snprintf(board.texts[0], comm::Board::kTextBytes, "all_reduce over dp, train.py:12");
+  board.texts_used = 1;
+  board.events[sequence % comm::Board::kEvents] = {.sequence = sequence, .run = run, .bytes = 64, .text = 0};
+  board.sequence = sequence, board.waiting_for = sequence, board.waiting_since = waits ? comm::steady_us() : 0;
+}
+
+TEST(Control, AllComeAndLeave) {
+  Job job(3);
+  auto ranks = job.join_all();
+  EXPECT_EQ(job.coordinator->view()[2].host.empty(), false);
+  for (auto& r : ranks) r->leave();
+  Status over = job.coordinator->wait();
+  EXPECT_TRUE(over.ok()) << over.errors()[0].message;
+}
+
+TEST(Control, WhoIsMissingIsNamed) {
+  Job job(4, 0.3);
+  Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+  std::thread a([&] { first = job.join(job.of(0)); });
+  auto third = job.join(job.of(2));
+  a.join();
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.errors()[0].code, Code::kRanksDisagree);
+  EXPECT_EQ(third.errors()[0].message, "ranks 1, 3 of 4 have not come in 0.3 s");
+  EXPECT_EQ(first.errors()[0].message, third.errors()[0].message);
+  EXPECT_EQ(job.coordinator->wait().errors()[0].code, Code::kRanksDisagree);
+}
+
+TEST(Control, RanksThatDoNotFitAreRefused) {
+  {
+    Job job(2);
+    MemberOptions other = job.of(1);
+    other.bundle = "bb22", other.mesh = "dp=2, other";
+    Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+    std::thread a([&] { first = job.join(job.of(0)); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    auto second = job.join(other);
+    a.join();
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.errors()[0].message, "rank 0 has bundle aa11 (dp=2), rank 1 has bundle bb22 (dp=2, other)");
+    EXPECT_EQ(first.errors()[0].message, second.errors()[0].message);
+  }
+  {
+    Job job(2);
+    MemberOptions wrong = job.of(1);
+    wrong.ranks = 3;
+    EXPECT_NE(job.join(wrong).errors()[0].message.find("is one of 3 ranks, and 2 were started"), std::string::npos);
+  }
+  {
+    Job job(2);
+    std::thread a([&] { EXPECT_FALSE(job.join(job.of(0)).ok()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_NE(job.join(job.of(0)).errors()[0].message.find("rank 0 was started twice"), std::string::npos);
+    a.join();
+  }
+  {
+    Job job(2);
+    MemberOptions stale = job.of(0);
+    stale.epoch = 7;
+    EXPECT_EQ(job.join(stale).errors()[0].message, "rank 0 belongs to start 7 of this job, which is now at start 0");
+  }
+}
+
+TEST(Control, WhoGoesWithoutGoodbyeIsTheCause) {
+  Job job(3);
+  auto ranks = job.join_all();
+  exchange_at(job.boards[1], 7, 41, false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  ranks[1].reset();
+  std::string why = after_a_while(*ranks[0]);
+  EXPECT_NE(why.find("rank 1 (process "), std::string::npos) << why;
+  EXPECT_NE(why.find("is gone in run 7, at exchange 41: all_reduce over dp, train.py:12"), std::string::npos) << why;
+  EXPECT_EQ(after_a_while(*ranks[2]), why);
+  // What the others report of it is no other cause.
+  EXPECT_EQ(ranks[0]->report(error(Code::kTransportFailed, "mpi: truncated")).message, why);
+  ranks.clear();
+  EXPECT_EQ(job.coordinator->wait().errors()[0].code, Code::kPeerLost);
+}
+
+TEST(Control, TheFirstReportIsTheCause) {
+  Job job(2);
+  auto ranks = job.join_all();
+  Diagnostic first = ranks[1]->report(error(Code::kOutOfMemory, "no room"));
+  Diagnostic second = ranks[0]->report(error(Code::kWriteFailed, "no disk"));
+  EXPECT_EQ(first.code, Code::kOutOfMemory);
+  EXPECT_EQ(second.code, Code::kOutOfMemory);
+  EXPECT_EQ(second.message.substr(0, 17), "no room\non rank 1");
+}
+
+TEST(Control, WhoSaysNothingIsUnresponsive) {
+  Job job(2);
+  Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+  std::thread a([&] { first = job.join(job.of(0)); });
+  Socket silent = job.connect();
+  MessageT hello{.kind = Kind::Hello, .token = "secret", .rank = 1, .ranks = 2, .pid = 99, .host = "node7", .bundle = "aa11"};
+  ASSERT_TRUE(write_all(silent, frame(hello), 1));
+  a.join();
+  ASSERT_TRUE(first.ok());
+  std::string why = after_a_while(**first);
+  EXPECT_EQ(why.substr(0, 66), "rank 1 (process 99 on node7) is unresponsive: nothing was heard of") << why;
+}
+
+TEST(Control, WhoDoesNotComeToAnExchangeIsNamed) {
+  Job job(3);
+  auto ranks = job.join_all();
+  exchange_at(job.boards[0], 5, 20, true);
+  exchange_at(job.boards[2], 5, 20, true);
+  exchange_at(job.boards[1], 5, 19, false);
+  std::string why = after_a_while(*ranks[2]);
+  EXPECT_NE(why.find("in run 5 for exchange 20: all_reduce over dp, train.py:12 (64 bytes); rank 1 has not come: it computes in "
+                     "run 5, after exchange 19"),
+            std::string::npos)
+      << why;
+  bool warned = false;
+  for (const std::string& line : job.lines()) warned = warned || line.starts_with("warning: rank 0 waits since");
+  EXPECT_TRUE(warned);
+}
+
+TEST(Control, StrangersEndNothing) {
+  Job job(1);
+  auto ranks = job.join_all();
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100000, '\xff'), std::string("\x10\0\0\0aaaaaaaaaaaaaaaa", 20),
+        frame({.kind = Kind::Hello, .token = "guess", .rank = 0, .ranks = 1}), frame({.kind = Kind::Bye})}) {
+    Socket stranger = job.connect();
+    write_all(stranger, bytes, 1);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(ranks[0]->verdict());
+  EXPECT_EQ(job.lines().size(), 5u);
+  ranks[0]->leave();
+  EXPECT_TRUE(job.coordinator->wait().ok());
+}
+
+TEST(Control, ALostCoordinatorIsSaid) {
+  Job job(1);
+  auto ranks = job.join_all();
+  job.coordinator.reset();
+  EXPECT_EQ(after_a_while(*ranks[0]).substr(0, 31), "rank 0 has lost the coordinator");
+}
+
+TEST(Control, AllStopAfterTheSameRun) {
+  Job job(3);
+  auto ranks = job.join_all();
+  std::vector<uint64_t> last(3);
+  std::vector<std::thread> threads;
+  for (uint32_t r = 0; r < 3; ++r)
+    threads.emplace_back([&, r] {
+      for (uint64_t run = 1; run < 5000 && ranks[r]->may_run(run); ++run) {
+        last[r] = run, job.boards[r].run = run;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1 + r));
+      }
+    });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ranks[1]->ask_to_stop();
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(last[0], last[1]);
+  EXPECT_EQ(last[0], last[2]);
+  EXPECT_LT(last[0], 4999u);
+}
+
+TEST(Control, TheStoreHandsKeysOn) {
+  Job job(2);
+  auto ranks = job.join_all();
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_TRUE(ranks[0]->put("nccl/0/1", "id").ok());
+  });
+  EXPECT_EQ(*ranks[1]->get("nccl/0/1", 3), "id");
+  later.join();
+  EXPECT_EQ(ranks[1]->get("other", 0.1).errors()[0].message, "no rank has put `other` into the store in 0.1 s");
+}
+
+TEST(Control, APortThatIsTakenIsSaid) {
+  Job job(1);
+  CoordinatorOptions o{.address = job.coordinator->address(), .token = "t"};
+  auto second = Coordinator::start(o);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.errors()[0].message.find("no coordinator can listen there: Address already in use"), std::string::npos);
+  o.address = "here";
+  EXPECT_EQ(Coordinator::start(o).errors()[0].code, Code::kBadOption);
+}
+
+}  // namespace
+}  // namespace nabla::control

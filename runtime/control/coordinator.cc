@@ -1,0 +1,457 @@
+#include "runtime/control/coordinator.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/control/wire.h"
+
+namespace nabla::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kStrangerS = 5;   // a connection that has not said who it is by then is closed
+constexpr double kSecondLookS = 1; // so long a better cause may come for what only follows from one
+constexpr size_t kStrangers = 64;  // connections of nobody, at once
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+struct Connection {
+  Socket socket;
+  Frames frames;
+  Clock::time_point opened = Clock::now();
+  int rank = -1;  // -1: it has not said who it is
+  bool dead = false;
+};
+
+struct Rank : RankView {
+  bool gone = false;  // its connection is closed without goodbye
+  bool warned = false;
+  Clock::time_point heard = Clock::now(), gone_at;
+};
+
+std::string plural(const std::vector<uint32_t>& ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < 16; ++i) out += fmt::format("{}{}", i ? ", " : "", ranks[i]);
+  return ranks.size() > 16 ? out + ", ..." : out;
+}
+
+}  // namespace
+
+class Coordinator::Server {
+ public:
+  explicit Server(const CoordinatorOptions& o) : options_(o) {
+    if (o.ranks > 0) ranks_.resize(o.ranks);
+  }
+  ~Server() {
+    quit_ = true;
+    wake();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Status open() {
+    listener_ = NABLA_TRY(listen_at(options_.address));
+    int ends[2];
+    NABLA_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "no pipe");
+    wake_read_ = Socket(ends[0]), wake_write_ = Socket(ends[1]);
+    thread_ = std::thread([this] { serve(); });
+    return Ok{};
+  }
+
+  const std::string& address() const { return options_.address; }
+  Status wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return over_; });
+    if (cause_) return *cause_;
+    return Ok{};
+  }
+  void fail(const Diagnostic& why) {
+    {
+      std::lock_guard lock(mutex_);
+      asked_failure_ = why;
+    }
+    wake();
+  }
+  void ask_to_stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_asked_ = true;
+    }
+    wake();
+  }
+  std::vector<RankView> view() const {
+    std::lock_guard lock(mutex_);
+    return {ranks_.begin(), ranks_.end()};
+  }
+  bool over() const {
+    std::lock_guard lock(mutex_);
+    return over_;
+  }
+
+ private:
+  void wake() {
+    char c = 0;
+    (void)!::write(wake_write_.fd(), &c, 1);
+  }
+
+  void serve() {
+    auto pulse = Clock::now();
+    for (;;) {
+      std::vector<pollfd> set{{listener_.fd(), POLLIN, 0}, {wake_read_.fd(), POLLIN, 0}};
+      for (const auto& c : connections_) set.push_back({c->socket.fd(), POLLIN, 0});
+      ::poll(set.data(), set.size(), static_cast<int>(std::clamp(options_.heartbeat_s * 250, 5.0, 100.0)));
+      std::lock_guard lock(mutex_);
+      if (quit_) return;
+      char sink[64];
+      while (::read(wake_read_.fd(), sink, sizeof sink) > 0) {}
+      for (size_t i = 2; i < set.size(); ++i)
+        if (set[i].revents != 0) read(*connections_[i - 2]);
+      if (set[0].revents != 0) accept();
+      if (asked_failure_) settle(*asked_failure_);
+      if (seconds_since(pulse) >= options_.heartbeat_s) {
+        pulse = Clock::now();
+        tell_all({.kind = Kind::Pulse});
+      }
+      look();
+      std::erase_if(connections_, [](const auto& c) { return c->dead; });
+    }
+  }
+
+  void accept() {
+    for (;;) {
+      int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd < 0) return;
+      auto strangers = std::count_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0; });
+      auto c = std::make_unique<Connection>();
+      c->socket = Socket(fd);
+      c->frames.allow(kMostHello);
+      if (static_cast<size_t>(strangers) < kStrangers + ranks_.size()) connections_.push_back(std::move(c));
+    }
+  }
+
+  void read(Connection& c) {
+    char bytes[16384];
+    ssize_t n = 0;
+    while (!c.dead && (n = ::recv(c.socket.fd(), bytes, sizeof bytes, 0)) > 0) {
+      c.frames.add({bytes, static_cast<size_t>(n)});
+      for (;;) {
+        Result<std::optional<MessageT>> message = c.frames.next();
+        if (!message.ok()) return stranger(c, message.errors()[0].message);
+        if (!*message) break;
+        take(c, **message);
+        if (c.dead) return;
+      }
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) closed(c);
+  }
+
+  void stranger(Connection& c, const std::string& why) {
+    if (options_.warn) options_.warn(fmt::format("warning: a connection to the coordinator was closed: {}", why));
+    closed(c);
+  }
+
+  void closed(Connection& c) {
+    c.dead = true;
+    std::erase_if(askers_, [&](const auto& a) { return a.second == &c; });
+    if (c.rank < 0) return;
+    Rank& r = ranks_[static_cast<size_t>(c.rank)];
+    if (r.left || r.gone) return;
+    r.gone = true, r.gone_at = Clock::now();
+  }
+
+  void take(Connection& c, const MessageT& m) {
+    if (c.rank < 0) return m.kind == Kind::Obituary ? obituary(c, m) : hello(c, m);
+    Rank& r = ranks_[static_cast<size_t>(c.rank)];
+    r.heard = Clock::now();
+    switch (m.kind) {
+      case Kind::Beat:
+        r.run = m.run, r.sequence = m.sequence, r.waiting_us = m.waiting_us, r.what = m.what, r.bytes = m.bytes;
+        return;
+      case Kind::Report: {
+        Diagnostic d = error(static_cast<Code>(m.code), "{}", m.text);
+        d.notes.push_back(fmt::format("on {}", name(static_cast<uint32_t>(c.rank))));
+        return follows(d.code) ? suspect(d) : settle(d);
+      }
+      case Kind::Bye:
+        r.left = true;
+        return;
+      case Kind::Answer:
+        return answer(static_cast<uint32_t>(c.rank), m);
+      case Kind::Stop:
+        stop_asked_ = true;
+        return;
+      case Kind::Put:
+        store_[m.key] = m.value;
+        for (const auto& [key, connection] : askers_)
+          if (key == m.key) tell(*connection, {.kind = Kind::Value, .key = m.key, .value = m.value});
+        std::erase_if(askers_, [&](const auto& a) { return a.first == m.key; });
+        return;
+      case Kind::Get:
+        if (store_.count(m.key) > 0) return tell(c, {.kind = Kind::Value, .key = m.key, .value = store_[m.key]});
+        if (askers_.size() < 4096) askers_.emplace_back(m.key, &c);
+        return;
+      default:
+        return stranger(c, fmt::format("{} sends {}", name(static_cast<uint32_t>(c.rank)), EnumNameKind(m.kind)));
+    }
+  }
+
+  // What other ranks notice when one of them breaks: the break itself is a better cause.
+  static bool follows(Code code) {
+    return code == Code::kTransportFailed || code == Code::kTooLate || code == Code::kRanksDiverge || code == Code::kPeerLost ||
+           code == Code::kCoordinatorLost;
+  }
+
+  bool known(Connection& c, const MessageT& m) {
+    if (!same_token(options_.token, m.token)) {
+      stranger(c, "it does not know the token");
+      return false;
+    }
+    if (m.epoch == options_.epoch) return true;
+    tell(c, verdict_of(error(Code::kPeerLost, "rank {} belongs to start {} of this job, which is now at start {}", m.rank,
+                             m.epoch, options_.epoch)));
+    c.dead = true;
+    return false;
+  }
+
+  void hello(Connection& c, const MessageT& m) {
+    if (m.kind != Kind::Hello) return stranger(c, "it does not say who it is");
+    if (!known(c, m)) return;
+    if (ranks_.empty() && m.ranks > 0) ranks_.resize(std::min(m.ranks, 65536u));
+    c.frames.allow(kMostBytes);
+    std::optional<Diagnostic> wrong = misfit(m);
+    if (wrong) {
+      tell(c, verdict_of(*wrong));
+      c.dead = true;
+      return settle(*wrong);
+    }
+    Rank& r = ranks_[m.rank];
+    r.joined = true, r.pid = m.pid, r.host = m.host, r.heard = Clock::now();
+    r.clock_offset_us = m.clock_us - wall_us();
+    c.rank = static_cast<int>(m.rank);
+    tell(c, {.kind = Kind::Welcome, .clock_us = wall_us()});
+    if (cause_) return tell(c, verdict_of(*cause_));
+    if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.joined; })) {
+      started_ = true;
+      tell_all({.kind = Kind::Start});
+    }
+  }
+
+  std::optional<Diagnostic> misfit(const MessageT& m) {
+    if (m.ranks != ranks_.size())
+      return error(Code::kRanksDisagree, "rank {} on {} is one of {} ranks, and {} were started", m.rank, m.host, m.ranks,
+                   ranks_.size());
+    if (m.rank >= ranks_.size())
+      return error(Code::kRanksDisagree, "there is no rank {} among {} ranks", m.rank, ranks_.size());
+    const Rank& r = ranks_[m.rank];
+    if (r.joined)
+      return error(Code::kRanksDisagree, "rank {} was started twice: process {} on {} and process {} on {}", m.rank, r.pid, r.host,
+                   m.pid, m.host);
+    if (bundle_.empty()) bundle_ = m.bundle, mesh_ = m.mesh, bundle_of_ = m.rank;
+    if (bundle_ != m.bundle)
+      return error(Code::kRanksDisagree, "rank {} has bundle {} ({}), rank {} has bundle {} ({})", bundle_of_, bundle_, mesh_,
+                   m.rank, m.bundle, m.mesh);
+    return std::nullopt;
+  }
+
+  void obituary(Connection& c, const MessageT& m) {
+    if (!known(c, m)) return;
+    c.dead = true;
+    if (m.rank >= ranks_.size()) return;
+    Rank& r = ranks_[m.rank];
+    std::string how = m.signal != 0 ? fmt::format("was killed by signal {} ({})", m.signal, strsignal(m.signal))
+                                    : fmt::format("ended with exit code {}", m.exit);
+    bool before = r.gone;
+    r.gone = true, r.joined = true;
+    if (!before) r.gone_at = Clock::now();
+    if (cause_ || (m.signal == 0 && m.exit == 0 && r.left)) return;
+    // It ends with a code of its own because of what it has reported, or of another's end.
+    if (m.signal == 0 && suspected_) return;
+    Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.rank, m.run, m.sequence, m.what));
+    if (m.signal == SIGKILL) d.notes.push_back("the system kills a process so when memory runs out: see its log");
+    if (!m.text.empty()) d.notes.push_back("it wrote last:\n" + m.text);
+    settle(d);
+  }
+
+  // " in run 3, at exchange 17: all_reduce over dp ..."
+  static std::string place(uint32_t, uint64_t run, uint64_t sequence, const std::string& what) {
+    if (run == 0) return " before its first run";
+    if (sequence == 0) return fmt::format(" in run {}", run);
+    return fmt::format(" in run {}, at exchange {}: {}", run, sequence, what);
+  }
+  std::string place(uint32_t rank) const {
+    const Rank& r = ranks_[rank];
+    return place(rank, r.run, r.sequence, r.what);
+  }
+  std::string name(uint32_t rank) const {
+    const Rank& r = ranks_[rank];
+    return r.pid == 0 ? fmt::format("rank {}", rank) : fmt::format("rank {} (process {} on {})", rank, r.pid, r.host);
+  }
+
+  // ---- What time tells
+
+  void look() {
+    for (const auto& c : connections_)
+      if (c->rank < 0 && !c->dead && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
+    if (!cause_) look_for_cause();
+    if (!cause_ && stop_asked_ && started_ && !proposal_) propose();
+    bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.left || r.gone; });
+    bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
+    bool unwatched = cause_ && connections_.empty() && (started_ || seconds_since(caused_at_) > 1);
+    bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
+    if ((left && joined && (cause_ || started_) && !pending()) || unwatched || late) {
+      if (!over_) over_ = true, changed_.notify_all();
+    }
+  }
+  // Somebody is gone, and why is not known yet.
+  bool pending() const {
+    return !cause_ && std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone && !r.left; });
+  }
+
+  void look_for_cause() {
+    if (!started_ && seconds_since(opened_) > options_.join_s) {
+      std::vector<uint32_t> missing;
+      for (uint32_t r = 0; r < ranks_.size(); ++r)
+        if (!ranks_[r].joined) missing.push_back(r);
+      return settle(ranks_.empty() ? error(Code::kRanksDisagree, "no rank has come in {} s", options_.join_s)
+                                   : error(Code::kRanksDisagree, "{} of {} {} not come in {} s", plural(missing), ranks_.size(),
+                                           missing.size() == 1 ? "has" : "have", options_.join_s));
+    }
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+      const Rank& k = ranks_[r];
+      if (k.gone && !k.left && seconds_since(k.gone_at) > kSecondLookS)
+        return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended", name(r), place(r)));
+      if (k.joined && !k.gone && !k.left && seconds_since(k.heard) > options_.lost_s)
+        return settle(error(Code::kPeerLost, "{} is unresponsive: nothing was heard of it for {:.1f} s{}", name(r),
+                            seconds_since(k.heard), place(r)));
+    }
+    if (suspected_ && !pending() && seconds_since(suspected_at_) > kSecondLookS) return settle(*suspected_);
+    if (started_) look_for_progress();
+  }
+
+  void look_for_progress() {
+    for (uint32_t w = 0; w < ranks_.size(); ++w) {
+      Rank& waits = ranks_[w];
+      double waited = static_cast<double>(waits.waiting_us) / 1e6;
+      double allowed = options_.progress_s + static_cast<double>(waits.bytes) / (1 << 20);
+      if (waits.left || waited < allowed / 4) {
+        waits.warned = false;
+        continue;
+      }
+      // Who has come least far keeps the others waiting.
+      uint64_t least = UINT64_MAX;
+      for (const Rank& r : ranks_)
+        if (!r.left) least = std::min(least, r.sequence);
+      std::vector<uint32_t> late;
+      for (uint32_t r = 0; r < ranks_.size(); ++r)
+        if (!ranks_[r].left && ranks_[r].sequence == least && (ranks_[r].waiting_us == 0 || least < waits.sequence)) late.push_back(r);
+      if (late.empty()) late.push_back(w);
+      std::string text = fmt::format("rank {} waits since {:.1f} s in run {} for exchange {}: {} ({} bytes); {} {} not come: ", w,
+                                     waited, waits.run, waits.sequence, waits.what, waits.bytes, plural(late),
+                                     late.size() == 1 ? "has" : "have");
+      const Rank& first = ranks_[late[0]];
+      text += first.waiting_us > 0 ? "it waits" + place(late[0]) : fmt::format("it computes in run {}, after exchange {}", first.run, first.sequence);
+      if (waited > allowed) return settle(error(Code::kTooLate, "{}", text));
+      if (!waits.warned && options_.warn) options_.warn("warning: " + text);
+      waits.warned = true;
+    }
+  }
+
+  void suspect(const Diagnostic& d) {
+    if (suspected_ || cause_) return;
+    suspected_ = d, suspected_at_ = Clock::now();
+  }
+
+  // The first cause is that of all.
+  void settle(const Diagnostic& why) {
+    if (cause_) return;
+    cause_ = why, caused_at_ = Clock::now();
+    tell_all(verdict_of(why));
+  }
+  static MessageT verdict_of(const Diagnostic& d) {
+    MessageT m{.kind = Kind::Verdict};
+    m.code = static_cast<uint16_t>(d.code), m.text = d.message;
+    for (const std::string& note : d.notes) m.text += "\n" + note;
+    if (m.text.size() > kMostBytes / 2) m.text.resize(kMostBytes / 2);
+    return m;
+  }
+
+  // ---- Stopping together: all promise not to go beyond a run, or another one is proposed
+
+  void propose() {
+    uint64_t most = 0;
+    for (const Rank& r : ranks_) most = std::max(most, r.run);
+    proposed_run_ = std::max(most, proposed_run_) + 1;
+    proposal_ = ++numbers_;
+    answers_.assign(ranks_.size(), 0);
+    tell_all({.kind = Kind::Propose, .run = proposed_run_, .number = *proposal_});
+  }
+  void answer(uint32_t rank, const MessageT& m) {
+    if (!proposal_ || m.number != *proposal_) return;
+    answers_[rank] = m.agreed ? 1 : 2;
+    proposed_run_ = std::max(proposed_run_, m.agreed ? 0 : m.run);
+    bool all = true, agreed = true;
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+      bool out = ranks_[r].left || ranks_[r].gone;
+      all = all && (answers_[r] != 0 || out), agreed = agreed && (answers_[r] == 1 || out);
+    }
+    if (!all) return;
+    tell_all({.kind = Kind::Decide, .run = m.run, .number = *proposal_, .agreed = agreed});
+    if (agreed) stop_asked_ = false;
+    proposal_.reset();
+  }
+
+  void tell(Connection& c, const MessageT& m) {
+    if (!c.dead && !write_all(c.socket, frame(m), 1)) closed(c);
+  }
+  void tell_all(const MessageT& m) {
+    std::string bytes = frame(m);
+    for (const auto& c : connections_)
+      if (c->rank >= 0 && !c->dead && !write_all(c->socket, bytes, 1)) closed(*c);
+  }
+
+  CoordinatorOptions options_;
+  Socket listener_, wake_read_, wake_write_;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false;
+  Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<Rank> ranks_;
+  std::string bundle_, mesh_;
+  uint32_t bundle_of_ = 0;
+  std::optional<Diagnostic> cause_, suspected_, asked_failure_;
+  std::map<std::string, std::string> store_;
+  std::vector<std::pair<std::string, Connection*>> askers_;
+  std::optional<uint64_t> proposal_;
+  uint64_t numbers_ = 0, proposed_run_ = 0;
+  std::vector<char> answers_;  // 0: none, 1: yes, 2: no
+};
+
+Coordinator::Coordinator(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+Coordinator::~Coordinator() = default;
+
+Result<std::unique_ptr<Coordinator>> Coordinator::start(const CoordinatorOptions& options) {
+  auto server = std::make_unique<Server>(options);
+  (void)NABLA_TRY(server->open());
+  return std::unique_ptr<Coordinator>(new Coordinator(std::move(server)));
+}
+const std::string& Coordinator::address() const { return server_->address(); }
+Status Coordinator::wait() { return server_->wait(); }
+void Coordinator::fail(const Diagnostic& why) { server_->fail(why); }
+void Coordinator::ask_to_stop() { server_->ask_to_stop(); }
+std::vector<RankView> Coordinator::view() const { return server_->view(); }
+bool Coordinator::over() const { return server_->over(); }
+
+}  // namespace nabla::control

@@ -1,0 +1,216 @@
+#include "runtime/control/member.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/control/wire.h"
+
+namespace nabla::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+class Member::Client {
+ public:
+  Client(const MemberOptions& o, const comm::Board& board) : options_(o), board_(board) {}
+  ~Client() {
+    quit_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Status join() {
+    socket_ = NABLA_TRY(connect_to(options_.address, options_.join_s));
+    MessageT hello{.kind = Kind::Hello};
+    hello.token = options_.token, hello.epoch = options_.epoch, hello.rank = options_.rank, hello.ranks = options_.ranks;
+    hello.pid = getpid(), hello.host = host_name(), hello.bundle = options_.bundle, hello.mesh = options_.mesh;
+    hello.clock_us = wall_us();
+    send(hello);
+    thread_ = std::thread([this] { serve(); });
+    std::unique_lock lock(mutex_);
+    // The coordinator says who is missing: this rank alone cannot know.
+    auto allowed = std::chrono::duration<double>(options_.join_s + options_.lost_s + 5);
+    changed_.wait_for(lock, allowed, [&] { return started_ || verdict_.has_value(); });
+    if (verdict_) return *verdict_;
+    if (!started_) return error(Code::kCoordinatorLost, "the coordinator at {} does not start the run", options_.address);
+    return Ok{};
+  }
+
+  std::optional<Diagnostic> verdict() const {
+    if (!over_.load(std::memory_order_acquire)) return std::nullopt;
+    std::lock_guard lock(mutex_);
+    return verdict_;
+  }
+
+  Diagnostic report(const Diagnostic& why) {
+    MessageT m{.kind = Kind::Report};
+    m.code = static_cast<uint16_t>(why.code), m.text = why.message;
+    for (const std::string& note : why.notes) m.text += "\n" + note;
+    if (m.text.size() > kMostBytes / 2) m.text.resize(kMostBytes / 2);
+    send(m);
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(options_.lost_s), [&] { return verdict_.has_value(); });
+    return verdict_.value_or(why);
+  }
+
+  void leave() {
+    left_ = true;
+    send({.kind = Kind::Bye});
+  }
+
+  bool may_run(uint64_t run) {
+    std::unique_lock lock(mutex_);
+    beginning_ = run;
+    changed_.wait(lock, [&] { return run <= limit_ || decided_ || verdict_; });
+    return run <= limit_;
+  }
+  void ask_to_stop() { send({.kind = Kind::Stop}); }
+
+  Status put(const std::string& key, const std::string& value) {
+    return send({.kind = Kind::Put, .key = key, .value = value}) ? Status(Ok{}) : lost();
+  }
+  Result<std::string> get(const std::string& key, double timeout_s) {
+    if (!send({.kind = Kind::Get, .key = key})) return lost();
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(timeout_s), [&] { return store_.count(key) > 0 || verdict_; });
+    if (store_.count(key) > 0) return store_[key];
+    if (verdict_) return *verdict_;
+    return error(Code::kTooLate, "no rank has put `{}` into the store in {} s", key, timeout_s);
+  }
+
+ private:
+  Diagnostic lost() const {
+    return error(Code::kCoordinatorLost, "rank {} has lost the coordinator at {}", options_.rank, options_.address);
+  }
+
+  bool send(const MessageT& m) {
+    std::lock_guard lock(writing_);
+    return write_all(socket_, frame(m), 1);
+  }
+
+  void beat() {
+    MessageT m{.kind = Kind::Beat};
+    m.run = board_.run.load(), m.sequence = board_.sequence.load();
+    int64_t since = board_.waiting_since.load();
+    if (since > 0) m.waiting_us = std::max<int64_t>(1, comm::steady_us() - since), m.sequence = board_.waiting_for.load();
+    m.what = comm::text_of(board_, m.sequence), m.bytes = board_.events[m.sequence % comm::Board::kEvents].bytes;
+    m.clock_us = wall_us();
+    send(m);
+  }
+
+  void serve() {
+    auto heard = Clock::now(), beaten = Clock::now();
+    std::optional<Clock::time_point> over;
+    while (!quit_) {
+      pollfd ready{socket_.fd(), POLLIN, 0};
+      bool open = true;
+      if (::poll(&ready, 1, static_cast<int>(std::clamp(options_.heartbeat_s * 250, 5.0, 100.0))) == 1) open = read(heard);
+      if (seconds_since(beaten) >= options_.heartbeat_s && open) {
+        beaten = Clock::now();
+        beat();
+      }
+      if (left_) {
+        if (!open) return;
+        continue;
+      }
+      // A process that was stopped hears nothing either: what has come meanwhile is read first.
+      if (!open || seconds_since(heard) > options_.lost_s) settle(lost());
+      if (!over && over_) over = Clock::now();
+      if (over && seconds_since(*over) > options_.grace_s && options_.end_hard) options_.end_hard(*verdict());
+      if (!open) usleep(20000);
+    }
+  }
+
+  // False: the other end is gone.
+  bool read(Clock::time_point& heard) {
+    char bytes[16384];
+    ssize_t n = 0;
+    while ((n = ::recv(socket_.fd(), bytes, sizeof bytes, 0)) > 0) {
+      heard = Clock::now();
+      frames_.add({bytes, static_cast<size_t>(n)});
+      for (;;) {
+        Result<std::optional<MessageT>> message = frames_.next();
+        if (!message.ok()) return false;
+        if (!*message) break;
+        take(**message);
+      }
+    }
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  }
+
+  void take(const MessageT& m) {
+    if (m.kind == Kind::Verdict) return settle(error(static_cast<Code>(m.code), "{}", m.text));
+    if (m.kind == Kind::Propose) {
+      bool agreed = false;
+      {
+        std::lock_guard lock(mutex_);
+        agreed = beginning_ <= m.run;
+        if (agreed) limit_ = m.run, decided_ = false;
+      }
+      send({.kind = Kind::Answer, .run = agreed ? m.run : beginning_, .number = m.number, .agreed = agreed});
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    if (m.kind == Kind::Start) started_ = true;
+    if (m.kind == Kind::Value) store_[m.key] = m.value;
+    if (m.kind == Kind::Decide && m.agreed) decided_ = true;
+    if (m.kind == Kind::Decide && !m.agreed) limit_ = UINT64_MAX;
+    changed_.notify_all();
+  }
+
+  void settle(const Diagnostic& why) {
+    std::lock_guard lock(mutex_);
+    if (verdict_) return;
+    verdict_ = why;
+    over_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+
+  MemberOptions options_;
+  const comm::Board& board_;
+  Socket socket_;
+  Frames frames_;
+  std::thread thread_;
+  std::atomic<bool> quit_{false}, left_{false}, over_{false};
+  mutable std::mutex mutex_;
+  std::mutex writing_;
+  std::condition_variable changed_;
+  bool started_ = false, decided_ = false;
+  uint64_t beginning_ = 0, limit_ = UINT64_MAX;
+  std::optional<Diagnostic> verdict_;
+  std::map<std::string, std::string> store_;
+};
+
+Member::Member(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+Member::~Member() = default;
+
+Result<std::unique_ptr<Member>> Member::join(const MemberOptions& options, const comm::Board& board) {
+  auto client = std::make_unique<Client>(options, board);
+  (void)NABLA_TRY(client->join());
+  return std::unique_ptr<Member>(new Member(std::move(client)));
+}
+std::optional<Diagnostic> Member::verdict() const { return client_->verdict(); }
+Diagnostic Member::report(const Diagnostic& why) { return client_->report(why); }
+void Member::leave() { client_->leave(); }
+bool Member::may_run(uint64_t run) { return client_->may_run(run); }
+void Member::ask_to_stop() { client_->ask_to_stop(); }
+Status Member::put(const std::string& key, const std::string& value) { return client_->put(key, value); }
+Result<std::string> Member::get(const std::string& key, double timeout_s) { return client_->get(key, timeout_s); }
+
+}  // namespace nabla::control
