@@ -64,6 +64,12 @@ class Job {
   std::vector<std::string> lines_;
 };
 
+void leave_all(std::vector<std::unique_ptr<Member>>& ranks) {
+  std::vector<std::thread> threads;
+  for (auto& r : ranks) threads.emplace_back([&r] { r->leave(); });
+  for (auto& t : threads) t.join();
+}
+
 std::string after_a_while(const Member& m) {
   for (int i = 0; i < 400; ++i) {
     if (auto v = m.verdict()) return v->message;
@@ -84,7 +90,7 @@ TEST(Control, AllComeAndLeave) {
   Job job(3);
   auto ranks = job.join_all();
   EXPECT_EQ(job.coordinator->view()[2].host.empty(), false);
-  for (auto& r : ranks) r->leave();
+  leave_all(ranks);
   Status over = job.coordinator->wait();
   EXPECT_TRUE(over.ok()) << over.errors()[0].message;
 }

@@ -185,6 +185,8 @@ class Coordinator::Server {
       }
       case Kind::Bye:
         r.left = true;
+        // A launcher kills the others when one ends with another code than 0: they end together.
+        if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.left; })) tell_all({.kind = Kind::Over});
         return;
       case Kind::Answer:
         return answer(static_cast<uint32_t>(c.rank), m);
@@ -274,7 +276,7 @@ class Coordinator::Server {
     bool before = r.gone;
     r.gone = true, r.joined = true;
     if (!before) r.gone_at = Clock::now();
-    if (cause_ || (m.signal == 0 && m.exit == 0 && r.left)) return;
+    if (cause_ || r.left) return;
     // It ends with a code of its own because of what it has reported, or of another's end.
     if (m.signal == 0 && suspected_) return;
     Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.rank, m.run, m.sequence, m.what));

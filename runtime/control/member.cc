@@ -70,8 +70,9 @@ class Member::Client {
   }
 
   void leave() {
-    left_ = true;
     send({.kind = Kind::Bye});
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ended_ || verdict_; });
   }
 
   bool may_run(uint64_t run) {
@@ -125,12 +126,8 @@ class Member::Client {
         beaten = Clock::now();
         beat();
       }
-      if (left_) {
-        if (!open) return;
-        continue;
-      }
       // A process that was stopped hears nothing either: what has come meanwhile is read first.
-      if (!open || seconds_since(heard) > options_.lost_s) settle(lost());
+      if (!open || seconds_since(heard) > options_.lost_s) settle(lost());  // after the end nobody asks
       if (!over && over_) over = Clock::now();
       if (over && seconds_since(*over) > options_.grace_s && options_.end_hard) options_.end_hard(*verdict());
       if (!open) usleep(20000);
@@ -168,6 +165,7 @@ class Member::Client {
     }
     std::lock_guard lock(mutex_);
     if (m.kind == Kind::Start) started_ = true;
+    if (m.kind == Kind::Over) ended_ = true;
     if (m.kind == Kind::Value) store_[m.key] = m.value;
     if (m.kind == Kind::Decide && m.agreed) decided_ = true;
     if (m.kind == Kind::Decide && !m.agreed) limit_ = UINT64_MAX;
@@ -187,11 +185,11 @@ class Member::Client {
   Socket socket_;
   Frames frames_;
   std::thread thread_;
-  std::atomic<bool> quit_{false}, left_{false}, over_{false};
+  std::atomic<bool> quit_{false}, over_{false};
   mutable std::mutex mutex_;
   std::mutex writing_;
   std::condition_variable changed_;
-  bool started_ = false, decided_ = false;
+  bool started_ = false, decided_ = false, ended_ = false;
   uint64_t beginning_ = 0, limit_ = UINT64_MAX;
   std::optional<Diagnostic> verdict_;
   std::map<std::string, std::string> store_;

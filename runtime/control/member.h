@@ -34,7 +34,7 @@ class Member {
   std::optional<Diagnostic> verdict() const;
   /// This rank's run has failed. Returns what the coordinator makes of it: the first cause.
   Diagnostic report(const Diagnostic& why);
-  /// The rank ends in order.
+  /// The rank ends in order. Returns when all ranks have, or when one of them has failed meanwhile.
   void leave();
 
   /// Before a run: may it begin? False: all ranks stop before it. May wait for the others to agree.

@@ -1,0 +1,140 @@
+#include "cli/nabla_run_launch.h"
+
+#include <charconv>
+#include <fstream>
+
+namespace nabla::cli {
+namespace {
+
+using Env = std::function<const char*(const char*)>;
+
+std::optional<std::string> text(const Env& env, const char* name) {
+  const char* value = env(name);
+  if (value == nullptr || *value == 0) return std::nullopt;
+  return value;
+}
+
+Result<std::optional<uint32_t>> number(const Env& env, const char* name) {
+  std::optional<std::string> value = text(env, name);
+  if (!value) return std::optional<uint32_t>();
+  uint32_t n = 0;
+  auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
+  if (problem != std::errc() || end != value->data() + value->size() || n > 1u << 20)
+    return error(Code::kBadOption, "the environment has {}={}, which is no number of ranks", name, *value);
+  return std::optional<uint32_t>(n);
+}
+
+/// The names of one launcher; null where it has none.
+struct Names {
+  const char *by, *rank, *ranks, *local_rank, *local_ranks;
+  bool mpi;
+};
+constexpr Names kLaunchers[] = {
+    {"NABLA_RANK", "NABLA_RANK", "NABLA_WORLD_SIZE", "NABLA_LOCAL_RANK", nullptr, false},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true},
+    {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
+    {"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, true},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
+    {"Kubernetes", "JOB_COMPLETION_INDEX", "NABLA_WORLD_SIZE", nullptr, nullptr, false},
+};
+
+Result<std::optional<Launched>> named(const Names& names, const Env& env) {
+  std::optional<uint32_t> rank = NABLA_TRY(number(env, names.rank)), ranks = NABLA_TRY(number(env, names.ranks));
+  bool torch = std::string_view(names.by) == "torchrun", own = std::string_view(names.rank) == "NABLA_RANK";
+  if (!rank && !((torch || own) && ranks)) return std::optional<Launched>();
+  if (!rank && own && env("JOB_COMPLETION_INDEX") != nullptr) return std::optional<Launched>();
+  if (!rank || !ranks)
+    return error(Code::kBadOption, "the environment of {} has {}={} and no {}", names.by, rank ? names.rank : names.ranks,
+                 rank ? *rank : *ranks, rank ? names.ranks : names.rank);
+  if (*rank >= *ranks)
+    return error(Code::kBadOption, "the environment of {} has {}={} and {}={}: ranks count from 0", names.by, names.rank, *rank,
+                 names.ranks, *ranks);
+  Launched out{.by = fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
+  if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number(env, names.local_rank));
+  if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number(env, names.local_ranks));
+  return std::optional<Launched>(std::move(out));
+}
+
+// Where rank 0 is, by the launcher's conventions.
+std::string rendezvous_of(const Env& env) {
+  if (auto own = text(env, "NABLA_RENDEZVOUS")) return *own;
+  auto host = text(env, "MASTER_ADDR"), port = text(env, "MASTER_PORT");
+  return host && port ? *host + ":" + *port : "";
+}
+
+}  // namespace
+
+Result<Launched> launched(const RankFlags& flags, const Env& env) {
+  Launched out;
+  if (flags.rank || flags.world_size) {
+    if (!flags.rank || !flags.world_size)
+      return error(Code::kBadOption, "{} is given without {}", flags.rank ? "--rank" : "--world-size",
+                   flags.rank ? "--world-size" : "--rank");
+    if (*flags.rank >= *flags.world_size)
+      return error(Code::kBadOption, "--rank {} of --world-size {}: ranks count from 0", *flags.rank, *flags.world_size);
+    out = {.by = "--rank", .rank = *flags.rank, .ranks = *flags.world_size, .local_rank = flags.local_rank};
+  } else {
+    for (const Names& names : kLaunchers) {
+      if (std::string_view(names.by) == "SLURM" && NABLA_TRY(number(env, "SLURM_NTASKS")).value_or(1) < 2) continue;
+      std::optional<Launched> found = NABLA_TRY(named(names, env));
+      if (!found) continue;
+      out = std::move(*found);
+      break;
+    }
+  }
+  if (!out.by.empty()) out.rendezvous = flags.rendezvous.empty() ? rendezvous_of(env) : flags.rendezvous;
+  return out;
+}
+
+Result<std::vector<Host>> read_hosts(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return error(Code::kNotFound, "--hosts: {} cannot be read", path);
+  std::vector<Host> out;
+  std::string line;
+  for (int n = 1; std::getline(file, line); ++n) {
+    line = line.substr(0, line.find('#'));
+    size_t begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
+    if (begin == line.npos) continue;
+    line = line.substr(begin, end - begin + 1);
+    Host host{line.substr(0, line.find_first_of(": \t")), 1};
+    std::string rest = line.substr(host.name.size());
+    if (!rest.empty()) {
+      size_t slots = rest.find("slots="), digits = rest[0] == ':' ? 1 : slots == rest.npos ? rest.npos : slots + 6;
+      auto [stop, problem] = std::from_chars(digits == rest.npos ? nullptr : rest.data() + digits,
+                                             digits == rest.npos ? nullptr : rest.data() + rest.size(), host.slots);
+      if (digits == rest.npos || problem != std::errc() || stop != rest.data() + rest.size() || host.slots == 0)
+        return error(Code::kBadOption, "{}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
+    }
+    out.push_back(std::move(host));
+  }
+  if (out.empty()) return error(Code::kBadOption, "{} names no host", path);
+  return out;
+}
+
+std::vector<std::string> mpirun_command(const MpirunOptions& o, const std::string& program,
+                                        const std::vector<std::string>& args) {
+  std::vector<std::string> out{"mpirun", "-np", std::to_string(o.ranks)};
+  if (o.root) out.push_back("--allow-run-as-root");
+  auto set = [&](const char* name, const char* value) { out.insert(out.end(), {"--mca", name, value}); };
+  // More ranks than CPUs must not spin, and a rank has threads of its own.
+  out.insert(out.end(), {"--oversubscribe", "--bind-to", "none"});
+  set("mpi_yield_when_idle", "1");
+  if (o.hosts.empty()) {
+    set("btl_tcp_if_include", "lo");
+    set("oob_tcp_if_include", "lo");
+  } else {
+    std::string hosts;
+    for (const Host& h : o.hosts) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", h.name, h.slots);
+    out.insert(out.end(), {"--host", hosts});
+    // A daemon whose machine is gone is noticed within seconds, not hours.
+    set("oob_tcp_keepalive_time", "2");
+    set("oob_tcp_keepalive_intvl", "1");
+    set("oob_tcp_keepalive_probes", "3");
+  }
+  for (const std::string& name : o.pass) out.insert(out.end(), {"-x", name});
+  out.push_back(program);
+  out.insert(out.end(), args.begin(), args.end());
+  return out;
+}
+
+}  // namespace nabla::cli

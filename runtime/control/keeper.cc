@@ -1,0 +1,111 @@
+#include "runtime/control/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+#include "runtime/control/wire.h"
+
+namespace nabla::control {
+namespace {
+
+constexpr size_t kTail = 4000;  // bytes of a rank's stderr that its obituary holds
+constexpr double kKillS = 5;    // after a signal to stop
+
+volatile sig_atomic_t passed_on = 0;
+
+/// Hands on what comes through the pipe and keeps its end. False: nothing more comes.
+bool hand_on(int pipe, std::string& tail) {
+  char bytes[4096];
+  ssize_t n = ::read(pipe, bytes, sizeof bytes);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
+  if (n <= 0) return false;
+  for (ssize_t at = 0, w = 0; at < n && (w = ::write(2, bytes + at, static_cast<size_t>(n - at))) > 0; at += w) {}
+  tail.append(bytes, static_cast<size_t>(n));
+  if (tail.size() > 2 * kTail) tail.erase(0, tail.size() - kTail);
+  return true;
+}
+
+void tell_coordinator(const Shared& s, int signal, int exit, std::string tail) {
+  if (s.address[0] == 0 || s.rank.load() == UINT32_MAX) return;
+  Result<Socket> to = connect_to(s.address, 1);
+  if (!to.ok()) return;
+  MessageT m{.kind = Kind::Obituary};
+  m.token = s.token, m.epoch = s.epoch.load(), m.rank = s.rank.load();
+  m.signal = signal, m.exit = exit;
+  m.run = s.board.run.load(), m.sequence = s.board.sequence.load();
+  m.what = comm::text_of(s.board, m.sequence);
+  // The first message of a connection is short.
+  if (size_t most = kMostHello - 1024; tail.size() > most) tail.erase(0, tail.size() - most);
+  m.text = std::move(tail);
+  write_all(*to, frame(m), 1);
+}
+
+int wait_for(pid_t child, int pipe, const KeepOptions& options, std::string& tail) {
+  int status = 0, sent = 0;
+  bool open = true;
+  for (int64_t since = 0;;) {
+    pollfd ready{pipe, POLLIN, 0};
+    if (open && ::poll(&ready, 1, 20) == 1) open = hand_on(pipe, tail);
+    if (!open) usleep(2000);
+    if (::waitpid(child, &status, WNOHANG) == child) break;
+    if (passed_on != sent) sent = passed_on, since = comm::steady_us(), ::kill(child, sent);
+    if (options.give_up && options.give_up()) ::kill(child, SIGKILL);
+    // Who was stopped does not hear it.
+    if (sent != 0 && static_cast<double>(comm::steady_us() - since) > kKillS * 1e6) ::kill(child, SIGKILL);
+  }
+  fcntl(pipe, F_SETFL, O_NONBLOCK);
+  for (bool more = true; more && open;) {  // what others that it started still write does not count
+    pollfd ready{pipe, POLLIN, 0};
+    more = ::poll(&ready, 1, 0) == 1 && hand_on(pipe, tail);
+  }
+  return status;
+}
+
+}  // namespace
+
+Shared* share() {
+  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  NABLA_CHECK(memory != MAP_FAILED, "no shared memory");
+  return new (memory) Shared();
+}
+
+bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
+  int ends[2];
+  NABLA_CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
+  pid_t keeper = ::getpid();
+  pid_t child = ::fork();
+  NABLA_CHECK(child >= 0, "the system gives no process: {}", std::strerror(errno));
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != keeper) ::_exit(options.lost);  // it is gone already
+    ::dup2(ends[1], 2);
+    ::close(ends[0]), ::close(ends[1]);
+    return true;
+  }
+  ::close(ends[1]);
+  struct sigaction pass {};
+  pass.sa_handler = [](int signal) { passed_on = signal; };
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &pass, nullptr);
+  if (options.begin) options.begin();
+  std::string tail;
+  int status = wait_for(child, ends[0], options, tail);
+  int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (signal != 0 || exit != 0) {
+    tell_coordinator(shared, signal, exit, std::move(tail));
+    if (shared.folder[0] != 0 && shared.rank.load() != UINT32_MAX)
+      (void)write_board(shared.board, shared.rank.load(), shared.epoch.load(), shared.folder);
+  }
+  exit_code = signal != 0 ? options.lost : exit;
+  return false;
+}
+
+}  // namespace nabla::control

@@ -1,0 +1,41 @@
+// The process that keeps a rank: it outlives it, and so can say how it ended.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "runtime/comm/recorder.h"
+
+namespace nabla::control {
+
+/// Memory that a rank's process and its keeper share.
+struct Shared {
+  comm::Board board;
+  char address[256] = "", token[64] = "", folder[1024] = "";  ///< of the coordinator; where boards are written to
+  std::atomic<uint32_t> rank{UINT32_MAX};                      ///< UINT32_MAX: not known yet
+  std::atomic<uint32_t> epoch{0};
+};
+
+/// Fresh shared memory, which nothing frees.
+Shared* share();
+
+struct KeepOptions {
+  int lost = 1;                                ///< exit code where a signal ended the rank
+  std::function<void()> begin;                 ///< called in the keeper when there is a rank to keep; may be null
+  std::function<bool()> give_up;               ///< is the rank to be killed by now? May be null
+};
+
+/// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to
+/// stderr, and signals to stop; when the rank has ended otherwise than by exit code 0 it tells the coordinator and writes the
+/// board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
+bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
+
+/// Writes the board of a rank: FOLDER/rank-3.json. E0803.
+Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder);
+
+/// What the boards and the cause in a folder say, in a sentence and a line per rank. E0801 where there is nothing.
+Result<std::string> postmortem(const std::string& folder);
+/// Writes FOLDER/cause.json.
+Status write_cause(const Diagnostic& why, const std::string& folder);
+
+}  // namespace nabla::control
