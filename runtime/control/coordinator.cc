@@ -393,7 +393,9 @@ class Coordinator::Server {
   void propose() {
     uint64_t most = 0;
     for (const Rank& r : ranks_) most = std::max(most, r.run);
-    proposed_run_ = std::max(most, proposed_run_) + 1;
+    // Fast ranks are further by the time that they hear of it: each try looks further ahead.
+    proposed_run_ = std::max(most, proposed_run_) + ahead_;
+    ahead_ *= 2;
     proposal_ = ++numbers_;
     answers_.assign(ranks_.size(), 0);
     tell_all({.kind = Kind::Propose, .run = proposed_run_, .number = *proposal_});
@@ -409,7 +411,7 @@ class Coordinator::Server {
     }
     if (!all) return;
     tell_all({.kind = Kind::Decide, .run = m.run, .number = *proposal_, .agreed = agreed});
-    if (agreed) stop_asked_ = false;
+    if (agreed) stop_asked_ = false, ahead_ = 1;
     proposal_.reset();
   }
 
@@ -437,7 +439,7 @@ class Coordinator::Server {
   std::map<std::string, std::string> store_;
   std::vector<std::pair<std::string, Connection*>> askers_;
   std::optional<uint64_t> proposal_;
-  uint64_t numbers_ = 0, proposed_run_ = 0;
+  uint64_t numbers_ = 0, proposed_run_ = 0, ahead_ = 1;
   std::vector<char> answers_;  // 0: none, 1: yes, 2: no
 };
 
