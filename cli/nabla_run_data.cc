@@ -255,13 +255,14 @@ std::vector<int64_t> Dataset::batch_shape(size_t i, int64_t rows) const {
   return shape;
 }
 
-int64_t Dataset::fill(const std::vector<int64_t>& order, int64_t begin, std::vector<Literal>& arrays) const {
+int64_t Dataset::fill(const std::vector<int64_t>& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
+                      std::vector<Literal>& arrays) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Literal& source = arrays_[i];
     int64_t bytes = source.size_bytes() / samples_;
     auto* to = static_cast<char*>(arrays[inputs_[i]].mutable_data());
     const auto* from = static_cast<const char*>(source.data());
-    for (int64_t b = 0; b < batch_; ++b)
+    for (int64_t b = rows[i].first; b < std::min(rows[i].second, batch_); ++b)
       std::memcpy(to + b * bytes, from + order[(begin + b) % samples_] * bytes, static_cast<size_t>(bytes));
   }
   return std::min(batch_, samples_ - begin);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/nabla_run_options.h"
@@ -59,8 +60,9 @@ class Dataset {
   /// Shape of the array for inputs()[i] that holds `rows` samples.
   std::vector<int64_t> batch_shape(size_t i, int64_t rows) const;
   /// Copies samples order[begin ...] into the inputs' arrays. Behind the end samples are repeated from the beginning;
-  /// returns the number of real ones.
-  int64_t fill(const std::vector<int64_t>& order, int64_t begin, std::vector<Literal>& arrays) const;
+  /// returns the number of real ones. Of the batch for inputs()[i] only rows[i] = [begin, end) are copied.
+  int64_t fill(const std::vector<int64_t>& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
+               std::vector<Literal>& arrays) const;
 
  private:
   Status add(int input, const std::string& array, const Literal& value, const exec::EntryInfo& entry,

@@ -16,6 +16,12 @@ namespace {
 
 volatile sig_atomic_t stop_asked = 0;
 
+Steering& steering() {
+  static Steering s;
+  return s;
+}
+bool may_run() { return steering().may_run ? steering().may_run() : stop_asked == 0; }
+
 using exec::EntryInfo;
 using exec::Session;
 using exec::TensorInfo;
@@ -45,6 +51,7 @@ class Job {
   uint64_t seed() const;
   Progress start(Reporter& reporter) const;
   Status run_once(int64_t step);
+  Status collect(const std::function<bool(const TensorInfo&)>& asked);
   Status next_step(int64_t step, int64_t before, Reporter& reporter);
   Status set_sizes();
   Literal result(size_t i) const;
@@ -78,6 +85,7 @@ class Job {
   std::vector<void*> output_data_;
   std::vector<std::vector<int64_t>> shapes_;  ///< of the inputs in the next run
   std::optional<Dataset> data_;
+  std::vector<std::pair<int64_t, int64_t>> rows_;  ///< of each input that the data feed, those that are read here
   int step_input_ = -1, mask_input_ = -1;
   std::vector<std::string> joined_bytes_;  ///< of the outputs that --output asks for
 };
@@ -238,7 +246,10 @@ Status Job::prepare(Reporter& reporter, ArrayFiles& files) {
 Status Job::set_sizes() {
   std::vector<const int64_t*> shapes;
   for (const std::vector<int64_t>& shape : shapes_) shapes.push_back(shape.data());
-  return session_.set_shapes(index_, shapes);
+  (void)NABLA_TRY(session_.set_shapes(index_, shapes));
+  rows_.clear();
+  for (size_t i = 0; data_ && i < data_->inputs().size(); ++i) rows_.push_back(session_.rows_here(index_, data_->inputs()[i]));
+  return Ok{};
 }
 
 // What the last run left in output i.
@@ -249,7 +260,17 @@ Literal Job::result(size_t i) const {
 
 Status Job::run_once(int64_t step) {
   if (step_input_ >= 0) inputs_[step_input_].set(0, static_cast<double>(step));
-  return session_.run(index_, input_data_, output_data_);
+  (void)NABLA_TRY(session_.run(index_, input_data_, output_data_));
+  return collect([](const TensorInfo& t) { return t.shape.empty(); });
+}
+
+// Brings those outputs of the last run together that are asked for, where ranks run elsewhere too.
+Status Job::collect(const std::function<bool(const TensorInfo&)>& asked) {
+  if (session_.alone()) return Ok{};
+  std::vector<void*> to(output_data_);
+  for (size_t i = 0; i < to.size(); ++i)
+    if (!asked(entry_.outputs[i])) to[i] = nullptr;
+  return session_.collect(index_, to);
 }
 
 // Where a signal ends it in the middle, the steps `before` it are reported. Where these cannot be written, it does not begin.
@@ -276,8 +297,8 @@ Status Job::train(Reporter& reporter) {
   if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
   reporter.begin(entry_.name, true, p.step + total, batches, data_->batch(), p.step);
   std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
-  for (int64_t i = 0; i < total && !interrupted(); ++i) {
-    data_->fill(order, p.position * data_->batch(), inputs_);
+  for (int64_t i = 0; i < total && may_run(); ++i) {
+    data_->fill(order, p.position * data_->batch(), rows_, inputs_);
     (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, p.epoch + 1, metrics());
     if (++p.position == batches) {
@@ -298,8 +319,8 @@ Status Job::evaluate(Reporter& reporter) {
   std::iota(order.begin(), order.end(), 0);
   std::vector<Metric> sums = metrics();
   for (Metric& sum : sums) sum.value = 0;
-  for (int64_t b = 0; b < batches && !interrupted(); ++b) {
-    int64_t real = data_->fill(order, b * batch, inputs_);
+  for (int64_t b = 0; b < batches && may_run(); ++b) {
+    int64_t real = data_->fill(order, b * batch, rows_, inputs_);
     if (data_->open() && real < batch) {
       for (int input : data_->inputs()) shapes_[input][0] = real;
       if (mask_input_ >= 0 && !entry_.inputs[mask_input_].is_static()) shapes_[mask_input_][0] = real;
@@ -308,6 +329,7 @@ Status Job::evaluate(Reporter& reporter) {
     if (mask_input_ >= 0)
       for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
     (void)NABLA_TRY(run_once(b + 1));
+    (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
     std::vector<Metric> values = metrics();
     for (size_t i = 0; i < sums.size(); ++i) sums[i].value += values[i].value * static_cast<double>(real);
     for (size_t i = 0; i < outputs_.size(); ++i)
@@ -331,12 +353,14 @@ Status Job::repeat(Reporter& reporter) {
   Progress p = counted || job_.start_step ? start(reporter) : Progress{};
   if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
   reporter.begin(entry_.name, training() && total > 1, p.step + total, 0, 0, p.step);
-  for (int64_t i = 0; i < total && !interrupted(); ++i) {
+  for (int64_t i = 0; i < total && may_run(); ++i) {
     (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, 0, metrics());
     if (counted) progress_[entry_.name] = p;
   }
   reporter.end();
+  (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
+  if (!session_.first()) return Ok{};
   std::vector<std::string> written;
   for (const Assignment& output : job_.outputs) written.push_back(output.name);
   for (size_t i = 0; i < outputs_.size(); ++i)
@@ -351,10 +375,11 @@ Status Job::bench(Reporter& reporter) {
   if (data_) {
     std::vector<int64_t> order(data_->samples());
     std::iota(order.begin(), order.end(), 0);
-    data_->fill(order, 0, inputs_);
+    data_->fill(order, 0, rows_, inputs_);
   }
   std::vector<double> micros;
   for (int64_t i = -kWarmUp; i < *job_.bench; ++i) {
+    if (!may_run()) return error(Code::kInterrupted, "stopped by a signal during --bench");
     int64_t start = exec::now_ns();
     (void)NABLA_TRY(run_once(std::max<int64_t>(i, 0) + 1));
     if (i >= 0) micros.push_back(static_cast<double>(exec::now_ns() - start) / 1e3);
@@ -376,6 +401,8 @@ Status Job::bench(Reporter& reporter) {
 }
 
 Status Job::write_outputs() {
+  if (training() || job_.bench) (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
+  if (!session_.first()) return Ok{};
   for (const Assignment& output : job_.outputs) {
     int i = NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));
     Literal value = result(i);
@@ -449,17 +476,19 @@ Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const Run
   });
 }
 
-bool interrupted() { return stop_asked != 0; }
+void steer_jobs(Steering to) { steering() = std::move(to); }
+bool interrupted() { return steering().stopped ? steering().stopped() : stop_asked != 0; }
+int signals() { return stop_asked; }
 const volatile sig_atomic_t* stop_flag() { return &stop_asked; }
 
-void stop_jobs_on_signals() {
+void stop_jobs_on_signals(bool counted, bool says) {
   struct sigaction ask {};
-  ask.sa_handler = [](int signal) {
+  ask.sa_handler = says ? [](int) {
     static constexpr char kSaid[] = "note: stopping; a second signal stops at once\n";
-    stop_asked = signal;
-    (void)!::write(2, kSaid, sizeof kSaid - 1);
-  };
-  ask.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+    stop_asked = stop_asked + 1;
+    if (stop_asked == 1) (void)!::write(2, kSaid, sizeof kSaid - 1);
+  } : [](int) { stop_asked = stop_asked + 1; };
+  ask.sa_flags = static_cast<int>(counted ? SA_RESTART : SA_RESETHAND | SA_RESTART);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ask, nullptr);
 }
 

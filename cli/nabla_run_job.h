@@ -25,12 +25,22 @@ Status split_at_names(const exec::Session& session, JobOptions& job);
 /// Runs the entry `init` once; does nothing where there is none.
 Status run_init(exec::Session& session, const RunOptions& options, ProgressOf& progress, Reporter& reporter);
 
+/// Who decides whether jobs go on. By default they do until a signal comes.
+struct Steering {
+  std::function<bool()> may_run;  ///< before every run: may it begin?
+  std::function<bool()> stopped;  ///< has it said no?
+};
+void steer_jobs(Steering steering);
+
 /// From now on the first INT, TERM or HUP makes jobs end: between two instructions where the session stops all loops
-/// (SessionOptions), else after the step that runs. A second one ends the process.
-void stop_jobs_on_signals();
-/// Has such a signal come?
+/// (SessionOptions), else after the step that runs. A second one ends the process, where not all are `counted` for somebody
+/// who acts on them. `says`: a line on stderr at each.
+void stop_jobs_on_signals(bool counted = false, bool says = true);
+/// Have jobs been stopped?
 bool interrupted();
-/// Turns from 0 when it comes.
+/// How many signals have come.
+int signals();
+/// Turns from 0 when one comes.
 const volatile sig_atomic_t* stop_flag();
 
 }  // namespace nabla::cli

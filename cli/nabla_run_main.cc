@@ -1,20 +1,29 @@
 #include "cli/nabla_run_main.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "cli/exit_codes.h"
 #include "cli/nabla_run_curve.h"
 #include "cli/nabla_run_data.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_options.h"
+#include "cli/nabla_run_ranks.h"
 #include "cli/nabla_run_report.h"
+#include "cli/nabla_run_supervise.h"
 #include "runtime/exec/profile.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/executable.h"
 #include "runtime/format/process.h"
+#include "runtime/format/ranks_generated.h"
+#include "runtime/format/sha256.h"
 
 namespace nabla::cli {
 namespace {
@@ -26,9 +35,13 @@ std::shared_ptr<const format::FileBytes> own_bundle() {
   return *file;
 }
 
-Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
-                                                    std::shared_ptr<const format::FileBytes> own,
-                                                    const std::string& program) {
+/// The bundle of the line, or the one that this executable carries.
+Result<std::shared_ptr<const format::FileBytes>> bundle_bytes(const RunOptions& options, std::shared_ptr<const format::FileBytes> own) {
+  if (own != nullptr) return own;
+  return format::FileBytes::map(options.bundle);
+}
+
+Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options, format::Bundle bundle, const RankProcess* rank) {
   exec::SessionOptions settings{.threads = options.threads,
                                 .trace = options.trace,
                                 .profile = options.profile,
@@ -41,12 +54,12 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options,
                                 .stop_all_loops = options.save_state.empty(),
                                 .pin_caller = true};
   if (options.comm_timeout_s) settings.comm_timeout_s = static_cast<double>(*options.comm_timeout_s);
-  if (own == nullptr) return exec::Session::open(options.bundle, settings);
-  return exec::Session::create(NABLA_TRY(format::Bundle::from_bytes(std::move(own), program)), settings);
+  if (rank != nullptr) rank->apply(settings);
+  return exec::Session::create(std::move(bundle), settings);
 }
 
 /// Everything that the line names is there to be used, before anything runs.
-Status check_line(const RunOptions& options) {
+Status check_line(const RunOptions& options, bool first) {
   std::vector<format::NamedFile> inputs{{"BUNDLE", options.bundle}};
   std::vector<format::NamedFile> outputs{
       {"--trace", options.trace}, {"--metrics", options.metrics}, {"--loss-curve", options.loss_curve}};
@@ -59,18 +72,22 @@ Status check_line(const RunOptions& options) {
   if (options.save_state != options.state) inputs.push_back({"--state", options.state});
   if (!options.weights.empty()) inputs.push_back({"--weights", options.weights});
   outputs.push_back({"--save-state", options.save_state});
+  if (!first) outputs.clear();  // of several processes only that of rank 0 writes
   return format::check_files(inputs, outputs);
 }
 
-Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, const std::string& program) {
-  auto session = NABLA_TRY(open_session(options, std::move(own), program));
+/// `rank`: null where no other process takes part.
+Status run(RunOptions options, format::Bundle bundle, const RankProcess* rank) {
+  auto session = NABLA_TRY(open_session(options, std::move(bundle), rank));
+  bool first = session->first();
+  if (!first) options.metrics.clear(), options.loss_curve.clear(), options.profile = false;
   for (JobOptions& job : options.jobs) (void)NABLA_TRY(split_at_names(*session, job));
-  (void)NABLA_TRY(check_line(options));
+  (void)NABLA_TRY(check_line(options, first));
   std::string team = session->team();
   if (team.empty() && options.comm_timeout_s)
     return error(Code::kBadOption, "--comm-timeout: one rank runs, and waits for no other");
-  if (!team.empty()) std::fprintf(stderr, "%s\n", team.c_str());
-  Reporter reporter(!options.loss_curve.empty());
+  if (!team.empty() && first) std::fprintf(stderr, "%s\n", team.c_str());
+  Reporter reporter(!options.loss_curve.empty(), !first);
   ProgressOf progress;
   if (!options.state.empty()) {
     format::Metadata metadata;
@@ -83,7 +100,7 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
     exec::WeightOptions weights{options.weights, options.weight_maps, options.weights_partial,
                                 [&] { return run_init(*session, options, progress, reporter); }};
     std::string lines = NABLA_TRY(session->load_weights(weights));
-    std::fputs(lines.c_str(), stderr);
+    if (first) std::fputs(lines.c_str(), stderr);
   }
   std::vector<std::function<Status(Reporter&)>> jobs;
   {
@@ -123,10 +140,110 @@ Status run(RunOptions options, std::shared_ptr<const format::FileBytes> own, con
   return d;
 }
 
-int report(const Diagnostics& errors) {
+int report(const Diagnostics& errors, bool fine) {
   std::fputs(to_string(errors).c_str(), stderr);
-  Code code = errors.front().code;
-  return code == Code::kBadOption ? 2 : code == Code::kInterrupted ? 130 : 1;
+  return exit_code(errors.front().code, fine);
+}
+
+uint32_t count_of_ranks(const format::Bundle& bundle) { return bundle.ranks() == nullptr ? 1 : bundle.ranks()->count(); }
+
+/// A line that begins with whose it is: all ranks write to the same stderr.
+int rank_failed(uint32_t rank, const Diagnostic& why) {
+  std::string text = why.message.substr(0, why.message.find('\n'));
+  std::fputs(printable(fmt::format("rank {}: error[{}]: {}", rank, code_name(why.code), text), "").append("\n").c_str(), stderr);
+  return exit_code(why.code, true);
+}
+
+/// What one of several processes does, in the process that is kept.
+Result<int> run_rank(const RunOptions& options, const Launched& launched, control::Shared& shared,
+                     std::shared_ptr<const format::FileBytes> own, const std::string& program) {
+  std::shared_ptr<const format::FileBytes> file = NABLA_TRY(bundle_bytes(options, std::move(own)));
+  format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(file, options.bundle.empty() ? program : options.bundle));
+  if (count_of_ranks(bundle) != launched.ranks)
+    return error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", count_of_ranks(bundle),
+                 count_of_ranks(bundle) == 1 ? "" : "s", launched.by, launched.ranks);
+  std::unique_ptr<RankProcess> rank =
+      NABLA_TRY(RankProcess::begin(options, launched, shared, format::sha256_hex(file->bytes()), exec::ranks_of(*bundle.ranks())));
+  steer_jobs({[&] { return rank->may_run(); }, [&] { return rank->stopped(); }});
+  Status status = Ok{};
+  try {
+    status = run(options, std::move(bundle), rank.get());
+  } catch (const std::bad_alloc&) {
+    status = error(Code::kOutOfMemory, "the arrays of rank {} do not fit into memory", launched.rank);
+  }
+  if (status.ok()) status = format::flush_stdout();
+  bool stopped = !status.ok() && status.errors().front().code == Code::kInterrupted && rank->stopped();
+  if (stopped && launched.rank == 0) std::fputs(to_string(status.errors()).c_str(), stderr);
+  Status ended = status.ok() || stopped ? rank->end() : status;
+  // The threads and the transport of a rank that failed may wait for others: nothing of it is taken down in order.
+  if (!ended.ok()) {
+    int code = rank_failed(launched.rank, rank->failed(ended.errors().front()));
+    std::fflush(stdout), std::fflush(stderr);
+    ::_exit(code);
+  }
+  return stopped ? exit_code(Code::kInterrupted, true) : 0;
+}
+
+/// What the options ask for that only ranks of several processes have.
+Status check_alone(const RankOptions& r) {
+  const char* option = r.np                             ? "--np"
+                       : !r.hosts.empty()               ? "--hosts"
+                       : r.max_restarts > 0             ? "--max-restarts"
+                       : !r.flags.rendezvous.empty()    ? "--rendezvous"
+                       : !r.reports.empty()             ? "--reports"
+                                                        : nullptr;
+  if (option == nullptr) return Ok{};
+  return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi", option);
+}
+
+int run_as(const RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
+           const std::string& program) {
+  Result<Launched> launched = cli::launched(options.ranks.flags, [](const char* name) { return std::getenv(name); });
+  if (!launched.ok()) return report(launched.errors(), false);
+  const std::string& engine = options.ranks.engine;
+  if (launched->ranks > 1) {
+    if (engine == "local")
+      return report({error(Code::kBadOption, "--engine local runs all ranks in one process, and {} has started {}", launched->by,
+                           launched->ranks)},
+                    true);
+    if (!launched->mpi && engine != "mpi")
+      return report({error(Code::kBadOption, "{} has started {} processes, which find each other by MPI alone: use mpirun, srun, "
+                           "or nabla-run --engine mpi", launched->by, launched->ranks)}, true);
+    stop_jobs_on_signals(false, false);
+    control::Shared& shared = *control::share();
+    if (int ends_with = 0; !keep(options, *launched, shared, ends_with)) return ends_with;
+    if (int null = launched->rank == 0 ? -1 : ::open("/dev/null", O_WRONLY); null >= 0) ::dup2(null, STDOUT_FILENO);
+    Result<int> code = run_rank(options, *launched, shared, std::move(own), program);
+    if (code.ok()) return *code;
+    if (launched->rank == 0) return report(code.errors(), true);
+    return rank_failed(launched->rank, code.errors().front());
+  }
+  Result<std::shared_ptr<const format::FileBytes>> file = bundle_bytes(options, std::move(own));
+  bool fine = engine == "mpi";
+  if (!file.ok()) return report(file.errors(), fine);
+  Result<format::Bundle> bundle = format::Bundle::from_bytes(*file, options.bundle.empty() ? program : options.bundle);
+  if (!bundle.ok()) return report(bundle.errors(), fine);
+  if (engine == "mpi") {
+    uint32_t ranks = count_of_ranks(*bundle);
+    stop_jobs_on_signals(true);
+    return run_ranks(options, args, ranks);
+  }
+  Status status = check_alone(options.ranks);
+  try {
+    if (status.ok()) status = run(options, std::move(*bundle), nullptr);
+    if (status.ok()) status = format::flush_stdout();
+    return status.ok() ? 0 : report(status.errors(), false);
+  } catch (const std::bad_alloc&) {
+    return report({error(Code::kOutOfMemory, "the arrays of this run do not fit into memory")}, false);
+  }
+}
+
+int tell_postmortem(const std::string& folder) {
+  Result<std::string> text = control::postmortem(folder);
+  if (!text.ok()) return report(text.errors(), false);
+  std::fputs(printable(*text, "\n").c_str(), stdout);
+  Status printed = format::flush_stdout();
+  return printed.ok() ? 0 : report(printed.errors(), false);
 }
 
 }  // namespace
@@ -139,23 +256,18 @@ int nabla_run_main(int argc, const char* const* argv) {
     Diagnostic d = error(Code::kCorrupt, "{}: this executable had a bundle appended, and it is cut or gone",
                          argc > 0 ? argv[0] : "nabla-run");
     d.help = "write it again with `nablac compile --emit=exe`, and do not strip it";
-    return report({d});
+    return report({d}, false);
   }
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Result<CommandLine> line = parse_command_line(args, own != nullptr);
-  if (!line.ok()) return report(line.errors());
+  if (!line.ok()) return report(line.errors(), false);
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);
     Status printed = format::flush_stdout();
-    return printed.ok() ? 0 : report(printed.errors());
+    return printed.ok() ? 0 : report(printed.errors(), false);
   }
-  try {
-    Status status = run(line->options, std::move(own), argc > 0 ? argv[0] : "nabla-run");
-    if (status.ok()) status = format::flush_stdout();
-    return status.ok() ? 0 : report(status.errors());
-  } catch (const std::bad_alloc&) {
-    return report({error(Code::kOutOfMemory, "the arrays of this run do not fit into memory")});
-  }
+  if (!line->options.postmortem.empty()) return tell_postmortem(line->options.postmortem);
+  return run_as(line->options, args, std::move(own), argc > 0 ? argv[0] : "nabla-run");
 }
 
 }  // namespace nabla::cli

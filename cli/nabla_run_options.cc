@@ -43,8 +43,13 @@ turns a matrix round (PyTorch's Linear is [out,in]), :reshape keeps the elements
 What was loaded, converted, kept and not used is told on stderr. Weights go over --state. Every leaf needs a tensor or a
 value from --state; with --weights-partial the others are made by the entry `init`, if there is one.
 
+Several processes. A bundle for several ranks runs on threads of this process, or with --engine mpi on processes that
+mpirun starts; under mpirun every process is one rank. Every process reads its own part of weights, state and data; rank 0
+prints and writes what there is to print and to write. When a rank is lost, stalls or fails, all others end with the
+first cause, and --postmortem tells from their reports what each was at.
+
 Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line;
-130 stopped by SIGINT or SIGTERM before the work was done.)";
+130 stopped by SIGINT or SIGTERM before the work was done. Of several processes, those of docs/ranks.md.)";
 
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {
@@ -52,6 +57,10 @@ struct Part {
   std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
   std::optional<uint64_t> seed;
   std::optional<int> threads, comm_timeout;
+  std::optional<std::string> engine, hosts, rendezvous, reports, postmortem;
+  std::optional<uint32_t> np, rank, world_size, local_rank;
+  std::optional<double> heartbeat, join_timeout;
+  std::optional<int> max_restarts;
   bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false;
   std::vector<std::string> inputs, outputs, maps, weight_maps;
 
@@ -74,6 +83,49 @@ CLI::Validator whole(uint64_t low, uint64_t high, const char* what) {
       "");
 }
 CLI::Validator positive() { return whole(1, INT64_MAX, "a whole number of at least 1"); }
+
+CLI::Validator seconds(double low, double high) {
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        double value = 0;
+        auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool fine = problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
+        return fine ? "" : fmt::format("`{}` is not a number of seconds from {} to {}", text, low, high);
+      },
+      "");
+}
+
+void declare_ranks(CLI::App& app, Part& part) {
+  auto ranks = [&](const char* name, std::optional<uint32_t>& to, const char* doc, uint64_t low) {
+    app.add_option(name, to, doc)->check(whole(low, 1u << 20, "a number of ranks"))->group("Ranks");
+  };
+  app.add_option("--engine", part.engine, "of a bundle for several ranks: `local`: threads of this process; `mpi`: processes")
+      ->check(CLI::IsMember({"local", "mpi"}))
+      ->group("Ranks");
+  ranks("--np", part.np, "processes that --engine mpi starts [as the bundle says]", 1);
+  app.add_option("--hosts", part.hosts, "FILE of lines HOST[:SLOTS]: where --engine mpi starts them [here]")
+      ->check(file_name())
+      ->group("Ranks");
+  ranks("--rank", part.rank, "which rank this process is, where no launcher says so", 0);
+  ranks("--world-size", part.world_size, "how many ranks there are, beside --rank", 1);
+  ranks("--local-rank", part.local_rank, "which rank of this machine it is, beside --rank", 0);
+  app.add_option("--rendezvous", part.rendezvous, "HOST:PORT where the ranks meet [an address of rank 0's machine]")->group("Ranks");
+  app.add_option("--heartbeat", part.heartbeat, "seconds between two signs of life; after 5 of them without one a rank is lost [1]")
+      ->check(seconds(0.02, 600))
+      ->group("Ranks");
+  app.add_option("--join-timeout", part.join_timeout, "seconds that all ranks may take to come [60]")
+      ->check(seconds(0.1, 86400))
+      ->group("Ranks");
+  app.add_option("--reports", part.reports, "folder for what ranks were at when a run of several processes failed [of its own]")
+      ->check(file_name())
+      ->group("Ranks");
+  app.add_option("--postmortem", part.postmortem, "tell what the reports in this folder say, and run nothing")
+      ->check(file_name())
+      ->group("Ranks");
+  app.add_option("--max-restarts", part.max_restarts, "start the ranks of --engine mpi again so often after one was lost [0]")
+      ->check(whole(0, 1000, "a number from 0 to 1000"))
+      ->group("Ranks");
+}
 
 void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.footer(kFooter);
@@ -126,6 +178,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--class", part.rank_class, "of a bundle for several ranks: run one rank of this class alone [all ranks]");
   app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300]")
       ->check(whole(1, 86400, "a number of seconds from 1 to 86400"));
+  declare_ranks(app, part);
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
   app.add_flag("--profile", part.profile,
                "print a table of kernels and library calls: time, calls, GFLOP/s, GB/s, share of peak, source line");
@@ -177,6 +230,18 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.target, part.target, "--target"));
   (void)NABLA_TRY(merge(all.rank_class, part.rank_class, "--class"));
   (void)NABLA_TRY(merge(all.comm_timeout, part.comm_timeout, "--comm-timeout"));
+  (void)NABLA_TRY(merge(all.engine, part.engine, "--engine"));
+  (void)NABLA_TRY(merge(all.np, part.np, "--np"));
+  (void)NABLA_TRY(merge(all.hosts, part.hosts, "--hosts"));
+  (void)NABLA_TRY(merge(all.rank, part.rank, "--rank"));
+  (void)NABLA_TRY(merge(all.world_size, part.world_size, "--world-size"));
+  (void)NABLA_TRY(merge(all.local_rank, part.local_rank, "--local-rank"));
+  (void)NABLA_TRY(merge(all.rendezvous, part.rendezvous, "--rendezvous"));
+  (void)NABLA_TRY(merge(all.heartbeat, part.heartbeat, "--heartbeat"));
+  (void)NABLA_TRY(merge(all.join_timeout, part.join_timeout, "--join-timeout"));
+  (void)NABLA_TRY(merge(all.reports, part.reports, "--reports"));
+  (void)NABLA_TRY(merge(all.postmortem, part.postmortem, "--postmortem"));
+  (void)NABLA_TRY(merge(all.max_restarts, part.max_restarts, "--max-restarts"));
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
   all.sync_debug = all.sync_debug || part.sync_debug;
@@ -267,7 +332,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
     if (all.weights && job.entry == "init")
       return error(Code::kBadOption,
                    "--entry init would overwrite what --weights loads; --weights-partial runs it first");
-  if (!all.bundle && !carries_bundle) return error(Code::kBadOption, "BUNDLE is missing; see --help");
+  if (!all.bundle && !carries_bundle && !all.postmortem) return error(Code::kBadOption, "BUNDLE is missing; see --help");
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");
   out.weights = all.weights.value_or("");
@@ -286,6 +351,15 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.target = all.target.value_or("");
   out.rank_class = all.rank_class.value_or("");
   out.comm_timeout_s = all.comm_timeout;
+  out.postmortem = all.postmortem.value_or("");
+  out.ranks = {all.engine.value_or(""),
+               all.np,
+               all.hosts.value_or(""),
+               {all.rank, all.world_size, all.local_rank, all.rendezvous.value_or("")},
+               all.heartbeat.value_or(1),
+               all.join_timeout.value_or(60),
+               all.reports.value_or(""),
+               all.max_restarts.value_or(0)};
   return line;
 }
 

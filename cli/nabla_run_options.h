@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/nabla_run_launch.h"
 #include "runtime/base/diagnostic.h"
 
 namespace nabla::cli {
@@ -30,6 +31,18 @@ struct JobOptions {
   std::optional<int64_t> start_step, skip;  ///< otherwise as the saved state says
 };
 
+/// Of a bundle for several ranks.
+struct RankOptions {
+  std::string engine;       ///< "local", "mpi"; empty: as the process was started
+  std::optional<uint32_t> np;
+  std::string hosts;        ///< file
+  RankFlags flags;
+  double heartbeat_s = 1;   ///< who says nothing for five of them is lost
+  double join_s = 60;       ///< for all ranks to come
+  std::string reports;      ///< folder for what ranks were at when a run failed; empty: one of its own
+  int max_restarts = 0;
+};
+
 struct RunOptions {
   std::string bundle;  ///< empty: the bundle that this executable carries
   std::string state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
@@ -39,6 +52,8 @@ struct RunOptions {
   int threads = 0;
   std::optional<int> comm_timeout_s;
   bool json = false, check_nan = false, sync_debug = false, profile = false;
+  RankOptions ranks;
+  std::string postmortem;        ///< not empty: only tell what the reports in this folder say
   std::vector<JobOptions> jobs;  ///< at least one
 };
 

@@ -195,6 +195,7 @@ void Reporter::end() {
 }
 
 void Reporter::note(const std::string& text) {
+  if (quiet_) return;
   clear_bar();
   std::fputs((printable(text) + "\n").c_str(), stderr);
 }

@@ -19,7 +19,8 @@ struct Metric {
 
 class Reporter {
  public:
-  explicit Reporter(bool want_curve) : want_curve_(want_curve) {}
+  /// `quiet`: another process tells all this.
+  explicit Reporter(bool want_curve, bool quiet = false) : want_curve_(want_curve), quiet_(quiet) {}
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -52,7 +53,7 @@ class Reporter {
   void draw_bar(int64_t done, const std::vector<Metric>& metrics);
   void clear_bar();
 
-  bool want_curve_;
+  bool want_curve_, quiet_;
   std::FILE* metrics_file_ = nullptr;
   std::string metrics_path_;
   int metrics_problem_ = 0;  ///< errno of a line that could not be written

@@ -81,7 +81,7 @@ struct Exchange {
 
 class Peers::Rank final : public Communicator {
  public:
-  Rank(Neighbours neighbours, std::unique_ptr<Transport> transport, const PeerOptions& options)
+  Rank(Neighbours neighbours, std::shared_ptr<Transport> transport, const PeerOptions& options)
       : neighbours_(std::move(neighbours)), transport_(std::move(transport)), options_(options), me_(transport_->rank()) {
     next_.assign(neighbours_.groups.size(), 0);
   }
@@ -407,7 +407,7 @@ class Peers::Rank final : public Communicator {
   }
 
   Neighbours neighbours_;
-  std::unique_ptr<Transport> transport_;
+  std::shared_ptr<Transport> transport_;
   PeerOptions options_;
   uint32_t me_;
   std::vector<uint64_t> next_;  // by group: collectives that this rank has started
@@ -420,7 +420,7 @@ class Peers::Rank final : public Communicator {
 Peers::Peers(std::unique_ptr<Rank> rank) : here_{rank->number()}, rank_(std::move(rank)) {}
 Peers::~Peers() = default;
 
-Result<std::unique_ptr<Peers>> Peers::create(const format::Ranks& ranks, std::unique_ptr<Transport> transport,
+Result<std::unique_ptr<Peers>> Peers::create(const format::Ranks& ranks, std::shared_ptr<Transport> transport,
                                              const PeerOptions& options) {
   if (transport->ranks() != ranks.count())
     return error(Code::kRanksDisagree, "the bundle is for {} ranks, and {} has started {}", ranks.count(), transport->name(),

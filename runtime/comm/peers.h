@@ -25,7 +25,7 @@ struct PeerOptions {
 class Peers final : public World {
  public:
   /// E0614 where the transport has other ranks than the table. The table outlives the object.
-  static Result<std::unique_ptr<Peers>> create(const format::Ranks& ranks, std::unique_ptr<Transport> transport,
+  static Result<std::unique_ptr<Peers>> create(const format::Ranks& ranks, std::shared_ptr<Transport> transport,
                                                const PeerOptions& options);
   ~Peers() override;
 

@@ -33,6 +33,7 @@ struct Connection {
   Clock::time_point opened = Clock::now();
   int rank = -1;  // -1: it has not said who it is
   bool dead = false;
+  bool keeper = false;  // of a rank that has ended
 };
 
 struct Rank : RankView {
@@ -132,7 +133,7 @@ class Coordinator::Server {
     for (;;) {
       int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) return;
-      auto strangers = std::count_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0; });
+      auto strangers = std::count_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0 && !c->keeper; });
       auto c = std::make_unique<Connection>();
       c->socket = Socket(fd);
       c->frames.allow(kMostHello);
@@ -171,6 +172,7 @@ class Coordinator::Server {
   }
 
   void take(Connection& c, const MessageT& m) {
+    if (c.keeper) return stranger(c, "it has said all that it may say");
     if (c.rank < 0) return m.kind == Kind::Obituary ? obituary(c, m) : hello(c, m);
     Rank& r = ranks_[static_cast<size_t>(c.rank)];
     r.heard = Clock::now();
@@ -268,8 +270,8 @@ class Coordinator::Server {
 
   void obituary(Connection& c, const MessageT& m) {
     if (!known(c, m)) return;
-    c.dead = true;
-    if (m.rank >= ranks_.size()) return;
+    c.keeper = true;  // which waits until this end closes
+    if (m.rank >= ranks_.size()) return stranger(c, "there is no such rank");
     Rank& r = ranks_[m.rank];
     std::string how = m.signal != 0 ? fmt::format("was killed by signal {} ({})", m.signal, strsignal(m.signal))
                                     : fmt::format("ended with exit code {}", m.exit);
@@ -304,12 +306,13 @@ class Coordinator::Server {
 
   void look() {
     for (const auto& c : connections_)
-      if (c->rank < 0 && !c->dead && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
+      if (c->rank < 0 && !c->dead && !c->keeper && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
     if (!cause_) look_for_cause();
     if (!cause_ && stop_asked_ && started_ && !proposal_) propose();
     bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.left || r.gone; });
     bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
-    bool unwatched = cause_ && connections_.empty() && (started_ || seconds_since(caused_at_) > 1);
+    bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank >= 0; });
+    bool unwatched = cause_ && alone && (started_ || seconds_since(caused_at_) > 1);
     bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
     if ((left && joined && (cause_ || started_) && !pending()) || unwatched || late) {
       if (!over_) over_ = true, changed_.notify_all();

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr size_t kTail = 4000;  // bytes of a rank's stderr that its obituary holds
 constexpr double kKillS = 5;    // after a signal to stop
+constexpr int64_t kMournS = 15;  // more than the coordinator gives the others to end
 
 volatile sig_atomic_t passed_on = 0;
 
@@ -34,10 +36,11 @@ bool hand_on(int pipe, std::string& tail) {
   return true;
 }
 
-void tell_coordinator(const Shared& s, int signal, int exit, std::string tail) {
-  if (s.address[0] == 0 || s.rank.load() == UINT32_MAX) return;
+/// The connection that told it.
+Socket tell_coordinator(const Shared& s, int signal, int exit, std::string tail) {
+  if (s.address[0] == 0 || s.rank.load() == UINT32_MAX) return {};
   Result<Socket> to = connect_to(s.address, 1);
-  if (!to.ok()) return;
+  if (!to.ok()) return {};
   MessageT m{.kind = Kind::Obituary};
   m.token = s.token, m.epoch = s.epoch.load(), m.rank = s.rank.load();
   m.signal = signal, m.exit = exit;
@@ -46,7 +49,16 @@ void tell_coordinator(const Shared& s, int signal, int exit, std::string tail) {
   // The first message of a connection is short.
   if (size_t most = kMostHello - 1024; tail.size() > most) tail.erase(0, tail.size() - most);
   m.text = std::move(tail);
-  write_all(*to, frame(m), 1);
+  if (!write_all(*to, frame(m), 1)) return {};
+  return std::move(*to);
+}
+
+void wait_until_closed(const Socket& coordinator) {
+  char bytes[256];
+  for (int64_t begin = comm::steady_us(); coordinator && comm::steady_us() - begin < kMournS * 1'000'000;) {
+    pollfd ready{coordinator.fd(), POLLIN, 0};
+    if (::poll(&ready, 1, 100) == 1 && ::recv(coordinator.fd(), bytes, sizeof bytes, 0) == 0) return;
+  }
 }
 
 int wait_for(pid_t child, int pipe, const KeepOptions& options, std::string& tail) {
@@ -100,9 +112,13 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   int status = wait_for(child, ends[0], options, tail);
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (signal != 0 || exit != 0) {
-    tell_coordinator(shared, signal, exit, std::move(tail));
+    Socket coordinator = tell_coordinator(shared, signal, exit, std::move(tail));
     if (shared.folder[0] != 0 && shared.rank.load() != UINT32_MAX)
       (void)write_board(shared.board, shared.rank.load(), shared.epoch.load(), shared.folder);
+    if (options.end)
+      options.end();
+    else
+      wait_until_closed(coordinator);
   }
   exit_code = signal != 0 ? options.lost : exit;
   return false;

@@ -14,6 +14,7 @@ struct Shared {
   char address[256] = "", token[64] = "", folder[1024] = "";  ///< of the coordinator; where boards are written to
   std::atomic<uint32_t> rank{UINT32_MAX};                      ///< UINT32_MAX: not known yet
   std::atomic<uint32_t> epoch{0};
+  std::atomic<int> meeting{0};  ///< of a keeper that is to be the coordinator: 1: it is, at `address`; 2: it cannot be
 };
 
 /// Fresh shared memory, which nothing frees.
@@ -23,6 +24,9 @@ struct KeepOptions {
   int lost = 1;                                ///< exit code where a signal ended the rank
   std::function<void()> begin;                 ///< called in the keeper when there is a rank to keep; may be null
   std::function<bool()> give_up;               ///< is the rank to be killed by now? May be null
+  /// Called after the rank has failed and all is told. Null: waits until the coordinator has ended the run, because a
+  /// launcher kills all others when one process ends so.
+  std::function<void()> end;
 };
 
 /// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to

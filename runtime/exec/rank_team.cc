@@ -69,19 +69,6 @@ struct Room {
 
 int64_t bytes_of(DType dtype, const std::vector<int64_t>& shape) { return count_of(shape) * nabla::bytes_of(dtype); }
 
-// "4 ranks of mesh pod (dp=2, tp=2)"
-std::string ranks_of(const format::Ranks& table) {
-  std::string meshes;
-  for (uint32_t m = 0; m < size_of(table.meshes()); ++m) {
-    const format::Mesh& mesh = *table.meshes()->Get(m);
-    std::string axes;
-    for (const format::MeshAxis* a : *mesh.axes())
-      axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
-    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
-  }
-  return fmt::format("{} ranks{}", table.count(), meshes);
-}
-
 Whole whole_of(const format::Ranks& table, const format::Whole& whole, const std::vector<uint32_t>& class_of) {
   Whole out;
   out.info.name = view(whole.name()), out.info.dtype = dtype_of(whole.dtype());
@@ -409,6 +396,18 @@ Rank& RankTeam::first() { return *impl_->ranks[impl_->here()[0]]; }
 const std::vector<uint32_t>& RankTeam::here() const { return impl_->here(); }
 uint32_t RankTeam::count() const { return impl_->table.count(); }
 
+std::string ranks_of(const format::Ranks& table) {
+  std::string meshes;
+  for (uint32_t m = 0; m < size_of(table.meshes()); ++m) {
+    const format::Mesh& mesh = *table.meshes()->Get(m);
+    std::string axes;
+    for (const format::MeshAxis* a : *mesh.axes())
+      axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
+    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
+  }
+  return fmt::format("{} ranks{}", table.count(), meshes);
+}
+
 std::string RankTeam::str() const {
   int threads = impl_->ranks[impl_->here()[0]]->engine().threads();
   return fmt::format("{} {}, {} thread{} each", ranks_of(impl_->table),
@@ -518,6 +517,22 @@ Status RankTeam::collect(int entry, std::span<void* const> outputs) {
     }
   }
   return Ok{};
+}
+
+std::pair<int64_t, int64_t> RankTeam::rows_here(int entry, int input) const {
+  const Impl& t = *impl_;
+  const Entry& e = t.entries[entry];
+  const std::vector<int64_t>& whole = t.input_shapes[entry][input];
+  std::pair<int64_t, int64_t> rows{0, 0};
+  for (uint32_t r : t.here()) {
+    const Part& part = e.inputs[input].parts[r];
+    if (part.index < 0) continue;
+    const EntryInfo& info = t.class_entries[t.class_of[r]][static_cast<size_t>(e.of_rank[r])];
+    Box box = part.box(part_shape(info.inputs[static_cast<size_t>(part.index)], part, whole));
+    int64_t begin = std::min(box.begin[0], whole[0]), end = std::min(box.begin[0] + box.size[0], whole[0]);
+    rows = rows.second == 0 ? std::pair(begin, end) : std::pair(std::min(rows.first, begin), std::max(rows.second, end));
+  }
+  return rows;
 }
 
 Status RankTeam::get_leaf(int leaf, void* to) const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/exec/session.h"
@@ -39,6 +40,7 @@ class RankTeam {
   const std::vector<int64_t>& output_shape(int entry, int output) const;
   Status run(int entry, std::span<const void* const> inputs, std::span<void* const> outputs);
   Status collect(int entry, std::span<void* const> outputs);
+  std::pair<int64_t, int64_t> rows_here(int entry, int input) const;
   bool loops(int entry) const;
   Status get_leaf(int leaf, void* to) const;
   Status set_leaf(int leaf, const void* from);

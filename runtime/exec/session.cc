@@ -116,6 +116,9 @@ uint64_t Session::arena_bytes() const { return impl_->first().program().arena_by
 uint64_t Session::state_bytes() const { return impl_->first().program().state_bytes(); }
 int Session::threads() const { return impl_->first().engine().threads(); }
 bool Session::alone() const { return !impl_->team || impl_->team->here().size() == impl_->team->count(); }
+std::pair<int64_t, int64_t> Session::rows_here(int entry, int input) const {
+  return impl_->team ? impl_->team->rows_here(entry, input) : std::pair(int64_t{0}, INT64_MAX);
+}
 bool Session::first() const { return !impl_->team || impl_->team->here()[0] == 0; }
 std::string Session::team() const { return impl_->team ? impl_->team->str() : ""; }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
@@ -70,6 +71,9 @@ struct SessionOptions {
   bool pin_caller = false;  ///< pin the calling thread when the pool takes all CPUs; for programs that only do this
 };
 
+/// "4 ranks of mesh pod (dp=2, tp=2)"
+std::string ranks_of(const format::Ranks& table);
+
 struct Profile;
 
 /// Collectives of one kind and dtype over one group that a rank has started.
@@ -129,6 +133,8 @@ class Session {
   /// Where ranks run in other processes, every process calls run, collect and the functions of state in the same order.
   /// Arrays are whole everywhere: of inputs a process reads the parts of its ranks, of outputs it writes them.
   bool alone() const;
+  /// The rows [begin, end) of an input's first axis that a run reads here, at the sizes that were set last.
+  std::pair<int64_t, int64_t> rows_here(int entry, int input) const;
   /// Does rank 0, which speaks for all, run in this process?
   bool first() const;
 

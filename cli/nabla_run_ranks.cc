@@ -1,0 +1,167 @@
+#include "cli/nabla_run_ranks.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "cli/exit_codes.h"
+#include "cli/nabla_run_job.h"
+#include "cli/nabla_run_supervise.h"
+#include "runtime/comm/peers.h"
+#include "runtime/comm/plugin_transport.h"
+#include "runtime/control/coordinator.h"
+#include "runtime/control/wire.h"
+
+namespace nabla::cli {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+template <size_t N>
+void copy(char (&to)[N], const std::string& from) {
+  std::snprintf(to, N, "%s", from.c_str());
+}
+
+int cpus() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+}
+
+/// What the ranks of one start need to know of each other, as rank 0 hands it to the others.
+struct Meeting {
+  char address[256], token[64], folder[1024];
+};
+
+Status finish(comm::Transport& t, Result<comm::Transport::Request> request, double timeout_s) {
+  comm::Transport::Request waited = NABLA_TRY(std::move(request));
+  for (int64_t begin = comm::steady_us(); !NABLA_TRY(t.test(waited)); ::usleep(200))
+    if (static_cast<double>(comm::steady_us() - begin) > timeout_s * 1e6)
+      return error(Code::kTooLate, "rank {} has not met rank 0 in {} s", t.rank(), timeout_s);
+  return Ok{};
+}
+
+}  // namespace
+
+bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
+  shared.rank = launched.rank;
+  shared.epoch = static_cast<uint32_t>(std::strtoul(variable("NABLA_EPOCH").c_str(), nullptr, 10));
+  std::string address = variable("NABLA_CONTROL");
+  copy(shared.folder, options.ranks.reports.empty() ? variable("NABLA_REPORTS") : options.ranks.reports);
+  copy(shared.token, variable("NABLA_TOKEN"));
+  control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true)};
+  std::unique_ptr<control::Coordinator> coordinator;
+  if (!address.empty()) {
+    copy(shared.address, address);
+  } else if (launched.rank == 0) {
+    copy(shared.token, control::new_token());
+    copy(shared.folder, reports_folder(options.ranks.reports, shared.token));
+    keeping.begin = [&] {
+      Result<std::unique_ptr<control::Coordinator>> started = start_coordinator(
+          options, {.address = meeting_place(launched), .token = shared.token, .ranks = launched.ranks, .epoch = shared.epoch});
+      if (started.ok())
+        coordinator = std::move(*started), copy(shared.address, coordinator->address());
+      else
+        std::fputs(to_string(started.errors()).c_str(), stderr);
+      shared.meeting = coordinator ? 1 : 2;
+    };
+    keeping.end = [&] {
+      Status cause = coordinator ? cause_of(*coordinator, shared.folder) : Status(Ok{});
+      if (!cause.ok()) std::fputs(to_string(cause.errors()).c_str(), stderr);
+    };
+  }
+  return control::keep_rank(shared, keeping, ends_with);
+}
+
+RankProcess::~RankProcess() = default;
+
+Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& options, const Launched& launched,
+                                                        control::Shared& shared, const std::string& digest,
+                                                        const std::string& mesh) {
+  std::unique_ptr<RankProcess> out(new RankProcess(options, launched, shared));
+  out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
+  if (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)
+    return error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
+                 launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
+  (void)NABLA_TRY(out->meet());
+  control::MemberOptions member{.address = shared.address,
+                                .token = shared.token,
+                                .epoch = shared.epoch,
+                                .rank = launched.rank,
+                                .ranks = launched.ranks,
+                                .bundle = digest.substr(0, 16),
+                                .mesh = mesh,
+                                .join_s = options.ranks.join_s,
+                                .heartbeat_s = options.ranks.heartbeat_s,
+                                .lost_s = 5 * options.ranks.heartbeat_s};
+  member.end_hard = [rank = launched.rank](const Diagnostic& why) {
+    std::string line = fmt::format("rank {}: {}: it is ended where it stands\n", rank, code_name(why.code));
+    (void)!::write(2, line.data(), line.size());
+    ::_exit(exit_code(why.code, true));
+  };
+  out->member_ = NABLA_TRY(control::Member::join(member, shared.board));
+  return out;
+}
+
+// Where nobody else has said where the coordinator is, rank 0 knows, whose keeper it is.
+Status RankProcess::meet() {
+  if (!variable("NABLA_CONTROL").empty()) return Ok{};
+  comm::Transport& t = *transport_;
+  Meeting meeting{};
+  constexpr uint32_t kTag = comm::Transport::kMostTag;
+  if (launched_.rank > 0) {
+    (void)NABLA_TRY(finish(t, t.recv(0, kTag, &meeting, sizeof meeting), options_.ranks.join_s));
+    copy(shared_.address, meeting.address), copy(shared_.token, meeting.token), copy(shared_.folder, meeting.folder);
+    return Ok{};
+  }
+  while (shared_.meeting == 0) ::usleep(1000);
+  if (shared_.meeting == 2) return error(Code::kCoordinatorLost, "rank 0 has no coordinator, which could not listen");
+  copy(meeting.address, shared_.address), copy(meeting.token, shared_.token), copy(meeting.folder, shared_.folder);
+  for (uint32_t r = 1; r < launched_.ranks; ++r)
+    (void)NABLA_TRY(finish(t, t.send(r, kTag, &meeting, sizeof meeting), options_.ranks.join_s));
+  return Ok{};
+}
+
+void RankProcess::apply(exec::SessionOptions& s) const {
+  int here = static_cast<int>(launched_.local_ranks.value_or(1));
+  if (s.threads == 0) s.threads = std::max(1, cpus() / std::max(1, here));
+  // Who shares a CPU must leave it while it waits, and nobody may be bound to one that others compute on.
+  bool crowded = s.threads * here > cpus();
+  if (here > 1) s.pin_caller = false;
+  comm::PeerOptions peers{.deadline_s = 2 * s.comm_timeout_s, .yield = crowded};
+  peers.verdict = [member = member_.get()] { return member->verdict(); };
+  s.world = [peers, transport = transport_](const format::Ranks& ranks,
+                                            uint32_t in_flight) mutable -> Result<std::unique_ptr<comm::World>> {
+    peers.in_flight = in_flight;
+    std::unique_ptr<comm::World> world = NABLA_TRY(comm::Peers::create(ranks, transport, peers));
+    return world;
+  };
+  s.board = [board = &shared_.board](uint32_t) { return board; };
+  s.stop = nullptr;  // all ranks stop together, between two runs
+  if (launched_.rank != 0) s.trace.clear();
+}
+
+bool RankProcess::may_run() {
+  if (signals() > 0 && !asked_) asked_ = true, member_->ask_to_stop();
+  if (!member_->may_run(shared_.board.run.load() + 1)) stopped_ = true;
+  return !stopped_;
+}
+
+Diagnostic RankProcess::failed(const Diagnostic& why) {
+  std::optional<Diagnostic> known = member_->verdict();
+  return known ? *known : member_->report(why);
+}
+
+Status RankProcess::end() {
+  member_->leave();
+  if (std::optional<Diagnostic> why = member_->verdict()) return *why;
+  return transport_->close();
+}
+
+}  // namespace nabla::cli

@@ -1,0 +1,218 @@
+#include "cli/nabla_run_supervise.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "cli/exit_codes.h"
+#include "cli/nabla_run_job.h"
+#include "runtime/control/keeper.h"
+#include "runtime/control/wire.h"
+#include "runtime/comm/recorder.h"
+
+namespace nabla::cli {
+namespace {
+
+constexpr double kGraceS = 10;  // for the ranks to end by themselves
+constexpr double kTermS = 3;    // and by a signal
+
+double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
+
+/// The address of this machine by which packets to `host` leave it; empty: it is not known.
+std::string address_towards(const std::string& host) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_family = AF_INET, wanted.ai_socktype = SOCK_DGRAM;
+  if (::getaddrinfo(host.c_str(), "9", &wanted, &found) != 0) return "";
+  std::string out;
+  int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  char text[INET_ADDRSTRLEN];
+  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+      ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text) != nullptr)
+    out = text;
+  if (fd >= 0) ::close(fd);
+  ::freeaddrinfo(found);
+  return out;
+}
+
+/// mpirun and everything that it started on this machine.
+class Mpirun {
+ public:
+  static Result<Mpirun> start(const std::vector<std::string>& command) {
+    std::vector<char*> argv;
+    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return error(Code::kReadFailed, "no pipe: {}", std::strerror(errno));
+    pid_t parent = ::getpid(), child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      ::setpgid(0, 0);  // signals of the terminal come to this process alone
+      for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
+      if (int null = ::open("/dev/null", O_RDONLY); null >= 0) ::dup2(null, 0);
+      if (::getppid() == parent) ::execvp(argv[0], argv.data());
+      int problem = errno;
+      (void)!::write(ends[1], &problem, sizeof problem);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    int problem = 0;
+    bool failed = child < 0 || ::read(ends[0], &problem, sizeof problem) == sizeof problem;
+    ::close(ends[0]);
+    if (failed && child > 0) ::waitpid(child, nullptr, 0);
+    if (failed)
+      return error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem));
+    return Mpirun(child);
+  }
+
+  /// Its exit code once it has ended.
+  std::optional<int> ended() {
+    int status = 0;
+    if (!code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return code_;
+  }
+  void kill(int signal) {
+    if (!ended()) ::kill(-pid_, signal);
+  }
+
+ private:
+  explicit Mpirun(pid_t pid) : pid_(pid) {}
+  pid_t pid_;
+  std::optional<int> code_;
+};
+
+/// What mpirun's end means where no rank has said why.
+Diagnostic silent_end(int code) {
+  return error(Code::kPeerLost, "mpirun has ended with exit code {} before the ranks were done; what it said stands above", code);
+}
+
+/// Waits for mpirun and for the coordinator's word, whichever tells of an end first. Returns mpirun's exit code.
+int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
+  int asked = 0;
+  int64_t over_at = 0;
+  for (std::optional<int> code; !(code = mpirun.ended()); ::usleep(10'000)) {
+    if (signals() > asked) {
+      asked = signals();
+      if (asked == 1) coordinator.ask_to_stop();
+      if (asked > 1) mpirun.kill(SIGKILL);
+    }
+    if (!coordinator.over()) continue;
+    if (over_at == 0) over_at = comm::steady_us();
+    if (since(over_at) > kGraceS) mpirun.kill(since(over_at) > kGraceS + kTermS ? SIGKILL : SIGTERM);
+  }
+  int code = *mpirun.ended();
+  for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last
+  if (coordinator.over()) return code;
+  coordinator.fail(asked > 1 ? error(Code::kInterrupted, "stopped by a second signal, at once") : silent_end(code));
+  return code;
+}
+
+bool worth_another_start(Code code) {
+  return code == Code::kPeerLost || code == Code::kTooLate || code == Code::kCoordinatorLost || code == Code::kPayloadCorrupt ||
+         code == Code::kTransportFailed;
+}
+
+std::string own_path() {
+  char path[4096];
+  ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : "nabla-run";
+}
+
+Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
+  std::vector<Host> hosts;
+  if (ranks < 2) return error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine mpi", options.bundle);
+  if (options.ranks.np.value_or(ranks) != ranks)
+    return error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np);
+  if (options.ranks.hosts.empty()) return hosts;
+  hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
+  uint32_t slots = 0;
+  for (const Host& h : hosts) slots += h.slots;
+  if (slots < ranks) return error(Code::kRanksDisagree, "{} has {} slots for {} ranks", options.ranks.hosts, slots, ranks);
+  return hosts;
+}
+
+/// One start of all ranks. Returns the exit code of a run that came to its end.
+Result<int> start_once(const RunOptions& options, const std::vector<std::string>& args, uint32_t ranks, uint32_t epoch) {
+  std::vector<Host> hosts = NABLA_TRY(hosts_of(options, ranks));
+  std::string token = control::new_token(), folder = reports_folder(options.ranks.reports, token);
+  std::string here = "127.0.0.1:0";
+  if (!options.ranks.flags.rendezvous.empty())
+    here = options.ranks.flags.rendezvous;
+  else if (std::string own = hosts.empty() ? "" : address_towards(hosts.back().name); !own.empty())
+    here = own + ":0";
+  auto coordinator = NABLA_TRY(start_coordinator(options, {.address = here, .token = token, .ranks = ranks, .epoch = epoch}));
+  MpirunOptions settings{.ranks = ranks, .hosts = hosts, .root = ::geteuid() == 0};
+  auto pass = [&](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), 1);
+    settings.pass.push_back(name);
+  };
+  pass("NABLA_CONTROL", coordinator->address());
+  pass("NABLA_TOKEN", token);
+  pass("NABLA_EPOCH", std::to_string(epoch));
+  pass("NABLA_REPORTS", folder);
+  if (std::getenv("NABLA_PLUGINS") != nullptr) settings.pass.push_back("NABLA_PLUGINS");
+  Mpirun mpirun = NABLA_TRY(Mpirun::start(mpirun_command(settings, own_path(), args)));
+  int code = supervise(*coordinator, mpirun);
+  (void)NABLA_TRY(cause_of(*coordinator, folder));
+  return code;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<control::Coordinator>> start_coordinator(const RunOptions& options, control::CoordinatorOptions o) {
+  o.join_s = options.ranks.join_s;
+  o.heartbeat_s = options.ranks.heartbeat_s;
+  o.lost_s = 5 * o.heartbeat_s;
+  if (options.comm_timeout_s) o.progress_s = *options.comm_timeout_s;
+  o.grace_s = kGraceS;
+  o.warn = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  return control::Coordinator::start(o);
+}
+
+std::string meeting_place(const Launched& launched) {
+  if (!launched.rendezvous.empty()) return launched.rendezvous;
+  if (launched.local_ranks.value_or(0) == launched.ranks) return "127.0.0.1:0";
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  std::string own = address_towards(name);
+  return (own.empty() ? "127.0.0.1" : own) + ":0";
+}
+
+std::string reports_folder(const std::string& wanted, const std::string& token) {
+  if (!wanted.empty()) return wanted;
+  const char* temporary = std::getenv("TMPDIR");
+  return fmt::format("{}/nabla-{}", temporary == nullptr || *temporary == 0 ? "/tmp" : temporary, token.substr(0, 8));
+}
+
+Status cause_of(control::Coordinator& coordinator, const std::string& folder) {
+  Status ended = coordinator.wait();
+  if (ended.ok()) return ended;
+  Diagnostic why = ended.errors().front();
+  if (why.code != Code::kInterrupted && control::write_cause(why, folder).ok())
+    why.notes.push_back(fmt::format("what each rank was at: nabla-run --postmortem {}", folder));
+  return why;
+}
+
+int run_ranks(const RunOptions& options, const std::vector<std::string>& args, uint32_t ranks) {
+  for (uint32_t epoch = 0;; ++epoch) {
+    Result<int> ended = start_once(options, args, ranks, epoch);
+    if (ended.ok()) return *ended;
+    std::fputs(to_string(ended.errors()).c_str(), stderr);
+    Code code = ended.errors().front().code;
+    if (!worth_another_start(code) || epoch >= static_cast<uint32_t>(options.ranks.max_restarts) || signals() > 0)
+      return exit_code(code, true);
+    std::fprintf(stderr, "note: start %u of at most %d\n", epoch + 2, options.ranks.max_restarts + 1);
+  }
+}
+
+}  // namespace nabla::cli
