@@ -113,7 +113,7 @@ Result<std::vector<Host>> read_hosts(const std::string& path) {
 
 std::vector<std::string> mpirun_command(const MpirunOptions& o, const std::string& program,
                                         const std::vector<std::string>& args) {
-  std::vector<std::string> out{"mpirun", "-np", std::to_string(o.ranks)};
+  std::vector<std::string> out{"mpirun", "-q", "-np", std::to_string(o.ranks)};
   if (o.root) out.push_back("--allow-run-as-root");
   auto set = [&](const char* name, const char* value) { out.insert(out.end(), {"--mca", name, value}); };
   // More ranks than CPUs must not spin, and a rank has threads of its own.

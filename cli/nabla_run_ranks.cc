@@ -55,7 +55,7 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
   std::string address = variable("NABLA_CONTROL");
   copy(shared.folder, options.ranks.reports.empty() ? variable("NABLA_REPORTS") : options.ranks.reports);
   copy(shared.token, variable("NABLA_TOKEN"));
-  control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true)};
+  control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true), .stopped = exit_code(Code::kInterrupted, true)};
   std::unique_ptr<control::Coordinator> coordinator;
   if (!address.empty()) {
     copy(shared.address, address);
@@ -159,7 +159,7 @@ Diagnostic RankProcess::failed(const Diagnostic& why) {
 }
 
 Status RankProcess::end() {
-  member_->leave();
+  member_->leave(stopped_);
   if (std::optional<Diagnostic> why = member_->verdict()) return *why;
   return transport_->close();
 }

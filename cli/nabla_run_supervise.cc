@@ -21,8 +21,9 @@
 namespace nabla::cli {
 namespace {
 
-constexpr double kGraceS = 10;  // for the ranks to end by themselves
-constexpr double kTermS = 3;    // and by a signal
+constexpr double kGraceS = 10;  // for the ranks to end by themselves, after the cause is known
+constexpr double kTermS = 3;    // for mpirun to end, after they have
+constexpr double kKillS = 6;    // and when it was asked to by a signal
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
 
@@ -104,16 +105,15 @@ int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
     if (signals() > asked) {
       asked = signals();
       if (asked == 1) coordinator.ask_to_stop();
-      if (asked > 1) mpirun.kill(SIGKILL);
+      if (asked > 1) coordinator.fail(error(Code::kInterrupted, "stopped by a second signal, at once"));
     }
     if (!coordinator.over()) continue;
     if (over_at == 0) over_at = comm::steady_us();
-    if (since(over_at) > kGraceS) mpirun.kill(since(over_at) > kGraceS + kTermS ? SIGKILL : SIGTERM);
+    if (since(over_at) > kTermS) mpirun.kill(since(over_at) > kKillS ? SIGKILL : SIGTERM);
   }
   int code = *mpirun.ended();
   for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last
-  if (coordinator.over()) return code;
-  coordinator.fail(asked > 1 ? error(Code::kInterrupted, "stopped by a second signal, at once") : silent_end(code));
+  if (!coordinator.over()) coordinator.fail(silent_end(code));
   return code;
 }
 
@@ -207,8 +207,9 @@ int run_ranks(const RunOptions& options, const std::vector<std::string>& args, u
   for (uint32_t epoch = 0;; ++epoch) {
     Result<int> ended = start_once(options, args, ranks, epoch);
     if (ended.ok()) return *ended;
-    std::fputs(to_string(ended.errors()).c_str(), stderr);
     Code code = ended.errors().front().code;
+    bool told = code == Code::kInterrupted && signals() < 2;  // by rank 0, at the end of its work
+    if (!told) std::fputs(to_string(ended.errors()).c_str(), stderr);
     if (!worth_another_start(code) || epoch >= static_cast<uint32_t>(options.ranks.max_restarts) || signals() > 0)
       return exit_code(code, true);
     std::fprintf(stderr, "note: start %u of at most %d\n", epoch + 2, options.ranks.max_restarts + 1);

@@ -75,6 +75,7 @@ class Coordinator::Server {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return over_; });
     if (cause_) return *cause_;
+    if (stopped_) return error(Code::kInterrupted, "all ranks were stopped before their work was done");
     return Ok{};
   }
   void fail(const Diagnostic& why) {
@@ -186,7 +187,7 @@ class Coordinator::Server {
         return follows(d.code) ? suspect(d) : settle(d);
       }
       case Kind::Bye:
-        r.left = true;
+        r.left = true, stopped_ = stopped_ || m.agreed;
         // A launcher kills the others when one ends with another code than 0: they end together.
         if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.left; })) tell_all({.kind = Kind::Over});
         return;
@@ -309,13 +310,17 @@ class Coordinator::Server {
       if (c->rank < 0 && !c->dead && !c->keeper && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
     if (!cause_) look_for_cause();
     if (!cause_ && stop_asked_ && started_ && !proposal_) propose();
-    bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.left || r.gone; });
+    // Who is silent once the cause is known may never end.
+    bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
+      return r.left || r.gone || (cause_ && r.joined && seconds_since(r.heard) > options_.lost_s);
+    });
     bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
     bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank >= 0; });
     bool unwatched = cause_ && alone && (started_ || seconds_since(caused_at_) > 1);
     bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
     if ((left && joined && (cause_ || started_) && !pending()) || unwatched || late) {
       if (!over_) over_ = true, changed_.notify_all();
+      for (const auto& c : connections_) c->dead = c->dead || c->keeper;
     }
   }
   // Somebody is gone, and why is not known yet.
@@ -432,7 +437,7 @@ class Coordinator::Server {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false;
+  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, stopped_ = false;
   Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Rank> ranks_;

@@ -45,7 +45,7 @@ class Coordinator {
   /// "127.0.0.1:40123"
   const std::string& address() const;
   /// Waits until all ranks have left in order, or the cause is known and they have left or had their grace. E06xx: the
-  /// cause.
+  /// cause. E0805: they were stopped, all after the same run.
   Status wait();
   /// Something that only the caller knows has ended the run; the first cause stays.
   void fail(const Diagnostic& why);

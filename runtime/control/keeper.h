@@ -22,6 +22,7 @@ Shared* share();
 
 struct KeepOptions {
   int lost = 1;                                ///< exit code where a signal ended the rank
+  int stopped = 0;                             ///< exit code of a rank that ended in order before its work was done
   std::function<void()> begin;                 ///< called in the keeper when there is a rank to keep; may be null
   std::function<bool()> give_up;               ///< is the rank to be killed by now? May be null
   /// Called after the rank has failed and all is told. Null: waits until the coordinator has ended the run, because a
@@ -30,7 +31,7 @@ struct KeepOptions {
 };
 
 /// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to
-/// stderr, and signals to stop; when the rank has ended otherwise than by exit code 0 it tells the coordinator and writes the
+/// stderr, and signals to stop; when the rank has not ended in order it tells the coordinator and writes the
 /// board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
 bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 

@@ -69,8 +69,8 @@ class Member::Client {
     return verdict_.value_or(why);
   }
 
-  void leave() {
-    send({.kind = Kind::Bye});
+  void leave(bool stopped) {
+    send({.kind = Kind::Bye, .agreed = stopped});
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || verdict_; });
   }
@@ -205,7 +205,7 @@ Result<std::unique_ptr<Member>> Member::join(const MemberOptions& options, const
 }
 std::optional<Diagnostic> Member::verdict() const { return client_->verdict(); }
 Diagnostic Member::report(const Diagnostic& why) { return client_->report(why); }
-void Member::leave() { client_->leave(); }
+void Member::leave(bool stopped) { client_->leave(stopped); }
 bool Member::may_run(uint64_t run) { return client_->may_run(run); }
 void Member::ask_to_stop() { client_->ask_to_stop(); }
 Status Member::put(const std::string& key, const std::string& value) { return client_->put(key, value); }

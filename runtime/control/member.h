@@ -34,8 +34,9 @@ class Member {
   std::optional<Diagnostic> verdict() const;
   /// This rank's run has failed. Returns what the coordinator makes of it: the first cause.
   Diagnostic report(const Diagnostic& why);
-  /// The rank ends in order. Returns when all ranks have, or when one of them has failed meanwhile.
-  void leave();
+  /// The rank ends in order: its work is done, or it was stopped before. Returns when all ranks have said so, or when one
+  /// of them has failed meanwhile.
+  void leave(bool stopped = false);
 
   /// Before a run: may it begin? False: all ranks stop before it. May wait for the others to agree.
   bool may_run(uint64_t run);
