@@ -155,7 +155,7 @@ int rank_failed(uint32_t rank, const Diagnostic& why) {
 }
 
 /// What one of several processes does, in the process that is kept.
-Result<int> run_rank(const RunOptions& options, const Launched& launched, control::Shared& shared,
+Result<int> run_rank(const RunOptions& options, const Launched& launched, const Hooks& hooks, control::Shared& shared,
                      std::shared_ptr<const format::FileBytes> own, const std::string& program) {
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(bundle_bytes(options, std::move(own)));
   format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(file, options.bundle.empty() ? program : options.bundle));
@@ -163,7 +163,7 @@ Result<int> run_rank(const RunOptions& options, const Launched& launched, contro
     return error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", count_of_ranks(bundle),
                  count_of_ranks(bundle) == 1 ? "" : "s", launched.by, launched.ranks);
   std::unique_ptr<RankProcess> rank =
-      NABLA_TRY(RankProcess::begin(options, launched, shared, format::sha256_hex(file->bytes()), exec::ranks_of(*bundle.ranks())));
+      NABLA_TRY(RankProcess::begin(options, launched, hooks, shared, format::sha256_hex(file->bytes()), exec::ranks_of(*bundle.ranks())));
   steer_jobs({[&] { return rank->may_run(); }, [&] { return rank->stopped(); }});
   Status status = Ok{};
   try {
@@ -191,13 +191,14 @@ Status check_alone(const RankOptions& r) {
                        : r.max_restarts > 0             ? "--max-restarts"
                        : !r.flags.rendezvous.empty()    ? "--rendezvous"
                        : !r.reports.empty()             ? "--reports"
+                       : r.check_messages               ? "--check-messages"
                                                         : nullptr;
   if (option == nullptr) return Ok{};
   return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi", option);
 }
 
 int run_as(const RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
-           const std::string& program) {
+           const std::string& program, const Hooks& hooks) {
   Result<Launched> launched = cli::launched(options.ranks.flags, [](const char* name) { return std::getenv(name); });
   if (!launched.ok()) return report(launched.errors(), false);
   const std::string& engine = options.ranks.engine;
@@ -213,7 +214,7 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
     control::Shared& shared = *control::share();
     if (int ends_with = 0; !keep(options, *launched, shared, ends_with)) return ends_with;
     if (int null = launched->rank == 0 ? -1 : ::open("/dev/null", O_WRONLY); null >= 0) ::dup2(null, STDOUT_FILENO);
-    Result<int> code = run_rank(options, *launched, shared, std::move(own), program);
+    Result<int> code = run_rank(options, *launched, hooks, shared, std::move(own), program);
     if (code.ok()) return *code;
     if (launched->rank == 0) return report(code.errors(), true);
     return rank_failed(launched->rank, code.errors().front());
@@ -248,7 +249,7 @@ int tell_postmortem(const std::string& folder) {
 
 }  // namespace
 
-int nabla_run_main(int argc, const char* const* argv) {
+int nabla_run_main(int argc, const char* const* argv, const Hooks& hooks) {
   format::prepare_process(true);
   stop_jobs_on_signals();
   std::shared_ptr<const format::FileBytes> own = own_bundle();
@@ -267,7 +268,7 @@ int nabla_run_main(int argc, const char* const* argv) {
     return printed.ok() ? 0 : report(printed.errors(), false);
   }
   if (!line->options.postmortem.empty()) return tell_postmortem(line->options.postmortem);
-  return run_as(line->options, args, std::move(own), argc > 0 ? argv[0] : "nabla-run");
+  return run_as(line->options, args, std::move(own), argc > 0 ? argv[0] : "nabla-run", hooks);
 }
 
 }  // namespace nabla::cli

@@ -61,7 +61,7 @@ struct Part {
   std::optional<uint32_t> np, rank, world_size, local_rank;
   std::optional<double> heartbeat, join_timeout;
   std::optional<int> max_restarts;
-  bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false;
+  bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false, check_messages = false;
   std::vector<std::string> inputs, outputs, maps, weight_maps;
 
   bool has_job_options() const {
@@ -124,6 +124,8 @@ void declare_ranks(CLI::App& app, Part& part) {
       ->group("Ranks");
   app.add_option("--max-restarts", part.max_restarts, "start the ranks of --engine mpi again so often after one was lost [0]")
       ->check(whole(0, 1000, "a number from 0 to 1000"))
+      ->group("Ranks");
+  app.add_flag("--check-messages", part.check_messages, "compare a checksum of every message between processes; slower")
       ->group("Ranks");
 }
 
@@ -246,6 +248,7 @@ Status merge_globals(Part& all, const Part& part) {
   all.check_nan = all.check_nan || part.check_nan;
   all.sync_debug = all.sync_debug || part.sync_debug;
   all.profile = all.profile || part.profile;
+  all.check_messages = all.check_messages || part.check_messages;
   all.weights_partial = all.weights_partial || part.weights_partial;
   all.weight_maps.insert(all.weight_maps.end(), part.weight_maps.begin(), part.weight_maps.end());
   return Ok{};
@@ -359,7 +362,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
                all.heartbeat.value_or(1),
                all.join_timeout.value_or(60),
                all.reports.value_or(""),
-               all.max_restarts.value_or(0)};
+               all.max_restarts.value_or(0),
+               all.check_messages};
   return line;
 }
 

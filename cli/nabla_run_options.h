@@ -41,6 +41,7 @@ struct RankOptions {
   double join_s = 60;       ///< for all ranks to come
   std::string reports;      ///< folder for what ranks were at when a run failed; empty: one of its own
   int max_restarts = 0;
+  bool check_messages = false;
 };
 
 struct RunOptions {

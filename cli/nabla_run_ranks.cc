@@ -11,6 +11,7 @@
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_supervise.h"
+#include "runtime/comm/checked_transport.h"
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plugin_transport.h"
 #include "runtime/control/coordinator.h"
@@ -82,10 +83,12 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
 RankProcess::~RankProcess() = default;
 
 Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& options, const Launched& launched,
-                                                        control::Shared& shared, const std::string& digest,
+                                                        const Hooks& hooks, control::Shared& shared, const std::string& digest,
                                                         const std::string& mesh) {
-  std::unique_ptr<RankProcess> out(new RankProcess(options, launched, shared));
+  std::unique_ptr<RankProcess> out(new RankProcess(options, launched, hooks, shared));
   out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
+  if (hooks.transport) out->transport_ = hooks.transport(out->transport_);
+  if (options.ranks.check_messages) out->transport_ = comm::checked(out->transport_);
   if (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)
     return error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
                  launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
@@ -149,7 +152,9 @@ void RankProcess::apply(exec::SessionOptions& s) const {
 
 bool RankProcess::may_run() {
   if (signals() > 0 && !asked_) asked_ = true, member_->ask_to_stop();
-  if (!member_->may_run(shared_.board.run.load() + 1)) stopped_ = true;
+  uint64_t run = shared_.board.run.load() + 1;
+  if (!member_->may_run(run)) stopped_ = true;
+  if (hooks_.before_run && !stopped_) hooks_.before_run(launched_.rank, run);
   return !stopped_;
 }
 

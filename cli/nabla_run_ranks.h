@@ -5,14 +5,11 @@
 #include <string>
 
 #include "cli/nabla_run_launch.h"
+#include "cli/nabla_run_main.h"
 #include "cli/nabla_run_options.h"
 #include "runtime/control/keeper.h"
 #include "runtime/control/member.h"
 #include "runtime/exec/session.h"
-
-namespace nabla::comm {
-class Transport;
-}
 
 namespace nabla::cli {
 
@@ -25,7 +22,8 @@ class RankProcess {
  public:
   /// Meets all others. `digest` is that of the bundle, `mesh` is for people. E06xx, as Member::join and open_transport.
   static Result<std::unique_ptr<RankProcess>> begin(const RunOptions& options, const Launched& launched,
-                                                    control::Shared& shared, const std::string& digest, const std::string& mesh);
+                                                    const Hooks& hooks, control::Shared& shared, const std::string& digest,
+                                                    const std::string& mesh);
   ~RankProcess();
 
   /// Sets what makes a session run this rank alone.
@@ -43,12 +41,13 @@ class RankProcess {
   Status end();
 
  private:
-  RankProcess(const RunOptions& options, Launched launched, control::Shared& shared)
-      : options_(options), launched_(std::move(launched)), shared_(shared) {}
+  RankProcess(const RunOptions& options, Launched launched, const Hooks& hooks, control::Shared& shared)
+      : options_(options), launched_(std::move(launched)), hooks_(hooks), shared_(shared) {}
   Status meet();
 
   const RunOptions& options_;
   Launched launched_;
+  const Hooks& hooks_;
   control::Shared& shared_;
   std::shared_ptr<comm::Transport> transport_;
   std::unique_ptr<control::Member> member_;

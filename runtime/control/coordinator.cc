@@ -284,8 +284,20 @@ class Coordinator::Server {
     if (m.signal == 0 && suspected_) return;
     Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.rank, m.run, m.sequence, m.what));
     if (m.signal == SIGKILL) d.notes.push_back("the system kills a process so when memory runs out: see its log");
-    if (!m.text.empty()) d.notes.push_back("it wrote last:\n" + m.text);
+    add_last_lines(d, m.text);
     settle(d);
+  }
+
+  static void add_last_lines(Diagnostic& d, const std::string& text) {
+    constexpr size_t kLines = 6;
+    std::vector<std::string> lines;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(text.find('\n', at), text.size());
+      if (end > at) lines.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    if (!lines.empty()) d.notes.push_back("it wrote last:");
+    for (size_t i = lines.size() > kLines ? lines.size() - kLines : 0; i < lines.size(); ++i) d.notes.push_back("  " + lines[i]);
   }
 
   // " in run 3, at exchange 17: all_reduce over dp ..."

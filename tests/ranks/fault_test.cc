@@ -1,0 +1,281 @@
+// What goes wrong with a rank of several processes, and what all others say and do about it: the fault matrix of
+// docs/ranks.md. Every test asserts the text, the exit code, the time, and that no process is left.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+#include "runtime/base/text.h"
+#include "runtime/format/file.h"
+#include "tests/ranks/job.h"
+
+namespace nabla::tests {
+namespace {
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+const char* const kProgram = "tests/ranks/nabla-run-faults";
+const char* const kData = "examples/digits/digits.npz";
+
+class Faults : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::string dir = testing::TempDir();
+    ASSERT_EQ(std::system(("examples/digits/mlp_ranks " + dir + "m.nir > /dev/null").c_str()), 0);
+    compile("dp=2,tp=2", "m");
+    compile("dp=4", "other");
+    Outcome clean = Job(kProgram, training(44, {"--save-state", path("clean.safetensors")}, false)).wait();
+    ASSERT_EQ(clean.code, 0) << clean.err;
+  }
+  static void compile(const std::string& mesh, const std::string& name) {
+    ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " -o " + path(name) +
+                           ".nbundle > /dev/null").c_str()), 0);
+  }
+  static std::string path(const std::string& name) { return testing::TempDir() + name; }
+
+  /// Signs of life every 0.2 s: a rank is lost after a second.
+  static std::vector<std::string> training(int steps, const std::vector<std::string>& more = {}, bool mpi = true) {
+    std::vector<std::string> out{path("m.nbundle")};
+    if (mpi) out.insert(out.end(), {"--engine", "mpi", "--heartbeat", "0.2", "--reports", path("reports")});
+    out.insert(out.end(), more.begin(), more.end());
+    out.insert(out.end(), {"--threads", "1", "--entry", "step", "--data", kData, "--map", "x=x_train", "--map", "y=y_train", "--steps",
+                           std::to_string(steps)});
+    return out;
+  }
+  static Outcome run(const std::string& fault, int steps = 60, const std::vector<std::string>& more = {}) {
+    Job job(kProgram, training(steps, more), {.fault = fault});
+    return job.wait();
+  }
+  static std::vector<std::string> mpirun(int ranks) {
+    return {"mpirun", "-q", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
+            "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo", "-np", std::to_string(ranks)};
+  }
+  static void same_state(const std::string& name) {
+    auto clean = format::FileBytes::map(path("clean.safetensors")), got = format::FileBytes::map(path(name));
+    ASSERT_TRUE(clean.ok() && got.ok());
+    EXPECT_EQ(format::as_text((*clean)->bytes()), format::as_text((*got)->bytes()));
+  }
+};
+
+TEST_F(Faults, WithoutFaultsTheBitsAreThoseOfThreads) {
+  Outcome o = run("", 44, {"--save-state", path("mpi.safetensors")});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "4 ranks of mesh pod (dp=2, tp=2) in several processes, 1 thread each\n");
+  same_state("mpi.safetensors");
+  Job direct(kProgram, training(44, {"--save-state", path("direct.safetensors")}, false), {.before = mpirun(4)});
+  Outcome d = direct.wait();
+  EXPECT_EQ(d.code, 0) << d.err;
+  same_state("direct.safetensors");
+}
+
+// F1: wherever a rank is killed, all others name it.
+TEST_F(Faults, ARankThatIsKilledIsNamed) {
+  for (const char* fault : {"rank=2 run=0 do=kill", "rank=1 run=1 do=kill", "rank=0 run=2 do=kill", "rank=2 run=30 do=kill",
+                            "rank=3 run=60 do=kill", "rank=1 run=61 do=kill"}) {
+    Outcome o = run(fault);
+    EXPECT_EQ(o.code, 10) << fault << "\n" << o.err;
+    std::string rank(1, fault[5]);
+    EXPECT_HAS(o.err, "error[E0610]: rank " + rank + " ");
+    EXPECT_HAS(o.err, "was killed by signal 9 (Killed)");
+    EXPECT_LT(o.seconds, 8) << fault;
+    EXPECT_EQ(o.survivors, 0) << fault;
+    if (std::string_view(fault).find("run=0") != std::string_view::npos) continue;  // nobody has met anybody
+    for (const std::string other : {"0", "1", "2", "3"}) {
+      if (other == rank) continue;
+      EXPECT_HAS(o.err, "rank " + other + ": error[E0610]: rank " + rank + " (process ");
+    }
+  }
+}
+
+TEST_F(Faults, ARankThatIsKilledInAnExchangeIsNamed) {
+  for (int send = 1; send <= 20; ++send) {
+    Outcome o = run("rank=2 run=12 do=kill send=" + std::to_string(send), 300);
+    EXPECT_EQ(o.code, 10) << send << "\n" << o.err;
+    EXPECT_TRUE(std::regex_search(o.err, std::regex("rank 2 \\(process \\d+ on [^)]+\\) was killed by signal 9 \\(Killed\\) in run 1\\d, at "
+                                                    "exchange \\d+: all_reduce over (dp|tp)")))
+        << send << "\n" << o.err;
+    EXPECT_EQ(o.survivors, 0) << send;
+  }
+}
+
+// F2: who started the job under mpirun is coordinated by the keeper of rank 0.
+TEST_F(Faults, RanksWithoutTheirCoordinatorEnd) {
+  Job job(kProgram, training(1000000, {"--heartbeat", "0.2"}, false), {.before = mpirun(4)});
+  ASSERT_TRUE(job.said("init: done"));
+  pid_t keeper = job.keeper(0);
+  ASSERT_GT(keeper, 0);
+  job.mark();
+  ::kill(keeper, SIGKILL);
+  Outcome o = job.wait();
+  EXPECT_NE(o.code, 0);
+  EXPECT_LT(o.seconds, 6);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// F3
+TEST_F(Faults, ARankThatEndsIsNamedWithWhatItSaidLast) {
+  Outcome gives_up = run("rank=1 run=9 do=exit");
+  EXPECT_EQ(gives_up.code, 10) << gives_up.err;
+  EXPECT_HAS(gives_up.err, "ended with exit code 3 in run 8");
+  EXPECT_HAS(gives_up.err, "   = note: it wrote last:\n");
+  EXPECT_HAS(gives_up.err, "   = note:   this rank gives up\n");
+  Outcome crashes = run("rank=3 run=9 do=segv");
+  EXPECT_EQ(crashes.code, 10) << crashes.err;
+  EXPECT_HAS(crashes.err, "was killed by signal 11 (Segmentation fault) in run 8");
+  Outcome throws = run("rank=0 run=9 do=throw");
+  EXPECT_EQ(throws.code, 10) << throws.err;
+  EXPECT_HAS(throws.err, "was killed by signal 6 (Aborted) in run 8");
+  EXPECT_HAS(throws.err, "a fault of this rank");
+  for (const Outcome* o : {&gives_up, &crashes, &throws}) EXPECT_EQ(o->survivors, 0);
+}
+
+// F4
+TEST_F(Faults, ARankThatIsStoppedIsUnresponsive) {
+  Outcome o = run("rank=1 run=20 do=stop");
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_TRUE(std::regex_search(o.err, std::regex("rank 1 \\(process \\d+ on [^)]+\\) is unresponsive: nothing was heard of it for 1\\.\\d s in run 1\\d")))
+      << o.err;
+  EXPECT_LT(o.seconds, 10);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// F5, F8
+TEST_F(Faults, ARankThatIsSlowOrPausesIsWaitedFor) {
+  Outcome pauses = run("rank=1 run=20 do=pause", 44, {"--save-state", path("pause.safetensors"), "--comm-timeout", "1"});
+  EXPECT_EQ(pauses.code, 0) << pauses.err;
+  EXPECT_TRUE(std::regex_search(pauses.err, std::regex("warning: rank \\d waits since 0\\.\\d s in run \\d+ for exchange \\d+: all_reduce"))) << pauses.err;
+  same_state("pause.safetensors");
+  Outcome slow = run("rank=2 do=slow run=0", 44, {"--save-state", path("slow.safetensors")});
+  EXPECT_EQ(slow.code, 0) << slow.err;
+  same_state("slow.safetensors");
+}
+
+// F7
+TEST_F(Faults, ARankThatComputesForeverIsNamedByWhoWaitsForIt) {
+  Outcome o = run("rank=2 run=25 do=spin", 60, {"--comm-timeout", "2"});
+  EXPECT_EQ(o.code, 11) << o.err;
+  EXPECT_HAS(o.err, "warning: rank ");
+  EXPECT_TRUE(std::regex_search(o.err, std::regex("error\\[E0611\\]: rank \\d waits since \\d\\.\\d s in run \\d+ for exchange \\d+: all_reduce over "
+                                                  "(dp|tp) of `[^`]*`.* \\(\\d+ bytes\\); rank 2 has not come: it computes in run \\d+, after exchange \\d+")))
+      << o.err;
+  EXPECT_LT(o.seconds, 12);
+  EXPECT_EQ(o.survivors, 0);
+  Outcome told = Job(kProgram, {"--postmortem", path("reports")}).wait();
+  EXPECT_EQ(told.code, 0);
+  EXPECT_HAS(told.out, "rank 2 has not come: it computes in run ");
+  for (int r : {0, 1, 2, 3}) EXPECT_HAS(told.out, "\n  rank " + std::to_string(r) + " ");
+  EXPECT_TRUE(std::regex_search(told.out, std::regex("rank 2 computed in run \\d+, after it began exchange \\d+: all_reduce"))) << told.out;
+}
+
+// F12
+TEST_F(Faults, AMessageThatComesDamagedIsNoResult) {
+  Outcome o = run("rank=1 run=10 do=flip send=2", 60, {"--check-messages"});
+  EXPECT_EQ(o.code, 13) << o.err;
+  EXPECT_TRUE(std::regex_search(o.err, std::regex("error\\[E0613\\]: a message of \\d+ bytes from rank 1 came to rank \\d damaged: its checksum is "
+                                                  "[0-9a-f]{8}, not [0-9a-f]{8}")))
+      << o.err;
+  EXPECT_EQ(o.survivors, 0);
+  Outcome fine = run("", 44, {"--check-messages", "--save-state", path("checked.safetensors")});
+  EXPECT_EQ(fine.code, 0) << fine.err;
+  same_state("checked.safetensors");
+}
+
+// F13
+TEST_F(Faults, AWorldOfAnotherSizeIsRefused) {
+  Outcome np = Job(kProgram, training(3, {"--np", "3"})).wait();
+  EXPECT_EQ(np.code, 22);
+  EXPECT_HAS(np.err, "m.nbundle is for 4 ranks, and --np says 3\n");
+  Outcome direct = Job(kProgram, training(3, {}, false), {.before = mpirun(3)}).wait();
+  EXPECT_EQ(direct.code, 22) << direct.err;
+  EXPECT_HAS(direct.err, "error[E0614]: the bundle is for 4 ranks, and Open MPI (OMPI_COMM_WORLD_RANK) has started 3\n");
+  EXPECT_EQ(direct.survivors, 0);
+}
+
+// F14
+TEST_F(Faults, ARankWithAnotherBundleIsRefused) {
+  std::vector<std::string> args = training(3, {}, false), other = args;
+  other[0] = path("other.nbundle");
+  args.insert(args.end(), {":", "-np", "2", kProgram});
+  args.insert(args.end(), other.begin(), other.end());
+  Outcome o = Job(kProgram, args, {.before = mpirun(2)}).wait();
+  EXPECT_EQ(o.code, 22) << o.err;
+  EXPECT_TRUE(std::regex_search(o.err, std::regex("error\\[E0614\\]: rank \\d has bundle [0-9a-f]{16} \\(4 ranks of mesh pod \\(dp=\\d, tp=\\d\\)\\), rank \\d has "
+                                                  "bundle [0-9a-f]{16} \\(4 ranks of mesh pod \\(dp=\\d, tp=\\d\\)\\)")))
+      << o.err;
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// F15
+TEST_F(Faults, ADamagedBundleIsRefusedBeforeAnythingStarts) {
+  auto whole = format::FileBytes::map(path("m.nbundle"));
+  ASSERT_TRUE(whole.ok());
+  std::string_view bytes = format::as_text((*whole)->bytes());
+  ASSERT_TRUE(format::write_file(path("cut.nbundle"), bytes.substr(0, bytes.size() / 2)).ok());
+  std::vector<std::string> args = training(3);
+  args[0] = path("cut.nbundle");
+  Outcome o = Job(kProgram, args).wait();
+  EXPECT_EQ(o.code, 20) << o.err;
+  args[0] = path("none.nbundle");
+  EXPECT_EQ(Job(kProgram, args).wait().code, 30);
+}
+
+// F22
+TEST_F(Faults, ASignalStopsAllAfterTheSameRun) {
+  Job job(kProgram, training(100000000, {"--save-state", path("stopped.safetensors")}));
+  ASSERT_TRUE(job.said("init: done"));
+  ::usleep(300'000);
+  job.mark();
+  ::kill(job.pid(), SIGTERM);
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 50) << o.err;
+  EXPECT_HAS(o.err, "error[E0805]: stopped by a signal before the work was done\n   = note: the state is in ");
+  EXPECT_LT(o.seconds, 8);
+  EXPECT_EQ(o.survivors, 0);
+  EXPECT_TRUE(format::FileBytes::map(path("stopped.safetensors")).ok());
+  Job twice(kProgram, training(100000000));
+  ASSERT_TRUE(twice.said("init: done"));
+  twice.mark();
+  ::kill(twice.pid(), SIGTERM);
+  ::usleep(1000);
+  ::kill(twice.pid(), SIGTERM);
+  Outcome t = twice.wait();
+  EXPECT_EQ(t.code, 50) << t.err;
+  EXPECT_EQ(t.survivors, 0);
+}
+
+// F24
+TEST_F(Faults, RanksEndWithWhoStartedThem) {
+  Job job(kProgram, training(100000000));
+  ASSERT_TRUE(job.said("init: done"));
+  job.mark();
+  ::kill(job.pid(), SIGKILL);
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 128 + SIGKILL);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+TEST_F(Faults, AnErrorOfOneRankIsThatOfAll) {
+  Outcome o = Job(kProgram, training(44, {"--state", path("none.safetensors")})).wait();
+  EXPECT_EQ(o.code, 30) << o.err;
+  EXPECT_HAS(o.err, "error[E0801]: cannot open `");
+  EXPECT_HAS(o.err, "   = note: on rank ");
+}
+
+TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
+  for (const char* option : {"--np", "--max-restarts"}) {
+    Outcome o = Job(kProgram, training(3, {option, "4"}, false)).wait();
+    EXPECT_EQ(o.code, 2);
+    EXPECT_HAS(o.err, std::string("error[E0901]: ") + option + ": this process runs all ranks by itself; several processes need --engine mpi\n");
+  }
+  Outcome local = Job(kProgram, training(3, {"--engine", "local"}, false), {.before = mpirun(2)}).wait();
+  EXPECT_EQ(local.code, 2) << local.err;
+  EXPECT_HAS(local.err, "--engine local runs all ranks in one process, and Open MPI (OMPI_COMM_WORLD_RANK) has started 2\n");
+  Outcome torch = Job(kProgram, training(3, {}, false), {.environment = {"RANK=1", "WORLD_SIZE=4", "LOCAL_RANK=1"}}).wait();
+  EXPECT_EQ(torch.code, 2) << torch.err;
+  EXPECT_HAS(torch.err, "torchrun (RANK) has started 4 processes, which find each other by MPI alone");
+}
+
+}  // namespace
+}  // namespace nabla::tests
