@@ -63,6 +63,7 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
   } else if (launched.rank == 0) {
     copy(shared.token, control::new_token());
     copy(shared.folder, reports_folder(options.ranks.reports, shared.token));
+    control::clear_reports(shared.folder);
     keeping.begin = [&] {
       Result<std::unique_ptr<control::Coordinator>> started = start_coordinator(
           options, {.address = meeting_place(launched), .token = shared.token, .ranks = launched.ranks, .epoch = shared.epoch});
@@ -102,7 +103,8 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
                                 .mesh = mesh,
                                 .join_s = options.ranks.join_s,
                                 .heartbeat_s = options.ranks.heartbeat_s,
-                                .lost_s = 5 * options.ranks.heartbeat_s};
+                                .lost_s = 5 * options.ranks.heartbeat_s,
+                                .grace_s = grace_s(options.ranks.heartbeat_s)};
   member.end_hard = [rank = launched.rank](const Diagnostic& why) {
     std::string line = fmt::format("rank {}: {}: it is ended where it stands\n", rank, code_name(why.code));
     (void)!::write(2, line.data(), line.size());

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -21,7 +22,6 @@
 namespace nabla::cli {
 namespace {
 
-constexpr double kGraceS = 10;  // for the ranks to end by themselves, after the cause is known
 constexpr double kTermS = 3;    // for mpirun to end, after they have
 constexpr double kKillS = 6;    // and when it was asked to by a signal
 
@@ -145,6 +145,7 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
 Result<int> start_once(const RunOptions& options, const std::vector<std::string>& args, uint32_t ranks, uint32_t epoch) {
   std::vector<Host> hosts = NABLA_TRY(hosts_of(options, ranks));
   std::string token = control::new_token(), folder = reports_folder(options.ranks.reports, token);
+  control::clear_reports(folder);
   std::string here = "127.0.0.1:0";
   if (!options.ranks.flags.rendezvous.empty())
     here = options.ranks.flags.rendezvous;
@@ -169,12 +170,14 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
 
 }  // namespace
 
+double grace_s(double heartbeat_s) { return std::max(2.0, 10 * heartbeat_s); }
+
 Result<std::unique_ptr<control::Coordinator>> start_coordinator(const RunOptions& options, control::CoordinatorOptions o) {
   o.join_s = options.ranks.join_s;
   o.heartbeat_s = options.ranks.heartbeat_s;
   o.lost_s = 5 * o.heartbeat_s;
   if (options.comm_timeout_s) o.progress_s = *options.comm_timeout_s;
-  o.grace_s = kGraceS;
+  o.grace_s = grace_s(options.ranks.heartbeat_s) + 2;  // a rank that is ended hard still leaves its report
   o.warn = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
   return control::Coordinator::start(o);
 }

@@ -11,6 +11,8 @@
 
 namespace nabla::cli {
 
+/// How long ranks may take to end after the cause is known.
+double grace_s(double heartbeat_s);
 /// A coordinator with the times of `options`, which says on stderr what it has to warn of.
 Result<std::unique_ptr<control::Coordinator>> start_coordinator(const RunOptions& options, control::CoordinatorOptions settings);
 /// Where it listens for ranks of all machines that the launcher names: on this machine alone where they are all here.

@@ -29,12 +29,14 @@ class Checked final : public Transport {
     if (bytes > 0) std::memcpy(m.room.data(), from, bytes);
     Trailer sum = sum_of(from, bytes);
     std::memcpy(m.room.data() + bytes, &sum, sizeof sum);
-    return open(NABLA_TRY(to_->send(to, tag, m.room.data(), m.room.size())), std::move(m));
+    Request request = NABLA_TRY(to_->send(to, tag, m.room.data(), m.room.size()));
+    return open(request, std::move(m));
   }
   Result<Request> recv(uint32_t from, uint32_t tag, void* to, uint64_t bytes) override {
     Message m = fresh(bytes);
     m.from = from, m.to = to, m.comes = true;
-    return open(NABLA_TRY(to_->recv(from, tag, m.room.data(), m.room.size())), std::move(m));
+    Request request = NABLA_TRY(to_->recv(from, tag, m.room.data(), m.room.size()));
+    return open(request, std::move(m));
   }
 
   Result<bool> test(Request request) override {

@@ -38,6 +38,7 @@ struct Connection {
 
 struct Rank : RankView {
   bool gone = false;  // its connection is closed without goodbye
+  bool told = false;  // its keeper has said how it ended
   bool warned = false;
   Clock::time_point heard = Clock::now(), gone_at;
 };
@@ -182,7 +183,7 @@ class Coordinator::Server {
         r.run = m.run, r.sequence = m.sequence, r.waiting_us = m.waiting_us, r.what = m.what, r.bytes = m.bytes;
         return;
       case Kind::Report: {
-        Diagnostic d = error(static_cast<Code>(m.code), "{}", m.text);
+        Diagnostic d = diagnostic_of(m);
         d.notes.push_back(fmt::format("on {}", name(static_cast<uint32_t>(c.rank))));
         return follows(d.code) ? suspect(d) : settle(d);
       }
@@ -278,6 +279,7 @@ class Coordinator::Server {
                                     : fmt::format("ended with exit code {}", m.exit);
     bool before = r.gone;
     r.gone = true, r.joined = true;
+    r.told = true;
     if (!before) r.gone_at = Clock::now();
     if (cause_ || r.left) return;
     // It ends with a code of its own because of what it has reported, or of another's end.
@@ -324,7 +326,8 @@ class Coordinator::Server {
     if (!cause_ && stop_asked_ && started_ && !proposal_) propose();
     // Who is silent once the cause is known may never end.
     bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
-      return r.left || r.gone || (cause_ && r.joined && seconds_since(r.heard) > options_.lost_s);
+      bool ended = r.gone && (r.told || seconds_since(r.gone_at) > kSecondLookS);  // its keeper may have a word to say
+      return r.left || ended || (cause_ && r.joined && seconds_since(r.heard) > options_.lost_s);
     });
     bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
     bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank >= 0; });
@@ -402,9 +405,7 @@ class Coordinator::Server {
   }
   static MessageT verdict_of(const Diagnostic& d) {
     MessageT m{.kind = Kind::Verdict};
-    m.code = static_cast<uint16_t>(d.code), m.text = d.message;
-    for (const std::string& note : d.notes) m.text += "\n" + note;
-    if (m.text.size() > kMostBytes / 2) m.text.resize(kMostBytes / 2);
+    fill(m, d);
     return m;
   }
 

@@ -106,6 +106,7 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   ::close(ends[1]);
   struct sigaction pass {};
   pass.sa_handler = [](int signal) { passed_on = signal; };
+  pass.sa_flags = SA_RESTART;  // while the report is written too
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &pass, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // of a launcher that is killed nobody would end the ranks
   if (options.begin) options.begin();
@@ -113,9 +114,9 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   int status = wait_for(child, ends[0], options, tail);
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (signal != 0 || (exit != 0 && exit != options.stopped)) {
-    Socket coordinator = tell_coordinator(shared, signal, exit, std::move(tail));
     if (shared.folder[0] != 0 && shared.rank.load() != UINT32_MAX)
       (void)write_board(shared.board, shared.rank.load(), shared.epoch.load(), shared.folder);
+    Socket coordinator = tell_coordinator(shared, signal, exit, std::move(tail));
     if (options.end)
       options.end();
     else

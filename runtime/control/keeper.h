@@ -38,6 +38,9 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 /// Writes the board of a rank: FOLDER/rank-3.json. E0803.
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder);
 
+/// Removes the reports of an earlier run from a folder, if there are any.
+void clear_reports(const std::string& folder);
+
 /// What the boards and the cause in a folder say, in a sentence and a line per rank. E0801 where there is nothing.
 Result<std::string> postmortem(const std::string& folder);
 /// Writes FOLDER/cause.json.

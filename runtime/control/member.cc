@@ -60,9 +60,7 @@ class Member::Client {
 
   Diagnostic report(const Diagnostic& why) {
     MessageT m{.kind = Kind::Report};
-    m.code = static_cast<uint16_t>(why.code), m.text = why.message;
-    for (const std::string& note : why.notes) m.text += "\n" + note;
-    if (m.text.size() > kMostBytes / 2) m.text.resize(kMostBytes / 2);
+    fill(m, why);
     send(m);
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(options_.lost_s), [&] { return verdict_.has_value(); });
@@ -152,7 +150,7 @@ class Member::Client {
   }
 
   void take(const MessageT& m) {
-    if (m.kind == Kind::Verdict) return settle(error(static_cast<Code>(m.code), "{}", m.text));
+    if (m.kind == Kind::Verdict) return settle(diagnostic_of(m));
     if (m.kind == Kind::Propose) {
       bool agreed = false;
       {

@@ -1,6 +1,7 @@
 // Boards on disk, and what they say.
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -31,6 +32,16 @@ Result<Json> read(const std::string& path) {
   return value;
 }
 
+Result<std::vector<std::string>> boards_in(const std::string& folder) {
+  DIR* open = ::opendir(folder.c_str());
+  if (open == nullptr) return error(Code::kNotFound, "{}: {}", folder, std::strerror(errno));
+  std::vector<std::string> names;
+  while (const dirent* e = ::readdir(open))
+    if (std::string n = e->d_name; n.starts_with("rank-") && n.ends_with(".json")) names.push_back(n);
+  ::closedir(open);
+  return names;
+}
+
 }  // namespace
 
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder) {
@@ -59,13 +70,15 @@ Status write_cause(const Diagnostic& why, const std::string& folder) {
   return write(folder, "cause.json", {{"code", static_cast<int>(why.code)}, {"text", text}});
 }
 
+void clear_reports(const std::string& folder) {
+  Result<std::vector<std::string>> names = boards_in(folder);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) ::unlink((folder + "/" + name).c_str());
+  ::unlink((folder + "/cause.json").c_str());
+}
+
 Result<std::string> postmortem(const std::string& folder) {
-  DIR* open = ::opendir(folder.c_str());
-  if (open == nullptr) return error(Code::kNotFound, "{}: {}", folder, std::strerror(errno));
-  std::vector<std::string> names;
-  while (const dirent* e = ::readdir(open))
-    if (std::string n = e->d_name; n.starts_with("rank-") && n.ends_with(".json")) names.push_back(n);
-  ::closedir(open);
+  std::vector<std::string> names = NABLA_TRY(boards_in(folder));
   std::string out;
   if (Result<Json> cause = read(folder + "/cause.json"); cause.ok() && cause->value("text", Json()).is_string()) {
     std::string text = (*cause)["text"];

@@ -77,6 +77,23 @@ std::string frame(const MessageT& message) {
   return out.append(reinterpret_cast<const char*>(builder.GetBufferPointer()), size);
 }
 
+void fill(MessageT& into, const Diagnostic& why) {
+  into.code = static_cast<uint16_t>(why.code), into.text = why.message;
+  for (const std::string& note : why.notes) into.text += "\n" + note;
+  if (into.text.size() > kMostBytes / 2) into.text.resize(kMostBytes / 2);
+}
+
+Diagnostic diagnostic_of(const MessageT& m) {
+  size_t end = std::min(m.text.find('\n'), m.text.size());
+  Diagnostic out = error(static_cast<Code>(m.code), "{}", m.text.substr(0, end));
+  while (end < m.text.size()) {
+    size_t at = end + 1;
+    end = std::min(m.text.find('\n', at), m.text.size());
+    out.notes.push_back(m.text.substr(at, end - at));
+  }
+  return out;
+}
+
 bool same_token(std::string_view a, std::string_view b) {
   unsigned differ = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < a.size() && !b.empty(); ++i) differ |= static_cast<unsigned>(a[i] ^ b[i % b.size()]);

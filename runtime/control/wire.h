@@ -32,6 +32,10 @@ class Frames {
 /// Size and bytes.
 std::string frame(const MessageT& message);
 
+/// An error as the code and text of a message, and back: the notes are lines of the text.
+void fill(MessageT& into, const Diagnostic& why);
+Diagnostic diagnostic_of(const MessageT& message);
+
 /// Are both texts the same? Takes as long wherever they differ.
 bool same_token(std::string_view a, std::string_view b);
 /// 32 hexadecimal digits of the system's randomness.

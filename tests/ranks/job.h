@@ -13,7 +13,7 @@ struct Outcome {
   int code = -1;         ///< 128 + signal where one ended it; -1: it was still there at the limit, and was killed
   double seconds = 0;    ///< since `mark`
   std::string out, err;
-  int survivors = 0;     ///< processes of the job that were there two seconds later
+  int survivors = 0;     ///< processes of the job that were there five seconds later
 };
 
 class Job {
