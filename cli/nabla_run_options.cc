@@ -178,7 +178,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(whole(1, 1024, "a number from 1 to 1024"));
   app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
   app.add_option("--class", part.rank_class, "of a bundle for several ranks: run one rank of this class alone [all ranks]");
-  app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300]")
+  app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300; of several processes 60]")
       ->check(whole(1, 86400, "a number of seconds from 1 to 86400"));
   declare_ranks(app, part);
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
