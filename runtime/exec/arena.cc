@@ -4,9 +4,12 @@
 
 #include <utility>
 
+#include "runtime/exec/memory_limit.h"
+
 namespace nabla::exec {
 
 Result<Arena> Arena::allocate(uint64_t bytes) {
+  (void)NABLA_TRY(check_memory(bytes, "the program needs"));
   constexpr size_t kHuge = size_t{2} << 20;
   Arena arena;
   arena.map_bytes_ = (bytes + kHuge - 1) / kHuge * kHuge + kHuge;

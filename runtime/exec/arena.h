@@ -12,7 +12,7 @@ namespace nabla::exec {
 class Arena {
  public:
   Arena() = default;
-  /// E0804 when the system refuses.
+  /// E0804 for more than the process may have, and when the system refuses.
   static Result<Arena> allocate(uint64_t bytes);
   ~Arena();
   Arena(Arena&& other) noexcept;

@@ -15,6 +15,7 @@
 #include "runtime/comm/traffic.h"
 #include "runtime/device/cpu.h"
 #include "runtime/exec/choose_program.h"
+#include "runtime/exec/memory_limit.h"
 #include "runtime/exec/parts.h"
 #include "runtime/exec/rank.h"
 #include "runtime/format/program_check.h"
@@ -198,6 +199,10 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   std::vector<uint64_t> members;
   for (const comm::Neighbours::Group& g : comm::neighbours_of(table, first).groups) members.push_back(g.members.size());
   counted = std::make_unique<comm::CountingCommunicator>(world->rank(first), std::move(members));
+  uint64_t bytes = 0;
+  for (uint32_t r : here()) bytes += chosen[class_of[r]].program->arena_bytes();
+  std::string who = here().size() == 1 ? fmt::format("rank {} needs", first) : fmt::format("{} ranks need", here().size());
+  (void)NABLA_TRY(check_memory(bytes, who));
   ranks.resize(table.count());
   for (uint32_t r : here()) {
     RankPlace place{r == first ? counted.get() : &world->rank(r), {}, r == first};

@@ -71,6 +71,37 @@ TEST_F(Faults, WithoutFaultsTheBitsAreThoseOfThreads) {
   same_state("direct.safetensors");
 }
 
+// What ranks exchange does not depend on the engine, in calls and bytes.
+TEST_F(Faults, ProcessesExchangeWhatThreadsDo) {
+  auto exchanges = [](bool mpi) {
+    std::vector<std::string> args = training(1, {"--profile", "--json"}, mpi);
+    args.back() = "5", *(args.end() - 2) = "--bench";
+    Outcome o = Job(kProgram, args).wait();
+    EXPECT_EQ(o.code, 0) << o.err;
+    size_t at = o.out.find("\"exchanges\": ");
+    return at == std::string::npos ? "none: " + o.out : o.out.substr(at);
+  };
+  std::string threads = exchanges(false);
+  EXPECT_HAS(threads, "all_reduce");
+  EXPECT_EQ(exchanges(true), threads);
+}
+
+// F21
+TEST_F(Faults, RanksThatNeedMoreMemoryThanThereIsDoNotStart) {
+  Outcome o = Job(kProgram, training(3, {}, false), {.before = mpirun(4), .address_space = 1 << 30}).wait();
+  EXPECT_EQ(o.code, 0) << o.err;  // the MLP is small
+  std::string big = path("big.nbl");
+  const char* text =
+      "nabla 1 traced\nmesh pod = {dp=4}\nstate w: f32[2147483648@{dp}]\nentry init calls @init {\n  writes w\n}\n"
+      "func @init() {\n  %w = iota() {shape=[2147483648], axis=0, dtype=f32}\n  return %w\n}\n";
+  ASSERT_TRUE(format::write_file(big, text).ok());
+  ASSERT_EQ(std::system(("cli/nablac compile " + big + " --no-library -o " + path("big.nbundle") + " > /dev/null").c_str()), 0);
+  Outcome b = Job(kProgram, {path("big.nbundle"), "--entry", "init"}, {.before = mpirun(4), .address_space = 1 << 30}).wait();
+  EXPECT_EQ(b.code, 40) << b.err;
+  EXPECT_MATCHES(b.err, "error\\[E0804\\]: rank \\d needs \\d+\\.\\d MiB of memory, and this process may have 1024\\.0 MiB: the "
+                        "limit of its address space");
+}
+
 // F1: wherever a rank is killed, all others name it.
 TEST_F(Faults, ARankThatIsKilledIsNamed) {
   for (const char* fault : {"rank=2 run=0 do=kill", "rank=1 run=1 do=kill", "rank=0 run=2 do=kill", "rank=2 run=30 do=kill",

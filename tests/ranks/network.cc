@@ -52,11 +52,12 @@ Network::Network(int hosts) : folder_(testing::TempDir() + "network-" + std::to_
   std::ofstream(folder_ + "/agent") << "#!/bin/sh\nhost=$1\nshift\nexec nsenter -t $(cat " << folder_
                                     << "/$host) -n -u -- sh -c \"$*\"\n";
   ::chmod((folder_ + "/agent").c_str(), 0755);
-  bool fine = in(0, "ip link add br0 type bridge && ip link set lo up && ip addr add " + address(0) + "/24 dev br0 && ip link set br0 up") == 0;
+  bool fine = in(0, "ip link add br0 type bridge && ip link set lo up && ip addr add " + address(0) +
+                        "/24 dev br0 && ip link set br0 up") == 0;
   for (int h = 1; h <= hosts && fine; ++h) {
     std::string v = "v" + std::to_string(h);
-    fine = in(0, "ip link add " + v + " type veth peer name eth0 netns " + std::to_string(machines_[static_cast<size_t>(h)]) + " && ip link set " +
-                     v + " master br0 up") == 0 &&
+    std::string pid = std::to_string(machines_[static_cast<size_t>(h)]);
+    fine = in(0, "ip link add " + v + " type veth peer name eth0 netns " + pid + " && ip link set " + v + " master br0 up") == 0 &&
            in(h, "ip addr add " + address(h) + "/24 dev eth0 && ip link set eth0 up && ip link set lo up") == 0;
   }
   if (!fine) problem_ = "a bridge between network namespaces cannot be made here";
@@ -69,7 +70,8 @@ Network::~Network() {
 std::string Network::address(int machine) const { return "10.77.0." + std::to_string(machine + 1); }
 
 int Network::in(int machine, const std::string& command) const {
-  return std::system(("nsenter -t " + std::to_string(machines_[static_cast<size_t>(machine)]) + " -n -u -- sh -c '" + command + "'").c_str());
+  std::string pid = std::to_string(machines_[static_cast<size_t>(machine)]);
+  return std::system(("nsenter -t " + pid + " -n -u -- sh -c '" + command + "'").c_str());
 }
 
 std::vector<std::string> Network::front() const { return {"nsenter", "-t", std::to_string(machines_[0]), "-n", "-u", "--"}; }

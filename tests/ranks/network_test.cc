@@ -81,7 +81,8 @@ TEST_F(TwoMachines, RanksThatAreCutOffEnd) {
   network_.link(2, false);
   Outcome o = job.wait(40, 15);  // MPI's own daemon notices last
   EXPECT_EQ(o.code, 10) << o.err;
-  EXPECT_MATCHES(o.err, "error\\[E0610\\]: rank [23] \\(process \\d+ on nb2\\) is unresponsive: nothing was heard of it for \\d\\.\\d s in run \\d+");
+  EXPECT_MATCHES(o.err, "error\\[E0610\\]: rank [23] \\(process \\d+ on nb2\\) is unresponsive: nothing was heard of it for "
+                        "\\d\\.\\d s in run \\d+");
   EXPECT_LT(o.seconds, 15);
   EXPECT_EQ(o.survivors, 0);
 }
