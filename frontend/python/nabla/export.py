@@ -57,27 +57,7 @@ def symbol(name, min, max, multiple=1):
 
 def _paths(tree, prefix=""):
     """Names of the leaves by their place: "block.0.w"."""
-    if isinstance(tree, Spec) or is_array(tree):
-        return [prefix or "value"]
-    if tree is None:
-        return []
-    if isinstance(tree, dict):
-        items = [(str(k), tree[k]) for k in tree_structure(tree).child_names()]
-    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        items = list(zip(tree._fields, tree))
-    elif isinstance(tree, (list, tuple)):
-        items = [(str(i), t) for i, t in enumerate(tree)]
-    elif hasattr(tree, "__tree_items__"):
-        items = list(tree.__tree_items__())
-    else:
-        leaves = tree_flatten(tree)[0]
-        if len(leaves) == 1 and leaves[0] is tree:
-            return [prefix or "value"]
-        return [f"{prefix}.{i}" if prefix else str(i) for i in range(len(leaves))]
-    out = []
-    for name, t in items:
-        out += _paths(t, f"{prefix}.{name}" if prefix else name)
-    return out
+    return [path or "value" for path in tree_structure(tree).leaf_paths(prefix)]
 
 
 def _as_spec(x):
