@@ -49,10 +49,10 @@ def test_mesh_numbers_ranks_row_major():
     (lambda: MESH.get_coordinate(8, "dp"), "ranks 0 to 7, got 8"),
     (lambda: MESH.get_axis_size("tp:(3)2"), "no part of axis tp"),
     (lambda: DimSpec("dp"), "takes a list of axes"),
-    (lambda: DimSpec(["dp"], partial=True), "partial is no layout"),
+    (lambda: DimSpec(["dp"], partial=True), "partial, a sum that is still to be taken, is no layout: the elements"),
     (lambda: DimSpec([], priority=1), "has priority 0"),
     (lambda: ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec(["dp"])]), "axis dp stands twice"),
-    (lambda: ShardingSpec(MESH, [], partial_sum_axes={"dp"}), "no layout of a tensor"),
+    (lambda: ShardingSpec(MESH, [], partial_sum_axes={"dp"}), "partial_sum_axes, sums over dp .*, are no layout: .* shard_map"),
 ])
 def test_what_is_no_mesh_and_no_spec(make, text):
     with pytest.raises(ValueError, match=text):
