@@ -23,9 +23,11 @@ struct Strategy {
 // "dp,fsdp"; a mesh has these axes.
 Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, std::string list) {
   Axes out;
-  std::replace(list.begin(), list.end(), ',', ';');
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ';');) {
+  if (list.empty()) return out;
+  std::replace(list.begin(), list.end(), ';', ',');
+  std::istringstream names(list + ",");
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty()) return error(Code::kBadOption, "{}: names of axes stand between commas; `{}` has an empty one", option, list);
     if (mesh.size_of(name) == 0)
       return error(Code::kBadSharding, "{}: mesh {} has no axis {}{}", option, mesh.name, name, did_you_mean(name, mesh.axis_names()));
     if (std::find(out.begin(), out.end(), ir::AxisRef{name}) != out.end())

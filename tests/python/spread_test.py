@@ -95,10 +95,10 @@ def test_wrong_use_is_named(tmp_path):
         with pytest.raises(error, match=match):
             nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
 
-    refused(nb.Error, "E0901.*zero=3 needs data-axes", zero=3)
+    refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
-    refused(nb.Error, "E0901.*auto-shard: the module has no mesh", auto_shard=True)
+    refused(nb.Error, "E0901.*auto_shard: the module has no mesh", auto_shard=True)
     refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")
     refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
             layouts={"w.w0": (None, "tp")})

@@ -2,11 +2,13 @@
 
 Tensors are whole: a layout says which part each rank has, and changes no element. Inside of a `shard_map` whose body is
 written for one rank, a collective works on that rank's values; elsewhere it works on the parts of a tensor that is laid
-out over a mesh, each of which is one rank's.
+out over a mesh, each of which is one rank's. Where it gets a tree, it works on each of its tensors.
 """
 
 import contextlib
 import contextvars
+import functools
+import inspect
 import math
 import operator
 
@@ -129,6 +131,21 @@ def _dim(axis, ndim, what):
     return axis % ndim
 
 
+def _of_trees(collective):
+    """The collective, for each tensor of a tree."""
+    first = next(iter(inspect.signature(collective).parameters))
+
+    @functools.wraps(collective)
+    def of_tree(*args, **kwargs):
+        if not args and first not in kwargs:
+            return collective(**kwargs)  # says what is missing
+        x, *args = args if args else [kwargs.pop(first)]
+        return tree_map(lambda t: collective(t, *args, **kwargs), x)
+
+    return of_tree
+
+
+@_of_trees
 def all_gather(sharded_tensor, axis=None, axis_name=None):
     """The tensor with dimension `axis` whole on every rank; None: all dimensions. `axis_name`: along these axes alone.
     Inside of a region the ranks' values joined along dimension `axis` (0), over the region's axes or `axis_name`."""
@@ -170,6 +187,7 @@ def _reduced(what, x, reduce_op, axes):
     return _on_parts(what, x, spec, out, lambda part: _REDUCERS[reduce_op](part, axes))
 
 
+@_of_trees
 def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
     """The ranks' parts combined element by element ("sum", "max", "min", "mean"), the same on all ranks along
     `reduce_axes`; None: along the axes that cut the tensor. A dimension that they cut becomes as short as a part; a
@@ -181,26 +199,31 @@ def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
     return _reduced("all_reduce", sharded_tensor, reduce_op, reduce_axes)
 
 
+@_of_trees
 def psum(x, axis_name=None):
-    """The sum of the ranks' values over the axes: see all_reduce."""
+    """The sum of the ranks' values over the axes, of each tensor of a tree: see all_reduce."""
     return _reduced("psum", x, "sum", axis_name)
 
 
+@_of_trees
 def pmean(sharded_tensor, axis_name=None):
-    """The mean of the ranks' values over the axes: see all_reduce."""
+    """The mean of the ranks' values over the axes, of each tensor of a tree: see all_reduce."""
     return _reduced("pmean", sharded_tensor, "mean", axis_name)
 
 
+@_of_trees
 def pmax(x, axis_name=None):
     """The largest of the ranks' values over the axes: see all_reduce."""
     return _reduced("pmax", x, "max", axis_name)
 
 
+@_of_trees
 def pmin(x, axis_name=None):
     """The smallest of the ranks' values over the axes: see all_reduce."""
     return _reduced("pmin", x, "min", axis_name)
 
 
+@_of_trees
 def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     """The sum of the ranks' parts, of which each rank keeps its part along dimension `axis`.
 
@@ -224,6 +247,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
                      lambda part: _nabla.psum_scatter(part, axes, dim))
 
 
+@_of_trees
 def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=None):
     """Part k of every rank's value along `split_axis` goes to the k-th rank; what comes is joined along `concat_axis`.
 
@@ -247,6 +271,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     return _laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
 
 
+@_of_trees
 def ppermute(sharded_tensor, permutation, axis_name=None):
     """Every rank's part goes to another rank: `permutation` lists pairs (from, to) of ranks of the mesh, by number.
     Ranks that nobody sends to get zeros. The layout stays. Inside of a region, and with `axis_name`: places along the
@@ -335,6 +360,7 @@ def axis_index(mesh, axis_name=None):
     return _laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
 
 
+@_of_trees
 def distributed_broadcast(x, mesh=None):
     """x, whole on every rank of a mesh; None: of its own."""
     x = asarray(x)
