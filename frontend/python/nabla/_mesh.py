@@ -1,6 +1,7 @@
 """Meshes of ranks, and how tensors are laid out over them."""
 
 import contextvars
+import functools
 import math
 import re
 
@@ -276,9 +277,12 @@ def spec_of(x):
     if placement is None:
         return None
     mesh, layout = placement
-    axes = mesh.axes
-    return ShardingSpec(DeviceMesh(mesh.name, [n for _, n in axes], [a for a, _ in axes]),
-                        [DimSpec(*d) for d in layout.dims], layout.replicated)
+    return ShardingSpec(_mesh_of(mesh.name, tuple(mesh.axes)), [DimSpec(*d) for d in layout.dims], layout.replicated)
+
+
+@functools.lru_cache(maxsize=256)
+def _mesh_of(name, axes):
+    return DeviceMesh(name, [n for _, n in axes], [a for a, _ in axes])
 
 
 def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
@@ -319,11 +323,6 @@ def compute_local_shape(global_shape, sharding, device_id):
         raise ValueError(f"compute_local_shape: {sharding} is no layout of the shape {tuple(global_shape)}")
     bounds = [_bounds(n, d, sharding.mesh, device_id) for n, d in zip(global_shape, sharding.dim_specs)]
     return tuple(stop - start for start, stop in bounds)
-
-
-def local_slices(global_shape, sharding, device_id):
-    """Where in the tensor a rank's part lies, as a tuple of slices."""
-    return tuple(slice(*_bounds(n, d, sharding.mesh, device_id)) for n, d in zip(global_shape, sharding.dim_specs))
 
 
 def get_num_shards(sharding):

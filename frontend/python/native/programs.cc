@@ -117,16 +117,16 @@ format::Bundle file_of(const Bundle& bundle) {
       "the compiled function"));
 }
 
-std::string report_of(const Bundle& bundle) {
-  format::Bundle file = file_of(bundle);
+std::string report_in(const format::Bundle& file) {
   const format::BundleClass& of = *value_or_throw(file.need_class(""));
   return std::string(format::as_text(file.member(of.folder + "report.json")));
 }
+std::string report_of(const Bundle& bundle) { return report_in(file_of(bundle)); }
 
-// Who the ranks are and what they exchange; empty: there is one.
-std::string ranks_of(const Bundle& bundle) {
+// The report, and who the ranks are and what they exchange; empty: there is one.
+std::pair<std::string, std::string> report_and_ranks(const Bundle& bundle) {
   format::Bundle file = file_of(bundle);
-  return file.ranks() ? driver::ranks_text(file) : "";
+  return {report_in(file), file.ranks() ? driver::ranks_text(file) : ""};
 }
 
 // ---- Programs
@@ -228,7 +228,7 @@ void bind_bundle(py::module_& m) {
       .def("profiled", &profiled_bundle)
       .def("profile", &profile_of)
       .def_property_readonly("report", &report_of)
-      .def_property_readonly("ranks", &ranks_of)
+      .def("report_and_ranks", &report_and_ranks)
       .def_property_readonly("lays_out", [](const Bundle& b) {
         return std::any_of(b.placements.begin(), b.placements.end(), [](const PlacementRef& p) { return p != nullptr; });
       })

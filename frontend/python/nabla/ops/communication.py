@@ -18,6 +18,7 @@ from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, names_of, needs_reshard,
     spec_for, spec_of)
 from ..tree import tree_map
+from ._common import axis_of
 
 _region = contextvars.ContextVar("nabla_region", default=None)  # (mesh, axes) of the body that is traced
 
@@ -123,14 +124,6 @@ def _cleared(spec, dims, axes=None):
     return ShardingSpec(spec.mesh, [DimSpec([a for a in d.axes if kept(i, a)]) for i, d in enumerate(spec.dim_specs)])
 
 
-def _dim(axis, ndim, what):
-    if not isinstance(axis, int) or isinstance(axis, bool):
-        raise TypeError(f"{what}: a dimension is an integer, got {axis!r}")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"{what}: there is no dimension {axis} in a tensor of {ndim}")
-    return axis % ndim
-
-
 def _of_trees(collective):
     """The collective, for each tensor of a tree."""
     first = next(iter(inspect.signature(collective).parameters))
@@ -155,7 +148,7 @@ def all_gather(sharded_tensor, axis=None, axis_name=None):
     spec = spec_of(x)
     if spec is None:
         return x
-    dims = range(x.ndim) if axis is None else [_dim(axis, x.ndim, "all_gather")]
+    dims = range(x.ndim) if axis is None else [axis_of(axis, x.ndim, "all_gather")]
     return _laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
 
 
@@ -236,7 +229,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     if _region.get():
         return _nabla.psum_scatter(x, _axes_here(axis_name), axis)
     spec = _need_spec(x, "reduce_scatter")
-    dim = _dim(axis, x.ndim, "reduce_scatter")
+    dim = axis_of(axis, x.ndim, "reduce_scatter")
     if axis_name is not None:
         axes = _axes_of(spec, axis_name, "reduce_scatter")
     else:
@@ -260,7 +253,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     if _region.get():
         return _nabla.all_to_all(x, _axes_here(axis_name), split_axis, concat_axis)
     spec = _need_spec(x, "all_to_all")
-    split, join = _dim(split_axis, x.ndim, "all_to_all"), _dim(concat_axis, x.ndim, "all_to_all")
+    split, join = axis_of(split_axis, x.ndim, "all_to_all"), axis_of(concat_axis, x.ndim, "all_to_all")
     dims = [list(d.axes) for d in spec.dim_specs]
     axes = dims[join] if axis_name is None else _axes_of(spec, axis_name, "all_to_all")
     if not axes or dims[join][-len(axes):] != axes:
