@@ -86,6 +86,7 @@ Pass auto_shard_pass() {
           Stage::kFlat,
           {{"search", "false", "true: choose what nothing is said of"},
            {"max-bytes", "", "of the state on a rank; empty: no limit"},
+           {"max-memory", "", "of the state and of what lives at once for the way back; empty: no limit"},
            {"target", "", "for whose products times are predicted; empty: the target that is compiled for"}},
           auto_shard};
 }

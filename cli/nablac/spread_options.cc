@@ -69,7 +69,7 @@ void SpreadOptions::add_layouts(CLI::App& command) {
   command.add_flag_callback(
       "--auto-shard", [this] { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard"); },
       "choose what neither the program nor other options lay out, by the time that ranks would take; needs a mesh. With --max-bytes "
-      "the state of a rank is no larger");
+      "among those whose memory on a rank is no larger");
 }
 
 void SpreadOptions::add_microbatches(CLI::App& command) {

@@ -340,10 +340,10 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open, " allow_padding" after the last word lets axes cut unevenly.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
     exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
-    ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022); the state of a rank keeps within
-    max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps parameters of zero=3
-    that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank sends more in a run of an
-    entry. deterministic: the same bits on any mesh, with any microbatches and threads.
+    ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose memory on a rank
+    keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps
+    parameters of zero=3 that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank
+    sends more in a run of an entry. deterministic: the same bits on any mesh, with any microbatches and threads.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
