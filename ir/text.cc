@@ -90,7 +90,8 @@ class Printer {
                             return fmt::format("{}={}{}", word(a.name), a.size, a.temporal ? " temporal" : "");
                           }), location(mesh.location));
     for (const StateLeaf& leaf : m.state)
-      body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type, leaf.sharding),
+      body += fmt::format("state {}: {}{}{}\n", word(leaf.name), type_text(leaf.type, leaf.sharding),
+                          leaf.memory == MemorySpace::kDevice ? "" : fmt::format(" @{}", name_of(leaf.memory)),
                           location(leaf.location));
     for (const Entry& e : m.entries) body += entry(m, e);
     for (const FunctionPtr& f : m.functions) body += "\n" + function(*f);
