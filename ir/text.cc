@@ -97,8 +97,9 @@ class Printer {
     for (const FunctionPtr& f : m.functions) body += "\n" + function(*f);
     for (const auto& k : m.kernels) body += "\n" + kernel_ir::print(*k);
     if (m.plan)
-      body += fmt::format("\n// plan: state {} bytes, arena {} bytes, constants {} bytes\n", m.plan->state_bytes,
-                          m.plan->arena_bytes, m.plan->constants_bytes);
+      body += fmt::format("\n// plan: state {} bytes, arena {} bytes, constants {} bytes{}\n", m.plan->state_bytes,
+                          m.plan->arena_bytes, m.plan->constants_bytes,
+                          m.plan->host_bytes == 0 ? "" : fmt::format(", of the host {} bytes", m.plan->host_bytes));
     std::string head = fmt::format("nabla {} {}\n", kFormatVersion, name_of(m.stage));
     if (options_.constants && !options_.constants->section().empty())
       head += fmt::format("constants {}\n", quoted(options_.constants_name));
