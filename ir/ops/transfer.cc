@@ -13,6 +13,8 @@ InferResult infer_same(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
+Type of_a_run() { return f32({Dim::symbol(std::make_shared<const ir::Symbol>(ir::Symbol{.name = "n", .min = 1, .max = 8}))}); }
+
 ir::Example draw_transfer(ir::Rng& rng) { return {{operand(f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 3)), 20)))}, {}}; }
 
 OpDef transfer(const char* name, const char* doc, const char* operand_doc, const char* result_doc) {
@@ -45,7 +47,7 @@ OpDef transfer(const char* name, const char* doc, const char* operand_doc, const
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({2, 3}))}, {}}},
       .draw = draw_transfer,
-      .rejects = {},
+      .rejects = {{"C1", {of_a_run()}, {}}},
   };
 }
 
