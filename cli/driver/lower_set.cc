@@ -163,6 +163,14 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   }
   if (options.tf32 && !tf32)
     return error(Code::kBadOption, "tf32 is for matrix products of GPUs, and no target is one: {}", list);
+  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end() && !gpu) {
+    auto offload = strategy->second.find("offload");
+    if (offload != strategy->second.end() && offload->second != "none") {
+      Diagnostic d = error(Code::kBadOption, "offload={}: no target has a memory of its own beside the host's: {}", offload->second, list);
+      d.help = "it is for programs that run on GPUs: --target sm_90a";
+      return d;
+    }
+  }
   if (!options.buckets.empty() && !gpu)
     return error(Code::kBadOption, "buckets are for launches of GPUs, and no target is one: {}", list);
   if (tuned) return out;

@@ -87,9 +87,12 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
   CompiledModule made = NABLA_TRY(lower_module(module, options));
   Json report = Json::parse(made.report);
   row.state_bytes = report["state_bytes"], row.memory_bytes = report["arena_bytes"];
+  row.host_bytes = report.value("host_bytes", int64_t{0});
   for (const Json& e : report["entries"]) {
     if (e["name"] != entry) continue;
     row.sent_bytes = e.value("sent_bytes", int64_t{0}), row.exchange_us = e.value("exchange_us", 0.0);
+    for (const Json& copies : e.value("transfers", Json::object()))
+      row.transfer_us = std::max(row.transfer_us, copies["us"].get<double>());
     row.compute_us = e["compute_us"].get<double>(), row.flops = e["flops"].get<double>();
   }
   return Ok{};
@@ -121,7 +124,7 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
     auto& strategy = compile.pass_options["apply-strategy"];
     if (out[i].ranks > 1 || options.ranks == 1)
       compile.mesh = {out[i].mesh}, strategy["data-axes"] = data, strategy["zero"] = std::to_string(out[i].zero);
-    else if (strategy.clear(); module.mesh())  // alone: nothing is laid out
+    else if (std::erase_if(strategy, [](const auto& o) { return o.first != "offload"; }); module.mesh())  // alone: nothing is laid out
       compile.mesh = {out[i].mesh};
     Status made = fill(module, compile, entry, out[i]);
     if (!made.ok()) out[i].refusal = made.errors()[0].message;
@@ -144,6 +147,8 @@ std::string remarks_of(const PlanRow& r, bool is_alone, bool is_large) {
     out += r.sent_bytes == 0 ? "  nothing is shared: every rank does all the work" : "  every rank does all the work";
   else if (r.ranks > 1 && r.work >= 1.5)
     out += fmt::format("  the work is done {:.2g} times", r.work);
+  if (r.host_bytes > 0)
+    out += fmt::format("  {} of state in the host's memory, {} of copies", bytes_text(r.host_bytes), time_text(r.transfer_us));
   return out + (is_large ? "  more than --max-bytes" : "");
 }
 
@@ -190,9 +195,11 @@ std::string plan_json(const std::vector<PlanRow>& rows) {
     else
       row.update({{"state_bytes", r.state_bytes},
                   {"memory_bytes", r.memory_bytes},
+                  {"host_bytes", r.host_bytes},
                   {"sent_bytes", r.sent_bytes},
                   {"work", r.work},
                   {"exchange_us", r.exchange_us},
+                  {"transfer_us", r.transfer_us},
                   {"compute_us", r.compute_us},
                   {"step_us", r.step_us()}});
     out.push_back(std::move(row));

@@ -22,11 +22,13 @@ struct PlanRow {
   int64_t state_bytes = 0, memory_bytes = 0;  ///< of a rank: its state; all that it needs
   int64_t sent_bytes = 0;                     ///< by a rank, in a run of the entry
   double exchange_us = 0, compute_us = 0;     ///< by the models of ir/cost
+  int64_t host_bytes = 0;                     ///< of its state, in the host's memory beside a GPU's
+  double transfer_us = 0;                     ///< of copies between the two: those of the longer direction
   std::string refusal;                        ///< why there is no such program; empty: there is
   int64_t ranks = 1;
   double flops = 0;                           ///< of a rank, in a run of the entry
   double work = 1;                            ///< what all ranks compute, in units of what one rank alone would
-  double step_us() const { return exchange_us + compute_us; }
+  double step_us() const { return exchange_us + compute_us + transfer_us; }
 };
 
 /// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3 where ranks lie along the

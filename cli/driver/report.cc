@@ -12,6 +12,7 @@
 #include "cli/driver/report_mesh.h"
 #include "cli/driver/report_time.h"
 #include "cli/driver/report_timeline.h"
+#include "cli/driver/report_transfers.h"
 #include "ir/cost/time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
@@ -46,14 +47,16 @@ class Reporter {
       out["state"].push_back({{"name", l.name},
                               {"type", l.type.str()},
                               {"bytes", l.type.bytes().value()},
-                              {"offset", planned_.plan->state_offsets[i]},
+                              {"offset", planned_.plan->leaves[i].offset},
                               {"source", place_of(l.location)}});
       if (context_.roles) out["state"].back()["role"] = kRoles[static_cast<int>(context_.roles->leaves[i].kind)];
+      if (planned_.plan->leaves[i].base == ir::Base::kHost) out["state"].back()["memory"] = "host";
       state_elements += l.type.count().value();
     }
     out["state_elements"] = state_elements;
     out["state_bytes"] = planned_.plan->state_bytes;
     out["arena_bytes"] = planned_.plan->arena_bytes;
+    if (planned_.plan->host_bytes > 0) out["host_bytes"] = planned_.plan->host_bytes;
     out["constants_bytes"] = planned_.plan->constants_bytes;
     if (context_.set) add_mesh(*context_.set, context_.of_class, out);
     for (const ir::SymbolRef& s : ir::without_coordinates(flat_.symbols)) {
@@ -125,6 +128,8 @@ class Reporter {
     ir::Dim live = memory(p, out), moved = moved_by(p, planned_);
     out["memory"] = memory_by_class(flat_, planned_, e, context_.roles);
     out["bytes_moved"] = moved.bounds().max;
+    if (target_.is_cuda())
+      if (Json copies = transfers_of(planned_, e, target_); !copies.is_null()) out["transfers"] = std::move(copies);
     Json timeline = timeline_of(p, planned_, node_time_, context_.overlap);
     out["compute_us"] = timeline["compute_us"];
     if (context_.set && context_.set->ranks > 1) out["timeline"] = std::move(timeline);

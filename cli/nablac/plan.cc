@@ -56,6 +56,7 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
                       "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]");
   command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
   args->spread.add_microbatches(*command);
+  args->spread.add_offload(*command);
   command->add_option("--max-bytes", args->max_bytes, fmt::format("memory of a rank; what needs more stands below: {}", kByteUnits))
       ->check(number_of_bytes());
   command->add_flag("--json", args->json, "print the rows as JSON");

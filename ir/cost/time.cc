@@ -7,6 +7,9 @@ namespace {
 
 constexpr double kFlopsPerUs = 1e6;         // of a TFLOP a second
 constexpr double kBytesPerUs = 1e3;         // of a GB a second
+// Sixteen lanes, one direction, as data sheets state them for both: "PCIe Gen5: 128 GB/s" of the H100, "PCIe Gen4: 64 GB/s" of
+// the A100. GPUs before compute capability 9.0 have the latter.
+constexpr double kPcie5Gbs = 64, kPcie4Gbs = 32;
 constexpr double kInstructionsPerNs = 2.5;  // of vectors, that a core finishes in generated code
 constexpr double kThreadBytesPerUs = 1e4;    // that a thread of a CPU reads and writes
 constexpr double kFlopsOfProducts = 4;      // of a lane and an instruction: two multiply-adds start in a cycle
@@ -22,6 +25,10 @@ ProductRate product_rate(DType factors, const Target& target) {
 }
 
 double bytes_per_us(const Target& target) { return target.cuda.copy_gbs * kBytesPerUs; }
+
+double host_bytes_per_us(const Target& target) {
+  return (target.cuda.compute >= 90 ? kPcie5Gbs : kPcie4Gbs) * kBytesPerUs;
+}
 
 double least_us(const Work& work, const Target& target) {
   double moved = static_cast<double>(work.bytes.bounds().max) / bytes_per_us(target);

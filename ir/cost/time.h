@@ -17,6 +17,8 @@ struct ProductRate {
 ProductRate product_rate(DType factors, const Target& target);
 /// Bytes that this GPU's memory moves in a microsecond. Requires a GPU target.
 double bytes_per_us(const Target& target);
+/// Bytes that its link to the host moves in a microsecond, in one direction. Requires a GPU target.
+double host_bytes_per_us(const Target& target);
 /// Microseconds that this GPU needs at least, at the largest sizes: by its memory or by its products, whichever takes
 /// longer. Requires a GPU target.
 double least_us(const Work& work, const Target& target);

@@ -18,10 +18,11 @@ using ir::ValueId;
 constexpr int kRounds = 4;                                    // of plans that turn out too large
 constexpr double kCpuBytesPerUs = 1e4, kCpuFlopsPerUs = 5e4;  // of one rank, about
 
-bool communicates(const Node& n) { return n.op->lower == ir::Lowering::kCollective; }
+/// Does it go on beside kernels: a collective, or a copy of state that lives in the host's memory?
+bool goes_on(const Node& n) { return n.op->lower == ir::Lowering::kCollective || n.op->lower == ir::Lowering::kTransfer; }
 bool is_free(const Node& n) { return n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant; }
 
-/// The nodes of a function, of which collectives move to the front.
+/// The nodes of a function, of which collectives and copies move to the front.
 class Order {
  public:
   Order(const ir::Module& m, const Function& f, const ir::Target& target)
@@ -41,17 +42,17 @@ class Order {
     int moved = 0;
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const Node& n = f_.nodes[i];
-      if (!communicates(n)) continue;
+      if (!goes_on(n)) continue;
       int64_t more = 0;
       for (ValueId id : n.results) more += bytes(id);
       double left = us_[i];
       size_t to = i;
       for (int first = ready(n) + 1; left > 0 && static_cast<int>(to) > first; --to) {
         if (live[to - 1] + more > most) break;
-        left -= communicates(f_.nodes[to - 1]) ? 0 : us_[to - 1];
+        left -= goes_on(f_.nodes[to - 1]) ? 0 : us_[to - 1];
       }
       // Before nodes that take no time it gains nothing.
-      while (to < i && (is_free(f_.nodes[to]) || communicates(f_.nodes[to]))) ++to;
+      while (to < i && (is_free(f_.nodes[to]) || goes_on(f_.nodes[to]))) ++to;
       if (to == i) continue;
       for (size_t k = to; k < i; ++k) live[k] += more;
       before_[to].push_back(i);
@@ -76,7 +77,8 @@ class Order {
 
   double time_of(const Node& n) const {
     if (is_free(n)) return 0;
-    if (communicates(n)) {
+    if (n.op->lower == ir::Lowering::kTransfer) return static_cast<double>(bytes(n.operands[0])) / ir::host_bytes_per_us(target_);
+    if (goes_on(n)) {
       const ir::Attr* axes = n.attrs.find("axes");
       if (!axes || !m_.mesh()) return 0;
       return ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), static_cast<double>(bytes(n.operands[0])));
@@ -150,7 +152,7 @@ Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& c
   Plan plan;  // of `out`
   ir::Module out = module;
   for (const ir::FunctionPtr& f : module.functions) {
-    if (std::none_of(f->nodes.begin(), f->nodes.end(), communicates)) continue;
+    if (std::none_of(f->nodes.begin(), f->nodes.end(), goes_on)) continue;
     Order order(module, *f, context.target);
     if (!plan) plan = NABLA_TRY(planned(out));
     int64_t before = plan->functions.at(f->name).temporary_bytes, most = order.peak() + more;
@@ -164,8 +166,10 @@ Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& c
       if (now <= before + more) {
         out = std::move(next), plan = std::move(after);
         std::string cost = now == before ? "" : fmt::format(", temporaries {} bytes instead of {}", now, before);
-        context.remarks.push_back(
-            fmt::format("@{}: {} collective{} earlier{}", f->name, moved, moved == 1 ? " starts" : "s start", cost));
+        bool copies = std::any_of(f->nodes.begin(), f->nodes.end(), [](const Node& n) { return n.op->lower == ir::Lowering::kTransfer; });
+        context.remarks.push_back(fmt::format("@{}: {} {}{} earlier{}", f->name, moved,
+                                              copies ? moved == 1 ? "copy" : "copies" : moved == 1 ? "collective" : "collectives",
+                                              moved == 1 ? " starts" : " start", cost));
         break;
       }
       most -= now - before - more;

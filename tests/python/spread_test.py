@@ -1,5 +1,7 @@
 """Programs of several ranks: data parallelism, ZeRO and tensor parallelism as options of a compile; plans."""
 
+import json
+
 import pytest
 
 import nabla as nb
@@ -88,6 +90,33 @@ def test_weights_may_be_cut_unevenly(tmp_path):
     losses, weights = trained(tmp_path, mesh={"dp": 1, "tp": 3}, data_axes="dp",
                               layouts={"w.w0": (None, "tp allow_padding")})
     assert losses == pytest.approx(trained(tmp_path)[0], rel=1e-5)
+
+
+def test_state_may_live_in_the_hosts_memory(tmp_path):
+    gpu = dict(target="sm_90a", load=False)
+    report = json.loads(nb.compile_bundle(program(), tmp_path / "p.nbundle", offload="params", **gpu))
+    state = {leaf["name"]: leaf for leaf in report["state"]}
+    assert {name for name, leaf in state.items() if leaf.get("memory") == "host"} == {
+        name for name, leaf in state.items() if leaf["role"] == "parameter"}
+    assert report["host_bytes"] > 0
+    leaf = nb.spec((4,), nb.float32, memory="host")
+    assert repr(leaf) == "spec((4,), float32, memory='host')"
+    made = nb.export({"twice": lambda state: (state + state, None)}, state=leaf)
+    assert "f32[4] @host" in str(made.text)
+    report = json.loads(nb.compile_bundle(made, tmp_path / "q.nbundle", target="cpu,sm_90a", load=False))
+    assert "host_bytes" not in report  # the memory of a CPU is the host's
+    bundle = nb.load_bundle(tmp_path / "q.nbundle")
+    bundle.set_state("value", nb.tensor([1.0, 2.0, 3.0, 4.0]))
+    bundle.run("twice")
+    assert bundle.get_state("value").tolist() == [2.0, 4.0, 6.0, 8.0]
+    with pytest.raises(ValueError, match="memory is .device. or .host., got .vram."):
+        nb.spec((4,), memory="vram")
+    with pytest.raises(ValueError, match="input x has memory .host., which is for leaves of the state"):
+        nb.export({"f": lambda x: x}, args={"f": {"x": leaf}})
+    with pytest.raises(nb.Error, match="E0901.*offload=all: no target has a memory of its own"):
+        nb.compile_bundle(made, tmp_path / "q.nbundle", offload="all")
+    with pytest.raises(ValueError, match="offload is .none., .opt., .params. or .all., got .some."):
+        nb.compile_bundle(made, tmp_path / "q.nbundle", offload="some")
 
 
 def test_wrong_use_is_named(tmp_path):

@@ -1,7 +1,7 @@
 """Types of nabla.plan, which //tests/python:types_test holds to the module."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from .export import ExportedProgram
 
 class Plan:
@@ -11,5 +11,5 @@ class Plan:
 def plan(
     program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axes: str | Sequence[str] = (),
     entry: str = "", target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
-    microbatches: int = 0, max_bytes: int = 0
+    microbatches: int = 0, max_bytes: int = 0, offload: Literal["none", "opt", "params", "all"] = "none"
 ) -> Plan: ...

@@ -174,7 +174,11 @@ void bind_program(py::module_& m) {
            })
       .def("mesh", [](Program& p, const ir::Mesh& mesh) { p.mesh(mesh.name, mesh.axes, python_site()); })
       .def("state", [](Program& p, const std::string& name, DType dtype, const Sizes& shape,
-                       const LayoutRef& layout) { return p.state(spec_of(name, dtype, shape, layout), python_site()); })
+                       const LayoutRef& layout, const std::string& memory) {
+             Spec leaf = spec_of(name, dtype, shape, layout);
+             leaf.memory = value_or_throw(ir::memory_space(memory));
+             return p.state(leaf, python_site());
+           })
       .def("entry", &add_entry)
       .def("text", [](const Program& p) { return ir::print(p.module()); })
       .def("save", &Program::save)
