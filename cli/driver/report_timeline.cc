@@ -7,9 +7,9 @@
 
 #include "cli/driver/report_graph.h"
 #include "ir/cost/exchange.h"
-#include "ir/cost/least_work.h"
-#include "ir/cost/time.h"
+#include "ir/cost/node_time.h"
 #include "ir/op_def.h"
+#include "ir/plan.h"
 #include "passes/rewrite.h"
 
 namespace nabla::driver {
@@ -27,7 +27,8 @@ struct Span {
 
 class Clock {
  public:
-  Clock(const ir::Module& m, const NodeTime& time, bool overlap) : m_(m), time_(time), overlap_(overlap) {}
+  Clock(const ir::Module& m, const ir::Target& target, const NodeTime& time, bool overlap)
+      : m_(m), target_(target), time_(time), overlap_(overlap) {}
 
   Json run(const ir::Function& f) {
     Json compute = Json::array(), exchange = Json::array();
@@ -73,7 +74,7 @@ class Clock {
     double us = 0;
     if (axes && m_.mesh())
       us = ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes),
-                           static_cast<double>(f.type(n.operands[0]).bytes().bounds().max));
+                           static_cast<double>(f.type(n.operands[0]).bytes().bounds().max), target_);
     out.exchange_us += us, ++out.collectives;
     if (draw) draw("exchange", begin, us, axes ? n.op->name + " along " + ir::str(std::get<ir::Axes>(*axes)) : n.op->name, n);
     return begin + us;
@@ -118,6 +119,7 @@ class Clock {
   }
 
   const ir::Module& m_;
+  const ir::Target& target_;
   const NodeTime& time_;
   bool overlap_;
   std::map<std::string, Span> functions_;
@@ -126,20 +128,13 @@ class Clock {
 }  // namespace
 
 NodeTime cpu_times(const ir::Module& planned, const ir::Target& target) {
-  auto kernels = std::make_shared<std::map<std::string, ir::Work>>();
-  for (const kernel_ir::KernelPtr& k : planned.kernels) (*kernels)[k->name] = ir::kernel_work(*k);
-  const int lanes = target.lanes(DType::kF32);
-  return [kernels, lanes](const ir::Function& f, const ir::Node& n) {
-    ir::Work work{ir::operand_bytes(f, n), ir::node_flops(f, n)};
-    if (const ir::Attr* name = n.attrs.find("kernel"))
-      if (auto k = kernels->find(std::get<std::string>(*name)); k != kernels->end())
-        work.bytes = ir::Dim::min(work.bytes, k->second.bytes), work.flops = k->second.flops;
-    return ir::thread_us(static_cast<double>(work.bytes.bounds().max), static_cast<double>(work.flops.bounds().max), lanes);
-  };
+  auto times = std::make_shared<const ir::NodeTimes>(planned, target);
+  auto reach = static_cast<double>(planned.plan->arena_bytes);
+  return [times, reach](const ir::Function& f, const ir::Node& n) { return times->us(f, n, reach); };
 }
 
-Json timeline_of(const ir::Function& f, const ir::Module& planned, const NodeTime& time, bool overlap) {
-  return Clock(planned, time, overlap).run(f);
+Json timeline_of(const ir::Function& f, const ir::Module& planned, const ir::Target& target, const NodeTime& time, bool overlap) {
+  return Clock(planned, target, time, overlap && !ir::exchange_computes(target)).run(f);
 }
 
 }  // namespace nabla::driver
