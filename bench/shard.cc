@@ -119,27 +119,32 @@ Result<Measurement> plan_16() {
   return against_budget(best, "s", 20);
 }
 
+Result<double> measured_us(const ir::Module& m, const driver::CompileOptions& options) {
+  driver::CompiledBundle made = NABLA_TRY(driver::compile(m, options));
+  auto bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(made.bytes)), "bench"));
+  auto session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = 1}));
+  uint32_t seed[2] = {0, 0};
+  const void* inputs[] = {seed};
+  NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
+  return NABLA_TRY(seconds_per_run(*session, "step")) * 1e6;
+}
+
 // The predicted time of a step of the language model over the measured one, in the strategy where they differ most: greater than
 // 1 where it is slower than predicted. Of each a line goes to stderr.
-Result<Measurement> predicted() {
+Result<Measurement> predicted(const Paths& paths) {
   struct Strategy {
     std::string mesh, zero, layouts;
   };
-  const std::string kTensor = ".*(qkv|up)=,tp;.*(out|down)=tp,";
+  const std::string kTensor = ".*(qkv|up)=,tp;.*(out|down)=tp,", tuning = paths.scratch + "/predicted.tuning";
+  NABLA_TRY(write_tuning(charlm::make_program({}).module(), 1, tuning));
   double worst = 1;
   for (const Strategy& s : {Strategy{"dp=2", "0", ""}, {"dp=2", "3", ""}, {"tp=2", "0", kTensor}, {"dp=2,tp=2", "0", kTensor}}) {
     driver::CompileOptions options;
-    options.target = "cpu:native", options.mesh = {s.mesh};
+    options.target = "cpu:native", options.mesh = {s.mesh}, options.tuning_file = tuning;
     auto& strategy = options.pass_options["apply-strategy"];
     strategy = {{"zero", s.zero}, {"layouts", s.layouts}};
     if (s.mesh[0] == 'd') strategy["data-axes"] = "dp";
-    driver::CompiledBundle made = NABLA_TRY(driver::compile(charlm::make_program({}).module(), options));
-    auto bundle = NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(made.bytes)), "bench"));
-    auto session = NABLA_TRY(exec::Session::create(std::move(bundle), {.threads = 1}));
-    uint32_t seed[2] = {0, 0};
-    const void* inputs[] = {seed};
-    NABLA_TRY(session->run(session->find_entry("init"), inputs, {}));
-    double measured = NABLA_TRY(seconds_per_run(*session, "step")) * 1e6, expected = 0;
+    double measured = NABLA_TRY(measured_us(charlm::make_program({}).module(), options)), expected = 0;
     const auto report = nlohmann::json::parse(NABLA_TRY(driver::lower_module(charlm::make_program({}).module(), options)).report);
     for (const auto& e : report.at("entries"))
       if (e.at("name") == "step") expected = e.at("timeline").at("us").get<double>();
@@ -148,6 +153,31 @@ Result<Measurement> predicted() {
     if (std::max(ratio, 1 / ratio) > std::max(worst, 1 / worst)) worst = ratio;
   }
   return Measurement{worst, ""};
+}
+
+// The order of the rows of `nablac plan` for 2 and for 4 ranks against that in which they really run: the share of pairs whose
+// predicted steps differ by more than kApart.
+Result<Measurement> plan_order(const Paths& paths) {
+  constexpr double kApart = 1.6;
+  const ir::Module m = charlm::make_program({}).module();
+  driver::Order all;
+  driver::PlanOptions options{.axes = "dp,tp"};
+  options.compile.target = "cpu:native", options.compile.tuning_file = paths.scratch + "/plan.tuning";
+  options.compile.pass_options["apply-strategy"]["layouts"] = ".*(qkv|up)=,tp;.*(out|down)=tp,";
+  NABLA_TRY(write_tuning(m, 1, options.compile.tuning_file));
+  for (int64_t ranks : {2, 4}) {
+    options.ranks = ranks;
+    std::vector<driver::Timed> times;
+    for (const driver::PlanRow& row : NABLA_TRY(driver::plan_of(m, options))) {
+      if (!row.refusal.empty()) continue;
+      double us = NABLA_TRY(measured_us(m, NABLA_TRY(driver::options_of(m, options, row))));
+      fmt::print(stderr, "{} {}: {:.0f} us, predicted {:.0f} us\n", row.mesh, row.stage(), us, row.step_us());
+      times.push_back({row.step_us(), us});
+    }
+    driver::Order order = driver::order_of(times, kApart);
+    all.pairs += order.pairs, all.confirmed += order.confirmed;
+  }
+  return against_requirement(all.pairs ? static_cast<double>(all.confirmed) / static_cast<double>(all.pairs) : 1, "", 1);
 }
 
 // A bundle for 1024 ranks beside one for 8, data and tensor parallel: all ranks run one program, whatever their number.
@@ -190,7 +220,10 @@ std::vector<Bench> shard_benches() {
        [](const Paths&) { return plan_16(); }},
       {"predicted_over_measured",
        "a measured step of the language model over the predicted one, the worst of four strategies on 2 and 4 ranks of a thread",
-       [](const Paths&) { return predicted(); }},
+       [](const Paths& paths) { return predicted(paths); }},
+      {"plan_order_confirmed",
+       "pairs of rows of nablac plan for 2 and 4 ranks, more than 1.6 times apart, that run in the order in which they stand",
+       [](const Paths& paths) { return plan_order(paths); }},
       {"ranks_1024_vs_8_time", "compiling two blocks for 1024 ranks over compiling them for 8, nothing cached",
        [](const Paths&) { return ranks_1024(&Compiled::seconds, 2); }},
       {"ranks_1024_vs_8_bytes", "size of these bundles",
