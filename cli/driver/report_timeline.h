@@ -17,8 +17,9 @@ NodeTime cpu_times(const ir::Module& planned, const ir::Target& target);
 
 /// `us`, the whole run; `compute_us` and `exchange_us` within it; `compute` and `exchange`, what happens on either line as
 /// [begin, microseconds, what, source line]. A collective starts where it stands, once the one before it has ended, and is awaited
-/// where its result is read, or at once without `overlap` and where ranks are threads, which compute the exchange themselves. A loop
-/// is one piece on each line, with all its trips; a branch its longer side, a while one round. Sizes are the largest.
+/// where its result is read, or at once without `overlap` and where ranks are threads, which compute the exchange themselves. Of a loop
+/// each trip is drawn, piece by piece, as long as they are hundreds of pieces, and those that are left as one on each line; a branch is
+/// its longer side, a while one round. Sizes are the largest.
 nlohmann::ordered_json timeline_of(const ir::Function& f, const ir::Module& planned, const ir::Target& target, const NodeTime& time,
                                    bool overlap);
 
