@@ -46,7 +46,7 @@ struct Probe {
     return all;
   }
   Result<double> least_us() { return NABLA_TRY(times_us()).front(); }
-  /// Of ranks, whose threads the system lets run in many orders.
+  /// Of more ranks than CPUs, whose threads the system lets run in many orders.
   Result<double> usual_us() {
     std::vector<double> all = NABLA_TRY(times_us());
     return all[all.size() / 4];
@@ -159,14 +159,17 @@ Result<Probe> exchanging(const ir::Target& target, const Collectives& c, int cou
   return NABLA_TRY(opened(NABLA_TRY(compile_set(ir::set_of(m, m), options))));
 }
 
-// Of one of them: what a run of many takes more than one of few, in microseconds.
-Result<double> us_of(const ir::Target& target, const Collectives& c) {
-  constexpr int kFew = 1, kMany = 17;
-  Probe many = NABLA_TRY(exchanging(target, c, kMany)), few = NABLA_TRY(exchanging(target, c, kFew));
+/// A run of many of them takes longer than one of few.
+struct Exchanging {
+  Probe many, few;
   double of_many = 1e12, of_few = 1e12;
-  for (int round = 0; round < kRounds; ++round)
-    of_many = std::min(of_many, NABLA_TRY(many.usual_us())), of_few = std::min(of_few, NABLA_TRY(few.usual_us()));
-  return std::max(0.01, (of_many - of_few) / (kMany - kFew));
+
+  static constexpr int kFew = 1, kMany = 17;
+  double us() const { return std::max(0.01, (of_many - of_few) / (kMany - kFew)); }
+};
+
+Result<Exchanging> exchanging(const ir::Target& target, const Collectives& c) {
+  return Exchanging{NABLA_TRY(exchanging(target, c, Exchanging::kMany)), NABLA_TRY(exchanging(target, c, Exchanging::kFew))};
 }
 
 // Small ones tell what it takes to meet, large ones of both kinds at what rate threads read and write.
@@ -175,15 +178,22 @@ Status add_exchanges(const ir::Target& target, ir::CpuRates& rates) {
   struct Row {
     const char* mesh;
     int64_t members, ranks;
+    std::vector<Exchanging> of = {};  // a small all_reduce, a large one, a large all_gather
   };
-  for (const Row& row : {Row{"{b=2}", 2, 2}, {"{a=2, b=2}", 2, 4}, {"{b=4}", 4, 4}}) {
-    auto one = [&](bool gathers, int64_t elements) { return us_of(target, {row.mesh, row.members, gathers, elements}); };
-    const double meet = NABLA_TRY(one(false, kSmall));
-    double bytes = 0, us = 0;
-    for (bool gathers : {false, true}) {
-      bytes += ir::moved_bytes(gathers ? "all_gather" : "all_reduce", row.members, kLarge * sizeof(float));
-      us += std::max(0.01, NABLA_TRY(one(gathers, kLarge)) - meet);
-    }
+  Row rows[] = {{"{b=2}", 2, 2}, {"{a=2, b=2}", 2, 4}, {"{b=4}", 4, 4}};
+  for (Row& row : rows)
+    for (auto [gathers, elements] : {std::pair(false, kSmall), {false, kLarge}, {true, kLarge}})
+      row.of.push_back(NABLA_TRY(exchanging(target, {row.mesh, row.members, gathers, elements})));
+  for (int round = 0; round < kRounds; ++round)
+    for (Row& row : rows)
+      for (Exchanging& e : row.of) {
+        auto us = [&](Probe& p) { return row.ranks > rates.cpus ? p.usual_us() : p.least_us(); };
+        e.of_many = std::min(e.of_many, NABLA_TRY(us(e.many))), e.of_few = std::min(e.of_few, NABLA_TRY(us(e.few)));
+      }
+  for (const Row& row : rows) {
+    const double meet = row.of[0].us(), part = kLarge * sizeof(float);
+    const double bytes = ir::moved_bytes("all_reduce", row.members, part) + ir::moved_bytes("all_gather", row.members, part);
+    const double us = std::max(0.01, row.of[1].us() - meet) + std::max(0.01, row.of[2].us() - meet);
     rates.exchanges.push_back({row.members, row.ranks, meet, bytes / us});
   }
   return Ok{};
