@@ -368,11 +368,14 @@ std::vector<Pass> schedule_passes() {
        "Its result lies in memory "
        "from there on, so it stops where temporaries would need more than they did, and overlap-bytes. Runs after fuse and "
        "recompute, when it is known what runs in which order, and before plan-memory, which is asked whether it "
-       "fits. The waits are placed when the program is made: each as late as the plan allows.",
+       "fits. With `prefetch` gathers of parameters, which ZeRO-3 makes, are placed by their number instead: at each kernel that "
+       "needs some of them the next so many after these have started, whatever memory that takes. The waits are placed when the program is "
+       "made: each as late as the plan allows.",
        Stage::kKernels,
        Stage::kKernels,
        {{"overlap", "true", "false: they stay where they are"},
-        {"overlap-bytes", "0", "bytes by which temporaries may grow for it"}},
+        {"overlap-bytes", "0", "bytes by which temporaries may grow for it"},
+        {"prefetch", "", "gathers of parameters that are under way ahead of their use; 0: each at its use; empty: as their times say"}},
        schedule_collectives},
       {"plan-memory",
        "gives every value its place in one arena",

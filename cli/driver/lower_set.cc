@@ -158,6 +158,8 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
     target.tf32 = options.tf32 && target.is_cuda();
     tf32 |= target.tf32, gpu |= target.is_cuda(), tuned |= tuning.concerns(target);
     tuning.apply(target);
+    // Layouts are searched by the times of the first target for all of them.
+    if (target.is_cuda() && !out.empty()) target.rates = out[0].rates;
     list += (list.empty() ? "" : ", ") + target.name;
     out.push_back(std::move(target));
   }

@@ -21,7 +21,10 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   if (limits.state < kNever && limits.memory < kNever)
     return error(Code::kBadOption, "auto-shard: max-bytes and max-memory: the latter counts the state, too");
   ir::Target target = context.target;
-  if (const std::string& name = context.options.at("target"); !name.empty()) target = NABLA_TRY(ir::find_target(name));
+  if (const std::string& name = context.options.at("target"); !name.empty()) {
+    ir::Target named = NABLA_TRY(ir::find_target(name));
+    named.rates = target.rates, target = std::move(named);  // of a tuning file
+  }
   ProgramGraph graph = NABLA_TRY(graph_of(module));
   FoundLayouts found = NABLA_TRY(search_layouts(module, graph, limits, target));
   ir::Module out = annotated(module, graph, found, context.ops);

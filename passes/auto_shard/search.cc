@@ -38,7 +38,13 @@ struct Reason {
 class Search {
  public:
   Search(const ir::Module& m, const ProgramGraph& g, const SearchLimits& limits, const ir::Target& target)
-      : m_(m), g_(g), mesh_(*m.mesh()), target_(target), axes_(axes_of_ranks(mesh_)), ways_(mesh_), counts_kept_(limits.memory < kNever) {
+      : m_(m),
+        g_(g),
+        mesh_(*m.mesh()),
+        target_(target),
+        axes_(axes_of_ranks(mesh_)),
+        ways_(mesh_, target_),
+        counts_kept_(limits.memory < kNever) {
     choices_.most_bytes = counts_kept_ ? limits.memory : limits.state;
   }
 
@@ -153,7 +159,7 @@ class Search {
     auto flops = static_cast<double>(ir::node_flops(*n.function, *n.node).bounds().max);
     DType factors = n.function->type(n.node->operands[0]).dtype;
     if (target_.is_cuda()) return flops / ir::product_rate(factors, target_).flops_per_us;
-    return ir::thread_ns_of_products(flops, target_.lanes(DType::kF32)) / 1e3;
+    return ir::products_us(flops, 0, target_.lanes(DType::kF32), target_.rates) * ir::ranks_of_cpu(target_.rates, mesh_.ranks());
   }
 
   void add_node(const SplitNode& n) {
@@ -197,7 +203,7 @@ class Search {
           if (factors[at(k)].combiner == kernel_ir::Combiner::kSum)
             l.pending.insert(l.pending.end(), axes.begin(), axes.end());
           else
-            us[s] += n.times * ir::exchange_us("all_reduce", mesh_, axes, part_bytes(n.results[r], l));
+            us[s] += n.times * ir::exchange_us("all_reduce", mesh_, axes, part_bytes(n.results[r], l), target_);
         }
         made.back().push_back(std::move(l));
       }
@@ -250,12 +256,13 @@ class Search {
     for (size_t e = 0; e < choices_.edges.size(); ++e) {
       const Choices::Edge& edge = choices_.edges[e];
       const Reason& why = reasons_[e];
-      Way way = way_between(mesh_, *why.type, ways_.layouts(why.from)[state(edge.first)], ways_.layouts(why.to)[state(edge.second)]);
+      Way way = way_between(mesh_, *why.type, ways_.layouts(why.from)[state(edge.first)],
+                            ways_.layouts(why.to)[state(edge.second)], target_);
       auto part = static_cast<double>(local_type(mesh_, *why.type, way.from).bytes().bounds().max);
       for (const ReshardStep& step : way.steps) {
         if (step.kind != ReshardStep::kCut) {
           out.exchanges.push_back({why.function, why.node, step.kind, step.axes, part, edge.times});
-          out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part);
+          out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part, target_);
         }
         part *= growth(mesh_, step);
       }

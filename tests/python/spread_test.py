@@ -57,25 +57,29 @@ def test_ranks_train_as_one_does(tmp_path, options):
 
 def test_plans_compare_meshes():
     plan = nb.plan(program(), ranks=4)
-    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 4
+    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 5
     *rows, alone = plan.rows
-    state = {r["zero"]: r["state_bytes"] for r in rows}
+    state = {r["zero"]: r["state_bytes"] for r in rows if not r["auto"]}
     parameters = (8 * 32 + 32 * 4) * 4
     assert state == {0: 2 * parameters, 1: parameters + parameters // 4, 3: 2 * parameters // 4}
     assert [r["step_us"] for r in rows] == sorted(r["step_us"] for r in rows)
     assert (alone["mesh"], alone["ranks"], alone["state_bytes"]) == ("dp=1", 1, 2 * parameters)
     lines = repr(plan).split("\n")
     assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"]
-    assert len(lines) == 5
+    assert len(lines) == 6
+    assert [r["auto"] for r in plan.rows].count(True) == 1
+    limited = nb.plan(program(), ranks=4, max_bytes=parameters).rows
+    assert next(r for r in limited if r["auto"])["state_bytes"] <= parameters
     both = nb.plan(program(), 4, axes=("dp", "tp"), target="sm_90a",
                    layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)})
     assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4", "dp=1,tp=1"}
-    assert next(r for r in both.rows if r["mesh"] == "dp=1,tp=4")["state_bytes"] == 2 * parameters // 4
+    by_rules = next(r for r in both.rows if r["mesh"] == "dp=1,tp=4" and not r["auto"])
+    assert by_rules["state_bytes"] == 2 * parameters // 4
 
 
 def test_batches_of_plans_may_lie_along_several_axes():
     rows = nb.plan(program(), 4, axes=("rep", "dp"), data_axes=("rep", "dp")).rows
-    assert {(r["mesh"], r["zero"]) for r in rows if r["ranks"] == 4} == {
+    assert {(r["mesh"], r["zero"]) for r in rows if r["ranks"] == 4 and not r["auto"]} == {
         (mesh, zero) for mesh in ("rep=4,dp=1", "rep=2,dp=2", "rep=1,dp=4") for zero in (0, 1, 3)}
 
 
@@ -148,3 +152,5 @@ def test_wrong_use_is_named(tmp_path):
         nb.plan(program(), 2, data_axes="pd")
     with pytest.raises(nb.Error, match="has no entry `stop`; did you mean `step`"):
         nb.plan(program(), 2, entry="stop")
+    with pytest.raises(nb.Error, match="cannot open the tuning file nowhere.tuning"):
+        nb.plan(program(), 2, tuning="nowhere.tuning")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from .export import ExportedProgram
+from .typing import StrPath
 
 class Plan:
     rows: list[dict[str, Any]]
@@ -11,5 +12,6 @@ class Plan:
 def plan(
     program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axes: str | Sequence[str] = (),
     entry: str = "", target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
-    microbatches: int = 0, max_bytes: int = 0, offload: Literal["none", "opt", "params", "all"] = "none"
+    microbatches: int = 0, max_bytes: int = 0, offload: Literal["none", "opt", "params", "all"] = "none",
+    tuning: StrPath | None = None
 ) -> Plan: ...

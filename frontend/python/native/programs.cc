@@ -197,11 +197,13 @@ void bind_program(py::module_& m) {
         });
       })
       .def("plan", [](const Program& p, int64_t ranks, const std::string& axes, const std::string& data_axis,
-                      const std::string& entry, const std::string& target, const Spread& spread, int64_t max_bytes) {
+                      const std::string& entry, const std::string& target, const Spread& spread, int64_t max_bytes,
+                      const std::string& tuning) {
         ir::Module module = p.module();
         return without_lock([&] {
           driver::PlanOptions options{.ranks = ranks, .entry = entry, .axes = axes, .data_axis = data_axis};
-          options.compile.target = target;
+          options.compile.target = target, options.compile.tuning_file = tuning;
+          if (max_bytes > 0) options.max_bytes = std::to_string(max_bytes);
           set_spread(options.compile, spread);
           std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
           return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, max_bytes > 0 ? max_bytes : driver::kNoLimit));
