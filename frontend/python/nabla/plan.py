@@ -8,10 +8,10 @@ from .export import ExportedProgram
 
 class Plan:
     """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, ranks, zero, auto (True: laid
-    out as auto_shard finds best, whatever zero), and state_bytes, memory_bytes (of a rank), host_bytes (of its state, in
-    the host's memory), transfer_us (of copies of that), sent_bytes (by a rank, in a step), work (of all ranks, in units
-    of what one alone computes), exchange_us, compute_us, step_us, or refusal; the quickest first, and one rank alone
-    last, to compare with. It prints as a table."""
+    out as auto_shard finds best, whatever zero), and state_bytes, memory_bytes (of a rank), host_bytes (of its state,
+    in the host's memory), transfer_us (of copies of that), sent_bytes (by a rank, in a step), work (of all ranks, in
+    units of what one alone computes), exchange_us, compute_us, step_us, or refusal; the quickest first, and one rank
+    alone last, to compare with. It prints as a table."""
 
     def __init__(self, rows, text):
         self.rows, self._text = rows, text
