@@ -135,7 +135,11 @@ class Reader {
       for (const schema::StateLeaf* s : *m_.state()) {
         Type leaf = NABLA_TRY(type(s->type()));
         LocationRef at = NABLA_TRY(location(s->location()));
-        raw_.module.state.push_back({text(s->name()), std::move(leaf), std::move(at), laid_out(s->sharding())});
+        if (s->memory() > schema::MemorySpace::MAX)
+          return error(Code::kUnknownName, "state leaf {} lives in memory space {}, which is unknown; there are device and host",
+                       text(s->name()), static_cast<int>(s->memory()));
+        raw_.module.state.push_back({text(s->name()), std::move(leaf), std::move(at), laid_out(s->sharding()),
+                                     static_cast<MemorySpace>(s->memory())});
       }
     if (m_.entries())
       for (const schema::Entry* e : *m_.entries()) {

@@ -37,7 +37,8 @@ class Writer {
     for (const StateLeaf& l : m.state) {
       auto name = text(l.name);
       auto type_at = type(l.type);
-      state.push_back(schema::CreateStateLeaf(b_, name, type_at, location(l.location), sharding(l.sharding.get())));
+      state.push_back(schema::CreateStateLeaf(b_, name, type_at, location(l.location), sharding(l.sharding.get()),
+                                               static_cast<schema::MemorySpace>(l.memory)));
     }
     std::vector<fb::Offset<schema::Mesh>> meshes;
     for (const Mesh& mesh : m.meshes) {

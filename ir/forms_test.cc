@@ -95,6 +95,15 @@ func @step(%w: f32[64@{tp:(2)4, tp:(1)2},10@{}], %x: f32[batch@dp,64], %s: f32[]
 }
 )";
 
+TEST(Forms, KeepTheMemoryOfState) {
+  Module m = parsed("nabla 1 flat\nmesh pod = {dp=2}\nstate m: f32[4@dp] @host loc(\"model.cc\":5)\nstate w: f32[4]\n");
+  ASSERT_EQ(m.state.size(), 2u);
+  EXPECT_EQ(m.state[0].memory, MemorySpace::kHost);
+  EXPECT_EQ(m.state[1].memory, MemorySpace::kDevice);
+  expect_round_trips(m);
+  EXPECT_NE(everything(m).find("state m: f32[4@dp] @host loc"), std::string::npos) << everything(m);
+}
+
 TEST(Forms, KeepMeshesAndLayouts) {
   Module m = parsed(kLaidOut);
   ASSERT_EQ(m.meshes.size(), 1u);

@@ -25,6 +25,14 @@ std::optional<Stage> stage_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::string_view name_of(MemorySpace space) { return space == MemorySpace::kHost ? "host" : "device"; }
+
+Result<MemorySpace> memory_space(std::string_view name) {
+  for (MemorySpace space : {MemorySpace::kDevice, MemorySpace::kHost})
+    if (name_of(space) == name) return space;
+  return error(Code::kUnknownName, "no memory space is named `{}`; there are device and host", name);
+}
+
 const Function* Module::find(std::string_view name) const {
   for (const FunctionPtr& f : functions)
     if (f->name == name) return f.get();

@@ -54,12 +54,22 @@ struct Function {
 };
 using FunctionPtr = std::shared_ptr<const Function>;
 
+/// Where a state leaf lives between runs. On CPUs the memory of the host is the device's, so that they are one.
+enum class MemorySpace : uint8_t {
+  kDevice,
+  kHost,  ///< a GPU's program keeps it in pinned memory of the host, and copies it for those who read and write it
+};
+std::string_view name_of(MemorySpace space);  ///< "device", "host"
+/// E0107 with the known names.
+Result<MemorySpace> memory_space(std::string_view name);
+
 /// A named tensor that lives as long as a session and is shared by the entries. Its type never changes.
 struct StateLeaf {
   std::string name;
   Type type;
   LocationRef location;
   ShardingRef sharding = {};  ///< that of all entries; null: nothing is said
+  MemorySpace memory = MemorySpace::kDevice;
 };
 
 /// A function that `nabla-run --entry NAME` calls. Its function's parameters are the leaves of `reads` in order,

@@ -347,6 +347,7 @@ enum class Lowering : uint8_t {
   kTransform,    ///< gone before lowering
   kCollective,   ///< ranks exchange values between kernels
   kHost,         ///< the process that runs the program does it between kernels
+  kTransfer,     ///< a copy between the memory of a GPU and the host's, beside kernels
 };
 
 /// How a higher-order op runs its functions: all that lowering knows about control flow.

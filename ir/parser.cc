@@ -156,6 +156,11 @@ class ModuleParser : private ValueParser {
     leaf.name = NABLA_TRY(name("a state leaf's name"));
     (void)NABLA_TRY(expect(":"));
     leaf.type = NABLA_TRY(type(&leaf.sharding));
+    if (Place at = token().place; lexer_.accept("@")) {
+      Result<MemorySpace> space = memory_space(NABLA_TRY(name("a memory space")));
+      if (!space.ok()) return lexer_.fail_at(at, space.errors()[0].code, space.errors()[0].message);
+      leaf.memory = *space;
+    }
     leaf.location = NABLA_TRY(location());
     leaves_.emplace(leaf.name, static_cast<int>(raw_.module.state.size()));
     raw_.module.state.push_back(std::move(leaf));

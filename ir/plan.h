@@ -10,7 +10,7 @@
 namespace nabla::ir {
 
 /// Same numbering as BaseKind in runtime/format/program.fbs.
-enum class Base : uint8_t { kArena, kConstants, kInput, kOutput };
+enum class Base : uint8_t { kArena, kConstants, kInput, kOutput, kHost };
 
 struct Placement {
   Base base = Base::kArena;
@@ -49,9 +49,14 @@ struct FunctionPlan {
 };
 
 struct MemoryPlan {
-  std::vector<int64_t> state_offsets;  ///< by leaf, in the arena
-  int64_t state_bytes = 0;
-  int64_t arena_bytes = 0;  ///< state and the largest temporary part
+  struct Leaf {
+    Base base = Base::kArena;  ///< or kHost
+    int64_t offset = 0;
+  };
+  std::vector<Leaf> leaves;  ///< by state leaf
+  int64_t state_bytes = 0;   ///< of leaves in the arena
+  int64_t arena_bytes = 0;   ///< these and the largest temporary part
+  int64_t host_bytes = 0;    ///< of leaves in the host's memory, beside a GPU's
   struct Constant {
     Literal value;
     int64_t offset;

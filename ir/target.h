@@ -29,6 +29,37 @@ struct CudaFacts {
   std::string gpus;                          ///< "H100, H200": which GPUs it runs on
 };
 
+/// What threads of a CPU do in a time, by which work is predicted (ir/cost): figures of a data sheet, or of a tuning file, as
+/// `nablac tune` measured them on one machine.
+struct CpuRates {
+  /// Of vectors, in generated code; what counts as one is in ir/kernel_ir/scalar.h.
+  double instructions_per_ns = 2.5;
+  double step_us = 0;  ///< what an instruction of a program takes beside its work
+  /// What each of so many threads reads and writes in a microsecond where each goes through so many bytes; the last one also stands
+  /// for more bytes, the largest number of threads for more.
+  struct Copy {
+    int threads = 1;
+    double bytes = 0, bytes_per_us = 1e4;
+    bool operator==(const Copy&) const = default;
+  };
+  std::vector<Copy> copies{{}};  ///< ascending
+  /// Products of matrices of so many floating-point operations each.
+  struct Product {
+    double flops = 0, flops_per_us = 0;
+    bool operator==(const Product&) const = default;
+  };
+  std::vector<Product> products;  ///< ascending; empty: at `instructions_per_ns`, two multiply-adds in a cycle
+  /// A collective of so many ranks, of a program of so many, which are threads of this machine.
+  struct Exchange {
+    int64_t members = 2, ranks = 2;
+    double us = 0, bytes_per_us = 1;  ///< to meet, and of what each reads and writes
+    bool operator==(const Exchange&) const = default;
+  };
+  std::vector<Exchange> exchanges;  ///< empty: ranks are machines, or GPUs of machines, with links between them
+  int cpus = 0;                     ///< which ranks share; 0: each has one of its own
+  bool operator==(const CpuRates&) const = default;
+};
+
 /// What choices that must not depend on sizes take for one (Target::deterministic).
 inline constexpr int64_t kAnySize = 64;
 
@@ -56,6 +87,7 @@ struct Target {
   /// stands for every product without a choice of its own.
   std::map<std::string, std::string> choices;
   std::vector<GemmRecord> records;  ///< from a tuning file: algorithms of a GPU's library
+  CpuRates rates;                   ///< of a CPU target, for predictions
 
   bool is_cuda() const { return cuda.compute != 0; }
   int lanes(DType dtype) const { return vector_bytes / bytes_of(dtype); }

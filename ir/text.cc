@@ -90,14 +90,16 @@ class Printer {
                             return fmt::format("{}={}{}", word(a.name), a.size, a.temporal ? " temporal" : "");
                           }), location(mesh.location));
     for (const StateLeaf& leaf : m.state)
-      body += fmt::format("state {}: {}{}\n", word(leaf.name), type_text(leaf.type, leaf.sharding),
+      body += fmt::format("state {}: {}{}{}\n", word(leaf.name), type_text(leaf.type, leaf.sharding),
+                          leaf.memory == MemorySpace::kDevice ? "" : fmt::format(" @{}", name_of(leaf.memory)),
                           location(leaf.location));
     for (const Entry& e : m.entries) body += entry(m, e);
     for (const FunctionPtr& f : m.functions) body += "\n" + function(*f);
     for (const auto& k : m.kernels) body += "\n" + kernel_ir::print(*k);
     if (m.plan)
-      body += fmt::format("\n// plan: state {} bytes, arena {} bytes, constants {} bytes\n", m.plan->state_bytes,
-                          m.plan->arena_bytes, m.plan->constants_bytes);
+      body += fmt::format("\n// plan: state {} bytes, arena {} bytes, constants {} bytes{}\n", m.plan->state_bytes,
+                          m.plan->arena_bytes, m.plan->constants_bytes,
+                          m.plan->host_bytes == 0 ? "" : fmt::format(", of the host {} bytes", m.plan->host_bytes));
     std::string head = fmt::format("nabla {} {}\n", kFormatVersion, name_of(m.stage));
     if (options_.constants && !options_.constants->section().empty())
       head += fmt::format("constants {}\n", quoted(options_.constants_name));

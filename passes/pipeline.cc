@@ -65,6 +65,7 @@ std::span<const PipelineStep> default_pipeline() {
       {"choose-libraries", "after prepare, which brings products into the libraries' form; what is left is fused"},
       {"fuse", "once the graph is as small as it gets; nothing after it knows ops"},
       {"schedule-kernels", "after fuse: what is computed is settled, and what workspaces it needs becomes known"},
+      {"stream-host-state", "on kernels, which are those of a program without such state; copies are temporaries for what follows"},
       {"recompute", "on kernels: only now is it known what is stored; plan-memory then places what is left"},
       {"schedule-collectives", "when the order of kernels is settled but for the moves that memory admits"},
       {"plan-memory", "last: lifetimes follow from the final order of kernels"},

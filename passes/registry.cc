@@ -11,6 +11,7 @@
 #include "passes/lower/schedule_collectives.h"
 #include "passes/lower/schedule_kernels.h"
 #include "passes/lower/specialise.h"
+#include "passes/lower/stream_host_state.h"
 #include "passes/pass.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/lower_collectives.h"
@@ -39,14 +40,17 @@ std::vector<Pass> transform_passes() {
        "new values follow from gradients are the optimizer's: with zero=1 and 2 ranks along the zero axes share the "
        "latter, with zero=3 both, each cut along its first dimension that no axis cuts and that they divide, else along one "
        "that is cut already; what neither fits stays whole, which a remark says. What is not shared is kept the same on all "
-       "ranks along the data axes. Layouts that the program states stay. Runs first: later there are no gradients, "
+       "ranks along the data axes. Layouts that the program states stay. With `offload` leaves live in the host's memory, of "
+       "programs for GPUs. Runs first: later there are no gradients, "
        "only what they became.",
        Stage::kTraced,
        Stage::kTraced,
        {{"layouts", "", "of leaves by their names, PATTERN=WORDS;...: a regular expression, and a word per dimension, such as ,tp"},
         {"data-axes", "", "axes of the mesh along which the batch lies: dp, or dp,mb"},
         {"zero", "0", "1 or 2: ranks share the optimizer's state; 3: and the parameters"},
-        {"zero-axes", "", "data axes whose ranks share it; empty: all of them"}},
+        {"zero-axes", "", "data axes whose ranks share it; empty: all of them"},
+        {"offload", "none",
+         "state that lives in the host's memory, beside what the program says: the optimizer's (opt), parameters (params), all"}},
        apply_strategy},
       {"lower-transforms",
        "replaces grad, value_and_grad, jvp, pullbacks, vmap and autocast by derived functions",
@@ -86,6 +90,7 @@ Pass auto_shard_pass() {
           Stage::kFlat,
           {{"search", "false", "true: choose what nothing is said of"},
            {"max-bytes", "", "of the state on a rank; empty: no limit"},
+           {"max-memory", "", "of the state and of what lives at once for the way back; empty: no limit"},
            {"target", "", "for whose products times are predicted; empty: the target that is compiled for"}},
           auto_shard};
 }
@@ -332,6 +337,18 @@ std::vector<Pass> schedule_passes() {
        Stage::kKernels,
        {},
        schedule_kernels},
+      {"stream-host-state",
+       "copies state that lives in the host's memory to a GPU and back",
+       "Does nothing on CPUs, whose memory is the host's, and without leaves whose memory is `host`. What reads such a leaf reads a "
+       "copy on the device, which starts right before its first reader and serves the others, unless other leaves are "
+       "copied in between: then it is copied anew, so that a parameter does not lie on the device from the way forward to its "
+       "update. A new value goes to the host right after it is computed, and its memory on the device is free again. Runs after "
+       "fuse and schedule-kernels, so that kernels and results are those of the program without it, and before "
+       "recompute, schedule-collectives and plan-memory, for which copies are temporaries.",
+       Stage::kKernels,
+       Stage::kKernels,
+       {{"keep-bytes", "0", "a copy stays for its next reader where at most so many bytes of other leaves are copied meanwhile"}},
+       stream_host_state},
       {"recompute",
        "computes values again instead of keeping them, where memory is short",
        "Does nothing without remat-bytes. Where state and temporaries of an entry need more, values that lie idle at "
@@ -344,16 +361,21 @@ std::vector<Pass> schedule_passes() {
        {{"remat-bytes", "", "what state and temporaries of an entry may need"}},
        recompute},
       {"schedule-collectives",
-       "starts collectives early, so that ranks compute while they communicate",
+       "starts collectives and copies of state early, so that a rank computes meanwhile",
        "A collective moves before nodes that do not make its operand, until what runs meanwhile takes as long as it does by the "
-       "cost model: a gather of a layer's weights starts while the layer before it computes. Its result lies in memory "
+       "cost model: a gather of a layer's weights starts while the layer before it computes, and so does a "
+       "copy of state from the host's memory. "
+       "Its result lies in memory "
        "from there on, so it stops where temporaries would need more than they did, and overlap-bytes. Runs after fuse and "
        "recompute, when it is known what runs in which order, and before plan-memory, which is asked whether it "
-       "fits. The waits are placed when the program is made: each as late as the plan allows.",
+       "fits. With `prefetch` gathers of parameters, which ZeRO-3 makes, are placed by their number instead: at each kernel that "
+       "needs some of them the next so many after these have started, whatever memory that takes. The waits are placed when the program is "
+       "made: each as late as the plan allows.",
        Stage::kKernels,
        Stage::kKernels,
-       {{"overlap", "true", "false: collectives stay where they are"},
-        {"overlap-bytes", "0", "bytes by which temporaries may grow for it"}},
+       {{"overlap", "true", "false: they stay where they are"},
+        {"overlap-bytes", "0", "bytes by which temporaries may grow for it"},
+        {"prefetch", "", "gathers of parameters that are under way ahead of their use; 0: each at its use; empty: as their times say"}},
        schedule_collectives},
       {"plan-memory",
        "gives every value its place in one arena",

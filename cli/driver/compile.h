@@ -23,7 +23,7 @@ struct CompileOptions {
   bool fuse = true;                     ///< false: a kernel for every op that computes
   bool debug = true;                    ///< false: without debug prints and callbacks
   std::string tuning_file;              ///< empty: the built-in rule
-  std::string max_bytes;                ///< empty: no limit on the arena; that of the state, where layouts are searched
+  std::string max_bytes;                ///< empty: no limit on the arena, also of layouts that are searched
   std::string max_comm_bytes;           ///< empty: no limit on what a rank sends in a run of an entry
   std::string remat_bytes;              ///< empty: nothing is computed again to save memory
   std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes; a mesh, for `apply-strategy`

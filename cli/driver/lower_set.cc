@@ -158,11 +158,21 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
     target.tf32 = options.tf32 && target.is_cuda();
     tf32 |= target.tf32, gpu |= target.is_cuda(), tuned |= tuning.concerns(target);
     tuning.apply(target);
+    // Layouts are searched by the times of the first target for all of them.
+    if (target.is_cuda() && !out.empty()) target.rates = out[0].rates;
     list += (list.empty() ? "" : ", ") + target.name;
     out.push_back(std::move(target));
   }
   if (options.tf32 && !tf32)
     return error(Code::kBadOption, "tf32 is for matrix products of GPUs, and no target is one: {}", list);
+  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end() && !gpu) {
+    auto offload = strategy->second.find("offload");
+    if (offload != strategy->second.end() && offload->second != "none") {
+      Diagnostic d = error(Code::kBadOption, "offload={}: no target has a memory of its own beside the host's: {}", offload->second, list);
+      d.help = "it is for programs that run on GPUs: --target sm_90a";
+      return d;
+    }
+  }
   if (!options.buckets.empty() && !gpu)
     return error(Code::kBadOption, "buckets are for launches of GPUs, and no target is one: {}", list);
   if (tuned) return out;
@@ -181,7 +191,9 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
   return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
 }
 
-Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+namespace {
+
+Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   LoweredSet out{target};
   const passes::ManagerOptions manager = verifying(options);
   Steps graph, lowering;
@@ -190,6 +202,78 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module,
   ir::ProgramSet set = NABLA_TRY(set_for(module, graph, manager, out));
   (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, {roles_in(module)}, manager, out));
   return out;
+}
+
+bool searches_layouts(const CompileOptions& options) {
+  auto search = options.pass_options.find("auto-shard");
+  return search != options.pass_options.end() && search->second.count("search") && search->second.at("search") == "true";
+}
+
+/// Of the rank that needs most.
+struct RankBytes {
+  int64_t all = 0, state = 0;
+};
+RankBytes bytes_of(const LoweredSet& set) {
+  RankBytes out;
+  for (const ir::RankClass& c : set.planned.classes) {
+    int64_t state = 0;
+    for (const ir::StateLeaf& leaf : c.module.state) state += leaf.type.bytes().value();
+    if (c.module.plan->arena_bytes > out.all) out = {c.module.plan->arena_bytes, state};
+  }
+  return out;
+}
+
+// What the search that made it counts as the memory of a rank.
+double counted_memory(LoweredSet& set) {
+  for (passes::PassReport& r : set.passes)
+    if (auto memory = r.texts.find("memory"); memory != r.texts.end()) return std::stod(memory->second);
+  return 0;
+}
+
+// A search for layouts counts the state alone: how much else these need is known when their memory is planned. Where that is too
+// much the next search counts what lives at once as well, within as much less as its count was too low.
+Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  constexpr int kMostSearches = 4;
+  CompileOptions attempt = options;
+  attempt.max_bytes.clear();
+  auto& search_options = attempt.pass_options["auto-shard"];
+  search_options["max-bytes"] = std::to_string(most);
+  RankBytes last;
+  std::string why;
+  for (int search = 1; search <= kMostSearches; ++search) {
+    Result<LoweredSet> made = lowered(target, module, attempt);
+    if (!made.ok() && (search == 1 || made.errors()[0].code != Code::kOverBudget)) return made;
+    if (!made.ok()) {
+      why = made.errors()[0].message;
+      break;
+    }
+    last = bytes_of(*made);
+    if (last.all <= most) {
+      for (passes::PassReport& r : made->passes)
+        if (r.pass == "auto-shard" && search > 1)
+          r.remarks.push_back(fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are "
+                                          "allowed", search, last.all, most));
+      return made;
+    }
+    search_options.erase("max-bytes");
+    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * static_cast<double>(most) / static_cast<double>(last.all));
+  }
+  Diagnostic d = error(Code::kOverBudget,
+                       "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
+                       "temporaries)", most, last.all, last.state, last.all - last.state);
+  if (!why.empty()) d.notes.push_back("by what the search counts: " + why);
+  d.help = "raise --max-bytes, cut the batch with --microbatches, or give up speed for memory with --remat-bytes";
+  return d;
+}
+
+}  // namespace
+
+Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  // Programs of several targets lie over the ranks alike, and so have one search.
+  std::optional<int64_t> most = parse_bytes(options.max_bytes);
+  bool one_target = options.target.find(',') == options.target.npos;
+  if (most && one_target && searches_layouts(options)) return lowered_within(*most, target, module, options);
+  return lowered(target, module, options);
 }
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set, const CompileOptions& options) {

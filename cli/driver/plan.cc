@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/driver/lower_set.h"
 #include "cli/driver/report_text.h"
 #include "passes/strategy/state_roles.h"
 
@@ -87,25 +88,66 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
   CompiledModule made = NABLA_TRY(lower_module(module, options));
   Json report = Json::parse(made.report);
   row.state_bytes = report["state_bytes"], row.memory_bytes = report["arena_bytes"];
+  row.host_bytes = report.value("host_bytes", int64_t{0});
   for (const Json& e : report["entries"]) {
     if (e["name"] != entry) continue;
     row.sent_bytes = e.value("sent_bytes", int64_t{0}), row.exchange_us = e.value("exchange_us", 0.0);
+    for (const Json& copies : e.value("transfers", Json::object()))
+      row.transfer_us = std::max(row.transfer_us, copies["us"].get<double>());
     row.compute_us = e["compute_us"].get<double>(), row.flops = e["flops"].get<double>();
   }
   return Ok{};
 }
 
+std::string data_of(const PlanOptions& options, const std::vector<std::string>& axes) {
+  bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
+  return !options.data_axis.empty() ? options.data_axis : has_dp ? "dp" : axes[0];
+}
+
+CompileOptions with_row(const ir::Module& module, const PlanOptions& options, const std::string& data, const PlanRow& row) {
+  CompileOptions out = options.compile;
+  auto& strategy = out.pass_options["apply-strategy"];
+  if (row.ranks == 1 && options.ranks > 1) {  // alone: nothing is laid out
+    std::erase_if(strategy, [](const auto& o) { return o.first != "offload"; });
+    if (module.mesh()) out.mesh = {row.mesh};
+    return out;
+  }
+  out.mesh = {row.mesh};
+  if (row.searched) {
+    auto& search = out.pass_options["auto-shard"];
+    search["search"] = "true";
+    if (!options.max_bytes.empty()) search["max-bytes"] = options.max_bytes;
+  } else {
+    strategy["data-axes"] = data, strategy["zero"] = std::to_string(row.zero);
+  }
+  return out;
+}
+
 }  // namespace
+
+Result<CompileOptions> options_of(const ir::Module& module, const PlanOptions& options, const PlanRow& row) {
+  const std::vector<std::string> axes = NABLA_TRY(axes_of(module, options.axes));
+  return with_row(module, options, data_of(options, axes), row);
+}
+
+Order order_of(const std::vector<Timed>& rows, double factor) {
+  Order out;
+  for (const Timed& quick : rows)
+    for (const Timed& slow : rows) {
+      if (slow.predicted <= factor * quick.predicted) continue;
+      ++out.pairs, out.confirmed += slow.measured > quick.measured;
+    }
+  return out;
+}
 
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress) {
   const std::vector<std::string> axes = NABLA_TRY(axes_of(module, options.axes));
   const std::string entry = NABLA_TRY(entry_of(module, options.entry));
   if (axes.empty()) return error(Code::kBadOption, "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
-  bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
-  const std::string data = !options.data_axis.empty() ? options.data_axis : has_dp ? "dp" : axes[0];
+  const std::string data = data_of(options, axes);
   const std::vector<size_t> at = NABLA_TRY(data_axes_of(module, axes, data));
-  (void)NABLA_TRY(ir::find_target(options.compile.target));
+  (void)NABLA_TRY(targets_of(options.compile, {options.compile.target}));
   std::vector<PlanRow> out;
   for (const std::vector<int64_t>& sizes : products(options.ranks, axes.size())) {
     PlanRow row;
@@ -113,17 +155,13 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
     bool shares_batch = std::any_of(at.begin(), at.end(), [&](size_t i) { return sizes[i] > 1; });
     for (int zero : {0, 1, 3})
       if (zero == 0 || shares_batch) row.zero = zero, out.push_back(row);
+    row.zero = 0, row.searched = true;
+    if (options.ranks > 1) out.push_back(row);
   }
   if (options.ranks > 1) out.push_back({mesh_text(axes, std::vector<int64_t>(axes.size(), 1))});
   for (size_t i = 0; i < out.size(); ++i) {
     if (progress) progress(i, out.size());
-    CompileOptions compile = options.compile;
-    auto& strategy = compile.pass_options["apply-strategy"];
-    if (out[i].ranks > 1 || options.ranks == 1)
-      compile.mesh = {out[i].mesh}, strategy["data-axes"] = data, strategy["zero"] = std::to_string(out[i].zero);
-    else if (strategy.clear(); module.mesh())  // alone: nothing is laid out
-      compile.mesh = {out[i].mesh};
-    Status made = fill(module, compile, entry, out[i]);
+    Status made = fill(module, with_row(module, options, data, out[i]), entry, out[i]);
     if (!made.ok()) out[i].refusal = made.errors()[0].message;
   }
   if (const PlanRow& alone = out.back(); options.ranks > 1 && alone.flops > 0)
@@ -144,6 +182,8 @@ std::string remarks_of(const PlanRow& r, bool is_alone, bool is_large) {
     out += r.sent_bytes == 0 ? "  nothing is shared: every rank does all the work" : "  every rank does all the work";
   else if (r.ranks > 1 && r.work >= 1.5)
     out += fmt::format("  the work is done {:.2g} times", r.work);
+  if (r.host_bytes > 0)
+    out += fmt::format("  {} of state in the host's memory, {} of copies", bytes_text(r.host_bytes), time_text(r.transfer_us));
   return out + (is_large ? "  more than --max-bytes" : "");
 }
 
@@ -154,7 +194,7 @@ std::string refusals_text(const std::vector<PlanRow>& rows) {
     if (r.refusal.empty()) continue;
     auto known = std::find_if(of.begin(), of.end(), [&](const auto& o) { return o.first == r.refusal; });
     if (known == of.end()) known = of.insert(of.end(), {r.refusal, ""});
-    known->second += fmt::format("{}{} zero {}", known->second.empty() ? "" : "; ", r.mesh, r.zero);
+    known->second += fmt::format("{}{} {}", known->second.empty() ? "" : "; ", r.mesh, r.searched ? "auto" : "zero " + r.stage());
   }
   std::string out;
   for (const auto& [refusal, which] : of) out += fmt::format("no program for {}:\n  {}\n", which, refusal);
@@ -170,7 +210,7 @@ std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes) {
                                 "exchange", "compute", "step");
   bool compared = !rows.empty() && rows[0].ranks > 1;
   auto line = [&](const PlanRow& r, bool large) {
-    out += fmt::format("{:<{}}  {:<4}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}{}\n", r.mesh, width, r.zero,
+    out += fmt::format("{:<{}}  {:<4}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}{}\n", r.mesh, width, r.stage(),
                        bytes_text(r.state_bytes), bytes_text(r.memory_bytes), bytes_text(r.sent_bytes), time_text(r.exchange_us),
                        time_text(r.compute_us), time_text(r.step_us()), remarks_of(r, compared && r.ranks == 1, large));
   };
@@ -184,15 +224,17 @@ std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes) {
 std::string plan_json(const std::vector<PlanRow>& rows) {
   Json out = Json::array();
   for (const PlanRow& r : rows) {
-    Json row = {{"mesh", r.mesh}, {"ranks", r.ranks}, {"zero", r.zero}};
+    Json row = {{"mesh", r.mesh}, {"ranks", r.ranks}, {"zero", r.zero}, {"auto", r.searched}};
     if (!r.refusal.empty())
       row["refusal"] = r.refusal;
     else
       row.update({{"state_bytes", r.state_bytes},
                   {"memory_bytes", r.memory_bytes},
+                  {"host_bytes", r.host_bytes},
                   {"sent_bytes", r.sent_bytes},
                   {"work", r.work},
                   {"exchange_us", r.exchange_us},
+                  {"transfer_us", r.transfer_us},
                   {"compute_us", r.compute_us},
                   {"step_us", r.step_us()}});
     out.push_back(std::move(row));

@@ -12,6 +12,7 @@
 #include "cli/driver/report_mesh.h"
 #include "cli/driver/report_time.h"
 #include "cli/driver/report_timeline.h"
+#include "cli/driver/report_transfers.h"
 #include "ir/cost/time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
@@ -46,14 +47,16 @@ class Reporter {
       out["state"].push_back({{"name", l.name},
                               {"type", l.type.str()},
                               {"bytes", l.type.bytes().value()},
-                              {"offset", planned_.plan->state_offsets[i]},
+                              {"offset", planned_.plan->leaves[i].offset},
                               {"source", place_of(l.location)}});
       if (context_.roles) out["state"].back()["role"] = kRoles[static_cast<int>(context_.roles->leaves[i].kind)];
+      if (planned_.plan->leaves[i].base == ir::Base::kHost) out["state"].back()["memory"] = "host";
       state_elements += l.type.count().value();
     }
     out["state_elements"] = state_elements;
     out["state_bytes"] = planned_.plan->state_bytes;
     out["arena_bytes"] = planned_.plan->arena_bytes;
+    if (planned_.plan->host_bytes > 0) out["host_bytes"] = planned_.plan->host_bytes;
     out["constants_bytes"] = planned_.plan->constants_bytes;
     if (context_.set) add_mesh(*context_.set, context_.of_class, out);
     for (const ir::SymbolRef& s : ir::without_coordinates(flat_.symbols)) {
@@ -74,6 +77,7 @@ class Reporter {
   }
 
  private:
+  static constexpr double kLargeProduct = 1e9;  // of the products whose rate is that of the ridge
   static constexpr const char* kRoles[] = {"other", "parameter", "optimizer"};  // by LeafRole::Kind
 
   double gpu_us(const ir::Function& f, const ir::Node& n) const {
@@ -92,11 +96,14 @@ class Reporter {
               {"tensor_tflops", gpu.tensor_tflops},
               {"ridge", ir::product_rate(DType::kF32, target_).flops_per_us / ir::bytes_per_us(target_)}};
     const int lanes = target_.lanes(DType::kF32);
+    const ir::ThreadWork byte{.bytes = 1}, product{.products = kLargeProduct};
+    const double us_of_a_byte = ir::thread_us(byte, lanes, target_.rates) - target_.rates.step_us;
+    const double us_of_products = ir::thread_us(product, lanes, target_.rates) - target_.rates.step_us;
     return {{"vector_bytes", target_.vector_bytes},
             {"l1_bytes", target_.l1_bytes},
             {"l2_bytes", target_.l2_bytes},
             {"threads", target_.threads},
-            {"ridge", ir::thread_us(1, 0, lanes) / ir::thread_us(0, 1, lanes)}};
+            {"ridge", us_of_a_byte / us_of_products * kLargeProduct}};
   }
 
   static Json tensors(const std::vector<std::string>& names, const std::vector<ir::Type>& types, size_t skip) {
@@ -125,10 +132,12 @@ class Reporter {
     ir::Dim live = memory(p, out), moved = moved_by(p, planned_);
     out["memory"] = memory_by_class(flat_, planned_, e, context_.roles);
     out["bytes_moved"] = moved.bounds().max;
-    Json timeline = timeline_of(p, planned_, node_time_, context_.overlap);
+    if (target_.is_cuda())
+      if (Json copies = transfers_of(planned_, e, target_); !copies.is_null()) out["transfers"] = std::move(copies);
+    Json timeline = timeline_of(p, planned_, target_, node_time_, context_.overlap);
     out["compute_us"] = timeline["compute_us"];
     if (context_.set && context_.set->ranks > 1) out["timeline"] = std::move(timeline);
-    if (Json rows = exchanges_of(f, flat_, padding_ ? &*padding_ : nullptr); !rows.empty()) add_exchanges(std::move(rows), out);
+    if (Json rows = exchanges_of(f, flat_, target_, padding_ ? &*padding_ : nullptr); !rows.empty()) add_exchanges(std::move(rows), out);
     LeastTime time;
     if (times_) time = times_->function(p.name), out["least_us"] = time.us;
     if (!work.flops.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {

@@ -15,7 +15,8 @@ using Json = nlohmann::ordered_json;
 
 class ExchangeRows {
  public:
-  ExchangeRows(const ir::Module& m, const Padding* padding) : m_(m), mesh_(*m.mesh()), padding_(padding) {}
+  ExchangeRows(const ir::Module& m, const ir::Target& target, const Padding* padding)
+      : m_(m), mesh_(*m.mesh()), target_(target), padding_(padding) {}
 
   void add(const ir::Function& f, int64_t times) {
     entry_ = nullptr;
@@ -52,7 +53,7 @@ class ExchangeRows {
             {"payload_bytes", whole.bytes().bounds().max},
             {"padding_bytes", std::llround(share * static_cast<double>(whole.bytes().bounds().max))},
             {"sent_bytes", static_cast<int64_t>(ir::sent_bytes(op, ir::shards(mesh_, axes), bytes))},
-            {"us", ir::exchange_us(op, mesh_, axes, bytes)},
+            {"us", ir::exchange_us(op, mesh_, axes, bytes, target_)},
             {"times", times},
             {"of", made_from(f, n.operands[0], makers)},
             {"reason", reason(f, n, makers)},
@@ -96,6 +97,7 @@ class ExchangeRows {
 
   const ir::Module& m_;
   const ir::Mesh& mesh_;
+  const ir::Target& target_;
   const Padding* padding_;
   const ir::Entry* entry_ = nullptr;  // whose run starts all this
   Json rows_ = Json::array();
@@ -103,16 +105,16 @@ class ExchangeRows {
 
 }  // namespace
 
-Json exchanges_of(const ir::Function& f, const ir::Module& local, const Padding* padding) {
+Json exchanges_of(const ir::Function& f, const ir::Module& local, const ir::Target& target, const Padding* padding) {
   if (!local.mesh()) return Json::array();
-  ExchangeRows rows(local, padding);
+  ExchangeRows rows(local, target, padding);
   rows.add(f, 1);
   return std::move(rows).rows();
 }
 
 Status check_exchanges(const ir::Module& local, int64_t most) {
   for (const ir::Entry& e : local.entries) {
-    const Json rows = exchanges_of(*local.find(e.function), local);
+    const Json rows = exchanges_of(*local.find(e.function), local, {});
     int64_t all = 0, largest = -1;
     const Json* by = nullptr;
     for (const Json& r : rows) {

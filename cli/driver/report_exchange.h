@@ -5,6 +5,7 @@
 
 #include "cli/driver/report_padding.h"
 #include "ir/module.h"
+#include "ir/target.h"
 
 namespace nabla::driver {
 
@@ -13,7 +14,8 @@ namespace nabla::driver {
 /// brings together, what others start from), `padding_bytes` of it where `padding` is given, `sent_bytes` by a rank, `us`
 /// (ir/cost/exchange.h) and `times` that it runs, of a while once; `of`, the op that made its operand, `reason`, a sentence, and
 /// `source`. Sizes are the largest. Empty without a mesh.
-nlohmann::ordered_json exchanges_of(const ir::Function& f, const ir::Module& local, const Padding* padding = nullptr);
+nlohmann::ordered_json exchanges_of(const ir::Function& f, const ir::Module& local, const ir::Target& target,
+                                    const Padding* padding = nullptr);
 /// E0402 for an entry in a run of which a rank sends more than `most` bytes, with the collective that sends the most.
 Status check_exchanges(const ir::Module& local, int64_t most);
 

@@ -203,6 +203,7 @@ class Graph {
       const char* kind = n.op->lower == ir::Lowering::kCall      ? "kernel"
                          : n.op->lower == ir::Lowering::kControl ? "control"
                          : n.op->lower == ir::Lowering::kHost    ? "host"
+                         : n.op->lower == ir::Lowering::kTransfer ? "transfer"
                                                                  : "library";
       auto call = calls_.find(&n);
       instructions.push_back(

@@ -80,19 +80,24 @@ std::set<int> gradients_of(const ir::Function& f, const ir::Entry& entry, const 
 }
 
 void add_state(const ir::Module& flat, const ir::MemoryPlan& plan, const std::optional<passes::StateRoles>& roles, Json& out) {
-  int64_t bytes[3] = {0, 0, 0}, all = 0;  // by Kind
+  int64_t bytes[2][3] = {}, all[2] = {};  // of the device and of the host; by Kind
   for (size_t i = 0; i < flat.state.size(); ++i) {
     int64_t leaf = largest(flat.state[i].type);
-    all += leaf;
-    if (roles) bytes[static_cast<int>(roles->leaves[i].kind)] += leaf;
+    bool host = plan.leaves[i].base == ir::Base::kHost;
+    all[host] += leaf;
+    if (roles) bytes[host][static_cast<int>(roles->leaves[i].kind)] += leaf;
   }
-  if (roles)
-    out = {{"parameters", bytes[static_cast<int>(Kind::kParameter)]},
-           {"optimizer", bytes[static_cast<int>(Kind::kOptimizer)]},
-           {"other_state", bytes[static_cast<int>(Kind::kOther)]}};
-  else
-    out = {{"state", all}};
-  out["gaps"] = plan.state_bytes - all;
+  auto classes = [&](bool host) -> Json {
+    if (!roles) return {{"state", all[host]}};
+    return {{"parameters", bytes[host][static_cast<int>(Kind::kParameter)]},
+            {"optimizer", bytes[host][static_cast<int>(Kind::kOptimizer)]},
+            {"other_state", bytes[host][static_cast<int>(Kind::kOther)]}};
+  };
+  out = classes(false);
+  out["gaps"] = plan.state_bytes - all[0];
+  if (all[1] == 0) return;
+  out["host"] = classes(true);
+  out["host"]["gaps"] = plan.host_bytes - all[1];
 }
 
 }  // namespace

@@ -124,21 +124,49 @@ std::string exchanges_text(const Json& e) {
   return out;
 }
 
-// What of an entry's memory is for what: bytes that add up.
-std::string memory_text(const Json& memory) {
+// "parameters 35.9 KB, optimizer's state 36.1 KB": the classes of memory that have bytes.
+std::string classes_text(const Json& memory) {
   static constexpr std::pair<const char*, const char*> kNames[] = {
       {"parameters", "parameters"}, {"optimizer", "optimizer's state"}, {"other_state", "other state"}, {"state", "state"},
       {"gradients", "gradients"},   {"temporaries", "temporaries"},     {"gaps", "gaps"},               {"inputs", "inputs"},
       {"outputs", "outputs"}};
   std::string out;
+  for (const auto& [key, name] : kNames)
+    if (int64_t bytes = memory.value(key, int64_t{0}); bytes != 0)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, bytes_text(bytes));
+  return out.empty() ? "nothing" : out;
+}
+
+// What of an entry's memory is for what: bytes that add up.
+std::string memory_text(const Json& memory) {
   int64_t all = 0;
-  for (const auto& [key, name] : kNames) {
-    if (!memory.contains(key)) continue;
-    int64_t bytes = memory.at(key).get<int64_t>();
-    all += bytes;
-    if (bytes != 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, bytes_text(bytes));
+  for (const auto& [key, bytes] : memory.items())
+    if (key != "host") all += bytes.get<int64_t>();
+  return fmt::format("  of it      {}: {} with the caller's\n", classes_text(memory), bytes_text(all));
+}
+
+// Of leaves that live in the host's memory, and what is copied for them.
+std::string host_text(const Json& e) {
+  std::string out;
+  if (const Json& memory = e.at("memory"); memory.contains("host")) {
+    int64_t all = 0;
+    for (const auto& [key, bytes] : memory.at("host").items()) all += bytes.get<int64_t>();
+    out += fmt::format("  of host    {}: {} of its pinned memory\n", classes_text(memory.at("host")), bytes_text(all));
   }
-  return fmt::format("  of it      {}: {} with the caller's\n", out.empty() ? "nothing" : out, bytes_text(all));
+  const Json transfers = e.value("transfers", Json::object());
+  for (const auto& [direction, t] : transfers.items()) {
+    out += fmt::format("  copied     {} {} in {} cop{}, at least {} of the link\n", bytes_text(t.at("bytes")),
+                       direction == "to_host" ? "to the host" : "to the GPU", t.at("copies").get<int64_t>(),
+                       t.at("copies") == 1 ? "y" : "ies", time_text(t.at("us")));
+    std::vector<Json> leaves = t.at("leaves");
+    std::stable_sort(leaves.begin(), leaves.end(), [](const Json& a, const Json& b) { return a.at("bytes") > b.at("bytes"); });
+    for (size_t i = 0; i < leaves.size() && i < 8; ++i) {
+      std::string often = leaves[i].at("copies") == 1 ? "" : fmt::format(" x{}", leaves[i].at("copies").get<int64_t>());
+      out += fmt::format("    {:>10}  {:<57} {}\n", bytes_text(leaves[i].at("bytes")), leaves[i].at("name").get<std::string>() + often,
+                         leaves[i].at("source").get<std::string>());
+    }
+  }
+  return out;
 }
 
 // How many operations there are for a byte, and what follows; what a run is predicted to take.
@@ -206,6 +234,7 @@ std::string entry_text(const Json& report, const Json& e, const std::vector<Size
   out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e.at("peak_bytes")),
                      bytes_text(e.at("temporary_bytes")));
   out += memory_text(e.at("memory"));
+  out += host_text(e);
   for (const Json& b : e.at("top_buffers"))
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(b.at("bytes")), b.at("type").get<std::string>(),
                        b.at("made_by").get<std::string>(), b.at("source").get<std::string>());
@@ -284,8 +313,9 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
       for (Sizes& point : points_of(lists)) points.push_back(std::move(point));
     }
     std::string out =
-        fmt::format("target {}   parameters and other state: {} elements, {}   arena {}   constants {}\n\n",
+        fmt::format("target {}   parameters and other state: {} elements, {}{}   arena {}   constants {}\n\n",
                     r.at("target").get<std::string>(), r.at("state_elements").get<int64_t>(), bytes_text(r.at("state_bytes")),
+                    r.contains("host_bytes") ? fmt::format(" and {} of the host", bytes_text(r.at("host_bytes"))) : "",
                     bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
     out += mesh_text(r);
     const Json notes = r.value("notes", Json::array());
@@ -295,7 +325,9 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
     if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
     for (const Json& l : r.value("state", Json::array()))
       out += fmt::format("state {:<24} {:<20} {:>10}{}  {}\n", l.at("name").get<std::string>(), l.at("type").get<std::string>(),
-                         bytes_text(l.at("bytes")), part_text(r, l.at("name").get<std::string>()), l.at("source").get<std::string>());
+                         bytes_text(l.at("bytes")),
+                         (l.contains("memory") ? "  in the host's memory" : "") + part_text(r, l.at("name").get<std::string>()),
+                         l.at("source").get<std::string>());
     for (const Json& e : r.value("entries", Json::array())) out += "\n" + entry_text(r, e, points);
     std::string run, fallbacks;
     size_t running = 0;

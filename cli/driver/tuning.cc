@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/driver/emit_program.h"
+#include "cli/driver/machine.h"
 #include "ir/library/convolution.h"
 #include "ir/library/gemm.h"
 #include "ir/library/implementation.h"
@@ -18,8 +19,11 @@
 namespace nabla::driver {
 namespace {
 
-constexpr const char* kHeader = "nabla-tuning 2";
-constexpr const char* kOldHeader = "nabla-tuning 1";
+constexpr const char* kHeader = "nabla-tuning 3";
+constexpr const char* kOldHeaders[] = {"nabla-tuning 1", "nabla-tuning 2"};
+bool is_old_header(std::string_view line) {
+  return std::find(std::begin(kOldHeaders), std::end(kOldHeaders), line) != std::end(kOldHeaders);
+}
 // What may stand after a key of this kind of problem.
 std::vector<std::string> choices_of(bool gpu, std::string_view kind) {
   std::vector<std::string> out = {"generated"};
@@ -108,6 +112,7 @@ void Tuning::apply(ir::Target& target) const {
   for (const std::string& section : {target.is_cuda() ? target.name : std::string(), target.name})
     if (auto found = choices.find(section); found != choices.end())
       for (const auto& [key, choice] : found->second) target.choices[key] = choice;
+  if (auto found = rates.find(target.name); found != rates.end()) target.rates = found->second;
 }
 
 std::string Tuning::targets() const {
@@ -135,7 +140,7 @@ Result<Tuning> read_tuning(const std::string& path) {
   for (int number = 1; std::getline(in, line); ++number) {
     std::string text = trim(line.substr(0, line.find('#')));
     if (number == 1) {
-      if (text != kHeader && text != kOldHeader) return bad(1, fmt::format("the first line is not `{}`", kHeader));
+      if (text != kHeader && !is_old_header(text)) return bad(1, fmt::format("the first line is not `{}`", kHeader));
       continue;
     }
     if (text.empty()) continue;
@@ -151,6 +156,12 @@ Result<Tuning> read_tuning(const std::string& path) {
       if (!target.ok()) return bad(number, target.errors()[0].message);
       section = target->name, gpu = target->is_cuda();
       out.choices[section];
+      continue;
+    }
+    if (text.starts_with("machine ")) {
+      if (section.empty() || gpu) return bad(number, "what CPUs measured as stands below the `target` that they ran");
+      if (!read_rate(text.substr(8), out.rates.try_emplace(section, no_rates()).first->second))
+        return bad(number, "expected a rate such as `machine step = 0.09` or `machine copy 2 65536 = 81000`, in ascending order");
       continue;
     }
     size_t equals = text.find('=');
@@ -169,6 +180,8 @@ Result<Tuning> read_tuning(const std::string& path) {
       return bad(number, fmt::format("unknown choice `{}`; known: {}", choice, known));
     out.choices[section][key] = choice;
   }
+  for (auto& [target, rates] : out.rates)
+    if (rates.copies.empty()) rates.copies = ir::CpuRates().copies;
   return out;
 }
 
@@ -180,7 +193,7 @@ std::string with_records(const std::string& text, const std::vector<GemmRecord>&
   while (std::getline(in, line)) {
     std::optional<GemmRecord> old = GemmRecord::parse(trim(line));
     bool replaced = old && std::any_of(records.begin(), records.end(), [&](const auto& r) { return r.replaces(*old); });
-    if (!replaced) out += (line == kOldHeader ? std::string(kHeader) : line) + "\n";
+    if (!replaced) out += (is_old_header(line) ? std::string(kHeader) : line) + "\n";
   }
   for (const GemmRecord& r : records) out += r.str() + "\n";
   return out;
@@ -215,10 +228,12 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
     lines += fmt::format("{} = {}  #{}\n", key, best, figures);
     progress(fmt::format("{}:{}", key, figures));
   }
+  ir::CpuRates rates = NABLA_TRY(measure_rates(target));
   std::string about = problems.empty() ? "it has no matrix products in f32"
                                        : fmt::format("on {} thread{}; GFLOP/s of each path after the choice", used,
                                                      used == 1 ? "" : "s");
-  return fmt::format("{}\ntarget {}\n# {}: {}\n{}", kHeader, target.name, target.name, about, lines);
+  return fmt::format("{}\ntarget {}\n# {}: {}\n{}# rates of this machine, by which times are predicted\n{}", kHeader, target.name,
+                     target.name, about, lines, rates_text(rates));
 }
 
 }  // namespace nabla::driver

@@ -1,8 +1,9 @@
 // Tuning files: which implementation measured fastest for a problem on one machine. A tuning file is an input of
 // the compile, so that bundles stay reproducible. Its lines:
-//   nabla-tuning 2                          first; `nabla-tuning 1` had no `target` and no `record`
+//   nabla-tuning 3                          first; 2 had no `machine`, 1 no `target` and no `record` either
 //   target cpu:x86-64-v3                    for which the choices below hold; those above hold for every CPU
 //   gemm f32 1x64x128x64 nn = sgemm         a choice; `gemm` alone stands for all without one
+//   machine step = 0.09                     a rate of its CPUs (machine.h), by which work for this target is predicted
 //   record NVIDIA H200 | 13.1.0 | ... = ..  an algorithm of a GPU's library, which the runtime measured
 // and # starts a comment.
 #pragma once
@@ -19,6 +20,7 @@ namespace nabla::driver {
 
 struct Tuning {
   std::map<std::string, std::map<std::string, std::string>> choices;  ///< by target; "": for every CPU
+  std::map<std::string, ir::CpuRates> rates;  ///< by target
   std::vector<GemmRecord> records;
 
   /// Does anything in it concern the target? True when nothing in it concerns any.
@@ -37,7 +39,7 @@ std::string with_records(const std::string& text, const std::vector<GemmRecord>&
 /// A tuning file without choices.
 std::string empty_tuning();
 
-/// Measures every matrix product of the module on this machine's CPUs, generated code against each library path, and
+/// Measures the rates of this machine's CPUs, and every matrix product of the module, generated code against each library path, and
 /// returns the file's text. `progress` gets a line per problem.
 Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const ir::Target& target, int threads,
                          const std::function<void(const std::string&)>& progress);

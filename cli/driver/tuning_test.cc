@@ -5,8 +5,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cli/driver/compile.h"
+#include "cli/driver/machine.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 
@@ -59,7 +61,7 @@ TEST(Tuning, AFileWithoutTargetsIsForEveryCpu) {
 }
 
 TEST(Tuning, RefusalsNameTheLine) {
-  EXPECT_EQ(refusal("nabla-tuning 3\n"), "line 1: tuning file: the first line is not `nabla-tuning 2`");
+  EXPECT_EQ(refusal("nabla-tuning 4\n"), "line 1: tuning file: the first line is not `nabla-tuning 3`");
   EXPECT_EQ(refusal("nabla-tuning 2\n\ngemm\n"), "line 3: tuning file: expected `PROBLEM = CHOICE`");
   EXPECT_EQ(refusal("nabla-tuning 2\ngemm = cublaslt\n"),
             "line 2: tuning file: unknown choice `cublaslt`; known: generated, matmul, sgemm");
@@ -79,6 +81,69 @@ TEST(Tuning, RefusalsNameTheLine) {
   EXPECT_EQ(refusal("nabla-tuning 2\ngemm = matmul\ngemm = sgemm\n"),
             "line 3: tuning file: `gemm` stands twice for one target");
   EXPECT_TRUE(refusal("nabla-tuning 2\ntarget sm_91a\n").starts_with("line 2: tuning file: unknown target `sm_91a`"));
+}
+
+constexpr const char* kMachine = R"(machine cpus = 2
+machine arithmetic = 4.1
+machine step = 0.09
+machine copy 1 16384 = 81000
+machine copy 2 16384 = 70000
+machine product 8192 = 31000
+machine product 33554432 = 110000
+machine exchange 2 of 2 = 3.5 9000
+machine exchange 2 of 4 = 13 4000
+)";
+
+TEST(Tuning, RatesOfAMachineAreReadAsTheyWereWritten) {
+  std::string head = "nabla-tuning 3\ntarget cpu:x86-64-v3\n";
+  Tuning t = read_tuning(write(head + kMachine)).value();
+  ir::Target v3 = target("cpu:x86-64-v3"), v4 = target("cpu:x86-64-v4");
+  t.apply(v3), t.apply(v4);
+  EXPECT_EQ(rates_text(v3.rates), kMachine);
+  EXPECT_EQ(v4.rates, ir::CpuRates()) << "they are of another target's code";
+  EXPECT_EQ(refusal(std::string("nabla-tuning 3\n") + kMachine),
+            "line 2: tuning file: what CPUs measured as stands below the `target` that they ran");
+  EXPECT_EQ(refusal("nabla-tuning 3\ntarget sm_80\nmachine step = 1\n"),
+            "line 3: tuning file: what CPUs measured as stands below the `target` that they ran");
+  for (const char* nonsense :
+       {"speed = 3", "step = -1", "step 4", "step = 1 2", "cpus = 0", "arithmetic = 0", "copy 0 100 = 5", "copy 1 100 = 0", "product 8 9",
+        "product 4096 = 9\nmachine product 4096 = 9", "copy 2 9 = 9\nmachine copy 1 9 = 9", "exchange 2 in 4 = 13 4000",
+        "exchange 4 of 2 = 13 4000", "exchange 1 of 2 = 13 4000", "exchange 2 of 2 = 13"})
+    EXPECT_NE(refusal(head + "machine " + nonsense + "\n").find(": expected a rate such as `machine step = 0.09`"), std::string::npos)
+        << nonsense;
+}
+
+// What is written is what was measured: rates that a machine can have, for two and four ranks.
+TEST(Tuning, AMachineIsMeasured) {
+  auto rates = measure_rates(target("cpu:x86-64-v3"));
+  ASSERT_TRUE(rates.ok()) << to_string(rates.errors());
+  EXPECT_GE(rates->cpus, 1);
+  EXPECT_GT(rates->instructions_per_ns, 0);
+  EXPECT_FALSE(rates->copies.empty());
+  EXPECT_GT(rates->products.back().flops_per_us, rates->products.front().flops_per_us) << "large products reach more of the peak";
+  ASSERT_EQ(rates->exchanges.size(), 3u);
+  for (const auto& e : rates->exchanges) EXPECT_GT(e.us, 0) << e.members << " of " << e.ranks;
+  EXPECT_EQ(refusal("nabla-tuning 3\ntarget cpu:x86-64-v3\n" + rates_text(*rates)), "ok");
+}
+
+// Where exchanges were measured ranks are threads, which compute them: nothing goes on beside them, and they take what they took.
+TEST(Tuning, RatesDecideWhatIsPredicted) {
+  ir::Module m = ir::parse_module("nabla 1 flat\nmesh m = {dp=2}\nentry f calls @f {\n  inputs x\n  outputs y, z\n}\n"
+                                  "func @f(%x: f32[64@dp,64]) {\n  %y = reduce_sum(%x) {axes=[0]}\n  %z = exp(%x)\n  return %y, %z\n}\n",
+                                  "f.nbl", ops::all_ops())
+                     .value();
+  CompileOptions options;
+  auto timeline = [&] {
+    auto lowered = lower_module(m, options);
+    EXPECT_TRUE(lowered.ok()) << to_string(lowered.errors());
+    return nlohmann::json::parse(lowered->report)["entries"][0]["timeline"];
+  };
+  nlohmann::json plain = timeline();
+  options.tuning_file = write(std::string("nabla-tuning 3\ntarget cpu:x86-64-v3\n") + kMachine);
+  nlohmann::json told = timeline();
+  EXPECT_NE(told["compute_us"], plain["compute_us"]);
+  EXPECT_NEAR(told["exchange_us"].get<double>(), 3.5 + 2 * 64 * 4 / 9000.0, 0.01) << told;
+  EXPECT_NEAR(told["us"].get<double>(), told["compute_us"].get<double>() + told["exchange_us"].get<double>(), 0.01) << told;
 }
 
 TEST(Tuning, AFileForOtherTargetsIsRefused) {
@@ -108,7 +173,7 @@ TEST(Tuning, RecordsReplaceThoseOfTheSameProblemAndMachine) {
   GemmRecord same = GemmRecord::parse(kRecord).value(), other = same;
   same.algorithm = "x", other.gpu = "B200";
   EXPECT_EQ(with_records("nabla-tuning 2\n# note\n" + std::string(kRecord) + "\n", {same, other}),
-            "nabla-tuning 2\n# note\n" + same.str() + "\n" + other.str() + "\n");
+            "nabla-tuning 3\n# note\n" + same.str() + "\n" + other.str() + "\n");
 }
 
 }  // namespace

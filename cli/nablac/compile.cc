@@ -120,13 +120,16 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
           fmt::format("fail when a rank sends more in a run of an entry: {}", kByteUnits))
       ->check(number_of_bytes());
   CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
+  CLI::Option* prefetch = add("--prefetch", "schedule-collectives", "prefetch")->check(CLI::NonNegativeNumber & CLI::TypeValidator<int>());
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
   command.add_flag("--deterministic", args.options.deterministic,
                    "the same bits on 1, 2, 4 or 8 ranks, any microbatches and threads: sums as eight parts and a tree, "
                    "without libraries and fused multiply-adds");
   auto no_overlap = [&args] { args.options.overlap = false, args.spread.note("--no-overlap"); };
-  command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective where it starts")->excludes(overlap);
+  command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective, and every copy of state, where it starts")
+      ->excludes(overlap)
+      ->excludes(prefetch);
 }
 
 }  // namespace

@@ -185,7 +185,10 @@ std::string in_words(const ir::Module& a, const ir::Module& b) {
         for (const ir::StateLeaf& l : m.state) names.push_back(l.name);
         return names;
       },
-      [&](const std::string& n) { return a.state[a.find_state(n)].type != b.state[b.find_state(n)].type; });
+      [&](const std::string& n) {
+        const ir::StateLeaf &x = a.state[a.find_state(n)], &y = b.state[b.find_state(n)];
+        return x.type != y.type || x.memory != y.memory;
+      });
   compare(
       "entries", [](const ir::Module& m) { return m.entry_names(); },
       [&](const std::string& n) {

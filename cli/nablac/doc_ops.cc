@@ -152,6 +152,7 @@ std::string code_cell(const ir::OpDef& op, Footnotes& notes) {
     case ir::Lowering::kConstant:
     case ir::Lowering::kControl:
     case ir::Lowering::kHost:
+    case ir::Lowering::kTransfer:
       return "yes";
     case ir::Lowering::kDecompose:
       return "by decomposition";

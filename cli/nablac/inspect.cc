@@ -94,6 +94,8 @@ Status run(InspectArgs& args, const Streams& streams) {
   } else {
     if (args.spread.any())
       return error(Code::kBadOption, "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);
+    if (!args.options.tuning_file.empty())
+      return error(Code::kBadOption, "--tuning is for modules; {} is a bundle, whose code stands", args.input);
     if (!args.options.specialise.empty())
       return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
@@ -134,6 +136,10 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   command
       ->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there; where --html starts")
       ->allow_extra_args(false);
+  command
+      ->add_option("--tuning", args->options.tuning_file,
+                   "of a module: tuning file that nablac tune wrote, whose choices count and by whose rates times are predicted")
+      ->check(file_name());
   command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
       ->allow_extra_args(false);
   args->spread.add_all(*command);

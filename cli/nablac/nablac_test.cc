@@ -243,7 +243,7 @@ TEST_F(Nablac, EmptyFileNamesAndTuningFilesAreErrors) {
     EXPECT_EQ(nablac({"compile", a, "--tuning", file, "-o", path("a.nbundle")}).code, 1);
     std::string err = testing::internal::GetCapturedStderr();
     EXPECT_NE(
-        err.find("error[E0503]: tuning file: it is empty; the first line of one is `nabla-tuning 2`\n  --> " + file),
+        err.find("error[E0503]: tuning file: it is empty; the first line of one is `nabla-tuning 3`\n  --> " + file),
         std::string::npos)
         << err;
   }
@@ -316,6 +316,9 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refused({many, "--mesh", "dp=2,dp=4"}), "error[E0901]: --mesh: axis dp is given twice");
   std::string both = refused({many, "--no-overlap", "--overlap-bytes", "1MiB"});
   EXPECT_NE(both.find("excludes"), std::string::npos) << both;
+  both = refused({many, "--no-overlap", "--prefetch", "1"});
+  EXPECT_NE(both.find("excludes"), std::string::npos) << both;
+  EXPECT_EQ(refused({one, "--prefetch", "1"}).substr(0, 40), "error[E0901]: --prefetch: the module has");
 }
 
 TEST_F(Nablac, MoreRanksThanRunHereAreANote) {

@@ -25,9 +25,10 @@ struct PlanArgs {
   SpreadOptions spread{options.compile};
 };
 
-Status run(const PlanArgs& args, const Streams& streams) {
+Status run(PlanArgs& args, const Streams& streams) {
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   int64_t most = parse_bytes(args.max_bytes).value_or(driver::kNoLimit);
+  args.options.max_bytes = args.max_bytes;
   auto say = [](size_t done, size_t all) { std::fprintf(stderr, "\r\033[Kplanning: %zu of %zu", done, all); };
   std::function<void(size_t, size_t)> progress;
   if (args.progress) progress = say;
@@ -46,7 +47,8 @@ Status run(const PlanArgs& args, const Streams& streams) {
 
 void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   auto args = std::make_shared<PlanArgs>();
-  CLI::App* command = app.add_subcommand("plan", "Compares meshes and ZeRO stages for a model: memory, bytes sent, predicted step");
+  CLI::App* command =
+      app.add_subcommand("plan", "Compares meshes, ZeRO stages and found layouts for a model: memory, bytes sent, predicted step");
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
   command->add_option("--ranks", args->options.ranks, "how many there are to be")->required()->check(CLI::Range(int64_t{1}, int64_t{4096}));
   command->add_option("--entry", args->options.entry, "whose run is a step [the first that computes gradients]");
@@ -55,8 +57,14 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--data-axes", args->options.data_axis,
                       "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]");
   command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
+  command
+      ->add_option("--tuning", args->options.compile.tuning_file, "tuning file that nablac tune wrote: rates of the machine that runs it")
+      ->check(file_name());
   args->spread.add_microbatches(*command);
-  command->add_option("--max-bytes", args->max_bytes, fmt::format("memory of a rank; what needs more stands below: {}", kByteUnits))
+  args->spread.add_offload(*command);
+  command
+      ->add_option("--max-bytes", args->max_bytes,
+                   fmt::format("memory of a rank; what needs more stands below, and found layouts keep the state within: {}", kByteUnits))
       ->check(number_of_bytes());
   command->add_flag("--json", args->json, "print the rows as JSON");
   command->callback([=, &streams, &action] {

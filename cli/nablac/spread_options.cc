@@ -55,7 +55,18 @@ void SpreadOptions::add_rules(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
+void SpreadOptions::add_offload(CLI::App& command) {
+  command
+      .add_option_function<std::string>(
+          "--offload",
+          [this](const std::string& what) { options_.pass_options["apply-strategy"]["offload"] = what, offloads_ = true; },
+          "none, opt, params or all: state that programs for GPUs keep in the host's memory, beside what the program says: the "
+          "optimizer's, parameters, or all [none]")
+      ->check(CLI::IsMember({"none", "opt", "params", "all"}));
+}
+
 void SpreadOptions::add_layouts(CLI::App& command) {
+  add_offload(command);
   command
       .add_option("--mesh", options_.mesh,
                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
@@ -69,7 +80,7 @@ void SpreadOptions::add_layouts(CLI::App& command) {
   command.add_flag_callback(
       "--auto-shard", [this] { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard"); },
       "choose what neither the program nor other options lay out, by the time that ranks would take; needs a mesh. With --max-bytes "
-      "the state of a rank is no larger");
+      "among those whose memory on a rank is no larger");
 }
 
 void SpreadOptions::add_microbatches(CLI::App& command) {
@@ -106,8 +117,14 @@ Status SpreadOptions::check(const ir::Module& module) const {
   bool temporal = options_.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
   bool waits = std::find(given_.begin(), given_.end(), "--grad-sync") != given_.end();
   if (waits && !temporal) return error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)");
-  if (module.mesh() || !options_.mesh.empty() || given_.empty() || (waits && given_.size() == 1)) return Ok{};
-  return error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing", given_[0]);
+  if (module.mesh() || !options_.mesh.empty() || (waits && given_.size() == 1)) return Ok{};
+  // Copies of state that lives in the host's memory overlap as exchanges do.
+  bool copies = offloads_ || std::any_of(module.state.begin(), module.state.end(),
+                                         [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });
+  for (const std::string& flag : given_)
+    if (!copies || (flag != "--no-overlap" && flag != "--overlap-bytes"))
+      return error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing", flag);
+  return Ok{};
 }
 
 }  // namespace nabla::cli

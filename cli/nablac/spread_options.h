@@ -19,7 +19,9 @@ class SpreadOptions {
   /// --layout; --microbatches.
   void add_rules(CLI::App& command);
   void add_microbatches(CLI::App& command);
-  /// --mesh, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: how values are laid out.
+  /// --offload, which needs no ranks.
+  void add_offload(CLI::App& command);
+  /// It, --mesh, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: how values are laid out.
   void add_layouts(CLI::App& command);
   /// These, --auto-shard-plan and --grad-sync.
   void add_all(CLI::App& command);
@@ -28,7 +30,7 @@ class SpreadOptions {
   const std::string& plan_file() const { return plan_file_; }
   void note(const std::string& flag) { given_.push_back(flag); }
   /// Is one of them given, --mesh included?
-  bool any() const { return !given_.empty() || !options_.mesh.empty() || options_.microbatches > 0; }
+  bool any() const { return offloads_ || !given_.empty() || !options_.mesh.empty() || options_.microbatches > 0; }
   /// E0901 where options are given of which the module makes nothing: of ranks without a mesh, of microbatches without
   /// any.
   Status check(const ir::Module& module) const;
@@ -36,6 +38,7 @@ class SpreadOptions {
  private:
   driver::CompileOptions& options_;
   std::string plan_file_;
+  bool offloads_ = false;
   std::vector<std::string> given_;  // but for --mesh and --microbatches
 };
 

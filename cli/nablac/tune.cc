@@ -1,5 +1,5 @@
-// nablac tune: measures which implementation of each matrix product is fastest on this machine, or takes over what the
-// runtime measured on a GPU.
+// nablac tune: measures which implementation of each matrix product is fastest on this machine, and how fast it is, or takes over
+// what the runtime measured on a GPU.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -75,7 +75,7 @@ Status run(const TuneArgs& args) {
 void add_tune(CLI::App& app, int& exit_code) {
   auto args = std::make_shared<TuneArgs>();
   CLI::App* command =
-      app.add_subcommand("tune", "Measure the matrix products of a module on this machine; writes a tuning file");
+      app.add_subcommand("tune", "Measure this machine's rates, and on it the matrix products of a module; writes a tuning file");
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl");
   command
       ->add_option("--gpu-records", args->records,

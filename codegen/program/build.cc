@@ -42,11 +42,11 @@ class Builder {
   }
 
   Result<LocalProgram> run() {
-    out_.arena_bytes = plan_.arena_bytes, out_.state_bytes = plan_.state_bytes;
+    out_.arena_bytes = plan_.arena_bytes, out_.state_bytes = plan_.state_bytes, out_.host_bytes = plan_.host_bytes;
     out_.constants = plan_.constants, out_.constants_bytes = plan_.constants_bytes;
     out_.constraints = m_.constraints, out_.kernels = m_.kernels;
     for (size_t i = 0; i < m_.state.size(); ++i)
-      out_.state.push_back({m_.state[i].name, m_.state[i].type, plan_.state_offsets[i]});
+      out_.state.push_back({m_.state[i].name, m_.state[i].type, plan_.leaves[i].base, plan_.leaves[i].offset});
     for (const ir::Entry& e : m_.entries) {
       Entry made = NABLA_TRY(entry(e));
       if (e.variant_of.empty())
@@ -177,13 +177,15 @@ class Builder {
         (void)NABLA_TRY(control(n, frame, out));
       else if (n.op->lower == ir::Lowering::kCollective)
         (void)NABLA_TRY(collective(n, frame, out));
+      else if (n.op->lower == ir::Lowering::kTransfer)
+        transfer(n, frame, out);
       else
         out.push_back(NABLA_TRY(instruction(n, frame)));
     }
     std::vector<int> makers = ir::producers(frame.f);
     for (const auto& staged : frame.plan.staged_writes) {
       Operand from = operand(staged.value, frame), leaf = from;
-      leaf.address = {ir::Base::kArena, 0, plan_.state_offsets[staged.leaf], from.address.bytes, {}};
+      leaf.address = {ir::Base::kArena, 0, plan_.leaves[staged.leaf].offset, from.address.bytes, {}};
       copy(frame.f.nodes[makers[staged.value]], m_.state[staged.leaf].name, from, leaf, out);
     }
     return out;
@@ -283,6 +285,15 @@ class Builder {
     if (a.bytes == 0 || (a.base == b.base && a.index == b.index && a.offset == b.offset)) return;
     from.written = false, to.written = true;
     out.push_back({Copy{std::move(from), std::move(to)}, label, n.location});
+  }
+
+  // Awaited where it starts; delay_waits moves the wait.
+  void transfer(const ir::Node& n, const Frame& frame, Instructions& out) const {
+    Transfer t{0, operand(n.operands[0], frame), operand(n.results[0], frame, true)};
+    if (t.from.address.bytes == 0) return;
+    Wait wait{t.handle, {t.from, t.to}};
+    out.push_back({std::move(t), n.op->name, n.location});
+    out.push_back({std::move(wait), n.op->name, n.location});
   }
 
   // ---- Communication

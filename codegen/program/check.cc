@@ -28,6 +28,7 @@ std::optional<uint32_t> started(const Instruction& i) {
   if (const auto* a = std::get_if<Collective>(&i.action)) return a->handle;
   if (const auto* a = std::get_if<Send>(&i.action)) return a->handle;
   if (const auto* a = std::get_if<Recv>(&i.action)) return a->handle;
+  if (const auto* a = std::get_if<Transfer>(&i.action)) return a->handle;
   return std::nullopt;
 }
 
@@ -78,6 +79,7 @@ class Checker {
       for (const Operand& o : operands_of(i)) (void)NABLA_TRY(check_operand(i, o, registers));
       if (const auto* call = std::get_if<LibraryCall>(&i.action); call && call->fallback)
         for (const Operand& o : call->fallback->operands) (void)NABLA_TRY(check_operand(i, o, registers));
+      if (const auto* t = std::get_if<Transfer>(&i.action)) (void)NABLA_TRY(check_transfer(i, *t));
       (void)NABLA_TRY(check_handles(i, open));
       (void)NABLA_TRY(check_blocks(i, registers, depth));
     }
@@ -119,6 +121,8 @@ class Checker {
     switch (a.base) {
       case ir::Base::kArena:
         return static_cast<Wide>(p_.arena_bytes);
+      case ir::Base::kHost:
+        return static_cast<Wide>(p_.host_bytes);
       case ir::Base::kConstants:
         return static_cast<Wide>(p_.constants_bytes);
       case ir::Base::kInput:
@@ -133,6 +137,8 @@ class Checker {
     const Address& a = o.address;
     if (o.written && (a.base == ir::Base::kInput || a.base == ir::Base::kConstants))
       return wrong(i, "{} is written", print(a));
+    bool transfers = std::holds_alternative<Transfer>(i.action) || std::holds_alternative<Wait>(i.action);
+    if (a.base == ir::Base::kHost && !transfers) return wrong(i, "{} is the host's, where transfers alone go", print(a));
     Wide limit = NABLA_TRY(limit_of(i, a)), low = a.offset, high = low + a.bytes;
     for (const Address::Term& t : a.terms) {
       auto found = registers.find(t.counter);
@@ -144,6 +150,14 @@ class Checker {
     }
     if (a.bytes < 0 || low < 0 || high > limit)
       return wrong(i, "{} ({} bytes) leaves the {} bytes of its base", print(a), a.bytes, static_cast<int64_t>(limit));
+    return Ok{};
+  }
+
+  Status check_transfer(const Instruction& i, const Transfer& t) const {
+    const Address &from = t.from.address, &to = t.to.address;
+    if (from.bytes != to.bytes) return wrong(i, "{} bytes go to {}", from.bytes, to.bytes);
+    if ((from.base == ir::Base::kHost) == (to.base == ir::Base::kHost))
+      return wrong(i, "{} to {} is no copy between the host's memory and the GPU's", print(from), print(to));
     return Ok{};
   }
 

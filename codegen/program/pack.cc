@@ -18,7 +18,8 @@ using Base = format::BaseKind;
 static_assert(agree<Base, ir::Base>({{Base::Arena, ir::Base::kArena},
                                      {Base::Constants, ir::Base::kConstants},
                                      {Base::Input, ir::Base::kInput},
-                                     {Base::Output, ir::Base::kOutput}}));
+                                     {Base::Output, ir::Base::kOutput},
+                                     {Base::Host, ir::Base::kHost}}));
 using Kind = format::CollectiveKind;
 static_assert(agree<Kind, CollectiveKind>({{Kind::AllReduce, CollectiveKind::kAllReduce},
                                            {Kind::AllGather, CollectiveKind::kAllGather},
@@ -62,13 +63,13 @@ class Packer {
     out_.compute = static_cast<uint16_t>(target.cuda.compute);
     out_.specific = target.cuda.specific, out_.ptx = target.cuda.ptx;
     out_.arena_bytes = in_.arena_bytes, out_.state_bytes = in_.state_bytes;
-    out_.constants_bytes = in_.constants_bytes;
+    out_.constants_bytes = in_.constants_bytes, out_.host_bytes = in_.host_bytes;
     for (size_t i = 0; i < in_.kernels.size(); ++i) out_.kernels.push_back(kernel(*in_.kernels[i], code.kernels[i]));
     for (const ir::SizeConstraint& c : in_.constraints) out_.constraints.push_back(constraint(c));
     for (const LocalProgram::Leaf& l : in_.state) {
       out_.state.push_back(std::make_unique<format::StateLeafT>());
       out_.state.back()->tensor = tensor(l.name, l.type);
-      out_.state.back()->offset = l.offset;
+      out_.state.back()->offset = l.offset, out_.state.back()->host = l.base == ir::Base::kHost;
     }
     for (const Instructions& block : in_.blocks) {
       out_.blocks.push_back(std::make_unique<format::BlockT>());
@@ -269,6 +270,16 @@ class Packer {
     copy.bytes = static_cast<uint64_t>(c.from.address.bytes), copy.bytes_size = reference(c.from.type.bytes());
     out.operands = {operand(c.from), operand(c.to)};
     out.action.Set(std::move(copy));
+    return Ok{};
+  }
+
+  Status pack(const Transfer& t, format::InstructionT& out) {
+    format::TransferT transfer;
+    transfer.handle = t.handle;
+    transfer.from = address(t.from.address), transfer.to = address(t.to.address);
+    transfer.bytes = static_cast<uint64_t>(t.from.address.bytes);
+    out.operands = {operand(t.from), operand(t.to)};
+    out.action.Set(std::move(transfer));
     return Ok{};
   }
 

@@ -5,7 +5,7 @@
 namespace nabla::program {
 namespace {
 
-constexpr std::string_view kBases[] = {"arena", "constants", "input", "output"};
+constexpr std::string_view kBases[] = {"arena", "constants", "input", "output", "host"};
 constexpr std::string_view kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter",
                                              "all_to_all", "permute",    "broadcast"};
 constexpr std::string_view kReductions[] = {"", " sum", " prod", " max", " min", " and", " or"};
@@ -37,11 +37,12 @@ class Printer {
   explicit Printer(const LocalProgram& p) : p_(p) {}
 
   std::string run() {
-    out_ = fmt::format("program {}\n  arena {} bytes, of which state {}; constants {} bytes\n", p_.target.name,
-                       p_.arena_bytes, p_.state_bytes, p_.constants_bytes);
+    std::string host = p_.host_bytes == 0 ? "" : fmt::format("; of the host {} bytes", p_.host_bytes);
+    out_ = fmt::format("program {}\n  arena {} bytes, of which state {}; constants {} bytes{}\n", p_.target.name,
+                       p_.arena_bytes, p_.state_bytes, p_.constants_bytes, host);
     for (const ir::SizeConstraint& c : p_.constraints) out_ += fmt::format("  require {}\n", c.relation.str());
     for (const LocalProgram::Leaf& l : p_.state)
-      out_ += fmt::format("  state \"{}\": {} at arena+{}\n", l.name, l.type.str(), l.offset);
+      out_ += fmt::format("  state \"{}\": {} at {}+{}\n", l.name, l.type.str(), kBases[static_cast<int>(l.base)], l.offset);
     for (const kernel_ir::KernelPtr& k : p_.kernels) {
       out_ += fmt::format("  kernel @{}: {}\n", k->name, std::visit([](const auto& s) { return text(s); }, *k->schedule));
     }
@@ -114,6 +115,9 @@ class Printer {
   }
   void print_action(const Copy& a, const Instruction& i) {
     line(fmt::format("copy {} -> {}  // {}", str(a.from), print(a.to.address), i.label));
+  }
+  void print_action(const Transfer& a, const Instruction& i) {
+    line(fmt::format("{} handle {} {}", i.label, a.handle, signature({a.from, a.to})));
   }
   void print_action(const Loop& a, const Instruction& i) {
     line(fmt::format("loop r{} {} {} block {}  // {}", a.counter, a.reverse ? "down from" : "up to", a.trips.str(),

@@ -15,6 +15,7 @@ struct OperandsOf {
     return out;
   }
   Operands operator()(const Copy& a) const { return {a.from, a.to}; }
+  Operands operator()(const Transfer& a) const { return {a.from, a.to}; }
   Operands operator()(const Loop&) const { return {}; }
   Operands operator()(const While& a) const { return {{a.predicate, ir::Type(DType::kBool, {})}}; }
   Operands operator()(const Branch& a) const { return {a.index}; }

@@ -74,6 +74,13 @@ struct Copy {
   Operand from, to;
 };
 
+/// Starts a copy between the host's memory and a GPU's, beside what follows. Its operands must not be touched until the Wait of
+/// the same handle. One side is of the base kHost, which nothing else touches.
+struct Transfer {
+  uint32_t handle;
+  Operand from, to;
+};
+
 /// Runs the block with `counter` from 0 to trips - 1, or from trips - 1 down to 0.
 struct Loop {
   uint32_t body;
@@ -140,7 +147,8 @@ struct Wait {
   std::vector<Operand> operands;
 };
 
-using Action = std::variant<Launch, LibraryCall, Copy, Loop, While, Branch, Call, Debug, Collective, Send, Recv, Wait>;
+using Action =
+    std::variant<Launch, LibraryCall, Copy, Loop, While, Branch, Call, Debug, Collective, Send, Recv, Wait, Transfer>;
 
 struct Instruction {
   Action action;
@@ -182,10 +190,12 @@ struct LocalProgram {
   struct Leaf {
     std::string name;
     ir::Type type;
-    int64_t offset;  ///< in the arena
+    ir::Base base;   ///< kArena or kHost
+    int64_t offset;  ///< there
   };
   std::vector<Leaf> state;
   int64_t state_bytes = 0;  ///< the leading part of the arena, which outlives a call
+  int64_t host_bytes = 0;   ///< of leaves in the host's memory, beside a GPU's
   std::vector<ir::SizeConstraint> constraints;
   std::vector<kernel_ir::KernelPtr> kernels;
   std::vector<Instructions> blocks;

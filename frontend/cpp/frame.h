@@ -67,6 +67,8 @@ class Frame : public std::enable_shared_from_this<Frame> {
   const void* program = nullptr;
   /// Of the function of a manual region: the mesh axes for whose ranks it is written.
   std::vector<std::string> manual;
+  /// Of the function of one example of a batch.
+  bool batched = false;
 
  private:
   std::map<std::pair<const Frame*, int>, int> captured_;

@@ -457,6 +457,21 @@ TEST(Sizes, a_value_is_no_size) {
   EXPECT_HAS(text, "error[E0204]: a shape depends on data: a size is %n of type i32[]");
 }
 
+TEST(State, a_spec_says_in_which_memory_a_leaf_lives) {
+  Program program;
+  Spec w("w", f32, {4});
+  program.state(w);
+  program.state(Spec("m", f32, {4}).host());
+  nn::Affine<Spec> dense = nn::dense_spec(2, 3);
+  dense.w = dense.w.host();
+  program.states("dense", dense);
+  nn::AdamW<nn::Affine> optimizer(program, dense, {});
+  std::vector<string> hosts;
+  for (const ir::StateLeaf& l : program.module().state)
+    if (l.memory == ir::MemorySpace::kHost) hosts.push_back(l.name);
+  EXPECT_EQ(hosts, (std::vector<string>{"m", "dense.w", "adamw.m.w", "adamw.v.w"}));
+}
+
 TEST(Sizes, what_cannot_be_solved_or_comes_too_late_is_refused) {
   Program program;
   ir::Dim n = program.symbol("n", 1, 8), m = program.symbol("m", 1, 8);

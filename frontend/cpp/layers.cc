@@ -99,6 +99,27 @@ namespace {
 /// v [c] under the shape of x.
 Tensor per_channel(const Arg& v, const Tensor& x) { return broadcast_to(v, x.shape()); }
 
+/// x [n, ..., c] as [parts, n / parts, ..., c].
+Tensor in_parts(const Arg& x, int64_t parts) {
+  const Tensor& t = x.tensor();
+  const ir::Dim& n = t.shape().at(0);
+  if (parts < 1 || t.rank() < 2 || !ir::Dim::mod(n, parts).is(0))
+    throw error_at(x.site(), Code::kShapeMismatch, "batch_norm: {} parts of equal size of the first dimension of {}", parts,
+                   t.type().str());
+  Shape split = t.shape();
+  split[0] = ir::Dim::floordiv(n, parts);
+  split.insert(split.begin(), ir::Dim(parts));
+  return reshape(x, split);
+}
+
+/// v [parts, c] under the rank of x [parts, n / parts, ..., c].
+Tensor per_part(const Arg& v, const Tensor& x) {
+  Shape shape(x.rank(), ir::Dim(1));
+  shape.front() = v.tensor().shape().at(0);
+  shape.back() = v.tensor().shape().at(1);
+  return broadcast_to(reshape(v, shape), x.shape());
+}
+
 }  // namespace
 
 Tensor group_norm(const Arg& x, const Arg& gamma, const Arg& beta, int64_t groups, double eps) {
@@ -119,27 +140,38 @@ Tensor group_norm(const Arg& x, const Arg& gamma, const Arg& beta, int64_t group
   return reshape(normal, t.shape()) * per_channel(gamma, t) + per_channel(beta, t);
 }
 
-BatchNormResult batch_norm_train(const Arg& x, const Arg& gamma, const Arg& beta, double eps) {
+BatchNormResult batch_norm_train(const Arg& x, const Arg& gamma, const Arg& beta, double eps, int64_t parts) {
   AtSite at(x);
-  const Tensor& t = x.tensor();
-  Ints axes = ir::iota_ints(t.rank() - 1);
-  Tensor centre = mean(x, axes), centred = t - per_channel(centre, t);
+  if (parts == 0) {
+    const Tensor& t = x.tensor();
+    Ints axes = ir::iota_ints(t.rank() - 1);
+    Tensor centre = mean(x, axes), centred = t - per_channel(centre, t);
+    Tensor variance = mean(centred * centred, axes);
+    Tensor scale = rsqrt(variance + eps) * gamma;
+    return {centred * per_channel(scale, t) + per_channel(beta, t), centre, variance};
+  }
+  Tensor t = in_parts(x, parts);
+  Ints axes;
+  for (int d = 1; d + 1 < t.rank(); ++d) axes.push_back(d);
+  Tensor centre = mean(t, axes), centred = t - per_part(centre, t);
   Tensor variance = mean(centred * centred, axes);
-  Tensor scale = rsqrt(variance + eps) * gamma;
-  return {centred * per_channel(scale, t) + per_channel(beta, t), centre, variance};
+  Tensor scale = rsqrt(variance + eps) * per_channel(gamma, variance);
+  return {reshape(centred * per_part(scale, t) + per_channel(beta, t), x.tensor().shape()), centre, variance};
 }
 
 Tensor batch_norm(const Arg& x, const Arg& gamma, const Arg& beta, const Arg& mean, const Arg& variance, double eps) {
   AtSite at(x);
-  const Tensor& t = x.tensor();
-  Tensor scale = rsqrt(variance + eps) * gamma;
-  return (t - per_channel(mean, t)) * per_channel(scale, t) + per_channel(beta, t);
+  bool apart = mean.tensor().rank() == 2;
+  Tensor t = apart ? in_parts(x, mean.tensor().size(0)) : x.tensor();
+  auto spread = [&](const Arg& v) { return apart ? per_part(v, t) : per_channel(v, t); };
+  Tensor scale = rsqrt(variance + eps) * per_channel(gamma, variance.tensor());
+  return reshape((t - spread(mean)) * spread(scale) + per_channel(beta, t), x.tensor().shape());
 }
 
 BatchNorm::BatchNorm(Program& program, int64_t channels, const std::string& prefix, double momentum, double eps,
-                     Site site)
-    : mean_(program.state(prefix + ".mean", f32, {channels}, site)),
-      variance_(program.state(prefix + ".variance", f32, {channels}, site)),
+                     int64_t parts, Site site)
+    : mean_(program.state(prefix + ".mean", f32, parts == 0 ? Shape{channels} : Shape{parts, channels}, site)),
+      variance_(program.state(prefix + ".variance", f32, mean_.type().shape, site)),
       momentum_(momentum),
       eps_(eps) {}
 

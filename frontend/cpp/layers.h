@@ -55,21 +55,23 @@ struct NormPair {
 struct BatchNormResult {
   Tensor out, mean, variance;  ///< the batch's statistics; the variance divides by the number of elements
 };
-/// Training: normalises by the statistics of the batch.
-BatchNormResult batch_norm_train(const Arg& x, const Arg& gamma, const Arg& beta, double eps = 1e-5);
-/// Inference: normalises by given statistics.
+/// Training: normalises by the statistics of the batch, [c]. With `parts`, each of so many equal parts of the batch by its own,
+/// [parts, c] (Hoffer et al., "Train longer, generalize better", 2017): ranks that have a part each exchange none. E0203 where the
+/// parts do not divide the first dimension.
+BatchNormResult batch_norm_train(const Arg& x, const Arg& gamma, const Arg& beta, double eps = 1e-5, int64_t parts = 0);
+/// Inference: normalises by given statistics, [c], or [parts, c] for each part of the batch its own.
 Tensor batch_norm(const Arg& x, const Arg& gamma, const Arg& beta, const Arg& mean, const Arg& variance,
                   double eps = 1e-5);
 
-/// Batch normalisation with running statistics as state leaves "PREFIX.mean" and "PREFIX.variance".
+/// Batch normalisation with running statistics as state leaves "PREFIX.mean" and "PREFIX.variance", [c], or [parts, c].
 class BatchNorm {
  public:
   BatchNorm(Program& program, int64_t channels, const std::string& prefix, double momentum = 0.1, double eps = 1e-5,
-            Site site = Site::here());
+            int64_t parts = 0, Site site = Site::here());
   /// In the entry that makes the parameters: mean 0, variance 1.
   void init(Site site = Site::here()) const;
   /// Updates the running statistics by the batch's: (1 - momentum) old + momentum new, the variance unbiased as in
-  /// PyTorch. Call it in an entry itself, on the statistics that batch_norm_train gave.
+  /// PyTorch, from `elements` of a channel (in a part). Call it in an entry itself, on the statistics that batch_norm_train gave.
   void update(const Arg& mean, const Arg& variance, double elements) const;
   Tensor apply(const Arg& x, const Arg& gamma, const Arg& beta) const;
   double eps() const { return eps_; }

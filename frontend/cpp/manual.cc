@@ -169,4 +169,9 @@ Tensor axis_index(const AxisNames& axes, Site site) {
 
 int64_t axis_size(const AxisNames& axes, Site site) { return group("axis_size", axes, site).get_int("shards"); }
 
+void check_places(const Layouts& layouts, size_t count, const char* what, const Site& site) {
+  for (const auto& [place, layout] : layouts)
+    if (place >= count) throw error_at(site, Code::kBadSharding, "shard_map: {} {}, and there are {}", what, place, count);
+}
+
 }  // namespace nabla

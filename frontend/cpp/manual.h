@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -84,6 +85,50 @@ template <class F>
 auto shard_map(F f, std::vector<P> in_specs, std::vector<P> out_specs, std::vector<std::string> axes = {},
                Site site = Site::here()) {
   return ShardMapped<F>(std::move(f), std::move(in_specs), std::move(out_specs), std::move(axes), site);
+}
+
+/// Layouts of some of the arguments, or of some of the tensors of a result, by their places.
+using Layouts = std::map<size_t, P>;
+/// Throws E0210 where `layouts` names a place that is not there.
+void check_places(const Layouts& layouts, size_t count, const char* what, const Site& site);
+
+/// What shard_map of a function of whole arrays returns: call it with f's arguments.
+template <class F>
+class LaidOut {
+ public:
+  LaidOut(F f, Layouts in, Layouts out, Site site) : f_(std::move(f)), in_(std::move(in)), out_(std::move(out)), site_(site) {}
+
+  template <class... A>
+  auto operator()(const A&... args) const {
+    check_places(in_, sizeof...(A), "in_specs lays out argument", site_);
+    F f = f_;
+    size_t next = 0;
+    auto inner = [&](auto copy) {
+      auto said = in_.find(next++);
+      if (said != in_.end())
+        for (auto& leaf : leaves_of<Tensor>(copy)) *leaf.second = shard(*leaf.second, said->second, site_);
+      return copy;
+    };
+    std::tuple<A...> inside{inner(args)...};
+    auto result = std::apply([&](const A&... a) { return f(a...); }, inside);
+    std::vector<Tensor> tensors = tensors_of(result);
+    check_places(out_, tensors.size(), "out_specs lays out result", site_);
+    for (const auto& [place, layout] : out_) tensors[place] = shard(tensors[place], layout, site_);
+    return with_tensors(std::move(result), tensors);
+  }
+
+ private:
+  F f_;
+  Layouts in_, out_;
+  Site site_;
+};
+
+/// f, written for whole arrays, whose arguments (every tensor of one alike) and results are laid out so:
+/// shard_map(f, Layouts{{0, P("dp", "")}}, Layouts{{0, P("", "tp")}}). What lies between follows by propagation, as what is not
+/// named here does. Throws E0210 where a place is not there, otherwise as shard.
+template <class F>
+auto shard_map(F f, Layouts in_specs, Layouts out_specs, Site site = Site::here()) {
+  return LaidOut<F>(std::move(f), std::move(in_specs), std::move(out_specs), site);
 }
 
 // ---- Inside of a region: what the ranks along its axes exchange. All throw E0210 where an axis is not one of them.

@@ -53,6 +53,28 @@ TEST(Layers, group_and_batch_norm) {
   expect_near(eval(batch, x, one, zero), {-1, -1, -1, -1, 1, 1, 1, 1});
 }
 
+TEST(Layers, batch_norm_of_parts) {
+  Literal x = vec({1, 10, 3, 30, 5, 20, 9, 20}, {4, 2}), one = vec({1, 1}), zero = vec({0, 0});
+  auto part = [](Tensor t, Tensor g, Tensor b) { return nn::batch_norm_train(t, g, b, 1e-12, 2).out; };
+  expect_near(eval(part, x, one, zero), {-1, -1, 1, 1, -1, 0, 1, 0});
+  auto kept = [](Tensor t, Tensor g, Tensor b) {
+    nn::BatchNormResult r = nn::batch_norm_train(t, g, b, 1e-12, 2);
+    return concatenate({r.mean, r.variance}, 1);
+  };
+  expect_near(eval(kept, x, one, zero), {2, 20, 1, 100, 7, 20, 4, 0});
+  auto given = [](Tensor t, Tensor g, Tensor b) {
+    nn::BatchNormResult r = nn::batch_norm_train(t, g, b, 0, 2);
+    return nn::batch_norm(t, g, b, r.mean, r.variance, 1e-12);
+  };
+  expect_near(eval(given, x, one, zero), {-1, -1, 1, 1, -1, 0, 1, 0});
+  try {
+    eval([](Tensor t, Tensor g, Tensor b) { return nn::batch_norm_train(t, g, b, 0, 3).out; }, x, one, zero);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.diagnostics()[0].message, "batch_norm: 3 parts of equal size of the first dimension of f32[4,2]");
+  }
+}
+
 TEST(Losses, values) {
   Literal x = vec({0.5, -2}), y = vec({0, 1});
   EXPECT_EQ(eval([](Tensor a, Tensor b) { return nn::huber(a, b); }, x, y), (Values{0.125, 2.5}));

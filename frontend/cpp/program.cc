@@ -110,7 +110,7 @@ State Program::state(const Spec& s, Site site) {
     throw error_at(site, Code::kDuplicateName, "state leaf \"{}\" is declared twice", s.name);
   check_layout(context_->module, s, type, "state leaf " + s.name, site);
   ir::StateLeaf leaf{s.name, type, locate(site, "")};
-  leaf.sharding = s.sharding;
+  leaf.sharding = s.sharding, leaf.memory = s.memory;
   context_->module.state.push_back(std::move(leaf));
   return {context_, static_cast<int>(context_->module.state.size()) - 1};
 }

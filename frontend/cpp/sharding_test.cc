@@ -110,5 +110,27 @@ TEST(Sharding, RegionsAreCheckedAtTheLineOfTheUser) {
             "shard_map: operand 0 is laid out as <{dp, ?}, {}>: a region'");
 }
 
+// A map of layouts: the function is one of whole arrays, and only its ends are laid out.
+TEST(Sharding, FunctionsOfWholeArraysAreLaidOutAtTheirEnds) {
+  auto layer = [](std::pair<Tensor, Tensor> xw, Tensor b) { return std::pair(matmul(xw.first, xw.second), b * 2); };
+  auto traced = [&](Layouts in, Layouts out) {
+    Program program;
+    program.mesh("pod", {{"dp", 2}, {"tp", 3}});
+    program.entry("f", {{"x", f32, {6, 6}}, {"w", f32, {6, 6}}, {"b", f32, {4}}}, [&](Tensor x, Tensor w, Tensor b) -> Outputs {
+      auto [y, c] = shard_map(layer, in, out)(std::pair(x, w), b);
+      return {{"y", y}, {"c", c}};
+    });
+    EXPECT_TRUE(ir::verify(program.module()).ok());
+    return ir::print(program.module());
+  };
+  std::string text = traced({{0, P("dp", "")}}, {{0, P("", "tp")}, {1, P("dp")}});
+  for (const char* part : {"shard(%x) {sharding=<dp, {}>}", "shard(%w) {sharding=<dp, {}>}", "{sharding=<{}, tp>}", "{sharding=<dp>}"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(text.find("shard(%b)"), std::string::npos) << text;
+  EXPECT_EQ(traced({}, {}).find("shard("), std::string::npos);
+  EXPECT_EQ(refusal([&] { traced({{2, P("dp")}}, {}); }), "shard_map: in_specs lays out argument 2, and there are 2");
+  EXPECT_EQ(refusal([&] { traced({}, {{2, P("dp")}}); }), "shard_map: out_specs lays out result 2, and there are 2");
+}
+
 }  // namespace
 }  // namespace nabla

@@ -35,10 +35,18 @@ struct Spec {
     out.sharding = std::make_shared<const ir::Sharding>(layout.sharding);
     return out;
   }
+  /// The same, of a leaf that lives in the host's memory: programs for GPUs copy it to the device where it is read and back
+  /// where it is written, and programs for CPUs keep it as any other. Leaves of optimizers that are declared by this spec do so too.
+  Spec host() const {
+    Spec out = *this;
+    out.memory = ir::MemorySpace::kHost;
+    return out;
+  }
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
   ir::ShardingRef sharding = nullptr;  ///< null: propagation decides
+  ir::MemorySpace memory = ir::MemorySpace::kDevice;  ///< of a leaf; inputs are the caller's
   ir::Type type() const { return {dtype, shape}; }
 };
 

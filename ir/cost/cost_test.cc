@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/cost/exchange.h"
+#include "ir/cost/node_time.h"
 #include "ir/kernel_ir/text.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
@@ -78,7 +79,64 @@ TEST(Time, OfAThreadGrowsWithWorkAndShrinksWithLanes) {
   EXPECT_DOUBLE_EQ(thread_ns(2000, 16, 4, 8), 2 * thread_ns(1000, 16, 4, 8));
   EXPECT_DOUBLE_EQ(thread_ns(1000, 16, 4, 8), 2 * thread_ns(1000, 16, 4, 16));
   EXPECT_GT(thread_ns(1000, 60, 4, 8), thread_ns(1000, 1, 4, 8));
-  EXPECT_DOUBLE_EQ(thread_ns_of_products(1e6, 8), 2 * thread_ns_of_products(1e6, 16));
+  EXPECT_DOUBLE_EQ(products_us(1e6, 0, 8, {}), 2 * products_us(1e6, 0, 16, {}));
+}
+
+// Rates of a machine: two threads move less each than one, and more bytes more slowly.
+CpuRates measured() {
+  CpuRates out;
+  out.instructions_per_ns = 4, out.step_us = 0.5, out.cpus = 2;
+  out.copies = {{1, 1000, 100}, {1, 1e6, 10}, {2, 1000, 80}, {2, 1e6, 5}};
+  out.products = {{1e3, 1e3}, {1e5, 1e5}};
+  out.exchanges = {{2, 2, 10, 100}, {2, 4, 20, 50}, {4, 4, 30, 50}};
+  return out;
+}
+
+TEST(Time, OfAThreadIsItsBytesOrItsArithmeticAndAStep) {
+  const CpuRates rates = measured();
+  EXPECT_DOUBLE_EQ(thread_us({.bytes = 1000}, 8, rates), 0.5 + 10);
+  EXPECT_DOUBLE_EQ(thread_us({.bytes = 1000}, 8, rates, {1, 5e5}), 0.5 + 100) << "it comes back to them after so many others";
+  EXPECT_DOUBLE_EQ(thread_us({.bytes = 1e9}, 8, rates), 0.5 + 1e8) << "the last figure stands for more";
+  EXPECT_DOUBLE_EQ(thread_us({.bytes = 1000}, 8, rates, {2, 0}), 0.5 + 12.5);
+  EXPECT_DOUBLE_EQ(thread_us({.bytes = 1000}, 8, rates, {4, 0}), 2 * (0.5 + 12.5)) << "two ranks share a CPU";
+  EXPECT_DOUBLE_EQ(thread_us({.operations = {8 * 4e4, 4e4}}, 8, rates), 0.5 + 10 + 10);
+  EXPECT_DOUBLE_EQ(thread_us({.bytes = 1000, .products = 1e5}, 8, rates), 0.5 + 10) << "whichever takes longer";
+  EXPECT_DOUBLE_EQ(products_us(1e6, 1e3, 8, rates), 1e3) << "a thousand small ones";
+  EXPECT_DOUBLE_EQ(products_us(1e6, 0, 8, rates), 10) << "a large one";
+  double between = products_us(1e6, 1e4, 8, rates);
+  EXPECT_DOUBLE_EQ(between, (1e3 + 10) / 2);
+}
+
+// A kernel counts as its schedule has it: where lanes do not lie side by side each element is loaded by itself.
+TEST(Time, OfANodeIsThatOfItsKernel) {
+  const char* text = R"(nabla 1 kernels
+kernel @{0}(in a: f32[64,64], out c: f32[64,64]) {{
+  axes i = 64, j = 64
+  schedule unit 1 units 64 threads 1 vector j
+  for i, j {{
+    store c[i, j] = {1}
+  }}
+}}
+entry f calls @f {{
+  inputs a
+  outputs c
+}}
+func @f(%a: f32[64,64]) {{
+  %c = launch(%a) {{kernel="{0}", results="f32[64,64]"}} : f32[64,64]
+  return %c
+}}
+)";
+  Target target = *find_target("cpu:x86-64-v3");
+  target.rates = measured(), target.rates.copies = {{1, 1, 1e9}};
+  auto us = [&](const char* name, const char* body) {
+    Module m = parsed(fmt::format(fmt::runtime(text), name, body));
+    const Function& f = *m.find("f");
+    return NodeTimes(m, target).us(f, f.nodes[0], 0);
+  };
+  const double copied = us("copied", "a[i, j]"), turned = us("turned", "a[j, i]"), exponent = us("exponent", "exp(a[i, j])");
+  EXPECT_DOUBLE_EQ(copied, 0.5 + 64 * 64 * 2 / 8 / 4e3) << "a load and a store, eight at a time";
+  EXPECT_DOUBLE_EQ(turned, 0.5 + 64 * 64 * (1 + 1.0 / 8) / 4e3);
+  EXPECT_GT(exponent, 2 * copied - 0.5);
 }
 
 TEST(Exchange, CountsMessagesAndBytes) {
@@ -91,6 +149,25 @@ TEST(Exchange, CountsMessagesAndBytes) {
   Link link = link_along(mesh, {{"near"}});
   EXPECT_DOUBLE_EQ(exchange_us("all_reduce", mesh, {{"near"}}, 100), 4 * link.message_us + 150 / link.bytes_per_us);
   EXPECT_EQ(exchange_us("all_reduce", mesh, {}, 100), 0);
+}
+
+TEST(Exchange, OfThreadsIsWhatWasMeasured) {
+  Mesh pair{"m", {{"a", 2}}, nullptr}, four{"m", {{"a", 2}, {"b", 2}}, nullptr}, eight{"m", {{"a", 2}, {"b", 4}}, nullptr};
+  Target cpu = *find_target("cpu:x86-64-v3");
+  EXPECT_EQ(exchange_us("all_reduce", pair, {{"a"}}, 100, cpu), exchange_us("all_reduce", pair, {{"a"}}, 100)) << "nothing was measured";
+  EXPECT_FALSE(exchange_computes(cpu));
+  cpu.rates = measured();
+  EXPECT_TRUE(exchange_computes(cpu));
+  EXPECT_EQ(moved_bytes("all_gather", 4, 100), 800) << "each reads all parts and writes them";
+  EXPECT_EQ(moved_bytes("all_reduce", 4, 100), 200);
+  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", pair, {{"a"}}, 1000, cpu), 10 + 2000 / 100.0);
+  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", four, {{"a"}}, 1000, cpu), 20 + 2000 / 50.0);
+  EXPECT_DOUBLE_EQ(exchange_us("all_gather", four, {{"a"}, {"b"}}, 1000, cpu), 30 + 8000 / 50.0);
+  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", eight, {{"b"}}, 1000, cpu), 2 * (30 + 2000 / 50.0)) << "twice as many as were measured";
+  EXPECT_EQ(exchange_us("all_reduce", four, {}, 1000, cpu), 0);
+  Target gpu = *find_target("sm_90");
+  gpu.rates = cpu.rates;
+  EXPECT_EQ(exchange_us("all_reduce", pair, {{"a"}}, 100, gpu), exchange_us("all_reduce", pair, {{"a"}}, 100));
 }
 
 // Ranks 0 to 7 share a machine: a part of `far` that reaches over eight of them is near.

@@ -26,6 +26,18 @@ int64_t rounds(std::string_view op, int64_t ranks) {
   return op == "permute" || op == "all_to_all" ? 1 : op == "all_reduce" ? 2 * halvings : halvings;
 }
 
+// Of so many members of so many ranks: the largest program that is no larger, else the smallest; in it the same of groups.
+const CpuRates::Exchange& nearest(const std::vector<CpuRates::Exchange>& all, int64_t members, int64_t ranks) {
+  auto better = [](int64_t a, int64_t b, int64_t wanted) {
+    if ((a <= wanted) != (b <= wanted)) return a <= wanted;
+    return a <= wanted ? a > b : a < b;
+  };
+  const CpuRates::Exchange* out = &all.front();
+  for (const CpuRates::Exchange& e : all)
+    if (better(e.ranks, out->ranks, ranks) || (e.ranks == out->ranks && better(e.members, out->members, members))) out = &e;
+  return *out;
+}
+
 }  // namespace
 
 Link link_along(const Mesh& mesh, const Axes& axes) {
@@ -46,5 +58,22 @@ double exchange_us(std::string_view op, const Mesh& mesh, const Axes& axes, doub
   Link link = link_along(mesh, axes);
   return static_cast<double>(rounds(op, ranks)) * link.message_us + sent_bytes(op, ranks, part) / link.bytes_per_us;
 }
+
+double moved_bytes(std::string_view op, int64_t ranks, double part) {
+  auto n = static_cast<double>(ranks);
+  if (ranks == 1) return 0;
+  return op == "all_gather" ? 2 * n * part : op == "reduce_scatter" ? (1 + 1 / n) * part : 2 * part;
+}
+
+double exchange_us(std::string_view op, const Mesh& mesh, const Axes& axes, double part, const Target& target) {
+  if (!exchange_computes(target)) return exchange_us(op, mesh, axes, part);
+  const int64_t ranks = mesh.ranks(), members = shards(mesh, axes);
+  if (members == 1) return 0;
+  const CpuRates::Exchange& known = nearest(target.rates.exchanges, members, ranks);
+  double more = std::max(1.0, static_cast<double>(ranks) / static_cast<double>(known.ranks));
+  return more * (known.us + moved_bytes(op, members, part) / known.bytes_per_us);
+}
+
+bool exchange_computes(const Target& target) { return !target.is_cuda() && !target.rates.exchanges.empty(); }
 
 }  // namespace nabla::ir

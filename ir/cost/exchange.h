@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ir/sharding.h"
+#include "ir/target.h"
 
 namespace nabla::ir {
 
@@ -18,7 +19,14 @@ Link link_along(const Mesh& mesh, const Axes& axes);
 
 /// Bytes that a rank sends in a collective of so many ranks, by the op's name, where it brings `part` bytes.
 double sent_bytes(std::string_view op, int64_t ranks, double part);
-/// Microseconds of that.
+/// Bytes that a rank which is a thread among others reads and writes for it (runtime/comm/local.h).
+double moved_bytes(std::string_view op, int64_t ranks, double part);
+/// Microseconds of that over links: what paths between layouts are chosen by, wherever ranks run.
 double exchange_us(std::string_view op, const Mesh& mesh, const Axes& axes, double part);
+/// Of ranks of this target: where its exchanges were measured, all ranks of the mesh are threads of that machine. Of more of them than
+/// were measured each waits, and has of the memory, in proportion.
+double exchange_us(std::string_view op, const Mesh& mesh, const Axes& axes, double part, const Target& target);
+/// Whether these ranks compute nothing while they exchange values: threads do both.
+bool exchange_computes(const Target& target);
 
 }  // namespace nabla::ir

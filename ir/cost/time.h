@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "ir/cost/least_work.h"
+#include "ir/cost/operations.h"
 #include "ir/target.h"
 
 namespace nabla::ir {
@@ -17,16 +18,34 @@ struct ProductRate {
 ProductRate product_rate(DType factors, const Target& target);
 /// Bytes that this GPU's memory moves in a microsecond. Requires a GPU target.
 double bytes_per_us(const Target& target);
+/// Bytes that its link to the host moves in a microsecond, in one direction. Requires a GPU target.
+double host_bytes_per_us(const Target& target);
 /// Microseconds that this GPU needs at least, at the largest sizes: by its memory or by its products, whichever takes
 /// longer. Requires a GPU target.
 double least_us(const Work& work, const Target& target);
 
-/// Nanoseconds that a thread of a CPU is expected to need for so many elements, each of `arithmetic` and of
-/// `accesses` reads and writes, `lanes` at a time.
-double thread_ns(double elements, int64_t arithmetic, int accesses, int lanes);
-/// The same for products in registers.
-double thread_ns_of_products(double flops, int lanes);
-/// Microseconds that it is expected to need for so many bytes of arrays and products, whichever takes longer.
-double thread_us(double bytes, double products, int lanes);
+/// What an instruction of a program has a thread of a CPU do.
+struct ThreadWork {
+  double bytes = 0;     ///< of the arrays that it reads and writes, each once
+  double products = 0;  ///< floating-point operations of products of matrices, ...
+  double product = 0;   ///< ... and of one of these; 0: there is one
+  Operations operations = {};
+};
+/// Beside whom it does so.
+struct Surroundings {
+  int64_t ranks = 1;  ///< of one thread each, which compute at the same time
+  double bytes = 0;   ///< of memory that each of them goes through before it comes to the same again
+};
+/// Microseconds that this takes: its bytes or its arithmetic, whichever takes longer, and the step itself; ranks that share a CPU wait
+/// for each other. `lanes` are those of the target's vectors.
+double thread_us(const ThreadWork& work, int lanes, const CpuRates& rates, const Surroundings& around = {});
+/// Of the products alone.
+double products_us(double flops, double product, int lanes, const CpuRates& rates);
+/// How many ranks share a CPU; 1: each has its own.
+double ranks_of_cpu(const CpuRates& rates, int64_t ranks);
+
+/// Nanoseconds for so many elements, each of `arithmetic` and of `accesses` reads and writes, `lanes` at a time: what schedules plan
+/// with. They take the rates of a data sheet, so that code does not depend on what was measured.
+double thread_ns(double elements, int64_t arithmetic, int accesses, int lanes, const CpuRates& rates = {});
 
 }  // namespace nabla::ir

@@ -41,6 +41,7 @@ const ir::OpTable& all_ops() {
              lowered_ops,
              lowered_convolution_ops,
              debug_ops,
+             transfer_ops,
              collective_ops,
          })
       for (ir::OpDef& record : family()) records.push_back(std::move(record));

@@ -46,6 +46,7 @@ std::vector<ir::OpDef> lowered_ops();
 std::vector<ir::OpDef> lowered_convolution_ops();
 std::vector<ir::OpDef> debug_ops();
 std::vector<ir::OpDef> collective_ops();
+std::vector<ir::OpDef> transfer_ops();
 std::vector<ir::OpDef> manual_ops();
 std::vector<ir::OpDef> layout_ops();
 

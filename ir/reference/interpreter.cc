@@ -208,7 +208,7 @@ std::vector<std::vector<Literal>> Interpreter::run_on_ranks(std::string_view fun
                                                             std::vector<std::vector<Literal>> args) const {
   if (!failures_.empty()) return {};
   if (mesh.ranks() > kMostRanks) {
-    failures_ = {error(Code::kTooLarge, "a region of {} ranks, the interpreter runs at most {}", mesh.ranks(), kMostRanks)};
+    failures_ = {error(Code::kTooLarge, "a region of {} ranks: at most {} run in one process", mesh.ranks(), kMostRanks)};
     return {};
   }
   std::vector<std::vector<Literal>> out(args.size());

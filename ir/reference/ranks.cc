@@ -52,7 +52,7 @@ Result<std::vector<std::vector<Literal>>> interpret_ranks(const Module& module, 
   if (!mesh) return error(Code::kBadSharding, "the module has no mesh, so that it has no ranks");
   int64_t ranks = mesh->ranks();
   if (ranks > kMostRanks)
-    return error(Code::kTooLarge, "mesh {} has {} ranks, the interpreter runs at most {}", mesh->name, ranks,
+    return error(Code::kTooLarge, "mesh {} has {} ranks: at most {} run in one process", mesh->name, ranks,
                  kMostRanks);
   if (args.size() != static_cast<size_t>(ranks))
     return error(Code::kOperandCount, "mesh {} has {} ranks, arguments are given for {}", mesh->name, ranks,

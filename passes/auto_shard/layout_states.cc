@@ -76,7 +76,7 @@ std::vector<Layout> layouts_of_stored(const ir::Mesh& mesh, const ir::Type& type
   return out;
 }
 
-Way way_between(const ir::Mesh& mesh, const ir::Type& type, Layout from, Layout to) {
+Way way_between(const ir::Mesh& mesh, const ir::Type& type, Layout from, Layout to, const ir::Target& target) {
   Way out;
   for (const ir::AxisRef& a : to.pending)
     if (std::find(from.pending.begin(), from.pending.end(), a) == from.pending.end()) return out;
@@ -84,7 +84,7 @@ Way way_between(const ir::Mesh& mesh, const ir::Type& type, Layout from, Layout 
   to.pending.clear();
   out.us = 0;
   if (!(from == to)) out.steps = plain_steps(mesh, from, to);
-  if (!out.steps.empty()) out.us = steps_us(mesh, type, from, out.steps);
+  if (!out.steps.empty()) out.us = steps_us(mesh, type, from, out.steps, target);
   for (const ReshardStep& s : out.steps) out.us += is_cut(s) ? kOfCutUs : kOfExchangeUs;
   out.from = std::move(from);
   return out;
@@ -106,7 +106,7 @@ std::shared_ptr<const CostTable> WayTables::between(const ir::Type& type, int fr
   if (known) return known;
   auto made = std::make_shared<CostTable>(CostTable{layouts(from).size(), layouts(to).size(), {}});
   for (const Layout& a : layouts(from))
-    for (const Layout& b : layouts(to)) made->us.push_back(way_between(mesh_, type, a, b).us);
+    for (const Layout& b : layouts(to)) made->us.push_back(way_between(mesh_, type, a, b, target_).us);
   return known = std::move(made);
 }
 

@@ -48,6 +48,7 @@ class Builder {
     for (const ir::Entry& e : m_.entries) {
       const Function& f = *m_.find(e.function);
       for (size_t w = 0; w < e.writes.size(); ++w) link(f, nullptr, use(f, f.results[w]), static_cast<Spot>(e.writes[w]));
+      keep_at_fullest(f);
     }
     return std::move(out_);
   }
@@ -271,8 +272,30 @@ class Builder {
     }
   }
 
+  // Of what nodes make; what is free is made where it is read.
+  void keep_at_fullest(const Function& f) {
+    const Values& v = out_.values.at(&f);
+    std::vector<size_t> last(f.values.size(), 0);
+    for (size_t n = 0; n < f.nodes.size(); ++n)
+      for (ValueId id : f.nodes[n].operands) last[static_cast<size_t>(id)] = n;
+    double live = 0;
+    std::set<ValueId> now, most;
+    auto bytes = [&](ValueId id) { return static_cast<double>(f.type(id).bytes().bounds().max); };
+    for (size_t n = 0; n < f.nodes.size(); ++n) {
+      for (ValueId id : f.nodes[n].results)
+        if (!v.free[static_cast<size_t>(id)] && last[static_cast<size_t>(id)] > n && now.insert(id).second) live += bytes(id);
+      if (live > fullest_) fullest_ = live, most = now;
+      for (ValueId id : f.nodes[n].operands)
+        if (last[static_cast<size_t>(id)] == n && now.erase(id) > 0) live -= bytes(id);
+    }
+    if (most.empty()) return;
+    out_.kept.clear();
+    for (ValueId id : most) out_.kept.push_back(v.spot[static_cast<size_t>(id)]);
+  }
+
   const ir::Module& m_;
   ProgramGraph out_;
+  double fullest_ = 0;  // bytes of out_.kept
   std::map<std::string, double> times_;  // that a function runs, by name
 };
 

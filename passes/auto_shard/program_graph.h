@@ -62,6 +62,8 @@ struct ProgramGraph {
   std::vector<HandedOn> handed_on;
   std::map<const ir::Function*, SpotsOfValues> values;  ///< of functions that entries reach
   std::set<Spot> sums;  ///< what lies in their clusters may stay a sum over ranks
+  /// Values that live at once where an entry needs the most memory, by whole sizes: what the way back reads of the way forward.
+  std::vector<Spot> kept;
 };
 
 /// Of a flat module. Elementwise ops and movements tie their operands and results, as control flow does; all other ops are

@@ -37,9 +37,15 @@ struct Reason {
 
 class Search {
  public:
-  Search(const ir::Module& m, const ProgramGraph& g, double most, const ir::Target& target)
-      : m_(m), g_(g), mesh_(*m.mesh()), target_(target), axes_(axes_of_ranks(mesh_)), ways_(mesh_) {
-    choices_.most_bytes = most;
+  Search(const ir::Module& m, const ProgramGraph& g, const SearchLimits& limits, const ir::Target& target)
+      : m_(m),
+        g_(g),
+        mesh_(*m.mesh()),
+        target_(target),
+        axes_(axes_of_ranks(mesh_)),
+        ways_(mesh_, target_),
+        counts_kept_(limits.memory < kNever) {
+    choices_.most_bytes = counts_kept_ ? limits.memory : limits.state;
   }
 
   Result<FoundLayouts> run() {
@@ -48,6 +54,8 @@ class Search {
                    kMostAxes, mesh_.name, axes_.size());
     add_stored();
     add_clusters();
+    if (counts_kept_)
+      for (Spot s : g_.kept) count_kept(s);
     for (const SpotLink& l : g_.links) {
       Seen from = seen(l.from), to = seen(l.to);
       int list = to.list;
@@ -137,13 +145,21 @@ class Search {
     return seen_[spot] = {c.node, ways_.list(std::move(layouts))};
   }
 
+  void count_kept(Spot spot) {
+    Seen s = seen(spot);
+    const std::vector<Layout>& layouts = ways_.layouts(s.list);
+    std::vector<double>& bytes = choices_.nodes[at(s.node)].bytes;
+    bytes.resize(layouts.size(), 0);
+    for (size_t state = 0; state < layouts.size(); ++state) bytes[state] += part_bytes(spot, layouts[state]);
+  }
+
   // ---- Nodes.
   double product_us(const SplitNode& n) const {
     if (!is_product(*n.node)) return 0;
     auto flops = static_cast<double>(ir::node_flops(*n.function, *n.node).bounds().max);
     DType factors = n.function->type(n.node->operands[0]).dtype;
     if (target_.is_cuda()) return flops / ir::product_rate(factors, target_).flops_per_us;
-    return ir::thread_ns_of_products(flops, target_.lanes(DType::kF32)) / 1e3;
+    return ir::products_us(flops, 0, target_.lanes(DType::kF32), target_.rates) * ir::ranks_of_cpu(target_.rates, mesh_.ranks());
   }
 
   void add_node(const SplitNode& n) {
@@ -187,7 +203,7 @@ class Search {
           if (factors[at(k)].combiner == kernel_ir::Combiner::kSum)
             l.pending.insert(l.pending.end(), axes.begin(), axes.end());
           else
-            us[s] += n.times * ir::exchange_us("all_reduce", mesh_, axes, part_bytes(n.results[r], l));
+            us[s] += n.times * ir::exchange_us("all_reduce", mesh_, axes, part_bytes(n.results[r], l), target_);
         }
         made.back().push_back(std::move(l));
       }
@@ -220,10 +236,11 @@ class Search {
       largest.push_back({*std::min_element(bytes.begin(), bytes.end()), leaf.name});
       all += static_cast<double>(leaf.type.bytes().bounds().max);
     }
+    for (Spot spot : g_.kept) all += counts_kept_ ? part_bytes(spot, layout_of(nullptr, g_.ties.type(spot).rank())) : 0;
     std::stable_sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     Diagnostic d = error(Code::kOverBudget,
-                         "auto-shard: the state takes {:.0f} bytes on a rank at least, of {:.0f} in all, and at most {:.0f} are allowed",
-                         least, all, choices_.most_bytes);
+                         "auto-shard: the state {}takes {:.0f} bytes on a rank at least, of {:.0f} in all, and at most {:.0f} are allowed",
+                         counts_kept_ ? "with what is kept for the way back " : "", least, all, choices_.most_bytes);
     for (size_t i = 0; i < std::min<size_t>(3, largest.size()); ++i)
       d.notes.push_back(fmt::format("{} takes {:.0f} bytes on a rank at least", largest[i].second, largest[i].first));
     d.help = "take more ranks, or leave more of the layouts to the search";
@@ -239,12 +256,13 @@ class Search {
     for (size_t e = 0; e < choices_.edges.size(); ++e) {
       const Choices::Edge& edge = choices_.edges[e];
       const Reason& why = reasons_[e];
-      Way way = way_between(mesh_, *why.type, ways_.layouts(why.from)[state(edge.first)], ways_.layouts(why.to)[state(edge.second)]);
+      Way way = way_between(mesh_, *why.type, ways_.layouts(why.from)[state(edge.first)],
+                            ways_.layouts(why.to)[state(edge.second)], target_);
       auto part = static_cast<double>(local_type(mesh_, *why.type, way.from).bytes().bounds().max);
       for (const ReshardStep& step : way.steps) {
         if (step.kind != ReshardStep::kCut) {
           out.exchanges.push_back({why.function, why.node, step.kind, step.axes, part, edge.times});
-          out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part);
+          out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part, target_);
         }
         part *= growth(mesh_, step);
       }
@@ -255,7 +273,8 @@ class Search {
       Seen s = seen(spot);
       out.spots.push_back(ways_.layouts(s.list)[state(s.node)]);
     }
-    out.state_bytes = chosen.bytes;
+    for (const FoundLayout& f : out.stored) out.state_bytes += f.stored->leaf >= 0 ? part_bytes(f.stored->spot, f.layout) : 0;
+    for (Spot spot : g_.kept) out.kept_bytes += part_bytes(spot, out.spots[at(spot)]);
     out.search = std::move(chosen);
     return out;
   }
@@ -272,7 +291,7 @@ class Search {
     auto mine = at(chosen.states[at(seen.node)]);
     FoundLayout out{&g_.stored[i], layouts[mine]};
     out.is_free = layouts.size() > 1;
-    if (!node.bytes.empty()) out.bytes = node.bytes[mine];
+    out.bytes = part_bytes(g_.stored[i].spot, out.layout);
     std::vector<double> us = node.us;
     for (size_t e : edges) {
       const Choices::Edge& edge = choices_.edges[e];
@@ -298,13 +317,14 @@ class Search {
   std::map<Spot, Seen> of_stored_, seen_;
   std::map<int, Choice> clusters_;  // by SpotTies::cluster
   std::vector<int> products_;       // choices of nodes
+  bool counts_kept_;
 };
 
 }  // namespace
 
-Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, double most_state_bytes,
+Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, const SearchLimits& limits,
                                     const ir::Target& target) {
-  return Search(module, graph, most_state_bytes, target).run();
+  return Search(module, graph, limits, target).run();
 }
 
 }  // namespace nabla::passes

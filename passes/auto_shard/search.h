@@ -37,17 +37,23 @@ struct FoundLayouts {
   std::vector<Layout> spots;        ///< of all tensors, by number
   std::vector<ExchangeOfNode> exchanges;
   double exchange_us = 0, product_us = 0;  ///< of a run of every entry
-  double state_bytes = 0;
+  double state_bytes = 0, kept_bytes = 0;  ///< on a rank; of ProgramGraph::kept
   Chosen search;
 };
 
 /// Axes of the mesh along which ranks lie, of more than one: at most so many are searched.
 inline constexpr size_t kMostAxes = 3;
 
-/// Of a flat module with a mesh. Leaves have at most `most_state_bytes` on a rank. A node's parts follow from how the axes split
+/// What a rank may keep: kNever is no limit.
+struct SearchLimits {
+  double state = kNever;   ///< bytes of the leaves
+  double memory = kNever;  ///< of the leaves and of ProgramGraph::kept together; one of the two is given
+};
+
+/// Of a flat module with a mesh. A node's parts follow from how the axes split
 /// its factors, each axis one at most; what is laid out otherwise is brought there, in the time of ir/cost; products take the
 /// time of the target, all else none. E0402 where no layouts keep the limit, E0901 for meshes of more axes, E0602 as `solve`.
-Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, double most_state_bytes,
+Result<FoundLayouts> search_layouts(const ir::Module& module, const ProgramGraph& graph, const SearchLimits& limits,
                                     const ir::Target& target);
 
 }  // namespace nabla::passes

@@ -90,7 +90,7 @@ class FunctionPlanner {
     size_t reads = entry_ ? entry_->reads.size() : 0, writes = entry_ ? entry_->writes.size() : 0;
     for (size_t p = 0; p < f_.params.size(); ++p) {
       if (p < reads)
-        fix(f_.params[p], Base::kArena, 0, memory_.state_offsets[entry_->reads[p]]);
+        fix_leaf(f_.params[p], entry_->reads[p]);
       else
         fix(f_.params[p], Base::kInput, static_cast<int>(p - reads), 0);
     }
@@ -101,8 +101,12 @@ class FunctionPlanner {
       if (r >= writes)
         fix(f_.results[r], Base::kOutput, static_cast<int>(r - writes), 0);
       else if (producer_[root_[f_.results[r]]] >= 0)
-        fix(f_.results[r], Base::kArena, 0, memory_.state_offsets[entry_->writes[r]]);
+        fix_leaf(f_.results[r], entry_->writes[r]);
     }
+  }
+  void fix_leaf(ValueId id, int leaf) {
+    const ir::MemoryPlan::Leaf& at = memory_.leaves[static_cast<size_t>(leaf)];
+    fix(id, at.base, 0, at.offset);
   }
   int64_t constant(const Literal& value) {
     for (const auto& c : memory_.constants)
@@ -230,6 +234,7 @@ class FunctionPlanner {
   bool shares(const ir::Node& n, ValueId operand, ValueId result) const {
     if (n.op->lower == ir::Lowering::kControl) return carries_over(n, operand, result);
     if (n.op->lower == ir::Lowering::kCollective) return n.op->name == "all_reduce";
+    if (n.op->lower == ir::Lowering::kTransfer) return false;  // they lie in different memories
     const Attr* name = n.attrs.find("kernel");
     if (!name) return takes_the_place(n, operand);
     const kernel_ir::Kernel* kernel = &kernel_of(n.attrs.get_string("kernel"));
@@ -423,6 +428,8 @@ Status check_bytes(const ir::Function& f) {
 
 // `limit`: an option of the pass; none: what loaders take.
 Status check_arena(const ir::MemoryPlan& plan, std::optional<int64_t> limit) {
+  if (plan.host_bytes > kMaxArrayBytes)
+    return error(Code::kOverBudget, "state in the host's memory needs {} bytes, {} are allowed", plan.host_bytes, kMaxArrayBytes);
   int64_t most = std::min(limit.value_or(kMaxArrayBytes), kMaxArrayBytes);
   if (plan.arena_bytes <= most) return Ok{};
   Diagnostic d = error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
@@ -447,8 +454,10 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
     }
   auto plan = std::make_shared<ir::MemoryPlan>();
   for (const ir::StateLeaf& leaf : module.state) {
-    plan->state_offsets.push_back(plan->state_bytes);
-    plan->state_bytes += aligned(leaf.type.bytes().value());
+    bool host = leaf.memory == ir::MemorySpace::kHost && context.target.is_cuda();
+    int64_t& end = host ? plan->host_bytes : plan->state_bytes;
+    plan->leaves.push_back({host ? Base::kHost : Base::kArena, end});
+    end += aligned(leaf.type.bytes().value());
   }
   ir::Module out = module;
   out.stage = ir::Stage::kPlanned;

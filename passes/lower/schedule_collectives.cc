@@ -1,11 +1,12 @@
 #include "passes/lower/schedule_collectives.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "ir/cost/exchange.h"
-#include "ir/cost/least_work.h"
-#include "ir/cost/time.h"
+#include "ir/cost/node_time.h"
 #include "passes/lower/plan_memory.h"
+#include "passes/lower/prefetch.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -15,23 +16,25 @@ using ir::Function;
 using ir::Node;
 using ir::ValueId;
 
-constexpr int kRounds = 4;                                    // of plans that turn out too large
-constexpr double kCpuBytesPerUs = 1e4, kCpuFlopsPerUs = 5e4;  // of one rank, about
+constexpr int kRounds = 4;  // of plans that turn out too large
 
-bool communicates(const Node& n) { return n.op->lower == ir::Lowering::kCollective; }
+/// Does it go on beside kernels: a collective, or a copy of state that lives in the host's memory?
+bool goes_on(const Node& n) { return n.op->lower == ir::Lowering::kCollective || n.op->lower == ir::Lowering::kTransfer; }
 bool is_free(const Node& n) { return n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant; }
 
-/// The nodes of a function, of which collectives move to the front.
+/// The nodes of a function, of which collectives and copies move to the front.
 class Order {
  public:
-  Order(const ir::Module& m, const Function& f, const ir::Target& target)
-      : m_(m), f_(f), target_(target), root_(f.values.size()), producer_(ir::producers(f)) {
+  Order(const ir::Module& m, const Function& f, const ir::Target& target, const ir::NodeTimes& times)
+      : m_(m), f_(f), target_(target), times_(times), root_(f.values.size()), producer_(ir::producers(f)) {
     for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<int>(v);
     for (const Node& n : f.nodes)
       if (n.op->lower == ir::Lowering::kView) root_[n.results[0]] = root_[n.operands[0]];
     for (const Node& n : f.nodes) us_.push_back(time_of(n));
     find_live();
   }
+  /// These collectives stay where they are.
+  void keep(std::vector<bool> nodes) { kept_ = std::move(nodes); }
   int64_t peak() const { return live_.empty() ? 0 : *std::max_element(live_.begin(), live_.end()); }
 
   /// Moves what gains by it, with at most so many bytes alive. How many nodes moved.
@@ -41,17 +44,17 @@ class Order {
     int moved = 0;
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const Node& n = f_.nodes[i];
-      if (!communicates(n)) continue;
+      if (!goes_on(n) || (!kept_.empty() && kept_[i])) continue;
       int64_t more = 0;
       for (ValueId id : n.results) more += bytes(id);
       double left = us_[i];
       size_t to = i;
       for (int first = ready(n) + 1; left > 0 && static_cast<int>(to) > first; --to) {
         if (live[to - 1] + more > most) break;
-        left -= communicates(f_.nodes[to - 1]) ? 0 : us_[to - 1];
+        left -= goes_on(f_.nodes[to - 1]) ? 0 : us_[to - 1];
       }
       // Before nodes that take no time it gains nothing.
-      while (to < i && (is_free(f_.nodes[to]) || communicates(f_.nodes[to]))) ++to;
+      while (to < i && (is_free(f_.nodes[to]) || goes_on(f_.nodes[to]))) ++to;
       if (to == i) continue;
       for (size_t k = to; k < i; ++k) live[k] += more;
       before_[to].push_back(i);
@@ -76,19 +79,14 @@ class Order {
 
   double time_of(const Node& n) const {
     if (is_free(n)) return 0;
-    if (communicates(n)) {
+    if (n.op->lower == ir::Lowering::kTransfer) return static_cast<double>(bytes(n.operands[0])) / ir::host_bytes_per_us(target_);
+    if (goes_on(n)) {
       const ir::Attr* axes = n.attrs.find("axes");
       if (!axes || !m_.mesh()) return 0;
-      return ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), static_cast<double>(bytes(n.operands[0])));
+      auto part = static_cast<double>(bytes(n.operands[0]));
+      return ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), part, target_);
     }
-    if (n.results.empty()) return 0;
-    ir::Work work{ir::operand_bytes(f_, n), ir::node_flops(f_, n), f_.type(n.results[0]).dtype};
-    if (const ir::Attr* name = n.attrs.find("kernel"))
-      for (const kernel_ir::KernelPtr& k : m_.kernels)
-        if (k->name == std::get<std::string>(*name)) work = ir::kernel_work(*k);
-    if (target_.is_cuda()) return ir::least_us(work, target_);
-    return std::max(static_cast<double>(work.bytes.bounds().max) / kCpuBytesPerUs,
-                    static_cast<double>(work.flops.bounds().max) / kCpuFlopsPerUs);
+    return times_.us(f_, n, 0);
   }
 
   // The last node that makes something which the node, through views, reads; -1: there is none.
@@ -128,44 +126,95 @@ class Order {
   const ir::Module& m_;
   const Function& f_;
   const ir::Target& target_;
+  const ir::NodeTimes& times_;
   std::vector<int> root_, producer_;
+  std::vector<bool> kept_;                   // by node; empty: none
   std::vector<double> us_;                   // by node
   std::vector<int64_t> live_;                // by node
   std::vector<std::vector<size_t>> before_;  // by node: what has moved there
 };
 
+// How many gathers of parameters are to be under way; nothing where their times decide.
+Result<std::optional<int64_t>> prefetch_of(const PassContext& context) {
+  auto wanted = context.options.find("prefetch");
+  if (wanted == context.options.end() || wanted->second.empty()) return std::optional<int64_t>();
+  const std::string& text = wanted->second;
+  int64_t out = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (failed != std::errc() || end != text.data() + text.size() || out < 0)
+    return error(Code::kBadOption, "schedule-collectives: prefetch is a number of gathers from 0 on, not `{}`", text);
+  return std::optional<int64_t>(out);
+}
+
+std::string cost_of(int64_t before, int64_t now) {
+  return now == before ? "" : fmt::format(", temporaries {} bytes instead of {}", now, before);
+}
+
+using Plan = std::shared_ptr<const ir::MemoryPlan>;
+Result<Plan> planned(const ir::Module& m, const PassContext& context) {
+  PassContext plain{context.ops, context.target};
+  return Plan(NABLA_TRY(plan_memory(m, plain)).plan);
+}
+
+int64_t temporaries(const Plan& plan, const std::string& function) { return plan->functions.at(function).temporary_bytes; }
+
+// Every function with its gathers of parameters so far ahead of their use.
+Result<ir::Module> with_prefetch(const ir::Module& module, int64_t ahead, PassContext& context) {
+  ir::Module out = module;
+  std::map<std::string, int64_t> gathers;
+  for (const ir::FunctionPtr& f : module.functions) {
+    const std::vector<bool> of = gathers_of_parameters(module, *f);
+    int64_t count = std::count(of.begin(), of.end(), true);
+    if (count == 0) continue;
+    gathers[f->name] = count;
+    out.set(std::make_shared<const Function>(prefetched(module, *f, ahead)));
+  }
+  if (gathers.empty()) {
+    context.remarks.push_back("prefetch: no parameter is gathered, so that nothing starts earlier or later");
+    return out;
+  }
+  Plan before = NABLA_TRY(planned(module, context)), after = NABLA_TRY(planned(out, context));
+  for (const auto& [name, count] : gathers)
+    context.remarks.push_back(fmt::format("@{}: {} gather{} of parameters, {} ahead of their use{}", name, count,
+                                          count == 1 ? "" : "s", ahead, cost_of(temporaries(before, name), temporaries(after, name))));
+  return out;
+}
+
 }  // namespace
 
-Result<ir::Module> schedule_collectives(const ir::Module& module, PassContext& context) {
+Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& context) {
   auto wanted = context.options.find("overlap");
   if (wanted != context.options.end() && wanted->second != "true" && wanted->second != "false")
     return error(Code::kBadOption, "schedule-collectives: overlap is true or false, not `{}`", wanted->second);
-  if (wanted != context.options.end() && wanted->second == "false") return module;
+  std::optional<int64_t> ahead = NABLA_TRY(prefetch_of(context));
+  const bool overlap = wanted == context.options.end() || wanted->second == "true";
+  if (!overlap && ahead)
+    return error(Code::kBadOption, "schedule-collectives: prefetch is for collectives that overlap; overlap is false");
+  if (!overlap) return given;
+  const ir::Module module = ahead ? NABLA_TRY(with_prefetch(given, *ahead, context)) : given;
   int64_t more = NABLA_TRY(bytes_option(context, "overlap-bytes")).value_or(0);
-  using Plan = std::shared_ptr<const ir::MemoryPlan>;
-  auto planned = [&](const ir::Module& m) -> Result<Plan> {
-    PassContext plain{context.ops, context.target};
-    return Plan(NABLA_TRY(plan_memory(m, plain)).plan);
-  };
+  const ir::NodeTimes times(module, context.target);
   Plan plan;  // of `out`
   ir::Module out = module;
   for (const ir::FunctionPtr& f : module.functions) {
-    if (std::none_of(f->nodes.begin(), f->nodes.end(), communicates)) continue;
-    Order order(module, *f, context.target);
-    if (!plan) plan = NABLA_TRY(planned(out));
-    int64_t before = plan->functions.at(f->name).temporary_bytes, most = order.peak() + more;
+    if (std::none_of(f->nodes.begin(), f->nodes.end(), goes_on)) continue;
+    Order order(module, *f, context.target, times);
+    if (ahead) order.keep(gathers_of_parameters(module, *f));
+    if (!plan) plan = NABLA_TRY(planned(out, context));
+    int64_t before = temporaries(plan, f->name), most = order.peak() + more;
     for (int round = 0; round < kRounds; ++round) {
       int moved = order.move_up(most);
       if (moved == 0) break;
       ir::Module next = out;
       next.set(std::make_shared<const Function>(order.function()));
-      Plan after = NABLA_TRY(planned(next));
-      int64_t now = after->functions.at(f->name).temporary_bytes;
+      Plan after = NABLA_TRY(planned(next, context));
+      int64_t now = temporaries(after, f->name);
       if (now <= before + more) {
         out = std::move(next), plan = std::move(after);
-        std::string cost = now == before ? "" : fmt::format(", temporaries {} bytes instead of {}", now, before);
-        context.remarks.push_back(
-            fmt::format("@{}: {} collective{} earlier{}", f->name, moved, moved == 1 ? " starts" : "s start", cost));
+        bool copies = std::any_of(f->nodes.begin(), f->nodes.end(), [](const Node& n) { return n.op->lower == ir::Lowering::kTransfer; });
+        context.remarks.push_back(fmt::format("@{}: {} {}{} earlier{}", f->name, moved,
+                                              copies ? moved == 1 ? "copy" : "copies" : moved == 1 ? "collective" : "collectives",
+                                              moved == 1 ? " starts" : " start", cost_of(before, now)));
         break;
       }
       most -= now - before - more;

@@ -51,7 +51,7 @@ class Scheduler {
     s_.unit = plan.block;
     s_.units = plan.blocks * batch;
     double flops = 2.0 * m * n * extent(c.k) * batch.bounds().max;
-    s_.max_threads = threads_for(ir::thread_ns_of_products(flops, lanes));
+    s_.max_threads = threads_for(ir::products_us(flops, 0, lanes, {}) * 1e3);
   }
   int threads_for(double ns) const {
     double threads =

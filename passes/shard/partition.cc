@@ -1,6 +1,7 @@
 #include "passes/shard/partition.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -95,6 +96,9 @@ class FunctionPartition {
   Layout declared(ValueId id) const { return layout_of(f_.values[id].sharding, f_.type(id).rank()); }
   Val laid_out(ValueId id, const Layout& to) {
     Part& part = parts_[id];
+    // What is the same everywhere is made, and not sent.
+    if (auto same = uniform_.find(id); same != uniform_.end() && part.layout.dims != to.dims)
+      return same->second(local_type(mesh_, f_.type(id), to));
     std::vector<ReshardStep> steps = reshard_steps(mesh_, f_.type(id), part.layout, to);
     // A sum is combined once for all who need it so.
     for (const ReshardStep& step : steps) {
@@ -166,6 +170,7 @@ class FunctionPartition {
     std::vector<int64_t> shape = local_type(mesh_, f_.type(n.results[0]), layout).extents();
     if (std::optional<Literal> part = uniform(value, shape)) {
       set(n.results[0], b_.constant(*part), layout);
+      uniform_[n.results[0]] = [this, value](const ir::Type& t) { return b_.constant(*uniform(value, t.extents())); };
       return Ok{};
     }
     set(n.results[0], b_.clone(n, {})[0], layout_of(nullptr, value.rank()));
@@ -188,6 +193,7 @@ class FunctionPartition {
 
   // The op lacks a rule by which ranks would share the work: an operand is brought to all of them.
   void gathers(const Node& n, ValueId id, const std::string& why) {
+    if (uniform_.count(id)) return;
     std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
     std::string name = ir::value_name(f_, id);
     context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at, why, name));
@@ -255,6 +261,8 @@ class FunctionPartition {
       if (now != pending) begin_sum(n.results[r], now);
       if (summed && !now.empty()) summed_[n.results[r]] = true;
     }
+    if (n.op->name == "broadcast_in_dim" && operands[0].rank() == 0 && pending.empty())
+      uniform_[n.results[0]] = [v = operands[0]](const ir::Type& t) { return ir::broadcast_in_dim(v, t.shape, {}); };
     return true;
   }
 
@@ -306,6 +314,7 @@ class FunctionPartition {
     for (size_t i = 0; i < n.operands.size(); ++i) {
       Layout from = parts_[n.operands[i]].layout;
       if (kept.count(i)) pending = std::exchange(from.pending, {});
+      if (uniform_.count(n.operands[i])) continue;
       out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, layout(factors.operands[i], factors, axes));
     }
     for (size_t r = 0; r < n.results.size(); ++r) {
@@ -465,6 +474,7 @@ class FunctionPartition {
   std::optional<Diagnostic> refusal_;
   ir::FunctionBuilder b_;
   std::vector<Part> parts_;    // by value
+  std::map<ValueId, std::function<Val(const ir::Type&)>> uniform_;  // what has one value for all elements, of any part's type
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
   std::set<std::string> begun_;
   std::map<std::string, Axes> axes_of_text_;

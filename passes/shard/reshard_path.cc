@@ -24,8 +24,8 @@ constexpr size_t kMostReordered = 4;    // axes of a dimension that are tried in
 constexpr double kCutUs = 0.1;          // cuts copy: fewer are better
 constexpr double kLess = 1 - 1e-9;      // sums of times differ in their last bits
 
-double step_us(const Mesh& mesh, const ReshardStep& step, double part) {
-  return step.kind == ReshardStep::kCut ? kCutUs : ir::exchange_us(name_of(step.kind), mesh, step.axes, part);
+double step_us(const Mesh& mesh, const ReshardStep& step, double part, const ir::Target& target) {
+  return step.kind == ReshardStep::kCut ? kCutUs : ir::exchange_us(name_of(step.kind), mesh, step.axes, part, target);
 }
 
 /// Parts of axes, by number: all that one of the layouts names where they differ, cut where the other one cuts it.
@@ -172,7 +172,7 @@ class Search {
   void go(const Place& from, double us, Place to, ReshardStep step) {
     double part = bytes_;
     for (const Ints& ids : from.dims) part /= static_cast<double>(parts_.size(ids));
-    us += step_us(mesh_, step, part);
+    us += step_us(mesh_, step, part, {});
     reach(std::move(to), us, &from, std::move(step));
   }
   bool divides(size_t dim, const Ints& ids) const { return Dim::mod(extents_[dim], parts_.size(ids)).is(0); }
@@ -347,10 +347,11 @@ class Search {
 
 }  // namespace
 
-double steps_us(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps) {
+double steps_us(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps,
+                const ir::Target& target) {
   auto part = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), us = 0.0;
   for (const ReshardStep& step : steps) {
-    us += step_us(mesh, step, part);
+    us += step_us(mesh, step, part, target);
     part *= growth(mesh, step);
   }
   return us;

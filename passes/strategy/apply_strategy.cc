@@ -23,9 +23,11 @@ struct Strategy {
 // "dp,fsdp"; a mesh has these axes.
 Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, std::string list) {
   Axes out;
-  std::replace(list.begin(), list.end(), ',', ';');
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ';');) {
+  if (list.empty()) return out;
+  std::replace(list.begin(), list.end(), ';', ',');
+  std::istringstream names(list + ",");
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty()) return error(Code::kBadOption, "{}: names of axes stand between commas; `{}` has an empty one", option, list);
     if (mesh.size_of(name) == 0)
       return error(Code::kBadSharding, "{}: mesh {} has no axis {}{}", option, mesh.name, name, did_you_mean(name, mesh.axis_names()));
     if (std::find(out.begin(), out.end(), ir::AxisRef{name}) != out.end())
@@ -187,11 +189,43 @@ class StrategyPass {
   int64_t parameters_ = 0, slots_ = 0;  // that are
 };
 
+// Which leaves live in the host's memory, beside those of which the program says it.
+Status offload(ir::Module& module, PassContext& context) {
+  const std::string& what = context.options.at("offload");
+  if (what == "none") return Ok{};
+  if (what != "opt" && what != "params" && what != "all")
+    return error(Code::kBadOption, "offload is none, opt, params or all, not `{}`", what);
+  std::vector<LeafRole> roles(module.state.size());
+  if (what != "all" && module.stage != ir::Stage::kTraced)
+    return error(Code::kWrongStage, "offload={}: at stage {} gradients are no calls any more, which tell the optimizer's leaves; "
+                 "offload=all needs none", what, ir::name_of(module.stage));
+  if (what != "all") roles = NABLA_TRY(roles_of_state(module)).leaves;
+  size_t leaves = 0;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < roles.size(); ++i) {
+    if (what != "all" && roles[i].kind != (what == "opt" ? Kind::kOptimizer : Kind::kParameter)) continue;
+    module.state[i].memory = ir::MemorySpace::kHost;
+    ++leaves, bytes += module.state[i].type.bytes().value();
+  }
+  if (leaves == 0) {
+    Diagnostic d = error(Code::kBadOption, "offload={}: the program has no {}", what,
+                         what == "all"   ? "state"
+                         : what == "opt" ? "state whose new values follow from gradients"
+                                         : "state with respect to which an entry differentiates");
+    d.help = "leaves of other kinds live in the host's memory where the program says so of them";
+    return d;
+  }
+  context.remarks.push_back(fmt::format("offload={}: {} {} of the state, {} bytes, in the host's memory", what, leaves,
+                                        leaves == 1 ? "leaf" : "leaves", bytes));
+  return Ok{};
+}
+
 }  // namespace
 
 Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context) {
   const std::vector<LayoutRule> rules = NABLA_TRY(parse_layout_rules(context.options.at("layouts")));
   ir::Module module = given;
+  (void)NABLA_TRY(offload(module, context));
   if (!rules.empty() && !module.mesh())
     return error(Code::kBadOption, "layout `{}`: the module has no mesh", rules[0].text);
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));

@@ -59,6 +59,7 @@ inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, k
   X(event_destroy, "cuEventDestroy", (CudaEvent event))                                                            \
   X(event_record, "cuEventRecord", (CudaEvent event, CudaStream stream))                                           \
   X(event_synchronize, "cuEventSynchronize", (CudaEvent event))                                                    \
+  X(stream_wait, "cuStreamWaitEvent", (CudaStream stream, CudaEvent event, unsigned flags))                        \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, CudaEvent start, CudaEvent end))                    \
   X(module_load, "cuModuleLoadData", (CudaModule * module, const void* image))                                     \
   X(module_unload, "cuModuleUnload", (CudaModule module))                                                          \

@@ -49,7 +49,7 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
     const format::Operand& operand = *operands->Get(i);
     int64_t most = addresses[i] == nullptr ? 0 : static_cast<int64_t>(addresses[i]->bytes());
     // What ranks exchange is there only after the wait.
-    bool written = operand.written() && !format::communicates(instruction);
+    bool written = operand.written() && !format::starts(instruction);
     out.push_back({static_cast<DType>(static_cast<uint8_t>(operand.dtype())), written,
                    size_at(operand.bytes_size(), most, table)});
   }

@@ -56,6 +56,8 @@ class Engine {
 
   virtual char* arena() = 0;
   virtual const char* constants() = 0;
+  /// State that lives in the host's memory beside a GPU's; null where the program has none.
+  virtual char* host_arena() { return nullptr; }
   /// Of the program's kernel `index`: what Step.kernel holds.
   virtual const void* kernel(uint32_t index) const = 0;
   /// E0602 for a library that is not there. Null: run the `fallback`, which there is.

@@ -1,4 +1,5 @@
-// Steps on a GPU: one stream, one arena in device memory. Tuples of sizes whose launches are the same share them: the
+// Steps on a GPU: one stream for kernels, one arena in device memory; state in the host's memory, if the program has such, is
+// copied by two streams more (gpu_transfers.h). Tuples of sizes whose launches are the same share them: the
 // first run issues the steps one by one; the second records them as a CUDA graph, which it and all later ones replay,
 // at the sizes that lie in device memory. Steps with a While or a Branch are always issued one by one, because this
 // machine decides there.
@@ -16,6 +17,7 @@
 #include "runtime/exec/engine.h"
 #include "runtime/exec/gpu_calls.h"
 #include "runtime/exec/gpu_staging.h"
+#include "runtime/exec/gpu_transfers.h"
 #include "runtime/exec/plan.h"
 
 namespace nabla::exec {
@@ -66,6 +68,7 @@ class GpuEngine final : public Engine {
   Status load();
 
   char* arena() override { return reinterpret_cast<char*>(arena_); }
+  char* host_arena() override { return transfers_->memory(); }
   const char* constants() override { return reinterpret_cast<const char*>(constants_); }
   const void* kernel(uint32_t index) const override { return &kernels_[index]; }
   Result<device::LibraryCall*> gemm(const device::GemmSpec& spec, bool fallback) override {
@@ -120,6 +123,7 @@ class GpuEngine final : public Engine {
   /// By plan and by what is the same in every run of a graph.
   std::map<std::pair<const Plan*, std::vector<int64_t>>, std::weak_ptr<GpuLaunches>> launches_;
   std::optional<GpuStaging> staging_;
+  std::optional<GpuTransfers> transfers_;
   std::optional<GpuAlgorithms> algorithms_;
   std::optional<GpuLibraries<device::CublasLt, device::Cudnn>> libraries_;
   struct Arrays {

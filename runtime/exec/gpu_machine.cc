@@ -47,6 +47,13 @@ bool GpuMachine::copy(const Step& s, void* const* slots) {
             driver_.copy_within(address(slots[1]), address(slots[0]), static_cast<size_t>(s.units), engine_.stream_));
 }
 
+bool GpuMachine::communicate(const Control& c, void* const* slots) {
+  if (c.kind == Control::Kind::kWait) return ok(engine_.transfers_->wait(c.ticket));
+  const format::Transfer& t = *c.exchange->action_as_Transfer();
+  bool out = t.to()->base() == format::BaseKind::Host;
+  return ok(engine_.transfers_->start(c.ticket, slots, static_cast<size_t>(c.bytes), out));
+}
+
 bool GpuMachine::read(const void* at, int bytes, int64_t& value) {
   int32_t index = 0;
   if (!ok(engine_.staging_->download(&index, address(at), static_cast<size_t>(bytes)))) return false;

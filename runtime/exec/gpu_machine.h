@@ -24,7 +24,8 @@ class GpuMachine {
   }
   bool copy(const Step& s, void* const* slots);
   bool read(const void* at, int bytes, int64_t& value);
-  bool communicate(const Control&, void* const*) { return false; }  // Session::create has refused such programs
+  /// A transfer: Session::create has refused programs that exchange anything with other ranks.
+  bool communicate(const Control& c, void* const* slots);
   bool debug(const Control& control, void* const* slots) { return ok(hand_out(engine_, request_, control, slots)); }
 
   /// Of the last call that failed.

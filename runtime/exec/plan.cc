@@ -98,7 +98,7 @@ class Planner {
         add_slot(debug->operands()->Get(i));
         control.shapes.push_back(list(debug->tensors()->Get(i)->shape()));
       }
-    } else if (format::communicates(instruction)) {
+    } else if (format::starts(instruction)) {
       control.kind = Control::Kind::kStart;
       control.exchange = &instruction;
       control.ticket = step_;
@@ -139,6 +139,9 @@ class Planner {
       switch (address->base()) {
         case format::BaseKind::Arena:
           base = binder_.engine.arena() + address->offset();
+          break;
+        case format::BaseKind::Host:
+          base = binder_.engine.host_arena() + address->offset();
           break;
         // Kernels take one kind of pointer; the reader has checked that nothing is written to the constants.
         case format::BaseKind::Constants:
@@ -254,6 +257,9 @@ class StepBinder {
         bound_.controls[step.control].bytes = size_at(r.bytes_size(), static_cast<int64_t>(r.bytes()), table_);
         break;
       }
+      case format::Action::Transfer:
+        bound_.controls[step.control].bytes = static_cast<int64_t>(instruction.action_as_Transfer()->bytes());
+        break;
       case format::Action::Call:
         for (Control::Moving& m : bound_.controls[step.control].moving) m.stride = size_at(m.size, m.stride, table_);
         break;
@@ -323,6 +329,7 @@ class StepBinder {
     TraceRecorder::Label out{.name = view(instruction.label()), .category = "copy"};
     if (step.control >= 0) out.category = "control";
     if (format::communicates(instruction) || instruction.action_as_Wait()) out.category = "comm";
+    if (instruction.action_as_Transfer() || (instruction.action_as_Wait() && for_gpu())) out.category = "transfer";
     if (step.kernel != nullptr) out.category = "kernel";
     if (step.library != nullptr) out.category = "library";
     if (const auto* locations = program_.locations();

@@ -39,7 +39,8 @@ struct StepRange {
   uint32_t first = 0, last = 0;
 };
 
-/// A loop, a branch, a call of a block, operands that are handed to the process, or an exchange with other ranks.
+/// A loop, a branch, a call of a block, operands that are handed to the process, an exchange with other ranks, or a transfer
+/// between the host's memory and a GPU's.
 struct Control {
   enum class Kind : uint8_t { kLoop, kWhile, kBranch, kDebug, kCall, kStart, kWait };
   Kind kind = Kind::kLoop;
@@ -61,7 +62,8 @@ struct Control {
   std::vector<Moving> moving;  ///< slots that move with its registers; they are where they were when it ends
   const format::Debug* debug = nullptr;
   std::vector<std::vector<int64_t>> shapes;  ///< of the operands of `debug`, in the order of its slots
-  const format::Instruction* exchange = nullptr;  ///< of kStart: a collective, send or recv; its slots are its operands
+  /// Of kStart: a collective, send, recv or transfer; its slots are its operands.
+  const format::Instruction* exchange = nullptr;
   uint32_t ticket = 0;                            ///< of kStart and kWait: the step that starts
   int64_t bytes = 0;                              ///< of kStart
 };

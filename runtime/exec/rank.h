@@ -41,7 +41,8 @@ class Rank {
   const std::vector<EntryInfo>& entries() const { return entries_; }
   const std::vector<TensorInfo>& leaves() const { return leaves_; }
   char* leaf_data(int leaf) const {
-    return engine_->arena() + program_.state()->Get(static_cast<uint32_t>(leaf))->offset();
+    const format::StateLeaf& at = *program_.state()->Get(static_cast<uint32_t>(leaf));
+    return (at.host() ? engine_->host_arena() : engine_->arena()) + at.offset();
   }
 
   /// As those of Session, on the rank's own arrays.

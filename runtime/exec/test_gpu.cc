@@ -59,6 +59,7 @@ FakeGpu::~FakeGpu() {
 int FakeGpu::count(const std::string& name) const {
   return reinterpret_cast<int (*)(const char*)>(::dlsym(library_, "nb_fake_cuda_count"))(name.c_str());
 }
+int64_t FakeGpu::pinned() const { return reinterpret_cast<int64_t (*)()>(::dlsym(library_, "nb_fake_cuda_pinned"))(); }
 int FakeGpu::live() const { return reinterpret_cast<int (*)()>(::dlsym(library_, "nb_fake_cuda_live"))(); }
 
 uint32_t add_kernel(ProgramT& program, const std::vector<std::string>& symbols, int64_t blocks, uint32_t threads) {

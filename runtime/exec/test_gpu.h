@@ -22,6 +22,8 @@ class FakeGpu {
   int count(const std::string& name) const;
   /// Allocations on the GPU that are still there.
   int live() const;
+  /// Bytes of pinned memory of the host that are.
+  int64_t pinned() const;
 
  private:
   std::map<std::string, std::string> environment_;

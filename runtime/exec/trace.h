@@ -23,7 +23,7 @@ class TraceRecorder {
   /// What a span is called, what it does and where it comes from; the views must outlive the recorder.
   struct Label {
     std::string_view name;
-    std::string_view category;  ///< "entry", "kernel", "library", "copy", "comm" or "control"
+    std::string_view category;  ///< "entry", "kernel", "library", "copy", "transfer", "comm" or "control"
     std::string_view file;      ///< empty: no source location
     uint32_t line = 0;
     std::string_view text;     ///< of the source line

@@ -5,7 +5,7 @@
 //   bool end(uint32_t step, slots, int64_t mark)            after it; false: stop here
 //   bool stopped(), stops_all_loops()                       end while loops now? and everything else?
 //   bool kernel(const Step&, slots), library(...), copy(...) false: it failed
-//   bool communicate(const Control&, slots)                 start or await an exchange with other ranks
+//   bool communicate(const Control&, slots)                 start or await an exchange with other ranks, or a transfer
 //   bool read(const void* at, int bytes, int64_t& value)    a predicate (1 byte) or an index (4) that steps have
 //   written
 #pragma once

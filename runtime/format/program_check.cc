@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/base/dtype.h"
@@ -207,6 +208,10 @@ Status ProgramCheck::check_memory() {
     return error(Code::kTooLarge, "{}: an arena of {} bytes; at most {}", what_, program_.arena_bytes(), kMaxBytes);
   if (program_.state_bytes() > program_.arena_bytes())
     return damaged("{} bytes of state in an arena of {}", program_.state_bytes(), program_.arena_bytes());
+  if (program_.host_bytes() > kMaxBytes)
+    return error(Code::kTooLarge, "{}: {} bytes of state in the host's memory; at most {}", what_, program_.host_bytes(), kMaxBytes);
+  if (program_.host_bytes() > 0 && program_.compute() == 0)
+    return damaged("{} bytes of state beside the arena of a program for CPUs", program_.host_bytes());
   int64_t constants = std::max<int64_t>(member_size_(constants_member(program_)), 0);
   if (program_.constants_bytes() != static_cast<uint64_t>(constants))
     return damaged("{} bytes of constants are named, {} are there", program_.constants_bytes(), constants);
@@ -215,22 +220,23 @@ Status ProgramCheck::check_memory() {
 
 Status ProgramCheck::check_state() {
   std::set<std::string_view> names;
-  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  std::vector<std::tuple<bool, uint64_t, uint64_t>> ranges;  // in which memory, from where to where
   for (uint32_t i = 0; i < size_of(program_.state()); ++i) {
     const StateLeaf& leaf = *program_.state()->Get(i);
     uint64_t bytes = NABLA_TRY(check_tensor(leaf.tensor(), "state leaf"));
     std::string_view name = view(leaf.tensor()->name());
     if (!names.insert(name).second) return damaged("two state leaves are named `{}`", name);
-    if (leaf.offset() > program_.state_bytes() || bytes > program_.state_bytes() - leaf.offset())
-      return damaged("state leaf `{}` ({} bytes at {}) lies outside the {} bytes of state", name, bytes, leaf.offset(),
-                     program_.state_bytes());
+    uint64_t room = leaf.host() ? program_.host_bytes() : program_.state_bytes();
+    if (leaf.offset() > room || bytes > room - leaf.offset())
+      return damaged("state leaf `{}` ({} bytes at {}) lies outside the {} bytes of state", name, bytes, leaf.offset(), room);
     if (leaf.offset() % element_bytes(leaf.tensor()->dtype()) != 0)
       return damaged("state leaf `{}` at {} is not aligned", name, leaf.offset());
-    if (bytes > 0) ranges.emplace_back(leaf.offset(), leaf.offset() + bytes);
+    if (bytes > 0) ranges.emplace_back(leaf.host(), leaf.offset(), leaf.offset() + bytes);
   }
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].first < ranges[i - 1].second) return damaged("state leaves overlap at byte {}", ranges[i].first);
+    if (auto [host, begin, end] = ranges[i]; host == std::get<0>(ranges[i - 1]) && begin < std::get<2>(ranges[i - 1]))
+      return damaged("state leaves overlap at byte {}", begin);
   return Ok{};
 }
 

@@ -77,6 +77,7 @@ class ProgramCheck {
   Status check_branch(const Branch& branch);
   Status check_debug(const Debug& debug);
   Status check_call(const Call& call);
+  Status check_transfer(const Transfer& t);
   Status check_collective(const Collective& c);
   template <class Message>  // Send or Recv, and its address
   Status check_message(const Message& message, const Address* at, bool sends);
@@ -109,6 +110,7 @@ class ProgramCheck {
   std::map<uint16_t, Range> registers_;  ///< what every register that is in use may hold
   uint64_t work_ = 0;                    ///< instructions of blocks, once for each instruction that runs them
   std::set<uint32_t> handles_;           ///< that the list under check has started and not awaited
+  bool transfers_ = false;               ///< the instruction under check is a transfer
   int depth_ = 0;                        ///< of blocks
   uint32_t block_limit_ = 0;  ///< instructions under check may refer to blocks below it
   std::string where_;                                        ///< the entry, size or constraint under check
@@ -117,6 +119,8 @@ class ProgramCheck {
 
 /// Does it start an exchange with other ranks?
 bool communicates(const Instruction& instruction);
+/// Does it start what a Wait ends: such an exchange, or a transfer?
+bool starts(const Instruction& instruction);
 /// Of an instruction that does.
 uint32_t handle_of(const Instruction& instruction);
 /// The blocks that it runs, in the order of its fields.

@@ -46,7 +46,10 @@ std::vector<const Address*> arguments_of(const Launch& launch) {
 
 bool communicates(const Instruction& i) { return i.action_as_Collective() || i.action_as_Send() || i.action_as_Recv(); }
 
+bool starts(const Instruction& i) { return communicates(i) || i.action_as_Transfer(); }
+
 uint32_t handle_of(const Instruction& i) {
+  if (const Transfer* transfer = i.action_as_Transfer()) return transfer->handle();
   if (const Collective* c = i.action_as_Collective()) return c->handle();
   if (const Send* send = i.action_as_Send()) return send->handle();
   return i.action_as_Recv()->handle();
@@ -70,6 +73,8 @@ std::vector<const Address*> addresses_of(const Instruction& instruction) {
     out = addresses_of_call(*c);
   } else if (const Copy* copy = instruction.action_as_Copy()) {
     out = {copy->from(), copy->to()};
+  } else if (const Transfer* transfer = instruction.action_as_Transfer()) {
+    out = {transfer->from(), transfer->to()};
   } else if (const Collective* c = instruction.action_as_Collective()) {
     out = {c->from(), c->to()};
   } else if (const Send* send = instruction.action_as_Send()) {
@@ -105,6 +110,7 @@ Status ProgramCheck::check_operands(const flatbuffers::Vector<const Operand*>* o
 }
 
 Status ProgramCheck::check_instruction(const Instruction& instruction) {
+  transfers_ = instruction.action_as_Transfer() != nullptr;
   (void)NABLA_TRY(check_action(instruction));
   return check_operands(instruction.operands(), addresses_of(instruction));
 }
@@ -155,6 +161,8 @@ Status ProgramCheck::check_action(const Instruction& instruction) {
       if (handles_.erase(handle) == 0) return damaged("handle {} was not started in this list", handle);
       return Ok{};
     }
+    case Action::Transfer:
+      return check_transfer(*instruction.action_as_Transfer());
     case Action::NONE:
       return damaged("it has no action");
   }
@@ -169,6 +177,10 @@ Status ProgramCheck::check_address(const Address* address, std::string_view role
   switch (address->base()) {
     case BaseKind::Arena:
       limit = program_.arena_bytes();
+      break;
+    case BaseKind::Host:
+      if (!transfers_) return damaged("{} is in the host's memory, where transfers alone go", role);
+      limit = program_.host_bytes();
       break;
     case BaseKind::Constants:
       limit = program_.constants_bytes();
@@ -410,6 +422,17 @@ Status ProgramCheck::check_collective(const Collective& c) {
   (void)NABLA_TRY(check_address(c.from(), "the source", false, c.bytes()));
   (void)NABLA_TRY(check_address(c.to(), "the target", true, to));
   return open_handle(c.handle());
+}
+
+Status ProgramCheck::check_transfer(const Transfer& t) {
+  if (program_.compute() == 0) return damaged("a transfer in a program for CPUs, whose memory is the host's");
+  (void)NABLA_TRY(check_address(t.from(), "the source", false, t.bytes()));
+  (void)NABLA_TRY(check_address(t.to(), "the target", true, t.bytes()));
+  if ((t.from()->base() == BaseKind::Host) == (t.to()->base() == BaseKind::Host))
+    return damaged("a transfer that is none between the host's memory and the GPU's");
+  for (const Address* address : {t.from(), t.to()})
+    if (address->bytes() != t.bytes()) return damaged("a transfer of {} bytes with an operand of {}", t.bytes(), address->bytes());
+  return open_handle(t.handle());
 }
 
 Status ProgramCheck::check_targets(const Collective& c, uint32_t members) {

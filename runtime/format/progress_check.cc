@@ -73,7 +73,8 @@ class Flattener {
         start({0, class_.groups()->Get(c->group()), 0}, c->handle(), i);
       if (const Send* s = i.action_as_Send()) start({1, c_, s->channel()}, s->handle(), i);
       if (const Recv* r = i.action_as_Recv()) start({1, c_, r->channel()}, r->handle(), i);
-      if (const Wait* w = i.action_as_Wait()) out_.push_back(waits.at(w->handle()));
+      const Wait* w = i.action_as_Wait();  // of an exchange, or of a transfer
+      if (auto awaited = w ? waits.find(w->handle()) : waits.end(); awaited != waits.end()) out_.push_back(awaited->second);
       for (uint32_t block : blocks_of(i))
         if (communicates(block)) add(program_.blocks()->Get(block)->instructions());
     }

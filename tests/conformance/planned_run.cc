@@ -31,7 +31,7 @@ class PlannedRun {
 
   Result<std::vector<Literal>> run(std::vector<Literal>& state) {
     for (size_t i = 0; i < state.size(); ++i)
-      std::memcpy(arena_.data() + m_.plan->state_offsets[i], state[i].data(), state[i].size_bytes());
+      std::memcpy(arena_.data() + m_.plan->leaves[i].offset, state[i].data(), state[i].size_bytes());
     for (const ir::Node& n : f_.nodes) {
       if (n.op->lower == ir::Lowering::kView || n.op->lower == ir::Lowering::kConstant) continue;
       if (n.op->lower != ir::Lowering::kCall) return error(Code::kNoLowering, "{} is no launch", n.op->name);
@@ -39,10 +39,10 @@ class PlannedRun {
     }
     for (const auto& staged : plan_.staged_writes) {
       const ir::Placement& from = plan_.values[staged.value];
-      std::memcpy(arena_.data() + m_.plan->state_offsets[staged.leaf], address(from, from.bytes), from.bytes);
+      std::memcpy(arena_.data() + m_.plan->leaves[staged.leaf].offset, address(from, from.bytes), from.bytes);
     }
     for (size_t i = 0; i < state.size(); ++i)
-      state[i] = Literal::from_bytes(state[i].dtype(), state[i].shape(), arena_.data() + m_.plan->state_offsets[i]);
+      state[i] = Literal::from_bytes(state[i].dtype(), state[i].shape(), arena_.data() + m_.plan->leaves[i].offset);
     std::vector<Literal> out;
     for (size_t i = entry_.writes.size(); i < f_.results.size(); ++i) {
       const ir::Type& type = f_.type(f_.results[i]);

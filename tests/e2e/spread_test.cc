@@ -24,12 +24,17 @@ string trained(const string& spread) {
   return text.substr(begin, end - begin);
 }
 
+double number_after(const string& text, const string& word) { return std::strtod(text.c_str() + text.find(word) + word.size(), nullptr); }
+
 TEST(SpreadCharlm, TrainsAsOnOneRank) {
   setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
   must("examples/charlm/charlm " + scratch("charlm.nir") + " --steps 250");
   must("examples/charlm/corpus examples/charlm/jargon.txt " + scratch("train.safetensors") + " " + scratch("validation.safetensors") +
        " --samples 160");
   string expected = trained("");
+  EXPECT_NEAR(number_after(expected, "loss "), 5.1155, 1e-3) << expected;
+  EXPECT_NEAR(number_after(expected, "gradient_norm "), 3.1473, 5e-3) << expected;
+  EXPECT_EQ(trained("--mesh dp=2 --data-axes dp --zero 3"), expected);  // examples/charlm/run TEXT STEPS and these options
   EXPECT_EQ(trained("--mesh dp=2 --data-axes dp --zero 3 --microbatches 2"), expected);
   EXPECT_EQ(trained("--mesh dp=2,tp=2 --data-axes dp --zero 1 --layout 'block.*\\.(qkv|up)=,tp' --layout 'block.*\\.(out|down)=tp,'"),
             expected);

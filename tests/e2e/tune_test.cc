@@ -44,7 +44,7 @@ TEST(Tune, RecordsOfAGpuGoIntoTheFileBesideItsChoices) {
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_EQ(text.str(),
-            "nabla-tuning 2\ngemm f32 1x8x8x8 nn = generated\n"
+            "nabla-tuning 3\ngemm f32 1x8x8x8 nn = generated\n"
             "record G | 13.1.0 | gemm bf16 1x2x2x2 nn align 16 = 0a\n"
             "record G | 13.1.0 | gemm bf16 1x4x2x2 nn align 16 = 0b\n");
 }

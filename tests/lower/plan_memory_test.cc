@@ -124,7 +124,7 @@ TEST(PlanMemory, AStateLeafIsUpdatedWhereItLies) {
   const ir::Placement &old = plan.values[f.params[0]], &now = plan.values[f.results[0]];
   EXPECT_EQ(now.base, ir::Base::kArena);
   EXPECT_EQ(now.offset, old.offset);
-  EXPECT_EQ(now.offset, out->plan->state_offsets[0]);
+  EXPECT_EQ(now.offset, out->plan->leaves[0].offset);
   EXPECT_EQ(out->plan->state_bytes, 16 * 8 * 4 + 64);  // each leaf begins on a cache line
   EXPECT_EQ(plan.values[f.results[1]].base, ir::Base::kOutput);
   for (const Lifetime& l : lifetimes(*out, f, out->entries[0]))

@@ -213,6 +213,33 @@ func @main(%x: f32[batch,256], %w: f32[256,512], %v: f32[512,384]) {
   EXPECT_FALSE(cpu["kernelTexts"].empty());
 }
 
+TEST_F(Page, StateInTheHostsMemoryStandsApart) {
+  string page = scratch("page.html"), model = write("host.nbl", R"nbl(nabla 1 traced
+state total: f32[1024] @host
+entry add calls @add {
+  reads total
+  writes total
+  inputs x
+}
+func @add(%total: f32[1024], %x: f32[1024]) {
+  %new = add(%total, %x)
+  return %new
+}
+)nbl");
+  must("cli/nablac inspect " + model + " --target sm_90a --html " + page);
+  Json found = drive(page, R"js(
+    tour();
+    tabNamed("memory");
+    findings.host = textOf("#host-memory").join("");
+    tabNamed("overview");
+    findings.state = document.getElementById("overview").textContent;
+  )js");
+  EXPECT_EQ(found["host"], "In the host's memory: state 4096 B. A run copies 4096 B to the GPU in at least 64.0 ns, 4096 B to the host in "
+                           "at least 64.0 ns.");
+  EXPECT_NE(found["state"].get<string>().find("and 4096 B of the host"), string::npos) << found["state"];
+  EXPECT_NE(found["state"].get<string>().find("in the host's memory"), string::npos) << found["state"];
+}
+
 constexpr const char* kLoops = R"nbl(nabla 1 traced
 entry main calls @main {
   inputs w, x, n, xs

@@ -138,3 +138,11 @@ def test_charlm(tmp_path):
     out = charlm.main(steps=4, width=32, layers=1, heads=2, context=32, sample=8,
                       checkpoint=str(tmp_path / "charlm.safetensors"))
     assert out["losses"][-1] < out["losses"][0] and out["text"].startswith("The ") and len(out["text"]) == 12
+
+
+@pytest.mark.parametrize("ranks, zero, state", [(1, 0, 263872), (2, 3, 131968), (4, 1, 132672)])
+def test_charlm_on_ranks(ranks, zero, state):
+    import charlm_ranks
+    out = charlm_ranks.main(steps=6, ranks=ranks, zero=zero, width=32, layers=1, heads=2, context=32)
+    np.testing.assert_allclose(out["losses"], [5.52368, 5.49195, 5.47997, 5.40915, 5.30898, 5.22600], atol=2e-4)
+    assert out["state_bytes"] == state and (out["sent_bytes"] > 0) == (ranks > 1)

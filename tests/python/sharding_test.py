@@ -49,10 +49,10 @@ def test_mesh_numbers_ranks_row_major():
     (lambda: MESH.get_coordinate(8, "dp"), "ranks 0 to 7, got 8"),
     (lambda: MESH.get_axis_size("tp:(3)2"), "no part of axis tp"),
     (lambda: DimSpec("dp"), "takes a list of axes"),
-    (lambda: DimSpec(["dp"], partial=True), "partial is no layout"),
+    (lambda: DimSpec(["dp"], partial=True), "partial, a sum that is still to be taken, is no layout: the elements"),
     (lambda: DimSpec([], priority=1), "has priority 0"),
     (lambda: ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec(["dp"])]), "axis dp stands twice"),
-    (lambda: ShardingSpec(MESH, [], partial_sum_axes={"dp"}), "no layout of a tensor"),
+    (lambda: ShardingSpec(MESH, [], partial_sum_axes={"dp"}), "sums over dp .*are no layout: .*nabla.shard_map"),
 ])
 def test_what_is_no_mesh_and_no_spec(make, text):
     with pytest.raises(ValueError, match=text):
@@ -219,7 +219,7 @@ def test_shard_map_of_whole_tensors():
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"), P()), P())(x), ValueError, "in_specs has 2 elements"),
     (lambda x: nb.shard_map(lambda a: a, MESH, {3: P("dp")})(x), ValueError, "in_specs lays out argument 3"),
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P("pp"))(x), ValueError, "no axis 'pp'"),
-    (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P())(x).numpy(), nb.Error, "may differ"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P())(x), nb.Error, "may differ"),
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("tp"),), P("tp"))(x[:7]), nb.Error, "7 elements"),
     (lambda x: nb.shard_map(lambda a: a @ x, MESH, (P(None, "tp"),), P())(x), nb.Error, r"f32\[8,2\]"),
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P("dp"), auto_sharding=True), ValueError, "auto_sharding"),

@@ -1,5 +1,7 @@
 """Programs of several ranks: data parallelism, ZeRO and tensor parallelism as options of a compile; plans."""
 
+import json
+
 import pytest
 
 import nabla as nb
@@ -55,25 +57,29 @@ def test_ranks_train_as_one_does(tmp_path, options):
 
 def test_plans_compare_meshes():
     plan = nb.plan(program(), ranks=4)
-    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 4
+    assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 5
     *rows, alone = plan.rows
-    state = {r["zero"]: r["state_bytes"] for r in rows}
+    state = {r["zero"]: r["state_bytes"] for r in rows if not r["auto"]}
     parameters = (8 * 32 + 32 * 4) * 4
     assert state == {0: 2 * parameters, 1: parameters + parameters // 4, 3: 2 * parameters // 4}
     assert [r["step_us"] for r in rows] == sorted(r["step_us"] for r in rows)
     assert (alone["mesh"], alone["ranks"], alone["state_bytes"]) == ("dp=1", 1, 2 * parameters)
     lines = repr(plan).split("\n")
     assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"]
-    assert len(lines) == 5
+    assert len(lines) == 6
+    assert [r["auto"] for r in plan.rows].count(True) == 1
+    limited = nb.plan(program(), ranks=4, max_bytes=parameters).rows
+    assert next(r for r in limited if r["auto"])["state_bytes"] <= parameters
     both = nb.plan(program(), 4, axes=("dp", "tp"), target="sm_90a",
                    layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)})
     assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4", "dp=1,tp=1"}
-    assert next(r for r in both.rows if r["mesh"] == "dp=1,tp=4")["state_bytes"] == 2 * parameters // 4
+    by_rules = next(r for r in both.rows if r["mesh"] == "dp=1,tp=4" and not r["auto"])
+    assert by_rules["state_bytes"] == 2 * parameters // 4
 
 
 def test_batches_of_plans_may_lie_along_several_axes():
     rows = nb.plan(program(), 4, axes=("rep", "dp"), data_axes=("rep", "dp")).rows
-    assert {(r["mesh"], r["zero"]) for r in rows if r["ranks"] == 4} == {
+    assert {(r["mesh"], r["zero"]) for r in rows if r["ranks"] == 4 and not r["auto"]} == {
         (mesh, zero) for mesh in ("rep=4,dp=1", "rep=2,dp=2", "rep=1,dp=4") for zero in (0, 1, 3)}
 
 
@@ -90,15 +96,42 @@ def test_weights_may_be_cut_unevenly(tmp_path):
     assert losses == pytest.approx(trained(tmp_path)[0], rel=1e-5)
 
 
+def test_state_may_live_in_the_hosts_memory(tmp_path):
+    gpu = dict(target="sm_90a", load=False)
+    report = json.loads(nb.compile_bundle(program(), tmp_path / "p.nbundle", offload="params", **gpu))
+    state = {leaf["name"]: leaf for leaf in report["state"]}
+    assert {name for name, leaf in state.items() if leaf.get("memory") == "host"} == {
+        name for name, leaf in state.items() if leaf["role"] == "parameter"}
+    assert report["host_bytes"] > 0
+    leaf = nb.spec((4,), nb.float32, memory="host")
+    assert repr(leaf) == "spec((4,), float32, memory='host')"
+    made = nb.export({"twice": lambda state: (state + state, None)}, state=leaf)
+    assert "f32[4] @host" in str(made.text)
+    report = json.loads(nb.compile_bundle(made, tmp_path / "q.nbundle", target="cpu,sm_90a", load=False))
+    assert "host_bytes" not in report  # the memory of a CPU is the host's
+    bundle = nb.load_bundle(tmp_path / "q.nbundle")
+    bundle.set_state("value", nb.tensor([1.0, 2.0, 3.0, 4.0]))
+    bundle.run("twice")
+    assert bundle.get_state("value").tolist() == [2.0, 4.0, 6.0, 8.0]
+    with pytest.raises(ValueError, match="memory is .device. or .host., got .vram."):
+        nb.spec((4,), memory="vram")
+    with pytest.raises(ValueError, match="input x has memory .host., which is for leaves of the state"):
+        nb.export({"f": lambda x: x}, args={"f": {"x": leaf}})
+    with pytest.raises(nb.Error, match="E0901.*offload=all: no target has a memory of its own"):
+        nb.compile_bundle(made, tmp_path / "q.nbundle", offload="all")
+    with pytest.raises(ValueError, match="offload is .none., .opt., .params. or .all., got .some."):
+        nb.compile_bundle(made, tmp_path / "q.nbundle", offload="some")
+
+
 def test_wrong_use_is_named(tmp_path):
     def refused(error, match, **options):
         with pytest.raises(error, match=match):
             nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
 
-    refused(nb.Error, "E0901.*zero=3 needs data-axes", zero=3)
+    refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
-    refused(nb.Error, "E0901.*auto-shard: the module has no mesh", auto_shard=True)
+    refused(nb.Error, "E0901.*auto_shard: the module has no mesh", auto_shard=True)
     refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")
     refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
             layouts={"w.w0": (None, "tp")})
@@ -119,3 +152,5 @@ def test_wrong_use_is_named(tmp_path):
         nb.plan(program(), 2, data_axes="pd")
     with pytest.raises(nb.Error, match="has no entry `stop`; did you mean `step`"):
         nb.plan(program(), 2, entry="stop")
+    with pytest.raises(nb.Error, match="cannot open the tuning file nowhere.tuning"):
+        nb.plan(program(), 2, tuning="nowhere.tuning")

@@ -176,6 +176,21 @@ TEST(Collectives, GathersStartBeforeTheyAreMet) {
   EXPECT_GE(nodes_under_way(early.planned), nodes_under_way(late.planned) + kLayers);
 }
 
+// By their number instead: at every kernel that needs one the next so many have started, and the plan has room for them.
+TEST(Collectives, GathersStartSoManyAhead) {
+  const int kLayers = 8;
+  auto ahead = [&](const char* n) {
+    return lowered(zero3(kLayers), {{"bucket-collectives", {{"bucket-bytes", "0"}}}, {"schedule-collectives", {{"prefetch", n}}}});
+  };
+  Lowered none = ahead("0"), one = ahead("1"), three = ahead("3");
+  int64_t whole = 64 * 64 * 4, gathers = count(none.planned, "all_gather");
+  EXPECT_EQ(nodes_under_way(none.planned), 0);
+  EXPECT_GE(nodes_under_way(one.planned), gathers - 1) << "all but the first have a kernel before them";
+  EXPECT_GE(nodes_under_way(three.planned), 3 * (gathers - 3));
+  EXPECT_GE(one.arena, none.arena);
+  EXPECT_GE(three.arena, none.arena + whole);
+}
+
 TEST(Collectives, BadOptionsAreNamed) {
   auto refusal = [&](const std::string& pass, const std::string& option, const std::string& value) {
     auto made = driver::lower_module(zero3(2),
@@ -187,6 +202,9 @@ TEST(Collectives, BadOptionsAreNamed) {
             "regather: reshard-after-forward is true or false, not `maybe`");
   EXPECT_EQ(refusal("bucket-collectives", "bucket-bytes", "-1").substr(0, 34),
             "bucket-bytes: `-1` is no number of");
+  for (const char* number : {"-1", "two", "1.5", "99999999999999999999"})
+    EXPECT_EQ(refusal("schedule-collectives", "prefetch", number),
+              fmt::format("schedule-collectives: prefetch is a number of gathers from 0 on, not `{}`", number));
 }
 
 }  // namespace

@@ -15,9 +15,12 @@
 namespace nabla::shard_tests {
 namespace {
 
-Result<std::unique_ptr<exec::Session>> compiled(const ir::Module& m, exec::SessionOptions options = {.threads = 1}) {
+using Options = std::map<std::string, std::string>;
+
+Result<std::unique_ptr<exec::Session>> compiled(const ir::Module& m, exec::SessionOptions options = {.threads = 1},
+                                                const Options& schedule = {{"overlap-bytes", "1MiB"}}) {
   driver::CompiledBundle bundle = NABLA_TRY(driver::compile(
-      m, {.target = "cpu", .library = false, .pass_options = {{"schedule-collectives", {{"overlap-bytes", "1MiB"}}}}, .jobs = 2}));
+      m, {.target = "cpu", .library = false, .pass_options = {{"schedule-collectives", schedule}}, .jobs = 2}));
   return exec::Session::create(
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle.bytes)), "test")),
       options);
@@ -34,7 +37,8 @@ void add_entry(ir::Module& m, const std::string& function) {
 // False: the random layouts contradict each other.
 bool expect_same(const ir::Module& flat, const std::vector<std::string>& functions, uint64_t seed,
                  const std::string& what) {
-  auto session = compiled(flat);
+  const Options ahead = {{"prefetch", std::to_string(seed / 4 % 3)}};
+  auto session = seed % 4 == 3 ? compiled(flat, {.threads = 1}, ahead) : compiled(flat);
   if (!session.ok() && session.errors()[0].code == Code::kBadSharding) return false;
   EXPECT_TRUE(session.ok()) << what << to_string(session.errors()) << print(flat);
   for (const std::string& name : functions) {

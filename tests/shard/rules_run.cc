@@ -11,6 +11,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "tests/property/compare.h"
+#include "tests/shard/collectives_of.h"
 #include "tests/shard/sharded_run.h"
 #include "tests/transforms/random_function.h"
 
@@ -92,19 +93,15 @@ void run_compiled(ir::Module flat, const std::string& name, const std::vector<Li
 
 double bytes_sent(const ir::Module& m, const std::string& function) {
   double out = 0;
-  const ir::Function& local = *m.find(function);
-  for (const ir::Node& n : local.nodes) {
-    if (n.op->name == "scan")
-      out += static_cast<double>(n.attrs.get_shape("length")[0].value()) * bytes_sent(m, n.attrs.get_function("body"));
-    if (n.op->lower != ir::Lowering::kCollective || n.operands.empty()) continue;
+  for_each_collective(m, function, [&](const ir::Function& f, const ir::Node& n, int64_t times) {
     auto ranks = static_cast<double>(n.attrs.get_int("shards"));
-    auto bytes = static_cast<double>(local.type(n.operands[0]).bytes().bounds().max);
+    auto bytes = static_cast<double>(times) * static_cast<double>(f.type(n.operands[0]).bytes().bounds().max);
     const std::string& op = n.op->name;
     if (op == "all_gather") out += (ranks - 1) * bytes;
     if (op == "all_reduce") out += 2 * (ranks - 1) / ranks * bytes;
     if (op == "reduce_scatter" || op == "all_to_all") out += (ranks - 1) / ranks * bytes;
     if (op == "permute") out += bytes;
-  }
+  });
   return out;
 }
 
@@ -134,8 +131,7 @@ Sent expect_same(const Scene& s) {
     for (const auto& f : local.functions) out.text += print(*f);
     if (name[0] == 'f') out.remarks = got->remarks;
     for (const ir::Node& n : local.find(name)->nodes)
-      if (name[0] == 'f' && n.op->lower == ir::Lowering::kCollective)
-        out.ops += (out.ops.empty() ? "" : " ") + n.op->name;
+      if (name[0] == 'f' && n.op->lower == ir::Lowering::kCollective) out.ops += (out.ops.empty() ? "" : " ") + n.op->name;
     if (s.compiled) run_compiled(one, name, args, expected);
   }
   return out;

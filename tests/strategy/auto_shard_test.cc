@@ -10,10 +10,9 @@
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 #include "passes/pass_manager.h"
-#include "runtime/exec/session.h"
-#include "runtime/format/bundle_reader.h"
 #include "tests/property/compare.h"
 #include "tests/strategy/chain.h"
+#include "tests/strategy/trained.h"
 #include "tests/strategy/transformer.h"
 
 namespace nabla::strategy_tests {
@@ -85,6 +84,23 @@ TEST(AutoShard, FindsMegatronsLayouts) {
   // One all_reduce per half of a block forward and one backward, but for the input's gradient, which nobody asked for: of
   // it a sum of [1024] is left, that of the first norm's weights.
   EXPECT_EQ(collectives(transformer(kWide), with_search("tp=4")), "all_reduce{tp} f32[1024] x4\nall_reduce{tp} f32[4,256,1024] x7\n");
+}
+
+// One leaf of queries, keys and values. Layouts cut into blocks: those of a head have to lie together.
+TEST(AutoShard, PackedWeightsOfAHeadLieTogether) {
+  auto exchange = [](const Made& m) { return std::stod(m.plan.substr(m.plan.find("exchanges ") + 10)); };
+  TransformerSizes sizes = kWide;
+  sizes.packed = TransformerSizes::Packed::kByHeads;
+  Made heads = searched(transformer(sizes), "tp=4").value();
+  for (int i = 0; i < sizes.layers; ++i) {
+    EXPECT_EQ(heads.layout(fmt::format("block{}\\.qkv", i)), ",tp") << heads.plan;
+    EXPECT_EQ(heads.layout(fmt::format("block{}\\.out", i)), "tp,") << heads.plan;
+  }
+  std::string sent = collectives(transformer(sizes), with_search("tp=4"));
+  EXPECT_NE(sent.find("all_reduce{tp} f32[4,256,1024] x7\n"), std::string::npos) << sent;
+  EXPECT_EQ(sent.find("all_to_all"), std::string::npos) << sent;
+  sizes.packed = TransformerSizes::Packed::kByKinds;
+  EXPECT_GT(exchange(searched(transformer(sizes), "tp=4").value()), 1.1 * exchange(heads));
 }
 
 TEST(AutoShard, LayersThatAreEqualLieEqually) {
@@ -179,6 +195,9 @@ TEST(AutoShard, RefusesWhatItCannotSearch) {
   EXPECT_EQ(message(transformer({}), {{"search", "true"}}), "auto-shard: the module has no mesh over which it could be laid out");
   EXPECT_EQ(message(transformer({}), {{"search", "false"}}), "ok");
   EXPECT_EQ(message(transformer({}), {{"search", "yes"}}), "auto-shard: search is true or false, not `yes`");
+  EXPECT_EQ(message(driver::with_mesh(transformer({}), {"a=2"}, true).value(),
+                    {{"search", "true"}, {"max-bytes", "1MB"}, {"max-memory", "1MB"}}),
+            "auto-shard: max-bytes and max-memory: the latter counts the state, too");
   EXPECT_EQ(message(driver::with_mesh(transformer({}), {"a=2,b=2,c=2,d=2"}, true).value(), {{"search", "true"}}),
             "auto-shard: layouts are searched along 3 axes at most; mesh ranks has 4 of more than one rank");
 }
@@ -190,9 +209,9 @@ TEST(AutoShard, ExplainsItsPlan) {
   Made made = searched(mixture_of_experts(8), "ep=4").value();
   EXPECT_EQ(made.plan, R"(# mesh ranks = {ep=4}, 4 ranks
 # a run of every entry: exchanges 10.2 us, products 23.8 us; 66560 bytes of state on a rank, of 263168 bytes
-# all_gather along {ep} of 2048 bytes for dot_general at tests/strategy/transformer.cc:68
-# all_gather along {ep} of 8192 bytes for dot_general at tests/strategy/transformer.cc:68
-# all_to_all along {ep} of 4096 bytes for dot_general at tests/strategy/transformer.cc:68
+# all_gather along {ep} of 2048 bytes for dot_general at tests/strategy/transformer.cc:97
+# all_gather along {ep} of 8192 bytes for dot_general at tests/strategy/transformer.cc:97
+# all_to_all along {ep} of 4096 bytes for dot_general at tests/strategy/transformer.cc:97
 down=ep,,  # 32768 bytes on a rank; `,,` costs 4.8 us more
 router=,  # 1024 bytes on a rank; `ep,` costs 8.13 us more
 up=ep,,  # 32768 bytes on a rank; `,,` costs 4.7 us more
@@ -225,36 +244,38 @@ TEST(AutoShard, PlansAreRules) {
   }
 }
 
-// ---- The same numbers
+// ---- All memory of a rank
 
-// What the entry `step` returns in three runs.
-std::vector<Literal> trained(const ir::Module& m, const driver::CompileOptions& options) {
-  std::vector<Literal> out;
-  auto bundle = driver::compile(m, options);
-  EXPECT_TRUE(bundle.ok()) << to_string(bundle.errors());
-  if (!bundle.ok()) return out;
-  auto opened = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test");
-  auto session = exec::Session::create(std::move(*opened), {.threads = 1});
-  EXPECT_TRUE(session.ok()) << to_string(session.errors());
-  if (!session.ok()) return out;
-  for (size_t i = 0; i < m.state.size(); ++i) {
-    Literal value(m.state[i].type.dtype, m.state[i].type.extents());
-    for (int64_t k = 0; k < value.size(); ++k) value.set(k, std::sin(static_cast<double>(k * 7 + static_cast<int64_t>(i))) / 8);
-    Status set = (*session)->set_state(static_cast<int>(i), value.data());
-    EXPECT_TRUE(set.ok()) << to_string(set.errors());
-  }
-  const ir::Entry& step = *m.find_entry("step");
-  const ir::Function& f = *m.find(step.function);
-  Literal x(DType::kF32, f.type(f.params.back()).extents());
-  for (int run = 0; run < 3; ++run) {
-    for (int64_t k = 0; k < x.size(); ++k) x.set(k, std::cos(static_cast<double>(k + run)));
-    auto loss = (*session)->call((*session)->find_entry("step"), {x});
-    EXPECT_TRUE(loss.ok()) << to_string(loss.errors());
-    if (!loss.ok()) return out;
-    out.push_back((*loss)[0]);
-  }
-  return out;
+TEST(AutoShard, LeavesRoomForTheActivations) {
+  TransformerSizes sizes = kWide;
+  sizes.batch = 16;
+  auto lowered = [&](const std::string& most) {
+    driver::CompileOptions options = with_search("dp=4");
+    options.max_bytes = most;
+    return driver::lower_module(transformer(sizes), options);
+  };
+  auto plan = [](const driver::CompiledModule& m) { return *m.planned.plan; };
+  ir::MemoryPlan free = plan(*lowered(""));
+  ASSERT_GT(free.arena_bytes, free.state_bytes + free.state_bytes / 4);
+  // The state alone would keep the limit: one search would choose the same.
+  int64_t most = free.arena_bytes - free.state_bytes / 4;
+  auto made = lowered(std::to_string(most));
+  ASSERT_TRUE(made.ok()) << to_string(made.errors());
+  EXPECT_LE(plan(*made).arena_bytes, most);
+  EXPECT_LT(plan(*made).state_bytes, free.state_bytes);
+  std::string remarks;
+  for (const std::string& r : passes::remarks_of(made->passes)) remarks += r + "\n";
+  EXPECT_NE(remarks.find(" searches until state and temporaries took "), std::string::npos) << remarks;
+  // No layouts of the state make room for what is left.
+  auto none = lowered(std::to_string(free.state_bytes / 3));
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.errors()[0].code, Code::kOverBudget);
+  EXPECT_TRUE(none.errors()[0].message.starts_with(
+      fmt::format("auto-shard: no layouts were found that need {} bytes on a rank; the last ones need ", free.state_bytes / 3)))
+      << to_string(none.errors());
 }
+
+// ---- The same numbers
 
 void expect_same(const ir::Module& m, const std::vector<driver::CompileOptions>& cases) {
   ir::Module one = m;

@@ -12,7 +12,7 @@ namespace {
 
 const driver::PlanRow& row(const std::vector<driver::PlanRow>& rows, const std::string& mesh, int zero) {
   for (const driver::PlanRow& r : rows)
-    if (r.mesh == mesh && r.zero == zero) return r;
+    if (r.mesh == mesh && r.zero == zero && !r.searched) return r;
   NABLA_CHECK(false, "no row {} zero={}", mesh, zero);
   return rows[0];
 }
@@ -21,8 +21,8 @@ TEST(Plan, HasARowForEveryMeshAndStage) {
   driver::PlanOptions options{.ranks = 4};
   auto rows = driver::plan_of(chain("dp=1, tp=1"), options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  EXPECT_EQ(rows->size(), 8u);  // 4 x 1 and 2 x 2 in three stages, 1 x 4 in one, and one rank alone
-  for (size_t i = 0; i < 7; ++i) {
+  EXPECT_EQ(rows->size(), 11u);  // 4 x 1 and 2 x 2 in three stages, 1 x 4 in one, each as a search finds, and one rank alone
+  for (size_t i = 0; i < 10; ++i) {
     EXPECT_EQ((*rows)[i].refusal, "");
     EXPECT_GE((*rows)[i].step_us(), (*rows)[i == 0 ? 0 : i - 1].step_us());
   }
@@ -65,12 +65,13 @@ TEST(Plan, RowsThatCannotBeSayWhy) {
   m.set(std::make_shared<const ir::Function>(f));
   auto rows = driver::plan_of(m, {.ranks = 3});
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  ASSERT_EQ(rows->size(), 4u);
+  ASSERT_EQ(rows->size(), 5u);
   EXPECT_NE((*rows)[0].refusal.find("dimension 0 of f32[512,64] has 512 elements, which 3 shards along {dp} do not divide"),
             std::string::npos)
       << (*rows)[0].refusal;
   std::string text = driver::plan_text(*rows, driver::kNoLimit);
-  EXPECT_NE(text.find("no program for dp=3 zero 0; dp=3 zero 1; dp=3 zero 3:\n  " + (*rows)[0].refusal + "\n"), std::string::npos) << text;
+  std::string which = "no program for dp=3 zero 0; dp=3 zero 1; dp=3 zero 3; dp=3 auto:\n  ";
+  EXPECT_NE(text.find(which + (*rows)[0].refusal + "\n"), std::string::npos) << text;
   EXPECT_EQ(text.find((*rows)[0].refusal), text.rfind((*rows)[0].refusal)) << "one error is printed once:\n" << text;
   EXPECT_EQ(rows->back().refusal, "") << "one rank has a program";
   EXPECT_EQ(nlohmann::json::parse(driver::plan_json(*rows))[0]["refusal"], (*rows)[0].refusal);
@@ -92,6 +93,9 @@ TEST(Plan, UnknownNamesAreRefused) {
   EXPECT_EQ(refusal({.ranks = 2, .entry = "stop"}), "--entry: the module has no entry `stop`; did you mean `step`?");
   EXPECT_EQ(refusal({.ranks = 2, .axes = "dp,tp"}), "--axes names axes for a module without a mesh; this one has mesh pod");
   EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: the mesh has no axis `pd`; did you mean `dp`?");
+  driver::PlanOptions tuned{.ranks = 2};
+  tuned.compile.tuning_file = "nowhere.tuning";
+  EXPECT_NE(refusal(tuned).find("nowhere.tuning"), std::string::npos) << refusal(tuned);
   ir::Module plain = chain("dp=1");
   plain.meshes.clear();
   auto rows = driver::plan_of(plain, {.ranks = 2, .axes = "dp,"});
@@ -107,7 +111,7 @@ TEST(Plan, TensorParallelByRules) {
   options.compile.pass_options["apply-strategy"]["layouts"] = "w[02]=,tp;w[13]=tp,";
   auto rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  EXPECT_EQ(rows->size(), 8u);
+  EXPECT_EQ(rows->size(), 11u);
   const int64_t p = kElements * kF32;
   EXPECT_EQ(row(*rows, "dp=1,tp=4", 0).state_bytes, 2 * p / 4);
   EXPECT_EQ(row(*rows, "dp=2,tp=2", 1).state_bytes, p / 2 + p / 4);
@@ -121,11 +125,43 @@ TEST(Plan, AModuleWithoutAMesh) {
   options.compile.target = "sm_90a", options.compile.microbatches = 2;
   auto rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  ASSERT_EQ(rows->size(), 4u);
+  ASSERT_EQ(rows->size(), 5u);
   for (const driver::PlanRow& r : *rows) {
     EXPECT_EQ(r.refusal, "");
     EXPECT_GT(r.compute_us, 0);
   }
+}
+
+// What a search chooses exchanges for no longer than what a strategy says, where small collectives stay apart: it knows nothing of
+// buckets.
+TEST(Plan, ASearchedRowForEveryMesh) {
+  ir::Module m = chain("dp=1");
+  m.meshes.clear();
+  driver::PlanOptions options{.ranks = 4, .axes = "dp,tp"};
+  options.compile.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
+  auto rows = driver::plan_of(m, options);
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  int searched = 0;
+  for (const driver::PlanRow& r : *rows) {
+    if (!r.searched) continue;
+    ++searched;
+    EXPECT_EQ(r.refusal, "");
+    EXPECT_LE(r.exchange_us, row(*rows, "dp=4,tp=1", 0).exchange_us) << r.mesh;
+    EXPECT_LT(r.work, 1.5) << r.mesh << ": work is shared";
+  }
+  EXPECT_EQ(searched, 3);
+  EXPECT_NE(driver::plan_text(*rows, driver::kNoLimit).find("\ndp=1,tp=4  auto "), std::string::npos);
+  const int64_t p = kElements * kF32;
+  options.max_bytes = std::to_string(p);
+  rows = driver::plan_of(m, options);
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  for (const driver::PlanRow& r : *rows) EXPECT_TRUE(!r.searched || r.state_bytes <= p) << r.mesh << ": " << r.state_bytes;
+}
+
+TEST(Plan, OrderCountsPairsThatAreFarApart) {
+  EXPECT_EQ(driver::order_of({{10, 1}, {12, 3}, {20, 2}}, 1.5).pairs, 2);
+  EXPECT_EQ(driver::order_of({{10, 1}, {12, 3}, {20, 2}}, 1.5).confirmed, 1) << "12 is quicker than 20, and took longer";
+  EXPECT_EQ(driver::order_of({{10, 1}, {15, 0}}, 1.5).pairs, 0);
 }
 
 }  // namespace

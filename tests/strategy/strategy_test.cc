@@ -9,10 +9,10 @@
 #include "ir/verifier.h"
 #include "passes/strategy/apply_strategy.h"
 #include "passes/strategy/state_roles.h"
-#include "runtime/exec/session.h"
-#include "runtime/format/bundle_reader.h"
 #include "tests/property/compare.h"
+#include "tests/shard/collectives_of.h"
 #include "tests/strategy/chain.h"
+#include "tests/strategy/trained.h"
 
 namespace nabla::strategy_tests {
 namespace {
@@ -136,7 +136,7 @@ struct Applied {
 };
 using Options = std::map<std::string, std::string>;
 Options options_of(Options given) {
-  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}};
+  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}, {"offload", "none"}};
   for (auto& [name, value] : given) out[name] = value;
   return out;
 }
@@ -266,6 +266,9 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "zero=3 needs data-axes: the axes of the mesh along which the batch lies");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod has no axis pd; did you mean `dp`?");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp,dp"}}), "data-axes names dp twice");
+  for (const char* list : {"dp,", ",dp", ","})
+    EXPECT_EQ(refusal(kModel, {{"data-axes", list}}),
+              fmt::format("data-axes: names of axes stand between commas; `{}` has an empty one", list));
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero", "4"}}), "zero is 0, 1, 2 or 3, not `4`");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero-axes", "dp"}}), "zero-axes=dp is given, and zero is 0");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero", "1"}, {"zero-axes", "tp"}}),
@@ -297,15 +300,6 @@ struct Exchanged {
   std::map<std::string, int64_t> payload;  // bytes of whole buffers, by op and axes
   int64_t state = 0;                       // bytes of a rank
 };
-void count(const ir::Module& m, const std::string& function, int64_t times, std::map<std::string, int64_t>& payload) {
-  const ir::Function& f = *m.find(function);
-  for (const ir::Node& n : f.nodes) {
-    if (n.op->name == "scan") count(m, n.attrs.get_function("body"), times * n.attrs.get_shape("length")[0].value(), payload);
-    if (n.op->lower != ir::Lowering::kCollective) continue;
-    ir::ValueId whole = n.op->name == "all_gather" ? n.results[0] : n.operands[0];
-    payload[n.op->name + ir::str(n.attrs.get_axes("axes"))] += times * f.type(whole).bytes().value();
-  }
-}
 Exchanged exchanged(const ir::Module& m, Options options, const std::string& grad_sync = "") {
   driver::CompileOptions lowering{.target = "cpu", .library = false};
   lowering.pass_options["apply-strategy"] = std::move(options);
@@ -315,7 +309,10 @@ Exchanged exchanged(const ir::Module& m, Options options, const std::string& gra
   EXPECT_TRUE(made.ok()) << to_string(made.errors());
   Exchanged out;
   if (!made.ok()) return out;
-  count(made->flat, "step", 1, out.payload);
+  shard_tests::for_each_collective(made->flat, "step", [&](const ir::Function& f, const ir::Node& n, int64_t times) {
+    ir::ValueId whole = n.op->name == "all_gather" ? n.results[0] : n.operands[0];
+    out.payload[n.op->name + ir::str(n.attrs.get_axes("axes"))] += times * f.type(whole).bytes().value();
+  });
   for (const ir::StateLeaf& leaf : made->flat.state) out.state += leaf.type.bytes().value();
   return out;
 }
@@ -378,42 +375,20 @@ TEST(StrategyBytes, LayersOfALoopAreExchangedAfterIt) {
 
 // ---- The same numbers
 
-std::vector<Literal> trained(const ir::Module& m, Options options, const std::string& grad_sync = "") {
-  std::vector<Literal> out;
+std::vector<Literal> trained_with(const ir::Module& m, Options options, const std::string& grad_sync = "") {
   driver::CompileOptions compile{.target = "cpu", .library = false, .jobs = 2};
   if (!options.empty()) compile.pass_options["apply-strategy"] = std::move(options);
   if (!grad_sync.empty()) compile.pass_options["partition"]["grad-sync"] = grad_sync;
-  auto bundle = driver::compile(m, compile);
-  EXPECT_TRUE(bundle.ok()) << to_string(bundle.errors());
-  if (!bundle.ok()) return out;
-  auto opened = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle->bytes)), "test");
-  auto session = exec::Session::create(std::move(*opened), {.threads = 1});
-  EXPECT_TRUE(session.ok()) << to_string(session.errors());
-  if (!session.ok()) return out;
-  for (size_t i = 0; i < m.state.size(); ++i) {
-    Literal value(m.state[i].type.dtype, m.state[i].type.extents());
-    for (int64_t k = 0; k < value.size(); ++k) value.set(k, std::sin(static_cast<double>(k * 7 + static_cast<int64_t>(i))) / 8);
-    Status set = (*session)->set_state(static_cast<int>(i), value.data());
-    EXPECT_TRUE(set.ok()) << to_string(set.errors());
-  }
-  Literal x(DType::kF32, {kBatch, kWidth});
-  for (int step = 0; step < 3; ++step) {
-    for (int64_t k = 0; k < x.size(); ++k) x.set(k, std::cos(static_cast<double>(k + step)));
-    auto loss = (*session)->call((*session)->find_entry("step"), {x});
-    EXPECT_TRUE(loss.ok()) << to_string(loss.errors());
-    if (!loss.ok()) return out;
-    out.push_back((*loss)[0]);
-  }
-  return out;
+  return trained(m, compile);
 }
 
 TEST(StrategyRuns, TrainAsOneRankDoes) {
   ir::Module one = chain("dp=1");
   one.meshes.clear();
-  std::vector<Literal> expected = trained(one, {});
+  std::vector<Literal> expected = trained_with(one, {});
   ASSERT_EQ(expected.size(), 3u);
   auto same = [&](const std::string& mesh, const Options& options) {
-    auto text = property::difference(expected, trained(chain(mesh), options), property::Tolerance{.relative = 1e-5, .least_scale = 1});
+    auto text = property::difference(expected, trained_with(chain(mesh), options), property::Tolerance{.relative = 1e-5, .least_scale = 1});
     EXPECT_FALSE(text) << mesh << ": " << *text;
   };
   for (const char* level : {"0", "1", "2", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
@@ -424,9 +399,10 @@ TEST(StrategyRuns, TrainAsOneRankDoes) {
 TEST(StrategyRuns, LayersOfALoop) {
   ir::Module one = stacked("dp=1");
   one.meshes.clear();
-  std::vector<Literal> expected = trained(one, {});
+  std::vector<Literal> expected = trained_with(one, {});
   auto same = [&](const std::string& mesh, const Options& options) {
-    auto text = property::difference(expected, trained(stacked(mesh), options), property::Tolerance{.relative = 1e-5, .least_scale = 1});
+    auto text = property::difference(expected, trained_with(stacked(mesh), options),
+                                     property::Tolerance{.relative = 1e-5, .least_scale = 1});
     EXPECT_FALSE(text) << mesh << " zero=" << options.at("zero") << ": " << *text;
   };
   for (const char* level : {"0", "1", "3"}) {
@@ -439,7 +415,7 @@ TEST(StrategyRuns, LayersOfALoop) {
 TEST(StrategyRuns, BatchesThatTheProgramLaysOut) {
   ir::Module one = chain("dp=1");
   one.meshes.clear();
-  std::vector<Literal> expected = trained(one, {});
+  std::vector<Literal> expected = trained_with(one, {});
   for (const ir::Sharding& layout : {ir::Sharding{{{}, {{{"dp"}}}}, {}}, ir::Sharding{{{{{"tp"}, {"mb"}}}, {{{"dp"}}}}, {}},
                                      ir::Sharding{{{{{"mb"}}}, {{}, true}}, {}}})
     for (const char* level : {"0", "3"}) {
@@ -448,7 +424,7 @@ TEST(StrategyRuns, BatchesThatTheProgramLaysOut) {
       f.values[f.params.back()].sharding = std::make_shared<const ir::Sharding>(layout);
       m.set(std::make_shared<const ir::Function>(f));
       Options options = {{"data-axes", "dp"}, {"zero", level}};
-      auto text = property::difference(expected, trained(m, options, "each"), property::Tolerance{.relative = 1e-5, .least_scale = 1});
+      auto text = property::difference(expected, trained_with(m, options, "each"), property::Tolerance{.relative = 1e-5, .least_scale = 1});
       EXPECT_FALSE(text) << layout.str() << " zero=" << level << ": " << *text;
     }
 }
@@ -457,10 +433,10 @@ TEST(StrategyRuns, BatchesThatTheProgramLaysOut) {
 TEST(StrategyRuns, ClipByTheNormOfOneRank) {
   ir::Module one = chain("dp=1", true);
   one.meshes.clear();
-  std::vector<Literal> expected = trained(one, {}), unclipped = trained(chain("dp=1"), {});
+  std::vector<Literal> expected = trained_with(one, {}), unclipped = trained_with(chain("dp=1"), {});
   EXPECT_TRUE(property::difference(expected, unclipped, property::Tolerance{.relative = 1e-3, .least_scale = 1}));
   auto same = [&](const std::string& mesh, const Options& options) {
-    auto text = property::difference(expected, trained(chain(mesh, true), options),
+    auto text = property::difference(expected, trained_with(chain(mesh, true), options),
                                      property::Tolerance{.relative = 1e-5, .least_scale = 1});
     EXPECT_FALSE(text) << mesh << ": " << *text;
   };

@@ -1,5 +1,7 @@
 #include "tests/strategy/transformer.h"
 
+#include <array>
+
 #include "frontend/nabla.h"
 
 namespace nabla::strategy_tests {
@@ -32,6 +34,23 @@ ir::Module training(const std::vector<Weight>& weights, const Shape& input, bool
   return program.module();
 }
 
+using Packed = TransformerSizes::Packed;
+
+// Queries, keys and values [batch, heads, length, features] of a product with their weights in one.
+std::array<Tensor, 3> unpacked(const Tensor& all, const TransformerSizes& s) {
+  std::array<Tensor, 3> out;
+  int64_t of_head = s.width / s.heads;
+  for (int64_t k = 0; k < 3; ++k) {
+    if (s.packed == Packed::kByKinds) {
+      out[static_cast<size_t>(k)] = nn::split_heads(slice_axis(all, -1, k * s.width, (k + 1) * s.width), s.heads);
+      continue;
+    }
+    Tensor heads = reshape(all, {s.batch, s.length, s.heads, 3 * of_head});
+    out[static_cast<size_t>(k)] = transpose(slice_axis(heads, -1, k * of_head, (k + 1) * of_head), {0, 2, 1, 3});
+  }
+  return out;
+}
+
 }  // namespace
 
 ir::Module transformer(const TransformerSizes& s) {
@@ -39,16 +58,26 @@ ir::Module transformer(const TransformerSizes& s) {
   for (int i = 0; i < s.layers; ++i) {
     auto add = [&](const char* name, const Shape& shape) { weights.push_back({fmt::format("block{}.{}", i, name), shape}); };
     add("norm1", {s.width});
-    for (const char* name : {"q", "k", "v", "out"}) add(name, {s.width, s.width});
+    if (s.packed == Packed::kApart)
+      for (const char* name : {"q", "k", "v"}) add(name, {s.width, s.width});
+    else
+      add("qkv", {s.width, 3 * s.width});
+    add("out", {s.width, s.width});
     add("norm2", {s.width}), add("up", {s.width, 4 * s.width}), add("down", {4 * s.width, s.width});
   }
   return training(weights, {s.batch, s.length, s.width}, s.momentum, [&](const std::vector<Tensor>& p, Tensor x) {
+    bool apart = s.packed == Packed::kApart;
     for (int i = 0; i < s.layers; ++i) {
-      const Tensor* w = &p[static_cast<size_t>(i) * 8];
+      const Tensor* w = &p[static_cast<size_t>(i) * (apart ? 8 : 6)];
       Tensor n = rms_norm(x, w[0]);
-      auto heads = [&](const Tensor& weight) { return nn::split_heads(matmul(n, weight), s.heads); };
-      x = x + matmul(nn::merge_heads(attention(heads(w[1]), heads(w[2]), heads(w[3]), {}, true)), w[4]);
-      x = x + matmul(gelu(matmul(rms_norm(x, w[5]), w[6])), w[7]);
+      std::array<Tensor, 3> qkv;
+      if (apart)
+        for (size_t k = 0; k < 3; ++k) qkv[k] = nn::split_heads(matmul(n, w[1 + k]), s.heads);
+      else
+        qkv = unpacked(matmul(n, w[1]), s);
+      const Tensor* rest = w + (apart ? 4 : 2);
+      x = x + matmul(nn::merge_heads(attention(qkv[0], qkv[1], qkv[2], {}, true)), rest[0]);
+      x = x + matmul(gelu(matmul(rms_norm(x, rest[1]), rest[2])), rest[3]);
     }
     return mean(x * x);
   });

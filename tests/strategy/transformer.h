@@ -9,6 +9,9 @@ struct TransformerSizes {
   int layers = 1;
   int64_t batch = 2, length = 16, width = 64, heads = 4;
   bool momentum = false;
+  /// How the weights of queries, keys and values lie: apart (leaves q, k, v); or in one leaf qkv [width, 3 width], those of each
+  /// head together, or all queries first.
+  enum class Packed { kApart, kByHeads, kByKinds } packed = Packed::kApart;
 };
 /// Blocks of attention (leaves block0.q, .k, .v, .out) and feed-forward layers (.up, .down), each after an RMS norm (.norm1,
 /// .norm2), and a step of gradient descent by the mean of squares of what comes out of input x.

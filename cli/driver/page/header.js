@@ -126,7 +126,8 @@ function stateTable() {
   }
   const leafRow = (l) =>
       h("tr", null, h("td", {class: "leaf"}, l.name), h("td", {class: "mono"}, l.type),
-        h("td", {class: "number"}, bytesText(l.bytes)), h("td", {class: "quiet"}, l.source));
+        h("td", {class: "number"}, bytesText(l.bytes)),
+        h("td", {class: "quiet"}, (l.memory ? `in the ${l.memory}'s memory ` : "") + l.source));
   return [...groups].map(([key, leaves]) => {
     const bytes = leaves.reduce((sum, l) => sum + l.bytes, 0);
     return h(
@@ -210,6 +211,6 @@ function drawOverview() {
           ...(formulaTable() || []),
           h("h2", null,
             `State: ${plural(stateLeaves.length, "leaf").replace("leafs", "leaves")}, ${
-                bytesText(report.state_bytes)}`),
+                bytesText(report.state_bytes)}${report.host_bytes ? ` and ${bytesText(report.host_bytes)} of the host` : ""}`),
           h("div", {class: "state"}, stateTable()));
 }

@@ -135,12 +135,20 @@ const memoryClasses = [
   ["parameters", "parameters"], ["optimizer", "optimizer's state"], ["other_state", "other state"], ["state", "state"],
   ["gradients", "gradients"], ["temporaries", "other temporaries"], ["gaps", "gaps"], ["inputs", "inputs"], ["outputs", "outputs"]
 ];
-function classesOf(e) {
-  return memoryClasses.map(([key, name], i) => ({key, name, hue: i * 67 + 210, bytes: (e.memory || {})[key] || 0}))
+function classesOf(memory) {
+  return memoryClasses.map(([key, name], i) => ({key, name, hue: i * 67 + 210, bytes: (memory || {})[key] || 0}))
       .filter((c) => c.bytes > 0);
 }
+// State that lives in the host's memory beside a GPU's, and what a run copies of it.
+function hostText(e) {
+  if (!(e.memory || {}).host) return null;
+  const parts = classesOf(e.memory.host).map((c) => `${c.name} ${bytesText(c.bytes)}`);
+  const copies = Object.entries(e.transfers || {}).map(
+      ([to, t]) => `${bytesText(t.bytes)} ${to === "to_host" ? "to the host" : "to the GPU"} in at least ${timeText(t.us)}`);
+  return h("p", {id: "host-memory"}, `In the host's memory: ${parts.join(", ")}. A run copies ${copies.join(", ") || "nothing of it"}.`);
+}
 function classBar(e, width) {
-  const classes = classesOf(e), total = Math.max(1, classes.reduce((sum, c) => sum + c.bytes, 0)), height = 22;
+  const classes = classesOf(e.memory), total = Math.max(1, classes.reduce((sum, c) => sum + c.bytes, 0)), height = 22;
   let before = 0;
   const bar = svg(
       "svg", {id: "class-bar", width, height, role: "img", "aria-label": classes.map((c) => `${c.name} ${bytesText(c.bytes)}`).join(", ")},
@@ -162,7 +170,7 @@ function classBar(e, width) {
   const legend = classes.map(
       (c) => h("span", null, h("span", {class: "swatch", style: `--hue:${c.hue}`}), `${c.name} `, h("strong", null, bytesText(c.bytes))));
   return [
-    h("h2", null, `What ${e.name} needs: ${bytesText(total)}`), bar, h("p", {class: "legend"}, legend),
+    h("h2", null, `What ${e.name} needs: ${bytesText(total)}`), bar, h("p", {class: "legend"}, legend), hostText(e),
     h("p", {class: "quiet small"},
       "At the peak, at the largest sizes; inputs and outputs are the caller's memory. Gradients are what the new value of a " +
           "parameter follows from, before the state meets it.")

@@ -46,6 +46,6 @@ function timelineView(entry, width) {
     h("p", {class: "quiet"},
       `${timeText(line.compute_us)} of computing, ${timeText(line.exchange_us)} of exchanges` +
           (both > 0.0005 ? `, ${timeText(both)} of them beside it` : ", none beside it") +
-          `. A loop is one piece with all its trips; nothing here was measured.${symbols.length ? " Sizes are the largest." : ""}`)
+          `. Many trips of a loop end in one piece for those that are left; nothing here was measured.${symbols.length ? " Sizes are the largest." : ""}`)
   ];
 }

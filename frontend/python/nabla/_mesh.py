@@ -1,6 +1,7 @@
 """Meshes of ranks, and how tensors are laid out over them."""
 
 import contextvars
+import functools
 import math
 import re
 
@@ -128,7 +129,7 @@ class DimSpec:
             raise TypeError(f"DimSpec: a priority is an integer from 0 on, got {priority!r}")
         self.axes, self.is_open, self.priority, self.partial = names_of(axes, "DimSpec"), bool(is_open), priority, False
         if partial:
-            raise ValueError("DimSpec: partial is no layout of a tensor, whose elements are those of the whole")
+            raise ValueError(f"DimSpec: partial, a sum that is still to be taken, is no layout: {_NO_PARTIAL}")
         if self.priority < 0:
             raise ValueError(f"DimSpec: a priority is 0 or more, got {priority}")
         if not self.axes and not self.is_open and self.priority:
@@ -183,6 +184,9 @@ class PartitionSpec(tuple):
 
 
 P = PartitionSpec
+_NO_PARTIAL = ("the elements of a tensor are those of the whole, whatever its layout. Shares of a sum are values of a "
+               "function of one rank (nabla.shard_map), where psum adds them; compiled programs take the sums of whole "
+               "tensors as late as linear ops allow")
 
 
 class ShardingSpec:
@@ -199,8 +203,8 @@ class ShardingSpec:
         self.replicated_axes, self.partial_sum_axes = set(names_of(replicated_axes or (), "replicated_axes")), set()
         if partial_sum_axes:
             sums = names_of(partial_sum_axes, "partial_sum_axes")
-            raise ValueError(f"ShardingSpec: sums over {sums} that are still to be taken are no layout of a tensor, "
-                             "whose elements are those of the whole")
+            raise ValueError(f"ShardingSpec: partial_sum_axes, sums over {', '.join(sums)} that are still to be taken, "
+                             f"are no layout: {_NO_PARTIAL}")
         used = [a for d in self.dim_specs for a in d.axes] + sorted(self.replicated_axes)
         for a in used:
             mesh.get_axis_size(a)
@@ -273,9 +277,12 @@ def spec_of(x):
     if placement is None:
         return None
     mesh, layout = placement
-    axes = mesh.axes
-    return ShardingSpec(DeviceMesh(mesh.name, [n for _, n in axes], [a for a, _ in axes]),
-                        [DimSpec(*d) for d in layout.dims], layout.replicated)
+    return ShardingSpec(_mesh_of(mesh.name, tuple(mesh.axes)), [DimSpec(*d) for d in layout.dims], layout.replicated)
+
+
+@functools.lru_cache(maxsize=256)
+def _mesh_of(name, axes):
+    return DeviceMesh(name, [n for _, n in axes], [a for a, _ in axes])
 
 
 def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
@@ -316,11 +323,6 @@ def compute_local_shape(global_shape, sharding, device_id):
         raise ValueError(f"compute_local_shape: {sharding} is no layout of the shape {tuple(global_shape)}")
     bounds = [_bounds(n, d, sharding.mesh, device_id) for n, d in zip(global_shape, sharding.dim_specs)]
     return tuple(stop - start for start, stop in bounds)
-
-
-def local_slices(global_shape, sharding, device_id):
-    """Where in the tensor a rank's part lies, as a tuple of slices."""
-    return tuple(slice(*_bounds(n, d, sharding.mesh, device_id)) for n, d in zip(global_shape, sharding.dim_specs))
 
 
 def get_num_shards(sharding):

@@ -326,7 +326,8 @@ _PROPERTIES = {
     "global_shape": (lambda x: x.shape, "The shape of all of it."),
     "shard_shape": (lambda x: _ShardShape(_local_shape(x), x), "The shape of what rank 0 has; x.shard_shape(r) is that "
                                                                "of rank r."),
-    "batch_dims": (lambda x: 0, "How many leading dimensions are a batch's: none, vmap keeps them out of sight."),
+    "batch_dims": (lambda x: x._batch_dims(), "Of how many batches it is an example: vmaps whose function it is in. "
+                                              "Their dimensions are not in its shape and layout."),
 }
 
 

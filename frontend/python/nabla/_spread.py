@@ -1,4 +1,4 @@
-"""How a program is spread over ranks: the options of `nablac compile` for that, from Python's."""
+"""How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
 
 def names(what, axes):
@@ -22,7 +22,7 @@ def _words(pattern, layout):
 
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
-            auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False):
+            auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none"):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -63,4 +63,8 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["max-comm-bytes"] = str(max_comm_bytes)
     if deterministic:
         out["deterministic"] = "true"
+    if offload not in ("none", "opt", "params", "all"):
+        raise ValueError(f"offload is \"none\", \"opt\", \"params\" or \"all\", got {offload!r}")
+    if offload != "none":
+        out["offload"] = offload
     return out

@@ -75,16 +75,19 @@ def type_text(dtype, shape):
     return f"{name}[{','.join(str(n) for n in shape)}]"
 
 
-def trace(fun, types, build, names=None, like=None):
+def trace(fun, types, build, names=None, like=None, mapped=None):
     """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`. `like`: a tensor per parameter,
-    whose layout over a mesh it has, too.
+    whose layout over a mesh it has, too. `mapped`: of one example of a batch; a dimension of each of `like`, or None.
 
     Returns the function, and the tree that `fun` returned as `Result`.
     """
     enter_mesh_of(like or [])
     t = _nabla.Trace(name_of(fun))
     try:
-        params = [t.param(names[i] if names else "", dtype, shape, like[i] if like else None)
+        if mapped is not None:
+            t.enter_batch()
+        params = [t.param(names[i] if names else "", dtype, shape, like[i] if like else None,
+                          mapped[i] if mapped is not None else None)
                   for i, (dtype, shape) in enumerate(types)]
         args, kwargs = build(params)
         result = Result(fun(*args, **kwargs), fun)

@@ -168,9 +168,9 @@ class Compiled:
     def inspect(self, *args, **kwargs):
         """What the function was compiled to for these arguments, as `nablac inspect` prints it. Without arguments: for
         those of the last call."""
-        bundle = self._seen(args, kwargs).bundle
-        text = _nabla.report_text(bundle.report)
-        return IR(f"{bundle.ranks}\nwhat one rank does:\n{text}" if bundle.ranks else text)
+        report, ranks = self._seen(args, kwargs).bundle.report_and_ranks()
+        text = _nabla.report_text(report)
+        return IR(f"{ranks}\nwhat one rank does:\n{text}" if ranks else text)
 
     def profile(self, *args, runs=10, **kwargs):
         """Runs the function on these arguments and tells where the time goes: see profiling.Profile. Donated arguments

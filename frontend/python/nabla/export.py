@@ -19,11 +19,12 @@ from .tree import tree_flatten, tree_structure
 
 class Spec:
     """The type of an input or of a leaf of state: a shape, whose sizes may be symbols, a dtype, and how it is laid out
-    over a mesh (a ShardingSpec; None: the compiler decides)."""
+    over a mesh (a ShardingSpec; None: the compiler decides). memory: "host" for a leaf that programs for GPUs keep in
+    the host's memory, and copy to the device where it is read and back where it is written."""
 
-    __slots__ = ("shape", "dtype", "sharding")
+    __slots__ = ("shape", "dtype", "sharding", "memory")
 
-    def __init__(self, shape=(), dtype=None, sharding=None):
+    def __init__(self, shape=(), dtype=None, sharding=None, memory="device"):
         self.shape = tuple(shape)
         self.dtype = default_float() if dtype is None else dtype_of(dtype)
         if sharding is not None and not isinstance(sharding, ShardingSpec):
@@ -32,20 +33,24 @@ class Spec:
             raise ValueError(f"spec: {sharding} is the layout of {len(sharding.dim_specs)} dimensions, and the shape "
                              f"is {self.shape}")
         self.sharding = sharding
+        if memory not in ("device", "host"):
+            raise ValueError(f"spec: memory is \"device\" or \"host\", got {memory!r}")
+        self.memory = memory
 
     def __repr__(self):
-        return f"spec({self.shape}, {self.dtype.name}" + (f", {self.sharding})" if self.sharding else ")")
+        memory = f", memory={self.memory!r}" if self.memory != "device" else ""
+        return f"spec({self.shape}, {self.dtype.name}" + (f", {self.sharding}" if self.sharding else "") + f"{memory})"
 
     def _layout(self):
         return self.sharding and self.sharding._layout(self.shape, pads=True)
 
 
-def spec(shape=(), dtype=None, sharding=None):
+def spec(shape=(), dtype=None, sharding=None, memory="device"):
     """A Spec; of a tensor or array: its type, and its layout where it has one."""
     if isinstance(shape, Tensor) or hasattr(shape, "__array__"):
         t = asarray(shape)
-        return Spec(t.shape, t.dtype, spec_of(t) if sharding is None else sharding)
-    return Spec(shape, dtype, sharding)
+        return Spec(t.shape, t.dtype, spec_of(t) if sharding is None else sharding, memory)
+    return Spec(shape, dtype, sharding, memory)
 
 
 def symbol(name, min, max, multiple=1):
@@ -57,27 +62,7 @@ def symbol(name, min, max, multiple=1):
 
 def _paths(tree, prefix=""):
     """Names of the leaves by their place: "block.0.w"."""
-    if isinstance(tree, Spec) or is_array(tree):
-        return [prefix or "value"]
-    if tree is None:
-        return []
-    if isinstance(tree, dict):
-        items = [(str(k), tree[k]) for k in tree_structure(tree).child_names()]
-    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        items = list(zip(tree._fields, tree))
-    elif isinstance(tree, (list, tuple)):
-        items = [(str(i), t) for i, t in enumerate(tree)]
-    elif hasattr(tree, "__tree_items__"):
-        items = list(tree.__tree_items__())
-    else:
-        leaves = tree_flatten(tree)[0]
-        if len(leaves) == 1 and leaves[0] is tree:
-            return [prefix or "value"]
-        return [f"{prefix}.{i}" if prefix else str(i) for i in range(len(leaves))]
-    out = []
-    for name, t in items:
-        out += _paths(t, f"{prefix}.{name}" if prefix else name)
-    return out
+    return [path or "value" for path in tree_structure(tree).leaf_paths(prefix)]
 
 
 def _as_spec(x):
@@ -142,7 +127,12 @@ def export(entries, state=None, args=None):
     if meshes:
         program.mesh(meshes[0]._native)
     names = _paths(state) if state is not None else []
-    leaves = [program.state(name, s.dtype, s.shape, s._layout()) for name, s in zip(names, specs)]
+    for i in inputs.values():
+        for name, s in zip(i.names, i.specs):
+            if s.memory != "device":
+                raise ValueError(f"export: input {name} has memory {s.memory!r}, which is for leaves of the state: "
+                                 "inputs are the caller's arrays")
+    leaves = [program.state(name, s.dtype, s.shape, s._layout(), s.memory) for name, s in zip(names, specs)]
     signatures = {"state": {name: type_text(s.dtype, s.shape) for name, s in zip(names, specs)}}
     for name, f in entries.items():
         outputs = _add_entry(program, name, f, inputs[name], leaves, form)
@@ -345,7 +335,7 @@ class Bundle:
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
                    microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
-                   deterministic=False):
+                   deterministic=False, offload="none"):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -360,10 +350,14 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open, " allow_padding" after the last word lets axes cut unevenly.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
     exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
-    ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022); the state of a rank keeps within
-    max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps parameters of zero=3
-    that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank sends more in a run of an
-    entry. deterministic: the same bits on any mesh, with any microbatches and threads.
+    ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose memory on a rank
+    keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps
+    parameters of zero=3 that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank
+    sends more in a run of an entry. deterministic: the same bits on any mesh, with any microbatches and threads.
+
+    offload: state that programs for GPUs keep in the host's memory, beside leaves whose specs say so: "opt" the
+    optimizer's, "params" the parameters, or "all". max_bytes counts the device's memory alone. E0901 where no target is
+    a GPU, and where the program has no such leaf.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
@@ -371,7 +365,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
         if isinstance(sizes, str):
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
-                             reshard_after_forward, max_comm_bytes, deterministic)
+                             reshard_after_forward, max_comm_bytes, deterministic, offload)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
                                       "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:

@@ -11,12 +11,15 @@ class Spec:
     shape: tuple[Size, ...]
     dtype: DType
     sharding: ShardingSpec | None
+    memory: Literal["device", "host"]
     def __init__(
-        self, shape: Sequence[Size] = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None
+        self, shape: Sequence[Size] = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None,
+        memory: Literal["device", "host"] = "device"
     ) -> None: ...
 
 def spec(
-    shape: Sequence[Size] | ArrayLike = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None
+    shape: Sequence[Size] | ArrayLike = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None,
+    memory: Literal["device", "host"] = "device"
 ) -> Spec: ...
 def symbol(name: str, min: int, max: int, multiple: int = 1) -> Size: ...
 
@@ -56,7 +59,8 @@ def compile_bundle(
     layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
     zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
     grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
-    max_comm_bytes: str | int | None = None, deterministic: bool = False
+    max_comm_bytes: str | int | None = None, deterministic: bool = False,
+    offload: Literal["none", "opt", "params", "all"] = "none"
 ) -> Bundle: ...
 @overload
 def compile_bundle(
@@ -66,7 +70,8 @@ def compile_bundle(
     layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
     zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
     grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
-    max_comm_bytes: str | int | None = None, deterministic: bool = False
+    max_comm_bytes: str | int | None = None, deterministic: bool = False,
+    offload: Literal["none", "opt", "params", "all"] = "none"
 ) -> str: ...
 def load_bundle(path: StrPath, threads: int = 0, target: str = "", check_nan: bool = False,
                 rank_class: str = "") -> Bundle: ...

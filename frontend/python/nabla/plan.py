@@ -7,10 +7,11 @@ from .export import ExportedProgram
 
 
 class Plan:
-    """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, ranks, zero, and
-    state_bytes, memory_bytes (of a rank), sent_bytes (by a rank, in a step), work (of all ranks, in units of what one
-    alone computes), exchange_us, compute_us, step_us, or refusal; the quickest first, and one rank alone last, to
-    compare with. It prints as a table."""
+    """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, ranks, zero, auto (True: laid
+    out as auto_shard finds best, whatever zero), and state_bytes, memory_bytes (of a rank), host_bytes (of its state,
+    in the host's memory), transfer_us (of copies of that), sent_bytes (by a rank, in a step), work (of all ranks, in
+    units of what one alone computes), exchange_us, compute_us, step_us, or refusal; the quickest first, and one rank
+    alone last, to compare with. It prints as a table."""
 
     def __init__(self, rows, text):
         self.rows, self._text = rows, text
@@ -19,21 +20,25 @@ class Plan:
         return self._text
 
 
-def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=0, max_bytes=0):
-    """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3, as `nablac plan` does; no kernel is compiled.
+def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=0, max_bytes=0,
+         offload="none", tuning=None):
+    """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3 and as auto_shard lays it out, as `nablac plan` does;
+    no kernel is compiled.
 
     axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first.
     entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
-    layouts, microbatches: as in compile_bundle. max_bytes: rows that need more memory are printed last.
-    Raises Error (E0901).
+    layouts, microbatches, offload: as in compile_bundle. max_bytes: rows that need more memory are printed last, and
+    found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote: rates of the machine
+    that runs it.
+    Raises Error (E0901; E0503 and E0801 for such a file).
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"plan takes what nabla.export returned, got {type(program).__name__}")
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= 4096:
         raise ValueError(f"plan: ranks is a number from 1 to 4096, got {ranks!r}")
-    spread = options(layouts=layouts, microbatches=microbatches)
+    spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
     rows, text = program._program.plan(ranks, names("axes", axes), names("data_axes", data_axes), entry, target,
-                                       spread, int(max_bytes))
+                                       spread, int(max_bytes), "" if tuning is None else str(tuning))
     return Plan(json.loads(rows), text.rstrip("\n"))
 
 

@@ -1,8 +1,9 @@
 """Types of nabla.plan, which //tests/python:types_test holds to the module."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from .export import ExportedProgram
+from .typing import StrPath
 
 class Plan:
     rows: list[dict[str, Any]]
@@ -11,5 +12,6 @@ class Plan:
 def plan(
     program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axes: str | Sequence[str] = (),
     entry: str = "", target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
-    microbatches: int = 0, max_bytes: int = 0
+    microbatches: int = 0, max_bytes: int = 0, offload: Literal["none", "opt", "params", "all"] = "none",
+    tuning: StrPath | None = None
 ) -> Plan: ...

@@ -13,6 +13,7 @@
 #include "frontend/python/native/value.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::python {
 namespace {
@@ -69,11 +70,9 @@ std::vector<bool> placed_values(const ir::Module& m, const ir::Function& f) {
   return out;
 }
 
-ir::Sharding whole(const ir::Type& type) { return {std::vector<ir::DimSharding>(static_cast<size_t>(type.rank())), {}}; }
-
 // The layout with these axes, to which none are added. Null: whole.
 ir::ShardingRef closed(const ir::Type& type, const ir::Sharding* layout) {
-  ir::Sharding out = whole(type);
+  ir::Sharding out = passes::whole_sharding(type.rank());
   for (size_t d = 0; layout && d < out.dims.size(); ++d) out.dims[d].axes = layout->dims[d].axes;
   if (layout) out.allow_padding = layout->allow_padding;
   return std::make_shared<const ir::Sharding>(std::move(out));
@@ -166,7 +165,7 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
   const std::vector<bool> placed = placed_values(module, part);
   for (ir::ValueId p : part.params)
     if (ir::Value& v = part.values[p]; !v.sharding && !v.type.is_residual())
-      v.sharding = std::make_shared<const ir::Sharding>(whole(v.type));
+      v.sharding = std::make_shared<const ir::Sharding>(passes::whole_sharding(v.type.rank()));
   const std::vector<ir::ValueId> results = part.results;
   ir::Module known = module;
   known.set(std::make_shared<const ir::Function>(std::move(part)));

@@ -1,4 +1,5 @@
 // nabla._nabla: the C++ tracer, compiler and runtime for Python. The package around it is nabla/*.py.
+#include <cctype>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -71,8 +72,52 @@ void guard_new(const py::module_& m) {
   }
 }
 
+// What nablac and nabla-run call their options, and functions of the package their arguments. Of two that begin alike the longer
+// one comes first.
+constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
+    {"see --help", "help(nabla.compile_bundle) says what its arguments are"},
+    {"--mesh dp=2,tp=4", "mesh={\"dp\": 2, \"tp\": 4}"},
+    {"such as dp=4,tp=2", "such as {\"dp\": 4, \"tp\": 2}"},
+    {"pass --input NAME=FILE", "pass it by its name"},
+    {"or pass --state", "or load_state"},
+    {"--mesh", "mesh"},
+    {"--data-axes", "data_axes"},
+    {"data-axes", "data_axes"},
+    {"--zero-axes", "zero_axes"},
+    {"zero-axes", "zero_axes"},
+    {"--zero", "zero"},
+    {"--layout", "layouts"},
+    {"--microbatches", "microbatches"},
+    {"--grad-sync", "grad_sync"},
+    {"grad-sync", "grad_sync"},
+    {"--auto-shard", "auto_shard"},
+    {"auto-shard", "auto_shard"},
+    {"--max-comm-bytes", "max_comm_bytes"},
+    {"--max-bytes", "max_bytes"},
+    {"--target", "target"},
+    {"--no-library", "library=False"},
+    {"--class", "rank_class"},
+    {"--axes", "axes"},
+    {"--entry", "entry"},
+    {"--weights-map", "maps"},
+    {"--weights-partial", "partial=True"},
+};
+
+std::string with_arguments(std::string text) {
+  auto of_word = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '-'); };
+  for (const auto& [option, argument] : kArguments)
+    for (size_t at = text.find(option); at != text.npos; at = text.find(option, at)) {
+      bool alone = (at == 0 || !of_word(at - 1)) && !of_word(at + option.size());
+      if (alone) text.replace(at, option.size(), argument);
+      at += alone ? argument.size() : option.size();
+    }
+  return text;
+}
+
 // The diagnostic in the words of a Python program.
 Diagnostic for_python(Diagnostic d) {
+  d.message = with_arguments(std::move(d.message)), d.help = with_arguments(std::move(d.help));
+  if (std::string own(code_info(d.code).help); d.help.empty() && with_arguments(own) != own) d.help = with_arguments(own);
   constexpr std::string_view doc = "`nablac doc op ", declare = "declare the constraint ";
   if (d.location && d.location->function == kEagerName) {  // which is no function of the user's, nor are its values
     Location at = *d.location;

@@ -193,9 +193,9 @@ void bind_nn(py::module_& m) {
   define(m, "clip_factor", &nn::clip_factor);
   define(m, "conv1d", &nabla::conv1d);
   define(m, "conv3d", &nabla::conv3d);
-  m.def("batch_norm_train", [](const Operand& x, const Operand& gamma, const Operand& beta, double eps) {
+  m.def("batch_norm_train", [](const Operand& x, const Operand& gamma, const Operand& beta, double eps, int64_t parts) {
     return recorded([&](const Site& site) {
-      nn::BatchNormResult r = nn::batch_norm_train(arg_of(x, site), arg_of(gamma, site), arg_of(beta, site), eps);
+      nn::BatchNormResult r = nn::batch_norm_train(arg_of(x, site), arg_of(gamma, site), arg_of(beta, site), eps, parts);
       return given_back(std::vector{r.out, r.mean, r.variance});
     });
   });

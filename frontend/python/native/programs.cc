@@ -117,16 +117,16 @@ format::Bundle file_of(const Bundle& bundle) {
       "the compiled function"));
 }
 
-std::string report_of(const Bundle& bundle) {
-  format::Bundle file = file_of(bundle);
+std::string report_in(const format::Bundle& file) {
   const format::BundleClass& of = *value_or_throw(file.need_class(""));
   return std::string(format::as_text(file.member(of.folder + "report.json")));
 }
+std::string report_of(const Bundle& bundle) { return report_in(file_of(bundle)); }
 
-// Who the ranks are and what they exchange; empty: there is one.
-std::string ranks_of(const Bundle& bundle) {
+// The report, and who the ranks are and what they exchange; empty: there is one.
+std::pair<std::string, std::string> report_and_ranks(const Bundle& bundle) {
   format::Bundle file = file_of(bundle);
-  return file.ranks() ? driver::ranks_text(file) : "";
+  return {report_in(file), file.ranks() ? driver::ranks_text(file) : ""};
 }
 
 // ---- Programs
@@ -174,7 +174,11 @@ void bind_program(py::module_& m) {
            })
       .def("mesh", [](Program& p, const ir::Mesh& mesh) { p.mesh(mesh.name, mesh.axes, python_site()); })
       .def("state", [](Program& p, const std::string& name, DType dtype, const Sizes& shape,
-                       const LayoutRef& layout) { return p.state(spec_of(name, dtype, shape, layout), python_site()); })
+                       const LayoutRef& layout, const std::string& memory) {
+             Spec leaf = spec_of(name, dtype, shape, layout);
+             leaf.memory = value_or_throw(ir::memory_space(memory));
+             return p.state(leaf, python_site());
+           })
       .def("entry", &add_entry)
       .def("text", [](const Program& p) { return ir::print(p.module()); })
       .def("save", &Program::save)
@@ -193,11 +197,13 @@ void bind_program(py::module_& m) {
         });
       })
       .def("plan", [](const Program& p, int64_t ranks, const std::string& axes, const std::string& data_axis,
-                      const std::string& entry, const std::string& target, const Spread& spread, int64_t max_bytes) {
+                      const std::string& entry, const std::string& target, const Spread& spread, int64_t max_bytes,
+                      const std::string& tuning) {
         ir::Module module = p.module();
         return without_lock([&] {
           driver::PlanOptions options{.ranks = ranks, .entry = entry, .axes = axes, .data_axis = data_axis};
-          options.compile.target = target;
+          options.compile.target = target, options.compile.tuning_file = tuning;
+          if (max_bytes > 0) options.max_bytes = std::to_string(max_bytes);
           set_spread(options.compile, spread);
           std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
           return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, max_bytes > 0 ? max_bytes : driver::kNoLimit));
@@ -228,7 +234,7 @@ void bind_bundle(py::module_& m) {
       .def("profiled", &profiled_bundle)
       .def("profile", &profile_of)
       .def_property_readonly("report", &report_of)
-      .def_property_readonly("ranks", &ranks_of)
+      .def("report_and_ranks", &report_and_ranks)
       .def_property_readonly("lays_out", [](const Bundle& b) {
         return std::any_of(b.placements.begin(), b.placements.end(), [](const PlacementRef& p) { return p != nullptr; });
       })

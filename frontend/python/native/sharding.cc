@@ -1,4 +1,5 @@
 // Meshes, layouts, regions that are written for one rank, and their collectives.
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <regex>
@@ -8,8 +9,10 @@
 #include "frontend/cpp/manual.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
+#include "frontend/python/native/eager_part.h"
 #include "ir/reference/ranks.h"
 #include "ir/verifier.h"
+#include "passes/transform/mark_varying.h"
 
 namespace nabla::python {
 namespace {
@@ -106,6 +109,24 @@ std::unique_ptr<Region> region_of(const ir::Mesh& mesh, const std::vector<ir::Sh
   });
 }
 
+// What may differ between ranks and must not is said at the call, before somebody looks at the results. What a region in
+// another one does is seen with that.
+void check_what_differs(const Frame& frame) {
+  for (const Frame* f = &frame; f; f = f->parent.get())
+    if (!f->manual.empty()) return;
+  const ir::Function& f = frame.builder.function();
+  const std::vector<ir::ValueId>& results = f.nodes.back().results;
+  auto is_given = [&](int id) { return std::find(results.begin(), results.end(), id) == results.end(); };
+  ir::Module region = module_of_part(frame.context->module, part_of(f, results, is_given).function);
+  if (auto marked = passes::mark_varying(region, frame.builder.ops()); !marked.ok()) throw Error(marked.errors());
+}
+
+std::vector<nabla::Tensor> call_region(const Region& r, const TracedFunction& f, const std::vector<ir::Sharding>& out) {
+  std::vector<nabla::Tensor> results = r.call(f, specs_of(out));
+  if (!results.empty()) check_what_differs(*Frame::current());
+  return results;
+}
+
 template <class F>
 void define_reduction(py::module_& m, const char* name, F f) {
   m.def(name, [f](const Operand& x, const Names& axes) {
@@ -161,7 +182,7 @@ void bind_sharding(py::module_& m) {
            [](const Region& r, size_t i) { return std::make_pair(r.part(i).dtype, shape_tuple(r.part(i).shape)); })
       .def("enter", &Region::enter)
       .def("call", [](const Region& r, const TracedFunction& f, const std::vector<ir::Sharding>& out) {
-        return recorded([&](const Site&) { return given_back(r.call(f, specs_of(out))); });
+        return recorded([&](const Site&) { return given_back(call_region(r, f, out)); });
       });
   m.def("shard", &shard);
   m.def("placement", &placement_of);

@@ -21,13 +21,21 @@ class Trace {
  public:
   explicit Trace(const std::string& name) : recording_(std::in_place), tracing_(std::in_place, name, python_site()) {}
 
-  // `like`: a tensor whose layout the parameter has, too.
-  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like) {
+  // `like`: a tensor whose layout the parameter has, too; `mapped`: the dimension of it that the parameter lacks.
+  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like, std::optional<int64_t> mapped) {
     need_open();
     Value out(tracing_->param(name, {dtype, shape_of(shape)}));
-    if (PlacementRef placement = like ? like->placement() : nullptr) out.lay_out(placement);
+    PlacementRef placement = like ? like->placement() : nullptr;
+    if (!placement) return out;
+    if (!mapped) return out.lay_out(placement), out;
+    ir::Sharding example = *placement->sharding;
+    int64_t rank = static_cast<int64_t>(example.dims.size());
+    example.dims.erase(example.dims.begin() + (*mapped < 0 ? *mapped + rank : *mapped));
+    out.lay_out(std::make_shared<const Placement>(Placement{placement->mesh, std::make_shared<const ir::Sharding>(std::move(example))}));
     return out;
   }
+  // The function is that of one example of a batch.
+  void enter_batch() { Frame::current()->batched = true; }
   TracedFunction finish(const std::vector<Operand>& results) {
     need_open();
     Site site = python_site();
@@ -263,7 +271,9 @@ void bind_traces(py::module_& m) {
       .def("text", [](const Function& f) { return ir::print(module_of(f)); });
   py::class_<Trace>(m, "Trace")
       .def(py::init<const std::string&>())
-      .def("param", &Trace::param, py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("like") = nullptr)
+      .def("param", &Trace::param, py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("like") = nullptr,
+           py::arg("mapped") = py::none())
+      .def("enter_batch", &Trace::enter_batch)
       .def("finish", &Trace::finish)
       .def("cancel", &Trace::cancel);
   bind_derivatives(m);

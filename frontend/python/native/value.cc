@@ -386,6 +386,13 @@ ir::Type Value::type() const {
   return array_ ? ir::Type(array_->dtype(), ir::static_shape(array_->shape())) : traced_.type();
 }
 
+int Value::batch_dims() const {
+  int out = 0;
+  if (is_traced())
+    for (std::shared_ptr<Frame> f = traced_.frame(); f; f = f->parent) out += f->batched ? 1 : 0;
+  return out;
+}
+
 std::vector<Value*> Value::gradient_leaves() { return requiring_grad(); }
 
 void Value::set_requires_grad(bool wanted) {

@@ -121,6 +121,8 @@ class Value {
   int rank() const { return array_ ? array_->rank() : donated_ ? donated_->rank() : traced_.rank(); }
   /// Whether it is a value of a function that is traced for a transform or a compiler: it has no bytes.
   bool is_traced() const { return !array_ && !eager_ && !donated_; }
+  /// How many functions of one example of a batch (vmap) its function is in.
+  int batch_dims() const;
   bool has_array() const { return array_.has_value(); }
   /// The bytes, computed now where they are not there yet. Throws Error (E0707) for a traced value: `what` was asked.
   const Literal& array(const char* what) const;

@@ -294,6 +294,7 @@ void bind_values(py::module_& m) {
           py::arg("stream") = py::none())
       .def("__dlpack_device__", [](const Value&) { return py::make_tuple(1, 0); })
       .def("_same", &Value::same, "Whether both are one value of a function, or one array.")
+      .def("_batch_dims", &Value::batch_dims, "How many functions of one example of a batch its function is in.")
       .def("_copied", [](const Value& v) { return v.copied(); });
   PyBufferProcs& buffers = reinterpret_cast<PyHeapTypeObject*>(tensor.ptr())->as_buffer;
   buffers.bf_getbuffer = &get_buffer;

@@ -44,6 +44,8 @@ constexpr NamedStatus kStatuses[] = {
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
     {kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
      "operation failed due to a previous error during capture"},
+    {kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
+    {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
 };
 
 int name_of(int status, const char** out, const char* NamedStatus::*member) {
@@ -110,10 +112,19 @@ extern "C" {
 
 /// For tests: how often a call was made, or a kernel ("kernel NAME") ran.
 int nb_fake_cuda_count(const char* name) { return state().calls[name]; }
+/// Bytes that all copies of a call have moved, replays of graphs included.
+int64_t nb_fake_cuda_bytes(const char* name) { return state().bytes[name]; }
+/// Bytes of pinned memory of the host, and of device memory, that nobody has freed.
+int64_t nb_fake_cuda_pinned(void) {
+  int64_t out = 0;
+  for (auto [at, bytes] : state().pinned) out += static_cast<int64_t>(bytes);
+  return out;
+}
+int64_t nb_fake_cuda_device(void) { return static_cast<int64_t>(state().memory.live_bytes()); }
 /// Device allocations that nobody has freed.
 int nb_fake_cuda_live(void) { return static_cast<int>(state().memory.live()); }
 /// A new process, as far as counts and faults go; memory that is still allocated stays.
-void nb_fake_cuda_reset(void) { state().calls.clear(), state().sticky = kOk; }
+void nb_fake_cuda_reset(void) { state().calls.clear(), state().bytes.clear(), state().sticky = kOk; }
 
 // For fakes of libraries that put work of their own into streams.
 /// Into the stream, or into what it records, to run as often as it is replayed; it may touch device memory, and gives a
@@ -217,6 +228,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* st
     if (!state().memory.holds(to, bytes)) return kIllegalAddress;
     Memory::Open open(state().memory);
     std::memcpy(reinterpret_cast<void*>(to), source, bytes);
+    state().bytes["cuMemcpyHtoDAsync"] += static_cast<int64_t>(bytes);
     return state().machine.note_written(reinterpret_cast<void*>(to), static_cast<int64_t>(bytes)), kOk;
   };
   if (pinned(from, bytes)) return put(stream, [=] { return copy(from); });
@@ -231,6 +243,7 @@ int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) 
   return put(stream, [=] {
     if (!state().memory.holds(from, bytes)) return kIllegalAddress;
     Memory::Open open(state().memory);
+    state().bytes["cuMemcpyDtoHAsync"] += static_cast<int64_t>(bytes);
     return std::memcpy(to, reinterpret_cast<void*>(from), bytes), kOk;
   });
 }

@@ -103,6 +103,64 @@ TEST_F(FakeDriver, ACaptureRecordsAndForbidsToWait) {
   ok(cuda().stream_synchronize(stream_));
 }
 
+// A stream does nothing of itself; another one that waits for its event has it done.
+TEST_F(FakeDriver, StreamsWaitForEventsOfOthers) {
+  CudaStream other = nullptr;
+  CudaEvent event = nullptr;
+  ok(cuda().stream_create(&other, 0));
+  ok(cuda().event_create(&event, 2));
+  std::vector<char> first(64, 1), second(64, 2), to(64);
+  for (bool waits : {false, true}) {
+    ok(cuda().copy_in(memory_, first.data(), 64, stream_));
+    ok(cuda().stream_synchronize(stream_));
+    ok(cuda().copy_in(memory_, second.data(), 64, other));
+    ok(cuda().event_record(event, other));
+    if (waits) ok(cuda().stream_wait(stream_, event, 0));
+    ok(cuda().copy_out(to.data(), memory_, 64, stream_));
+    ok(cuda().stream_synchronize(stream_));
+    EXPECT_EQ(to, waits ? second : first);
+    ok(cuda().stream_synchronize(other));
+  }
+  ok(cuda().event_destroy(event));
+  ok(cuda().stream_destroy(other));
+}
+
+TEST_F(FakeDriver, ACaptureGoesOnInOtherStreamsAndComesBack) {
+  CudaStream other = nullptr;
+  CudaEvent out = nullptr, back = nullptr;
+  ok(cuda().stream_create(&other, 0));
+  ok(cuda().event_create(&out, 2));
+  ok(cuda().event_create(&back, 2));
+  std::vector<char> from(64, 5), to(64);
+  CudaGraph graph = nullptr;
+  CudaGraphExec exec = nullptr;
+  auto record = [&](bool joins) {
+    ok(cuda().capture_begin(stream_, 1));
+    ok(cuda().event_record(out, stream_));
+    ok(cuda().stream_wait(other, out, 0));
+    ok(cuda().copy_in(memory_, from.data(), 64, other));
+    ok(cuda().event_record(back, other));
+    if (joins) ok(cuda().stream_wait(stream_, back, 0));
+    return cuda().capture_end(stream_, &graph);
+  };
+  EXPECT_EQ(name(record(false)), "CUDA_ERROR_STREAM_CAPTURE_UNJOINED");
+  ok(record(true));
+  ok(cuda().graph_instantiate(&exec, graph, 0));
+  ok(cuda().graph_destroy(graph));
+  for (char value : {6, 7}) {
+    std::vector<char> others(64, value);
+    ok(cuda().copy_in(memory_, others.data(), 64, stream_));
+    ok(cuda().graph_launch(exec, stream_));
+    ok(cuda().copy_out(to.data(), memory_, 64, stream_));
+    ok(cuda().stream_synchronize(stream_));
+    EXPECT_EQ(to, from);
+  }
+  // An event of a recording means nothing outside of it.
+  EXPECT_EQ(name(cuda().stream_wait(stream_, back, 0)), "CUDA_ERROR_STREAM_CAPTURE_ISOLATION");
+  ok(cuda().exec_destroy(exec));
+  ok(cuda().stream_destroy(other));
+}
+
 TEST_F(FakeDriver, AThreadWithoutTheContextIsToldSo) {
   ok(cuda().context_set(nullptr));
   EXPECT_EQ(name(cuda().memory_alloc(&memory_, 64)), "CUDA_ERROR_INVALID_CONTEXT");

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace nabla::fake_cuda {
 namespace {
@@ -92,28 +93,48 @@ int begin(const char* name, int status, bool context) {
 int forbid_in_capture() {
   int status = kOk;
   for (Stream* stream : state().streams)
-    if (stream->capturing) stream->broken = true, status = kCaptureUnsupported;
+    if (stream->capture) stream->capture->broken = true, status = kCaptureUnsupported;
   return status;
 }
 
-int put(Stream* stream, Work work) {
+int put(Stream* stream, Item item) {
   if (!known(state().streams, stream)) return kInvalidHandle;
-  if (stream->broken) return kCaptureInvalidated;
-  if (stream->capturing)
-    stream->recorded.push_back(std::move(work));
-  else
-    stream->queue.push_back(std::move(work));
+  if (Capture* capture = stream->capture.get()) {
+    if (capture->broken) return kCaptureInvalidated;
+    capture->nodes.push_back({stream->branch, std::move(item)});
+    ++capture->length[stream->branch];
+    return kOk;
+  }
+  stream->queue.push_back(std::move(item));
+  hurry();
   return kOk;
 }
 
+void advance(Stream& stream) {
+  Item item = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  while (item.after && !item.after->done) advance(*item.after->stream);
+  if (item.work && state().sticky == kOk) state().sticky = item.work();
+  if (item.mark) item.mark->done = true;
+}
+
 int drain(Stream& stream) {
-  State& all = state();
-  while (!stream.queue.empty()) {
-    Work work = std::move(stream.queue.front());
-    stream.queue.pop_front();
-    if (all.sticky == kOk) all.sticky = work();
-  }
-  return all.sticky;
+  while (!stream.queue.empty()) advance(stream);
+  return state().sticky;
+}
+
+void hurry() {
+  static const bool eager = std::getenv("NABLA_FAKE_CUDA_EAGER") != nullptr;
+  if (!eager) return;
+  auto ready = [](const Stream& s) { return !s.queue.empty() && (!s.queue.front().after || s.queue.front().after->done); };
+  std::vector<Stream*> others;
+  for (Stream* s : state().streams)
+    if (s != state().first) others.push_back(s);
+  for (Graph* exec : state().execs)
+    for (auto& s : exec->streams) others.push_back(s.get());
+  for (bool moved = true; std::exchange(moved, false);)
+    for (Stream* s : others)
+      while (ready(*s)) advance(*s), moved = true;
 }
 
 size_t elf_bytes(const void* image) {

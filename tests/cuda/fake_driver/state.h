@@ -34,20 +34,47 @@ enum Status : int {
   kIllegalAddress = 700,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
 };
 
 /// Work in a stream or in a graph. Gives what the GPU finds while it runs.
 using Work = std::function<int()>;
 
+struct Stream;
+/// An event at one time that it was recorded.
+struct Mark {
+  Stream* stream = nullptr;  ///< in which it was recorded
+  bool done = false;
+};
+/// What a stream does next: some work, after what another stream has recorded.
+struct Item {
+  Work work;
+  std::shared_ptr<Mark> after;  ///< null: nothing
+  std::shared_ptr<Mark> mark;   ///< is done with the work; null: none
+};
+/// What streams record together: the first one began it, others joined by waiting for an event of it.
+struct Capture {
+  struct Node {
+    size_t branch;  ///< 0: the stream that began
+    Item item;
+  };
+  std::vector<Stream*> streams;  ///< by branch
+  std::vector<size_t> length, joined;  ///< by branch: its nodes, and how many of them branch 0 waits for
+  std::vector<Node> nodes;
+  bool broken = false;  ///< it was invalidated
+  bool ended = false;
+};
 struct Stream {
-  std::deque<Work> queue;
-  bool capturing = false, broken = false;  ///< broken: the capture was invalidated
-  std::vector<Work> recorded;
+  std::deque<Item> queue;
+  std::shared_ptr<Capture> capture;  ///< null: it records nothing
+  size_t branch = 0;                 ///< of the capture
 };
 struct Event {
   bool timing = true;
-  bool pending = false;
-  Stream* stream = nullptr;
+  std::shared_ptr<Mark> mark;       ///< the last time; null: never
+  std::shared_ptr<Capture> capture;  ///< in which that was, if it was in one
+  size_t branch = 0, length = 0;     ///< of it, up to the event
   double milliseconds = -1;  ///< when it happened; -1: it has not
 };
 struct Function {
@@ -62,7 +89,10 @@ struct Module {
   std::map<std::string, std::unique_ptr<Function>> functions;  ///< those that were asked for
 };
 struct Graph {
-  std::vector<Work> work;
+  std::vector<Capture::Node> nodes;
+  size_t branches = 1;
+  /// Of an executable one: where branches after the first run.
+  std::vector<std::unique_ptr<Stream>> streams = {};
 };
 
 /// Device memory.
@@ -104,11 +134,13 @@ struct State {
   emulator::Machine machine{std::getenv("NABLA_FAKE_CUDA_CHECKED") != nullptr};
   std::map<char*, size_t> pinned;
   std::set<Stream*> streams;
+  Stream* first = nullptr;  ///< that was made and lives
   std::set<Event*> events;
   std::set<Module*> modules;
   std::set<Function*> functions;
   std::set<Graph*> graphs, execs;
   std::map<std::string, int> calls;  ///< by name, and kernels as "kernel NAME"
+  std::map<std::string, int64_t> bytes;  ///< that copies have moved, by the name of their call
 };
 
 State& state();
@@ -122,7 +154,12 @@ int begin(const char* name, int status = kInvalidValue, bool context = true);
 /// A call that a thread with a capture may not make: the capture is lost.
 int forbid_in_capture();
 /// Into the stream's queue, or into what it records.
-int put(Stream* stream, Work work);
+int put(Stream* stream, Item item);
+inline int put(Stream* stream, Work work) { return put(stream, Item{std::move(work), nullptr, nullptr}); }
+/// Begins the next item of a stream, and for its sake what other streams have to do before.
+void advance(Stream& stream);
+/// With NABLA_FAKE_CUDA_EAGER: all that streams other than the first one can do by now is done; else they wait as it does.
+void hurry();
 
 template <class T>
 bool known(const std::set<T*>& set, T* handle) {

@@ -1,4 +1,5 @@
 // Streams, events and graphs of the fake driver.
+#include <algorithm>
 #include <chrono>
 
 #include "tests/cuda/fake_driver/state.h"
@@ -18,11 +19,14 @@ extern "C" {
 int cuStreamCreate(Stream** out, unsigned) {
   if (int status = begin("cuStreamCreate", kOutOfMemory); status != kOk) return status;
   state().streams.insert(*out = new Stream);
+  if (state().first == nullptr) state().first = *out;
   return kOk;
 }
 int cuStreamDestroy_v2(Stream* stream) {
-  if (state().streams.erase(stream) == 0) return kInvalidHandle;
+  if (state().streams.count(stream) == 0) return kInvalidHandle;
   drain(*stream);
+  state().streams.erase(stream);
+  if (state().first == stream) state().first = nullptr;
   delete stream;
   return kOk;
 }
@@ -32,30 +36,48 @@ int cuStreamSynchronize(Stream* stream) {
   if (int status = forbid_in_capture(); status != kOk) return status;
   return drain(*stream);
 }
+int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+  if (int status = begin("cuStreamWaitEvent"); status != kOk) return status;
+  if (!known(state().streams, stream) || !known(state().events, event)) return kInvalidHandle;
+  if (!event->mark) return kOk;  // never recorded: there is nothing to wait for
+  if (event->capture && event->capture->ended) return kCaptureIsolation;
+  if (event->capture && !stream->capture) {
+    stream->capture = event->capture, stream->branch = event->capture->streams.size();
+    event->capture->streams.push_back(stream);
+    event->capture->length.push_back(0), event->capture->joined.push_back(0);
+  }
+  if (stream->capture != event->capture) return kCaptureIsolation;
+  if (stream->capture && stream->branch == 0 && event->branch != 0)
+    stream->capture->joined[event->branch] = std::max(stream->capture->joined[event->branch], event->length);
+  return put(stream, {nullptr, event->mark, nullptr});
+}
 int cuStreamBeginCapture_v2(Stream* stream, int mode) {
   if (int status = begin("cuStreamBeginCapture"); status != kOk) return status;
   if (!known(state().streams, stream) || mode != 1) return kInvalidValue;
-  if (stream->capturing) return kInvalidValue;
-  stream->capturing = true;
+  if (stream->capture) return kInvalidValue;
+  stream->capture = std::make_shared<Capture>(Capture{{stream}, {0}, {0}, {}});
+  stream->branch = 0;
   return kOk;
 }
 int cuStreamEndCapture(Stream* stream, Graph** out) {
-  if (!known(state().streams, stream) || !stream->capturing) return kInvalidValue;
-  std::vector<Work> recorded = std::move(stream->recorded);
-  bool broken = stream->broken;
-  stream->capturing = stream->broken = false;
-  stream->recorded.clear();
+  if (!known(state().streams, stream) || !stream->capture || stream->branch != 0) return kInvalidValue;
+  std::shared_ptr<Capture> capture = stream->capture;
+  capture->ended = true;
+  for (Stream* of : capture->streams) of->capture = nullptr, of->branch = 0;
   *out = nullptr;
-  if (broken) return kCaptureInvalidated;
+  if (capture->broken) return kCaptureInvalidated;
+  for (size_t b = 1; b < capture->streams.size(); ++b)
+    if (capture->joined[b] < capture->length[b]) return kCaptureUnjoined;
   if (int status = begin("cuStreamEndCapture"); status != kOk) return status;
-  state().graphs.insert(*out = new Graph{std::move(recorded)});
+  state().graphs.insert(*out = new Graph{std::move(capture->nodes), capture->streams.size()});
   return kOk;
 }
 
 int cuGraphInstantiateWithFlags(Graph** out, Graph* graph, unsigned long long) {
   if (int status = begin("cuGraphInstantiate", kOutOfMemory); status != kOk) return status;
   if (!known(state().graphs, graph)) return kInvalidHandle;
-  state().execs.insert(*out = new Graph(*graph));
+  state().execs.insert(*out = new Graph{graph->nodes, graph->branches});
+  for (size_t b = 1; b < graph->branches; ++b) (*out)->streams.push_back(std::make_unique<Stream>());
   return kOk;
 }
 int cuGraphDestroy(Graph* graph) {
@@ -64,7 +86,9 @@ int cuGraphDestroy(Graph* graph) {
   return kOk;
 }
 int cuGraphExecDestroy(Graph* exec) {
-  if (state().execs.erase(exec) == 0) return kInvalidHandle;
+  if (state().execs.count(exec) == 0) return kInvalidHandle;
+  for (auto& stream : exec->streams) drain(*stream);
+  state().execs.erase(exec);
   delete exec;
   return kOk;
 }
@@ -72,11 +96,20 @@ int cuGraphUpload(Graph* exec, Stream* stream) {
   if (int status = begin("cuGraphUpload"); status != kOk) return status;
   return known(state().execs, exec) && known(state().streams, stream) ? kOk : kInvalidHandle;
 }
+// The first branch runs in the stream, the others beside it as their events say.
 int cuGraphLaunch(Graph* exec, Stream* stream) {
   if (int status = begin("cuGraphLaunch"); status != kOk) return status;
-  if (!known(state().execs, exec)) return kInvalidHandle;
-  for (const Work& work : exec->work)
-    if (int status = put(stream, work); status != kOk) return status;
+  if (!known(state().execs, exec) || !known(state().streams, stream)) return kInvalidHandle;
+  if (stream->capture) return kCaptureUnsupported;
+  std::map<Mark*, std::shared_ptr<Mark>> fresh;  // of this launch
+  for (const Capture::Node& node : exec->nodes) {
+    Stream* to = node.branch == 0 ? stream : exec->streams[node.branch - 1].get();
+    Item item = node.item;
+    if (item.after) item.after = fresh.at(item.after.get());
+    if (item.mark) item.mark = fresh[item.mark.get()] = std::make_shared<Mark>(Mark{to, false});
+    to->queue.push_back(std::move(item));
+    hurry();
+  }
   return kOk;
 }
 
@@ -86,40 +119,40 @@ int cuEventCreate(Event** out, unsigned flags) {
   return kOk;
 }
 int cuEventDestroy_v2(Event* event) {
-  if (state().events.erase(event) == 0) return kInvalidHandle;
-  if (event->pending) drain(*event->stream);
+  if (!known(state().events, event)) return kInvalidHandle;
+  if (!event->capture)
+    while (event->mark && !event->mark->done && !event->mark->stream->queue.empty()) advance(*event->mark->stream);
+  state().events.erase(event);
   delete event;
   return kOk;
 }
 int cuEventRecord(Event* event, Stream* stream) {
   if (int status = begin("cuEventRecord"); status != kOk) return status;
-  if (!known(state().events, event)) return kInvalidHandle;
-  event->pending = true;
-  event->stream = stream;
-  return put(stream, [event] {
-    event->pending = false;
-    event->milliseconds = now();
+  if (!known(state().events, event) || !known(state().streams, stream)) return kInvalidHandle;
+  event->mark = std::make_shared<Mark>(Mark{stream, false});
+  event->capture = stream->capture, event->branch = stream->branch;
+  Work happens = [event] {
+    if (known(state().events, event)) event->milliseconds = now();
     return kOk;
-  });
+  };
+  int status = put(stream, {happens, nullptr, event->mark});
+  if (stream->capture) event->length = stream->capture->length[stream->branch];
+  return status;
 }
 int cuEventSynchronize(Event* event) {
   if (int status = begin("cuEventSynchronize"); status != kOk) return status;
   if (!known(state().events, event)) return kInvalidHandle;
   if (int status = forbid_in_capture(); status != kOk) return status;
   // No further than the event: what stands after it may still be on its way.
-  while (event->pending && !event->stream->queue.empty()) {
-    Work work = std::move(event->stream->queue.front());
-    event->stream->queue.pop_front();
-    if (state().sticky == kOk) state().sticky = work();
-    if (state().sticky != kOk) return state().sticky;
-  }
-  return kOk;
+  while (event->mark && !event->capture && !event->mark->done) advance(*event->mark->stream);
+  return state().sticky;
 }
 int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   if (int status = begin("cuEventElapsedTime"); status != kOk) return status;
   if (!known(state().events, start) || !known(state().events, end)) return kInvalidHandle;
   if (!start->timing || !end->timing) return kInvalidHandle;
-  if (start->pending || end->pending) return kNotReady;
+  for (Event* e : {start, end})
+    if (!e->mark || !e->mark->done) return kNotReady;
   *milliseconds = static_cast<float>(end->milliseconds - start->milliseconds);
   return kOk;
 }

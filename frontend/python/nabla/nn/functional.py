@@ -227,19 +227,23 @@ def instance_norm(x, weight=None, bias=None, eps=1e-5):
 
 
 def batch_norm(x, mean, variance, weight=None, bias=None, eps=1e-5):
-    """x [n, ..., c] normalised by given statistics [c]."""
+    """x [n, ..., c] normalised by given statistics [c]; [parts, c]: each of so many equal parts of x by its own."""
     x = _floating(x)
     weight = m.ones([x.shape[-1]], x.dtype) if weight is None else weight
     bias = m.zeros([x.shape[-1]], x.dtype) if bias is None else bias
     return _nabla.batch_norm(x, weight, bias, mean, variance, float(eps))
 
 
-def batch_norm_train(x, weight=None, bias=None, eps=1e-5):
-    """`(out, mean, variance)`: x [n, ..., c] normalised by its own statistics; the variance divides by the count."""
+def batch_norm_train(x, weight=None, bias=None, eps=1e-5, parts=0):
+    """`(out, mean, variance)`: x [n, ..., c] normalised by its own statistics [c]; the variance divides by the count.
+
+    parts: each of so many equal parts of the batch by its own statistics, [parts, c] (Hoffer et al., 2017). Raises
+    Error (E0203) where they do not divide n.
+    """
     x = _floating(x)
     weight = m.ones([x.shape[-1]], x.dtype) if weight is None else weight
     bias = m.zeros([x.shape[-1]], x.dtype) if bias is None else bias
-    return tuple(_nabla.batch_norm_train(x, weight, bias, float(eps)))
+    return tuple(_nabla.batch_norm_train(x, weight, bias, float(eps), parts))
 
 
 def normalize(x, axis=-1, eps=1e-12):

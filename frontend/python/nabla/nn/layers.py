@@ -145,39 +145,77 @@ class BatchNorm(Module):
     variance unbiased, as in PyTorch. Otherwise: by the buffers. The update sets the attributes of this module: in a
     function that `nn.value_and_grad` or `nb.jit` traces these are the attributes of the module that the function got,
     and it must return that module (or its buffers) to keep them; `nn.value_and_grad` does so itself.
+
+    parts, buffers: whose statistics these are. The statistics of "replicated" buffers are those of the whole batch,
+    which ranks that share it exchange. With the other policies each of `parts` equal parts of the batch, which is one
+    per data-parallel rank, is normalised by its own (Hoffer et al., 2017), and ranks exchange nothing on the way
+    forward. "dp_mean": the buffers [channels] move towards the mean of the parts'. "rank_local": the buffers are
+    [parts, channels], each part has its own, in evaluation too; `joined` makes one of them. Raises ValueError for
+    parts that do not divide a batch.
     """
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, *, dtype=None):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, *, parts=1, buffers="replicated", dtype=None):
+        if buffers not in ("replicated", "dp_mean", "rank_local"):
+            raise ValueError(f'BatchNorm: buffers are "replicated", "dp_mean" or "rank_local", got {buffers!r}')
+        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
+            raise ValueError(f"BatchNorm: parts is a number from 1 on, got {parts!r}")
+        if parts > 1 and buffers == "replicated":
+            raise ValueError(f'BatchNorm: statistics of {parts} parts of the batch, and buffers that are "replicated": '
+                             '"dp_mean" keeps the mean of the parts, "rank_local" a value for each')
         self.num_features, self.eps, self.momentum = num_features, float(eps), float(momentum)
+        self.parts, self.policy = parts, buffers
         self.weight = Parameter(m.ones((num_features,), dtype)) if affine else None
         self.bias = Parameter(m.zeros((num_features,), dtype)) if affine else None
-        self.register_buffer("running_mean", m.zeros((num_features,), dtype))
-        self.register_buffer("running_var", m.ones((num_features,), dtype))
+        shape = (parts, num_features) if buffers == "rank_local" else (num_features,)
+        self.register_buffer("running_mean", m.zeros(shape, dtype))
+        self.register_buffer("running_var", m.ones(shape, dtype))
 
     def forward(self, x):
         x = asarray(x)
         if x.ndim < 2 or x.shape[-1] != self.num_features:
             raise ValueError(f"BatchNorm of {self.num_features} channels gets {x.type_str()}")
+        apart, n = self.policy != "replicated", x.shape[0]
+        if (self.training and apart or self.policy == "rank_local") and isinstance(n, int) and n % self.parts:
+            raise ValueError(f"BatchNorm: {self.parts} parts do not divide the batch of {x.type_str()}"
+                             + ("" if self.training else "; joined() has the statistics of all parts"))
         if not self.training:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.eps)
-        out, mean, variance = F.batch_norm_train(x, self.weight, self.bias, self.eps)
+        out, mean, variance = F.batch_norm_train(x, self.weight, self.bias, self.eps, self.parts if apart else 0)
         keep = 1 - self.momentum
-        mean, variance = _stopped(mean), m.mul(_stopped(variance), _bessel(x))
+        mean, variance = _stopped(mean), m.mul(_stopped(variance), _bessel(x, self.parts))
+        if self.policy == "dp_mean":
+            mean, variance = m.mean(mean, 0), m.mean(variance, 0)
         self.running_mean = m.add(m.mul(self.running_mean, keep), m.mul(mean, self.momentum))
         self.running_var = m.add(m.mul(self.running_var, keep), m.mul(variance, self.momentum))
         return out
 
+    def joined(self):
+        """A BatchNorm with "replicated" buffers, whose statistics are those of all parts together: the mean of their
+        means, and of their variances and squared distances from it. Itself where its buffers have no parts.
+
+        Weights are shared.
+        """
+        if self.policy != "rank_local":
+            return self
+        out = BatchNorm(self.num_features, self.eps, self.momentum, self.weight is not None)
+        out.weight, out.bias = self.weight, self.bias
+        mean = m.mean(self.running_mean, 0)
+        apart = m.sub(self.running_mean, mean)
+        out.running_mean, out.running_var = mean, m.mean(m.add(self.running_var, m.square(apart)), 0)
+        return out.train(self.training)
+
     def extra_repr(self):
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+        parts = "" if self.policy == "replicated" else f', parts={self.parts}, buffers="{self.policy}"'
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}{parts}"
 
 
-def _bessel(x):
-    """n / (n - 1) for n elements per channel; 1 for one. The sizes may be symbolic."""
+def _bessel(x, parts):
+    """n / (n - 1) for n elements per channel in a part of x; 1 for one. The sizes may be symbolic."""
     sizes = list(x.shape[:-1])
     if all(isinstance(s, int) for s in sizes):
-        count = math.prod(sizes)
+        count = math.prod(sizes) // parts
         return count / (count - 1) if count > 1 else 1.0
-    count = m.cast(m.emit("element_count", [], {"shape": sizes})[0], x.dtype)
+    count = m.div(m.cast(m.emit("element_count", [], {"shape": sizes})[0], x.dtype), parts)
     return m.div(count, m.maximum(m.sub(count, 1.0), 1.0))
 
 

@@ -1,6 +1,7 @@
 """Types of nabla.nn.layers, which //tests/python:types_test holds to the module."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 from .._nabla import Tensor
 from ..typing import ArrayLike, DTypeLike, Initializer
 from .module import Module
@@ -87,11 +88,15 @@ class BatchNorm(Module):
     bias: Tensor | None
     running_mean: Tensor
     running_var: Tensor
+    parts: int
+    policy: Literal["replicated", "dp_mean", "rank_local"]
     def __init__(
         self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, *,
+        parts: int = 1, buffers: Literal["replicated", "dp_mean", "rank_local"] = "replicated",
         dtype: DTypeLike | None = None
     ) -> None: ...
     def forward(self, x: ArrayLike) -> Tensor: ...
+    def joined(self) -> BatchNorm: ...
     def extra_repr(self) -> str: ...
 
 BatchNorm1d = BatchNorm

@@ -1,6 +1,7 @@
 """Ops as classes: a kernel that is written in ops of nabla, with derivatives of its own where it has any."""
 
 from .._core import Tensor, asarray
+from ._common import axis_of
 
 # What classes of the Python library nabla-ml may define too, and what says it here.
 _FOLLOWS = {
@@ -16,12 +17,6 @@ _FOLLOWS = {
     "memory_cost": "costs are those of the ops that kernel calls",
     "communication_cost": "costs are those of the ops that kernel calls",
 }
-
-
-def _axis_of(axis, ndim, what):
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"{what}: there is no dimension {axis} in a tensor of {ndim}")
-    return axis % ndim
 
 
 class Operation:
@@ -139,16 +134,16 @@ class BinaryOperation(Operation):
 
 class AxisOp(Operation):
     """An op with a dimension among its kwargs: `axis` and `dim` are counted from the front when kernel and rules get
-    them. Raises ValueError where there is no such dimension."""
+    them. Raises Error (E0204) where there is no such dimension."""
 
     def adapt_kwargs(self, args, kwargs, batch_dims=0):
         """`axis` and `dim` counted from the front."""
         out = dict(kwargs)
         for key in ("axis", "dim"):
             if isinstance(out.get(key), int):
-                out[key] = _axis_of(out[key], args[0].ndim, self.name)
+                out[key] = axis_of(out[key], args[0].ndim, self.name)
             elif isinstance(out.get(key), (list, tuple)):
-                out[key] = tuple(_axis_of(a, args[0].ndim, self.name) for a in out[key])
+                out[key] = tuple(axis_of(a, args[0].ndim, self.name) for a in out[key])
         return out
 
 

@@ -2,11 +2,13 @@
 
 Tensors are whole: a layout says which part each rank has, and changes no element. Inside of a `shard_map` whose body is
 written for one rank, a collective works on that rank's values; elsewhere it works on the parts of a tensor that is laid
-out over a mesh, each of which is one rank's.
+out over a mesh, each of which is one rank's. Where it gets a tree, it works on each of its tensors.
 """
 
 import contextlib
 import contextvars
+import functools
+import inspect
 import math
 import operator
 
@@ -16,6 +18,7 @@ from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, names_of, needs_reshard,
     spec_for, spec_of)
 from ..tree import tree_map
+from ._common import axis_of
 
 _region = contextvars.ContextVar("nabla_region", default=None)  # (mesh, axes) of the body that is traced
 
@@ -121,14 +124,21 @@ def _cleared(spec, dims, axes=None):
     return ShardingSpec(spec.mesh, [DimSpec([a for a in d.axes if kept(i, a)]) for i, d in enumerate(spec.dim_specs)])
 
 
-def _dim(axis, ndim, what):
-    if not isinstance(axis, int) or isinstance(axis, bool):
-        raise TypeError(f"{what}: a dimension is an integer, got {axis!r}")
-    if not -ndim <= axis < ndim:
-        raise ValueError(f"{what}: there is no dimension {axis} in a tensor of {ndim}")
-    return axis % ndim
+def _of_trees(collective):
+    """The collective, for each tensor of a tree."""
+    first = next(iter(inspect.signature(collective).parameters))
+
+    @functools.wraps(collective)
+    def of_tree(*args, **kwargs):
+        if not args and first not in kwargs:
+            return collective(**kwargs)  # says what is missing
+        x, *args = args if args else [kwargs.pop(first)]
+        return tree_map(lambda t: collective(t, *args, **kwargs), x)
+
+    return of_tree
 
 
+@_of_trees
 def all_gather(sharded_tensor, axis=None, axis_name=None):
     """The tensor with dimension `axis` whole on every rank; None: all dimensions. `axis_name`: along these axes alone.
     Inside of a region the ranks' values joined along dimension `axis` (0), over the region's axes or `axis_name`."""
@@ -138,7 +148,7 @@ def all_gather(sharded_tensor, axis=None, axis_name=None):
     spec = spec_of(x)
     if spec is None:
         return x
-    dims = range(x.ndim) if axis is None else [_dim(axis, x.ndim, "all_gather")]
+    dims = range(x.ndim) if axis is None else [axis_of(axis, x.ndim, "all_gather")]
     return _laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
 
 
@@ -170,6 +180,7 @@ def _reduced(what, x, reduce_op, axes):
     return _on_parts(what, x, spec, out, lambda part: _REDUCERS[reduce_op](part, axes))
 
 
+@_of_trees
 def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
     """The ranks' parts combined element by element ("sum", "max", "min", "mean"), the same on all ranks along
     `reduce_axes`; None: along the axes that cut the tensor. A dimension that they cut becomes as short as a part; a
@@ -181,26 +192,31 @@ def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
     return _reduced("all_reduce", sharded_tensor, reduce_op, reduce_axes)
 
 
+@_of_trees
 def psum(x, axis_name=None):
-    """The sum of the ranks' values over the axes: see all_reduce."""
+    """The sum of the ranks' values over the axes, of each tensor of a tree: see all_reduce."""
     return _reduced("psum", x, "sum", axis_name)
 
 
+@_of_trees
 def pmean(sharded_tensor, axis_name=None):
-    """The mean of the ranks' values over the axes: see all_reduce."""
+    """The mean of the ranks' values over the axes, of each tensor of a tree: see all_reduce."""
     return _reduced("pmean", sharded_tensor, "mean", axis_name)
 
 
+@_of_trees
 def pmax(x, axis_name=None):
     """The largest of the ranks' values over the axes: see all_reduce."""
     return _reduced("pmax", x, "max", axis_name)
 
 
+@_of_trees
 def pmin(x, axis_name=None):
     """The smallest of the ranks' values over the axes: see all_reduce."""
     return _reduced("pmin", x, "min", axis_name)
 
 
+@_of_trees
 def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     """The sum of the ranks' parts, of which each rank keeps its part along dimension `axis`.
 
@@ -213,7 +229,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     if _region.get():
         return _nabla.psum_scatter(x, _axes_here(axis_name), axis)
     spec = _need_spec(x, "reduce_scatter")
-    dim = _dim(axis, x.ndim, "reduce_scatter")
+    dim = axis_of(axis, x.ndim, "reduce_scatter")
     if axis_name is not None:
         axes = _axes_of(spec, axis_name, "reduce_scatter")
     else:
@@ -224,6 +240,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
                      lambda part: _nabla.psum_scatter(part, axes, dim))
 
 
+@_of_trees
 def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=None):
     """Part k of every rank's value along `split_axis` goes to the k-th rank; what comes is joined along `concat_axis`.
 
@@ -236,7 +253,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     if _region.get():
         return _nabla.all_to_all(x, _axes_here(axis_name), split_axis, concat_axis)
     spec = _need_spec(x, "all_to_all")
-    split, join = _dim(split_axis, x.ndim, "all_to_all"), _dim(concat_axis, x.ndim, "all_to_all")
+    split, join = axis_of(split_axis, x.ndim, "all_to_all"), axis_of(concat_axis, x.ndim, "all_to_all")
     dims = [list(d.axes) for d in spec.dim_specs]
     axes = dims[join] if axis_name is None else _axes_of(spec, axis_name, "all_to_all")
     if not axes or dims[join][-len(axes):] != axes:
@@ -247,6 +264,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     return _laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
 
 
+@_of_trees
 def ppermute(sharded_tensor, permutation, axis_name=None):
     """Every rank's part goes to another rank: `permutation` lists pairs (from, to) of ranks of the mesh, by number.
     Ranks that nobody sends to get zeros. The layout stays. Inside of a region, and with `axis_name`: places along the
@@ -335,6 +353,7 @@ def axis_index(mesh, axis_name=None):
     return _laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
 
 
+@_of_trees
 def distributed_broadcast(x, mesh=None):
     """x, whole on every rank of a mesh; None: of its own."""
     x = asarray(x)

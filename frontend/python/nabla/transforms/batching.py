@@ -38,7 +38,7 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
         if mesh is not None:
             arguments.tensors = [_along(x, axis, mesh, spmd) for x, axis in zip(arguments.tensors, axes)]
         types = _nabla.vmap_examples(axes, axis_size, spmd, arguments.tensors)
-        f, result = trace(fun, types, arguments.rebuild)
+        f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, mapped=axes)
         full = result.rebuild(result.tensors)
         prefix = broadcast_prefix(out_axes, full, _is_axis)
         prefix = [prefix[place] for place in result.places]

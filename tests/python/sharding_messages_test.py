@@ -1,0 +1,126 @@
+"""When and how programs of several ranks are refused, in the words of Python; collectives of trees; layouts in vmap."""
+
+import linecache
+
+import nabla as nb
+import numpy as np
+import pytest
+from nabla import P
+from nabla.ops import communication as comm
+
+MESH = nb.DeviceMesh("pod", (2, 4), ("dp", "tp"))
+X = np.arange(128, dtype=np.float32).reshape(8, 16)
+
+
+def mapped(f, ins, outs):
+    return nb.shard_map(f, mesh=MESH, in_specs=ins, out_specs=outs)
+
+
+def parts_apart(x):
+    return mapped(lambda a: a * 2, P("dp"), P())(x)
+
+
+def products_apart(x):
+    return mapped(lambda a: a @ a.T, P("dp", "tp"), P("dp"))(x)
+
+
+def some_ranks_alone(x):
+    def f(a):
+        return nb.cond(nb.sum(a) > 0, lambda q: comm.psum(q, "dp"), lambda q: q * 1.0, a)
+    return mapped(f, P("dp"), P("dp"))(x)
+
+
+def region_in_another(x):
+    inner = nb.shard_map(lambda a: a, mesh=MESH, in_specs=P("tp"), out_specs=P(), axis_names="tp")
+    return nb.shard_map(inner, mesh=MESH, in_specs=P("dp"), out_specs=P("dp"), axis_names="dp")(x)
+
+
+@pytest.mark.parametrize("f, text", [
+    (parts_apart, r"result 0, .* f32\[4,16\], may differ between the 2 ranks along dp, and its layout <{}, {}>"),
+    (products_apart, r"result 0, .* f32\[4,4\], may differ between the 4 ranks along tp, and its layout <dp, {}>"),
+    (some_ranks_alone, r"all_reduce joins 2 ranks along {dp}, and not all of them may come to it"),
+    (region_in_another, r"may differ between the 4 ranks along tp")])
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit, lambda f: nb.grad(lambda x: nb.sum(f(x)))])
+def test_what_may_differ_is_refused_at_the_call(f, text, way):
+    with pytest.raises(nb.Error, match=text) as e:
+        way(f)(X)  # nobody looks at the result
+    where = next(line for line in str(e.value).split("\n") if "-->" in line)
+    line = int(where.split("sharding_messages_test.py:")[1].split()[0])
+    assert "return" in linecache.getline(__file__, line) or "inner" in linecache.getline(__file__, line)
+    assert e.value.code == "E0210" and "pass `" not in str(e.value)
+
+
+def test_collectives_take_trees():
+    def f(a, b):
+        tree = {"a": a, "b": (b, [a + 1])}
+        return (comm.psum(tree, "dp"), comm.pmean(tree, axis_name="dp"), comm.pmax(tree, "dp"),
+                comm.pmin(x=tree, axis_name="dp"), comm.all_reduce(tree, "sum", "dp"),
+                comm.all_gather(tree, 0, "dp"), comm.ppermute(tree, [(0, 1), (1, 0)], "dp"),
+                comm.reduce_scatter(tree, 0, axis_name="dp"), comm.all_to_all(tree, 0, 1, axis_name="dp"))
+
+    outs = (P(), P(), P(), P(), P(), P(), P("dp"), P("dp"), P("dp"))
+    a, b = X[:4, :4], X[4:8, :2] * 3
+    got = nb.shard_map(f, mesh=MESH, in_specs=(P("dp"), P("dp")), out_specs=outs)(a, b)
+    total, mean, largest, least, again, whole, moved, scattered, exchanged = got
+    for tree in got:
+        assert set(tree) == {"a", "b"} and isinstance(tree["b"], tuple) and isinstance(tree["b"][1], list)
+    for x, leaf in ((a, lambda t: t["a"]), (b, lambda t: t["b"][0]), (a + 1, lambda t: t["b"][1][0])):
+        halves = np.split(x, 2)
+        assert np.array_equal(leaf(total), halves[0] + halves[1]) and np.array_equal(leaf(again), leaf(total))
+        assert np.allclose(leaf(mean), (halves[0] + halves[1]) / 2)
+        assert np.array_equal(leaf(largest), np.maximum(*halves)) and np.array_equal(leaf(least), np.minimum(*halves))
+        assert np.array_equal(leaf(whole), x) and np.array_equal(leaf(moved), np.concatenate(halves[::-1]))
+        assert np.array_equal(leaf(scattered), halves[0] + halves[1])
+        assert leaf(exchanged).shape == (x.shape[0] // 2, x.shape[1] * 2)
+    laid_out = {"u": nb.shard(nb.asarray(X), MESH, P("dp")), "v": [nb.shard(nb.asarray(X), MESH, P(None, "dp"))]}
+    sums = comm.psum(laid_out, "dp")
+    assert np.array_equal(sums["u"], X[:4] + X[4:]) and np.array_equal(sums["v"][0], X[:, :8] + X[:, 8:])
+
+
+def test_examples_know_their_layout_and_how_many_batches_there_are():
+    seen = []
+
+    def example(a, w):
+        y = nb.relu(a @ w)
+        seen.append((a.batch_dims, w.batch_dims, repr(a.sharding), repr(y.sharding), y.shape))
+        return nb.vmap(lambda row: seen.append((row.batch_dims, repr(row.sharding))) or row * 2)(y)
+
+    x = nb.shard(nb.asarray(X.reshape(2, 4, 16)), MESH, P("dp", None, "tp"))
+    w = nb.shard(nb.ones((16, 8)), MESH, P(None, "tp"))
+    out = nb.vmap(example, in_axes=(0, None))(x, w)
+    assert seen == [(1, 1, "sharding<@pod, [{}, {tp}]>", "sharding<@pod, [{}, {tp}]>", (4, 8)),
+                    (2, "sharding<@pod, [{tp}]>")]
+    assert out.batch_dims == 0 and np.allclose(out, 2 * np.maximum(X.reshape(2, 4, 16) @ np.ones((16, 8)), 0))
+    last = nb.vmap(lambda a: seen.append(repr(a.sharding)) or nb.sum(a), in_axes=-1)(x)
+    assert seen[-1] == "sharding<@pod, [{dp}, {}]>" and np.allclose(last, X.reshape(2, 4, 16).sum((0, 1)))
+    outside = nb.ones(3)
+    nb.vmap(lambda a: seen.append(outside.batch_dims) or a)(nb.ones((2, 3)))
+    assert seen[-1] == 0
+
+
+def program():
+    return nb.export({"step": lambda state, x: (state, nb.grad(lambda w: nb.sum((x @ w) ** 2))(state["w"]))},
+                     state={"w": nb.spec((16, 4))}, args={"step": {"x": nb.spec((8, 16))}})
+
+
+@pytest.mark.parametrize("options, text", [
+    (dict(mesh={"dp": 2}), "mesh: the module has no mesh.*by data_axes"),
+    (dict(mesh={"dp": 2}, data_axes="dp,"), "data_axes: names of axes stand between commas; `dp,` has an empty one"),
+    (dict(mesh={"dp": 2}, data_axes="dq"), "data_axes: mesh ranks has no axis dq"),
+    (dict(mesh={"dp": 2}, data_axes="dp", zero=1, zero_axes="tp"), "zero_axes: mesh ranks has no axis tp"),
+    (dict(auto_shard=True), r'auto_shard: the module has no mesh.*give one: mesh=\{"dp": 2, "tp": 4\}'),
+    (dict(zero=1), "zero=1 needs data_axes.*help: help.nabla.compile_bundle"),
+    (dict(mesh={"mb": 2}, data_axes="mb", microbatches=2), "microbatches makes an axis mb"),
+    (dict(mesh={"dp": 2}, data_axes="dp", max_comm_bytes="4"), "raise max_comm_bytes"),
+])
+def test_options_have_their_names_in_python(tmp_path, options, text):
+    with pytest.raises(nb.Error, match="(?s)" + text) as e:
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
+    assert "--" not in str(e.value).replace("-->", "")
+
+
+def test_too_many_ranks_are_named():
+    mesh = nb.DeviceMesh("large", (512,), ("dp",))
+    x = nb.shard(nb.ones((512,)), mesh, P("dp"))
+    with pytest.raises(nb.Error, match="E0106.*512 ranks: at most 256 run in one process"):
+        np.asarray(comm.psum(x))
