@@ -299,6 +299,17 @@ TEST_F(Faults, AnErrorOfOneRankIsThatOfAll) {
   EXPECT_HAS(o.err, "   = note: on rank ");
 }
 
+TEST_F(Faults, WhatIsNotInstalledIsNamed) {
+  Outcome mpirun = Job(kProgram, training(3), {.environment = {"PATH=/nowhere"}}).wait();
+  EXPECT_EQ(mpirun.code, 21) << mpirun.err;
+  EXPECT_HAS(mpirun.err, "error[E0602]: mpirun cannot be started: No such file or directory\n");
+  Outcome plugin = Job(kProgram, training(3), {.environment = {"NABLA_PLUGINS=/nowhere"}}).wait();
+  EXPECT_NE(plugin.code, 0);
+  EXPECT_HAS(plugin.err, "error[E0602]");
+  EXPECT_HAS(plugin.err, "libnabla_mpi.so");
+  EXPECT_EQ(plugin.survivors, 0);
+}
+
 TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
   for (const char* option : {"--np", "--max-restarts"}) {
     Outcome o = Job(kProgram, training(3, {option, "4"}, false)).wait();
