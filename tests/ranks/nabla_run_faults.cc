@@ -1,5 +1,6 @@
 // nabla-run with faults: NABLA_FAULT="rank=2 run=40 do=kill" breaks a rank of the job's first start, or of that which
-// epoch=N names. Some faults count messages that the rank sends, from their run on: send=N.
+// epoch=N names; faults of several starts are separated by `;`. Some count messages that the rank sends, from their run on:
+// send=N.
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,19 +27,26 @@ struct Fault {
   long rank = -1, run = 1, send = 0, epoch = 0;
 };
 
-Fault read_fault() {
+Fault read_fault(const std::string& text) {
   Fault out;
-  const char* text = std::getenv("NABLA_FAULT");
-  const char* epoch = std::getenv("NABLA_EPOCH");
   std::map<std::string, long*> numbers{{"rank", &out.rank}, {"run", &out.run}, {"send", &out.send}, {"epoch", &out.epoch}};
-  std::istringstream words(text == nullptr ? "" : text);
+  std::istringstream words(text);
   for (std::string word; words >> word;) {
     std::string key = word.substr(0, word.find('=')), value = word.substr(word.find('=') + 1);
     if (key == "do") out.what = value;
     if (numbers.count(key) > 0) *numbers[key] = std::atol(value.c_str());
   }
-  if (epoch != nullptr && std::atol(epoch) != out.epoch) out.what.clear();
   return out;
+}
+
+/// That of this start.
+Fault own_fault() {
+  const char* text = std::getenv("NABLA_FAULT");
+  const char* epoch = std::getenv("NABLA_EPOCH");
+  std::istringstream faults(text == nullptr ? "" : text);
+  for (std::string fault; std::getline(faults, fault, ';');)
+    if (Fault f = read_fault(fault); f.epoch == (epoch == nullptr ? 0 : std::atol(epoch))) return f;
+  return {};
 }
 
 void stop_for(int milliseconds) {
@@ -94,7 +102,7 @@ class Faulty final : public comm::Transport {
 
 int main(int argc, char** argv) {
   using namespace nabla;
-  static tests::Fault fault = tests::read_fault();
+  static tests::Fault fault = tests::own_fault();
   static uint64_t at = 0;
   cli::Hooks hooks;
   hooks.before_run = [](uint32_t rank, uint64_t run) {
