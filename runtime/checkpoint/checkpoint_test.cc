@@ -321,7 +321,7 @@ TEST(Checkpoint, AFullDiskLeavesTheLastGoodOne) {
   Alone a;
   ASSERT_TRUE(a.save(1).ok());
   ::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{}, small{100, RLIM_INFINITY};
+  rlimit before{}, small{50, RLIM_INFINITY};
   ::getrlimit(RLIMIT_FSIZE, &before);
   small.rlim_max = before.rlim_max;
   ::setrlimit(RLIMIT_FSIZE, &small);
