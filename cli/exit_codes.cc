@@ -19,7 +19,7 @@ const std::vector<Row>& rows() {
       {11, "a rank did not come to an exchange in time", {Code::kTooLate, Code::kRanksDiverge}},
       {12, "the coordinator cannot be reached", {Code::kCoordinatorLost}},
       {13, "a message came damaged", {Code::kPayloadCorrupt}},
-      {20, "the bundle is damaged or no bundle", {Code::kCorrupt, Code::kForeignFile}},
+      {20, "the bundle is damaged, no bundle, or not signed as asked", {Code::kCorrupt, Code::kForeignFile, Code::kNotSigned}},
       {21,
        "the bundle is not for this runtime or machine",
        {Code::kNewerVersion, Code::kCpuTooOld, Code::kWrongGpu, Code::kNoGpu, Code::kUnknownTarget, Code::kMissingLibrary}},

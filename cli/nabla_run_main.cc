@@ -25,6 +25,7 @@
 #include "runtime/format/process.h"
 #include "runtime/format/ranks_generated.h"
 #include "runtime/format/sha256.h"
+#include "runtime/signature/signature.h"
 
 namespace nabla::cli {
 namespace {
@@ -36,10 +37,14 @@ std::shared_ptr<const format::FileBytes> own_bundle() {
   return *file;
 }
 
-/// The bundle of the line, or the one that this executable carries.
+/// The bundle of the line, or the one that this executable carries, signed by whom the line asks for.
 Result<std::shared_ptr<const format::FileBytes>> bundle_bytes(const RunOptions& options, std::shared_ptr<const format::FileBytes> own) {
-  if (own != nullptr) return own;
-  return format::FileBytes::map(options.bundle);
+  std::string what = own != nullptr ? "the bundle of this executable" : options.bundle;
+  if (own == nullptr) own = NABLA_TRY(format::FileBytes::map(options.bundle));
+  std::vector<std::string> keys;
+  for (const std::string& file : options.signers) keys.push_back(NABLA_TRY(signature::read_key(file, false)));
+  if (!keys.empty()) (void)NABLA_TRY(signature::check(own->bytes(), keys, what));
+  return own;
 }
 
 Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options, format::Bundle bundle, const RankProcess* rank) {

@@ -71,7 +71,7 @@ struct Part {
   std::optional<int64_t> checkpoint_every, checkpoint_keep, checkpoint_keep_every;
   bool checkpoint_required = false;
   bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false, check_messages = false;
-  std::vector<std::string> inputs, outputs, maps, weight_maps;
+  std::vector<std::string> inputs, outputs, maps, weight_maps, signers;
 
   bool has_job_options() const {
     return !inputs.empty() || !outputs.empty() || !maps.empty() || !job.data.empty() || job.steps || job.epochs ||
@@ -202,9 +202,10 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
       ->check(whole(0, UINT64_MAX, "a whole number below 2^64"));
   app.add_option("--threads", part.threads, "of a program for CPUs, of each rank [the ranks share the CPUs of the process]")
       ->check(whole(1, 1024, "a number from 1 to 1024"));
+  one_of_several("--require-signature", part.signers, "FILE with a public key that has signed the bundle (nablac sign); of several, one");
   app.add_option("--target", part.target, "the bundle's program for this target [the first that can run here]");
   app.add_option("--class", part.rank_class, "of a bundle for several ranks: run one rank of this class alone [all ranks]");
-  app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300]")
+  app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300; of several processes 60]")
       ->check(whole(1, 86400, "a number of seconds from 1 to 86400"));
   declare_ranks(app, part);
   declare_checkpoints(app, part);
@@ -283,6 +284,7 @@ Status merge_globals(Part& all, const Part& part) {
   all.profile = all.profile || part.profile;
   all.check_messages = all.check_messages || part.check_messages;
   all.weights_partial = all.weights_partial || part.weights_partial;
+  all.signers.insert(all.signers.end(), part.signers.begin(), part.signers.end());
   all.weight_maps.insert(all.weight_maps.end(), part.weight_maps.begin(), part.weight_maps.end());
   return Ok{};
 }
@@ -393,6 +395,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.state = all.state.value_or("");
   out.weights = all.weights.value_or("");
   out.weight_maps = std::move(all.weight_maps);
+  out.signers = std::move(all.signers);
   out.weights_partial = all.weights_partial;
   out.save_state = all.save_state.value_or("");
   out.trace = all.trace.value_or("");

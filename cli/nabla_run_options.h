@@ -56,6 +56,7 @@ struct RunOptions {
   std::string bundle;  ///< empty: the bundle that this executable carries
   std::string state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
   std::vector<std::string> weight_maps;  ///< "PATTERN=TARGET"
+  std::vector<std::string> signers;      ///< files with public keys, one of which has signed the bundle; none: anybody may
   bool weights_partial = false;
   std::optional<uint64_t> seed;  ///< otherwise as the saved state says, or 0
   int threads = 0;

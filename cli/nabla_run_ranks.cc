@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "cli/exit_codes.h"
@@ -33,6 +35,13 @@ void copy(char (&to)[N], const std::string& from) {
 int cpus() {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+}
+
+/// Open MPI's daemon on a machine that is cut off from mpirun's would wait for ever, without ranks.
+void end_daemon() {
+  pid_t parent = ::getppid();
+  std::ifstream file(fmt::format("/proc/{}/comm", parent));
+  if (std::string name; std::getline(file, name) && name == "orted") ::kill(parent, SIGTERM);
 }
 
 /// What the ranks of one start need to know of each other, as rank 0 hands it to the others.
@@ -78,7 +87,9 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
       if (!cause.ok()) std::fputs(to_string(cause.errors()).c_str(), stderr);
     };
   }
-  return control::keep_rank(shared, keeping, ends_with);
+  bool rank = control::keep_rank(shared, keeping, ends_with);
+  if (!rank && ends_with == exit_code(Code::kCoordinatorLost, true)) end_daemon();
+  return rank;
 }
 
 RankProcess::~RankProcess() = default;

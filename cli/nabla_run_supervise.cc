@@ -22,8 +22,7 @@
 namespace nabla::cli {
 namespace {
 
-constexpr double kTermS = 3;    // for mpirun to end, after they have
-constexpr double kKillS = 6;    // and when it was asked to by a signal
+constexpr double kKillS = 4;    // for mpirun to end, after the ranks have
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
 
@@ -109,7 +108,8 @@ int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
     }
     if (!coordinator.over()) continue;
     if (over_at == 0) over_at = comm::steady_us();
-    if (since(over_at) > kTermS) mpirun.kill(since(over_at) > kKillS ? SIGKILL : SIGTERM);
+    // It would not bear a signal to stop while it ends its processes; their keepers notice its end.
+    if (since(over_at) > kKillS) mpirun.kill(SIGKILL);
   }
   int code = *mpirun.ended();
   for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last

@@ -182,6 +182,24 @@ TEST_F(RanksBundle, IsVerifiedAndInspected) {
   EXPECT_HAS(json.text, "name one of them with --class");
 }
 
+TEST_F(RanksBundle, RunsOnlySignedWhereThatIsAskedFor) {
+  std::string dir = testing::TempDir() + "/keys-", signed_path = dir + "signed.nbundle";
+  for (const char* who : {"mine", "other"}) EXPECT_EQ(shell("cli/nablac keys " + dir + who).code, 0);
+  Outcome again = shell("cli/nablac keys " + dir + "mine");
+  EXPECT_EQ(again.code, 1);
+  EXPECT_HAS(again.text, "keys-mine.secret`: File exists");
+  auto with = [&](const std::string& bundle, const std::string& key) {
+    return shell(fmt::format("cli/nabla-run {} --class scorer --input a=1 --input b=2 --require-signature {}", bundle, dir + key));
+  };
+  EXPECT_HAS(with(path(), "mine.public").text, "error[E0109]: " + path() + " is not signed\n");
+  Outcome made = shell(fmt::format("cli/nablac sign {} --key {}mine.secret -o {}", path(), dir, signed_path));
+  EXPECT_EQ(made.code, 0) << made.text;
+  EXPECT_EQ(with(signed_path, "mine.public").code, 0) << with(signed_path, "mine.public").text;
+  EXPECT_HAS(with(signed_path, "other.public").text, "which is not the one that is asked for\n");
+  EXPECT_HAS(with(signed_path, "mine.secret").text, "mine.secret holds a secret key; a public key is needed here\n");
+  EXPECT_EQ(shell("cli/nablac verify " + signed_path).code, 0);
+}
+
 // The digits MLP, with layouts in its program: how many ranks there are is a word of the command line.
 TEST(DigitsOnRanks, TrainAlikeOnAnyMesh) {
   std::string dir = testing::TempDir(), data = "examples/digits/digits.npz";

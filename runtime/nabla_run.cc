@@ -7,21 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/exec/session.h"
-
-struct nabla_status {
-  nabla::Code code;
-  std::string message;
-};
-
-struct nabla_session {
-  std::unique_ptr<nabla::exec::Session> session;
-  std::string weights_report;
-  // Of the running call; kept, so that a step allocates nothing.
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
-  std::vector<const int64_t*> shapes;
-};
+#include "runtime/nabla_run_internal.h"
 
 namespace {
 
@@ -32,9 +18,7 @@ using nabla::Status;
 using nabla::exec::EntryInfo;
 using nabla::exec::TensorInfo;
 
-nabla_status* failed(const nabla::Diagnostics& errors) {
-  return new nabla_status{errors.front().code, nabla::to_string(errors)};
-}
+using nabla::api::failed;
 
 nabla_status* done(const Status& status) { return status.ok() ? nullptr : failed(status.errors()); }
 
@@ -165,10 +149,29 @@ Status run_entry(nabla_session* s, int32_t index, const nabla_tensor* inputs, in
                      outputs[i].shape[d]);
     s->outputs.push_back(data_of(outputs[i]));
   }
-  return s->session->run(index, s->inputs, s->outputs);
+  (void)NABLA_TRY(s->session->run(index, s->inputs, s->outputs));
+  return s->ranks == 1 ? Status(nabla::Ok{}) : s->session->collect(index, s->outputs);
 }
 
 }  // namespace
+
+namespace nabla::api {
+
+nabla_status* failed(const Diagnostics& errors) { return new nabla_status{errors.front().code, to_string(errors)}; }
+
+exec::SessionOptions settings_of(const nabla_options* options) {
+  exec::SessionOptions settings;
+  if (options == nullptr) return settings;
+  settings.threads = options->threads;
+  if (options->trace != nullptr) settings.trace = options->trace;
+  if (options->target != nullptr) settings.target = options->target;
+  settings.check_nan = options->check_nan != 0;
+  if (options->rank_class != nullptr) settings.rank_class = options->rank_class;
+  settings.sync_debug = options->sync_debug != 0;
+  return settings;
+}
+
+}  // namespace nabla::api
 
 extern "C" {
 
@@ -186,22 +189,21 @@ nabla_status* nabla_session_open(const char* path, const nabla_options* options,
   if (path == nullptr || out == nullptr)
     return failed({error(Code::kMisuse, "nabla_session_open: path and out must not be NULL")});
   *out = nullptr;
-  nabla::exec::SessionOptions settings;
-  if (options != nullptr) {
-    settings.threads = options->threads;
-    if (options->trace != nullptr) settings.trace = options->trace;
-    if (options->target != nullptr) settings.target = options->target;
-    settings.check_nan = options->check_nan != 0;
-    if (options->rank_class != nullptr) settings.rank_class = options->rank_class;
-    settings.sync_debug = options->sync_debug != 0;
-  }
-  auto session = nabla::exec::Session::open(path, settings);
+  auto session = nabla::exec::Session::open(path, nabla::api::settings_of(options));
   if (!session.ok()) return failed(session.errors());
-  *out = new nabla_session{std::move(session).value(), {}, {}};
+  *out = new nabla_session{std::move(session).value()};
   return nullptr;
 }
 
-void nabla_session_close(nabla_session* session) { delete session; }
+void nabla_session_close(nabla_session* session) {
+  if (session == nullptr) return;
+  std::function<void()> end = std::move(session->end);
+  delete session;
+  if (end) end();
+}
+
+int32_t nabla_rank(const nabla_session* s) { return s->rank; }
+int32_t nabla_rank_count(const nabla_session* s) { return s->ranks; }
 
 int32_t nabla_entry_count(const nabla_session* s) { return static_cast<int32_t>(s->session->entries().size()); }
 const char* nabla_entry_name(const nabla_session* s, int32_t entry) {

@@ -71,6 +71,23 @@ void nabla_status_free(nabla_status* status);
 nabla_status* nabla_session_open(const char* path, const nabla_options* options, nabla_session** out);
 void nabla_session_close(nabla_session* session);
 
+/* Of a bundle for several ranks: this process runs one of them, and other processes the others. A launcher of MPI has
+ * started them all, which then make the same calls in the same order. Arrays are whole everywhere: of inputs a process reads
+ * its rank's part; of outputs, and of state that is copied out, it gets that part, and rank 0 the whole. nabla_state_save
+ * writes the file on rank 0. A rank that fails is no longer waited for after `timeout_s`; nothing else watches the others, as
+ * nabla-run does. */
+typedef struct {
+  size_t size;          /* of this struct, as the caller's header has it */
+  const char* engine;   /* "mpi": libnabla_mpi.so, in $NABLA_PLUGINS, beside the executable, or where the system has libraries */
+  double timeout_s;     /* how long a rank waits for another, and a second more for every MiB; 0: 300 */
+  int32_t check_messages; /* not 0: every message has a checksum, and a damaged one is error 613; on all ranks, or on none */
+} nabla_rank_options;
+nabla_status* nabla_session_open_rank(const char* path, const nabla_options* options, const nabla_rank_options* rank_options,
+                                      nabla_session** out);
+/* Which rank, of how many; 0 of 1 where this process runs all of them. */
+int32_t nabla_rank(const nabla_session* session);
+int32_t nabla_rank_count(const nabla_session* session);
+
 /* Entries, and the inputs and outputs of one. Indices are in [0, count); for others counts are 0 and names NULL. */
 int32_t nabla_entry_count(const nabla_session* session);
 const char* nabla_entry_name(const nabla_session* session, int32_t entry);

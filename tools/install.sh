@@ -7,6 +7,7 @@ version=$(cli/nabla-run --version | cut -d' ' -f2)
 
 mkdir -p "$prefix/bin" "$prefix/include/nabla" "$prefix/lib/pkgconfig"
 install -m 755 cli/nablac cli/nabla-run "$prefix/bin"
+install -m 644 cli/libnabla_mpi.so "$prefix/bin"  # where nabla-run looks for it
 install -m 644 runtime/nabla_run.h "$prefix/include/nabla"
 install -m 644 runtime/lib/libnabla_run.a "$prefix/lib"
 cat > "$prefix/lib/pkgconfig/libnabla_run.pc" <<END

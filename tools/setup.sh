@@ -5,7 +5,7 @@ core_packages=(
   ca-certificates git g++ python3
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libjemalloc-dev libdnnl-dev
-  coinor-libcbc-dev libopenmpi-dev openmpi-bin
+  coinor-libcbc-dev libopenmpi-dev openmpi-bin libsodium-dev iproute2
   libgtest-dev pkgconf python3-dev pybind11-dev
 )
 # The second configuration: libFuzzer and the sanitizers.

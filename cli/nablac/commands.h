@@ -35,6 +35,7 @@ using Action = std::function<int()>;
 // Each declares its subcommand and, when that is chosen, sets the action.
 void add_convert(CLI::App& app, const Streams& streams, Action& action);
 void add_verify(CLI::App& app, const Streams& streams, Action& action);
+void add_sign(CLI::App& app, const Streams& streams, Action& action);
 void add_diff(CLI::App& app, const Streams& streams, Action& action);
 void add_doc(CLI::App& app, const Streams& streams, Action& action);
 void add_opt(CLI::App& app, const Streams& streams, Action& action);

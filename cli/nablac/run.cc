@@ -50,6 +50,7 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
   add_why(app, streams, action);
   add_plan(app, streams, action);
   add_verify(app, streams, action);
+  add_sign(app, streams, action);
   add_doc(app, streams, action);
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {

@@ -16,6 +16,7 @@ namespace nabla {
   X(kTooLarge, 106, "a size exceeds its limit", "make it smaller; if a file names it, make the file again")           \
   X(kUnknownName, 107, "a name is not defined", "use one of the names that the message lists")                        \
   X(kDuplicateName, 108, "a name is defined twice", "rename one of the two")                                          \
+  X(kNotSigned, 109, "a bundle is not signed as asked", "take one from who has that key; `nablac sign` signs bundles")  \
   X(kOperandCount, 201, "wrong number of operands or results", "pass what the op's documentation lists")              \
   X(kDTypeMismatch, 202, "operand dtypes do not fit", "convert one of the operands")                                  \
   X(kShapeMismatch, 203, "operand shapes do not fit", "reshape, transpose or broadcast one of the operands")          \

@@ -12,7 +12,7 @@ namespace {
 using format::CollectiveKind;
 using format::Reduction;
 
-/// The ranks of the groups of `rank`, as test_table makes them.
+/// The ranks of the groups of `rank`, as plain_table makes them.
 struct Mesh {
   std::vector<uint32_t> axes;
   uint32_t rank;
@@ -209,37 +209,6 @@ bool sensible(CollectiveKind kind, Reduction reduction, DType dtype) {
 }
 
 }  // namespace
-
-std::vector<uint8_t> test_table(const std::vector<uint32_t>& axes) {
-  format::RanksT table;
-  table.count = 1;
-  for (uint32_t a : axes) table.count *= a;
-  auto digit = [](uint32_t stride, uint32_t count) {
-    return count == 1 ? std::vector<format::Digit>{} : std::vector<format::Digit>{format::Digit(stride, count)};
-  };
-  auto one = std::make_unique<format::ClassT>();
-  one->name = "main", one->digits = digit(1, table.count);
-  auto add = [&](std::string name, std::vector<format::Digit> digits) {
-    one->groups.push_back(static_cast<uint32_t>(table.groups.size()));
-    table.groups.push_back(std::make_unique<format::GroupT>());
-    table.groups.back()->name = std::move(name), table.groups.back()->digits = std::move(digits);
-  };
-  add("all", digit(1, table.count));
-  uint32_t stride = table.count;
-  for (uint32_t a : axes) {
-    stride /= a;
-    add(fmt::format("axis of {}", a), digit(stride, a));
-  }
-  for (bool sends : {true, false}) {
-    auto channel = std::make_unique<format::ChannelT>();
-    channel->offset = sends ? 1 : -1, channel->sends = sends, channel->peer = sends ? 1 : 0;
-    one->channels.push_back(std::move(channel));
-  }
-  table.classes.push_back(std::move(one));
-  flatbuffers::FlatBufferBuilder builder;
-  builder.Finish(format::Ranks::Pack(builder, &table));
-  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
-}
 
 std::string check_engine(uint32_t rank, const std::vector<uint32_t>& axes, Communicator& peers, bool quick) {
   Suite suite(rank, axes, peers);

@@ -28,7 +28,7 @@ std::unique_ptr<Peers> peers_of(const format::Ranks& table, std::unique_ptr<Tran
 }
 
 Team team_of(const std::string& engine, const std::vector<uint32_t>& axes) {
-  Team team{test_table(axes), {}};
+  Team team{plain_table(axes), {}};
   const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(team.table.data());
   if (engine == "local") {
     team.worlds.push_back(std::make_unique<LocalRanks>(table, LocalOptions{.deadline_s = 60, .spin = false, .in_flight = {4}}));
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(All, Engines,
                          });
 
 TEST(Peers, WhoDoesNotComeIsNamed) {
-  std::vector<uint8_t> bytes = test_table({3});
+  std::vector<uint8_t> bytes = plain_table({3});
   const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
   auto ends = test_transports(3);
   auto world = peers_of(table, std::move(ends[0]), {.deadline_s = 0.2});
@@ -88,7 +88,7 @@ TEST(Peers, WhoDoesNotComeIsNamed) {
 }
 
 TEST(Peers, AnotherRanksFailureEndsTheWaiting) {
-  std::vector<uint8_t> bytes = test_table({2});
+  std::vector<uint8_t> bytes = plain_table({2});
   const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
   auto ends = test_transports(2);
   int asked = 0;
@@ -105,7 +105,7 @@ TEST(Peers, AnotherRanksFailureEndsTheWaiting) {
 }
 
 TEST(Peers, RanksAreThoseOfTheTable) {
-  std::vector<uint8_t> bytes = test_table({4});
+  std::vector<uint8_t> bytes = plain_table({4});
   const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
   auto ends = test_transports(3);
   auto world = Peers::create(table, std::move(ends[0]), {});
@@ -114,7 +114,7 @@ TEST(Peers, RanksAreThoseOfTheTable) {
 }
 
 TEST(Peers, BytesArePassedBetweenRuns) {
-  std::vector<uint8_t> bytes = test_table({2});
+  std::vector<uint8_t> bytes = plain_table({2});
   const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
   auto ends = test_transports(2);
   auto a = peers_of(table, std::move(ends[0])), b = peers_of(table, std::move(ends[1]));

@@ -17,11 +17,11 @@ namespace {
 using format::CollectiveKind;
 using format::Reduction;
 
-// The ranks of test_table.
+// The ranks of plain_table.
 class Ranks {
  public:
   explicit Ranks(std::vector<uint32_t> axes, LocalOptions options = {}) {
-    bytes_ = test_table(axes);
+    bytes_ = plain_table(axes);
     const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes_.data());
     if (options.in_flight.empty()) options.in_flight = {4};
     ranks = std::make_unique<LocalRanks>(table, options);

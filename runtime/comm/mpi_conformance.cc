@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   };
   auto transport = comm::open_transport("mpi");
   if (!transport.ok()) return fail(to_string(transport.errors()));
-  std::vector<uint8_t> table = comm::test_table(axes);
+  std::vector<uint8_t> table = comm::plain_table(axes);
   comm::Transport& end = **transport;
   auto world = comm::Peers::create(*flatbuffers::GetRoot<format::Ranks>(table.data()), std::move(*transport),
                                    {.deadline_s = 60, .in_flight = 4});

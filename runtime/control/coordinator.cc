@@ -385,7 +385,8 @@ class Coordinator::Server {
                                      waited, waits.run, waits.sequence, waits.what, waits.bytes, plural(late),
                                      late.size() == 1 ? "has" : "have");
       const Rank& first = ranks_[late[0]];
-      text += first.waiting_us > 0 ? "it waits" + place(late[0]) : fmt::format("it computes in run {}, after exchange {}", first.run, first.sequence);
+      text += first.waiting_us > 0 ? "it waits" + place(late[0])
+                                   : fmt::format("it computes in run {}, after exchange {}", first.run, first.sequence);
       if (waited > allowed) return settle(error(Code::kTooLate, "{}", text));
       if (!waits.warned && options_.warn) options_.warn("warning: " + text);
       waits.warned = true;

@@ -46,7 +46,7 @@ Status check_hashes(const ZipReader& zip, const Json& manifest, const std::strin
   for (const auto& [name, value] : hashes->items())
     if (zip.find(name) == nullptr) return error(Code::kCorrupt, "{}: member `{}` is missing", what, name);
   for (const ZipMember& member : zip.members()) {
-    if (member.name == kManifestMember) continue;
+    if (member.name == kManifestMember || member.name == kSignatureMember) continue;
     auto stated = hashes->find(member.name);
     if (stated == hashes->end() || !stated->is_string())
       return error(Code::kCorrupt, "{}: member `{}` has no hash in the manifest", what, member.name);

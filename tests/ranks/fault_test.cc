@@ -14,6 +14,7 @@
 namespace nabla::tests {
 namespace {
 
+#define EXPECT_MATCHES(text, pattern) EXPECT_TRUE(std::regex_search(text, std::regex(pattern))) << (text)
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 const char* const kProgram = "tests/ranks/nabla-run-faults";
@@ -93,9 +94,9 @@ TEST_F(Faults, ARankThatIsKilledInAnExchangeIsNamed) {
   for (int send = 1; send <= 20; ++send) {
     Outcome o = run("rank=2 run=12 do=kill send=" + std::to_string(send), 300);
     EXPECT_EQ(o.code, 10) << send << "\n" << o.err;
-    EXPECT_TRUE(std::regex_search(o.err, std::regex("rank 2 \\(process \\d+ on [^)]+\\) was killed by signal 9 \\(Killed\\) in run 1\\d, at "
-                                                    "exchange \\d+: all_reduce over (dp|tp)")))
-        << send << "\n" << o.err;
+    EXPECT_MATCHES(o.err,
+                 "rank 2 \\(process \\d+ on [^)]+\\) was killed by signal 9 \\(Killed\\) in run 1\\d, at exchange "
+                 "\\d+: all_reduce over (dp|tp)");
     EXPECT_EQ(o.survivors, 0) << send;
   }
 }
@@ -135,8 +136,9 @@ TEST_F(Faults, ARankThatEndsIsNamedWithWhatItSaidLast) {
 TEST_F(Faults, ARankThatIsStoppedIsUnresponsive) {
   Outcome o = run("rank=1 run=3000 do=stop", 9000);
   EXPECT_EQ(o.code, 10) << o.err;
-  EXPECT_TRUE(std::regex_search(o.err, std::regex("rank 1 \\(process \\d+ on [^)]+\\) is unresponsive: nothing was heard of it for 1\\.\\d s in run \\d+, at exchange \\d+: all_reduce")))
-      << o.err;
+  EXPECT_MATCHES(o.err,
+                 "rank 1 \\(process \\d+ on [^)]+\\) is unresponsive: nothing was heard of it for 1\\.\\d s in run "
+                 "\\d+, at exchange \\d+: all_reduce");
   EXPECT_LT(o.seconds, 10);
   EXPECT_EQ(o.survivors, 0);
 }
@@ -145,7 +147,8 @@ TEST_F(Faults, ARankThatIsStoppedIsUnresponsive) {
 TEST_F(Faults, ARankThatIsSlowOrPausesIsWaitedFor) {
   Outcome pauses = run("rank=1 run=20 do=pause", 44, {"--save-state", path("pause.safetensors"), "--comm-timeout", "1"});
   EXPECT_EQ(pauses.code, 0) << pauses.err;
-  EXPECT_TRUE(std::regex_search(pauses.err, std::regex("warning: rank \\d waits since 0\\.\\d s in run \\d+ for exchange \\d+: all_reduce"))) << pauses.err;
+  EXPECT_MATCHES(pauses.err,
+                 "warning: rank \\d waits since 0\\.\\d s in run \\d+ for exchange \\d+: all_reduce");
   same_state("pause.safetensors");
   Outcome slow = run("rank=2 do=slow run=0", 44, {"--save-state", path("slow.safetensors")});
   EXPECT_EQ(slow.code, 0) << slow.err;
@@ -157,25 +160,27 @@ TEST_F(Faults, ARankThatComputesForeverIsNamedByWhoWaitsForIt) {
   Outcome o = run("rank=2 run=25 do=spin", 60, {"--comm-timeout", "2"});
   EXPECT_EQ(o.code, 11) << o.err;
   EXPECT_HAS(o.err, "warning: rank ");
-  EXPECT_TRUE(std::regex_search(o.err, std::regex("error\\[E0611\\]: rank \\d waits since \\d\\.\\d s in run \\d+ for exchange \\d+: all_reduce over "
-                                                  "(dp|tp) of `[^`]*`.* \\(\\d+ bytes\\); rank 2 has not come: it computes in run \\d+, after exchange \\d+")))
-      << o.err;
+  EXPECT_MATCHES(o.err,
+                 "error\\[E0611\\]: rank \\d waits since \\d\\.\\d s in run \\d+ for exchange \\d+: all_reduce over "
+                 "(dp|tp) of `[^`]*`.* \\(\\d+ bytes\\); rank 2 has not come: it computes in run \\d+, after exchange "
+                 "\\d+");
   EXPECT_LT(o.seconds, 12);
   EXPECT_EQ(o.survivors, 0);
   Outcome told = Job(kProgram, {"--postmortem", path("reports")}).wait();
   EXPECT_EQ(told.code, 0);
   EXPECT_HAS(told.out, "rank 2 has not come: it computes in run ");
   for (int r : {0, 1, 2, 3}) EXPECT_HAS(told.out, "\n  rank " + std::to_string(r) + " ");
-  EXPECT_TRUE(std::regex_search(told.out, std::regex("rank 2 computed in run \\d+, after it began exchange \\d+: all_reduce"))) << told.out;
+  EXPECT_MATCHES(told.out,
+                 "rank 2 computed in run \\d+, after it began exchange \\d+: all_reduce");
 }
 
 // F12
 TEST_F(Faults, AMessageThatComesDamagedIsNoResult) {
   Outcome o = run("rank=1 run=10 do=flip send=2", 60, {"--check-messages"});
   EXPECT_EQ(o.code, 13) << o.err;
-  EXPECT_TRUE(std::regex_search(o.err, std::regex("error\\[E0613\\]: a message of \\d+ bytes from rank 1 came to rank \\d damaged: its checksum is "
-                                                  "[0-9a-f]{8}, not [0-9a-f]{8}")))
-      << o.err;
+  EXPECT_MATCHES(o.err,
+                 "error\\[E0613\\]: a message of \\d+ bytes from rank 1 came to rank \\d damaged: its checksum is "
+                 "[0-9a-f]{8}, not [0-9a-f]{8}");
   EXPECT_EQ(o.survivors, 0);
   Outcome fine = run("", 44, {"--check-messages", "--save-state", path("checked.safetensors")});
   EXPECT_EQ(fine.code, 0) << fine.err;
@@ -201,9 +206,9 @@ TEST_F(Faults, ARankWithAnotherBundleIsRefused) {
   args.insert(args.end(), other.begin(), other.end());
   Outcome o = Job(kProgram, args, {.before = mpirun(2)}).wait();
   EXPECT_EQ(o.code, 22) << o.err;
-  EXPECT_TRUE(std::regex_search(o.err, std::regex("error\\[E0614\\]: rank \\d has bundle [0-9a-f]{16} \\(4 ranks of mesh pod \\(dp=\\d, tp=\\d\\)\\), rank \\d has "
-                                                  "bundle [0-9a-f]{16} \\(4 ranks of mesh pod \\(dp=\\d, tp=\\d\\)\\)")))
-      << o.err;
+  EXPECT_MATCHES(o.err,
+                 "error\\[E0614\\]: rank \\d has bundle [0-9a-f]{16} \\(4 ranks of mesh pod \\(dp=\\d, tp=\\d\\)\\), "
+                 "rank \\d has bundle [0-9a-f]{16} \\(4 ranks of mesh pod \\(dp=\\d, tp=\\d\\)\\)");
   EXPECT_EQ(o.survivors, 0);
 }
 
@@ -267,7 +272,8 @@ TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
   for (const char* option : {"--np", "--max-restarts"}) {
     Outcome o = Job(kProgram, training(3, {option, "4", "--checkpoint-dir", path("unused")}, false)).wait();
     EXPECT_EQ(o.code, 2);
-    EXPECT_HAS(o.err, std::string("error[E0901]: ") + option + ": this process runs all ranks by itself; several processes need --engine mpi\n");
+    EXPECT_HAS(o.err, std::string("error[E0901]: ") + option +
+                          ": this process runs all ranks by itself; several processes need --engine mpi\n");
   }
   Outcome local = Job(kProgram, training(3, {"--engine", "local"}, false), {.before = mpirun(2)}).wait();
   EXPECT_EQ(local.code, 2) << local.err;

@@ -106,7 +106,7 @@ bool Job::said(const std::string& text) const {
   return false;
 }
 
-Outcome Job::wait(double limit_s) {
+Outcome Job::wait(double limit_s, double leave_s) {
   Outcome out;
   int status = 0;
   double begin = now();
@@ -119,7 +119,7 @@ Outcome Job::wait(double limit_s) {
   pid_ = -1;
   out.seconds = now() - marked_;
   out.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  for (int i = 0; i < 100 && (out.survivors = static_cast<int>(processes().size())) > 0; ++i) ::usleep(50'000);
+  for (double end = now(); (out.survivors = static_cast<int>(processes().size())) > 0 && now() - end < leave_s;) ::usleep(50'000);
   out.out = read(folder_ + ".out"), out.err = read(folder_ + ".err");
   return out;
 }

@@ -13,7 +13,7 @@ struct Outcome {
   int code = -1;         ///< 128 + signal where one ended it; -1: it was still there at the limit, and was killed
   double seconds = 0;    ///< since `mark`
   std::string out, err;
-  int survivors = 0;     ///< processes of the job that were there five seconds later
+  int survivors = 0;     ///< processes of the job that did not go after it
 };
 
 class Job {
@@ -40,7 +40,8 @@ class Job {
   bool said(const std::string& text) const;
   /// Times count from here.
   void mark();
-  Outcome wait(double limit_s = 40);
+  /// Survivors are given `leave_s` to go.
+  Outcome wait(double limit_s = 40, double leave_s = 5);
 
  private:
   struct Process {

@@ -1,0 +1,125 @@
+// How a process came to be a rank: every launcher's variables, and sets of them that do not fit together.
+#include "cli/nabla_run_launch.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "cli/exit_codes.h"
+#include "runtime/format/file.h"
+
+namespace nabla::cli {
+namespace {
+
+using Env = std::map<std::string, std::string>;
+
+Result<Launched> with(const Env& env, const RankFlags& flags = {}) {
+  return launched(flags, [&](const char* name) { return env.count(name) > 0 ? env.at(name).c_str() : nullptr; });
+}
+
+void expect(const Env& env, const std::string& by, uint32_t rank, uint32_t ranks, bool mpi, const RankFlags& flags = {}) {
+  Result<Launched> l = with(env, flags);
+  ASSERT_TRUE(l.ok()) << to_string(l.errors());
+  EXPECT_EQ(l->by, by);
+  EXPECT_EQ(l->rank, rank) << by;
+  EXPECT_EQ(l->ranks, ranks) << by;
+  EXPECT_EQ(l->mpi, mpi) << by;
+}
+
+TEST(Launch, EveryLauncherIsKnownByItsVariables) {
+  expect({}, "", 0, 1, false);
+  expect({}, "--rank", 2, 4, false, {.rank = 2, .world_size = 4});
+  expect({{"NABLA_RANK", "1"}, {"NABLA_WORLD_SIZE", "2"}}, "NABLA_RANK (NABLA_RANK)", 1, 2, false);
+  Env ompi{{"OMPI_COMM_WORLD_RANK", "3"},
+           {"OMPI_COMM_WORLD_SIZE", "8"},
+           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  expect(ompi, "Open MPI (OMPI_COMM_WORLD_RANK)", 3, 8, true);
+  EXPECT_EQ(with(ompi)->local_rank, 1u);
+  EXPECT_EQ(with(ompi)->local_ranks, 2u);
+  expect({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, "MPICH (PMI_RANK)", 0, 2, true);
+  expect({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "1"}}, "SLURM (SLURM_PROCID)", 5, 6, true);
+  // A batch script itself is a task of one.
+  expect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, "", 0, 1, false);
+  Env torch{{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
+  expect(torch, "torchrun (RANK)", 1, 4, false);
+  EXPECT_EQ(with(torch)->rendezvous, "node0:29500");
+  EXPECT_EQ(with(torch, {.rendezvous = "other:1"})->rendezvous, "other:1");
+  Env kubernetes{{"JOB_COMPLETION_INDEX", "2"}, {"NABLA_WORLD_SIZE", "3"}, {"NABLA_RENDEZVOUS", "job-0.job:4000"}};
+  expect(kubernetes, "Kubernetes (JOB_COMPLETION_INDEX)", 2, 3, false);
+  EXPECT_EQ(with(kubernetes)->rendezvous, "job-0.job:4000");
+  // What is said by hand wins, then the launcher that is nearest to the process.
+  expect(ompi, "--rank", 0, 2, false, {.rank = 0, .world_size = 2});
+  Env both = ompi;
+  both.insert({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}});
+  expect(both, "Open MPI (OMPI_COMM_WORLD_RANK)", 3, 8, true);
+}
+
+TEST(Launch, VariablesThatDoNotFitTogetherAreNamed) {
+  auto why = [](const Env& env, const RankFlags& flags = {}) {
+    Result<Launched> l = with(env, flags);
+    return l.ok() ? "" : l.errors()[0].message;
+  };
+  EXPECT_EQ(why({}, {.rank = 1}), "--rank is given without --world-size");
+  EXPECT_EQ(why({}, {.world_size = 1}), "--world-size is given without --rank");
+  EXPECT_EQ(why({}, {.rank = 4, .world_size = 4}), "--rank 4 of --world-size 4: ranks count from 0");
+  EXPECT_EQ(why({{"RANK", "0"}}), "the environment of torchrun has RANK=0 and no WORLD_SIZE");
+  EXPECT_EQ(why({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
+            "the environment of Open MPI has OMPI_COMM_WORLD_RANK=2 and OMPI_COMM_WORLD_SIZE=2: ranks count from 0");
+  EXPECT_EQ(why({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}), "the environment has RANK=-1, which is no number of ranks");
+  EXPECT_EQ(why({{"RANK", "0"}, {"WORLD_SIZE", "two"}}), "the environment has WORLD_SIZE=two, which is no number of ranks");
+  EXPECT_EQ(why({{"NABLA_RANK", "99999999999"}, {"NABLA_WORLD_SIZE", "2"}}),
+            "the environment has NABLA_RANK=99999999999, which is no number of ranks");
+}
+
+TEST(Launch, HostsAreLinesOfAFile) {
+  std::string path = testing::TempDir() + "/hosts";
+  auto read = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return read_hosts(path);
+  };
+  auto hosts = read("# the cluster\nnode1:4\n\n  node2 slots=2  # old\r\nnode3\n");
+  ASSERT_TRUE(hosts.ok()) << to_string(hosts.errors());
+  ASSERT_EQ(hosts->size(), 3u);
+  EXPECT_EQ((*hosts)[0].name + (*hosts)[1].name + (*hosts)[2].name, "node1node2node3");
+  EXPECT_EQ((*hosts)[0].slots * 100 + (*hosts)[1].slots * 10 + (*hosts)[2].slots, 421u);
+  for (const char* bad : {"node1:0\n", "node1:x\n", "node1 two\n", "node1 slots=\n", "node1:4:4\n"}) {
+    auto refused = read(bad);
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_NE(refused.errors()[0].message.find(":1: `" + std::string(bad, std::string_view(bad).size() - 1) +
+                                               "` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS"), std::string::npos)
+        << refused.errors()[0].message;
+  }
+  EXPECT_NE(read("# none\n").errors()[0].message.find(" names no host"), std::string::npos);
+  EXPECT_EQ(read_hosts(path + "/none").errors()[0].code, Code::kNotFound);
+}
+
+TEST(Launch, MpirunIsToldOfHostsAndEnvironment) {
+  auto text = [](const std::vector<std::string>& words) {
+    std::string out;
+    for (const std::string& w : words) out += w + " ";
+    return out;
+  };
+  std::string here = text(mpirun_command({.ranks = 4, .pass = {"NABLA_CONTROL"}, .root = true}, "/bin/nabla-run", {"m.nbundle"}));
+  EXPECT_EQ(here, "mpirun -q -np 4 --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 "
+                  "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -x NABLA_CONTROL /bin/nabla-run m.nbundle ");
+  std::string there = text(mpirun_command({.ranks = 3, .hosts = {{"a", 2}, {"b", 1}}}, "nabla-run", {}));
+  EXPECT_NE(there.find("--host a:2,b:1 "), std::string::npos) << there;
+  EXPECT_EQ(there.find("--allow-run-as-root"), std::string::npos);
+}
+
+TEST(ExitCodes, AreThoseOfTheDocumentation) {
+  auto page = format::FileBytes::map("docs/ranks.md");
+  ASSERT_TRUE(page.ok());
+  EXPECT_NE(format::as_text((*page)->bytes()).find("```\n" + exit_codes_text() + "```\n"), std::string_view::npos) << exit_codes_text();
+  EXPECT_EQ(exit_code(Code::kPeerLost, true), 10);
+  EXPECT_EQ(exit_code(Code::kPeerLost, false), 1);
+  EXPECT_EQ(exit_code(Code::kInterrupted, false), 130);
+  EXPECT_EQ(exit_code(Code::kInterrupted, true), 50);
+  EXPECT_EQ(exit_code(Code::kBadOption, true), 2);
+  EXPECT_EQ(exit_code(Code::kShapeMismatch, true), 1);
+}
+
+}  // namespace
+}  // namespace nabla::cli

@@ -1,0 +1,56 @@
+// The C API for a process that runs one rank of several: apart, so that programs without need none of it.
+#include <cstring>
+
+#include "runtime/comm/checked_transport.h"
+#include "runtime/comm/peers.h"
+#include "runtime/comm/plugin_transport.h"
+#include "runtime/nabla_run_internal.h"
+
+namespace {
+
+using nabla::Code;
+using nabla::error;
+using nabla::Result;
+
+/// The caller's struct, of which an older header has only the beginning.
+nabla_rank_options known(const nabla_rank_options& given) {
+  nabla_rank_options out{};
+  std::memcpy(&out, &given, std::min(given.size, sizeof out));
+  return out;
+}
+
+Result<nabla_session*> open_rank(const char* path, const nabla_options* options, const nabla_rank_options& rank) {
+  if (rank.engine == nullptr || std::strcmp(rank.engine, "mpi") != 0)
+    return error(Code::kBadOption, "nabla_session_open_rank: engine `{}`; there is `mpi`", rank.engine == nullptr ? "NULL" : rank.engine);
+  std::shared_ptr<nabla::comm::Transport> transport = NABLA_TRY(nabla::comm::open_transport(rank.engine));
+  std::shared_ptr<nabla::comm::Transport> used = transport;
+  if (rank.check_messages != 0) used = nabla::comm::checked(transport);
+  nabla::exec::SessionOptions settings = nabla::api::settings_of(options);
+  if (rank.timeout_s > 0) settings.comm_timeout_s = rank.timeout_s;
+  nabla::comm::PeerOptions peers{.deadline_s = settings.comm_timeout_s};
+  settings.world = [=](const nabla::format::Ranks& ranks, uint32_t in_flight) mutable -> Result<std::unique_ptr<nabla::comm::World>> {
+    peers.in_flight = in_flight;
+    std::unique_ptr<nabla::comm::World> world = NABLA_TRY(nabla::comm::Peers::create(ranks, used, peers));
+    return world;
+  };
+  auto session = NABLA_TRY(nabla::exec::Session::open(path, settings));
+  if (session->team().empty())
+    return error(Code::kRanksDisagree, "{} is for one rank, and {} were started", path, transport->ranks());
+  auto* out = new nabla_session{std::move(session)};
+  out->rank = static_cast<int32_t>(transport->rank()), out->ranks = static_cast<int32_t>(transport->ranks());
+  out->end = [transport] { (void)transport->close(); };
+  return out;
+}
+
+}  // namespace
+
+extern "C" nabla_status* nabla_session_open_rank(const char* path, const nabla_options* options,
+                                                 const nabla_rank_options* rank_options, nabla_session** out) {
+  if (path == nullptr || rank_options == nullptr || out == nullptr)
+    return nabla::api::failed({error(Code::kMisuse, "nabla_session_open_rank: path, rank_options and out must not be NULL")});
+  *out = nullptr;
+  Result<nabla_session*> session = open_rank(path, options, known(*rank_options));
+  if (!session.ok()) return nabla::api::failed(session.errors());
+  *out = *session;
+  return nullptr;
+}
