@@ -23,7 +23,8 @@ class Training {
     out.entry_ = out.session_->find_entry("step");
     out.buffers_ = std::make_unique<Buffers>(out.session_->entries()[static_cast<size_t>(out.entry_)]);
     out.meeting_ = std::make_unique<checkpoint::LocalMeeting>();
-    out.writer_ = NABLA_TRY(checkpoint::Writer::create(*out.session_, {paths.scratch + "/checkpoints", {}, ""}, {out.meeting_.get(), 0, 1, 0}));
+    checkpoint::WriterOptions writing{paths.scratch + "/checkpoints", {}, ""};
+    out.writer_ = NABLA_TRY(checkpoint::Writer::create(*out.session_, writing, {out.meeting_.get(), 0, 1, 0}));
     return out;
   }
   /// Seconds. The last write ends within the steps that follow it.

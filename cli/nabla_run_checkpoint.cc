@@ -83,8 +83,8 @@ Status Checkpoints::resume(const std::string& which, ProgressOf& progress) {
   if (options_.state.empty()) return Ok{};
   // The first start went on from there: what the line asks for counts from its end.
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(format::FileBytes::map(options_.state));
-  for (const auto& [entry, p] : NABLA_TRY(read_progress(NABLA_TRY(format::safetensors_metadata(file->bytes(), options_.state)), options_.state)))
-    goals_[entry] = p.step;
+  format::Metadata metadata = NABLA_TRY(format::safetensors_metadata(file->bytes(), options_.state));
+  for (const auto& [entry, p] : NABLA_TRY(read_progress(metadata, options_.state))) goals_[entry] = p.step;
   return Ok{};
 }
 

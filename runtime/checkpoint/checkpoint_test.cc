@@ -100,7 +100,8 @@ TEST(Folder, NamesAreThoseOfSteps) {
   EXPECT_EQ(name_of(100), "step-00000100");
   EXPECT_EQ(name_of(1234567890), "step-1234567890");
   for (int64_t step : {int64_t{0}, int64_t{7}, int64_t{99999999}, int64_t{100000000}, INT64_MAX}) EXPECT_EQ(step_of(name_of(step)), step);
-  for (const char* other : {"step-1", "step-00000100.tmp", "step-000000100", "step--0000100", "step-99999999999999999999", "step-0000010x", "x"})
+  for (const char* other : {"x", "step-1", "step-00000100.tmp", "step-000000100", "step--0000100", 
+                            "step-99999999999999999999", "step-0000010x"})
     EXPECT_EQ(step_of(other), std::nullopt) << other;
 }
 
@@ -232,7 +233,8 @@ TEST(Checkpoint, AnotherModelIsRefusedByItsLeaf) {
     EXPECT_FALSE(found.ok());
     return found.ok() ? "" : found.errors()[0].str();
   };
-  EXPECT_HAS(refusal({{"w", DType::kF32, {5}}}), "error[E0706]: " + a.dir + "/step-00000005: a checkpoint of another model: state `w` is f32[5]; the checkpoint has f32[4]");
+  EXPECT_HAS(refusal({{"w", DType::kF32, {5}}}), "error[E0706]: " + a.dir + "/step-00000005: a checkpoint of "
+             "another model: state `w` is f32[5]; the checkpoint has f32[4]");
   EXPECT_HAS(refusal({{"w", DType::kI32, {4}}}), "state `w` is i32[4]; the checkpoint has f32[4]");
   EXPECT_HAS(refusal({{"v", DType::kF32, {4}}}), "it has no state `v` (f32[4])");
   EXPECT_HAS(refusal({}), "the program has no state `w`");
@@ -277,7 +279,8 @@ TEST(Manifest, WhatDoesNotFitIsNamed) {
   EXPECT_HAS(problem_with(m, [](Json& j) { j["leaves"][0]["dtype"] = "F33"; }), "leaf `w` has the unknown dtype `F33`");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["leaves"][0]["shape"] = {1ull << 40, 1ull << 40}; }), "leaf `w` is too large");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["leaves"][0]["shape"] = std::vector<int>(33, 1); }), "`shape` has 33 numbers");
-  for (const char* name : {"../rank-0.safetensors", "/etc/passwd", "rank-0.safetensors/../x", "rank-.safetensors", "rank-0.safetensors\n", "rank-0x.safetensors", ""})
+  for (const char* name : {"../rank-0.safetensors", "/etc/passwd", "rank-0.safetensors/../x", "rank-.safetensors",
+                           "rank-0.safetensors\n", "rank-0x.safetensors", ""})
     EXPECT_HAS(problem_with(m, [&](Json& j) { j["files"][0]["name"] = name; }), "is no name of a checkpoint's file");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["files"][0]["crc32"] = 1ull << 32; }), "`crc32` is no whole number");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["leaf"] = 3; }), "`leaf` is no whole number below 3");
@@ -285,7 +288,8 @@ TEST(Manifest, WhatDoesNotFitIsNamed) {
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["extent"] = {5, 2}; }), "a piece lies outside of leaf `w`, which is f32[4,6]");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["begin"] = {(1ull << 62) - 1, 0}; }), "a piece lies outside");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["begin"] = Json::array({0}); }), "a piece lies outside");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["offset"] = 969; }), "a piece of `w` lies outside of rank-0.safetensors, which has 1000 bytes");
+  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["offset"] = 969; }),
+             "a piece of `w` lies outside of rank-0.safetensors, which has 1000 bytes");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["offset"] = (1ull << 62) - 1; }), "lies outside of rank-0");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"].erase(3); }), "the pieces of leaf `s` have not the 8 bytes");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][1] = j["pieces"][2]; }), "pieces of leaf `w` overlap");

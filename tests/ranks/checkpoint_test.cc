@@ -93,7 +93,8 @@ TEST_F(Checkpoints, AResumedRunIsAnUninterruptedOne) {
     Outcome first = train("m", 30, line({"--checkpoint-every", "4", "--resume", "latest"}));
     ASSERT_EQ(first.code, 0) << first.err;
     EXPECT_HAS(first.err, "note: `" + dir_ + "` has no checkpoint yet: the run begins anew\n");
-    EXPECT_TRUE(std::regex_search(first.err, std::regex("checkpoints: 8 written, the last .*/step-00000030 with \\d+\\.\\d KB; the run stood "
+    EXPECT_TRUE(std::regex_search(first.err, std::regex("checkpoints: 8 written, the last .*/step-00000030 with "
+                                                        "\\d+\\.\\d KB; the run stood "
                                                         "\\d+\\.\\d ms to copy and \\d+\\.\\d ms to wait, writing took \\d+\\.\\d ms\n")))
         << first.err;
     EXPECT_EQ(steps(), (std::vector<int64_t>{24, 28, 30}));
@@ -220,9 +221,11 @@ TEST_F(Checkpoints, WhatCannotBeWrittenIsSaid) {
   Words full{"bash", "-c", "ulimit -f 100; exec \"$@\"", "full"};
   Outcome goes_on = train("one", 9, kept({"--checkpoint-every", "2", "--save-state", "/dev/null"}), {.before = full});
   EXPECT_EQ(goes_on.code, 30) << goes_on.err;
-  EXPECT_HAS(goes_on.err, "warning: a checkpoint is not written: cannot write `" + dir_ + "/step-00000002.tmp/rank-0.safetensors`: File too large\n");
+  std::string said = "cannot write `" + dir_ + "/step-000000";
+  EXPECT_HAS(goes_on.err, "warning: a checkpoint is not written: " + said + "02.tmp/rank-0.safetensors`: File too large\n");
   EXPECT_HAS(goes_on.err, "step-00000008.tmp");
-  EXPECT_HAS(goes_on.err, "error[E0803]: cannot write `" + dir_ + "/step-00000009.tmp/rank-0.safetensors`: File too large\n   = note: no checkpoint has been written\n");
+  EXPECT_HAS(goes_on.err, "error[E0803]: " + said + "09.tmp/rank-0.safetensors`: File too large\n"
+                          "   = note: no checkpoint has been written\n");
   EXPECT_TRUE(steps().empty());
   ASSERT_EQ(train("one", 5, kept()).code, 0);
   Outcome required = train("one", 900, kept({"--resume", "latest", "--checkpoint-every", "2", "--checkpoint-required"}), {.before = full});
@@ -237,13 +240,23 @@ TEST_F(Checkpoints, WhatCannotBeWrittenIsSaid) {
 }
 
 TEST_F(Checkpoints, OnProcessesAFullDiskIsThatOfAll) {
-  Words full{"bash", "-c", "ulimit -f 100; exec \"$@\"", "full"};
-  // Parts of a quarter fit, and those of the first rank, which has the most, do not.
-  Outcome o = train("dp4", 9, on_mpi({"--checkpoint-every", "3", "--checkpoint-required"}), {.before = full});
-  EXPECT_EQ(o.code, 30) << o.err;
-  EXPECT_HAS(o.err, "error[E0803]: rank 0: cannot write `" + dir_ + "/step-00000003.tmp/rank-0.safetensors`: File too large");
-  EXPECT_EQ(o.survivors, 0);
-  EXPECT_TRUE(steps().empty());
+  std::string said = "rank 1: cannot write `" + dir_ + "/step-000000";
+  Outcome goes_on = train("m", 9, on_mpi({"--checkpoint-every", "2"}), {.fault = "rank=1 run=6 do=full"});
+  EXPECT_EQ(goes_on.code, 30) << goes_on.err;
+  EXPECT_HAS(goes_on.err, "warning: a checkpoint is not written: " + said + "06.tmp/rank-1.safetensors`: File too large\n");
+  EXPECT_HAS(goes_on.err, "error[E0803]: " + said + "09.tmp/rank-1.safetensors`: File too large");
+  EXPECT_EQ(steps(), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(unfinished(), 0);
+  Outcome required = train("m", 2000, on_mpi({"--resume", "latest", "--checkpoint-every", "2", "--checkpoint-required"}),
+                           {.fault = "rank=1 run=3 do=full"});
+  EXPECT_EQ(required.code, 30) << required.err;
+  EXPECT_HAS(required.err, "error[E0803]: " + said + "06.tmp/rank-1.safetensors`: File too large");
+  EXPECT_EQ(required.survivors, 0);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{2, 4}));
+  Outcome mixed = train("m", 9, on_mpi());
+  EXPECT_EQ(mixed.code, 2) << mixed.err;
+  EXPECT_HAS(mixed.err, "error[E0901]: --checkpoint-dir `" + dir_ + "` has checkpoints, up to step 4\n");
+  EXPECT_EQ(mixed.survivors, 0);
 }
 
 TEST_F(Checkpoints, DamagedOnesAreLeftOutAndNoneIsAnError) {
@@ -282,7 +295,8 @@ TEST_F(Checkpoints, LinesThatMeanNothingAreRefused) {
   EXPECT_HAS(refusal(kept({"--resume", "latest", "--skip", "3"})), "--resume excludes --skip: the checkpoint says where to go on");
   EXPECT_HAS(refusal(kept({"--checkpoint-keep", "0"})), "`0` is not a whole number of at least 1");
   ASSERT_EQ(train("one", 3, kept()).code, 0);
-  EXPECT_HAS(refusal(kept()), "--checkpoint-dir `" + dir_ + "` has checkpoints, up to step 3\n   = help: go on from there with --resume latest, or begin anew in another folder\n");
+  EXPECT_HAS(refusal(kept()), "--checkpoint-dir `" + dir_ + "` has checkpoints, up to step 3\n"
+                              "   = help: go on from there with --resume latest, or begin anew in another folder\n");
   Outcome other = train("one", 3, kept({"--resume", "9"}));
   EXPECT_EQ(other.code, 31);
   EXPECT_HAS(other.err, "has no checkpoint of step 9; it has those of 3");

@@ -2,6 +2,7 @@
 // epoch=N names; faults of several starts are separated by `;`. Some count messages that the rank sends, from their run on:
 // send=N.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,7 +60,14 @@ void stop_for(int milliseconds) {
   ::raise(SIGSTOP);
 }
 
+/// Files can get no longer: what a full disk is to this process.
+void fill_disk() {
+  rlimit limit{1000, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 void act(const std::string& what) {
+  if (what == "full") fill_disk();
   if (what == "kill") ::raise(SIGKILL);
   if (what == "exit") std::fputs("this rank gives up\n", stderr), std::exit(3);
   if (what == "throw") throw std::runtime_error("a fault of this rank");
