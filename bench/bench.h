@@ -41,6 +41,7 @@ std::vector<Bench> kernel_benches();   ///< gemm_*, fused_chain, dispatch_us, em
 std::vector<Bench> digits_benches();   ///< digits_*
 std::vector<Bench> charlm_benches();   ///< charlm_*, dynamic_len_16_vs_128, passes_48_layers_s, compile_scaling
 std::vector<Bench> shard_benches();    ///< shard_48_layers_s, auto_shard_12_layers_s, charlm_local_2ranks_vs_1, ...
+std::vector<Bench> checkpoint_benches();  ///< checkpoint_cost
 std::vector<Bench> rank_benches();     ///< allreduce_*, charlm_4ranks_vs_1, ranks_256_s
 std::vector<Bench> busy_benches();     ///< busy_ratio
 std::vector<Bench> python_benches();   ///< py_*

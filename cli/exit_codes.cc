@@ -25,6 +25,7 @@ const std::vector<Row>& rows() {
        {Code::kNewerVersion, Code::kCpuTooOld, Code::kWrongGpu, Code::kNoGpu, Code::kUnknownTarget, Code::kMissingLibrary}},
       {22, "the ranks do not fit together", {Code::kRanksDisagree}},
       {30, "a file cannot be read or written", {Code::kNotFound, Code::kReadFailed, Code::kWriteFailed}},
+      {31, "there is no valid checkpoint", {Code::kNoCheckpoint}},
       {40, "memory could not be had", {Code::kOutOfMemory}},
       {50, "stopped by a signal, at the end of a step", {Code::kInterrupted}},
   };

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "cli/nabla_run_checkpoint.h"
 #include "cli/nabla_run_data.h"
 #include "runtime/exec/trace.h"
 
@@ -29,13 +30,15 @@ using exec::TensorInfo;
 /// One entry with the arrays of its inputs and outputs.
 class Job {
  public:
-  Job(Session& session, const RunOptions& options, const JobOptions& job, int entry, ProgressOf& progress)
+  Job(Session& session, const RunOptions& options, const JobOptions& job, int entry, ProgressOf& progress,
+      Checkpoints* checkpoints)
       : session_(session),
         options_(options),
         job_(job),
         index_(entry),
         entry_(session.entries()[entry]),
-        progress_(progress) {}
+        progress_(progress),
+        checkpoints_(checkpoints) {}
 
   bool training() const { return !entry_.writes.empty(); }
   Status prepare(Reporter& reporter, ArrayFiles& files);
@@ -50,6 +53,8 @@ class Job {
   Status check_start() const;
   uint64_t seed() const;
   Progress start(Reporter& reporter) const;
+  Result<int64_t> goal(const Progress& from, int64_t runs, Reporter& reporter);
+  Status done_with(const Progress& p);
   Status run_once(int64_t step);
   Status collect(const std::function<bool(const TensorInfo&)>& asked);
   Status next_step(int64_t step, int64_t before, Reporter& reporter);
@@ -79,6 +84,8 @@ class Job {
   int index_;
   const EntryInfo& entry_;
   ProgressOf& progress_;
+  Checkpoints* checkpoints_;
+  bool was_done_ = false;  ///< the run that a checkpoint comes from has done it all
   std::vector<Literal> inputs_, outputs_;
   std::vector<bool> given_;
   std::vector<const void*> input_data_;
@@ -194,16 +201,33 @@ Progress Job::start(Reporter& reporter) const {
   if (auto known = progress_.find(entry_.name); known != progress_.end()) p = known->second;
   int64_t samples = data_ ? data_->samples() : 0, batch = data_ ? data_->batch() : 0;
   int64_t batches = data_ ? samples / batch : 1;
-  bool other = p.step > 0 && !job_.skip && !job_.start_step && (p.samples != samples || p.batch != batch);
+  bool resumed = checkpoints_ != nullptr && checkpoints_->resumed();  // the checkpoint says it all
+  std::optional<int64_t> start_step = resumed ? std::nullopt : job_.start_step, skipped = resumed ? std::nullopt : job_.skip;
+  bool other = p.step > 0 && !skipped && !start_step && (p.samples != samples || p.batch != batch);
   if (other && data_)
     reporter.note(
         fmt::format("note: entry `{}` goes on after step {}, but its data had {} samples in batches of {}; their "
                     "order begins anew",
                     entry_.name, p.step, p.samples, p.batch));
   int64_t skip = other ? 0 : p.epoch * batches + p.position;
-  if (job_.start_step) p.step = skip = *job_.start_step - 1;
-  if (job_.skip) skip = *job_.skip;
+  if (start_step) p.step = skip = *start_step - 1;
+  if (skipped) skip = *skipped;
   return {seed(), p.step, skip / batches, skip % batches, samples, batch};
+}
+
+// The number of the job's last run.
+Result<int64_t> Job::goal(const Progress& from, int64_t runs, Reporter& reporter) {
+  if (runs > INT64_MAX - from.step) return error(Code::kBadOption, "{} steps after step {} are too many", runs, from.step);
+  if (checkpoints_ == nullptr) return from.step + runs;
+  int64_t out = checkpoints_->goal(entry_.name, from.step, runs, job_.start_step);
+  was_done_ = checkpoints_->resumed() && from.step >= out;
+  if (was_done_) reporter.note(fmt::format("note: entry `{}` has done its {} steps already", entry_.name, out));
+  return out;
+}
+
+Status Job::done_with(const Progress& p) {
+  progress_[entry_.name] = p;
+  return checkpoints_ != nullptr ? checkpoints_->after_run(progress_) : Ok{};
 }
 
 Status Job::take_remaining(Reporter& reporter) {
@@ -294,10 +318,11 @@ Status Job::train(Reporter& reporter) {
     return error(Code::kBadOption, "--epochs {} of {} steps each are too many", *job_.epochs, batches);
   int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
   Progress p = start(reporter);
-  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
-  reporter.begin(entry_.name, true, p.step + total, batches, data_->batch(), p.step);
+  int64_t goal = NABLA_TRY(this->goal(p, total, reporter));
+  if (was_done_) return Ok{};
+  reporter.begin(entry_.name, true, goal, batches, data_->batch(), p.step);
   std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
-  for (int64_t i = 0; i < total && may_run(); ++i) {
+  for (int64_t i = 0; p.step < goal && may_run(); ++i) {
     data_->fill(order, p.position * data_->batch(), rows_, inputs_);
     (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, p.epoch + 1, metrics());
@@ -305,7 +330,7 @@ Status Job::train(Reporter& reporter) {
       p.position = 0;
       order = data_->shuffled(p.seed, ++p.epoch);
     }
-    progress_[entry_.name] = p;
+    (void)NABLA_TRY(done_with(p));
   }
   reporter.end();
   return Ok{};
@@ -349,14 +374,15 @@ Status Job::evaluate(Reporter& reporter) {
 Status Job::repeat(Reporter& reporter) {
   int64_t total = job_.steps.value_or(1);
   // Without an input that counts them, runs are all the same.
-  bool counted = training() && step_input_ >= 0;
+  bool counted = training() && (step_input_ >= 0 || checkpoints_ != nullptr);
   Progress p = counted || job_.start_step ? start(reporter) : Progress{};
-  if (total > INT64_MAX - p.step) return error(Code::kBadOption, "{} steps after step {} are too many", total, p.step);
-  reporter.begin(entry_.name, training() && total > 1, p.step + total, 0, 0, p.step);
-  for (int64_t i = 0; i < total && may_run(); ++i) {
+  int64_t goal = counted ? NABLA_TRY(this->goal(p, total, reporter)) : total;
+  if (was_done_) return Ok{};
+  reporter.begin(entry_.name, training() && total > 1, goal, 0, 0, p.step);
+  for (int64_t i = 0; p.step < goal && may_run(); ++i) {
     (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, 0, metrics());
-    if (counted) progress_[entry_.name] = p;
+    if (counted) (void)NABLA_TRY(done_with(p));
   }
   reporter.end();
   (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
@@ -421,7 +447,7 @@ Status Job::run(Reporter& reporter) {
                   : !data_     ? repeat(reporter)
                   : training() ? train(reporter)
                                : evaluate(reporter);
-  if (!status.ok() || interrupted()) return status;
+  if (!status.ok() || interrupted() || was_done_) return status;
   return write_outputs();
 }
 
@@ -451,7 +477,7 @@ Status run_init(Session& session, const RunOptions& options, ProgressOf& progres
   int init = session.find_entry("init");
   if (init < 0) return Ok{};
   JobOptions plain{.entry = "init"};
-  Job job(session, options, plain, init, progress);
+  Job job(session, options, plain, init, progress, nullptr);
   ArrayFiles none;
   (void)NABLA_TRY(job.prepare(reporter, none));
   (void)NABLA_TRY(job.run(reporter));
@@ -460,7 +486,8 @@ Status run_init(Session& session, const RunOptions& options, ProgressOf& progres
 }
 
 Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const RunOptions& options, const JobOptions& job,
-                                                     ProgressOf& progress, ArrayFiles& files, Reporter& reporter) {
+                                                     ProgressOf& progress, Checkpoints* checkpoints, ArrayFiles& files,
+                                                     Reporter& reporter) {
   if (job.entry.empty() && session.entries().size() != 1) {
     std::string list;
     for (const EntryInfo& entry : session.entries())
@@ -468,7 +495,7 @@ Result<std::function<Status(Reporter&)>> prepare_job(Session& session, const Run
     return error(Code::kUnknownEntry, "which entry? Pass --entry with one of {}", list.empty() ? "none" : list);
   }
   int entry = job.entry.empty() ? 0 : NABLA_TRY(session.need_entry(job.entry));
-  auto runner = std::make_shared<Job>(session, options, job, entry, progress);
+  auto runner = std::make_shared<Job>(session, options, job, entry, progress, checkpoints);
   (void)NABLA_TRY(runner->prepare(reporter, files));
   return std::function<Status(Reporter&)>([=, &session, &options, &progress](Reporter& r) -> Status {
     (void)NABLA_TRY(initialize(session, options, entry, progress, r));

@@ -12,12 +12,15 @@
 
 namespace nabla::cli {
 
+class Checkpoints;
+
 /// Reads all files of `job`, through `files`, and checks all its names; calling what it returns runs it. State that has
-/// no value yet is then made by the entry `init` before training, which goes on where `progress` says and moves it on.
+/// no value yet is then made by the entry `init` before training, which goes on where `progress` says and moves it on, and tells
+/// `checkpoints` of every run; they may be null.
 /// All arguments but `files` and `reporter` outlive it.
 Result<std::function<Status(Reporter&)>> prepare_job(exec::Session& session, const RunOptions& options,
-                                                     const JobOptions& job, ProgressOf& progress, ArrayFiles& files,
-                                                     Reporter& reporter);
+                                                     const JobOptions& job, ProgressOf& progress, Checkpoints* checkpoints,
+                                                     ArrayFiles& files, Reporter& reporter);
 
 /// split_at_names for all assignments of the job, by the names of its entry; an unknown entry is left to prepare_job.
 Status split_at_names(const exec::Session& session, JobOptions& job);

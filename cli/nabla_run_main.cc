@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/exit_codes.h"
+#include "cli/nabla_run_checkpoint.h"
 #include "cli/nabla_run_curve.h"
 #include "cli/nabla_run_data.h"
 #include "cli/nabla_run_job.h"
@@ -56,7 +57,7 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options, f
                                 .sync_debug = options.sync_debug,
                                 .stop = stop_flag(),
                                 // State is updated where it lies: a step whose state is to be saved comes to its end.
-                                .stop_all_loops = options.save_state.empty(),
+                                .stop_all_loops = options.save_state.empty() && options.checkpoints.dir.empty(),
                                 .pin_caller = true};
   if (options.comm_timeout_s) settings.comm_timeout_s = static_cast<double>(*options.comm_timeout_s);
   if (rank != nullptr) rank->apply(settings);
@@ -82,7 +83,7 @@ Status check_line(const RunOptions& options, bool first) {
 }
 
 /// `rank`: null where no other process takes part.
-Status run(RunOptions options, format::Bundle bundle, const RankProcess* rank) {
+Status run(RunOptions options, format::Bundle bundle, RankProcess* rank) {
   auto session = NABLA_TRY(open_session(options, std::move(bundle), rank));
   bool first = session->first();
   if (!first) options.metrics.clear(), options.loss_curve.clear(), options.profile = false;
@@ -94,14 +95,17 @@ Status run(RunOptions options, format::Bundle bundle, const RankProcess* rank) {
   if (!team.empty() && first) std::fprintf(stderr, "%s\n", team.c_str());
   Reporter reporter(!options.loss_curve.empty(), !first);
   ProgressOf progress;
-  if (!options.state.empty()) {
+  std::unique_ptr<Checkpoints> checkpoints;
+  if (!options.checkpoints.dir.empty()) checkpoints = NABLA_TRY(Checkpoints::begin(*session, options, rank, progress));
+  bool resumed = checkpoints != nullptr && checkpoints->resumed();
+  if (!options.state.empty() && !resumed) {
     format::Metadata metadata;
     (void)NABLA_TRY(session->load_state(options.state, &metadata));
     progress = NABLA_TRY(read_progress(metadata, options.state));
   }
   for (const JobOptions& job : options.jobs)
     if (!job.entry.empty()) (void)NABLA_TRY(session->need_entry(job.entry));
-  if (!options.weights.empty()) {
+  if (!options.weights.empty() && !resumed) {
     exec::WeightOptions weights{options.weights, options.weight_maps, options.weights_partial,
                                 [&] { return run_init(*session, options, progress, reporter); }};
     std::string lines = NABLA_TRY(session->load_weights(weights));
@@ -111,7 +115,7 @@ Status run(RunOptions options, format::Bundle bundle, const RankProcess* rank) {
   {
     ArrayFiles files;
     for (const JobOptions& job : options.jobs)
-      jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, progress, files, reporter)));
+      jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, progress, checkpoints.get(), files, reporter)));
   }
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
   Status ran = Ok{};
@@ -126,6 +130,8 @@ Status run(RunOptions options, format::Bundle bundle, const RankProcess* rank) {
   bool usable = any && (ran.ok() || ran.errors().front().code == Code::kWriteFailed || (cut && !writes_state));
   if (usable && !options.save_state.empty())
     (void)NABLA_TRY(session->save_state(options.save_state, progress_metadata(progress)));
+  bool together = rank == nullptr || ran.ok() || cut;  // an error may be that of this process alone
+  if (checkpoints) (void)NABLA_TRY(checkpoints->end(progress, usable && together));
   if (!ran.ok() && !cut) return ran;
   (void)NABLA_TRY(reporter.close());
   if (!options.loss_curve.empty()) {
@@ -141,6 +147,7 @@ Status run(RunOptions options, format::Bundle bundle, const RankProcess* rank) {
   if (!interrupted()) return Ok{};
   Diagnostic d =
       cut ? ran.errors().front() : error(Code::kInterrupted, "stopped by a signal before the work was done");
+  if (checkpoints && !checkpoints->newest().empty()) d.notes.push_back(fmt::format("the checkpoint is {}", checkpoints->newest()));
   if (usable && !options.save_state.empty()) d.notes.push_back(fmt::format("the state is in {}", options.save_state));
   return d;
 }
@@ -225,7 +232,7 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
     return rank_failed(launched->rank, code.errors().front());
   }
   Result<std::shared_ptr<const format::FileBytes>> file = bundle_bytes(options, std::move(own));
-  bool fine = engine == "mpi";
+  bool fine = engine == "mpi" || !options.checkpoints.dir.empty();
   if (!file.ok()) return report(file.errors(), fine);
   Result<format::Bundle> bundle = format::Bundle::from_bytes(*file, options.bundle.empty() ? program : options.bundle);
   if (!bundle.ok()) return report(bundle.errors(), fine);
@@ -238,9 +245,9 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
   try {
     if (status.ok()) status = run(options, std::move(*bundle), nullptr);
     if (status.ok()) status = format::flush_stdout();
-    return status.ok() ? 0 : report(status.errors(), false);
+    return status.ok() ? 0 : report(status.errors(), fine);
   } catch (const std::bad_alloc&) {
-    return report({error(Code::kOutOfMemory, "the arrays of this run do not fit into memory")}, false);
+    return report({error(Code::kOutOfMemory, "the arrays of this run do not fit into memory")}, fine);
   }
 }
 

@@ -43,13 +43,19 @@ turns a matrix round (PyTorch's Linear is [out,in]), :reshape keeps the elements
 What was loaded, converted, kept and not used is told on stderr. Weights go over --state. Every leaf needs a tensor or a
 value from --state; with --weights-partial the others are made by the entry `init`, if there is one.
 
+Checkpoints. With --checkpoint-dir the state goes to DIR/step-00000100 and so on while the run goes on: every
+--checkpoint-every steps, at the end, and when a signal stops the run. With --resume latest a run goes on from the newest
+one that is whole, as if it had not been interrupted; --steps and --epochs are then those of the job in all, so that the
+same line can be started again and again until it is done. Any mesh of the same program can resume.
+
 Several processes. A bundle for several ranks runs on threads of this process, or with --engine mpi on processes that
 mpirun starts; under mpirun every process is one rank. Every process reads its own part of weights, state and data; rank 0
 prints and writes what there is to print and to write. When a rank is lost, stalls or fails, all others end with the
 first cause, and --postmortem tells from their reports what each was at.
 
 Exit codes: 0 done; 1 an error, described on stderr; 2 a wrong command line;
-130 stopped by SIGINT or SIGTERM before the work was done. Of several processes, those of docs/ranks.md.)";
+130 stopped by SIGINT or SIGTERM before the work was done. Of several processes and with --checkpoint-dir, those of
+docs/ranks.md.)";
 
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {
@@ -61,6 +67,9 @@ struct Part {
   std::optional<uint32_t> np, rank, world_size, local_rank;
   std::optional<double> heartbeat, join_timeout;
   std::optional<int> max_restarts;
+  std::optional<std::string> checkpoint_dir, resume;
+  std::optional<int64_t> checkpoint_every, checkpoint_keep, checkpoint_keep_every;
+  bool checkpoint_required = false;
   bool json = false, check_nan = false, sync_debug = false, profile = false, weights_partial = false, check_messages = false;
   std::vector<std::string> inputs, outputs, maps, weight_maps, signers;
 
@@ -129,6 +138,23 @@ void declare_ranks(CLI::App& app, Part& part) {
       ->group("Ranks");
 }
 
+void declare_checkpoints(CLI::App& app, Part& part) {
+  auto number = [&](const char* name, std::optional<int64_t>& to, const char* doc) {
+    app.add_option(name, to, doc)->check(positive())->group("Checkpoints");
+  };
+  app.add_option("--checkpoint-dir", part.checkpoint_dir, "folder for checkpoints, which all ranks share")
+      ->check(file_name())
+      ->group("Checkpoints");
+  number("--checkpoint-every", part.checkpoint_every, "steps from one to the next [one at the end]");
+  number("--checkpoint-keep", part.checkpoint_keep, "so many of the newest stay [3]");
+  number("--checkpoint-keep-every", part.checkpoint_keep_every, "and those of steps that are multiples [none]");
+  app.add_flag("--checkpoint-required", part.checkpoint_required, "one that cannot be written ends the run [a warning]")
+      ->group("Checkpoints");
+  app.add_option("--resume", part.resume, "`latest`, a step, or a folder DIR/step-...: go on from there")
+      ->check(file_name())
+      ->group("Checkpoints");
+}
+
 void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.footer(kFooter);
   app.set_version_flag("--version", version_text("nabla-run"), "Print the versions and exit");
@@ -182,6 +208,7 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_option("--comm-timeout", part.comm_timeout, "seconds that a rank waits for others [300; of several processes 60]")
       ->check(whole(1, 86400, "a number of seconds from 1 to 86400"));
   declare_ranks(app, part);
+  declare_checkpoints(app, part);
   app.add_option("--trace", part.trace, "write a Chrome trace (Perfetto) of every instruction")->check(file_name());
   app.add_flag("--profile", part.profile,
                "print a table of kernels and library calls: time, calls, GFLOP/s, GB/s, share of peak, source line");
@@ -245,6 +272,12 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.reports, part.reports, "--reports"));
   (void)NABLA_TRY(merge(all.postmortem, part.postmortem, "--postmortem"));
   (void)NABLA_TRY(merge(all.max_restarts, part.max_restarts, "--max-restarts"));
+  (void)NABLA_TRY(merge(all.checkpoint_dir, part.checkpoint_dir, "--checkpoint-dir"));
+  (void)NABLA_TRY(merge(all.checkpoint_every, part.checkpoint_every, "--checkpoint-every"));
+  (void)NABLA_TRY(merge(all.checkpoint_keep, part.checkpoint_keep, "--checkpoint-keep"));
+  (void)NABLA_TRY(merge(all.checkpoint_keep_every, part.checkpoint_keep_every, "--checkpoint-keep-every"));
+  (void)NABLA_TRY(merge(all.resume, part.resume, "--resume"));
+  all.checkpoint_required = all.checkpoint_required || part.checkpoint_required;
   all.json = all.json || part.json;
   all.check_nan = all.check_nan || part.check_nan;
   all.sync_debug = all.sync_debug || part.sync_debug;
@@ -288,6 +321,25 @@ Status check_job(const JobOptions& job) {
   if (job.bench && (job.start_step || job.skip))
     return error(Code::kBadOption, "--bench excludes --start-step and --skip{}", of);
   return Ok{};
+}
+
+Result<CheckpointOptions> checkpoint_options(const Part& all, const std::vector<JobOptions>& jobs) {
+  const char* needs = all.checkpoint_every          ? "--checkpoint-every"
+                      : all.checkpoint_keep         ? "--checkpoint-keep"
+                      : all.checkpoint_keep_every   ? "--checkpoint-keep-every"
+                      : all.checkpoint_required     ? "--checkpoint-required"
+                      : all.resume                  ? "--resume"
+                      : all.max_restarts.value_or(0) ? "--max-restarts"
+                                                    : nullptr;
+  if (!all.checkpoint_dir && needs != nullptr) return error(Code::kBadOption, "{} needs --checkpoint-dir", needs);
+  if (all.resume && all.state) return error(Code::kBadOption, "--resume and --state exclude each other");
+  for (const JobOptions& job : jobs) {
+    if (all.checkpoint_dir && job.bench) return error(Code::kBadOption, "--bench and --checkpoint-dir exclude each other");
+    if (all.resume && (job.start_step || job.skip))
+      return error(Code::kBadOption, "--resume excludes --{}: the checkpoint says where to go on", job.start_step ? "start-step" : "skip");
+  }
+  return CheckpointOptions{all.checkpoint_dir.value_or(""), all.checkpoint_every, all.checkpoint_keep.value_or(3),
+                           all.checkpoint_keep_every.value_or(0), all.checkpoint_required, all.resume.value_or("")};
 }
 
 }  // namespace
@@ -338,6 +390,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
       return error(Code::kBadOption,
                    "--entry init would overwrite what --weights loads; --weights-partial runs it first");
   if (!all.bundle && !carries_bundle && !all.postmortem) return error(Code::kBadOption, "BUNDLE is missing; see --help");
+  out.checkpoints = NABLA_TRY(checkpoint_options(all, out.jobs));
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");
   out.weights = all.weights.value_or("");

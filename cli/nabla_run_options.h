@@ -44,6 +44,14 @@ struct RankOptions {
   bool check_messages = false;
 };
 
+struct CheckpointOptions {
+  std::string dir;               ///< empty: none are written
+  std::optional<int64_t> every;  ///< steps; otherwise at the end alone
+  int64_t keep = 3, keep_every = 0;
+  bool required = false;         ///< one that cannot be written ends the run
+  std::string resume;            ///< "latest", a step, or a folder; empty: begin anew
+};
+
 struct RunOptions {
   std::string bundle;  ///< empty: the bundle that this executable carries
   std::string state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
@@ -55,6 +63,7 @@ struct RunOptions {
   std::optional<int> comm_timeout_s;
   bool json = false, check_nan = false, sync_debug = false, profile = false;
   RankOptions ranks;
+  CheckpointOptions checkpoints;
   std::string postmortem;        ///< not empty: only tell what the reports in this folder say
   std::vector<JobOptions> jobs;  ///< at least one
 };

@@ -30,6 +30,8 @@ class RankProcess {
   void apply(exec::SessionOptions& settings) const;
   control::Member& member() { return *member_; }
   uint32_t rank() const { return launched_.rank; }
+  uint32_t ranks() const { return launched_.ranks; }
+  uint32_t epoch() const { return shared_.epoch; }
 
   /// Before a run: may it begin? False: all ranks stop before it, because one was asked to.
   bool may_run();

@@ -213,8 +213,11 @@ int run_ranks(const RunOptions& options, const std::vector<std::string>& args, u
     Code code = ended.errors().front().code;
     bool told = code == Code::kInterrupted && signals() < 2;  // by rank 0, at the end of its work
     if (!told) std::fputs(to_string(ended.errors()).c_str(), stderr);
-    if (!worth_another_start(code) || epoch >= static_cast<uint32_t>(options.ranks.max_restarts) || signals() > 0)
+    bool used_up = epoch >= static_cast<uint32_t>(options.ranks.max_restarts);
+    if (!worth_another_start(code) || used_up || signals() > 0) {
+      if (used_up && epoch > 0) std::fprintf(stderr, "note: all %d restarts are used up\n", options.ranks.max_restarts);
       return exit_code(code, true);
+    }
     std::fprintf(stderr, "note: start %u of at most %d\n", epoch + 2, options.ranks.max_restarts + 1);
   }
 }

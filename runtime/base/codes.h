@@ -65,6 +65,8 @@ namespace nabla {
   X(kPayloadCorrupt, 613, "a message came damaged", "check the network and the memory of both machines")              \
   X(kRanksDisagree, 614, "the ranks do not fit together", "start every rank once, all with the same bundle")          \
   X(kTransportFailed, 615, "the engine of communication failed", "see what it says; its own settings may help")       \
+  X(kNoCheckpoint, 616, "there is no valid checkpoint",                                                                 \
+    "see what is wrong with each; resume from a copy, or begin anew with another --checkpoint-dir")                   \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
   X(kInputShape, 703, "an input has another shape", "make it of the shape that the message names")                    \

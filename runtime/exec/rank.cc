@@ -1,6 +1,7 @@
 #include "runtime/exec/rank.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/format/program_check.h"
 
@@ -132,6 +133,20 @@ bool Rank::loops(int entry) const {
 const device::Limits& Rank::measured() {
   if (!limits_) limits_ = engine_->limits();
   return *limits_;
+}
+
+// Straight into the rank's memory where the CPU can write there. What no piece has is padding, and becomes zero.
+Status fill_leaf(Rank& rank, int leaf, const Box& box, std::span<const StateView> pieces) {
+  const TensorInfo& info = rank.leaves()[static_cast<size_t>(leaf)];
+  int64_t element = bytes_of(info.dtype);
+  std::optional<Literal> room;
+  bool direct = rank.engine().host_memory();
+  if (!direct) room.emplace(info.dtype, info.shape);
+  char* to = direct ? rank.leaf_data(leaf) : static_cast<char*>(room->mutable_data());
+  auto bytes = static_cast<size_t>(count_of(info.shape) * element);
+  if (direct) std::memset(to, 0, bytes);
+  for (const StateView& piece : pieces) copy_overlap({piece.begin, piece.extent}, piece.data, box, to, element);
+  return direct ? Status(Ok{}) : rank.engine().upload(rank.leaf_data(leaf), to, bytes);
 }
 
 }  // namespace nabla::exec

@@ -10,6 +10,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/exec/choose_program.h"
 #include "runtime/exec/engine.h"
+#include "runtime/exec/parts.h"
 #include "runtime/exec/plan.h"
 #include "runtime/exec/profile.h"
 #include "runtime/exec/session.h"
@@ -78,5 +79,8 @@ class Rank {
   std::vector<EntryPlan> plans_;     ///< one per entry
   std::vector<int64_t> values_;      ///< of the symbols being solved; kept, so that a step allocates nothing
 };
+
+/// Fills a rank's leaf, which is `box` of the whole, from pieces of it.
+Status fill_leaf(Rank& rank, int leaf, const Box& box, std::span<const StateView> pieces);
 
 }  // namespace nabla::exec

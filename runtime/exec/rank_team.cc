@@ -557,17 +557,40 @@ Status RankTeam::get_leaf(int leaf, void* to) const {
   return Ok{};
 }
 
-Status RankTeam::set_leaf(int leaf, const void* from) {
-  const Whole& w = impl_->leaves[leaf];
+Status RankTeam::set_leaf(int leaf, std::span<const StateView> pieces) {
   for (uint32_t r : impl_->here()) {
-    const Part& part = w.parts[r];
+    const Part& part = impl_->leaves[leaf].parts[r];
     if (part.index < 0) continue;
     Rank& rank = *impl_->ranks[r];
-    Literal own(w.info.dtype, rank.leaves()[part.index].shape);
-    copy_out(part.box(own.shape()), w.info.shape, nabla::bytes_of(w.info.dtype), from, own.mutable_data());
-    (void)NABLA_TRY(
-        rank.engine().upload(rank.leaf_data(part.index), own.data(), static_cast<size_t>(own.size_bytes())));
+    (void)NABLA_TRY(fill_leaf(rank, part.index, part.box(rank.leaves()[part.index].shape), pieces));
   }
+  return Ok{};
+}
+
+std::vector<StatePiece> RankTeam::pieces() const {
+  std::vector<StatePiece> out;
+  for (uint32_t r : impl_->here())
+    for (size_t i = 0; i < impl_->leaves.size(); ++i) {
+      const Whole& w = impl_->leaves[i];
+      if (w.parts[r].index < 0 || !w.parts[r].owner) continue;
+      Box box = w.parts[r].box(impl_->ranks[r]->leaves()[w.parts[r].index].shape);
+      for (size_t d = 0; d < w.info.shape.size(); ++d)  // padding belongs to no piece
+        box.size[d] = std::clamp<int64_t>(w.info.shape[d] - box.begin[d], 0, box.size[d]);
+      int64_t bytes = nabla::exec::bytes_of(w.info.dtype, box.size);
+      if (bytes > 0) out.push_back({static_cast<int>(i), r, box.begin, box.size, static_cast<uint64_t>(bytes)});
+    }
+  return out;
+}
+
+Status RankTeam::get_piece(const StatePiece& piece, void* to) const {
+  const Whole& w = impl_->leaves[piece.leaf];
+  const Part& part = w.parts[piece.rank];
+  Rank& rank = *impl_->ranks[piece.rank];
+  Box box = part.box(rank.leaves()[part.index].shape);
+  if (box.size == piece.extent) return rank.engine().download(to, rank.leaf_data(part.index), piece.bytes);
+  Literal own(w.info.dtype, box.size);
+  (void)NABLA_TRY(rank.engine().download(own.mutable_data(), rank.leaf_data(part.index), static_cast<size_t>(own.size_bytes())));
+  copy_overlap(box, own.data(), {piece.begin, piece.extent}, to, nabla::bytes_of(w.info.dtype));
   return Ok{};
 }
 

@@ -43,7 +43,9 @@ class RankTeam {
   std::pair<int64_t, int64_t> rows_here(int entry, int input) const;
   bool loops(int entry) const;
   Status get_leaf(int leaf, void* to) const;
-  Status set_leaf(int leaf, const void* from);
+  Status set_leaf(int leaf, std::span<const StateView> pieces);
+  std::vector<StatePiece> pieces() const;
+  Status get_piece(const StatePiece& piece, void* to) const;
 
  private:
   struct Impl;

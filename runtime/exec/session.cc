@@ -53,6 +53,7 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
     impl.team = NABLA_TRY(RankTeam::create(impl.bundle, options));
     session->entries_ = impl.team->entries();
     session->leaves_ = impl.team->leaves();
+    session->pieces_ = impl.team->pieces();
   } else {
     // Before anything is allocated or started for a program that cannot run here.
     const format::BundleClass& of = *NABLA_TRY(impl.bundle.need_class(options.rank_class));
@@ -62,6 +63,7 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
     impl.alone = NABLA_TRY(Rank::create(impl.bundle, chosen, options, {}));
     session->entries_ = impl.alone->entries();
     session->leaves_ = impl.alone->leaves();
+    for (size_t i = 0; i < session->leaves_.size(); ++i) session->pieces_.push_back(whole_piece(static_cast<int>(i), session->leaves_[i]));
   }
   session->has_value_.assign(session->leaves_.size(), 0);
   return session;

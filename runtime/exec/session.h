@@ -94,6 +94,20 @@ struct WeightOptions {
   std::function<Status()> init = nullptr;
 };
 
+/// Of a leaf, what one rank of this process holds: elements [begin, begin + extent) of every dimension, row-major.
+struct StatePiece {
+  int leaf = 0;
+  uint32_t rank = 0;
+  std::vector<int64_t> begin, extent;
+  uint64_t bytes = 0;
+};
+/// The same where it lies, at any alignment.
+struct StateView {
+  int leaf = 0;
+  std::vector<int64_t> begin, extent;
+  const void* data = nullptr;
+};
+
 /// Used by one thread at a time.
 class Session {
  public:
@@ -154,6 +168,14 @@ class Session {
   /// without a value. E0607 when the GPU fails.
   Status get_state(int leaf, void* to) const;
   Status set_state(int leaf, const void* from);
+  /// The state of the ranks here in pieces. Of equal parts the lowest rank has the piece, so that those of all processes
+  /// together have every element of every leaf once.
+  const std::vector<StatePiece>& state_pieces() const { return pieces_; }
+  /// Copies its elements. No other process takes part. E0607 when the GPU fails.
+  Status get_piece(size_t piece, void* to) const;
+  /// Fills what the ranks here have from pieces of any shapes, which together have every element that is needed here; others are
+  /// not read. All leaves then have a value.
+  Status set_pieces(std::span<const StateView> pieces);
   /// A safetensors file with exactly the program's leaves. All or nothing: E0706 names the leaf that does not fit.
   /// `metadata` gets the texts that the file carries beside its arrays.
   Status load_state(const std::string& path, std::map<std::string, std::string>* metadata = nullptr);
@@ -177,11 +199,13 @@ class Session {
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   Diagnostic state_missing(int entry) const;
+  Status set_leaf(int leaf, std::span<const StateView> pieces);
 
   std::unique_ptr<Impl> impl_;
   std::vector<EntryInfo> entries_;
   std::vector<TensorInfo> leaves_;
   std::vector<char> has_value_;
+  std::vector<StatePiece> pieces_;
 };
 
 }  // namespace nabla::exec

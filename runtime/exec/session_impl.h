@@ -22,4 +22,7 @@ struct Session::Impl {
   std::string trace;  ///< the file that `finish` writes; empty: none
 };
 
+/// All of a leaf.
+StatePiece whole_piece(int index, const TensorInfo& leaf);
+
 }  // namespace nabla::exec

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/exec/parts.h"
 #include "runtime/exec/session_impl.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/weights.h"
@@ -21,10 +22,34 @@ Status Session::get_state(int leaf, void* to) const {
   return impl_->alone->engine().download(to, impl_->alone->leaf_data(leaf), bytes_of(leaves_[leaf]));
 }
 
+StatePiece whole_piece(int index, const TensorInfo& leaf) {
+  return {index, 0, std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape, bytes_of(leaf)};
+}
+
+Status Session::get_piece(size_t index, void* to) const {
+  const StatePiece& piece = pieces_[index];
+  if (impl_->team) return impl_->team->get_piece(piece, to);
+  return impl_->alone->engine().download(to, impl_->alone->leaf_data(piece.leaf), piece.bytes);
+}
+
 Status Session::set_state(int leaf, const void* from) {
-  (void)NABLA_TRY(impl_->team ? impl_->team->set_leaf(leaf, from)
-                              : impl_->alone->engine().upload(impl_->alone->leaf_data(leaf), from, bytes_of(leaves_[leaf])));
+  StatePiece whole = whole_piece(leaf, leaves_[leaf]);
+  StateView view{leaf, std::move(whole.begin), std::move(whole.extent), from};
+  return set_leaf(leaf, {&view, 1});
+}
+
+Status Session::set_leaf(int leaf, std::span<const StateView> pieces) {
+  StatePiece whole = whole_piece(leaf, leaves_[leaf]);
+  (void)NABLA_TRY(impl_->team ? impl_->team->set_leaf(leaf, pieces)
+                              : fill_leaf(*impl_->alone, leaf, {whole.begin, whole.extent}, pieces));
   has_value_[leaf] = 1;
+  return Ok{};
+}
+
+Status Session::set_pieces(std::span<const StateView> pieces) {
+  std::vector<std::vector<StateView>> by_leaf(leaves_.size());
+  for (const StateView& piece : pieces) by_leaf[static_cast<size_t>(piece.leaf)].push_back(piece);
+  for (size_t i = 0; i < leaves_.size(); ++i) (void)NABLA_TRY(set_leaf(static_cast<int>(i), by_leaf[i]));
   return Ok{};
 }
 

@@ -177,22 +177,30 @@ Result<NamedArrays> read_safetensors(const std::string& path) {
   return parse_safetensors(file->bytes(), path);
 }
 
-std::string safetensors_bytes(const NamedArrays& arrays, const Metadata& metadata) {
+std::string safetensors_header(const std::vector<SafetensorsEntry>& arrays, const Metadata& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t at = 0;
-  for (const auto& [name, array] : arrays) {
-    header[name] = {{"dtype", info(array.dtype()).safetensors},
-                    {"shape", array.shape()},
-                    {"data_offsets", {at, at + array.size_bytes()}}};
-    at += array.size_bytes();
+  for (const SafetensorsEntry& array : arrays) {
+    int64_t end = at + count_of(array.shape) * bytes_of(array.dtype);
+    header[array.name] = {{"dtype", info(array.dtype).safetensors}, {"shape", array.shape}, {"data_offsets", {at, end}}};
+    at = end;
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t length = text.size();
-  std::string out(reinterpret_cast<const char*>(&length), 8);
-  out.reserve(8 + text.size() + at);
-  out += text;
+  return std::string(reinterpret_cast<const char*>(&length), 8) + text;
+}
+
+std::string safetensors_bytes(const NamedArrays& arrays, const Metadata& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  size_t bytes = 0;
+  for (const auto& [name, array] : arrays) {
+    entries.push_back({name, array.dtype(), array.shape()});
+    bytes += static_cast<size_t>(array.size_bytes());
+  }
+  std::string out = safetensors_header(entries, metadata);
+  out.reserve(out.size() + bytes);
   for (const auto& [name, array] : arrays) out.append(static_cast<const char*>(array.data()), array.size_bytes());
   return out;
 }

@@ -21,6 +21,13 @@ Result<NamedArrays> read_safetensors(const std::string& path);
 using Metadata = std::map<std::string, std::string>;
 /// E0104 and E0105 as view_safetensors; values that are no text are left out.
 Result<Metadata> safetensors_metadata(Bytes bytes, const std::string& what);
+/// What stands before the elements, which follow in the order of `arrays` without gaps.
+struct SafetensorsEntry {
+  std::string name;
+  nabla::DType dtype = nabla::DType::kF32;
+  std::vector<int64_t> shape;
+};
+std::string safetensors_header(const std::vector<SafetensorsEntry>& arrays, const Metadata& metadata = {});
 /// The file's bytes: the same arrays give the same bytes. Names are unique; `__metadata__` is not a name.
 std::string safetensors_bytes(const NamedArrays& arrays, const Metadata& metadata = {});
 Status write_safetensors(const std::string& path, const NamedArrays& arrays, const Metadata& metadata = {});

@@ -312,7 +312,7 @@ TEST_F(Faults, WhatIsNotInstalledIsNamed) {
 
 TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
   for (const char* option : {"--np", "--max-restarts"}) {
-    Outcome o = Job(kProgram, training(3, {option, "4"}, false)).wait();
+    Outcome o = Job(kProgram, training(3, {option, "4", "--checkpoint-dir", path("unused")}, false)).wait();
     EXPECT_EQ(o.code, 2);
     EXPECT_HAS(o.err, std::string("error[E0901]: ") + option +
                           ": this process runs all ranks by itself; several processes need --engine mpi\n");

@@ -1,6 +1,8 @@
 // nabla-run with faults: NABLA_FAULT="rank=2 run=40 do=kill" breaks a rank of the job's first start, or of that which
-// epoch=N names. Some faults count messages that the rank sends, from their run on: send=N.
+// epoch=N names; faults of several starts are separated by `;`. Some count messages that the rank sends, from their run on:
+// send=N.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -26,19 +28,26 @@ struct Fault {
   long rank = -1, run = 1, send = 0, epoch = 0;
 };
 
-Fault read_fault() {
+Fault read_fault(const std::string& text) {
   Fault out;
-  const char* text = std::getenv("NABLA_FAULT");
-  const char* epoch = std::getenv("NABLA_EPOCH");
   std::map<std::string, long*> numbers{{"rank", &out.rank}, {"run", &out.run}, {"send", &out.send}, {"epoch", &out.epoch}};
-  std::istringstream words(text == nullptr ? "" : text);
+  std::istringstream words(text);
   for (std::string word; words >> word;) {
     std::string key = word.substr(0, word.find('=')), value = word.substr(word.find('=') + 1);
     if (key == "do") out.what = value;
     if (numbers.count(key) > 0) *numbers[key] = std::atol(value.c_str());
   }
-  if (epoch != nullptr && std::atol(epoch) != out.epoch) out.what.clear();
   return out;
+}
+
+/// That of this start.
+Fault own_fault() {
+  const char* text = std::getenv("NABLA_FAULT");
+  const char* epoch = std::getenv("NABLA_EPOCH");
+  std::istringstream faults(text == nullptr ? "" : text);
+  for (std::string fault; std::getline(faults, fault, ';');)
+    if (Fault f = read_fault(fault); f.epoch == (epoch == nullptr ? 0 : std::atol(epoch))) return f;
+  return {};
 }
 
 void stop_for(int milliseconds) {
@@ -51,7 +60,14 @@ void stop_for(int milliseconds) {
   ::raise(SIGSTOP);
 }
 
+/// Files can get no longer: what a full disk is to this process.
+void fill_disk() {
+  rlimit limit{1000, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 void act(const std::string& what) {
+  if (what == "full") fill_disk();
   if (what == "kill") ::raise(SIGKILL);
   if (what == "exit") std::fputs("this rank gives up\n", stderr), std::exit(3);
   if (what == "throw") throw std::runtime_error("a fault of this rank");
@@ -94,7 +110,7 @@ class Faulty final : public comm::Transport {
 
 int main(int argc, char** argv) {
   using namespace nabla;
-  static tests::Fault fault = tests::read_fault();
+  static tests::Fault fault = tests::own_fault();
   static uint64_t at = 0;
   cli::Hooks hooks;
   hooks.before_run = [](uint32_t rank, uint64_t run) {

@@ -1,0 +1,60 @@
+// What a checkpoint consists of: docs/checkpoints.md. A folder without a valid manifest is no checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/diagnostic.h"
+#include "runtime/base/dtype.h"
+#include "runtime/exec/session.h"
+#include "runtime/format/safetensors.h"
+
+namespace nabla::checkpoint {
+
+inline constexpr const char* kManifest = "manifest.json";
+
+/// A file of the folder, which one process has written.
+struct File {
+  std::string name;  ///< "rank-3.safetensors"
+  uint64_t size = 0;
+  uint32_t checksum = 0;  ///< CRC-32 of all its bytes
+};
+
+/// Where a part of a leaf is.
+struct Piece {
+  int leaf = 0;
+  std::vector<int64_t> begin, extent;
+  uint32_t file = 0;
+  uint64_t offset = 0, bytes = 0;  ///< in the file
+};
+
+struct Leaf {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::string str() const;  ///< "f32[2,3]"
+};
+
+struct Manifest {
+  static constexpr int64_t kVersion = 1;
+
+  int64_t step = 0;
+  uint32_t epoch = 0;      ///< of the start that wrote it
+  std::string written_by;  ///< "4 ranks of mesh pod (dp=2, tp=2)"; for people
+  format::Metadata metadata;
+  std::vector<Leaf> leaves;
+  std::vector<File> files;
+  std::vector<Piece> pieces;  ///< have every element of every leaf once
+
+  std::string text() const;
+  /// E0103 of a newer version, E0104 when it is damaged: also its own digest is compared, and every number is within its bounds.
+  static Result<Manifest> parse(std::string_view text, const std::string& what);
+};
+
+std::vector<Leaf> leaves_of(const exec::Session& session);
+/// E0706 that names the first leaf which one of both lacks or has with another type.
+Status check_model(const Manifest& manifest, const std::vector<Leaf>& leaves, const std::string& what);
+
+}  // namespace nabla::checkpoint

@@ -1,0 +1,61 @@
+#include "runtime/checkpoint/meeting.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+namespace nabla::checkpoint {
+namespace {
+
+constexpr size_t kPart = 48 << 10;
+
+}  // namespace
+
+Status LocalMeeting::put(const std::string& key, const std::string& value) {
+  std::lock_guard lock(mutex_);
+  store_[key] = value;
+  changed_.notify_all();
+  return Ok{};
+}
+
+Result<std::string> LocalMeeting::get(const std::string& key, double timeout_s) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, std::chrono::duration<double>(timeout_s), [&] { return store_.count(key) > 0; }))
+    return error(Code::kTooLate, "nobody has put `{}` in {} s", key, timeout_s);
+  return store_[key];
+}
+
+std::string Party::key(const std::string& what) const { return fmt::format("checkpoint/{}/{}", epoch, what); }
+Status Party::put(const std::string& what, const std::string& value) const { return meeting->put(key(what), value); }
+Result<std::string> Party::get(const std::string& what) const { return meeting->get(key(what), kWaitS); }
+
+Status Party::put_long(const std::string& what, const std::string& value) const {
+  size_t parts = (value.size() + kPart - 1) / kPart;
+  for (size_t i = 0; i < parts; ++i) (void)NABLA_TRY(put(fmt::format("{}/{}", what, i), value.substr(i * kPart, kPart)));
+  return put(what, std::to_string(parts));
+}
+
+Result<std::string> Party::get_long(const std::string& what) const {
+  std::string out;
+  size_t parts = std::strtoull(NABLA_TRY(get(what)).c_str(), nullptr, 10);
+  for (size_t i = 0; i < parts; ++i) out += NABLA_TRY(get(fmt::format("{}/{}", what, i)));
+  return out;
+}
+
+// "NUMBER\nHELP\nMESSAGE"
+std::string text_of(const Diagnostic& why) {
+  return fmt::format("{}\n{}\n{}", static_cast<int>(why.code), why.help, why.message);
+}
+
+Diagnostic diagnostic_of(const std::string& text) {
+  size_t first = text.find('\n'), second = first == text.npos ? text.npos : text.find('\n', first + 1);
+  int number = std::atoi(text.c_str()), count = 0;
+  const CodeInfo* all = all_codes(count);
+  bool known = std::any_of(all, all + count, [&](const CodeInfo& c) { return static_cast<int>(c.code) == number; });
+  if (second == text.npos || !known) return error(Code::kCorrupt, "another process has sent `{}`", text);
+  Diagnostic out(static_cast<Code>(number), text.substr(second + 1));
+  out.help = text.substr(first + 1, second - first - 1);
+  return out;
+}
+
+}  // namespace nabla::checkpoint

@@ -1,0 +1,218 @@
+#include "runtime/checkpoint/writer.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <new>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+namespace nabla::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+std::string file_of(uint32_t process) { return fmt::format("rank-{}.safetensors", process); }
+
+/// "w" of a whole leaf, "w[0:32,64:128]" of a part.
+std::string name_of_piece(const exec::TensorInfo& leaf, const exec::StatePiece& piece) {
+  if (piece.extent == leaf.shape) return leaf.name;
+  std::string out;
+  for (size_t d = 0; d < piece.begin.size(); ++d)
+    out += fmt::format("{}{}:{}", d == 0 ? "" : ",", piece.begin[d], piece.begin[d] + piece.extent[d]);
+  return fmt::format("{}[{}]", leaf.name, out);
+}
+
+Json json_of(const Piece& p) { return {p.leaf, p.begin, p.extent, p.file, p.offset, p.bytes}; }
+
+// Of another process of this run, which the meeting has checked.
+Piece piece_of(const Json& json) {
+  return {json.at(0).get<int>(), json.at(1).get<std::vector<int64_t>>(), json.at(2).get<std::vector<int64_t>>(),
+          json.at(3).get<uint32_t>(), json.at(4).get<uint64_t>(), json.at(5).get<uint64_t>()};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Writer>> Writer::create(const exec::Session& session, WriterOptions options, Party party) {
+  Status made = make_folder(options.dir);
+  if (party.first()) {
+    if (made.ok()) remove_unfinished(options.dir);
+    (void)NABLA_TRY(party.put("begun", ""));
+  }
+  (void)NABLA_TRY(std::move(made));
+  (void)NABLA_TRY(party.get("begun"));  // from here on every unfinished folder is one of this start
+  return std::unique_ptr<Writer>(new Writer(session, std::move(options), party));
+}
+
+Writer::Writer(const exec::Session& session, WriterOptions options, Party party)
+    : session_(session), options_(std::move(options)), party_(party), leaves_(leaves_of(session)) {
+  std::vector<format::SafetensorsEntry> entries;
+  std::set<std::string> names;
+  uint64_t bytes = 0;
+  for (const exec::StatePiece& piece : session.state_pieces()) {
+    const exec::TensorInfo& leaf = session.state_leaves()[static_cast<size_t>(piece.leaf)];
+    std::string name = name_of_piece(leaf, piece);
+    while (!names.insert(name).second) name += "'";
+    entries.push_back({name, leaf.dtype, piece.extent});
+    pieces_.push_back({piece.leaf, piece.begin, piece.extent, party_.process, bytes, piece.bytes});
+    bytes += piece.bytes;
+  }
+  header_ = format::safetensors_header(entries);
+  for (Piece& piece : pieces_) piece.offset += header_.size();
+  copy_.resize(bytes);
+  thread_ = std::thread([this] { serve(); });
+}
+
+Writer::~Writer() {
+  {
+    std::lock_guard lock(mutex_);
+    quit_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+Status Writer::save(int64_t step, format::Metadata metadata) {
+  Status before = finish();
+  auto begin = Clock::now();
+  uint64_t at = 0;
+  for (size_t i = 0; i < session_.state_pieces().size(); ++i) {
+    (void)NABLA_TRY(session_.get_piece(i, copy_.data() + at));
+    at += session_.state_pieces()[i].bytes;
+  }
+  cost_.copy_s += seconds_since(begin);
+  std::lock_guard lock(mutex_);
+  work_ = Work{count_++, step, std::move(metadata)};
+  changed_.notify_all();
+  return before;
+}
+
+Status Writer::finish() {
+  auto begin = Clock::now();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !work_; });
+  cost_.wait_s += seconds_since(begin);
+  return take_result();
+}
+
+Status Writer::ended() {
+  std::lock_guard lock(mutex_);
+  return take_result();
+}
+
+// With the lock.
+Status Writer::take_result() {
+  if (!result_) return Ok{};
+  Status out = std::move(*result_);
+  result_.reset();
+  cost_.write_s += result_s_;
+  ++(out.ok() ? cost_.written : cost_.failed);
+  if (out.ok()) cost_.bytes = result_bytes_, newest_ = result_folder_;
+  return out;
+}
+
+void Writer::serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return work_ || quit_; });
+    if (!work_) return;
+    Work work = std::move(*work_);
+    lock.unlock();
+    auto begin = Clock::now();
+    Status status = Ok{};
+    try {
+      status = write(work);
+    } catch (const std::bad_alloc&) {
+      status = error(Code::kOutOfMemory, "no memory for the manifest of a checkpoint");
+    }
+    lock.lock();
+    result_ = std::move(status), result_s_ = seconds_since(begin);
+    result_folder_ = options_.dir + "/" + name_of(work.step);
+    work_.reset();
+    changed_.notify_all();
+  }
+}
+
+// The first phase: all processes write, and tell the first one, which decides. Nobody writes there any more when it does.
+Status Writer::write(const Work& work) {
+  if (work.number == 0) (void)NABLA_TRY(learn_pieces());
+  std::string folder = options_.dir + "/" + unfinished(work.step, party_.epoch), key = std::to_string(work.number);
+  format::Bytes bytes[] = {format::as_bytes(header_), format::as_bytes({copy_.data(), copy_.size()})};
+  Result<File> own = write_part(folder, file_of(party_.process), bytes);
+  std::string said = own.ok() ? fmt::format("ok {} {}", own->size, own->checksum) : text_of(own.errors().front());
+  (void)NABLA_TRY(party_.put(fmt::format("{}/{}", key, party_.process), said));
+  if (party_.first()) {
+    Status committed = commit_all(work, folder);
+    (void)NABLA_TRY(party_.put(key + "/done", committed.ok() ? "ok" : text_of(committed.errors().front())));
+    return committed;
+  }
+  std::string done = NABLA_TRY(party_.get(key + "/done"));
+  return done == "ok" ? Status(Ok{}) : diagnostic_of(done);
+}
+
+// The second phase.
+Status Writer::commit_all(const Work& work, const std::string& folder) {
+  Result<Manifest> manifest = collect(work, folder);
+  Status committed = manifest.ok() ? commit(options_.dir, unfinished(work.step, party_.epoch), *manifest) : manifest.errors();
+  if (!committed.ok()) {
+    remove_checkpoint(folder);
+    return committed;
+  }
+  uint64_t bytes = 0;
+  for (const File& file : manifest->files) bytes += file.size;
+  {
+    std::lock_guard lock(mutex_);
+    result_bytes_ = bytes;
+  }
+  // One that cannot be listed or removed costs room alone.
+  if (Result<std::vector<int64_t>> steps = steps_in(options_.dir); steps.ok())
+    for (int64_t step : superseded(*steps, work.step, options_.keep)) remove_checkpoint(options_.dir + "/" + name_of(step));
+  return Ok{};
+}
+
+Result<Manifest> Writer::collect(const Work& work, const std::string& folder) {
+  Manifest out{work.step, party_.epoch, options_.written_by, work.metadata, leaves_, {}, pieces_};
+  std::optional<Diagnostic> problem;
+  for (uint32_t p = 0; p < party_.processes; ++p) {
+    std::string said = NABLA_TRY(party_.get(fmt::format("{}/{}", work.number, p)));
+    File file{file_of(p), 0, 0};
+    if (std::sscanf(said.c_str(), "ok %" SCNu64 " %" SCNu32, &file.size, &file.checksum) != 2) {
+      if (problem) continue;
+      problem = diagnostic_of(said);
+      if (party_.processes > 1) problem->message = fmt::format("rank {}: {}", p, problem->message);
+      continue;
+    }
+    struct stat info {};
+    if (::stat((folder + "/" + file.name).c_str(), &info) != 0 || static_cast<uint64_t>(info.st_size) != file.size) {
+      if (!problem) {
+        problem = error(Code::kWriteFailed, "rank {} has written `{}/{}`, which rank 0 does not see", p, folder, file.name);
+        problem->help = "use a --checkpoint-dir on a file system that all ranks share";
+      }
+      continue;
+    }
+    out.files.push_back(std::move(file));
+  }
+  if (problem) return *problem;
+  return out;
+}
+
+// They stay what they are: processes tell of them once.
+Status Writer::learn_pieces() {
+  Json own = Json::array();
+  for (const Piece& piece : pieces_) own.push_back(json_of(piece));
+  if (!party_.first()) return party_.put_long(fmt::format("pieces/{}", party_.process), own.dump());
+  for (uint32_t p = 1; p < party_.processes; ++p) {
+    Json other = Json::parse(NABLA_TRY(party_.get_long(fmt::format("pieces/{}", p))), nullptr, false);
+    for (const Json& piece : other) pieces_.push_back(piece_of(piece));
+  }
+  return Ok{};
+}
+
+}  // namespace nabla::checkpoint
