@@ -169,8 +169,14 @@ TEST(Checkpoint, UnfinishedOnesGoAndOldOnesToo) {
   ASSERT_TRUE(write_part(left, "rank-0.safetensors", {&bytes, 1}).ok());
   ASSERT_EQ(::mkdir((a.dir + "/mine.tmp").c_str(), 0777), 0);
   LocalMeeting meeting;
+  auto meanwhile = Writer::create(*a.session, {a.dir, {2, 30}, ""}, {&meeting, 0, 1, 0});
+  ASSERT_FALSE(meanwhile.ok());
+  EXPECT_EQ(meanwhile.errors()[0].message, "cannot write `" + a.dir + "`: another run writes its checkpoints there");
+  EXPECT_EQ(names_in(a.dir).size(), 2u);  // those of the other run are not touched
+  a.writer.reset();
   auto again = Writer::create(*a.session, {a.dir, {2, 30}, ""}, {&meeting, 0, 1, 0});
   ASSERT_TRUE(again.ok());
+  a.writer = std::move(*again);
   EXPECT_EQ(names_in(a.dir), (std::vector<std::string>{"mine.tmp"}));
   for (int step = 10; step <= 60; step += 10) ASSERT_TRUE(a.save(step).ok());
   EXPECT_EQ(names_in(a.dir), (std::vector<std::string>{"mine.tmp", "step-00000030", "step-00000050", "step-00000060"}));

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 constexpr size_t kDigits = 8;
+constexpr int kLockTries = 50;
 constexpr size_t kChunk = 256 << 10;
 
 struct Descriptor {
@@ -92,6 +94,23 @@ Status make_folder(const std::string& dir) {
   if (!S_ISDIR(info.st_mode)) return error(Code::kWriteFailed, "cannot write `{}`: it is no folder", dir);
   if (::access(dir.c_str(), W_OK | X_OK) != 0) return cannot(dir);
   return Ok{};
+}
+
+Result<FolderLock> FolderLock::take(const std::string& dir) {
+  std::string path = dir + "/.lock";
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return cannot(path);
+  FolderLock lock(fd);
+  int tries = 0;
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (++tries == kLockTries) return error(Code::kWriteFailed, "cannot write `{}`: another run writes its checkpoints there", dir);
+    ::usleep(100'000);  // a process that was killed may take its time to end
+  }
+  return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 Result<std::vector<int64_t>> steps_in(const std::string& dir) {

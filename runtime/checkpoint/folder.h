@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
@@ -22,6 +23,19 @@ std::string unfinished(int64_t step, uint32_t epoch);
 
 /// Makes DIR, and those above it. E0803 when it cannot be made, or nothing can be written there.
 Status make_folder(const std::string& dir);
+/// Keeps other runs from writing there, as long as it lives or its process does.
+class FolderLock {
+ public:
+  /// E0803 when another run has it, and keeps it for some seconds. File systems without locks are not locked.
+  static Result<FolderLock> take(const std::string& dir);
+  FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FolderLock& operator=(FolderLock&&) = delete;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  int fd_;
+};
 /// Steps of the folders that look like committed checkpoints, ascending. Empty where there is no DIR. E0802.
 Result<std::vector<int64_t>> steps_in(const std::string& dir);
 /// Removes what unfinished writes have left.

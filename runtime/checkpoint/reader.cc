@@ -22,8 +22,8 @@ struct Candidates {
 };
 
 Result<Candidates> candidates(const Wanted& wanted) {
-  bool step = wanted.which.find_first_not_of("0123456789") == std::string::npos;
-  if (!step && wanted.which != "latest") return Candidates{{wanted.which}, true};
+  bool is_step = wanted.which.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_step && wanted.which != "latest") return Candidates{{wanted.which}, true};
   std::vector<int64_t> steps = NABLA_TRY(steps_in(wanted.dir));
   Candidates out;
   if (wanted.which == "latest") {

@@ -42,17 +42,19 @@ Piece piece_of(const Json& json) {
 
 Result<std::unique_ptr<Writer>> Writer::create(const exec::Session& session, WriterOptions options, Party party) {
   Status made = make_folder(options.dir);
+  std::optional<FolderLock> lock;
   if (party.first()) {
+    if (made.ok()) lock.emplace(NABLA_TRY(FolderLock::take(options.dir)));
     if (made.ok()) remove_unfinished(options.dir);
     (void)NABLA_TRY(party.put("begun", ""));
   }
   (void)NABLA_TRY(std::move(made));
   (void)NABLA_TRY(party.get("begun"));  // from here on every unfinished folder is one of this start
-  return std::unique_ptr<Writer>(new Writer(session, std::move(options), party));
+  return std::unique_ptr<Writer>(new Writer(session, std::move(options), party, std::move(lock)));
 }
 
-Writer::Writer(const exec::Session& session, WriterOptions options, Party party)
-    : session_(session), options_(std::move(options)), party_(party), leaves_(leaves_of(session)) {
+Writer::Writer(const exec::Session& session, WriterOptions options, Party party, std::optional<FolderLock> lock)
+    : session_(session), options_(std::move(options)), party_(party), lock_(std::move(lock)), leaves_(leaves_of(session)) {
   std::vector<format::SafetensorsEntry> entries;
   std::set<std::string> names;
   uint64_t bytes = 0;

@@ -36,7 +36,7 @@ struct WriterOptions {
 class Writer {
  public:
   /// Makes the folder, removes what unfinished writes of earlier starts have left, and takes the memory for the copy. The session
-  /// and what `party` meets by outlive it. E0803 when nothing can be written there.
+  /// and what `party` meets by outlive it. E0803 when nothing can be written there, or another run writes there.
   static Result<std::unique_ptr<Writer>> create(const exec::Session& session, WriterOptions options, Party party);
   /// Waits for the write that is under way.
   ~Writer();
@@ -55,7 +55,7 @@ class Writer {
   const std::string& newest() const { return newest_; }
 
  private:
-  Writer(const exec::Session& session, WriterOptions options, Party party);
+  Writer(const exec::Session& session, WriterOptions options, Party party, std::optional<FolderLock> lock);
   struct Work {
     int64_t number = 0, step = 0;  ///< the how-many-eth save
     format::Metadata metadata;
@@ -70,6 +70,7 @@ class Writer {
   const exec::Session& session_;
   WriterOptions options_;
   Party party_;
+  std::optional<FolderLock> lock_;  ///< of the first process
   std::string header_;       ///< of this process's file
   std::vector<char> copy_;   ///< its pieces, one after the other
   std::vector<Leaf> leaves_;
