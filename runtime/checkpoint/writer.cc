@@ -8,13 +8,11 @@
 #include <cstdio>
 #include <new>
 #include <set>
-
-#include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace nabla::checkpoint {
 namespace {
 
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
@@ -30,12 +28,19 @@ std::string name_of_piece(const exec::TensorInfo& leaf, const exec::StatePiece& 
   return fmt::format("{}[{}]", leaf.name, out);
 }
 
-Json json_of(const Piece& p) { return {p.leaf, p.begin, p.extent, p.file, p.offset, p.bytes}; }
+/// A line of numbers: leaf, file, offset, bytes, and per dimension begin and extent.
+std::string line_of(const Piece& p) {
+  std::string out = fmt::format("{} {} {} {}", p.leaf, p.file, p.offset, p.bytes);
+  for (size_t d = 0; d < p.begin.size(); ++d) out += fmt::format(" {} {}", p.begin[d], p.extent[d]);
+  return out + "\n";
+}
 
-// Of another process of this run, which the meeting has checked.
-Piece piece_of(const Json& json) {
-  return {json.at(0).get<int>(), json.at(1).get<std::vector<int64_t>>(), json.at(2).get<std::vector<int64_t>>(),
-          json.at(3).get<uint32_t>(), json.at(4).get<uint64_t>(), json.at(5).get<uint64_t>()};
+Piece piece_of(const std::string& line) {
+  std::istringstream numbers(line);
+  Piece out;
+  numbers >> out.leaf >> out.file >> out.offset >> out.bytes;
+  for (int64_t begin = 0, extent = 0; numbers >> begin >> extent;) out.begin.push_back(begin), out.extent.push_back(extent);
+  return out;
 }
 
 }  // namespace
@@ -207,12 +212,12 @@ Result<Manifest> Writer::collect(const Work& work, const std::string& folder) {
 
 // They stay what they are: processes tell of them once.
 Status Writer::learn_pieces() {
-  Json own = Json::array();
-  for (const Piece& piece : pieces_) own.push_back(json_of(piece));
-  if (!party_.first()) return party_.put_long(fmt::format("pieces/{}", party_.process), own.dump());
+  std::string own;
+  for (const Piece& piece : pieces_) own += line_of(piece);
+  if (!party_.first()) return party_.put_long(fmt::format("pieces/{}", party_.process), own);
   for (uint32_t p = 1; p < party_.processes; ++p) {
-    Json other = Json::parse(NABLA_TRY(party_.get_long(fmt::format("pieces/{}", p))), nullptr, false);
-    for (const Json& piece : other) pieces_.push_back(piece_of(piece));
+    std::istringstream lines(NABLA_TRY(party_.get_long(fmt::format("pieces/{}", p))));
+    for (std::string line; std::getline(lines, line);) pieces_.push_back(piece_of(line));
   }
   return Ok{};
 }

@@ -264,14 +264,15 @@ TEST_F(Checkpoints, WhatCannotBeWrittenIsSaid) {
 
 TEST_F(Checkpoints, OnProcessesAFullDiskIsThatOfAll) {
   std::string said = "rank 1: cannot write `" + dir_ + "/step-000000";
-  Outcome goes_on = train("m", 9, on_mpi({"--checkpoint-every", "2"}), {.fault = "rank=1 run=6 do=full"});
+  Outcome goes_on = train("m", 9, on_mpi({"--checkpoint-every", "2"}), {.fault = "rank=1 run=1 do=full"});
   EXPECT_EQ(goes_on.code, 30) << goes_on.err;
-  EXPECT_HAS(goes_on.err, "warning: a checkpoint is not written: " + said + "06.tmp/rank-1.safetensors`: File too large\n");
+  EXPECT_HAS(goes_on.err, "warning: a checkpoint is not written: " + said + "02.tmp/rank-1.safetensors`: File too large\n");
   EXPECT_HAS(goes_on.err, "error[E0803]: " + said + "09.tmp/rank-1.safetensors`: File too large");
-  EXPECT_EQ(steps(), (std::vector<int64_t>{2, 4}));
+  EXPECT_TRUE(steps().empty());
   EXPECT_EQ(unfinished(), 0);
+  ASSERT_EQ(train("m", 4, on_mpi({"--checkpoint-every", "2"})).code, 0);
   Outcome required = train("m", 2000, on_mpi({"--resume", "latest", "--checkpoint-every", "2", "--checkpoint-required"}),
-                           {.fault = "rank=1 run=3 do=full"});
+                           {.fault = "rank=1 run=1 do=full"});
   EXPECT_EQ(required.code, 30) << required.err;
   EXPECT_HAS(required.err, "error[E0803]: " + said + "06.tmp/rank-1.safetensors`: File too large");
   EXPECT_EQ(required.survivors, 0);
