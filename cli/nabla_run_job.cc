@@ -201,8 +201,8 @@ Progress Job::start(Reporter& reporter) const {
   if (auto known = progress_.find(entry_.name); known != progress_.end()) p = known->second;
   int64_t samples = data_ ? data_->samples() : 0, batch = data_ ? data_->batch() : 0;
   int64_t batches = data_ ? samples / batch : 1;
-  std::optional<int64_t> start_step = job_.start_step, skipped = job_.skip;
-  if (checkpoints_ != nullptr && checkpoints_->resumed()) start_step.reset(), skipped.reset();  // the checkpoint says it all
+  bool resumed = checkpoints_ != nullptr && checkpoints_->resumed();  // the checkpoint says it all
+  const std::optional<int64_t> none, &start_step = resumed ? none : job_.start_step, &skipped = resumed ? none : job_.skip;
   bool other = p.step > 0 && !skipped && !start_step && (p.samples != samples || p.batch != batch);
   if (other && data_)
     reporter.note(
