@@ -18,7 +18,8 @@ int main() {
   if (!world.ok()) return std::fputs(to_string(world.errors()).c_str(), stderr), 1;
   comm::Communicator& own = (*world)->rank(end->rank());
   std::vector<float> from(4 << 20, 1.0f), to(4 << 20), little(1, 1.0f), sum(1);
-  comm::CollectiveCall call{.kind = format::CollectiveKind::AllReduce, .reduction = format::Reduction::Sum, .dtype = format::DType::F32};
+  comm::CollectiveCall call{.kind = format::CollectiveKind::AllReduce};
+  call.reduction = format::Reduction::Sum, call.dtype = format::DType::F32;
   auto run = [&](const float* in, float* out, uint64_t bytes) {
     call.from = in, call.to = out, call.bytes = bytes;
     (void)own.start(0, call);

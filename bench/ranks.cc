@@ -28,7 +28,8 @@ double all_reduce_seconds(uint32_t ranks, uint64_t bytes, int calls, bool spin, 
   for (uint32_t r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       std::vector<float> from(bytes / 4, 1.0f), to(bytes / 4);
-      comm::CollectiveCall call{.kind = format::CollectiveKind::AllReduce, .reduction = format::Reduction::Sum, .dtype = format::DType::F32};
+      comm::CollectiveCall call{.kind = format::CollectiveKind::AllReduce};
+      call.reduction = format::Reduction::Sum, call.dtype = format::DType::F32;
       call.from = from.data(), call.to = to.data(), call.bytes = bytes;
       comm::Communicator& own = world.rank(r);
       ready.fetch_add(1);
@@ -99,7 +100,8 @@ Result<double> step_us(const std::string& run) {
 Result<Measurement> charlm_of_processes(const Paths& p) {
   std::string model = p.scratch + "/charlm.nir", one = p.scratch + "/one.nbundle", four = p.scratch + "/four.nbundle";
   NABLA_TRY(text_of(fmt::format("'{0}/examples/charlm/charlm' '{1}' > /dev/null && '{0}/cli/nablac' compile '{1}' -o '{2}' > /dev/null && "
-                                "'{0}/cli/nablac' compile '{1}' --mesh dp=4 --data-axes dp -o '{3}' > /dev/null", p.bin, model, one, four)));
+                                "'{0}/cli/nablac' compile '{1}' --mesh dp=4 --data-axes dp -o '{3}' > /dev/null",
+                                p.bin, model, one, four)));
   std::string how = " --seed 0 --entry step --bench 30 --json 2> /dev/null";
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {
@@ -125,7 +127,8 @@ std::vector<Bench> rank_benches() {
        [](const Paths&) { return small(4, false, 2000, 60); }},
       {"allreduce_local_64mb_gbs", "twice 64 MiB over the time of their all_reduce, 2 ranks", [](const Paths&) { return large(); }},
       {"allreduce_mpi_vs_plain", "16 MiB over 2 processes by the engine mpi over MPI_Allreduce", mpi_against_plain},
-      {"charlm_4ranks_vs_1", "a step of the language model on 4 processes of one thread over that on one of 2 threads", charlm_of_processes},
+      {"charlm_4ranks_vs_1", "a step of the language model on 4 processes of one thread over that on one of 2 threads",
+       charlm_of_processes},
       {"ranks_256_s", "256 ranks that are threads start, exchange ten times, and end", [](const Paths&) { return many_ranks(); }},
   };
 }
