@@ -78,7 +78,7 @@ TEST(Plan, RowsThatCannotBeSayWhy) {
 }
 
 TEST(Plan, WhatIsTooLargeStandsBelow) {
-  std::vector<driver::PlanRow> rows = {{"dp=4", 0, 3000, 4000, 100, 1, 2, ""}, {"dp=4", 3, 1000, 2000, 200, 2, 2, ""}};
+  std::vector<driver::PlanRow> rows = {{"dp=4", 0, 3000, 4000, 100, 1, 2}, {"dp=4", 3, 1000, 2000, 200, 2, 2}};
   EXPECT_EQ(driver::plan_text(rows, 3000),
             "mesh  zero       state      memory        sent    exchange     compute        step\n"
             "dp=4  3         1000 B      2000 B       200 B     2.00 us     2.00 us     4.00 us\n"
