@@ -48,8 +48,7 @@ std::string team_line(const std::vector<RankView>& now, const std::vector<RankVi
   out += fmt::format("  {:.4g} run/s  {} exchanged", static_cast<double>(now[0].run - before[0].run) / seconds,
                      rate_of_bytes(static_cast<double>(now[0].exchanged - before[0].exchanged) / seconds));
   if (slow.others - slow.share > kApart)
-    out += fmt::format("  rank {} keeps the others waiting: it waited {} %, they {} %", slow.rank, percent(slow.share),
-                       percent(slow.others));
+    out += fmt::format("  rank {} keeps the others waiting: it waited {} %, they {} %", slow.rank, percent(slow.share), percent(slow.others));
   return out;
 }
 
