@@ -7,7 +7,6 @@
 #include <map>
 
 #include "cli/exit_codes.h"
-#include "cli/nabla_run_team.h"
 #include "runtime/format/file.h"
 
 namespace nabla::cli {
@@ -120,22 +119,6 @@ TEST(ExitCodes, AreThoseOfTheDocumentation) {
   EXPECT_EQ(exit_code(Code::kInterrupted, true), 50);
   EXPECT_EQ(exit_code(Code::kBadOption, true), 2);
   EXPECT_EQ(exit_code(Code::kShapeMismatch, true), 1);
-}
-
-TEST(Team, SaysWhoKeepsTheOthersWaiting) {
-  std::vector<control::RankView> before(3), now(3);
-  EXPECT_EQ(team_line(now, before, 1), "");
-  for (auto& r : before) r.run = 10, r.exchanged = 1000;
-  for (size_t r = 0; r < 3; ++r) now[r] = before[r], now[r].run = 30, now[r].exchanged += 5'000'000, now[r].waited_us = 800'000;
-  EXPECT_EQ(team_line(now, before, 2), "run 30  10 run/s  2.5 MB/s exchanged");
-  now[0].said = "loss 0.5", now[1].waited_us = 20'000;
-  EXPECT_EQ(team_line(now, before, 2),
-            "run 30  loss 0.5  10 run/s  2.5 MB/s exchanged  rank 1 keeps the others waiting: it waited 1 %, they 40 %");
-  EXPECT_EQ(team_summary(now, 2), "ranks waited 40 %, 1 % and 40 % of 2.0 s; rank 1 was the slowest");
-  now[1].waited_us = 790'000;
-  EXPECT_EQ(team_summary(now, 2), "ranks waited 40 %, 40 % and 40 % of 2.0 s");
-  EXPECT_EQ(team_summary({}, 2), "");
-  EXPECT_NE(team_summary(std::vector<control::RankView>(20), 2).find(", ... of 2.0 s"), std::string::npos);
 }
 
 }  // namespace

@@ -94,7 +94,6 @@ Status run(RunOptions options, format::Bundle bundle, RankProcess* rank) {
     return error(Code::kBadOption, "--comm-timeout: one rank runs, and waits for no other");
   if (!team.empty() && first) std::fprintf(stderr, "%s\n", team.c_str());
   Reporter reporter(!options.loss_curve.empty(), !first);
-  if (rank != nullptr && first) reporter.on_metrics([rank](const std::string& text) { rank->say(text); });
   ProgressOf progress;
   std::unique_ptr<Checkpoints> checkpoints;
   if (!options.checkpoints.dir.empty()) checkpoints = NABLA_TRY(Checkpoints::begin(*session, options, rank, progress));

@@ -171,8 +171,6 @@ bool RankProcess::may_run() {
   return !stopped_;
 }
 
-void RankProcess::say(const std::string& text) { copy(shared_.board.said, text); }
-
 Diagnostic RankProcess::failed(const Diagnostic& why) {
   std::optional<Diagnostic> known = member_->verdict();
   return known ? *known : member_->report(why);

@@ -37,9 +37,6 @@ class RankProcess {
   bool may_run();
   bool stopped() const { return stopped_; }
 
-  /// What this rank has to say of its results, for who watches.
-  void say(const std::string& text);
-
   /// Tells the others of an error of this rank, or hears which came first. Returns the first cause, with this rank's name.
   Diagnostic failed(const Diagnostic& why);
   /// All ranks end in order.

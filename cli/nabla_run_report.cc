@@ -110,7 +110,6 @@ Status Reporter::written() const {
 void Reporter::step(int64_t step, int64_t epoch, const std::vector<Metric>& metrics) {
   done_ = step;
   last_ = metrics;
-  if (told_ && !metrics.empty()) told_(metrics_str(metrics));
   if (training_) {
     ++trained_steps_;
     trained_epochs_ = epoch;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,8 +39,6 @@ class Reporter {
   /// After an evaluation: its metrics over all samples.
   void evaluated(int64_t samples, const std::vector<Metric>& metrics);
   void end();
-  /// Called with every run's scalar outputs, as text, by who shows them elsewhere.
-  void on_metrics(std::function<void(const std::string&)> told) { told_ = std::move(told); }
   /// Prints a line between the others.
   void note(const std::string& text);
 
@@ -70,7 +67,6 @@ class Reporter {
   bool bar_shown_ = false;
   int64_t trained_steps_ = 0, trained_epochs_ = 0;  ///< of all training jobs so far
   std::vector<Metric> last_;
-  std::function<void(const std::string&)> told_;
 };
 
 /// Prints lines to stdout, with control characters in names escaped; unlike fmt::print it does not throw when stdout is

@@ -15,7 +15,6 @@
 
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_job.h"
-#include "cli/nabla_run_team.h"
 #include "runtime/control/keeper.h"
 #include "runtime/control/wire.h"
 #include "runtime/comm/recorder.h"
@@ -49,8 +48,7 @@ std::string address_towards(const std::string& host) {
 /// mpirun and everything that it started on this machine.
 class Mpirun {
  public:
-  /// `output`: where its stdout goes; -1: to this process's.
-  static Result<Mpirun> start(const std::vector<std::string>& command, int output) {
+  static Result<Mpirun> start(const std::vector<std::string>& command) {
     std::vector<char*> argv;
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
@@ -62,7 +60,6 @@ class Mpirun {
       ::setpgid(0, 0);  // signals of the terminal come to this process alone
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
       if (int null = ::open("/dev/null", O_RDONLY); null >= 0) ::dup2(null, 0);
-      if (output >= 0) ::dup2(output, 1);
       if (::getppid() == parent) ::execvp(argv[0], argv.data());
       int problem = errno;
       (void)!::write(ends[1], &problem, sizeof problem);
@@ -94,64 +91,13 @@ class Mpirun {
   std::optional<int> code_;
 };
 
-/// A line at the bottom of a terminal of what the ranks do, over which their own output goes on.
-class LiveLine {
- public:
-  LiveLine() {
-    int ends[2];
-    if (::isatty(STDERR_FILENO) == 0 || ::pipe2(ends, O_CLOEXEC) != 0) return;
-    read_ = control::Socket(ends[0]), write_ = control::Socket(ends[1]);
-    ::fcntl(read_.fd(), F_SETFL, O_NONBLOCK);
-  }
-  ~LiveLine() { finish(); }
-
-  /// For the ranks' stdout; -1: there is no terminal.
-  int output() const { return write_.fd(); }
-
-  /// Called often.
-  void look(const control::Coordinator& coordinator) {
-    if (!read_) return;
-    pass_on();
-    if (since(drawn_at_) < 0.5) return;
-    std::vector<control::RankView> now = coordinator.view();
-    std::string line = team_line(now, before_, since(drawn_at_));
-    before_ = std::move(now), drawn_at_ = comm::steady_us();
-    if (!line.empty()) clear(), std::fputs(line.c_str(), stderr), shown_ = true;
-  }
-  void finish() {
-    if (!read_) return;
-    write_ = control::Socket();
-    pass_on();
-    clear();
-    read_ = control::Socket();
-  }
-
- private:
-  void pass_on() {
-    char bytes[4096];
-    for (ssize_t n = 0; (n = ::read(read_.fd(), bytes, sizeof bytes)) > 0;) {
-      clear();
-      for (ssize_t at = 0, w = 0; at < n && (w = ::write(1, bytes + at, static_cast<size_t>(n - at))) > 0; at += w) {}
-    }
-  }
-  void clear() {
-    if (shown_) std::fputs("\r\x1b[K", stderr);
-    shown_ = false;
-  }
-
-  control::Socket read_, write_;
-  std::vector<control::RankView> before_;
-  int64_t drawn_at_ = 0;
-  bool shown_ = false;
-};
-
 /// What mpirun's end means where no rank has said why.
 Diagnostic silent_end(int code) {
   return error(Code::kPeerLost, "mpirun has ended with exit code {} before the ranks were done; what it said stands above", code);
 }
 
 /// Waits for mpirun and for the coordinator's word, whichever tells of an end first. Returns mpirun's exit code.
-int supervise(control::Coordinator& coordinator, Mpirun& mpirun, LiveLine& line) {
+int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
   int asked = 0;
   int64_t over_at = 0;
   for (std::optional<int> code; !(code = mpirun.ended()); ::usleep(10'000)) {
@@ -160,7 +106,6 @@ int supervise(control::Coordinator& coordinator, Mpirun& mpirun, LiveLine& line)
       if (asked == 1) coordinator.ask_to_stop();
       if (asked > 1) coordinator.fail(error(Code::kInterrupted, "stopped by a second signal, at once"));
     }
-    line.look(coordinator);
     if (!coordinator.over()) continue;
     if (over_at == 0) over_at = comm::steady_us();
     // It would not bear a signal to stop while it ends its processes; their keepers notice its end.
@@ -217,13 +162,9 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   pass("NABLA_EPOCH", std::to_string(epoch));
   pass("NABLA_REPORTS", folder);
   if (std::getenv("NABLA_PLUGINS") != nullptr) settings.pass.push_back("NABLA_PLUGINS");
-  LiveLine line;
-  Mpirun mpirun = NABLA_TRY(Mpirun::start(mpirun_command(settings, own_path(), args), line.output()));
-  int code = supervise(*coordinator, mpirun, line);
-  line.finish();
+  Mpirun mpirun = NABLA_TRY(Mpirun::start(mpirun_command(settings, own_path(), args)));
+  int code = supervise(*coordinator, mpirun);
   (void)NABLA_TRY(cause_of(*coordinator, folder));
-  std::string summary = team_summary(coordinator->view(), coordinator->seconds());
-  if (!summary.empty()) std::fprintf(stderr, "%s\n", summary.c_str());
   return code;
 }
 

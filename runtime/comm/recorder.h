@@ -27,12 +27,9 @@ struct Board {
   std::atomic<uint64_t> run{0}, sequence{0};
   std::atomic<int64_t> waiting_since{0};      ///< of the exchange `waiting_for`; 0: the rank computes
   std::atomic<uint64_t> waiting_for{0};       ///< its sequence
-  std::atomic<int64_t> waited_us{0};          ///< in all exchanges so far
-  std::atomic<uint64_t> exchanged{0};         ///< bytes of their whole buffers
   std::atomic<uint32_t> texts_used{0};
   Event events[kEvents];                      ///< a ring, by sequence
   char texts[kTexts][kTextBytes];             ///< "all_reduce `grads` over dp, train.py:12"
-  char said[96] = "";                         ///< what the rank last said of its results: "loss 0.1234"
 };
 
 /// Now, on the clock of events.

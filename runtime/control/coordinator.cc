@@ -97,11 +97,6 @@ class Coordinator::Server {
     std::lock_guard lock(mutex_);
     return {ranks_.begin(), ranks_.end()};
   }
-  double seconds() const {
-    std::lock_guard lock(mutex_);
-    if (!started_) return 0;
-    return std::chrono::duration<double>((over_ ? over_at_ : Clock::now()) - started_at_).count();
-  }
   bool over() const {
     std::lock_guard lock(mutex_);
     return over_;
@@ -186,7 +181,6 @@ class Coordinator::Server {
     switch (m.kind) {
       case Kind::Beat:
         r.run = m.run, r.sequence = m.sequence, r.waiting_us = m.waiting_us, r.what = m.what, r.bytes = m.bytes;
-        r.waited_us = m.waited_us, r.exchanged = m.exchanged, r.said = m.said;
         return;
       case Kind::Report: {
         Diagnostic d = diagnostic_of(m);
@@ -254,7 +248,7 @@ class Coordinator::Server {
     tell(c, {.kind = Kind::Welcome, .clock_us = wall_us()});
     if (cause_) return tell(c, verdict_of(*cause_));
     if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.joined; })) {
-      started_ = true, started_at_ = Clock::now();
+      started_ = true;
       tell_all({.kind = Kind::Start});
     }
   }
@@ -340,7 +334,7 @@ class Coordinator::Server {
     bool unwatched = cause_ && alone && (started_ || seconds_since(caused_at_) > 1);
     bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
     if ((left && joined && (cause_ || started_) && !pending()) || unwatched || late) {
-      if (!over_) over_ = true, over_at_ = Clock::now(), changed_.notify_all();
+      if (!over_) over_ = true, changed_.notify_all();
       for (const auto& c : connections_) c->dead = c->dead || c->keeper;
     }
   }
@@ -457,7 +451,6 @@ class Coordinator::Server {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  Clock::time_point started_at_, over_at_;
   bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, stopped_ = false;
   Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
   std::vector<std::unique_ptr<Connection>> connections_;
@@ -485,7 +478,6 @@ Status Coordinator::wait() { return server_->wait(); }
 void Coordinator::fail(const Diagnostic& why) { server_->fail(why); }
 void Coordinator::ask_to_stop() { server_->ask_to_stop(); }
 std::vector<RankView> Coordinator::view() const { return server_->view(); }
-double Coordinator::seconds() const { return server_->seconds(); }
 bool Coordinator::over() const { return server_->over(); }
 
 }  // namespace nabla::control

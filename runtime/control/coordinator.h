@@ -33,9 +33,6 @@ struct RankView {
   uint64_t run = 0, sequence = 0, bytes = 0;
   int64_t waiting_us = 0;   ///< for how long by now; 0: it computes
   std::string what;         ///< the exchange that it is at
-  int64_t waited_us = 0;    ///< in all exchanges so far
-  uint64_t exchanged = 0;   ///< bytes of their whole buffers
-  std::string said;         ///< of its results, for people: "loss 0.1234"
   int64_t clock_offset_us = 0;  ///< of its wall clock to the coordinator's
 };
 
@@ -55,8 +52,6 @@ class Coordinator {
   /// Asks all ranks to end after a run that none has gone beyond. Does nothing before they have started.
   void ask_to_stop();
   std::vector<RankView> view() const;
-  /// From when all ranks were there until the run was over, or now; 0 before.
-  double seconds() const;
   bool over() const;
 
  private:

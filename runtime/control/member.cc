@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -69,7 +68,6 @@ class Member::Client {
   }
 
   void leave(bool stopped) {
-    beat();
     send({.kind = Kind::Bye, .agreed = stopped});
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || verdict_; });
@@ -111,8 +109,6 @@ class Member::Client {
     int64_t since = board_.waiting_since.load();
     if (since > 0) m.waiting_us = std::max<int64_t>(1, comm::steady_us() - since), m.sequence = board_.waiting_for.load();
     m.what = comm::text_of(board_, m.sequence), m.bytes = board_.events[m.sequence % comm::Board::kEvents].bytes;
-    m.waited_us = board_.waited_us.load(), m.exchanged = board_.exchanged.load();
-    m.said.assign(board_.said, strnlen(board_.said, sizeof board_.said));
     m.clock_us = wall_us();
     send(m);
   }
