@@ -30,6 +30,9 @@ class RankProcess {
   void apply(exec::SessionOptions& settings) const;
   control::Member& member() { return *member_; }
   uint32_t rank() const { return launched_.rank; }
+  const comm::Board& board() const { return shared_.board; }
+  /// Hands its metrics on to who supervises the ranks.
+  void say(const std::string& metrics) const;
 
   /// Before a run: may it begin? False: all ranks stop before it, because one was asked to.
   bool may_run();
