@@ -13,6 +13,7 @@
 #include "cli/nabla_run_checkpoint.h"
 #include "cli/nabla_run_curve.h"
 #include "cli/nabla_run_data.h"
+#include "cli/nabla_run_exposition.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_options.h"
 #include "cli/nabla_run_ranks.h"
@@ -47,7 +48,11 @@ Result<std::shared_ptr<const format::FileBytes>> bundle_bytes(const RunOptions& 
   return own;
 }
 
-Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options, format::Bundle bundle, const RankProcess* rank) {
+using Boards = std::vector<std::unique_ptr<comm::Board>>;
+
+/// `boards`: of the ranks of this process, where somebody looks at them.
+Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options, format::Bundle bundle, const RankProcess* rank,
+                                                    const Boards& boards) {
   exec::SessionOptions settings{.threads = options.threads,
                                 .trace = options.trace,
                                 .profile = options.profile,
@@ -60,6 +65,7 @@ Result<std::unique_ptr<exec::Session>> open_session(const RunOptions& options, f
                                 .stop_all_loops = options.save_state.empty() && options.checkpoints.dir.empty(),
                                 .pin_caller = true};
   if (options.comm_timeout_s) settings.comm_timeout_s = static_cast<double>(*options.comm_timeout_s);
+  if (!boards.empty()) settings.board = [&](uint32_t r) { return boards[r].get(); };
   if (rank != nullptr) rank->apply(settings);
   return exec::Session::create(std::move(bundle), settings);
 }
@@ -82,11 +88,24 @@ Status check_line(const RunOptions& options, bool first) {
   return format::check_files(inputs, outputs);
 }
 
+/// Where --prometheus is given, and this process answers.
+Result<std::unique_ptr<Exposition>> expose(const RunOptions& options, const format::Bundle& bundle, const RankProcess* rank,
+                                           Boards& boards) {
+  if (!options.prometheus || (rank != nullptr && rank->rank() != 0)) return std::unique_ptr<Exposition>();
+  std::vector<Exposition::Rank> ranks;
+  if (rank != nullptr) ranks.push_back({rank->rank(), &rank->board()});
+  for (uint32_t r = 0; rank == nullptr && bundle.ranks() != nullptr && r < bundle.ranks()->count(); ++r)
+    ranks.push_back({r, boards.emplace_back(std::make_unique<comm::Board>()).get()});
+  return Exposition::start(*options.prometheus, std::move(ranks));
+}
+
 /// `rank`: null where no other process takes part.
 Status run(RunOptions options, format::Bundle bundle, RankProcess* rank) {
-  auto session = NABLA_TRY(open_session(options, std::move(bundle), rank));
+  Boards boards;  // outlive who looks at them and who writes to them
+  auto exposition = NABLA_TRY(expose(options, bundle, rank, boards));
+  auto session = NABLA_TRY(open_session(options, std::move(bundle), rank, boards));
   bool first = session->first();
-  if (!first) options.metrics.clear(), options.loss_curve.clear(), options.profile = false;
+  if (!first) options.metrics.clear(), options.tensorboard.clear(), options.loss_curve.clear(), options.profile = false;
   for (JobOptions& job : options.jobs) (void)NABLA_TRY(split_at_names(*session, job));
   (void)NABLA_TRY(check_line(options, first));
   std::string team = session->team();
@@ -118,6 +137,11 @@ Status run(RunOptions options, format::Bundle bundle, RankProcess* rank) {
       jobs.push_back(NABLA_TRY(prepare_job(*session, options, job, progress, checkpoints.get(), files, reporter)));
   }
   (void)NABLA_TRY(reporter.open_metrics(options.metrics));
+  (void)NABLA_TRY(reporter.open_events(options.tensorboard));
+  reporter.listen([&](int64_t step, const std::vector<Metric>& metrics) {
+    if (exposition) exposition->update(step, metrics);
+    if (rank != nullptr && first) rank->say(metrics_str(metrics));
+  });
   Status ran = Ok{};
   bool writes_state = false, any = false;  // the job that ran last; whether one did
   for (size_t i = 0; i < jobs.size() && ran.ok() && !interrupted(); ++i) {

@@ -60,9 +60,10 @@ docs/ranks.md.)";
 /// The options of one part of the line: all that may be given anywhere, and those of one entry.
 struct Part {
   JobOptions job;
-  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
+  std::optional<std::string> bundle, state, weights, save_state, trace, metrics, tensorboard, loss_curve, target, rank_class;
   std::optional<uint64_t> seed;
   std::optional<int> threads, comm_timeout;
+  std::optional<uint16_t> prometheus;
   std::optional<std::string> engine, hosts, rendezvous, reports, postmortem;
   std::optional<uint32_t> np, rank, world_size, local_rank;
   std::optional<double> heartbeat, join_timeout;
@@ -213,6 +214,9 @@ void declare(CLI::App& app, Part& part, bool carries_bundle) {
   app.add_flag("--profile", part.profile,
                "print a table of kernels and library calls: time, calls, GFLOP/s, GB/s, share of peak, source line");
   app.add_option("--metrics", part.metrics, "write every run's scalar outputs as JSON lines")->check(file_name());
+  app.add_option("--tensorboard", part.tensorboard, "DIR for an event file of TensorBoard with the same scalars")->check(file_name());
+  app.add_option("--prometheus", part.prometheus, "PORT of 127.0.0.1 where GET /metrics tells how the run is doing")
+      ->check(whole(1, 65535, "a port from 1 to 65535"));
   app.add_option("--loss-curve", part.loss_curve, "draw the training metric as SVG")->check(file_name());
   app.add_flag("--check-nan", part.check_nan, "stop at the first instruction that makes NaN or infinity; slow");
   app.add_flag("--sync-debug", part.sync_debug, "wait after every instruction of a GPU, to name one that fails; slow");
@@ -254,6 +258,8 @@ Status merge_globals(Part& all, const Part& part) {
   (void)NABLA_TRY(merge(all.save_state, part.save_state, "--save-state"));
   (void)NABLA_TRY(merge(all.trace, part.trace, "--trace"));
   (void)NABLA_TRY(merge(all.metrics, part.metrics, "--metrics"));
+  (void)NABLA_TRY(merge(all.tensorboard, part.tensorboard, "--tensorboard"));
+  (void)NABLA_TRY(merge(all.prometheus, part.prometheus, "--prometheus"));
   (void)NABLA_TRY(merge(all.loss_curve, part.loss_curve, "--loss-curve"));
   (void)NABLA_TRY(merge(all.seed, part.seed, "--seed"));
   (void)NABLA_TRY(merge(all.threads, part.threads, "--threads"));
@@ -400,6 +406,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   out.save_state = all.save_state.value_or("");
   out.trace = all.trace.value_or("");
   out.metrics = all.metrics.value_or("");
+  out.tensorboard = all.tensorboard.value_or("");
+  out.prometheus = all.prometheus;
   out.loss_curve = all.loss_curve.value_or("");
   out.seed = all.seed;
   out.threads = all.threads.value_or(0);

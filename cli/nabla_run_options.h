@@ -54,13 +54,14 @@ struct CheckpointOptions {
 
 struct RunOptions {
   std::string bundle;  ///< empty: the bundle that this executable carries
-  std::string state, weights, save_state, trace, metrics, loss_curve, target, rank_class;
+  std::string state, weights, save_state, trace, metrics, tensorboard, loss_curve, target, rank_class;
   std::vector<std::string> weight_maps;  ///< "PATTERN=TARGET"
   std::vector<std::string> signers;      ///< files with public keys, one of which has signed the bundle; none: anybody may
   bool weights_partial = false;
   std::optional<uint64_t> seed;  ///< otherwise as the saved state says, or 0
   int threads = 0;
   std::optional<int> comm_timeout_s;
+  std::optional<uint16_t> prometheus;  ///< port
   bool json = false, check_nan = false, sync_debug = false, profile = false;
   RankOptions ranks;
   CheckpointOptions checkpoints;

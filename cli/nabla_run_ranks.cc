@@ -171,6 +171,8 @@ bool RankProcess::may_run() {
   return !stopped_;
 }
 
+void RankProcess::say(const std::string& metrics) const { copy(shared_.board.says, metrics); }
+
 Diagnostic RankProcess::failed(const Diagnostic& why) {
   std::optional<Diagnostic> known = member_->verdict();
   return known ? *known : member_->report(why);

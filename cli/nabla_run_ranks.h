@@ -32,6 +32,9 @@ class RankProcess {
   uint32_t rank() const { return launched_.rank; }
   uint32_t ranks() const { return launched_.ranks; }
   uint32_t epoch() const { return shared_.epoch; }
+  const comm::Board& board() const { return shared_.board; }
+  /// Hands its metrics on to who supervises the ranks.
+  void say(const std::string& metrics) const;
 
   /// Before a run: may it begin? False: all ranks stop before it, because one was asked to.
   bool may_run();

@@ -64,7 +64,13 @@ Status Reporter::open_metrics(const std::string& path) {
   return Ok{};
 }
 
+Status Reporter::open_events(const std::string& folder) {
+  if (!folder.empty()) events_ = NABLA_TRY(EventFile::create(folder));
+  return Ok{};
+}
+
 Status Reporter::close() {
+  if (events_ != nullptr) (void)NABLA_TRY(events_->close());
   if (metrics_file_ == nullptr) return Ok{};
   bool failed = std::fclose(metrics_file_) != 0 || metrics_problem_ != 0;
   metrics_file_ = nullptr;
@@ -90,7 +96,14 @@ void Reporter::begin(const std::string& entry, bool training, int64_t total, int
 }
 
 void Reporter::write_metrics(int64_t step, int64_t epoch, const std::vector<Metric>& metrics) {
-  if (metrics_file_ == nullptr || metrics.empty()) return;
+  if (listener_) listener_(step, metrics);
+  if (metrics.empty()) return;
+  if (events_ != nullptr) {
+    std::vector<std::pair<std::string, double>> scalars;
+    for (const Metric& m : metrics) scalars.emplace_back(entry_ + "/" + m.name, m.value);
+    events_->add(step, scalars);
+  }
+  if (metrics_file_ == nullptr) return;
   std::string line = fmt::format("{{\"entry\": {}, \"step\": {}, \"epoch\": {}", json_string(entry_), step, epoch);
   for (const Metric& m : metrics)
     line += std::isfinite(m.value) ? fmt::format(", {}: {:.9g}", json_string(m.name), m.value)
@@ -103,6 +116,7 @@ void Reporter::write_metrics(int64_t step, int64_t epoch, const std::vector<Metr
 }
 
 Status Reporter::written() const {
+  if (events_ != nullptr) (void)NABLA_TRY(events_->written());
   if (metrics_problem_ == 0) return Ok{};
   return format::write_failure(metrics_path_, metrics_problem_);
 }
@@ -143,6 +157,7 @@ void Reporter::draw_bar(int64_t done, const std::vector<Metric>& metrics) {
   double fraction = static_cast<double>(done) / static_cast<double>(total_);
   double seconds = static_cast<double>(now - start_ns_) / 1e9;
   double rate = seconds > 0 ? static_cast<double>(done - before_) / seconds : 0;
+  std::string samples = samples_per_run_ > 0 ? fmt::format("  {} samples/s", rate_str(rate * static_cast<double>(samples_per_run_))) : "";
   int eighths = static_cast<int>(fraction * kBarWidth * 8);
   std::string bar;
   for (int i = 0; i < kBarWidth; ++i) {
@@ -152,8 +167,8 @@ void Reporter::draw_bar(int64_t done, const std::vector<Metric>& metrics) {
   std::string epoch = training_ && per_epoch_ > 0 ? fmt::format(" epoch {}/{}", (done - 1) / per_epoch_ + 1,
                                                                 (total_ + per_epoch_ - 1) / per_epoch_)
                                                   : "";
-  std::fputs(fmt::format("\r\x1b[K{}{} ▕{}▏ {:3.0f}%  {}  {} step/s  ETA {}", printable(entry_), epoch, bar,
-                         fraction * 100, metrics_str(metrics), rate_str(rate),
+  std::fputs(fmt::format("\r\x1b[K{}{} ▕{}▏ {:3.0f}%  {}  {} step/s{}  ETA {}", printable(entry_), epoch, bar,
+                         fraction * 100, metrics_str(metrics), rate_str(rate), samples,
                          clock_str(rate > 0 ? static_cast<double>(total_ - done) / rate : 0))
                  .c_str(),
              stderr);

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/nabla_run_curve.h"
+#include "cli/nabla_run_events.h"
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/text.h"
 
@@ -27,6 +30,10 @@ class Reporter {
 
   /// Opens the metrics file, when `path` is not empty. E0803 when that fails.
   Status open_metrics(const std::string& path);
+  /// Writes the same as an event file of TensorBoard into `folder`, when that is not empty. E0803 when it cannot.
+  Status open_events(const std::string& folder);
+  /// Is called with each step and its scalar outputs.
+  void listen(std::function<void(int64_t step, const std::vector<Metric>& metrics)> to) { listener_ = std::move(to); }
 
   /// A job begins. `per_epoch`: runs in an epoch, 0 when there are none; `before`: runs of the total that an earlier
   /// job has done.
@@ -42,9 +49,9 @@ class Reporter {
   /// Prints a line between the others.
   void note(const std::string& text);
 
-  /// E0803 when the metrics file could not be written so far. Lines reach it within a second of the run that gave them.
+  /// E0803 when the metrics file or the event file could not be written so far. Lines reach it within a second of the run that gave them.
   Status written() const;
-  /// E0803 when the metrics file could not be written completely.
+  /// E0803 when one of them could not be written completely.
   Status close();
   const Curve& curve() const { return curve_; }
 
@@ -55,6 +62,8 @@ class Reporter {
 
   bool want_curve_, quiet_;
   std::FILE* metrics_file_ = nullptr;
+  std::unique_ptr<EventFile> events_;
+  std::function<void(int64_t, const std::vector<Metric>&)> listener_;
   std::string metrics_path_;
   int metrics_problem_ = 0;  ///< errno of a line that could not be written
   Curve curve_;

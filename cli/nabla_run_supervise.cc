@@ -15,6 +15,7 @@
 
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_job.h"
+#include "cli/nabla_run_waits.h"
 #include "runtime/control/keeper.h"
 #include "runtime/control/wire.h"
 #include "runtime/comm/recorder.h"
@@ -100,13 +101,18 @@ Diagnostic silent_end(int code) {
 int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
   int asked = 0;
   int64_t over_at = 0;
+  LiveLine live;
   for (std::optional<int> code; !(code = mpirun.ended()); ::usleep(10'000)) {
     if (signals() > asked) {
       asked = signals();
       if (asked == 1) coordinator.ask_to_stop();
       if (asked > 1) coordinator.fail(error(Code::kInterrupted, "stopped by a second signal, at once"));
     }
-    if (!coordinator.over()) continue;
+    if (!coordinator.over()) {
+      live.draw(coordinator);
+      continue;
+    }
+    live.clear();
     if (over_at == 0) over_at = comm::steady_us();
     // It would not bear a signal to stop while it ends its processes; their keepers notice its end.
     if (since(over_at) > kKillS) mpirun.kill(SIGKILL);
@@ -199,6 +205,8 @@ std::string reports_folder(const std::string& wanted, const std::string& token) 
 
 Status cause_of(control::Coordinator& coordinator, const std::string& folder) {
   Status ended = coordinator.wait();
+  if (ended.ok() || ended.errors().front().code == Code::kInterrupted)
+    if (std::string waits = waits_line(coordinator.view()); !waits.empty()) std::fputs((waits + "\n").c_str(), stderr);
   if (ended.ok()) return ended;
   Diagnostic why = ended.errors().front();
   if (why.code != Code::kInterrupted && control::write_cause(why, folder).ok())

@@ -20,7 +20,8 @@ std::string meeting_place(const Launched& launched);
 /// The folder for reports of a start: `wanted`, or one of its own for this token.
 std::string reports_folder(const std::string& wanted, const std::string& token);
 
-/// Waits for the end of the run. The cause is written beside the reports, and says where these are.
+/// Waits for the end of the run, and says on stderr who has waited for whom. The cause is written beside
+/// the reports, and says where these are.
 Status cause_of(control::Coordinator& coordinator, const std::string& folder);
 
 /// Starts mpirun with this program's own command line on all ranks, supervises them, and starts them again where the

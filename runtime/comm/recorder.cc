@@ -50,6 +50,7 @@ void RecordingCommunicator::begin(uint32_t ticket, uint64_t bytes, const format:
   board_.events[sequence % Board::kEvents] = {sequence, board_.run.load(std::memory_order_relaxed), bytes, steady_us(), 0, 0,
                                               text_of(at, what, with)};
   board_.sequence.store(sequence, std::memory_order_release);
+  board_.exchanged_bytes.fetch_add(bytes, std::memory_order_relaxed);
   open_[ticket] = sequence;
 }
 
@@ -78,7 +79,9 @@ Status RecordingCommunicator::wait(uint32_t ticket) {
   Status status = to_.wait(ticket);
   if (!status.ok()) return status;  // the board keeps what it waited for
   board_.waiting_since.store(0, std::memory_order_release);
-  if (there) e.done = steady_us();
+  int64_t done = steady_us();
+  board_.waited_us.fetch_add(done - now, std::memory_order_relaxed);
+  if (there) e.done = done;
   return status;
 }
 

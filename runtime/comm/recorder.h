@@ -27,7 +27,10 @@ struct Board {
   std::atomic<uint64_t> run{0}, sequence{0};
   std::atomic<int64_t> waiting_since{0};      ///< of the exchange `waiting_for`; 0: the rank computes
   std::atomic<uint64_t> waiting_for{0};       ///< its sequence
+  std::atomic<int64_t> waited_us{0};          ///< of all exchanges that are over
+  std::atomic<uint64_t> exchanged_bytes{0};   ///< payload of all exchanges that have begun, as in their events
   std::atomic<uint32_t> texts_used{0};
+  char says[kTextBytes] = {};                 ///< what the rank tells of its metrics; may be torn: for people
   Event events[kEvents];                      ///< a ring, by sequence
   char texts[kTexts][kTextBytes];             ///< "all_reduce `grads` over dp, train.py:12"
 };

@@ -90,9 +90,16 @@ TEST(Control, AllComeAndLeave) {
   Job job(3);
   auto ranks = job.join_all();
   EXPECT_EQ(job.coordinator->view()[2].host.empty(), false);
+  job.boards[1].waited_us = 70'000, job.boards[1].exchanged_bytes = 4096;
+  std::snprintf(job.boards[1].says, comm::Board::kTextBytes, "loss 0.5");
   leave_all(ranks);
   Status over = job.coordinator->wait();
   EXPECT_TRUE(over.ok()) << over.errors()[0].message;
+  control::RankView last = job.coordinator->view()[1];  // what it said last, with its goodbye
+  EXPECT_EQ(last.waited_us, 70'000);
+  EXPECT_EQ(last.exchanged_bytes, 4096u);
+  EXPECT_EQ(last.says, "loss 0.5");
+  EXPECT_GT(last.running_us, 0);
 }
 
 TEST(Control, WhoIsMissingIsNamed) {

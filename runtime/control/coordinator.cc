@@ -181,6 +181,7 @@ class Coordinator::Server {
     switch (m.kind) {
       case Kind::Beat:
         r.run = m.run, r.sequence = m.sequence, r.waiting_us = m.waiting_us, r.what = m.what, r.bytes = m.bytes;
+        r.running_us = m.running_us, r.waited_us = m.waited_us, r.exchanged_bytes = m.exchanged_bytes, r.says = m.text;
         return;
       case Kind::Report: {
         Diagnostic d = diagnostic_of(m);

@@ -33,6 +33,9 @@ struct RankView {
   uint64_t run = 0, sequence = 0, bytes = 0;
   int64_t waiting_us = 0;   ///< for how long by now; 0: it computes
   std::string what;         ///< the exchange that it is at
+  int64_t running_us = 0, waited_us = 0;  ///< since all ranks have come, and how much of it in exchanges that are over
+  uint64_t exchanged_bytes = 0;
+  std::string says;         ///< its metrics, for people
   int64_t clock_offset_us = 0;  ///< of its wall clock to the coordinator's
 };
 

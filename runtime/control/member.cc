@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -68,6 +69,7 @@ class Member::Client {
   }
 
   void leave(bool stopped) {
+    beat();  // the totals of the whole run
     send({.kind = Kind::Bye, .agreed = stopped});
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || verdict_; });
@@ -110,6 +112,9 @@ class Member::Client {
     if (since > 0) m.waiting_us = std::max<int64_t>(1, comm::steady_us() - since), m.sequence = board_.waiting_for.load();
     m.what = comm::text_of(board_, m.sequence), m.bytes = board_.events[m.sequence % comm::Board::kEvents].bytes;
     m.clock_us = wall_us();
+    if (int64_t started = started_us_.load(); started > 0) m.running_us = comm::steady_us() - started;
+    m.waited_us = board_.waited_us.load(), m.exchanged_bytes = board_.exchanged_bytes.load();
+    m.text = std::string(board_.says, strnlen(board_.says, comm::Board::kTextBytes));
     send(m);
   }
 
@@ -162,7 +167,7 @@ class Member::Client {
       return;
     }
     std::lock_guard lock(mutex_);
-    if (m.kind == Kind::Start) started_ = true;
+    if (m.kind == Kind::Start) started_ = true, started_us_ = comm::steady_us();
     if (m.kind == Kind::Over) ended_ = true;
     if (m.kind == Kind::Value) store_[m.key] = m.value;
     if (m.kind == Kind::Decide && m.agreed) decided_ = true;
@@ -184,6 +189,7 @@ class Member::Client {
   Frames frames_;
   std::thread thread_;
   std::atomic<bool> quit_{false}, over_{false};
+  std::atomic<int64_t> started_us_{0};
   mutable std::mutex mutex_;
   std::mutex writing_;
   std::condition_variable changed_;

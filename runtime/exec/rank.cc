@@ -76,7 +76,9 @@ Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const C
 
 Status Rank::prepare(const format::Bundle& bundle) {
   leaves_ = leaves_of(program_), entries_ = entries_of(program_);
-  if (place_.first && (!options_.trace.empty() || options_.profile)) trace_ = std::make_unique<TraceRecorder>();
+  bool profiled = place_.first && options_.profile;
+  if (profiled || !options_.trace.empty())
+    trace_ = std::make_unique<TraceRecorder>(options_.trace.empty() ? TraceRecorder::kMaxSpans : TraceRecorder::kMaxSpans / place_.here);
   if (options_.check_nan) {
     (void)NABLA_TRY(check_operands_known(program_, bundle.what()));
     check_ = std::make_unique<NanCheck>(*engine_);

@@ -207,6 +207,7 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   for (uint32_t r : here()) {
     RankPlace place{r == first ? counted.get() : &world->rank(r), {}, r == first};
     std::vector<std::string> groups;
+    place.here = here().size();
     for (const comm::Neighbours::Group& g : comm::neighbours_of(table, r).groups) {
       place.places.push_back(g.me);
       groups.push_back(g.name);
@@ -397,6 +398,7 @@ std::vector<ExchangeCount> RankTeam::exchanges() const {
   return out;
 }
 
+Rank& RankTeam::rank(uint32_t r) { return *impl_->ranks[r]; }
 Rank& RankTeam::first() { return *impl_->ranks[impl_->here()[0]]; }
 const std::vector<uint32_t>& RankTeam::here() const { return impl_->here(); }
 uint32_t RankTeam::count() const { return impl_->table.count(); }

@@ -27,6 +27,7 @@ class RankTeam {
   std::vector<TensorInfo> leaves() const;
   /// Of the ranks here.
   Rank& first();
+  Rank& rank(uint32_t r);
   /// The ranks that run in this process, and how many there are.
   const std::vector<uint32_t>& here() const;
   uint32_t count() const;

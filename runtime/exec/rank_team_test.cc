@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "runtime/exec/parts.h"
@@ -98,6 +101,35 @@ TEST(RankTeam, SoDoTheirVariants) {
   format::move_to_variant(*classes.back.entries[1]);
   std::unique_ptr<Session> session = session_of(classes);
   expect_two_stages(*session);
+}
+
+// One track for each rank, on one clock: what the second stage waits for was sent by the first.
+TEST(RankTeam, ATraceHasATrackOfEachRank) {
+  std::string path = testing::TempDir() + "/ranks_trace.json";
+  auto session = session_of(format::two_classes(), {.threads = 1, .trace = path});
+  expect_two_stages(*session);
+  ASSERT_TRUE(session->finish().ok());
+  std::ifstream file(path);
+  auto trace = nlohmann::json::parse(file);
+  std::map<int, std::string> names;
+  std::map<int, int> runs, exchanges;
+  double first = 1e18;
+  for (const auto& e : trace["traceEvents"]) {
+    int pid = e["pid"];
+    if (e["name"] == "process_name") names[pid] = e["args"]["name"];
+    if (e["ph"] != "X") continue;
+    runs[pid] += e["cat"] == "entry" && e["name"] == "step";
+    exchanges[pid] += e["cat"] == "comm";
+    first = std::min(first, e["ts"].get<double>());
+  }
+  EXPECT_EQ(names, (std::map<int, std::string>{{1, "rank 0"}, {2, "rank 1"}, {3, "rank 2"}, {4, "rank 3"}}));
+  EXPECT_EQ(first, 0);
+  for (int pid = 1; pid <= 4; ++pid) {
+    EXPECT_EQ(runs[pid], 3) << pid;
+    EXPECT_GT(exchanges[pid], 0) << pid;
+  }
+  EXPECT_EQ(trace["otherData"]["notes"],
+            std::vector<std::string>{"4 ranks of mesh pod (pp=2, dp=2) on this machine, 1 thread each"});
 }
 
 TEST(RankTeam, MoreRanksThanThreadsIsSaid) {

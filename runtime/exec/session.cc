@@ -90,8 +90,13 @@ Status Session::finish() {
   std::string more;
   if (impl_->profiled) more = fmt::format("\"profile\": {}, ", json(profile()));
   std::unique_ptr<TraceRecorder> trace = std::move(recorder);
-  if (impl_->team) trace->note("rank 0 of " + impl_->team->str());
-  return format::write_file(impl_->trace, trace->json(more));
+  if (!impl_->team) return format::write_file(impl_->trace, trace->json(more));
+  RankTeam& team = *impl_->team;
+  trace->note(team.here().size() == team.count() ? team.str() : fmt::format("rank {} of {}", team.here()[0], team.str()));
+  std::vector<Track> tracks;
+  for (uint32_t r : team.here())
+    tracks.push_back({r == team.here()[0] ? trace.get() : team.rank(r).trace().get(), fmt::format("rank {}", r)});
+  return format::write_file(impl_->trace, trace_json(tracks, more));
 }
 
 int Session::find_entry(std::string_view name) const {

@@ -25,16 +25,19 @@ uint32_t TraceRecorder::add_label(const Label& label) {
 }
 
 void TraceRecorder::span(uint32_t label, int64_t begin_ns, int64_t end_ns) {
-  if (spans_.size() < kMaxSpans) {
+  if (spans_.size() < most_) {
     spans_.push_back({label, begin_ns, end_ns});
   } else {
     ++dropped_;
   }
 }
 
-std::string TraceRecorder::json(const std::string& more) const {
-  std::vector<std::string> fixed;  // what all spans of a label share
-  for (const Label& label : labels_) {
+namespace {
+
+/// What all spans of a label share, for each label.
+std::vector<std::string> fixed_parts(const TraceRecorder& trace, size_t pid) {
+  std::vector<std::string> out;
+  for (const TraceRecorder::Label& label : trace.labels()) {
     std::string args;
     auto add = [&](std::string_view key, const std::string& value) {
       args += fmt::format("{}\"{}\": {}", args.empty() ? "" : ", ", key, value);
@@ -44,29 +47,46 @@ std::string TraceRecorder::json(const std::string& more) const {
     if (!label.problem.empty()) add("problem", json_quoted(label.problem));
     if (label.flops > 0) add("flops", fmt::format("{:.0f}", label.flops));
     if (label.bytes > 0) add("bytes", fmt::format("{:.0f}", label.bytes));
-    fixed.push_back(fmt::format("\"name\": {}, \"cat\": {}, \"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"args\": {{{}}}",
-                                json_quoted(label.name), json_quoted(label.category), args));
+    out.push_back(fmt::format("\"name\": {}, \"cat\": {}, \"ph\": \"X\", \"pid\": {}, \"tid\": 1, \"args\": {{{}}}",
+                              json_quoted(label.name), json_quoted(label.category), pid, args));
   }
-  std::string out =
-      "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"
-      "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"nabla-run\"}},\n"
-      "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": \"steps\"}}";
-  // An entry's span is recorded after those of its instructions, so the first one is not the earliest.
-  int64_t zero = spans_.empty() ? 0 : spans_.front().begin_ns;
-  for (const Span& span : spans_) zero = std::min(zero, span.begin_ns);
+  return out;
+}
+
+void add_spans(std::string& out, const TraceRecorder& trace, size_t pid, int64_t zero) {
+  std::vector<std::string> fixed = fixed_parts(trace, pid);
   auto us = [](int64_t ns) { return std::pair(ns / 1000, ns % 1000); };
   size_t bytes = out.size();
-  for (const Span& span : spans_) bytes += fixed[span.label].size() + 64;
+  for (const TraceRecorder::Span& span : trace.spans()) bytes += fixed[span.label].size() + 64;
   out.reserve(bytes);
-  for (const Span& span : spans_) {
+  for (const TraceRecorder::Span& span : trace.spans()) {
     auto [ts, ts_ns] = us(span.begin_ns - zero);
     auto [dur, dur_ns] = us(span.end_ns - span.begin_ns);
     fmt::format_to(std::back_inserter(out), ",\n{{{}, \"ts\": {}.{:03}, \"dur\": {}.{:03}}}", fixed[span.label], ts, ts_ns,
                    dur, dur_ns);
   }
-  std::string notes;
-  for (const std::string& note : notes_) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
-  out += fmt::format("\n], {}\"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", more, dropped_, notes);
+}
+
+}  // namespace
+
+std::string TraceRecorder::json(const std::string& more) const { return trace_json({{this, "nabla-run"}}, more); }
+
+std::string trace_json(const std::vector<Track>& tracks, const std::string& more) {
+  std::string out = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", notes;
+  // An entry's span is recorded after those of its instructions, so the first one is not the earliest.
+  int64_t zero = INT64_MAX;
+  uint64_t dropped = 0;
+  for (size_t i = 0; i < tracks.size(); ++i) {
+    out += fmt::format("{}{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": {}, \"args\": {{\"name\": {}}}}},\n"
+                       "{{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": {}, \"tid\": 1, \"args\": {{\"name\": \"steps\"}}}}",
+                       i == 0 ? "" : ",\n", i + 1, json_quoted(tracks[i].name), i + 1);
+    const TraceRecorder& trace = *tracks[i].trace;
+    for (const TraceRecorder::Span& span : trace.spans()) zero = std::min(zero, span.begin_ns);
+    for (const std::string& note : trace.notes()) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
+    dropped += trace.dropped();
+  }
+  for (size_t i = 0; i < tracks.size(); ++i) add_spans(out, *tracks[i].trace, i + 1, zero);
+  out += fmt::format("\n], {}\"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", more, dropped, notes);
   return out;
 }
 

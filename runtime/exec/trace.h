@@ -39,14 +39,17 @@ class TraceRecorder {
     int64_t end_ns;
   };
 
+  /// Holds `most` spans.
+  explicit TraceRecorder(size_t most = kMaxSpans) : most_(most) {}
   /// The number of a label; the same for equal ones.
   uint32_t add_label(const Label& label);
-  /// Once the recorder holds kMaxSpans spans, further ones are only counted: some 200 MB of JSON, written in a second.
+  /// Once the recorder holds as many spans as it may, further ones are only counted.
   void span(uint32_t label, int64_t begin_ns, int64_t end_ns);
   /// Counts a span that could not be recorded.
   void drop() { ++dropped_; }
   /// A line for people, in the trace's other data.
   void note(std::string line) { notes_.push_back(std::move(line)); }
+  const std::vector<std::string>& notes() const { return notes_; }
   const std::vector<Label>& labels() const { return labels_; }
   /// Those of an entry's instructions stand before its own.
   const std::vector<Span>& spans() const { return spans_; }
@@ -55,14 +58,23 @@ class TraceRecorder {
   /// `more`: members of the JSON object beside the events, each followed by a comma; may be empty.
   std::string json(const std::string& more = "") const;
 
-  static constexpr size_t kMaxSpans = 1'000'000;
+  static constexpr size_t kMaxSpans = 1'000'000;  ///< some 200 MB of JSON, written in a second
 
  private:
+  size_t most_;
   std::vector<Label> labels_;
   std::map<Label, uint32_t> known_;
   std::vector<Span> spans_;
   std::vector<std::string> notes_;
   uint64_t dropped_ = 0;
 };
+
+/// What one of several ranks recorded, and how its track is called.
+struct Track {
+  const TraceRecorder* trace;
+  std::string name;
+};
+/// One trace with a process for each track, numbered from 1, on the common clock of this machine.
+std::string trace_json(const std::vector<Track>& tracks, const std::string& more = "");
 
 }  // namespace nabla::exec

@@ -64,6 +64,7 @@ TEST_F(Faults, WithoutFaultsTheBitsAreThoseOfThreads) {
   Outcome o = run("", 44, {"--save-state", path("mpi.safetensors")});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_HAS(o.err, "4 ranks of mesh pod (dp=2, tp=2) in several processes, 1 thread each\n");
+  EXPECT_HAS(o.err, "waited for others: ");
   same_state("mpi.safetensors");
   Job direct(kProgram, training(44, {"--save-state", path("direct.safetensors")}, false), {.before = mpirun(4)});
   Outcome d = direct.wait();

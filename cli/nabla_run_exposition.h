@@ -1,0 +1,56 @@
+// How a run is doing, as text for Prometheus: GET /metrics of HTTP/1.0 on 127.0.0.1.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/nabla_run_report.h"
+#include "runtime/base/diagnostic.h"
+#include "runtime/comm/recorder.h"
+
+namespace nabla::cli {
+
+/// Serves one client after the other from a thread of its own, each for a second at most.
+class Exposition {
+ public:
+  /// Of a rank of this process; outlives the exposition.
+  struct Rank {
+    uint32_t rank;
+    const comm::Board* board;
+  };
+
+  /// Port 0 takes a free one. E0901 when the port cannot be had.
+  static Result<std::unique_ptr<Exposition>> start(uint16_t port, std::vector<Rank> ranks);
+  ~Exposition();
+  Exposition(const Exposition&) = delete;
+  Exposition& operator=(const Exposition&) = delete;
+
+  uint16_t port() const { return port_; }
+  /// After each run that counts as a step; waits for no client.
+  void update(int64_t step, const std::vector<Metric>& metrics);
+  /// What a client gets.
+  std::string text() const;
+
+ private:
+  Exposition(int listener, uint16_t port, std::vector<Rank> ranks);
+  void serve();
+  void answer(int client) const;
+
+  int listener_;
+  uint16_t port_;
+  std::vector<Rank> ranks_;
+  std::atomic<bool> quit_{false};
+  mutable std::mutex mutex_;
+  int64_t step_ = 0, counted_ = 0, since_us_ = 0;  ///< updates since then
+  double per_second_ = 0;
+  std::map<std::string, double> metrics_;
+  std::thread thread_;
+};
+
+}  // namespace nabla::cli
