@@ -234,8 +234,9 @@ func @add(%total: f32[1024], %x: f32[1024]) {
     tabNamed("overview");
     findings.state = document.getElementById("overview").textContent;
   )js");
-  EXPECT_EQ(found["host"], "In the host's memory: other state 4096 B. A run copies 4096 B to the GPU in at least 64.0 ns, 4096 B to the host in "
-                           "at least 64.0 ns.");
+  EXPECT_EQ(found["host"],
+            "In the host's memory: other state 4096 B. A run copies 4096 B to the GPU in at least 64.0 ns, 4096 B to the "
+            "host in at least 64.0 ns.");
   EXPECT_NE(found["state"].get<string>().find("and 4096 B of the host"), string::npos) << found["state"];
   EXPECT_NE(found["state"].get<string>().find("in the host's memory"), string::npos) << found["state"];
 }
