@@ -31,7 +31,7 @@ TEST(MpiFromC, IsThatOfOneProcessToTheBit) {
   EXPECT_EQ(here.err, "1 ranks\n");
   Outcome there = Job("tests/ranks/c_rank", {dir + "c.nbundle", "mpi"}, {.before = mpirun("4")}).wait();
   EXPECT_EQ(there.code, 0) << there.err;
-  EXPECT_EQ(there.err, "4 ranks\n");
+  EXPECT_NE(there.err.find("4 ranks\n"), std::string::npos) << there.err;  // MPI may have something to say too
   EXPECT_EQ(there.out, here.out);
   EXPECT_NE(here.out.find("loss 2."), std::string::npos) << here.out;
   Outcome three = Job("tests/ranks/c_rank", {dir + "c.nbundle", "mpi"}, {.before = mpirun("3")}).wait();
