@@ -57,7 +57,10 @@ class Coordinator::Server {
     if (o.ranks > 0) ranks_.resize(o.ranks);
   }
   ~Server() {
-    quit_ = true;
+    {
+      std::lock_guard lock(mutex_);
+      quit_ = true;
+    }
     wake();
     if (thread_.joinable()) thread_.join();
   }

@@ -158,12 +158,13 @@ class Member::Client {
     if (m.kind == Kind::Verdict) return settle(diagnostic_of(m));
     if (m.kind == Kind::Propose) {
       bool agreed = false;
+      uint64_t beginning = 0;
       {
         std::lock_guard lock(mutex_);
-        agreed = beginning_ <= m.run;
+        beginning = beginning_, agreed = beginning <= m.run;
         if (agreed) limit_ = m.run, decided_ = false;
       }
-      send({.kind = Kind::Answer, .run = agreed ? m.run : beginning_, .number = m.number, .agreed = agreed});
+      send({.kind = Kind::Answer, .run = agreed ? m.run : beginning, .number = m.number, .agreed = agreed});
       return;
     }
     std::lock_guard lock(mutex_);
