@@ -118,8 +118,8 @@ Diagnostic unexpected_output(const std::string& what, const std::string& text) {
   return d;
 }
 
-Result<std::string> output_of(const std::string& command) {
-  std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+Result<std::string> output_of(const std::string& command, bool with_stderr) {
+  std::FILE* pipe = popen((command + (with_stderr ? " 2>&1" : "")).c_str(), "r");
   if (!pipe) return error(Code::kReadFailed, "cannot start: {}", command);
   std::string text;
   char buffer[4096];

@@ -89,7 +89,7 @@ struct Buffers {
 Result<double> seconds_per_run(exec::Session& session, const std::string& entry);
 /// E0802 for what a command printed, its first lines as notes.
 Diagnostic unexpected_output(const std::string& what, const std::string& text);
-/// Runs a command by /bin/sh and returns what it prints; E0802 when it fails.
-Result<std::string> output_of(const std::string& command);
+/// Runs a command by /bin/sh and returns what it prints, its errors among it if asked; E0802 when it fails.
+Result<std::string> output_of(const std::string& command, bool with_stderr = true);
 
 }  // namespace nabla::bench

@@ -61,17 +61,6 @@ Result<Measurement> large() {
   return m;
 }
 
-/// What a command prints, its stderr left alone.
-Result<std::string> text_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return error(Code::kReadFailed, "cannot start: {}", command);
-  std::string out;
-  char bytes[4096];
-  for (size_t n = 0; (n = std::fread(bytes, 1, sizeof bytes, pipe)) > 0;) out.append(bytes, n);
-  if (::pclose(pipe) != 0) return error(Code::kReadFailed, "failed: {}", command);
-  return out;
-}
-
 std::string mpirun(const Paths& p, int ranks) {
   return fmt::format("NABLA_PLUGINS='{}/cli' mpirun -q --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 "
                      "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -np {} ", p.bin, ranks);
@@ -81,8 +70,8 @@ std::string mpirun(const Paths& p, int ranks) {
 Result<Measurement> mpi_against_plain(const Paths& p) {
   double best = 1e9;
   for (int round = 0; round < 5; ++round) {
-    double plain = std::atof(NABLA_TRY(text_of(mpirun(p, 2) + p.bin + "/bench/mpi_plain")).c_str());
-    double ours = std::atof(NABLA_TRY(text_of(mpirun(p, 2) + p.bin + "/bench/mpi_ours")).c_str());
+    double plain = std::atof(NABLA_TRY(output_of(mpirun(p, 2) + p.bin + "/bench/mpi_plain", false)).c_str());
+    double ours = std::atof(NABLA_TRY(output_of(mpirun(p, 2) + p.bin + "/bench/mpi_ours", false)).c_str());
     if (plain <= 0 || ours <= 0) return error(Code::kReadFailed, "an all_reduce that takes {} and {} s", plain, ours);
     best = std::min(best, ours / plain);
   }
@@ -91,7 +80,7 @@ Result<Measurement> mpi_against_plain(const Paths& p) {
 
 /// Microseconds of a training step of a bundle.
 Result<double> step_us(const std::string& run) {
-  std::string text = NABLA_TRY(text_of(run));
+  std::string text = NABLA_TRY(output_of(run, false));
   Json line = Json::parse(text.substr(std::min(text.find('{'), text.size())), nullptr, false);
   if (!line.is_object()) return error(Code::kReadFailed, "no result of --bench: {}", text);
   return line["min_us"].get<double>();
@@ -99,9 +88,9 @@ Result<double> step_us(const std::string& run) {
 
 Result<Measurement> charlm_of_processes(const Paths& p) {
   std::string model = p.scratch + "/charlm.nir", one = p.scratch + "/one.nbundle", four = p.scratch + "/four.nbundle";
-  NABLA_TRY(text_of(fmt::format("'{0}/examples/charlm/charlm' '{1}' > /dev/null && '{0}/cli/nablac' compile '{1}' -o '{2}' > /dev/null && "
-                                "'{0}/cli/nablac' compile '{1}' --mesh dp=4 --data-axes dp -o '{3}' > /dev/null",
-                                p.bin, model, one, four)));
+  NABLA_TRY(output_of(fmt::format("'{0}/examples/charlm/charlm' '{1}' && '{0}/cli/nablac' compile '{1}' -o '{2}' && "
+                                  "'{0}/cli/nablac' compile '{1}' --mesh dp=4 --data-axes dp -o '{3}'",
+                                  p.bin, model, one, four)));
   std::string how = " --seed 0 --entry step --bench 30 --json 2> /dev/null";
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {

@@ -27,6 +27,9 @@ using exec::EntryInfo;
 using exec::Session;
 using exec::TensorInfo;
 
+bool is_scalar(const TensorInfo& t) { return t.shape.empty(); }
+bool is_array(const TensorInfo& t) { return !is_scalar(t); }
+
 /// One entry with the arrays of its inputs and outputs.
 class Job {
  public:
@@ -67,8 +70,7 @@ class Job {
   Status write_outputs();
   std::vector<Metric> metrics() const;
   bool has_metrics() const {
-    return std::any_of(entry_.outputs.begin(), entry_.outputs.end(),
-                       [](const TensorInfo& t) { return t.shape.empty(); });
+    return std::any_of(entry_.outputs.begin(), entry_.outputs.end(), is_scalar);
   }
   /// True when the first axis of the output is the batch.
   bool joined(size_t output) const {
@@ -285,7 +287,7 @@ Literal Job::result(size_t i) const {
 Status Job::run_once(int64_t step) {
   if (step_input_ >= 0) inputs_[step_input_].set(0, static_cast<double>(step));
   (void)NABLA_TRY(session_.run(index_, input_data_, output_data_));
-  return collect([](const TensorInfo& t) { return t.shape.empty(); });
+  return collect(is_scalar);
 }
 
 // Brings those outputs of the last run together that are asked for, where ranks run elsewhere too.
@@ -354,7 +356,7 @@ Status Job::evaluate(Reporter& reporter) {
     if (mask_input_ >= 0)
       for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
     (void)NABLA_TRY(run_once(b + 1));
-    (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
+    (void)NABLA_TRY(collect(is_array));
     std::vector<Metric> values = metrics();
     for (size_t i = 0; i < sums.size(); ++i) sums[i].value += values[i].value * static_cast<double>(real);
     for (size_t i = 0; i < outputs_.size(); ++i)
@@ -385,7 +387,7 @@ Status Job::repeat(Reporter& reporter) {
     if (counted) (void)NABLA_TRY(done_with(p));
   }
   reporter.end();
-  (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
+  (void)NABLA_TRY(collect(is_array));
   if (!session_.first()) return Ok{};
   std::vector<std::string> written;
   for (const Assignment& output : job_.outputs) written.push_back(output.name);
@@ -427,7 +429,7 @@ Status Job::bench(Reporter& reporter) {
 }
 
 Status Job::write_outputs() {
-  if (training() || job_.bench) (void)NABLA_TRY(collect([](const TensorInfo& t) { return !t.shape.empty(); }));
+  if (job_.bench || (data_ && training())) (void)NABLA_TRY(collect(is_array));  // the others have
   if (!session_.first()) return Ok{};
   for (const Assignment& output : job_.outputs) {
     int i = NABLA_TRY(find_tensor(entry_.outputs, output.name, entry_.name, "output"));

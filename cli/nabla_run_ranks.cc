@@ -1,6 +1,5 @@
 #include "cli/nabla_run_ranks.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <thread>
 
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_job.h"
@@ -18,6 +16,7 @@
 #include "runtime/comm/plugin_transport.h"
 #include "runtime/control/coordinator.h"
 #include "runtime/control/wire.h"
+#include "runtime/device/cpu.h"
 
 namespace nabla::cli {
 namespace {
@@ -30,11 +29,6 @@ std::string variable(const char* name) {
 template <size_t N>
 void copy(char (&to)[N], const std::string& from) {
   std::snprintf(to, N, "%s", from.c_str());
-}
-
-int cpus() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
 }
 
 /// Open MPI's daemon on a machine that is cut off from mpirun's would wait for ever, without ranks.
@@ -145,19 +139,14 @@ Status RankProcess::meet() {
 }
 
 void RankProcess::apply(exec::SessionOptions& s) const {
-  int here = static_cast<int>(launched_.local_ranks.value_or(1));
-  if (s.threads == 0) s.threads = std::max(1, cpus() / std::max(1, here));
+  int here = static_cast<int>(launched_.local_ranks.value_or(1)), cpus = static_cast<int>(device::allowed_cpus().size());
+  if (s.threads == 0) s.threads = std::max(1, cpus / std::max(1, here));
   // Who shares a CPU must leave it while it waits, and nobody may be bound to one that others compute on.
-  bool crowded = s.threads * here > cpus();
+  bool crowded = s.threads * here > cpus;
   if (here > 1) s.pin_caller = false;
   comm::PeerOptions peers{.deadline_s = 2 * s.comm_timeout_s, .yield = crowded};
   peers.verdict = [member = member_.get()] { return member->verdict(); };
-  s.world = [peers, transport = transport_](const format::Ranks& ranks,
-                                            uint32_t in_flight) mutable -> Result<std::unique_ptr<comm::World>> {
-    peers.in_flight = in_flight;
-    std::unique_ptr<comm::World> world = NABLA_TRY(comm::Peers::create(ranks, transport, peers));
-    return world;
-  };
+  s.world = comm::peers_over(transport_, peers);
   s.board = [board = &shared_.board](uint32_t) { return board; };
   s.stop = nullptr;  // all ranks stop together, between two runs
   if (launched_.rank != 0) s.trace.clear();

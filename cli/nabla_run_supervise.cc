@@ -23,7 +23,7 @@
 namespace nabla::cli {
 namespace {
 
-constexpr double kKillS = 4;    // for mpirun to end, after the ranks have
+constexpr double kKillS = 4;  // for mpirun to end, after the ranks have
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
 

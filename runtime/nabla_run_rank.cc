@@ -27,12 +27,7 @@ Result<nabla_session*> open_rank(const char* path, const nabla_options* options,
   if (rank.check_messages != 0) used = nabla::comm::checked(transport);
   nabla::exec::SessionOptions settings = nabla::api::settings_of(options);
   if (rank.timeout_s > 0) settings.comm_timeout_s = rank.timeout_s;
-  nabla::comm::PeerOptions peers{.deadline_s = settings.comm_timeout_s};
-  settings.world = [=](const nabla::format::Ranks& ranks, uint32_t in_flight) mutable -> Result<std::unique_ptr<nabla::comm::World>> {
-    peers.in_flight = in_flight;
-    std::unique_ptr<nabla::comm::World> world = NABLA_TRY(nabla::comm::Peers::create(ranks, used, peers));
-    return world;
-  };
+  settings.world = nabla::comm::peers_over(used, {.deadline_s = settings.comm_timeout_s});
   auto session = NABLA_TRY(nabla::exec::Session::open(path, settings));
   if (session->team().empty())
     return error(Code::kRanksDisagree, "{} is for one rank, and {} were started", path, transport->ranks());

@@ -437,4 +437,13 @@ void Peers::end(uint32_t, const Status& status) { rank_->end(status); }
 std::optional<Diagnostic> Peers::failure() const { return rank_->failure(); }
 Status Peers::pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) { return rank_->pass(from, to, data, bytes); }
 
+std::function<Result<std::unique_ptr<World>>(const format::Ranks&, uint32_t in_flight)> peers_over(
+    std::shared_ptr<Transport> transport, PeerOptions options) {
+  return [=](const format::Ranks& ranks, uint32_t in_flight) mutable -> Result<std::unique_ptr<World>> {
+    options.in_flight = in_flight;
+    std::unique_ptr<World> world = NABLA_TRY(Peers::create(ranks, transport, options));
+    return world;
+  };
+}
+
 }  // namespace nabla::comm

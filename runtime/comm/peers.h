@@ -44,4 +44,8 @@ class Peers final : public World {
   std::unique_ptr<Rank> rank_;
 };
 
+/// What exec::SessionOptions::world asks for: makes Peers over this transport. `options.in_flight` is that of each call.
+std::function<Result<std::unique_ptr<World>>(const format::Ranks&, uint32_t in_flight)> peers_over(
+    std::shared_ptr<Transport> transport, PeerOptions options);
+
 }  // namespace nabla::comm

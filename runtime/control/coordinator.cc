@@ -288,7 +288,7 @@ class Coordinator::Server {
     if (cause_ || r.left) return;
     // It ends with a code of its own because of what it has reported, or of another's end.
     if (m.signal == 0 && suspected_) return;
-    Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.rank, m.run, m.sequence, m.what));
+    Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.run, m.sequence, m.what));
     if (m.signal == SIGKILL) d.notes.push_back("the system kills a process so when memory runs out: see its log");
     add_last_lines(d, m.text);
     settle(d);
@@ -307,14 +307,14 @@ class Coordinator::Server {
   }
 
   // " in run 3, at exchange 17: all_reduce over dp ..."
-  static std::string place(uint32_t, uint64_t run, uint64_t sequence, const std::string& what) {
+  static std::string place(uint64_t run, uint64_t sequence, const std::string& what) {
     if (run == 0) return " before its first run";
     if (sequence == 0) return fmt::format(" in run {}", run);
     return fmt::format(" in run {}, at exchange {}: {}", run, sequence, what);
   }
   std::string place(uint32_t rank) const {
     const Rank& r = ranks_[rank];
-    return place(rank, r.run, r.sequence, r.what);
+    return place(r.run, r.sequence, r.what);
   }
   std::string name(uint32_t rank) const {
     const Rank& r = ranks_[rank];

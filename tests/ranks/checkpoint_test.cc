@@ -12,15 +12,14 @@
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/format/file.h"
+#include "tests/ranks/digits.h"
+#include "tests/ranks/expect.h"
 #include "tests/ranks/job.h"
 
 namespace nabla::tests {
 namespace {
 
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 const char* const kProgram = "tests/ranks/nabla-run-faults";
-const char* const kData = "examples/digits/digits.npz";
 constexpr int kSteps = 44;
 
 using Words = std::vector<std::string>;
@@ -28,12 +27,12 @@ using Words = std::vector<std::string>;
 class Checkpoints : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ASSERT_EQ(std::system(("examples/digits/mlp_ranks " + path("m.nir") + " > /dev/null").c_str()), 0);
-    compile("dp=2,tp=2", "m");
-    compile("dp=2,tp=1", "dp2");
-    compile("dp=1,tp=2", "tp2");
-    compile("dp=4,tp=1", "dp4");
-    compile("dp=1,tp=1", "one");
+    write_digits();
+    compile_digits("dp=2,tp=2", "m");
+    compile_digits("dp=2,tp=1", "dp2");
+    compile_digits("dp=1,tp=2", "tp2");
+    compile_digits("dp=4,tp=1", "dp4");
+    compile_digits("dp=1,tp=1", "one");
     Outcome clean = train("m", kSteps, {"--save-state", path("clean.safetensors")});
     ASSERT_EQ(clean.code, 0) << clean.err;
   }
@@ -41,20 +40,8 @@ class Checkpoints : public testing::Test {
     static int number = 0;
     dir_ = path("checkpoints-" + std::to_string(number++));
   }
-  static void compile(const std::string& mesh, const std::string& name) {
-    ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " -o " + path(name) +
-                           ".nbundle > /dev/null").c_str()), 0);
-  }
-  static std::string path(const std::string& name) { return testing::TempDir() + name; }
-  static Words training(const std::string& bundle, int64_t steps, const Words& more) {
-    Words out{path(bundle + ".nbundle")};
-    out.insert(out.end(), more.begin(), more.end());
-    out.insert(out.end(), {"--threads", "1", "--entry", "step", "--data", kData, "--map", "x=x_train", "--map", "y=y_train", "--steps",
-                           std::to_string(steps)});
-    return out;
-  }
   static Outcome train(const std::string& bundle, int64_t steps, const Words& more, const Job::Options& options = {}) {
-    return Job(kProgram, training(bundle, steps, more), options).wait();
+    return Job(kProgram, train_digits(bundle, steps, more), options).wait();
   }
   Words kept(const Words& more = {}) const {
     Words out{"--checkpoint-dir", dir_};
@@ -66,12 +53,8 @@ class Checkpoints : public testing::Test {
     out.insert(out.end(), {"--engine", "mpi", "--heartbeat", "0.2", "--reports", path("reports")});
     return out;
   }
-  static void same_state(const std::string& a, const std::string& b) {
-    auto first = format::FileBytes::map(path(a)), second = format::FileBytes::map(path(b));
-    ASSERT_TRUE(first.ok() && second.ok());
-    // Position and all: the metadata is part of it.
-    EXPECT_TRUE(format::as_text((*first)->bytes()) == format::as_text((*second)->bytes())) << a << " and " << b << " differ";
-  }
+  /// Position and all: the metadata is part of it.
+  static void same_state(const std::string& a, const std::string& b) { expect_same_file(a, b); }
   std::vector<int64_t> steps() const { return *checkpoint::steps_in(dir_); }
   int unfinished() const {
     int out = 0;
@@ -159,7 +142,8 @@ TEST_F(Checkpoints, KilledAtAnyMomentItGoesOn) {
   std::vector<checkpoint::Leaf> leaves;
   int after = 0;
   for (int i = 0; i < 100; ++i) {
-    Job job(kProgram, training("one", 1'000'000'000, kept({"--resume", "latest", "--checkpoint-every", "1", "--checkpoint-keep", "2"})));
+    Words keeping = kept({"--resume", "latest", "--checkpoint-every", "1", "--checkpoint-keep", "2"});
+    Job job(kProgram, train_digits("one", 1'000'000'000, keeping));
     ::usleep(30'000 + random() % 120'000);
     ::kill(job.pid(), SIGKILL);
     EXPECT_EQ(job.wait().code, 128 + SIGKILL);
@@ -188,7 +172,7 @@ TEST_F(Checkpoints, ASignalLeavesOne) {
   for (bool mpi : {false, true}) {
     SCOPED_TRACE(mpi ? "mpi" : "local");
     SetUp();
-    Job job(kProgram, training("m", 100'000'000, mpi ? on_mpi() : kept()));
+    Job job(kProgram, train_digits("m", 100'000'000, mpi ? on_mpi() : kept()));
     ASSERT_TRUE(job.said("init: done"));
     ::usleep(300'000);
     ::kill(job.pid(), SIGTERM);

@@ -5,59 +5,39 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <regex>
 
 #include "runtime/base/text.h"
 #include "runtime/format/file.h"
+#include "tests/ranks/digits.h"
+#include "tests/ranks/expect.h"
 #include "tests/ranks/job.h"
 
 namespace nabla::tests {
 namespace {
 
-#define EXPECT_MATCHES(text, pattern) EXPECT_TRUE(std::regex_search(text, std::regex(pattern))) << (text)
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 const char* const kProgram = "tests/ranks/nabla-run-faults";
-const char* const kData = "examples/digits/digits.npz";
 
 class Faults : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::string dir = testing::TempDir();
-    ASSERT_EQ(std::system(("examples/digits/mlp_ranks " + dir + "m.nir > /dev/null").c_str()), 0);
-    compile("dp=2,tp=2", "m");
-    compile("dp=4", "other");
+    write_digits();
+    compile_digits("dp=2,tp=2", "m");
+    compile_digits("dp=4", "other");
     Outcome clean = Job(kProgram, training(44, {"--save-state", path("clean.safetensors")}, false)).wait();
     ASSERT_EQ(clean.code, 0) << clean.err;
   }
-  static void compile(const std::string& mesh, const std::string& name) {
-    ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " -o " + path(name) +
-                           ".nbundle > /dev/null").c_str()), 0);
-  }
-  static std::string path(const std::string& name) { return testing::TempDir() + name; }
-
   /// Signs of life every 0.2 s: a rank is lost after a second.
   static std::vector<std::string> training(int steps, const std::vector<std::string>& more = {}, bool mpi = true) {
-    std::vector<std::string> out{path("m.nbundle")};
-    if (mpi) out.insert(out.end(), {"--engine", "mpi", "--heartbeat", "0.2", "--reports", path("reports")});
-    out.insert(out.end(), more.begin(), more.end());
-    out.insert(out.end(), {"--threads", "1", "--entry", "step", "--data", kData, "--map", "x=x_train", "--map", "y=y_train", "--steps",
-                           std::to_string(steps)});
-    return out;
+    std::vector<std::string> words;
+    if (mpi) words = {"--engine", "mpi", "--heartbeat", "0.2", "--reports", path("reports")};
+    words.insert(words.end(), more.begin(), more.end());
+    return train_digits("m", steps, words);
   }
   static Outcome run(const std::string& fault, int steps = 60, const std::vector<std::string>& more = {}) {
     Job job(kProgram, training(steps, more), {.fault = fault});
     return job.wait();
   }
-  static std::vector<std::string> mpirun(int ranks) {
-    return {"mpirun", "-q", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1",
-            "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo", "-np", std::to_string(ranks)};
-  }
-  static void same_state(const std::string& name) {
-    auto clean = format::FileBytes::map(path("clean.safetensors")), got = format::FileBytes::map(path(name));
-    ASSERT_TRUE(clean.ok() && got.ok());
-    EXPECT_EQ(format::as_text((*clean)->bytes()), format::as_text((*got)->bytes()));
-  }
+  static void same_state(const std::string& name) { expect_same_file("clean.safetensors", name); }
 };
 
 TEST_F(Faults, WithoutFaultsTheBitsAreThoseOfThreads) {

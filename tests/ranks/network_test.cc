@@ -2,45 +2,31 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <regex>
 
-#include "runtime/format/file.h"
+#include "tests/ranks/digits.h"
+#include "tests/ranks/expect.h"
 #include "tests/ranks/job.h"
 #include "tests/ranks/network.h"
 
 namespace nabla::tests {
 namespace {
 
-#define EXPECT_MATCHES(text, pattern) EXPECT_TRUE(std::regex_search(text, std::regex(pattern))) << (text)
-
 class TwoMachines : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    ASSERT_EQ(std::system(("examples/digits/mlp_ranks " + path("n.nir") + " > /dev/null && cli/nablac compile " + path("n.nir") +
-                           " --no-library --mesh dp=2,tp=2 -o " + path("n.nbundle") + " > /dev/null").c_str()), 0);
+    write_digits();
+    compile_digits("dp=2,tp=2", "n");
   }
   void SetUp() override {
     if (!network_.problem().empty()) GTEST_SKIP() << network_.problem();
   }
-  static std::string path(const std::string& name) { return testing::TempDir() + name; }
-  static std::vector<std::string> training(int steps, const std::vector<std::string>& more) {
-    std::vector<std::string> out{path("n.nbundle"), "--threads", "1"};
-    out.insert(out.end(), more.begin(), more.end());
-    out.insert(out.end(), {"--entry", "step", "--data", "examples/digits/digits.npz", "--map", "x=x_train", "--map", "y=y_train",
-                           "--steps", std::to_string(steps)});
-    return out;
-  }
   std::vector<std::string> spread(int steps, const std::string& heartbeat, const std::string& state = "unused.safetensors") {
-    return training(steps, {"--engine", "mpi", "--hosts", network_.hosts_file(2), "--heartbeat", heartbeat, "--save-state", path(state)});
+    return train_digits("n", steps, {"--engine", "mpi", "--hosts", network_.hosts_file(2), "--heartbeat", heartbeat,
+                                     "--save-state", path(state)});
   }
   Job::Options on_front() const { return {.before = network_.front(), .environment = network_.environment()}; }
-  static void same(const std::string& a, const std::string& b) {
-    auto x = format::FileBytes::map(path(a)), y = format::FileBytes::map(path(b));
-    ASSERT_TRUE(x.ok() && y.ok());
-    EXPECT_EQ(format::as_text((*x)->bytes()), format::as_text((*y)->bytes()));
-  }
   static void one_machine(int steps, const std::string& state) {
-    Outcome o = Job("cli/nabla-run", training(steps, {"--save-state", path(state)})).wait();
+    Outcome o = Job("cli/nabla-run", train_digits("n", steps, {"--save-state", path(state)})).wait();
     ASSERT_EQ(o.code, 0) << o.err;
   }
 
@@ -51,7 +37,7 @@ TEST_F(TwoMachines, TrainToTheBitsOfOne) {
   one_machine(60, "one.safetensors");
   Outcome o = Job("cli/nabla-run", spread(60, "1", "two.safetensors"), on_front()).wait();
   EXPECT_EQ(o.code, 0) << o.err;
-  same("one.safetensors", "two.safetensors");
+  expect_same_file("one.safetensors", "two.safetensors");
 }
 
 // F9, F11
@@ -60,7 +46,7 @@ TEST_F(TwoMachines, ASlowOrInterruptedLinkIsWaitedFor) {
   network_.limit(2, "8mbit");
   Outcome slow = Job("cli/nabla-run", spread(60, "0.5", "slow.safetensors"), on_front()).wait();
   EXPECT_EQ(slow.code, 0) << slow.err;
-  same("one.safetensors", "slow.safetensors");
+  expect_same_file("one.safetensors", "slow.safetensors");
   one_machine(1500, "long.safetensors");
   Job heals("cli/nabla-run", spread(1500, "1", "healed.safetensors"), on_front());
   ASSERT_TRUE(heals.said("step: step "));
@@ -69,7 +55,7 @@ TEST_F(TwoMachines, ASlowOrInterruptedLinkIsWaitedFor) {
   network_.link(2, true);
   Outcome healed = heals.wait(90);
   EXPECT_EQ(healed.code, 0) << healed.err;
-  same("long.safetensors", "healed.safetensors");
+  expect_same_file("long.safetensors", "healed.safetensors");
 }
 
 // F10: the machine that is cut off ends its ranks by itself; the others name one of them.
