@@ -98,6 +98,8 @@ struct CodeInfo {
 
 /// All codes in ascending order; count in `count`.
 const CodeInfo* all_codes(int& count);
+/// Null: no code has this number.
+const CodeInfo* find_code(int number);
 const CodeInfo& code_info(Code code);
 
 }  // namespace nabla

@@ -34,11 +34,16 @@ const CodeInfo* all_codes(int& count) {
   return kCodes;
 }
 
-const CodeInfo& code_info(Code code) {
+const CodeInfo* find_code(int number) {
   for (const CodeInfo& info : kCodes)
-    if (info.code == code) return info;
-  NABLA_CHECK(false, "code {} has no row", static_cast<int>(code));
-  __builtin_unreachable();
+    if (static_cast<int>(info.code) == number) return &info;
+  return nullptr;
+}
+
+const CodeInfo& code_info(Code code) {
+  const CodeInfo* info = find_code(static_cast<int>(code));
+  NABLA_CHECK(info != nullptr, "code {} has no row", static_cast<int>(code));
+  return *info;
 }
 
 Diagnostic::Diagnostic() = default;

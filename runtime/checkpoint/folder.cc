@@ -13,7 +13,7 @@
 #include <cstring>
 #include <memory>
 
-#include "runtime/checkpoint/checksum.h"
+#include "runtime/format/zip.h"
 
 namespace nabla::checkpoint {
 namespace {
@@ -155,7 +155,7 @@ Result<File> write_part(const std::string& folder, const std::string& name, std:
   for (format::Bytes piece : pieces)
     for (size_t at = 0; at < piece.size(); at += kChunk) {  // the checksum of what the caches still have
       format::Bytes chunk = piece.subspan(at, std::min(kChunk, piece.size() - at));
-      out.checksum = checksum(out.checksum, chunk);
+      out.checksum = format::crc32_of(chunk, out.checksum);
       if (!write_all(file.fd, chunk)) return cannot(path);
     }
   if (::fsync(file.fd) != 0) return cannot(path);

@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/meeting.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
@@ -49,11 +48,9 @@ std::string text_of(const Diagnostic& why) {
 
 Diagnostic diagnostic_of(const std::string& text) {
   size_t first = text.find('\n'), second = first == text.npos ? text.npos : text.find('\n', first + 1);
-  int number = std::atoi(text.c_str()), count = 0;
-  const CodeInfo* all = all_codes(count);
-  bool known = std::any_of(all, all + count, [&](const CodeInfo& c) { return static_cast<int>(c.code) == number; });
-  if (second == text.npos || !known) return error(Code::kCorrupt, "another process has sent `{}`", text);
-  Diagnostic out(static_cast<Code>(number), text.substr(second + 1));
+  const CodeInfo* known = find_code(std::atoi(text.c_str()));
+  if (second == text.npos || known == nullptr) return error(Code::kCorrupt, "another process has sent `{}`", text);
+  Diagnostic out(known->code, text.substr(second + 1));
   out.help = text.substr(first + 1, second - first - 1);
   return out;
 }

@@ -83,18 +83,10 @@ void fill(MessageT& into, const Diagnostic& why) {
   if (into.text.size() > kMostBytes / 2) into.text.resize(kMostBytes / 2);
 }
 
-/// A rank of another version may know other codes.
-static Code code_of(const MessageT& m) {
-  int count = 0;
-  const CodeInfo* all = all_codes(count);
-  for (int i = 0; i < count; ++i)
-    if (static_cast<uint16_t>(all[i].code) == m.code) return all[i].code;
-  return Code::kPeerLost;
-}
-
 Diagnostic diagnostic_of(const MessageT& m) {
   size_t end = std::min(m.text.find('\n'), m.text.size());
-  Diagnostic out = error(code_of(m), "{}", m.text.substr(0, end));
+  const CodeInfo* known = find_code(m.code);  // a rank of another version may know others
+  Diagnostic out = error(known != nullptr ? known->code : Code::kPeerLost, "{}", m.text.substr(0, end));
   while (end < m.text.size()) {
     size_t at = end + 1;
     end = std::min(m.text.find('\n', at), m.text.size());

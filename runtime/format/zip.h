@@ -60,6 +60,7 @@ class ZipReader {
 /// True when an archive's end record stands at the very end of `bytes`: how an executable with a bundle is told.
 bool ends_with_zip(Bytes bytes);
 
-uint32_t crc32_of(Bytes bytes);
+/// CRC-32 of what `before` is that of, followed by `bytes`.
+uint32_t crc32_of(Bytes bytes, uint32_t before = 0);
 
 }  // namespace nabla::format
