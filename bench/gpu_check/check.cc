@@ -7,7 +7,6 @@
 #include <map>
 
 #include "bench/gpu_check/session.h"
-#include "runtime/format/file.h"
 
 namespace nabla::gpu_check {
 namespace {
@@ -26,11 +25,18 @@ double distance(const Literal& got, const Literal& want) {
   return worst;
 }
 
-Result<json> one_kind(Check& check, exec::Session& gpu, exec::Session& cpu, const json& kind) {
-  std::string name = kind["entry"];
+Result<json> values(Check& check, const json& kind) {
+  std::string name = kind["entry"], bundle = kind["bundle"];
+  exec::Session& gpu = *NABLA_TRY(check.session(bundle));
+  exec::Session& cpu = *NABLA_TRY(check.cpu_session(kind["cpu"]));
   int on_gpu = NABLA_TRY(gpu.need_entry(name)), on_cpu = NABLA_TRY(cpu.need_entry(name));
   const exec::EntryInfo& info = gpu.entries()[on_gpu];
   double worst = 0;
+  for (const json& before : kind.value("before", json::array())) {
+    std::mt19937_64 same = check.random;
+    NABLA_TRY(run_once(gpu, before, kind["integers"], check.random));
+    NABLA_TRY(run_once(cpu, before, kind["integers"], same));
+  }
   // Issued the first time, replayed as a graph from the second on, with other inputs each time.
   for (int round = 0; round < 3; ++round) {
     std::vector<Literal> inputs = drawn_inputs(info, kind["integers"], check.random);
@@ -39,12 +45,9 @@ Result<json> one_kind(Check& check, exec::Session& gpu, exec::Session& cpu, cons
     NABLA_TRY(run(cpu, on_cpu, inputs, want));
     for (size_t i = 0; i < got.size(); ++i) worst = std::max(worst, distance(got[i], want[i]));
   }
-  bool ok = worst <= kind["tolerance"].get<double>();
-  check.failures += !ok;
-  return json{{"entry", name},
-              {"error", std::isfinite(worst) ? json(worst) : json("not a number")},
+  return json{{"error", std::isfinite(worst) ? json(worst) : json("not a number")},
               {"tolerance", kind["tolerance"]},
-              {"ok", ok}};
+              {"ok", worst <= kind["tolerance"].get<double>()}};
 }
 
 // Spans of the kernels of one run of an entry: name -> microseconds, and how many there were.
@@ -81,105 +84,100 @@ Result<Spans> traced(const Check& check, const std::string& bundle, const std::s
   return out;
 }
 
-}  // namespace
-
-Status Check::keep(bool complete) {
-  result["failures"] = failures;
-  result["complete"] = complete;
-  return results.empty() ? Status(Ok{}) : format::write_file(results, result.dump(1) + "\n");
-}
-
-Status check_values(Check& check) {
-  std::string bundle;
-  std::unique_ptr<exec::Session> gpu, cpu;
-  for (const json& kind : check.plan["values"]) {
-    if (std::string of = kind["bundle"]; of != bundle) {
-      gpu.reset(), cpu.reset();
-      gpu = NABLA_TRY(open(check.folder, of, check.plan["target"]));
-      cpu = NABLA_TRY(open(check.folder, of + "_cpu", "cpu:x86-64-v3"));
-      bundle = of;
-    }
-    json row = NABLA_TRY(one_kind(check, *gpu, *cpu, kind));
-    check.result["values"].push_back(std::move(row));
-    NABLA_TRY(check.keep());
-  }
-  return Ok{};
-}
-
-Status measure_launches(Check& check) {
-  Spans spans = NABLA_TRY(traced(check, "speed", "chain", 8, {"fill"}));
-  auto session = NABLA_TRY(open(check.folder, "speed", check.plan["target"]));
-  NABLA_TRY(run_once(*session, "fill", 8, check.random));
-  Timing one = NABLA_TRY(time_entry(*session, "one", 8, check.seconds, check.random));
-  Timing chain = NABLA_TRY(time_entry(*session, "chain", 8, check.seconds, check.random));
+Result<json> launches(Check& check) {
+  Spans spans = NABLA_TRY(traced(check, "launches", "chain", 8, {"fill_link"}));
+  exec::Session& session = *NABLA_TRY(check.session("launches"));
+  NABLA_TRY(run_once(session, "fill_link", 8, check.random));
+  Timing one = NABLA_TRY(time_entry(session, "one", 8, check.seconds, check.random));
+  Timing chain = NABLA_TRY(time_entry(session, "chain", 8, check.seconds, check.random));
   double links = std::max(1, spans.count - 1), in_trace = 0;
   for (const auto& [name, microseconds] : spans.microseconds) in_trace += microseconds;
-  check.result["launches"] = {{"run_of_one_kernel_us", one.seconds * 1e6},
-                              {"kernel_in_a_graph_us", (chain.seconds - one.seconds) * 1e6 / links},
-                              {"kernel_by_itself_us", in_trace / std::max(1, spans.count)},
-                              {"kernels", spans.count}};
-  return check.keep();
+  return json{{"ok", true},
+              {"run_of_one_kernel_us", one.seconds * 1e6},
+              {"kernel_in_a_graph_us", (chain.seconds - one.seconds) * 1e6 / links},
+              {"kernel_by_itself_us", in_trace / std::max(1, spans.count)},
+              {"kernels", spans.count}};
 }
 
-Status measure_ceilings(Check& check) {
-  auto session = NABLA_TRY(open(check.folder, "speed", check.plan["target"]));
-  NABLA_TRY(run_once(*session, "fill", 8, check.random));
-  auto add = [&](const std::string& what, double value, const char* unit, double datasheet) {
-    check.result["ceilings"].push_back(
-        {{"what", what}, {"value", value}, {"unit", unit}, {"datasheet", datasheet}, {"share", value / datasheet}});
-    return check.keep();
-  };
-  Timing copy = NABLA_TRY(time_entry(*session, "copy", 8, check.seconds, check.random));
-  NABLA_TRY(add("copy", check.plan["copy_bytes"].get<double>() / copy.seconds / 1e9, "GB/s", check.plan["copy_gbs"]));
-  for (const json& p : check.plan["products"]) {
-    Timing t = NABLA_TRY(time_entry(*session, p["entry"], 8, check.seconds, check.random));
-    NABLA_TRY(add(p["entry"], p["flops"].get<double>() / t.seconds / 1e12, "TFLOP/s",
-                  check.plan[p["dtype"] == "f32" ? "f32_tflops" : "tensor_tflops"]));
-  }
-  return Ok{};
+Result<json> ceilings(Check& check, const json& plan) {
+  exec::Session& session = *NABLA_TRY(check.session(plan["bundle"]));
+  NABLA_TRY(run_once(session, "fill", 8, check.random));
+  Timing t = NABLA_TRY(time_entry(session, plan["entry"], 8, check.seconds, check.random));
+  double value = plan["work"].get<double>() / t.seconds;
+  return json{{"ok", true},
+              {"value", value},
+              {"unit", plan["unit"]},
+              {"datasheet", plan["datasheet"]},
+              {"share", value / plan["datasheet"].get<double>()}};
 }
 
-Status measure_training(Check& check) {
-  for (const json& model : check.plan["training"]) {
-    std::string name = model["name"];
-    int64_t vocabulary = model["vocabulary"];
-    auto session = NABLA_TRY(open(check.folder, name, check.plan["target"]));
-    NABLA_TRY(run_once(*session, "init", 1000, check.random));
-    int step = NABLA_TRY(session->need_entry("step"));
-    const exec::EntryInfo& info = session->entries()[step];
-    std::vector<Literal> batch = drawn_inputs(info, vocabulary, check.random), out = poisoned_outputs(info);
-    NABLA_TRY(run(*session, step, batch, out));
-    double first = out[0].get(0);
-    for (int i = 0; i < 10; ++i) NABLA_TRY(run(*session, step, batch, out));
-    double last = out[0].get(0);
-    bool ok = std::isfinite(first) && last < first;
-    check.failures += !ok;
-    Timing t = NABLA_TRY(time_entry(*session, "step", vocabulary, 4 * check.seconds, check.random));
-    double flops = static_cast<double>(info.flops) / t.seconds;
-    check.result["training"].push_back({{"model", name},
-                                        {"step_ms", t.seconds * 1e3},
-                                        {"tokens_per_second", model["tokens"].get<double>() / t.seconds},
-                                        {"tflops", flops / 1e12},
-                                        {"utilisation", flops / 1e12 / check.plan["tensor_tflops"].get<double>()},
-                                        {"arena_gb", static_cast<double>(session->arena_bytes()) / 1e9},
-                                        {"loss", {first, last}},
-                                        {"ok", ok}});
-    NABLA_TRY(check.keep());
-    session.reset();  // the GPU has room for one of these
-    Spans spans = NABLA_TRY(traced(check, name, "step", std::min<int64_t>(vocabulary, 1000), {"init"}));
-    double all = 0;
-    std::vector<std::pair<double, std::string>> kernels;
-    for (const auto& [kernel, microseconds] : spans.microseconds) {
-      all += microseconds;
-      kernels.emplace_back(microseconds, kernel);
-    }
-    std::sort(kernels.rbegin(), kernels.rend());
-    for (const auto& [microseconds, kernel] : kernels)
-      check.result["kernels"].push_back(
-          {{"model", name}, {"kernel", kernel}, {"us", microseconds}, {"share", microseconds / all}});
-    NABLA_TRY(check.keep());
+Result<json> training(Check& check, const json& model) {
+  int64_t vocabulary = model["vocabulary"];
+  exec::Session& session = *NABLA_TRY(check.session(model["bundle"]));
+  NABLA_TRY(run_once(session, "init", 1000, check.random));
+  int step = NABLA_TRY(session.need_entry("step"));
+  const exec::EntryInfo& info = session.entries()[step];
+  std::vector<Literal> batch = drawn_inputs(info, vocabulary, check.random), out = poisoned_outputs(info);
+  NABLA_TRY(run(session, step, batch, out));
+  double first = out[0].get(0);
+  for (int i = 0; i < 10; ++i) NABLA_TRY(run(session, step, batch, out));
+  double last = out[0].get(0);
+  Timing t = NABLA_TRY(time_entry(session, "step", vocabulary, 4 * check.seconds, check.random));
+  double flops = static_cast<double>(info.flops) / t.seconds;
+  return json{{"ok", std::isfinite(first) && last < first},
+              {"step_ms", t.seconds * 1e3},
+              {"tokens_per_second", model["tokens"].get<double>() / t.seconds},
+              {"tflops", flops / 1e12},
+              {"utilisation", flops / 1e12 / check.plan["tensor_tflops"].get<double>()},
+              {"arena_gb", static_cast<double>(session.arena_bytes()) / 1e9},
+              {"loss", {first, last}}};
+}
+
+Result<json> kernels(Check& check, const json& model) {
+  int64_t vocabulary = model["vocabulary"];
+  Spans spans = NABLA_TRY(traced(check, model["bundle"], "step", std::min<int64_t>(vocabulary, 1000), {"init"}));
+  double all = 0;
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [kernel, microseconds] : spans.microseconds) {
+    all += microseconds;
+    sorted.emplace_back(microseconds, kernel);
   }
-  return Ok{};
+  std::sort(sorted.rbegin(), sorted.rend());
+  json rows = json::array();
+  for (const auto& [microseconds, kernel] : sorted)
+    rows.push_back({{"kernel", kernel}, {"us", microseconds}, {"share", microseconds / all}});
+  return json{{"ok", true}, {"step_us", all}, {"launches", spans.count}, {"kernels", std::move(rows)}};
+}
+
+}  // namespace
+
+std::vector<Task> tasks_of(const json& plan) {
+  std::vector<Task> out;
+  for (const json& kind : plan["values"]) out.push_back({"values", kind["name"], kind, 60});
+  out.push_back({"launches", "chain", {}, 60});
+  for (const json& one : plan["ceilings"]) out.push_back({"ceilings", one["name"], one, 60});
+  for (const json& model : plan["training"]) out.push_back({"training", model["name"], model, 120});
+  for (const json& model : plan["training"]) out.push_back({"kernels", model["name"], model, 120});
+  return out;
+}
+
+Result<exec::Session*> Check::kept(Kept& one, const std::string& bundle, const std::string& target) {
+  if (one.bundle != bundle) {
+    one = {};
+    one.session = NABLA_TRY(open(folder, bundle, target));
+    one.bundle = bundle;
+  }
+  return one.session.get();
+}
+Result<exec::Session*> Check::session(const std::string& bundle) { return kept(gpu_, bundle, plan["target"]); }
+Result<exec::Session*> Check::cpu_session(const std::string& bundle) { return kept(cpu_, bundle, "cpu:x86-64-v3"); }
+
+Result<json> run_task(Check& check, const Task& task) {
+  if (task.part == "values") return values(check, task.plan);
+  if (task.part == "launches") return launches(check);
+  if (task.part == "ceilings") return ceilings(check, task.plan);
+  if (task.part == "training") return training(check, task.plan);
+  return kernels(check, task.plan);
 }
 
 }  // namespace nabla::gpu_check

@@ -1,40 +1,61 @@
-// The parts of a check; each adds rows to the result.
+// The tasks of a check. Each gives one row of the results, and runs in a process that it may take with it when a kernel
+// breaks the GPU's context.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/exec/session.h"
 
 namespace nabla::gpu_check {
 
+struct Task {
+  std::string part, name;       ///< "values" "softmax"; part and name together are unique
+  nlohmann::json plan;          ///< what gpu_check_pack wrote for it
+  double limit_s = 60;          ///< after which it counts as hanging
+  std::string str() const { return part + "/" + name; }
+};
+
+/// Every task of a plan in the order in which they run: values, launches, ceilings, training, kernels.
+std::vector<Task> tasks_of(const nlohmann::json& plan);
+
+/// What the tasks of one process share.
 struct Check {
+  Check(std::string from, nlohmann::json made, double each, uint64_t seed)
+      : folder(std::move(from)), plan(std::move(made)), seconds(each), random(seed) {}
+
   std::string folder;    ///< of plan.json and the bundles
   nlohmann::json plan;   ///< what gpu_check_pack wrote
   double seconds = 0.5;  ///< for each timing
   std::mt19937_64 random;
-  nlohmann::json result = nlohmann::json::object();
-  int failures = 0;
-  std::string results;  ///< where `keep` writes; empty: nowhere
 
-  /// Writes all that has been found so far: what comes next may take the process with it.
-  Status keep(bool complete = false);
+  /// The session of a bundle, the last one of which is kept: the GPU has room for one large model.
+  Result<exec::Session*> session(const std::string& bundle);
+  /// The same for a bundle of the CPU.
+  Result<exec::Session*> cpu_session(const std::string& bundle);
+
+ private:
+  struct Kept {
+    std::string bundle;
+    std::unique_ptr<exec::Session> session;
+  };
+  Result<exec::Session*> kept(Kept& one, const std::string& bundle, const std::string& target);
+  Kept gpu_, cpu_;
 };
 
-/// Every kind of kernel on random inputs against the CPU's program: result["values"] has a row per entry with its
-/// largest error, in units of the tolerance. A wrong value, or one that is not written, is a failure.
-Status check_values(Check& check);
-/// One launch, one link of a chain in a replayed graph and in one that is issued: result["launches"], in microseconds.
-Status measure_launches(Check& check);
-/// A copy and products, against the datasheet: result["ceilings"].
-Status measure_ceilings(Check& check);
-/// Training steps: result["training"] with tokens per second and model FLOPs utilisation, and result["kernels"], the
-/// share of each kernel of the last model. A loss that is not finite, or does not fall on a repeated batch, is a
-/// failure.
-Status measure_training(Check& check);
+/// Runs a task: its row, with `ok` false for a wrong value, a value that is not written, and a loss that is not finite or
+/// does not fall on a repeated batch. An error where it could not run to its end.
+///   values     largest `error` against the CPU's program, in units of |error| <= 1 + |want|, and the `tolerance`
+///   launches   microseconds of one launch, of a link of a chain in a replayed graph, and in one that is issued
+///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet
+///   training   tokens per second, model FLOPs utilisation
+///   kernels    microseconds and share of every kernel of a step
+Result<nlohmann::json> run_task(Check& check, const Task& task);
 
-/// result["rows"] as lines for people.
-std::string table(const nlohmann::json& result);
+/// Rows as a table for people; `machine` is the first line of the results.
+std::string table(const nlohmann::json& machine, const std::vector<nlohmann::json>& rows);
 
 }  // namespace nabla::gpu_check

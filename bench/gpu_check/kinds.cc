@@ -67,6 +67,8 @@ void add_pointwise(Kinds& kinds, const Scale& s) {
   });
   kinds.add({"pointwise_bf16", 1e-2}, {{"x", bf16, {rows, columns + 1}}},
             [](In x) -> Out { return {x[0] * x[0] + x[0]}; });
+  kinds.add({"pointwise_bf16_packed", 1e-2}, {{"x", bf16, {rows + 3, 1024}}, {"z", bf16, {1024}}},
+            [](In x) -> Out { return {gelu(x[0]) + x[1], convert(x[0], f32) * 3.0}; });
   kinds.add({"pointwise_i32", 0}, {{"x", i32, {rows, columns}}}, [](In x) -> Out { return {x[0] * x[0] + 3}; });
   kinds.add({"sum_of_rows", 1e-4}, {{"x", f32, {rows, columns}}}, [](In x) -> Out { return {sum(x[0], {1})}; });
   kinds.add({"sum_of_long_rows", 1e-3}, {{"x", f32, {3, deep}}}, [](In x) -> Out {
@@ -78,6 +80,26 @@ void add_pointwise(Kinds& kinds, const Scale& s) {
   kinds.add({"layer_norm", 1e-4}, {{"x", f32, {rows, columns}}, {"g", f32, {columns}}, {"b", f32, {columns}}},
             [](In x) -> Out { return {layer_norm(x[0], x[1], x[2])}; });
   kinds.add({"transpose", 0}, {{"x", f32, {rows, columns}}}, [](In x) -> Out { return {transpose(x[0]) * 2.0}; });
+}
+
+// Products of bf16 and what is fused into them, with sizes that fill tiles and such as do not.
+void add_epilogues(Kinds& kinds, const Scale& s) {
+  for (bool even : {true, false}) {
+    const int64_t m = even ? s.of(512, 16) : s.of(515, 21), n = even ? s.of(384, 32) : s.of(387, 35);
+    const int64_t k = even ? s.of(256, 16) : s.of(259, 19);
+    const std::string size = even ? "_even" : "_odd";
+    const Spec a("a", bf16, {m, k}), b("b", bf16, {k, n}), bias("bias", bf16, {n}), add("add", bf16, {m, n});
+    kinds.add({"product_bias_gelu_bf16" + size, 3e-2}, {a, b, bias},
+              [](In x) -> Out { return {gelu(matmul(x[0], x[1]) + x[2])}; });
+    kinds.add({"product_bias_addend_bf16" + size, 3e-2}, {a, b, bias, add},
+              [](In x) -> Out { return {matmul(x[0], x[1]) + x[2] + x[3]}; });
+    kinds.add({"product_tn_bf16" + size, 3e-2}, {{"a", bf16, {k, m}}, b},
+              [](In x) -> Out { return {matmul(transpose(x[0]), x[1])}; });
+    kinds.add({"product_nt_bf16" + size, 3e-2}, {a, {"b", bf16, {n, k}}},
+              [](In x) -> Out { return {matmul(x[0], transpose(x[1]))}; });
+    kinds.add({"product_bf16_to_f32" + size, 3e-2}, {a, b},
+              [](In x) -> Out { return {convert(matmul(x[0], x[1]), f32) * 0.5}; });
+  }
 }
 
 void add_products(Kinds& kinds, const Scale& s) {
@@ -92,10 +114,18 @@ void add_products(Kinds& kinds, const Scale& s) {
             [](In x) -> Out { return {matmul(x[0], x[1])}; });
   kinds.add({"convolution", 1e-3}, {{"x", f32, {batch, 14, 13, 8}}, {"w", f32, {3, 3, 8, 16}}},
             [](In x) -> Out { return {conv2d(x[0], x[1])}; });
+  add_epilogues(kinds, s);
   const Shape heads = {2, s.of(4, 2), s.of(130, 9), s.of(64, 8)};
   std::vector<Spec> qkv = {{"q", f32, heads}, {"k", f32, heads}, {"v", f32, heads}};
   kinds.add({"attention", 1e-4}, qkv, [](In x) -> Out { return {attention(x[0], x[1], x[2], {}, true)}; });
   kinds.add({"attention_slopes", 1e-3}, qkv, slopes_of_attention);
+  for (auto [name, dtype, tolerance] : {std::tuple{"attention_bf16", bf16, 2e-2}, {"attention_f16", f16, 5e-3}}) {
+    std::vector<Spec> narrow = {{"q", dtype, heads}, {"k", dtype, heads}, {"v", dtype, heads}};
+    kinds.add({name, tolerance}, narrow, [](In x) -> Out {
+      return {attention(x[0], x[1], x[2], {}, true), attention(x[0], x[1], x[2], {}, false)};
+    });
+    kinds.add({name + std::string("_slopes"), 6 * tolerance}, narrow, slopes_of_attention);
+  }
   qkv.emplace_back("key", u32, Shape{2});
   kinds.add({"attention_with_dropout", 1e-4, 1 << 20}, qkv,
             [](In x) -> Out { return {attention(x[0], x[1], x[2], {x[3]}, true, 0.2, 0.25)}; });
@@ -143,6 +173,19 @@ std::vector<Kind> add_library_kinds(Program& program, const Scale& s) {
        {std::tuple{"library_product_f32", f32, 1e-3}, {"library_product_bf16", bf16, 3e-2}})
     kinds.add({name, tolerance}, {{"a", dtype, {m, k}}, {"b", dtype, {k, n}}},
               [](In x) -> Out { return {matmul(x[0], x[1])}; });
+  for (bool even : {true, false}) {
+    const std::string size = even ? "_even" : "_odd";
+    const int64_t rows = even ? s.of(512, 16) : m, columns = even ? s.of(384, 32) : n, deep = even ? s.of(256, 16) : k;
+    const Spec a("a", bf16, {rows, deep}), b("b", bf16, {deep, columns});
+    kinds.add({"library_product_bias_gelu_bf16" + size, 3e-2}, {a, b, {"bias", bf16, {columns}}},
+              [](In x) -> Out { return {gelu(matmul(x[0], x[1]) + x[2])}; });
+    kinds.add({"library_product_addend_bf16" + size, 3e-2}, {a, b, {"add", bf16, {rows, columns}}},
+              [](In x) -> Out { return {matmul(x[0], x[1]) + x[2]}; });
+    kinds.add({"library_product_tn_bf16" + size, 3e-2}, {{"a", bf16, {deep, rows}}, b},
+              [](In x) -> Out { return {matmul(transpose(x[0]), x[1])}; });
+    kinds.add({"library_product_batched_bf16" + size, 3e-2}, {{"a", bf16, {3, rows, deep}}, {"b", bf16, {3, columns, deep}}},
+              [](In x) -> Out { return {matmul(x[0], transpose(x[1], {0, 2, 1}))}; });
+  }
   for (auto [name, dtype, tolerance] :
        {std::tuple{"library_convolution_f32", f32, 1e-3}, {"library_convolution_bf16", bf16, 3e-2}})
     kinds.add({name, tolerance},
@@ -157,6 +200,20 @@ std::vector<Kind> add_library_kinds(Program& program, const Scale& s) {
   return kinds.take();
 }
 
+std::vector<Kind> add_tf32_kinds(Program& program, const Scale& s) {
+  Kinds kinds(program);
+  const int64_t m = s.of(515, 21), n = s.of(387, 35), k = s.of(259, 19);
+  kinds.add({"tf32_product", 2e-2}, {{"a", f32, {m, k}}, {"b", f32, {k, n}}},
+            [](In x) -> Out { return {matmul(x[0], x[1])}; });
+  kinds.add({"tf32_product_even", 2e-2}, {{"a", f32, {s.of(512, 16), s.of(256, 16)}}, {"b", f32, {s.of(256, 16), s.of(384, 32)}}},
+            [](In x) -> Out { return {matmul(x[0], x[1])}; });
+  kinds.add({"tf32_product_nt", 2e-2}, {{"a", f32, {m, k}}, {"b", f32, {n, k}}},
+            [](In x) -> Out { return {matmul(x[0], transpose(x[1]))}; });
+  kinds.add({"tf32_convolution", 2e-2}, {{"x", f32, {s.of(7, 2), 14, 13, 8}}, {"w", f32, {3, 3, 8, 16}}},
+            [](In x) -> Out { return {conv2d(x[0], x[1])}; });
+  return kinds.take();
+}
+
 std::vector<Kind> add_kinds(Program& program, const Scale& scale) {
   Kinds kinds(program);
   add_pointwise(kinds, scale);
@@ -165,55 +222,134 @@ std::vector<Kind> add_kinds(Program& program, const Scale& scale) {
   return kinds.take();
 }
 
-Speed add_speed(Program& program, const Scale& scale) {
-  Speed out;
-  const int64_t elements = scale.of(int64_t{256} << 20, 1000), n = scale.of(4096, 24), few = 64;
-  out.chain = scale.of(512, 6);
-  out.copy_bytes = 8 * static_cast<double>(elements);
-  State from = program.state("from", f32, {elements}), to = program.state("to", f32, {elements});
-  State link = program.state("link", f32, {few});
-  struct Operands {
-    Product product;
-    State a, b, c;
-  };
-  std::vector<Operands> products;
-  for (DType dtype : {bf16, f32}) {
-    std::string entry = "product_" + std::string(name_of(dtype));
-    auto matrix = [&](const char* which) { return program.state(entry + "." + which, dtype, {n, n}); };
-    double flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    products.push_back({{entry, dtype, flops}, matrix("a"), matrix("b"), matrix("c")});
-  }
-  program.entry("fill", {{"seed", u32, {2}}}, [&](Tensor seed) {
-    from.set(ones({elements}));
-    to.set(zeros({elements}));
-    link.set(zeros({few}));
-    for (Operands& p : products) {
-      p.a.set(rng_uniform(seed, {n, n}, p.product.dtype, -1, 1));
-      p.b.set(rng_uniform(seed, {n, n}, p.product.dtype, -1, 1));
-      p.c.set(zeros({n, n}, p.product.dtype));
+namespace {
+
+// State that an entry reads or writes, and how `fill` fills it: random numbers, or zeros for what is written.
+struct Filled {
+  State state;
+  bool random = true;
+};
+
+class Speeds {
+ public:
+  explicit Speeds(Program& program) : program_(program) {}
+
+  // An entry that does `work` units per run, with operands and results of these types as state.
+  void add(const std::string& name, std::vector<std::pair<DType, Shape>> operands, std::pair<DType, Shape> result,
+           double work, Unit unit, const std::function<Tensor(In)>& f) {
+    std::vector<State> from;
+    for (const auto& [dtype, shape] : operands) {
+      from.push_back(program_.state(name + ".x" + std::to_string(from.size()), dtype, shape));
+      filled_.push_back({from.back()});
     }
+    State to = program_.state(name + ".y", result.first, result.second);
+    filled_.push_back({to, false});
+    program_.entry(name, std::vector<Spec>{}, [&](In) -> Outputs {
+      std::vector<Tensor> x;
+      for (const State& s : from) x.push_back(s.get());
+      to.set(f(x));
+      return {};
+    });
+    out_.push_back({name, work, unit});
+  }
+  std::vector<Speed> take() {
+    program_.entry("fill", {{"seed", u32, {2}}}, [&](Tensor seed) {
+      for (const Filled& f : filled_) {
+        const ir::Type& type = f.state.type();
+        f.state.set(f.random ? rng_uniform(seed, type.shape, type.dtype, -1, 1) : zeros(type.shape, type.dtype));
+      }
+    });
+    return std::move(out_);
+  }
+
+ private:
+  Program& program_;
+  std::vector<Filled> filled_;
+  std::vector<Speed> out_;
+};
+
+double bytes_of(DType dtype, const Shape& shape) {
+  return static_cast<double>(ir::Type(dtype, shape).bytes().value());
+}
+
+void add_product_speeds(Speeds& speeds, const Scale& s) {
+  auto product = [&](const std::string& name, DType dtype, int64_t m, int64_t n, int64_t k) {
+    m = s.of(m, 24), n = s.of(n, 24), k = s.of(k, 24);
+    double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    speeds.add(name, {{dtype, {m, k}}, {dtype, {k, n}}}, {dtype, {m, n}}, flops,
+               dtype == f32 ? Unit::kFlops : Unit::kTensorFlops, [](In x) { return matmul(x[0], x[1]); });
+  };
+  product("product_bf16_4096", bf16, 4096, 4096, 4096);
+  product("product_bf16_8192", bf16, 8192, 8192, 8192);
+  product("product_f32_4096", f32, 4096, 4096, 4096);
+  product("product_bf16_gpt2_up", bf16, 8192, 3072, 768);
+  product("product_bf16_gpt2_logits", bf16, 8192, 50304, 768);
+}
+
+// Of the sizes of GPT-2 124M with 8 sequences of 1,024 tokens.
+void add_layer_speeds(Speeds& speeds, const Scale& s) {
+  const int64_t tokens = s.of(8192, 24), width = s.of(768, 16), wide = s.of(3072, 32);
+  const int64_t words = s.of(50304, 61), length = s.of(1024, 16), heads = s.of(12, 2), deep = s.of(64, 8);
+  auto same = [&](const std::string& name, DType dtype, const Shape& shape, double times,
+                 const std::function<Tensor(In)>& f) {
+    speeds.add(name, {{dtype, shape}}, {dtype, shape}, times * bytes_of(dtype, shape), Unit::kBytes, f);
+  };
+  same("layer_norm", f32, {tokens, width}, 2, [&](In x) { return layer_norm(x[0], ones({width}), zeros({width})); });
+  same("gelu_bf16", bf16, {tokens, wide}, 2, [](In x) { return gelu(x[0]); });
+  same("softmax", f32, {tokens, wide}, 2, [](In x) { return softmax(x[0], -1); });
+  same("transpose", f32, {tokens, wide}, 2, [&](In x) { return reshape(transpose(x[0]), {tokens, wide}); });
+  speeds.add("sum_of_columns", {{f32, {tokens, wide}}}, {f32, {wide}}, bytes_of(f32, {tokens, wide}), Unit::kBytes,
+             [](In x) { return sum(x[0], {0}); });
+  speeds.add("sum_of_rows", {{f32, {tokens, wide}}}, {f32, {tokens}}, bytes_of(f32, {tokens, wide}), Unit::kBytes,
+             [](In x) { return sum(x[0], {1}); });
+  same("cross_entropy_slopes_bf16", bf16, {tokens, words}, 3, [&](In x) {
+    return grad([&](Tensor t) { return mean(cross_entropy(convert(t, f32), iota({tokens}, 0))); })(x[0]);
   });
-  program.entry("copy", std::vector<Spec>{}, [&](In) -> Outputs {
-    to.set(from.get() + 1.0);
-    return {};
-  });
+  const Shape shape = {s.of(8, 2), heads, length, deep};
+  // Two products of length x length x deep each per head, half of them masked.
+  double flops = 2.0 * static_cast<double>(length) * bytes_of(bf16, shape) / 2;
+  auto causal = [](Tensor q, Tensor k, Tensor v) { return attention(q, k, v, {}, true); };
+  speeds.add("attention_bf16", {{bf16, shape}, {bf16, shape}, {bf16, shape}}, {bf16, shape}, flops, Unit::kTensorFlops,
+             [=](In x) { return causal(x[0], x[1], x[2]); });
+  // Of which the way back has five, and it needs the way forward.
+  speeds.add("attention_bf16_slopes", {{bf16, shape}, {bf16, shape}, {bf16, shape}}, {bf16, shape}, 3.5 * flops,
+             Unit::kTensorFlops, [=](In x) {
+               auto loss = [&](Tensor q, Tensor k, Tensor v) { return sum(convert(causal(q, k, v), f32)); };
+               auto [dq, dk, dv] = grad(loss, wrt<0, 1, 2>)(x[0], x[1], x[2]);
+               return dq + dk + dv;
+             });
+}
+
+}  // namespace
+
+std::vector<Speed> add_product_speeds(Program& program, const Scale& scale) {
+  Speeds speeds(program);
+  add_product_speeds(speeds, scale);
+  return speeds.take();
+}
+
+std::vector<Speed> add_speeds(Program& program, const Scale& scale) {
+  Speeds speeds(program);
+  const int64_t elements = scale.of(int64_t{256} << 20, 1000);
+  speeds.add("copy", {{f32, {elements}}}, {f32, {elements}}, 8 * static_cast<double>(elements), Unit::kBytes,
+             [](In x) { return x[0] + 1.0; });
+  add_product_speeds(speeds, scale);
+  add_layer_speeds(speeds, scale);
+  return speeds.take();
+}
+
+void add_launches(Program& program, const Scale& scale) {
+  State link = program.state("link", f32, {64});
+  program.entry("fill_link", {{"seed", u32, {2}}}, [&](Tensor) { link.set(zeros({64})); });
   program.entry("one", std::vector<Spec>{}, [&](In) -> Outputs {
     link.set(sin(link.get()));
     return {};
   });
   program.entry("chain", std::vector<Spec>{}, [&](In) -> Outputs {
     link.set(fori_loop(
-        0, out.chain, [](Tensor, Tensor v) { return sin(v); }, link.get()));
+        0, scale.of(512, 6), [](Tensor, Tensor v) { return sin(v); }, link.get()));
     return {};
   });
-  for (Operands& p : products) {
-    program.entry(p.product.entry, std::vector<Spec>{}, [&](In) -> Outputs {
-      p.c.set(matmul(p.a.get(), p.b.get()));
-      return {};
-    });
-    out.products.push_back(p.product);
-  }
-  return out;
 }
 
 }  // namespace nabla::gpu_check

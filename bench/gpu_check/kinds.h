@@ -24,19 +24,22 @@ struct Kind {
 std::vector<Kind> add_kinds(Program& program, const Scale& scale);
 /// Declares entries for NVIDIA's libraries: products, and convolutions with both gradients.
 std::vector<Kind> add_library_kinds(Program& program, const Scale& scale);
+/// Declares entries whose f32 factors may be rounded to tf32.
+std::vector<Kind> add_tf32_kinds(Program& program, const Scale& scale);
 
-/// A product whose time is measured: operands and result are state.
-struct Product {
-  std::string entry;
-  DType dtype;
-  double flops = 0;
-};
+/// What an entry's time is compared with: bytes per second, or floating-point operations of vector or tensor cores.
+enum class Unit { kBytes, kFlops, kTensorFlops };
+/// An entry whose time is measured: operands and result are state, which entry `fill` fills.
 struct Speed {
-  std::vector<Product> products;
-  double copy_bytes = 0;  ///< read and written by entry `copy`
-  int64_t chain = 0;      ///< kernels of entry `chain`, each of which needs the one before; `one` is one of them
+  std::string entry;
+  double work = 0;  ///< units of one run
+  Unit unit = Unit::kBytes;
 };
-/// Entries `fill`, `copy`, `one`, `chain` and one per product.
-Speed add_speed(Program& program, const Scale& scale);
+/// A copy, products, and layers of GPT-2's sizes.
+std::vector<Speed> add_speeds(Program& program, const Scale& scale);
+/// The products alone.
+std::vector<Speed> add_product_speeds(Program& program, const Scale& scale);
+/// Entries `fill_link`, `one` and `chain`: one kernel, and 512 kernels each of which needs the one before.
+void add_launches(Program& program, const Scale& scale);
 
 }  // namespace nabla::gpu_check

@@ -29,6 +29,8 @@ class Packer {
              {"f32_tflops", target.cuda.f32_tflops},
              {"tensor_tflops", target.cuda.tensor_tflops},
              {"small", scale_.small}};
+    NABLA_TRY(format::write_file(folder_ + "/library.tuning",
+                                 "nabla-tuning 3\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
     NABLA_TRY(kinds());
     NABLA_TRY(speed());
     NABLA_TRY(models());
@@ -38,41 +40,82 @@ class Packer {
  private:
   Status kinds() {
     NABLA_TRY(values("kinds", add_kinds, {.library = false}));
-    std::string tuning = folder_ + "/library.tuning";
-    NABLA_TRY(
-        format::write_file(tuning, "nabla-tuning 2\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
-    return values("library", add_library_kinds, {.tuning_file = tuning});
+    NABLA_TRY(values("tf32", add_tf32_kinds, {.library = false, .tf32 = true}));
+    return values("library", add_library_kinds, by_library());
   }
+  // Everything that a library can do is the library's.
+  driver::CompileOptions by_library() const { return {.tuning_file = folder_ + "/library.tuning"}; }
+
   Status values(const std::string& name, std::vector<Kind> (*add)(Program&, const Scale&),
                 driver::CompileOptions options) {
     Program program;
     for (const Kind& k : add(program, scale_))
-      plan_["values"].push_back(
-          {{"bundle", name}, {"entry", k.name}, {"tolerance", k.tolerance}, {"integers", k.integers}});
+      plan_["values"].push_back({{"bundle", name},
+                                 {"cpu", name + "_cpu"},
+                                 {"entry", k.name},
+                                 {"name", k.name},
+                                 {"tolerance", k.tolerance},
+                                 {"integers", k.integers}});
     NABLA_TRY(compile(program, name, target_, std::move(options)));
     // What it is compared with needs no library: the machine with the GPU may have none.
     return compile(program, name + "_cpu", "cpu:x86-64-v3");
   }
+
   Status speed() {
-    Program program;
-    Speed s = add_speed(program, scale_);
-    plan_["copy_bytes"] = s.copy_bytes;
-    for (const Product& p : s.products)
-      plan_["products"].push_back({{"entry", p.entry}, {"dtype", std::string(name_of(p.dtype))}, {"flops", p.flops}});
-    return compile(program, "speed", target_);
+    Program launches, all, products;
+    add_launches(launches, scale_);
+    NABLA_TRY(compile(launches, "launches", target_));
+    ceilings("generated", "speed", add_speeds(all, scale_));
+    NABLA_TRY(compile(all, "speed", target_));
+    std::vector<Speed> speeds = add_product_speeds(products, scale_);
+    ceilings("library", "speed_library", speeds);
+    return compile(products, "speed_library", target_, by_library());
   }
+  void ceilings(const std::string& by, const std::string& bundle, const std::vector<Speed>& speeds) {
+    for (const Speed& s : speeds) {
+      bool bytes = s.unit == Unit::kBytes;
+      const char* datasheet = bytes ? "copy_gbs" : s.unit == Unit::kFlops ? "f32_tflops" : "tensor_tflops";
+      plan_["ceilings"].push_back({{"name", by + "_" + s.entry},
+                                   {"bundle", bundle},
+                                   {"entry", s.entry},
+                                   {"work", s.work / (bytes ? 1e9 : 1e12)},
+                                   {"unit", bytes ? "GB/s" : "TFLOP/s"},
+                                   {"datasheet", plan_[datasheet]}});
+    }
+  }
+
   Status models() {
     auto training = [&](const char* name, int64_t tokens, int64_t vocabulary) {
-      plan_["training"].push_back({{"name", name}, {"tokens", tokens}, {"vocabulary", vocabulary}});
+      plan_["training"].push_back({{"name", name}, {"bundle", name}, {"tokens", tokens}, {"vocabulary", vocabulary}});
     };
+    gpt2::Options o;
+    if (scale_.small) o.layers = 1, o.width = 64, o.heads = 2, o.vocabulary = 61, o.context = 16, o.batch = 2;
+    NABLA_TRY(layer(o));
     if (!scale_.small) {
       training("charlm", charlm::kBatch * charlm::kContext, charlm::kVocabulary);
       NABLA_TRY(compile(charlm::make_program({}), "charlm", target_));
+      training("gpt2_library", o.batch * o.context, o.vocabulary);
+      NABLA_TRY(compile(gpt2::make_program(o), "gpt2_library", target_, {}));
     }
-    gpt2::Options o;
-    if (scale_.small) o.layers = 1, o.width = 64, o.heads = 2, o.vocabulary = 61, o.context = 16, o.batch = 2;
     training("gpt2", o.batch * o.context, o.vocabulary);
     return compile(gpt2::make_program(o), "gpt2", target_);
+  }
+  // One layer of GPT-2: its loss, and with the norm of its gradients the whole way back, before and after an update.
+  Status layer(gpt2::Options o) {
+    o.layers = 1, o.vocabulary = scale_.of(1024, 61), o.context = scale_.of(128, 16), o.batch = 2;
+    Program program = gpt2::make_program(o);
+    for (const char* bundle : {"layer", "layer_library"}) {
+      plan_["values"].push_back({{"bundle", bundle},
+                                 {"cpu", "layer_cpu"},
+                                 {"entry", "step"},
+                                 {"name", std::string(bundle) + "_of_gpt2"},
+                                 {"before", {"init"}},
+                                 {"tolerance", 2e-2},
+                                 {"integers", o.vocabulary}});
+    }
+    NABLA_TRY(compile(program, "layer", target_));
+    NABLA_TRY(compile(program, "layer_library", target_, by_library()));
+    return compile(program, "layer_cpu", "cpu:x86-64-v3");
   }
   Status compile(const Program& program, const std::string& name, const std::string& targets,
                  driver::CompileOptions options = {.library = false}) {

@@ -6,56 +6,71 @@
 namespace nabla::gpu_check {
 namespace {
 
+using nlohmann::json;
+
 constexpr int kMostKernels = 15;  // of each model, in the table; the file has all
 
-const char* verdict(const nlohmann::json& row) { return row["ok"].get<bool>() ? "ok" : "FAILED"; }
-
-std::string number(const nlohmann::json& value) {
+std::string number(const json& value) {
   return value.is_number() ? fmt::format("{:.2g}", value.get<double>()) : value.get<std::string>();
+}
+const char* verdict(const json& row) { return row["ok"].get<bool>() ? "ok" : "FAILED"; }
+
+std::string line_of(const json& v) {
+  std::string name = v["name"], part = v["part"];
+  if (v.contains("failed")) {
+    std::string why = v["failed"];
+    return fmt::format("  {:<30} FAILED: {}\n", name, why);
+  }
+  if (part == "values")
+    return fmt::format("  {:<30} {:>12} {:>9} {:>7}\n", name, number(v["error"]), number(v["tolerance"]), verdict(v));
+  if (part == "ceilings")
+    return fmt::format("  {:<30} {:>12.1f} {:<8} {:>6.1f}%\n", name, v["value"].get<double>(),
+                       v["unit"].get<std::string>(), 100 * v["share"].get<double>());
+  if (part == "training")
+    return fmt::format("  {:<30} {:>9.2f} ms  {:>12.0f} tokens/s {:>8.1f} TFLOP/s  MFU {:>5.1f}%  loss {} -> {} {:>7}\n",
+                       name, v["step_ms"].get<double>(), v["tokens_per_second"].get<double>(),
+                       v["tflops"].get<double>(), 100 * v["utilisation"].get<double>(), number(v["loss"][0]),
+                       number(v["loss"][1]), verdict(v));
+  std::string out;
+  if (part == "launches")
+    for (const char* what : {"run_of_one_kernel_us", "kernel_in_a_graph_us", "kernel_by_itself_us"})
+      out += fmt::format("  {:<30} {:>12.2f}\n", what, v[what].get<double>());
+  if (part == "kernels") {
+    out += fmt::format("  {}: {:.1f} us in {} launches\n", name, v["step_us"].get<double>(), v["launches"].get<int>());
+    int shown = 0;
+    for (const json& k : v["kernels"])
+      if (++shown <= kMostKernels)
+        out += fmt::format("    {:<50} {:>10.1f} us {:>6.1f}%\n", k["kernel"].get<std::string>(), k["us"].get<double>(),
+                           100 * k["share"].get<double>());
+  }
+  return out;
 }
 
 }  // namespace
 
-std::string table(const nlohmann::json& r) {
-  std::string out = fmt::format("{}, compute capability {}, programs for {}, seed {}\n", r["gpu"].get<std::string>(),
-                                r["capability"].get<int>(), r["target"].get<std::string>(), r["seed"].get<uint64_t>());
-  auto rows = [&](const char* part, const char* title, auto line) {
-    if (!r.contains(part)) return;
-    out += fmt::format("\n{}\n", title);
-    for (const auto& row : r[part]) out += line(row);
-  };
-  rows("values", "values: largest error against the CPU, and what is allowed", [](const auto& v) {
-    return fmt::format("  {:<24} {:>12} {:>9} {:>7}\n", v["entry"].template get<std::string>(), number(v["error"]),
-                       number(v["tolerance"]), verdict(v));
-  });
-  if (r.contains("launches")) {
-    out += "\nlaunches, microseconds\n";
-    for (const auto& [what, value] : r["launches"].items())
-      out += fmt::format("  {:<24} {:>12.2f}\n", what, value.template get<double>());
+std::string table(const json& machine, const std::vector<json>& rows) {
+  std::string out = fmt::format("{}, compute capability {}, programs for {}, seed {}\n{}\n",
+                                machine["gpu"].get<std::string>(), machine["capability"].get<int>(),
+                                machine["target"].get<std::string>(), machine["seed"].get<uint64_t>(),
+                                machine["nvidia_smi"].get<std::string>());
+  static const std::pair<const char*, const char*> kParts[] = {
+      {"values", "values: largest error against the CPU, and what is allowed"},
+      {"launches", "launches, microseconds"},
+      {"ceilings", "ceilings, and their share of the datasheet"},
+      {"training", "training"},
+      {"kernels", "kernels of a step, by time"}};
+  int failures = 0;
+  for (const auto& [part, title] : kParts) {
+    bool first = true;
+    for (const json& row : rows) {
+      if (row["part"] != part) continue;
+      if (first) out += fmt::format("\n{}\n", title);
+      first = false;
+      failures += !row["ok"].get<bool>();
+      out += line_of(row);
+    }
   }
-  rows("ceilings", "ceilings, and their share of the datasheet", [](const auto& v) {
-    return fmt::format("  {:<24} {:>12.1f} {:<8} {:>6.1f}%\n", v["what"].template get<std::string>(),
-                       v["value"].template get<double>(), v["unit"].template get<std::string>(),
-                       100 * v["share"].template get<double>());
-  });
-  rows("training", "training", [](const auto& v) {
-    return fmt::format(
-        "  {:<24} {:>9.2f} ms  {:>12.0f} tokens/s {:>8.1f} TFLOP/s  MFU {:>5.1f}%  loss {:.3f} -> {:.3f} {:>7}\n",
-        v["model"].template get<std::string>(), v["step_ms"].template get<double>(),
-        v["tokens_per_second"].template get<double>(), v["tflops"].template get<double>(),
-        100 * v["utilisation"].template get<double>(), v["loss"][0].template get<double>(),
-        v["loss"][1].template get<double>(), verdict(v));
-  });
-  std::string model;
-  int shown = 0;
-  rows("kernels", "kernels of a step, by time", [&](const auto& v) {
-    if (v["model"] != model) model = v["model"], shown = 0;
-    if (++shown > kMostKernels) return std::string();
-    return fmt::format("  {:<8} {:<40} {:>10.1f} us {:>6.1f}%\n", model, v["kernel"].template get<std::string>(),
-                       v["us"].template get<double>(), 100 * v["share"].template get<double>());
-  });
-  return out + fmt::format("\n{}\n", r["failures"] == 0 ? "all values are right"
-                                                        : fmt::format("{} FAILED", r["failures"].get<int>()));
+  return out + fmt::format("\n{}\n", failures == 0 ? "all is right" : fmt::format("{} FAILED", failures));
 }
 
 }  // namespace nabla::gpu_check

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "codegen/toolchain.h"
+#include "runtime/base/wheels.h"
 
 namespace nabla::codegen {
 namespace {
@@ -32,21 +33,6 @@ void add_folder(const fs::path& folder, std::vector<std::string>& out) {
   for (const char* name : kNames)
     if (is_there(folder / name)) out.push_back((folder / name).string());
   if (out.size() == before) out.push_back((folder / kNames[0]).string());
-}
-
-// PREFIX/lib/python3*/{site,dist}-packages/nvidia/{cu13,cuda_nvrtc}/lib, where wheels are installed.
-void add_wheels(const fs::path& prefix, std::vector<std::string>& out) {
-  std::vector<fs::path> found;
-  std::error_code ec;
-  for (fs::directory_iterator at(prefix / "lib", ec), end; !ec && at != end; at.increment(ec)) {
-    if (!at->path().filename().string().starts_with("python3")) continue;
-    for (const char* packages : {"site-packages", "dist-packages"})
-      for (const char* part : {"cu13", "cuda_nvrtc"})
-        if (fs::path folder = at->path() / packages / "nvidia" / part / "lib"; is_there(folder))
-          found.push_back(folder);
-  }
-  std::sort(found.begin(), found.end());
-  for (const fs::path& folder : found) add_folder(folder, out);
 }
 
 template <class F>
@@ -102,10 +88,8 @@ std::vector<std::string> nvrtc_candidates() {
   if (std::string cache = cache_directory(); !cache.empty()) add_folder(fs::path(cache) / "nvrtc", out);
   for (const char* name : kNames) out.push_back(name);
   add_folder("/usr/local/cuda/lib64", out);
-  std::string environment = variable("VIRTUAL_ENV"), home = variable("HOME");
-  if (!environment.empty()) add_wheels(environment, out);
-  if (!home.empty()) add_wheels(fs::path(home) / ".local", out);
-  for (const char* prefix : {"/usr/local", "/usr"}) add_wheels(prefix, out);
+  for (const char* name : kNames)
+    for (std::string& file : files_in_wheels(name)) out.push_back(std::move(file));
   return out;
 }
 

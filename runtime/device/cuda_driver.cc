@@ -33,6 +33,7 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
     return error(Code::kNoGpu, "NVIDIA's driver ({}) is for CUDA {}; at least {} is needed", file, version_str(version),
                  version_str(kVersion));
   auto driver = std::make_shared<CudaDriver>();
+  driver->version = version;
   std::string missing;
   auto find = [&](auto& member, const char* name, int since) {
     void* address = nullptr;

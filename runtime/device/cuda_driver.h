@@ -76,6 +76,7 @@ struct CudaDriver {
   NABLA_CUDA_CALLS(NABLA_CUDA_MEMBER)
 #undef NABLA_CUDA_MEMBER
   int (*function_parameter)(CudaFunction function, size_t index, size_t* offset, size_t* bytes) = nullptr;
+  int version = 0;  ///< of CUDA, that the driver is for: 13000 is 13.0
 
   /// Opens $NABLA_CUDA_DRIVER, else libcuda.so.1. E0605 when it is not there or too old.
   static Result<std::shared_ptr<const CudaDriver>> open();

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "runtime/base/wheels.h"
+
 namespace nabla::device {
 
 Diagnostic unusable(const char* library, const std::string& why) {
@@ -16,10 +18,20 @@ Result<void*> open_gpu_library(const char* library, const char* variable, const 
   const char* chosen = std::getenv(variable);
   bool named = chosen != nullptr && *chosen != 0;
   std::string why;
-  for (const std::string& file : named ? std::vector<std::string>{chosen} : files) {
-    if (void* opened = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); opened != nullptr) return opened;
-    const char* reason = ::dlerror();
-    if (why.empty()) why = reason != nullptr ? reason : file;
+  auto opened = [&](const std::string& file) {
+    void* out = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const char* reason = out == nullptr ? ::dlerror() : nullptr;
+    if (why.empty() && reason != nullptr) why = reason;
+    return out;
+  };
+  const std::vector<std::string> asked = named ? std::vector<std::string>{chosen} : files;
+  for (const std::string& file : asked)
+    if (void* out = opened(file); out != nullptr) return out;
+  if (named) return unusable(library, why);
+  for (const std::string& file : asked) {
+    if (file.find('/') != std::string::npos) continue;
+    for (const std::string& wheel : files_in_wheels(file))
+      if (void* out = opened(wheel); out != nullptr) return out;
   }
   return unusable(library, why);
 }

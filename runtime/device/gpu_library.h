@@ -37,8 +37,9 @@ struct LibraryVersion {
 
 /// E0602: "cuBLASLt cannot be used: WHY".
 Diagnostic unusable(const char* library, const std::string& why);
-/// Opens the file that the environment `variable` names, without it the first of `files` that is there. It stays open:
-/// such libraries keep threads and memory of their own. E0602 with what is wrong with the first.
+/// Opens the file that the environment `variable` names, without it the first of `files` that is there, by the loader's
+/// rules or among Python's packages (runtime/base/wheels.h). It stays open: such libraries keep threads and memory of
+/// their own. E0602 with what is wrong with the first.
 Result<void*> open_gpu_library(const char* library, const char* variable, const std::vector<std::string>& files);
 /// E0602 for a version before `least` ("12.0").
 Status require_version(const char* library, const LibraryVersion& version, const std::string& least);
