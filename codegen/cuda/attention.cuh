@@ -1,35 +1,22 @@
 // Attention and its way back without scores in memory: a block keeps a tile of queries, or of keys, in shared memory and
 // walks the others tile by tile. Dao, "FlashAttention-2", 2023. Results lie in registers as those of mma.m16n8k16 do: of
-// 16 rows x 8 columns a lane holds rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next. Floats are computed
-// in the same places by multiply-adds. R: rows of the tile that a block keeps, 16 for each of its warps; C: rows of the
-// tiles that it walks, a multiple of 16.
+// 16 rows x 8 columns a lane holds rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next. R: rows of the tile
+// that a block keeps, 16 or 32 for each of its warps; C: rows of the tiles that it walks, a multiple of 16. Here are the
+// kernels of f32, by multiply-adds; those of halves, on tensor cores, are in attention_halves.cuh.
 
 #define NB_UP(n, m) (((n) + (m) - 1) / (m) * (m))
 
-// acc[n] += A B[n]': A is 16 rows and B[n] 8 rows of `depth` elements, a multiple of 16, in shared memory.
-template <int tiles, class T>
-NB_FN void nb_rows_times_rows(float (&acc)[tiles][4], const T* a, int a_pitch, const T* b, int b_pitch, int depth) {
+// acc[n] += A B[n]': A is 16 rows and B[n] 8 rows of `depth` floats in shared memory.
+template <int tiles>
+NB_FN void nb_rows_times_rows(float (&acc)[tiles][4], const float* a, int a_pitch, const float* b, int b_pitch, int depth) {
   const int lane = threadIdx.x % 32;
-  if constexpr (sizeof(T) == 2) {
-    for (int k = 0; k < depth; k += 16) {
-      const T* at = a + lane / 4 * a_pitch + k + lane % 4 * 2;
-      const unsigned x[4] = {nb_word(at), nb_word(at + 8 * a_pitch), nb_word(at + 8), nb_word(at + 8 * a_pitch + 8)};
+  for (int k = 0; k < depth; ++k) {
+    const float x0 = a[lane / 4 * a_pitch + k], x1 = a[(lane / 4 + 8) * a_pitch + k];
 #pragma unroll
-      for (int n = 0; n < tiles; ++n) {
-        const T* bt = b + (n * 8 + lane / 4) * b_pitch + k + lane % 4 * 2;
-        const unsigned y[2] = {nb_word(bt), nb_word(bt + 8)};
-        nb_mma_16816(acc[n], x, y, T{});
-      }
-    }
-  } else {
-    for (int k = 0; k < depth; ++k) {
-      const float x0 = a[lane / 4 * a_pitch + k], x1 = a[(lane / 4 + 8) * a_pitch + k];
-#pragma unroll
-      for (int n = 0; n < tiles; ++n) {
-        const T* bt = b + (n * 8 + lane % 4 * 2) * b_pitch + k;
-        const float y0 = bt[0], y1 = bt[b_pitch];
-        acc[n][0] += x0 * y0, acc[n][1] += x0 * y1, acc[n][2] += x1 * y0, acc[n][3] += x1 * y1;
-      }
+    for (int n = 0; n < tiles; ++n) {
+      const float* bt = b + (n * 8 + lane % 4 * 2) * b_pitch + k;
+      const float y0 = bt[0], y1 = bt[b_pitch];
+      acc[n][0] += x0 * y0, acc[n][1] += x0 * y1, acc[n][2] += x1 * y0, acc[n][3] += x1 * y1;
     }
   }
 }

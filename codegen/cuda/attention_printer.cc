@@ -13,9 +13,9 @@ class AttentionPrinter {
  public:
   explicit AttentionPrinter(const Kernel& k) : k_(k), p_(*k.procedure) {}
 
-  TemplateCall forward() { return call("", "nb_attention", 0, {"out", "logsumexp"}, 3); }
-  TemplateCall queries() { return call("_queries", "nb_attention_grad_queries", 0, {"dq"}, 6); }
-  TemplateCall keys() { return call("_keys", "nb_attention_grad_keys", 1, {"dk", "dv"}, 6); }
+  TemplateCall forward() { return call("", "attention", 0, {"out", "logsumexp"}, 3); }
+  TemplateCall queries() { return call("_queries", "attention_grad_queries", 0, {"dq"}, 6); }
+  TemplateCall keys() { return call("_keys", "attention_grad_keys", 1, {"dk", "dv"}, 6); }
 
  private:
   const ir::Dim& n(const char* name) const { return p_.number(name); }
@@ -42,9 +42,12 @@ class AttentionPrinter {
     args += !n("mask_batch").is(0) ? ", " + cpp_name(k_.buffers[extra++].name) : ", (const bool*)0";
     args += drops() ? ", " + cpp_name(k_.buffers[extra++].name) : ", 0";
     NABLA_CHECK(extra == inputs, "attention takes {} operands, not {}", extra, inputs);
-    std::string text =
-        fmt::format("{}<{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", function, m.tile_rows, m.tile_columns,
-                    n("features").value(), n("out").value(), n("causal").is(1), drops(), sizes, args);
+    // Halves: how many fragments of 16 rows each warp keeps.
+    bool halves = bytes_of(k_.buffers[0].dtype) == 2;
+    std::string fragments = halves ? fmt::format("{}, ", m.tile_rows * 2 / m.team) : "";
+    std::string text = fmt::format("nb_{}{}<{}, {}, {}{}, {}, {}, {}>(room_, nb_heads{{{}}}{});", halves ? "halves_" : "",
+                                   function, m.tile_rows, m.tile_columns, fragments, n("features").value(),
+                                   n("out").value(), n("causal").is(1), drops(), sizes, args);
     return {std::move(text), std::move(suffix)};
   }
   std::string float_text(const char* name) const {

@@ -87,6 +87,23 @@ NB_FN nb_small<B, mantissa, bias, inf, nan> nb_narrow(nb_small<B, mantissa, bias
   unsigned code = m < (unsigned(128 - bias) << 23) ? small : normal;
   return {B(sign | (m > 0x7f800000 ? nan : m == 0x7f800000 || code > inf ? inf : code))};
 }
+// Halves by the GPU's own conversions; an emulator has those above.
+NB_FN float nb_widen(nb_bf16 x) { return __int_as_float(int(unsigned(x.bits) << 16)); }
+#ifndef NB_EMULATOR
+NB_FN float nb_widen(nb_f16 x) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(x.bits));
+  return f;
+}
+NB_FN nb_bf16 nb_narrow(nb_bf16 x, float f) {
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(x.bits) : "f"(f));
+  return x;
+}
+NB_FN nb_f16 nb_narrow(nb_f16 x, float f) {
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(x.bits) : "f"(f));
+  return x;
+}
+#endif
 template <class H> NB_FN float nb_round_to(float x) { return nb_widen(nb_narrow(H{}, x)); }
 
 // ---- Packs: neighbouring elements that move together, by the widest access that their bytes allow
@@ -217,6 +234,17 @@ NB_MATH(atanh, atanhf, atanh)
 NB_FN float nb_atan2(float y, float x) { return atan2f(y, x); }
 NB_FN double nb_atan2(double y, double x) { return atan2(y, x); }
 
+// 2^x to two units in the last place of an f32, which is more than halves keep.
+#ifdef NB_EMULATOR
+NB_FN float nb_exp2_of_halves(float x) { return exp2f(x); }
+#else
+NB_FN float nb_exp2_of_halves(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
+
 // Philox4x32-10: the four words of a block; word index % 4 of block index / 4.
 NB_FN void nb_philox_block(unsigned k0, unsigned k1, unsigned long block, unsigned (&c)[4]) {
   c[0] = unsigned(block), c[1] = unsigned(block >> 32), c[2] = c[3] = 0;
@@ -245,12 +273,34 @@ NB_FN void nb_atomic_minimum(long* p, long x) { atomicMin((long long*)p, (long l
 NB_FN void nb_atomic_and(long* p, long x) { atomicAnd((unsigned long long*)p, (unsigned long long)x); }
 NB_FN void nb_atomic_or(long* p, long x) { atomicOr((unsigned long long*)p, (unsigned long long)x); }
 
+// Two halves in a register, the first one in its lower bits.
+#ifdef NB_EMULATOR
+template <class H> NB_FN unsigned nb_two(H, float first, float second) {
+  return nb_narrow(H{}, first).bits | unsigned(nb_narrow(H{}, second).bits) << 16;
+}
+#else
+NB_FN unsigned nb_two(nb_bf16, float first, float second) {
+  unsigned both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+NB_FN unsigned nb_two(nb_f16, float first, float second) {
+  unsigned both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(second), "f"(first));
+  return both;
+}
+#endif
+
 // ---- Asynchronous copies and tensor cores, of sm_80 and later. Fragments as the PTX manual draws them.
 // A register of a fragment: two neighbouring halves, or one f32.
 template <class T> NB_FN unsigned nb_word(const T* p) { return *(const unsigned*)p; }
 
 #ifdef NB_EMULATOR
 NB_FN void nb_cp_async_16(void* shared, const void* global) { nb_emu_cp_async_16(shared, global); }
+NB_FN void nb_cp_async_16_if(void* shared, const void* global, bool there) {
+  if (there) nb_emu_cp_async_16(shared, global);
+  else nb_store_pack((unsigned*)shared, nb_pack<unsigned, 4>{});
+}
 NB_FN void nb_cp_commit() { nb_emu_cp_commit(); }
 template <int groups> NB_FN void nb_cp_wait() { nb_emu_cp_wait(groups); }
 NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_bf16) {
@@ -270,6 +320,11 @@ NB_FN unsigned nb_shared_address(const void* p) { return unsigned(__cvta_generic
 /// 16 bytes, both addresses multiples of 16; there once the group has been waited for.
 NB_FN void nb_cp_async_16(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(nb_shared_address(shared)), "l"(global) : "memory");
+}
+/// The same, or zeros, for which nothing is read.
+NB_FN void nb_cp_async_16_if(void* shared, const void* global, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(nb_shared_address(shared)), "l"(global), "r"(there ? 16 : 0)
+               : "memory");
 }
 NB_FN void nb_cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Until at most `groups` of this thread's groups are under way.

@@ -12,6 +12,9 @@ constexpr const char* kBridge =
 constexpr const char* kAttention =
 #include "codegen/cuda/attention_text.inc"
     ;
+constexpr const char* kAttentionHalves =
+#include "codegen/cuda/attention_halves_text.inc"
+    ;
 constexpr const char* kBlocks =
 #include "codegen/cuda/blocks_text.inc"
     ;
@@ -33,7 +36,7 @@ constexpr const char* kLinalgProcedures =
 const char* cuda_prelude() { return kPrelude; }
 
 std::string cuda_procedures() {
-  return std::string(kBridge) + kAttention + kProcedures + kScan + kSort + kLinalgProcedures + kBlocks;
+  return std::string(kBridge) + kAttention + kAttentionHalves + kProcedures + kScan + kSort + kLinalgProcedures + kBlocks;
 }
 
 }  // namespace nabla::codegen

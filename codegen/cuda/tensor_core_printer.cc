@@ -1,5 +1,8 @@
 // Products on tensor cores: tiles copied ahead into shared memory, fragments in registers.
+#include <optional>
+
 #include "codegen/cuda/product.h"
+#include "ir/kernel_ir/packs.h"
 
 namespace nabla::codegen {
 
@@ -37,10 +40,57 @@ class TensorCoreProduct : public ProductPrinter {
   }
 
   // ---- Tiles: 16 bytes a copy where sizes and addresses allow it, else element by element
+  // Do the places that a thread copies from move with k by the same step everywhere?
+  std::optional<ir::Dim> step_of(const FactorTile& o) const {
+    if (!o.packs || o.load->guard || p_.parts.count(c_.k) || p_.parts.count(o.other)) return std::nullopt;
+    std::optional<Affine> flat = flat_offset(o.load->args, k_.buffers[o.load->ref].shape);
+    return flat ? std::optional(flat->of(c_.k)) : std::nullopt;
+  }
+  int copies_of(const FactorTile& o) const { return o.rows * tile_k_ / pack_ / threads_; }
+  // Which pack of a tile is this thread's copy c_: x_ along the factor's own axis, y_ along k.
+  void place_of_copy(const FactorTile& o) {
+    int along = (o.k_fast ? tile_k_ : o.rows) / pack_;
+    out_.line(fmt::format("const int p_ = c_ * {} + int(threadIdx.x);", threads_));
+    std::string near = fmt::format("p_ % {} * {}", along, pack_), far = fmt::format("p_ / {}", along);
+    out_.line(fmt::format("const int x_ = {}, y_ = {};", o.k_fast ? far : near, o.k_fast ? near : far));
+  }
+  // Where a thread's copies begin, and whether their rows are there: once for a tile of the result.
+  void begin_steps(const std::string& name, const FactorTile& o) {
+    if (!step_of(o)) return;
+    std::string buffer = cpp_name(k_.buffers[o.load->ref].name), axis = axis_name(o.other);
+    out_.line(fmt::format("const {}* {}_from_[{}];", type_, name, copies_of(o)));
+    out_.line(fmt::format("bool {}_there_[{}];", name, copies_of(o)));
+    out_.line("#pragma unroll");
+    out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", copies_of(o)));
+    place_of_copy(o);
+    out_.line(fmt::format("{}_there_[c_] = {}0_ + x_ < {};", name, name == "a" ? "m" : "n", extent(o.other)));
+    out_.line(fmt::format("const long {} = {}_there_[c_] ? {}0_ + x_ : 0, {} = y_;", axis, name,
+                          name == "a" ? "m" : "n", axis_name(c_.k)));
+    out_.line(fmt::format("{}_from_[c_] = {} + {};", name, buffer,
+                          printer().offset(o.load->args, k_.buffers[o.load->ref].shape)));
+    out_.close();
+  }
+  void fill_by_steps(const std::string& name, const FactorTile& o, const ir::Dim& step) {
+    out_.line("#pragma unroll");
+    out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", copies_of(o)));
+    place_of_copy(o);
+    std::string to = fmt::format("{}_fill_ + {} * {} + {}", name, o.k_fast ? "x_" : "y_", o.pitch, o.k_fast ? "y_" : "x_");
+    std::string from = fmt::format("{}_from_[c_] + k0_ * {}", name, size_text(step));
+    const ir::Dim& k = size(c_.k);
+    if (k.is_static() && k.value() % tile_k_ == 0)
+      out_.line(fmt::format("nb_cp_async_16_if({}, {}, {}_there_[c_]);", to, from, name));
+    else  // what lies beyond the end of k is not read: its address is that of the first step
+      out_.line(fmt::format("{{ const bool in_ = k0_ + y_ < {}; nb_cp_async_16_if({}, in_ ? {} : {}_from_[c_], in_ && {}_there_[c_]); }}",
+                            extent(c_.k), to, from, name, name));
+    out_.close();
+  }
   void fill(const char* name, const FactorTile& o) {
     if (o.packs) {
       out_.open(fmt::format("if (nb_is_aligned({})) {{", cpp_name(k_.buffers[o.load->ref].name)));
-      fill_by(name, o, pack_);
+      if (std::optional<ir::Dim> step = step_of(o))
+        fill_by_steps(name, o, *step);
+      else
+        fill_by(name, o, pack_);
       out_.reopen("} else {");
     }
     fill_by(name, o, 1);
@@ -79,6 +129,8 @@ class TensorCoreProduct : public ProductPrinter {
   void multiply() override {
     out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, kColumns));
     out_.line(fmt::format("const int steps_ = {};", size_text(ir::Dim::ceildiv(size(c_.k), tile_k_))));
+    begin_steps("a", a_);
+    begin_steps("b", b_);
     out_.open(fmt::format("for (int t_ = 0; t_ < steps_ + {}; ++t_) {{", stages_ - 1));
     out_.open(fmt::format("if (t_ >= {}) {{", stages_ - 1));
     if (copies()) out_.line(fmt::format("nb_cp_wait<{}>();", stages_ - 2));

@@ -352,6 +352,14 @@ class Fuser {
   // One element of the tensor for each of the group's iterations.
   bool has_no_rows(int t, const FusionGroup& g) const { return tensor(t).formula.rank == static_cast<int>(g.outer.size()); }
 
+  // Would iterations over the outer axes that are kept walk along columns of a member: its last axis is one of them?
+  bool walks_columns(const FusionGroup& g, const std::vector<size_t>& keep) const {
+    for (const auto& m : g.members)
+      for (size_t o : keep)
+        if (m.outer_axes[o] == tensor(m.tensor).formula.rank - 1) return true;
+    return false;
+  }
+
   // The axes that stop being outer become rows inside the kernel: they must fit, and enough outer work must remain.
   bool worth_joining(int t, const FusionGroup& g, const std::vector<int>& along, const std::vector<size_t>& keep) const {
     if (!limits_.by_sizes) return keep.size() == g.outer.size() && has_no_rows(t, g);
@@ -369,6 +377,9 @@ class Fuser {
     for (const auto& m : g.members)
       if (row(m.tensor, m.outer_axes) > limits_.row_bytes) return false;
     bool all_kept = keep.size() == g.outer.size();
+    if (!all_kept && limits_.column_points > 0 && total / std::max<int64_t>(outer, 1) > limits_.column_points &&
+        walks_columns(g, keep))
+      return false;
     if (!all_kept && row(t, along) > limits_.row_bytes) return false;
     if (limits_.iteration_points > 0) {
       // Threads share an iteration; what counts is that there are enough iterations, or that none is long.
@@ -448,6 +459,7 @@ FusionLimits fusion_limits(const ir::Target& target) {
   // Rows live in the shared memory of one block; two blocks fill a multiprocessor.
   limits.parallel = 2 * target.cuda.multiprocessors;
   limits.iteration_points = 8 << 10;
+  limits.column_points = 16;
   return limits;
 }
 

@@ -38,6 +38,7 @@ struct FusionLimits {
   int64_t serial_points = 16 << 10;  ///< work that may lose its parallel axes to be fused
   int64_t parallel = 16;             ///< iterations that keep the machine busy, whatever each of them does
   int64_t iteration_points = 0;      ///< work of an iteration that its threads share; 0: it has one thread
+  int64_t column_points = 0;         ///< how far an iteration may walk across memory, for threads beside each other; 0: any
   bool fuse = true;                  ///< false: every op that computes is a kernel of its own
   bool by_sizes = true;              ///< false: what is fused does not depend on sizes (Target::deterministic)
 };

@@ -144,4 +144,8 @@ int lane_axis(const Kernel& k, const ir::Target& target) {
   return loop ? LaneChooser(k, target).choose(*loop) : -1;
 }
 
+int lane_axis(const Kernel& k, const For& loop, const ir::Target& target) {
+  return combines(loop.body) ? -1 : LaneChooser(k, target).choose(loop);
+}
+
 }  // namespace nabla::passes

@@ -10,6 +10,8 @@ namespace nabla::passes {
 /// GPU; -1: each statement's innermost own axis. Products, kernels of several loops, and those whose stores meet have
 /// none.
 int lane_axis(const kernel_ir::Kernel& kernel, const ir::Target& target);
+/// The same of one of several loops; none where its stores meet.
+int lane_axis(const kernel_ir::Kernel& kernel, const kernel_ir::For& loop, const ir::Target& target);
 /// Lanes of the target's vectors for the kernel's dtypes.
 int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target);
 /// The only loop of the kernel's body, if its iterations neither meet nor run in order; nullptr otherwise.

@@ -121,10 +121,11 @@ class Scheduler {
     }
     return widest;
   }
-  Result<Team> team_for(const std::vector<int>& parallel, const Body& b) const {
+  // `lane`: the axis whose neighbours are to be neighbouring threads; -1: none of the parallel ones.
+  Result<Team> team_for(const std::vector<int>& parallel, int lane, const Body& b) const {
     double inner = width(b), outer = static_cast<double>(points(parallel).bounds().max);
     int64_t bytes = team_rows_bytes(k_, b);
-    bool lanes_outside = std::find(parallel.begin(), parallel.end(), lane_) != parallel.end();
+    bool lanes_outside = std::find(parallel.begin(), parallel.end(), lane) != parallel.end();
     bool full = outer >= 16384 || inner < 64;
     if (inner <= 4 || (lanes_outside && full && bytes <= 256)) return Team{1, kBlockThreads};
     Team team{32, kBlockThreads};
@@ -152,9 +153,11 @@ class Scheduler {
       (free ? parallel : serial).push_back(a);
     }
     if (std::optional<Grid> grid = scatter(s, parallel, serial)) return out_.grids.push_back(*std::move(grid)), Ok{};
-    Team team = NABLA_TRY(team_for(parallel, s.body));
+    // Each of several loops has its own order in memory.
+    int lane = k_.body.size() > 1 && !s.lone() ? lane_axis(k_, {s.axes, s.body}, target_) : lane_;
+    Team team = NABLA_TRY(team_for(parallel, lane, s.body));
     // Neighbouring threads take neighbouring positions of the last axis.
-    auto at = std::find(parallel.begin(), parallel.end(), lane_);
+    auto at = std::find(parallel.begin(), parallel.end(), lane);
     if (team.alone() && at != parallel.end()) std::rotate(at, at + 1, parallel.end());
     int pack = team.alone() && serial.empty() ? find_packs(k_, parallel, s.body).width : 1;
     ir::Dim iterations = ir::Dim::ceildiv(points(parallel), pack);
@@ -184,7 +187,7 @@ class Scheduler {
   }
 
   Status one_block() {
-    Team team = NABLA_TRY(team_for({}, k_.body));
+    Team team = NABLA_TRY(team_for({}, -1, k_.body));
     if (team.size < kBlockThreads) team = {kBlockThreads, kBlockThreads};
     out_.grids.push_back({BlockMapping(), 1, team.block, shared_bytes(team, k_.body)});
     return Ok{};

@@ -28,28 +28,35 @@ Grids user_grids(const Input& in) {
   return {{TemplateMapping{user.cuda_threads}, blocks, user.cuda_threads, user.cuda_shared_bytes}};
 }
 
-// ---- Attention: blocks with tiles of `own` queries, or keys, walk the other in tiles of c rows
+// ---- Attention: blocks with tiles of `own` queries, or keys, walk the other in tiles of c rows. Halves are copied a tile
+// ahead, and what is multiplied next stays in registers (attention_halves.cuh).
 class AttentionScheduler {
  public:
   explicit AttentionScheduler(const Input& in) : p_(in.procedure), target_(in.target) {
     element_ = bytes_of(in.kernel.buffers[0].dtype);
-    own_ = element_ == 2 ? 64 : 32;
+    own_ = halves() ? 64 : 32;
     d_ = n("features").value(), w_ = n("out").value();
   }
 
   Grid forward() const {
-    return grid(query_tiles(), [&](int64_t c) {
-      return element_ * ((own_ + c) * pitch(d_) + up(w_, 8) * (c + 8) + own_ * (c + 8)) + kept(own_, c);
+    // Two fragments of 16 rows for each warp read a tile of keys once; their sums fill the registers of 64 features.
+    int64_t fragments = halves() && d_ <= 64 && w_ <= 64 && p_.count().bounds().max > own_ ? 2 : 1;
+    int64_t own = own_ * fragments;
+    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own), own, fragments, own_, [&](int64_t c) {
+      if (halves()) return element_ * (own * pitch(d_) + 2 * c * (pitch(d_) + pitch(w_))) + kept(own, c);
+      return element_ * ((own + c) * pitch(d_) + up(w_, 8) * (c + 8) + own * (c + 8)) + kept(own, c);
     });
   }
   Grid queries() const {
-    return grid(query_tiles(), [&](int64_t c) {
+    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own_), own_, 1, most_back(), [&](int64_t c) {
+      if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + kept(own_, c);
       return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
     });
   }
   Grid keys() const {
     ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
-    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), [&](int64_t c) {
+    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), own_, 1, most_back(), [&](int64_t c) {
+      if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + 16 * c + kept(c, own_);
       return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
              kept(c, own_);
     });
@@ -57,18 +64,19 @@ class AttentionScheduler {
 
  private:
   const ir::Dim& n(const char* name) const { return p_.number(name); }
+  bool halves() const { return element_ == 2; }
   static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
   // Of a byte per weight of a tile: is it kept?
   int64_t kept(int64_t rows, int64_t columns) const { return n("streams").is(0) ? 0 : rows * (columns + 4); }
-  ir::Dim query_tiles() const { return p_.outer() * ir::Dim::ceildiv(p_.count(), own_); }
+  // The way back keeps two tiles of scores beside one or two of sums.
+  int64_t most_back() const { return halves() && d_ + w_ > 128 ? 32 : own_; }
   // `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
   // smallest.
   template <class Bytes>
-  Grid grid(const ir::Dim& blocks, Bytes bytes) const {
-    int64_t c = own_;
+  Grid grid(const ir::Dim& blocks, int64_t own, int64_t fragments, int64_t c, Bytes bytes) const {
     while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
-    int threads = static_cast<int>(own_ * 2);
-    return {TemplateMapping{threads, own_, c}, block_count(blocks), threads, static_cast<int>(up(bytes(c), 16))};
+    int threads = static_cast<int>(own / fragments * 2);
+    return {TemplateMapping{threads, own, c}, block_count(blocks), threads, static_cast<int>(up(bytes(c), 16))};
   }
 
   const Procedure& p_;
