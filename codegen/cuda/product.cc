@@ -1,10 +1,54 @@
 #include "codegen/cuda/product.h"
 
+#include "codegen/cuda/pack_printer.h"
 #include "codegen/print/store_printer.h"
 
 namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+namespace {
+
+constexpr int kTilesDown = 16;
+
+Expr alone(const Expr& e) {
+  return rewrite(e, [](const Expr& x) {
+    return x->kind == ExprKind::kValue && !x->args.empty() ? value(x->dtype, x->ref, {}) : Expr();
+  });
+}
+
+}  // namespace
+
+std::optional<ProductPrinter::Epilogue> ProductPrinter::epilogue() const {
+  if (p_.parts.count(c_.m) || p_.parts.count(c_.n)) return std::nullopt;
+  Epilogue out{k_, {}, {}};
+  for (ValueInfo& v : out.kernel.values) v.axes.clear();
+  for (const Stmt& s : k_.body) {
+    if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract && !k_.values[let->value].axes.empty()) {
+      Let one = *let;
+      one.expr = alone(one.expr);
+      out.body.push_back({std::move(one)});
+    } else if (const Store* store = std::get_if<Store>(&s.node)) {
+      Store one = *store;
+      one.axes.clear();
+      one.expr = alone(one.expr);
+      out.body.push_back({std::move(one)});
+    } else if (!let) {
+      return std::nullopt;
+    }
+  }
+  std::vector<int> axes = c_.batch;
+  axes.push_back(c_.m), axes.push_back(c_.n);
+  out.packs = find_packs(out.kernel, axes, out.body);
+  return out.packs.width > 1 ? std::optional(std::move(out)) : std::nullopt;
+}
+
+void ProductPrinter::pack(const Epilogue& e, const std::string& m, const std::string& n, const std::string& value) {
+  out_.line(fmt::format("const long {} = {}, {}_first_ = {};", axis_name(c_.m), m, axis_name(c_.n), n));
+  out_.line(fmt::format("if ({} >= {} || {}_first_ >= {}) continue;", axis_name(c_.m), extent(c_.m), axis_name(c_.n),
+                        extent(c_.n)));
+  print_pack(e.kernel, e.packs.width, c_.n, e.body, {{c_.value, value}}, out_, next_temp_);
+}
 
 void ProductPrinter::run() {
   ir::Dim batch = 1;
@@ -15,9 +59,18 @@ void ProductPrinter::run() {
     if (const Let* let = std::get_if<Let>(&s.node); let && k_.values[let->value].axes.empty()) head(*let);
   out_.open(fmt::format("for (long tile_ = blockIdx.x; tile_ < {}; tile_ += gridDim.x) {{",
                         size_text(batch * rows * columns)));
-  out_.line(fmt::format("const long m0_ = tile_ / {1} % {0} * {2}, n0_ = tile_ % {1} * {3};", size_text(rows),
-                        size_text(columns), tile_rows(), tile_columns()));
   ir::Dim inner = rows * columns;
+  if (rows.bounds().max > kTilesDown) {
+    // Blocks at work at a time take a square of tiles, so that each row and column of the factors is read by many of them.
+    out_.line(fmt::format("const long of_ = tile_ % {}, first_ = of_ / {} * {}, in_ = of_ % {};", size_text(inner),
+                          size_text(columns * kTilesDown), kTilesDown, size_text(columns * kTilesDown)));
+    out_.line(fmt::format("const long down_ = {0} - first_ < {1} ? {0} - first_ : {1};", size_text(rows), kTilesDown));
+    out_.line(fmt::format("const long m0_ = (first_ + in_ % down_) * {}, n0_ = in_ / down_ * {};", tile_rows(),
+                          tile_columns()));
+  } else {
+    out_.line(fmt::format("const long m0_ = tile_ / {1} % {0} * {2}, n0_ = tile_ % {1} * {3};", size_text(rows),
+                          size_text(columns), tile_rows(), tile_columns()));
+  }
   for (size_t i = c_.batch.size(); i-- > 0;) {
     out_.line(fmt::format("const long {} = tile_ / {}{};", axis_name(c_.batch[i]), size_text(inner),
                           i ? fmt::format(" % {}", size_text(size(c_.batch[i]))) : ""));

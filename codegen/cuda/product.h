@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "codegen/cuda/printer.h"
 #include "codegen/cuda/team_printer.h"
+#include "ir/kernel_ir/packs.h"
 #include "ir/kernel_ir/product.h"
 
 namespace nabla::codegen {
@@ -33,6 +35,16 @@ class ProductPrinter {
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
   /// Declares the parts of an axis, which stands at its own name.
   void positions(int axis);
+  /// What follows the sum, where it moves through memory in packs along n.
+  struct Epilogue {
+    kernel_ir::Kernel kernel;  ///< whose values are single elements
+    kernel_ir::Body body;
+    kernel_ir::Packs packs;
+  };
+  std::optional<Epilogue> epilogue() const;
+  /// Declares m and the first n of a pack, goes on with the next where they are out of range, and prints what follows the
+  /// product. `value`: its element `l_`.
+  void pack(const Epilogue& epilogue, const std::string& m, const std::string& n, const std::string& value);
   /// Declares m and n, goes on with the next element where they are out of range, and prints what follows the product.
   void element(const std::string& m, const std::string& n, const std::string& value);
 

@@ -1,4 +1,5 @@
 // Products on tensor cores: tiles copied ahead into shared memory, fragments in registers.
+#include <algorithm>
 #include <optional>
 
 #include "codegen/cuda/product.h"
@@ -19,7 +20,8 @@ class TensorCoreProduct : public ProductPrinter {
   TensorCoreProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
       : ProductPrinter(p, cut, threads, out, next_temp),
         rows_(cut.tile_rows / (kWarpsDown * kFragmentRows)),
-        warps_across_(cut.tile_columns / (kColumns * kFragmentColumns)),
+        warps_across_(threads / (32 * kWarpsDown)),
+        columns_(cut.tile_columns / (warps_across_ * kFragmentColumns)),
         stages_(cut.stages),
         dtype_(*common_dtype(p)),
         type_(storage_type(dtype_)),
@@ -36,7 +38,7 @@ class TensorCoreProduct : public ProductPrinter {
     out_.line(fmt::format("NB_SHARED({}, tiles_);", type_));
     out_.line("const int lane_ = threadIdx.x % 32, warp_ = threadIdx.x / 32;");
     out_.line(fmt::format("const int warp_m_ = warp_ / {} * {}, warp_n_ = warp_ % {} * {};", warps_across_, rows_ * 16,
-                          warps_across_, kColumns * 8));
+                          warps_across_, columns_ * 8));
   }
 
   // ---- Tiles: 16 bytes a copy where sizes and addresses allow it, else element by element
@@ -127,7 +129,7 @@ class TensorCoreProduct : public ProductPrinter {
   // Tile t is filled while tile t - stages + 1 is multiplied: one barrier a step, after which all have what they have
   // copied, and nobody reads any more the tile that is filled next.
   void multiply() override {
-    out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, kColumns));
+    out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, columns_));
     out_.line(fmt::format("const int steps_ = {};", size_text(ir::Dim::ceildiv(size(c_.k), tile_k_))));
     begin_steps("a", a_);
     begin_steps("b", b_);
@@ -156,12 +158,12 @@ class TensorCoreProduct : public ProductPrinter {
   void step() {
     out_.line("#pragma unroll");
     out_.open(fmt::format("for (int k_ = 0; k_ < {}; k_ += {}) {{", tile_k_, kStepBytes / bytes_of(dtype_)));
-    out_.line(fmt::format("unsigned a_[{}][4], b_[{}][2];", rows_, kColumns));
+    out_.line(fmt::format("unsigned a_[{}][4], b_[{}][2];", rows_, columns_));
     out_.open(fmt::format("for (int i_ = 0; i_ < {}; ++i_) {{", rows_));
     load_a();
     if (tf32()) out_.line("for (int r_ = 0; r_ < 4; ++r_) a_[i_][r_] = nb_to_tf32(a_[i_][r_]);");
     out_.close();
-    out_.open(fmt::format("for (int j_ = 0; j_ < {}; j_ += 2) {{", kColumns));
+    out_.open(fmt::format("for (int j_ = 0; j_ < {}; j_ += 2) {{", columns_));
     load_b();
     if (tf32())
       out_.line("for (int r_ = 0; r_ < 4; ++r_) b_[j_ + r_ / 2][r_ % 2] = nb_to_tf32(b_[j_ + r_ / 2][r_ % 2]);");
@@ -169,7 +171,7 @@ class TensorCoreProduct : public ProductPrinter {
     out_.line(fmt::format("for (int i_ = 0; i_ < {}; ++i_)", rows_));
     std::string mma = tf32() ? "nb_mma_1688_tf32(acc_[i_][j_], a_[i_], b_[j_])"
                              : fmt::format("nb_mma_16816(acc_[i_][j_], a_[i_], b_[j_], {}{{}})", type_);
-    out_.line(fmt::format("  for (int j_ = 0; j_ < {}; ++j_) {};", kColumns, mma));
+    out_.line(fmt::format("  for (int j_ = 0; j_ < {}; ++j_) {};", columns_, mma));
     out_.close();
   }
   bool tf32() const { return dtype_ == DType::kF32; }
@@ -206,17 +208,54 @@ class TensorCoreProduct : public ProductPrinter {
     }
   }
 
+  // 16 rows of a warp at a time go through shared memory, so that each lane stores packs of a row.
   void finish() override {
+    std::optional<Epilogue> e = epilogue();
+    if (e) {
+      std::string aligned;
+      for (int buffer : e->packs.buffers)
+        aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
+      out_.open(fmt::format("if ({}) {{", aligned));
+      finish_by_packs(*e);
+      out_.reopen("} else {");
+    }
+    finish_by_elements();
+    if (e) out_.close();
+  }
+  void finish_by_packs(const Epilogue& e) {
+    int width = e.packs.width, along = columns_ * kFragmentColumns, pitch = epilogue_pitch(columns_);
+    out_.line(fmt::format("float* const room_ = (float*)tiles_ + warp_ * {};", kFragmentRows * pitch));
     out_.line("#pragma unroll");
-    out_.open(fmt::format("for (int e_ = 0; e_ < {}; ++e_) {{", rows_ * kColumns * 4));
-    out_.line(fmt::format("const int i_ = e_ / {}, j_ = e_ / 4 % {}, q_ = e_ % 4;", 4 * kColumns, kColumns));
+    out_.open(fmt::format("for (int i_ = 0; i_ < {}; ++i_) {{", rows_));
+    out_.line("__syncwarp();");
+    out_.line("#pragma unroll");
+    out_.open(fmt::format("for (int j_ = 0; j_ < {}; ++j_) {{", columns_));
+    out_.line(fmt::format("float* const to_ = room_ + lane_ / 4 * {} + j_ * 8 + lane_ % 4 * 2;", pitch));
+    out_.line("nb_store_pack(to_, nb_pack<float, 2>{acc_[i_][j_][0], acc_[i_][j_][1]});");
+    out_.line(fmt::format("nb_store_pack(to_ + {}, nb_pack<float, 2>{{acc_[i_][j_][2], acc_[i_][j_][3]}});", 8 * pitch));
+    out_.close();
+    out_.line("__syncwarp();");
+    out_.open(fmt::format("for (int p_ = lane_; p_ < {}; p_ += 32) {{", kFragmentRows * along / width));
+    out_.line(fmt::format("const int x_ = p_ / {0}, y_ = p_ % {0} * {1};", along / width, width));
+    int wide = std::min(width, 4);
+    out_.line(fmt::format("nb_pack<float, {}> sums_[{}];", wide, width / wide));
+    out_.line(fmt::format("for (int h_ = 0; h_ < {0}; ++h_) sums_[h_] = nb_load_pack<{1}>(room_ + x_ * {2} + y_ + h_ * {1});",
+                          width / wide, wide, pitch));
+    pack(e, "m0_ + warp_m_ + i_ * 16 + x_", "n0_ + warp_n_ + y_", fmt::format("sums_[l_ / {0}].at[l_ % {0}]", wide));
+    out_.close();
+    out_.close();
+    out_.line("__syncthreads();");
+  }
+  void finish_by_elements() {
+    out_.line("#pragma unroll");
+    out_.open(fmt::format("for (int e_ = 0; e_ < {}; ++e_) {{", rows_ * columns_ * 4));
+    out_.line(fmt::format("const int i_ = e_ / {}, j_ = e_ / 4 % {}, q_ = e_ % 4;", 4 * columns_, columns_));
     element("m0_ + warp_m_ + i_ * 16 + lane_ / 4 + q_ / 2 * 8", "n0_ + warp_n_ + j_ * 8 + lane_ % 4 * 2 + q_ % 2",
             "acc_[i_][j_][q_]");
     out_.close();
   }
 
-  static constexpr int kWarpsDown = 2, kColumns = 4;
-  int rows_, warps_across_, stages_, pack_, tile_k_;
+  int rows_, warps_across_, columns_, stages_, pack_, tile_k_;
   DType dtype_;
   std::string type_;
   FactorTile a_, b_;

@@ -12,8 +12,6 @@ namespace {
 
 constexpr int kSide = 16;                // of the square of threads that multiply and add
 constexpr int kSystemShared = 1 << 10;   // that every block takes beside its own
-constexpr int kTensorBlocksBeside = 2;
-constexpr int kWarpsDown = 2, kFragmentsAcross = 4;  // of a block on tensor cores; fragments of a warp
 
 class ProductScheduler {
  public:
@@ -56,16 +54,22 @@ class ProductScheduler {
     while (!p_.parts.empty() && reg > 2 && all(kSide * reg) < 2 * target_.cuda.multiprocessors) reg /= 2;
     return of({false, kSide * reg, kSide * reg}, kSide * kSide, 0, 1);
   }
+  // Warps stand in two rows. One that keeps 64 x 64 results reads least of its tiles, and the block leaves no room for
+  // another: that pays where there are tiles enough for every multiprocessor.
   Grid on_tensor_cores() const {
     bool large = most(p_.c.m) > 64 && most(p_.c.n) > 64;
-    int down = large ? 4 : 2, warps_across = large ? 4 : 2;
-    ProductMapping m{true, kWarpsDown * down * kFragmentRows, warps_across * kFragmentsAcross * kFragmentColumns};
+    bool widest = large && p_.parts.empty() && most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= 2 * target_.cuda.multiprocessors;
+    int down = large ? 4 : 2, warps_across = large ? 4 : 2, across = widest ? 8 : 4, beside = widest ? 1 : 2;
+    ProductMapping m{true, kWarpsDown * down * kFragmentRows, warps_across * across * kFragmentColumns};
     FactorTile a = lhs_tile(p_, m.tile_rows), b = rhs_tile(p_, m.tile_columns);
     int stage = (a.elements + b.elements) * bytes_of(*common_dtype(p_));
-    // Three tiles, of which two are on their way, where two blocks can have them.
-    m.stages = a.packs || b.packs ? 3 : 2;
-    if (kTensorBlocksBeside * (m.stages * stage + kSystemShared) > target_.cuda.shared_bytes) m.stages = 2;
-    return of(m, 32 * kWarpsDown * warps_across, m.stages * stage, kTensorBlocksBeside);
+    // Up to four tiles, of which all but one are on their way.
+    m.stages = a.packs || b.packs ? (widest ? 4 : 3) : 2;
+    while (m.stages > 2 && (beside * (m.stages * stage + kSystemShared) > target_.cuda.shared_bytes ||
+                            m.stages * stage > target_.cuda.block_shared_bytes))
+      --m.stages;
+    int warps = kWarpsDown * warps_across, results = warps * kFragmentRows * epilogue_pitch(across) * 4;
+    return of(m, 32 * warps, std::max(m.stages * stage, results), beside);
   }
 
   const Product& p_;
