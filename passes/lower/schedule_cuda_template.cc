@@ -42,20 +42,20 @@ class AttentionScheduler {
     // Two fragments of 16 rows for each warp read a tile of keys once; their sums fill the registers of 64 features.
     int64_t fragments = halves() && d_ <= 64 && w_ <= 64 && p_.count().bounds().max > own_ ? 2 : 1;
     int64_t own = own_ * fragments;
-    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own), own, fragments, own_, [&](int64_t c) {
+    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own), own, fragments, own_, 1, [&](int64_t c) {
       if (halves()) return element_ * (own * pitch(d_) + 2 * c * (pitch(d_) + pitch(w_))) + kept(own, c);
       return element_ * ((own + c) * pitch(d_) + up(w_, 8) * (c + 8) + own * (c + 8)) + kept(own, c);
     });
   }
   Grid queries() const {
-    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own_), own_, 1, most_back(), [&](int64_t c) {
+    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own_), own_, 1, most_back(), beside_back(), [&](int64_t c) {
       if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + kept(own_, c);
       return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
     });
   }
   Grid keys() const {
     ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
-    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), own_, 1, most_back(), [&](int64_t c) {
+    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), own_, 1, halves() ? 32 : own_, beside_back(), [&](int64_t c) {
       if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + 16 * c + kept(c, own_);
       return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
              kept(c, own_);
@@ -70,13 +70,14 @@ class AttentionScheduler {
   int64_t kept(int64_t rows, int64_t columns) const { return n("streams").is(0) ? 0 : rows * (columns + 4); }
   // The way back keeps two tiles of scores beside one or two of sums.
   int64_t most_back() const { return halves() && d_ + w_ > 128 ? 32 : own_; }
+  int beside_back() const { return halves() && d_ + w_ <= 128 ? 3 : 1; }
   // `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
   // smallest.
   template <class Bytes>
-  Grid grid(const ir::Dim& blocks, int64_t own, int64_t fragments, int64_t c, Bytes bytes) const {
+  Grid grid(const ir::Dim& blocks, int64_t own, int64_t fragments, int64_t c, int beside, Bytes bytes) const {
     while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
     int threads = static_cast<int>(own / fragments * 2);
-    return {TemplateMapping{threads, own, c}, block_count(blocks), threads, static_cast<int>(up(bytes(c), 16))};
+    return {TemplateMapping{threads, own, c}, block_count(blocks), threads, static_cast<int>(up(bytes(c), 16)), beside};
   }
 
   const Procedure& p_;
