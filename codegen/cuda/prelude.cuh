@@ -331,7 +331,7 @@ NB_FN void nb_cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory");
 template <int groups> NB_FN void nb_cp_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory"); }
 /// D[16, 8] += A[16, 16] B[16, 8] by a warp: per lane 4 of d, 4 registers of a, 2 of b.
 #define NB_MMA(shape, type)                                                                                    \
-  asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "   \
+  asm("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "   \
                "{%8,%9}, {%0,%1,%2,%3};"                                                                       \
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))

@@ -126,53 +126,84 @@ class TensorCoreProduct : public ProductPrinter {
     }
     out_.close();
   }
-  // Tile t is filled while tile t - stages + 1 is multiplied: one barrier a step, after which all have what they have
-  // copied, and nobody reads any more the tile that is filled next.
+  // Tiles are filled `stages` - 1 ahead. Fragments are loaded a step of mma ahead: those of the next tile after the one
+  // barrier of a tile, after which all have what they have copied, and nobody reads any more the tile before, which is filled
+  // next.
   void multiply() override {
+    const int step = kStepBytes / bytes_of(dtype_), steps = tile_k_ / step;
     out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, columns_));
-    out_.line(fmt::format("const int steps_ = {};", size_text(ir::Dim::ceildiv(size(c_.k), tile_k_))));
+    out_.line(fmt::format("unsigned a_at_[2][{}][4], b_at_[2][{}][2];", rows_, columns_));
+    out_.line(fmt::format("const int tiles_of_k_ = {};", size_text(ir::Dim::ceildiv(size(c_.k), tile_k_))));
     begin_steps("a", a_);
     begin_steps("b", b_);
-    out_.open(fmt::format("for (int t_ = 0; t_ < steps_ + {}; ++t_) {{", stages_ - 1));
-    out_.open(fmt::format("if (t_ >= {}) {{", stages_ - 1));
-    if (copies()) out_.line(fmt::format("nb_cp_wait<{}>();", stages_ - 2));
-    out_.line("__syncthreads();");
-    out_.close();
-    out_.open("if (t_ < steps_) {");
-    out_.line(fmt::format("const long k0_ = long(t_) * {};", tile_k_));
-    out_.line(fmt::format("{}* const a_fill_ = tiles_ + t_ % {} * {};", type_, stages_, stage()));
-    out_.line(fmt::format("{}* const b_fill_ = a_fill_ + {};", type_, a_.elements));
-    fill("a", a_);
-    fill("b", b_);
+    out_.open(fmt::format("for (int t_ = 0; t_ < {}; ++t_) {{", stages_ - 1));
+    out_.open("if (t_ < tiles_of_k_) {");
+    fill_tile("t_");
     out_.close();
     if (copies()) out_.line("nb_cp_commit();");
-    out_.line(fmt::format("if (t_ < {}) continue;", stages_ - 1));
-    out_.line(fmt::format("const {}* const a_tile_ = tiles_ + (t_ + 1) % {} * {};", type_, stages_, stage()));
-    out_.line(fmt::format("const {}* const b_tile_ = a_tile_ + {};", type_, a_.elements));
-    step();
+    out_.close();
+    wait();
+    out_.open("{");
+    load_fragments("0", "0", "0");
+    out_.close();
+    out_.open("for (int t_ = 0; t_ < tiles_of_k_; ++t_) {");
+    out_.line("#pragma unroll");
+    out_.open(fmt::format("for (int s_ = 0; s_ < {}; ++s_) {{", steps));
+    out_.open(fmt::format("if (s_ == {}) {{", steps - 1));
+    wait();
+    out_.close();
+    out_.open(fmt::format("if (s_ < {} || t_ + 1 < tiles_of_k_) {{", steps - 1));
+    load_fragments("(s_ + 1) % 2", fmt::format("t_ + (s_ + 1) / {}", steps), fmt::format("(s_ + 1) % {} * {}", steps, step));
+    out_.close();
+    out_.open("if (s_ == 0) {");
+    out_.open(fmt::format("if (t_ + {} < tiles_of_k_) {{", stages_ - 1));
+    fill_tile(fmt::format("t_ + {}", stages_ - 1));
+    out_.close();
+    if (copies()) out_.line("nb_cp_commit();");
+    out_.close();
+    multiply_fragments();
+    out_.close();
     out_.close();
     out_.line("__syncthreads();");
   }
+  void wait() {
+    if (copies()) out_.line(fmt::format("nb_cp_wait<{}>();", stages_ - 2));
+    out_.line("__syncthreads();");
+  }
+  void fill_tile(const std::string& tile) {
+    out_.line(fmt::format("const int tile_of_k_ = {};", tile));
+    out_.line(fmt::format("const long k0_ = long(tile_of_k_) * {};", tile_k_));
+    out_.line(fmt::format("{}* const a_fill_ = tiles_ + tile_of_k_ % {} * {};", type_, stages_, stage()));
+    out_.line(fmt::format("{}* const b_fill_ = a_fill_ + {};", type_, a_.elements));
+    fill("a", a_);
+    fill("b", b_);
+  }
 
   // ---- Fragments
-  void step() {
+  void load_fragments(const std::string& to, const std::string& tile, const std::string& k) {
+    out_.line(fmt::format("const {}* const a_tile_ = tiles_ + ({}) % {} * {};", type_, tile, stages_, stage()));
+    out_.line(fmt::format("const {}* const b_tile_ = a_tile_ + {};", type_, a_.elements));
+    out_.line(fmt::format("const int k_ = {};", k));
+    out_.line(fmt::format("unsigned (&a_)[{}][4] = a_at_[{}], (&b_)[{}][2] = b_at_[{}];", rows_, to, columns_, to));
     out_.line("#pragma unroll");
-    out_.open(fmt::format("for (int k_ = 0; k_ < {}; k_ += {}) {{", tile_k_, kStepBytes / bytes_of(dtype_)));
-    out_.line(fmt::format("unsigned a_[{}][4], b_[{}][2];", rows_, columns_));
     out_.open(fmt::format("for (int i_ = 0; i_ < {}; ++i_) {{", rows_));
     load_a();
     if (tf32()) out_.line("for (int r_ = 0; r_ < 4; ++r_) a_[i_][r_] = nb_to_tf32(a_[i_][r_]);");
     out_.close();
+    out_.line("#pragma unroll");
     out_.open(fmt::format("for (int j_ = 0; j_ < {}; j_ += 2) {{", columns_));
     load_b();
     if (tf32())
       out_.line("for (int r_ = 0; r_ < 4; ++r_) b_[j_ + r_ / 2][r_ % 2] = nb_to_tf32(b_[j_ + r_ / 2][r_ % 2]);");
     out_.close();
+  }
+  void multiply_fragments() {
+    std::string mma = tf32() ? "nb_mma_1688_tf32(acc_[i_][j_], a_at_[s_ % 2][i_], b_at_[s_ % 2][j_])"
+                             : fmt::format("nb_mma_16816(acc_[i_][j_], a_at_[s_ % 2][i_], b_at_[s_ % 2][j_], {}{{}})", type_);
+    out_.line("#pragma unroll");
     out_.line(fmt::format("for (int i_ = 0; i_ < {}; ++i_)", rows_));
-    std::string mma = tf32() ? "nb_mma_1688_tf32(acc_[i_][j_], a_[i_], b_[j_])"
-                             : fmt::format("nb_mma_16816(acc_[i_][j_], a_[i_], b_[j_], {}{{}})", type_);
+    out_.line("#pragma unroll");
     out_.line(fmt::format("  for (int j_ = 0; j_ < {}; ++j_) {};", columns_, mma));
-    out_.close();
   }
   bool tf32() const { return dtype_ == DType::kF32; }
   // Of four 8 x 8 matrices (8 x 4 of f32) each lane names a row: of a k half, then of the other half of the results.

@@ -34,7 +34,7 @@ constexpr int kTensorTileBytes = 64;                   ///< of k, in a tile of a
 constexpr int kFragmentRows = 16, kFragmentColumns = 8;  ///< results of one mma
 constexpr int kWarpsDown = 2;                            ///< of a block; the others stand beside them
 /// Floats from one row to the next of 16 rows of a warp's results, `columns` fragments wide, on their way to memory.
-constexpr int epilogue_pitch(int columns) { return columns * kFragmentColumns + 4; }
+constexpr int epilogue_pitch(int columns) { return columns * kFragmentColumns + 8; }
 
 /// The dtype that both factors have in memory, where their conversions keep every bit and what is missing reads as 0.
 std::optional<DType> common_dtype(const Product& product);
