@@ -126,42 +126,47 @@ class TensorCoreProduct : public ProductPrinter {
     }
     out_.close();
   }
-  // Tiles are filled `stages` - 1 ahead. Fragments are loaded a step of mma ahead: those of the next tile after the one
-  // barrier of a tile, after which all have what they have copied, and nobody reads any more the tile before, which is filled
-  // next.
+  // Tiles are filled `stages` - 1 ahead. After the one barrier of a tile all have what they have copied, and nobody reads any
+  // more the tile before, which is filled next. A warp with registers for it loads fragments a step of mma ahead, those of the
+  // next tile after that tile's barrier.
   void multiply() override {
     const int step = kStepBytes / bytes_of(dtype_), steps = tile_k_ / step;
+    const bool ahead = columns_ > 4;
     out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, columns_));
-    out_.line(fmt::format("unsigned a_at_[2][{}][4], b_at_[2][{}][2];", rows_, columns_));
+    out_.line(fmt::format("unsigned a_at_[{0}][{1}][4], b_at_[{0}][{2}][2];", ahead ? 2 : 1, rows_, columns_));
     out_.line(fmt::format("const int tiles_of_k_ = {};", size_text(ir::Dim::ceildiv(size(c_.k), tile_k_))));
     begin_steps("a", a_);
     begin_steps("b", b_);
     out_.open(fmt::format("for (int t_ = 0; t_ < {}; ++t_) {{", stages_ - 1));
-    out_.open("if (t_ < tiles_of_k_) {");
     fill_tile("t_");
     out_.close();
-    if (copies()) out_.line("nb_cp_commit();");
-    out_.close();
-    wait();
-    out_.open("{");
-    load_fragments("0", "0", "0");
-    out_.close();
+    if (ahead) {
+      wait();
+      out_.open("{");
+      load_fragments("0", "0", "0");
+      out_.close();
+    }
     out_.open("for (int t_ = 0; t_ < tiles_of_k_; ++t_) {");
+    if (!ahead) {
+      wait();
+      fill_tile(fmt::format("t_ + {}", stages_ - 1));
+    }
     out_.line("#pragma unroll");
     out_.open(fmt::format("for (int s_ = 0; s_ < {}; ++s_) {{", steps));
-    out_.open(fmt::format("if (s_ == {}) {{", steps - 1));
-    wait();
-    out_.close();
-    out_.open(fmt::format("if (s_ < {} || t_ + 1 < tiles_of_k_) {{", steps - 1));
-    load_fragments("(s_ + 1) % 2", fmt::format("t_ + (s_ + 1) / {}", steps), fmt::format("(s_ + 1) % {} * {}", steps, step));
-    out_.close();
-    out_.open("if (s_ == 0) {");
-    out_.open(fmt::format("if (t_ + {} < tiles_of_k_) {{", stages_ - 1));
-    fill_tile(fmt::format("t_ + {}", stages_ - 1));
-    out_.close();
-    if (copies()) out_.line("nb_cp_commit();");
-    out_.close();
-    multiply_fragments();
+    if (ahead) {
+      out_.open(fmt::format("if (s_ == {}) {{", steps - 1));
+      wait();
+      out_.close();
+      out_.open(fmt::format("if (s_ < {} || t_ + 1 < tiles_of_k_) {{", steps - 1));
+      load_fragments("(s_ + 1) % 2", fmt::format("t_ + (s_ + 1) / {}", steps), fmt::format("(s_ + 1) % {} * {}", steps, step));
+      out_.close();
+      out_.open("if (s_ == 0) {");
+      fill_tile(fmt::format("t_ + {}", stages_ - 1));
+      out_.close();
+    } else {
+      load_fragments("0", "t_", fmt::format("s_ * {}", step));
+    }
+    multiply_fragments(ahead ? "s_ % 2" : "0");
     out_.close();
     out_.close();
     out_.line("__syncthreads();");
@@ -171,12 +176,14 @@ class TensorCoreProduct : public ProductPrinter {
     out_.line("__syncthreads();");
   }
   void fill_tile(const std::string& tile) {
-    out_.line(fmt::format("const int tile_of_k_ = {};", tile));
+    out_.open(fmt::format("if (const int tile_of_k_ = {}; tile_of_k_ < tiles_of_k_) {{", tile));
     out_.line(fmt::format("const long k0_ = long(tile_of_k_) * {};", tile_k_));
     out_.line(fmt::format("{}* const a_fill_ = tiles_ + tile_of_k_ % {} * {};", type_, stages_, stage()));
     out_.line(fmt::format("{}* const b_fill_ = a_fill_ + {};", type_, a_.elements));
     fill("a", a_);
     fill("b", b_);
+    out_.close();
+    if (copies()) out_.line("nb_cp_commit();");
   }
 
   // ---- Fragments
@@ -197,9 +204,9 @@ class TensorCoreProduct : public ProductPrinter {
       out_.line("for (int r_ = 0; r_ < 4; ++r_) b_[j_ + r_ / 2][r_ % 2] = nb_to_tf32(b_[j_ + r_ / 2][r_ % 2]);");
     out_.close();
   }
-  void multiply_fragments() {
-    std::string mma = tf32() ? "nb_mma_1688_tf32(acc_[i_][j_], a_at_[s_ % 2][i_], b_at_[s_ % 2][j_])"
-                             : fmt::format("nb_mma_16816(acc_[i_][j_], a_at_[s_ % 2][i_], b_at_[s_ % 2][j_], {}{{}})", type_);
+  void multiply_fragments(const std::string& from) {
+    std::string mma = fmt::format("(acc_[i_][j_], a_at_[{0}][i_], b_at_[{0}][j_]", from);
+    mma = tf32() ? "nb_mma_1688_tf32" + mma + ")" : fmt::format("nb_mma_16816{}, {}{{}})", mma, type_);
     out_.line("#pragma unroll");
     out_.line(fmt::format("for (int i_ = 0; i_ < {}; ++i_)", rows_));
     out_.line("#pragma unroll");

@@ -50,7 +50,7 @@ class Fuser {
       : f_(f), limits_(limits) {
     std::vector<bool> stored(graph.tensors.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(graph, graph.of_value[id])] = true;
-    InlineResult r = inline_maps(std::move(graph), stored, limits.by_sizes);
+    InlineResult r = inline_maps(std::move(graph), stored, limits.by_sizes, limits.again_cost);
     // A view that became a formula of its own may itself be needed.
     stored.assign(stored.size(), false);
     for (ir::ValueId id : needed) stored[storage_of(r.graph, r.graph.of_value[id])] = true;
@@ -460,6 +460,7 @@ FusionLimits fusion_limits(const ir::Target& target) {
   limits.parallel = 2 * target.cuda.multiprocessors;
   limits.iteration_points = 8 << 10;
   limits.column_points = 16;
+  limits.again_cost = 64;  // a GPU computes some hundred times in the time of one access
   return limits;
 }
 

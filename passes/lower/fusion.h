@@ -39,6 +39,7 @@ struct FusionLimits {
   int64_t parallel = 16;             ///< iterations that keep the machine busy, whatever each of them does
   int64_t iteration_points = 0;      ///< work of an iteration that its threads share; 0: it has one thread
   int64_t column_points = 0;         ///< how far an iteration may walk across memory, for threads beside each other; 0: any
+  int64_t again_cost = 0;            ///< arithmetic of an element that users repeat to read fewer bytes than it has
   bool fuse = true;                  ///< false: every op that computes is a kernel of its own
   bool by_sizes = true;              ///< false: what is fused does not depend on sizes (Target::deterministic)
 };

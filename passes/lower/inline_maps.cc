@@ -16,14 +16,17 @@ namespace {
 // Duplicating a tensor into several users, or into more evaluations than it has elements, must cost next to nothing.
 constexpr int64_t kFreeCost = 2;
 constexpr size_t kFreeLoads = 1;
+// Where it may cost more: how many users compute it, and how often for each of its elements.
+constexpr size_t kMostAgain = 8;
+constexpr int64_t kSitesAgain = 8;
 // Nodes of a formula, or of all that is taken into one. What is beyond it is stored: the host compiler's time would
 // grow faster than the kernel, and one pass over memory is little beside so much arithmetic.
 constexpr size_t kLargestFormula = 200;
 
 class Inliner {
  public:
-  Inliner(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes)
-      : g_(std::move(graph)), stored_(stored), by_sizes_(by_sizes) {
+  Inliner(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes, int64_t again_cost)
+      : g_(std::move(graph)), stored_(stored), by_sizes_(by_sizes), again_cost_(again_cost) {
     inlined_.assign(g_.tensors.size(), false);
     scalar_.assign(g_.tensors.size(), false);
     readers_.resize(g_.tensors.size());
@@ -140,7 +143,7 @@ class Inliner {
     for (int r : readers_[i])
       if (taken_in_[r] + size > kLargestFormula) return false;
     bool cheap = free && sources <= kFreeLoads;
-    if (readers_[i].size() > 1) return cheap && readers_[i].size() <= 4;
+    if (readers_[i].size() > 1) return (cheap && readers_[i].size() <= 4) || pays_again(t, readers_[i]);
     int reader = readers_[i][0];
     if (g_.tensors[reader].kind == TensorKind::kView) {
       // Through a reshape only where positions need no division, and the view has a map as its single reader.
@@ -150,6 +153,19 @@ class Inliner {
     int64_t evaluations = std::max(user.points(), results_of(user));
     int64_t loads = sites(user, i);
     return cheap || (by_sizes_ && evaluations * loads <= t.size() + t.size() / 64);
+  }
+  // Do users that compute the map themselves read fewer bytes than the map has, as often as they would read it?
+  bool pays_again(const Tensor& t, const std::vector<int>& readers) const {
+    if (ir::arithmetic(t.formula.value) > again_cost_ || readers.size() > kMostAgain) return false;
+    int64_t bytes = 0;
+    for (int u : loads_of(t.formula)) bytes += g_.tensors[u].size() * bytes_of(g_.tensors[u].dtype);
+    if (bytes > t.size() * bytes_of(t.dtype)) return false;
+    int self = static_cast<int>(&t - g_.tensors.data());
+    return std::all_of(readers.begin(), readers.end(), [&](int r) {
+      const Tensor& x = g_.tensors[r];
+      if (x.kind == TensorKind::kView) return !stored_[r] && match_dims(t.shape, x.shape).has_value();
+      return std::max(x.formula.points(), results_of(x.formula)) * sites(x.formula, self) <= kSitesAgain * t.size();
+    });
   }
   void take_in(int i) {
     inlined_[i] = true;
@@ -179,6 +195,7 @@ class Inliner {
   TensorGraph g_;
   const std::vector<bool>& stored_;
   bool by_sizes_;
+  int64_t again_cost_;
   std::vector<bool> inlined_, scalar_;
   std::vector<std::vector<int>> readers_;
   std::vector<size_t> taken_in_;  // by reader: nodes of what it takes in
@@ -186,8 +203,8 @@ class Inliner {
 
 }  // namespace
 
-InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes) {
-  return Inliner(std::move(graph), stored, by_sizes).run();
+InlineResult inline_maps(TensorGraph graph, const std::vector<bool>& stored, bool by_sizes, int64_t again_cost) {
+  return Inliner(std::move(graph), stored, by_sizes, again_cost).run();
 }
 
 }  // namespace nabla::passes

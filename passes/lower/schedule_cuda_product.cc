@@ -49,6 +49,9 @@ class ProductScheduler {
   Grid by_multiply_adds() const {
     int64_t m = most(p_.c.m), n = most(p_.c.n);
     int reg = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
+    // Twice as many results for what a thread reads, where that leaves work for all and sums fit registers.
+    bool many = tiles(8 * kSide, 8 * kSide).bounds().min >= target_.cuda.multiprocessors;
+    if (m > 64 && n > 64 && many && p_.parts.empty() && bytes_of(p_.c.dtype) <= 4) reg = 8;
     auto all = [&](int side) { return static_cast<double>(tiles(side, side).bounds().max); };
     // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
     while (!p_.parts.empty() && reg > 2 && all(kSide * reg) < 2 * target_.cuda.multiprocessors) reg /= 2;
