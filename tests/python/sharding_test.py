@@ -284,6 +284,15 @@ def test_shard_map_says_what_does_not_fit(make, error, text):
         make(nb.asarray(X))
 
 
+def test_shard_map_says_which_part_a_rank_has():
+    def body(rows, whole):
+        return rows @ whole[:, :3] @ nb.ones((9, 2))
+
+    with pytest.raises(nb.Error, match="contracted sizes differ: 3 vs 9") as e:
+        nb.shard_map(body, MESH, (P("dp"), P()), P("dp"))(nb.asarray(X), nb.asarray(X))
+    assert "rows is f32[4,8], of f32[8,8]" in (note := e.value.__notes__[0]) and "whole" not in note and "@pod" in note
+
+
 # ---- Transforms, compiled functions and programs
 
 

@@ -122,8 +122,16 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
 
         def body(*parts):
             inside, _ = arguments.rebuild(parts)
-            with _inside(mesh, axes):
-                made.append(Result(func(*inside), func))
+            try:
+                with _inside(mesh, axes):
+                    made.append(Result(func(*inside), func))
+            except _nabla.Error as e:
+                names = arguments.names(func)
+                cut = [f"{name} is {part.type_str()}, of {whole.type_str()}"
+                       for name, part, whole in zip(names, parts, arguments.tensors) if part.shape != whole.shape]
+                if cut:
+                    e.add_note(f"{name_of(func)} is written for one rank of {mesh}, which has a part: {'; '.join(cut)}")
+                raise
             return made[0].tensors
 
         def outs(_):
