@@ -126,7 +126,8 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
                    "the same bits on 1, 2, 4 or 8 ranks, any microbatches and threads: sums as eight parts and a tree, "
                    "without libraries and fused multiply-adds");
   auto no_overlap = [&args] { args.options.overlap = false, args.spread.note("--no-overlap"); };
-  command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective, and every copy of state, where it starts")->excludes(overlap);
+  command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective, and every copy of state, where it starts")
+      ->excludes(overlap);
 }
 
 }  // namespace

@@ -233,6 +233,8 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
   if (context.options.at("data-axes").empty()) {
     if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
+    if (context.options.at("zero") == "0")
+      return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", context.options.at("zero-axes"));
     return error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", context.options.at("zero"));
   }
   if (module.stage != ir::Stage::kTraced)

@@ -142,6 +142,9 @@ def test_wrong_use_is_named(tmp_path):
             nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
 
     refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
+    refused(nb.Error, "E0901.*zero_axes=dp is given, and zero is 0", zero_axes="dp")
+    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB")):
+        refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
     refused(nb.Error, "E0901.*auto_shard: the module has no mesh", auto_shard=True)

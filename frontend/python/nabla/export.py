@@ -343,10 +343,10 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
     file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
 
-    Ranks: mesh, {"dp": 4, "tp": 2} or a DeviceMesh, makes a program for eight, which a loaded bundle runs on threads, with whole
-    arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the
-    optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with
-    respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
+    Ranks: mesh, {"dp": 4, "tp": 2} or a DeviceMesh, makes a program for eight, which a loaded bundle runs on threads,
+    with whole arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2
+    shares the optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the
+    state with respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open. Axes that do not divide a size cut it unevenly: the last parts
     are padded, which the report says, or E0210 with allow_padding=False.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them

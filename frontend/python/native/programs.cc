@@ -71,6 +71,14 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
 }
 
+// One rank obeys none of what says how ranks exchange.
+void check_spread(const ir::Module& module, const Spread& spread) {
+  if (module.mesh() || spread.contains("mesh")) return;
+  for (const char* name : {"reshard-after-forward", "max-comm-bytes"})
+    if (spread.contains(name))
+      throw Error(error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name));
+}
+
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
   driver::CompileOptions out;
   if (!target.empty()) out.target = target;
@@ -193,7 +201,7 @@ void bind_program(py::module_& m) {
           driver::CompileOptions options = options_of(target, library, max_bytes);
           options.tf32 = tf32, options.tuning_file = tuning;
           options.buckets = buckets, options.specialise = specialise;
-          set_spread(options, spread);
+          set_spread(options, spread), check_spread(module, spread);
           driver::CompiledBundle compiled = compile_or_throw(module, options);
           if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
           return compiled.report;
