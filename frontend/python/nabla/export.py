@@ -335,7 +335,7 @@ class Bundle:
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
                    microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
-                   deterministic=False, offload="none"):
+                   deterministic=False, offload="none", remat_bytes=None, allow_padding=True):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -343,17 +343,21 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
     file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
 
-    Ranks: mesh, {"dp": 4, "tp": 2}, makes a program for eight, which a loaded bundle runs on threads, with whole
-    arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the
-    optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with
-    respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
-    {"fc1.w": (None, "tp")}; "?" leaves a dimension open, " allow_padding" after the last word lets axes cut unevenly.
+    Ranks: mesh, {"dp": 4, "tp": 2} or a DeviceMesh, makes a program for eight, which a loaded bundle runs on threads,
+    with whole arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2
+    shares the optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the
+    state with respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
+    {"fc1.w": (None, "tp")}; "?" leaves a dimension open. Axes that do not divide a size cut it unevenly: the last parts
+    are padded, which the report says, or E0210 with allow_padding=False.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
     exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
     ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose memory on a rank
     keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps
     parameters of zero=3 that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank
     sends more in a run of an entry. deterministic: the same bits on any mesh, with any microbatches and threads.
+
+    remat_bytes, such as "64MiB": values that lie idle are computed again where an entry would need more memory; E0402
+    where that is not enough.
 
     offload: state that programs for GPUs keep in the host's memory, beside leaves whose specs say so: "opt" the
     optimizer's, "params" the parameters, or "all". max_bytes counts the device's memory alone. E0901 where no target is
@@ -365,7 +369,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
         if isinstance(sizes, str):
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
-                             reshard_after_forward, max_comm_bytes, deterministic, offload)
+                             reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
                                       "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:

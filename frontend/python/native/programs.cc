@@ -6,6 +6,7 @@
 #include "cli/driver/plan.h"
 #include "cli/driver/report.h"
 #include "cli/driver/report_ranks.h"
+#include "cli/driver/sharded_text.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
@@ -60,12 +61,22 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.microbatches = std::stoll(value);
     else if (name == "max-comm-bytes")
       options.max_comm_bytes = value;
+    else if (name == "remat-bytes")
+      options.remat_bytes = value;
     else if (name == "deterministic")
       options.deterministic = true;
     else if (name == "auto-shard")
       options.pass_options[name]["search"] = value;
     else
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
+}
+
+// One rank obeys none of what says how ranks exchange.
+void check_spread(const ir::Module& module, const Spread& spread) {
+  if (module.mesh() || spread.contains("mesh")) return;
+  for (const char* name : {"reshard-after-forward", "max-comm-bytes"})
+    if (spread.contains(name))
+      throw Error(error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name));
 }
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
@@ -190,7 +201,7 @@ void bind_program(py::module_& m) {
           driver::CompileOptions options = options_of(target, library, max_bytes);
           options.tf32 = tf32, options.tuning_file = tuning;
           options.buckets = buckets, options.specialise = specialise;
-          set_spread(options, spread);
+          set_spread(options, spread), check_spread(module, spread);
           driver::CompiledBundle compiled = compile_or_throw(module, options);
           if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
           return compiled.report;
@@ -272,12 +283,14 @@ void bind_programs(py::module_& m) {
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
         py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr);
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
-  m.def("simplified_text", [](const TracedFunction& f) {
+  m.def("simplified_text", [](const TracedFunction& f, bool sharded) {
     ir::Module module = module_for(f, f.function->name, {});
     Reproducer reproducer(module, "nablac opt FILE");
     ir::Target cpu = value_or_throw(ir::find_target("cpu"));
-    return ir::print(reproducer.value_or_throw(
-        driver::simplify_module(module, cpu, reproducer.manager(), ir::Stage::kFlat)));
+    ir::Stage to = sharded ? ir::Stage::kSharded : ir::Stage::kFlat;
+    ir::Module made = reproducer.value_or_throw(driver::simplify_module(module, cpu, reproducer.manager(), to));
+    made.entries.clear();  // it is a function, and no program
+    return value_or_throw(driver::sharded_text(made, cpu));
   });
   // For tests: what a mistake of ours does while the function is compiled.
   m.def("fail_check", [](const TracedFunction& f) {
