@@ -64,6 +64,19 @@ class Error(ValueError):
     """What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md."""
     code: str
 
+class Processes:
+    """The processes that a launcher started, of which this is one."""
+    def __init__(self, engine: str, timeout: float) -> None: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def failed(self) -> _bool: ...
+    def collective(self, kind: int, reduction: int, dtype: int, source: Any, out_bytes: int,
+                   root: int) -> bytearray: ...
+    def close(self) -> None: ...
+
 class Tensor:
     """An array, or a value that is still to be computed. Immutable."""
     @property

@@ -11,6 +11,9 @@
 #include "runtime/base/version.h"
 
 namespace nabla::python {
+
+void bind_distributed(py::module_& m);
+
 namespace {
 
 // The folder of the package: lines of its own files are not the user's.
@@ -209,6 +212,7 @@ PYBIND11_MODULE(_nabla, m) {
   bind_traces(m);
   bind_programs(m);
   bind_sharding(m);
+  bind_distributed(m);
   bind_calls(m);
   bind_debugging(m);
   guard_new(m);
