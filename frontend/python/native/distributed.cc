@@ -21,18 +21,18 @@ T given(Result<T> result) {
   return std::move(*result);
 }
 
-// Plug-ins lie beside the extension module, which is not beside the executable: that is Python's.
-std::string folder_of_module() {
+// They lie near the extension module, which is not beside the executable: that is Python's.
+std::string folder_of_plugins() {
   Dl_info info{};
-  std::string path = dladdr(reinterpret_cast<void*>(&folder_of_module), &info) != 0 ? info.dli_fname : "";
-  return path.substr(0, path.rfind('/') + 1);
+  std::string path = dladdr(reinterpret_cast<void*>(&folder_of_plugins), &info) != 0 ? info.dli_fname : "";
+  return path.substr(0, path.rfind('/') + 1) + "plugins/";
 }
 
 /// All processes that a launcher started.
 class Processes {
  public:
   Processes(const std::string& engine, double timeout_s) {
-    transport_ = given(comm::open_transport(engine, folder_of_module()));
+    transport_ = given(comm::open_transport(engine, folder_of_plugins()));
     table_ = comm::plain_table({transport_->ranks()});
     world_ = given(comm::Peers::create(*flatbuffers::GetRoot<format::Ranks>(table_.data()), transport_, {.deadline_s = timeout_s}));
   }
