@@ -369,6 +369,8 @@ class Peers::Rank final : public Communicator {
       if (look % (options_.yield ? 64 : kLooks) != 0) continue;
       if (options_.verdict)
         if (std::optional<Diagnostic> why = options_.verdict()) return kept(*why);
+      if (options_.ended && *options_.ended != 0)
+        return kept(error(Code::kPeerLost, "{}, and is told to end (SIGTERM), as launchers do when another rank has ended", what(e)));
       if (!deadline)
         deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(allowed));
       else if (Clock::now() > *deadline)

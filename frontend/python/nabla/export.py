@@ -6,11 +6,13 @@
     bundle.run("step", x=x)
 """
 
+import contextlib
+import hashlib
 import inspect
 import json
 import zipfile
 
-from . import _nabla, _spread
+from . import _nabla, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
 from ._mesh import ShardingSpec, spec_of
 from ._trace import is_array, name_of, type_text
@@ -244,10 +246,15 @@ def _named_outputs(entry, outputs):
 
 
 class Bundle:
-    """A compiled program, ready to run: its entries, and the state that they share. One thread at a time runs it."""
+    """A compiled program, ready to run: its entries, and the state that they share. One thread at a time runs it.
+
+    Where each process of a launcher runs one rank of it, all of them call `run`, `get_state` and `save_state` in the
+    same order, with whole arrays, of which each reads its rank's part; results are whole in every process.
+    """
 
     def __init__(self, native, path, ranks=""):
         self._native, self.path, self._ranks = native, path, ranks
+        self._together = distributed._together if native.spread else contextlib.nullcontext
         self._entries = {n: native.entry(n) for n in native.entry_names()}
         self._leaves = {row[0]: i for i, row in enumerate(native.state())}
 
@@ -287,7 +294,8 @@ class Bundle:
             raise TypeError(f"entry {entry} lacks its input {missing[0]}")
         # Numbers and lists take the input's dtype; arrays must have it.
         values = [asarray(given[r[0]], None if hasattr(given[r[0]], "dtype") else r[1]) for r in rows]
-        out = self._native.run(index, values)
+        with self._together():
+            out = self._native.run(index, values)
         return dict(zip([r[0] for r in self._native.outputs(index)], out))
 
     @property
@@ -302,7 +310,8 @@ class Bundle:
 
     def get_state(self, name):
         """The value of a leaf. Raises Error (E0705) where it has none."""
-        return self._native.state_get(self._leaf(name))
+        with self._together():
+            return self._native.state_get(self._leaf(name))
 
     def set_state(self, name, value):
         """Sets a leaf to a tensor of its type."""
@@ -313,8 +322,9 @@ class Bundle:
         self._native.load_state(str(path))
 
     def save_state(self, path):
-        """Writes all leaves to a safetensors file."""
-        self._native.save_state(str(path))
+        """Writes all leaves to a safetensors file; of several processes, that of rank 0 writes it."""
+        with self._together():
+            self._native.save_state(str(path))
 
     def load_weights(self, path, maps=(), partial=False):
         """Loads a .safetensors or .npz file into leaves by rows "PATTERN=TARGET"; returns lines that say what was
@@ -393,16 +403,31 @@ def _ranks_of(path):
     return f", {ranks['count']} ranks of mesh {', '.join(meshes)}" if ranks["count"] > 1 else ""
 
 
-def load_bundle(path, threads=0, target="", check_nan=False, rank_class=""):
+def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engine=None):
     """Opens a bundle that nablac or compile_bundle wrote. Nothing is compiled.
 
     threads: 0 is all. target: the program for it, by default the first that runs here. check_nan: stop at the first
     instruction that makes NaN or infinity (E0708). rank_class: of a bundle for several ranks, run one rank
-    of this class alone; by default all of them run, a thread each, on whole arrays.
-    Raises Error (E0801, E0105, E06xx).
+    of this class alone. engine: where all ranks of one run: "local", a thread of this process each, on whole arrays;
+    "mpi", this process runs its rank and the others of `nabla.distributed` theirs; or None: mpi where
+    `nabla.distributed.init` has found several processes, else local.
+    Raises Error (E0801, E0105, E06xx; E0614 where the processes are not as many as the ranks, or have other bundles).
     """
-    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class)
-    return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
+    if engine not in (None, "local", "mpi"):
+        raise ValueError(f"load_bundle: engine {engine!r}; there are \"local\", \"mpi\" and None")
+    if engine == "mpi" and rank_class:
+        raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, and engine=\"mpi\" all of them")
+    if engine == "mpi" and not distributed.is_initialized():
+        raise ValueError("load_bundle: engine=\"mpi\" is for processes that nabla.distributed.init has joined")
+    processes = distributed._processes if engine != "local" and not rank_class else None
+    if engine is None and processes and processes.ranks == 1:
+        processes = None
+    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class, processes, engine == "mpi")
+    if not native.spread:
+        return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
+    with distributed._together(), open(path, "rb") as file:
+        distributed._agree(processes, ["load_bundle", hashlib.sha256(file.read()).hexdigest()])
+    return Bundle(native, str(path), f"{_ranks_of(path)}, of which this process runs rank {processes.rank}")
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]

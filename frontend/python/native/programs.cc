@@ -249,13 +249,7 @@ void bind_bundle(py::module_& m) {
       .def_property_readonly("lays_out", [](const Bundle& b) {
         return std::any_of(b.placements.begin(), b.placements.end(), [](const PlacementRef& p) { return p != nullptr; });
       })
-      .def("state_get",
-           [](Bundle& b, int leaf) {
-             const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
-             Literal out(info.dtype, info.shape);
-             check(b.session().get_state(leaf, out.mutable_data()));
-             return Value(std::move(out));
-           })
+      .def("state_get", [](Bundle& b, int leaf) { return Value(b.state(leaf)); })
       .def("state_set",
            [](Bundle& b, int leaf, const Value& v) {
              const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
@@ -266,7 +260,8 @@ void bind_bundle(py::module_& m) {
              check(b.session().set_state(leaf, array.data()));
            })
       .def("load_state", [](Bundle& b, const std::string& path) { check(b.session().load_state(path)); })
-      .def("save_state", [](Bundle& b, const std::string& path) { check(b.session().save_state(path)); })
+      .def("save_state", &Bundle::save_state)
+      .def_property_readonly("spread", &Bundle::spread)
       .def("load_weights",
            [](Bundle& b, const std::string& path, const std::vector<std::string>& maps, bool partial) {
              return value_or_throw(b.session().load_weights({path, maps, partial}));
