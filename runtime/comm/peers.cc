@@ -365,12 +365,13 @@ class Peers::Rank final : public Communicator {
       if (failure_) return *failure_;
       (void)NABLA_TRY(kept(progress()));
       if (settled(e)) return Ok{};
+      // It may not have another second, and between two looks others may compute for long.
+      if (options_.ended && *options_.ended != 0)
+        return kept(error(Code::kPeerLost, "{}, and is told to end (SIGTERM), as launchers do when another rank has ended", what(e)));
       if (options_.yield) sched_yield();
       if (look % (options_.yield ? 64 : kLooks) != 0) continue;
       if (options_.verdict)
         if (std::optional<Diagnostic> why = options_.verdict()) return kept(*why);
-      if (options_.ended && *options_.ended != 0)
-        return kept(error(Code::kPeerLost, "{}, and is told to end (SIGTERM), as launchers do when another rank has ended", what(e)));
       if (!deadline)
         deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(allowed));
       else if (Clock::now() > *deadline)

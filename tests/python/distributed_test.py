@@ -177,10 +177,12 @@ assert bundle.get_state("w").tolist() == out[-1]
 assert "4 ranks of mesh" in repr(bundle) and "of which this process runs rank %d" % r in repr(bundle), bundle
 alone = nb.load_bundle({str(path)!r}, engine="local")  # every process may run all of them too
 assert "of which" not in repr(alone)
-say(out)
+with open({str(tmp_path)!r} + "/%d.txt" % r, "w") as file:
+    file.write(str(out))
 """, tmp_path)
     assert o.returncode == 0, o.stderr
-    assert o.stdout == (str(local["out"]) + "\n") * 4
+    for rank in range(4):
+        assert (tmp_path / f"{rank}.txt").read_text() == str(local["out"])
     assert (tmp_path / "mpi.safetensors").read_bytes() == (tmp_path / "local.safetensors").read_bytes()
 
 
@@ -254,7 +256,7 @@ for step in range(1000000):
 """, tmp_path, timeout=60)
     assert time.time() - begin < 20
     assert o.returncode != 0
-    assert re.search(r"E0610.* for rank 2\b.*is told to end \(SIGTERM\)", o.stderr), o.stderr
+    assert re.search(r"E0610.* for rank (\d, )*2\b.*is told to end \(SIGTERM\)", o.stderr), o.stderr
 
 
 def test_alone_every_collective_is_the_identity():
