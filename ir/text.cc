@@ -159,7 +159,9 @@ class Printer {
     if (std::string attrs = attributes(node); !attrs.empty()) out += " {" + attrs + "}";
     if (!node.results.empty())
       out += " : " + joined(node.results, [&](ValueId id) { return type_text(f.type(id), f.values[id].sharding); });
-    return out + location(node.location);
+    out += location(node.location);
+    std::string said = options_.comment ? options_.comment(f, node) : "";
+    return said.empty() ? out : out + "  // " + said;
   }
 
   std::string attribute(const Attr& attr) {

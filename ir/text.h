@@ -20,6 +20,8 @@ struct PrintOptions {
   std::string constants_name = {};
   /// For reading and comparing only: literals above 1 KiB are shown by their hash. Such a text does not parse.
   bool hash_constants = false;
+  /// What is said of a node in a comment behind it, where it is not empty; null: nothing.
+  std::function<std::string(const Function&, const Node&)> comment = {};
 };
 
 /// The same module gives the same text. Value names that are already used in their function are replaced by numbers.

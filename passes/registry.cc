@@ -47,6 +47,7 @@ std::vector<Pass> transform_passes() {
        Stage::kTraced,
        {{"layouts", "", "of leaves by their names, PATTERN=WORDS;...: a regular expression, and a word per dimension, such as ,tp"},
         {"data-axes", "", "axes of the mesh along which the batch lies: dp, or dp,mb"},
+        {"open-batch", "false", "true: other axes may cut the batch too, as where auto-shard chooses them"},
         {"zero", "0", "1 or 2: ranks share the optimizer's state; 3: and the parameters"},
         {"zero-axes", "", "data axes whose ranks share it; empty: all of them"},
         {"offload", "none",

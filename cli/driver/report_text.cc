@@ -118,7 +118,7 @@ std::string exchanges_text(const Json& e) {
                        r.at("source").get<std::string>());
     const int64_t padding = r.at("padding_bytes").get<int64_t>();
     out += fmt::format("                {}; {} {}{}, {} sent in {}\n", r.at("reason").get<std::string>(), r.at("elements").get<int64_t>(),
-                       r.at("dtype").get<std::string>(), padding ? fmt::format(" with {} of padding", bytes_text(padding)) : "",
+                       r.at("dtype").get<std::string>(), padding ? fmt::format(" with {} of padding on average", bytes_text(padding)) : "",
                        bytes_text(r.at("sent_bytes")), time_text(r.at("us")));
   }
   return out;

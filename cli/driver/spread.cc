@@ -104,12 +104,17 @@ Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& opt
   auto strategy = options.pass_options.find("apply-strategy");
   bool spreads = strategy != options.pass_options.end() && (strategy->second.count("data-axes") || strategy->second.count("layouts"));
   // All targets lie over the ranks as the first one does.
+  bool searches = false;
   if (auto search = options.pass_options.find("auto-shard"); search != options.pass_options.end() && search->second.count("search")) {
-    spreads = true;
+    spreads = searches = true;
     search->second.insert({"target", options.target.substr(0, options.target.find(','))});
   }
   ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
   if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, options));
+  // Where nobody says along which ranks the batch lies, the search may.
+  if (searches && module.mesh() && module.mesh()->temporal() &&
+      options.pass_options["apply-strategy"]["data-axes"] == module.mesh()->temporal()->name)
+    options.pass_options["apply-strategy"]["open-batch"] = "true";
   return module;
 }
 

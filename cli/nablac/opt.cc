@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "cli/driver/sharded_text.h"
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "codegen/program/build.h"
@@ -86,7 +87,9 @@ Status opt(const Options& o, const Streams& streams) {
   }
   if (o.program) return print_program(o, result.module, target, streams);
   if (!o.out.empty()) return ir::write_module(o.out, result.module);
-  streams.out << print(result.module, print_options);
+  // Single passes may stand before others that decide about sums.
+  streams.out << (o.passes.empty() ? NABLA_TRY(driver::sharded_text(result.module, target, print_options))
+                                   : print(result.module, print_options));
   return Ok{};
 }
 

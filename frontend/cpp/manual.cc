@@ -79,6 +79,9 @@ ir::Type part_of(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, s
   if (!fits.ok()) {
     Diagnostic d = fits.errors()[0];
     d.location = locate(site, "");
+    // Of parts that ranks see as they are there is no padding.
+    if (d.help.starts_with("say allow_padding"))
+      d.help = "a function of one rank gets parts of one size: pad the array, or cut another dimension";
     throw Error(std::move(d));
   }
   for (int i = 0; i < type.rank(); ++i) type.shape[i] = ir::Dim::floordiv(type.shape[i], shards(mesh, s.dims[i].axes));

@@ -1,6 +1,10 @@
 #include "passes/auto_shard/annotate.h"
 
+#include <algorithm>
+#include <set>
+
 #include "passes/rewrite.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 namespace {
@@ -8,14 +12,20 @@ namespace {
 using ir::Function;
 using ir::ValueId;
 
-// What is said stays; what is open becomes what was found. Parameters that are gathered where they are used follow what
-// values in the middle say, as with ZeRO: they have a weaker priority.
-ir::Sharding completed(const ir::ShardingRef& said, const FoundLayout& found) {
+// What is said stays; what is open becomes what was found, which microbatches cut further. Parameters that are gathered where
+// they are used follow what values in the middle say, as with ZeRO: they have a weaker priority.
+ir::Sharding completed(const ir::Mesh& mesh, const ir::ShardingRef& said, const FoundLayout& found) {
   ir::Sharding out = said ? *said : open_sharding(static_cast<int>(found.layout.dims.size()));
   for (size_t d = 0; d < out.dims.size(); ++d) {
     ir::DimSharding& dim = out.dims[d];
     if (!dim.open) continue;
-    if (dim.axes.size() < found.layout.dims[d].size()) dim.axes = found.layout.dims[d];
+    const ir::Axes& ranks = found.layout.dims[d];
+    ir::Axes over_time = dim.axes;
+    std::erase_if(over_time, [&](const ir::AxisRef& a) { return !is_temporal(mesh, {a}); });
+    if (dim.axes.size() < ranks.size() + over_time.size()) {
+      dim.axes = ranks;
+      dim.axes.insert(dim.axes.end(), over_time.begin(), over_time.end());
+    }
     if (found.used_otherwise && !dim.axes.empty() && found.stored->leaf >= 0) dim.priority = std::max(dim.priority, 1);
     dim.open = false;
   }
@@ -24,15 +34,18 @@ ir::Sharding completed(const ir::ShardingRef& said, const FoundLayout& found) {
 
 class Annotation {
  public:
-  Annotation(const ir::Module& m, const ProgramGraph& graph, const FoundLayouts& found, const ir::OpTable& ops)
-      : m_(m), out_(m), graph_(graph), found_(found), ops_(ops) {}
+  Annotation(const ir::Module& m, const ProgramGraph& graph, const FoundLayouts& found, const ir::Module* in_time,
+             const ir::OpTable& ops)
+      : m_(m), out_(m), graph_(graph), found_(found), in_time_(in_time), ops_(ops) {}
 
   ir::Module run() {
-    bool all = m_.mesh()->temporal() == nullptr;
+    const bool all = !in_time_ || batch_lies_alike();
     for (const auto& [function, values] : graph_.values) {
       Function f = *function;
-      for (size_t v = 0; all && v < f.values.size(); ++v)
-        if (values.said[v] < 0 && f.values[v].type.rank() > 0) f.values[v].sharding = layout_of_value(values, v);
+      for (size_t v = 0; all && v < f.values.size(); ++v) {
+        bool follows = in_time_ && values.free[v];  // it is made as its readers want it
+        if (values.said[v] < 0 && f.values[v].type.rank() > 0 && !follows) f.values[v].sharding = layout_of_value(*function, values, v);
+      }
       functions_.emplace(function, std::move(f));
     }
     for (const FoundLayout& f : found_.stored) lay_out(f);
@@ -42,20 +55,44 @@ class Annotation {
   }
 
  private:
-  static ir::ShardingRef said(const Layout& layout) {
+  // Microbatches are parts of what a rank has: where dimensions that they cut lie otherwise in one value than in another, one
+  // microbatch of the one would need what is in several of the other.
+  bool batch_lies_alike() const {
+    std::set<std::string> layouts;
+    for (const auto& [function, values] : graph_.values)
+      for (size_t v = 0; v < function->values.size(); ++v) {
+        const ir::Value& value = function->values[v];
+        const ir::Sharding* over_time = in_time_->find(function->name)->values[v].sharding.get();
+        if (value.type.rank() == 0 || !over_time || values.free[v]) continue;
+        bool stored = values.said[v] >= 0;
+        ir::ShardingRef own = stored ? said(*function, v, found_.spots[static_cast<size_t>(values.said[v])])
+                                     : layout_of_value(*function, values, v);
+        for (size_t d = 0; d < own->dims.size(); ++d)
+          if (!over_time->dims[d].axes.empty()) layouts.insert(own->dims[d].str());
+      }
+    return layouts.size() < 2;
+  }
+  // The layout, and along each dimension of the value what microbatches cut.
+  ir::ShardingRef said(const Function& f, size_t v, Layout layout) const {
+    const ir::Sharding* over_time = in_time_ ? in_time_->find(f.name)->values[v].sharding.get() : nullptr;
     ir::Sharding out;
-    for (const ir::Axes& axes : layout.dims) out.dims.push_back({axes});
+    for (size_t d = 0; d < layout.dims.size(); ++d) {
+      ir::Axes all = layout.dims[d];
+      if (over_time) all.insert(all.end(), over_time->dims[d].axes.begin(), over_time->dims[d].axes.end());
+      bool fits = divides(*m_.mesh(), all, f.values[v].type.shape[d]);
+      out.dims.push_back({fits ? all : layout.dims[d]});
+    }
     return std::make_shared<const ir::Sharding>(std::move(out));
   }
-  ir::ShardingRef layout_of_value(const SpotsOfValues& values, size_t v) const {
+  ir::ShardingRef layout_of_value(const Function& f, const SpotsOfValues& values, size_t v) const {
     const Layout& layout = found_.spots[static_cast<size_t>(values.spot[v])];
-    return said(values.free[v] ? Layout{std::vector<ir::Axes>(layout.dims.size()), {}} : layout);
+    return said(f, v, values.free[v] ? Layout{std::vector<ir::Axes>(layout.dims.size()), {}} : layout);
   }
 
   void lay_out(const FoundLayout& f) {
     const StoredSpot& s = *f.stored;
     if (f.layout.dims.empty() || (s.leaf < 0 && s.entry < 0)) return;
-    auto layout = std::make_shared<const ir::Sharding>(completed(s.said, f));
+    auto layout = std::make_shared<const ir::Sharding>(completed(*m_.mesh(), s.said, f));
     if (s.leaf >= 0) {
       out_.state[static_cast<size_t>(s.leaf)].sharding = layout;
       return;
@@ -85,7 +122,7 @@ class Annotation {
       std::vector<ir::Val> operands = copy.at(n.operands);
       for (size_t k = 0; k < operands.size(); ++k)
         if (auto spot = changed->second.find(n.operands[k]); spot != changed->second.end() && operands[k].rank() > 0)
-          operands[k] = shard(copy, operands[k], found_.spots[static_cast<size_t>(spot->second)]);
+          operands[k] = shard(copy, operands[k], from, static_cast<size_t>(n.operands[k]), found_.spots[static_cast<size_t>(spot->second)]);
       copy.set(n.results, copy.builder().clone(n, operands));
     }
     std::vector<ir::Val> results = copy.at(made.results);
@@ -97,28 +134,30 @@ class Annotation {
       Spot spot = values.said[v] >= 0 ? values.said[v] : values.spot[v];
       if (leaf.layout.dims.empty() || spot == leaf.stored->spot) continue;
       bool same = !values.free[v] && found_.spots[static_cast<size_t>(spot)].dims == leaf.layout.dims;
-      if (!same) results[w] = shard(copy, results[w], leaf.layout);
+      if (!same) results[w] = shard(copy, results[w], from, v, leaf.layout);
     }
     Function out = copy.builder().finish(results);
     out.location = made.location;
     return std::make_shared<const Function>(std::move(out));
   }
-  static ir::Val shard(FunctionCopy& copy, ir::Val v, const Layout& layout) {
-    return copy.builder().op("shard", {v}, {{"sharding", *said(layout)}});
+  ir::Val shard(FunctionCopy& copy, ir::Val x, const Function& f, size_t v, const Layout& layout) const {
+    return copy.builder().op("shard", {x}, {{"sharding", *said(f, v, layout)}});
   }
 
   const ir::Module& m_;
   ir::Module out_;
   const ProgramGraph& graph_;
   const FoundLayouts& found_;
+  const ir::Module* in_time_;
   const ir::OpTable& ops_;
   std::map<const Function*, Function> functions_;  // with layouts, by what they were
 };
 
 }  // namespace
 
-ir::Module annotated(const ir::Module& module, const ProgramGraph& graph, const FoundLayouts& found, const ir::OpTable& ops) {
-  return Annotation(module, graph, found, ops).run();
+ir::Module annotated(const ir::Module& module, const ProgramGraph& graph, const FoundLayouts& found, const ir::Module* in_time,
+                     const ir::OpTable& ops) {
+  return Annotation(module, graph, found, in_time, ops).run();
 }
 
 }  // namespace nabla::passes

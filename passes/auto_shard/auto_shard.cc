@@ -1,10 +1,43 @@
 #include "passes/auto_shard/auto_shard.h"
 
+#include <optional>
+
 #include "passes/auto_shard/annotate.h"
 #include "passes/auto_shard/plan_text.h"
 #include "passes/auto_shard/search.h"
+#include "passes/shard/layout.h"
+#include "passes/shard/propagate.h"
 
 namespace nabla::passes {
+namespace {
+
+// What is said of the temporal axis alone.
+ir::ShardingRef over_time(const ir::Mesh& mesh, const ir::ShardingRef& said) {
+  if (!said) return said;
+  ir::Sharding out = *said;
+  auto of_ranks = [&](const ir::AxisRef& a) { return !is_temporal(mesh, {a}); };
+  for (ir::DimSharding& dim : out.dims) std::erase_if(dim.axes, of_ranks);
+  std::erase_if(out.replicated, of_ranks);
+  return std::make_shared<const ir::Sharding>(std::move(out));
+}
+
+// The module, laid out along the temporal axis where that takes what depends on microbatches.
+Result<ir::Module> laid_out_in_time(const ir::Module& module, PassContext& context) {
+  const ir::Mesh& mesh = *module.mesh();
+  ir::Module out = module;
+  for (ir::StateLeaf& leaf : out.state) leaf.sharding = over_time(mesh, leaf.sharding);
+  for (ir::FunctionPtr& f : out.functions) {
+    ir::Function g = *f;
+    for (ir::Value& v : g.values) v.sharding = over_time(mesh, v.sharding);
+    for (ir::Node& n : g.nodes)
+      if (const ir::Attr* said = n.attrs.find("sharding"))
+        n.attrs.set("sharding", *over_time(mesh, std::make_shared<const ir::Sharding>(std::get<ir::Sharding>(*said))));
+    f = std::make_shared<const ir::Function>(std::move(g));
+  }
+  return propagated_layouts(out, context);
+}
+
+}  // namespace
 
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   const std::string& search = context.options.at("search");
@@ -27,7 +60,9 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   }
   ProgramGraph graph = NABLA_TRY(graph_of(module));
   FoundLayouts found = NABLA_TRY(search_layouts(module, graph, limits, target));
-  ir::Module out = annotated(module, graph, found, context.ops);
+  std::optional<ir::Module> in_time;
+  if (module.mesh()->temporal()) in_time = NABLA_TRY(laid_out_in_time(module, context));
+  ir::Module out = annotated(module, graph, found, in_time ? &*in_time : nullptr, context.ops);
   context.texts["plan"] = plan_text(out, found);
   context.texts["memory"] = fmt::format("{:.0f}", found.state_bytes + found.kept_bytes);
   context.remarks.push_back(

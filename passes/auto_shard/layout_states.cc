@@ -55,6 +55,7 @@ std::vector<Assignment> assignments(const std::vector<ir::AxisRef>& axes, int pl
 std::vector<Layout> layouts_of_stored(const ir::Mesh& mesh, const ir::Type& type, const ir::ShardingRef& said) {
   Layout base = layout_of(said, type.rank());
   Axes taken = said ? ir::axes_of(*said) : Axes();
+  const std::vector<Axes> asked = base.dims;
   for (Axes& dim : base.dims) dim = of_ranks(mesh, std::move(dim));
   std::vector<ir::AxisRef> left = axes_of_ranks(mesh);
   std::erase_if(left, [&](const ir::AxisRef& a) { return overlap(mesh, {a}, taken); });
@@ -65,7 +66,9 @@ std::vector<Layout> layouts_of_stored(const ir::Mesh& mesh, const ir::Type& type
   };
   auto fits = [&](int dim, const Axes& more) {
     auto d = static_cast<size_t>(dim);
-    return (!said || said->dims[d].open) && divides(mesh, with(dim, more), type.shape[d]);
+    Axes all = asked[d];  // microbatches cut what ranks have
+    all.insert(all.begin(), more.begin(), more.end());
+    return (!said || said->dims[d].open) && divides(mesh, all, type.shape[d]);
   };
   std::vector<Layout> out;
   for (const Assignment& a : assignments(left, type.rank(), fits)) {

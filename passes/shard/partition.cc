@@ -9,6 +9,7 @@
 #include "passes/rewrite.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
+#include "passes/shard/layout_nodes.h"
 #include "passes/shard/local_symbols.h"
 #include "passes/shard/loop_sums.h"
 #include "passes/shard/manual_regions.h"
@@ -35,11 +36,6 @@ using kernel_ir::Combiner;
 /// By function, of those that are bodies of loops.
 using SumsOfBodies = std::map<std::string, LoopSums>;
 
-// Identities: each result is the operand at its place.
-bool is_about_layouts(const Node& n) {
-  return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
-}
-
 bool is_deterministic(const PassContext& context) {
   return context.options.count("deterministic") > 0 && context.options.at("deterministic") == "true";
 }
@@ -59,6 +55,8 @@ class FunctionPartition {
   /// The axes of sums that were begun here, each list once.
   const std::set<std::string>& begun() const { return begun_; }
   const Axes& axes_of_sum(const std::string& text) const { return axes_of_text_.at(text); }
+  /// By value: what is pending in it as it is made, before somebody needs it whole; after `run`.
+  const std::vector<Axes>& made_pending() const { return made_pending_; }
   /// What is pending in a result before it is brought to its layout, if a sum that was begun here is in it; after `run`.
   Axes pending_result(size_t r) const { return summed_[f_.results[r]] ? natural_[r] : Axes(); }
 
@@ -112,6 +110,7 @@ class FunctionPartition {
   Val whole(ValueId id) { return laid_out(id, layout_of(nullptr, f_.type(id).rank())); }
   void set(ValueId id, Val v, Layout layout) {
     parts_[id] = {v, std::move(layout)};
+    made_pending_[id] = parts_[id].layout.pending;
     const std::string& name = f_.values[id].name;
     if (!name.empty() && b_.function().values[v.id].name.empty()) b_.name_value(v, name);
   }
@@ -478,6 +477,7 @@ class FunctionPartition {
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
   std::set<std::string> begun_;
   std::map<std::string, Axes> axes_of_text_;
+  std::vector<Axes> made_pending_ = std::vector<Axes>(f_.values.size());
   std::vector<Axes> natural_;  // by result: what is pending before it is brought to its layout
 };
 
@@ -519,25 +519,6 @@ Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const
   return out;
 }
 
-ir::Module without_layouts(const ir::Module& module) {
-  ir::Module out = module;
-  out.stage = ir::Stage::kLocal;
-  for (ir::StateLeaf& leaf : out.state) leaf.sharding = nullptr;
-  return out;
-}
-
-FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const ir::OpTable& ops) {
-  auto is_identity = [](const Node& n) { return is_about_layouts(n) || is_border(n); };
-  if (std::none_of(f->nodes.begin(), f->nodes.end(), is_identity)) return f;
-  FunctionCopy copy(*f, ops, &m);
-  for (const Node& n : f->nodes)
-    if (is_identity(n))
-      copy.set(n.results, copy.at(n.operands));
-    else
-      copy.copy(n);
-  return copy.finish();
-}
-
 Result<Exchange> exchange_option(const PassContext& context) {
   auto option = context.options.find("grad-sync");
   if (option == context.options.end() || option->second == "last") return Exchange::kLast;
@@ -545,7 +526,52 @@ Result<Exchange> exchange_option(const PassContext& context) {
   return error(Code::kBadOption, "partition: grad-sync is last or each, not `{}`", option->second);
 }
 
+// The functions of a sharded module, made local in `out`.
+Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context) {
+  const Mesh& mesh = *sharded.mesh();
+  int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
+  for (ir::StateLeaf& leaf : out.state) {
+    const ir::StateLeaf& whole = sharded.state[static_cast<size_t>(&leaf - out.state.data())];
+    leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
+  }
+  PendingSums sums;
+  // Callees first: a node's types are those of its functions.
+  SumsOfBodies pending;
+  std::map<std::string, ir::ControlFlow> bodies = bodies_of(sharded);
+  for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
+    ScopedActivity activity("partition on @" + f->name);
+    size_t remarks = context.remarks.size();
+    std::vector<FunctionPtr> functions = out.functions;
+    FunctionPartition plain(*f, out, mesh, rank, context, most, pending);
+    FunctionPtr made = NABLA_TRY(plain.run());
+    sums[f->name] = plain.made_pending();
+    if (auto loop = bodies.find(f->name); loop != bodies.end() && !plain.begun().empty()) {
+      auto with = [&](const LoopSums& left) {
+        context.remarks.resize(remarks);
+        out.functions = functions;
+        return FunctionPartition(*f, out, mesh, rank, context, most, pending, left, static_cast<size_t>(loop->second.consts));
+      };
+      LoopSums left = NABLA_TRY(loop_sums(*f, loop->second, mesh, plain, with));
+      FunctionPartition last = with(left);
+      made = NABLA_TRY(last.run());
+      sums[f->name] = last.made_pending();
+      if (!left.empty()) pending[f->name] = std::move(left);
+    }
+    out.set(made);
+  }
+  return sums;
+}
+
 }  // namespace
+
+Result<PendingSums> pending_sums(const ir::Module& module, PassContext& context) {
+  if (!module.mesh()) return PendingSums();
+  const ir::Module sharded = with_local_symbols(module);
+  ir::Module out = without_layouts(sharded);
+  RankSymbols rank(*sharded.mesh());
+  out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
+  return make_local(sharded, rank, out, context);
+}
 
 Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   bool once = given.mesh() && given.mesh()->temporal() && given.mesh()->temporal()->size == 1;
@@ -559,35 +585,10 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();
-  int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
   Exchange exchange = NABLA_TRY(exchange_option(context));
   RankSymbols rank(mesh);
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
-  for (ir::StateLeaf& leaf : out.state) {
-    const ir::StateLeaf& whole = sharded.state[static_cast<size_t>(&leaf - out.state.data())];
-    leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
-  }
-  // Callees first: a node's types are those of its functions.
-  SumsOfBodies pending;
-  std::map<std::string, ir::ControlFlow> bodies = bodies_of(sharded);
-  for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
-    ScopedActivity activity("partition on @" + f->name);
-    size_t remarks = context.remarks.size();
-    std::vector<FunctionPtr> functions = out.functions;
-    FunctionPartition plain(*f, out, mesh, rank, context, most, pending);
-    FunctionPtr made = NABLA_TRY(plain.run());
-    if (auto loop = bodies.find(f->name); loop != bodies.end() && !plain.begun().empty()) {
-      auto with = [&](const LoopSums& sums) {
-        context.remarks.resize(remarks);
-        out.functions = functions;
-        return FunctionPartition(*f, out, mesh, rank, context, most, pending, sums, static_cast<size_t>(loop->second.consts));
-      };
-      LoopSums sums = NABLA_TRY(loop_sums(*f, loop->second, mesh, plain, with));
-      made = NABLA_TRY(with(sums).run());
-      if (!sums.empty()) pending[f->name] = std::move(sums);
-    }
-    out.set(made);
-  }
+  (void)NABLA_TRY(make_local(sharded, rank, out, context));
   if (context.target.is_cuda() && mesh.ranks() > 1)
     context.remarks.push_back(fmt::format("programs of {} ranks run on CPUs only; that for {} can be inspected", mesh.ranks(),
                                           context.target.name));

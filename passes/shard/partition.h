@@ -1,6 +1,11 @@
 // What one rank computes of a program whose values are laid out over a mesh.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/sharding.h"
 #include "passes/pass.h"
 
 namespace nabla::passes {
@@ -11,5 +16,10 @@ namespace nabla::passes {
 /// says what is gathered for it, and more bytes than the option max-gather-bytes are E0402. Without a mesh nothing is left
 /// of `shard` nodes, and that is all.
 Result<ir::Module> partition(const ir::Module& module, PassContext& context);
+
+/// By function and value: the axes over which the parts of the value are still to be summed when it is made.
+using PendingSums = std::map<std::string, std::vector<ir::Axes>>;
+/// What partition would leave pending in the values of a sharded module; nothing without a mesh.
+Result<PendingSums> pending_sums(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes

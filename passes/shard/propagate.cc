@@ -39,6 +39,13 @@ Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
   return out;
 }
 
+Result<ir::Module> propagated_layouts(const ir::Module& module, PassContext& context) {
+  size_t remarks = context.remarks.size();
+  Result<ir::Module> out = Propagation(module, false, context).run();
+  context.remarks.resize(remarks);
+  return out;
+}
+
 Result<std::string> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
                                    PassContext& context) {
   if (!module.mesh()) return error(Code::kBadSharding, "the module has no mesh, so that nothing is laid out");

@@ -11,6 +11,10 @@ namespace nabla::passes {
 /// anew in front of the op.
 Result<ir::Module> propagate(const ir::Module& module, PassContext& context);
 
+/// The same module with the layouts that propagation gives its values; unlike propagate it changes no node, so that values stay
+/// those of the module. Its remarks are not kept.
+Result<ir::Module> propagated_layouts(const ir::Module& module, PassContext& context);
+
 /// Why propagation lays a value ("%h", "h") of a function of a flat module out as it does: by dimension the ops through
 /// which its axes came, back to what the user said, and the axes that it did not get. E0107 for unknown names, and the
 /// errors of propagate.

@@ -18,6 +18,7 @@ using Kind = LeafRole::Kind;
 struct Strategy {
   Axes data, zero;
   int level = 0;
+  bool open_batch = false;
 };
 
 // "dp,fsdp"; a mesh has these axes.
@@ -44,6 +45,7 @@ Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   if (level.size() != 1 || level[0] < '0' || level[0] > '3')
     return error(Code::kBadOption, "zero is 0, 1, 2 or 3, not `{}`", level);
   out.level = level[0] - '0';
+  out.open_batch = context.options.at("open-batch") == "true";
   auto over_time = [&](const ir::AxisRef& a) { return is_temporal(mesh, {a}); };
   const std::string& shared = context.options.at("zero-axes");
   if (!shared.empty() && out.level == 0) return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", shared);
@@ -166,7 +168,7 @@ class StrategyPass {
       bool key = v.type == ir::Type(DType::kU32, {2});
       if (v.sharding || v.type.rank() == 0 || key || axes.empty()) continue;
       Sharding batch = open_like(v.type, nullptr);
-      batch.dims[0] = {axes};
+      batch.dims[0] = {axes, s_.open_batch};
       const ir::Dim& size = v.type.shape[0];
       int64_t parts = shards(mesh_, axes);
       // One rank cuts a symbolic size only where several could, so that deterministic sums are the same.
@@ -231,6 +233,8 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
   if (context.options.at("data-axes").empty()) {
     if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
+    if (context.options.at("zero") == "0")
+      return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", context.options.at("zero-axes"));
     return error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", context.options.at("zero"));
   }
   if (module.stage != ir::Stage::kTraced)

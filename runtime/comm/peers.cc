@@ -365,6 +365,9 @@ class Peers::Rank final : public Communicator {
       if (failure_) return *failure_;
       (void)NABLA_TRY(kept(progress()));
       if (settled(e)) return Ok{};
+      // It may not have another second, and between two looks others may compute for long.
+      if (options_.ended && *options_.ended != 0)
+        return kept(error(Code::kPeerLost, "{}, and is told to end (SIGTERM), as launchers do when another rank has ended", what(e)));
       if (options_.yield) sched_yield();
       if (look % (options_.yield ? 64 : kLooks) != 0) continue;
       if (options_.verdict)

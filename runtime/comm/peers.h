@@ -1,6 +1,7 @@
 // One rank in this process, the others elsewhere: collectives made of messages.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +19,8 @@ struct PeerOptions {
   uint32_t in_flight = 1;       ///< of the rank's program: comm::in_flight
   /// What ends the waiting: another rank's failure, as whoever watches them all tells it. Called often. May be null.
   std::function<std::optional<Diagnostic>()> verdict;
+  /// Where it turns from 0, the launcher ends this rank: E0610 says for whom it waited. May be null.
+  const volatile std::sig_atomic_t* ended = nullptr;
 };
 
 /// Combines values in the order of the members, as LocalRanks does: the same bits on every engine. A reduction sends each

@@ -74,10 +74,11 @@ class PluginTransport final : public Transport {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> open_transport(const std::string& name) {
+Result<std::unique_ptr<Transport>> open_transport(const std::string& name, const std::string& folder) {
   std::string file = fmt::format("libnabla_{}.so", name), said;
   std::vector<std::string> places;
   if (const char* own = std::getenv("NABLA_PLUGINS"); own != nullptr && *own != 0) places.push_back(std::string(own) + "/");
+  if (!folder.empty()) places.push_back(folder);
   places.push_back(folder_of_executable());
   places.emplace_back();
   void* library = nullptr;

@@ -8,8 +8,9 @@
 
 namespace nabla::comm {
 
-/// Opens `libnabla_NAME.so`: in the folder $NABLA_PLUGINS, beside the executable, or where the system finds libraries.
+/// Opens `libnabla_NAME.so`: in the folder $NABLA_PLUGINS, in `folder` ("" or ending in /), beside the
+/// executable, or where the system finds libraries.
 /// E0602 names the places, and what the dynamic linker said; E0610 when the transport does not start.
-Result<std::unique_ptr<Transport>> open_transport(const std::string& name);
+Result<std::unique_ptr<Transport>> open_transport(const std::string& name, const std::string& folder = "");
 
 }  // namespace nabla::comm

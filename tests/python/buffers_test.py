@@ -121,10 +121,10 @@ def test_ranks_with_a_part_each_exchange_no_statistics(tmp_path):
 
 
 def test_a_layout_holds_the_compiler_to_a_value_per_rank(tmp_path):
-    layouts = {r"1\.running_.*": ("dp", None)}
-    assert exchanged(tmp_path / "p", "rank_local", layouts=layouts, **SPREAD) == [C * C + 1]
+    layouts = dict(layouts={r"1\.running_.*": ("dp", None)}, allow_padding=False)
+    assert exchanged(tmp_path / "p", "rank_local", **layouts, **SPREAD) == [C * C + 1]
     with pytest.raises(nb.Error, match="E0210.*1.running_mean") as e:
-        exchanged(tmp_path / "p", "rank_local", layouts=layouts, mesh={"dp": 8}, data_axes="dp")
+        exchanged(tmp_path / "p", "rank_local", **layouts, mesh={"dp": 8}, data_axes="dp")
     assert "8" in str(e.value) and "4" in str(e.value)
 
 

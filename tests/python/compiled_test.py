@@ -242,7 +242,7 @@ def test_make_ir_shows_transforms_and_sizes():
     assert "value_and_grad" not in flat and "add" in flat
     whole = nb.make_ir(lambda x: nb.nn.functional.rms_norm(x), stage="flat")(X)
     assert whole.startswith("nabla 1 flat") and "rms_norm" in whole
-    with pytest.raises(ValueError, match="stage is 'traced' or 'flat'"):
+    with pytest.raises(ValueError, match="stage is 'traced', 'flat' or 'sharded'"):
         nb.make_ir(nb.sum, stage="late")
 
 

@@ -2,6 +2,7 @@
 
 import collections
 import importlib
+import re
 
 import pytest
 
@@ -24,6 +25,22 @@ def test_names_of_sharding_stand_in_annotations():
 
     assert annotated() is None and not isinstance(nb.ones(2), nb.DeviceMesh)
     assert nb.ones(2).sharding is None and nb.ones(2).global_shape == (2,)
+
+
+def test_names_that_are_not_there_are_explained():
+    from nabla import _hints
+    for name, why in _hints.ABSENT.items():
+        for module in (nb, nb.ops):
+            with pytest.raises(AttributeError, match=f"has no attribute '{name}': {re.escape(why)}"):
+                getattr(module, name)
+
+
+def test_tensors_move_by_ops_too():
+    mesh = nb.DeviceMesh("pod", (2,), ("dp",))
+    spec = nb.core.sharding.ShardingSpec(mesh, ["dp"])
+    for module in (nb, nb.ops, nb.ops.communication):
+        assert module.transfer_to(nb.ones(4), sharding=spec).local_shape == (2,)
+        assert module.to_device(nb.ones(4), nb.CPU()).shape == module.cpu(nb.ones(4)).shape == (4,)
 
 
 def test_traces_print_as_the_ir():

@@ -3,6 +3,7 @@
 import importlib
 import itertools
 import pathlib
+import re
 import sys
 
 import nabla as nb
@@ -141,6 +142,11 @@ def test_meshes_one_after_the_other_but_not_together():
     (lambda x: comm.all_reduce(x.shard(MESH, P("dp")), "average"), ValueError, "reduce_op is one of sum, max"),
     (lambda x: comm.all_gather(x.shard(MESH, P("dp")), 2), ValueError, "no dimension 2"),
     (lambda x: comm.all_to_all(x.shard(MESH, P("dp")), 0, 1), ValueError, "no axis cuts dimension 1"),
+    (lambda x: comm.all_to_all(x.shard(MESH, P("dp")), 1, 0, False), ValueError, "for functions of one rank"),
+    (lambda x: nb.shard_map(lambda a: comm.all_to_all(a, 0, 1, False, "tp"), MESH, P("tp"), P("tp"))(x), ValueError,
+     r"dimension 0 of f32\[2,8\] has an element for each of the 4 ranks along tp"),
+    (lambda x: comm.broadcast(x.shard(MESH, P("dp")), root=8), ValueError, "root is a rank, 0 to 7, got 8"),
+    (lambda x: comm.broadcast(x.shard(MESH, P("dp")), DeviceMesh("o", (8,), ("a",)), 1), ValueError, "got mesh @o"),
     (lambda x: comm.ppermute(x.shard(MESH, P("tp")), [(0, 1), (2, 1)]), ValueError, "rank 1 gets twice"),
     (lambda x: comm.ppermute(x.shard(MESH, P("tp")), [(0, 9)]), ValueError, "9 is no rank of mesh"),
     (lambda x: comm.ppermute(x.shard(MESH, P("tp")), ring(4)), ValueError, "the same on all ranks along dp"),
@@ -172,6 +178,43 @@ def test_collectives_on_parts():
     index = comm.axis_index(MESH, "tp")
     assert index.numpy().tolist() == [0, 1, 2, 3] and axes_of(index) == [["tp"]]
     assert axes_of(comm.distributed_broadcast(x)) == [[], []]
+
+
+def test_products_over_ranks():
+    x = ops.shard(nb.asarray(X / 16), MESH, P("dp", "tp"))
+    y = comm.all_reduce(x, "prod", "tp")
+    assert axes_of(y) == [["dp"], []] and np.allclose(y.numpy(), (X / 16).reshape(8, 4, 2).prod(1))
+    f = nb.grad(lambda x: nb.sum(comm.all_reduce(x, "prod", "tp")))
+    want = nb.grad(lambda x: nb.sum(nb.prod(nb.reshape(x, (8, 4, 2)), axis=1)))(nb.asarray(X / 16))
+    for g in (f(x), nb.jit(f)(x)):  # zeros among the factors too
+        assert np.allclose(g.numpy(), want.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_broadcasts_from_a_rank(dtype):
+    x = nb.asarray(X % 3).astype(dtype)
+    part = x.numpy()[4:, 4:6]
+    cut = ops.shard(x, MESH, P("dp", "tp"))  # rank 6 lies at (1, 2)
+    for y in (comm.broadcast(cut, MESH, 6), nb.jit(lambda x: comm.broadcast(x, root=6))(cut)):
+        assert y.dtype == x.dtype and np.array_equal(y.numpy(), part) and axes_of(y) == [[], []]
+    assert np.array_equal(comm.distributed_broadcast(x, MESH, root=7).numpy(), x.numpy())  # all ranks have it
+    inside = nb.shard_map(lambda a: comm.broadcast(a, root=2), MESH, P(None, "tp"), P(), axis_names="tp")
+    assert np.array_equal(inside(x).numpy(), x.numpy()[:, 4:6])
+
+
+def test_gradients_of_broadcasts_are_the_roots():
+    x = ops.shard(nb.asarray(X), MESH, P("dp", "tp"))
+    g = nb.grad(lambda x: nb.sum(comm.broadcast(x, root=6) ** 2))(x).numpy()
+    assert np.array_equal(g[4:, 4:6], 2 * X[4:, 4:6]) and np.count_nonzero(g) == 8
+
+
+def test_all_to_all_makes_a_dimension_of_the_ranks():
+    def exchange(a):  # [2, 4] on each of four ranks
+        return comm.all_to_all(a, split_axis=1, concat_axis=0, tiled=False, axis_name="tp")
+
+    y = nb.shard_map(exchange, MESH, P("tp"), P(None, "tp"))(nb.asarray(X[:, :4]))
+    parts = X[:, :4].reshape(4, 2, 4)  # rank, row, destination
+    assert np.array_equal(y.numpy().reshape(4, 4, 2), parts.transpose(0, 2, 1))  # from, rank, row
 
 
 def test_ppermute_by_numbers_of_ranks():
@@ -215,12 +258,23 @@ def test_shard_map_of_whole_tensors():
     assert "shard" in str(nb.trace(f, nb.asarray(X), nb.asarray(X)))
 
 
+def test_shard_map_prints_what_it_makes(capsys):
+    whole = nb.shard_map(lambda a: a @ a, MESH, {0: P("dp")}, {0: P("dp")}, debug=True)
+    assert np.array_equal(whole(nb.asarray(X)).numpy(), X @ X)
+    assert "dot_general" in (out := capsys.readouterr().out) and "f32[8@dp,8]" in out
+    region = nb.shard_map(lambda a: comm.psum(a, "tp"), MESH, (P("tp"),), P(), debug=True)
+    region(nb.asarray(X))
+    assert "all_reduce" in capsys.readouterr().out
+    nb.jit(region)(nb.asarray(X))  # no elements, no print
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("make, error, text", [
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"), P()), P())(x), ValueError, "in_specs has 2 elements"),
     (lambda x: nb.shard_map(lambda a: a, MESH, {3: P("dp")})(x), ValueError, "in_specs lays out argument 3"),
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P("pp"))(x), ValueError, "no axis 'pp'"),
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P())(x), nb.Error, "may differ"),
-    (lambda x: nb.shard_map(lambda a: a, MESH, (P("tp"),), P("tp"))(x[:7]), nb.Error, "7 elements"),
+    (lambda x: nb.shard_map(lambda a: a, MESH, (P("tp"),), P("tp"))(x[:7]), nb.Error, "7 elements(.|\n)*pad the array"),
     (lambda x: nb.shard_map(lambda a: a @ x, MESH, (P(None, "tp"),), P())(x), nb.Error, r"f32\[8,2\]"),
     (lambda x: nb.shard_map(lambda a: a, MESH, (P("dp"),), P("dp"), auto_sharding=True), ValueError, "auto_sharding"),
     (lambda x: nb.shard_map(lambda a: a, None, (P("dp"),), P("dp")), TypeError, "the mesh is a DeviceMesh"),
@@ -228,6 +282,15 @@ def test_shard_map_of_whole_tensors():
 def test_shard_map_says_what_does_not_fit(make, error, text):
     with pytest.raises(error, match=text):
         make(nb.asarray(X))
+
+
+def test_shard_map_says_which_part_a_rank_has():
+    def body(rows, whole):
+        return rows @ whole[:, :3] @ nb.ones((9, 2))
+
+    with pytest.raises(nb.Error, match="contracted sizes differ: 3 vs 9") as e:
+        nb.shard_map(body, MESH, (P("dp"), P()), P("dp"))(nb.asarray(X), nb.asarray(X))
+    assert "rows is f32[4,8], of f32[8,8]" in (note := e.value.__notes__[0]) and "whole" not in note and "@pod" in note
 
 
 # ---- Transforms, compiled functions and programs
@@ -325,7 +388,26 @@ def test_the_compiler_finds_layouts_by_itself():
 def test_traces_print_layouts():
     x = ops.shard(nb.asarray(X), MESH, P("dp"))
     text = str(nb.trace(lambda x: nb.sum(x * 2), x))
-    assert "mesh" in text and "f32[8@dp,8@{}]" in text
+    assert "mesh" in text and "f32[8@dp,8]" in text
+    assert str(nb.make_ir(lambda x: nb.sum(x * 2))(x)).startswith("nabla 1 traced\n")
+
+
+def test_traces_print_sums_that_are_pending():
+    def f(x, w):
+        return nb.relu(x @ w)
+
+    x, w = ops.shard(nb.asarray(X), MESH, P("dp", "tp")), ops.shard(nb.asarray(X), MESH, P("tp"))
+    text = str(nb.trace(f, x, w))
+    assert "entry" not in text and text.count("pending") == 1
+    assert re.search(r"dot_general\(%0, %1\).*: f32\[8@dp,8\]  // sum over \{tp\} pending\n", text)
+    # Linear ops hand a sum on; of the gradient by what all ranks share the sum over the batch is left to the end.
+    assert str(nb.trace(lambda x, w: (x @ w) * 2.0 + x @ w, x, w)).count("sum over {tp} pending") >= 2
+    grads = str(nb.trace(nb.grad(lambda w, x: nb.sum(nb.tanh(x @ w))), w, ops.shard(nb.asarray(X), MESH, P("dp"))))
+    assert re.search(r"dot_general.*// sum over \{dp\} pending\n  return", grads)
+    looped = str(nb.trace(nb.grad(lambda w, x: nb.sum(nb.scan(lambda c, v: (nb.tanh(c @ v), 0.0), x, w)[0])),
+                          nb.stack([w, w]), ops.shard(nb.asarray(X), MESH, P("dp"))))
+    assert re.search(r"scan\(.*reverse=true.*// sum over \{dp\} pending", looped)  # after the loop, all at once
+    assert "pending" not in str(nb.trace(f, x.gather(), w.gather()))
 
 
 def test_exported_programs_take_layouts(tmp_path):

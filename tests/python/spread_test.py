@@ -5,6 +5,7 @@ import json
 import pytest
 
 import nabla as nb
+from nabla.core.sharding import DeviceMesh
 
 
 def program():
@@ -91,9 +92,25 @@ def test_bundles_say_how_many_ranks_they_are_for(tmp_path):
 
 
 def test_weights_may_be_cut_unevenly(tmp_path):
-    losses, weights = trained(tmp_path, mesh={"dp": 1, "tp": 3}, data_axes="dp",
-                              layouts={"w.w0": (None, "tp allow_padding")})
-    assert losses == pytest.approx(trained(tmp_path)[0], rel=1e-5)
+    expected = trained(tmp_path)[0]
+    for last in ("tp", "tp allow_padding"):
+        losses, weights = trained(tmp_path, mesh=DeviceMesh("any", (1, 3), ("dp", "tp")), data_axes="dp",
+                                  layouts={"w.w0": (None, last)})
+        assert losses == pytest.approx(expected, rel=1e-5)
+    report = json.loads(nb.compile_bundle(program(), tmp_path / "p.nbundle", mesh={"dp": 1, "tp": 3}, data_axes="dp",
+                                          layouts={"w.w0": (None, "tp")}, load=False))
+    leaf = next(leaf for leaf in report["wholes"] if leaf["name"] == "w.w0")
+    assert leaf["padding"] == 8  # of 8 x 32 elements, 8 x 11 on each of three ranks
+
+
+def test_memory_is_traded_for_work(tmp_path):
+    assert nb.compile_bundle(program(), tmp_path / "p.nbundle", remat_bytes="1MiB").arena_bytes > 0
+    with pytest.raises(nb.Error, match="E0402(.|\\n)*allow more with remat_bytes"):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", remat_bytes="1KiB")
+    with pytest.raises(nb.Error, match="remat_bytes: `few` is no number of bytes"):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", remat_bytes="few")
+    with pytest.raises(nb.Error, match="E0402(.|\n)*give up speed for memory with remat_bytes"):
+        nb.compile_bundle(program(), tmp_path / "p.nbundle", max_bytes="1KiB")
 
 
 def test_state_may_live_in_the_hosts_memory(tmp_path):
@@ -129,12 +146,15 @@ def test_wrong_use_is_named(tmp_path):
             nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
 
     refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
+    refused(nb.Error, "E0901.*zero_axes=dp is given, and zero is 0", zero_axes="dp")
+    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB")):
+        refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
     refused(nb.Error, "E0901.*auto_shard: the module has no mesh", auto_shard=True)
     refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")
     refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
-            layouts={"w.w0": (None, "tp")})
+            layouts={"w.w0": (None, "tp")}, allow_padding=False)
     refused(nb.Error, "no leaf of the state", mesh={"dp": 2}, data_axes="dp", layouts={"v": ("dp",)})
     refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": "dp"})
     refused(TypeError, r'mesh is a dict of ranks by axis, such as {"dp": 4}, got .dp=4.', mesh="dp=4", data_axes="dp")

@@ -83,7 +83,7 @@ def test_the_package_is_whole(wheel):
     folder = os.path.dirname(nabla.__file__)
     sources = glob.glob(folder + "/**/*.py", recursive=True) + glob.glob(folder + "/eager/*.nbundle")
     expected = {os.path.relpath(path, os.path.dirname(folder)) for path in sources}
-    expected |= {"nabla/py.typed", "nabla/" + os.path.basename(EXTENSION)}
+    expected |= {"nabla/py.typed", "nabla/plugins/libnabla_mpi.so", "nabla/" + os.path.basename(EXTENSION)}
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if name.startswith("nabla/") and not name.endswith(".pyi")}
         modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}

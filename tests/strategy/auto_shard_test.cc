@@ -244,6 +244,24 @@ TEST(AutoShard, PlansAreRules) {
   }
 }
 
+// Megatron's layouts for every microbatch, each of which exchanges its activations; and the batch along the ranks, whose gradients
+// are exchanged once.
+TEST(AutoShard, LaysOutMicrobatches) {
+  driver::CompileOptions options = with_search("tp=4");
+  options.microbatches = 2;
+  EXPECT_EQ(collectives(transformer(kWide), options), "all_reduce{tp} f32[1024] x4\nall_reduce{tp} f32[2,256,1024] x7\n");
+  TransformerSizes sizes = kWide;
+  sizes.layers = 1, sizes.batch = 32, sizes.length = 512, sizes.width = 256, sizes.heads = 4;
+  options.mesh = {"dp=4"};
+  driver::CompiledModule made = driver::lower_module(transformer(sizes), options).value();
+  const ir::Entry& e = made.sharded->entries[0];
+  const ir::Function& f = *made.sharded->find(e.function);
+  EXPECT_EQ(f.values[f.params[e.reads.size()]].sharding->dims[0].str(), "{dp, mb}");
+  for (const ir::FunctionPtr& g : made.flat.functions)
+    for (const ir::Node& n : g->nodes)
+      EXPECT_TRUE(n.op->lower != ir::Lowering::kCollective || g->name == e.function) << n.op->name << " in " << g->name;
+}
+
 // ---- All memory of a rank
 
 TEST(AutoShard, LeavesRoomForTheActivations) {
@@ -309,6 +327,16 @@ TEST(AutoShardRuns, Loops) {
   options.pass_options["apply-strategy"] = {{"data-axes", "dp,mb"}};
   expect_same(stacked("dp=2, tp=2, mb=4 temporal"), {options});
   expect_same(chain("dp=2, tp=2, mb=4 temporal"), {options});
+}
+
+// Nobody says along which ranks the batch lies: the search does, and microbatches cut it further.
+TEST(AutoShardRuns, Microbatches) {
+  TransformerSizes sizes = {.layers = 2, .momentum = true};
+  driver::CompileOptions four = with_search("dp=2,tp=2");
+  four.microbatches = 2;
+  driver::CompileOptions ranks = with_search("tp=4");
+  ranks.microbatches = 2;
+  expect_same(transformer(sizes), {four, ranks});
 }
 
 // Parameters that a limit spreads over the ranks are gathered where they are used.

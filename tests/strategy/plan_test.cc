@@ -78,7 +78,9 @@ TEST(Plan, RowsThatCannotBeSayWhy) {
 }
 
 TEST(Plan, WhatIsTooLargeStandsBelow) {
-  std::vector<driver::PlanRow> rows = {{"dp=4", 0, 3000, 4000, 100, 1, 2}, {"dp=4", 3, 1000, 2000, 200, 2, 2}};
+  std::vector<driver::PlanRow> rows = {
+      {.mesh = "dp=4", .zero = 0, .state_bytes = 3000, .memory_bytes = 4000, .sent_bytes = 100, .exchange_us = 1, .compute_us = 2},
+      {.mesh = "dp=4", .zero = 3, .state_bytes = 1000, .memory_bytes = 2000, .sent_bytes = 200, .exchange_us = 2, .compute_us = 2}};
   EXPECT_EQ(driver::plan_text(rows, 3000),
             "mesh  zero       state      memory        sent    exchange     compute        step\n"
             "dp=4  3         1000 B      2000 B       200 B     2.00 us     2.00 us     4.00 us\n"

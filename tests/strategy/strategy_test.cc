@@ -136,7 +136,7 @@ struct Applied {
 };
 using Options = std::map<std::string, std::string>;
 Options options_of(Options given) {
-  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}, {"offload", "none"}};
+  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}, {"offload", "none"}, {"open-batch", "false"}};
   for (auto& [name, value] : given) out[name] = value;
   return out;
 }

@@ -52,11 +52,12 @@ def tag():
 
 def package_files(package, extension):
     """(name in the wheel, path) of the package's sources, in the folder `package`, of the extension module, and of the
-    kernels in `eager` beside it."""
+    kernels in `eager` and the plug-ins in `plugins` beside it."""
     files = [(f"{NAME}/{os.path.basename(extension)}", extension)]
-    kernels = os.path.join(os.path.dirname(extension), "eager")
-    for name in os.listdir(kernels) if os.path.isdir(kernels) else []:
-        files.append((f"{NAME}/eager/{name}", os.path.join(kernels, name)))
+    for folder in ("eager", "plugins"):
+        built = os.path.join(os.path.dirname(extension), folder)
+        for name in os.listdir(built) if os.path.isdir(built) else []:
+            files.append((f"{NAME}/{folder}/{name}", os.path.join(built, name)))
     for folder, folders, names in os.walk(package):
         folders[:] = sorted(set(folders) - {"__pycache__"})
         inside = os.path.relpath(folder, os.path.dirname(package))

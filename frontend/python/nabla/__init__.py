@@ -33,7 +33,7 @@ from .tree import (  # noqa: F401
     PyTreeDef, is_tensor, register_pytree_node, tensor_leaves, tree_flatten, tree_leaves, tree_map, tree_structure,
     tree_unflatten)
 
-from . import _methods, config, core, debug, fft, linalg, ops, random, transforms, tree  # noqa: E402,F401
+from . import _methods, config, core, debug, distributed, fft, linalg, ops, random, transforms, tree  # noqa: E402,F401
 from ._methods import *  # noqa: E402,F401,F403
 from .random import rand, randn, seed  # noqa: E402,F401
 

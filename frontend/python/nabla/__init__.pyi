@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 from . import config as config, core as core, debug as debug, fft as fft, linalg as linalg, nn as nn, ops as ops
+from . import distributed as distributed
 from . import profiling as profiling, random as random, testing as testing, transforms as transforms, tree as tree
 from ._core import *
 from ._methods import *

@@ -1,4 +1,5 @@
-"""What those who come from PyTorch write and Nabla calls otherwise: words for AttributeErrors."""
+"""What those who come from PyTorch and nabla-ml write and Nabla calls otherwise, or has not: words for
+AttributeErrors."""
 
 # docs/from-pytorch.md has the table for readers; a test holds it to this one.
 NAMES = {
@@ -24,11 +25,24 @@ NAMES = {
     "ParameterList": "a list of nn.Parameter", "utils": "nn.optim.clip_by_global_norm and nb.checkpoint",
 }
 
+_BATCHES = ("vmap keeps dimensions of batches out of sight of the function that it maps, and moves them itself; "
+            "x.batch_dims counts them")
+# Names of nabla-ml that have no counterpart, and why.
+ABSENT = {
+    **dict.fromkeys(("broadcast_batch_dims", "incr_batch_dims", "decr_batch_dims", "move_axis_to_batch_dims",
+                     "move_axis_from_batch_dims", "with_batch_dims"), _BATCHES),
+    **dict.fromkeys(("traced", "untraced"), "nb.grad, nb.jit and their like trace what they are given; x.is_traced "
+                                            "says whether a tensor stands for one in such a function"),
+    "GRAPH": "tensors are computed when somebody looks, without a graph of the process; nb.realize_all(*tensors) "
+             "computes several",
+    "get_cache_stats": "compiled functions count their own calls: nb.jit(f).stats",
+}
+
 
 def module_getattr(module):
     """A `__getattr__` for the module of this name."""
     def getattr_(name):
-        hint = f": it is {NAMES[name]} here" if name in NAMES else ""
+        hint = f": it is {NAMES[name]} here" if name in NAMES else f": {ABSENT[name]}" if name in ABSENT else ""
         raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
 
     return getattr_

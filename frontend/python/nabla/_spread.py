@@ -1,5 +1,7 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
+from ._mesh import DeviceMesh
+
 
 def names(what, axes):
     axes = [axes] if isinstance(axes, str) else list(axes)
@@ -9,7 +11,7 @@ def names(what, axes):
     return ",".join(axes)
 
 
-def _words(pattern, layout):
+def _words(pattern, layout, allow_padding):
     if isinstance(layout, str):
         raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
     words = []
@@ -18,14 +20,18 @@ def _words(pattern, layout):
             words.append("")
         else:
             words.append("+".join([word] if isinstance(word, str) else word))
-    return f"{pattern}={','.join(words)}"
+    padding = " allow_padding" if allow_padding and any(words) and not words[-1].endswith(" allow_padding") else ""
+    return f"{pattern}={','.join(words)}{padding}"
 
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
-            auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none"):
+            auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none",
+            remat_bytes=None, allow_padding=True):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
+        if isinstance(mesh, DeviceMesh):
+            mesh = dict(zip(mesh.axis_names, mesh.shape))
         if not hasattr(mesh, "items"):
             raise TypeError(f"mesh is a dict of ranks by axis, such as {{\"dp\": 4}}, got {mesh!r}")
         for axis, size in dict(mesh).items():
@@ -36,7 +42,8 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         if not hasattr(layouts, "items"):
             raise TypeError("layouts is a dict of words by pattern, such as {\"fc1.w\": (None, \"tp\")}, "
                             f"got {layouts!r}")
-        out["layouts"] = ";".join(_words(pattern, layout) for pattern, layout in dict(layouts).items())
+        out["layouts"] = ";".join(_words(pattern, layout, allow_padding)
+                                  for pattern, layout in dict(layouts).items())
     if data_axes:
         out["data-axes"] = names("data_axes", data_axes)
     if zero not in (0, 1, 2, 3):
@@ -67,4 +74,6 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         raise ValueError(f"offload is \"none\", \"opt\", \"params\" or \"all\", got {offload!r}")
     if offload != "none":
         out["offload"] = offload
+    if remat_bytes is not None:
+        out["remat-bytes"] = str(remat_bytes)
     return out

@@ -387,23 +387,29 @@ def make_ir(fun, stage="traced"):
     """A function of the same arguments that gives the IR of `fun` on them, with shapes, dtypes and transforms.
 
     stage: "traced" as it was written, "flat" after the transforms were taken apart and the graph was simplified;
-        composites such as attention are whole there.
+        composites such as attention are whole there. "sharded" is that with the layouts of all values over a mesh; a
+        comment says over which axes ranks have only shares of a result, whose sum they take later.
     """
-    if stage not in ("traced", "flat"):
-        raise ValueError(f"make_ir: stage is 'traced' or 'flat', got {stage!r}")
+    if stage not in ("traced", "flat", "sharded"):
+        raise ValueError(f"make_ir: stage is 'traced', 'flat' or 'sharded', got {stage!r}")
+    return _ir_of(fun, lambda f: stage)
 
+
+def _ir_of(fun, stage_of):
     @functools.wraps(fun)
     def made(*args, **kwargs):
         arguments = Arguments(args, kwargs)
         f, _ = trace_function(fun, example_types(arguments.tensors), arguments.rebuild, like=arguments.tensors)
-        return IR(f.text() if stage == "traced" else _nabla.simplified_text(f))
+        stage = stage_of(f)
+        return IR(f.text() if stage == "traced" else _nabla.simplified_text(f, stage == "sharded"))
 
     return made
 
 
 def trace(fun, *args, **kwargs):
-    """The IR of `fun` on these arguments, which prints as text: `print(nb.trace(f, x))`, see make_ir."""
-    return make_ir(fun)(*args, **kwargs)
+    """The IR of `fun` on these arguments, which prints as text: `print(nb.trace(f, x))`. As it was written; over a mesh
+    at stage "sharded" of make_ir."""
+    return _ir_of(fun, lambda f: "sharded" if f.has_mesh else "traced")(*args, **kwargs)
 
 
 def _clear_caches():

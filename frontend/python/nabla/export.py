@@ -6,11 +6,13 @@
     bundle.run("step", x=x)
 """
 
+import contextlib
+import hashlib
 import inspect
 import json
 import zipfile
 
-from . import _nabla, _spread
+from . import _nabla, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
 from ._mesh import ShardingSpec, spec_of
 from ._trace import is_array, name_of, type_text
@@ -244,10 +246,15 @@ def _named_outputs(entry, outputs):
 
 
 class Bundle:
-    """A compiled program, ready to run: its entries, and the state that they share. One thread at a time runs it."""
+    """A compiled program, ready to run: its entries, and the state that they share. One thread at a time runs it.
+
+    Where each process of a launcher runs one rank of it, all of them call `run`, `get_state` and `save_state` in the
+    same order, with whole arrays, of which each reads its rank's part; results are whole in every process.
+    """
 
     def __init__(self, native, path, ranks=""):
         self._native, self.path, self._ranks = native, path, ranks
+        self._together = distributed._together if native.spread else contextlib.nullcontext
         self._entries = {n: native.entry(n) for n in native.entry_names()}
         self._leaves = {row[0]: i for i, row in enumerate(native.state())}
 
@@ -287,7 +294,8 @@ class Bundle:
             raise TypeError(f"entry {entry} lacks its input {missing[0]}")
         # Numbers and lists take the input's dtype; arrays must have it.
         values = [asarray(given[r[0]], None if hasattr(given[r[0]], "dtype") else r[1]) for r in rows]
-        out = self._native.run(index, values)
+        with self._together():
+            out = self._native.run(index, values)
         return dict(zip([r[0] for r in self._native.outputs(index)], out))
 
     @property
@@ -302,7 +310,8 @@ class Bundle:
 
     def get_state(self, name):
         """The value of a leaf. Raises Error (E0705) where it has none."""
-        return self._native.state_get(self._leaf(name))
+        with self._together():
+            return self._native.state_get(self._leaf(name))
 
     def set_state(self, name, value):
         """Sets a leaf to a tensor of its type."""
@@ -313,8 +322,9 @@ class Bundle:
         self._native.load_state(str(path))
 
     def save_state(self, path):
-        """Writes all leaves to a safetensors file."""
-        self._native.save_state(str(path))
+        """Writes all leaves to a safetensors file; of several processes, that of rank 0 writes it."""
+        with self._together():
+            self._native.save_state(str(path))
 
     def load_weights(self, path, maps=(), partial=False):
         """Loads a .safetensors or .npz file into leaves by rows "PATTERN=TARGET"; returns lines that say what was
@@ -335,7 +345,7 @@ class Bundle:
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
                    microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
-                   deterministic=False, offload="none"):
+                   deterministic=False, offload="none", remat_bytes=None, allow_padding=True):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -343,17 +353,21 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
     file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
 
-    Ranks: mesh, {"dp": 4, "tp": 2}, makes a program for eight, which a loaded bundle runs on threads, with whole
-    arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2 shares the
-    optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the state with
-    respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
-    {"fc1.w": (None, "tp")}; "?" leaves a dimension open, " allow_padding" after the last word lets axes cut unevenly.
+    Ranks: mesh, {"dp": 4, "tp": 2} or a DeviceMesh, makes a program for eight, which a loaded bundle runs on threads,
+    with whole arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2
+    shares the optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the
+    state with respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
+    {"fc1.w": (None, "tp")}; "?" leaves a dimension open. Axes that do not divide a size cut it unevenly: the last parts
+    are padded, which the report says, or E0210 with allow_padding=False.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
     exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
     ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose memory on a rank
     keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps
     parameters of zero=3 that were gathered on the way forward. max_comm_bytes, such as "64MiB": E0402 where a rank
     sends more in a run of an entry. deterministic: the same bits on any mesh, with any microbatches and threads.
+
+    remat_bytes, such as "64MiB": values that lie idle are computed again where an entry would need more memory; E0402
+    where that is not enough.
 
     offload: state that programs for GPUs keep in the host's memory, beside leaves whose specs say so: "opt" the
     optimizer's, "params" the parameters, or "all". max_bytes counts the device's memory alone. E0901 where no target is
@@ -365,7 +379,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
         if isinstance(sizes, str):
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
-                             reshard_after_forward, max_comm_bytes, deterministic, offload)
+                             reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
                                       "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:
@@ -389,16 +403,31 @@ def _ranks_of(path):
     return f", {ranks['count']} ranks of mesh {', '.join(meshes)}" if ranks["count"] > 1 else ""
 
 
-def load_bundle(path, threads=0, target="", check_nan=False, rank_class=""):
+def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engine=None):
     """Opens a bundle that nablac or compile_bundle wrote. Nothing is compiled.
 
     threads: 0 is all. target: the program for it, by default the first that runs here. check_nan: stop at the first
     instruction that makes NaN or infinity (E0708). rank_class: of a bundle for several ranks, run one rank
-    of this class alone; by default all of them run, a thread each, on whole arrays.
-    Raises Error (E0801, E0105, E06xx).
+    of this class alone. engine: where all ranks of one run: "local", a thread of this process each, on whole arrays;
+    "mpi", this process runs its rank and the others of `nabla.distributed` theirs; or None: mpi where
+    `nabla.distributed.init` has found several processes, else local.
+    Raises Error (E0801, E0105, E06xx; E0614 where the processes are not as many as the ranks, or have other bundles).
     """
-    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class)
-    return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
+    if engine not in (None, "local", "mpi"):
+        raise ValueError(f"load_bundle: engine {engine!r}; there are \"local\", \"mpi\" and None")
+    if engine == "mpi" and rank_class:
+        raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, and engine=\"mpi\" all of them")
+    if engine == "mpi" and not distributed.is_initialized():
+        raise ValueError("load_bundle: engine=\"mpi\" is for processes that nabla.distributed.init has joined")
+    processes = distributed._processes if engine != "local" and not rank_class else None
+    if engine is None and processes and processes.ranks == 1:
+        processes = None
+    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class, processes, engine == "mpi")
+    if not native.spread:
+        return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
+    with distributed._together(), open(path, "rb") as file:
+        distributed._agree(processes, ["load_bundle", hashlib.sha256(file.read()).hexdigest()])
+    return Bundle(native, str(path), f"{_ranks_of(path)}, of which this process runs rank {processes.rank}")
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]

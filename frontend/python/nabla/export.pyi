@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
-from ._mesh import ShardingSpec
+from ._mesh import DeviceMesh, ShardingSpec
 from ._nabla import DType, Size, Tensor
 from .compiled import IR
 from .typing import ArrayLike, DTypeLike, StrPath
@@ -55,23 +55,25 @@ class Bundle:
 def compile_bundle(
     program: ExportedProgram, path: StrPath, target: str = "cpu", library: bool = True, max_bytes: str | None = None,
     load: Literal[True] = True, tf32: bool = False, tuning: StrPath | None = None, buckets: Sequence[str] = (),
-    specialize: Sequence[str] = (), mesh: Mapping[str, int] | None = None,
+    specialize: Sequence[str] = (), mesh: Mapping[str, int] | DeviceMesh | None = None,
     layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
     zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
     grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
     max_comm_bytes: str | int | None = None, deterministic: bool = False,
-    offload: Literal["none", "opt", "params", "all"] = "none"
+    offload: Literal["none", "opt", "params", "all"] = "none", remat_bytes: str | int | None = None,
+    allow_padding: bool = True
 ) -> Bundle: ...
 @overload
 def compile_bundle(
     program: ExportedProgram, path: StrPath, target: str = "cpu", library: bool = True, max_bytes: str | None = None,
     *, load: Literal[False], tf32: bool = False, tuning: StrPath | None = None, buckets: Sequence[str] = (),
-    specialize: Sequence[str] = (), mesh: Mapping[str, int] | None = None,
+    specialize: Sequence[str] = (), mesh: Mapping[str, int] | DeviceMesh | None = None,
     layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None, data_axes: str | Sequence[str] = (),
     zero: Literal[0, 1, 2, 3] = 0, zero_axes: str | Sequence[str] = (), microbatches: int = 0,
     grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
     max_comm_bytes: str | int | None = None, deterministic: bool = False,
-    offload: Literal["none", "opt", "params", "all"] = "none"
+    offload: Literal["none", "opt", "params", "all"] = "none", remat_bytes: str | int | None = None,
+    allow_padding: bool = True
 ) -> str: ...
 def load_bundle(path: StrPath, threads: int = 0, target: str = "", check_nan: bool = False,
-                rank_class: str = "") -> Bundle: ...
+                rank_class: str = "", engine: Literal["local", "mpi"] | None = None) -> Bundle: ...

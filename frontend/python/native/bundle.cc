@@ -3,6 +3,7 @@
 #include <csignal>
 #include <optional>
 
+#include "frontend/python/native/unlocked.h"
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::python {
@@ -62,11 +63,22 @@ std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& w
 }
 
 std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan,
-                                     const std::string& rank_class) {
+                                     const std::string& rank_class, std::shared_ptr<Processes> processes, bool each) {
   exec::SessionOptions options{
       .threads = threads, .check_nan = check_nan, .target = target, .rank_class = rank_class};
   options.stop = &interrupted, options.stop_all_loops = true;
-  return std::make_shared<Bundle>(value_or_throw(exec::Session::open(path, options)));
+  format::Bundle file = value_or_throw(format::Bundle::open(path));
+  if (processes && file.ranks() == nullptr) {
+    if (each) throw Error(error(Code::kRanksDisagree, "{} is for one rank, and {} were started", path, processes->ranks()));
+    processes = nullptr;
+  }
+  if (processes) {
+    options.world = processes->world(), options.comm_timeout_s = processes->timeout_s();
+    if (threads == 0) options.threads = processes->threads();
+  }
+  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(file), options)));
+  out->processes_ = std::move(processes);
+  return out;
 }
 
 bool fits(const exec::TensorInfo& info, const Literal& array) {
@@ -87,7 +99,16 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   } running(runner_);
   std::optional<Interruptible> watched;
   if (session_->loops(entry)) watched.emplace();
-  if (!plain) return value_or_throw(session_->call(entry, inputs));
+  if (!processes_) return plain ? run_plain(entry, inputs) : value_or_throw(session_->call(entry, inputs));
+  return processes_->with_others([&] {
+    std::vector<Literal> out = value_or_throw(session_->call(entry, inputs));
+    processes_->share(out);
+    return out;
+  });
+}
+
+std::vector<Literal> Bundle::run_plain(int entry, const std::vector<Literal>& inputs) {
+  const exec::EntryInfo& e = session_->entries()[entry];
   std::vector<Literal> out;
   std::vector<const void*> from;
   std::vector<void*> to;
@@ -96,6 +117,22 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   for (Literal& o : out) to.push_back(o.mutable_data());
   check(session_->run(entry, from, to));
   return out;
+}
+
+Literal Bundle::state(int leaf) {
+  const exec::TensorInfo& info = session_->state_leaves().at(leaf);
+  std::vector<Literal> out{Literal(info.dtype, info.shape)};
+  auto get = [&] { check(session_->get_state(leaf, out[0].mutable_data())); };
+  if (!processes_)
+    get();
+  else
+    without_lock([&] { processes_->with_others([&] { get(), processes_->share(out); }); });
+  return std::move(out[0]);
+}
+
+void Bundle::save_state(const std::string& path) {
+  if (!processes_) return check(session_->save_state(path));
+  without_lock([&] { processes_->with_others([&] { check(session_->save_state(path)); }); });
 }
 
 }  // namespace nabla::python

@@ -10,6 +10,7 @@
 
 #include "frontend/cpp/tensor.h"
 #include "frontend/python/native/placement.h"
+#include "frontend/python/native/processes.h"
 #include "runtime/base/literal.h"
 #include "runtime/exec/session.h"
 
@@ -30,8 +31,10 @@ class Bundle {
   /// `options` as of a session of its own.
   static std::shared_ptr<Bundle> of_bytes(std::string bytes, const std::string& what,
                                           const exec::SessionOptions& options);
+  /// With `processes` this process runs its rank of a bundle for several; of one rank it runs that, unless `each`, which is
+  /// then E0614.
   static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan,
-                                      const std::string& rank_class);
+                                      const std::string& rank_class, std::shared_ptr<Processes> processes, bool each);
   explicit Bundle(std::unique_ptr<exec::Session> session) : session_(std::move(session)) {}
 
   exec::Session& session() { return *session_; }
@@ -44,8 +47,16 @@ class Bundle {
   /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit; E0707 where a
   /// debug callback runs the bundle that it belongs to.
   std::vector<Literal> run(int entry, const std::vector<Literal>& inputs);
+  /// Of several processes every one gets the whole value, as from `run`. Called with Python's lock.
+  Literal state(int leaf);
+  void save_state(const std::string& path);
+  /// Does this process run one rank, and others the others? They make the same calls in the same order.
+  bool spread() const { return processes_ != nullptr; }
 
  private:
+  std::vector<Literal> run_plain(int entry, const std::vector<Literal>& inputs);  // arrays of just the types
+
+  std::shared_ptr<Processes> processes_;  // null: all ranks are here
   std::unique_ptr<exec::Session> session_;
   std::string bytes_;
   std::mutex mutex_;

@@ -11,6 +11,9 @@
 #include "runtime/base/version.h"
 
 namespace nabla::python {
+
+void bind_distributed(py::module_& m);
+
 namespace {
 
 // The folder of the package: lines of its own files are not the user's.
@@ -93,6 +96,9 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"--auto-shard", "auto_shard"},
     {"auto-shard", "auto_shard"},
     {"--max-comm-bytes", "max_comm_bytes"},
+    {"--reshard-after-forward", "reshard_after_forward"},
+    {"--remat-bytes", "remat_bytes"},
+    {"remat-bytes", "remat_bytes"},
     {"--max-bytes", "max_bytes"},
     {"--target", "target"},
     {"--no-library", "library=False"},
@@ -206,6 +212,7 @@ PYBIND11_MODULE(_nabla, m) {
   bind_traces(m);
   bind_programs(m);
   bind_sharding(m);
+  bind_distributed(m);
   bind_calls(m);
   bind_debugging(m);
   guard_new(m);

@@ -6,6 +6,7 @@
 #include "cli/driver/plan.h"
 #include "cli/driver/report.h"
 #include "cli/driver/report_ranks.h"
+#include "cli/driver/sharded_text.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
@@ -60,12 +61,22 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.microbatches = std::stoll(value);
     else if (name == "max-comm-bytes")
       options.max_comm_bytes = value;
+    else if (name == "remat-bytes")
+      options.remat_bytes = value;
     else if (name == "deterministic")
       options.deterministic = true;
     else if (name == "auto-shard")
       options.pass_options[name]["search"] = value;
     else
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
+}
+
+// One rank obeys none of what says how ranks exchange.
+void check_spread(const ir::Module& module, const Spread& spread) {
+  if (module.mesh() || spread.contains("mesh")) return;
+  for (const char* name : {"reshard-after-forward", "max-comm-bytes"})
+    if (spread.contains(name))
+      throw Error(error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name));
 }
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
@@ -190,7 +201,7 @@ void bind_program(py::module_& m) {
           driver::CompileOptions options = options_of(target, library, max_bytes);
           options.tf32 = tf32, options.tuning_file = tuning;
           options.buckets = buckets, options.specialise = specialise;
-          set_spread(options, spread);
+          set_spread(options, spread), check_spread(module, spread);
           driver::CompiledBundle compiled = compile_or_throw(module, options);
           if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
           return compiled.report;
@@ -238,13 +249,7 @@ void bind_bundle(py::module_& m) {
       .def_property_readonly("lays_out", [](const Bundle& b) {
         return std::any_of(b.placements.begin(), b.placements.end(), [](const PlacementRef& p) { return p != nullptr; });
       })
-      .def("state_get",
-           [](Bundle& b, int leaf) {
-             const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
-             Literal out(info.dtype, info.shape);
-             check(b.session().get_state(leaf, out.mutable_data()));
-             return Value(std::move(out));
-           })
+      .def("state_get", [](Bundle& b, int leaf) { return Value(b.state(leaf)); })
       .def("state_set",
            [](Bundle& b, int leaf, const Value& v) {
              const exec::TensorInfo& info = b.session().state_leaves().at(leaf);
@@ -255,7 +260,8 @@ void bind_bundle(py::module_& m) {
              check(b.session().set_state(leaf, array.data()));
            })
       .def("load_state", [](Bundle& b, const std::string& path) { check(b.session().load_state(path)); })
-      .def("save_state", [](Bundle& b, const std::string& path) { check(b.session().save_state(path)); })
+      .def("save_state", &Bundle::save_state)
+      .def_property_readonly("spread", &Bundle::spread)
       .def("load_weights",
            [](Bundle& b, const std::string& path, const std::vector<std::string>& maps, bool partial) {
              return value_or_throw(b.session().load_weights({path, maps, partial}));
@@ -272,12 +278,14 @@ void bind_programs(py::module_& m) {
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
         py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr);
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
-  m.def("simplified_text", [](const TracedFunction& f) {
+  m.def("simplified_text", [](const TracedFunction& f, bool sharded) {
     ir::Module module = module_for(f, f.function->name, {});
     Reproducer reproducer(module, "nablac opt FILE");
     ir::Target cpu = value_or_throw(ir::find_target("cpu"));
-    return ir::print(reproducer.value_or_throw(
-        driver::simplify_module(module, cpu, reproducer.manager(), ir::Stage::kFlat)));
+    ir::Stage to = sharded ? ir::Stage::kSharded : ir::Stage::kFlat;
+    ir::Module made = reproducer.value_or_throw(driver::simplify_module(module, cpu, reproducer.manager(), to));
+    made.entries.clear();  // it is a function, and no program
+    return value_or_throw(driver::sharded_text(made, cpu));
   });
   // For tests: what a mistake of ours does while the function is compiled.
   m.def("fail_check", [](const TracedFunction& f) {

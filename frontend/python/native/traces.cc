@@ -268,7 +268,8 @@ void bind_traces(py::module_& m) {
                                  out.emplace_back(f.function->type(id).dtype, shape_tuple(f.function->type(id).shape));
                                return out;
                              })
-      .def("text", [](const Function& f) { return ir::print(module_of(f)); });
+      .def("text", [](const Function& f) { return ir::print(module_of(f)); })
+      .def_property_readonly("has_mesh", [](const Function& f) { return module_of(f).mesh() != nullptr; });
   py::class_<Trace>(m, "Trace")
       .def(py::init<const std::string&>())
       .def("param", &Trace::param, py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("like") = nullptr,

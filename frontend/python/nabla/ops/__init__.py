@@ -25,6 +25,9 @@ from .sorting import *  # noqa: F401,F403
 from .statistics import *  # noqa: F401,F403
 from .unary import *  # noqa: F401,F403
 from .view import *  # noqa: F401,F403
+from .._hints import module_getattr as _module_getattr  # noqa: E402
+
+__getattr__ = _module_getattr(__name__)
 
 __all__ = sorted({name for module in (
     base, binary, communication, comparison, control_flow, convolution, creation, functional, gathering, multi_output,

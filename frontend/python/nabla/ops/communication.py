@@ -13,12 +13,18 @@ import math
 import operator
 
 from .. import _nabla
-from .._core import asarray
+from .._core import DType, asarray
 from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, names_of, needs_reshard,
     spec_for, spec_of)
+from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_map
 from ._common import axis_of
+from .comparison import equal
+from .creation import zeros_like
+from .reduction import prod
+from .unary import cast
+from .view import moveaxis, unsqueeze
 
 _region = contextvars.ContextVar("nabla_region", default=None)  # (mesh, axes) of the body that is traced
 
@@ -161,7 +167,17 @@ def _axes_here(axis_name):
     return list(_region.get()[1]) if axis_name is None else names_of(axis_name, "axis_name")
 
 
-_REDUCERS = {"sum": _nabla.psum, "max": _nabla.pmax, "min": _nabla.pmin, "mean": _nabla.pmean}
+def _joined_apart(x, axes):
+    """The values of the ranks along the axes, one after the other along a new first dimension."""
+    return _nabla.all_gather(unsqueeze(x, 0), axes, 0)
+
+
+def _product(x, axes):
+    # A product has no derivative as one collective: the ranks' values are gathered.
+    return prod(_joined_apart(x, axes), axis=0)
+
+
+_REDUCERS = {"sum": _nabla.psum, "max": _nabla.pmax, "min": _nabla.pmin, "mean": _nabla.pmean, "prod": _product}
 
 
 def _reduced(what, x, reduce_op, axes):
@@ -182,7 +198,7 @@ def _reduced(what, x, reduce_op, axes):
 
 @_of_trees
 def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
-    """The ranks' parts combined element by element ("sum", "max", "min", "mean"), the same on all ranks along
+    """The ranks' parts combined element by element ("sum", "max", "min", "mean", "prod"), the same on all ranks along
     `reduce_axes`; None: along the axes that cut the tensor. A dimension that they cut becomes as short as a part; a
     tensor that they do not cut is combined with itself.
 
@@ -245,13 +261,19 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     """Part k of every rank's value along `split_axis` goes to the k-th rank; what comes is joined along `concat_axis`.
 
     Over the axes that cut `concat_axis`, or `axis_name`, the last of them: the same tensor, cut along `split_axis`
-    instead. Raises ValueError where no such axis cuts it, and for tiled=False.
+    instead. Raises ValueError where no such axis cuts it.
+
+    tiled=False, inside of a region: `split_axis` has an element for each rank and is gone from the result, where what
+    comes lies along a new dimension `concat_axis`. A tensor that is laid out has no dimension of ranks: ValueError.
     """
     x = asarray(sharded_tensor)
-    if not tiled:
-        raise ValueError("all_to_all: tiled=False makes a new dimension of the ranks: reshape before and after instead")
     if _region.get():
-        return _nabla.all_to_all(x, _axes_here(axis_name), split_axis, concat_axis)
+        axes = _axes_here(axis_name)
+        return _nabla.all_to_all(x, axes, split_axis, concat_axis) if tiled else _untiled(
+            x, axes, axis_of(split_axis, x.ndim, "all_to_all"), axis_of(concat_axis, x.ndim, "all_to_all"))
+    if not tiled:
+        raise ValueError("all_to_all: tiled=False is for functions of one rank (nabla.shard_map), where a dimension "
+                         "may have an element for each rank; of a tensor that is laid out, leave it out")
     spec = _need_spec(x, "all_to_all")
     split, join = axis_of(split_axis, x.ndim, "all_to_all"), axis_of(concat_axis, x.ndim, "all_to_all")
     dims = [list(d.axes) for d in spec.dim_specs]
@@ -262,6 +284,14 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     dims[join] = dims[join][:-len(axes)]
     dims[split] += axes
     return _laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
+
+
+def _untiled(x, axes, split, concat):
+    ranks = _nabla.axis_size(axes)
+    if x.shape[split] != ranks:
+        raise ValueError(f"all_to_all: with tiled=False dimension {split} of {x.type_str()} has an element for each of "
+                         f"the {ranks} ranks along {', '.join(axes)}")
+    return moveaxis(_nabla.all_to_all(x, axes, split, split), split, concat)
 
 
 @_of_trees
@@ -354,17 +384,48 @@ def axis_index(mesh, axis_name=None):
 
 
 @_of_trees
-def distributed_broadcast(x, mesh=None):
-    """x, whole on every rank of a mesh; None: of its own."""
+def distributed_broadcast(x, mesh=None, root=None):
+    """x, whole on every rank of a mesh; None: of its own.
+
+    `root`: what the rank of this number has, on every rank: of a tensor that is cut, the rank's part. Inside of a
+    region: what the rank at this place along the region's axes has (0). Raises ValueError for a number that is no rank.
+    """
     x = asarray(x)
+    if _region.get():
+        mesh, axes = _region.get()
+        places = math.prod(mesh.get_axis_size(a) for a in axes)
+        return _of_place(x, list(axes), _rank_of(0 if root is None else root, places))
+    spec = spec_of(x)
     mesh = _need_spec(x, "distributed_broadcast").mesh if mesh is None else mesh
-    return _laid_out(x, ShardingSpec(mesh, [DimSpec()] * x.ndim))
+    whole = ShardingSpec(mesh, [DimSpec()] * x.ndim)
+    if root is None or spec is None or spec.is_fully_replicated():
+        _rank_of(root or 0, mesh.num_devices)
+        return _laid_out(x, whole)
+    if mesh != spec.mesh:
+        raise ValueError(f"distributed_broadcast: {x.type_str()} is laid out over mesh {spec.mesh}, got mesh {mesh}")
+    place = _rank_of(root, mesh.num_devices)
+    return _on_parts("distributed_broadcast", x, spec, whole,
+                     lambda part: _of_place(part, list(mesh.axis_names), place))
+
+
+def _rank_of(root, ranks):
+    if not hasattr(root, "__index__") or not 0 <= operator.index(root) < ranks:
+        raise ValueError(f"distributed_broadcast: root is a rank, 0 to {ranks - 1}, got {root!r}")
+    return operator.index(root)
+
+
+def _of_place(x, axes, place):
+    """The value of the rank at this place along the axes: its share of a sum of which the others have zero."""
+    from .control_flow import where
+    if x.dtype == DType.bool:
+        return cast(_of_place(cast(x, DType.int32), axes, place), DType.bool)
+    return _nabla.psum(where(equal(_nabla.axis_index(axes), place), x, zeros_like(x)), axes)
 
 
 broadcast = distributed_broadcast
 
 
-__all__ = ["DeviceMesh", "DimSpec", "P", "PartitionSpec", "ShardingSpec", "all_gather", "all_reduce", "all_to_all",
-           "axis_index", "broadcast", "compute_local_shape", "distributed_broadcast", "gather_all_axes",
-           "get_num_shards", "needs_reshard", "pmax", "pmean", "pmin", "ppermute", "psum", "reduce_scatter", "reshard",
-           "shard", "with_sharding_constraint"]
+__all__ = ["DeviceMesh", "DimSpec", "P", "PartitionSpec", "ShardingSpec", "accelerator", "all_gather", "all_reduce",
+           "all_to_all", "axis_index", "broadcast", "compute_local_shape", "cpu", "distributed_broadcast",
+           "gather_all_axes", "get_num_shards", "gpu", "needs_reshard", "pmax", "pmean", "pmin", "ppermute", "psum",
+           "reduce_scatter", "reshard", "shard", "to_device", "transfer_to", "with_sharding_constraint"]

@@ -13,6 +13,11 @@ from .._mesh import get_num_shards as get_num_shards
 from .._mesh import needs_reshard as needs_reshard
 from .._mesh import _Raw
 from .._nabla import Tensor
+from ..devices import accelerator as accelerator
+from ..devices import cpu as cpu
+from ..devices import gpu as gpu
+from ..devices import to_device as to_device
+from ..devices import transfer_to as transfer_to
 
 _T = TypeVar("_T")
 _Axes = str | Sequence[str] | None
@@ -42,5 +47,5 @@ def ppermute(
     sharded_tensor: _T, permutation: Iterable[tuple[int, int]], axis_name: _Axes = None
 ) -> _T: ...
 def axis_index(mesh: DeviceMesh | str | Sequence[str], axis_name: str | None = None) -> Tensor: ...
-def distributed_broadcast(x: _T, mesh: DeviceMesh | None = None) -> _T: ...
+def distributed_broadcast(x: _T, mesh: DeviceMesh | None = None, root: int | None = None) -> _T: ...
 broadcast = distributed_broadcast

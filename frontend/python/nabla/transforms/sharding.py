@@ -5,9 +5,10 @@ import functools
 from .. import _nabla
 from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, spec_for
 from .._trace import Arguments, Result, name_of
-from ..compiled import jit
+from .._core import Tensor
+from ..compiled import jit, trace
 from ..ops.communication import _inside, _traced, shard
-from ..tree import broadcast_prefix, tree_flatten
+from ..tree import broadcast_prefix, tree_flatten, tree_leaves
 
 
 def _is_spec(x):
@@ -29,8 +30,8 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
 
     Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and, when it is computed,
     for a result that may differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict,
-    the compiler chooses what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug` raises
-    ValueError: nabla.trace shows layouts.
+    the compiler chooses what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug`: every
+    call outside of traced functions prints the IR of the mapped function first, with layouts (nabla.trace).
     """
     if func is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs,
@@ -42,15 +43,26 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     if auto_sharding and not isinstance(in_specs, dict):
         raise ValueError("shard_map: auto_sharding is for functions of whole tensors, whose in_specs are a dict "
                          "{argument: layout}: one that is written for one rank says itself what each has")
-    if debug:
-        raise ValueError("shard_map: leave debug out; nabla.trace shows where tensors are laid out")
-    if isinstance(in_specs, dict):
-        if axis_names is not None:
-            raise ValueError("shard_map: axis_names belong to a function that is written for one rank, whose in_specs "
-                             "are a tuple")
-        whole = _whole(func, mesh, in_specs, out_specs or {})
-        return jit(whole, auto_shard=mesh) if auto_sharding else whole
-    return _of_one_rank(func, mesh, in_specs, out_specs, axis_names)
+    if not isinstance(in_specs, dict):
+        mapped = _of_one_rank(func, mesh, in_specs, out_specs, axis_names)
+        return _printing(mapped, mapped) if debug else mapped
+    if axis_names is not None:
+        raise ValueError("shard_map: axis_names belong to a function that is written for one rank, whose in_specs "
+                         "are a tuple")
+    whole = _whole(func, mesh, in_specs, out_specs or {})
+    mapped = jit(whole, auto_shard=mesh) if auto_sharding else whole
+    return _printing(mapped, whole) if debug else mapped
+
+
+def _printing(mapped, shown):
+    """`mapped`, which prints the IR of `shown` before it is called with elements."""
+    @functools.wraps(mapped)
+    def printing(*args, **kwargs):
+        if not any(isinstance(t, Tensor) and t.is_traced for t in tree_leaves((args, kwargs))):
+            print(trace(shown, *args, **kwargs))
+        return mapped(*args, **kwargs)
+
+    return printing
 
 
 def _whole(func, mesh, in_specs, out_specs):
@@ -110,8 +122,16 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
 
         def body(*parts):
             inside, _ = arguments.rebuild(parts)
-            with _inside(mesh, axes):
-                made.append(Result(func(*inside), func))
+            try:
+                with _inside(mesh, axes):
+                    made.append(Result(func(*inside), func))
+            except _nabla.Error as e:
+                names = arguments.names(func)
+                cut = [f"{name} is {part.type_str()}, of {whole.type_str()}"
+                       for name, part, whole in zip(names, parts, arguments.tensors) if part.shape != whole.shape]
+                if cut:
+                    e.add_note(f"{name_of(func)} is written for one rank of {mesh}, which has a part: {'; '.join(cut)}")
+                raise
             return made[0].tensors
 
         def outs(_):

@@ -1,0 +1,175 @@
+"""Processes that a launcher started (mpirun), as ranks: they exchange host arrays, and run bundles of as many ranks
+together (`nabla.load_bundle`). Without a launcher there is one rank, and every collective returns its argument's
+values. No gradient flows through a collective here; those of `nabla.ops` are for ranks of one program."""
+
+import atexit
+import contextlib
+import json
+import os
+import sys
+import threading
+
+from . import _nabla
+from ._core import Tensor, asarray
+
+__all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "finalize", "init", "is_initialized",
+           "is_main_process", "local_rank", "rank", "reduce_scatter", "world_size"]
+
+_MISUSE, _DISAGREE = 707, 614
+# By their numbers in the runtime.
+_KINDS = {"all_reduce": 0, "all_gather": 1, "reduce_scatter": 2, "broadcast": 5}
+_REDUCTIONS = {None: 0, "sum": 1, "mean": 1, "prod": 2, "max": 3, "min": 4}
+_HEADER = 1024
+
+_lock = threading.RLock()  # one exchange after the other
+_finished = False
+_processes = None  # None: not begun, or over
+
+
+def init(engine=None, timeout=300.0):
+    """Joins the ranks. `engine` is "mpi", "local" (one rank, alone), or None: mpi under mpirun, else local.
+    `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611. A
+    second call changes nothing. Raises Error: E0602 without the plug-in or Open MPI, E0707 after `finalize`.
+    """
+    global _processes
+    if engine not in (None, "mpi", "local"):
+        raise ValueError(f"init: engine {engine!r}; there are \"mpi\", \"local\" and None")
+    if not timeout > 0:
+        raise ValueError(f"init: timeout must be more than 0 seconds, got {timeout!r}")
+    with _lock:
+        if _processes:
+            return
+        if engine is None:
+            engine = "mpi" if "OMPI_COMM_WORLD_SIZE" in os.environ else "local"
+        if engine == "mpi" and _finished:
+            _nabla.fail(_MISUSE, "init: the ranks have been left by finalize(), and MPI starts once per process")
+        _processes = _nabla.Processes(engine, float(timeout))
+        atexit.register(_at_exit)
+
+
+def is_initialized():
+    """Whether `init` has been called, and `finalize` not."""
+    return _processes is not None
+
+
+def _ranks():
+    if not _processes:
+        _nabla.fail(_MISUSE, "nabla.distributed is used after finalize()" if _finished else
+                    "nabla.distributed is used before init()")
+    return _processes
+
+
+def rank():
+    """This process's number, from 0."""
+    return _ranks().rank
+
+
+def world_size():
+    """How many ranks there are."""
+    return _ranks().ranks
+
+
+def local_rank():
+    """This process's number among those of its machine, from 0."""
+    return int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", 0)) if _ranks().engine == "mpi" else 0
+
+
+def is_main_process():
+    """Whether this is rank 0."""
+    return rank() == 0
+
+
+@contextlib.contextmanager
+def _together():
+    """What all ranks do in the same order: one thing after the other."""
+    with _lock:
+        yield _ranks()
+
+
+def _agree(processes, what):
+    """E0614 on every rank where not all are about to do the same."""
+    text = json.dumps(what).encode()[:_HEADER].ljust(_HEADER, b"\0")
+    every = bytes(memoryview(processes.collective(_KINDS["all_gather"], 0, asarray(memoryview(text)),
+                                                  [_HEADER * processes.ranks], 0)))
+    texts = [every[i * _HEADER:(i + 1) * _HEADER].rstrip(b"\0").decode() for i in range(processes.ranks)]
+    for other, theirs in enumerate(texts):
+        if theirs != texts[0]:
+            _nabla.fail(_DISAGREE, f"rank 0 calls {texts[0]}, and rank {other} {theirs}")
+
+
+def _exchange(name, array, shape_of, op=None, root=0):
+    import numpy  # not needed by `import nabla`
+    given = array if isinstance(array, Tensor) else numpy.asarray(array)
+    tensor = asarray(given)
+    dtype = tensor.dtype
+    if op not in _REDUCTIONS:
+        raise ValueError(f"{name}: op {op!r}; there are {', '.join(o for o in _REDUCTIONS if o)}")
+    if op is not None and dtype.name == "bool":
+        raise TypeError(f"{name}: bool has no {op}; convert the array to int32")
+    if op == "mean" and not dtype.is_float():
+        raise TypeError(f"{name}: the mean of {dtype.name} is no {dtype.name}; convert the array to a float")
+    with _together() as processes:
+        size = processes.ranks
+        if not (isinstance(root, int) and 0 <= root < size):
+            raise ValueError(f"{name}: root {root!r} is no rank; there are {size}")
+        _agree(processes, [name, op, dtype.name, list(tensor.shape), root])
+        shape = shape_of(tuple(tensor.shape), size)
+        out = processes.collective(_KINDS[name], _REDUCTIONS[op], tensor, shape, root)
+    if op == "mean":
+        out = out / size
+    # An array of bfloat16, which a package may bring to NumPy, becomes one again.
+    return out if isinstance(array, Tensor) else out.numpy().astype(given.dtype, copy=False)
+
+
+def all_reduce(array, op="sum"):
+    """The ranks' arrays combined element by element, in the order of the ranks: the same bits on all of them. `op` is
+    "sum", "prod", "max", "min" or (of floats) "mean"; 16-bit floats are combined in float32 and rounded once. The
+    shape and dtype are the array's, and must be equal on all ranks, else E0614; a NumPy array gives a NumPy array, a
+    tensor a tensor."""
+    return _exchange("all_reduce", array, lambda shape, size: shape, op)
+
+
+def all_gather(array):
+    """The ranks' arrays one after the other along dimension 0: (n, ...) gives (ranks * n, ...), a number (ranks,)."""
+    return _exchange("all_gather", array, lambda shape, size: ((shape or (1,))[0] * size, *shape[1:]))
+
+
+def reduce_scatter(array, op="sum"):
+    """This rank's part, along dimension 0, of what `all_reduce` returns: (n, ...) gives (n / ranks, ...). Raises
+    ValueError where n is no multiple of the ranks."""
+    def part(shape, size):
+        if not shape or shape[0] % size:
+            raise ValueError(f"reduce_scatter: dimension 0 of shape {shape} does not divide among {size} ranks")
+        return (shape[0] // size, *shape[1:])
+
+    return _exchange("reduce_scatter", array, part, op)
+
+
+def broadcast(array, root=0):
+    """Rank `root`'s array, on every rank. The others pass one of its shape and dtype."""
+    return _exchange("broadcast", array, lambda shape, size: shape, root=root)
+
+
+def barrier():
+    """Returns when all ranks have called it."""
+    with _together() as processes:
+        _agree(processes, ["barrier"])
+
+
+def finalize():
+    """Leaves the ranks; they all do. Called at the end of the process too. After an exchange that failed nobody is
+    waited for."""
+    global _finished, _processes
+    with _lock:
+        processes, _processes = _processes, None
+        if processes is None:
+            return
+        _finished = processes.engine == "mpi"
+        if not processes.failed:
+            processes.close()
+
+
+def _at_exit():
+    # A rank that an exception ends does not wait for the others: the launcher ends them.
+    if getattr(sys, "last_value", None) is None:
+        finalize()

@@ -1,0 +1,279 @@
+"""nabla.distributed: one process alone, and processes of mpirun."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import nabla as nb
+from nabla import distributed
+
+EXAMPLES = str(pathlib.Path("examples/python").resolve())
+MPIRUN = ("mpirun -q --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 "
+          "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -np").split()
+
+BEGIN = """
+import os, signal, sys, time
+import numpy as np
+import nabla as nb
+from nabla import distributed as d
+d.init(timeout={timeout})
+r, n = d.rank(), d.world_size()
+def say(text):
+    print(str(text) + "\\n", end="", flush=True)
+"""
+
+
+def run(ranks, text, tmp_path, timeout=30):
+    script = tmp_path / "script.py"
+    script.write_text(BEGIN.format(timeout=timeout) + text)
+    command = [*MPIRUN, str(ranks), sys.executable, str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+EXCHANGES = """
+for dtype in ("int8", "int32", "int64", "uint8", "float16", "float32", "float64"):
+    x = (np.arange(8).reshape(4, 2) + r).astype(dtype)
+    every = [(np.arange(8).reshape(4, 2) + k).astype(dtype) for k in range(n)]
+    for op, f in {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}.items():
+        want = every[0]
+        for other in every[1:]:
+            want = f(want, other)
+        got = d.all_reduce(x, op)
+        assert got.dtype == x.dtype and np.array_equal(got, want), (dtype, op, got, want)
+        assert np.array_equal(d.reduce_scatter(x, op), want[4 // n * r:4 // n * (r + 1)]), (dtype, op)
+    assert np.array_equal(d.all_gather(x), np.concatenate(every)), dtype
+    assert np.array_equal(d.broadcast(x, root=n - 1), every[-1]), dtype
+assert np.array_equal(d.all_reduce(np.float32([r, 1]), "mean"), np.float32([(n - 1) / 2, 1]))
+t = d.all_reduce(nb.asarray(np.float32([r + 1])))
+assert isinstance(t, nb.Tensor) and t.numpy().tolist() == [n * (n + 1) / 2]
+assert d.all_gather(np.int32(r)).tolist() == list(range(n))
+assert d.all_gather(np.array([r % 2 == 0])).tolist() == [k % 2 == 0 for k in range(n)]
+assert d.all_reduce(np.zeros((0, 3))).shape == (0, 3)
+assert d.all_reduce(np.ones((300, 1000), "float32")).tolist() == np.full((300, 1000), n, "float32").tolist()
+# Summed in float32 and rounded once: in bfloat16 256 + 1 is 256, and again.
+b = d.all_reduce(nb.asarray([256.0 if r == 0 else 1.0, 0.5], nb.bfloat16))
+assert b.dtype == nb.bfloat16
+assert b.tolist() == [nb.asarray(255.0 + n, nb.bfloat16).item(), n / 2], b
+assert d.all_gather(nb.asarray([r + 0.5], nb.bfloat16)).tolist() == [k + 0.5 for k in range(n)]
+assert d.all_reduce(nb.asarray([r + 1.0], nb.bfloat16), "mean").tolist() == [(n + 1) / 2]
+assert d.broadcast(nb.asarray([r + 1.0], nb.bfloat16), n - 1).dtype == nb.bfloat16
+assert d.is_main_process() == (r == 0) and 0 <= d.local_rank() < n
+d.barrier()
+say("good %d of %d" % (r, n))
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_collectives_of_processes(ranks, tmp_path):
+    o = run(ranks, EXCHANGES, tmp_path)
+    assert o.returncode == 0, o.stderr
+    assert sorted(o.stdout.split("\n"))[1:] == [f"good {r} of {ranks}" for r in range(ranks)]
+
+
+@pytest.mark.parametrize("theirs", ["np.zeros((2, 3), 'float32')", "np.zeros((3, 2), 'float64')",
+                                    "nb.zeros((3, 2), nb.bfloat16)"])
+def test_ranks_that_differ_are_named(theirs, tmp_path):
+    o = run(2, f"""
+try:
+    d.all_reduce(np.zeros((3, 2), 'float32') if r == 0 else {theirs})
+except nb.Error as e:
+    assert e.code == "E0614" and "rank 0" in str(e) and "rank 1" in str(e), e
+    say("found")
+d.barrier()
+""", tmp_path)
+    assert (o.returncode, o.stdout) == (0, "found\nfound\n"), o.stderr
+
+
+def test_a_rank_that_does_not_come_is_an_error_within_the_deadline(tmp_path):
+    o = run(2, """
+if r == 1:
+    time.sleep(60)
+begin = time.time()
+try:
+    d.barrier()
+except nb.Error as e:
+    say(f"{e.code} {4 < time.time() - begin < 12} {'for rank 1' in str(e)}")
+    raise
+""", tmp_path, timeout=5)
+    assert o.returncode != 0 and o.stdout == "E0611 True True\n", o.stdout + o.stderr
+
+
+LOST = """
+d.barrier()
+if r == 1:
+    time.sleep(1)
+    {end}
+d.all_reduce(np.ones(3))
+say("not reached")
+"""
+
+
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "raise RuntimeError('of rank 1')", "os._exit(3)"])
+def test_a_rank_that_is_lost_is_named_by_the_others(end, tmp_path):
+    begin = time.time()
+    o = run(3, LOST.format(end=end), tmp_path, timeout=60)
+    assert time.time() - begin < 20
+    assert o.returncode != 0 and o.stdout == "", o.stdout
+    for r in (0, 2):
+        assert re.search(rf"E0610.*rank {r} waits in all_gather of 1024 bytes of group all for rank 1, and is told to end "
+                         r"\(SIGTERM\), as launchers do when another rank has ended", o.stderr), o.stderr
+
+
+def test_sigterm_ends_a_rank_that_does_not_wait(tmp_path):
+    o = run(1, """
+os.kill(os.getpid(), signal.SIGTERM)
+say("not reached")
+""", tmp_path)
+    assert o.returncode != 0 and o.stdout == ""
+    o = run(2, """
+if r == 0:
+    os.kill(os.getpid(), signal.SIGTERM)
+    say("not reached")
+time.sleep(30)
+""", tmp_path)
+    assert o.returncode != 0 and o.stdout == ""
+
+
+def program():
+    """State that is cut over two axes, an output of each kind, and a size of the caller's."""
+    b = nb.symbol("b", 2, 16, 2)
+
+    def step(state, x):
+        y = nb.tanh(x @ state["w"])
+        return {"w": state["w"] + 0.1 * (nb.swapaxes(x, 0, 1) @ y)}, {"y": y, "mean": nb.mean(y)}
+
+    return nb.export({"step": step}, state={"w": nb.spec((8, 6))}, args={"step": {"x": nb.spec((b, 8))}})
+
+
+OPTIONS = dict(mesh={"dp": 2, "tp": 2}, data_axes="dp", layouts={"w": (None, "tp")})
+RUNS = """
+import sys
+bundle = nb.load_bundle(sys.argv[1])
+out = []
+bundle.set_state("w", nb.asarray(np.arange(48, dtype=np.float32).reshape(8, 6) / 48))
+for rows in (4, 8, 4):
+    o = bundle.run("step", x=nb.asarray(np.linspace(-1, 1, rows * 8, dtype=np.float32).reshape(rows, 8)))
+    out.append((o["mean"].item(), o["y"].tolist()))
+out.append(bundle.get_state("w").tolist())
+"""
+
+
+def test_bundles_run_their_ranks_in_processes(tmp_path, monkeypatch):
+    path = tmp_path / "p.nbundle"
+    nb.compile_bundle(program(), path, **OPTIONS)
+    local = {"nb": nb, "np": np}
+    monkeypatch.setattr(sys, "argv", ["", str(path)])
+    exec(RUNS, local)
+    local["bundle"].save_state(tmp_path / "local.safetensors")
+    o = run(4, f"sys.argv = ['', {str(path)!r}]" + RUNS + f"""
+bundle.save_state({str(tmp_path / 'mpi.safetensors')!r})
+bundle.load_state({str(tmp_path / 'local.safetensors')!r})
+assert bundle.get_state("w").tolist() == out[-1]
+assert "4 ranks of mesh" in repr(bundle) and "of which this process runs rank %d" % r in repr(bundle), bundle
+alone = nb.load_bundle({str(path)!r}, engine="local")  # every process may run all of them too
+assert "of which" not in repr(alone)
+with open({str(tmp_path)!r} + "/%d.txt" % r, "w") as file:
+    file.write(str(out))
+""", tmp_path)
+    assert o.returncode == 0, o.stderr
+    for rank in range(4):
+        assert (tmp_path / f"{rank}.txt").read_text() == str(local["out"])
+    assert (tmp_path / "mpi.safetensors").read_bytes() == (tmp_path / "local.safetensors").read_bytes()
+
+
+def test_processes_that_do_not_fit_a_bundle(tmp_path):
+    nb.compile_bundle(program(), tmp_path / "four.nbundle", **OPTIONS)
+    nb.compile_bundle(program(), tmp_path / "0.nbundle", mesh={"dp": 2}, data_axes="dp")
+    nb.compile_bundle(program(), tmp_path / "1.nbundle", mesh={"tp": 2}, layouts={"w": (None, "tp")})
+    nb.compile_bundle(program(), tmp_path / "one.nbundle")
+    o = run(2, f"""
+os.chdir({str(tmp_path)!r})
+def refused(path, *said, **options):
+    try:
+        nb.load_bundle(path, **options)
+    except nb.Error as e:
+        assert e.code == "E0614" and all(s in str(e) for s in said), e
+        return
+    assert False, path
+refused("four.nbundle", "the bundle is for 4 ranks, and mpi has started 2")
+refused("%d.nbundle" % r, "rank 0 calls", "load_bundle", "and rank 1")
+refused("one.nbundle", "one.nbundle is for one rank, and 2 were started", engine="mpi")
+assert "of which" not in repr(nb.load_bundle("one.nbundle"))  # in every process the same
+bundle = nb.load_bundle("0.nbundle")
+d.finalize()
+try:
+    bundle.run("step", x=nb.zeros((4, 8)))
+except nb.Error as e:
+    assert e.code == "E0707" and "after finalize()" in str(e), e
+    say("refused")
+""", tmp_path)
+    assert (o.returncode, o.stdout) == (0, "refused\nrefused\n"), o.stdout + o.stderr
+    with pytest.raises(ValueError, match="rank_class .front. is one rank alone"):
+        nb.load_bundle(tmp_path / "one.nbundle", rank_class="front", engine="mpi")
+    with pytest.raises(ValueError, match="is for processes that nabla.distributed.init has joined"):
+        nb.load_bundle(tmp_path / "one.nbundle", engine="mpi")
+    with pytest.raises(ValueError, match="engine .nccl.; there are"):
+        nb.load_bundle(tmp_path / "one.nbundle", engine="nccl")
+
+
+CHARLM = "charlm_ranks.main(steps=4, ranks={ranks}, zero=3, width=32, layers=1, heads=2, context=32)"
+
+
+def test_the_example_trains_in_processes_as_on_threads(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import charlm_ranks
+    losses = eval(CHARLM.format(ranks=2), {"charlm_ranks": charlm_ranks})["losses"]
+    distributed.finalize()
+    printed = capsys.readouterr().out
+    o = run(2, f"""
+sys.path.insert(0, {EXAMPLES!r})
+import charlm_ranks
+losses = {CHARLM.format(ranks=2)}["losses"]
+d.barrier()
+sys.stderr.write("%d: %s\\n" % (r, losses))
+""", tmp_path, timeout=100)
+    assert o.returncode == 0, o.stderr
+    assert o.stdout == printed and printed.startswith("2 ranks, zero=3: ")
+    assert sorted(line for line in o.stderr.split("\n") if line) == [f"{r}: {losses}" for r in range(2)]
+
+
+def test_a_rank_that_is_lost_while_a_bundle_runs_is_named(tmp_path):
+    path = tmp_path / "p.nbundle"
+    nb.compile_bundle(program(), path, **OPTIONS)
+    begin = time.time()
+    o = run(4, f"""
+bundle = nb.load_bundle({str(path)!r})
+bundle.set_state("w", nb.zeros((8, 6)))
+for step in range(1000000):
+    if r == 2 and step == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+    bundle.run("step", x=nb.ones((4, 8)))
+""", tmp_path, timeout=60)
+    assert time.time() - begin < 20
+    assert o.returncode != 0
+    assert re.search(r"E0610.* for rank (\d, )*2\b.*is told to end \(SIGTERM\)", o.stderr), o.stderr
+
+
+def test_alone_every_collective_is_the_identity():
+    distributed.init(engine="local")
+    assert (distributed.rank(), distributed.world_size(), distributed.is_main_process()) == (0, 1, True)
+    x = np.float32([[1, 2]])
+    for f in (distributed.all_reduce, distributed.all_gather, distributed.reduce_scatter, distributed.broadcast):
+        assert np.array_equal(f(x), x) and f(x) is not x
+    assert distributed.all_gather(nb.asarray(2.0, nb.bfloat16)).tolist() == [2.0]
+    with pytest.raises(ValueError, match="there are sum"):
+        distributed.all_reduce(x, "xor")
+    with pytest.raises(TypeError, match="the mean of int32 is no int32"):
+        distributed.all_reduce(np.int32([1]), "mean")
+    with pytest.raises(ValueError, match=r"dimension 0 of shape \(\) does not divide among 1 ranks"):
+        distributed.reduce_scatter(1.0)
+    distributed.finalize()
+    assert not distributed.is_initialized()
+    with pytest.raises(nb.Error) as e:
+        distributed.rank()
+    assert e.value.code == "E0707"
