@@ -74,6 +74,7 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
   TargetCode out;
   CudaCode code = NABLA_TRY(print_cuda(module.kernels, target));
   CudaBinary binary = NABLA_TRY(compile_cuda(code.sources, target, options));
+  out.cuda = binary.major * 1000 + binary.minor * 10;
   auto object_of = [&](size_t source) {
     return fmt::format("kernels/{}_{}.{}", target.name, source, target.cuda.ptx ? "ptx" : "cubin");
   };

@@ -30,6 +30,7 @@ struct TargetCode {
   /// Objects, then the generated text for people.
   std::vector<std::pair<std::string, std::string>> members;
   size_t code_bytes = 0;
+  int cuda = 0;  ///< 13000: of a GPU target, compiled by NVRTC 13.0
 };
 
 /// Prints and compiles every kernel: with the host compiler, or with NVRTC. Errors of both, and E0403 for a kernel that

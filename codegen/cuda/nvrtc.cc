@@ -287,7 +287,7 @@ Result<CudaBinary> compile_cuda(const std::vector<SourceFile>& sources, const ir
   }
   if (!ours.empty()) return Diagnostics{ours[0]};  // the others are most likely the same mistake
   if (!users.empty()) return users;
-  CudaBinary out{{}, nvrtc.version()};
+  CudaBinary out{{}, nvrtc.major, nvrtc.minor};
   for (size_t i : unit_of) out.objects.push_back(objects[i]);
   return out;
 }

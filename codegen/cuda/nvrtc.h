@@ -23,7 +23,7 @@ struct CudaObject {
 
 struct CudaBinary {
   std::vector<CudaObject> objects;  ///< one per source, in their order
-  std::string version;              ///< of NVRTC, "13.0"
+  int major = 0, minor = 0;         ///< version of NVRTC
 };
 
 /// What NVRTC is given beside the text: part of the cache key and of the report.

@@ -61,7 +61,7 @@ class Packer {
     const ir::Target& target = in_.target;
     out_.target = target.name, out_.cpu_features = target.cpu_features;
     out_.compute = static_cast<uint16_t>(target.cuda.compute);
-    out_.specific = target.cuda.specific, out_.ptx = target.cuda.ptx;
+    out_.specific = target.cuda.specific, out_.ptx = target.cuda.ptx, out_.cuda = static_cast<uint32_t>(code.cuda);
     out_.arena_bytes = in_.arena_bytes, out_.state_bytes = in_.state_bytes;
     out_.constants_bytes = in_.constants_bytes, out_.host_bytes = in_.host_bytes;
     for (size_t i = 0; i < in_.kernels.size(); ++i) out_.kernels.push_back(kernel(*in_.kernels[i], code.kernels[i]));

@@ -13,9 +13,9 @@ constexpr int kParameterVersion = 12040;  // of cuFuncGetParamInfo
 
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;
 
-std::string version_str(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
 }  // namespace
+
+std::string cuda_version_str(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
   const char* chosen = std::getenv("NABLA_CUDA_DRIVER");
@@ -30,8 +30,8 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
   using GetProc = int (*)(const char*, void**, int, uint64_t, int*);
   auto get = reinterpret_cast<GetProc>(::dlsym(handle, "cuGetProcAddress_v2"));
   if (version < kVersion || get == nullptr)
-    return error(Code::kNoGpu, "NVIDIA's driver ({}) is for CUDA {}; at least {} is needed", file, version_str(version),
-                 version_str(kVersion));
+    return error(Code::kNoGpu, "NVIDIA's driver ({}) is for CUDA {}; at least {} is needed", file, cuda_version_str(version),
+                 cuda_version_str(kVersion));
   auto driver = std::make_shared<CudaDriver>();
   driver->version = version;
   std::string missing;
@@ -47,7 +47,7 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
 #undef NABLA_CUDA_FIND
   if (version >= kParameterVersion) find(driver->function_parameter, "cuFuncGetParamInfo", kParameterVersion);
   if (!missing.empty())
-    return error(Code::kNoGpu, "NVIDIA's driver ({}, CUDA {}) has no {}", file, version_str(version), missing);
+    return error(Code::kNoGpu, "NVIDIA's driver ({}, CUDA {}) has no {}", file, cuda_version_str(version), missing);
   return std::shared_ptr<const CudaDriver>(std::move(driver));
 }
 

@@ -91,6 +91,9 @@ struct CudaDriver {
   }
 };
 
+/// "13.0" of 13000.
+std::string cuda_version_str(int version);
+
 /// The first GPU that the driver shows.
 struct CudaDevice {
   std::shared_ptr<const CudaDriver> driver;

@@ -69,12 +69,25 @@ class Chooser {
       if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(class_));
       return d;
     }
-    if (fits(program, gpu_->capability)) return Ok{};
+    if (fits(program, gpu_->capability)) return check_driver(program);
     Diagnostic d = error(Code::kWrongGpu, "{} has code for {}; this GPU is {} of compute capability {}.{}",
                          bundle_.what(), targets_of(class_), gpu_->name, gpu_->capability / 10, gpu_->capability % 10);
     d.help = gpu_->capability < 80
                  ? "no target fits this GPU: capability 8.0 is the least"
                  : fmt::format("compile it with --target sm_{}; compute_80 runs on all later GPUs", gpu_->capability);
+    return d;
+  }
+
+  // A driver runs machine code of every CUDA of its major version and before, and compiles PTX of its own and before
+  // (NVIDIA, "CUDA Compatibility").
+  Status check_driver(const Program& program) const {
+    int needed = static_cast<int>(program.cuda()), known = gpu_->driver->version;
+    if (program.ptx() ? known >= needed : known / 1000 >= needed / 1000) return Ok{};
+    Diagnostic d = error(Code::kWrongGpu, "{} was compiled for {} by CUDA {}; the driver of {} knows CUDA up to {}",
+                         bundle_.what(), view(program.target()), device::cuda_version_str(needed), gpu_->name,
+                         device::cuda_version_str(known));
+    d.help = fmt::format("install a driver for CUDA {}{}, or compile with an older NVRTC: NABLA_NVRTC=libnvrtc.so.{}",
+                         device::cuda_version_str(needed), needed / 1000 == 13 ? " (580 or later)" : "", known / 1000);
     return d;
   }
 

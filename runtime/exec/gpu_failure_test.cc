@@ -50,6 +50,25 @@ TEST(GpuFailure, AnotherGpuIsE0606WithItsNameAndTheTargetThatFits) {
   EXPECT_EQ(refusal("NABLA_FAKE_CUDA_CAPABILITY", "7.5").help, "no target fits this GPU: capability 8.0 is the least");
 }
 
+// Machine code runs by any driver of its major version; PTX is compiled by one that is as new alone.
+TEST(GpuFailure, ADriverOfAnOlderCudaIsE0606WithBothVersions) {
+  Diagnostic d = refusal("NABLA_FAKE_CUDA_VERSION", "12080", [](ProgramT& p) { p.cuda = 13000; });
+  EXPECT_EQ(said(d),
+            "E0606 toy.nbundle was compiled for sm_90a by CUDA 13.0; the driver of Fake GPU knows CUDA up to 12.8");
+  EXPECT_EQ(d.help,
+            "install a driver for CUDA 13.0 (580 or later), or compile with an older NVRTC: NABLA_NVRTC=libnvrtc.so.12");
+  auto opens = [](const char* driver, uint32_t cuda, bool ptx) {
+    FakeGpu gpu("NABLA_FAKE_CUDA_VERSION", driver);
+    auto session = open_gpu([&](ProgramT& p) { p.cuda = cuda, p.ptx = ptx, p.specific = false; });
+    return session.ok() || session.errors()[0].code == Code::kKernelLoad;
+  };
+  EXPECT_TRUE(opens("13000", 13020, false));
+  EXPECT_FALSE(opens("13000", 13020, true));
+  EXPECT_TRUE(opens("13020", 13020, true));
+  EXPECT_TRUE(opens("13020", 12080, true));
+  EXPECT_TRUE(opens("12040", 0, true));
+}
+
 TEST(GpuFailure, CapabilitiesFitByMajorNumberExactlyOrAsPtx) {
   auto opens = [](const char* capability, int compute, bool specific, bool ptx) {
     FakeGpu gpu("NABLA_FAKE_CUDA_CAPABILITY", capability);

@@ -44,6 +44,7 @@ Json entry_json(const ProgramT& program, const EntryT& entry) {
 Json program_json(const ProgramT& program, const std::string& member) {
   Json requires_ = {{"cpu_features", program.cpu_features}, {"libraries", Json::array()}};
   if (program.compute != 0) requires_["compute"] = program.compute;
+  if (program.cuda != 0) requires_["cuda"] = fmt::format("{}.{}", program.cuda / 1000, program.cuda % 1000 / 10);
   for (const auto& library : program.libraries)
     requires_["libraries"].push_back(
         {{"name", library->name}, {"soname", library->soname}, {"min_version", library->min_version}});
