@@ -72,7 +72,8 @@ class PlainProduct : public ProductPrinter {
 }  // namespace
 
 void print_product(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp) {
-  if (cut.tensor_cores) return print_on_tensor_cores(p, cut, threads, out, next_temp);
+  if (cut.by == ProductMapping::By::kWarpgroups) return print_by_warpgroups(p, cut, threads, out, next_temp);
+  if (cut.by == ProductMapping::By::kWarps) return print_on_tensor_cores(p, cut, threads, out, next_temp);
   PlainProduct(p, cut, threads, out, next_temp).run();
 }
 

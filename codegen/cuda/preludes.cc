@@ -6,6 +6,9 @@ namespace {
 constexpr const char* kPrelude =
 #include "codegen/cuda/prelude_text.inc"
     ;
+constexpr const char* kWarpgroup =
+#include "codegen/cuda/warpgroup_text.inc"
+    ;
 constexpr const char* kBridge =
 #include "codegen/cuda/bridge_text.inc"
     ;
@@ -33,7 +36,10 @@ constexpr const char* kLinalgProcedures =
 
 }  // namespace
 
-const char* cuda_prelude() { return kPrelude; }
+const char* cuda_prelude() {
+  static const std::string kAll = std::string(kPrelude) + kWarpgroup;
+  return kAll.c_str();
+}
 
 std::string cuda_procedures() {
   return std::string(kBridge) + kAttention + kAttentionHalves + kProcedures + kScan + kSort + kLinalgProcedures + kBlocks;

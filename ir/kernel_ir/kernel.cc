@@ -76,8 +76,9 @@ class KernelPrinter {
                        along("serial", m.serial), m.tile_columns, m.row_tiles);
   }
   std::string text(const ProductMapping& m) {
-    return fmt::format("product{} tile {}, {} stages {}", m.tensor_cores ? " tensor_cores" : "", m.tile_rows,
-                       m.tile_columns, m.stages);
+    using By = ProductMapping::By;
+    const char* by = m.by == By::kWarpgroups ? " warpgroups" : m.by == By::kWarps ? " tensor_cores" : "";
+    return fmt::format("product{} tile {}, {} stages {}", by, m.tile_rows, m.tile_columns, m.stages);
   }
   std::string text(const BlockMapping&) { return "block"; }
   std::string text(const TemplateMapping& m) {

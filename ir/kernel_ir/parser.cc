@@ -256,7 +256,10 @@ class Parser {
       g.mapping = std::move(m);
     } else if (accept("product")) {
       ProductMapping m;
-      m.tensor_cores = accept("tensor_cores");
+      if (accept("warpgroups"))
+        m.by = ProductMapping::By::kWarpgroups;
+      else if (accept("tensor_cores"))
+        m.by = ProductMapping::By::kWarps;
       expect("tile");
       m.tile_rows = small_integer();
       expect(",");

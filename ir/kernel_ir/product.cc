@@ -88,4 +88,10 @@ std::optional<DType> common_dtype(const Product& p) {
 FactorTile lhs_tile(const Product& p, int tile_rows) { return tile_of(p, p.c.lhs, p.c.m, tile_rows); }
 FactorTile rhs_tile(const Product& p, int tile_columns) { return tile_of(p, p.c.rhs, p.c.n, tile_columns); }
 
+std::optional<ir::Dim> step_of_copies(const Product& p, const FactorTile& t) {
+  if (!t.packs || t.load->guard || p.parts.count(p.c.k) || p.parts.count(t.other)) return std::nullopt;
+  std::optional<Affine> flat = flat_offset(t.load->args, p.kernel.buffers[t.load->ref].shape);
+  return flat ? std::optional(flat->of(p.c.k)) : std::nullopt;
+}
+
 }  // namespace nabla::kernel_ir

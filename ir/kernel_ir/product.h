@@ -51,5 +51,10 @@ struct FactorTile {
 };
 FactorTile lhs_tile(const Product& product, int tile_rows);
 FactorTile rhs_tile(const Product& product, int tile_columns);
+/// By how many elements the places that copies of a tile read move per element of k; nullopt where it is not the same everywhere.
+std::optional<ir::Dim> step_of_copies(const Product& product, const FactorTile& tile);
+
+// ---- Tiles of warpgroups
+constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupK = 64;  ///< k: halves of a tile, 128 bytes
 
 }  // namespace nabla::kernel_ir

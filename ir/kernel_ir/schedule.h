@@ -54,7 +54,9 @@ struct ScatterMapping {
 };
 /// A matrix product, or a sum over windows as one: a block computes a tile of the result.
 struct ProductMapping {
-  bool tensor_cores = false;  ///< or multiply-adds
+  /// Who computes: threads by multiply-adds, warps on tensor cores, or warpgroups of four warps (sm_90a).
+  enum class By { kThreads, kWarps, kWarpgroups };
+  By by = By::kThreads;
   int tile_rows = 16, tile_columns = 16;
   int stages = 1;  ///< tiles of the factors that a block's shared memory holds at a time
 };

@@ -29,7 +29,10 @@ class ProductScheduler {
     return fits_tensor_cores() ||
            (most(p_.c.m) >= 16 && most(p_.c.n) >= 8 && most(p_.c.k) >= 16 && is_float(p_.c.dtype));
   }
-  Grid grid() const { return fits_tensor_cores() ? on_tensor_cores() : by_multiply_adds(); }
+  Grid grid() const {
+    if (!fits_tensor_cores()) return by_multiply_adds();
+    return fits_warpgroups() ? by_warpgroups() : on_tensor_cores();
+  }
 
  private:
   const ir::Dim& size(int axis) const { return p_.kernel.axes[axis].extent; }
@@ -46,6 +49,20 @@ class ProductScheduler {
     return {m, block_count(tiles(m.tile_rows, m.tile_columns)), threads, shared_bytes, beside};
   }
 
+  // Factors of halves whose tiles are copied by packs that move evenly along k, on a chip that has wgmma.
+  bool fits_warpgroups() const {
+    bool halves = bytes_of(*common_dtype(p_)) == 2, large = most(p_.c.m) > 64 && most(p_.c.n) > 64 && most(p_.c.k) >= kWarpgroupK;
+    bool chip = target_.cuda.specific && target_.cuda.compute == 90;
+    return chip && halves && large && step_of_copies(p_, lhs_tile(p_, 128)) && step_of_copies(p_, rhs_tile(p_, 128));
+  }
+  Grid by_warpgroups() const {
+    // The wider tile reads its factors less often, and leaves no room for a second block.
+    bool wide = most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= target_.cuda.multiprocessors;
+    int rows = 128, columns = wide ? 256 : 128, beside = wide ? 1 : 2, stages = wide ? 4 : 3;
+    int threads = rows / kWarpgroupRows * kWarpgroupThreads, stage = (rows + columns) * kWarpgroupK * 2;
+    return of({ProductMapping::By::kWarpgroups, rows, columns, stages}, threads, stages * stage, beside);
+  }
+
   Grid by_multiply_adds() const {
     int64_t m = most(p_.c.m), n = most(p_.c.n);
     int reg = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
@@ -55,7 +72,7 @@ class ProductScheduler {
     auto all = [&](int side) { return static_cast<double>(tiles(side, side).bounds().max); };
     // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
     while (!p_.parts.empty() && reg > 2 && all(kSide * reg) < 2 * target_.cuda.multiprocessors) reg /= 2;
-    return of({false, kSide * reg, kSide * reg}, kSide * kSide, 0, 1);
+    return of({ProductMapping::By::kThreads, kSide * reg, kSide * reg}, kSide * kSide, 0, 1);
   }
   // Warps stand in two rows. One that keeps 64 x 64 results reads least of its tiles, and the block leaves no room for
   // another: that pays where there are tiles enough for every multiprocessor.
@@ -63,7 +80,7 @@ class ProductScheduler {
     bool large = most(p_.c.m) > 64 && most(p_.c.n) > 64;
     bool widest = large && p_.parts.empty() && most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= 2 * target_.cuda.multiprocessors;
     int down = large ? 4 : 2, warps_across = large ? 4 : 2, across = widest ? 8 : 4, beside = widest ? 1 : 2;
-    ProductMapping m{true, kWarpsDown * down * kFragmentRows, warps_across * across * kFragmentColumns};
+    ProductMapping m{ProductMapping::By::kWarps, kWarpsDown * down * kFragmentRows, warps_across * across * kFragmentColumns};
     FactorTile a = lhs_tile(p_, m.tile_rows), b = rhs_tile(p_, m.tile_columns);
     int stage = (a.elements + b.elements) * bytes_of(*common_dtype(p_));
     // Up to four tiles, of which all but one are on their way.

@@ -1,0 +1,46 @@
+// What products on tensor cores share: tiles of the factors that are copied ahead into shared memory, and results that leave
+// registers by packs.
+#pragma once
+
+#include <string>
+
+#include "codegen/cuda/product.h"
+
+namespace nabla::codegen {
+
+/// Each warp keeps `rows_` x `columns_` fragments of 16 x 8 results in acc_, which begin at warp_m_, warp_n_ of the tile.
+class StagedProduct : public ProductPrinter {
+ protected:
+  StagedProduct(const Product& p, const kernel_ir::ProductMapping& cut, int threads, int tile_k, CppWriter& out, int& next_temp);
+
+  /// Where element x_ along a factor's own axis, y_ along k, lies in its tile.
+  virtual std::string place(const kernel_ir::FactorTile& o) const = 0;
+  /// Elements of a tile of both factors.
+  virtual int stage() const = 0;
+
+  bool copies() const { return a_.packs || b_.packs; }
+  std::string count_tiles() const;  ///< along k
+  /// Where a thread's copies begin, once for a tile of the result.
+  void begin_steps() { begin_steps("a", a_), begin_steps("b", b_); }
+  /// Starts copies of a tile of both factors, where there is one of this number.
+  void fill_tile(const std::string& tile);
+  void finish() override;
+
+  int stages_, tile_k_, pack_;
+  DType dtype_;
+  std::string type_;
+  kernel_ir::FactorTile a_, b_;
+  int rows_ = 0, columns_ = 0;
+
+ private:
+  int copies_of(const kernel_ir::FactorTile& o) const { return o.rows * tile_k_ / pack_ / threads_; }
+  void place_of_copy(const kernel_ir::FactorTile& o);
+  void begin_steps(const std::string& name, const kernel_ir::FactorTile& o);
+  void fill_by_steps(const std::string& name, const kernel_ir::FactorTile& o, const ir::Dim& step);
+  void fill(const char* name, const kernel_ir::FactorTile& o);
+  void fill_by(const std::string& name, const kernel_ir::FactorTile& o, int width);
+  void finish_by_packs(const Epilogue& e);
+  void finish_by_elements();
+};
+
+}  // namespace nabla::codegen

@@ -1,0 +1,60 @@
+// Products by warpgroups: wgmma reads tiles of the factors from shared memory, while others are copied there.
+#include "codegen/cuda/staged_product.h"
+
+namespace nabla::codegen {
+
+using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+namespace {
+
+/// Warpgroups stand one below the other, each with 64 rows of the tile's results and all of its columns.
+class WarpgroupProduct : public StagedProduct {
+ public:
+  WarpgroupProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
+      : StagedProduct(p, cut, threads, kWarpgroupK, out, next_temp) {
+    rows_ = 1, columns_ = cut.tile_columns / kFragmentColumns;
+    a_.elements = cut.tile_rows * kWarpgroupK, b_.elements = cut.tile_columns * kWarpgroupK;
+  }
+
+ private:
+  int stage() const override { return a_.elements + b_.elements; }
+  std::string place(const FactorTile& o) const override { return fmt::format("nb_wg_place<{}>(x_, y_)", o.k_fast); }
+
+  void declare() override {
+    out_.line(fmt::format("NB_SHARED_TILES({}, tiles_);", type_));
+    out_.line("const int lane_ = threadIdx.x % 32, warp_ = threadIdx.x / 32, warp_m_ = warp_ * 16, warp_n_ = 0;");
+  }
+  // While a tile is multiplied, the one before is still read, and those `stages` - 2 after it are copied: the barrier of a tile
+  // says that all have what they have copied of it, and that the product of the tile before the last is done.
+  void multiply() override {
+    out_.line(fmt::format("float acc_[1][{}][4] = {{}};", columns_));
+    out_.line(fmt::format("const int tiles_of_k_ = {};", count_tiles()));
+    begin_steps();
+    out_.open(fmt::format("for (int t_ = 0; t_ < {}; ++t_) {{", stages_ - 2));
+    fill_tile("t_");
+    out_.close();
+    out_.open("for (int t_ = 0; t_ < tiles_of_k_; ++t_) {");
+    out_.line(fmt::format("nb_cp_wait<{}>();", stages_ - 3));
+    out_.line("nb_wg_see_copies();");
+    out_.line("__syncthreads();");
+    out_.line(fmt::format("const {}* const a_tile_ = tiles_ + t_ % {} * {};", type_, stages_, stage()));
+    out_.line("nb_wg_fence();");
+    out_.line("#pragma unroll");
+    out_.line(fmt::format("for (int s_ = 0; s_ < {}; ++s_) nb_wg_mma<{}, {}>(acc_, a_tile_, a_tile_ + {}, s_);",
+                          kWarpgroupK / 16, a_.k_fast, b_.k_fast, a_.elements));
+    out_.line("nb_wg_commit();");
+    fill_tile(fmt::format("t_ + {}", stages_ - 2));
+    out_.line("nb_wg_wait<1>();");
+    out_.close();
+    out_.line("nb_wg_wait<0>();");
+    out_.line("__syncthreads();");
+  }
+};
+
+}  // namespace
+
+void print_by_warpgroups(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp) {
+  WarpgroupProduct(p, cut, threads, out, next_temp).run();
+}
+
+}  // namespace nabla::codegen
