@@ -113,15 +113,19 @@ say("not reached")
 """
 
 
-@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "raise RuntimeError('of rank 1')", "os._exit(3)"])
+ENDS = ["os.kill(os.getpid(), signal.SIGKILL)", "raise RuntimeError('of rank 1')", "os._exit(3)"]
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_a_rank_that_is_lost_is_named_by_the_others(end, tmp_path):
     begin = time.time()
     o = run(3, LOST.format(end=end), tmp_path, timeout=60)
     assert time.time() - begin < 20
     assert o.returncode != 0 and o.stdout == "", o.stdout
     for r in (0, 2):
-        assert re.search(rf"E0610.*rank {r} waits in all_gather of 1024 bytes of group all for rank 1, and is told to end "
-                         r"\(SIGTERM\), as launchers do when another rank has ended", o.stderr), o.stderr
+        said = (rf"E0610.*rank {r} waits in all_gather of 1024 bytes of group all for rank 1, and is told to end "
+                r"\(SIGTERM\), as launchers do when another rank has ended")
+        assert re.search(said, o.stderr), o.stderr
 
 
 def test_sigterm_ends_a_rank_that_does_not_wait(tmp_path):

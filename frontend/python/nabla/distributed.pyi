@@ -1,3 +1,5 @@
+"""Types of nabla.distributed, which //tests/python:types_test holds to the module."""
+
 from typing import Literal, TypeVar
 
 _Array = TypeVar("_Array")

@@ -1,3 +1,4 @@
+// What nabla.distributed calls: processes of a launcher, and collectives between them on host arrays.
 #include <dlfcn.h>
 
 #include <csignal>

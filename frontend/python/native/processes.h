@@ -16,7 +16,8 @@
 
 namespace nabla::python {
 
-/// All processes that a launcher started, of which this is one, or with the engine `local` this one alone. One thread at a time uses it. Throws Error.
+/// All processes that a launcher started, of which this is one, or with the engine `local` this one alone. One thread at a
+/// time uses it. Throws Error.
 class Processes {
  public:
   /// `timeout_s`: how long this rank waits for others, a second more for every MiB.
