@@ -127,7 +127,7 @@ void StagedProduct::finish_by_packs(const Epilogue& e) {
   out_.line(fmt::format("float* const room_ = (float*)tiles_ + warp_ * {};", kFragmentRows * pitch));
   out_.line("#pragma unroll");
   out_.open(fmt::format("for (int i_ = 0; i_ < {}; ++i_) {{", rows_));
-  out_.line("__syncwarp();");
+  if (rows_ > 1) out_.line("__syncwarp();");  // all have read the 16 rows before
   out_.line("#pragma unroll");
   out_.open(fmt::format("for (int j_ = 0; j_ < {}; ++j_) {{", columns_));
   out_.line(fmt::format("float* const to_ = room_ + lane_ / 4 * {} + j_ * 8 + lane_ % 4 * 2;", pitch));

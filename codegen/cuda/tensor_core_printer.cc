@@ -33,8 +33,7 @@ class TensorCoreProduct : public StagedProduct {
                           warps_across_, columns_ * 8));
   }
   // Tiles are filled `stages` - 1 ahead. After the one barrier of a tile all have what they have copied, and nobody reads any
-  // more the tile before, which is filled next. A warp with registers for it loads fragments a step of mma ahead, those of the
-  // next tile after that tile's barrier.
+  // more the tile before, which is filled next.
   void multiply() override {
     const int step = kStepBytes / bytes_of(dtype_), steps = tile_k_ / step;
     const bool ahead = columns_ > 4;
@@ -42,39 +41,49 @@ class TensorCoreProduct : public StagedProduct {
     out_.line(fmt::format("unsigned a_at_[{0}][{1}][4], b_at_[{0}][{2}][2];", ahead ? 2 : 1, rows_, columns_));
     out_.line(fmt::format("const int tiles_of_k_ = {};", count_tiles()));
     begin_steps();
+    ahead ? multiply_ahead(step, steps) : multiply_at_once(step, steps);
+    out_.line("__syncthreads();");
+  }
+  // Copies stand in one place: another would take registers from the sums.
+  void multiply_at_once(int step, int steps) {
+    out_.open(fmt::format("for (int t_ = 0; t_ < tiles_of_k_ + {}; ++t_) {{", stages_ - 1));
+    out_.open(fmt::format("if (t_ >= {}) {{", stages_ - 1));
+    wait();
+    out_.close();
+    fill_tile("t_");
+    out_.line(fmt::format("if (t_ < {}) continue;", stages_ - 1));
+    out_.line("#pragma unroll");
+    out_.open(fmt::format("for (int s_ = 0; s_ < {}; ++s_) {{", steps));
+    load_fragments("0", fmt::format("t_ - {}", stages_ - 1), fmt::format("s_ * {}", step));
+    multiply_fragments("0");
+    out_.close();
+    out_.close();
+  }
+  // A warp with registers for it loads fragments a step of mma ahead, those of the next tile after that tile's barrier.
+  void multiply_ahead(int step, int steps) {
+    out_.line("#pragma unroll 1");
     out_.open(fmt::format("for (int t_ = 0; t_ < {}; ++t_) {{", stages_ - 1));
     fill_tile("t_");
     out_.close();
-    if (ahead) {
-      wait();
-      out_.open("{");
-      load_fragments("0", "0", "0");
-      out_.close();
-    }
+    wait();
+    out_.open("{");
+    load_fragments("0", "0", "0");
+    out_.close();
     out_.open("for (int t_ = 0; t_ < tiles_of_k_; ++t_) {");
-    if (!ahead) {
-      wait();
-      fill_tile(fmt::format("t_ + {}", stages_ - 1));
-    }
     out_.line("#pragma unroll");
     out_.open(fmt::format("for (int s_ = 0; s_ < {}; ++s_) {{", steps));
-    if (ahead) {
-      out_.open(fmt::format("if (s_ == {}) {{", steps - 1));
-      wait();
-      out_.close();
-      out_.open(fmt::format("if (s_ < {} || t_ + 1 < tiles_of_k_) {{", steps - 1));
-      load_fragments("(s_ + 1) % 2", fmt::format("t_ + (s_ + 1) / {}", steps), fmt::format("(s_ + 1) % {} * {}", steps, step));
-      out_.close();
-      out_.open("if (s_ == 0) {");
-      fill_tile(fmt::format("t_ + {}", stages_ - 1));
-      out_.close();
-    } else {
-      load_fragments("0", "t_", fmt::format("s_ * {}", step));
-    }
-    multiply_fragments(ahead ? "s_ % 2" : "0");
+    out_.open(fmt::format("if (s_ == {}) {{", steps - 1));
+    wait();
+    out_.close();
+    out_.open(fmt::format("if (s_ < {} || t_ + 1 < tiles_of_k_) {{", steps - 1));
+    load_fragments("(s_ + 1) % 2", fmt::format("t_ + (s_ + 1) / {}", steps), fmt::format("(s_ + 1) % {} * {}", steps, step));
+    out_.close();
+    out_.open("if (s_ == 0) {");
+    fill_tile(fmt::format("t_ + {}", stages_ - 1));
+    out_.close();
+    multiply_fragments("s_ % 2");
     out_.close();
     out_.close();
-    out_.line("__syncthreads();");
   }
   void wait() {
     if (copies()) out_.line(fmt::format("nb_cp_wait<{}>();", stages_ - 2));

@@ -30,6 +30,7 @@ class WarpgroupProduct : public StagedProduct {
     out_.line(fmt::format("float acc_[1][{}][4] = {{}};", columns_));
     out_.line(fmt::format("const int tiles_of_k_ = {};", count_tiles()));
     begin_steps();
+    out_.line("#pragma unroll 1");
     out_.open(fmt::format("for (int t_ = 0; t_ < {}; ++t_) {{", stages_ - 2));
     fill_tile("t_");
     out_.close();

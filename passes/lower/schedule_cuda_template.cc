@@ -48,14 +48,14 @@ class AttentionScheduler {
     });
   }
   Grid queries() const {
-    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own_), own_, 1, most_back(), beside_back(), [&](int64_t c) {
+    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own_), own_, 1, most_back(), 1, [&](int64_t c) {
       if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + kept(own_, c);
       return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
     });
   }
   Grid keys() const {
     ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
-    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), own_, 1, halves() ? 32 : own_, beside_back(), [&](int64_t c) {
+    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), own_, 1, most_back(), beside_back(), [&](int64_t c) {
       if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + 16 * c + kept(c, own_);
       return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
              kept(c, own_);
@@ -69,7 +69,7 @@ class AttentionScheduler {
   // Of a byte per weight of a tile: is it kept?
   int64_t kept(int64_t rows, int64_t columns) const { return n("streams").is(0) ? 0 : rows * (columns + 4); }
   // The way back keeps two tiles of scores beside one or two of sums.
-  int64_t most_back() const { return halves() && d_ + w_ > 128 ? 32 : own_; }
+  int64_t most_back() const { return halves() ? 32 : own_; }
   int beside_back() const { return halves() && d_ + w_ <= 128 ? 3 : 1; }
   // `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
   // smallest.

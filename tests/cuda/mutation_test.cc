@@ -211,10 +211,11 @@ std::vector<Subject> subjects() {
       {"plain_product", golden("matmul_gelu"), 2},
       {"tensor_core_product", kOddHalves, 2},
       {"rows_of_a_table", kScatter, 2},
-      {"copied_ahead", halves_of("40, 136", "136, 72"), 4},
-      {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 4},
-      {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 4,
+      {"copied_ahead", halves_of("40, 136", "136, 72"), 7},
+      {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 7},
+      {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 7,
        true},
+      {"by_warpgroups", replaced(replaced(halves_of("40, 136", "136, 72"), "72", "136"), "40", "72"), 7},
   };
 }
 
@@ -394,7 +395,7 @@ std::vector<Fault> faults() {
       {"TensorCoresReadOneFurther", halves, "k < 70", "k <= 70"},
       {"TensorCoresReadOneRowFurther", halves, "m < 70", "m <= 70"},
       {"TensorCoresStoreOneRowFurther", halves, "m >= 70", "m > 70"},
-      {"TensorCoresLeaveTheLastStepOut", halves, "steps_ = 3", "steps_ = 2"},
+      {"TensorCoresLeaveTheLastStepOut", halves, "tiles_of_k_ = 3", "tiles_of_k_ = 2"},
   };
 }
 

@@ -44,7 +44,31 @@ TEST_P(Products, ColumnsTimesColumnsInTf32) { expect_tf32("k, m", "k, n"); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Products,
                          testing::Values(Shape{16, 8, 16}, Shape{37, 50, 61}, Shape{64, 64, 32}, Shape{72, 136, 40},
-                                         Shape{24, 16, 136}, Shape{129, 65, 33}),
+                                         Shape{24, 16, 136}, Shape{129, 65, 33}, Shape{136, 200, 136},
+                                         Shape{1100, 24, 16}),
+                         [](const auto& info) {
+                           return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
+                         });
+
+// The widest tiles of warps and of warpgroups, which a GPU of few multiprocessors takes for few results.
+class WidestTiles : public Products {};
+TEST_P(WidestTiles, OfWarpsAndOfWarpgroups) {
+  for (const char* name : {"sm_80", "sm_90a"})
+    for (auto [a, b, dtype] : {std::tuple{"m, k", "k, n", "bf16"}, {"m, k", "n, k", "f16"}, {"k, m", "k, n", "f16"},
+                               {"k, m", "n, k", "bf16"}, {"m, k", "k, n", "f32"}}) {
+      SCOPED_TRACE(fmt::format("{}: {} a[{}] b[{}]", name, dtype, a, b));
+      ir::Target few = ir::find_target(name).value();
+      few.cuda.multiprocessors = 1;
+      few.tf32 = true;
+      std::string text = kernel(a, b, dtype);
+      std::string printed = print_for_gpu(parse_kernel(text, "product").value(), "nk_product", few).value().text;
+      bool halves = std::string(dtype) != "f32", warpgroups = halves && std::string(name) == "sm_90a";
+      EXPECT_EQ(printed.find("nb_wg_mma") != std::string::npos, warpgroups) << printed;
+      EXPECT_NE(printed.find(warpgroups ? "acc_[1][32][4]" : "acc_[4][8][4]"), std::string::npos) << printed;
+      expect_text(text, few, {.tolerance = halves ? 1e-4 : 1e-3});
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, WidestTiles, testing::Values(Shape{136, 264, 136}, Shape{80, 512, 64}),
                          [](const auto& info) {
                            return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
                          });

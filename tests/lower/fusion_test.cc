@@ -89,6 +89,43 @@ TEST(Fusion, EqualKernelsAreOne) {
   EXPECT_EQ(m.kernels.size(), 1u);
 }
 
+// What kernels of a GPU read and write, in their order: the dtypes of their buffers.
+std::vector<std::string> gpu_kernels(const std::string& params, const std::string& body) {
+  Result<ir::Module> m = planned_for_gpu(function(params, body), "sm_90a");
+  EXPECT_TRUE(m.ok()) << to_string(m.errors());
+  std::vector<std::string> out;
+  if (!m.ok()) return out;
+  for (const auto& k : m->kernels) {
+    std::string text;
+    for (const kernel_ir::Buffer& b : k->buffers)
+      if (b.role != kernel_ir::BufferRole::kWorkspace)
+        text += (b.role == kernel_ir::BufferRole::kIn ? "<" : ">") + std::string(name_of(b.dtype));
+    out.push_back(text);
+  }
+  return out;
+}
+
+// The sum over rows of what is stored is a kernel of its own, whose threads walk beside each other; over columns it is not.
+TEST(FusionOnGpus, NoIterationWalksAlongAColumn) {
+  auto body = [](int axis) {
+    return fmt::format("%e = exp(%x)\n %s = reduce_sum(%e) {{axes=[{}]}}\n return %e, %s\n", axis);
+  };
+  EXPECT_EQ(gpu_kernels("%x: f32[2048,1024]", body(0)), (std::vector<std::string>{"<f32>f32", "<f32>f32"}));
+  EXPECT_EQ(gpu_kernels("%x: f32[2048,1024]", body(1)), (std::vector<std::string>{"<f32>f32>f32"}));
+  EXPECT_EQ(gpu_kernels("%x: f32[8,1024]", body(0)), (std::vector<std::string>{"<f32>f32>f32"}));
+}
+
+// The f32 of halves that two kernels read is made by both; that of f32, or of as many bytes, is stored.
+TEST(FusionOnGpus, UsersComputeAgainWhatHasMoreBytesThanItsSources) {
+  auto body = [](const char* value) {
+    return fmt::format("{} %t = tanh(%f)\n %r = reduce_sum(%t) {{axes=[0]}}\n %c = reduce_max(%t) {{axes=[1]}}\n return %r, %c\n",
+                       value);
+  };
+  EXPECT_EQ(gpu_kernels("%x: bf16[2048,1024]", body("%f = convert(%x) {dtype=f32}\n")),
+            (std::vector<std::string>{"<bf16>f32", "<bf16>f32"}));
+  EXPECT_EQ(gpu_kernels("%x: f32[2048,1024], %y: f32[2048,1024]", body("%f = add(%x, %y)\n")).size(), 3u);
+}
+
 // `may_share` of the first input and the first output of a kernel.
 bool shares(const std::string& buffers, const std::string& body) {
   Result<kernel_ir::Kernel> k =
