@@ -123,7 +123,8 @@ TEST(FusionOnGpus, UsersComputeAgainWhatHasMoreBytesThanItsSources) {
   };
   EXPECT_EQ(gpu_kernels("%x: bf16[2048,1024]", body("%f = convert(%x) {dtype=f32}\n")),
             (std::vector<std::string>{"<bf16>f32", "<bf16>f32"}));
-  EXPECT_EQ(gpu_kernels("%x: f32[2048,1024], %y: f32[2048,1024]", body("%f = add(%x, %y)\n")).size(), 3u);
+  EXPECT_EQ(gpu_kernels("%x: f32[2048,1024], %y: f32[2048,1024]", body("%f = add(%x, %y)\n")),
+            (std::vector<std::string>{"<f32<f32>f32>f32", "<f32>f32"}));
 }
 
 // `may_share` of the first input and the first output of a kernel.
