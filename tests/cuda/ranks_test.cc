@@ -251,7 +251,8 @@ TEST(GpuRanksTrace, SaysThatExchangesGoThroughTheHost) {
   for (const auto& e : trace["traceEvents"]) exchanges += e["ph"] == "X" && e["cat"] == "comm";
   EXPECT_GT(exchanges, 0);
   std::string notes = trace["otherData"]["notes"].dump();
-  EXPECT_NE(notes.find("entry `step`: ranks exchange values through the host, so that it never runs as a graph"), std::string::npos) << notes;
+  const char* note = "entry `step`: ranks exchange values through the host, so that it never runs as a graph";
+  EXPECT_NE(notes.find(note), std::string::npos) << notes;
 }
 
 }  // namespace
