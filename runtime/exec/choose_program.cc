@@ -122,4 +122,11 @@ Result<Chosen> choose_program(const format::Bundle& bundle, const format::Bundle
   return std::move(*first);
 }
 
+Result<std::optional<CudaDevice>> gpu_of(const format::Bundle& bundle, const format::BundleClass& of, const Chosen& chosen,
+                                         uint32_t turn) {
+  auto ordinal = chosen.gpu ? static_cast<int>(turn % static_cast<uint32_t>(chosen.gpu->count)) : 0;
+  if (ordinal == 0) return chosen.gpu;
+  return NABLA_TRY(choose_program(bundle, of, std::string(view(chosen.program->target())), ordinal)).gpu;
+}
+
 }  // namespace nabla::exec

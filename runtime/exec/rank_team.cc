@@ -118,7 +118,6 @@ struct RankTeam::Impl {
   }
 
   Status open(const format::Bundle& bundle);
-  Result<std::optional<device::CudaDevice>> gpu_of(const format::Bundle& bundle, const Chosen& chosen, uint32_t rank) const;
   Status make_world(const std::vector<Chosen>& chosen);
   void add_entries();
   void find_wholes();
@@ -151,14 +150,6 @@ struct RankTeam::Impl {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;  // of the ranks here but the first, whose thread is the caller's
 };
-
-/// The GPU of a rank: that of its process, or its turn among those of this machine. It has to run what was chosen.
-Result<std::optional<device::CudaDevice>> RankTeam::Impl::gpu_of(const format::Bundle& bundle, const Chosen& chosen, uint32_t rank) const {
-  if (!chosen.gpu) return std::optional<device::CudaDevice>();
-  auto ordinal = static_cast<int>(options.gpu.value_or(rank) % static_cast<uint32_t>(chosen.gpu->count));
-  if (ordinal == 0) return chosen.gpu;
-  return NABLA_TRY(choose_program(bundle, bundle.classes()[class_of[rank]], std::string(view(chosen.program->target())), ordinal)).gpu;
-}
 
 Status RankTeam::Impl::make_world(const std::vector<Chosen>& chosen) {
   std::vector<uint32_t> in_flight;
@@ -217,7 +208,7 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
       boards.push_back(board);
     }
     Chosen own = chosen[class_of[r]];
-    own.gpu = NABLA_TRY(gpu_of(bundle, own, r));
+    own.gpu = NABLA_TRY(gpu_of(bundle, bundle.classes()[class_of[r]], own, options.gpu.value_or(r)));
     if (own.gpu && std::count(gpus.begin(), gpus.end(), own.gpu->name) == 0) gpus.push_back(own.gpu->name);
     ranks[r] = NABLA_TRY(Rank::create(bundle, own, options, std::move(place)));
   }
