@@ -156,7 +156,8 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
           for (int n = 0; n < C / 8; ++n)
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-              if (!s.sees<causal>(own + f * 16 + lane / 4 + e / 2 * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, own_mask)) p[f][n][e] = none * sign;
+              if (!s.sees<causal>(own + f * 16 + lane / 4 + e / 2 * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, own_mask))
+                p[f][n][e] = none * sign;
       }
 #pragma unroll
       for (int f = 0; f < F; ++f)

@@ -589,9 +589,6 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   RankSymbols rank(mesh);
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
   (void)NABLA_TRY(make_local(sharded, rank, out, context));
-  if (context.target.is_cuda() && mesh.ranks() > 1)
-    context.remarks.push_back(fmt::format("programs of {} ranks run on CPUs only; that for {} can be inspected", mesh.ranks(),
-                                          context.target.name));
   if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
   if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, exchange, out, context.ops));
   return out;

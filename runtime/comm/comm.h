@@ -34,6 +34,8 @@ class Communicator {
   virtual Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) = 0;
   virtual Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction* at) = 0;
   virtual Status wait(uint32_t ticket) = 0;
+  /// How many ranks a group of this rank's class has.
+  virtual uint32_t members(uint32_t group) const = 0;
 };
 
 }  // namespace nabla::comm

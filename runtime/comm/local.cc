@@ -249,6 +249,7 @@ class LocalRanks::Rank final : public Communicator {
     if (p.kind == Pending::kSend) return Ok{};  // it lies in the ring
     return p.kind == Pending::kCollective ? wait_collective(p) : wait_recv(p);
   }
+  uint32_t members(uint32_t group) const override { return static_cast<uint32_t>(groups[group].group->members.size()); }
 
  private:
   struct Pending {

@@ -126,6 +126,10 @@ class Peers::Rank final : public Communicator {
     return Ok{};
   }
 
+  uint32_t members(uint32_t group) const override {
+    return static_cast<uint32_t>(neighbours_.groups[group].members.size());
+  }
+
   Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) {
     if (from == to || (me_ != from && me_ != to)) return Ok{};
     Exchange& e = fresh(UINT32_MAX);

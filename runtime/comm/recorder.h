@@ -53,6 +53,7 @@ class RecordingCommunicator final : public Communicator {
   Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) override;
   Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction* at) override;
   Status wait(uint32_t ticket) override;
+  uint32_t members(uint32_t group) const override { return to_.members(group); }
 
  private:
   void begin(uint32_t ticket, uint64_t bytes, const format::Instruction* at, const char* what, const std::string& with);

@@ -27,7 +27,7 @@ Status CountingCommunicator::start(uint32_t ticket, const CollectiveCall& call) 
   auto known = std::find_if(counted_.begin(), counted_.end(), same);
   if (known == counted_.end()) known = counted_.insert(known, {call.kind, call.group, call.dtype, 0, 0});
   ++known->calls;
-  known->payload_bytes += call.bytes * (call.kind == format::CollectiveKind::AllGather ? members_[call.group] : 1);
+  known->payload_bytes += call.bytes * (call.kind == format::CollectiveKind::AllGather ? members(call.group) : 1);
   return to_.start(ticket, call);
 }
 

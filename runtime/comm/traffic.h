@@ -1,7 +1,6 @@
 // What a rank exchanges, counted: figures that a report states before the run.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "runtime/comm/comm.h"
@@ -25,8 +24,8 @@ struct Traffic {
 /// A rank's end that counts what goes through it.
 class CountingCommunicator final : public Communicator {
  public:
-  /// `to` outlives it; `members` are the sizes of the groups of its class.
-  CountingCommunicator(Communicator& to, std::vector<uint64_t> members) : to_(to), members_(std::move(members)) {}
+  /// `to` outlives it.
+  explicit CountingCommunicator(Communicator& to) : to_(to) {}
 
   Status start(uint32_t ticket, const CollectiveCall& call) override;
   Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) override {
@@ -36,14 +35,13 @@ class CountingCommunicator final : public Communicator {
     return to_.recv(ticket, channel, to, bytes, at);
   }
   Status wait(uint32_t ticket) override { return to_.wait(ticket); }
+  uint32_t members(uint32_t group) const override { return to_.members(group); }
 
   /// In the order in which each was first started.
   const std::vector<Traffic>& counted() const { return counted_; }
-  uint64_t members(uint32_t group) const { return members_[group]; }
 
  private:
   Communicator& to_;
-  std::vector<uint64_t> members_;
   std::vector<Traffic> counted_;
 };
 

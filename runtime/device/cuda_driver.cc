@@ -62,19 +62,19 @@ Diagnostic CudaDriver::failure(std::string_view what, int status) const {
   return error(status == kCudaOutOfMemory ? Code::kOutOfMemory : Code::kGpuFailed, "{}: {}", what, text(status));
 }
 
-Result<CudaDevice> CudaDevice::open() {
+Result<CudaDevice> CudaDevice::open(int ordinal) {
   CudaDevice out;
   out.driver = NABLA_TRY(CudaDriver::open());
   const CudaDriver& driver = *out.driver;
   auto refused = [&](int status) {
     return error(Code::kNoGpu, "NVIDIA's driver gives no GPU: {}", driver.text(status));
   };
-  int count = 0, major = 0, minor = 0;
+  int major = 0, minor = 0;
   if (int status = driver.init(0); status != kCudaOk) return refused(status);
-  if (int status = driver.device_count(&count); status != kCudaOk) return refused(status);
-  if (count == 0) return refused(kCudaNoDevice);
+  if (int status = driver.device_count(&out.count); status != kCudaOk) return refused(status);
+  if (out.count == 0) return refused(kCudaNoDevice);
   char name[128] = "";
-  int status = driver.device_get(&out.device, 0);
+  int status = driver.device_get(&out.device, ordinal);
   if (status == kCudaOk) status = driver.device_name(name, sizeof name, out.device);
   if (status == kCudaOk) status = driver.device_attribute(&major, kMajorAttribute, out.device);
   if (status == kCudaOk) status = driver.device_attribute(&minor, kMinorAttribute, out.device);

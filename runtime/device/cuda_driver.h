@@ -94,15 +94,16 @@ struct CudaDriver {
 /// "13.0" of 13000.
 std::string cuda_version_str(int version);
 
-/// The first GPU that the driver shows.
+/// A GPU that the driver shows.
 struct CudaDevice {
   std::shared_ptr<const CudaDriver> driver;
   int device = 0;      ///< CUdevice
+  int count = 1;       ///< GPUs that the driver shows
   int capability = 0;  ///< 90: 9.0
   std::string name;    ///< "NVIDIA H100 80GB HBM3"
 
-  /// E0605 without a driver or a GPU.
-  static Result<CudaDevice> open();
+  /// The first, or another of `count`. E0605 without a driver or a GPU.
+  static Result<CudaDevice> open(int ordinal = 0);
 };
 
 }  // namespace nabla::device

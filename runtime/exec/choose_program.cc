@@ -27,7 +27,8 @@ std::string targets_of(const format::BundleClass& of) {
 
 class Chooser {
  public:
-  Chooser(const format::Bundle& bundle, const format::BundleClass& of) : bundle_(bundle), class_(of) {}
+  Chooser(const format::Bundle& bundle, const format::BundleClass& of, int ordinal)
+      : bundle_(bundle), class_(of), ordinal_(ordinal) {}
 
   Status check(const Program& program) { return program.compute() == 0 ? check_cpu(program) : check_gpu(program); }
   std::optional<CudaDevice> gpu_of(const Program& program) const {
@@ -57,7 +58,7 @@ class Chooser {
 
   Status check_gpu(const Program& program) {
     if (!gpu_ && !no_gpu_) {
-      Result<CudaDevice> opened = CudaDevice::open();
+      Result<CudaDevice> opened = CudaDevice::open(ordinal_);
       if (opened.ok()) gpu_ = std::move(*opened);
       if (!opened.ok()) no_gpu_ = std::move(opened.errors()[0]);
     }
@@ -93,16 +94,18 @@ class Chooser {
 
   const format::Bundle& bundle_;
   const format::BundleClass& class_;
+  int ordinal_;
   std::optional<CudaDevice> gpu_;
   std::optional<Diagnostic> no_gpu_;
 };
 
-Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
+Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target,
+                            int gpu) {
   std::vector<std::string> known;
   for (const Program* program : of.programs) {
     known.emplace_back(view(program->target()));
     if (known.back() != target && !known.back().starts_with(target + ":")) continue;
-    Chooser chooser(bundle, of);
+    Chooser chooser(bundle, of, gpu);
     Status runs = chooser.check(*program);
     if (runs.ok()) return Chosen{program, chooser.gpu_of(*program), {}};
     chooser.advise(*program, runs.errors()[0]);
@@ -116,9 +119,9 @@ Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleCl
 
 }  // namespace
 
-Result<Chosen> choose_program(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
-  if (!target.empty()) return choose_named(bundle, of, target);
-  Chooser chooser(bundle, of);
+Result<Chosen> choose_program(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target, int gpu) {
+  if (!target.empty()) return choose_named(bundle, of, target, gpu);
+  Chooser chooser(bundle, of, gpu);
   std::optional<Diagnostic> first;
   std::string skipped;
   for (const Program* program : of.programs) {
@@ -130,6 +133,13 @@ Result<Chosen> choose_program(const format::Bundle& bundle, const format::Bundle
     if (!first) first = std::move(runs.errors()[0]);
   }
   return std::move(*first);
+}
+
+Result<std::optional<CudaDevice>> gpu_of(const format::Bundle& bundle, const format::BundleClass& of, const Chosen& chosen,
+                                         uint32_t turn) {
+  auto ordinal = chosen.gpu ? static_cast<int>(turn % static_cast<uint32_t>(chosen.gpu->count)) : 0;
+  if (ordinal == 0) return chosen.gpu;
+  return NABLA_TRY(choose_program(bundle, of, std::string(view(chosen.program->target())), ordinal)).gpu;
 }
 
 }  // namespace nabla::exec

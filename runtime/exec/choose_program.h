@@ -18,7 +18,11 @@ struct Chosen {
 };
 
 /// Of the programs of a class the one for `target` ("cpu" is the first for CPUs), or for "" the first that this machine
-/// can run. E0404 for a target that the class does not have; E0601, E0605 or E0606 when nothing runs.
-Result<Chosen> choose_program(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target);
+/// can run, of whose GPUs it is to be number `gpu`. E0404 for a target that the class does not have; E0601, E0605 or E0606
+/// when nothing runs.
+Result<Chosen> choose_program(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target, int gpu = 0);
+/// The GPU that the `turn`-th of several ranks on a machine takes, modulo how many there are; it has to run what was chosen.
+Result<std::optional<device::CudaDevice>> gpu_of(const format::Bundle& bundle, const format::BundleClass& of, const Chosen& chosen,
+                                                 uint32_t turn);
 
 }  // namespace nabla::exec

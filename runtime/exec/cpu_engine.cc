@@ -80,27 +80,9 @@ struct CpuMachine {
     return handed.ok();
   }
   bool communicate(const Control& c, void* const* slots) {
-    Status done = c.kind == Control::Kind::kWait ? request.peers->wait(c.ticket) : start(c, slots);
+    Status done = c.kind == Control::Kind::kWait ? request.peers->wait(c.ticket) : start_exchange(*request.peers, c, slots);
     if (!done.ok()) failure = done.errors()[0];
     return done.ok();
-  }
-  Status start(const Control& c, void* const* slots) {
-    auto bytes = static_cast<uint64_t>(c.bytes);
-    if (const format::Send* send = c.exchange->action_as_Send())
-      return request.peers->send(c.ticket, send->channel(), slots[0], bytes, c.exchange);
-    if (const format::Recv* recv = c.exchange->action_as_Recv())
-      return request.peers->recv(c.ticket, recv->channel(), slots[0], bytes, c.exchange);
-    const format::Collective& call = *c.exchange->action_as_Collective();
-    return request.peers->start(c.ticket, {.kind = call.kind(),
-                                           .reduction = call.reduction(),
-                                           .dtype = call.dtype(),
-                                           .group = call.group(),
-                                           .from = slots[0],
-                                           .to = slots[1],
-                                           .bytes = bytes,
-                                           .root = call.root(),
-                                           .targets = call.targets() == nullptr ? nullptr : call.targets()->data(),
-                                           .at = c.exchange});
   }
   bool read(const void* at, int bytes, int64_t& value) {
     value = bytes == 1 ? *static_cast<const uint8_t*>(at) : *static_cast<const int32_t*>(at);

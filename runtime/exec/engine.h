@@ -86,6 +86,8 @@ class Engine {
 
 /// Hands the operands of a debug instruction, which lie at `slots`, to the process. An error of its sink, or E0607.
 Status hand_out(Engine& engine, const RunRequest& request, const Control& control, void* const* slots);
+/// Starts an exchange with other ranks; `places` are where its operands lie in the host's memory, in the order of its slots.
+Status start_exchange(comm::Communicator& peers, const Control& control, void* const* places);
 /// E0805 for a run that was told to stop inside this loop, or before this instruction.
 Diagnostic stopped_in(const std::string& entry, const format::Instruction& at);
 

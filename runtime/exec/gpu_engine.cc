@@ -21,7 +21,7 @@ constexpr int kMostShared = 97;         // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY
 
 CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
 
-/// Nodes of the graph of some steps; -1: there is a decision among them, or they are too many to count on.
+/// Nodes of the graph of some steps, or why there is none.
 int64_t nodes_of(const Bound& bound, StepRange range) {
   int64_t nodes = 0;
   for (uint32_t i = range.first; i < range.last && nodes <= GpuEngine::kMaxNodes; ++i) {
@@ -31,12 +31,13 @@ int64_t nodes_of(const Bound& bound, StepRange range) {
     if (s.control < 0) continue;
     const Control& control = bound.controls[s.control];
     bool starts = control.kind == Control::Kind::kStart;  // a copy; a wait is none
+    if (starts && control.exchange->action_type() != format::Action::Transfer) return GpuEngine::kExchanges;
     if (starts) ++nodes;
     if (starts || control.kind == Control::Kind::kWait) continue;
     bool loop = control.kind == Control::Kind::kLoop;
-    if (!loop && control.kind != Control::Kind::kCall) return -1;
+    if (!loop && control.kind != Control::Kind::kCall) return GpuEngine::kDecides;
     int64_t body = nodes_of(bound, control.ranges[0]);
-    if (body < 0) return -1;
+    if (body < 0) return body;
     nodes += body * (loop ? std::min(control.trips, GpuEngine::kMaxNodes + 1) : 1);
   }
   return nodes;
@@ -79,6 +80,7 @@ GpuEngine::~GpuEngine() {
   (void)driver_.context_set(context_);
   if (stream_ != nullptr) (void)driver_.stream_synchronize(stream_);
   libraries_.reset();
+  exchanges_.reset();
   staging_.reset();
   transfers_.reset();
   for (device::CudaEvent event : events_) (void)driver_.event_destroy(event);
@@ -100,6 +102,7 @@ Status GpuEngine::load() {
   (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
   (void)NABLA_TRY(staging_.emplace().open(driver_, stream_));
   (void)NABLA_TRY(transfers_.emplace().open(driver_, stream_, program_.host_bytes()));
+  exchanges_.emplace(driver_, stream_);
   algorithms_.emplace(program_, device_, stream_);
   libraries_.emplace(bundle_, program_, stream_, *algorithms_);
   (void)NABLA_TRY(load_kernels());
@@ -242,7 +245,8 @@ Status GpuEngine::bind(const Plan& plan, Bound& bound) {
   (void)NABLA_TRY(check_parameters(plan, bound));
   (void)NABLA_TRY(enter());
   for (const Control& c : bound.controls)
-    if (c.kind == Control::Kind::kStart) (void)NABLA_TRY(transfers_->reserve(c.ticket));
+    if (c.kind == Control::Kind::kStart && c.exchange->action_type() == format::Action::Transfer)
+      (void)NABLA_TRY(transfers_->reserve(c.ticket));
   std::erase_if(launches_, [](const auto& known) { return known.second.expired(); });
   std::weak_ptr<GpuLaunches>& known = launches_[{&plan, recorded(bound)}];
   std::shared_ptr<GpuLaunches> launches = known.lock();
@@ -270,12 +274,14 @@ std::string_view GpuEngine::entry_name(const RunRequest& r) const {
 Status GpuEngine::run(const RunRequest& r) {
   (void)NABLA_TRY(enter());
   algorithms_->loaded();
+  bool by_peers = false;
   auto failed = [&](Status status) -> Status {
     staging_->drop();
     transfers_->drop();
+    exchanges_->drop();
     static_cast<GpuBound&>(*r.bound.machine).launches->current = nullptr;
     Diagnostic& d = status.errors()[0];
-    if ((d.code == Code::kGpuFailed || d.code == Code::kOutOfMemory) && d.location == nullptr)
+    if (!by_peers && (d.code == Code::kGpuFailed || d.code == Code::kOutOfMemory) && d.location == nullptr)
       d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
     return status;
   };
@@ -286,7 +292,7 @@ Status GpuEngine::run(const RunRequest& r) {
     if (Status s = staging_->upload(address(arrays.inputs[i]), r.inputs[i], r.bound.input_bytes[i]); !s.ok())
       return failed(std::move(s));
   r.plan.patch(arrays.inputs.data(), arrays.outputs.data());
-  if (Status s = run_steps(r); !s.ok()) return failed(std::move(s));
+  if (Status s = run_steps(r, by_peers); !s.ok()) return failed(std::move(s));
   for (size_t i = 0; i < arrays.outputs.size(); ++i)
     if (Status s = staging_->download(r.outputs[i], address(arrays.outputs[i]), r.bound.output_bytes[i]); !s.ok())
       return failed(std::move(s));
@@ -295,20 +301,21 @@ Status GpuEngine::run(const RunRequest& r) {
   return Ok{};
 }
 
-Status GpuEngine::run_steps(const RunRequest& r) {
+Status GpuEngine::run_steps(const RunRequest& r, bool& by_peers) {
   GpuLaunches& launches = *static_cast<GpuBound&>(*r.bound.machine).launches;
   bool first = !launches.ran;
   launches.ran = true;
   if (r.trace != nullptr && first) note_graph(r, launches);
   bool watched = r.trace != nullptr || r.check != nullptr || sync_debug_;
-  if (first || watched || launches.nodes <= 0 || launches.nodes > kMaxNodes) return issue(r);
-  if (launches.graph == nullptr) (void)NABLA_TRY(record(r, launches));
+  if (first || watched || launches.nodes <= 0 || launches.nodes > kMaxNodes) return issue(r, by_peers);
+  if (launches.graph == nullptr) (void)NABLA_TRY(record(r, launches, by_peers));
   return driver_.check("replaying the graph", driver_.graph_launch(launches.graph, stream_));
 }
 
 void GpuEngine::note_graph(const RunRequest& r, const GpuLaunches& l) const {
   std::string how = fmt::format("{} {}, one graph without a trace", l.nodes, l.nodes == 1 ? "launch" : "launches");
-  if (l.nodes < 0) how = "a loop or branch decides on the host, so that it never runs as a graph";
+  if (l.nodes == kDecides) how = "a loop or branch decides on the host, so that it never runs as a graph";
+  if (l.nodes == kExchanges) how = "ranks exchange values through the host, so that it never runs as a graph";
   if (l.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
   for (size_t i = 0; i < r.bound.bucket.size(); ++i) {
     const format::SymbolSource& source = *program_.entries()->Get(static_cast<uint32_t>(r.entry))->sources()->Get(i);
@@ -318,7 +325,7 @@ void GpuEngine::note_graph(const RunRequest& r, const GpuLaunches& l) const {
   r.trace->note(fmt::format("entry `{}`: {}", entry_name(r), how));
 }
 
-Status GpuEngine::issue(const RunRequest& r) {
+Status GpuEngine::issue(const RunRequest& r, bool& by_peers) {
   GpuMachine machine(*this, r);
   (void)NABLA_TRY(machine.start_trace());
   int64_t failed = Walker<GpuMachine>(r.plan, r.bound, machine).run();
@@ -327,6 +334,7 @@ Status GpuEngine::issue(const RunRequest& r) {
   if (r.check != nullptr && r.check->found()) return r.check->report(program_, std::string(entry_name(r)), i);
   if (r.stopped() && !machine.failure()) return stopped_in(std::string(entry_name(r)), i);
   Diagnostic d = *machine.failure();
+  if ((by_peers = machine.by_peers())) return d;
   d.message = fmt::format("instruction {} `{}`: {}", failed, view(i.label()), d.message);
   if (!sync_debug_) return d;
   d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
@@ -335,9 +343,9 @@ Status GpuEngine::issue(const RunRequest& r) {
   return d;
 }
 
-Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches) {
+Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches, bool& by_peers) {
   (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, kThreadLocalCapture)));
-  Status issued = issue(r);
+  Status issued = issue(r, by_peers);
   device::CudaGraph graph = nullptr;
   int ended = driver_.capture_end(stream_, &graph);
   int made = ended;

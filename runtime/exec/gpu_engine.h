@@ -2,7 +2,7 @@
 // copied by two streams more (gpu_transfers.h). Tuples of sizes whose launches are the same share them: the
 // first run issues the steps one by one; the second records them as a CUDA graph, which it and all later ones replay,
 // at the sizes that lie in device memory. Steps with a While or a Branch are always issued one by one, because this
-// machine decides there.
+// machine decides there, and so are steps with exchanges between ranks, which go through its memory (gpu_exchanges.h).
 #pragma once
 
 #include <map>
@@ -16,6 +16,7 @@
 #include "runtime/device/cudnn.h"
 #include "runtime/exec/engine.h"
 #include "runtime/exec/gpu_calls.h"
+#include "runtime/exec/gpu_exchanges.h"
 #include "runtime/exec/gpu_staging.h"
 #include "runtime/exec/gpu_transfers.h"
 #include "runtime/exec/plan.h"
@@ -45,7 +46,7 @@ struct GpuLaunches {
   device::CudaContext context;
   device::CudaAddress extents = 0;    ///< Bound.extents of `current` in device memory; 0: there are none
   const GpuBound* current = nullptr;  ///< null: nobody's
-  int64_t nodes = 0;                  ///< of the graph, with loops unrolled; -1: it cannot be one
+  int64_t nodes = 0;                  ///< of the graph, with loops unrolled; kDecides, kExchanges: it cannot be one
   device::CudaGraphExec graph = nullptr;
   bool ran = false;
 };
@@ -62,6 +63,8 @@ class GpuEngine final : public Engine {
  public:
   /// A graph of more nodes costs more to make than it saves; such a step is issued one by one.
   static constexpr int64_t kMaxNodes = 1 << 16;
+  /// Of GpuLaunches::nodes: the host decides in the step, or takes part in its exchanges.
+  static constexpr int64_t kDecides = -1, kExchanges = -2;
 
   GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device, bool sync_debug);
   ~GpuEngine() override;
@@ -101,10 +104,11 @@ class GpuEngine final : public Engine {
   Status allocate(std::string_view what, uint64_t bytes, device::CudaAddress& out);
   Status place_arrays();
   Status check_parameters(const Plan& plan, const Bound& bound) const;
-  Status issue(const RunRequest& request);
-  Status record(const RunRequest& request, GpuLaunches& launches);
+  /// `by_peers`: whether what failed is to be said as it is, because other ranks say it too.
+  Status issue(const RunRequest& request, bool& by_peers);
+  Status record(const RunRequest& request, GpuLaunches& launches, bool& by_peers);
   Status place_sizes(const Bound& bound);
-  Status run_steps(const RunRequest& request);
+  Status run_steps(const RunRequest& request, bool& by_peers);
   void note_graph(const RunRequest& request, const GpuLaunches& launches) const;
   std::string_view entry_name(const RunRequest& request) const;
   /// Makes the context this thread's.
@@ -124,6 +128,7 @@ class GpuEngine final : public Engine {
   std::map<std::pair<const Plan*, std::vector<int64_t>>, std::weak_ptr<GpuLaunches>> launches_;
   std::optional<GpuStaging> staging_;
   std::optional<GpuTransfers> transfers_;
+  std::optional<GpuExchanges> exchanges_;
   std::optional<GpuAlgorithms> algorithms_;
   std::optional<GpuLibraries<device::CublasLt, device::Cudnn>> libraries_;
   struct Arrays {

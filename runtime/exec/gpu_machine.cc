@@ -48,10 +48,15 @@ bool GpuMachine::copy(const Step& s, void* const* slots) {
 }
 
 bool GpuMachine::communicate(const Control& c, void* const* slots) {
-  if (c.kind == Control::Kind::kWait) return ok(engine_.transfers_->wait(c.ticket));
-  const format::Transfer& t = *c.exchange->action_as_Transfer();
-  bool out = t.to()->base() == format::BaseKind::Host;
-  return ok(engine_.transfers_->start(c.ticket, slots, static_cast<size_t>(c.bytes), out));
+  GpuExchanges& exchanges = *engine_.exchanges_;
+  if (c.kind == Control::Kind::kWait && !exchanges.started(c.ticket)) return ok(engine_.transfers_->wait(c.ticket));
+  if (c.kind == Control::Kind::kStart) {
+    if (const format::Transfer* t = c.exchange->action_as_Transfer())
+      return ok(engine_.transfers_->start(c.ticket, slots, static_cast<size_t>(c.bytes), t->to()->base() == format::BaseKind::Host));
+  }
+  Status done = c.kind == Control::Kind::kWait ? exchanges.wait(*request_.peers, c.ticket) : exchanges.start(*request_.peers, c, slots);
+  by_peers_ = !done.ok() && exchanges.by_peers();
+  return ok(std::move(done));
 }
 
 bool GpuMachine::read(const void* at, int bytes, int64_t& value) {

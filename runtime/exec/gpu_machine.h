@@ -24,12 +24,13 @@ class GpuMachine {
   }
   bool copy(const Step& s, void* const* slots);
   bool read(const void* at, int bytes, int64_t& value);
-  /// A transfer: Session::create has refused programs that exchange anything with other ranks.
   bool communicate(const Control& c, void* const* slots);
   bool debug(const Control& control, void* const* slots) { return ok(hand_out(engine_, request_, control, slots)); }
 
   /// Of the last call that failed.
   const std::optional<Diagnostic>& failure() const { return failure_; }
+  /// Is that what other ranks, or the way to them, are to blame for?
+  bool by_peers() const { return by_peers_; }
   /// Starts the clock of a trace.
   Status start_trace();
   /// Waits, and gives the trace its spans.
@@ -46,6 +47,7 @@ class GpuMachine {
   const device::CudaDriver& driver_;
   device::CudaAddress extents_;
   std::optional<Diagnostic> failure_;
+  bool by_peers_ = false;
 
   struct Span {
     uint32_t label;

@@ -118,7 +118,6 @@ struct RankTeam::Impl {
   }
 
   Status open(const format::Bundle& bundle);
-  Result<Chosen> choose(const format::Bundle& bundle, const format::BundleClass& of) const;
   Status make_world(const std::vector<Chosen>& chosen);
   void add_entries();
   void find_wholes();
@@ -137,6 +136,7 @@ struct RankTeam::Impl {
   std::unique_ptr<comm::CountingCommunicator> counted;  // the end of the first rank here
   std::vector<std::unique_ptr<comm::RecordingCommunicator>> recorded;
   std::vector<comm::Board*> boards;
+  std::vector<std::string> gpus;                        // names of those that the ranks here have
   std::vector<std::unique_ptr<Rank>> ranks;             // null: it runs elsewhere
   std::vector<Entry> entries;
   std::vector<Whole> leaves;
@@ -150,19 +150,6 @@ struct RankTeam::Impl {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;  // of the ranks here but the first, whose thread is the caller's
 };
-
-Result<Chosen> RankTeam::Impl::choose(const format::Bundle& bundle, const format::BundleClass& of) const {
-  Chosen chosen = NABLA_TRY(choose_program(bundle, of, options.target));
-  if (chosen.gpu) {
-    Diagnostic d = error(Code::kNeedsPeers,
-                         "{}: the program for {} is one of {} ranks, and ranks on GPUs do not communicate yet",
-                         bundle.what(), view(chosen.program->target()), table.count());
-    d.help = "compile it for CPUs too, and name them: --target cpu";
-    return d;
-  }
-  if (!chosen.skipped.empty()) std::fprintf(stderr, "%s\n", chosen.skipped.c_str());
-  return chosen;
-}
 
 Status RankTeam::Impl::make_world(const std::vector<Chosen>& chosen) {
   std::vector<uint32_t> in_flight;
@@ -190,17 +177,19 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   options.pin_caller = false;
   std::vector<Chosen> chosen;
   for (const format::BundleClass& of : bundle.classes()) {
-    chosen.push_back(NABLA_TRY(choose(bundle, of)));
+    chosen.push_back(NABLA_TRY(choose_program(bundle, of, options.target)));
+    if (!chosen.back().skipped.empty()) std::fprintf(stderr, "%s\n", chosen.back().skipped.c_str());
     class_entries.push_back(entries_of(*chosen.back().program));
     class_leaves.push_back(leaves_of(*chosen.back().program));
   }
   (void)NABLA_TRY(make_world(chosen));
   uint32_t first = here()[0];
-  std::vector<uint64_t> members;
-  for (const comm::Neighbours::Group& g : comm::neighbours_of(table, first).groups) members.push_back(g.members.size());
-  counted = std::make_unique<comm::CountingCommunicator>(world->rank(first), std::move(members));
+  counted = std::make_unique<comm::CountingCommunicator>(world->rank(first));
   uint64_t bytes = 0;
-  for (uint32_t r : here()) bytes += chosen[class_of[r]].program->arena_bytes();
+  for (uint32_t r : here()) {
+    const Chosen& of = chosen[class_of[r]];
+    bytes += of.gpu ? of.program->host_bytes() : of.program->arena_bytes();
+  }
   std::string who = here().size() == 1 ? fmt::format("rank {} needs", first) : fmt::format("{} ranks need", here().size());
   (void)NABLA_TRY(check_memory(bytes, who));
   ranks.resize(table.count());
@@ -218,7 +207,10 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
       place.peers = recorded.back().get();
       boards.push_back(board);
     }
-    ranks[r] = NABLA_TRY(Rank::create(bundle, chosen[class_of[r]], options, std::move(place)));
+    Chosen own = chosen[class_of[r]];
+    own.gpu = NABLA_TRY(gpu_of(bundle, bundle.classes()[class_of[r]], own, options.gpu.value_or(r)));
+    if (own.gpu && std::count(gpus.begin(), gpus.end(), own.gpu->name) == 0) gpus.push_back(own.gpu->name);
+    ranks[r] = NABLA_TRY(Rank::create(bundle, own, options, std::move(place)));
   }
   add_entries();
   find_wholes();
@@ -417,8 +409,9 @@ std::string ranks_of(const format::Ranks& table) {
 
 std::string RankTeam::str() const {
   int threads = impl_->ranks[impl_->here()[0]]->engine().threads();
-  return fmt::format("{} {}, {} thread{} each", ranks_of(impl_->table),
-                     impl_->all_here() ? "on this machine" : "in several processes", threads, threads == 1 ? "" : "s");
+  std::string each = fmt::format("{} thread{} each", threads, threads == 1 ? "" : "s");
+  for (size_t i = 0; i < impl_->gpus.size(); ++i) each = (i == 0 ? "on " : each + ", ") + impl_->gpus[i];
+  return fmt::format("{} {}, {}", ranks_of(impl_->table), impl_->all_here() ? "on this machine" : "in several processes", each);
 }
 
 Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {

@@ -17,8 +17,8 @@ class RankTeam {
  public:
   static constexpr uint32_t kMostRanks = 256;  ///< a thread each
 
-  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks here than kMostRanks, E0608 for
-  /// programs of GPUs, and errors of Rank::create and of SessionOptions::world.
+  /// The bundle, which is for several ranks, outlives the team. E0106 for more ranks here than kMostRanks, and errors of
+  /// choose_program, Rank::create and SessionOptions::world.
   static Result<std::unique_ptr<RankTeam>> create(const format::Bundle& bundle, const SessionOptions& options);
   ~RankTeam();
 
@@ -33,7 +33,7 @@ class RankTeam {
   uint32_t count() const;
   /// What the first rank here has exchanged since the team was made.
   std::vector<ExchangeCount> exchanges() const;
-  /// "4 ranks of mesh pod (dp=2, tp=2), 1 thread each"
+  /// "4 ranks of mesh pod (dp=2, tp=2) on this machine, 1 thread each", or "..., on NVIDIA H100 80GB HBM3"
   std::string str() const;
 
   /// As those of Session, on whole arrays. set_shapes: E0703 for an extent that its shards do not divide.

@@ -61,6 +61,8 @@ struct SessionOptions {
   /// Of a bundle for several ranks: makes the way from a rank of this process to those elsewhere, for its table and the
   /// most exchanges that a program has under way. Null: all ranks run here.
   std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> world = nullptr;
+  /// Which of this machine's GPUs, modulo their number, the rank of this process takes. None: rank r takes GPU r, modulo.
+  std::optional<uint32_t> gpu;
   bool sync_debug = false;  ///< wait after every instruction of a GPU, so that a failure names it; slow. E0901 on CPUs
   /// Where it turns from 0, a while loop ends its run with E0805; state that the entry writes is then undefined.
   const volatile std::sig_atomic_t* stop = nullptr;

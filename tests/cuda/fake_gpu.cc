@@ -20,7 +20,10 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, 
   std::filesystem::path folder =
       std::filesystem::path(std::getenv("TEST_TMPDIR")) / fmt::format("emulated_{}", folders);
   std::filesystem::create_directories(folder);
-  for (const format::Program* program : bundle.classes()[0].programs) {
+  std::vector<std::pair<std::string, const format::Program*>> programs;  // with their class's folder
+  for (const format::BundleClass& of : bundle.classes())
+    for (const format::Program* program : of.programs) programs.emplace_back(of.folder, program);
+  for (const auto& [of, program] : programs) {
     if (program->compute() == 0 || program->kernels() == nullptr) continue;
     std::set<std::string> objects;
     for (const format::Kernel* kernel : *program->kernels()) objects.insert(kernel->object()->str());
@@ -28,7 +31,7 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, 
       format::Bytes bytes = bundle.member(object);
       if (program->ptx()) bytes = bytes.first(bytes.size() - 1);  // the driver sees text up to its final 0
       std::filesystem::path file = folder / (format::sha256_hex(bytes) + ".so");
-      std::string source = "source/" + std::filesystem::path(object).stem().string() + ".cu";
+      std::string source = of + "source/" + std::filesystem::path(object).stem().string() + ".cu";
       std::string text(format::as_text(bundle.member(source)));
       if (options.change) text = options.change(std::move(text));
       std::string compiled = NABLA_TRY(compile_object(text, options.checked));

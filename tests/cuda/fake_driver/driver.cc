@@ -81,6 +81,11 @@ int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsi
   return fine ? kOk : kIllegalAddress;
 }
 
+int devices() {
+  const char* text = std::getenv("NABLA_FAKE_CUDA_DEVICES");
+  return text == nullptr ? 1 : std::atoi(text);
+}
+
 /// 10 * major + minor.
 int capability() {
   const char* text = std::getenv("NABLA_FAKE_CUDA_CAPABILITY");
@@ -111,25 +116,42 @@ int most_shared() {
 extern "C" {
 
 /// For tests: how often a call was made, or a kernel ("kernel NAME") ran.
-int nb_fake_cuda_count(const char* name) { return state().calls[name]; }
+int nb_fake_cuda_count(const char* name) {
+  Lock lock;
+  return state().calls[name];
+}
 /// Bytes that all copies of a call have moved, replays of graphs included.
-int64_t nb_fake_cuda_bytes(const char* name) { return state().bytes[name]; }
+int64_t nb_fake_cuda_bytes(const char* name) {
+  Lock lock;
+  return state().bytes[name];
+}
 /// Bytes of pinned memory of the host, and of device memory, that nobody has freed.
 int64_t nb_fake_cuda_pinned(void) {
+  Lock lock;
   int64_t out = 0;
   for (auto [at, bytes] : state().pinned) out += static_cast<int64_t>(bytes);
   return out;
 }
-int64_t nb_fake_cuda_device(void) { return static_cast<int64_t>(state().memory.live_bytes()); }
+int64_t nb_fake_cuda_device(void) {
+  Lock lock;
+  return static_cast<int64_t>(state().memory.live_bytes());
+}
 /// Device allocations that nobody has freed.
-int nb_fake_cuda_live(void) { return static_cast<int>(state().memory.live()); }
+int nb_fake_cuda_live(void) {
+  Lock lock;
+  return static_cast<int>(state().memory.live());
+}
 /// A new process, as far as counts and faults go; memory that is still allocated stays.
-void nb_fake_cuda_reset(void) { state().calls.clear(), state().bytes.clear(), state().sticky = kOk; }
+void nb_fake_cuda_reset(void) {
+  Lock lock;
+  state().calls.clear(), state().bytes.clear(), state().sticky = kOk;
+}
 
 // For fakes of libraries that put work of their own into streams.
 /// Into the stream, or into what it records, to run as often as it is replayed; it may touch device memory, and gives a
 /// CUresult. `release` gets the context when nothing can run it any more.
 int nb_fake_cuda_put(void* stream, int (*work)(void*), void* context, void (*release)(void*)) {
+  Lock lock;
   std::shared_ptr<void> kept(context, release);
   if (int status = begin("library call"); status != kOk) return status;
   return put(static_cast<Stream*>(stream), [work, kept] {
@@ -138,14 +160,20 @@ int nb_fake_cuda_put(void* stream, int (*work)(void*), void* context, void (*rel
   });
 }
 /// Is all of it inside one live allocation?
-int nb_fake_cuda_holds(uint64_t address, uint64_t bytes) { return state().memory.holds(address, bytes) ? 1 : 0; }
+int nb_fake_cuda_holds(uint64_t address, uint64_t bytes) {
+  Lock lock;
+  return state().memory.holds(address, bytes) ? 1 : 0;
+}
 /// May this thread use the GPU?
-int nb_fake_cuda_ready(void) { return state().initialized && state().contexts > 0 && current() ? 1 : 0; }
+int nb_fake_cuda_ready(void) {
+  Lock lock;
+  return state().initialized && state().contexts > 0 && current() ? 1 : 0;
+}
 
 int cuInit(unsigned) {
+  Lock lock;
   if (int wish = injected("cuInit", kNoDevice); wish != kOk) return wish;
-  const char* devices = std::getenv("NABLA_FAKE_CUDA_DEVICES");
-  if (devices != nullptr && std::atoi(devices) == 0) return kNoDevice;
+  if (devices() == 0) return kNoDevice;
   state().initialized = true;
   return kOk;
 }
@@ -157,44 +185,55 @@ int cuDriverGetVersion(int* version) {
 int cuGetErrorName(int status, const char** out) { return name_of(status, out, &NamedStatus::name); }
 int cuGetErrorString(int status, const char** out) { return name_of(status, out, &NamedStatus::text); }
 
-int cuDeviceGetCount(int* count) { return *count = 1, begin("cuDeviceGetCount", kNoDevice, false); }
-int cuDeviceGet(int* device, int ordinal) {
-  *device = ordinal;
-  return ordinal == 0 ? begin("cuDeviceGet", kInvalidValue, false) : kInvalidValue;
+int cuDeviceGetCount(int* count) {
+  Lock lock;
+  return *count = devices(), begin("cuDeviceGetCount", kNoDevice, false);
 }
-int cuDeviceGetName(char* name, int length, int) {
-  std::snprintf(name, static_cast<size_t>(length), "Fake GPU");
+int cuDeviceGet(int* device, int ordinal) {
+  Lock lock;
+  *device = ordinal;
+  return ordinal >= 0 && ordinal < devices() ? begin("cuDeviceGet", kInvalidValue, false) : kInvalidValue;
+}
+int cuDeviceGetName(char* name, int length, int device) {
+  Lock lock;
+  std::snprintf(name, static_cast<size_t>(length), device == 0 ? "Fake GPU" : "Fake GPU %d", device);
   return begin("cuDeviceGetName", kInvalidValue, false);
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
+  Lock lock;
   if (attribute != 75 && attribute != 76 && attribute != 97) return kInvalidValue;
   *value = attribute == 97 ? most_shared() : attribute == 75 ? capability() / 10 : capability() % 10;
   return begin("cuDeviceGetAttribute", kInvalidValue, false);
 }
 
 int cuDevicePrimaryCtxRetain(void** context, int) {
+  Lock lock;
   if (int status = begin("cuDevicePrimaryCtxRetain", kOutOfMemory, false); status != kOk) return status;
   ++state().contexts;
   return *context = &state(), kOk;
 }
 int cuDevicePrimaryCtxRelease_v2(int) {
+  Lock lock;
   if (state().contexts == 0) return kInvalidContext;
   // What a kernel broke is whole again. Memory stays, so that a test sees what nobody freed.
   if (--state().contexts == 0) state().sticky = kOk;
   return kOk;
 }
 int cuCtxSetCurrent(void* context) {
+  Lock lock;
   if (int status = begin("cuCtxSetCurrent", kInvalidContext, false); status != kOk) return status;
   current() = context != nullptr;
   return kOk;
 }
 
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
+  Lock lock;
   *total = Memory::kReserved;
   *free = *total - state().memory.live_bytes();
   return begin("cuMemGetInfo");
 }
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  Lock lock;
   if (int status = begin("cuMemAlloc", kOutOfMemory); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
   if (int status = state().memory.allocate(bytes, *address); status != kOk) return status;
@@ -203,6 +242,7 @@ int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   return kOk;
 }
 int cuMemFree_v2(uint64_t address) {
+  Lock lock;
   if (int status = begin("cuMemFree"); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
   for (Stream* stream : state().streams) drain(*stream);  // freeing waits
@@ -210,6 +250,7 @@ int cuMemFree_v2(uint64_t address) {
   return state().memory.release(address);
 }
 int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  Lock lock;
   if (int status = begin("cuMemHostAlloc", kOutOfMemory); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
   auto* data = static_cast<char*>(std::malloc(bytes));
@@ -217,11 +258,13 @@ int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
   return *out = data, kOk;
 }
 int cuMemFreeHost(void* address) {
+  Lock lock;
   if (state().pinned.erase(static_cast<char*>(address)) == 0) return kInvalidValue;
   return std::free(address), kOk;
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuMemcpyHtoDAsync"); status != kOk) return status;
   if (state().memory.mine(reinterpret_cast<uint64_t>(from)) || !state().memory.holds(to, bytes)) return kInvalidValue;
   auto copy = [=](const void* source) {
@@ -238,6 +281,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* st
   return put(stream, [=] { return copy(kept->data()); });
 }
 int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuMemcpyDtoHAsync"); status != kOk) return status;
   if (state().memory.mine(reinterpret_cast<uint64_t>(to)) || !state().memory.holds(from, bytes)) return kInvalidValue;
   return put(stream, [=] {
@@ -248,6 +292,7 @@ int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) 
   });
 }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuMemcpyDtoDAsync"); status != kOk) return status;
   if (!state().memory.holds(to, bytes) || !state().memory.holds(from, bytes)) return kInvalidValue;
   return put(stream, [=] {
@@ -259,6 +304,7 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream* strea
   });
 }
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuMemsetD8Async"); status != kOk) return status;
   if (!state().memory.holds(to, bytes)) return kInvalidValue;
   return put(stream, [=] {
@@ -269,6 +315,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream* stre
 }
 
 int cuModuleLoadData(Module** out, const void* image) {
+  Lock lock;
   if (int status = begin("cuModuleLoadData", kInvalidImage); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
   auto module = std::make_unique<Module>();
@@ -277,12 +324,14 @@ int cuModuleLoadData(Module** out, const void* image) {
   return *out = module.release(), kOk;
 }
 int cuModuleUnload(Module* module) {
+  Lock lock;
   if (state().modules.erase(module) == 0) return kInvalidHandle;
   for (auto& [name, function] : module->functions) state().functions.erase(function.get());
   delete module;
   return kOk;
 }
 int cuModuleGetFunction(Function** out, Module* module, const char* name) {
+  Lock lock;
   if (int status = begin("cuModuleGetFunction", kNotFound); status != kOk) return status;
   if (!known(state().modules, module)) return kInvalidHandle;
   int parameters = module->kernels->parameters(name);
@@ -294,6 +343,7 @@ int cuModuleGetFunction(Function** out, Module* module, const char* name) {
   return *out = function.get(), kOk;
 }
 int cuFuncSetAttribute(Function* function, int attribute, int value) {
+  Lock lock;
   if (int status = begin("cuFuncSetAttribute"); status != kOk) return status;
   if (!known(state().functions, function) || attribute != 8 || value < 0) return kInvalidValue;
   if (static_cast<int>(function->static_shared) + value > most_shared()) return kInvalidValue;
@@ -301,11 +351,13 @@ int cuFuncSetAttribute(Function* function, int attribute, int value) {
   return kOk;
 }
 int cuFuncGetAttribute(int* value, int attribute, Function* function) {
+  Lock lock;
   if (int status = begin("cuFuncGetAttribute"); status != kOk) return status;
   if (!known(state().functions, function) || attribute != 1) return kInvalidValue;
   return *value = static_cast<int>(function->static_shared), kOk;
 }
 int cuFuncGetParamInfo(Function* function, size_t index, size_t* offset, size_t* bytes) {
+  Lock lock;
   if (!known(state().functions, function)) return kInvalidHandle;
   if (index >= static_cast<size_t>(function->parameters)) return kInvalidValue;
   *offset = index * 8, *bytes = 8;
@@ -313,6 +365,7 @@ int cuFuncGetParamInfo(Function* function, size_t index, size_t* offset, size_t*
 }
 int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, Stream* stream, void** parameters, void** extra) {
+  Lock lock;
   if (int status = begin("cuLaunchKernel"); status != kOk) return status;
   if (!known(state().functions, function)) return kInvalidHandle;
   bool fits = gx >= 1 && gx <= 0x7fffffff && gy == 1 && gz == 1 && bx >= 1 && bx <= 1024 && by == 1 && bz == 1 &&

@@ -65,6 +65,11 @@ State& state() {
   return *all;
 }
 
+std::recursive_mutex& Lock::mutex() {
+  static auto* all = new std::recursive_mutex;
+  return *all;
+}
+
 bool& current() {
   thread_local bool set = false;
   return set;
@@ -93,7 +98,8 @@ int begin(const char* name, int status, bool context) {
 int forbid_in_capture() {
   int status = kOk;
   for (Stream* stream : state().streams)
-    if (stream->capture) stream->capture->broken = true, status = kCaptureUnsupported;
+    if (stream->capture && stream->capture->owner == std::this_thread::get_id())
+      stream->capture->broken = true, status = kCaptureUnsupported;
   return status;
 }
 

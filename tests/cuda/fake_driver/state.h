@@ -10,8 +10,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/emulator/emulator.h"
@@ -62,7 +64,8 @@ struct Capture {
   std::vector<Stream*> streams;  ///< by branch
   std::vector<size_t> length, joined;  ///< by branch: its nodes, and how many of them branch 0 waits for
   std::vector<Node> nodes;
-  bool broken = false;  ///< it was invalidated
+  std::thread::id owner = std::this_thread::get_id();  ///< that began it
+  bool broken = false;                                 ///< it was invalidated
   bool ended = false;
 };
 struct Stream {
@@ -144,6 +147,12 @@ struct State {
 };
 
 State& state();
+/// Every function of the driver holds it: threads may call any, and what runs on the GPU runs in the thread that waits.
+struct Lock {
+  Lock() : held(mutex()) {}
+  static std::recursive_mutex& mutex();
+  std::lock_guard<std::recursive_mutex> held;
+};
 /// The calling thread's context was set.
 bool& current();
 
@@ -151,7 +160,7 @@ bool& current();
 int injected(const std::string& name, int status);
 /// Begins every call: counts it, and refuses what cannot be now. `context`: it needs a current context.
 int begin(const char* name, int status = kInvalidValue, bool context = true);
-/// A call that a thread with a capture may not make: the capture is lost.
+/// A call that a thread with a capture of its own may not make: the capture is lost.
 int forbid_in_capture();
 /// Into the stream's queue, or into what it records.
 int put(Stream* stream, Item item);

@@ -17,12 +17,14 @@ double now() {
 extern "C" {
 
 int cuStreamCreate(Stream** out, unsigned) {
+  Lock lock;
   if (int status = begin("cuStreamCreate", kOutOfMemory); status != kOk) return status;
   state().streams.insert(*out = new Stream);
   if (state().first == nullptr) state().first = *out;
   return kOk;
 }
 int cuStreamDestroy_v2(Stream* stream) {
+  Lock lock;
   if (state().streams.count(stream) == 0) return kInvalidHandle;
   drain(*stream);
   state().streams.erase(stream);
@@ -31,12 +33,14 @@ int cuStreamDestroy_v2(Stream* stream) {
   return kOk;
 }
 int cuStreamSynchronize(Stream* stream) {
+  Lock lock;
   if (int status = begin("cuStreamSynchronize"); status != kOk) return status;
   if (!known(state().streams, stream)) return kInvalidHandle;
   if (int status = forbid_in_capture(); status != kOk) return status;
   return drain(*stream);
 }
 int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+  Lock lock;
   if (int status = begin("cuStreamWaitEvent"); status != kOk) return status;
   if (!known(state().streams, stream) || !known(state().events, event)) return kInvalidHandle;
   if (!event->mark) return kOk;  // never recorded: there is nothing to wait for
@@ -52,6 +56,7 @@ int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   return put(stream, {nullptr, event->mark, nullptr});
 }
 int cuStreamBeginCapture_v2(Stream* stream, int mode) {
+  Lock lock;
   if (int status = begin("cuStreamBeginCapture"); status != kOk) return status;
   if (!known(state().streams, stream) || mode != 1) return kInvalidValue;
   if (stream->capture) return kInvalidValue;
@@ -60,6 +65,7 @@ int cuStreamBeginCapture_v2(Stream* stream, int mode) {
   return kOk;
 }
 int cuStreamEndCapture(Stream* stream, Graph** out) {
+  Lock lock;
   if (!known(state().streams, stream) || !stream->capture || stream->branch != 0) return kInvalidValue;
   std::shared_ptr<Capture> capture = stream->capture;
   capture->ended = true;
@@ -74,6 +80,7 @@ int cuStreamEndCapture(Stream* stream, Graph** out) {
 }
 
 int cuGraphInstantiateWithFlags(Graph** out, Graph* graph, unsigned long long) {
+  Lock lock;
   if (int status = begin("cuGraphInstantiate", kOutOfMemory); status != kOk) return status;
   if (!known(state().graphs, graph)) return kInvalidHandle;
   state().execs.insert(*out = new Graph{graph->nodes, graph->branches});
@@ -81,11 +88,13 @@ int cuGraphInstantiateWithFlags(Graph** out, Graph* graph, unsigned long long) {
   return kOk;
 }
 int cuGraphDestroy(Graph* graph) {
+  Lock lock;
   if (state().graphs.erase(graph) == 0) return kInvalidHandle;
   delete graph;
   return kOk;
 }
 int cuGraphExecDestroy(Graph* exec) {
+  Lock lock;
   if (state().execs.count(exec) == 0) return kInvalidHandle;
   for (auto& stream : exec->streams) drain(*stream);
   state().execs.erase(exec);
@@ -93,11 +102,13 @@ int cuGraphExecDestroy(Graph* exec) {
   return kOk;
 }
 int cuGraphUpload(Graph* exec, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuGraphUpload"); status != kOk) return status;
   return known(state().execs, exec) && known(state().streams, stream) ? kOk : kInvalidHandle;
 }
 // The first branch runs in the stream, the others beside it as their events say.
 int cuGraphLaunch(Graph* exec, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuGraphLaunch"); status != kOk) return status;
   if (!known(state().execs, exec) || !known(state().streams, stream)) return kInvalidHandle;
   if (stream->capture) return kCaptureUnsupported;
@@ -114,11 +125,13 @@ int cuGraphLaunch(Graph* exec, Stream* stream) {
 }
 
 int cuEventCreate(Event** out, unsigned flags) {
+  Lock lock;
   if (int status = begin("cuEventCreate", kOutOfMemory); status != kOk) return status;
   state().events.insert(*out = new Event{.timing = (flags & 2) == 0});
   return kOk;
 }
 int cuEventDestroy_v2(Event* event) {
+  Lock lock;
   if (!known(state().events, event)) return kInvalidHandle;
   if (!event->capture)
     while (event->mark && !event->mark->done && !event->mark->stream->queue.empty()) advance(*event->mark->stream);
@@ -127,6 +140,7 @@ int cuEventDestroy_v2(Event* event) {
   return kOk;
 }
 int cuEventRecord(Event* event, Stream* stream) {
+  Lock lock;
   if (int status = begin("cuEventRecord"); status != kOk) return status;
   if (!known(state().events, event) || !known(state().streams, stream)) return kInvalidHandle;
   event->mark = std::make_shared<Mark>(Mark{stream, false});
@@ -140,6 +154,7 @@ int cuEventRecord(Event* event, Stream* stream) {
   return status;
 }
 int cuEventSynchronize(Event* event) {
+  Lock lock;
   if (int status = begin("cuEventSynchronize"); status != kOk) return status;
   if (!known(state().events, event)) return kInvalidHandle;
   if (int status = forbid_in_capture(); status != kOk) return status;
@@ -148,6 +163,7 @@ int cuEventSynchronize(Event* event) {
   return state().sticky;
 }
 int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
+  Lock lock;
   if (int status = begin("cuEventElapsedTime"); status != kOk) return status;
   if (!known(state().events, start) || !known(state().events, end)) return kInvalidHandle;
   if (!start->timing || !end->timing) return kInvalidHandle;
