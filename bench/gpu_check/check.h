@@ -19,7 +19,7 @@ struct Task {
   std::string str() const { return part + "/" + name; }
 };
 
-/// Every task of a plan in the order in which they run: values, launches, ceilings, training, kernels.
+/// Every task of a plan in the order in which they run: values, libraries, launches, ceilings, training, kernels.
 std::vector<Task> tasks_of(const nlohmann::json& plan);
 
 /// What the tasks of one process share.
@@ -48,7 +48,8 @@ struct Check {
 
 /// Runs a task: its row, with `ok` false for a wrong value, a value that is not written, and a loss that is not finite or
 /// does not fall on a repeated batch. An error where it could not run to its end.
-///   values     largest `error` against the CPU's program, in units of |error| <= 1 + |want|, and the `tolerance`
+///   values, and those of NVIDIA's libraries
+///              largest `error` against the CPU's program, in units of |error| <= 1 + |want|, and the `tolerance`
 ///   launches   microseconds of one launch, of a link of a chain in a replayed graph, and in one that is issued
 ///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet
 ///   training   tokens per second, model FLOPs utilisation

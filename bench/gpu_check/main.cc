@@ -24,7 +24,7 @@ struct Options {
 std::vector<Task> chosen(const json& plan, const Options& o) {
   std::vector<Task> out;
   for (Task& task : tasks_of(plan))
-    if ((!o.values_only || task.part == "values") && task.str().find(o.only) != std::string::npos)
+    if ((!o.values_only || task.part == "values" || task.part == "libraries") && task.str().find(o.only) != std::string::npos)
       out.push_back(std::move(task));
   return out;
 }

@@ -21,7 +21,7 @@ std::string line_of(const json& v) {
     std::string why = v["failed"];
     return fmt::format("  {:<30} FAILED: {}\n", name, why);
   }
-  if (part == "values")
+  if (part == "values" || part == "libraries")
     return fmt::format("  {:<30} {:>12} {:>9} {:>7}\n", name, number(v["error"]), number(v["tolerance"]), verdict(v));
   if (part == "ceilings")
     return fmt::format("  {:<30} {:>12.1f} {:<8} {:>6.1f}%\n", name, v["value"].get<double>(),
@@ -55,6 +55,7 @@ std::string table(const json& machine, const std::vector<json>& rows) {
                                 machine["nvidia_smi"].get<std::string>());
   static const std::pair<const char*, const char*> kParts[] = {
       {"values", "values: largest error against the CPU, and what is allowed"},
+      {"libraries", "values by NVIDIA's libraries"},
       {"launches", "launches, microseconds"},
       {"ceilings", "ceilings, and their share of the datasheet"},
       {"training", "training"},
