@@ -111,6 +111,39 @@ template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float
 
 constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f;
 
+// A step of the softmax of scores p: weights in their place, with a running maximum and sum of every row, by which earlier
+// sums are shrunk. `kept`: of the warp's rows, where weights are dropped.
+template <int C, bool drops, int F, int tiles>
+NB_FN void nb_halves_softmax(float (&p)[F][C / 8][4], float (&acc)[F][tiles][4], float (&top)[F][2], float (&sum)[F][2],
+                             float scale, const unsigned char* kept) {
+  const int lane = threadIdx.x % 32;
+  const float none = -__builtin_inff(), sign = scale < 0 ? -1.0f : 1.0f;
+#pragma unroll
+  for (int f = 0; f < F; ++f)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = f * 16 + lane / 4 + half * 8;
+      // Of the largest product, or of the smallest where the scale is negative. A NaN reaches the sum by itself.
+      float most = none;
+#pragma unroll
+      for (int n = 0; n < C / 8; ++n) most = fmaxf(most, fmaxf(p[f][n][2 * half] * sign, p[f][n][2 * half + 1] * sign));
+      for (int lanes = 1; lanes < 4; lanes *= 2) most = fmaxf(most, nb_shuffle_xor(most, lanes));
+      most = fmaxf(top[f][half], most * (scale * sign));
+      const float base = most == none ? 0.0f : most, shrink = nb_exp2_of_halves(top[f][half] - base);
+      top[f][half] = most, sum[f][half] *= shrink;
+#pragma unroll
+      for (int n = 0; n < C / 8; ++n)
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+          sum[f][half] += p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base);
+          // Weights of 0 are those that nobody drew for.
+          if (drops && p[f][n][e] > 0 && !kept[r * (C + 4) + n * 8 + lane % 4 * 2 + e % 2]) p[f][n][e] = 0;
+        }
+#pragma unroll
+      for (int n = 0; n < tiles; ++n) acc[f][n][2 * half] *= shrink, acc[f][n][2 * half + 1] *= shrink;
+    }
+}
+
 template <int R, int C, int F, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* logsumexp, const T* q, const T* k,
                                const T* v, const M* mask, const unsigned* key) {
@@ -159,30 +192,7 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
               if (!s.sees<causal>(own + f * 16 + lane / 4 + e / 2 * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, own_mask))
                 p[f][n][e] = none * sign;
       }
-#pragma unroll
-      for (int f = 0; f < F; ++f)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int r = own_rows + f * 16 + lane / 4 + half * 8;
-          // Of the largest product, or of the smallest where the scale is negative. A NaN reaches the sum by itself.
-          float most = none;
-#pragma unroll
-          for (int n = 0; n < C / 8; ++n) most = fmaxf(most, fmaxf(p[f][n][2 * half] * sign, p[f][n][2 * half + 1] * sign));
-          for (int lanes = 1; lanes < 4; lanes *= 2) most = fmaxf(most, nb_shuffle_xor(most, lanes));
-          most = fmaxf(top[f][half], most * (scale * sign));
-          const float base = most == none ? 0.0f : most, shrink = nb_exp2_of_halves(top[f][half] - base);
-          top[f][half] = most, sum[f][half] *= shrink;
-#pragma unroll
-          for (int n = 0; n < C / 8; ++n)
-#pragma unroll
-            for (int e = 2 * half; e < 2 * half + 2; ++e) {
-              sum[f][half] += p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base);
-              // Weights of 0 are those that nobody drew for.
-              if (drops && p[f][n][e] > 0 && !kept[r * (C + 4) + n * 8 + lane % 4 * 2 + e % 2]) p[f][n][e] = 0;
-            }
-#pragma unroll
-          for (int n = 0; n < NB_UP(W, 16) / 8; ++n) acc[f][n][2 * half] *= shrink, acc[f][n][2 * half + 1] *= shrink;
-        }
+      nb_halves_softmax<C, drops>(p, acc, top, sum, scale, kept + own_rows * (C + 4));
       nb_halves_product_of(acc, p, v_tile, pitch_w);
     }
 #pragma unroll
