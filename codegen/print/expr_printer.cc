@@ -1,5 +1,6 @@
 #include "codegen/print/expr_printer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/kernel_ir/packs.h"
@@ -22,6 +23,18 @@ constexpr TypeRow kTypes[kDTypeCount] = {{"bool", "bool"},     {"nb_i8", "nb_i8"
 
 // Computed in float and rounded when stored, or when a program converts to them.
 bool is_narrow_float(DType d) { return is_float(d) && bytes_of(d) < 4; }
+
+// Narrow floats are computed in f32 and rounded where they are stored. What jumps between neighbouring numbers must see them
+// rounded: an element equals a maximum that was stored only so.
+bool jumps(const Expr& call) {
+  static constexpr std::string_view kJumping[] = {"eq",   "ne",    "lt",   "le",  "gt",    "ge",
+                                                  "sign", "floor", "ceil", "round", "trunc"};
+  bool to_integer = call->fn->name == "convert" && !is_float(call->dtype);
+  return to_integer || std::ranges::find(kJumping, call->fn->name) != std::end(kJumping);
+}
+bool is_rounded(const Expr& e) {
+  return e->kind == ExprKind::kLoad || e->kind == ExprKind::kConst || (e->kind == ExprKind::kCall && e->fn->name == "convert");
+}
 
 const char* infix(std::string_view fn) {
   if (fn == "add") return "+";
@@ -281,7 +294,12 @@ std::string ExprPrinter::print_value(const Expr& e) {
 std::string ExprPrinter::print_call(const Expr& e) {
   std::string_view fn = e->fn->name;
   bool vector = varies(e) && !at_lane_;
-  auto operand = [&](int i) { return vector ? print_vector(e->args[i]) : print(e->args[i]); };
+  auto operand = [&](int i) {
+    const Expr& x = e->args[i];
+    std::string text = vector ? print_vector(x) : print(x);
+    bool rounds = is_narrow_float(x->dtype) && jumps(e) && !is_rounded(x);
+    return rounds ? fmt::format("nb_round_to<{}>({})", storage_type(x->dtype), text) : text;
+  };
   // true is -1 in masks: order comparisons of bools turn round.
   bool turned = vector && e->args[0]->dtype == DType::kBool && (fn == "lt" || fn == "le" || fn == "gt" || fn == "ge");
   if (turned) return fmt::format("nb_{}({}, {})", fn, operand(1), operand(0));

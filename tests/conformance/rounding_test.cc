@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "ir/ops/all_ops.h"
 #include "ir/reference/interpreter.h"
+#include "ir/text.h"
 #include "tests/conformance/cpu_run.h"
 
 namespace nabla::conformance {
@@ -33,6 +37,51 @@ TEST(Rounding, OnceInCompiledCodeOfScalars) {
                                       static_cast<const char*>(all.data()) + k * bytes_of(all.dtype()));
       Literal want = rounded_once(x, wide[i].to);
       ASSERT_EQ(rounding_difference(x, want, compiled.session->call(static_cast<int>(i), {x}).value()[0]), "");
+    }
+  }
+}
+
+// What jumps between neighbouring numbers sees narrow floats as they are stored, also where nothing is stored between: a row
+// has its maximum among its elements, and the floor of a number is that of its stored bits.
+TEST(Rounding, ComesBeforeWhatJumps) {
+  for (const char* dtype : {"bf16", "f16"}) {
+    SCOPED_TRACE(dtype);
+    std::string text = fmt::format(R"(nabla 1 flat
+entry main calls @f {{
+  inputs x
+  outputs s, ties, floor, below, whole
+}}
+func @f(%x: {0}[16,37]) -> ({0}[16,37], f32[16], {0}[16,37], bool[16,37], i32[16,37]) {{
+  %t = sin(%x)
+  %s = mul(%t, %x)
+  %m = reduce_max(%s) {{axes=[1]}}
+  %b = broadcast_in_dim(%m) {{shape=[16,37], dims=[0]}}
+  %e = eq(%s, %b)
+  %n = convert(%e) {{dtype=f32}}
+  %ties = reduce_sum(%n) {{axes=[1]}}
+  %floor = floor(%s)
+  %below = lt(%s, %b)
+  %whole = convert(%s) {{dtype=i32}}
+  return %s, %ties, %floor, %below, %whole
+}}
+)",
+                                   dtype);
+    ir::Module module = ir::parse_module(text, "jumps.nbl", ops::all_ops()).value();
+    Compiled compiled = compile_for_cpu(module).value();
+    Literal x(module.functions[0]->type(module.functions[0]->params[0]).dtype, {16, 37});
+    for (int64_t i = 0; i < x.size(); ++i) x.set(i, std::sin(0.37 * static_cast<double>(i)) * 40);
+    std::vector<Literal> out = compiled.session->call(0, {x}).value();
+    for (int64_t row = 0; row < 16; ++row) {
+      double most = -HUGE_VAL, ties = 0;
+      for (int64_t i = row * 37; i < row * 37 + 37; ++i) most = std::max(most, out[0].get(i));
+      for (int64_t i = row * 37; i < row * 37 + 37; ++i) {
+        double s = out[0].get(i);
+        ties += s == most;
+        EXPECT_EQ(out[2].get(i), std::floor(s)) << i;
+        EXPECT_EQ(out[3].get(i) != 0, s < most) << i;
+        EXPECT_EQ(out[4].get(i), std::trunc(s)) << i;
+      }
+      EXPECT_EQ(out[1].get(row), ties) << row;
     }
   }
 }
