@@ -51,6 +51,34 @@ Status finish(comm::Transport& t, Result<comm::Transport::Request> request, doub
   return Ok{};
 }
 
+// What all ranks must be asked for alike. Files may have other names on other hosts: whether there are any is what counts.
+std::string job_of(const RunOptions& o) {
+  std::string out;
+  auto say = [&](const char* option, const auto& value) { out += fmt::format("{} {}\n", option, value); };
+  auto number = [&](const char* option, const auto& value) {
+    if (value) say(option, *value);
+  };
+  auto there = [&](const char* option, bool given) {
+    if (given) out += std::string(option) + "\n";
+  };
+  for (const JobOptions& job : o.jobs) {
+    say("--entry", job.entry);
+    for (const Assignment& map : job.maps) say("--map", map.name);
+    for (const Assignment& input : job.inputs) say("--input", input.name);
+    there("--data", !job.data.empty());
+    number("--steps", job.steps), number("--epochs", job.epochs), number("--bench", job.bench), number("--batch", job.batch);
+    number("--start-step", job.start_step), number("--skip", job.skip);
+  }
+  number("--seed", o.seed);
+  there("--state", !o.state.empty()), there("--weights", !o.weights.empty()), there("--save-state", !o.save_state.empty());
+  there("--check-nan", o.check_nan), there("--check-messages", o.ranks.check_messages);
+  const CheckpointOptions& c = o.checkpoints;
+  there("--checkpoint-dir", !c.dir.empty()), there("--checkpoint-required", c.required);
+  number("--checkpoint-every", c.every);
+  if (!c.resume.empty()) say("--resume", c.resume);
+  return out;
+}
+
 }  // namespace
 
 bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
@@ -94,7 +122,6 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
   std::unique_ptr<RankProcess> out(new RankProcess(options, launched, hooks, shared));
   out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
   if (hooks.transport) out->transport_ = hooks.transport(out->transport_);
-  if (options.ranks.check_messages) out->transport_ = comm::checked(out->transport_);
   if (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)
     return error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
                  launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
@@ -106,6 +133,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
                                 .ranks = launched.ranks,
                                 .bundle = digest.substr(0, 16),
                                 .mesh = mesh,
+                                .job = job_of(options),
                                 .join_s = options.ranks.join_s,
                                 .heartbeat_s = options.ranks.heartbeat_s,
                                 .lost_s = 5 * options.ranks.heartbeat_s,
@@ -116,6 +144,8 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
     ::_exit(exit_code(why.code, true));
   };
   out->member_ = NABLA_TRY(control::Member::join(member, shared.board));
+  // Now all are known to do so.
+  if (options.ranks.check_messages) out->transport_ = comm::checked(out->transport_);
   return out;
 }
 

@@ -129,6 +129,23 @@ TEST(Control, RanksThatDoNotFitAreRefused) {
     EXPECT_EQ(second.errors()[0].message, "rank 0 has bundle aa11 (dp=2), rank 1 has bundle bb22 (dp=2, other)");
     EXPECT_EQ(first.errors()[0].message, second.errors()[0].message);
   }
+  for (auto [ours, theirs, message] :
+       {std::tuple{"--entry step\n--seed 0\n", "--entry step\n--seed 7\n", "rank 1 was started with --seed 7, rank 0 with --seed 0"},
+        {"--entry step\n", "--entry step\n--epochs 2\n", "rank 1 was started with --epochs 2, rank 0 without it"},
+        {"--entry step\n--check-messages\n", "--entry step\n",
+         "rank 0 was started with --check-messages, rank 1 without it"}}) {
+    Job job(2);
+    MemberOptions one = job.of(0), other = job.of(1);
+    one.job = ours, other.job = theirs;
+    Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+    std::thread a([&] { first = job.join(one); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    auto second = job.join(other);
+    a.join();
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.errors()[0].code, Code::kRanksDisagree);
+    EXPECT_EQ(second.errors()[0].message, message);
+  }
   {
     Job job(2);
     MemberOptions wrong = job.of(1);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "runtime/control/wire.h"
@@ -267,11 +268,35 @@ class Coordinator::Server {
     if (r.joined)
       return error(Code::kRanksDisagree, "rank {} was started twice: process {} on {} and process {} on {}", m.rank, r.pid, r.host,
                    m.pid, m.host);
-    if (bundle_.empty()) bundle_ = m.bundle, mesh_ = m.mesh, bundle_of_ = m.rank;
+    if (bundle_.empty()) bundle_ = m.bundle, mesh_ = m.mesh, job_ = m.job, bundle_of_ = m.rank;
     if (bundle_ != m.bundle)
       return error(Code::kRanksDisagree, "rank {} has bundle {} ({}), rank {} has bundle {} ({})", bundle_of_, bundle_, mesh_,
                    m.rank, m.bundle, m.mesh);
+    if (job_ != m.job) return other_job(m);
     return std::nullopt;
+  }
+  // The first option that only one of two ranks was started with, beside what the other has in its place.
+  Diagnostic other_job(const MessageT& m) const {
+    std::vector<std::string> ours = lines_of(job_), theirs = lines_of(m.job);
+    auto of_name = [](const std::vector<std::string>& all, const std::string& name) {
+      auto same = [&](const std::string& line) { return line.starts_with(name + " ") || line == name; };
+      auto found = std::find_if(all.begin(), all.end(), same);
+      return found == all.end() ? "without it" : "with " + *found;
+    };
+    for (bool of_them : {true, false}) {
+      const std::vector<std::string>&has = of_them ? theirs : ours, &other = of_them ? ours : theirs;
+      for (const std::string& line : has)
+        if (std::find(other.begin(), other.end(), line) == other.end())
+          return error(Code::kRanksDisagree, "rank {} was started with {}, rank {} {}", of_them ? m.rank : bundle_of_, line,
+                       of_them ? bundle_of_ : m.rank, of_name(other, line.substr(0, line.find(' '))));
+    }
+    return error(Code::kRanksDisagree, "ranks {} and {} were started with the same options in another order", bundle_of_, m.rank);
+  }
+  static std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> out;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) out.push_back(std::move(line));
+    return out;
   }
 
   void obituary(Connection& c, const MessageT& m) {
@@ -459,7 +484,7 @@ class Coordinator::Server {
   Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Rank> ranks_;
-  std::string bundle_, mesh_;
+  std::string bundle_, mesh_, job_;
   uint32_t bundle_of_ = 0;
   std::optional<Diagnostic> cause_, suspected_, asked_failure_;
   std::map<std::string, std::string> store_;

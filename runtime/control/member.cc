@@ -40,7 +40,7 @@ class Member::Client {
     socket_ = NABLA_TRY(connect_to(options_.address, options_.join_s));
     MessageT hello{.kind = Kind::Hello};
     hello.token = options_.token, hello.epoch = options_.epoch, hello.rank = options_.rank, hello.ranks = options_.ranks;
-    hello.pid = getpid(), hello.host = host_name(), hello.bundle = options_.bundle, hello.mesh = options_.mesh;
+    hello.pid = getpid(), hello.host = host_name(), hello.bundle = options_.bundle, hello.mesh = options_.mesh, hello.job = options_.job;
     hello.clock_us = wall_us();
     send(hello);
     thread_ = std::thread([this] { serve(); });

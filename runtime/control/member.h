@@ -15,6 +15,7 @@ struct MemberOptions {
   std::string address, token;
   uint32_t epoch = 0, rank = 0, ranks = 0;
   std::string bundle, mesh;  ///< its hash; for people
+  std::string job;           ///< options that all ranks must have alike, a line each: "--seed 7"
   double join_s = 60;        ///< how long all ranks may take to come
   double heartbeat_s = 1;
   double lost_s = 5;         ///< after so long without a word the coordinator is lost (E0612)
