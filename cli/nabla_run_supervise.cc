@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_job.h"
@@ -55,6 +56,7 @@ class Mpirun {
     argv.push_back(nullptr);
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return error(Code::kReadFailed, "no pipe: {}", std::strerror(errno));
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind becomes this process's: an ssh that gets no answer
     pid_t parent = ::getpid(), child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -79,17 +81,38 @@ class Mpirun {
   /// Its exit code once it has ended.
   std::optional<int> ended() {
     int status = 0;
-    if (!code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      if (WIFSIGNALED(status) && !killed_) signal_ = WTERMSIG(status);
+    }
     return code_;
   }
   void kill(int signal) {
-    if (!ended()) ::kill(-pid_, signal);
+    if (!ended()) killed_ = true, ::kill(-pid_, signal);
+  }
+  /// The signal that somebody else has ended it by; 0: none.
+  int foreign_signal() const { return signal_; }
+
+  /// Ends what it has left behind, a second after it has ended itself.
+  static void end_leftovers() {
+    for (int64_t begin = comm::steady_us(); ; ::usleep(10'000)) {
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+      }
+      std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
+      std::vector<pid_t> left;
+      for (pid_t pid; children >> pid;) left.push_back(pid);
+      if (left.empty() || since(begin) > 3) return;
+      if (since(begin) > 1)
+        for (pid_t pid : left) ::kill(pid, SIGKILL);
+    }
   }
 
  private:
   explicit Mpirun(pid_t pid) : pid_(pid) {}
   pid_t pid_;
   std::optional<int> code_;
+  int signal_ = 0;
+  bool killed_ = false;  // by this process
 };
 
 /// What mpirun's end means where no rank has said why.
@@ -147,6 +170,12 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   return hosts;
 }
 
+std::string names_of(const std::vector<Host>& hosts) {
+  std::string out;
+  for (const Host& h : hosts) out += (out.empty() ? "" : ", ") + h.name;
+  return out;
+}
+
 /// One start of all ranks. Returns the exit code of a run that came to its end.
 Result<int> start_once(const RunOptions& options, const std::vector<std::string>& args, uint32_t ranks, uint32_t epoch) {
   std::vector<Host> hosts = NABLA_TRY(hosts_of(options, ranks));
@@ -170,7 +199,16 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   if (std::getenv("NABLA_PLUGINS") != nullptr) settings.pass.push_back("NABLA_PLUGINS");
   Mpirun mpirun = NABLA_TRY(Mpirun::start(mpirun_command(settings, own_path(), args)));
   int code = supervise(*coordinator, mpirun);
-  (void)NABLA_TRY(cause_of(*coordinator, folder));
+  Status cause = cause_of(*coordinator, folder);
+  Mpirun::end_leftovers();
+  // Ranks whose mpirun is gone stop as if they had been asked to.
+  bool stopped = !cause.ok() && cause.errors().front().code == Code::kInterrupted;
+  if (int by = mpirun.foreign_signal(); by != 0 && stopped && signals() == 0)
+    return error(Code::kPeerLost, "mpirun was killed by signal {} ({}), and its ranks stopped", by, strsignal(by));
+  if (!cause.ok() && !hosts.empty() && cause.errors().front().code == Code::kRanksDisagree)
+    cause.errors().front().notes.push_back("they were to run on " + names_of(hosts) +
+                                            ": `ssh HOST true` must come back, and nabla-run be there");
+  (void)NABLA_TRY(std::move(cause));
   return code;
 }
 
