@@ -56,15 +56,16 @@ Result<std::unique_ptr<Checkpoints>> Checkpoints::begin(exec::Session& session, 
     out->meeting_ = std::make_unique<checkpoint::LocalMeeting>();
   out->party_ = {out->meeting_.get(), 0, 1, 0};
   if (rank != nullptr) out->party_ = {out->meeting_.get(), rank->rank(), rank->ranks(), rank->epoch()};
+  // The folder is this run's before it is read: another that is at work there would write more.
+  std::string team = session.team();
+  checkpoint::WriterOptions writing{o.dir, {o.keep, o.keep_every}, team.empty() ? "1 rank" : team};
+  out->writer_ = NABLA_TRY(checkpoint::Writer::create(session, std::move(writing), out->party_));
   // A start after the first goes on with what the ones before have left.
   std::string which = !o.resume.empty() || out->party_.epoch == 0 ? o.resume : "latest";
   if (!which.empty())
     (void)NABLA_TRY(out->resume(which, progress));
   else if (out->party_.first())
     (void)NABLA_TRY(check_empty(o.dir));
-  std::string team = session.team();
-  checkpoint::WriterOptions writing{o.dir, {o.keep, o.keep_every}, team.empty() ? "1 rank" : team};
-  out->writer_ = NABLA_TRY(checkpoint::Writer::create(session, std::move(writing), out->party_));
   return out;
 }
 
