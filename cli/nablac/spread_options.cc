@@ -1,6 +1,7 @@
 #include "cli/nablac/spread_options.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/validators.h"
@@ -26,7 +27,11 @@ namespace {
 std::vector<std::string> rules_of(const std::string& given) {
   if (!given.starts_with("@")) return {given};
   std::ifstream file(given.substr(1));
-  if (!file) throw CLI::ValidationError("--layout", fmt::format("{} cannot be read", given.substr(1)));
+  if (!file || file.peek() == EOF) {
+    // A folder opens, and gives nothing.
+    bool empty = file && std::filesystem::is_regular_file(given.substr(1));
+    throw CLI::ValidationError("--layout", fmt::format("{} {}", given.substr(1), empty ? "is empty" : "cannot be read"));
+  }
   std::vector<std::string> out;
   for (std::string line; std::getline(file, line);) {
     size_t comment = line.starts_with("#") ? 0 : line.find(" #");
