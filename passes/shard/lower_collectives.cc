@@ -40,19 +40,18 @@ class Lowering {
     const std::string& name = n.op->name;
     if (name == "axis_index") return index(n.attrs.get_axes("axes"));
     Val x = copy_.at(n.operands[0]);
-    if (name == "vary" || alone(n)) return x;
+    if (name == "vary") return x;
+    // A group of one rank has the value already; but permute may leave it without one.
+    if (n.attrs.get_int("shards") == 1) {
+      bool without = name == "permute" && n.attrs.get_ints("pairs").empty();
+      return without ? b_.fill(x.dtype(), x.shape(), 0) : x;
+    }
     int64_t ranks = n.attrs.get_int("shards");
     if (name == "all_gather") return gather(n, x);
     if (name == "reduce_scatter") return scatter(n, x, ranks);
     if (name == "all_to_all") return exchange(n, x, ranks);
     if (name == "all_reduce") return meant(n, b_.op(name, {x}, without_mean(n.attrs)), ranks);
     return b_.op(name, {x}, n.attrs);
-  }
-
-  // A group of one rank, which has the value already; but permute may leave it without one.
-  static bool alone(const Node& n) {
-    if (n.attrs.get_int("shards") != 1) return false;
-    return n.op->name != "permute" || !n.attrs.get_ints("pairs").empty();
   }
 
   Val index(const ir::Axes& axes) {

@@ -483,3 +483,11 @@ def test_pipeline_on_two_by_four_ranks(pipelines):
 def test_pipeline_inference(pipelines):
     outputs, alone = pipelines.inference()
     assert np.isclose(outputs.max(), 417.755455, rtol=1e-6) and abs(outputs - alone).max() < 1e-4
+
+
+def test_a_permute_that_sends_nothing_gives_zeros_on_one_rank_too():
+    for ranks in (1, 2):
+        mesh = DeviceMesh("m", (ranks,), ("a",))
+        f = nb.shard_map(lambda x: ops.communication.ppermute(x, []), mesh=mesh, in_specs=(P("a"),), out_specs=P("a"))
+        assert f(nb.arange(2) + 1).tolist() == [0, 0]
+        assert nb.jit(f)(nb.arange(2) + 1).tolist() == [0, 0]
