@@ -491,3 +491,23 @@ def test_a_permute_that_sends_nothing_gives_zeros_on_one_rank_too():
         f = nb.shard_map(lambda x: ops.communication.ppermute(x, []), mesh=mesh, in_specs=(P("a"),), out_specs=P("a"))
         assert f(nb.arange(2) + 1).tolist() == [0, 0]
         assert nb.jit(f)(nb.arange(2) + 1).tolist() == [0, 0]
+
+
+def test_sizes_of_the_call_meet_layouts_inside_a_function():
+    mesh = DeviceMesh("m", (2,), ("a",))
+    programs = [
+        lambda x: nb.sum(ops.shard(x * 2, mesh, P("a"))),
+        lambda x: nb.sum(nb.softmax(x, axis=-1) * x),
+        lambda x: nb.sum(nb.vmap(nb.sin)(x * 2)),
+        lambda x: nb.sum(nb.jvp(lambda a: nb.sin(a * 2), (x * 2,), (x,))[1]),
+        lambda x: nb.sum(nb.fori_loop(0, 3, lambda i, c: nb.tanh(c) * 0.5, x * 2)),
+        lambda x: nb.sum(nb.cond(nb.sum(x) > 0, lambda a: a * 2, lambda a: a, x * 3)),
+        lambda x: nb.sum(nb.remat(nb.sin)(x * 2)),
+        lambda x: nb.sum(nb.grad(lambda a: nb.sum(nb.sin(a)))(x * 2)),
+        lambda x: nb.sum(ops.communication.gather_all_axes(x * 2)),
+    ]
+    for i, program in enumerate(programs):
+        compiled = nb.jit(program, dynamic_dims={0: {0: "n"}})
+        for n in (4, 6):
+            x = nb.asarray(np.random.default_rng(n).normal(size=(n, 6)))
+            assert np.isclose(compiled(ops.shard(x, mesh, P("a"))).item(), program(x).item()), (i, n)

@@ -509,7 +509,9 @@ PlacementRef Value::placement() const {
   if (!f.values[traced_.id()].sharding) {
     auto is_parameter = [&](int id) { return std::find(f.params.begin(), f.params.end(), id) != f.params.end(); };
     Part part = part_of(f, {traced_.id()}, [&](int id) { return is_parameter(id) || f.values[id].sharding; });
-    ir::ShardingRef layout = layouts_of_results(module_of_part(frame->context->module, std::move(part.function)))[0];
+    ir::Module module = module_of_part(frame->context->module, std::move(part.function));
+    module.symbols = frame->context->sizes.symbols();  // which the program declares when it is complete
+    ir::ShardingRef layout = layouts_of_results(module)[0];
     if (!layout) return nullptr;
     frame->builder.lay_out({&frame->builder, traced_.id()}, std::move(layout));
   }
