@@ -94,7 +94,10 @@ PaddedFactor padded_factor(const ir::TypedOp& op, const Factors& factors, int fa
   }
 }
 
-Dim with_padding(const Dim& extent, int64_t shards) { return Dim::ceildiv(extent, shards) * shards; }
+// A symbol that is a multiple needs none, which arithmetic on its rounding up does not see.
+Dim with_padding(const Dim& extent, int64_t shards) {
+  return Dim::mod(extent, shards).is(0) ? extent : Dim::ceildiv(extent, shards) * shards;
+}
 
 bool meets_padding(const Function& f, const Node& n, const ir::Mesh& mesh) {
   if (n.op->name != "pad" && n.op->name != "slice") return false;

@@ -511,3 +511,16 @@ def test_sizes_of_the_call_meet_layouts_inside_a_function():
         for n in (4, 6):
             x = nb.asarray(np.random.default_rng(n).normal(size=(n, 6)))
             assert np.isclose(compiled(ops.shard(x, mesh, P("a"))).item(), program(x).item()), (i, n)
+
+
+def test_uneven_weights_beside_sizes_of_the_call():
+    mesh = DeviceMesh("m", (2, 3), ("a", "b"))
+
+    def loss(x, w, g):
+        return nb.sum(nb.sin(nb.nn.functional.layer_norm(x @ w, g, w[0])))
+
+    arrays = [nb.asarray(np.random.default_rng(i).normal(size=s)) for i, s in enumerate(((4, 3, 5), (5, 5), (5,)))]
+    want = nb.grad(loss, argnums=(0, 1, 2))(*arrays)
+    compiled = nb.jit(nb.grad(loss, argnums=(0, 1, 2)), dynamic_dims={0: {0: "n"}})
+    got = compiled(*[ops.shard(a, mesh, s) for a, s in zip(arrays, (P("a"), P(("a", "b")), P("b")))])
+    assert all(np.allclose(g.numpy(), w.numpy()) for g, w in zip(got, want))
