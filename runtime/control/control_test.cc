@@ -1,6 +1,8 @@
 // What the coordinator makes of ranks that come, run, stop, hang, lie and go.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include <chrono>
 #include <thread>
 
@@ -221,6 +223,24 @@ TEST(Control, WhoDoesNotComeToAnExchangeIsNamed) {
   bool warned = false;
   for (const std::string& line : job.lines()) warned = warned || line.starts_with("warning: rank 0 waits since");
   EXPECT_TRUE(warned);
+}
+
+TEST(Control, ManyStrangersKeepNobodyOut) {
+  Job job(3);
+  std::atomic<bool> done = false;
+  std::thread flood([&] {
+    std::vector<Socket> open;
+    for (int i = 0; !done; ++i) {
+      open.push_back(job.connect());
+      if (open.size() > 400) open.clear();
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  auto ranks = job.join_all();
+  done = true;
+  flood.join();
+  leave_all(ranks);
+  EXPECT_TRUE(job.coordinator->wait().ok());
 }
 
 TEST(Control, StrangersEndNothing) {

@@ -135,15 +135,20 @@ class Coordinator::Server {
     }
   }
 
+  // Ranks say at once who they are: where strangers come faster than they are closed, those that came first make room. Between
+  // two handfuls of them others are listened to.
   void accept() {
-    for (;;) {
+    for (size_t i = 0; i < kStrangers / 4; ++i) {
       int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) return;
-      auto strangers = std::count_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0 && !c->keeper; });
+      auto is_stranger = [](const auto& c) { return c->rank < 0 && !c->keeper && !c->dead; };
+      auto strangers = std::count_if(connections_.begin(), connections_.end(), is_stranger);
+      if (static_cast<size_t>(strangers) >= kStrangers + ranks_.size())
+        (*std::find_if(connections_.begin(), connections_.end(), is_stranger))->dead = true;
       auto c = std::make_unique<Connection>();
       c->socket = Socket(fd);
       c->frames.allow(kMostHello);
-      if (static_cast<size_t>(strangers) < kStrangers + ranks_.size()) connections_.push_back(std::move(c));
+      connections_.push_back(std::move(c));
     }
   }
 
