@@ -13,6 +13,7 @@
 #include "frontend/python/native/value.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
+#include "ir/symbols.h"
 #include "passes/shard/layout.h"
 
 namespace nabla::python {
@@ -135,6 +136,11 @@ ir::Module module_of_part(const ir::Module& context, ir::Function part) {
   for (size_t i = 0; i < part.results.size(); ++i) entry.outputs.push_back(fmt::format("r{}", i));
   module.entries = {std::move(entry)};
   module.functions.push_back(std::make_shared<const ir::Function>(std::move(part)));
+  // Those of a function that is being compiled are declared when it is complete.
+  for (const ir::FunctionPtr& f : module.functions)
+    for (const ir::SymbolRef& s : ir::symbols_of(*f))
+      if (std::none_of(module.symbols.begin(), module.symbols.end(), [&](const auto& t) { return t->name == s->name; }))
+        module.symbols.push_back(s);
   auto lays_out_any = [](const ir::FunctionPtr& f) { return lays_out(*f); };
   if (std::none_of(module.functions.begin(), module.functions.end(), lays_out_any)) module.meshes.clear();
   return module;

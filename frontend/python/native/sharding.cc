@@ -118,7 +118,6 @@ void check_what_differs(const Frame& frame) {
   const std::vector<ir::ValueId>& results = f.nodes.back().results;
   auto is_given = [&](int id) { return std::find(results.begin(), results.end(), id) == results.end(); };
   ir::Module region = module_of_part(frame.context->module, part_of(f, results, is_given).function);
-  region.symbols = frame.context->sizes.symbols();
   if (auto marked = passes::mark_varying(region, frame.builder.ops()); !marked.ok()) throw Error(marked.errors());
 }
 

@@ -510,7 +510,6 @@ PlacementRef Value::placement() const {
     auto is_parameter = [&](int id) { return std::find(f.params.begin(), f.params.end(), id) != f.params.end(); };
     Part part = part_of(f, {traced_.id()}, [&](int id) { return is_parameter(id) || f.values[id].sharding; });
     ir::Module module = module_of_part(frame->context->module, std::move(part.function));
-    module.symbols = frame->context->sizes.symbols();  // which the program declares when it is complete
     ir::ShardingRef layout = layouts_of_results(module)[0];
     if (!layout) return nullptr;
     frame->builder.lay_out({&frame->builder, traced_.id()}, std::move(layout));
