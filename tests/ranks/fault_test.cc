@@ -224,6 +224,19 @@ TEST_F(Faults, ARankWithAnotherBundleIsRefused) {
   EXPECT_EQ(o.survivors, 0);
 }
 
+TEST_F(Faults, ARankThatIsAskedForSomethingElseIsRefused) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--seed", "7"}, {"--check-messages"}, {"--checkpoint-dir", path("of_one")}}) {
+    std::vector<std::string> args = training(3, {}, false), other = training(3, more, false);
+    args.insert(args.end(), {":", "-np", "2", kProgram});
+    args.insert(args.end(), other.begin(), other.end());
+    Outcome o = Job(kProgram, args, {.before = mpirun(2)}).wait();
+    EXPECT_EQ(o.code, 22) << o.err;
+    EXPECT_MATCHES(o.err, "error\\[E0614\\]: rank \\d was started with " + more[0] + ".*, rank \\d with");
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
 // F15
 TEST_F(Faults, ADamagedBundleIsRefusedBeforeAnythingStarts) {
   auto whole = format::FileBytes::map(path("m.nbundle"));
@@ -270,6 +283,23 @@ TEST_F(Faults, RanksEndWithWhoStartedThem) {
   ::kill(job.pid(), SIGKILL);
   Outcome o = job.wait();
   EXPECT_EQ(o.code, 128 + SIGKILL);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// What started the ranks is lost, and they with it: that is no request to stop.
+TEST_F(Faults, AnMpirunThatIsKilledIsStartedAgain) {
+  Job job(kProgram, training(400000, {"--checkpoint-dir", path("again"), "--max-restarts", "1"}));
+  ASSERT_TRUE(job.said("init: done"));
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", job.pid()));
+  pid_t mpirun = 0;
+  ASSERT_TRUE(children >> mpirun);
+  ::kill(mpirun, SIGKILL);
+  ASSERT_TRUE(job.said("note: start 2 of at most 2"));
+  ASSERT_TRUE(job.said("resumed from "));
+  ::kill(job.pid(), SIGTERM);
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 50) << o.err;
+  EXPECT_HAS(o.err, "error[E0610]: mpirun ");
   EXPECT_EQ(o.survivors, 0);
 }
 

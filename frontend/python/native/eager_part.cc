@@ -12,8 +12,8 @@
 #include "frontend/python/native/reproducer.h"
 #include "frontend/python/native/value.h"
 #include "ir/op_def.h"
-#include "ir/target.h"
 #include "ir/symbols.h"
+#include "ir/target.h"
 #include "passes/shard/layout.h"
 
 namespace nabla::python {
