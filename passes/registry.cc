@@ -376,6 +376,7 @@ std::vector<Pass> schedule_passes() {
        Stage::kKernels,
        {{"overlap", "true", "false: they stay where they are"},
         {"overlap-bytes", "0", "bytes by which temporaries may grow for it"},
+        {"keep-order", "false", "true: no collective starts before one that stands before it, so that programs for several targets agree"},
         {"prefetch", "", "gathers of parameters that are under way ahead of their use; 0: each at its use; empty: as their times say"}},
        schedule_collectives},
       {"plan-memory",

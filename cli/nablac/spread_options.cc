@@ -120,9 +120,9 @@ Status SpreadOptions::check(const ir::Module& module) const {
     return d;
   }
   bool temporal = options_.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
-  bool waits = std::find(given_.begin(), given_.end(), "--grad-sync") != given_.end();
-  if (waits && !temporal) return error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)");
-  if (module.mesh() || !options_.mesh.empty() || (waits && given_.size() == 1)) return Ok{};
+  if (!temporal && std::find(given_.begin(), given_.end(), "--grad-sync") != given_.end())
+    return error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)");
+  if (module.mesh() || !options_.mesh.empty()) return Ok{};
   // Copies of state that lives in the host's memory overlap as exchanges do.
   bool copies = offloads_ || std::any_of(module.state.begin(), module.state.end(),
                                          [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });

@@ -128,6 +128,9 @@ class Annotation {
     std::vector<ir::Val> results = copy.at(made.results);
     const SpotsOfValues& values = graph_.values.at(&from);
     copy.builder().set_location(nullptr);
+    for (size_t r = 0; r < results.size(); ++r)
+      if (auto spot = handed_on[nullptr].find(made.results[r]); spot != handed_on[nullptr].end() && results[r].rank() > 0)
+        results[r] = shard(copy, results[r], from, static_cast<size_t>(made.results[r]), found_.spots[static_cast<size_t>(spot->second)]);
     for (size_t w = 0; entry && w < entry->writes.size(); ++w) {
       auto v = static_cast<size_t>(made.results[w]);
       const FoundLayout& leaf = found_.stored[static_cast<size_t>(entry->writes[w])];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "ir/linearity.h"
 #include "ir/typed.h"
@@ -128,8 +129,19 @@ class Builder {
     if (!in_group && out_.values.at(&f).said[static_cast<size_t>(id)] < 0) return spot;
     Spot own = out_.ties.add(f.type(id));
     link(f, &n, spot, own);
-    if (n.op->lower == ir::Lowering::kControl) out_.handed_on.push_back({&f, &n, id, own});
     return own;
+  }
+  // What control flow takes or gives lies as the functions are tied, whatever the value itself does. `n`: null at the end of a function.
+  Spot handed_on(const Function& f, const Node* n, ValueId id) {
+    const Values& v = out_.values.at(&f);
+    auto at = static_cast<size_t>(id);
+    if (v.said[at] < 0 && !v.free[at] && v.group[at] < 0) return v.spot[at];
+    auto [known, fresh] = handed_on_.try_emplace({&f, n, id}, 0);
+    if (!fresh) return known->second;
+    known->second = out_.ties.add(f.type(id));
+    if (!v.free[at] || v.said[at] >= 0) link(f, n, use(f, id), known->second);
+    out_.handed_on.push_back({&f, n, id, known->second});
+    return known->second;
   }
 
   // ---- Sums that are joined before they are exchanged.
@@ -261,7 +273,7 @@ class Builder {
       const Values& v = out_.values.at(t.function);
       bool made = t.function == &f ? std::find(n.results.begin(), n.results.end(), t.value) != n.results.end()
                                    : std::find(t.function->params.begin(), t.function->params.end(), t.value) != t.function->params.end();
-      return made ? v.spot[static_cast<size_t>(t.value)] : tied_use(*t.function, n, t.value);
+      return made ? v.spot[static_cast<size_t>(t.value)] : handed_on(*t.function, t.function == &f ? &n : nullptr, t.value);
     };
     for (const auto& [a, b] : control_ties(m_, f, n)) {
       if (!out_.values.count(b.function) || !out_.values.count(a.function)) continue;
@@ -297,6 +309,7 @@ class Builder {
   ProgramGraph out_;
   double fullest_ = 0;  // bytes of out_.kept
   std::map<std::string, double> times_;  // that a function runs, by name
+  std::map<std::tuple<const Function*, const Node*, ValueId>, Spot> handed_on_;
 };
 
 }  // namespace

@@ -46,10 +46,10 @@ struct SpotsOfValues {
   std::vector<const ir::Node*> maker;  ///< by value; null: it is a parameter
 };
 
-/// An operand of control flow whose layout is a choice of its own, and the tensor that the functions are tied to.
+/// A value that control flow takes or gives and whose layout is a choice of its own, and the tensor that the functions are tied to.
 struct HandedOn {
   const ir::Function* function;
-  const ir::Node* node;
+  const ir::Node* node;  ///< whose operand it is; null: it is a result of the function
   ir::ValueId value;
   Spot spot;
 };

@@ -73,7 +73,12 @@ Result<ir::Module> regather(const ir::Module& module, PassContext& context) {
   const std::string& wanted = context.options.at("reshard-after-forward");
   if (wanted != "true" && wanted != "false")
     return error(Code::kBadOption, "regather: reshard-after-forward is true or false, not `{}`", wanted);
-  if (wanted == "false" || !module.mesh()) return module;
+  if (!module.mesh()) return module;
+  if (wanted == "false") {
+    bool any = std::any_of(module.functions.begin(), module.functions.end(), [](const auto& f) { return !Regathers(*f).run().empty(); });
+    if (!any) context.remarks.push_back("reshard-after-forward=false: no parameter would be gathered again for the way back in any case");
+    return module;
+  }
   ir::Module out = module;
   for (ir::FunctionPtr& f : out.functions) {
     auto again = Regathers(*f).run();

@@ -37,19 +37,22 @@ class Order {
   void keep(std::vector<bool> nodes) { kept_ = std::move(nodes); }
   int64_t peak() const { return live_.empty() ? 0 : *std::max_element(live_.begin(), live_.end()); }
 
-  /// Moves what gains by it, with at most so many bytes alive. How many nodes moved.
-  int move_up(int64_t most) {
+  /// Moves what gains by it, with at most so many bytes alive, and `in_order` none past another one. How many nodes moved.
+  int move_up(int64_t most, bool in_order) {
     std::vector<int64_t> live = live_;
     before_.assign(f_.nodes.size(), {});
-    int moved = 0;
+    int moved = 0, last = 0;  // where the one before starts
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const Node& n = f_.nodes[i];
-      if (!goes_on(n) || (!kept_.empty() && kept_[i])) continue;
+      if (!goes_on(n)) continue;
+      const int floor = in_order ? last : 0;
+      last = static_cast<int>(i) + 1;
+      if (!kept_.empty() && kept_[i]) continue;
       int64_t more = 0;
       for (ValueId id : n.results) more += bytes(id);
       double left = us_[i];
       size_t to = i;
-      for (int first = ready(n) + 1; left > 0 && static_cast<int>(to) > first; --to) {
+      for (int first = std::max(ready(n) + 1, floor); left > 0 && static_cast<int>(to) > first; --to) {
         if (live[to - 1] + more > most) break;
         left -= goes_on(f_.nodes[to - 1]) ? 0 : us_[to - 1];
       }
@@ -58,6 +61,7 @@ class Order {
       if (to == i) continue;
       for (size_t k = to; k < i; ++k) live[k] += more;
       before_[to].push_back(i);
+      last = static_cast<int>(to);
       ++moved;
     }
     return moved;
@@ -193,6 +197,8 @@ Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& co
   if (!overlap) return given;
   const ir::Module module = ahead ? NABLA_TRY(with_prefetch(given, *ahead, context)) : given;
   int64_t more = NABLA_TRY(bytes_option(context, "overlap-bytes")).value_or(0);
+  auto keeps = context.options.find("keep-order");
+  const bool in_order = keeps != context.options.end() && keeps->second == "true";
   const ir::NodeTimes times(module, context.target);
   Plan plan;  // of `out`
   ir::Module out = module;
@@ -203,7 +209,7 @@ Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& co
     if (!plan) plan = NABLA_TRY(planned(out, context));
     int64_t before = temporaries(plan, f->name), most = order.peak() + more;
     for (int round = 0; round < kRounds; ++round) {
-      int moved = order.move_up(most);
+      int moved = order.move_up(most, in_order);
       if (moved == 0) break;
       ir::Module next = out;
       next.set(std::make_shared<const Function>(order.function()));

@@ -1,5 +1,7 @@
 #include "passes/shard/propagate.h"
 
+#include <set>
+
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/merge_cuts.h"
 #include "passes/shard/open_composites.h"
@@ -30,10 +32,47 @@ Result<Propagated> propagated(const ir::Module& module, bool explains, PassConte
   }
 }
 
+// Names of the axes along which ranks have parts of something, or communicate by what the program itself says.
+std::set<std::string> axes_in_use(const ir::Module& sharded) {
+  std::set<std::string> out;
+  auto add = [&](const ir::Axes& axes) {
+    for (const ir::AxisRef& a : axes) out.insert(a.name);
+  };
+  auto add_layout = [&](const ir::Sharding& s) {
+    for (const ir::DimSharding& dim : s.dims) add(dim.axes);
+  };
+  for (const ir::StateLeaf& leaf : sharded.state)
+    if (leaf.sharding) add_layout(*leaf.sharding);
+  for (const ir::FunctionPtr& f : sharded.functions) {
+    for (const ir::Value& v : f->values)
+      if (v.sharding) add_layout(*v.sharding);
+    for (const ir::Node& n : f->nodes)
+      for (const auto& [name, attr] : n.attrs) {
+        if (const auto* axes = std::get_if<ir::Axes>(&attr)) add(*axes);
+        if (const auto* layout = std::get_if<ir::Sharding>(&attr)) add_layout(*layout);
+      }
+  }
+  return out;
+}
+
+// Ranks that share nothing were asked for in vain, as a rule; the numbers are right all the same.
+void remark_idle_axes(const ir::Module& sharded, PassContext& context) {
+  const std::set<std::string> used = axes_in_use(sharded);
+  for (const ir::MeshAxis& a : sharded.mesh()->axes)
+    if (a.size > 1 && !a.temporal && !used.contains(a.name))
+      context.remarks.push_back(fmt::format("axis {}: nothing is laid out along it, so that its {} ranks all compute the same; layouts, "
+                                            "data axes or auto-shard let them share the work",
+                                            a.name, a.size));
+}
+
 }  // namespace
 
 Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
-  if (module.mesh()) return std::move(NABLA_TRY(propagated(module, false, context)).sharded);
+  if (module.mesh()) {
+    Propagated made = NABLA_TRY(propagated(module, false, context));
+    remark_idle_axes(made.sharded, context);
+    return std::move(made.sharded);
+  }
   ir::Module out = module;
   out.stage = ir::Stage::kSharded;
   return out;

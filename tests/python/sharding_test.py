@@ -385,6 +385,42 @@ def test_the_compiler_finds_layouts_by_itself():
         nb.jit(lambda x: x, auto_shard=True)
 
 
+LINE = DeviceMesh("line", (2,), ("a",))
+
+
+def scanned(x, w):
+    def step(carry, part):
+        return nb.tanh(carry @ w * 0.3 + part), carry + part
+
+    made = nb.scan(step, x[:, 0] * 0, nb.swapaxes(x, 0, 1))[1].swapaxes(0, 1)
+    return nb.sum(nb.sin(ops.shard(made, LINE, P(None, "a")) @ w))
+
+
+def looped(x, w):
+    def step(i, carry):
+        return ops.shard(nb.tanh(carry @ w), LINE, P(None, None, "a")) + x * 0.1
+
+    return nb.sum(nb.fori_loop(0, 3, step, x) ** 2)
+
+
+def chosen(x, w):
+    made = nb.cond(nb.mean(x) > 0, lambda x: x @ w, lambda x: x - w[0], nb.sort(x, axis=1))
+    return nb.sum(nb.sin(ops.shard(made, LINE, P("a"))) * w[1])
+
+
+# What control flow takes and gives lies alike in the functions and around them: zeros that gradients begin with, too.
+@pytest.mark.parametrize("f", [scanned, looped, chosen])
+def test_layouts_are_found_through_control_flow(f):
+    rng = np.random.RandomState(0)
+    x, w = nb.asarray(rng.randn(8, 2, 6)), nb.asarray(rng.randn(6, 6) * 0.4)
+    both = nb.value_and_grad(f, argnums=(0, 1))
+    value, grads = nb.jit(both, auto_shard=LINE)(x, w)
+    expected, expected_grads = both(x, w)
+    assert np.allclose(value.item(), expected.item())
+    for got, want in zip(grads, expected_grads):
+        assert np.allclose(got.numpy(), want.numpy())
+
+
 def test_traces_print_layouts():
     x = ops.shard(nb.asarray(X), MESH, P("dp"))
     text = str(nb.trace(lambda x: nb.sum(x * 2), x))

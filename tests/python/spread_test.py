@@ -42,6 +42,7 @@ def trained(tmp_path, **options):
     dict(mesh={"dp": 4}, data_axes="dp"),
     dict(mesh={"dp": 4}, data_axes="dp", zero=1),
     dict(mesh={"dp": 2}, data_axes=["dp"], zero=3, microbatches=4),
+    dict(mesh={"dp": 2}, data_axes=["dp"], zero=3, prefetch=1, reshard_after_forward=False),
     dict(mesh={"dp": 2}, data_axes=["dp"], zero=2, microbatches=2, grad_sync="last"),
     dict(mesh={"rep": 2, "dp": 2}, data_axes=["rep", "dp"], zero=3, zero_axes="dp"),
     dict(mesh={"dp": 2, "tp": 2}, data_axes="dp", zero=1, layouts={"w.w0": (None, "tp"), r"w\.w1": ("tp", "?")}),
@@ -147,7 +148,8 @@ def test_wrong_use_is_named(tmp_path):
 
     refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
     refused(nb.Error, "E0901.*zero_axes=dp is given, and zero is 0", zero_axes="dp")
-    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB")):
+    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2),
+                   dict(grad_sync="each", microbatches=2)):
         refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
@@ -162,6 +164,7 @@ def test_wrong_use_is_named(tmp_path):
     refused(ValueError, "axis dp has 0 ranks", mesh={"dp": 0}, data_axes="dp")
     refused(ValueError, "zero is 0, 1, 2 or 3, got 5", mesh={"dp": 2}, data_axes="dp", zero=5)
     refused(ValueError, "there are none", grad_sync="each")
+    refused(ValueError, "prefetch is how many gathers of parameters start ahead of their use, got -1", prefetch=-1)
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):
         nb.plan(None, 2)

@@ -26,7 +26,7 @@ def _words(pattern, layout, allow_padding):
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
             auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none",
-            remat_bytes=None, allow_padding=True):
+            remat_bytes=None, allow_padding=True, prefetch=None):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -66,6 +66,10 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["auto-shard"] = "true"
     if not reshard_after_forward:
         out["reshard-after-forward"] = "false"
+    if prefetch is not None:
+        if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0:
+            raise ValueError(f"prefetch is how many gathers of parameters start ahead of their use, got {prefetch!r}")
+        out["prefetch"] = str(prefetch)
     if max_comm_bytes is not None:
         out["max-comm-bytes"] = str(max_comm_bytes)
     if deterministic:

@@ -97,6 +97,7 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"auto-shard", "auto_shard"},
     {"--max-comm-bytes", "max_comm_bytes"},
     {"--reshard-after-forward", "reshard_after_forward"},
+    {"--prefetch", "prefetch"},
     {"--remat-bytes", "remat_bytes"},
     {"remat-bytes", "remat_bytes"},
     {"--max-bytes", "max_bytes"},
