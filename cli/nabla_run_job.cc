@@ -322,7 +322,7 @@ Status Job::train(Reporter& reporter) {
   Progress p = start(reporter);
   int64_t goal = NABLA_TRY(this->goal(p, total, reporter));
   if (was_done_) return Ok{};
-  reporter.begin(entry_.name, true, goal, batches, data_->batch(), p.step);
+  reporter.begin(entry_, true, goal, batches, data_->batch(), p.step);
   std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
   for (int64_t i = 0; p.step < goal && may_run(); ++i) {
     data_->fill(order, p.position * data_->batch(), rows_, inputs_);
@@ -341,7 +341,7 @@ Status Job::train(Reporter& reporter) {
 Status Job::evaluate(Reporter& reporter) {
   int64_t samples = data_->samples(), batch = data_->batch();
   int64_t batches = (samples + batch - 1) / batch;
-  reporter.begin(entry_.name, false, batches, 0, batch);
+  reporter.begin(entry_, false, batches, 0, batch);
   std::vector<int64_t> order(samples);
   std::iota(order.begin(), order.end(), 0);
   std::vector<Metric> sums = metrics();
@@ -380,7 +380,7 @@ Status Job::repeat(Reporter& reporter) {
   Progress p = counted || job_.start_step ? start(reporter) : Progress{};
   int64_t goal = counted ? NABLA_TRY(this->goal(p, total, reporter)) : total;
   if (was_done_) return Ok{};
-  reporter.begin(entry_.name, training() && total > 1, goal, 0, 0, p.step);
+  reporter.begin(entry_, training() && total > 1, goal, 0, 0, p.step);
   for (int64_t i = 0; p.step < goal && may_run(); ++i) {
     (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, 0, metrics());

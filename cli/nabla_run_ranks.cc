@@ -180,7 +180,7 @@ void RankProcess::apply(exec::SessionOptions& s) const {
   s.board = [board = &shared_.board](uint32_t) { return board; };
   s.stop = nullptr;  // all ranks stop together, between two runs
   s.gpu = launched_.local_rank;
-  if (launched_.rank != 0) s.trace.clear();
+  s.traces_together = true;
 }
 
 bool RankProcess::may_run() {

@@ -78,9 +78,10 @@ Status Reporter::close() {
   return Ok{};
 }
 
-void Reporter::begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
+void Reporter::begin(const exec::EntryInfo& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
                      int64_t before) {
-  entry_ = entry;
+  entry_ = entry.name;
+  predicted_us_ = entry.predicted_us;
   training_ = training;
   total_ = total;
   per_epoch_ = per_epoch;
@@ -203,8 +204,10 @@ void Reporter::end() {
             ? fmt::format(", {} samples/s",
                           rate_str(static_cast<double>((done_ - before_) * samples_per_run_) / seconds))
             : "";
-    say("{}: {}{} steps in {:.2f} s, {} steps/s{}\n", entry_, values, done_ - before_, seconds,
-        rate_str(static_cast<double>(done_ - before_) / seconds), samples);
+    double of_one_ms = seconds * 1e3 / static_cast<double>(std::max<int64_t>(1, done_ - before_));
+    std::string predicted = predicted_us_ > 0 ? fmt::format(", {:.3g} ms a step, predicted {:.3g} ms", of_one_ms, predicted_us_ / 1e3) : "";
+    say("{}: {}{} steps in {:.2f} s, {} steps/s{}{}\n", entry_, values, done_ - before_, seconds,
+        rate_str(static_cast<double>(done_ - before_) / seconds), samples, predicted);
   }
   std::fflush(stdout);
 }

@@ -12,6 +12,7 @@
 #include "cli/nabla_run_events.h"
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/text.h"
+#include "runtime/exec/session.h"
 
 namespace nabla::cli {
 
@@ -37,7 +38,7 @@ class Reporter {
 
   /// A job begins. `per_epoch`: runs in an epoch, 0 when there are none; `before`: runs of the total that an earlier
   /// job has done.
-  void begin(const std::string& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
+  void begin(const exec::EntryInfo& entry, bool training, int64_t total, int64_t per_epoch, int64_t samples_per_run,
              int64_t before = 0);
   /// After a training run, or a run without data. `step` counts from 1.
   void step(int64_t step, int64_t epoch, const std::vector<Metric>& metrics);
@@ -69,6 +70,7 @@ class Reporter {
   Curve curve_;
 
   std::string entry_;
+  double predicted_us_ = 0;  ///< of a run; 0: not told
   bool training_ = false;
   int64_t total_ = 0, per_epoch_ = 0, samples_per_run_ = 0, before_ = 0, done_ = 0;
   int64_t line_every_ = 1;

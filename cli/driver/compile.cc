@@ -7,6 +7,7 @@
 #include "cli/driver/emit_program.h"
 #include "cli/driver/lower_set.h"
 #include "cli/driver/report.h"
+#include "cli/driver/report_timeline.h"
 #include "cli/driver/spread.h"
 #include "ir/text.h"
 #include "runtime/format/members.h"
@@ -51,7 +52,8 @@ Result<PlannedClass> compile_class(std::vector<LoweredSet>& sets, size_t c, cons
     if (set.target.is_cuda()) set.reports[c] = with_code(set.reports[c], code);
     std::string report = out.empty() ? "report.json" : fmt::format("report_{}.json", set.target.name);
     members.emplace_back(folder + report, set.reports[c]);
-    out.push_back({&planned, &set.target, std::move(code), {set.buckets[c], &local, {}}});
+    out.push_back({&planned, &set.target, std::move(code),
+                   {.buckets = set.buckets[c], .flat = &local, .predicted_us = predicted_us(set.reports[c])}});
     all.push_back(&planned);
   }
   for (PlannedProgram& p : out) p.options.groups = program::groups_of(all), p.options.overlap = options.overlap;

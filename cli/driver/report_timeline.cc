@@ -163,4 +163,11 @@ Json timeline_of(const ir::Function& f, const ir::Module& planned, const ir::Tar
   return Clock(planned, target, time, overlap && !ir::exchange_computes(target)).run(f);
 }
 
+std::map<std::string, double> predicted_us(const std::string& report) {
+  std::map<std::string, double> out;
+  for (const auto& e : nlohmann::json::parse(report).at("entries"))
+    if (e.contains("timeline")) out[e.at("name").get<std::string>()] = e["timeline"].at("us").get<double>();
+  return out;
+}
+
 }  // namespace nabla::driver

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "ir/module.h"
 #include "ir/target.h"
@@ -22,5 +24,8 @@ NodeTime cpu_times(const ir::Module& planned, const ir::Target& target);
 /// its longer side, a while one round. Sizes are the largest.
 nlohmann::ordered_json timeline_of(const ir::Function& f, const ir::Module& planned, const ir::Target& target, const NodeTime& time,
                                    bool overlap);
+
+/// Microseconds of a run of each entry, of a report for several ranks; of another none.
+std::map<std::string, double> predicted_us(const std::string& report);
 
 }  // namespace nabla::driver

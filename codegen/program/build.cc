@@ -36,7 +36,7 @@ struct Frame {
 class Builder {
  public:
   Builder(const ir::Module& m, const ir::Target& target, const BuildOptions& options)
-      : m_(m), plan_(*m.plan), flat_(options.flat) {
+      : m_(m), plan_(*m.plan), flat_(options.flat), predicted_us_(options.predicted_us) {
     out_.target = target, out_.buckets = options.buckets, out_.groups = options.groups;
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
   }
@@ -68,6 +68,7 @@ class Builder {
   Result<Entry> entry(const ir::Entry& e) {
     const ir::Function& f = *m_.find(e.function);
     Entry out{.name = e.name, .reads = e.reads, .writes = e.writes};
+    if (auto us = predicted_us_.find(e.name); us != predicted_us_.end()) out.predicted_us = us->second;
     for (size_t i = 0; i < e.inputs.size(); ++i)
       out.inputs.push_back({e.inputs[i], f.type(f.params[e.reads.size() + i])});
     for (size_t i = 0; i < e.outputs.size(); ++i)
@@ -440,6 +441,7 @@ class Builder {
   const ir::Module& m_;
   const ir::MemoryPlan& plan_;
   const ir::Module* flat_;  // may be null
+  const std::map<std::string, double>& predicted_us_;
   LocalProgram out_;
   std::map<std::string, uint32_t> kernel_of_;
   std::map<std::string, int64_t> size_of_;  // instructions by function

@@ -15,6 +15,7 @@ struct BuildOptions {
   const ir::Module* flat = nullptr;
   std::vector<ir::Axes> groups = {};  ///< groups_of the programs of a class
   bool overlap = true;  ///< false: every collective is awaited where it starts
+  std::map<std::string, double> predicted_us = {};  ///< of entries
 };
 
 /// The groups that programs of these modules need, each once: those of the rank's coordinates first.

@@ -192,7 +192,7 @@ class Packer {
   Result<std::unique_ptr<format::EntryT>> entry(const Entry& e) {
     auto out = std::make_unique<format::EntryT>();
     out->name = e.name, out->bytes = static_cast<uint64_t>(e.bytes);
-    out->flops = static_cast<uint64_t>(e.flops);
+    out->flops = static_cast<uint64_t>(e.flops), out->predicted_us = e.predicted_us;
     out->reads.assign(e.reads.begin(), e.reads.end()), out->writes.assign(e.writes.begin(), e.writes.end());
     for (const Named& t : e.inputs) out->inputs.push_back(tensor(t.name, t.type));
     for (const Named& t : e.outputs) out->outputs.push_back(tensor(t.name, t.type));

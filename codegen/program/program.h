@@ -177,6 +177,7 @@ struct Entry {
   std::vector<Variant> variants;        ///< the first that fits runs, else `instructions`
   int64_t bytes = 0;                    ///< read and written by all instructions, at the bounds
   int64_t flops = 0;                    ///< of a run; 0 where they are unknown or depend on sizes
+  double predicted_us = 0;              ///< of a run on one of several ranks; 0: not told
 };
 
 /// By symbol, ascending: up to which sizes runs on GPUs share one recording of their launches.

@@ -37,6 +37,7 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
   if (entry.writes() != nullptr) out.writes.assign(entry.writes()->begin(), entry.writes()->end());
   out.flops = entry.flops();
   out.bytes = entry.bytes();
+  out.predicted_us = entry.predicted_us();
   if (entry.sources() != nullptr)
     for (const format::SymbolSource* source : *entry.sources()) {
       const format::Symbol& s = *program.symbols()->Get(source->symbol());

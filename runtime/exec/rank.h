@@ -22,7 +22,7 @@ struct RankPlace {
   comm::Communicator* peers = nullptr;  ///< null: the program runs alone
   std::vector<int64_t> places;          ///< by group of its class, which member it is
   bool first = true;                    ///< debug prints and profiles are those of the first rank
-  size_t here = 1;                      ///< ranks of this process, which share the spans of a trace
+  size_t here = 1;                      ///< ranks that share the spans of a trace
 };
 
 /// What a program says of its entries and of its state, which a rank of it has, here or elsewhere.

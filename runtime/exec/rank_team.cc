@@ -196,7 +196,7 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   for (uint32_t r : here()) {
     RankPlace place{r == first ? counted.get() : &world->rank(r), {}, r == first};
     std::vector<std::string> groups;
-    place.here = here().size();
+    place.here = options.traces_together ? table.count() : here().size();
     for (const comm::Neighbours::Group& g : comm::neighbours_of(table, r).groups) {
       place.places.push_back(g.me);
       groups.push_back(g.name);
@@ -239,6 +239,7 @@ void RankTeam::Impl::add_entries() {
       }
       known->of_rank[r] = static_cast<int>(i);
       known->info.flops += part.flops, known->info.bytes += part.bytes;
+      known->info.predicted_us = std::max(known->info.predicted_us, part.predicted_us);
     }
 }
 
@@ -481,6 +482,8 @@ Status RankTeam::run(int entry, std::span<const void* const> inputs, std::span<v
   if (std::optional<Diagnostic> failed = t.world->failure()) return *failed;
   return Ok{};
 }
+
+Status RankTeam::pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) { return impl_->world->pass(from, to, data, bytes); }
 
 bool RankTeam::loops(int entry) const {
   const Entry& e = impl_->entries[entry];

@@ -43,6 +43,8 @@ class RankTeam {
   Status collect(int entry, std::span<void* const> outputs);
   std::pair<int64_t, int64_t> rows_here(int entry, int input) const;
   bool loops(int entry) const;
+  /// As comm::World::pass.
+  Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes);
   Status get_leaf(int leaf, void* to) const;
   Status set_leaf(int leaf, std::span<const StateView> pieces);
   std::vector<StatePiece> pieces() const;

@@ -5,6 +5,7 @@
 
 #include "runtime/device/pool.h"
 #include "runtime/exec/choose_program.h"
+#include "runtime/exec/merged_trace.h"
 #include "runtime/exec/session_impl.h"
 #include "runtime/format/program_check.h"
 
@@ -48,7 +49,7 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
   bool together = bundle.ranks() != nullptr && options.rank_class.empty();
   std::unique_ptr<Session> session(new Session(std::make_unique<Impl>(std::move(bundle))));
   Impl& impl = *session->impl_;
-  impl.trace = options.trace, impl.profiled = options.profile;
+  impl.trace = options.trace, impl.traces_together = options.traces_together, impl.profiled = options.profile;
   if (together) {
     impl.team = NABLA_TRY(RankTeam::create(impl.bundle, options));
     session->entries_ = impl.team->entries();
@@ -70,7 +71,7 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
 }
 
 Session::~Session() {
-  if (Status status = finish(); !status.ok()) std::fputs(to_string(status.errors()).c_str(), stderr);
+  if (Status status = impl_->write_trace(false); !status.ok()) std::fputs(to_string(status.errors()).c_str(), stderr);
 }
 
 std::vector<ExchangeCount> Session::exchanges() const {
@@ -83,20 +84,29 @@ Profile Session::profile() {
   return profile_of(*rank.trace(), rank.measured());
 }
 
-Status Session::finish() {
-  if (!impl_->alone && !impl_->team) return Ok{};  // create has failed
-  std::unique_ptr<TraceRecorder>& recorder = impl_->first().trace();
-  if (recorder == nullptr || impl_->trace.empty()) return Ok{};
+Status Session::finish() { return impl_->write_trace(impl_->traces_together); }
+
+// Not `together`: what this process has, where it is the one that writes.
+Status Session::Impl::write_trace(bool together) {
+  if (!alone && !team) return Ok{};  // create has failed
+  std::unique_ptr<TraceRecorder> recorder = trace.empty() ? nullptr : std::move(first().trace());
+  if (recorder == nullptr) return Ok{};
   std::string more;
-  if (impl_->profiled) more = fmt::format("\"profile\": {}, ", json(profile()));
-  std::unique_ptr<TraceRecorder> trace = std::move(recorder);
-  if (!impl_->team) return format::write_file(impl_->trace, trace->json(more));
-  RankTeam& team = *impl_->team;
-  trace->note(team.here().size() == team.count() ? team.str() : fmt::format("rank {} of {}", team.here()[0], team.str()));
+  if (profiled) more = fmt::format("\"profile\": {}, ", json(profile_of(*recorder, first().measured())));
+  if (!team) return format::write_file(trace, recorder->json(more));
+  const uint32_t own = team->here()[0];
+  const bool all_here = team->here().size() == team->count();
+  if (traces_together && own != 0 && !together) return Ok{};
+  recorder->note(all_here || together ? team->str() : fmt::format("rank {} of {}", own, team->str()));
+  if (together && !all_here) {
+    auto pass = [&](uint32_t from, uint32_t to, void* data, uint64_t bytes) { return team->pass(from, to, data, bytes); };
+    std::optional<std::string> merged = NABLA_TRY(merged_trace(*recorder, own, team->count(), pass, more));
+    return merged ? format::write_file(trace, *merged) : Ok{};
+  }
   std::vector<Track> tracks;
-  for (uint32_t r : team.here())
-    tracks.push_back({r == team.here()[0] ? trace.get() : team.rank(r).trace().get(), fmt::format("rank {}", r)});
-  return format::write_file(impl_->trace, trace_json(tracks, more));
+  for (uint32_t r : team->here())
+    tracks.push_back({r == own ? recorder.get() : team->rank(r).trace().get(), fmt::format("rank {}", r)});
+  return format::write_file(trace, trace_json(tracks, more));
 }
 
 int Session::find_entry(std::string_view name) const {

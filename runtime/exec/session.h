@@ -45,12 +45,15 @@ struct EntryInfo {
   std::vector<int> reads, writes;  ///< state leaves
   uint64_t flops = 0;              ///< of one run
   uint64_t bytes = 0;              ///< read and written by one run
+  double predicted_us = 0;         ///< of one run of several ranks, by the compiler's model; 0: not told
   std::vector<SymbolInfo> symbols;
 };
 
 struct SessionOptions {
   int threads = 0;          ///< of each rank of a program for CPUs; 0: the ranks share the CPUs of the process
-  std::string trace;        ///< not empty: the file that `finish` writes the trace to: of several ranks that of rank 0
+  std::string trace;        ///< not empty: the file that `finish` writes the trace to
+  /// Every process of these ranks has the option `trace`, and calls `finish` when its work is done: rank 0 writes one trace of all.
+  bool traces_together = false;
   bool profile = false;     ///< `profile` tells where the time went, and so does the trace
   bool check_nan = false;   ///< stop at the first instruction that makes NaN or infinity (E0708); slow
   std::string target;       ///< the program for this target; empty: the first that this machine can run

@@ -14,12 +14,14 @@ struct Session::Impl {
   explicit Impl(format::Bundle b) : bundle(std::move(b)) {}
 
   Rank& first() const { return team ? team->first() : *alone; }
+  Status write_trace(bool together);
 
   format::Bundle bundle;
   std::unique_ptr<Rank> alone;
   std::unique_ptr<RankTeam> team;
   bool profiled = false;
   std::string trace;  ///< the file that `finish` writes; empty: none
+  bool traces_together = false;
 };
 
 /// All of a leaf.

@@ -71,23 +71,40 @@ void add_spans(std::string& out, const TraceRecorder& trace, size_t pid, int64_t
 
 std::string TraceRecorder::json(const std::string& more) const { return trace_json({{this, "nabla-run"}}, more); }
 
-std::string trace_json(const std::vector<Track>& tracks, const std::string& more) {
-  std::string out = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", notes;
+int64_t first_ns(const TraceRecorder& trace) {
   // An entry's span is recorded after those of its instructions, so the first one is not the earliest.
-  int64_t zero = INT64_MAX;
+  int64_t out = INT64_MAX;
+  for (const TraceRecorder::Span& span : trace.spans()) out = std::min(out, span.begin_ns);
+  return out;
+}
+
+TraceText trace_text(const Track& track, size_t pid, int64_t zero) {
+  TraceText out{{}, track.trace->notes(), track.trace->dropped()};
+  out.events = fmt::format("{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": {}, \"args\": {{\"name\": {}}}}},\n"
+                           "{{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": {}, \"tid\": 1, \"args\": {{\"name\": \"steps\"}}}}",
+                           pid, json_quoted(track.name), pid);
+  add_spans(out.events, *track.trace, pid, zero);
+  return out;
+}
+
+std::string trace_json(const std::vector<TraceText>& texts, const std::string& more) {
+  std::string out = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", notes;
   uint64_t dropped = 0;
-  for (size_t i = 0; i < tracks.size(); ++i) {
-    out += fmt::format("{}{{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": {}, \"args\": {{\"name\": {}}}}},\n"
-                       "{{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": {}, \"tid\": 1, \"args\": {{\"name\": \"steps\"}}}}",
-                       i == 0 ? "" : ",\n", i + 1, json_quoted(tracks[i].name), i + 1);
-    const TraceRecorder& trace = *tracks[i].trace;
-    for (const TraceRecorder::Span& span : trace.spans()) zero = std::min(zero, span.begin_ns);
-    for (const std::string& note : trace.notes()) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
-    dropped += trace.dropped();
+  for (const TraceText& text : texts) {
+    out += (&text == &texts[0] ? "" : ",\n") + text.events;
+    for (const std::string& note : text.notes) notes += (notes.empty() ? "" : ", ") + json_quoted(note);
+    dropped += text.dropped;
   }
-  for (size_t i = 0; i < tracks.size(); ++i) add_spans(out, *tracks[i].trace, i + 1, zero);
   out += fmt::format("\n], {}\"otherData\": {{\"dropped_spans\": {}, \"notes\": [{}]}}}}\n", more, dropped, notes);
   return out;
+}
+
+std::string trace_json(const std::vector<Track>& tracks, const std::string& more) {
+  int64_t zero = INT64_MAX;
+  for (const Track& track : tracks) zero = std::min(zero, first_ns(*track.trace));
+  std::vector<TraceText> texts;
+  for (size_t i = 0; i < tracks.size(); ++i) texts.push_back(trace_text(tracks[i], i + 1, zero));
+  return trace_json(texts, more);
 }
 
 }  // namespace nabla::exec

@@ -77,4 +77,16 @@ struct Track {
 /// One trace with a process for each track, numbered from 1, on the common clock of this machine.
 std::string trace_json(const std::vector<Track>& tracks, const std::string& more = "");
 
+/// The same in parts, which several machines may make.
+struct TraceText {
+  std::string events;              ///< of JSON, with commas between them
+  std::vector<std::string> notes;
+  uint64_t dropped = 0;
+};
+/// As process `pid` of a trace that begins at `zero` on the track's clock.
+TraceText trace_text(const Track& track, size_t pid, int64_t zero);
+/// When the first span begins; INT64_MAX: there is none.
+int64_t first_ns(const TraceRecorder& trace);
+std::string trace_json(const std::vector<TraceText>& texts, const std::string& more);
+
 }  // namespace nabla::exec

@@ -304,5 +304,13 @@ TEST(Layouts, TheCheaperTensorMoves) {
   EXPECT_EQ(layout(made("8", "8"), "y"), "{a} {}");  // a tie: the first
 }
 
+// The numbers are right, and the ranks were rented for nothing.
+TEST(Layouts, AxesThatNothingLiesAlongAreSaid) {
+  Made m = make("a=2, b=4", "%x: f32[8@a,4]", " %y = exp(%x)\n return %y\n");
+  ASSERT_EQ(m.remarks.size(), 1u);
+  EXPECT_EQ(m.remarks[0], "axis b: nothing is laid out along it, so that its 4 ranks all compute the same; layouts, data axes or "
+                          "auto-shard let them share the work");
+}
+
 }  // namespace
 }  // namespace nabla::shard_tests
