@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "passes/shard/loop_borders.h"
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/merge_cuts.h"
 #include "passes/shard/open_composites.h"
@@ -18,7 +19,7 @@ struct Propagated {
 };
 
 Result<Propagated> propagated(const ir::Module& module, bool explains, PassContext& context) {
-  ir::Module placed = NABLA_TRY(place_regions(with_own_results(module, context.ops), context.ops));
+  ir::Module placed = NABLA_TRY(place_regions(with_loop_borders(with_own_results(module, context.ops), context.ops), context.ops));
   Propagated out{std::make_shared<const ir::Module>(std::move(placed)), nullptr, {}};
   size_t remarks = context.remarks.size();
   while (true) {

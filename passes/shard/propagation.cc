@@ -21,6 +21,7 @@ Result<ir::Module> Propagation::run() {
   // The user's priorities before those of ops, these before what a conflict is worth: what comes later adds to what is
   // there, and takes nothing away.
   for (int priority : priorities()) {
+    priority_ = priority;
     NABLA_TRY(annotate(priority));
     for (bool movement : {true, false})
       for (bool aggressive : {false, true}) to_fixpoint({movement, aggressive});

@@ -146,6 +146,7 @@ class Propagation {
   std::vector<int64_t> changed_;                                  // of the roots: when
   int64_t clock_ = 0;
   Phase phase_ = {};
+  int priority_ = 0;  // of what is followed
   std::map<std::pair<int, const ir::Node*>, Conflict> conflicts_;  // by function and node
 };
 

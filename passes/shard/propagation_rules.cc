@@ -290,7 +290,8 @@ bool Propagation::relate_border(int f, const Node& n) {
 }
 
 bool Propagation::relate_barrier(int f, const Node& n) {
-  const std::string& direction = n.attrs.get_string("direction");
+  std::string direction = n.attrs.get_string("direction");
+  if (direction == "strong") direction = priority_ == 0 ? "both" : "none";
   bool changed = false;
   for (int d = 0; d < m_.functions[f]->type(n.results[0]).rank(); ++d) {
     int from = first_[f][n.operands[0]] + d, to = first_[f][n.results[0]] + d;

@@ -83,7 +83,7 @@ class StrategyPass {
       if (!own && roles[i].parameter >= 0) own = said[static_cast<size_t>(roles[i].parameter)].sharding;
       bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
       size_t before = whole_.size();
-      leaf.sharding = std::make_shared<const Sharding>(shared ? zeroed(leaf, own) : apart(leaf, own));
+      leaf.sharding = std::make_shared<const Sharding>(after_batch(shared ? zeroed(leaf, own) : apart(leaf, own)));
       if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
@@ -124,6 +124,13 @@ class StrategyPass {
   bool uses(const Sharding& s, const Axes& axes) const { return overlap(mesh_, ir::axes_of(s), axes); }
   bool fits(const Sharding& s, const ir::Type& type) const { return ir::check_sharding(mesh_, s, type, "").ok(); }
 
+  // What lies along data axes alone follows the batch: values in the middle lie as it does.
+  Sharding after_batch(Sharding s) const {
+    auto of_batch = [&](const ir::AxisRef& a) { return overlap(mesh_, {a}, s_.data); };
+    for (ir::DimSharding& dim : s.dims)
+      if (!dim.axes.empty() && std::all_of(dim.axes.begin(), dim.axes.end(), of_batch)) dim.priority = std::max(dim.priority, 1);
+    return s;
+  }
   // The same on every rank along the data axes.
   Sharding apart(const ir::StateLeaf& leaf, const ir::ShardingRef& own) const {
     Sharding out = open_like(leaf.type, own);
@@ -141,7 +148,6 @@ class StrategyPass {
       for (size_t d = 0; d < plain.dims.size(); ++d) {
         if (plain.dims[d].axes.empty() == taken) continue;
         Sharding out = plain;
-        if (!taken) out.dims[d].priority = 1;  // the batch goes first: values in the middle lie as it does
         out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
         if (fits(out, leaf.type)) return out;
       }

@@ -84,15 +84,16 @@ OpDef barrier_op() {
       layout_op("propagation_barrier",
                 "x. Propagation takes the axes of x's dimensions on to the result in direction \"forward\", those of "
                 "the result back to x in direction \"backward\", and neither in direction \"none\": a layout on one "
-                "side then says nothing of the other. The model is Shardy's.");
+                "side then says nothing of the other. In direction \"strong\" axes that were asked for with priority 0 go "
+                "both ways, and weaker ones neither. The model is Shardy's.");
   op.operands = {{"x", "any"}};
   op.results = {{"y", "x"}};
-  op.attrs = {optional("direction", "\"none\", \"forward\", \"backward\" or \"both\": which way axes may go",
+  op.attrs = {optional("direction", "\"none\", \"forward\", \"backward\", \"both\" or \"strong\": which way axes may go",
                        std::string("none"))};
   op.constraints = {{"C1", "direction is one of those"}};
   op.infer = [](const InferContext& ctx) -> InferResult {
     const std::string& d = ctx.attrs.get_string("direction");
-    if (d == "none" || d == "forward" || d == "backward" || d == "both") return Types{ctx.operands[0]};
+    if (d == "none" || d == "forward" || d == "backward" || d == "both" || d == "strong") return Types{ctx.operands[0]};
     return ctx.fail(Code::kBadAttribute, "C1", "direction is \"{}\"", d);
   };
   // Cotangents go the other way, between the same sides.
@@ -103,9 +104,9 @@ OpDef barrier_op() {
   };
   op.examples = {{{operand(f32({4, 3}))}, direction("none")}, {{operand(f32({4, 3}))}, direction("forward")}};
   op.draw = [=](Rng& rng) {
-    const char* all[] = {"none", "forward", "backward", "both"};
+    const char* all[] = {"none", "forward", "backward", "both", "strong"};
     return Example{{operand(f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 3)))))},
-                   direction(all[rng() % 4])};
+                   direction(all[rng() % 5])};
   };
   op.rejects = {{"C1", {f32({4})}, direction("sideways")}};
   return op;
