@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/comm.h"
+#include "runtime/comm/stream.h"
 
 namespace nabla::comm {
 
@@ -43,19 +43,25 @@ std::string text_of(const Board& board, uint64_t sequence);
 std::vector<Event> events_of(const Board& board);
 
 /// A rank's end that writes to a board.
-class RecordingCommunicator final : public Communicator {
+class RecordingCommunicator final : public Communicator, private StreamCommunicator::Watcher {
  public:
   /// All outlive it. `groups` are the names of those of the rank's class.
   RecordingCommunicator(Communicator& to, Board& board, const format::Program& program, std::vector<std::string> groups)
-      : to_(to), board_(board), program_(program), groups_(std::move(groups)) {}
+      : to_(to), board_(board), program_(program), groups_(std::move(groups)) {
+    if (StreamCommunicator* stream = to.on_stream()) stream->watch(this);
+  }
 
   Status start(uint32_t ticket, const CollectiveCall& call) override;
   Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) override;
   Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction* at) override;
   Status wait(uint32_t ticket) override;
   uint32_t members(uint32_t group) const override { return to_.members(group); }
+  StreamCommunicator* on_stream() override { return to_.on_stream(); }
 
  private:
+  // The board's sequence is that of the watched end: both count what goes through here.
+  void under_way(uint64_t exchange) override;
+  void over(uint64_t exchange) override;
   void begin(uint32_t ticket, uint64_t bytes, const format::Instruction* at, const char* what, const std::string& with);
   uint32_t text_of(const format::Instruction* at, const char* what, const std::string& with);
 
