@@ -110,7 +110,8 @@ void declare_ranks(CLI::App& app, Part& part) {
   auto ranks = [&](const char* name, std::optional<uint32_t>& to, const char* doc, uint64_t low) {
     app.add_option(name, to, doc)->check(whole(low, 1u << 20, "a number of ranks"))->group("Ranks");
   };
-  app.add_option("--engine", part.engine, "of a bundle for several ranks: `local`: threads of this process; `mpi`: processes; `nccl`: processes with a GPU each")
+  app.add_option("--engine", part.engine,
+                 "of a bundle for several ranks: `local`: threads of this process; `mpi`: processes; `nccl`: processes with a GPU each")
       ->check(CLI::IsMember({"local", "mpi", "nccl"}))
       ->group("Ranks");
   ranks("--np", part.np, "processes that --engine mpi or nccl starts [as the bundle says]", 1);

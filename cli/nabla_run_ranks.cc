@@ -213,7 +213,7 @@ void RankProcess::apply(exec::SessionOptions& s) const {
   if (options_.ranks.engine == "nccl") {
     nccl::RankOptions ranks{.rank = launched_.rank, .ranks = launched_.ranks, .local_ranks = launched_.local_ranks.value_or(1)};
     ranks.deadline_s = 2 * s.comm_timeout_s, ranks.prefix = fmt::format("nccl/{}", epoch());
-    ranks.verdict = verdict, ranks.end_hard = end_hard(launched_.rank);
+    ranks.abort_s = grace_s(options_.ranks.heartbeat_s), ranks.verdict = verdict, ranks.end_hard = end_hard(launched_.rank);
     ranks.put = [member = member_.get()](const std::string& key, const std::string& value) { return member->put(key, value); };
     ranks.get = [member = member_.get()](const std::string& key, double timeout_s) { return member->get(key, timeout_s); };
     s.world = nccl::over_nccl(std::move(ranks));

@@ -192,8 +192,8 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
     return error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np);
   if (options.ranks.hosts.empty()) return hosts;
   if (options.ranks.engine == "nccl")
-    return error(Code::kBadOption, "--hosts: --engine nccl starts processes on this machine alone; on several, let mpirun, srun or torchrun "
-                 "start `nabla-run --engine nccl`");
+    return error(Code::kBadOption, "--hosts: --engine nccl starts processes on this machine alone; on several, let mpirun, srun or "
+                 "torchrun start `nabla-run --engine nccl`");
   hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
   uint32_t slots = 0;
   for (const Host& h : hosts) slots += h.slots;
@@ -238,8 +238,8 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   // Ranks whose mpirun is gone stop as if they had been asked to.
   bool stopped = !cause.ok() && cause.errors().front().code == Code::kInterrupted;
   if (int by = starter.foreign_signal(); by != 0 && stopped && signals() == 0)
-    return error(Code::kPeerLost, "{} was killed by signal {} ({}), and its ranks stopped", nccl ? "the process that started the ranks" : "mpirun",
-                 by, strsignal(by));
+    return error(Code::kPeerLost, "{} was killed by signal {} ({}), and its ranks stopped",
+                 nccl ? "the process that started the ranks" : "mpirun", by, strsignal(by));
   if (!cause.ok() && !hosts.empty() && cause.errors().front().code == Code::kRanksDisagree)
     cause.errors().front().notes.push_back("they were to run on " + names_of(hosts) +
                                             ": `ssh HOST true` must come back, and nabla-run be there");

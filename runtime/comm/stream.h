@@ -26,7 +26,7 @@ class StreamCommunicator : public Communicator {
 
   StreamCommunicator* on_stream() final { return this; }
   /// Before the first exchange, by all ranks. `stream` is that of the rank on `device`, whose context is current here and in all
-  /// other calls. `program` is what the rank runs; it may be null. E0608 for what cannot be exchanged, E0605 where ranks have no
+  /// other calls. `program` is what the rank runs; it may be null. E0901 for what cannot be exchanged, E0605 where ranks have no
   /// GPU of their own.
   virtual Status attach(const device::CudaDevice& device, device::CudaStream stream, const format::Program* program) = 0;
   /// After the last exchange, before the context goes; does nothing where nothing was attached.

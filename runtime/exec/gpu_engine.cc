@@ -320,7 +320,8 @@ void GpuEngine::note_graph(const RunRequest& r, const GpuLaunches& l) const {
   std::string how = fmt::format("{} {}, one graph without a trace", l.nodes, l.nodes == 1 ? "launch" : "launches");
   if (l.nodes == kDecides) how = "a loop or branch decides on the host, so that it never runs as a graph";
   if (l.nodes == kExchanges)
-    how = fmt::format("ranks exchange values {}, so that it never runs as a graph", peers_ == nullptr ? "through the host" : "beside its kernels");
+    how = fmt::format("ranks exchange values {}, so that it never runs as a graph",
+                      peers_ == nullptr ? "through the host" : "beside its kernels");
   if (l.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
   for (size_t i = 0; i < r.bound.bucket.size(); ++i) {
     const format::SymbolSource& source = *program_.entries()->Get(static_cast<uint32_t>(r.entry))->sources()->Get(i);

@@ -22,7 +22,8 @@ device::LibraryVersion version_of(int code) {
 
 Result<std::shared_ptr<const Library>> Library::open() {
   std::vector<std::string> files{kSoname};
-  if (const char* home = std::getenv("CUDA_HOME"); home != nullptr && *home != 0) files.push_back(fmt::format("{}/lib64/{}", home, kSoname));
+  const char* home = std::getenv("CUDA_HOME");
+  if (home != nullptr && *home != 0) files.push_back(fmt::format("{}/lib64/{}", home, kSoname));
   void* handle = NABLA_TRY(device::open_gpu_library(kTitle, "NABLA_NCCL", files));
   auto out = std::make_shared<Library>();
   std::string missing;

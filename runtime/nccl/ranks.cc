@@ -215,7 +215,7 @@ class NcclRanks::Rank final : public comm::StreamCommunicator {
       for (const format::Instruction* at : *list) {
         const format::Collective* call = at->action_as_Collective();
         if (call == nullptr || !reduces(call->kind()) || combines(call->reduction(), call->dtype())) continue;
-        Diagnostic d = error(Code::kNeedsPeers, "NCCL has no {} of {} by {}, which `{}` asks for", comm::op_name(call->kind()),
+        Diagnostic d = error(Code::kBadOption, "NCCL has no {} of {} by {}, which `{}` asks for", comm::op_name(call->kind()),
                              name_of(static_cast<DType>(call->dtype())), format::EnumNameReduction(call->reduction()),
                              format::view(at->label()));
         d.help = "run it with --engine mpi, which exchanges through the host's memory";
@@ -228,8 +228,8 @@ class NcclRanks::Rank final : public comm::StreamCommunicator {
   Status check(const device::CudaDevice& device) const {
     const char* chosen = std::getenv("CUDA_VISIBLE_DEVICES");
     if (static_cast<uint32_t>(device.count) >= options_.local_ranks || (chosen != nullptr && *chosen != 0)) return Ok{};
-    Diagnostic d = error(Code::kNoGpu, "{} ranks run on this machine, which has {} GPU{}: NCCL wants one for every rank", options_.local_ranks,
-                         device.count, device.count == 1 ? "" : "s");
+    Diagnostic d = error(Code::kNoGpu, "{} ranks run on this machine, which has {} GPU{}: NCCL wants one for every rank",
+                         options_.local_ranks, device.count, device.count == 1 ? "" : "s");
     d.help = "--engine local runs several ranks on one GPU, and --engine mpi exchanges through the host's memory";
     return d;
   }
@@ -336,7 +336,7 @@ class NcclRanks::Rank final : public comm::StreamCommunicator {
     if (c.bytes == 0) return Ok{};
     uint64_t n = group.members.size(), count = c.bytes / format::element_bytes(c.dtype);
     if (reduces(c.kind) && !combines(c.reduction, c.dtype))
-      return error(Code::kNeedsPeers, "NCCL has no {} of {} by {}", e.op, name_of(static_cast<DType>(c.dtype)),
+      return error(Code::kBadOption, "NCCL has no {} of {} by {}", e.op, name_of(static_cast<DType>(c.dtype)),
                    format::EnumNameReduction(c.reduction));
     if (n == 1) return alone(c);
     int type = type_of(c.dtype), op = op_of(c.reduction);
@@ -407,7 +407,8 @@ class NcclRanks::Rank final : public comm::StreamCommunicator {
     auto* room = reinterpret_cast<void*>(passing_);
     int other = static_cast<int>(peer);
     if (sends) (void)NABLA_TRY(ok("copying to the GPU", driver_->copy_in(passing_, data, bytes, collectives_)));
-    int status = sends ? nccl_.send(room, bytes, kUint8, other, world_, collectives_) : nccl_.recv(room, bytes, kUint8, other, world_, collectives_);
+    int status = sends ? nccl_.send(room, bytes, kUint8, other, world_, collectives_)
+                       : nccl_.recv(room, bytes, kUint8, other, world_, collectives_);
     (void)NABLA_TRY(links_.done(status, world_, text));
     int64_t since = comm::steady_us();
     for (int64_t look = 1; (status = driver_->stream_query(collectives_)) == device::kCudaNotReady; ++look) {

@@ -87,7 +87,8 @@ TEST(NcclFails, ARankThatDoesNotComeIsWaitedForUntilTheDeadline) {
   EXPECT_LT(seconds_since(begin), 5);
   for (uint32_t r = 0; r < 2; ++r) {
     EXPECT_EQ(got[r].code, Code::kTooLate) << got[r].message;
-    EXPECT_EQ(got[r].message, fmt::format("rank {} waits in all_reduce of 4096 bytes of group all (ranks 0, 1), and not all have come in 0.5 s", r));
+    EXPECT_EQ(got[r].message,
+              fmt::format("rank {} waits in all_reduce of 4096 bytes of group all (ranks 0, 1), and not all have come in 0.5 s", r));
   }
 }
 
@@ -97,8 +98,8 @@ TEST(NcclFails, AnErrorThatNcclReportsEndsTheWaiting) {
   std::vector<Diagnostic> got = broken([](uint32_t r) { return nccl::RankOptions{.deadline_s = r == 0 ? 1.0 : 60}; });
   EXPECT_EQ(got[0].code, Code::kTooLate) << got[0].message;
   EXPECT_EQ(got[1].code, Code::kPeerLost) << got[1].message;
-  EXPECT_HAS(got[1].message, "rank 1 waits in all_reduce of 4096 bytes of group all (ranks 0, 1), and NCCL 2.28.9 says: remote process exited or there was "
-                             "a network error (6): rank 1 has lost its peer in ncclAllReduce of 1024 elements");
+  EXPECT_HAS(got[1].message, "rank 1 waits in all_reduce of 4096 bytes of group all (ranks 0, 1), and NCCL 2.28.9 says: remote process "
+                             "exited or there was a network error (6): rank 1 has lost its peer in ncclAllReduce of 1024 elements");
 }
 
 TEST(NcclFails, WhatAnotherRankDiedOfEndsTheWaiting) {

@@ -1,5 +1,5 @@
-// Programs of several ranks on one fake GPU, whose exchanges go through the host, and on GPUs of their own by NCCL: numbers of the CPU's program, the same bits
-// over every engine of communication, bytes as the report states them, and a rank that fails ends all.
+// Programs of several ranks on one fake GPU, whose exchanges go through the host, and on GPUs of their own by NCCL: numbers of the
+// CPU's program, the same bits over every engine of communication, bytes as the report states them, and a rank that fails ends all.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -194,7 +194,8 @@ TEST_P(GpuRanks, TrainOverNccl) {
     ranks.get = [&](const std::string& key, double timeout_s) { return store.get(key, timeout_s); };
     auto session = open(made.bytes, {.world = nccl::over_nccl(ranks), .gpu = r});
     ASSERT_TRUE(session.ok()) << to_string(session.errors());
-    EXPECT_TRUE((*session)->team().ends_with(r == 0 ? "in several processes, on Fake GPU" : fmt::format("on Fake GPU {}", r))) << (*session)->team();
+    std::string where = r == 0 ? "in several processes, on Fake GPU" : fmt::format("in several processes, on Fake GPU {}", r);
+    EXPECT_TRUE((*session)->team().ends_with(where)) << (*session)->team();
     std::vector<Literal> got = trained(**session);
     if (r > 0) return;
     expect_near(got, cpu);

@@ -41,7 +41,8 @@ void combine(DType type, int op, char* into, const char* with, int64_t count) {
     int64_t a = get_int(type, into, i), b = get_int(type, with, i);
     bool wide = is_unsigned(type) && op >= 2;
     auto as_unsigned = [](int64_t v) { return static_cast<uint64_t>(v); };
-    uint64_t out = wide ? folded(op, as_unsigned(a), as_unsigned(b)) : op >= 2 ? as_unsigned(folded(op, a, b)) : folded(op, as_unsigned(a), as_unsigned(b));
+    // Signed sums and products wrap as unsigned ones do.
+    uint64_t out = op >= 2 && !wide ? as_unsigned(folded(op, a, b)) : folded(op, as_unsigned(a), as_unsigned(b));
     set_int(type, into, i, static_cast<int64_t>(out));
   }
 }

@@ -5,8 +5,8 @@
 // receives, memory and streams that the driver does not know. Communicators are non-blocking: every call returns before it has
 // done anything, and the next question after it finds it in progress.
 //   NABLA_FAKE_NCCL_FAIL="NAME:COUNT[:STATUS]" makes a call fail; _VERSION ("21705") changes what it says it is.
-//   NABLA_FAKE_NCCL_FAULT, a list of KIND:RANK[:N], for that rank of every communicator: `hang` leaves the N-th exchange out, `async` ends it with
-//   ncclRemoteError, `init` never comes to connect, `abort` never returns from an abort.
+//   NABLA_FAKE_NCCL_FAULT, a list of KIND:RANK[:N], for that rank of every communicator: `hang` leaves the N-th exchange out, `async`
+//   ends it with ncclRemoteError, `init` never comes to connect, `abort` never returns from an abort.
 #include <unistd.h>
 
 #include <atomic>
@@ -86,7 +86,8 @@ struct Op {
 };
 
 nabla::fake_library::State& state() {
-  static nabla::fake_library::State all{.name = "fake NCCL", .fail = "NABLA_FAKE_NCCL_FAIL", .invalid = kInvalidUsage, .failed = kSystemError};
+  static nabla::fake_library::State all{
+      .name = "fake NCCL", .fail = "NABLA_FAKE_NCCL_FAIL", .invalid = kInvalidUsage, .failed = kSystemError};
   return all;
 }
 std::recursive_mutex& mutex() {
@@ -164,7 +165,8 @@ int message_ready(Op& op) {
   }
   Call sent = call_of(read(own)), wanted = op.call;
   if (sent.count * bytes_of(sent.type) != wanted.count * bytes_of(wanted.type))
-    return fail(*op.comm, kInvalidUsage, fmt::format("rank {} receives {}, and rank {} sends {}", op.comm->rank, wanted.str(), op.peer, sent.str()));
+    return fail(*op.comm, kInvalidUsage,
+                fmt::format("rank {} receives {}, and rank {} sends {}", op.comm->rank, wanted.str(), op.peer, sent.str()));
   return kOk;
 }
 
@@ -177,7 +179,8 @@ int ready(void* context) {
     if (!there(op.file(r))) return kNotReady;
   for (int r = 0; r < op.comm->ranks; ++r)
     if (Call theirs = call_of(read(op.file(r))); !(theirs == op.call))
-      return fail(*op.comm, kInvalidUsage, fmt::format("rank {} calls {}, and rank {} {}", op.comm->rank, op.call.str(), r, theirs.str()));
+      return fail(*op.comm, kInvalidUsage,
+                  fmt::format("rank {} calls {}, and rank {} {}", op.comm->rank, op.call.str(), r, theirs.str()));
   return kOk;
 }
 
@@ -202,7 +205,8 @@ int arrive(void* context) {
 
 int put(const std::shared_ptr<Op>& op, int (*when)(void*), int (*work)(void*)) {
   auto* context = new std::shared_ptr<Op>(op);
-  int status = when == nullptr ? driver()->put(op->stream, work, context, release) : driver()->put_when(op->stream, when, work, context, release);
+  int status = when == nullptr ? driver()->put(op->stream, work, context, release)
+                               : driver()->put_when(op->stream, when, work, context, release);
   return status == kOk ? kOk : refused(fmt::format("the driver refuses the stream of {}: {}", op->call.str(), status), kCudaError);
 }
 
@@ -222,7 +226,8 @@ int enqueue(const std::vector<std::shared_ptr<Op>>& ops) {
 
 /// May this thread call the communicator now?
 int usable(const std::shared_ptr<Comm>& comm, const char* call) {
-  if (comm == nullptr || comm->phase == Comm::kGone) return refused(fmt::format("{} of a communicator that is gone", call), kInvalidArgument);
+  if (comm == nullptr || comm->phase == Comm::kGone)
+    return refused(fmt::format("{} of a communicator that is gone", call), kInvalidArgument);
   if (comm->phase == Comm::kConnecting) return refused(fmt::format("{} while the communicator connects", call));
   if (comm->phase != Comm::kReady) return refused(fmt::format("{} after ncclCommFinalize", call));
   if (comm->error != kOk) return refused(fmt::format("{} after {}", call, comm->why));
@@ -240,17 +245,20 @@ int issue(void* handle, Call call, const void* from, void* to, int peer, void* s
   if (int status = usable(comm, name); status != kOk) return status;
   auto op = std::make_shared<Op>();
   op->comm = comm, op->call = call, op->from = from, op->to = to, op->stream = stream, op->peer = peer;
-  if (bytes_of(call.type) == 0 || call.op < 0 || call.op > 3) return refused(fmt::format("{}: no such type or operation", call.str()), kInvalidArgument);
+  if (bytes_of(call.type) == 0 || call.op < 0 || call.op > 3)
+    return refused(fmt::format("{}: no such type or operation", call.str()), kInvalidArgument);
   if (call.count == 0) return refused(fmt::format("{}: nothing", call.str()), kInvalidArgument);
   if (peer < 0 || peer >= comm->ranks || (op->message() && peer == comm->rank))
     return refused(fmt::format("{} with rank {} of {}", call.str(), peer, comm->ranks), kInvalidArgument);
   bool reads = call.kind != Kind::kRecv, writes = call.kind != Kind::kSend;
-  if ((reads && driver()->holds(address(from), op->from_bytes()) == 0) || (writes && driver()->holds(address(to), op->to_bytes()) == 0))
+  if ((reads && driver()->holds(address(from), op->from_bytes()) == 0) ||
+      (writes && driver()->holds(address(to), op->to_bytes()) == 0))
     return refused(fmt::format("{} outside of the GPU's memory", call.str()), kInvalidArgument);
   op->number = op->message() ? ++comm->messages[{peer, call.kind == Kind::kSend}] : ++comm->collectives;
   ++comm->exchanges, ++comm->under_way;
   op->lost = fault("hang", comm->rank, comm->exchanges) || fault("async", comm->rank, comm->exchanges);
-  if (fault("async", comm->rank, comm->exchanges)) fail(*comm, kRemoteError, fmt::format("rank {} has lost its peer in {}", comm->rank, call.str()));
+  if (fault("async", comm->rank, comm->exchanges))
+    fail(*comm, kRemoteError, fmt::format("rank {} has lost its peer in {}", comm->rank, call.str()));
   if (group().depth > 0) return group().ops.push_back(op), kOk;
   comm->deferred.push_back(op), comm->polls = 2;
   return kInProgress;
@@ -273,7 +281,9 @@ int connected(Comm& comm) {
   for (int r = 0; r < comm.ranks; ++r)
     for (int s = 0; s < r; ++s)
       if (who[static_cast<size_t>(r)] == who[static_cast<size_t>(s)])
-        return fail(comm, kInvalidUsage, fmt::format("Duplicate GPU detected : rank {} and rank {} both on CUDA device {:x}", s, r, 4096 * (comm.ordinal + 1))), kInvalidUsage;
+        return fail(comm, kInvalidUsage,
+                    fmt::format("Duplicate GPU detected : rank {} and rank {} both on CUDA device {:x}", s, r, 4096 * (comm.ordinal + 1))),
+               kInvalidUsage;
   comm.phase = Comm::kReady;
   return kOk;
 }
@@ -307,8 +317,9 @@ int ncclGetVersion(int* version) {
   return kOk;
 }
 const char* ncclGetErrorString(int status) {
-  constexpr const char* kTexts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument",
-                                    "invalid usage", "remote process exited or there was a network error", "NCCL operation in progress"};
+  constexpr const char* kTexts[] = {"no error",         "unhandled cuda error", "unhandled system error", "internal error",
+                                    "invalid argument", "invalid usage",        "remote process exited or there was a network error",
+                                    "NCCL operation in progress"};
   return status >= 0 && status < 8 ? kTexts[status] : "unknown result code";
 }
 const char* ncclGetLastError(void* handle) {
@@ -323,7 +334,8 @@ int ncclGetUniqueId(UniqueId* id) {
   std::string folder = environment("TEST_TMPDIR");
   if (folder.empty()) folder = "/tmp";
   folder += "/fake-nccl-XXXXXX";
-  if (folder.size() >= sizeof id->bytes || ::mkdtemp(folder.data()) == nullptr) return refused("no folder for files of a communicator", kSystemError);
+  if (folder.size() >= sizeof id->bytes || ::mkdtemp(folder.data()) == nullptr)
+    return refused("no folder for files of a communicator", kSystemError);
   std::memset(id->bytes, 0, sizeof id->bytes);
   std::memcpy(id->bytes, folder.data(), folder.size());
   return kOk;
@@ -334,7 +346,8 @@ int ncclCommInitRankConfig(void** out, int ranks, UniqueId id, int rank, const C
   if (int wish = state().begin("ncclCommInitRankConfig"); wish != kOk) return wish;
   *out = nullptr;
   if (driver() == nullptr || driver()->ready() == 0) return refused("no GPU is chosen", kCudaError);
-  if (config->size < 48 || config->magic != 0xcafebeef || config->version < 21400) return refused("the configuration is none", kInvalidArgument);
+  if (config->size < 48 || config->magic != 0xcafebeef || config->version < 21400)
+    return refused("the configuration is none", kInvalidArgument);
   if (config->blocking != 0) return refused("a communicator that blocks", kInvalidArgument);
   if (rank < 0 || rank >= ranks) return refused(fmt::format("rank {} of {}", rank, ranks), kInvalidArgument);
   auto comm = std::make_shared<Comm>();
@@ -343,7 +356,8 @@ int ncclCommInitRankConfig(void** out, int ranks, UniqueId id, int rank, const C
   std::string file = fmt::format("{}/rank-{}", comm->folder, rank), all = comm->folder + "/ranks";
   if (!there(comm->folder)) return refused("nobody has made this unique id", kInvalidArgument);
   if (there(file)) return refused(fmt::format("rank {} comes twice", rank));
-  if (there(all) && read(all) != std::to_string(ranks)) return refused(fmt::format("rank {} is one of {}, others of {}", rank, ranks, read(all)));
+  if (there(all) && read(all) != std::to_string(ranks))
+    return refused(fmt::format("rank {} is one of {}, others of {}", rank, ranks, read(all)));
   write(all, std::to_string(ranks));
   if (!fault("init", rank)) write(file, fmt::format("{}/{}", host(), comm->ordinal));
   *out = comm.get();
@@ -355,7 +369,8 @@ int ncclCommGetAsyncError(void* handle, int* error) {
   Lock lock;
   if (int wish = state().begin("ncclCommGetAsyncError"); wish != kOk) return wish;
   std::shared_ptr<Comm> comm = find(handle);
-  if (comm == nullptr || comm->phase == Comm::kGone) return refused("ncclCommGetAsyncError of a communicator that is gone", kInvalidArgument);
+  if (comm == nullptr || comm->phase == Comm::kGone)
+    return refused("ncclCommGetAsyncError of a communicator that is gone", kInvalidArgument);
   *error = progress(*comm);
   return kOk;
 }
@@ -367,7 +382,8 @@ int ncclCommAbort(void* handle) {
     if (int wish = state().begin("ncclCommAbort"); wish != kOk) return wish;
     comm = find(handle);
     if (comm == nullptr || comm->phase == Comm::kGone) return refused("ncclCommAbort of a communicator that is gone", kInvalidArgument);
-    if (comm->under_way > 0 && comm->error == kOk) std::fprintf(stderr, "fake NCCL: rank %d aborts %d exchanges that are under way\n", comm->rank, comm->under_way.load());
+    if (comm->under_way > 0 && comm->error == kOk)
+      std::fprintf(stderr, "fake NCCL: rank %d aborts %d exchanges that are under way\n", comm->rank, comm->under_way.load());
     comm->aborted = true, comm->phase = Comm::kGone, comm->deferred.clear();
   }
   while (fault("abort", comm->rank)) ::usleep(100'000);
