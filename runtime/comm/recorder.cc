@@ -77,8 +77,11 @@ void RecordingCommunicator::under_way(uint64_t sequence) {
 }
 void RecordingCommunicator::over(uint64_t sequence) {
   Event& e = board_.events[sequence % Board::kEvents];
-  int64_t since = board_.waiting_since.exchange(0, std::memory_order_acq_rel), now = steady_us();
+  int64_t now = steady_us();
+  bool waited = board_.waiting_for.load(std::memory_order_relaxed) == sequence;  // others end meanwhile
+  int64_t since = waited ? board_.waiting_since.exchange(0, std::memory_order_acq_rel) : 0;
   if (since > 0) board_.waited_us.fetch_add(now - since, std::memory_order_relaxed);
+  board_.over.store(std::max(board_.over.load(), sequence));
   if (e.sequence == sequence) e.done = now;
 }
 
