@@ -130,6 +130,7 @@ TEST_F(FakeNccl, MembersThatCallOtherThingsAreFound) {
   connect();
   ASSERT_EQ(add_up(0, 64), kInProgress);
   ASSERT_EQ(after(0), kOk);
+  EXPECT_EQ(cuda().stream_query(ranks_[0].stream), device::kCudaNotReady);
   ASSERT_EQ(add_up(1, 32), kInProgress);
   ASSERT_EQ(after(1), kOk);
   EXPECT_EQ(cuda().stream_query(ranks_[1].stream), device::kCudaNotReady);
