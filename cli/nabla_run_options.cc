@@ -398,6 +398,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
       return error(Code::kBadOption,
                    "--entry init would overwrite what --weights loads; --weights-partial runs it first");
   if (!all.bundle && !carries_bundle && !all.postmortem) return error(Code::kBadOption, "BUNDLE is missing; see --help");
+  if (all.check_messages && all.engine == "nccl")
+    return error(Code::kBadOption, "--check-messages: what goes from GPU to GPU by --engine nccl has no checksums");
   out.checkpoints = NABLA_TRY(checkpoint_options(all, out.jobs));
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");

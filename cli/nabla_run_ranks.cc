@@ -100,8 +100,6 @@ bool supervised() { return !variable("NABLA_CONTROL").empty(); }
 }  // namespace
 
 Status check_meeting(const RunOptions& options, const Launched& launched) {
-  if (options.ranks.engine == "nccl" && options.ranks.check_messages)
-    return error(Code::kBadOption, "--check-messages: what goes from GPU to GPU by --engine nccl has no checksums");
   if (supervised() || !launched.meets(options.ranks.engine)) return Ok{};
   if (launched.rendezvous.empty())
     return error(Code::kBadOption, "{} has started {} processes and does not say where rank 0 is: give --rendezvous HOST:PORT, or set "
