@@ -124,7 +124,8 @@ TEST_F(Nccl, RanksOfOtherLaunchersMeetAtTheirRendezvous) {
                      "CUDA_VISIBLE_DEVICES=" + text(r)};
       },
       [&](int r) {
-        return Words{"NABLA_RANK=" + text(r), "NABLA_WORLD_SIZE=2", "NABLA_LOCAL_RANK=" + text(r), "NABLA_RENDEZVOUS=127.0.0.1:" + text(port)};
+        return Words{"NABLA_RANK=" + text(r), "NABLA_WORLD_SIZE=2", "NABLA_LOCAL_RANK=" + text(r),
+                     "NABLA_RENDEZVOUS=127.0.0.1:" + text(port)};
       }};
   for (const auto& of : launchers) {
     auto all = [&](int r) {
@@ -156,17 +157,22 @@ TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
     EXPECT_EQ(o.survivors, 0);
     for (const std::string& text : texts) EXPECT_HAS(o.err, text);
   };
-  fails("cpu2", {}, gpus(2), 2, {"error[E0901]: the ranks exchange values from GPU to GPU, and ", " runs its program for cpu:x86-64"});
-  fails("two", {}, gpus(1), 21, {"error[E0605]: 2 ranks run on this machine, which has 1 GPU: NCCL wants one for every rank"});
-  fails("two", {}, gpus(1, {"CUDA_VISIBLE_DEVICES=0"}), 21, {"error[E0605]: ", "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device"});
+  fails("cpu2", {}, gpus(2), 2, {"error[E0901]: the ranks exchange values from GPU to GPU, and ", " runs its program for cpu:x86-64",
+        "compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi"});
+  fails("two", {}, gpus(1), 21, {"error[E0605]: 2 ranks run on this machine, which has 1 GPU: NCCL wants one for every rank",
+        "--engine local runs several ranks on one GPU, and --engine mpi exchanges through the host's memory"});
+  fails("two", {}, gpus(1, {"CUDA_VISIBLE_DEVICES=0"}), 21,
+        {"error[E0605]: ", "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device", "--engine local runs several ranks on one"});
   fails("two", {"--np", "4"}, gpus(4), 22, {" is for 2 ranks, and --np says 4"});
   fails("two", {"--check-messages"}, gpus(2), 2, {"--check-messages: what goes from GPU to GPU by --engine nccl has no checksums"});
   std::ofstream(path("hosts")) << "localhost:2\n";
   fails("two", {"--hosts", path("hosts")}, gpus(2), 2, {"--hosts: --engine nccl starts processes on this machine alone"});
-  fails("two", {}, gpus(2, {"NABLA_FAKE_NCCL_VERSION=21705"}), 21, {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18"});
+  fails("two", {}, gpus(2, {"NABLA_FAKE_NCCL_VERSION=21705"}), 21,
+        {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18"});
   fails("two", {}, gpus(2, {"NABLA_NCCL=/nowhere.so"}), 21, {"error[E0602]: NCCL cannot be used: /nowhere.so: cannot open"});
   Words torch{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0"};
-  fails("two", {}, gpus(2, torch), 2, {"torchrun (RANK) has started 2 processes and does not say where rank 0 is: give --rendezvous HOST:PORT"});
+  fails("two", {}, gpus(2, torch), 2,
+        {"torchrun (RANK) has started 2 processes and does not say where rank 0 is: give --rendezvous HOST:PORT"});
   torch.insert(torch.end(), {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=4000"});
   fails("two", {}, gpus(2, torch), 2, {"the ranks meet at 127.0.0.1:4000, where nobody else may come: set NABLA_TOKEN to a secret"});
 }
@@ -191,8 +197,8 @@ TEST_F(Nccl, ARankThatIsKilledEndsTheOthers) {
 TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
   Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=async:1:25"}, "");
   EXPECT_EQ(o.code, 10) << o.err;
-  EXPECT_MATCHES(o.err, "rank 0: error\\[E0610\\]: rank 1 waits in all_reduce of \\d+ bytes of group [^ ]+ \\(ranks 0, 1\\), and NCCL 2\\.28\\.9 says: "
-                        "remote process exited or there was a network error \\(6\\)");
+  EXPECT_MATCHES(o.err, "rank 0: error\\[E0610\\]: rank 1 waits in all_reduce of \\d+ bytes of group [^ ]+ \\(ranks 0, 1\\), and NCCL "
+                        "2\\.28\\.9 says: remote process exited or there was a network error \\(6\\)");
   EXPECT_LT(o.seconds, 15);
   EXPECT_EQ(o.survivors, 0);
 }
@@ -201,7 +207,8 @@ TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
 TEST_F(Nccl, AnExchangeThatHangsIsNamedAtTheDeadline) {
   Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=hang:1:25"}, "", 1000000, {"--comm-timeout", "2"});
   EXPECT_EQ(o.code, 11) << o.err;
-  EXPECT_MATCHES(o.err, "error\\[E0611\\]: rank \\d waits since \\d+\\.\\d s in run \\d+ for exchange \\d+: all_reduce over [^ ]+ of `[^`]+`");
+  EXPECT_MATCHES(o.err, "error\\[E0611\\]: rank \\d waits since \\d+\\.\\d s in run \\d+ for exchange \\d+: all_reduce over [^ ]+ of "
+                        "`[^`]+`");
   EXPECT_LT(o.seconds, 20);
   EXPECT_EQ(o.survivors, 0);
   Outcome told = Job(kRun, {"--postmortem", path("reports")}).wait();
