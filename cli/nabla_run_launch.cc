@@ -20,7 +20,8 @@ Result<std::optional<uint32_t>> number(const Env& env, const char* name) {
   uint32_t n = 0;
   auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
   if (problem != std::errc() || end != value->data() + value->size() || n > 1u << 20)
-    return error(Code::kBadOption, "the environment has {}={}, which is no number of ranks", name, *value);
+    return error(Code::kBadOption, "the environment has {}={}, which is no {}", name, *value,
+                 std::string_view(name) == "MASTER_PORT" ? "port" : "number of ranks");
   return std::optional<uint32_t>(n);
 }
 
@@ -30,7 +31,7 @@ struct Names {
   bool mpi;
 };
 constexpr Names kLaunchers[] = {
-    {"NABLA_RANK", "NABLA_RANK", "NABLA_WORLD_SIZE", "NABLA_LOCAL_RANK", nullptr, false},
+    {"NABLA_RANK", "NABLA_RANK", "NABLA_WORLD_SIZE", "NABLA_LOCAL_RANK", "NABLA_LOCAL_WORLD_SIZE", false},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true},
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
     {"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, true},
@@ -55,11 +56,13 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   return std::optional<Launched>(std::move(out));
 }
 
-// Where rank 0 is, by the launcher's conventions.
-std::string rendezvous_of(const Env& env) {
+// Where rank 0 is, by the launcher's conventions. torchrun's own store may listen at its port: then it is the next one.
+Result<std::string> rendezvous_of(const Env& env) {
   if (auto own = text(env, "NABLA_RENDEZVOUS")) return *own;
-  auto host = text(env, "MASTER_ADDR"), port = text(env, "MASTER_PORT");
-  return host && port ? *host + ":" + *port : "";
+  auto host = text(env, "MASTER_ADDR");
+  std::optional<uint32_t> port = NABLA_TRY(number(env, "MASTER_PORT"));
+  if (!host || !port) return std::string();
+  return fmt::format("{}:{}", *host, *port + (text(env, "TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0));
 }
 
 }  // namespace
@@ -82,7 +85,7 @@ Result<Launched> launched(const RankFlags& flags, const Env& env) {
       break;
     }
   }
-  if (!out.by.empty()) out.rendezvous = flags.rendezvous.empty() ? rendezvous_of(env) : flags.rendezvous;
+  if (!out.by.empty()) out.rendezvous = flags.rendezvous.empty() ? NABLA_TRY(rendezvous_of(env)) : flags.rendezvous;
   return out;
 }
 

@@ -230,7 +230,7 @@ Status check_alone(const RankOptions& r) {
                        : r.check_messages               ? "--check-messages"
                                                         : nullptr;
   if (option == nullptr) return Ok{};
-  return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi", option);
+  return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);
 }
 
 int run_as(const RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
@@ -243,9 +243,10 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
       return report({error(Code::kBadOption, "--engine local runs all ranks in one process, and {} has started {}", launched->by,
                            launched->ranks)},
                     true);
-    if (!launched->mpi && engine != "mpi")
+    if (!launched->mpi && engine.empty())
       return report({error(Code::kBadOption, "{} has started {} processes, which find each other by MPI alone: use mpirun, srun, "
-                           "or nabla-run --engine mpi", launched->by, launched->ranks)}, true);
+                           "or nabla-run --engine mpi; with a GPU each, --engine nccl", launched->by, launched->ranks)}, true);
+    if (Status fits = check_meeting(options, *launched); !fits.ok()) return report(fits.errors(), true);
     stop_jobs_on_signals(false, false);
     control::Shared& shared = *control::share();
     if (int ends_with = 0; !keep(options, *launched, shared, ends_with)) return ends_with;
@@ -256,11 +257,11 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
     return rank_failed(launched->rank, code.errors().front());
   }
   Result<std::shared_ptr<const format::FileBytes>> file = bundle_bytes(options, std::move(own));
-  bool fine = engine == "mpi" || !options.checkpoints.dir.empty();
+  bool starts = engine == "mpi" || engine == "nccl", fine = starts || !options.checkpoints.dir.empty();
   if (!file.ok()) return report(file.errors(), fine);
   Result<format::Bundle> bundle = format::Bundle::from_bytes(*file, options.bundle.empty() ? program : options.bundle);
   if (!bundle.ok()) return report(bundle.errors(), fine);
-  if (engine == "mpi") {
+  if (starts) {
     uint32_t ranks = count_of_ranks(*bundle);
     stop_jobs_on_signals(true);
     return run_ranks(options, args, ranks);

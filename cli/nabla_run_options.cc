@@ -49,7 +49,8 @@ one that is whole, as if it had not been interrupted; --steps and --epochs are t
 same line can be started again and again until it is done. Any mesh of the same program can resume.
 
 Several processes. A bundle for several ranks runs on threads of this process, or with --engine mpi on processes that
-mpirun starts; under mpirun every process is one rank. Every process reads its own part of weights, state and data; rank 0
+mpirun starts; under mpirun every process is one rank. With --engine nccl it runs on processes with a GPU each, here or as
+torchrun, Kubernetes, srun or mpirun have started them. Every process reads its own part of weights, state and data; rank 0
 prints and writes what there is to print and to write. When a rank is lost, stalls or fails, all others end with the
 first cause, and --postmortem tells from their reports what each was at.
 
@@ -109,10 +110,11 @@ void declare_ranks(CLI::App& app, Part& part) {
   auto ranks = [&](const char* name, std::optional<uint32_t>& to, const char* doc, uint64_t low) {
     app.add_option(name, to, doc)->check(whole(low, 1u << 20, "a number of ranks"))->group("Ranks");
   };
-  app.add_option("--engine", part.engine, "of a bundle for several ranks: `local`: threads of this process; `mpi`: processes")
-      ->check(CLI::IsMember({"local", "mpi"}))
+  app.add_option("--engine", part.engine,
+                 "of a bundle for several ranks: `local`: threads of this process; `mpi`: processes; `nccl`: processes with a GPU each")
+      ->check(CLI::IsMember({"local", "mpi", "nccl"}))
       ->group("Ranks");
-  ranks("--np", part.np, "processes that --engine mpi starts [as the bundle says]", 1);
+  ranks("--np", part.np, "processes that --engine mpi or nccl starts [as the bundle says]", 1);
   app.add_option("--hosts", part.hosts, "FILE of lines HOST[:SLOTS]: where --engine mpi starts them [here]")
       ->check(file_name())
       ->group("Ranks");
@@ -396,6 +398,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
       return error(Code::kBadOption,
                    "--entry init would overwrite what --weights loads; --weights-partial runs it first");
   if (!all.bundle && !carries_bundle && !all.postmortem) return error(Code::kBadOption, "BUNDLE is missing; see --help");
+  if (all.check_messages && all.engine == "nccl")
+    return error(Code::kBadOption, "--check-messages: what goes from GPU to GPU by --engine nccl has no checksums");
   out.checkpoints = NABLA_TRY(checkpoint_options(all, out.jobs));
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");

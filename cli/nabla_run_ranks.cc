@@ -17,6 +17,8 @@
 #include "runtime/control/coordinator.h"
 #include "runtime/control/wire.h"
 #include "runtime/device/cpu.h"
+#include "runtime/format/sha256.h"
+#include "runtime/nccl/ranks.h"
 
 namespace nabla::cli {
 namespace {
@@ -38,6 +40,15 @@ void end_daemon() {
   if (std::string name; std::getline(file, name) && name == "orted") ::kill(parent, SIGTERM);
 }
 
+/// Ends a rank whose own thread cannot.
+std::function<void(const Diagnostic&)> end_hard(uint32_t rank) {
+  return [rank](const Diagnostic& why) {
+    std::string line = fmt::format("rank {}: {}: it is ended where it stands\n", rank, code_name(why.code));
+    (void)!::write(2, line.data(), line.size());
+    ::_exit(exit_code(why.code, true));
+  };
+}
+
 /// What the ranks of one start need to know of each other, as rank 0 hands it to the others.
 struct Meeting {
   char address[256], token[64], folder[1024];
@@ -55,6 +66,7 @@ Status finish(comm::Transport& t, Result<comm::Transport::Request> request, doub
 std::string job_of(const RunOptions& o) {
   std::string out;
   auto say = [&](const char* option, const auto& value) { out += fmt::format("{} {}\n", option, value); };
+  say("--engine", o.ranks.engine == "nccl" ? "nccl" : "mpi");
   auto number = [&](const char* option, const auto& value) {
     if (value) say(option, *value);
   };
@@ -79,7 +91,23 @@ std::string job_of(const RunOptions& o) {
   return out;
 }
 
+/// Of a secret that people have chosen, for names that others may see.
+std::string digest_of(const char* token) { return format::sha256_hex(format::as_bytes(token)); }
+
+/// Is the coordinator known to who started the ranks?
+bool supervised() { return !variable("NABLA_CONTROL").empty(); }
+
 }  // namespace
+
+Status check_meeting(const RunOptions& options, const Launched& launched) {
+  if (supervised() || !launched.meets(options.ranks.engine)) return Ok{};
+  if (launched.rendezvous.empty())
+    return error(Code::kBadOption, "{} has started {} processes and does not say where rank 0 is: give --rendezvous HOST:PORT, or set "
+                 "NABLA_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT", launched.by, launched.ranks);
+  if (variable("NABLA_TOKEN").size() >= 8) return Ok{};
+  return error(Code::kBadOption, "the ranks meet at {}, where nobody else may come: set NABLA_TOKEN to a secret of at least 8 characters, "
+               "the same for all of them", launched.rendezvous);
+}
 
 bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
   shared.rank = launched.rank;
@@ -87,13 +115,18 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
   std::string address = variable("NABLA_CONTROL");
   copy(shared.folder, options.ranks.reports.empty() ? variable("NABLA_REPORTS") : options.ranks.reports);
   copy(shared.token, variable("NABLA_TOKEN"));
+  bool meets = launched.meets(options.ranks.engine);
+  if (address.empty() && meets && launched.rank > 0) {
+    address = launched.rendezvous;
+    if (shared.folder[0] == 0) copy(shared.folder, reports_folder("", digest_of(shared.token)));
+  }
   control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true), .stopped = exit_code(Code::kInterrupted, true)};
   std::unique_ptr<control::Coordinator> coordinator;
   if (!address.empty()) {
     copy(shared.address, address);
   } else if (launched.rank == 0) {
-    copy(shared.token, control::new_token());
-    copy(shared.folder, reports_folder(options.ranks.reports, shared.token));
+    if (!meets) copy(shared.token, control::new_token());
+    copy(shared.folder, reports_folder(options.ranks.reports, meets ? digest_of(shared.token) : std::string(shared.token)));
     control::clear_reports(shared.folder);
     keeping.begin = [&] {
       Result<std::unique_ptr<control::Coordinator>> started = start_coordinator(
@@ -120,9 +153,11 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
                                                         const Hooks& hooks, control::Shared& shared, const std::string& digest,
                                                         const std::string& mesh) {
   std::unique_ptr<RankProcess> out(new RankProcess(options, launched, hooks, shared));
-  out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
-  if (hooks.transport) out->transport_ = hooks.transport(out->transport_);
-  if (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)
+  bool nccl = options.ranks.engine == "nccl";
+  bool mpi = !nccl || (!supervised() && !launched.meets(options.ranks.engine));  // by which NCCL's ranks meet where nothing else is said
+  if (mpi) out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
+  if (mpi && hooks.transport) out->transport_ = hooks.transport(out->transport_);
+  if (mpi && (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank))
     return error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
                  launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
   (void)NABLA_TRY(out->meet());
@@ -138,11 +173,7 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
                                 .heartbeat_s = options.ranks.heartbeat_s,
                                 .lost_s = 5 * options.ranks.heartbeat_s,
                                 .grace_s = grace_s(options.ranks.heartbeat_s)};
-  member.end_hard = [rank = launched.rank](const Diagnostic& why) {
-    std::string line = fmt::format("rank {}: {}: it is ended where it stands\n", rank, code_name(why.code));
-    (void)!::write(2, line.data(), line.size());
-    ::_exit(exit_code(why.code, true));
-  };
+  member.end_hard = end_hard(launched.rank);
   out->member_ = NABLA_TRY(control::Member::join(member, shared.board));
   // Now all are known to do so.
   if (options.ranks.check_messages) out->transport_ = comm::checked(out->transport_);
@@ -151,17 +182,19 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
 
 // Where nobody else has said where the coordinator is, rank 0 knows, whose keeper it is.
 Status RankProcess::meet() {
-  if (!variable("NABLA_CONTROL").empty()) return Ok{};
-  comm::Transport& t = *transport_;
+  if (supervised() || (transport_ == nullptr && launched_.rank > 0)) return Ok{};
   Meeting meeting{};
   constexpr uint32_t kTag = comm::Transport::kMostTag;
   if (launched_.rank > 0) {
+    comm::Transport& t = *transport_;
     (void)NABLA_TRY(finish(t, t.recv(0, kTag, &meeting, sizeof meeting), options_.ranks.join_s));
     copy(shared_.address, meeting.address), copy(shared_.token, meeting.token), copy(shared_.folder, meeting.folder);
     return Ok{};
   }
   while (shared_.meeting == 0) ::usleep(1000);
   if (shared_.meeting == 2) return error(Code::kCoordinatorLost, "rank 0 has no coordinator, which could not listen");
+  if (transport_ == nullptr) return Ok{};
+  comm::Transport& t = *transport_;
   copy(meeting.address, shared_.address), copy(meeting.token, shared_.token), copy(meeting.folder, shared_.folder);
   for (uint32_t r = 1; r < launched_.ranks; ++r)
     (void)NABLA_TRY(finish(t, t.send(r, kTag, &meeting, sizeof meeting), options_.ranks.join_s));
@@ -174,9 +207,17 @@ void RankProcess::apply(exec::SessionOptions& s) const {
   // Who shares a CPU must leave it while it waits, and nobody may be bound to one that others compute on.
   bool crowded = s.threads * here > cpus;
   if (here > 1) s.pin_caller = false;
-  comm::PeerOptions peers{.deadline_s = 2 * s.comm_timeout_s, .yield = crowded};
-  peers.verdict = [member = member_.get()] { return member->verdict(); };
-  s.world = comm::peers_over(transport_, peers);
+  auto verdict = [member = member_.get()] { return member->verdict(); };
+  if (options_.ranks.engine == "nccl") {
+    nccl::RankOptions ranks{.rank = launched_.rank, .ranks = launched_.ranks, .local_ranks = launched_.local_ranks.value_or(1)};
+    ranks.deadline_s = 2 * s.comm_timeout_s, ranks.prefix = fmt::format("nccl/{}", epoch());
+    ranks.abort_s = grace_s(options_.ranks.heartbeat_s), ranks.verdict = verdict, ranks.end_hard = end_hard(launched_.rank);
+    ranks.put = [member = member_.get()](const std::string& key, const std::string& value) { return member->put(key, value); };
+    ranks.get = [member = member_.get()](const std::string& key, double timeout_s) { return member->get(key, timeout_s); };
+    s.world = nccl::over_nccl(std::move(ranks));
+  } else {
+    s.world = comm::peers_over(transport_, {.deadline_s = 2 * s.comm_timeout_s, .yield = crowded, .verdict = verdict});
+  }
   s.board = [board = &shared_.board](uint32_t) { return board; };
   s.stop = nullptr;  // all ranks stop together, between two runs
   s.gpu = launched_.local_rank;
@@ -201,7 +242,7 @@ Diagnostic RankProcess::failed(const Diagnostic& why) {
 Status RankProcess::end() {
   member_->leave(stopped_);
   if (std::optional<Diagnostic> why = member_->verdict()) return *why;
-  return transport_->close();
+  return transport_ == nullptr ? Status(Ok{}) : transport_->close();
 }
 
 }  // namespace nabla::cli

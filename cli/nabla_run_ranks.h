@@ -13,6 +13,8 @@
 
 namespace nabla::cli {
 
+/// Can the ranks that a launcher has started meet, with this engine? E0901.
+Status check_meeting(const RunOptions& options, const Launched& launched);
 /// Keeps the rank that this process was started as (control::keep_rank). Returns true in the rank's process; otherwise
 /// `ends_with` is what this one ends with. The keeper of rank 0 is the coordinator where nobody else is.
 bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with);
@@ -54,7 +56,7 @@ class RankProcess {
   Launched launched_;
   const Hooks& hooks_;
   control::Shared& shared_;
-  std::shared_ptr<comm::Transport> transport_;
+  std::shared_ptr<comm::Transport> transport_;  // null: MPI is not needed
   std::unique_ptr<control::Member> member_;
   bool asked_ = false, stopped_ = false;
 };

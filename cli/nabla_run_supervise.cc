@@ -47,13 +47,39 @@ std::string address_towards(const std::string& host) {
   return out;
 }
 
-/// mpirun and everything that it started on this machine.
-class Mpirun {
+/// Becomes the program; returns where it cannot, with errno.
+void become(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+}
+
+/// A process per rank of this machine, which end with this one: it is what mpirun is elsewhere. Does not return.
+[[noreturn]] void start_here(uint32_t ranks, const std::vector<std::string>& command) {
+  pid_t parent = ::getpid();
+  ::setenv("NABLA_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+  ::setenv("NABLA_LOCAL_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+  for (uint32_t r = 0; r < ranks; ++r) {
+    if (::fork() != 0) continue;
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    for (const char* name : {"NABLA_RANK", "NABLA_LOCAL_RANK"}) ::setenv(name, std::to_string(r).c_str(), 1);
+    if (::getppid() == parent) become(command);
+    ::_exit(127);
+  }
+  int code = 0;
+  for (int status = 0; ::wait(&status) > 0 || errno == EINTR;) {
+    int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code == 0) code = ended;
+  }
+  ::_exit(code);
+}
+
+/// mpirun, or what stands for it, and everything that it started on this machine.
+class Starter {
  public:
-  static Result<Mpirun> start(const std::vector<std::string>& command) {
-    std::vector<char*> argv;
-    for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
+  /// `here`: so many ranks on this machine, of which each runs the command; 0: the command starts them.
+  static Result<Starter> start(const std::vector<std::string>& command, uint32_t here) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return error(Code::kReadFailed, "no pipe: {}", std::strerror(errno));
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind becomes this process's: an ssh that gets no answer
@@ -63,7 +89,8 @@ class Mpirun {
       ::setpgid(0, 0);  // signals of the terminal come to this process alone
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
       if (int null = ::open("/dev/null", O_RDONLY); null >= 0) ::dup2(null, 0);
-      if (::getppid() == parent) ::execvp(argv[0], argv.data());
+      if (::getppid() == parent && here > 0) ::close(ends[1]), start_here(here, command);
+      if (::getppid() == parent) become(command);
       int problem = errno;
       (void)!::write(ends[1], &problem, sizeof problem);
       ::_exit(127);
@@ -75,7 +102,7 @@ class Mpirun {
     if (failed && child > 0) ::waitpid(child, nullptr, 0);
     if (failed)
       return error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem));
-    return Mpirun(child);
+    return Starter(child);
   }
 
   /// Its exit code once it has ended.
@@ -108,24 +135,25 @@ class Mpirun {
   }
 
  private:
-  explicit Mpirun(pid_t pid) : pid_(pid) {}
+  explicit Starter(pid_t pid) : pid_(pid) {}
   pid_t pid_;
   std::optional<int> code_;
   int signal_ = 0;
   bool killed_ = false;  // by this process
 };
 
-/// What mpirun's end means where no rank has said why.
-Diagnostic silent_end(int code) {
-  return error(Code::kPeerLost, "mpirun has ended with exit code {} before the ranks were done; what it said stands above", code);
+/// What the starter's end means where no rank has said why.
+Diagnostic silent_end(int code, bool nccl) {
+  return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done; what {} said stands above",
+               nccl ? "all processes have" : "mpirun has", code, nccl ? "they" : "it");
 }
 
-/// Waits for mpirun and for the coordinator's word, whichever tells of an end first. Returns mpirun's exit code.
-int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
+/// Waits for the starter and for the coordinator's word, whichever tells of an end first. Returns the starter's exit code.
+int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
   int asked = 0;
   int64_t over_at = 0;
   LiveLine live;
-  for (std::optional<int> code; !(code = mpirun.ended()); ::usleep(10'000)) {
+  for (std::optional<int> code; !(code = starter.ended()); ::usleep(10'000)) {
     if (signals() > asked) {
       asked = signals();
       if (asked == 1) coordinator.ask_to_stop();
@@ -138,11 +166,11 @@ int supervise(control::Coordinator& coordinator, Mpirun& mpirun) {
     live.clear();
     if (over_at == 0) over_at = comm::steady_us();
     // It would not bear a signal to stop while it ends its processes; their keepers notice its end.
-    if (since(over_at) > kKillS) mpirun.kill(SIGKILL);
+    if (since(over_at) > kKillS) starter.kill(SIGKILL);
   }
-  int code = *mpirun.ended();
+  int code = *starter.ended();
   for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last
-  if (!coordinator.over()) coordinator.fail(silent_end(code));
+  if (!coordinator.over()) coordinator.fail(silent_end(code, nccl));
   return code;
 }
 
@@ -159,10 +187,13 @@ std::string own_path() {
 
 Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   std::vector<Host> hosts;
-  if (ranks < 2) return error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine mpi", options.bundle);
+  if (ranks < 2) return error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle, options.ranks.engine);
   if (options.ranks.np.value_or(ranks) != ranks)
     return error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np);
   if (options.ranks.hosts.empty()) return hosts;
+  if (options.ranks.engine == "nccl")
+    return error(Code::kBadOption, "--hosts: --engine nccl starts processes on this machine alone; on several, let mpirun, srun or "
+                 "torchrun start `nabla-run --engine nccl`");
   hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
   uint32_t slots = 0;
   for (const Host& h : hosts) slots += h.slots;
@@ -197,14 +228,18 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   pass("NABLA_EPOCH", std::to_string(epoch));
   pass("NABLA_REPORTS", folder);
   if (std::getenv("NABLA_PLUGINS") != nullptr) settings.pass.push_back("NABLA_PLUGINS");
-  Mpirun mpirun = NABLA_TRY(Mpirun::start(mpirun_command(settings, own_path(), args)));
-  int code = supervise(*coordinator, mpirun);
+  bool nccl = options.ranks.engine == "nccl";
+  std::vector<std::string> command = mpirun_command(settings, own_path(), args);
+  if (nccl) command = args, command.insert(command.begin(), own_path());
+  Starter starter = NABLA_TRY(Starter::start(command, nccl ? ranks : 0));
+  int code = supervise(*coordinator, starter, nccl);
   Status cause = cause_of(*coordinator, folder);
-  Mpirun::end_leftovers();
+  Starter::end_leftovers();
   // Ranks whose mpirun is gone stop as if they had been asked to.
   bool stopped = !cause.ok() && cause.errors().front().code == Code::kInterrupted;
-  if (int by = mpirun.foreign_signal(); by != 0 && stopped && signals() == 0)
-    return error(Code::kPeerLost, "mpirun was killed by signal {} ({}), and its ranks stopped", by, strsignal(by));
+  if (int by = starter.foreign_signal(); by != 0 && stopped && signals() == 0)
+    return error(Code::kPeerLost, "{} was killed by signal {} ({}), and its ranks stopped",
+                 nccl ? "the process that started the ranks" : "mpirun", by, strsignal(by));
   if (!cause.ok() && !hosts.empty() && cause.errors().front().code == Code::kRanksDisagree)
     cause.errors().front().notes.push_back("they were to run on " + names_of(hosts) +
                                             ": `ssh HOST true` must come back, and nabla-run be there");

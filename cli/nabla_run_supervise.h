@@ -24,8 +24,8 @@ std::string reports_folder(const std::string& wanted, const std::string& token);
 /// the reports, and says where these are.
 Status cause_of(control::Coordinator& coordinator, const std::string& folder);
 
-/// Starts mpirun with this program's own command line on all ranks, supervises them, and starts them again where the
-/// options say so. Returns the exit code. `ranks` is how many the bundle is for.
+/// Starts this program's own command line on all ranks, by mpirun or with --engine nccl itself, supervises them, and starts them again
+/// where the options say so. Returns the exit code. `ranks` is how many the bundle is for.
 int run_ranks(const RunOptions& options, const std::vector<std::string>& args, uint32_t ranks);
 
 }  // namespace nabla::cli

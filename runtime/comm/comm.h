@@ -1,5 +1,6 @@
 // How the ranks of a program exchange values: one interface, which engines implement. `local` (local.h): ranks are
-// threads of one process. `mpi` (peers.h): they are processes.
+// threads of one process. `mpi` (peers.h): they are processes. `nccl`
+// (runtime/nccl): they are processes, whose values stay on their GPUs.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,8 @@ struct CollectiveCall {
   const format::Instruction* at = nullptr;  ///< for messages; may be null
 };
 
+class StreamCommunicator;
+
 /// One rank's end, used by its thread alone. What a ticket started is left alone until `wait` of the same ticket, which
 /// every one gets. All members of a group start its collectives in the same order. Every function returns E0609 when a
 /// partner does something else or has ended, E0611 when it has not come when the deadline is over, and when another rank
@@ -36,6 +39,8 @@ class Communicator {
   virtual Status wait(uint32_t ticket) = 0;
   /// How many ranks a group of this rank's class has.
   virtual uint32_t members(uint32_t group) const = 0;
+  /// Where values are exchanged in the memory of GPUs (stream.h); null: in the host's.
+  virtual StreamCommunicator* on_stream() { return nullptr; }
 };
 
 }  // namespace nabla::comm

@@ -210,7 +210,8 @@ bool sensible(CollectiveKind kind, Reduction reduction, DType dtype) {
 
 }  // namespace
 
-std::string check_engine(uint32_t rank, const std::vector<uint32_t>& axes, Communicator& peers, bool quick) {
+std::string check_engine(uint32_t rank, const std::vector<uint32_t>& axes, Communicator& peers, bool quick,
+                         const std::function<bool(const CollectiveCall&)>& has) {
   Suite suite(rank, axes, peers);
   auto groups = static_cast<uint32_t>(axes.size() + 1);
   auto wrong = [&](const std::string& what, const Status& status) {
@@ -224,6 +225,7 @@ std::string check_engine(uint32_t rank, const std::vector<uint32_t>& axes, Commu
           auto reduction = static_cast<Reduction>(r);
           auto dtype = static_cast<DType>(d);
           if (!sensible(kind, reduction, dtype)) continue;
+          if (has && !has({.kind = kind, .reduction = reduction, .dtype = static_cast<format::DType>(d)})) continue;
           bool large = !quick && dtype == DType::kF32 && (reduction == Reduction::None || reduction == Reduction::Sum);
           for (int64_t count : std::vector<int64_t>{0, 1, 37, large ? 700057 : 5003}) {
             CollectiveCall call{.kind = kind, .reduction = reduction, .dtype = static_cast<format::DType>(d), .group = g};

@@ -68,20 +68,29 @@ Status RecordingCommunicator::recv(uint32_t ticket, uint32_t channel, void* to, 
   return to_.recv(ticket, channel, to, bytes, at);
 }
 
-Status RecordingCommunicator::wait(uint32_t ticket) {
-  uint64_t sequence = open_[ticket];
+void RecordingCommunicator::under_way(uint64_t sequence) {
   Event& e = board_.events[sequence % Board::kEvents];
-  bool there = e.sequence == sequence;  // after 4,096 others it is not
   int64_t now = steady_us();
-  if (there) e.waited = now;
+  if (e.sequence == sequence) e.waited = now;  // after 4,096 others it is another
   board_.waiting_for.store(sequence, std::memory_order_relaxed);
   board_.waiting_since.store(now, std::memory_order_release);
+}
+void RecordingCommunicator::over(uint64_t sequence) {
+  Event& e = board_.events[sequence % Board::kEvents];
+  int64_t now = steady_us();
+  bool waited = board_.waiting_for.load(std::memory_order_relaxed) == sequence;  // others end meanwhile
+  int64_t since = waited ? board_.waiting_since.exchange(0, std::memory_order_acq_rel) : 0;
+  if (since > 0) board_.waited_us.fetch_add(now - since, std::memory_order_relaxed);
+  board_.over.store(std::max(board_.over.load(), sequence));
+  if (e.sequence == sequence) e.done = now;
+}
+
+Status RecordingCommunicator::wait(uint32_t ticket) {
+  if (on_stream() != nullptr) return to_.wait(ticket);  // which says itself when it waits
+  uint64_t sequence = open_[ticket];
+  under_way(sequence);
   Status status = to_.wait(ticket);
-  if (!status.ok()) return status;  // the board keeps what it waited for
-  board_.waiting_since.store(0, std::memory_order_release);
-  int64_t done = steady_us();
-  board_.waited_us.fetch_add(done - now, std::memory_order_relaxed);
-  if (there) e.done = done;
+  if (status.ok()) over(sequence);  // else the board keeps what it waited for
   return status;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/comm.h"
+#include "runtime/comm/stream.h"
 
 namespace nabla::comm {
 
@@ -27,6 +27,8 @@ struct Board {
   std::atomic<uint64_t> run{0}, sequence{0};
   std::atomic<int64_t> waiting_since{0};      ///< of the exchange `waiting_for`; 0: the rank computes
   std::atomic<uint64_t> waiting_for{0};       ///< its sequence
+  std::atomic<bool> on_gpu{false};            ///< exchanges begin before the GPU comes to them,
+  std::atomic<uint64_t> over{0};              ///< and this one is the last that is over there
   std::atomic<int64_t> waited_us{0};          ///< of all exchanges that are over
   std::atomic<uint64_t> exchanged_bytes{0};   ///< payload of all exchanges that have begun, as in their events
   std::atomic<uint32_t> texts_used{0};
@@ -37,25 +39,33 @@ struct Board {
 
 /// Now, on the clock of events.
 int64_t steady_us();
+/// The sequence of the exchange that a rank which does not wait has come to; 0: none yet.
+inline uint64_t reached(const Board& board) { return board.on_gpu.load() ? board.over.load() : board.sequence.load(); }
 /// What stands in an event, or an empty text.
 std::string text_of(const Board& board, uint64_t sequence);
 /// The ring in its order, the oldest first. Events that are being written may be torn: this is for people.
 std::vector<Event> events_of(const Board& board);
 
 /// A rank's end that writes to a board.
-class RecordingCommunicator final : public Communicator {
+class RecordingCommunicator final : public Communicator, private StreamCommunicator::Watcher {
  public:
   /// All outlive it. `groups` are the names of those of the rank's class.
   RecordingCommunicator(Communicator& to, Board& board, const format::Program& program, std::vector<std::string> groups)
-      : to_(to), board_(board), program_(program), groups_(std::move(groups)) {}
+      : to_(to), board_(board), program_(program), groups_(std::move(groups)) {
+    if (StreamCommunicator* stream = to.on_stream()) stream->watch(this), board.on_gpu = true;
+  }
 
   Status start(uint32_t ticket, const CollectiveCall& call) override;
   Status send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes, const format::Instruction* at) override;
   Status recv(uint32_t ticket, uint32_t channel, void* to, uint64_t bytes, const format::Instruction* at) override;
   Status wait(uint32_t ticket) override;
   uint32_t members(uint32_t group) const override { return to_.members(group); }
+  StreamCommunicator* on_stream() override { return to_.on_stream(); }
 
  private:
+  // The board's sequence is that of the watched end: both count what goes through here.
+  void under_way(uint64_t exchange) override;
+  void over(uint64_t exchange) override;
   void begin(uint32_t ticket, uint64_t bytes, const format::Instruction* at, const char* what, const std::string& with);
   uint32_t text_of(const format::Instruction* at, const char* what, const std::string& with);
 

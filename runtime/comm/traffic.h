@@ -36,6 +36,7 @@ class CountingCommunicator final : public Communicator {
   }
   Status wait(uint32_t ticket) override { return to_.wait(ticket); }
   uint32_t members(uint32_t group) const override { return to_.members(group); }
+  StreamCommunicator* on_stream() override { return to_.on_stream(); }
 
   /// In the order in which each was first started.
   const std::vector<Traffic>& counted() const { return counted_; }

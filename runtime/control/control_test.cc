@@ -195,6 +195,18 @@ TEST(Control, TheFirstReportIsTheCause) {
   EXPECT_EQ(second.notes.at(0).substr(0, 9), "on rank 1");
 }
 
+// An engine of communication that fails may follow from another's loss, but not from the end of the rank that says so.
+TEST(Control, AReportExplainsTheEndOfItsRank) {
+  Job job(2);
+  auto ranks = job.join_all();
+  Diagnostic why = error(Code::kPeerLost, "rank 1 waits in all_reduce");
+  why.help = "look at the network";
+  (void)ranks[1]->report(why);
+  ranks[1].reset();
+  EXPECT_EQ(after_a_while(*ranks[0]), "rank 1 waits in all_reduce");
+  EXPECT_EQ(ranks[0]->verdict()->help, "look at the network");
+}
+
 TEST(Control, WhoSaysNothingIsUnresponsive) {
   Job job(2);
   Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");

@@ -40,6 +40,7 @@ struct Connection {
 struct Rank : RankView {
   bool gone = false;  // its connection is closed without goodbye
   bool told = false;  // its keeper has said how it ended
+  bool reported = false;  // it has said why it will end
   bool warned = false;
   Clock::time_point heard = Clock::now(), gone_at;
 };
@@ -194,6 +195,7 @@ class Coordinator::Server {
         return;
       case Kind::Report: {
         Diagnostic d = diagnostic_of(m);
+        r.reported = true;
         d.notes.push_back(fmt::format("on {}", name(static_cast<uint32_t>(c.rank))));
         return follows(d.code) ? suspect(d) : settle(d);
       }
@@ -367,14 +369,15 @@ class Coordinator::Server {
     bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank >= 0; });
     bool unwatched = cause_ && alone && (started_ || seconds_since(caused_at_) > 1);
     bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
-    if ((left && joined && (cause_ || started_) && !pending()) || unwatched || late) {
+    bool known = cause_ || (started_ && !pending() && !suspected_);
+    if ((left && joined && known) || unwatched || late) {
       if (!over_) over_ = true, changed_.notify_all();
       for (const auto& c : connections_) c->dead = c->dead || c->keeper;
     }
   }
   // Somebody is gone, and why is not known yet.
   bool pending() const {
-    return !cause_ && std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone && !r.left; });
+    return !cause_ && std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone && !r.left && !r.reported; });
   }
 
   void look_for_cause() {
@@ -388,7 +391,7 @@ class Coordinator::Server {
     }
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       const Rank& k = ranks_[r];
-      if (k.gone && !k.left && seconds_since(k.gone_at) > kSecondLookS)
+      if (k.gone && !k.left && !k.reported && seconds_since(k.gone_at) > kSecondLookS)
         return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended", name(r), place(r)));
       if (k.joined && !k.gone && !k.left && seconds_since(k.heard) > options_.lost_s)
         return settle(error(Code::kPeerLost, "{} is unresponsive: nothing was heard of it for {:.1f} s{}", name(r),

@@ -44,7 +44,7 @@ Socket tell_coordinator(const Shared& s, int signal, int exit, std::string tail)
   MessageT m{.kind = Kind::Obituary};
   m.token = s.token, m.epoch = s.epoch.load(), m.rank = s.rank.load();
   m.signal = signal, m.exit = exit;
-  m.run = s.board.run.load(), m.sequence = s.board.sequence.load();
+  m.run = s.board.run.load(), m.sequence = comm::reached(s.board);
   m.what = comm::text_of(s.board, m.sequence);
   // The first message of a connection is short.
   if (size_t most = kMostHello - 1024; tail.size() > most) tail.erase(0, tail.size() - most);

@@ -107,7 +107,7 @@ class Member::Client {
 
   void beat() {
     MessageT m{.kind = Kind::Beat};
-    m.run = board_.run.load(), m.sequence = board_.sequence.load();
+    m.run = board_.run.load(), m.sequence = comm::reached(board_);
     int64_t since = board_.waiting_since.load();
     if (since > 0) m.waiting_us = std::max<int64_t>(1, comm::steady_us() - since), m.sequence = board_.waiting_for.load();
     m.what = comm::text_of(board_, m.sequence), m.bytes = board_.events[m.sequence % comm::Board::kEvents].bytes;

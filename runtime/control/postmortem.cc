@@ -55,10 +55,10 @@ Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, cons
                       {"waited_us", e.waited},
                       {"done_us", e.done}});
   int64_t since = board.waiting_since.load(), now = comm::steady_us();
-  Json out{{"rank", rank}, {"epoch", epoch}, {"run", board.run.load()}, {"sequence", board.sequence.load()}};
+  Json out{{"rank", rank}, {"epoch", epoch}, {"run", board.run.load()}, {"sequence", comm::reached(board)}};
   out["waiting_us"] = since == 0 ? 0 : now - since;
   out["waiting_for"] = since == 0 ? 0 : board.waiting_for.load();
-  out["what"] = comm::text_of(board, since == 0 ? board.sequence.load() : board.waiting_for.load());
+  out["what"] = comm::text_of(board, since == 0 ? comm::reached(board) : board.waiting_for.load());
   out["now_us"] = now;
   out["events"] = std::move(events);
   return write(folder, fmt::format("rank-{}.json", rank), out);

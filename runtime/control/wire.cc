@@ -81,6 +81,7 @@ void fill(MessageT& into, const Diagnostic& why) {
   into.code = static_cast<uint16_t>(why.code), into.text = why.message;
   for (const std::string& note : why.notes) into.text += "\n" + note;
   if (into.text.size() > kMostBytes / 2) into.text.resize(kMostBytes / 2);
+  into.help = why.help.substr(0, kMostBytes / 4);
 }
 
 Diagnostic diagnostic_of(const MessageT& m) {
@@ -92,6 +93,7 @@ Diagnostic diagnostic_of(const MessageT& m) {
     end = std::min(m.text.find('\n', at), m.text.size());
     out.notes.push_back(m.text.substr(at, end - at));
   }
+  out.help = m.help;
   return out;
 }
 

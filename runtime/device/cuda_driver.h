@@ -22,7 +22,7 @@ using CudaGraph = struct CudaGraphTag*;
 using CudaGraphExec = struct CudaGraphExecTag*;
 
 // CUresult
-inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNoDevice = 100;
+inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNoDevice = 100, kCudaNotReady = 600;
 
 /// member, name, parameters; all give a CUresult.
 #define NABLA_CUDA_CALLS(X)                                                                                        \
@@ -48,6 +48,7 @@ inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, k
   X(stream_create, "cuStreamCreate", (CudaStream * stream, unsigned flags))                                        \
   X(stream_destroy, "cuStreamDestroy", (CudaStream stream))                                                        \
   X(stream_synchronize, "cuStreamSynchronize", (CudaStream stream))                                                \
+  X(stream_query, "cuStreamQuery", (CudaStream stream))                                                            \
   X(capture_begin, "cuStreamBeginCapture", (CudaStream stream, int mode))                                          \
   X(capture_end, "cuStreamEndCapture", (CudaStream stream, CudaGraph * graph))                                     \
   X(graph_instantiate, "cuGraphInstantiateWithFlags", (CudaGraphExec * exec, CudaGraph graph, unsigned long long)) \
@@ -59,6 +60,7 @@ inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, k
   X(event_destroy, "cuEventDestroy", (CudaEvent event))                                                            \
   X(event_record, "cuEventRecord", (CudaEvent event, CudaStream stream))                                           \
   X(event_synchronize, "cuEventSynchronize", (CudaEvent event))                                                    \
+  X(event_query, "cuEventQuery", (CudaEvent event))                                                                \
   X(stream_wait, "cuStreamWaitEvent", (CudaStream stream, CudaEvent event, unsigned flags))                        \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, CudaEvent start, CudaEvent end))                    \
   X(module_load, "cuModuleLoadData", (CudaModule * module, const void* image))                                     \

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
-#include "runtime/comm/comm.h"
+#include "runtime/comm/stream.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/limits.h"
 #include "runtime/device/onednn.h"
@@ -95,6 +95,7 @@ struct EngineOptions {
   int threads = 0;
   bool pin_caller = false;
   bool sync_debug = false;
+  comm::StreamCommunicator* peers = nullptr;  ///< of a GPU: ranks whose values stay on GPUs; null: they come through the host
 };
 
 /// E0601, E0602, E0604, E0804. The bundle outlives the engine.

@@ -68,17 +68,19 @@ GpuLaunches::~GpuLaunches() {
 }
 
 GpuEngine::GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device,
-                     bool sync_debug)
+                     const EngineOptions& options)
     : bundle_(bundle),
       program_(program),
       device_(std::move(device)),
       driver_(*device_.driver),
-      sync_debug_(sync_debug) {}
+      sync_debug_(options.sync_debug),
+      peers_(options.peers) {}
 
 GpuEngine::~GpuEngine() {
   if (context_ == nullptr) return;
   (void)driver_.context_set(context_);
   if (stream_ != nullptr) (void)driver_.stream_synchronize(stream_);
+  if (peers_ != nullptr) peers_->detach();
   libraries_.reset();
   exchanges_.reset();
   staging_.reset();
@@ -100,7 +102,8 @@ Status GpuEngine::load() {
   (void)NABLA_TRY(driver_.check("opening the GPU", driver_.context_retain(&context_, device_.device)));
   (void)NABLA_TRY(enter());
   (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
-  (void)NABLA_TRY(staging_.emplace().open(driver_, stream_));
+  if (peers_ != nullptr) (void)NABLA_TRY(peers_->attach(device_, stream_, &program_));
+  (void)NABLA_TRY(staging_.emplace(peers_).open(driver_, stream_));
   (void)NABLA_TRY(transfers_.emplace().open(driver_, stream_, program_.host_bytes()));
   exchanges_.emplace(driver_, stream_);
   algorithms_.emplace(program_, device_, stream_);
@@ -276,6 +279,7 @@ Status GpuEngine::run(const RunRequest& r) {
   algorithms_->loaded();
   bool by_peers = false;
   auto failed = [&](Status status) -> Status {
+    if (peers_ != nullptr) peers_->abort();  // what others do not come to would never end
     staging_->drop();
     transfers_->drop();
     exchanges_->drop();
@@ -315,7 +319,9 @@ Status GpuEngine::run_steps(const RunRequest& r, bool& by_peers) {
 void GpuEngine::note_graph(const RunRequest& r, const GpuLaunches& l) const {
   std::string how = fmt::format("{} {}, one graph without a trace", l.nodes, l.nodes == 1 ? "launch" : "launches");
   if (l.nodes == kDecides) how = "a loop or branch decides on the host, so that it never runs as a graph";
-  if (l.nodes == kExchanges) how = "ranks exchange values through the host, so that it never runs as a graph";
+  if (l.nodes == kExchanges)
+    how = fmt::format("ranks exchange values {}, so that it never runs as a graph",
+                      peers_ == nullptr ? "through the host" : "beside its kernels");
   if (l.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
   for (size_t i = 0; i < r.bound.bucket.size(); ++i) {
     const format::SymbolSource& source = *program_.entries()->Get(static_cast<uint32_t>(r.entry))->sources()->Get(i);
@@ -334,7 +340,8 @@ Status GpuEngine::issue(const RunRequest& r, bool& by_peers) {
   if (r.check != nullptr && r.check->found()) return r.check->report(program_, std::string(entry_name(r)), i);
   if (r.stopped() && !machine.failure()) return stopped_in(std::string(entry_name(r)), i);
   Diagnostic d = *machine.failure();
-  if ((by_peers = machine.by_peers())) return d;
+  bool settled = d.code >= Code::kRanksDiverge && d.code <= Code::kTransportFailed;  // that of a wait for the stream
+  if ((by_peers = machine.by_peers() || settled)) return d;
   d.message = fmt::format("instruction {} `{}`: {}", failed, view(i.label()), d.message);
   if (!sync_debug_) return d;
   d.message = fmt::format("entry `{}` on {}: {}", entry_name(r), device_.name, d.message);
@@ -383,7 +390,7 @@ const void* GpuEngine::look(const void* at, size_t bytes, std::vector<char>& roo
 
 Result<std::unique_ptr<Engine>> make_gpu_engine(const format::Bundle& bundle, const format::Program& program,
                                                 device::CudaDevice device, const EngineOptions& options) {
-  auto engine = std::make_unique<GpuEngine>(bundle, program, std::move(device), options.sync_debug);
+  auto engine = std::make_unique<GpuEngine>(bundle, program, std::move(device), options);
   Status loaded = engine->load();
   if (loaded.ok()) return std::unique_ptr<Engine>(std::move(engine));
   Diagnostic& d = loaded.errors()[0];

@@ -2,7 +2,8 @@
 // copied by two streams more (gpu_transfers.h). Tuples of sizes whose launches are the same share them: the
 // first run issues the steps one by one; the second records them as a CUDA graph, which it and all later ones replay,
 // at the sizes that lie in device memory. Steps with a While or a Branch are always issued one by one, because this
-// machine decides there, and so are steps with exchanges between ranks, which go through its memory (gpu_exchanges.h).
+// machine decides there, and so are steps with exchanges between ranks, which go through its memory (gpu_exchanges.h), or
+// from GPU to GPU beside the kernels (comm/stream.h).
 #pragma once
 
 #include <map>
@@ -66,7 +67,8 @@ class GpuEngine final : public Engine {
   /// Of GpuLaunches::nodes: the host decides in the step, or takes part in its exchanges.
   static constexpr int64_t kDecides = -1, kExchanges = -2;
 
-  GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device, bool sync_debug);
+  /// `options`: its `sync_debug` and its `peers`.
+  GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device, const EngineOptions& options);
   ~GpuEngine() override;
   Status load();
 
@@ -119,6 +121,7 @@ class GpuEngine final : public Engine {
   device::CudaDevice device_;
   const device::CudaDriver& driver_;
   bool sync_debug_;
+  comm::StreamCommunicator* peers_;  ///< null: exchanges go through the host
   device::CudaContext context_ = nullptr;
   device::CudaStream stream_ = nullptr;
   std::vector<Module> modules_;

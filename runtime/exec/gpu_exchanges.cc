@@ -40,6 +40,10 @@ Status GpuExchanges::passed_on(Status status) {
 }
 
 Status GpuExchanges::start(comm::Communicator& peers, const Control& control, void* const* slots) {
+  if (peers.on_stream() != nullptr) {
+    open_[control.ticket];
+    return passed_on(start_exchange(peers, control, slots));
+  }
   auto bytes = static_cast<size_t>(control.bytes);
   const format::Collective* call = control.exchange->action_as_Collective();
   bool recv = control.exchange->action_type() == format::Action::Recv;
@@ -72,6 +76,7 @@ Status GpuExchanges::wait(comm::Communicator& peers, uint32_t ticket) {
   (void)NABLA_TRY(passed_on(peers.wait(ticket)));
   Open open = std::move(found->second);
   open_.erase(found);
+  if (open.buffers.empty()) return Ok{};
   Buffer& last = buffers_[open.buffers.back()];
   for (size_t b : open.buffers) buffers_[b].busy = false;
   if (open.bytes == 0) return Ok{};

@@ -1,6 +1,7 @@
 // Exchanges of a program on a GPU with other ranks, through the host: what a rank sends is copied into pinned memory, the
 // ranks exchange it there as programs on CPUs do, and at the wait what came is copied back. So every engine of communication
-// serves GPUs, ranks that share one too, and combines with the same bits.
+// serves GPUs, ranks that share one too, and combines with the same bits. Where ranks exchange in the memory of their GPUs
+// (comm/stream.h) addresses are handed on as they are.
 #pragma once
 
 #include <cstddef>

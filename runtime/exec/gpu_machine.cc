@@ -79,6 +79,7 @@ bool GpuMachine::end(uint32_t step, void* const* slots, int64_t mark) {
     if (now < 0) request_.trace->drop();
     if (now >= 0) spans_.push_back({request_.bound.labels[step], mark, now});
   }
+  if (engine_.sync_debug_ && engine_.peers_ != nullptr && !ok(engine_.peers_->settle())) return false;
   if (engine_.sync_debug_ && !ok("running", driver_.stream_synchronize(engine_.stream_))) return false;
   return request_.check == nullptr || request_.check->after(request_.bound.operands[step], slots);
 }
@@ -105,7 +106,7 @@ Status GpuMachine::start_trace() {
 
 Status GpuMachine::finish_trace() {
   if (request_.trace == nullptr) return Ok{};
-  (void)NABLA_TRY(driver_.check("waiting for the GPU", driver_.stream_synchronize(engine_.stream_)));
+  (void)NABLA_TRY(engine_.staging_->settle());
   auto time = [&](int64_t event, int64_t& out) {
     float milliseconds = 0;
     int status = driver_.event_elapsed(&milliseconds, engine_.events_[0], engine_.events_[event]);

@@ -44,6 +44,7 @@ Result<size_t> GpuStaging::reserve(size_t bytes) {
     full.on_its_way = true;
     current_ ^= 1;
     Buffer& next = buffers_[current_];
+    if (next.on_its_way && peers_ != nullptr) (void)NABLA_TRY(peers_->settle());
     if (next.on_its_way) (void)NABLA_TRY(driver_->check("copying", driver_->event_synchronize(next.event)));
     deliver(next);
   }
@@ -76,11 +77,16 @@ Status GpuStaging::download(void* to, device::CudaAddress from, size_t bytes) {
   return Ok{};
 }
 
+Status GpuStaging::settle() {
+  if (peers_ != nullptr) (void)NABLA_TRY(peers_->settle());
+  return driver_->check("waiting for the GPU", driver_->stream_synchronize(stream_));
+}
+
 Status GpuStaging::finish() {
-  int status = driver_->stream_synchronize(stream_);
-  if (status != device::kCudaOk) drop();
+  Status status = settle();
+  if (!status.ok()) drop();
   for (Buffer& buffer : buffers_) deliver(buffer);
-  return driver_->check("waiting for the GPU", status);
+  return status;
 }
 
 void GpuStaging::drop() {

@@ -5,12 +5,15 @@
 #include <cstddef>
 #include <vector>
 
+#include "runtime/comm/stream.h"
 #include "runtime/device/cuda_driver.h"
 
 namespace nabla::exec {
 
 class GpuStaging {
  public:
+  /// `peers`: whose exchanges the stream waits for; null: nobody's.
+  explicit GpuStaging(comm::StreamCommunicator* peers) : peers_(peers) {}
   /// E0607, E0804. `driver` and `stream` outlive the object; the context is current in every call.
   Status open(const device::CudaDriver& driver, device::CudaStream stream);
   ~GpuStaging();
@@ -19,8 +22,10 @@ class GpuStaging {
   Status upload(device::CudaAddress to, const void* from, size_t bytes);
   /// `to` is written by `finish` at the latest.
   Status download(void* to, device::CudaAddress from, size_t bytes);
-  /// Waits for everything in the stream.
+  /// Waits for everything in the stream, and delivers what came.
   Status finish();
+  /// Waits for everything in the stream: errors of who keeps it waiting too.
+  Status settle();
   /// After a failure: nothing is written any more.
   void drop();
 
@@ -42,6 +47,7 @@ class GpuStaging {
   Result<size_t> reserve(size_t bytes);
   static void deliver(Buffer& buffer);
 
+  comm::StreamCommunicator* peers_;
   const device::CudaDriver* driver_ = nullptr;
   device::CudaStream stream_ = nullptr;
   Buffer buffers_[2];

@@ -67,7 +67,14 @@ Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const C
   if (options.sync_debug && !chosen.gpu)
     return error(Code::kBadOption, "sync-debug is for GPUs; the program for {} runs every instruction to its end",
                  text_of(chosen.program->target()));
-  EngineOptions engine{options.threads, options.pin_caller, options.sync_debug};
+  comm::StreamCommunicator* stream = place.peers == nullptr ? nullptr : place.peers->on_stream();
+  if (stream != nullptr && !chosen.gpu) {
+    Diagnostic d = error(Code::kBadOption, "the ranks exchange values from GPU to GPU, and {} runs its program for {}, which is for CPUs",
+                         bundle.what(), text_of(chosen.program->target()));
+    d.help = "compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi";
+    return d;
+  }
+  EngineOptions engine{options.threads, options.pin_caller, options.sync_debug, stream};
   std::unique_ptr<Rank> rank(new Rank(*chosen.program, options, std::move(place)));
   rank->engine_ = NABLA_TRY(chosen.gpu ? make_gpu_engine(bundle, *chosen.program, *chosen.gpu, engine)
                                        : make_cpu_engine(bundle, *chosen.program, engine));

@@ -13,7 +13,7 @@ forbid() {
   fi
 }
 
-forbid runtime 'ir|passes|codegen|frontend|cli|examples|tools' runtime/base
+forbid runtime 'ir|passes|codegen|frontend|cli|examples|tools|runtime/nccl' runtime/base
 forbid nabla_run 'ir|passes|codegen|frontend|cli/driver|examples|tools' runtime/base
 forbid ir 'passes|codegen|frontend|cli|examples|tools|runtime/exec|runtime/device' ir/ops
 forbid passes 'codegen|frontend|cli|examples|tools|runtime/exec|runtime/device' ir

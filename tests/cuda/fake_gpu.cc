@@ -43,6 +43,7 @@ Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, 
   std::filesystem::path fakes = std::filesystem::path(driver).parent_path().parent_path();
   setenv("NABLA_CUBLASLT", (fakes / "fake_cublaslt/libfake_cublaslt.so").c_str(), 1);
   setenv("NABLA_CUDNN", (fakes / "fake_cudnn/libfake_cudnn.so").c_str(), 1);
+  setenv("NABLA_NCCL", (fakes / "fake_nccl/libfake_nccl.so").c_str(), 1);
   options.checked ? setenv("NABLA_FAKE_CUDA_CHECKED", "1", 1) : unsetenv("NABLA_FAKE_CUDA_CHECKED");
   return Ok{};
 }

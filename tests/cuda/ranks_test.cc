@@ -1,5 +1,5 @@
-// Programs of several ranks on one fake GPU, whose exchanges go through the host: numbers of the CPU's program, the same bits
-// over every engine of communication, bytes as the report states them, and a rank that fails ends all.
+// Programs of several ranks on one fake GPU, whose exchanges go through the host, and on GPUs of their own by NCCL: numbers of the
+// CPU's program, the same bits over every engine of communication, bytes as the report states them, and a rank that fails ends all.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "tests/cuda/fake_gpu.h"
+#include "tests/cuda/nccl_ranks.h"
 #include "tests/strategy/chain.h"
 
 namespace nabla {
@@ -33,6 +34,8 @@ void* driver_library() {
 }
 /// How often a call of the driver was made.
 int calls(const char* name) { return reinterpret_cast<int (*)(const char*)>(dlsym(driver_library(), "nb_fake_cuda_count"))(name); }
+/// How many bytes the copies of a call have moved.
+int64_t bytes(const char* name) { return reinterpret_cast<int64_t (*)(const char*)>(dlsym(driver_library(), "nb_fake_cuda_bytes"))(name); }
 int64_t pinned() { return reinterpret_cast<int64_t (*)()>(dlsym(driver_library(), "nb_fake_cuda_pinned"))(); }
 int live() { return reinterpret_cast<int (*)()>(dlsym(driver_library(), "nb_fake_cuda_live"))(); }
 
@@ -175,6 +178,36 @@ TEST_P(GpuRanks, HaveTheSameBitsOverMessages) {
       }
     });
   for (std::thread& t : threads) t.join();
+}
+
+// Values go from GPU to GPU, of which every rank has its own: nothing but inputs and outputs comes through the host.
+TEST_P(GpuRanks, TrainOverNccl) {
+  driver::CompiledBundle made = compiled(GetParam(), "sm_90a");
+  std::vector<Literal> cpu = trained(*open(compiled(GetParam(), "cpu").bytes).value());
+  uint32_t count = GetParam().ranks;
+  setenv("NABLA_FAKE_CUDA_DEVICES", std::to_string(count).c_str(), 1);
+  tests::Store store;
+  int64_t copied = bytes("cuMemcpyDtoHAsync");
+  tests::in_threads(count, [&](uint32_t r) {
+    nccl::RankOptions ranks{.rank = r, .ranks = count, .local_ranks = count, .deadline_s = 60};
+    ranks.put = [&](const std::string& key, const std::string& value) { return store.put(key, value); };
+    ranks.get = [&](const std::string& key, double timeout_s) { return store.get(key, timeout_s); };
+    auto session = open(made.bytes, {.world = nccl::over_nccl(ranks), .gpu = r});
+    ASSERT_TRUE(session.ok()) << to_string(session.errors());
+    std::string where = r == 0 ? "in several processes, on Fake GPU" : fmt::format("in several processes, on Fake GPU {}", r);
+    EXPECT_TRUE((*session)->team().ends_with(where)) << (*session)->team();
+    std::vector<Literal> got = trained(**session);
+    if (r > 0) return;
+    expect_near(got, cpu);
+    EXPECT_EQ(counted(**session), stated(made.report, kRuns));
+  });
+  unsetenv("NABLA_FAKE_CUDA_DEVICES");
+  // Every rank's losses, and its parts of the state once more on their way to rank 0.
+  int64_t results = 0;
+  for (const Literal& value : cpu) results += value.size_bytes();
+  EXPECT_LE(bytes("cuMemcpyDtoHAsync") - copied, 3 * count * results);
+  EXPECT_EQ(live(), 0);
+  EXPECT_EQ(pinned(), 0);
 }
 
 const Strategy kDp{"Dp", "dp=2", 2, {{"data-axes", "dp"}}};

@@ -326,7 +326,7 @@ TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
     Outcome o = Job(kProgram, training(3, {option, "4", "--checkpoint-dir", path("unused")}, false)).wait();
     EXPECT_EQ(o.code, 2);
     EXPECT_HAS(o.err, std::string("error[E0901]: ") + option +
-                          ": this process runs all ranks by itself; several processes need --engine mpi\n");
+                          ": this process runs all ranks by itself; several processes need --engine mpi or nccl\n");
   }
   Outcome local = Job(kProgram, training(3, {"--engine", "local"}, false), {.before = mpirun(2)}).wait();
   EXPECT_EQ(local.code, 2) << local.err;

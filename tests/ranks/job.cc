@@ -81,6 +81,7 @@ std::vector<Job::Process> Job::processes() const {
     size_t name_end = stat.rfind(')');
     if (name_end == stat.npos || stat[name_end + 2] == 'Z') continue;
     std::string rank = variable(environment, "OMPI_COMM_WORLD_RANK");
+    if (rank.empty()) rank = variable(environment, "NABLA_RANK");
     out.push_back({pid, std::atoi(stat.c_str() + name_end + 4), rank.empty() ? -1 : std::atoi(rank.c_str())});
   }
   if (all != nullptr) ::closedir(all);

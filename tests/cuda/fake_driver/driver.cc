@@ -6,6 +6,7 @@
 // checked variant, and what its checker finds is an illegal address.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -81,10 +82,13 @@ int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsi
   return fine ? kOk : kIllegalAddress;
 }
 
+constexpr int kMostDevices = 64;
 int devices() {
   const char* text = std::getenv("NABLA_FAKE_CUDA_DEVICES");
-  return text == nullptr ? 1 : std::atoi(text);
+  return text == nullptr ? 1 : std::min(std::atoi(text), kMostDevices);
 }
+/// A context is the address of a byte, one per GPU.
+char contexts[kMostDevices];
 
 /// 10 * major + minor.
 int capability() {
@@ -159,6 +163,17 @@ int nb_fake_cuda_put(void* stream, int (*work)(void*), void* context, void (*rel
     return work(kept.get());
   });
 }
+/// The same once `ready` gives CUDA_SUCCESS; it is asked again while it gives CUDA_ERROR_NOT_READY, and touches no device memory.
+int nb_fake_cuda_put_when(void* stream, int (*ready)(void*), int (*work)(void*), void* context, void (*release)(void*)) {
+  Lock lock;
+  std::shared_ptr<void> kept(context, release);
+  if (int status = begin("library call"); status != kOk) return status;
+  Work then = [work, kept] {
+    Memory::Open open(state().memory);
+    return work(kept.get());
+  };
+  return put(static_cast<Stream*>(stream), {then, nullptr, nullptr, [ready, kept] { return ready(kept.get()); }});
+}
 /// Is all of it inside one live allocation?
 int nb_fake_cuda_holds(uint64_t address, uint64_t bytes) {
   Lock lock;
@@ -169,6 +184,8 @@ int nb_fake_cuda_ready(void) {
   Lock lock;
   return state().initialized && state().contexts > 0 && current() ? 1 : 0;
 }
+/// Which one that is.
+int nb_fake_cuda_ordinal(void) { return ordinal(); }
 
 int cuInit(unsigned) {
   Lock lock;
@@ -206,11 +223,12 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   return begin("cuDeviceGetAttribute", kInvalidValue, false);
 }
 
-int cuDevicePrimaryCtxRetain(void** context, int) {
+int cuDevicePrimaryCtxRetain(void** context, int device) {
   Lock lock;
   if (int status = begin("cuDevicePrimaryCtxRetain", kOutOfMemory, false); status != kOk) return status;
+  if (device < 0 || device >= devices()) return kInvalidValue;
   ++state().contexts;
-  return *context = &state(), kOk;
+  return *context = &contexts[device], kOk;
 }
 int cuDevicePrimaryCtxRelease_v2(int) {
   Lock lock;
@@ -223,6 +241,7 @@ int cuCtxSetCurrent(void* context) {
   Lock lock;
   if (int status = begin("cuCtxSetCurrent", kInvalidContext, false); status != kOk) return status;
   current() = context != nullptr;
+  if (current()) ordinal() = static_cast<int>(static_cast<char*>(context) - contexts);
   return kOk;
 }
 
@@ -245,7 +264,8 @@ int cuMemFree_v2(uint64_t address) {
   Lock lock;
   if (int status = begin("cuMemFree"); status != kOk) return status;
   if (int status = forbid_in_capture(); status != kOk) return status;
-  for (Stream* stream : state().streams) drain(*stream);  // freeing waits
+  for (Stream* stream : std::set(state().streams))  // freeing waits for the GPU
+    if (known(state().streams, stream) && stream->ordinal == ordinal()) drain(*stream);
   state().machine.release(reinterpret_cast<void*>(address));
   return state().memory.release(address);
 }

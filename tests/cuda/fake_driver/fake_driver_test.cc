@@ -161,6 +161,28 @@ TEST_F(FakeDriver, ACaptureGoesOnInOtherStreamsAndComesBack) {
   ok(cuda().stream_destroy(other));
 }
 
+// Who asks lets the GPU work meanwhile, as time would.
+TEST_F(FakeDriver, StreamsAndEventsThatAreAskedComeToTheirEnd) {
+  CudaStream other = nullptr;
+  CudaEvent event = nullptr;
+  ok(cuda().stream_create(&other, 1));
+  ok(cuda().event_create(&event, 2));
+  EXPECT_EQ(cuda().event_query(event), kCudaOk);  // never recorded
+  std::vector<char> from(64, 5), to(64);
+  ok(cuda().copy_in(memory_, from.data(), 64, other));
+  ok(cuda().event_record(event, other));
+  ok(cuda().stream_wait(stream_, event, 0));
+  ok(cuda().copy_out(to.data(), memory_, 64, stream_));
+  EXPECT_EQ(cuda().event_query(event), kCudaOk);
+  EXPECT_EQ(to[0], 0);
+  EXPECT_EQ(cuda().stream_query(stream_), kCudaOk);
+  EXPECT_EQ(to, from);
+  ok(cuda().event_destroy(event));
+  EXPECT_EQ(name(cuda().event_query(event)), "CUDA_ERROR_INVALID_HANDLE");
+  ok(cuda().stream_destroy(other));
+  EXPECT_EQ(name(cuda().stream_query(other)), "CUDA_ERROR_INVALID_HANDLE");
+}
+
 TEST_F(FakeDriver, AThreadWithoutTheContextIsToldSo) {
   ok(cuda().context_set(nullptr));
   EXPECT_EQ(name(cuda().memory_alloc(&memory_, 64)), "CUDA_ERROR_INVALID_CONTEXT");

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -74,6 +75,10 @@ bool& current() {
   thread_local bool set = false;
   return set;
 }
+int& ordinal() {
+  thread_local int number = 0;
+  return number;
+}
 
 int injected(const std::string& name, int status) {
   int count = ++state().calls[name];
@@ -116,16 +121,32 @@ int put(Stream* stream, Item item) {
   return kOk;
 }
 
-void advance(Stream& stream) {
+bool advance(Stream& stream) {
+  std::shared_ptr<Mark> after = stream.queue.front().after;
+  while (after && !after->done)
+    if (!advance(*after->stream)) return false;
+  if (Work& ready = stream.queue.front().ready; ready && state().sticky == kOk) {
+    int status = ready();
+    if (status == kNotReady) return false;
+    state().sticky = status;
+  }
   Item item = std::move(stream.queue.front());
   stream.queue.pop_front();
-  while (item.after && !item.after->done) advance(*item.after->stream);
   if (item.work && state().sticky == kOk) state().sticky = item.work();
   if (item.mark) item.mark->done = true;
+  return true;
+}
+
+// Functions of the driver hold the lock once.
+void let_others() {
+  Lock::mutex().unlock();
+  ::usleep(50);
+  Lock::mutex().lock();
 }
 
 int drain(Stream& stream) {
-  while (!stream.queue.empty()) advance(stream);
+  while (!stream.queue.empty())
+    if (!advance(stream)) let_others();
   return state().sticky;
 }
 
@@ -140,7 +161,7 @@ void hurry() {
     for (auto& s : exec->streams) others.push_back(s.get());
   for (bool moved = true; std::exchange(moved, false);)
     for (Stream* s : others)
-      while (ready(*s)) advance(*s), moved = true;
+      while (ready(*s) && advance(*s)) moved = true;
 }
 
 size_t elf_bytes(const void* image) {

@@ -54,6 +54,7 @@ struct Item {
   Work work;
   std::shared_ptr<Mark> after;  ///< null: nothing
   std::shared_ptr<Mark> mark;   ///< is done with the work; null: none
+  Work ready = nullptr;         ///< kNotReady: the stream stays here, and asks again; null: at once
 };
 /// What streams record together: the first one began it, others joined by waiting for an event of it.
 struct Capture {
@@ -69,8 +70,9 @@ struct Capture {
   bool ended = false;
 };
 struct Stream {
-  std::deque<Item> queue;
-  std::shared_ptr<Capture> capture;  ///< null: it records nothing
+  std::deque<Item> queue = {};
+  int ordinal = 0;                   ///< of its GPU
+  std::shared_ptr<Capture> capture = nullptr;  ///< it records nothing
   size_t branch = 0;                 ///< of the capture
 };
 struct Event {
@@ -155,6 +157,8 @@ struct Lock {
 };
 /// The calling thread's context was set.
 bool& current();
+/// To that of this GPU.
+int& ordinal();
 
 /// Counts a call and gives the status that $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" wants of this one, else 0.
 int injected(const std::string& name, int status);
@@ -165,8 +169,10 @@ int forbid_in_capture();
 /// Into the stream's queue, or into what it records.
 int put(Stream* stream, Item item);
 inline int put(Stream* stream, Work work) { return put(stream, Item{std::move(work), nullptr, nullptr}); }
-/// Begins the next item of a stream, and for its sake what other streams have to do before.
-void advance(Stream& stream);
+/// Begins the next item of a stream, and for its sake what other streams have to do before. False: it is not ready.
+bool advance(Stream& stream);
+/// Lets other threads call the driver for a while.
+void let_others();
 /// With NABLA_FAKE_CUDA_EAGER: all that streams other than the first one can do by now is done; else they wait as it does.
 void hurry();
 
@@ -175,7 +181,7 @@ bool known(const std::set<T*>& set, T* handle) {
   return set.count(handle) > 0;
 }
 
-/// Runs a stream's work; the first fault sticks.
+/// Runs a stream's work, waiting for what is not ready; the first fault sticks.
 int drain(Stream& stream);
 /// The bytes of a cubin, from its ELF header; 0: it is none.
 size_t elf_bytes(const void* image);

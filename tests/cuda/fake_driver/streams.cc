@@ -19,7 +19,7 @@ extern "C" {
 int cuStreamCreate(Stream** out, unsigned) {
   Lock lock;
   if (int status = begin("cuStreamCreate", kOutOfMemory); status != kOk) return status;
-  state().streams.insert(*out = new Stream);
+  state().streams.insert(*out = new Stream{.ordinal = ordinal()});
   if (state().first == nullptr) state().first = *out;
   return kOk;
 }
@@ -38,6 +38,16 @@ int cuStreamSynchronize(Stream* stream) {
   if (!known(state().streams, stream)) return kInvalidHandle;
   if (int status = forbid_in_capture(); status != kOk) return status;
   return drain(*stream);
+}
+// A GPU would have worked meanwhile.
+int cuStreamQuery(Stream* stream) {
+  Lock lock;
+  if (int status = begin("cuStreamQuery"); status != kOk) return status;
+  if (!known(state().streams, stream)) return kInvalidHandle;
+  if (int status = forbid_in_capture(); status != kOk) return status;
+  while (!stream->queue.empty() && advance(*stream)) {
+  }
+  return state().sticky != kOk || stream->queue.empty() ? state().sticky : kNotReady;
 }
 int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   Lock lock;
@@ -134,7 +144,8 @@ int cuEventDestroy_v2(Event* event) {
   Lock lock;
   if (!known(state().events, event)) return kInvalidHandle;
   if (!event->capture)
-    while (event->mark && !event->mark->done && !event->mark->stream->queue.empty()) advance(*event->mark->stream);
+    while (event->mark && !event->mark->done && !event->mark->stream->queue.empty())
+      if (!advance(*event->mark->stream)) let_others();
   state().events.erase(event);
   delete event;
   return kOk;
@@ -159,8 +170,19 @@ int cuEventSynchronize(Event* event) {
   if (!known(state().events, event)) return kInvalidHandle;
   if (int status = forbid_in_capture(); status != kOk) return status;
   // No further than the event: what stands after it may still be on its way.
-  while (event->mark && !event->capture && !event->mark->done) advance(*event->mark->stream);
+  while (event->mark && !event->capture && !event->mark->done)
+    if (!advance(*event->mark->stream)) let_others();
   return state().sticky;
+}
+int cuEventQuery(Event* event) {
+  Lock lock;
+  if (int status = begin("cuEventQuery"); status != kOk) return status;
+  if (!known(state().events, event) || event->capture) return kInvalidHandle;
+  if (int status = forbid_in_capture(); status != kOk) return status;
+  while (event->mark && !event->mark->done && advance(*event->mark->stream)) {
+  }
+  bool done = !event->mark || event->mark->done;
+  return state().sticky != kOk || done ? state().sticky : kNotReady;
 }
 int cuEventElapsedTime(float* milliseconds, Event* start, Event* end) {
   Lock lock;

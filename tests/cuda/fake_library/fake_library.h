@@ -14,8 +14,10 @@ namespace nabla::fake_library {
 /// The fake driver's functions for fakes of libraries.
 struct Driver {
   int (*put)(void* stream, int (*work)(void*), void* context, void (*release)(void*)) = nullptr;
+  int (*put_when)(void* stream, int (*ready)(void*), int (*work)(void*), void* context, void (*release)(void*)) = nullptr;
   int (*holds)(uint64_t address, uint64_t bytes) = nullptr;
   int (*ready)() = nullptr;
+  int (*ordinal)() = nullptr;
 };
 /// Of $NABLA_CUDA_DRIVER, which the process has opened; null before.
 const Driver* driver();

@@ -1,0 +1,62 @@
+// One rank in this process, the others elsewhere, whose values go from GPU to GPU by NVIDIA's NCCL.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/stream.h"
+#include "runtime/comm/world.h"
+#include "runtime/format/ranks_generated.h"
+
+namespace nabla::nccl {
+
+struct RankOptions {
+  uint32_t rank = 0, ranks = 1;
+  uint32_t local_ranks = 1;  ///< of this machine, which share its GPUs
+  uint32_t in_flight = 1;    ///< of the rank's program: comm::in_flight
+  double deadline_s = 300;   ///< how long a rank waits for its partners, a second more for every MiB
+  double abort_s = 10;       ///< for NCCL to end what is under way; a rank in which it has not by then is ended hard:
+  std::function<void(const Diagnostic&)> end_hard;  ///< called by another thread; does not return. May be null
+  /// What ends the waiting: another rank's failure, as whoever watches them all tells it. Called often. May be null.
+  std::function<std::optional<Diagnostic>()> verdict;
+  /// The store of the run, by which ranks find each other. Keys begin with `prefix`, which no other start of the job has.
+  std::string prefix = "nccl/0";
+  std::function<Status(const std::string& key, const std::string& value)> put;
+  std::function<Result<std::string>(const std::string& key, double timeout_s)> get;
+};
+
+/// Does NCCL combine values of this dtype so?
+bool combines(format::Reduction reduction, format::DType dtype);
+
+/// Each group has a communicator of NCCL and all collectives of the rank one stream, in which they run in the order of the program.
+/// Each channel has a communicator and a stream of its own, so that a message that nobody takes yet keeps nothing else waiting: it
+/// leaves from memory of the channel. What NCCL adds up is added up in an order of its own.
+class NcclRanks final : public comm::World {
+ public:
+  /// E0602 where NCCL is not there, E0614 for other ranks than those of the table, which outlives the object.
+  static Result<std::unique_ptr<NcclRanks>> create(const format::Ranks& table, const RankOptions& options);
+  ~NcclRanks() override;
+
+  const std::vector<uint32_t>& here() const override { return here_; }
+  comm::Communicator& rank(uint32_t rank) override;
+  void begin() override {}
+  /// After an error nothing more can be exchanged.
+  void end(uint32_t rank, const Status& status) override;
+  std::optional<Diagnostic> failure() const override;
+  /// Through memory of both GPUs.
+  Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) override;
+
+ private:
+  class Rank;
+  explicit NcclRanks(std::unique_ptr<Rank> rank);
+  std::vector<uint32_t> here_;
+  std::unique_ptr<Rank> rank_;
+};
+
+/// What exec::SessionOptions::world asks for: makes NcclRanks. `options.in_flight` is that of each call.
+std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> over_nccl(RankOptions options);
+
+}  // namespace nabla::nccl

@@ -1,0 +1,229 @@
+// nabla-run with --engine nccl on fake GPUs: processes that it starts, or that launchers have, train to the bits of threads; and every
+// way in which a rank breaks ends the others in time (F25 of the fault matrix).
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/format/file.h"
+#include "tests/cuda/fake_gpu.h"
+#include "tests/ranks/digits.h"
+#include "tests/ranks/expect.h"
+#include "tests/ranks/job.h"
+
+namespace nabla::tests {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const char *const kRun = "cli/nabla-run", *const kFaulty = "tests/ranks/nabla-run-faults";
+
+void compile(const std::string& mesh, const std::string& target, const std::string& name) {
+  ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " --target " + target + " -o " +
+                         path(name) + ".nbundle > /dev/null").c_str()), 0);
+}
+
+/// A port of this machine that nobody has just now.
+int free_port() {
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  socklen_t size = sizeof at;
+  at.sin_family = AF_INET, at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
+  ::close(fd);
+  return ntohs(at.sin_port);
+}
+
+class Nccl : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    write_digits();
+    compile("dp=2", "sm_90a", "two");
+    compile("dp=2,tp=2", "sm_90a", "four");
+    compile("dp=2", "cpu", "cpu2");
+    compile("dp=2,tp=2", "cpu", "cpu4");
+    std::string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
+    for (const char* name : {"two", "four"}) {
+      auto bundle = format::FileBytes::map(path(std::string(name) + ".nbundle"));
+      ASSERT_TRUE(bundle.ok());
+      Status ready = emulator::use_fake_gpu(std::string(format::as_text((*bundle)->bytes())), driver, {.beside = true});
+      ASSERT_TRUE(ready.ok()) << to_string(ready.errors());
+    }
+  }
+  static Job::Options gpus(int count, Words more = {}, const std::string& fault = "") {
+    more.push_back("NABLA_FAKE_CUDA_DEVICES=" + std::to_string(count));
+    return {.fault = fault, .environment = std::move(more)};
+  }
+  static Words nccl(Words more = {}) {
+    more.insert(more.begin(), {"--engine", "nccl", "--heartbeat", "0.2", "--reports", path("reports")});
+    return more;
+  }
+  static Outcome broken(const Words& environment, const std::string& fault, int64_t steps = 1000000, const Words& more = {}) {
+    return Job(kFaulty, train_digits("two", steps, nccl(more)), gpus(2, environment, fault)).wait(60);
+  }
+  /// The losses of a file of --metrics.
+  static std::vector<double> losses(const std::string& name) {
+    std::ifstream file(path(name));
+    std::vector<double> out;
+    for (std::string line; std::getline(file, line);)
+      if (nlohmann::json row = nlohmann::json::parse(line); row.contains("loss")) out.push_back(row["loss"]);
+    return out;
+  }
+};
+
+TEST_F(Nccl, ProcessesTrainToTheBitsOfThreadsAndToTheLossesOfCpus) {
+  for (auto [name, cpu, count] : {std::tuple{"two", "cpu2", 2}, {"four", "cpu4", 4}}) {
+    Outcome threads = Job(kRun, train_digits(name, 3, {"--save-state", path("threads.safetensors")}), gpus(1)).wait(200);
+    EXPECT_EQ(threads.code, 0) << threads.err;
+    Outcome host = Job(kRun, train_digits(cpu, 3, {"--metrics", path("cpu.jsonl")})).wait(200);
+    EXPECT_EQ(host.code, 0) << host.err;
+    Words args = nccl({"--np", std::to_string(count), "--save-state", path("nccl.safetensors"), "--metrics", path("nccl.jsonl")});
+    Outcome o = Job(kRun, train_digits(name, 3, args), gpus(count)).wait(200);
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_HAS(o.err, "in several processes, on Fake GPU\n");
+    EXPECT_HAS(o.err, "waited for others: rank 0 ");
+    EXPECT_EQ(o.survivors, 0);
+    expect_same_file("threads.safetensors", "nccl.safetensors");
+    std::vector<double> want = losses("cpu.jsonl"), got = losses("nccl.jsonl");
+    ASSERT_EQ(want.size(), 3u);
+    ASSERT_EQ(got.size(), 3u);
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4 * want[i]);
+  }
+}
+
+/// Starts both ranks as a launcher does, rank 1 first. Returns what rank 0 came to.
+Outcome launched(const std::function<Words(int)>& environment, const Words& args) {
+  Job second(kRun, args, {.environment = environment(1)});
+  Job first(kRun, args, {.environment = environment(0)});
+  Outcome out = first.wait(200), other = second.wait(200);
+  EXPECT_EQ(out.code, other.code) << other.err;
+  out.err += other.err;
+  return out;
+}
+
+// torchrun, whose own store has the port that it names; Kubernetes; and by hand.
+TEST_F(Nccl, RanksOfOtherLaunchersMeetAtTheirRendezvous) {
+  Outcome threads = Job(kRun, train_digits("two", 2, {"--save-state", path("threads2.safetensors")}), gpus(1)).wait(200);
+  EXPECT_EQ(threads.code, 0) << threads.err;
+  auto text = [](int n) { return std::to_string(n); };
+  int port = free_port();
+  std::vector<std::function<Words(int)>> launchers = {
+      [&](int r) {
+        return Words{"RANK=" + text(r), "WORLD_SIZE=2", "LOCAL_RANK=" + text(r), "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                     "MASTER_PORT=" + text(port - 1), "TORCHELASTIC_USE_AGENT_STORE=True"};
+      },
+      [&](int r) {
+        return Words{"JOB_COMPLETION_INDEX=" + text(r), "NABLA_WORLD_SIZE=2", "NABLA_RENDEZVOUS=127.0.0.1:" + text(port),
+                     "CUDA_VISIBLE_DEVICES=" + text(r)};
+      },
+      [&](int r) {
+        return Words{"NABLA_RANK=" + text(r), "NABLA_WORLD_SIZE=2", "NABLA_LOCAL_RANK=" + text(r),
+                     "NABLA_RENDEZVOUS=127.0.0.1:" + text(port)};
+      }};
+  for (const auto& of : launchers) {
+    auto all = [&](int r) {
+      Words out = of(r);
+      out.insert(out.end(), {"NABLA_TOKEN=a secret of the job", "NABLA_FAKE_CUDA_DEVICES=2"});
+      return out;
+    };
+    std::filesystem::remove(path("launched.safetensors"));
+    Outcome o = launched(all, train_digits("two", 2, nccl({"--save-state", path("launched.safetensors")})));
+    EXPECT_EQ(o.code, 0) << of(0)[0] << "\n" << o.err;
+    expect_same_file("threads2.safetensors", "launched.safetensors");
+  }
+}
+
+TEST_F(Nccl, RanksOfMpirunMeetByMpi) {
+  Outcome threads = Job(kRun, train_digits("two", 2, {"--save-state", path("threads3.safetensors")}), gpus(1)).wait(200);
+  EXPECT_EQ(threads.code, 0) << threads.err;
+  Job::Options options = gpus(2);
+  options.before = mpirun(2);
+  Outcome o = Job(kRun, train_digits("two", 2, nccl({"--save-state", path("mpirun.safetensors")})), options).wait(200);
+  EXPECT_EQ(o.code, 0) << o.err;
+  expect_same_file("threads3.safetensors", "mpirun.safetensors");
+}
+
+TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
+  auto fails = [](const std::string& name, const Words& more, const Job::Options& options, int code, const Words& texts) {
+    Outcome o = Job(kRun, train_digits(name, 1, nccl(more)), options).wait(60);
+    EXPECT_EQ(o.code, code) << o.err;
+    EXPECT_EQ(o.survivors, 0);
+    for (const std::string& text : texts) EXPECT_HAS(o.err, text);
+  };
+  fails("cpu2", {}, gpus(2), 2, {"error[E0901]: the ranks exchange values from GPU to GPU, and ", " runs its program for cpu:x86-64",
+        "compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi"});
+  fails("two", {}, gpus(1), 21, {"error[E0605]: 2 ranks run on this machine, which has 1 GPU: NCCL wants one for every rank",
+        "--engine local runs several ranks on one GPU, and --engine mpi exchanges through the host's memory"});
+  fails("two", {}, gpus(1, {"CUDA_VISIBLE_DEVICES=0"}), 21,
+        {"error[E0605]: ", "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device", "--engine local runs several ranks on one"});
+  fails("two", {"--np", "4"}, gpus(4), 22, {" is for 2 ranks, and --np says 4"});
+  fails("two", {"--check-messages"}, gpus(2), 2, {"--check-messages: what goes from GPU to GPU by --engine nccl has no checksums"});
+  std::ofstream(path("hosts")) << "localhost:2\n";
+  fails("two", {"--hosts", path("hosts")}, gpus(2), 2, {"--hosts: --engine nccl starts processes on this machine alone"});
+  fails("two", {}, gpus(2, {"NABLA_FAKE_NCCL_VERSION=21705"}), 21,
+        {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18"});
+  fails("two", {}, gpus(2, {"NABLA_NCCL=/nowhere.so"}), 21, {"error[E0602]: NCCL cannot be used: /nowhere.so: cannot open"});
+  Words torch{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0"};
+  fails("two", {}, gpus(2, torch), 2,
+        {"torchrun (RANK) has started 2 processes and does not say where rank 0 is: give --rendezvous HOST:PORT"});
+  torch.insert(torch.end(), {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=4000"});
+  fails("two", {}, gpus(2, torch), 2, {"the ranks meet at 127.0.0.1:4000, where nobody else may come: set NABLA_TOKEN to a secret"});
+}
+
+// ---- F25
+
+TEST_F(Nccl, ARankThatIsKilledEndsTheOthers) {
+  for (const char* fault : {"rank=1 run=2 do=kill", "rank=0 run=9 do=kill", "rank=1 run=12 do=kill"}) {
+    Outcome o = broken({}, fault);
+    EXPECT_EQ(o.code, 10) << fault << "\n" << o.err;
+    std::string dead(1, fault[5]), other = dead == "0" ? "1" : "0";
+    EXPECT_HAS(o.err, "rank " + other + ": error[E0610]: rank " + dead + " (process ");
+    EXPECT_HAS(o.err, "was killed by signal 9 (Killed) in run ");
+    EXPECT_LT(o.seconds, 15) << fault;
+    EXPECT_EQ(o.survivors, 0) << fault;
+  }
+  // Nothing is left that keeps the next job from running.
+  Outcome after = Job(kRun, train_digits("two", 1, nccl()), gpus(2)).wait(60);
+  EXPECT_EQ(after.code, 0) << after.err;
+}
+
+TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
+  Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=async:1:25"}, "");
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_MATCHES(o.err, "rank 0: error\\[E0610\\]: rank 1 waits in all_reduce of \\d+ bytes of group [^ ]+ \\(ranks 0, 1\\), and NCCL "
+                        "2\\.28\\.9 says: remote process exited or there was a network error \\(6\\)");
+  EXPECT_LT(o.seconds, 15);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// The coordinator sees which exchange the GPUs are at, and since when.
+TEST_F(Nccl, AnExchangeThatHangsIsNamedAtTheDeadline) {
+  Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=hang:1:25"}, "", 1000000, {"--comm-timeout", "2"});
+  EXPECT_EQ(o.code, 11) << o.err;
+  EXPECT_MATCHES(o.err, "error\\[E0611\\]: rank \\d waits since \\d+\\.\\d s in run \\d+ for exchange \\d+: all_reduce over [^ ]+ of "
+                        "`[^`]+`");
+  EXPECT_LT(o.seconds, 20);
+  EXPECT_EQ(o.survivors, 0);
+  Outcome told = Job(kRun, {"--postmortem", path("reports")}).wait();
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_MATCHES(told.out, "rank 0 waited \\d+\\.\\d+ s in run \\d+ for exchange \\d+: all_reduce over ");
+}
+
+// Two seconds are the ten heartbeats that ranks have to end.
+TEST_F(Nccl, AnAbortThatHangsIsEndedHard) {
+  Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=abort:0"}, "rank=1 run=9 do=kill");
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_HAS(o.err, "rank 0: E0610: it is ended where it stands\n");
+  EXPECT_LT(o.seconds, 20);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+}  // namespace
+}  // namespace nabla::tests
