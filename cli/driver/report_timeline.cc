@@ -165,7 +165,8 @@ Json timeline_of(const ir::Function& f, const ir::Module& planned, const ir::Tar
 
 std::map<std::string, double> predicted_us(const std::string& report) {
   std::map<std::string, double> out;
-  for (const auto& e : nlohmann::json::parse(report).at("entries"))
+  const auto parsed = nlohmann::json::parse(report);
+  for (const auto& e : parsed.at("entries"))
     if (e.contains("timeline")) out[e.at("name").get<std::string>()] = e["timeline"].at("us").get<double>();
   return out;
 }
