@@ -121,6 +121,13 @@ int refused(const std::string& why, int status = kInvalidUsage) {
   return status;
 }
 
+/// Where the ranks of a communicator, here or in other processes of the test, meet. An id has no room for a whole path.
+constexpr std::string_view kNameOfFolder = "fake-nccl-XXXXXX";
+std::string folder_of(std::string_view name) {
+  std::string base = environment("TEST_TMPDIR");
+  return fmt::format("{}/{}", base.empty() ? "/tmp" : base, name);
+}
+
 /// Is there such a fault for this rank? `number`: of the exchange.
 bool fault(const std::string& kind, int rank, uint64_t number = 0) {
   std::istringstream all(environment("NABLA_FAKE_NCCL_FAULT"));
@@ -331,13 +338,11 @@ const char* ncclGetLastError(void* handle) {
 int ncclGetUniqueId(UniqueId* id) {
   Lock lock;
   if (int wish = state().begin("ncclGetUniqueId"); wish != kOk) return wish;
-  std::string folder = environment("TEST_TMPDIR");
-  if (folder.empty()) folder = "/tmp";
-  folder += "/fake-nccl-XXXXXX";
-  if (folder.size() >= sizeof id->bytes || ::mkdtemp(folder.data()) == nullptr)
-    return refused("no folder for files of a communicator", kSystemError);
+  std::string folder = folder_of(kNameOfFolder);
+  if (::mkdtemp(folder.data()) == nullptr) return refused("no folder for files of a communicator", kSystemError);
+  std::string_view name = std::string_view(folder).substr(folder.size() - kNameOfFolder.size());
   std::memset(id->bytes, 0, sizeof id->bytes);
-  std::memcpy(id->bytes, folder.data(), folder.size());
+  std::memcpy(id->bytes, name.data(), name.size());
   return kOk;
 }
 
@@ -351,10 +356,10 @@ int ncclCommInitRankConfig(void** out, int ranks, UniqueId id, int rank, const C
   if (config->blocking != 0) return refused("a communicator that blocks", kInvalidArgument);
   if (rank < 0 || rank >= ranks) return refused(fmt::format("rank {} of {}", rank, ranks), kInvalidArgument);
   auto comm = std::make_shared<Comm>();
-  comm->folder = std::string(id.bytes, strnlen(id.bytes, sizeof id.bytes));
+  comm->folder = folder_of({id.bytes, strnlen(id.bytes, sizeof id.bytes)});
   comm->rank = rank, comm->ranks = ranks, comm->ordinal = driver()->ordinal();
   std::string file = fmt::format("{}/rank-{}", comm->folder, rank), all = comm->folder + "/ranks";
-  if (!there(comm->folder)) return refused("nobody has made this unique id", kInvalidArgument);
+  if (id.bytes[0] == 0 || !there(comm->folder)) return refused("nobody has made this unique id", kInvalidArgument);
   if (there(file)) return refused(fmt::format("rank {} comes twice", rank));
   if (there(all) && read(all) != std::to_string(ranks))
     return refused(fmt::format("rank {} is one of {}, others of {}", rank, ranks, read(all)));
