@@ -131,8 +131,11 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
-  if (auto most = parse_bytes(options.max_comm_bytes))
+  if (!options.max_comm_bytes.empty()) {
+    std::optional<int64_t> most = parse_bytes(options.max_comm_bytes);
+    if (!most) return error(Code::kBadOption, "max-comm-bytes is a number of bytes, such as 64MiB, not `{}`", options.max_comm_bytes);
     for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(check_exchanges(c.module, *most));
+  }
   for (size_t c = 0; c < out.planned.classes.size(); ++c)
     out.reports.push_back(make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c],
                                       {&out.local, c, c < roles.size() ? roles[c] : std::nullopt, options.overlap,

@@ -2,13 +2,14 @@
 (Shoeybi et al., 2019), sequence parallel (Korthikanti et al., 2022), experts (Lepikhin et al., GShard, 2020).
 
 Each prints what one rank exchanges in a step, and how far the loss is from one rank's. The ranks are threads of this
-process.
+process, or with `mpirun -np 4 python3 parallel.py` processes, each of which runs this script.
 """
 
 import re
 
 import nabla as nb
 import numpy as np
+from nabla import distributed
 from nabla.core.sharding import DeviceMesh
 from nabla.core.sharding import PartitionSpec as P
 
@@ -106,7 +107,8 @@ def run(name):
     params, x = draw(0, **shapes), draw(1, x=(TEXTS, LENGTH, WIDTH))["x"]
     alone = nb.jit(step_of({"block, sequence parallel, tp=4": block}.get(name, layer)))(params, x)[0].item()
     laid_out = {k: nb.shard(v, mesh, layouts.get(k, P())) for k, v in params.items()}
-    step = nb.jit(step_of(layer))
+    together = distributed.is_initialized() and distributed.world_size() > 1
+    step = nb.jit(step_of(layer), engine="mpi" if together else "local")
     loss, updated = step(laid_out, nb.shard(x, mesh, of_batch))
     for k, v in updated.items():
         assert v.sharding == laid_out[k].sharding, f"{k} was {laid_out[k].sharding} and is {v.sharding}"
@@ -114,8 +116,11 @@ def run(name):
 
 
 def main():
+    distributed.init()
     for name in PROGRAMS:
         loss, alone, counts = run(name)
+        if not distributed.is_main_process():
+            continue
         rows = ", ".join(f"{n} {op} ({b / 1e3:.1f} KB)" for op, (n, b) in sorted(counts.items()))
         print(f"{name + ':':32} loss {loss:.6f}, off by {abs(loss - alone):.1e}; {rows}")
     return loss

@@ -3,12 +3,13 @@
 Every tick all stages work at once (vmap over stacked weights, whose first dimension is cut along `stage`), then each
 rank's activation moves to the next rank. Microbatch t enters at tick t and leaves the last stage `STAGES` ticks later.
 Three programs, with the numbers of examples 07, 08 and 09 of the Python library nabla-ml, from NumPy's generator of
-seed 42: gradients on 4 ranks, a loss on 2 x 4 ranks (data parallel x stages), and inference.
+seed 42: gradients on 4 ranks, a loss on 2 x 4 ranks (data parallel x stages), and inference. The ranks are those of one
+process, or with `mpirun -np 4 python3 pipelines.py`, or -np 8, processes, each of which runs this script.
 """
 
 import nabla as nb
 import numpy as np
-from nabla import ops
+from nabla import distributed, ops
 from nabla.core.sharding import DeviceMesh, DimSpec
 from nabla.core.sharding import PartitionSpec as P
 from nabla.ops import communication
@@ -56,6 +57,11 @@ def padded(x):
     return np.concatenate([x, np.zeros((STAGES, ROWS, DIM), np.float32)])
 
 
+def on_ranks(f):
+    """Under mpirun what the processes run together, compiled; else the function as it is, op by op."""
+    return nb.jit(f, engine="mpi") if distributed.is_initialized() and distributed.world_size() > 1 else f
+
+
 def draw(microbatches):
     rng = np.random.RandomState(42)
     shapes = [(STAGES, DIM, DIM), (STAGES, DIM), (microbatches, ROWS, DIM), (microbatches, ROWS, DIM)]
@@ -82,7 +88,7 @@ def gradients():
     def loss_of(x, w, b):
         return mean_squared(run_pipeline(stages, ring, x, (w, b), state, first), nb.asarray(y))
 
-    loss, grads = nb.value_and_grad(loss_of, argnums=(0, 1, 2))(nb.asarray(padded(x)), w, b)
+    loss, grads = on_ranks(nb.value_and_grad(loss_of, argnums=(0, 1, 2)))(nb.asarray(padded(x)), w, b)
     dx, dw, db = nb.Tensor.to_numpy_all(*grads)
     return loss.item(), dx[:len(x)], dw, db
 
@@ -104,7 +110,7 @@ def two_dimensional():
     def loss_of(w, b):
         return mean_squared(run_pipeline(stages, ring, x, (w, b), state, first), y)
 
-    loss, (dw, db) = nb.value_and_grad(loss_of, argnums=(0, 1))(w, b)
+    loss, (dw, db) = on_ranks(nb.value_and_grad(loss_of, argnums=(0, 1)))(w, b)
     return loss.item(), dw, db
 
 
@@ -119,7 +125,8 @@ def inference():
     state = ops.shard(nb.zeros((STAGES, ROWS, DIM)), mesh, spec)
     first = ops.shard(nb.asarray(first_stage()), mesh, spec)
     stages = vmap(lambda x, w: ops.relu(x @ w), spmd_axis_name="stage", mesh=mesh)
-    outputs = run_pipeline(stages, next_stage(mesh, "stage"), nb.asarray(padded(x)), (weights,), state, first)
+    ring = next_stage(mesh, "stage")
+    outputs = on_ranks(lambda x, w: run_pipeline(stages, ring, x, (w,), state, first))(nb.asarray(padded(x)), weights)
     alone = x
     for each in w:
         alone = np.maximum(alone @ each, 0)
@@ -127,12 +134,20 @@ def inference():
 
 
 def main():
-    loss, dx, dw, db = gradients()
-    print(f"4 ranks:     loss {loss:.4f}, dw [{dw.min():.4f}, {dw.max():.4f}], db [{db.min():.4f}, {db.max():.4f}]")
-    loss, dw, db = two_dimensional()
-    print(f"2 x 4 ranks: loss {loss:.4f}, dw {dw.sharding}, each rank {dw.local_shape}")
-    outputs, alone = inference()
-    print(f"inference:   largest {outputs.max():.4f}, off by {abs(outputs - alone).max():.1e} from one rank")
+    distributed.init()
+    ranks, loss = distributed.world_size(), None
+    say = print if distributed.is_main_process() else lambda text: None
+    if ranks in (1, 4):
+        loss, dx, dw, db = gradients()
+        say(f"4 ranks:     loss {loss:.4f}, dw [{dw.min():.4f}, {dw.max():.4f}], db [{db.min():.4f}, {db.max():.4f}]")
+    if ranks in (1, 8):
+        loss, dw, db = two_dimensional()
+        say(f"2 x 4 ranks: loss {loss:.4f}, dw {dw.sharding}, each rank {dw.local_shape}")
+    if ranks in (1, 4):
+        outputs, alone = inference()
+        say(f"inference:   largest {outputs.max():.4f}, off by {abs(outputs - alone).max():.1e} from one rank")
+    if loss is None:
+        raise SystemExit(f"{ranks} processes: there are programs for 4 and for 8 ranks")
     return loss
 
 

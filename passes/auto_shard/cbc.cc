@@ -8,6 +8,9 @@
 namespace nabla::passes {
 namespace {
 
+// A tight limit of bytes can make a small search endless. What was found by then counts.
+constexpr const char* kSeconds = "15";
+
 // The functions of libCbcSolver that we call. It is opened, not linked: only a search for layouts needs it.
 struct Cbc {
   decltype(&Cbc_newModel) make = nullptr;
@@ -17,7 +20,6 @@ struct Cbc {
   decltype(&Cbc_setParameter) set_parameter = nullptr;
   decltype(&Cbc_setLogLevel) set_log_level = nullptr;
   decltype(&Cbc_solve) solve = nullptr;
-  decltype(&Cbc_isProvenOptimal) is_optimal = nullptr;
   decltype(&Cbc_isProvenInfeasible) is_infeasible = nullptr;
   decltype(&Cbc_bestSolution) best = nullptr;
   std::string problem;  ///< not empty: it cannot be used
@@ -40,7 +42,6 @@ Cbc open() {
   find(handle, "Cbc_loadProblem", out.load, out.problem), find(handle, "Cbc_setInteger", out.set_integer, out.problem);
   find(handle, "Cbc_setParameter", out.set_parameter, out.problem);
   find(handle, "Cbc_setLogLevel", out.set_log_level, out.problem), find(handle, "Cbc_solve", out.solve, out.problem);
-  find(handle, "Cbc_isProvenOptimal", out.is_optimal, out.problem);
   find(handle, "Cbc_isProvenInfeasible", out.is_infeasible, out.problem);
   find(handle, "Cbc_bestSolution", out.best, out.problem);
   return out;
@@ -83,11 +84,17 @@ Result<std::vector<double>> solve(const IntegerProgram& program) {
   for (size_t c = 0; c < columns; ++c)
     if (program.is_whole[c]) cbc.set_integer(model.get(), static_cast<int>(c));
   cbc.set_parameter(model.get(), "log", "0");
+  cbc.set_parameter(model.get(), "ratioGap", "0.001");
+  cbc.set_parameter(model.get(), "seconds", kSeconds);
   cbc.set_log_level(model.get(), 0);
   cbc.solve(model.get());
   if (cbc.is_infeasible(model.get())) return std::vector<double>();
-  const double* best = cbc.is_optimal(model.get()) ? cbc.best(model.get()) : nullptr;
-  if (!best) return missing("it found no answer");
+  const double* best = cbc.best(model.get());
+  if (!best) {
+    Diagnostic d = error(Code::kOverBudget, "auto-shard: CBC has found no layouts under the limit of bytes in {} s", kSeconds);
+    d.help = "allow some more bytes, or lay some values out by --layout, which leaves fewer choices";
+    return d;
+  }
   return std::vector<double>(best, best + columns);
 }
 

@@ -20,8 +20,9 @@ struct IntegerProgram {
   int add_column(double us, bool whole) { return cost.push_back(us), is_whole.push_back(whole), static_cast<int>(cost.size()) - 1; }
 };
 
-/// The best values of the columns; none where no values obey the rows. One thread and no limit of time: equal programs
-/// get equal values. The library is opened at the first call: E0602 where the system has none, or where it gives up.
+/// The best values of the columns, to a thousandth; none where no values obey the rows. One thread: equal programs get equal values,
+/// but for those that take 15 s, after which the best values so far count (E0402 where there are none). The library is opened at the
+/// first call: E0602 where the system has none.
 Result<std::vector<double>> solve(const IntegerProgram& program);
 
 }  // namespace nabla::passes

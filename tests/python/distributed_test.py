@@ -1,5 +1,6 @@
 """nabla.distributed: one process alone, and processes of mpirun."""
 
+import importlib
 import pathlib
 import re
 import subprocess
@@ -244,6 +245,41 @@ sys.stderr.write("%d: %s\\n" % (r, losses))
     assert o.returncode == 0, o.stderr
     assert o.stdout == printed and printed.startswith("2 ranks, zero=3: ")
     assert sorted(line for line in o.stderr.split("\n") if line) == [f"{r}: {losses}" for r in range(2)]
+
+
+# What processes print of programs that jit has compiled for their ranks is what threads of one process print.
+@pytest.mark.parametrize("ranks, example, programs", [
+    (4, "parallel", ["MLP, dp=2, tp=2", "block, sequence parallel, tp=4", "experts, ep=4"]),
+    (4, "pipelines", ["4 ranks", "inference"]), (8, "pipelines", ["2 x 4 ranks"])])
+def test_examples_run_in_processes(tmp_path, monkeypatch, capsys, ranks, example, programs):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    importlib.import_module(example).main()
+    distributed.finalize()
+    here = capsys.readouterr().out
+    o = run(ranks, f"""
+sys.path.insert(0, {EXAMPLES!r})
+import {example}
+{example}.main()
+""", tmp_path, timeout=100)
+    assert o.returncode == 0, o.stderr
+    for program in programs:
+        lines = [[line for line in text.split("\n") if line.startswith(program)] for text in (here, o.stdout)]
+        values = [[re.findall(r"(?:loss|largest) ([0-9.]+)", line) for line in both] for both in lines]
+        assert len(lines[1]) == 1 and values[0] == values[1] and values[0][0], lines
+
+
+def test_compiled_functions_for_processes_are_checked(tmp_path):
+    with pytest.raises(ValueError, match="processes that nabla.distributed.init has joined"):
+        nb.jit(lambda x: x * 2, engine="mpi")(nb.ones(3))
+    with pytest.raises(ValueError, match="jit: engine 'nccl'"):
+        nb.jit(lambda x: x, engine="nccl")
+    o = run(2, """
+try:
+    nb.jit(lambda x: x * 2, engine="mpi")(nb.ones(3))
+except nb.Error as e:
+    say(e.code)
+""", tmp_path)
+    assert o.stdout == "E0614\nE0614\n", o.stderr
 
 
 def test_a_rank_that_is_lost_while_a_bundle_runs_is_named(tmp_path):

@@ -57,6 +57,60 @@ def test_ranks_train_as_one_does(tmp_path, options):
     assert nb.allclose(nb.asarray(weights), nb.asarray(of_one), rtol=1e-4, atol=1e-6).item()
 
 
+def recurrent(clip):
+    def loss(p, x, y):
+        def cell(state, now):
+            return nb.tanh(now @ p["wx"] + state @ p["wh"]), 0.0
+
+        state, _ = nb.scan(cell, nb.zeros((x.shape[0], 6)), nb.swapaxes(x, 0, 1))
+        return nb.mean((state @ p["out"] - y) ** 2)
+
+    def step(params, x, y):
+        value, grads = nb.value_and_grad(loss)(params, x, y)
+        if clip:
+            norm = nb.sqrt(sum(nb.sum(g * g) for g in grads.values()))
+            grads = {k: g * nb.minimum(1.0, 0.05 / norm) for k, g in grads.items()}
+        return {k: params[k] - 0.5 * grads[k] for k in grads}, {"loss": value}
+
+    def init(key):
+        keys = nb.random.split(key, 3)
+        shapes = {"wx": (8, 6), "wh": (6, 6), "out": (6, 2)}
+        return {n: nb.random.normal(k, s) * 0.4 for k, (n, s) in zip(keys, shapes.items())}
+
+    return nb.export({"init": init, "step": step}, state={"wx": nb.spec((8, 6)), "wh": nb.spec((6, 6)),
+                                                          "out": nb.spec((6, 2))},
+                     args={"init": {"key": nb.spec((2,), "uint32")},
+                           "step": {"x": nb.spec((12, 3, 8)), "y": nb.spec((12, 2))}})
+
+
+# What ZeRO-3 shares is gathered before a loop that reads all of it in every trip, and its gradient is summed after it.
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("grad_sync", [None, "last", "each"])
+def test_loops_take_parameters_that_ranks_share(tmp_path, clip, grad_sync):
+    def losses(**options):
+        bundle = nb.compile_bundle(recurrent(clip), tmp_path / "r.nbundle", **options)
+        bundle.run("init", key=nb.random.key(0))
+        x, y = nb.random.normal(nb.random.key(1), (12, 3, 8)), nb.random.normal(nb.random.key(2), (12, 2))
+        return [bundle.run("step", x=x, y=y)["loss"].item() for _ in range(4)]
+
+    shared = dict(mesh={"dp": 2}, data_axes="dp", zero=3)
+    expected = losses()
+    assert expected[-1] < expected[0]
+    assert losses(**shared, microbatches=3, grad_sync=grad_sync) == pytest.approx(expected, rel=1e-5)
+    report = json.loads(nb.compile_bundle(recurrent(clip), tmp_path / "r.nbundle", load=False, **shared))
+    step = next(e for e in report["entries"] if e["name"] == "step")
+    assert {c["times"] for c in step["collectives"]} == {1}
+
+
+# By hand what ZeRO does: the batch goes first.
+def test_layouts_along_data_axes_follow_the_batch(tmp_path):
+    expected, of_one = trained(tmp_path)
+    losses, weights = trained(tmp_path, mesh={"dp": 2}, data_axes="dp", microbatches=4,
+                              layouts={"w.w0": ("dp", None), "w.w1": (None, "dp")})
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert nb.allclose(nb.asarray(weights), nb.asarray(of_one), rtol=1e-4, atol=1e-6).item()
+
+
 def test_plans_compare_meshes():
     plan = nb.plan(program(), ranks=4)
     assert [set(r) >= {"mesh", "zero", "state_bytes", "step_us"} for r in plan.rows] == [True] * 5
@@ -165,9 +219,20 @@ def test_wrong_use_is_named(tmp_path):
     refused(ValueError, "zero is 0, 1, 2 or 3, got 5", mesh={"dp": 2}, data_axes="dp", zero=5)
     refused(ValueError, "there are none", grad_sync="each")
     refused(ValueError, "prefetch is how many gathers of parameters start ahead of their use, got -1", prefetch=-1)
+    refused(nb.Error, "E0901.*max.comm.bytes is a number of bytes, such as 64MiB, not `x`",
+            mesh={"dp": 2}, data_axes="dp", max_comm_bytes="x")
+    refused(TypeError, "microbatches is a number from 1 on, or 0 for none, got '2'", microbatches="2")
+    refused(ValueError, "microbatches is a number from 1 on, or 0 for none, got 11805916", microbatches=2**70)
+    refused(TypeError, "reshard_after_forward is True or False, got 'no'", reshard_after_forward="no")
+    refused(TypeError, "auto_shard is True or False, got 'off'", auto_shard="off")
+    refused(TypeError, "data_axes are names of axes of the mesh, got 3", mesh={"dp": 2}, data_axes=3)
+    for layout in (None, (1, 2), 3):
+        refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": layout})
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):
         nb.plan(None, 2)
+    with pytest.raises(TypeError, match="plan: max_bytes is a number of bytes, or 0 for no limit, got '1KiB'"):
+        nb.plan(program(), 2, max_bytes="1KiB")
     for ranks in (0, "4", 1 << 20):
         with pytest.raises(ValueError, match=f"plan: ranks is a number from 1 to 4096, got {ranks!r}"):
             nb.plan(program(), ranks)

@@ -4,15 +4,32 @@ from ._mesh import DeviceMesh
 
 
 def names(what, axes):
-    axes = [axes] if isinstance(axes, str) else list(axes)
-    for a in axes:
-        if not isinstance(a, str) or not a:
-            raise TypeError(f"{what} are names of axes of the mesh, got {a!r}")
-    return ",".join(axes)
+    listed = [axes] if isinstance(axes, str) else axes
+    if not hasattr(listed, "__iter__") or any(not isinstance(a, str) or not a for a in listed):
+        raise TypeError(f"{what} are names of axes of the mesh, got {axes!r}")
+    return ",".join(listed)
+
+
+def _flag(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, got {value!r}")
+    return value
+
+
+def count(name, value, low, what):
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {what}, got {value!r}")
+    if not low <= value < 1 << 31:
+        raise ValueError(f"{name} is {what}, got {value!r}")
+    return value
 
 
 def _words(pattern, layout, allow_padding):
-    if isinstance(layout, str):
+    def known(word):
+        several = hasattr(word, "__iter__") and all(isinstance(a, str) for a in word)
+        return word is None or isinstance(word, str) or several
+
+    if isinstance(layout, str) or not hasattr(layout, "__iter__") or not all(known(word) for word in layout):
         raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
     words = []
     for word in layout:
@@ -48,13 +65,12 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["data-axes"] = names("data_axes", data_axes)
     if zero not in (0, 1, 2, 3):
         raise ValueError(f"zero is 0, 1, 2 or 3, got {zero!r}")
+    _flag("allow_padding", allow_padding), _flag("deterministic", deterministic)
     if zero:
         out["zero"] = str(int(zero))
     if zero_axes:
         out["zero-axes"] = names("zero_axes", zero_axes)
-    if microbatches < 0:
-        raise ValueError(f"microbatches is a number from 1 on, or 0 for none, got {microbatches}")
-    if microbatches:
+    if count("microbatches", microbatches, 0, "a number from 1 on, or 0 for none"):
         out["microbatches"] = str(microbatches)
     if grad_sync not in (None, "last", "each"):
         raise ValueError(f"grad_sync is \"last\" or \"each\", got {grad_sync!r}")
@@ -62,16 +78,15 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         if not microbatches:
             raise ValueError("grad_sync says when microbatches exchange their gradients, and there are none")
         out["grad-sync"] = grad_sync
-    if auto_shard:
+    if _flag("auto_shard", auto_shard):
         out["auto-shard"] = "true"
-    if not reshard_after_forward:
+    if not _flag("reshard_after_forward", reshard_after_forward):
         out["reshard-after-forward"] = "false"
     if prefetch is not None:
-        if not isinstance(prefetch, int) or isinstance(prefetch, bool) or prefetch < 0:
-            raise ValueError(f"prefetch is how many gathers of parameters start ahead of their use, got {prefetch!r}")
-        out["prefetch"] = str(prefetch)
+        what = "how many gathers of parameters start ahead of their use"
+        out["prefetch"] = str(count("prefetch", prefetch, 0, what))
     if max_comm_bytes is not None:
-        out["max-comm-bytes"] = str(max_comm_bytes)
+        out["max-comm-bytes"] = str(max_comm_bytes) or "nothing"
     if deterministic:
         out["deterministic"] = "true"
     if offload not in ("none", "opt", "params", "all"):

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 
-from . import _nabla, debug, profiling, recompiles
+from . import _nabla, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float
 from ._mesh import DeviceMesh, logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of
@@ -46,9 +46,9 @@ class Dynamic:
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result")
 
-    def __init__(self, function, captures, result, target, threads, names, check_nan, auto_shard):
+    def __init__(self, function, captures, result, target, threads, names, check_nan, auto_shard, processes):
         self.bundle = _nabla.compile_function(function, target, threads, names, check_nan,
-                                              None if auto_shard is None else auto_shard._native)
+                                              None if auto_shard is None else auto_shard._native, processes)
         self.entry = self.bundle.entry("main")
         self.captures = captures
         self.result = result
@@ -66,7 +66,7 @@ class Compiled:
     """
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
-                 max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None):
+                 max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None, engine=None):
         functools.update_wrapper(self, fun, updated=())
         self._fun = fun
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -80,6 +80,9 @@ class Compiled:
         if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
             raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
         self._auto_shard = auto_shard
+        if engine not in (None, "local", "mpi"):
+            raise ValueError(f"jit: engine {engine!r}; there are \"local\", \"mpi\" and None")
+        self._engine = engine
         self._max = max_cache_size
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
@@ -242,7 +245,8 @@ class Compiled:
                 if least != d.multiple and shape[dim] % least:
                     raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, and {least} parts of a layout do not "
                                      "divide it")
-                shape[dim] = _nabla.symbol(d.name, d.min, d.bound(shape[dim]), least)
+                # The least size is a multiple too: parts of less than that would have nothing.
+                shape[dim] = _nabla.symbol(d.name, -(-max(d.min, 1) // least) * least, d.bound(shape[dim]), least)
             out.append((dtype, tuple(shape)))
         return out
 
@@ -255,8 +259,12 @@ class Compiled:
         captures = f.captures
         _nabla.realize(captures)
         names = arguments.names(self._fun)
+        processes = self._processes()
         executable = _Executable(f, captures, result, self._target, self._threads, names, self._check_nan,
-                                 self._auto_shard)
+                                 self._auto_shard, processes)
+        if processes:
+            with distributed._together():
+                distributed._agree(processes, ["jit", name_of(self._fun), executable.bundle.sha256])
         signature = recompiles.signature_of(arguments, names, types, static, default_float())
         with self._lock:
             self._misses += 1
@@ -272,6 +280,14 @@ class Compiled:
                 self._known.clear()
         recompiles.tell(name_of(self._fun), cause, count, seconds)
         return executable
+
+    def _processes(self):
+        """Those that run a rank each; None: the ranks are threads of this process."""
+        if self._engine != "mpi":
+            return None
+        if not distributed.is_initialized():
+            raise ValueError("jit: engine=\"mpi\" is for processes that nabla.distributed.init has joined")
+        return distributed._processes
 
     def _remember(self, executable, args, free, named, static, arguments):
         if self._dynamic or executable.bundle.lays_out or any(_nabla.placement(t) for t in arguments.tensors):
@@ -338,7 +354,7 @@ def disable_jit():
 
 
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
-        target="", threads=0, check_nan=False, auto_shard=None):
+        target="", threads=0, check_nan=False, auto_shard=None, engine=None):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
@@ -346,18 +362,21 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     compiling again. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
     check_nan: the first op that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands;
     slow, since every op has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share
-    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments stay.
+    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments stay. engine: where
+    the ranks of a program for several run: threads of this process, or with "mpi" a process each, those that
+    `nabla.distributed.init` has joined; all of them make the same calls in the same order, with the same whole arrays,
+    and get whole results (E0614 where the program is not for as many ranks, or not the same on all).
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, dynamic_dims=dynamic_dims,
                                  max_cache_size=max_cache_size, target=target, threads=threads, check_nan=check_nan,
-                                 auto_shard=auto_shard)
+                                 auto_shard=auto_shard, engine=engine)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {type(fun).__name__}")
     return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads,
-                    check_nan, auto_shard)
+                    check_nan, auto_shard, engine)
 
 
 def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):

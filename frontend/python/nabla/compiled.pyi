@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar, overload
 
 from ._mesh import DeviceMesh
 from .profiling import Memory, Profile
@@ -49,13 +49,15 @@ def disable_jit() -> AbstractContextManager[None]: ...
 def jit(
     fun: Callable[_P, _R], static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
-    target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None
+    target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None,
+    engine: Literal["local", "mpi"] | None = None
 ) -> Compiled[_P, _R]: ...
 @overload
 def jit(
     fun: None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
-    target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None
+    target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None,
+    engine: Literal["local", "mpi"] | None = None
 ) -> Callable[[Callable[_P, _R]], Compiled[_P, _R]]: ...
 @overload
 def compile(

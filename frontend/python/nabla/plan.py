@@ -2,7 +2,7 @@
 
 import json
 
-from ._spread import names, options
+from ._spread import count, names, options
 from .export import ExportedProgram
 
 
@@ -36,6 +36,7 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
         raise TypeError(f"plan takes what nabla.export returned, got {type(program).__name__}")
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= 4096:
         raise ValueError(f"plan: ranks is a number from 1 to 4096, got {ranks!r}")
+    count("plan: max_bytes", max_bytes, 0, "a number of bytes, or 0 for no limit")
     spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
     rows, text = program._program.plan(ranks, names("axes", axes), names("data_axes", data_axes), entry, target,
                                        spread, int(max_bytes), "" if tuning is None else str(tuning))

@@ -51,34 +51,34 @@ class Interruptible {
 
 void stop_loops() { interrupted = 1; }
 
-std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& what,
-                                         const exec::SessionOptions& options) {
-  format::Bundle bundle = value_or_throw(format::Bundle::from_bytes(
+std::shared_ptr<Bundle> Bundle::of(format::Bundle file, exec::SessionOptions options, std::shared_ptr<Processes> processes, bool each) {
+  options.stop = &interrupted, options.stop_all_loops = true;
+  if (processes && file.ranks() == nullptr) {
+    if (each) throw Error(error(Code::kRanksDisagree, "{} is for one rank, and {} were started", file.what(), processes->ranks()));
+    processes = nullptr;
+  }
+  if (processes) {
+    options.world = processes->world(), options.comm_timeout_s = processes->timeout_s();
+    if (options.threads == 0) options.threads = processes->threads();
+  }
+  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(file), options)));
+  out->processes_ = std::move(processes);
+  return out;
+}
+
+std::shared_ptr<Bundle> Bundle::of_bytes(std::string bytes, const std::string& what, const exec::SessionOptions& options,
+                                         std::shared_ptr<Processes> processes) {
+  format::Bundle file = value_or_throw(format::Bundle::from_bytes(
       format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}), what));
-  exec::SessionOptions all = options;
-  all.stop = &interrupted, all.stop_all_loops = true;
-  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(bundle), all)));
+  auto out = of(std::move(file), options, std::move(processes), true);
   out->bytes_ = std::move(bytes);
   return out;
 }
 
 std::shared_ptr<Bundle> Bundle::open(const std::string& path, int threads, const std::string& target, bool check_nan,
                                      const std::string& rank_class, std::shared_ptr<Processes> processes, bool each) {
-  exec::SessionOptions options{
-      .threads = threads, .check_nan = check_nan, .target = target, .rank_class = rank_class};
-  options.stop = &interrupted, options.stop_all_loops = true;
-  format::Bundle file = value_or_throw(format::Bundle::open(path));
-  if (processes && file.ranks() == nullptr) {
-    if (each) throw Error(error(Code::kRanksDisagree, "{} is for one rank, and {} were started", path, processes->ranks()));
-    processes = nullptr;
-  }
-  if (processes) {
-    options.world = processes->world(), options.comm_timeout_s = processes->timeout_s();
-    if (threads == 0) options.threads = processes->threads();
-  }
-  auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(file), options)));
-  out->processes_ = std::move(processes);
-  return out;
+  return of(value_or_throw(format::Bundle::open(path)),
+            {.threads = threads, .check_nan = check_nan, .target = target, .rank_class = rank_class}, std::move(processes), each);
 }
 
 bool fits(const exec::TensorInfo& info, const Literal& array) {

@@ -28,9 +28,9 @@ inline void check(Status status) {
 /// A loaded bundle; one thread at a time uses it. Throws Error.
 class Bundle {
  public:
-  /// `options` as of a session of its own.
-  static std::shared_ptr<Bundle> of_bytes(std::string bytes, const std::string& what,
-                                          const exec::SessionOptions& options);
+  /// `options` as of a session of its own. With `processes` this process runs its rank; of one rank it is E0614.
+  static std::shared_ptr<Bundle> of_bytes(std::string bytes, const std::string& what, const exec::SessionOptions& options,
+                                          std::shared_ptr<Processes> processes = nullptr);
   /// With `processes` this process runs its rank of a bundle for several; of one rank it runs that, unless `each`, which is
   /// then E0614.
   static std::shared_ptr<Bundle> open(const std::string& path, int threads, const std::string& target, bool check_nan,
@@ -54,6 +54,7 @@ class Bundle {
   bool spread() const { return processes_ != nullptr; }
 
  private:
+  static std::shared_ptr<Bundle> of(format::Bundle file, exec::SessionOptions options, std::shared_ptr<Processes> processes, bool each);
   std::vector<Literal> run_plain(int entry, const std::vector<Literal>& inputs);  // arrays of just the types
 
   std::shared_ptr<Processes> processes_;  // null: all ranks are here

@@ -19,6 +19,7 @@
 #include "ir/text.h"
 #include "runtime/exec/profile.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/sha256.h"
 
 namespace nabla::python {
 namespace {
@@ -97,7 +98,8 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
 // With check_nan every op has a kernel, so that the one that made a NaN is named. With a mesh `auto_shard` its ranks share
 // the work as the compiler finds best.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
-                                         const std::vector<std::string>& names, bool check_nan, const ir::Mesh* auto_shard) {
+                                         const std::vector<std::string>& names, bool check_nan, const ir::Mesh* auto_shard,
+                                         std::shared_ptr<Processes> processes) {
   ir::Module m = module_for(f, "main", names);
   if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
   return without_lock([&] {
@@ -105,7 +107,8 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
     options.fuse = !check_nan;
     if (auto_shard) options.pass_options["auto-shard"]["search"] = "true";
     driver::CompiledBundle compiled = compile_or_throw(m, options);
-    auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan});
+    auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan},
+                                std::move(processes));
     for (ir::ShardingRef& layout : layouts_of_results(m))
       out->placements.push_back(layout ? std::make_shared<const Placement>(Placement{*m.mesh(), std::move(layout)}) : nullptr);
     return out;
@@ -268,6 +271,8 @@ void bind_bundle(py::module_& m) {
              return value_or_throw(b.session().load_weights({path, maps, partial}));
            })
       .def_property_readonly("target", [](Bundle& b) { return std::string(b.session().target()); })
+      .def_property_readonly("sha256", [](Bundle& b) { return format::sha256_hex(format::as_bytes(b.bytes())); },
+                             "Of what was compiled in this process.")
       .def_property_readonly("arena_bytes", [](Bundle& b) { return b.session().arena_bytes(); });
 }
 
@@ -277,7 +282,8 @@ void bind_programs(py::module_& m) {
   bind_bundle(m);
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
-        py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr);
+        py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr,
+        py::arg("processes") = std::shared_ptr<Processes>());
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f, bool sharded) {
     ir::Module module = module_for(f, f.function->name, {});
