@@ -59,18 +59,18 @@ def test_ranks_train_as_one_does(tmp_path, options):
 
 def recurrent(clip):
     def loss(p, x, y):
-        def cell(state, now):
-            return nb.tanh(now @ p["wx"] + state @ p["wh"]), 0.0
+        def cell(hidden, now):
+            return nb.tanh(now @ p["wx"] + hidden @ p["wh"]), 0.0
 
-        state, _ = nb.scan(cell, nb.zeros((x.shape[0], 6)), nb.swapaxes(x, 0, 1))
-        return nb.mean((state @ p["out"] - y) ** 2)
+        hidden, _ = nb.scan(cell, nb.zeros((x.shape[0], 6)), nb.swapaxes(x, 0, 1))
+        return nb.mean((hidden @ p["out"] - y) ** 2)
 
-    def step(params, x, y):
-        value, grads = nb.value_and_grad(loss)(params, x, y)
+    def step(state, x, y):
+        value, grads = nb.value_and_grad(loss)(state, x, y)
         if clip:
             norm = nb.sqrt(sum(nb.sum(g * g) for g in grads.values()))
             grads = {k: g * nb.minimum(1.0, 0.05 / norm) for k, g in grads.items()}
-        return {k: params[k] - 0.5 * grads[k] for k in grads}, {"loss": value}
+        return {k: state[k] - 0.5 * grads[k] for k in grads}, {"loss": value}
 
     def init(key):
         keys = nb.random.split(key, 3)

@@ -283,7 +283,7 @@ void bind_programs(py::module_& m) {
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
         py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr,
-        py::arg("processes") = std::shared_ptr<Processes>());
+        py::arg("processes") = py::none());
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f, bool sharded) {
     ir::Module module = module_for(f, f.function->name, {});
