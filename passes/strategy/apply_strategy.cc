@@ -124,11 +124,11 @@ class StrategyPass {
   bool uses(const Sharding& s, const Axes& axes) const { return overlap(mesh_, ir::axes_of(s), axes); }
   bool fits(const Sharding& s, const ir::Type& type) const { return ir::check_sharding(mesh_, s, type, "").ok(); }
 
-  // What lies along data axes alone follows the batch: values in the middle lie as it does.
+  // What lies along data axes follows the batch: values in the middle lie as it does.
   Sharding after_batch(Sharding s) const {
     auto of_batch = [&](const ir::AxisRef& a) { return overlap(mesh_, {a}, s_.data); };
     for (ir::DimSharding& dim : s.dims)
-      if (!dim.axes.empty() && std::all_of(dim.axes.begin(), dim.axes.end(), of_batch)) dim.priority = std::max(dim.priority, 1);
+      if (!dim.axes.empty() && std::any_of(dim.axes.begin(), dim.axes.end(), of_batch)) dim.priority = std::max(dim.priority, 1);
     return s;
   }
   // The same on every rank along the data axes.
@@ -144,6 +144,7 @@ class StrategyPass {
   Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own) {
     Sharding plain = open_like(leaf.type, own);
     if (uses(plain, s_.zero)) return plain;  // the program says how
+    if (shards(mesh_, s_.zero) == 1) return apart(leaf, own);
     for (bool taken : {false, true})
       for (size_t d = 0; d < plain.dims.size(); ++d) {
         if (plain.dims[d].axes.empty() == taken) continue;
