@@ -211,7 +211,7 @@ TEST(Strategy, ZeroGoesBesideOtherAxes) {
   for (size_t at; (at = text.find("f32[3]")) != std::string::npos;) text.replace(at, 6, "f32[8]");
   text.replace(text.find("f32[3@tp]"), 9, "f32[8@tp]");
   made = applied(parsed(text), {{"data-axes", "dp"}, {"zero", "3"}});
-  EXPECT_NE(made.layouts.find("\nbias <{tp, dp}>\n"), std::string::npos) << made.layouts;
+  EXPECT_NE(made.layouts.find("\nbias <{tp, dp}p1>\n"), std::string::npos) << made.layouts;
 }
 
 TEST(Strategy, RulesLayOutLeavesByTheirNames) {
